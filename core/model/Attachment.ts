@@ -1,0 +1,122 @@
+/**
+ * An attachment and its scan machine (Spec 3, Attachment). Only `clean` is
+ * ever downloaded or mailed; `infected` is final; `error` says nothing about
+ * the bytes and may be scanned again.
+ */
+import { Result, Schema } from "effect"
+import type { BlobRef } from "./Blob.ts"
+import { AttachmentId, MailboxId, MessageId, type Environment, type Millis, type TenantId } from "./Ids.ts"
+import * as Limits from "./Limits.ts"
+import { next, type IllegalTransition, type Table } from "./Machine.ts"
+
+export const State = Schema.Literals(["pending", "clean", "infected", "error"])
+export type State = typeof State.Type
+
+export type Input =
+  | { readonly _tag: "Clean"; readonly at: Millis }
+  | { readonly _tag: "Infected"; readonly at: Millis }
+  | { readonly _tag: "Errored"; readonly at: Millis; readonly nextScanAt: Millis }
+  | { readonly _tag: "Rescan"; readonly at: Millis }
+
+export const transitions = {
+  pending: { Clean: { to: "clean" }, Infected: { to: "infected" }, Errored: { to: "error" } },
+  clean: {},
+  infected: {},
+  error: { Rescan: { to: "pending" } }
+} as const satisfies Table<State, Input["_tag"]>
+
+export interface Attachment {
+  readonly id: AttachmentId
+  readonly tenantId: TenantId
+  readonly environment: Environment
+  readonly version: number
+  readonly mailboxId: MailboxId
+  /** The message that used it first. */
+  readonly messageId: MessageId | null
+  readonly filename: string
+  readonly mediaType: string
+  readonly blob: BlobRef
+  readonly disposition: "attachment" | "inline"
+  readonly contentId: string | null
+  readonly scanState: State
+  /** How many scans ended in an error since the upload. */
+  readonly scanErrors: number
+  /** When the scan job is due; null once a verdict is final. */
+  readonly nextScanAt: Millis | null
+  readonly scannedAt: Millis | null
+  readonly createdAt: Millis
+  /** When an upload that no message used is removed; null once used. */
+  readonly expiresAt: Millis | null
+}
+
+export interface Decision {
+  readonly from: State
+  readonly to: State
+  readonly input: Input
+}
+
+/** What this verdict would do to this attachment. Changes nothing. */
+export const decide = (attachment: Attachment, input: Input): Result.Result<Decision, IllegalTransition> =>
+  Result.map(next<State, Input["_tag"], never>("attachment", transitions, attachment.scanState, input._tag), (cell) => ({
+    from: attachment.scanState,
+    to: cell.to,
+    input
+  }))
+
+/** The attachment after a decision, one version on. */
+export const apply = (attachment: Attachment, decision: Decision): Attachment => {
+  const { input } = decision
+  return {
+    ...attachment,
+    version: attachment.version + 1,
+    scanState: decision.to,
+    scannedAt: input._tag === "Rescan" ? attachment.scannedAt : input.at,
+    scanErrors: attachment.scanErrors + (input._tag === "Errored" ? 1 : 0),
+    nextScanAt: input._tag === "Errored" ? input.nextScanAt : input._tag === "Rescan" ? input.at : null
+  }
+}
+
+/** The attachment as first used by a message, one version on; unchanged if it was used before. */
+export const use = (attachment: Attachment, messageId: MessageId): Attachment =>
+  attachment.messageId === null
+    ? { ...attachment, version: attachment.version + 1, messageId, expiresAt: null }
+    : attachment
+
+/** A file name as a header and a file system may hold it: characters, no path, nothing invisible. */
+export const Filename = Schema.String.check(
+  Schema.isBetweenCodePoints(1, Limits.filenameLengthMax, { expected: `1 to ${Limits.filenameLengthMax} characters` }),
+  Schema.makeFilter((name: string) => fileNameFault(name) ?? true)
+)
+
+/** `type/subtype` of RFC 2045 tokens, without parameters. */
+export const MediaType = Schema.String.check(
+  Schema.isBetweenCodePoints(1, Limits.mediaTypeLengthMax, { expected: `1 to ${Limits.mediaTypeLengthMax} characters` }),
+  Schema.isPattern(/^[A-Za-z0-9!#$%&'*+.^_`{|}~-]+\/[A-Za-z0-9!#$%&'*+.^_`{|}~-]+$/, {
+    expected: "a media type: type/subtype, without parameters"
+  })
+)
+
+const fileNameFault = (name: string): string | null => {
+  if (/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/.test(name)) return "a file name holds no control characters"
+  if (/[\u200e\u200f\u202a-\u202e\u2066-\u2069]/.test(name)) return "a file name holds no characters that turn the writing direction"
+  if (/[/\\]/.test(name) || name === "." || name === "..") return "a file name is not a path"
+  return null
+}
+
+/** The attachment record of the API (Spec 2, resources only partly described). */
+export const View = Schema.Struct({
+  id: AttachmentId,
+  object: Schema.Literal("attachment"),
+  mailboxId: MailboxId,
+  messageId: Schema.NullOr(MessageId),
+  filename: Schema.String,
+  mediaType: Schema.String,
+  sizeBytes: Schema.Int,
+  sha256: Schema.String,
+  disposition: Schema.Literals(["attachment", "inline"]),
+  contentId: Schema.NullOr(Schema.String),
+  scanState: State,
+  scannedAt: Schema.NullOr(Schema.String),
+  createdAt: Schema.String,
+  expiresAt: Schema.NullOr(Schema.String)
+})

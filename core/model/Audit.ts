@@ -1,0 +1,43 @@
+/**
+ * The audit trail. Writes are recorded in the commit that makes them; every
+ * request is recorded in a log that is written behind and may lose its last
+ * second in a crash (Spec 1, point 7).
+ */
+import type { ApiKeyId, ApplicationId, Environment, Millis, RequestId, TenantId } from "./Ids.ts"
+
+/** Who did it: an API key, an operator at the command line, or the service itself. */
+export interface Actor {
+  readonly type: "api_key" | "operator" | "system"
+  readonly id: string
+}
+
+export const system: Actor = { type: "system", id: "mailroom" }
+
+export interface AuditEntry {
+  readonly id: string
+  readonly tenantId: TenantId
+  /** Null for what belongs to the tenant as a whole. */
+  readonly environment: Environment | null
+  readonly at: Millis
+  readonly actor: Actor
+  /** `message.send`, `api_key.revoke`: resource and verb. */
+  readonly action: string
+  readonly subject: { readonly type: string; readonly id: string }
+  readonly requestId: RequestId | null
+  readonly clientAddress: string | null
+}
+
+/** One request as it ended. Its URL's query and its bodies are not part of it. */
+export interface RequestEntry {
+  readonly requestId: RequestId
+  readonly tenantId: TenantId
+  readonly environment: Environment
+  readonly applicationId: ApplicationId
+  readonly apiKeyId: ApiKeyId
+  readonly at: Millis
+  readonly operation: string
+  readonly status: number
+  readonly code: string | null
+  readonly durationMs: number
+  readonly clientAddress: string
+}

@@ -1,0 +1,198 @@
+/**
+ * Canonical events (Spec 6): one per committed transition that has a type,
+ * appended to the tenant's log in the same commit. `data` is metadata only and
+ * has a published schema per type; receivers ignore fields they do not know.
+ */
+import { Schema } from "effect"
+import { AttachmentId, EventId, MailboxId, Uuid, type ApplicationId, type Environment, type Millis, type TenantId } from "./Ids.ts"
+import { Health } from "./MailDomain.ts"
+import { Folder, Status, type Message } from "./Message.ts"
+import * as Timestamp from "./Timestamp.ts"
+
+const address = Schema.String
+const dateTime = Schema.String.annotate({ format: "date-time" })
+const text = Schema.NullOr(Schema.String)
+
+const common = (object: "message" | "mailbox" | "domain") => ({
+  object: Schema.Literal(object),
+  id: Uuid,
+  /** Rises by one per event of the resource. */
+  sequence: Schema.Int,
+  /** True for a synthetic event, sent to one application only. */
+  demo: Schema.optionalKey(Schema.Boolean)
+})
+
+const failure = Schema.Struct({
+  stage: Schema.Literals(["scan", "build", "store", "submit", "provider"]),
+  code: Schema.String,
+  message: Schema.String
+})
+
+const mailbox = Schema.Struct({
+  ...common("mailbox"),
+  address,
+  displayName: Schema.String,
+  status: Schema.Literals(["active", "suspended"]),
+  reason: text
+})
+
+/** The schema of `data` for each type that can be subscribed. */
+export const data = {
+  "message.queued": Schema.Struct({
+    ...common("message"),
+    mailboxId: MailboxId,
+    from: address,
+    to: Schema.Array(address),
+    cc: Schema.Array(address),
+    subject: Schema.String,
+    attachmentIds: Schema.Array(AttachmentId),
+    requestId: Schema.String
+  }),
+  "message.sent": Schema.Struct({
+    ...common("message"),
+    mailboxId: MailboxId,
+    internetMessageId: Schema.String,
+    provider: Schema.String,
+    providerMessageId: Schema.String,
+    recipients: Schema.Array(address),
+    sentAt: dateTime
+  }),
+  "message.delivered": Schema.Struct({
+    ...common("message"),
+    mailboxId: MailboxId,
+    recipient: address,
+    smtpResponse: text,
+    deliveredAt: dateTime,
+    messageStatus: Status
+  }),
+  "message.bounced": Schema.Struct({
+    ...common("message"),
+    mailboxId: MailboxId,
+    recipient: address,
+    bounce: Schema.Struct({
+      class: Schema.Literals(["permanent", "transient", "undetermined", "suppressed"]),
+      smtpCode: Schema.NullOr(Schema.Int),
+      enhancedCode: text,
+      diagnostic: text
+    }),
+    messageStatus: Status
+  }),
+  "message.failed": Schema.Struct({
+    ...common("message"),
+    mailboxId: MailboxId,
+    recipient: Schema.NullOr(address),
+    failure,
+    messageStatus: Status
+  }),
+  "message.received": Schema.Struct({
+    ...common("message"),
+    mailboxId: MailboxId,
+    internetMessageId: text,
+    from: address,
+    to: Schema.Array(address),
+    subject: Schema.String,
+    receivedAt: dateTime,
+    folder: Folder,
+    attachments: Schema.Array(AttachmentId),
+    authentication: Schema.NullOr(Schema.Struct({ spf: text, dkim: text, dmarc: text })),
+    sizeBytes: Schema.Int
+  }),
+  "message.updated": Schema.Struct({
+    ...common("message"),
+    mailboxId: MailboxId,
+    isRead: Schema.Boolean,
+    isStarred: Schema.Boolean,
+    folder: Folder,
+    changed: Schema.Array(Schema.Literals(["isRead", "isStarred", "folder"])),
+    actor: Schema.Struct({ type: Schema.String, id: Schema.String })
+  }),
+  "mailbox.created": mailbox,
+  "mailbox.updated": mailbox,
+  "mailbox.suspended": mailbox,
+  "domain.health_changed": Schema.Struct({
+    ...common("domain"),
+    domain: Schema.String,
+    verified: Schema.Boolean,
+    health: Health,
+    previousHealth: Health,
+    reasons: Schema.Array(
+      Schema.Struct({ record: Schema.String, state: Schema.String, expected: Schema.String, observed: text })
+    )
+  })
+} as const
+
+export type Type = keyof typeof data
+export const types = Object.keys(data) as ReadonlyArray<Type> // the keys of the literal above
+
+/** Sent only while an endpoint is created, and never part of the log. */
+export const verificationType = "webhook.endpoint_verification"
+
+/** `data` of one type. */
+export type Data<T extends Type> = (typeof data)[T]["Type"]
+
+/** An event as a commit appends it. */
+export interface Event<T extends Type = Type> {
+  readonly id: EventId
+  readonly tenantId: TenantId
+  /** Null: of the tenant as a whole, seen from both environments (`mailbox.*`, `domain.*`). */
+  readonly environment: Environment | null
+  /** Null: every application. A sandbox test event has one. */
+  readonly audience: ApplicationId | null
+  readonly type: T
+  readonly resourceType: "message" | "mailbox" | "domain"
+  readonly resourceId: string
+  readonly data: Data<T>
+  readonly occurredAt: Millis
+}
+
+/** An event with its place in the log of its shard: positions rise by one, in commit order. */
+export interface LoggedEvent extends Event {
+  readonly shard: number
+  readonly position: bigint
+}
+
+/** What a type's `data` holds beyond the members that all types of a resource share. */
+export type Fields<T extends Type> = Omit<Data<T>, "object" | "id" | "sequence" | "demo" | "mailboxId">
+
+type MessageType = Extract<Type, `message.${string}`>
+
+/** An event about a message; `sequence` is the next of the message's. */
+export const ofMessage = <T extends MessageType>(
+  message: Pick<Message, "id" | "tenantId" | "environment" | "mailboxId">,
+  sequence: number,
+  type: T,
+  id: EventId,
+  occurredAt: Millis,
+  fields: Fields<T>
+): Event<T> => ({
+  id,
+  tenantId: message.tenantId,
+  environment: message.environment,
+  audience: null,
+  type,
+  resourceType: "message",
+  resourceId: message.id,
+  // The compiler cannot see that Fields<T> and the shared members make up Data<T>; Event.test.ts does.
+  data: { object: "message", id: message.id, sequence, mailboxId: message.mailboxId, ...fields } as unknown as Data<T>,
+  occurredAt
+})
+
+/** An event as the API shows it. */
+export const view = (event: Event): typeof View.Type => ({
+  id: event.id,
+  type: event.type,
+  resourceType: event.resourceType,
+  resourceId: event.resourceId,
+  data: { ...event.data },
+  occurredAt: Timestamp.fromMillis(event.occurredAt)
+})
+
+/** The Event resource (Spec 2; closed). */
+export const View = Schema.Struct({
+  id: EventId,
+  type: Schema.String,
+  resourceType: Schema.String,
+  resourceId: Uuid,
+  data: Schema.Record(Schema.String, Schema.Json),
+  occurredAt: dateTime
+})

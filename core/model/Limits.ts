@@ -1,0 +1,73 @@
+/**
+ * Every number of the specification's section 8 that is the same for all, and
+ * the plans, which are data. A limit is stated here once; schemas, guards and
+ * the published document read it from here.
+ */
+import { Schema } from "effect"
+
+export const ipRequestsPerMinute = 120
+
+export const pageSizeMax = 100
+export const pageSizeDefault = 25
+export const eventCursorLengthMax = 512
+
+export const idempotencyKeyLengthMin = 8
+export const idempotencyKeyLengthMax = 255
+/** Milliseconds for which an idempotency key stays reserved: 24 hours. */
+export const idempotencyRetention = 24 * 60 * 60 * 1000
+
+/** `to`, `cc` and `bcc` each hold at most this many addresses. */
+export const recipientsPerFieldMax = 50
+export const subjectLengthMax = 998
+export const textLengthMax = 1_000_000
+export const htmlLengthMax = 2_000_000
+export const attachmentsPerMessageMax = 20
+
+/** Decoded bytes of one attachment: 25 MiB. */
+export const attachmentSizeBytesMax = 26_214_400
+export const filenameLengthMax = 255
+export const mediaTypeLengthMax = 120
+/** Milliseconds after which an upload that no message used is removed: 7 days. */
+export const unusedAttachmentRetention = 7 * 24 * 60 * 60 * 1000
+
+export const webhookEventTypesMax = 20
+export const webhookDescriptionLengthMax = 255
+export const deliveryAttemptsMax = 5
+export const consecutiveFailuresMax = 10
+
+/** Milliseconds for which events, and dead deliveries with their bodies, are kept: 30 days. */
+export const eventRetentionDefault = 30 * 24 * 60 * 60 * 1000
+/** Milliseconds for which a notification waits for the submission it speaks of: 48 hours. */
+export const notificationRetention = 48 * 60 * 60 * 1000
+/** Milliseconds for which a submission is retried before its recipients fail: 48 hours. */
+export const submissionRetention = 48 * 60 * 60 * 1000
+/** Milliseconds for which a domain may lack its ownership or DKIM record before it fails: 24 hours. */
+export const domainGrace = 24 * 60 * 60 * 1000
+/** Milliseconds before an unreferenced blob may be removed: 24 hours. */
+export const blobGrace = 24 * 60 * 60 * 1000
+
+/** Bytes of a request body, by route. */
+export const sendBodyBytesMax = 16 * 1024 * 1024
+export const uploadBodyBytesMax = 36 * 1024 * 1024
+export const bodyBytesMax = 64 * 1024
+
+/** What a tenant has paid for. The minute is a sliding window; the day is UTC. */
+export interface Plan {
+  readonly id: string
+  readonly keyRequestsPerMinute: number
+  readonly tenantRequestsPerDay: number
+  readonly recipientsPerDay: number
+}
+
+/** The plans a fresh installation knows. `dev` is for the single-process development runtime. */
+export const plans: ReadonlyArray<Plan> = [
+  { id: "free", keyRequestsPerMinute: 60, tenantRequestsPerDay: 5_000, recipientsPerDay: 500 },
+  { id: "standard", keyRequestsPerMinute: 120, tenantRequestsPerDay: 100_000, recipientsPerDay: 50_000 },
+  { id: "scale", keyRequestsPerMinute: 600, tenantRequestsPerDay: 1_000_000, recipientsPerDay: 1_000_000 },
+  { id: "dev", keyRequestsPerMinute: 6_000, tenantRequestsPerDay: 1_000_000, recipientsPerDay: 1_000_000 }
+]
+
+/** A page size: 1 to 100. */
+export const PageSize = Schema.Int.check(
+  Schema.isBetween({ minimum: 1, maximum: pageSizeMax }, { expected: `a whole number from 1 to ${pageSizeMax}` })
+)

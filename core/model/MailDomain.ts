@@ -1,0 +1,109 @@
+/**
+ * A mail domain and its health machine (Spec 2, Domain). `assess` is the one
+ * function that reads the DNS checks; the API, the health event and the send
+ * check all read the state that follows from it.
+ */
+import { Result, Schema } from "effect"
+import { DomainName } from "./Address.ts"
+import { DomainId, type Millis, type TenantId } from "./Ids.ts"
+import { domainGrace } from "./Limits.ts"
+import { next, type IllegalTransition, type Table } from "./Machine.ts"
+
+export const Health = Schema.Literals(["pending", "healthy", "degraded", "failing", "suspended"])
+export type Health = typeof Health.Type
+
+/** One DNS record we asked for. `since`: when it last left or entered `ok`. */
+export interface RecordCheck {
+  readonly record: "ownership" | "dkim" | "spf" | "dmarc" | "return_path" | "mx"
+  readonly state: "ok" | "missing" | "mismatch" | "unknown"
+  readonly expected: string
+  readonly observed: string | null
+  readonly since: Millis
+}
+
+export type Input = "Verified" | "Drifted" | "Lost" | "Suspended" | "Reinstated"
+
+export const transitions = {
+  pending: {
+    Verified: { to: "healthy", emits: "domain.health_changed" },
+    Drifted: { to: "degraded", emits: "domain.health_changed" },
+    Suspended: { to: "suspended", emits: "domain.health_changed" }
+  },
+  healthy: {
+    Drifted: { to: "degraded", emits: "domain.health_changed" },
+    Lost: { to: "failing", emits: "domain.health_changed" },
+    Suspended: { to: "suspended", emits: "domain.health_changed" }
+  },
+  degraded: {
+    Verified: { to: "healthy", emits: "domain.health_changed" },
+    Lost: { to: "failing", emits: "domain.health_changed" },
+    Suspended: { to: "suspended", emits: "domain.health_changed" }
+  },
+  failing: {
+    Verified: { to: "healthy", emits: "domain.health_changed" },
+    Drifted: { to: "degraded", emits: "domain.health_changed" },
+    Suspended: { to: "suspended", emits: "domain.health_changed" }
+  },
+  suspended: {
+    Reinstated: { to: "pending", emits: "domain.health_changed" } // the next check decides
+  }
+} as const satisfies Table<Health, Input, "domain.health_changed">
+
+export interface MailDomain {
+  readonly id: DomainId
+  readonly tenantId: TenantId
+  readonly version: number
+  readonly eventSequence: number
+  readonly domain: DomainName
+  readonly health: Health
+  readonly checks: ReadonlyArray<RecordCheck>
+  readonly createdAt: Millis
+}
+
+export interface Decision {
+  readonly from: Health
+  readonly to: Health
+  readonly input: Input
+}
+
+/**
+ * What a round of checks amounts to: null while nothing can be said (a domain
+ * that was never verified and is not yet; records we could not look up).
+ */
+export const assess = (domain: MailDomain, checks: ReadonlyArray<RecordCheck>, now: Millis): Input | null => {
+  const broken = checks.filter((check) => check.state === "missing" || check.state === "mismatch")
+  const essential = broken.filter((check) => check.record === "ownership" || check.record === "dkim")
+  if (checks.some((check) => check.state === "unknown") && essential.length === 0) return null
+  if (essential.length > 0) {
+    if (domain.health === "pending" || domain.health === "failing") return null
+    return essential.some((check) => now - check.since > domainGrace) ? "Lost" : "Drifted"
+  }
+  return broken.length > 0 ? "Drifted" : "Verified"
+}
+
+/** What this input would do to this domain. Changes nothing. */
+export const decide = (domain: MailDomain, input: Input): Result.Result<Decision, IllegalTransition> =>
+  Result.map(next<Health, Input, "domain.health_changed">("domain", transitions, domain.health, input), (cell) => ({
+    from: domain.health,
+    to: cell.to,
+    input
+  }))
+
+/** The domain after a decision, one version on. */
+export const apply = (domain: MailDomain, decision: Decision): MailDomain => ({
+  ...domain,
+  version: domain.version + 1,
+  health: decision.to
+})
+
+/** Whether mail may be sent from it. The same states are shown as `verified`. */
+export const isVerified = (health: Health): boolean => health === "healthy" || health === "degraded"
+
+/** The Domain resource (Spec 2; closed). */
+export const View = Schema.Struct({
+  id: DomainId,
+  domain: Schema.String,
+  verified: Schema.Boolean,
+  health: Health,
+  mailboxCount: Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
+})

@@ -1,0 +1,264 @@
+/**
+ * A message: what its row holds, the fold that makes its status of its
+ * recipients, its flags, and its views (Spec 2 and 3, Outbound message).
+ *
+ * Everything that the MIME object is built from is fixed at acceptance, so the
+ * same message always builds the same bytes.
+ */
+import { Schema } from "effect"
+import type { Address, Party } from "./Address.ts"
+import * as Addresses from "./Address.ts"
+import type { Attachment } from "./Attachment.ts"
+import type { BlobRef } from "./Blob.ts"
+import {
+  AttachmentId,
+  MailboxId,
+  MessageId,
+  type ApplicationId,
+  type Environment,
+  type Micros,
+  type Millis,
+  type RequestId,
+  type TenantId
+} from "./Ids.ts"
+import type { Failure, Recipient, State as RecipientState, SubmissionRef } from "./Recipient.ts"
+
+export const Status = Schema.Literals(["queued", "sent", "delivered", "bounced", "failed", "received"])
+export type Status = typeof Status.Type
+
+export const Folder = Schema.Literals(["inbox", "sent", "archive", "spam", "trash"])
+export type Folder = typeof Folder.Type
+
+/** A hand-over that a provider accepted. `pollAt`: when to ask the provider for outcomes it does not push. */
+export interface Submission extends SubmissionRef {
+  readonly submittedAt: Millis
+  readonly recipients: ReadonlyArray<Address>
+  readonly pollAt: Millis | null
+}
+
+/** The row of a message; its bodies live apart, in `Content`. */
+export interface Message {
+  readonly id: MessageId
+  readonly tenantId: TenantId
+  readonly environment: Environment
+  /** One more with each commit that changes the row. */
+  readonly version: number
+  /** The `sequence` of the last event about this message. */
+  readonly eventSequence: number
+  readonly applicationId: ApplicationId
+  readonly requestId: RequestId
+  readonly mailboxId: MailboxId
+  readonly direction: "inbound" | "outbound"
+  /** Set by the store: rises strictly per tenant in commit order. */
+  readonly createdAt: Micros
+  readonly acceptedAt: Millis
+  readonly updatedAt: Millis
+  readonly folder: Folder
+  readonly isRead: boolean
+  readonly isStarred: boolean
+  readonly from: Party
+  readonly replyTo: ReadonlyArray<Party>
+  readonly subject: string
+  readonly snippet: string
+  readonly sizeBytes: number
+  readonly attachmentIds: ReadonlyArray<AttachmentId>
+  /** With its angle brackets. */
+  readonly internetMessageId: string
+  readonly inReplyTo: string | null
+  readonly references: ReadonlyArray<string>
+  readonly recipients: ReadonlyArray<Recipient>
+  /** The status as committed: `fold(recipients)`, or `received`. Kept, so that lists need no fold. */
+  readonly status: Status
+  readonly failure: Failure | null
+  readonly sentAt: Millis | null
+  /** Submissions tried. */
+  readonly attempts: number
+  /** When the submission job is due; null when no recipient is queued. */
+  readonly nextAttemptAt: Millis | null
+  readonly submissions: ReadonlyArray<Submission>
+  /** The MIME object, once stored. */
+  readonly mime: BlobRef | null
+}
+
+export interface Header {
+  readonly name: string
+  readonly value: string
+}
+
+/** A node of the MIME tree. `partId` as IMAP numbers parts: "1", "1.2"; the root of a multipart is "". */
+export interface MimePart {
+  readonly partId: string
+  readonly mediaType: string
+  readonly charset: string | null
+  readonly disposition: "attachment" | "inline" | null
+  readonly contentId: string | null
+  readonly filename: string | null
+  /** Decoded bytes; 0 for a multipart. */
+  readonly sizeBytes: number
+  readonly attachmentId: AttachmentId | null
+  readonly parts: ReadonlyArray<MimePart>
+}
+
+/** The heavy part of a message, written once and never changed. */
+export interface Content {
+  readonly text: string | null
+  readonly html: string | null
+  readonly headers: ReadonlyArray<Header>
+  readonly mime: MimePart
+}
+
+/**
+ * The status of an outbound message: queued while any recipient is queued;
+ * then failed if any failed, else bounced if any bounced, else delivered if
+ * all are delivered, else sent.
+ */
+export const fold = (recipients: ReadonlyArray<Pick<Recipient, "status">>): RecipientState => {
+  const has = (status: RecipientState) => recipients.some((recipient) => recipient.status === status)
+  if (has("queued")) return "queued"
+  if (has("failed")) return "failed"
+  if (has("bounced")) return "bounced"
+  return recipients.every((recipient) => recipient.status === "delivered") ? "delivered" : "sent"
+}
+
+/** Where the fold can lead; the published graph of message states. */
+export const successors: Readonly<Record<RecipientState, ReadonlyArray<RecipientState>>> = {
+  queued: ["sent", "delivered", "bounced", "failed"],
+  sent: ["delivered", "bounced", "failed"],
+  delivered: ["bounced", "failed"],
+  bounced: ["failed"],
+  failed: []
+}
+
+/** The first 200 characters of what a person would read, white space folded. */
+export const snippet = (text: string | null, html: string | null): string => {
+  const source =
+    text ??
+    (html ?? "")
+      .replace(/<(script|style)\b[^>]*>[\s\S]*?<\/\1\s*>/gi, " ")
+      .replace(/<[^>]*>/g, " ")
+      .replace(/&nbsp;/g, " ")
+      .replace(/&lt;/g, "<")
+      .replace(/&gt;/g, ">")
+      .replace(/&quot;/g, '"')
+      .replace(/&amp;/g, "&")
+  return Array.from(source.slice(0, 4000).replace(/\s+/g, " ").trim()).slice(0, 200).join("")
+}
+
+/** The `Message-ID` of a message of ours: its id at the sender's domain. */
+export const internetMessageId = (id: MessageId, from: Address): string => `<${id}@${Addresses.domainOf(from)}>`
+
+/** The header fields of an outbound message, decoded, in the order they are written. Bcc is never among them. */
+export const outboundHeaders = (
+  message: Pick<Message, "from" | "subject" | "internetMessageId" | "acceptedAt" | "recipients">,
+  formatDate: (at: Millis) => string
+): ReadonlyArray<Header> => {
+  const listed = (role: "to" | "cc") =>
+    message.recipients.filter((recipient) => recipient.role === role).map((recipient) => recipient.address).join(", ")
+  const cc = listed("cc")
+  return [
+    { name: "From", value: formatParty(message.from) },
+    { name: "To", value: listed("to") },
+    ...(cc === "" ? [] : [{ name: "Cc", value: cc }]),
+    { name: "Subject", value: message.subject },
+    { name: "Message-ID", value: message.internetMessageId },
+    { name: "Date", value: formatDate(message.acceptedAt) },
+    { name: "MIME-Version", value: "1.0" }
+  ]
+}
+
+const formatParty = (party: Party): string =>
+  party.name === "" ? party.address : `"${party.name.replace(/["\\]/g, "\\$&")}" <${party.address}>`
+
+/** The MIME tree that an outbound message is built as. */
+export const outboundStructure = (
+  text: string | null,
+  html: string | null,
+  attachments: ReadonlyArray<Attachment>
+): MimePart => {
+  const leaf = (mediaType: string, body: string): MimePart => ({
+    ...emptyPart,
+    mediaType,
+    charset: "utf-8",
+    sizeBytes: utf8Length(body)
+  })
+  const bodies = [...(text === null ? [] : [leaf("text/plain", text)]), ...(html === null ? [] : [leaf("text/html", html)])]
+  const body = bodies.length === 1 ? bodies[0]! : { ...emptyPart, mediaType: "multipart/alternative", parts: bodies }
+  if (attachments.length === 0) return number(body, "")
+  const files = attachments.map((attachment): MimePart => ({
+    ...emptyPart,
+    mediaType: attachment.mediaType.toLowerCase(),
+    disposition: attachment.disposition,
+    contentId: attachment.contentId,
+    filename: attachment.filename,
+    sizeBytes: attachment.blob.sizeBytes,
+    attachmentId: attachment.id
+  }))
+  return number({ ...emptyPart, mediaType: "multipart/mixed", parts: [body, ...files] }, "")
+}
+
+const emptyPart: MimePart = {
+  partId: "",
+  mediaType: "",
+  charset: null,
+  disposition: null,
+  contentId: null,
+  filename: null,
+  sizeBytes: 0,
+  attachmentId: null,
+  parts: []
+}
+
+const number = (part: MimePart, partId: string): MimePart =>
+  part.parts.length === 0
+    ? { ...part, partId: partId === "" ? "1" : partId }
+    : {
+        ...part,
+        partId,
+        parts: part.parts.map((child, index) => number(child, partId === "" ? String(index + 1) : `${partId}.${index + 1}`))
+      }
+
+/** Bytes of a text in UTF-8. */
+export const utf8Length = (text: string): number => {
+  let bytes = 0
+  for (let index = 0; index < text.length; index++) {
+    const unit = text.charCodeAt(index)
+    if (unit < 0x80) bytes += 1
+    else if (unit < 0x800) bytes += 2
+    else if (unit >= 0xd800 && unit < 0xdc00) {
+      bytes += 4
+      index += 1
+    } else bytes += 3
+  }
+  return bytes
+}
+
+/** What a PATCH would make of the flags: the message one version and one event on, and which members changed. */
+export const flag = (
+  message: Message,
+  flags: { readonly isRead?: boolean; readonly isStarred?: boolean; readonly folder?: Folder },
+  at: Millis
+): { readonly updated: Message; readonly changed: ReadonlyArray<"isRead" | "isStarred" | "folder"> } => ({
+  changed: (["isRead", "isStarred", "folder"] as const).filter(
+    (member) => flags[member] !== undefined && flags[member] !== message[member]
+  ),
+  updated: {
+    ...message,
+    version: message.version + 1,
+    eventSequence: message.eventSequence + 1,
+    updatedAt: at,
+    isRead: flags.isRead ?? message.isRead,
+    isStarred: flags.isStarred ?? message.isStarred,
+    folder: flags.folder ?? message.folder
+  }
+})
+
+/** Unfinished work of this message: the recipients a submission would go to. */
+export const queuedRecipients = (message: Message): ReadonlyArray<Recipient> =>
+  message.recipients.filter((recipient) => recipient.status === "queued")
+
+/** When the provider is next to be asked for outcomes; null if never. */
+export const nextPollAt = (message: Message): Millis | null =>
+  message.submissions.reduce<Millis | null>(
+    (soonest, { pollAt }) => (pollAt === null ? soonest : soonest === null ? pollAt : Math.min(soonest, pollAt)),
+    null
+  )

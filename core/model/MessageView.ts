@@ -1,0 +1,171 @@
+/**
+ * What the API shows of a message: the summary in lists, the detail by id
+ * (Spec 2). Both stay open for additions.
+ */
+import { Schema } from "effect"
+import * as Attachments from "./Attachment.ts"
+import type { Attachment } from "./Attachment.ts"
+import { AttachmentId, MailboxId, MessageId } from "./Ids.ts"
+import { Folder, Status, type Content, type Message, type MimePart } from "./Message.ts"
+import type { Recipient, Role } from "./Recipient.ts"
+import * as Timestamp from "./Timestamp.ts"
+
+const dateTime = Schema.String.annotate({ format: "date-time" })
+const text = Schema.NullOr(Schema.String)
+const party = Schema.Struct({ address: Schema.String, name: Schema.String })
+
+const summaryFields = {
+  id: MessageId,
+  object: Schema.Literal("message"),
+  mailboxId: MailboxId,
+  direction: Schema.Literals(["inbound", "outbound"]),
+  status: Status,
+  folder: Folder,
+  isRead: Schema.Boolean,
+  isStarred: Schema.Boolean,
+  from: party,
+  to: Schema.Array(party),
+  subject: Schema.String,
+  snippet: Schema.String,
+  hasAttachments: Schema.Boolean,
+  sizeBytes: Schema.Int,
+  createdAt: dateTime,
+  updatedAt: dateTime
+}
+
+export const Summary = Schema.Struct(summaryFields)
+
+/** A part as it is on the wire, where an identifier is any string. */
+interface WirePart extends Omit<MimePart, "attachmentId" | "parts"> {
+  readonly attachmentId: string | null
+  readonly parts: ReadonlyArray<WirePart>
+}
+
+const Part: Schema.Codec<MimePart, WirePart> = Schema.Struct({
+  partId: Schema.String,
+  mediaType: Schema.String,
+  charset: text,
+  disposition: Schema.NullOr(Schema.Literals(["attachment", "inline"])),
+  contentId: text,
+  filename: text,
+  sizeBytes: Schema.Int,
+  attachmentId: Schema.NullOr(AttachmentId),
+  parts: Schema.Array(Schema.suspend((): Schema.Codec<MimePart, WirePart> => Part))
+}).annotate({ identifier: "MimePart" })
+
+export const Detail = Schema.Struct({
+  ...summaryFields,
+  cc: Schema.Array(party),
+  bcc: Schema.Array(party),
+  replyTo: Schema.Array(party),
+  internetMessageId: Schema.String,
+  inReplyTo: text,
+  references: Schema.Array(Schema.String),
+  headers: Schema.Array(Schema.Struct({ name: Schema.String, value: Schema.String })),
+  text,
+  html: text,
+  mime: Part,
+  attachments: Schema.Array(Attachments.View),
+  recipients: Schema.Array(
+    Schema.Struct({
+      address: Schema.String,
+      role: Schema.Literals(["to", "cc", "bcc"]),
+      status: Schema.Literals(["queued", "sent", "delivered", "bounced", "failed"]),
+      bounceClass: Schema.NullOr(Schema.Literals(["permanent", "transient", "undetermined", "suppressed"])),
+      smtpCode: Schema.NullOr(Schema.Int),
+      enhancedCode: text,
+      diagnostic: text,
+      complainedAt: Schema.NullOr(dateTime),
+      updatedAt: dateTime
+    })
+  ),
+  failure: Schema.NullOr(
+    Schema.Struct({
+      stage: Schema.Literals(["scan", "build", "store", "submit", "provider"]),
+      code: Schema.String,
+      message: Schema.String
+    })
+  ),
+  authentication: Schema.NullOr(Schema.Struct({ spf: text, dkim: text, dmarc: text })),
+  sentAt: Schema.NullOr(dateTime),
+  requestId: Schema.String
+})
+
+export const summary = (message: Message): typeof Summary.Type => ({
+  id: message.id,
+  object: "message",
+  mailboxId: message.mailboxId,
+  direction: message.direction,
+  status: message.status,
+  folder: message.folder,
+  isRead: message.isRead,
+  isStarred: message.isStarred,
+  from: message.from,
+  to: inRole(message, "to"),
+  subject: message.subject,
+  snippet: message.snippet,
+  hasAttachments: message.attachmentIds.length > 0,
+  sizeBytes: message.sizeBytes,
+  createdAt: Timestamp.fromMicros(message.createdAt),
+  updatedAt: Timestamp.fromMillis(message.updatedAt)
+})
+
+export const detail = (
+  message: Message,
+  content: Content,
+  attachments: ReadonlyArray<Attachment>
+): typeof Detail.Type => ({
+  ...summary(message),
+  cc: inRole(message, "cc"),
+  bcc: message.direction === "outbound" ? inRole(message, "bcc") : [],
+  replyTo: message.replyTo,
+  internetMessageId: message.internetMessageId,
+  inReplyTo: message.inReplyTo,
+  references: message.references,
+  headers: content.headers,
+  text: content.text,
+  html: content.html,
+  mime: content.mime,
+  attachments: attachments.map(attachment),
+  recipients: message.recipients.map(recipient),
+  failure: message.failure,
+  authentication: null,
+  sentAt: Timestamp.fromMillisOrNull(message.sentAt),
+  requestId: message.requestId
+})
+
+/** The attachment record of the API. */
+export const attachment = (of: Attachment): typeof Attachments.View.Type => ({
+  id: of.id,
+  object: "attachment",
+  mailboxId: of.mailboxId,
+  messageId: of.messageId,
+  filename: of.filename,
+  mediaType: of.mediaType,
+  sizeBytes: of.blob.sizeBytes,
+  sha256: of.blob.sha256,
+  disposition: of.disposition,
+  contentId: of.contentId,
+  scanState: of.scanState,
+  scannedAt: Timestamp.fromMillisOrNull(of.scannedAt),
+  createdAt: Timestamp.fromMillis(of.createdAt),
+  expiresAt: Timestamp.fromMillisOrNull(of.expiresAt)
+})
+
+const recipient = (of: Recipient): (typeof Detail.Type)["recipients"][number] => {
+  const bounce = of.status === "bounced" ? (of.evidence.bounced?.bounce ?? null) : null
+  return {
+    address: of.address,
+    role: of.role,
+    status: of.status,
+    bounceClass: bounce?.class ?? null,
+    smtpCode: bounce?.smtpCode ?? null,
+    enhancedCode: bounce?.enhancedCode ?? null,
+    diagnostic: bounce?.diagnostic ?? (of.status === "failed" ? (of.evidence.failed?.failure.message ?? null) : null),
+    complainedAt: Timestamp.fromMillisOrNull(of.complainedAt),
+    updatedAt: Timestamp.fromMillis(of.updatedAt)
+  }
+}
+
+const inRole = (message: Message, role: Role) =>
+  message.recipients.filter((one) => one.role === role).map(({ address }) => ({ address, name: "" }))

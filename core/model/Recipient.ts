@@ -1,0 +1,171 @@
+/**
+ * One recipient of an outbound message, and its machine (Spec 3, Outbound
+ * message). The message's status is a fold over its recipients (Message.ts).
+ *
+ * A recipient keeps the evidence behind each outcome, chosen by rules that do
+ * not look at the order of arrival, so its end is a function of the *set* of
+ * authentic notifications.
+ */
+import { Result } from "effect"
+import * as Address from "./Address.ts"
+import type { Millis } from "./Ids.ts"
+import { next, type IllegalTransition, type Table } from "./Machine.ts"
+
+export type Role = "to" | "cc" | "bcc"
+
+export type State = "queued" | "sent" | "delivered" | "bounced" | "failed"
+
+/** Why mail came back. `suppressed`: we did not try, because the address bounced or complained before. */
+export interface Bounce {
+  readonly class: "permanent" | "transient" | "undetermined" | "suppressed"
+  readonly smtpCode: number | null
+  readonly enhancedCode: string | null
+  readonly diagnostic: string | null
+}
+
+/** Where on the way out we gave up, and why. */
+export interface Failure {
+  readonly stage: "scan" | "build" | "store" | "submit" | "provider"
+  readonly code: string
+  readonly message: string
+}
+
+/** The provider that took a recipient, and its name for the submission. */
+export interface SubmissionRef {
+  readonly provider: string
+  readonly providerMessageId: string
+}
+
+export type Input =
+  | { readonly _tag: "Accepted"; readonly at: Millis; readonly submission: SubmissionRef }
+  | { readonly _tag: "Delivered"; readonly at: Millis; readonly smtpResponse: string | null }
+  | { readonly _tag: "Bounced"; readonly at: Millis; readonly bounce: Bounce }
+  | { readonly _tag: "Failed"; readonly at: Millis; readonly failure: Failure }
+
+type Emits = "message.delivered" | "message.bounced" | "message.failed"
+
+export const transitions = {
+  queued: {
+    Accepted: { to: "sent" },
+    Bounced: { to: "bounced", emits: "message.bounced" },
+    Failed: { to: "failed", emits: "message.failed" }
+  },
+  sent: {
+    Delivered: { to: "delivered", emits: "message.delivered" },
+    Bounced: { to: "bounced", emits: "message.bounced" },
+    Failed: { to: "failed", emits: "message.failed" }
+  },
+  delivered: {
+    Bounced: { to: "bounced", emits: "message.bounced" }, // a late bounce
+    Failed: { to: "failed", emits: "message.failed" }
+  },
+  bounced: {
+    Failed: { to: "failed", emits: "message.failed" }
+  },
+  failed: {}
+} as const satisfies Table<State, Input["_tag"], Emits>
+
+/** What is known of each outcome, whatever the state is. Null: not reported. */
+export interface Evidence {
+  readonly delivered: { readonly at: Millis; readonly smtpResponse: string | null } | null
+  readonly bounced: { readonly at: Millis; readonly bounce: Bounce } | null
+  readonly failed: { readonly at: Millis; readonly failure: Failure } | null
+}
+
+export interface Recipient {
+  readonly address: Address.Address
+  readonly role: Role
+  readonly status: State
+  readonly submission: SubmissionRef | null
+  readonly evidence: Evidence
+  readonly complainedAt: Millis | null
+  readonly updatedAt: Millis
+}
+
+export interface Decision {
+  readonly from: State
+  readonly to: State
+  readonly input: Input
+  readonly emits: Emits | null
+}
+
+export const make = (address: Address.Address, role: Role, at: Millis): Recipient => ({
+  address,
+  role,
+  status: "queued",
+  submission: null,
+  evidence: { delivered: null, bounced: null, failed: null },
+  complainedAt: null,
+  updatedAt: at
+})
+
+/** What this input would do to this recipient. Changes nothing. */
+export const decide = (recipient: Recipient, input: Input): Result.Result<Decision, IllegalTransition> =>
+  Result.map(next<State, Input["_tag"], Emits>("recipient", transitions, recipient.status, input._tag), (cell) => ({
+    from: recipient.status,
+    to: cell.to,
+    input,
+    emits: cell.emits ?? null
+  }))
+
+/** The recipient after a decision. */
+export const apply = (recipient: Recipient, decision: Decision): Recipient => ({
+  ...witness(recipient, decision.input),
+  status: decision.to,
+  submission: decision.input._tag === "Accepted" ? decision.input.submission : recipient.submission,
+  updatedAt: decision.input.at
+})
+
+/** Keeps what an input says, also where it moves nothing. The same set of inputs in any order leaves the same evidence. */
+export const witness = (recipient: Recipient, input: Input): Recipient => {
+  const { evidence } = recipient
+  switch (input._tag) {
+    case "Accepted":
+      return recipient
+    case "Delivered": {
+      const delivered = prefer(evidence.delivered, { at: input.at, smtpResponse: input.smtpResponse }, (one) => [one.at])
+      return delivered === evidence.delivered ? recipient : { ...recipient, evidence: { ...evidence, delivered } }
+    }
+    case "Bounced": {
+      const bounced = prefer(evidence.bounced, { at: input.at, bounce: input.bounce }, (one) => [bounceRank[one.bounce.class], one.at])
+      return bounced === evidence.bounced ? recipient : { ...recipient, evidence: { ...evidence, bounced } }
+    }
+    case "Failed": {
+      const failed = prefer(evidence.failed, { at: input.at, failure: input.failure }, (one) => [one.at])
+      return failed === evidence.failed ? recipient : { ...recipient, evidence: { ...evidence, failed } }
+    }
+  }
+}
+
+/** A complaint moves no state; the first one's time is kept. */
+export const complain = (recipient: Recipient, at: Millis): Recipient =>
+  recipient.complainedAt !== null && recipient.complainedAt <= at ? recipient : { ...recipient, complainedAt: at }
+
+/** The recipients of a message: folded duplicates are mailed once, in the strongest role (to, cc, bcc). */
+export const unique = (
+  fields: Readonly<Record<Role, ReadonlyArray<Address.Address>>>,
+  at: Millis
+): ReadonlyArray<Recipient> => {
+  const seen = new Map<string, Recipient>()
+  for (const role of ["to", "cc", "bcc"] as const) {
+    for (const address of fields[role]) {
+      const folded = Address.foldCase(address)
+      if (!seen.has(folded)) seen.set(folded, make(address, role, at))
+    }
+  }
+  return [...seen.values()]
+}
+
+/** The strongest statement about a bounce comes first: a permanent one decides over a guess. */
+const bounceRank: Record<Bounce["class"], number> = { suppressed: 0, permanent: 1, undetermined: 2, transient: 3 }
+
+/** The lesser by rank, then by its text: a choice that does not depend on who came first. */
+const prefer = <A>(held: A | null, offered: A, rank: (one: A) => ReadonlyArray<number>): A => {
+  if (held === null) return offered
+  const left = rank(held)
+  const right = rank(offered)
+  for (let index = 0; index < left.length; index++) {
+    if (left[index] !== right[index]) return left[index]! < right[index]! ? held : offered
+  }
+  return JSON.stringify(offered) < JSON.stringify(held) ? offered : held
+}

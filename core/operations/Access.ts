@@ -1,0 +1,225 @@
+/**
+ * Who is calling, and may they (Spec 5 and 8). The steps are those of the
+ * specification, in its order; `admit` is the list of them.
+ *
+ * A secret that Argon2id has accepted is known again for some minutes by a
+ * keyed hash, so a busy key costs one hash. Status, expiry and scopes are read
+ * on every request all the same, so revocation needs no restart.
+ */
+import { Clock, Context, Data, Deferred, Effect, Layer, Option } from "effect"
+import * as ApiKeys from "../model/ApiKey.ts"
+import { scopes as allScopes, type Scope } from "../model/ApiKey.ts"
+import { bucketOf } from "../model/ClientAddress.ts"
+import type { ApiKeyId, ApplicationId, Millis, Realm, RequestId } from "../model/Ids.ts"
+import type { Plan } from "../model/Limits.ts"
+import { LocalLimiter } from "../model/LocalLimiter.ts"
+import { Crypto, type CryptoBusy } from "../ports/Crypto.ts"
+import { RateLimiter, type Guard, type Standing } from "../ports/RateLimiter.ts"
+import { Store, type Credential, type StoreUnavailable } from "../ports/Store.ts"
+import { Settings } from "../Settings.ts"
+import { RequestLog } from "./RequestLog.ts"
+
+/** The operations of the API and the scope each needs (Spec 4). */
+export const operations = {
+  listMailboxes: "mailboxes:read",
+  listDomains: "mailboxes:read",
+  listMessages: "messages:read",
+  sendMessage: "messages:send",
+  getMessage: "messages:read",
+  updateMessage: "messages:write",
+  uploadAttachment: "attachments:write",
+  downloadAttachment: "attachments:read",
+  listEvents: "messages:read"
+} as const satisfies Record<string, Scope>
+export type Operation = keyof typeof operations
+
+/** The caller, derived from the credential and from nothing else. */
+export interface Principal {
+  readonly realm: Realm
+  readonly applicationId: ApplicationId
+  readonly apiKeyId: ApiKeyId
+  readonly scopes: ReadonlyArray<Scope>
+  readonly plan: Plan
+  readonly requestId: RequestId
+  readonly clientAddress: string
+}
+
+/** 401. One answer for every cause; `cause` is for the log. */
+export class Unauthorized extends Data.TaggedError("Unauthorized")<{
+  readonly reason: "missing" | "malformed" | "unknown" | "mismatch" | NonNullable<ReturnType<typeof ApiKeys.refusal>>
+}> {
+  override readonly message =
+    "The API key is missing, malformed, expired or revoked. Send a valid one as `Authorization: Bearer <API_KEY>`."
+}
+
+/** 403. */
+export class InsufficientScope extends Data.TaggedError("InsufficientScope")<{
+  readonly required: ReadonlyArray<Scope>
+  readonly missing: ReadonlyArray<Scope>
+}> {
+  override get message(): string {
+    return `The API key lacks ${this.missing.join(", ")}. Scopes are fixed at issuance: issue another key that has what this call needs.`
+  }
+}
+
+/** 429. */
+export class RateLimited extends Data.TaggedError("RateLimited")<{
+  readonly scope: Guard["scope"]
+  readonly limit: number
+  readonly windowSeconds: number
+  readonly retryAfterSeconds: number
+}> {
+  override get message(): string {
+    const whose = { ip: "your network address", key: "this API key", tenant_day: "your organization" }[this.scope]
+    return `Too many requests from ${whose}: ${this.limit} in ${this.windowSeconds} seconds. Wait ${this.retryAfterSeconds} seconds, plus a random moment.`
+  }
+}
+
+/** How long a verified secret is known again without a hash. */
+const proofLifetime: Millis = 5 * 60_000
+const proofsMax = 10_000
+
+export class Access extends Context.Service<
+  Access,
+  {
+    /** The IP guard: the first check of every request, before there is a caller. */
+    readonly guardAddress: (clientAddress: string) => Effect.Effect<ReadonlyArray<Standing>, RateLimited>
+    /**
+     * Everything between the route and the input: credential, key limit, tenant
+     * limit, scope. `standings` is told what is left of each limit, also when a
+     * later step refuses.
+     */
+    readonly admit: (
+      request: {
+        readonly authorization: string | undefined
+        readonly operation: Operation
+        readonly requestId: RequestId
+        readonly clientAddress: string
+      },
+      standings: (standings: ReadonlyArray<Standing>) => void,
+      caller: (principal: Principal) => void
+    ) => Effect.Effect<Principal, Unauthorized | InsufficientScope | RateLimited | CryptoBusy | StoreUnavailable>
+  }
+>()("mailroom/core/operations/Access") {
+  static readonly layer = Layer.effect(
+    Access,
+    Effect.gen(function* () {
+      const store = yield* Store
+      const crypto = yield* Crypto
+      const limiter = yield* RateLimiter
+      const requestLog = yield* RequestLog
+      const settings = yield* Settings
+      const local = new LocalLimiter()
+      const proofs = new Map<string, { readonly proof: string; readonly until: Millis }>()
+      const verifying = new Map<string, Deferred.Deferred<boolean, CryptoBusy>>()
+
+      const take = Effect.fnUntraced(function* (guards: ReadonlyArray<Guard>) {
+        const taken = yield* limiter.take(guards).pipe(
+          // An unreachable limiter must not open the gate: this process then counts by itself.
+          Effect.catchTag("RateLimiterUnavailable", (error) =>
+            Effect.logWarning(error.message, error.cause).pipe(
+              Effect.andThen(Effect.map(Effect.all([Clock.monotonicTimeNanos, Clock.currentTimeMillis]), ([nanos, now]) =>
+                local.take(guards, Number(nanos / 1_000_000n), now)
+              ))
+            )
+          )
+        )
+        if (taken.refusedBy === null) return taken.standings
+        const { guard, resetMs } = taken.refusedBy
+        return yield* new RateLimited({
+          scope: guard.scope,
+          limit: guard.limit,
+          windowSeconds: guard.window === "minute" ? 60 : 86_400,
+          retryAfterSeconds: Math.max(1, Math.ceil(resetMs / 1000))
+        })
+      })
+
+      const parseToken = (authorization: string | undefined) =>
+        Effect.gen(function* () {
+          if (authorization === undefined) return yield* new Unauthorized({ reason: "missing" })
+          const bearer = /^Bearer +([^\s]+) *$/i.exec(authorization)
+          const token = bearer === null ? Option.none() : ApiKeys.parse(bearer[1]!)
+          return yield* Option.match(token, {
+            onNone: () => Effect.fail(new Unauthorized({ reason: "malformed" })),
+            onSome: Effect.succeed
+          })
+        })
+
+      const findCredential = Effect.fnUntraced(function* (token: ApiKeys.Token) {
+        const [credential] = yield* store.credentials.byPublicId([token.publicId])
+        return credential === undefined ? yield* new Unauthorized({ reason: "unknown" }) : credential
+      })
+
+      /** One hash for all who present this secret at the same time. */
+      const verifyOnce = Effect.fnUntraced(function* (token: ApiKeys.Token, hash: string, proof: string) {
+        const running = verifying.get(proof)
+        if (running !== undefined) return yield* Deferred.await(running)
+        const verdict = Deferred.makeUnsafe<boolean, CryptoBusy>()
+        verifying.set(proof, verdict)
+        // Detached: a caller who hangs up must not take the verdict from those who wait for it too.
+        yield* crypto.verifySecret(token.secret, hash).pipe(
+          Effect.exit,
+          Effect.flatMap((exit) => {
+            verifying.delete(proof)
+            return Deferred.done(verdict, exit)
+          }),
+          Effect.forkDetach
+        )
+        return yield* Deferred.await(verdict)
+      })
+
+      const verifySecret = Effect.fnUntraced(function* (token: ApiKeys.Token, { apiKey }: Credential) {
+        const now = yield* Clock.currentTimeMillis
+        const proof = yield* crypto.proof(token.secret, apiKey.secretHash)
+        const known = proofs.get(apiKey.publicId)
+        if (known !== undefined && known.proof === proof && known.until > now && known.until - now <= proofLifetime) return
+        if (!(yield* verifyOnce(token, apiKey.secretHash, proof))) return yield* new Unauthorized({ reason: "mismatch" })
+        if (proofs.size >= proofsMax) proofs.delete(proofs.keys().next().value!)
+        proofs.set(apiKey.publicId, { proof, until: now + proofLifetime })
+      })
+
+      const checkStatus = Effect.fnUntraced(function* (token: ApiKeys.Token, { apiKey, application, tenant }: Credential) {
+        const reason = ApiKeys.refusal(apiKey, application, tenant, token, yield* Clock.currentTimeMillis)
+        if (reason !== null) return yield* new Unauthorized({ reason })
+      })
+
+      const checkScope = (principal: Principal, operation: Operation) => {
+        const required = [operations[operation]]
+        const missing = required.filter((scope) => !principal.scopes.includes(scope))
+        return missing.length === 0 ? Effect.void : Effect.fail(new InsufficientScope({ required, missing }))
+      }
+
+      return Access.of({
+        guardAddress: (clientAddress) =>
+          take([{ scope: "ip", bucket: bucketOf(clientAddress), limit: settings.ipRequestsPerMinute, window: "minute" }]),
+
+        admit: Effect.fn("Access.admit")(function* (request, standings, caller) {
+          const token = yield* parseToken(request.authorization)
+          const credential = yield* findCredential(token)
+          yield* verifySecret(token, credential)
+          yield* checkStatus(token, credential)
+          const { apiKey, plan } = credential
+          const principal: Principal = {
+            realm: { tenantId: apiKey.tenantId, environment: apiKey.environment },
+            applicationId: apiKey.applicationId,
+            apiKeyId: apiKey.id,
+            scopes: apiKey.scopes.filter((scope) => allScopes.includes(scope)),
+            plan,
+            requestId: request.requestId,
+            clientAddress: request.clientAddress
+          }
+          caller(principal)
+          requestLog.touch(apiKey.id, yield* Clock.currentTimeMillis)
+          standings(
+            yield* take([
+              { scope: "key", bucket: apiKey.id, limit: plan.keyRequestsPerMinute, window: "minute" },
+              { scope: "tenant_day", bucket: apiKey.tenantId, limit: plan.tenantRequestsPerDay, window: "day" }
+            ])
+          )
+          yield* checkScope(principal, request.operation)
+          return principal
+        })
+      })
+    })
+  )
+}

@@ -1,0 +1,162 @@
+/**
+ * Uploading and downloading attachments (Spec 4). Bytes are streamed to the
+ * blob store as they arrive; the record is committed only when all of them and
+ * the fields beside them are good, and an upload that ends badly leaves nothing.
+ */
+import { Clock, Context, Data, Effect, Layer, Schema, Stream, type Scope } from "effect"
+import * as Attachment from "../model/Attachment.ts"
+import { AttachmentId, MailboxId } from "../model/Ids.ts"
+import * as Limits from "../model/Limits.ts"
+import * as MessageView from "../model/MessageView.ts"
+import type { BlobCorrupt, BlobMissing, BlobUnavailable } from "../ports/BlobStore.ts"
+import { BlobStore } from "../ports/BlobStore.ts"
+import { Crypto } from "../ports/Crypto.ts"
+import { JobQueue, type Job } from "../ports/JobQueue.ts"
+import { Store, type StoreUnavailable } from "../ports/Store.ts"
+import type { Principal } from "./Access.ts"
+import { commit, dieOnRejection } from "./Commit.ts"
+import { auditEntry, AttachmentNotClean } from "./Messages.ts"
+import * as Ownership from "./Ownership.ts"
+import { NotFound } from "./Ownership.ts"
+
+/** What comes beside the bytes (Spec 4, UploadAttachmentInput). */
+export const UploadFields = Schema.Struct({
+  mailboxId: MailboxId,
+  filename: Attachment.Filename,
+  mediaType: Attachment.MediaType
+})
+export type UploadFields = typeof UploadFields.Type
+
+/** 413. */
+export class AttachmentTooLarge extends Data.TaggedError("AttachmentTooLarge")<{ readonly limitBytes: number }> {
+  override get message(): string {
+    return `An attachment has at most ${this.limitBytes} bytes (25 MB) when decoded. Send a smaller file, or a link.`
+  }
+}
+
+/** An upload under way. Nothing is kept unless `finish` succeeds. */
+export interface Upload {
+  readonly append: (bytes: Uint8Array) => Effect.Effect<void, AttachmentTooLarge | BlobUnavailable>
+  readonly finish: (
+    fields: UploadFields
+  ) => Effect.Effect<typeof Attachment.View.Type, NotFound | BlobUnavailable | StoreUnavailable>
+}
+
+export interface Download {
+  readonly filename: string
+  readonly mediaType: string
+  readonly sizeBytes: number
+  /** Fails at its end if the bytes are not those that were scanned. */
+  readonly bytes: Stream.Stream<Uint8Array, BlobUnavailable | BlobMissing | BlobCorrupt>
+}
+
+export class Attachments extends Context.Service<
+  Attachments,
+  {
+    /** Opens an upload; closing the scope before `finish` discards it. */
+    readonly begin: (principal: Principal) => Effect.Effect<Upload, BlobUnavailable, Scope.Scope>
+    /** A whole upload (Spec 4, uploadAttachment). */
+    readonly upload: <E>(
+      principal: Principal,
+      fields: UploadFields,
+      bytes: Stream.Stream<Uint8Array, E>
+    ) => Effect.Effect<typeof Attachment.View.Type, E | AttachmentTooLarge | NotFound | BlobUnavailable | StoreUnavailable>
+    /** Only when the scan is clean (Spec 4, downloadAttachment). */
+    readonly download: (
+      principal: Principal,
+      id: AttachmentId
+    ) => Effect.Effect<Download, NotFound | AttachmentNotClean | StoreUnavailable>
+  }
+>()("mailroom/core/operations/Attachments") {
+  static readonly layer = Layer.effect(
+    Attachments,
+    Effect.gen(function* () {
+      const store = yield* Store
+      const queue = yield* JobQueue
+      const blobs = yield* BlobStore
+      const crypto = yield* Crypto
+
+      const begin = Effect.fn("Attachments.begin")(function* (principal: Principal) {
+        const writer = yield* blobs.writer(principal.realm.tenantId)
+        let received = 0
+
+        const append = (bytes: Uint8Array): Effect.Effect<void, AttachmentTooLarge | BlobUnavailable> => {
+          received += bytes.length
+          return received > Limits.attachmentSizeBytesMax
+            ? Effect.fail(new AttachmentTooLarge({ limitBytes: Limits.attachmentSizeBytesMax }))
+            : writer.append(bytes)
+        }
+
+        const finish = Effect.fn("Attachments.finish")(function* (fields: UploadFields) {
+          const mailbox = yield* Ownership.mailbox(store, principal, fields.mailboxId, "mailboxId")
+          const blob = yield* writer.finish
+          const now = yield* Clock.currentTimeMillis
+          const attachment: Attachment.Attachment = {
+            id: (yield* crypto.uuid) as AttachmentId,
+            tenantId: principal.realm.tenantId,
+            environment: principal.realm.environment,
+            version: 1,
+            mailboxId: mailbox.id,
+            messageId: null,
+            filename: fields.filename,
+            mediaType: fields.mediaType,
+            blob,
+            disposition: "attachment",
+            contentId: null,
+            scanState: "pending",
+            scanErrors: 0,
+            nextScanAt: now,
+            scannedAt: null,
+            createdAt: now,
+            expiresAt: now + Limits.unusedAttachmentRetention
+          }
+          yield* commit(
+            store,
+            queue,
+            [
+              { _tag: "Insert", kind: "attachment", record: attachment },
+              {
+                _tag: "AppendAudit",
+                entry: auditEntry(principal, yield* crypto.uuid, now, "attachment.upload", attachment.id)
+              }
+            ],
+            [scanJob(attachment, now)]
+          ).pipe(dieOnRejection)
+          return MessageView.attachment(attachment)
+        })
+
+        return { append, finish }
+      })
+
+      return Attachments.of({
+        begin,
+
+        upload: (principal, fields, bytes) =>
+          Effect.scoped(
+            Effect.gen(function* () {
+              const upload = yield* begin(principal)
+              yield* Stream.runForEach(bytes, upload.append)
+              return yield* upload.finish(fields)
+            })
+          ),
+
+        download: Effect.fn("Attachments.download")(function* (principal, id) {
+          const attachment = yield* store.attachments.get(principal.realm, id)
+          if (attachment === null) return yield* new NotFound({ field: null })
+          const { scanState, filename, mediaType, blob } = attachment
+          if (scanState !== "clean") return yield* new AttachmentNotClean({ scanState })
+          return { filename, mediaType, sizeBytes: blob.sizeBytes, bytes: blobs.read(principal.realm.tenantId, blob) }
+        })
+      })
+    })
+  )
+}
+
+/** A look at an attachment's scan when it is due. */
+export const scanJob = (attachment: Attachment.Attachment, dueAt: number): Job => ({
+  kind: "scan",
+  subject: attachment.id,
+  realm: { tenantId: attachment.tenantId, environment: attachment.environment },
+  group: attachment.tenantId,
+  dueAt
+})

@@ -1,0 +1,44 @@
+/** Reading the canonical events (Spec 4, listEvents): ascending, in commit order, until the cursor is null. */
+import { Clock, Context, Effect, Layer, Schema } from "effect"
+import * as Cursor from "../model/Cursor.ts"
+import * as Event from "../model/Event.ts"
+import { Store, type StoreUnavailable } from "../ports/Store.ts"
+import { Settings } from "../Settings.ts"
+import type { Principal } from "./Access.ts"
+
+export const EventPage = Schema.Struct({
+  items: Schema.Array(Event.View),
+  nextCursor: Schema.NullOr(Schema.String)
+})
+
+export class Events extends Context.Service<
+  Events,
+  {
+    readonly list: (
+      principal: Principal,
+      query: { readonly limit: number; readonly cursor: string | null }
+    ) => Effect.Effect<typeof EventPage.Type, Cursor.InvalidCursor | StoreUnavailable>
+  }
+>()("mailroom/core/operations/Events") {
+  static readonly layer = Layer.effect(
+    Events,
+    Effect.gen(function* () {
+      const store = yield* Store
+      const settings = yield* Settings
+
+      return Events.of({
+        list: Effect.fn("Events.list")(function* (principal, { limit, cursor }) {
+          const oldest = (yield* Clock.currentTimeMillis) - settings.eventRetention
+          const start = cursor === null ? null : yield* Effect.fromResult(Cursor.parseEvents(cursor, oldest))
+          const found = yield* store.events.page(principal.realm, principal.applicationId, { start, limit: limit + 1 })
+          const shown = found.slice(0, limit)
+          const last = shown[limit - 1]
+          return {
+            items: shown.map(Event.view),
+            nextCursor: found.length > limit && last !== undefined ? Cursor.formatEvents(last.position, last.occurredAt) : null
+          }
+        })
+      })
+    })
+  )
+}

@@ -1,0 +1,477 @@
+/**
+ * Sending, reading and flagging messages (Spec 4). A 202 means that one commit
+ * holds the message, its audit entry, its idempotency reservation, its share
+ * of the plan and its `message.queued` event; a refusal leaves none of them.
+ */
+import { Clock, Context, Data, Effect, Layer, Schema } from "effect"
+import { AddressFromString } from "../model/Address.ts"
+import * as Attachments from "../model/Attachment.ts"
+import type { Attachment } from "../model/Attachment.ts"
+import type { Actor } from "../model/Audit.ts"
+import * as Cursor from "../model/Cursor.ts"
+import * as Events from "../model/Event.ts"
+import { canonical, type IdempotencyKey, type Reservation } from "../model/IdempotencyKey.ts"
+import { AttachmentId, MailboxId, MessageId, type ApplicationId, type EventId, type Millis } from "../model/Ids.ts"
+import * as Limits from "../model/Limits.ts"
+import type { Mailbox } from "../model/Mailbox.ts"
+import { isVerified, type Health } from "../model/MailDomain.ts"
+import * as Message from "../model/Message.ts"
+import * as MessageView from "../model/MessageView.ts"
+import * as Recipient from "../model/Recipient.ts"
+import * as Timestamp from "../model/Timestamp.ts"
+import { Crypto } from "../ports/Crypto.ts"
+import { JobQueue, type Job } from "../ports/JobQueue.ts"
+import { CommitRejected, Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
+import type { Principal } from "./Access.ts"
+import { commit, dieOnRejection, retryOnVersionMoved } from "./Commit.ts"
+import * as Ownership from "./Ownership.ts"
+import { NotFound } from "./Ownership.ts"
+
+const addresses = Schema.Array(AddressFromString).check(
+  Schema.isMaxLength(Limits.recipientsPerFieldMax, { expected: `at most ${Limits.recipientsPerFieldMax} addresses` })
+)
+
+/** Line breaks would end the header, and control characters have no place in one. */
+const Subject = Schema.String.check(
+  Schema.isMaxCodePoints(Limits.subjectLengthMax, { expected: `at most ${Limits.subjectLengthMax} characters` }),
+  Schema.isPattern(/^[^\u0000-\u0008\u000a-\u001f\u007f-\u009f\u2028\u2029]*$/, {
+    expected: "one line without control characters"
+  })
+)
+
+const body = (lengthMax: number) =>
+  Schema.NullOr(Schema.String.check(Schema.isMaxCodePoints(lengthMax, { expected: `at most ${lengthMax} characters` }))).pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed(null))
+  )
+
+/** What `sendMessage` takes (Spec 4, SendMessageInput). */
+export const SendMessageInput = Schema.Struct({
+  fromMailboxId: MailboxId,
+  to: addresses.check(Schema.isMinLength(1, { expected: "at least 1 address" })),
+  cc: addresses.pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
+  bcc: addresses.pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
+  subject: Subject.pipe(Schema.withDecodingDefaultKey(Effect.succeed(""))),
+  text: body(Limits.textLengthMax),
+  html: body(Limits.htmlLengthMax),
+  attachmentIds: Schema.Array(AttachmentId)
+    .check(Schema.isMaxLength(Limits.attachmentsPerMessageMax, { expected: `at most ${Limits.attachmentsPerMessageMax} attachments` }))
+    .pipe(Schema.withDecodingDefaultKey(Effect.succeed([])))
+}).check(
+  Schema.makeFilter((input) =>
+    input.text === null && input.html === null ? { path: ["text"], issue: "give at least one of text and html" } : true
+  )
+)
+export type SendMessageInput = typeof SendMessageInput.Type
+
+/** What `updateMessage` takes (Spec 4, UpdateMessageInput). */
+export const UpdateMessageInput = Schema.Struct({
+  mailboxId: MailboxId,
+  isRead: Schema.optionalKey(Schema.Boolean),
+  isStarred: Schema.optionalKey(Schema.Boolean),
+  folder: Schema.optionalKey(Message.Folder)
+}).check(
+  Schema.makeFilter((input) =>
+    input.isRead === undefined && input.isStarred === undefined && input.folder === undefined
+      ? "give at least one of isRead, isStarred and folder"
+      : true
+  )
+)
+export type UpdateMessageInput = typeof UpdateMessageInput.Type
+
+export const QueuedMessage = Schema.Struct({
+  id: MessageId,
+  object: Schema.Literal("message"),
+  status: Schema.Literal("queued")
+})
+
+export const MessagePage = Schema.Struct({
+  items: Schema.Array(MessageView.Summary),
+  nextCursor: Schema.NullOr(Schema.String.annotate({ format: "date-time" }))
+})
+
+/** 409. The idempotency key stands for another request. */
+export class IdempotencyConflict extends Data.TaggedError("IdempotencyConflict")<{}> {
+  override readonly message =
+    "This Idempotency-Key was used for a different request. Repeat that request exactly, or use a new key for a new one."
+}
+
+/** 409. The first request with this idempotency key is still running. */
+export class IdempotencyPending extends Data.TaggedError("IdempotencyPending")<{}> {
+  override readonly message = "The first request with this Idempotency-Key is still running. Repeat this one in a second."
+}
+
+/** 409 for `pending` and `error`. */
+export class AttachmentNotClean extends Data.TaggedError("AttachmentNotClean")<{ readonly scanState: Attachments.State }> {
+  override get message(): string {
+    const next = {
+      pending: "It is being scanned: try again in some seconds.",
+      error: "Its scan failed and is tried again by itself: try later, or upload the file anew.",
+      infected: "Malware was found in it. It stays locked: send without it.",
+      clean: ""
+    }[this.scanState]
+    return `The attachment is not clean. ${next}`
+  }
+}
+
+/** 400. */
+export class AttachmentInfected extends Data.TaggedError("AttachmentInfected")<{ readonly attachmentId: AttachmentId }> {
+  override get message(): string {
+    return `Malware was found in attachment ${this.attachmentId}. Send without it.`
+  }
+}
+
+/** 409. */
+export class MailboxSuspended extends Data.TaggedError("MailboxSuspended")<{}> {
+  override readonly message = "The mailbox is suspended and cannot send. An administrator can reinstate it."
+}
+
+/** 409. */
+export class DomainNotSendable extends Data.TaggedError("DomainNotSendable")<{ readonly health: Health }> {
+  override get message(): string {
+    return `The mailbox's domain may not send: it is ${this.health}. listDomains shows its health; set its DNS records or ask an administrator.`
+  }
+}
+
+/** 429. The plan's recipients of the day are used up. */
+export class QuotaExceeded extends Data.TaggedError("QuotaExceeded")<{
+  readonly limit: number
+  readonly used: number
+  readonly requested: number
+  readonly retryAfterSeconds: number
+}> {
+  override get message(): string {
+    return `The plan allows ${this.limit} recipients a day; ${this.used} are used and this message has ${this.requested}. The day ends at 00:00 UTC.`
+  }
+}
+
+export interface Sent {
+  readonly message: typeof QueuedMessage.Type
+  /** True when an earlier request had sent it. */
+  readonly replayed: boolean
+}
+
+type SendRefusal =
+  | IdempotencyConflict
+  | IdempotencyPending
+  | NotFound
+  | MailboxSuspended
+  | DomainNotSendable
+  | AttachmentInfected
+  | AttachmentNotClean
+  | QuotaExceeded
+
+export class Messages extends Context.Service<
+  Messages,
+  {
+    /** Queues a message (Spec 4, sendMessage). */
+    readonly send: (
+      principal: Principal,
+      idempotencyKey: IdempotencyKey,
+      input: SendMessageInput
+    ) => Effect.Effect<Sent, SendRefusal | StoreUnavailable>
+    /** Newest first (Spec 4, listMessages). */
+    readonly list: (
+      principal: Principal,
+      query: { readonly limit: number; readonly cursor: string | null; readonly mailboxId: MailboxId | null }
+    ) => Effect.Effect<typeof MessagePage.Type, Cursor.InvalidCursor | NotFound | StoreUnavailable>
+    readonly get: (
+      principal: Principal,
+      id: MessageId
+    ) => Effect.Effect<{ readonly message: typeof MessageView.Detail.Type }, NotFound | StoreUnavailable>
+    readonly update: (
+      principal: Principal,
+      id: MessageId,
+      input: UpdateMessageInput
+    ) => Effect.Effect<{ readonly id: MessageId; readonly updated: true }, NotFound | StoreUnavailable>
+  }
+>()("mailroom/core/operations/Messages") {
+  static readonly layer = Layer.effect(
+    Messages,
+    Effect.gen(function* () {
+      const store = yield* Store
+      const queue = yield* JobQueue
+      const crypto = yield* Crypto
+      const running = new Map<string, string>()
+
+      /** Refuses a twin that meets its first request in this process. Twins in others meet the store's unique key. */
+      const alone = <A, E, R>(
+        applicationId: ApplicationId,
+        idempotencyKey: IdempotencyKey,
+        fingerprint: string,
+        use: Effect.Effect<A, E, R>
+      ): Effect.Effect<A, E | IdempotencyConflict | IdempotencyPending, R> => {
+        const name = `${applicationId} ${idempotencyKey}`
+        return Effect.suspend((): Effect.Effect<A, E | IdempotencyConflict | IdempotencyPending, R> => {
+          const first = running.get(name)
+          if (first !== undefined) {
+            return Effect.fail(first === fingerprint ? new IdempotencyPending() : new IdempotencyConflict())
+          }
+          running.set(name, fingerprint)
+          return Effect.ensuring(use, Effect.sync(() => running.delete(name)))
+        })
+      }
+
+      const answer = (reservation: Reservation, fingerprint: string, ownId: MessageId) =>
+        reservation.fingerprint === fingerprint
+          ? Effect.succeed<Sent>({
+              message: { id: reservation.messageId, object: "message", status: "queued" },
+              replayed: reservation.messageId !== ownId
+            })
+          : Effect.fail(new IdempotencyConflict())
+
+      const checkSender = Effect.fnUntraced(function* (mailbox: Mailbox) {
+        if (mailbox.status !== "active") return yield* new MailboxSuspended()
+        const domain = yield* store.domains.get(mailbox.tenantId, mailbox.domainId)
+        const health = domain?.health ?? "pending"
+        if (!isVerified(health)) return yield* new DomainNotSendable({ health })
+      })
+
+      const checkScans = Effect.fnUntraced(function* (attachments: ReadonlyArray<Attachment>) {
+        const infected = attachments.find(({ scanState }) => scanState === "infected")
+        if (infected !== undefined) return yield* new AttachmentInfected({ attachmentId: infected.id })
+        if (attachments.some(({ scanState }) => scanState === "error")) {
+          return yield* new AttachmentNotClean({ scanState: "error" })
+        }
+      })
+
+      /** One try at accepting: everything is read, decided, and committed at once. */
+      const accept = Effect.fnUntraced(function* (
+        principal: Principal,
+        idempotencyKey: IdempotencyKey,
+        fingerprint: string,
+        id: MessageId,
+        input: SendMessageInput
+      ) {
+        const now = yield* Clock.currentTimeMillis
+        const mailbox = yield* Ownership.mailbox(store, principal, input.fromMailboxId, "fromMailboxId")
+        const attachments = yield* Ownership.attachments(store, principal, mailbox.id, input.attachmentIds)
+        yield* checkSender(mailbox)
+        yield* checkScans(attachments)
+
+        const { message, content } = compose(principal, id, mailbox, attachments, input, now)
+        const event = Events.ofMessage(message, 1, "message.queued", (yield* crypto.uuid) as EventId, now, {
+          from: mailbox.address,
+          to: addressesOf(message, "to"),
+          cc: addressesOf(message, "cc"),
+          subject: message.subject,
+          attachmentIds: message.attachmentIds,
+          requestId: principal.requestId
+        })
+        const changes: ReadonlyArray<Change> = [
+          {
+            _tag: "Reserve",
+            reservation: {
+              applicationId: principal.applicationId,
+              idempotencyKey,
+              fingerprint,
+              messageId: id,
+              reservedAt: now,
+              expiresAt: now + Limits.idempotencyRetention
+            }
+          },
+          { _tag: "InsertMessage", message, content },
+          ...attachments
+            .map((attachment) => [attachment, Attachments.use(attachment, id)] as const)
+            .filter(([before, after]) => before !== after)
+            .map(([, record]): Change => ({ _tag: "Update", kind: "attachment", record })),
+          { _tag: "AppendEvent", event },
+          { _tag: "AppendAudit", entry: auditEntry(principal, yield* crypto.uuid, now, "message.send", id) },
+          {
+            _tag: "TakeQuota",
+            tenantId: principal.realm.tenantId,
+            day: Timestamp.utcDay(now),
+            amount: message.recipients.length,
+            limit: principal.plan.recipientsPerDay
+          }
+        ]
+        yield* commit(store, queue, changes, [submitJob(message, now)]).pipe(
+          Effect.catchIf(
+            (error) => error instanceof CommitRejected && error.reason._tag === "QuotaExceeded",
+            (error) => Effect.fail(quotaExceeded(error, message.recipients.length, now))
+          )
+        )
+        return { message: { id, object: "message", status: "queued" }, replayed: false } satisfies Sent
+      })
+
+      const send = Effect.fn("Messages.send")(function* (
+        principal: Principal,
+        idempotencyKey: IdempotencyKey,
+        input: SendMessageInput
+      ) {
+        const fingerprint = yield* crypto.digest(canonical(input))
+        const id = (yield* crypto.uuid) as MessageId
+        const { applicationId } = principal
+
+        const reserved = Effect.flatMap(Clock.currentTimeMillis, (now) =>
+          store.reservations.get(applicationId, idempotencyKey, now)
+        )
+        /** After a commit whose outcome we do not know, or a key that another process took: what stands is the answer. */
+        const whatStands = <E>(error: E) =>
+          Effect.flatMap(
+            reserved,
+            (reservation): Effect.Effect<Sent, E | IdempotencyConflict> =>
+              reservation === null ? Effect.fail(error) : answer(reservation, fingerprint, id)
+          )
+
+        const first = Effect.gen(function* () {
+          const reservation = yield* reserved
+          if (reservation !== null) return yield* answer(reservation, fingerprint, id)
+          return yield* retryOnVersionMoved(accept(principal, idempotencyKey, fingerprint, id, input)).pipe(
+            Effect.catchTag(["CommitRejected", "StoreUnavailable"], whatStands),
+            dieOnRejection
+          )
+        })
+        return yield* alone(applicationId, idempotencyKey, fingerprint, first)
+      })
+
+      const list = Effect.fn("Messages.list")(function* (
+        principal: Principal,
+        query: { readonly limit: number; readonly cursor: string | null; readonly mailboxId: MailboxId | null }
+      ) {
+        const before = query.cursor === null ? null : yield* Effect.fromResult(Cursor.parseMessages(query.cursor))
+        if (query.mailboxId !== null) yield* Ownership.mailbox(store, principal, query.mailboxId, "mailboxId")
+        const { limit, mailboxId } = query
+        const found = yield* store.messages.page(principal.realm, { mailboxId, before, limit: limit + 1 })
+        const shown = found.slice(0, limit)
+        return {
+          items: shown.map(MessageView.summary),
+          nextCursor: found.length > limit ? Cursor.formatMessages(shown[limit - 1]!.createdAt) : null
+        }
+      })
+
+      const get = Effect.fn("Messages.get")(function* (principal: Principal, id: MessageId) {
+        const message = yield* store.messages.get(principal.realm, id)
+        const content = message === null ? null : yield* store.messages.content(principal.realm, id)
+        if (message === null || content === null) return yield* new NotFound({ field: null })
+        const attachments =
+          message.attachmentIds.length === 0 ? [] : yield* store.attachments.many(principal.realm, message.attachmentIds)
+        return { message: MessageView.detail(message, content, attachments) }
+      })
+
+      const update = Effect.fn("Messages.update")(function* (
+        principal: Principal,
+        id: MessageId,
+        input: UpdateMessageInput
+      ) {
+        const once = Effect.gen(function* () {
+          const mailbox = yield* Ownership.mailbox(store, principal, input.mailboxId, "mailboxId")
+          const message = yield* store.messages.get(principal.realm, id)
+          if (message === null || message.mailboxId !== mailbox.id) return yield* new NotFound({ field: null })
+          const now = yield* Clock.currentTimeMillis
+          const { changed, updated } = Message.flag(message, input, now)
+          const event = Events.ofMessage(updated, updated.eventSequence, "message.updated", (yield* crypto.uuid) as EventId, now, {
+            isRead: updated.isRead,
+            isStarred: updated.isStarred,
+            folder: updated.folder,
+            changed,
+            actor: actorOf(principal)
+          })
+          yield* commit(
+            store,
+            queue,
+            [
+              { _tag: "Update", kind: "message", record: updated },
+              { _tag: "AppendEvent", event },
+              { _tag: "AppendAudit", entry: auditEntry(principal, yield* crypto.uuid, now, "message.update", id) }
+            ],
+            []
+          )
+          return { id, updated: true } as const
+        })
+        return yield* retryOnVersionMoved(once).pipe(dieOnRejection)
+      })
+
+      return Messages.of({ send, list, get, update })
+    })
+  )
+}
+
+/** The message that an accepted input becomes. */
+const compose = (
+  principal: Principal,
+  id: MessageId,
+  mailbox: Mailbox,
+  attachments: ReadonlyArray<Attachment>,
+  input: SendMessageInput,
+  now: Millis
+): { readonly message: Message.Message; readonly content: Message.Content } => {
+  const message: Message.Message = {
+    id,
+    tenantId: principal.realm.tenantId,
+    environment: principal.realm.environment,
+    version: 1,
+    eventSequence: 1,
+    applicationId: principal.applicationId,
+    requestId: principal.requestId,
+    mailboxId: mailbox.id,
+    direction: "outbound",
+    createdAt: BigInt(now) * 1000n,
+    acceptedAt: now,
+    updatedAt: now,
+    folder: "sent",
+    isRead: true,
+    isStarred: false,
+    from: { address: mailbox.address, name: mailbox.displayName },
+    replyTo: [],
+    subject: input.subject,
+    snippet: Message.snippet(input.text, input.html),
+    sizeBytes:
+      Message.utf8Length(input.text ?? "") +
+      Message.utf8Length(input.html ?? "") +
+      attachments.reduce((sum, { blob }) => sum + blob.sizeBytes, 0),
+    attachmentIds: attachments.map((attachment) => attachment.id),
+    internetMessageId: Message.internetMessageId(id, mailbox.address),
+    inReplyTo: null,
+    references: [],
+    recipients: Recipient.unique(input, now),
+    status: "queued",
+    failure: null,
+    sentAt: null,
+    attempts: 0,
+    nextAttemptAt: now,
+    submissions: [],
+    mime: null
+  }
+  return {
+    message,
+    content: {
+      text: input.text,
+      html: input.html,
+      headers: Message.outboundHeaders(message, Timestamp.toMailDate),
+      mime: Message.outboundStructure(input.text, input.html, attachments)
+    }
+  }
+}
+
+/** The specification's outbound job: a look at the message when it is due. */
+export const submitJob = (message: Message.Message, dueAt: Millis): Job => ({
+  kind: "submit",
+  subject: message.id,
+  realm: { tenantId: message.tenantId, environment: message.environment },
+  group: message.tenantId,
+  dueAt
+})
+
+const addressesOf = (message: Message.Message, role: Recipient.Role) =>
+  message.recipients.filter((recipient) => recipient.role === role).map((recipient) => recipient.address)
+
+const actorOf = (principal: Principal): Actor => ({ type: "api_key", id: principal.apiKeyId })
+
+/** The audit entry of a write that a caller asked for. */
+export const auditEntry = (principal: Principal, entryId: string, at: Millis, action: string, id: string) => ({
+  id: entryId,
+  tenantId: principal.realm.tenantId,
+  environment: principal.realm.environment,
+  at,
+  actor: actorOf(principal),
+  action,
+  subject: { type: action.slice(0, action.indexOf(".")), id },
+  requestId: principal.requestId,
+  clientAddress: principal.clientAddress
+})
+
+const quotaExceeded = (error: CommitRejected | StoreUnavailable, requested: number, now: Millis): QuotaExceeded => {
+  const { limit, used } =
+    error instanceof CommitRejected && error.reason._tag === "QuotaExceeded" ? error.reason : { limit: 0, used: 0 }
+  return new QuotaExceeded({ limit, used, requested, retryAfterSeconds: Timestamp.secondsToNextDay(now) })
+}

@@ -1,0 +1,56 @@
+/**
+ * Bytes: attachments and MIME objects, named by tenant and SHA-256 and
+ * streamed both ways. Two tenants with equal bytes have two blobs.
+ *
+ * An adapter
+ * - makes a blob visible whole, at `finish`, or never; a writer whose scope
+ *   closes before that leaves nothing behind;
+ * - keeps one copy when the same bytes are written twice, and counts the
+ *   second write as its age;
+ * - fails a read that does not yield the named bytes with `BlobCorrupt` at its
+ *   end, so no consumer mistakes them;
+ * - removes nothing by itself.
+ */
+import { Context, Data, type Effect, type Scope, type Stream } from "effect"
+import type { BlobRef } from "../model/Blob.ts"
+import type { Millis, TenantId } from "../model/Ids.ts"
+
+export class BlobUnavailable extends Data.TaggedError("BlobUnavailable")<{ readonly cause: unknown }> {
+  override readonly message = "the blob store is unavailable"
+}
+
+export class BlobMissing extends Data.TaggedError("BlobMissing")<{ readonly sha256: string }> {
+  override readonly message = "the blob is not there"
+}
+
+export class BlobCorrupt extends Data.TaggedError("BlobCorrupt")<{ readonly sha256: string }> {
+  override readonly message = "the blob's bytes are not those it is named by"
+}
+
+export interface BlobWriter {
+  readonly append: (bytes: Uint8Array) => Effect.Effect<void, BlobUnavailable>
+  /** Makes what was appended visible under its digest. Called once, last. */
+  readonly finish: Effect.Effect<BlobRef, BlobUnavailable>
+}
+
+export class BlobStore extends Context.Service<
+  BlobStore,
+  {
+    readonly writer: (tenantId: TenantId) => Effect.Effect<BlobWriter, BlobUnavailable, Scope.Scope>
+    readonly read: (
+      tenantId: TenantId,
+      ref: BlobRef
+    ) => Stream.Stream<Uint8Array, BlobUnavailable | BlobMissing | BlobCorrupt>
+    /** Blobs last written before a time, in a stable order, behind `after`. */
+    readonly olderThan: (query: {
+      readonly before: Millis
+      readonly after: string | null
+      readonly limit: number
+    }) => Effect.Effect<
+      { readonly blobs: ReadonlyArray<{ readonly tenantId: TenantId; readonly sha256: string }>; readonly next: string | null },
+      BlobUnavailable
+    >
+    /** Removes a blob, unless it was written again at or after `before`. */
+    readonly remove: (tenantId: TenantId, sha256: string, before: Millis) => Effect.Effect<void, BlobUnavailable>
+  }
+>()("mailroom/core/ports/BlobStore") {}

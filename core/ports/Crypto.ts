@@ -1,0 +1,54 @@
+/**
+ * Randomness, digests and secrets: all that the core cannot do in plain
+ * language. Secrets come and go as `Redacted`, so that no log prints them.
+ *
+ * An adapter
+ * - draws every byte and id from a cryptographic source (or, where it says so,
+ *   from a seeded one, for simulations);
+ * - runs at most as many Argon2id hashes at a time as there are processors,
+ *   queues a bounded number more, and fails with `CryptoBusy` beyond that;
+ * - seals with AES-256-GCM under a fresh 96-bit IV and the newest key of its
+ *   ring, and opens what any key of the ring sealed.
+ */
+import { Context, Data, type Effect, type Redacted } from "effect"
+
+/** A secret at rest: a versioned AES-256-GCM envelope. All fields but the version are base64. */
+export interface SealedSecret {
+  readonly version: number
+  readonly iv: string
+  readonly ciphertext: string
+  readonly tag: string
+}
+
+/** Too many hashes wait already. */
+export class CryptoBusy extends Data.TaggedError("CryptoBusy")<{}> {
+  override readonly message = "too many key verifications are under way"
+}
+
+/** The envelope was altered, moved to another row, or sealed by a key that is not in the ring. */
+export class SealBroken extends Data.TaggedError("SealBroken")<{}> {
+  override readonly message = "the sealed secret cannot be opened"
+}
+
+export class Crypto extends Context.Service<
+  Crypto,
+  {
+    /** A UUID, version 7: sorted by time, and strictly rising within a process. */
+    readonly uuid: Effect.Effect<string>
+    readonly randomBytes: (count: number) => Effect.Effect<Uint8Array>
+    /** SHA-256 of a text's UTF-8 bytes, 64 lower-case hex digits. */
+    readonly digest: (text: string) => Effect.Effect<string>
+    /** Argon2id (19 MiB, t = 2, p = 1), in PHC string format. */
+    readonly hashSecret: (secret: Redacted.Redacted<string>) => Effect.Effect<string, CryptoBusy>
+    readonly verifySecret: (secret: Redacted.Redacted<string>, hash: string) => Effect.Effect<boolean, CryptoBusy>
+    /** A short text that stands for (secret, hash) within this process: the keyed hash by which a verified secret is known again. */
+    readonly proof: (secret: Redacted.Redacted<string>, hash: string) => Effect.Effect<string>
+    /** Binds the secret to `context` (tenant, endpoint): opened elsewhere, it fails. */
+    readonly seal: (secret: Redacted.Redacted<string>, context: string) => Effect.Effect<SealedSecret>
+    readonly open: (sealed: SealedSecret, context: string) => Effect.Effect<Redacted.Redacted<string>, SealBroken>
+    /** HMAC-SHA256 under the secret's UTF-8 bytes, 64 lower-case hex digits (Spec 6, Signature). */
+    readonly sign: (secret: Redacted.Redacted<string>, bytes: Uint8Array) => Effect.Effect<string>
+    /** HMAC-SHA256 under a key derived for a purpose from the oldest key of the ring, in hex: for addresses that must find their way back to us. */
+    readonly mac: (purpose: string, text: string) => Effect.Effect<string>
+  }
+>()("mailroom/core/ports/Crypto") {}

@@ -1,0 +1,76 @@
+/**
+ * Work to look at. A queue holds only "look at this message, not before then";
+ * what is due stands in the store, so a queue may lose everything and cost
+ * nothing but latency. A job delivered twice does nothing twice, because its
+ * handler reads the store first.
+ *
+ * An adapter
+ * - holds at most one job for a (kind, subject); a further offer moves its due
+ *   time to the earlier of the two. An offer for a job under lease is kept
+ *   beside the lease, and becomes the job when the lease is completed or runs out;
+ * - hands a job to one lease at a time, until it is completed or its time runs
+ *   out; an expired lease's job is due at once, and its claims count on;
+ * - is fair: claims go round the groups that have due jobs, and no group has
+ *   more than `inFlightMax` leases at a time, over all claimers;
+ * - judges time by Effect's `Clock`, never by its server's;
+ * - has no retry policy. When to look again is the state machine's to say.
+ */
+import { Context, Data, type Duration, type Effect } from "effect"
+import type { Millis, Realm } from "../model/Ids.ts"
+
+/** `submit`: a message to its provider. `poll`: ask the provider what became of it. `scan`: an attachment. */
+export type JobKind = "submit" | "poll" | "scan"
+export const jobKinds: ReadonlyArray<JobKind> = ["submit", "poll", "scan"]
+
+export interface Job {
+  readonly kind: JobKind
+  /** The id of the message or attachment. */
+  readonly subject: string
+  readonly realm: Realm
+  /** Who waits together: the tenant. */
+  readonly group: string
+  readonly dueAt: Millis
+}
+
+/** The right to work on a job for a while. */
+export interface Lease {
+  readonly job: Job
+  /** Never the same twice; fences `complete` and `extend`. */
+  readonly token: string
+  /** How often the job was handed out since it was offered or completed, this time included. */
+  readonly claims: number
+  readonly expiresAt: Millis
+}
+
+export class QueueUnavailable extends Data.TaggedError("QueueUnavailable")<{ readonly cause: unknown }> {
+  override readonly message = "the job queue is unavailable"
+}
+
+/** Another worker holds the job by now, or it is gone. */
+export class LeaseLost extends Data.TaggedError("LeaseLost")<{ readonly token: string }> {
+  override readonly message = "the lease was lost"
+}
+
+export class JobQueue extends Context.Service<
+  JobQueue,
+  {
+    readonly offer: (jobs: ReadonlyArray<Job>) => Effect.Effect<void, QueueUnavailable>
+    /** Up to `limit` due jobs, at once; an empty list if none is due. */
+    readonly claim: (options: {
+      readonly limit: number
+      readonly visibilityTimeout: Duration.Duration
+      readonly inFlightMax: number
+    }) => Effect.Effect<ReadonlyArray<Lease>, QueueUnavailable>
+    /** Ends the job. Fails with `LeaseLost`, and changes nothing, when another worker has leased it since. */
+    readonly complete: (lease: Lease) => Effect.Effect<void, QueueUnavailable | LeaseLost>
+    /** Holds the job for this long from now. Fails with `LeaseLost`, and changes nothing, as `complete` does. */
+    readonly extend: (
+      lease: Lease,
+      visibilityTimeout: Duration.Duration
+    ) => Effect.Effect<Lease, QueueUnavailable | LeaseLost>
+    /** Changes when the queue may have lost what it held. */
+    readonly epoch: Effect.Effect<string, QueueUnavailable>
+    /** Waits until a job may be due, at most this long. A hint to sleep by: it may return early. */
+    readonly awaitWork: (atMost: Duration.Duration) => Effect.Effect<void>
+  }
+>()("mailroom/core/ports/JobQueue") {}

@@ -1,0 +1,68 @@
+/**
+ * Hands a finished message to whoever delivers it, and can be asked what
+ * became of it.
+ *
+ * An adapter
+ * - submits the bytes as they come, to the recipients of the envelope and to
+ *   nobody else, and reads nothing of the recipients from the headers;
+ * - does not retry, and does not judge: it reports each reply, and the core
+ *   decides what is transient (`Reply.classify`);
+ * - reports a refusal of the whole submission as `SubmissionRefused`, and
+ *   anything that leaves the outcome unknown (a lost connection, a timeout) as
+ *   `MailProviderUnavailable`;
+ * - may be called concurrently, and twice for one message after a crash, with
+ *   the same Message-ID and bytes.
+ */
+import { Context, Data, type Effect, type Stream } from "effect"
+import type { Address } from "../model/Address.ts"
+import type { Envelope } from "../model/Envelope.ts"
+import type { MessageId, Millis, Realm } from "../model/Ids.ts"
+import type { Submission } from "../model/Message.ts"
+import type { Notification } from "../model/Notification.ts"
+import type { Reply } from "../model/Reply.ts"
+import type { BlobCorrupt, BlobMissing, BlobUnavailable } from "./BlobStore.ts"
+
+export class SubmissionRefused extends Data.TaggedError("SubmissionRefused")<{ readonly reply: Reply }> {
+  override readonly message = "the provider refused the submission"
+}
+
+export class MailProviderUnavailable extends Data.TaggedError("MailProviderUnavailable")<{ readonly cause: unknown }> {
+  override readonly message = "the mail provider is unavailable"
+}
+
+export interface SubmitRequest {
+  readonly realm: Realm
+  readonly messageId: MessageId
+  readonly envelope: Envelope
+  readonly sizeBytes: number
+  readonly mime: Stream.Stream<Uint8Array, BlobUnavailable | BlobMissing | BlobCorrupt>
+}
+
+export interface SubmitResult {
+  readonly providerMessageId: string
+  /** One reply for each recipient of the envelope. */
+  readonly replies: ReadonlyArray<{ readonly recipient: Address; readonly reply: Reply }>
+  /** When to ask for outcomes; null for a provider that notifies by itself. */
+  readonly pollAt: Millis | null
+}
+
+export interface MailProvider {
+  /** Short and stable: stored with each submission, shown in `message.sent`. */
+  readonly name: string
+  readonly submit: (
+    request: SubmitRequest
+  ) => Effect.Effect<SubmitResult, SubmissionRefused | MailProviderUnavailable | BlobUnavailable | BlobMissing | BlobCorrupt>
+  /** All that is known of a submission by now, said as often as it is asked, and when to ask next (null: never). */
+  readonly poll: (
+    submission: Submission
+  ) => Effect.Effect<
+    { readonly notifications: ReadonlyArray<Notification>; readonly pollAt: Millis | null },
+    MailProviderUnavailable
+  >
+}
+
+/** The provider of each environment. Sandbox mail goes to the sandbox's and never to the other; null: production mail waits. */
+export class MailProviders extends Context.Service<
+  MailProviders,
+  { readonly sandbox: MailProvider; readonly production: MailProvider | null }
+>()("mailroom/core/ports/MailProviders") {}

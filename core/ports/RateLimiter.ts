@@ -1,0 +1,46 @@
+/**
+ * Counts requests against limits. `minute` is a sliding window: in no 60
+ * seconds are more than the limit accepted, and whoever stays within the limit
+ * is never refused. `day` is the UTC day.
+ *
+ * An adapter
+ * - takes all guards of a call or none: a request that one guard refuses is
+ *   counted by none of them;
+ * - names the first guard, in the order given, that refuses;
+ * - judges the day by Effect's `Clock`; a minute must not be shortened by a
+ *   clock that jumps.
+ */
+import { Context, Data, type Effect } from "effect"
+import type { Millis } from "../model/Ids.ts"
+
+export interface Guard {
+  /** Whose counter it is, in the words of the error's `scope`. */
+  readonly scope: "ip" | "key" | "tenant_day"
+  /** Counters with equal scope and bucket are one. */
+  readonly bucket: string
+  readonly limit: number
+  readonly window: "minute" | "day"
+}
+
+export interface Standing {
+  readonly guard: Guard
+  /** How many more would be accepted now. */
+  readonly remaining: number
+  /** Until the counter is at its start again (accepted), or until one more would be accepted (the refusing guard). At least 1 when refused. */
+  readonly resetMs: Millis
+}
+
+export interface Taken {
+  readonly refusedBy: Standing | null
+  /** One per guard, in order. */
+  readonly standings: ReadonlyArray<Standing>
+}
+
+export class RateLimiterUnavailable extends Data.TaggedError("RateLimiterUnavailable")<{ readonly cause: unknown }> {
+  override readonly message = "the rate limiter is unavailable"
+}
+
+export class RateLimiter extends Context.Service<
+  RateLimiter,
+  { readonly take: (guards: ReadonlyArray<Guard>) => Effect.Effect<Taken, RateLimiterUnavailable> }
+>()("mailroom/core/ports/RateLimiter") {}

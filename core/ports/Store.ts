@@ -1,0 +1,252 @@
+/**
+ * The truth. Everything Mailroom has accepted, and nothing else, is here; the
+ * queue, the limiter and the blobs can each be derived from it, rebuilt, or
+ * swept against it.
+ *
+ * Reads are grouped by resource and take the tenant or realm first; what lies
+ * outside it is answered like what does not exist. There is one write,
+ * `commit`, which lands whole or not at all.
+ *
+ * An adapter
+ * - keeps a log of events per shard (`Ids.shardOf`), whose positions rise by
+ *   one in commit order: whoever has read up to a position will never see an
+ *   event appear at or before it;
+ * - sets `createdAt` of each inserted message to the greater of the proposed
+ *   time and the tenant's last one plus 1 µs, in that same order;
+ * - checks every key and version before it writes anything, and rejects with
+ *   the reason of the first change in the list that cannot be applied;
+ * - may commit concurrent callers together, but a conflict harms only its own
+ *   caller, and the interruption of a caller does not undo or stop the others;
+ * - asks no clock: times come in the changes and the reads;
+ * - does not retry. A failure whose outcome is not known is `StoreUnavailable`,
+ *   and the caller reads again to learn what happened.
+ */
+import { Context, Data, type Effect } from "effect"
+import type { Address } from "../model/Address.ts"
+import type { ApiKey } from "../model/ApiKey.ts"
+import type { Attachment } from "../model/Attachment.ts"
+import type { AuditEntry, RequestEntry } from "../model/Audit.ts"
+import type { EventStart } from "../model/Cursor.ts"
+import type { Event, LoggedEvent } from "../model/Event.ts"
+import type { IdempotencyKey, Reservation } from "../model/IdempotencyKey.ts"
+import type {
+  ApiKeyId,
+  ApplicationId,
+  AttachmentId,
+  DomainId,
+  MailboxId,
+  MessageId,
+  Micros,
+  Millis,
+  Realm,
+  TenantId
+} from "../model/Ids.ts"
+import type { Plan } from "../model/Limits.ts"
+import type { Mailbox } from "../model/Mailbox.ts"
+import type { MailDomain } from "../model/MailDomain.ts"
+import type { Content, Message } from "../model/Message.ts"
+import type { Notification } from "../model/Notification.ts"
+import type { SubmissionRef } from "../model/Recipient.ts"
+import type { Suppression } from "../model/Suppression.ts"
+import type { Application, Tenant } from "../model/Tenant.ts"
+import type { Job, JobKind } from "./JobQueue.ts"
+
+/** Records with an identity and a version. The version starts at 1 and rises by one with each update. */
+export interface Records {
+  readonly tenant: Tenant
+  readonly application: Application
+  readonly apiKey: ApiKey
+  readonly domain: MailDomain
+  readonly mailbox: Mailbox
+  readonly attachment: Attachment
+  readonly message: Message
+}
+export type Kind = keyof Records
+
+type Insert = {
+  [K in Exclude<Kind, "message">]: { readonly _tag: "Insert"; readonly kind: K; readonly record: Records[K] }
+}[Exclude<Kind, "message">]
+
+type Update = { [K in Kind]: { readonly _tag: "Update"; readonly kind: K; readonly record: Records[K] } }[Kind]
+
+/** Logs that are cut at an age, oldest first. */
+export type Log = "events" | "reservations" | "notifications" | "requests"
+
+/**
+ * One change of the truth.
+ *
+ * - `PutPlan` writes a plan over the one of that id.
+ * - `Insert`, `InsertMessage`: the id, and the unique fields of the kind (an
+ *   API key's `publicId`, a mailbox's `address`, a domain's `domain`), must be
+ *   free: else `Duplicate`.
+ * - `Update`: the stored version must be one less than the record's: else
+ *   `VersionMoved`. `createdAt` of a message stays as the store set it.
+ * - `RemoveAttachment`: the stored version must be the given one: else `VersionMoved`.
+ * - `Reserve`: no unexpired reservation of (application, idempotency key) may
+ *   be held at `reservedAt`: else `KeyTaken`. An expired one is replaced.
+ * - `TakeQuota`: `used + amount` of that tenant and UTC day must not pass
+ *   `limit`: else `QuotaExceeded`. An `amount` is never taken in part.
+ * - `AppendEvent`: appended in list order.
+ * - `Suppress`, `KeepNotification`: idempotent (on realm and folded address;
+ *   on `Notification.keyOf`).
+ * - `TouchApiKeys`: raises `lastUsedAt`, never lowers it, and is no new
+ *   version; unknown ids are passed over.
+ * - `Forget`: drops what is older than `before`, at most `limit` rows.
+ */
+export type Change =
+  | { readonly _tag: "PutPlan"; readonly plan: Plan }
+  | Insert
+  | { readonly _tag: "InsertMessage"; readonly message: Message; readonly content: Content }
+  | Update
+  | { readonly _tag: "RemoveAttachment"; readonly attachment: Attachment }
+  | { readonly _tag: "Reserve"; readonly reservation: Reservation }
+  | { readonly _tag: "TakeQuota"; readonly tenantId: TenantId; readonly day: string; readonly amount: number; readonly limit: number }
+  | { readonly _tag: "AppendEvent"; readonly event: Event }
+  | { readonly _tag: "AppendAudit"; readonly entry: AuditEntry }
+  | { readonly _tag: "AppendRequests"; readonly entries: ReadonlyArray<RequestEntry> }
+  | { readonly _tag: "TouchApiKeys"; readonly used: ReadonlyArray<{ readonly id: ApiKeyId; readonly at: Millis }> }
+  | { readonly _tag: "Suppress"; readonly suppression: Suppression }
+  | { readonly _tag: "KeepNotification"; readonly notification: Notification; readonly at: Millis }
+  | { readonly _tag: "DropNotification"; readonly notification: Notification }
+  | { readonly _tag: "Forget"; readonly log: Log; readonly before: Millis; readonly limit: number }
+
+/** Why nothing of a commit was applied. */
+export type Rejection =
+  | { readonly _tag: "VersionMoved"; readonly kind: Kind; readonly id: string }
+  | { readonly _tag: "KeyTaken"; readonly idempotencyKey: IdempotencyKey }
+  | { readonly _tag: "QuotaExceeded"; readonly limit: number; readonly used: number }
+  | { readonly _tag: "Duplicate"; readonly kind: Kind; readonly field: string }
+
+export class CommitRejected extends Data.TaggedError("CommitRejected")<{ readonly reason: Rejection }> {
+  override get message(): string {
+    return `commit rejected: ${this.reason._tag}`
+  }
+}
+
+/** The store did not answer. After a commit: it may have been applied or not. */
+export class StoreUnavailable extends Data.TaggedError("StoreUnavailable")<{ readonly cause: unknown }> {
+  override readonly message = "the store is unavailable"
+}
+
+export interface Committed {
+  /** True if the jobs were written with the changes; false if the caller has yet to offer them to the queue. */
+  readonly jobsOffered: boolean
+}
+
+/** A key with all that decides whether it is valid, and what it may use. */
+export interface Credential {
+  readonly apiKey: ApiKey
+  readonly application: Application
+  readonly tenant: Tenant
+  readonly plan: Plan
+}
+
+/** A keyset through due work: pass `next` back for the page behind. */
+export interface DuePage {
+  readonly jobs: ReadonlyArray<Job>
+  readonly next: string | null
+}
+
+type Read<A> = Effect.Effect<A, StoreUnavailable>
+
+export interface MessageReads {
+  readonly get: (realm: Realm, id: MessageId) => Read<Message | null>
+  readonly content: (realm: Realm, id: MessageId) => Read<Content | null>
+  /** Newest first; `before` is exclusive. */
+  readonly page: (
+    realm: Realm,
+    query: { readonly mailboxId: MailboxId | null; readonly before: Micros | null; readonly limit: number }
+  ) => Read<ReadonlyArray<Message>>
+  /** The message that a provider took under this name; names of providers belong to no realm. */
+  readonly bySubmission: (ref: SubmissionRef) => Read<Message | null>
+  /** Messages with a queued recipient that use this attachment. */
+  readonly queuedWith: (realm: Realm, attachmentId: AttachmentId) => Read<ReadonlyArray<Message>>
+}
+
+export interface AttachmentReads {
+  readonly get: (realm: Realm, id: AttachmentId) => Read<Attachment | null>
+  /** Those that exist, in the order of the ids. */
+  readonly many: (realm: Realm, ids: ReadonlyArray<AttachmentId>) => Read<ReadonlyArray<Attachment>>
+  /** Uploads that no message used, expired at this time. */
+  readonly expired: (at: Millis, limit: number) => Read<ReadonlyArray<Attachment>>
+}
+
+export interface EventReads {
+  /**
+   * Ascending by position; those of the realm, of the tenant as a whole, and of
+   * no other application's audience. `Since` starts at the first event whose
+   * `occurredAt` is that time or later, and goes on in log order. Null: from the oldest.
+   */
+  readonly page: (
+    realm: Realm,
+    applicationId: ApplicationId,
+    query: { readonly start: EventStart | null; readonly limit: number }
+  ) => Read<ReadonlyArray<LoggedEvent>>
+  /** One shard of the log, all tenants, ascending behind a position (0: from the start). */
+  readonly readLog: (shard: number, after: bigint, limit: number) => Read<ReadonlyArray<LoggedEvent>>
+}
+
+export class Store extends Context.Service<
+  Store,
+  {
+    readonly commit: (
+      changes: ReadonlyArray<Change>,
+      jobs: ReadonlyArray<Job>
+    ) => Effect.Effect<Committed, CommitRejected | StoreUnavailable>
+
+    readonly credentials: {
+      /** By public ids, in one look-up; ids that name nothing are left out. */
+      readonly byPublicId: (publicIds: ReadonlyArray<string>) => Read<ReadonlyArray<Credential>>
+      readonly apiKey: (tenantId: TenantId, id: ApiKeyId) => Read<ApiKey | null>
+      readonly application: (tenantId: TenantId, id: ApplicationId) => Read<Application | null>
+      readonly tenant: (id: TenantId) => Read<Tenant | null>
+    }
+    readonly mailboxes: {
+      readonly get: (tenantId: TenantId, id: MailboxId) => Read<Mailbox | null>
+      /** By address. */
+      readonly list: (tenantId: TenantId) => Read<ReadonlyArray<Mailbox>>
+    }
+    readonly domains: {
+      readonly get: (tenantId: TenantId, id: DomainId) => Read<MailDomain | null>
+      /** By name, each with its number of mailboxes. */
+      readonly list: (
+        tenantId: TenantId
+      ) => Read<ReadonlyArray<{ readonly domain: MailDomain; readonly mailboxCount: number }>>
+    }
+    readonly messages: MessageReads
+    readonly attachments: AttachmentReads
+    readonly events: EventReads
+    readonly reservations: {
+      /** Unexpired at this time. */
+      readonly get: (applicationId: ApplicationId, idempotencyKey: IdempotencyKey, at: Millis) => Read<Reservation | null>
+    }
+    readonly suppressions: {
+      /** Which of these addresses are suppressed; folded case. */
+      readonly among: (realm: Realm, addresses: ReadonlyArray<Address>) => Read<ReadonlyArray<Suppression>>
+    }
+    readonly notifications: {
+      /** Kept for a submission that was not known when they arrived, oldest first. */
+      readonly kept: (ref: SubmissionRef) => Read<ReadonlyArray<Notification>>
+      /** Kept ones whose submission is known by now. */
+      readonly matched: (limit: number) => Read<ReadonlyArray<Notification>>
+    }
+    readonly audit: {
+      /** Newest first. */
+      readonly page: (tenantId: TenantId, limit: number) => Read<ReadonlyArray<AuditEntry>>
+      readonly requests: (tenantId: TenantId, limit: number) => Read<ReadonlyArray<RequestEntry>>
+    }
+    readonly blobs: {
+      /** Which of a tenant's blobs any attachment or message refers to. */
+      readonly referenced: (tenantId: TenantId, digests: ReadonlyArray<string>) => Read<ReadonlyArray<string>>
+    }
+    /**
+     * The work that the state says is due at or before a time: a message's
+     * `nextAttemptAt` (submit) and earliest `pollAt` (poll), an attachment's
+     * `nextScanAt` (scan). In keyset order, whatever that is.
+     */
+    readonly due: (
+      kind: JobKind,
+      query: { readonly dueBefore: Millis; readonly after: string | null; readonly limit: number }
+    ) => Read<DuePage>
+  }
+>()("mailroom/core/ports/Store") {}
