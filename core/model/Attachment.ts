@@ -15,7 +15,7 @@ export type State = typeof State.Type
 export type Input =
   | { readonly _tag: "Clean"; readonly at: Millis }
   | { readonly _tag: "Infected"; readonly at: Millis }
-  | { readonly _tag: "Errored"; readonly at: Millis; readonly nextScanAt: Millis }
+  | { readonly _tag: "Errored"; readonly at: Millis; readonly nextScanAt: Millis | null }
   | { readonly _tag: "Rescan"; readonly at: Millis }
 
 export const transitions = {
@@ -41,7 +41,7 @@ export interface Attachment {
   readonly scanState: State
   /** How many scans ended in an error since the upload. */
   readonly scanErrors: number
-  /** When the scan job is due; null once a verdict is final. */
+  /** When the scan job is due; null once a verdict is final, or after the last scan that we try. */
   readonly nextScanAt: Millis | null
   readonly scannedAt: Millis | null
   readonly createdAt: Millis

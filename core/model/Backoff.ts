@@ -23,5 +23,8 @@ export const delay = (schedule: ReadonlyArray<Millis>, failures: number, random:
   return Math.round(step * (1 - jitter + 2 * jitter * random))
 }
 
+/** How long after its acceptance a message may be tried. */
+export const submissionWindow: Millis = submissionRetention
+
 /** Whether a message accepted then may still be tried at this time. */
 export const maySubmit = (acceptedAt: Millis, at: Millis): boolean => at - acceptedAt < submissionRetention

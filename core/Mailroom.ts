@@ -1,0 +1,36 @@
+/**
+ * The whole core as Layers over the ports: what a caller asks (`operations`),
+ * what happens after a 202 (`jobs`), and both (`layer`).
+ */
+import { Layer } from "effect"
+import { PollProvider } from "./jobs/PollProvider.ts"
+import { RecordNotification } from "./jobs/RecordNotification.ts"
+import { ScanAttachment } from "./jobs/ScanAttachment.ts"
+import { SubmitMessage } from "./jobs/SubmitMessage.ts"
+import { Sweep } from "./jobs/Sweep.ts"
+import { Worker } from "./jobs/Worker.ts"
+import { Access } from "./operations/Access.ts"
+import { Attachments } from "./operations/Attachments.ts"
+import { Events } from "./operations/Events.ts"
+import { Mailboxes } from "./operations/Mailboxes.ts"
+import { Management } from "./operations/Management.ts"
+import { Messages } from "./operations/Messages.ts"
+import { RequestLog } from "./operations/RequestLog.ts"
+
+/** Access, Messages, Attachments, Events, Mailboxes, Management and RequestLog. */
+export const operations = Layer.mergeAll(
+  Access.layer,
+  Messages.layer,
+  Attachments.layer,
+  Events.layer,
+  Mailboxes.layer,
+  Management.layer
+).pipe(Layer.provideMerge(RequestLog.layer))
+
+/** Worker and Sweep, whose ticks do all that is due, and RecordNotification, which takes in what providers push. */
+export const jobs = Layer.mergeAll(
+  Worker.layer.pipe(Layer.provide([SubmitMessage.layer, ScanAttachment.layer, PollProvider.layer])),
+  Sweep.layer
+).pipe(Layer.provideMerge(RecordNotification.layer))
+
+export const layer = Layer.merge(operations, jobs)

@@ -1,0 +1,185 @@
+/**
+ * What became of a submission: a provider's notifications in, decisions out.
+ * The end depends on the set of authentic notifications, not on their order,
+ * number or batching. One that comes before its submission is known waits 48 h.
+ *
+ * Whoever calls this has authenticated the provider.
+ */
+import { Clock, Context, Effect, Layer, Result } from "effect"
+import * as Address from "../model/Address.ts"
+import * as Events from "../model/Event.ts"
+import type { EventId, Millis } from "../model/Ids.ts"
+import * as Message from "../model/Message.ts"
+import * as Notification from "../model/Notification.ts"
+import type { SubmissionRef } from "../model/Recipient.ts"
+import { settle, suppressed, type Draft, type Outcome } from "../model/Settlement.ts"
+import { commit, dieOnRejection, retryOnVersionMoved } from "../operations/Commit.ts"
+import { Crypto } from "../ports/Crypto.ts"
+import { JobQueue, type Job } from "../ports/JobQueue.ts"
+import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
+
+export class RecordNotification extends Context.Service<
+  RecordNotification,
+  {
+    /** Applies notifications, or keeps those whose submission is not known yet. */
+    readonly record: (notifications: ReadonlyArray<Notification.Notification>) => Effect.Effect<void, StoreUnavailable>
+    /** Applies what was kept for a submission that has just been committed. */
+    readonly applyKept: (ref: SubmissionRef) => Effect.Effect<void, StoreUnavailable>
+    /** Applies what was kept for submissions known by now; how many. */
+    readonly applyMatched: Effect.Effect<number, StoreUnavailable>
+    /** What one poll of a provider brought, with the time of the next, in one commit. */
+    readonly recordPoll: (
+      ref: SubmissionRef,
+      notifications: ReadonlyArray<Notification.Notification>,
+      pollAt: Millis | null
+    ) => Effect.Effect<void, StoreUnavailable>
+  }
+>()("mailroom/core/jobs/RecordNotification") {
+  static readonly layer = Layer.effect(
+    RecordNotification,
+    Effect.gen(function* () {
+      const store = yield* Store
+      const queue = yield* JobQueue
+      const crypto = yield* Crypto
+
+      /** Applies what concerns one message, read afresh; drops what was kept of it. */
+      const apply = Effect.fnUntraced(function* (
+        ref: SubmissionRef,
+        notifications: ReadonlyArray<Notification.Notification>,
+        kept: boolean,
+        poll: { readonly pollAt: Millis | null } | null
+      ) {
+        const message = yield* store.messages.bySubmission(ref)
+        if (message === null) return false
+        const now = yield* Clock.currentTimeMillis
+        const outcomes = notifications.flatMap((notification) => outcomesOf(message, notification))
+        const { message: settled, drafts } = settle(message, outcomes, now)
+        const polled = poll === null ? settled : withPollAt(message, settled, ref, poll.pollAt)
+        const changes: ReadonlyArray<Change> = [
+          ...(polled === message ? [] : [{ _tag: "Update", kind: "message", record: polled } as const]),
+          ...(yield* appendEvents(crypto, polled, drafts, now)),
+          ...suppressions(polled, outcomes, now),
+          ...(kept ? notifications.map((notification) => ({ _tag: "DropNotification", notification }) as const) : [])
+        ]
+        const jobs = poll === null || poll.pollAt === null ? [] : [pollJob(polled, poll.pollAt)]
+        if (changes.length > 0) yield* commit(store, queue, changes, jobs)
+        return true
+      })
+
+      const applyAll = (ref: SubmissionRef, notifications: ReadonlyArray<Notification.Notification>, kept: boolean) =>
+        retryOnVersionMoved(apply(ref, notifications, kept, null)).pipe(dieOnRejection)
+
+      const applyKept = Effect.fn("RecordNotification.applyKept")(function* (ref: SubmissionRef) {
+        const kept = yield* store.notifications.kept(ref)
+        if (kept.length > 0) yield* applyAll(ref, kept, true)
+      })
+
+      const keep = Effect.fnUntraced(function* (notifications: ReadonlyArray<Notification.Notification>) {
+        const at = yield* Clock.currentTimeMillis
+        const changes = notifications.map((notification) => ({ _tag: "KeepNotification", notification, at }) as const)
+        yield* commit(store, queue, changes, []).pipe(dieOnRejection)
+      })
+
+      return RecordNotification.of({
+        record: Effect.fn("RecordNotification.record")(function* (notifications) {
+          for (const group of bySubmission(notifications)) {
+            const ref = Notification.refOf(group[0]!)
+            if (yield* applyAll(ref, group, false)) continue
+            yield* keep(group)
+            // The submission may have been committed between our look and our note of it.
+            yield* applyKept(ref)
+          }
+        }),
+
+        applyKept,
+
+        applyMatched: Effect.gen(function* () {
+          const matched = yield* store.notifications.matched(100)
+          for (const group of bySubmission(matched)) yield* applyAll(Notification.refOf(group[0]!), group, true)
+          return matched.length
+        }),
+
+        recordPoll: Effect.fn("RecordNotification.recordPoll")(function* (ref, notifications, pollAt) {
+          yield* retryOnVersionMoved(apply(ref, notifications, false, { pollAt })).pipe(dieOnRejection)
+        })
+      })
+    })
+  )
+}
+
+/** The events of drafted transitions, ready to append. */
+export const appendEvents = Effect.fnUntraced(function* (
+  crypto: typeof Crypto.Service,
+  message: Message.Message,
+  drafts: ReadonlyArray<Draft>,
+  at: Millis
+) {
+  const changes: Array<Change> = []
+  for (const { type, sequence, fields } of drafts) {
+    const id = (yield* crypto.uuid) as EventId
+    changes.push({ _tag: "AppendEvent", event: Events.ofMessage(message, sequence, type, id, at, fields) })
+  }
+  return changes
+})
+
+/** The addresses that these outcomes take off our list. */
+export const suppressions = (
+  message: Message.Message,
+  outcomes: ReadonlyArray<Outcome>,
+  at: Millis
+): ReadonlyArray<Change> =>
+  suppressed(message, outcomes).map(({ address, reason }) => ({
+    _tag: "Suppress",
+    suppression: {
+      tenantId: message.tenantId,
+      environment: message.environment,
+      address,
+      reason,
+      messageId: message.id,
+      createdAt: at
+    }
+  }))
+
+/** A look at what the provider knows of a message, when it is due. */
+export const pollJob = (message: Message.Message, dueAt: Millis): Job => ({
+  kind: "poll",
+  subject: message.id,
+  realm: { tenantId: message.tenantId, environment: message.environment },
+  group: message.tenantId,
+  dueAt
+})
+
+/** Only recipients whom this very submission took; a notification without one speaks of all of them. */
+const outcomesOf = (message: Message.Message, notification: Notification.Notification): ReadonlyArray<Outcome> => {
+  const { outcome, recipient } = notification
+  return message.recipients
+    .filter(({ submission }) => submission?.provider === notification.provider && submission.providerMessageId === notification.providerMessageId)
+    .filter(({ address }) => recipient === null || Address.foldCase(address) === Address.foldCase(recipient))
+    .map(({ address }) =>
+      Result.match(Notification.toInput(outcome), {
+        onSuccess: (input) => ({ recipient: address, input }),
+        onFailure: () => ({ recipient: address, complainedAt: outcome.at })
+      })
+    )
+}
+
+const withPollAt = (
+  before: Message.Message,
+  settled: Message.Message,
+  ref: SubmissionRef,
+  pollAt: Millis | null
+): Message.Message => ({
+  ...settled,
+  version: before.version + 1,
+  submissions: settled.submissions.map((submission) =>
+    submission.provider === ref.provider && submission.providerMessageId === ref.providerMessageId
+      ? { ...submission, pollAt }
+      : submission
+  )
+})
+
+const bySubmission = (
+  notifications: ReadonlyArray<Notification.Notification>
+): ReadonlyArray<ReadonlyArray<Notification.Notification>> => [
+  ...Map.groupBy(notifications, ({ provider, providerMessageId }) => `${provider} ${providerMessageId}`).values()
+]

@@ -1,0 +1,116 @@
+/**
+ * From pending to a verdict. Whatever keeps a scanner from seeing every byte
+ * and saying so ends in `error`, never in `clean`; an error is scanned again
+ * by schedule for 48 h.
+ */
+import { Clock, Context, Duration, Effect, Layer, Random, Result } from "effect"
+import * as Attachments from "../model/Attachment.ts"
+import type { Attachment } from "../model/Attachment.ts"
+import { system } from "../model/Audit.ts"
+import * as Backoff from "../model/Backoff.ts"
+import type { AttachmentId, Realm } from "../model/Ids.ts"
+import { scanJob } from "../operations/Attachments.ts"
+import { commit, dieOnRejection, offer, retryOnVersionMoved } from "../operations/Commit.ts"
+import { submitJob } from "../operations/Messages.ts"
+import { BlobStore } from "../ports/BlobStore.ts"
+import { Crypto } from "../ports/Crypto.ts"
+import { JobQueue, type Lease } from "../ports/JobQueue.ts"
+import { ScanFailed, Scanner, type Verdict } from "../ports/Scanner.ts"
+import { Store, type StoreUnavailable } from "../ports/Store.ts"
+import { claimsMax } from "./SubmitMessage.ts"
+
+/** A scanner that takes longer has given no verdict. */
+const scanTimeout = Duration.minutes(2)
+
+export class ScanAttachment extends Context.Service<
+  ScanAttachment,
+  { readonly handle: (lease: Lease) => Effect.Effect<void, StoreUnavailable> }
+>()("mailroom/core/jobs/ScanAttachment") {
+  static readonly layer = Layer.effect(
+    ScanAttachment,
+    Effect.gen(function* () {
+      const store = yield* Store
+      const queue = yield* JobQueue
+      const blobs = yield* BlobStore
+      const scanner = yield* Scanner
+      const crypto = yield* Crypto
+
+      const handle = Effect.fn("ScanAttachment.handle")(function* ({ job, claims }: Lease) {
+        const attachment = yield* store.attachments.get(job.realm, job.subject as AttachmentId)
+        if (attachment === null || attachment.nextScanAt === null) return
+        const now = yield* Clock.currentTimeMillis
+        if (attachment.nextScanAt > now) return yield* offer(queue, [scanJob(attachment, attachment.nextScanAt)])
+        if (attachment.scanState === "error") yield* move(attachment, (at) => ({ _tag: "Rescan", at }))
+        const verdict =
+          claims >= claimsMax ? Result.fail(`gave up after ${claimsMax} scans that came to no end`) : yield* scan(attachment)
+        const random = yield* Random.next
+        yield* move(attachment, (at, current) => {
+          if (Result.isSuccess(verdict)) return { _tag: verdict.success._tag, at }
+          const next = at + Backoff.delay(Backoff.submission, current.scanErrors + 1, random)
+          return { _tag: "Errored", at, nextScanAt: Backoff.maySubmit(current.createdAt, next) ? next : null }
+        })
+        if (Result.isFailure(verdict)) {
+          yield* Effect.logWarning("attachment not scanned").pipe(
+            Effect.annotateLogs({ attachmentId: attachment.id, reason: verdict.failure })
+          )
+        }
+        yield* wake(attachment)
+      })
+
+      /** A verdict, or why there is none. Never fails: a broken scanner is an answer too. */
+      const scan = (attachment: Attachment): Effect.Effect<Result.Result<Verdict, string>> =>
+        scanner.scan(blobs.read(attachment.tenantId, attachment.blob), attachment.blob.sizeBytes).pipe(
+          Effect.timeoutOrElse({ duration: scanTimeout, orElse: () => Effect.fail(new ScanFailed({ reason: "timeout" })) }),
+          Effect.map((verdict) => Result.succeed(verdict)),
+          Effect.catch((error) => Effect.succeed(Result.fail(error._tag === "ScanFailed" ? error.reason : error.message))),
+          Effect.catchDefect(() => Effect.succeed(Result.fail("the scanner broke")))
+        )
+
+      /** Commits a step of the scan machine on what stands now; a step that the machine does not take is none. */
+      const move = (
+        { id, tenantId, environment }: Attachment,
+        inputAt: (at: number, current: Attachment) => Attachments.Input
+      ) =>
+        retryOnVersionMoved(
+          Effect.gen(function* () {
+            const current = yield* store.attachments.get({ tenantId, environment }, id)
+            if (current === null) return
+            const now = yield* Clock.currentTimeMillis
+            const decided = Attachments.decide(current, inputAt(now, current))
+            if (Result.isFailure(decided)) return
+            const record = Attachments.apply(current, decided.success)
+            const entry = {
+              id: yield* crypto.uuid,
+              tenantId,
+              environment,
+              at: now,
+              actor: system,
+              action: `attachment.scan_${decided.success.to}`,
+              subject: { type: "attachment", id },
+              requestId: null,
+              clientAddress: null
+            }
+            yield* commit(
+              store,
+              queue,
+              [
+                { _tag: "Update", kind: "attachment", record },
+                { _tag: "AppendAudit", entry }
+              ],
+              record.nextScanAt === null || decided.success.to === "pending" ? [] : [scanJob(record, record.nextScanAt)]
+            )
+          })
+        ).pipe(dieOnRejection)
+
+      /** The messages that waited for this verdict are due now. Read after the commit: who came later saw the verdict. */
+      const wake = Effect.fnUntraced(function* ({ id, tenantId, environment }: Attachment) {
+        const realm: Realm = { tenantId, environment }
+        const now = yield* Clock.currentTimeMillis
+        const waiting = yield* store.messages.queuedWith(realm, id)
+        yield* offer(queue, waiting.map((message) => submitJob(message, Math.max(now, message.nextAttemptAt ?? now))))
+      })
+
+      return ScanAttachment.of({ handle })
+    })
+  )
+}

@@ -1,0 +1,378 @@
+/**
+ * From queued to sent: builds the MIME object, stores it, hands it to the
+ * provider, and commits what each recipient got (Spec 3, Outbound message).
+ *
+ * The store says what is due; this reads it again and does the rest. A crash
+ * anywhere is resumed when the lease runs out, and repeats a submission only
+ * if it fell between the provider's acceptance and our commit: then with the
+ * same Message-ID and the same bytes.
+ */
+import { Clock, Context, Data, Effect, Layer, Random, Stream } from "effect"
+import type { Address } from "../model/Address.ts"
+import * as Addresses from "../model/Address.ts"
+import type { Attachment } from "../model/Attachment.ts"
+import * as Backoff from "../model/Backoff.ts"
+import type { BlobRef } from "../model/Blob.ts"
+import type { MessageId, Millis, Realm } from "../model/Ids.ts"
+import { isVerified } from "../model/MailDomain.ts"
+import * as Message from "../model/Message.ts"
+import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/Recipient.ts"
+import { classify, type Reply } from "../model/Reply.ts"
+import { settle, type Outcome } from "../model/Settlement.ts"
+import { commit, dieOnRejection, offer, retryOnVersionMoved } from "../operations/Commit.ts"
+import { submitJob } from "../operations/Messages.ts"
+import { BlobStore } from "../ports/BlobStore.ts"
+import { Crypto } from "../ports/Crypto.ts"
+import { JobQueue, type Lease } from "../ports/JobQueue.ts"
+import { MailProviders, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
+import { Mime } from "../ports/Mime.ts"
+import { Store, type StoreUnavailable } from "../ports/Store.ts"
+import { Settings } from "../Settings.ts"
+import { appendEvents, pollJob, RecordNotification, suppressions } from "./RecordNotification.ts"
+
+/** A lease claimed this often without an end is poison: its message fails, and harms nobody else. */
+export const claimsMax = 5
+
+/** Not now: tried again by the schedule, until the message is 48 h old. */
+class Postponed extends Data.TaggedError("Postponed")<{ readonly code: string; readonly detail: string }> {}
+
+/** Never: every queued recipient fails. */
+class Abandoned extends Data.TaggedError("Abandoned")<{ readonly failure: Failure }> {}
+
+/** A scan verdict is awaited; the commit that brings it makes this job due again. */
+class AwaitsScan extends Data.TaggedError("AwaitsScan")<{}> {}
+
+/** What one try came to, for all recipients that were queued when it began. */
+interface Attempt {
+  readonly outcomes: ReadonlyArray<Outcome>
+  readonly submission: Message.Submission | null
+  readonly mime: BlobRef | null
+  /** Why recipients stay queued; null if none does. */
+  readonly postponed: { readonly code: string; readonly detail: string } | null
+}
+
+export class SubmitMessage extends Context.Service<
+  SubmitMessage,
+  { readonly handle: (lease: Lease) => Effect.Effect<void, StoreUnavailable> }
+>()("mailroom/core/jobs/SubmitMessage") {
+  static readonly layer = Layer.effect(
+    SubmitMessage,
+    Effect.gen(function* () {
+      const store = yield* Store
+      const queue = yield* JobQueue
+      const blobs = yield* BlobStore
+      const mime = yield* Mime
+      const crypto = yield* Crypto
+      const providers = yield* MailProviders
+      const notifications = yield* RecordNotification
+      const settings = yield* Settings
+
+      const handle = Effect.fn("SubmitMessage.handle")(function* (lease: Lease) {
+        const message = yield* store.messages.get(lease.job.realm, lease.job.subject as MessageId)
+        if (message === null || message.nextAttemptAt === null) return
+        const now = yield* Clock.currentTimeMillis
+        if (message.nextAttemptAt > now) return yield* offer(queue, [submitJob(message, message.nextAttemptAt)])
+        if (lease.claims >= claimsMax) return yield* conclude(message, abandoned(message, poison, now))
+
+        const queued = Message.queuedRecipients(message)
+        const attempt = yield* Effect.gen(function* () {
+          yield* checkSender(message)
+          const attachments = yield* checkAttachments(message)
+          const suppressed = yield* findSuppressed(message, queued)
+          const sendable = queued.filter(({ address }) => !suppressed.has(Addresses.foldCase(address)))
+          const bounces = bounceSuppressed(queued, suppressed, now)
+          if (sendable.length === 0) return { outcomes: bounces, submission: null, mime: null, postponed: null }
+          const blob = yield* storeMime(message, attachments)
+          const submitted = yield* submit(message, sendable, blob)
+          return { ...submitted, outcomes: [...bounces, ...submitted.outcomes] }
+        }).pipe(
+          Effect.catchTag("Abandoned", ({ failure }) => Effect.succeed(abandoned(message, failure, now))),
+          Effect.catchTag("Postponed", ({ code, detail }) => Effect.succeed(postponed({ code, detail }))),
+          Effect.catchTag("AwaitsScan", () => Effect.succeed(null))
+        )
+        if (attempt !== null) yield* conclude(message, attempt)
+      })
+
+      const checkSender = Effect.fnUntraced(function* (message: Message.Message) {
+        const mailbox = yield* store.mailboxes.get(message.tenantId, message.mailboxId)
+        if (mailbox === null || mailbox.status !== "active") {
+          return yield* new Postponed({ code: "mailbox_suspended", detail: "the sending mailbox is suspended" })
+        }
+        const domain = yield* store.domains.get(mailbox.tenantId, mailbox.domainId)
+        if (domain === null || !isVerified(domain.health)) {
+          return yield* new Postponed({ code: "domain_not_sendable", detail: "the sending domain may not send" })
+        }
+      })
+
+      const checkAttachments = Effect.fnUntraced(function* (message: Message.Message) {
+        const realm = realmOf(message)
+        const attachments =
+          message.attachmentIds.length === 0 ? [] : yield* store.attachments.many(realm, message.attachmentIds)
+        if (attachments.length < message.attachmentIds.length) {
+          return yield* new Abandoned({
+            failure: { stage: "build", code: "attachment_missing", message: "an attachment is no longer there" }
+          })
+        }
+        const states = new Set(attachments.map(({ scanState }) => scanState))
+        if (states.has("infected")) {
+          return yield* new Abandoned({
+            failure: { stage: "scan", code: "attachment_infected", message: "malware was found in an attachment" }
+          })
+        }
+        if (states.has("error")) {
+          return yield* new Postponed({ code: "attachment_not_clean", detail: "an attachment could not be scanned" })
+        }
+        return states.has("pending") ? yield* new AwaitsScan() : attachments
+      })
+
+      const findSuppressed = Effect.fnUntraced(function* (message: Message.Message, queued: ReadonlyArray<Recipient>) {
+        if (message.environment === "sandbox") return new Map<string, "bounce" | "complaint">()
+        const found = yield* store.suppressions.among(realmOf(message), queued.map(({ address }) => address))
+        return new Map(found.map(({ address, reason }) => [Addresses.foldCase(address), reason]))
+      })
+
+      /** The stored object: made once, and found again by its digest. */
+      const storeMime = Effect.fnUntraced(function* (message: Message.Message, attachments: ReadonlyArray<Attachment>) {
+        if (message.mime !== null) return message.mime
+        const content = yield* store.messages.content(realmOf(message), message.id)
+        if (content === null) {
+          return yield* new Abandoned({
+            failure: { stage: "build", code: "content_missing", message: "the message's content is no longer there" }
+          })
+        }
+        const bytes = mime.build(
+          message,
+          content,
+          attachments.map((attachment) => ({ attachment, bytes: blobs.read(message.tenantId, attachment.blob) }))
+        )
+        return yield* Effect.scoped(
+          Effect.gen(function* () {
+            const writer = yield* blobs.writer(message.tenantId)
+            yield* Stream.runForEach(bytes, writer.append)
+            return yield* writer.finish
+          })
+        ).pipe(
+          Effect.catchTag("MimeFailed", () =>
+            Effect.fail(
+              new Abandoned({
+                failure: { stage: "build", code: "mime_failed", message: "the message cannot be written as MIME" }
+              })
+            )
+          ),
+          Effect.catchTag(["BlobUnavailable", "BlobMissing", "BlobCorrupt"], (error) =>
+            Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message }))
+          )
+        )
+      })
+
+      const submit = Effect.fnUntraced(function* (message: Message.Message, sendable: ReadonlyArray<Recipient>, blob: BlobRef) {
+        const provider = providers[message.environment]
+        if (provider === null) {
+          return yield* new Postponed({ code: "no_provider", detail: "no mail provider is configured for production" })
+        }
+        const result = yield* provider
+          .submit({
+            realm: realmOf(message),
+            messageId: message.id,
+            envelope: {
+              returnPath: yield* returnPath(message),
+              recipients: sendable.map(({ address }) => address)
+            },
+            sizeBytes: blob.sizeBytes,
+            mime: blobs.read(message.tenantId, blob)
+          })
+          .pipe(
+            Effect.catchTag("SubmissionRefused", ({ reply }) => Effect.fail(refused(reply))),
+            Effect.catchTag("MailProviderUnavailable", (error) =>
+              Effect.andThen(
+                Effect.logWarning("the provider did not answer", error.cause),
+                Effect.fail(new Postponed({ code: "provider_unavailable", detail: error.message }))
+              )
+            ),
+            Effect.catchTag(["BlobUnavailable", "BlobMissing", "BlobCorrupt"], (error) =>
+              Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message }))
+            )
+          )
+        return attempted(provider, sendable, blob, result, yield* Clock.currentTimeMillis)
+      })
+
+      const returnPath = Effect.fnUntraced(function* (message: Message.Message) {
+        if (settings.bounceDomain === null) return message.from.address
+        const compact = message.id.replaceAll("-", "")
+        const signature = (yield* crypto.mac("return-path", message.id)).slice(0, 16)
+        return `b.${compact}.${signature}@${settings.bounceDomain}` as Address // hex and dots at a checked domain
+      })
+
+      /** Commits what the try came to. Read afresh, for flags may have been set meanwhile. */
+      const conclude = Effect.fnUntraced(function* (started: Message.Message, attempt: Attempt) {
+        const random = yield* Random.next
+        const ref = yield* retryOnVersionMoved(
+          Effect.gen(function* () {
+            const message = yield* store.messages.get(realmOf(started), started.id)
+            if (message === null) return null
+            const now = yield* Clock.currentTimeMillis
+            // Another holder of this job may have settled some recipients: what is no longer queued is not ours to move.
+            const queued = new Set(Message.queuedRecipients(message).map(({ address }) => address))
+            const outcomes = attempt.outcomes.filter(({ recipient }) => queued.has(recipient))
+            const left = queued.size - outcomes.length
+            if (outcomes.length === 0 && message.attempts !== started.attempts) return null
+            const given = left > 0 && !Backoff.maySubmit(message.acceptedAt, now) ? expire(message, outcomes, attempt, now) : outcomes
+            const { message: settled, drafts } = settle(message, given, now)
+            const waits = Message.queuedRecipients(settled).length > 0
+            const record: Message.Message = {
+              ...settled,
+              version: message.version + 1,
+              attempts: message.attempts + 1,
+              updatedAt: now,
+              nextAttemptAt: waits ? retryAt(message, now, random) : null,
+              submissions: attempt.submission === null ? settled.submissions : [...settled.submissions, attempt.submission],
+              mime: attempt.mime ?? settled.mime,
+              sizeBytes: attempt.mime?.sizeBytes ?? settled.sizeBytes
+            }
+            yield* commit(
+              store,
+              queue,
+              [
+                { _tag: "Update", kind: "message", record },
+                ...(yield* appendEvents(crypto, record, drafts, now)),
+                ...suppressions(record, given, now)
+              ],
+              [
+                ...(record.nextAttemptAt === null ? [] : [submitJob(record, record.nextAttemptAt)]),
+                ...(attempt.submission?.pollAt == null ? [] : [pollJob(record, attempt.submission.pollAt)])
+              ]
+            )
+            return attempt.submission
+          })
+        ).pipe(dieOnRejection)
+        if (ref !== null) yield* notifications.applyKept(ref)
+      })
+
+      return SubmitMessage.of({ handle })
+    })
+  )
+}
+
+const realmOf = ({ tenantId, environment }: Message.Message): Realm => ({ tenantId, environment })
+
+const poison: Failure = {
+  stage: "submit",
+  code: "poison",
+  message: `gave up after ${claimsMax} tries that came to no end`
+}
+
+const abandoned = (message: Message.Message, failure: Failure, at: Millis): Attempt => ({
+  outcomes: Message.queuedRecipients(message).map(({ address }) => ({
+    recipient: address,
+    input: { _tag: "Failed", at, failure }
+  })),
+  submission: null,
+  mime: null,
+  postponed: null
+})
+
+const postponed = (why: { readonly code: string; readonly detail: string }): Attempt => ({
+  outcomes: [],
+  submission: null,
+  mime: null,
+  postponed: why
+})
+
+const bounceSuppressed = (
+  queued: ReadonlyArray<Recipient>,
+  suppressed: ReadonlyMap<string, "bounce" | "complaint">,
+  at: Millis
+): ReadonlyArray<Outcome> =>
+  queued.flatMap(({ address }): ReadonlyArray<Outcome> => {
+    const reason = suppressed.get(Addresses.foldCase(address))
+    if (reason === undefined) return []
+    const diagnostic = reason === "bounce" ? "the address bounced before" : "the address complained before"
+    const bounce: Bounce = { class: "suppressed", smtpCode: null, enhancedCode: null, diagnostic }
+    return [{ recipient: address, input: { _tag: "Bounced", at, bounce } }]
+  })
+
+/** What the provider's replies mean for each recipient; who was refused for the moment stays queued. */
+const attempted = (
+  provider: MailProvider,
+  sendable: ReadonlyArray<Recipient>,
+  mime: BlobRef,
+  result: SubmitResult,
+  at: Millis
+): Attempt => {
+  const ref: SubmissionRef = { provider: provider.name, providerMessageId: result.providerMessageId }
+  const replies = new Map(result.replies.map(({ recipient, reply }) => [recipient, reply]))
+  const outcomes = sendable.flatMap(({ address }): ReadonlyArray<Outcome> => {
+    const reply = replies.get(address)
+    const input = reply === undefined ? null : inputOf(reply, ref, at)
+    return input === null ? [] : [{ recipient: address, input }]
+  })
+  const accepted = outcomes.flatMap((outcome) => ("input" in outcome && outcome.input._tag === "Accepted" ? [outcome.recipient] : []))
+  const deferred = sendable.map(({ address }) => replies.get(address)).find((reply) => reply === undefined || classify(reply) === "transient")
+  return {
+    outcomes,
+    mime,
+    submission: accepted.length === 0 ? null : { ...ref, submittedAt: at, recipients: accepted, pollAt: result.pollAt },
+    postponed:
+      outcomes.length === sendable.length
+        ? null
+        : { code: deferred === undefined ? "no_reply" : codeOf(deferred), detail: textOf(deferred?.text ?? null) ?? "refused for the moment" }
+  }
+}
+
+const inputOf = (reply: Reply, submission: SubmissionRef, at: Millis): Input | null => {
+  switch (classify(reply)) {
+    case "accepted":
+      return { _tag: "Accepted", at, submission }
+    case "permanent":
+      return {
+        _tag: "Bounced",
+        at,
+        bounce: {
+          class: "permanent",
+          smtpCode: reply.smtpCode,
+          enhancedCode: reply.enhancedCode,
+          diagnostic: textOf(reply.text)
+        }
+      }
+    case "transient":
+      return null
+  }
+}
+
+const refused = (reply: Reply): Abandoned | Postponed =>
+  classify(reply) === "permanent"
+    ? new Abandoned({
+        failure: { stage: "submit", code: codeOf(reply), message: textOf(reply.text) ?? "the provider refused the message" }
+      })
+    : new Postponed({ code: codeOf(reply), detail: textOf(reply.text) ?? "the provider refused the message for the moment" })
+
+const codeOf = (reply: Reply): string => reply.enhancedCode ?? (reply.smtpCode === null ? "refused" : String(reply.smtpCode))
+
+/** A server's words, made fit to be stored and shown: one line, bounded. */
+const textOf = (text: string | null): string | null =>
+  text === null ? null : text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim().slice(0, 500)
+
+/** The 48 h are over: whoever is still queued fails. */
+const expire = (
+  message: Message.Message,
+  outcomes: ReadonlyArray<Outcome>,
+  attempt: Attempt,
+  at: Millis
+): ReadonlyArray<Outcome> => {
+  const settled = new Set(outcomes.map(({ recipient }) => recipient))
+  const why = attempt.postponed ?? { code: "expired", detail: "not submitted in time" }
+  const failure: Failure = { stage: "submit", code: why.code, message: `gave up after 48 hours: ${why.detail}` }
+  return [
+    ...outcomes,
+    ...Message.queuedRecipients(message)
+      .filter(({ address }) => !settled.has(address))
+      .map(({ address }): Outcome => ({ recipient: address, input: { _tag: "Failed", at, failure } }))
+  ]
+}
+
+/** The next try by the schedule, and the last one when the 48 h end. */
+const retryAt = (message: Message.Message, now: Millis, random: number): Millis => {
+  const next = now + Backoff.delay(Backoff.submission, message.attempts + 1, random)
+  const last = message.acceptedAt + Backoff.submissionWindow
+  return next > last && last > now ? last : next
+}

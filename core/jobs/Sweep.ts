@@ -1,0 +1,108 @@
+/**
+ * Sees to it that the queue holds what the store says is due, and that nothing
+ * is kept longer than it should be. The queue may lose everything at any time:
+ * a new epoch offers all of it again, and whatever is half a minute overdue is
+ * offered again in any case.
+ */
+import { Clock, Context, Effect, Layer, Option } from "effect"
+import * as Limits from "../model/Limits.ts"
+import { commit, dieOnRejection, offer } from "../operations/Commit.ts"
+import { BlobStore, type BlobUnavailable } from "../ports/BlobStore.ts"
+import { JobQueue, jobKinds, type JobKind } from "../ports/JobQueue.ts"
+import { CommitRejected, Store, type Log, type StoreUnavailable } from "../ports/Store.ts"
+import { Settings } from "../Settings.ts"
+import { RecordNotification } from "./RecordNotification.ts"
+
+/** Milliseconds overdue after which a job is taken for lost. */
+export const overdueAfter = 30_000
+
+const pageSize = 500
+
+export class Sweep extends Context.Service<
+  Sweep,
+  {
+    /** Offers lost jobs, and applies notifications that waited for their submission; how many. */
+    readonly tick: Effect.Effect<number>
+    /** Removes what has had its time: old events, unused uploads, blobs that nothing refers to. One batch of each. */
+    readonly retain: Effect.Effect<void>
+  }
+>()("mailroom/core/jobs/Sweep") {
+  static readonly layer = Layer.effect(
+    Sweep,
+    Effect.gen(function* () {
+      const store = yield* Store
+      const queue = yield* JobQueue
+      const blobs = yield* BlobStore
+      const notifications = yield* RecordNotification
+      const settings = yield* Settings
+      let seenEpoch: string | null = null
+
+      const offerDue = Effect.fnUntraced(function* (kind: JobKind, dueBefore: number) {
+        let after: string | null = null
+        let offered = 0
+        do {
+          const page: { readonly jobs: ReadonlyArray<Parameters<typeof offer>[1][number]>; readonly next: string | null } =
+            yield* store.due(kind, { dueBefore, after, limit: pageSize })
+          yield* offer(queue, page.jobs)
+          offered += page.jobs.length
+          after = page.next
+        } while (after !== null)
+        return offered
+      })
+
+      const tick = Effect.gen(function* () {
+        const now = yield* Clock.currentTimeMillis
+        const epoch = yield* Effect.option(queue.epoch)
+        const emptied = Option.isSome(epoch) && epoch.value !== seenEpoch
+        const offered = yield* Effect.forEach(jobKinds, (kind) =>
+          offerDue(kind, emptied ? Number.MAX_SAFE_INTEGER : now - overdueAfter)
+        )
+        if (emptied) seenEpoch = epoch.value
+        return offered.reduce((sum, count) => sum + count, yield* notifications.applyMatched)
+      })
+
+      const forget = (log: Log, before: number) =>
+        commit(store, queue, [{ _tag: "Forget", log, before, limit: pageSize }], []).pipe(dieOnRejection)
+
+      const removeUnused = Effect.fnUntraced(function* (now: number) {
+        for (const attachment of yield* store.attachments.expired(now, pageSize)) {
+          yield* commit(store, queue, [{ _tag: "RemoveAttachment", attachment }], []).pipe(
+            // A message has just begun to use it.
+            Effect.catchIf((error) => error instanceof CommitRejected, () => Effect.void)
+          )
+        }
+      })
+
+      const removeBlobs = Effect.fnUntraced(function* (
+        before: number
+      ): Effect.fn.Return<void, StoreUnavailable | BlobUnavailable> {
+        let after: string | null = null
+        do {
+          const page: {
+            readonly blobs: ReadonlyArray<{ readonly tenantId: Parameters<typeof blobs.remove>[0]; readonly sha256: string }>
+            readonly next: string | null
+          } = yield* blobs.olderThan({ before, after, limit: pageSize })
+          for (const [tenantId, group] of Map.groupBy(page.blobs, (blob) => blob.tenantId)) {
+            const digests = group.map(({ sha256 }) => sha256)
+            const kept = new Set(yield* store.blobs.referenced(tenantId, digests))
+            for (const sha256 of digests) if (!kept.has(sha256)) yield* blobs.remove(tenantId, sha256, before)
+          }
+          after = page.next
+        } while (after !== null)
+      })
+
+      return Sweep.of({
+        tick: tick.pipe(Effect.catch((error) => Effect.as(Effect.logWarning("the sweep could not read the store", error), 0))),
+        retain: Effect.gen(function* () {
+          const now = yield* Clock.currentTimeMillis
+          yield* forget("events", now - settings.eventRetention)
+          yield* forget("reservations", now)
+          yield* forget("notifications", now - Limits.notificationRetention)
+          yield* forget("requests", now - settings.eventRetention)
+          yield* removeUnused(now)
+          yield* removeBlobs(now - Limits.blobGrace)
+        }).pipe(Effect.catch((error) => Effect.logWarning("retention stopped before its end", error)))
+      })
+    })
+  )
+}

@@ -1,0 +1,135 @@
+/**
+ * What outcomes do to a message: each recipient's machine takes its input, the
+ * status is folded again, and the events of all that moved are drafted. The
+ * one way in which an outbound message changes after acceptance.
+ */
+import { Result } from "effect"
+import * as Address from "./Address.ts"
+import type { Fields, Type } from "./Event.ts"
+import type { Millis } from "./Ids.ts"
+import * as Message from "./Message.ts"
+import * as Recipient from "./Recipient.ts"
+import * as Timestamp from "./Timestamp.ts"
+
+/** An outcome for one recipient; `complained` moves no state. */
+export type Outcome =
+  | { readonly recipient: Address.Address; readonly input: Recipient.Input }
+  | { readonly recipient: Address.Address; readonly complainedAt: Millis }
+
+/** An event yet without id and time. */
+export type Draft = {
+  [T in Extract<Type, "message.sent" | "message.delivered" | "message.bounced" | "message.failed">]: {
+    readonly type: T
+    readonly sequence: number
+    readonly fields: Fields<T>
+  }
+}["message.sent" | "message.delivered" | "message.bounced" | "message.failed"]
+
+export interface Settled {
+  /** One version on; the very same message if nothing changed. */
+  readonly message: Message.Message
+  readonly drafts: ReadonlyArray<Draft>
+}
+
+/** Applies outcomes to the recipients they name. What the machine does not take leaves its evidence and moves nothing. */
+export const settle = (message: Message.Message, outcomes: ReadonlyArray<Outcome>, at: Millis): Settled => {
+  const moves: Array<{ readonly recipient: Recipient.Recipient; readonly decision: Recipient.Decision }> = []
+  const recipients = [...message.recipients]
+  for (const outcome of outcomes) {
+    const index = recipients.findIndex((one) => Address.foldCase(one.address) === Address.foldCase(outcome.recipient))
+    const recipient = recipients[index]
+    if (recipient === undefined) continue
+    if ("complainedAt" in outcome) {
+      recipients[index] = Recipient.complain(recipient, outcome.complainedAt)
+      continue
+    }
+    const decided = Recipient.decide(recipient, outcome.input)
+    if (Result.isFailure(decided)) {
+      recipients[index] = Recipient.witness(recipient, outcome.input)
+      continue
+    }
+    const moved = Recipient.apply(recipient, decided.success)
+    recipients[index] = moved
+    moves.push({ recipient: moved, decision: decided.success })
+  }
+  if (recipients.every((recipient, index) => recipient === message.recipients[index])) return { message, drafts: [] }
+
+  const status = Message.fold(recipients)
+  const accepted = recipients.filter(({ submission }) => submission !== null)
+  const becameSent =
+    message.sentAt === null && accepted.length > 0 && recipients.every((recipient) => recipient.status !== "queued")
+  const drafts: Array<Draft> = []
+  const sequence = () => message.eventSequence + drafts.length + 1
+  if (becameSent) drafts.push({ type: "message.sent", sequence: sequence(), fields: sentFields(message, accepted, at) })
+  for (const { recipient, decision } of moves) {
+    const draft = draftOf(recipient, decision, status, sequence())
+    if (draft !== null) drafts.push(draft)
+  }
+  return {
+    message: {
+      ...message,
+      version: message.version + 1,
+      eventSequence: message.eventSequence + drafts.length,
+      updatedAt: at,
+      recipients,
+      status,
+      failure: recipients.find((recipient) => recipient.status === "failed")?.evidence.failed?.failure ?? null,
+      sentAt: becameSent ? at : message.sentAt
+    },
+    drafts
+  }
+}
+
+/** Addresses that must not be mailed again: a bounce for good, or a complaint. Never in the sandbox. */
+export const suppressed = (
+  message: Pick<Message.Message, "environment">,
+  outcomes: ReadonlyArray<Outcome>
+): ReadonlyArray<{ readonly address: Address.Address; readonly reason: "bounce" | "complaint" }> =>
+  message.environment === "sandbox"
+    ? []
+    : outcomes.flatMap((outcome): ReturnType<typeof suppressed> => {
+        if ("complainedAt" in outcome) return [{ address: outcome.recipient, reason: "complaint" }]
+        const { input, recipient } = outcome
+        return input._tag === "Bounced" && input.bounce.class === "permanent" ? [{ address: recipient, reason: "bounce" }] : []
+      })
+
+const sentFields = (
+  message: Message.Message,
+  accepted: ReadonlyArray<Recipient.Recipient>,
+  at: Millis
+): Fields<"message.sent"> => {
+  const last = accepted[accepted.length - 1]!.submission! // `accepted` are those with a submission, and not empty
+  return {
+    internetMessageId: message.internetMessageId,
+    provider: last.provider,
+    providerMessageId: last.providerMessageId,
+    recipients: accepted.map(({ address }) => address),
+    sentAt: Timestamp.fromMillis(at)
+  }
+}
+
+const draftOf = (
+  recipient: Recipient.Recipient,
+  { input, emits }: Recipient.Decision,
+  messageStatus: Message.Status,
+  sequence: number
+): Draft | null => {
+  if (emits === null) return null
+  const common = { recipient: recipient.address, messageStatus }
+  switch (input._tag) {
+    case "Accepted":
+      return null
+    case "Delivered": {
+      const { at, smtpResponse } = input
+      return {
+        type: "message.delivered",
+        sequence,
+        fields: { ...common, smtpResponse, deliveredAt: Timestamp.fromMillis(at) }
+      }
+    }
+    case "Bounced":
+      return { type: "message.bounced", sequence, fields: { ...common, bounce: input.bounce } }
+    case "Failed":
+      return { type: "message.failed", sequence, fields: { ...common, failure: input.failure } }
+  }
+}
