@@ -36,7 +36,8 @@ export const next = <State extends string, Input extends string, Emits extends s
   state: State,
   input: Input
 ): Result.Result<Transition<State, Emits>, IllegalTransition> => {
-  const cell = table[state][input]
+  const row = table[state]
+  const cell = Object.hasOwn(row, input) ? row[input] : undefined
   return cell === undefined
     ? Result.fail(new IllegalTransition({ machine, state, input }))
     : Result.succeed(cell)

@@ -131,18 +131,45 @@ export const successors: Readonly<Record<RecipientState, ReadonlyArray<Recipient
 
 /** The first 200 characters of what a person would read, white space folded. */
 export const snippet = (text: string | null, html: string | null): string => {
-  const source =
-    text ??
-    (html ?? "")
-      .replace(/<(script|style)\b[^>]*>[\s\S]*?<\/\1\s*>/gi, " ")
-      .replace(/<[^>]*>/g, " ")
-      .replace(/&nbsp;/g, " ")
-      .replace(/&lt;/g, "<")
-      .replace(/&gt;/g, ">")
-      .replace(/&quot;/g, '"')
-      .replace(/&amp;/g, "&")
-  return Array.from(source.slice(0, 4000).replace(/\s+/g, " ").trim()).slice(0, 200).join("")
+  const folded = (text ?? shownText(html ?? "")).replace(/\s+/g, " ").trim()
+  // 400 code units hold 200 characters, whatever they are.
+  return Array.from(folded.slice(0, 400)).slice(0, 200).join("").toWellFormed().trimEnd()
 }
+
+/** What HTML shows, near enough for a snippet. It looks at each character once, for HTML may be long and malicious. */
+const shownText = (html: string): string => {
+  let text = ""
+  let at = 0
+  while (at < html.length) {
+    const open = html.indexOf("<", at)
+    if (open < 0) return text + decodeEntities(html.slice(at))
+    text += decodeEntities(html.slice(at, open))
+    const end = tagEnd(html, open)
+    if (end < 0) return text
+    text += end === open ? "<" : " "
+    at = end + 1
+  }
+  return text
+}
+
+/** Where the tag, comment, script or style that opens here ends; where it opens if it is none; -1 if it does not end. */
+const tagEnd = (html: string, open: number): number => {
+  if (html.startsWith("<!--", open)) return html.indexOf("-->", open + 4) < 0 ? -1 : html.indexOf("-->", open + 4) + 2
+  if (!/[a-z/!?]/i.test(html.charAt(open + 1))) return open
+  const raw = /^<(script|style)\b/i.exec(html.slice(open, open + 8))?.[1]
+  if (raw === undefined) return html.indexOf(">", open)
+  const closing = new RegExp(`</${raw}`, "gi")
+  closing.lastIndex = open
+  return closing.test(html) ? html.indexOf(">", closing.lastIndex) : -1
+}
+
+const decodeEntities = (text: string): string =>
+  text
+    .replace(/&nbsp;/g, " ")
+    .replace(/&lt;/g, "<")
+    .replace(/&gt;/g, ">")
+    .replace(/&quot;/g, '"')
+    .replace(/&amp;/g, "&")
 
 /** The `Message-ID` of a message of ours: its id at the sender's domain. */
 export const internetMessageId = (id: MessageId, from: Address): string => `<${id}@${Addresses.domainOf(from)}>`
@@ -217,14 +244,14 @@ const number = (part: MimePart, partId: string): MimePart =>
         parts: part.parts.map((child, index) => number(child, partId === "" ? String(index + 1) : `${partId}.${index + 1}`))
       }
 
-/** Bytes of a text in UTF-8. */
+/** Bytes of a text in UTF-8, where a lone surrogate is U+FFFD. */
 export const utf8Length = (text: string): number => {
   let bytes = 0
   for (let index = 0; index < text.length; index++) {
     const unit = text.charCodeAt(index)
     if (unit < 0x80) bytes += 1
     else if (unit < 0x800) bytes += 2
-    else if (unit >= 0xd800 && unit < 0xdc00) {
+    else if (unit >= 0xd800 && unit < 0xdc00 && (text.charCodeAt(index + 1) & 0xfc00) === 0xdc00) {
       bytes += 4
       index += 1
     } else bytes += 3

@@ -8,6 +8,7 @@
  */
 import { Result } from "effect"
 import * as Address from "./Address.ts"
+import { canonical } from "./IdempotencyKey.ts"
 import type { Millis } from "./Ids.ts"
 import { next, type IllegalTransition, type Table } from "./Machine.ts"
 
@@ -159,7 +160,7 @@ export const unique = (
 /** The strongest statement about a bounce comes first: a permanent one decides over a guess. */
 const bounceRank: Record<Bounce["class"], number> = { suppressed: 0, permanent: 1, undetermined: 2, transient: 3 }
 
-/** The lesser by rank, then by its text: a choice that does not depend on who came first. */
+/** The lesser by rank, then by its text: a choice that depends neither on who came first nor on how a store orders members. */
 const prefer = <A>(held: A | null, offered: A, rank: (one: A) => ReadonlyArray<number>): A => {
   if (held === null) return offered
   const left = rank(held)
@@ -167,5 +168,5 @@ const prefer = <A>(held: A | null, offered: A, rank: (one: A) => ReadonlyArray<n
   for (let index = 0; index < left.length; index++) {
     if (left[index] !== right[index]) return left[index]! < right[index]! ? held : offered
   }
-  return JSON.stringify(offered) < JSON.stringify(held) ? offered : held
+  return canonical(offered) < canonical(held) ? offered : held
 }

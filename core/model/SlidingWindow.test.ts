@@ -107,6 +107,7 @@ describe("SlidingWindow", () => {
     window.push(100_000)
     window.push(40_000)
 
+    assert.strictEqual(window.peek(100_000, 1, minute).waitMs, minute)
     assert.isFalse(window.peek(100_000 + minute - 1, 1, minute).accepted)
     assert.isFalse(window.peek(100_000 + minute - 1, 2, minute).accepted)
     assert.isTrue(window.peek(100_000 + minute, 1, minute).accepted)

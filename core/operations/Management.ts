@@ -31,20 +31,20 @@ import { CommitRejected, Store, type Change, type Rejection, type StoreUnavailab
 import { commit, dieOnRejection, retryOnVersionMoved } from "./Commit.ts"
 
 /** What the write is about does not exist in this tenant. */
-export class Unknown extends Data.TaggedError("Unknown")<{ readonly what: string; readonly id: string }> {
+export class UnknownResource extends Data.TaggedError("UnknownResource")<{ readonly what: string; readonly id: string }> {
   override get message(): string {
     return `There is no ${this.what} ${this.id} in this tenant.`
   }
 }
 
 /** The name is taken: an address, a domain or an id that must be unique. */
-export class Taken extends Data.TaggedError("Taken")<{ readonly what: string; readonly field: string }> {
+export class NameTaken extends Data.TaggedError("NameTaken")<{ readonly what: string; readonly field: string }> {
   override get message(): string {
     return `A ${this.what} with this ${this.field} exists already.`
   }
 }
 
-type Written<A> = Effect.Effect<A, Unknown | Taken | StoreUnavailable>
+type Written<A> = Effect.Effect<A, UnknownResource | NameTaken | StoreUnavailable>
 
 export class Management extends Context.Service<
   Management,
@@ -72,7 +72,7 @@ export class Management extends Context.Service<
         readonly expiresAt?: Millis
         readonly text?: Redacted.Redacted<string>
       }
-    ) => Effect.Effect<{ readonly apiKey: ApiKey; readonly text: Redacted.Redacted<string> }, Unknown | Taken | CryptoBusy | StoreUnavailable>
+    ) => Effect.Effect<{ readonly apiKey: ApiKey; readonly text: Redacted.Redacted<string> }, UnknownResource | NameTaken | CryptoBusy | StoreUnavailable>
     /** In force at the next request. */
     readonly revokeKey: (actor: Actor, tenantId: TenantId, id: ApiKeyId) => Written<ApiKey>
     readonly setApplicationStatus: (
@@ -138,7 +138,7 @@ export class Management extends Context.Service<
             (error) => rejection(error)?._tag === "Duplicate",
             (error) => {
               const reason = rejection(error)
-              return new Taken(reason?._tag === "Duplicate" ? { what: reason.kind, field: reason.field } : { what: "", field: "" })
+              return new NameTaken(reason?._tag === "Duplicate" ? { what: reason.kind, field: reason.field } : { what: "", field: "" })
             }
           )
         )
@@ -149,7 +149,7 @@ export class Management extends Context.Service<
 
       const required = <A>(what: string, id: string, found: Effect.Effect<A | null, StoreUnavailable>) =>
         Effect.flatMap(found, (record) =>
-          record === null ? Effect.fail(new Unknown({ what, id })) : Effect.succeed(record)
+          record === null ? Effect.fail(new UnknownResource({ what, id })) : Effect.succeed(record)
         )
 
       const mailboxEvent = Effect.fnUntraced(function* (
@@ -265,7 +265,7 @@ export class Management extends Context.Service<
           )
           const restored = input.text === undefined ? Option.none() : ApiKeys.parse(Redacted.value(input.text))
           if (input.text !== undefined && (Option.isNone(restored) || restored.value.environment !== application.environment)) {
-            return yield* new Unknown({ what: "key text for application", id: application.id })
+            return yield* new UnknownResource({ what: "key text for application", id: application.id })
           }
           const minted = ApiKeys.format(
             application.environment,
@@ -364,7 +364,7 @@ export class Management extends Context.Service<
         createMailbox: Effect.fn("Management.createMailbox")(function* (actor, input) {
           const domains = yield* store.domains.list(input.tenantId)
           const owner = domains.find(({ domain }) => domain.domain === domainOf(input.address))
-          if (owner === undefined) return yield* new Unknown({ what: "domain", id: domainOf(input.address) })
+          if (owner === undefined) return yield* new UnknownResource({ what: "domain", id: domainOf(input.address) })
           const record: Mailbox = {
             id: input.id ?? (yield* uuid<MailboxId>()),
             tenantId: input.tenantId,

@@ -1,0 +1,292 @@
+/**
+ * What a scenario plays in: a whole adapter set, the core over it, and the
+ * things a scenario turns (provider, scanner, crashes).
+ *
+ * A *process* is a fresh core over the same ports. A crash is a process whose
+ * every further call of a port dies; booting another one is the restart. Every
+ * commit of every process passes a witness that checks it against the
+ * invariants, and a scenario ends by asking it.
+ */
+import { Clock, Context, Duration, Effect, Layer, Logger, Redacted, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import * as assert from "node:assert/strict"
+import type { Address } from "../../core/model/Address.ts"
+import { scopes } from "../../core/model/ApiKey.ts"
+import { system } from "../../core/model/Audit.ts"
+import type { LoggedEvent } from "../../core/model/Event.ts"
+import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
+import { shardOf, type Environment, type Realm } from "../../core/model/Ids.ts"
+import * as Limits from "../../core/model/Limits.ts"
+import type { Mailbox } from "../../core/model/Mailbox.ts"
+import type { Application } from "../../core/model/Tenant.ts"
+import { RecordNotification } from "../../core/jobs/RecordNotification.ts"
+import { Sweep } from "../../core/jobs/Sweep.ts"
+import { Worker } from "../../core/jobs/Worker.ts"
+import * as Mailroom from "../../core/Mailroom.ts"
+import { Access, type Principal } from "../../core/operations/Access.ts"
+import { Attachments } from "../../core/operations/Attachments.ts"
+import { Events } from "../../core/operations/Events.ts"
+import { Mailboxes } from "../../core/operations/Mailboxes.ts"
+import { Management } from "../../core/operations/Management.ts"
+import { Messages, type SendMessageInput } from "../../core/operations/Messages.ts"
+import { RequestLog } from "../../core/operations/RequestLog.ts"
+import { BlobStore } from "../../core/ports/BlobStore.ts"
+import { Crypto } from "../../core/ports/Crypto.ts"
+import { JobQueue } from "../../core/ports/JobQueue.ts"
+import { MailProviders, type MailProvider, type SubmitRequest, type SubmitResult } from "../../core/ports/MailProvider.ts"
+import { Mime } from "../../core/ports/Mime.ts"
+import { RateLimiter } from "../../core/ports/RateLimiter.ts"
+import { Scanner, type ScanFailed, type Verdict } from "../../core/ports/Scanner.ts"
+import { Store } from "../../core/ports/Store.ts"
+import type { Suite } from "../Suite.ts"
+import { address, domainName, freshId } from "../fixtures.ts"
+import { faulty, type Faults } from "./Faults.ts"
+import { Witness } from "./Witness.ts"
+
+/** The sandbox's provider of the adapter set. */
+export class Sandbox extends Context.Service<Sandbox, MailProvider>()("mailroom/conformance/Sandbox") {}
+
+/** What an adapter set brings; the world brings the scanner and the production provider. */
+export type AdapterSet = Store | JobQueue | BlobStore | Mime | Crypto | RateLimiter | Sandbox
+
+export interface Submitted {
+  readonly request: Omit<SubmitRequest, "mime">
+  readonly bytes: Uint8Array
+  readonly at: number
+}
+
+/** The doubles that a scenario directs. Assign `behave` or `scan` to change what they do. */
+export interface Stage {
+  readonly submissions: Array<Submitted>
+  /** `nth` counts the submissions of this message, from 1. */
+  behave: (request: SubmitRequest, nth: number) => ReturnType<MailProvider["submit"]>
+  scan: (bytes: Uint8Array) => Effect.Effect<Verdict, ScanFailed>
+}
+
+export const providerName = "staged"
+
+/** Takes every recipient, under a name that derives from the message. */
+export const accepted = (request: SubmitRequest): SubmitResult => ({
+  providerMessageId: providerMessageId(request),
+  replies: request.envelope.recipients.map((recipient) => ({
+    recipient,
+    reply: { smtpCode: 250, enhancedCode: "2.0.0", text: "Ok" }
+  })),
+  pollAt: null
+})
+
+export const providerMessageId = ({ messageId }: { readonly messageId: string }): string => `staged-${messageId}`
+
+const makeStage = (): Stage => ({
+  submissions: [],
+  behave: (request) => Effect.succeed(accepted(request)),
+  scan: () => Effect.succeed({ _tag: "Clean" })
+})
+
+const stagedProvider = (stage: Stage): MailProvider => ({
+  name: providerName,
+  submit: Effect.fnUntraced(function* (request) {
+    const { mime, ...rest } = request
+    const bytes = yield* Stream.mkUint8Array(mime)
+    stage.submissions.push({ request: rest, bytes, at: yield* Clock.currentTimeMillis })
+    const nth = stage.submissions.filter((one) => one.request.messageId === request.messageId).length
+    return yield* stage.behave(request, nth)
+  }),
+  poll: () => Effect.succeed({ notifications: [], pollAt: null })
+})
+
+/** One running core. */
+export interface Process {
+  readonly access: typeof Access.Service
+  readonly messages: typeof Messages.Service
+  readonly attachments: typeof Attachments.Service
+  readonly events: typeof Events.Service
+  readonly mailboxes: typeof Mailboxes.Service
+  readonly management: typeof Management.Service
+  readonly requestLog: typeof RequestLog.Service
+  readonly notifications: typeof RecordNotification.Service
+  readonly worker: typeof Worker.Service
+  readonly sweep: typeof Sweep.Service
+}
+
+/** A tenant with an application, a mailbox at a healthy domain, and a caller. */
+export interface Tenancy {
+  readonly application: Application
+  readonly mailbox: Mailbox
+  readonly realm: Realm
+  readonly principal: Principal
+  readonly apiKeyText: string
+}
+
+export interface World {
+  readonly stage: Stage
+  readonly witness: Witness
+  readonly store: typeof Store.Service
+  readonly queue: typeof JobQueue.Service
+  /** Starts a process; with faults, one that may crash. */
+  readonly boot: (faults?: Faults) => Effect.Effect<Process>
+  /** Founds a tenant with one application of this environment. */
+  readonly found: (environment?: Environment, planId?: string) => Effect.Effect<Tenancy>
+  /** Another application of a tenant, in either environment, with a caller of its own. */
+  readonly foundApplication: (of: Tenancy, environment: Environment) => Effect.Effect<Tenancy>
+}
+
+/** The ports of an adapter set, with the doubles of a stage, as one process sees them. */
+export const make = Effect.gen(function* () {
+  const ports = yield* Effect.context<AdapterSet>()
+  const stage = makeStage()
+  const raw = Context.get(ports, Store)
+  const witness = new Witness()
+  const scope = yield* Effect.scope
+
+  const boot = (faults?: Faults): Effect.Effect<Process> => {
+    const wrap = <S extends object>(name: string, service: S): S => (faults === undefined ? service : faulty(faults, name, service))
+    const portLayer = Layer.mergeAll(
+      Layer.succeed(Store, wrap("Store", witness.watch(raw))),
+      Layer.succeed(JobQueue, wrap("JobQueue", Context.get(ports, JobQueue))),
+      Layer.succeed(BlobStore, wrap("BlobStore", Context.get(ports, BlobStore))),
+      Layer.succeed(Mime, Context.get(ports, Mime)),
+      Layer.succeed(Crypto, Context.get(ports, Crypto)),
+      Layer.succeed(RateLimiter, Context.get(ports, RateLimiter)),
+      Layer.succeed(Scanner, {
+        scan: (bytes) => Effect.flatMap(Stream.mkUint8Array(bytes), (whole) => stage.scan(whole))
+      }),
+      Layer.succeed(MailProviders, {
+        sandbox: wrap("MailProvider", Context.get(ports, Sandbox)),
+        production: wrap("MailProvider", stagedProvider(stage))
+      })
+    )
+    return Effect.map(
+      Layer.buildWithMemoMap(Layer.provide(Mailroom.layer, portLayer), Layer.makeMemoMapUnsafe(), scope),
+      (context) => ({
+        access: Context.get(context, Access),
+        messages: Context.get(context, Messages),
+        attachments: Context.get(context, Attachments),
+        events: Context.get(context, Events),
+        mailboxes: Context.get(context, Mailboxes),
+        management: Context.get(context, Management),
+        requestLog: Context.get(context, RequestLog),
+        notifications: Context.get(context, RecordNotification),
+        worker: Context.get(context, Worker),
+        sweep: Context.get(context, Sweep)
+      })
+    )
+  }
+
+  const { management } = yield* boot()
+  const issue = Effect.fnUntraced(function* (realm: Realm, application: Application, mailbox: Mailbox, planId: string) {
+    const key = { tenantId: realm.tenantId, applicationId: application.id, name: "scenario", scopes }
+    const { apiKey, text } = yield* management.issueKey(system, key)
+    const principal: Principal = {
+      realm,
+      applicationId: application.id,
+      apiKeyId: apiKey.id,
+      scopes,
+      plan: Limits.plans.find((plan) => plan.id === planId)!,
+      requestId: freshId(),
+      clientAddress: "192.0.2.1"
+    }
+    return { application, mailbox, realm, principal, apiKeyText: Redacted.value(text) } satisfies Tenancy
+  })
+
+  const found = Effect.fnUntraced(function* (environment: Environment = "production", planId = "dev") {
+    for (const plan of Limits.plans) yield* management.putPlan(plan)
+    const tenant = yield* management.createTenant(system, { name: "Scenario", planId })
+    const realm: Realm = { tenantId: tenant.id, environment }
+    const application = yield* management.createApplication(system, { ...realm, name: "Scenario" })
+    const domain = yield* management.createDomain(system, { tenantId: tenant.id, domain: domainName() })
+    yield* management.recordChecks(tenant.id, domain.id, healthyChecks)
+    const mailbox = yield* management.createMailbox(system, {
+      tenantId: tenant.id,
+      address: address("ada", domain.domain),
+      displayName: "Ada"
+    })
+    return yield* issue(realm, application, mailbox, planId)
+  }, Effect.orDie)
+
+  const foundApplication = Effect.fnUntraced(function* (of: Tenancy, environment: Environment) {
+    const realm: Realm = { tenantId: of.realm.tenantId, environment }
+    const application = yield* management.createApplication(system, { ...realm, name: "Another" })
+    return yield* issue(realm, application, of.mailbox, of.principal.plan.id)
+  }, Effect.orDie)
+
+  return { stage, witness, store: raw, queue: Context.get(ports, JobQueue), boot, found, foundApplication } satisfies World
+})
+
+/** A round of checks that makes a domain healthy. */
+export const healthyChecks = (["ownership", "dkim"] as const).map(
+  (record) => ({ record, state: "ok", expected: "x", observed: "x", since: 0 }) as const
+)
+
+/** A scenario as a check: a fresh world, and no violation at its end. */
+export const scenario = <E>(title: string, play: (world: World) => Effect.Effect<void, E>) => ({
+  title,
+  check: Effect.gen(function* () {
+    const world = yield* make
+    yield* play(world)
+    assert.deepEqual(world.witness.violations, [])
+  }).pipe(Effect.provide(Logger.layer([]))) // crashes that a scenario stages are no news
+})
+export type ScenarioSuite = Suite<AdapterSet>
+
+/** A plain message to one or more recipients. */
+export const letter = (from: Tenancy, to: ReadonlyArray<Address> | Address, over: Partial<SendMessageInput> = {}): SendMessageInput => ({
+  fromMailboxId: from.mailbox.id,
+  to: typeof to === "string" ? [to] : to,
+  cc: [],
+  bcc: [],
+  subject: "Note G",
+  text: "The engine weaves",
+  html: null,
+  attachmentIds: [],
+  ...over
+})
+
+export const someKey = (): IdempotencyKey => freshId<IdempotencyKey>()
+
+/** Ticks until nothing is due. A process that makes work for itself without end is a fault. */
+export const settle = ({ worker }: Process) =>
+  Effect.gen(function* () {
+    for (let round = 0; round < 200; round++) if ((yield* worker.tick) === 0) return
+    assert.fail("the worker does not come to rest")
+  })
+
+/** Lets time pass in steps, sweeping and ticking at each. */
+export const pass = (process: Process, duration: Duration.Input, step: Duration.Input = "10 seconds") =>
+  Effect.gen(function* () {
+    const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(Duration.fromInputUnsafe(duration))
+    yield* settle(process)
+    while ((yield* Clock.currentTimeMillis) < end) {
+      const left = Duration.millis(end - (yield* Clock.currentTimeMillis))
+      yield* TestClock.adjust(Duration.min(Duration.fromInputUnsafe(step), left))
+      yield* process.sweep.tick
+      yield* settle(process)
+    }
+  })
+
+/** What the log holds of one resource, or of a realm, in order. */
+export const logOf = (world: World, { realm }: Tenancy, resourceId?: string) =>
+  Effect.gen(function* () {
+    const all: Array<LoggedEvent> = []
+    let position = 0n
+    for (;;) {
+      const page = yield* world.store.events.readLog(shardOf(realm.tenantId), position, 1000)
+      if (page.length === 0) break
+      position = page[page.length - 1]!.position
+      all.push(...page)
+    }
+    return all.filter(
+      (event) =>
+        event.tenantId === realm.tenantId &&
+        (resourceId === undefined ? event.environment === realm.environment : event.resourceId === resourceId)
+    )
+  })
+
+export const typesOf = (events: ReadonlyArray<LoggedEvent>) => events.map(({ type }) => type)
+
+/** The message as it stands. */
+export const messageOf = (world: World, of: Tenancy, id: Parameters<typeof world.store.messages.get>[1]) =>
+  Effect.map(world.store.messages.get(of.realm, id), (message) => {
+    assert.ok(message !== null, `message ${id} is there`)
+    return message
+  })

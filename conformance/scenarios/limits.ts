@@ -1,0 +1,197 @@
+/** Limits under races and outages, keys that end, feeds that are complete. */
+import { Clock, Effect, Redacted, Result } from "effect"
+import { TestClock } from "effect/testing"
+import * as assert from "node:assert/strict"
+import { system } from "../../core/model/Audit.ts"
+import type { Operation } from "../../core/operations/Access.ts"
+import { operations } from "../../core/operations/Access.ts"
+import type { Standing } from "../../core/ports/RateLimiter.ts"
+import { address } from "../fixtures.ts"
+import { letter, scenario, someKey, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"
+
+const admit = (process: Process, of: Tenancy, authorization = `Bearer ${of.apiKeyText}`, operation: Operation = "listMessages") => {
+  const told: Array<Standing> = []
+  return Effect.map(
+    Effect.result(
+      process.access.admit(
+        { authorization, operation, requestId: "r", clientAddress: "192.0.2.1" },
+        (standings) => told.push(...standings),
+        () => {}
+      )
+    ),
+    (result) => ({ result, told, tag: Result.isSuccess(result) ? "admitted" : result.failure._tag })
+  )
+}
+
+export const suite: ScenarioSuite = {
+  name: "access and limits",
+  checks: [
+    scenario("of many sends at once, as many are accepted as the day's quota has room for", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const processes = [yield* world.boot(), yield* world.boot()]
+        const principal = { ...tenancy.principal, plan: { ...tenancy.principal.plan, recipientsPerDay: 20 } }
+        const pair = letter(tenancy, [address("ada"), address("bob")])
+
+        const results = yield* Effect.all(
+          Array.from({ length: 40 }, (_, index) => Effect.result(processes[index % 2]!.messages.send(principal, someKey(), pair))),
+          { concurrency: "unbounded" }
+        )
+
+        const accepted = results.filter(Result.isSuccess).length
+        const refused = results.filter(Result.isFailure).map(({ failure }) => failure)
+        assert.equal(accepted, 10)
+        for (const error of refused) {
+          assert.ok(error._tag === "QuotaExceeded")
+          assert.deepEqual([error.limit, error.used, error.requested], [20, 20, 2])
+          assert.ok(error.retryAfterSeconds >= 1)
+        }
+        yield* TestClock.adjust("24 hours")
+        const next = yield* processes[0]!.messages.send(principal, someKey(), pair)
+        assert.equal(next.replayed, false, "the next day has its own")
+      })
+    ),
+
+    scenario("in no 60 seconds are more than the key's limit admitted, and whoever waits as told is admitted", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("production", "free")
+        const process = yield* world.boot()
+
+        for (let request = 0; request < 60; request++) assert.equal((yield* admit(process, tenancy)).tag, "admitted")
+        const { result, tag } = yield* admit(process, tenancy)
+        assert.equal(tag, "RateLimited")
+        assert.ok(Result.isFailure(result) && result.failure._tag === "RateLimited")
+        assert.deepEqual([result.failure.scope, result.failure.limit, result.failure.windowSeconds], ["key", 60, 60])
+        yield* TestClock.adjust(result.failure.retryAfterSeconds * 1000)
+
+        assert.equal((yield* admit(process, tenancy)).tag, "admitted")
+      })
+    ),
+
+    scenario("a verified key is known again without a hash, and a revoked one is not, in any process", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const processes = [yield* world.boot(), yield* world.boot()]
+        for (const process of processes) assert.equal((yield* admit(process, tenancy)).tag, "admitted")
+
+        yield* processes[0]!.management.revokeKey(system, tenancy.realm.tenantId, tenancy.principal.apiKeyId)
+
+        for (const process of processes) assert.equal((yield* admit(process, tenancy)).tag, "Unauthorized")
+      })
+    ),
+
+    scenario("a key ends at the instant it expires, and a suspended application's keys at once", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const { tenantId } = tenancy.realm
+        const issued = yield* process.management.issueKey(system, {
+          tenantId,
+          applicationId: tenancy.application.id,
+          name: "short",
+          scopes: ["messages:read"],
+          expiresAt: 60_000 + (yield* Clock.currentTimeMillis)
+        })
+        const text = `Bearer ${Redacted.value(issued.text)}`
+
+        assert.equal((yield* admit(process, tenancy, text)).tag, "admitted")
+        yield* TestClock.adjust(59_999)
+        assert.equal((yield* admit(process, tenancy, text)).tag, "admitted")
+        yield* TestClock.adjust(1)
+        assert.equal((yield* admit(process, tenancy, text)).tag, "Unauthorized")
+
+        yield* process.management.setApplicationStatus(system, tenantId, tenancy.application.id, "suspended")
+        assert.equal((yield* admit(process, tenancy)).tag, "Unauthorized")
+        yield* process.management.setApplicationStatus(system, tenantId, tenancy.application.id, "active")
+        assert.equal((yield* admit(process, tenancy)).tag, "admitted")
+      })
+    ),
+
+    scenario("last-used times and the request log are written behind, by a flush", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        yield* TestClock.adjust("1 hour")
+        yield* admit(process, tenancy)
+
+        yield* process.requestLog.flush
+
+        const stored = yield* world.store.credentials.apiKey(tenancy.realm.tenantId, tenancy.principal.apiKeyId)
+        assert.equal(stored?.lastUsedAt, yield* Clock.currentTimeMillis)
+        assert.equal(stored?.version, 1, "being used is no new version")
+      })
+    ),
+
+    scenario("a key does what its scopes say and nothing else", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("production", "scale")
+        const process = yield* world.boot()
+        for (const scope of new Set(Object.values(operations))) {
+          const { text } = yield* process.management.issueKey(system, {
+            tenantId: tenancy.realm.tenantId,
+            applicationId: tenancy.application.id,
+            name: scope,
+            scopes: [scope]
+          })
+          for (const [operation, needs] of Object.entries(operations) as ReadonlyArray<[Operation, string]>) {
+            const { tag } = yield* admit(process, tenancy, `Bearer ${Redacted.value(text)}`, operation)
+            assert.equal(tag, needs === scope ? "admitted" : "InsufficientScope", `${scope}: ${operation}`)
+          }
+        }
+      })
+    ),
+
+    scenario("a reader who pages to null has every message and event committed before, whoever wrote meanwhile", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const [writer, reader] = [yield* world.boot(), yield* world.boot()]
+        const send = Effect.suspend(() =>
+          Effect.map(writer.messages.send(tenancy.principal, someKey(), letter(tenancy, address("ada"))), ({ message }) => message.id)
+        )
+        const before = yield* Effect.all(Array.from({ length: 30 }, () => send), { concurrency: "unbounded" })
+
+        const [, events, messages] = yield* Effect.all(
+          [
+            Effect.all(Array.from({ length: 60 }, () => send), { concurrency: 4 }),
+            pageEvents(reader, tenancy),
+            pageMessages(reader, tenancy)
+          ],
+          { concurrency: "unbounded" }
+        )
+
+        for (const id of before) {
+          assert.ok(events.includes(id), "every event")
+          assert.ok(messages.includes(id), "every message")
+        }
+        assert.equal(new Set(messages).size, messages.length, "none twice")
+        assert.equal(new Set(events).size, events.length, "none twice")
+      })
+    )
+  ]
+}
+
+const pageEvents = (process: Process, { principal }: Tenancy) =>
+  Effect.gen(function* () {
+    const seen: Array<string> = []
+    let cursor: string | null = null
+    do {
+      const page: { readonly items: ReadonlyArray<{ readonly type: string; readonly resourceId: string }>; readonly nextCursor: string | null } =
+        yield* process.events.list(principal, { limit: 7, cursor })
+      seen.push(...page.items.filter(({ type }) => type === "message.queued").map(({ resourceId }) => resourceId))
+      cursor = page.nextCursor
+    } while (cursor !== null)
+    return seen
+  })
+
+const pageMessages = (process: Process, { principal }: Tenancy) =>
+  Effect.gen(function* () {
+    const seen: Array<string> = []
+    let cursor: string | null = null
+    do {
+      const page: { readonly items: ReadonlyArray<{ readonly id: string }>; readonly nextCursor: string | null } =
+        yield* process.messages.list(principal, { limit: 7, cursor, mailboxId: null })
+      seen.push(...page.items.map(({ id }) => id))
+      cursor = page.nextCursor
+    } while (cursor !== null)
+    return seen
+  })

@@ -1,0 +1,184 @@
+/** The end is a function of the set: every order, repetition and batching of a set of notifications comes to the same. */
+import { Clock, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import * as assert from "node:assert/strict"
+import type { Address } from "../../core/model/Address.ts"
+import type { MessageId } from "../../core/model/Ids.ts"
+import type { Notification, Outcome } from "../../core/model/Notification.ts"
+import { address } from "../fixtures.ts"
+import {
+  letter,
+  logOf,
+  messageOf,
+  providerMessageId,
+  providerName,
+  scenario,
+  settle,
+  someKey,
+  typesOf,
+  type ScenarioSuite,
+  type Tenancy,
+  type World
+} from "./World.ts"
+
+const [ada, bob] = [address("ada"), address("bob")]
+
+const bounce = (at: number, kind: "permanent" | "transient" | "undetermined", diagnostic: string): Outcome => ({
+  _tag: "Bounced",
+  at,
+  class: kind,
+  smtpCode: kind === "permanent" ? 550 : 452,
+  enhancedCode: kind === "permanent" ? "5.1.1" : "4.2.2",
+  diagnostic
+})
+
+const outcomes = {
+  delivered: { _tag: "Delivered", at: 10, smtpResponse: "250 Ok" },
+  deliveredLater: { _tag: "Delivered", at: 20, smtpResponse: "250 Ok again" },
+  soft: bounce(30, "transient", "mailbox full"),
+  hard: bounce(40, "permanent", "no such user"),
+  unclear: bounce(5, "undetermined", "?"),
+  failed: { _tag: "Failed", at: 50, code: "dropped", message: "dropped by the provider" },
+  complained: { _tag: "Complained", at: 60 }
+} as const satisfies Record<string, Outcome>
+
+const sets: ReadonlyArray<{ readonly of: ReadonlyArray<keyof typeof outcomes>; readonly ends: string }> = [
+  { of: ["delivered", "deliveredLater"], ends: "delivered" },
+  { of: ["delivered", "hard"], ends: "bounced" },
+  { of: ["soft", "hard", "unclear"], ends: "bounced" },
+  { of: ["delivered", "soft", "failed"], ends: "failed" },
+  { of: ["delivered", "complained"], ends: "delivered" },
+  { of: ["delivered", "soft", "hard", "failed"], ends: "failed" }
+]
+
+const permutations = <A>(items: ReadonlyArray<A>): ReadonlyArray<ReadonlyArray<A>> =>
+  items.length < 2
+    ? [items]
+    : items.flatMap((item, index) => permutations(items.toSpliced(index, 1)).map((rest) => [item, ...rest]))
+
+const about = (id: MessageId, recipient: Address | null, outcome: Outcome): Notification => ({
+  provider: providerName,
+  providerMessageId: providerMessageId({ messageId: id }),
+  recipient,
+  outcome
+})
+
+/** What must not depend on order: everything of the recipients but when we heard. */
+const ending = (world: World, of: Tenancy, id: MessageId) =>
+  Effect.map(messageOf(world, of, id), ({ status, failure, recipients }) => ({
+    status,
+    failure,
+    recipients: recipients.map(({ address, status, evidence, complainedAt }) => ({ address, status, evidence, complainedAt }))
+  }))
+
+export const suite: ScenarioSuite = {
+  name: "provider notifications",
+  checks: [
+    ...sets.map(({ of, ends }) =>
+      scenario(`{${of.join(", ")}} ends ${ends} in every order, batching and repetition, also before sent commits`, (world) =>
+        Effect.gen(function* () {
+          const process = yield* world.boot()
+          const endings = new Set<string>()
+
+          for (const order of permutations(of)) {
+            for (const manner of ["one by one", "one batch", "twice", "before sent"] as const) {
+              // A suppressed address would bounce before it is submitted, so each try has a tenant to itself.
+              const tenancy = yield* world.found()
+              const { message } = yield* process.messages.send(tenancy.principal, someKey(), letter(tenancy, ada, { cc: [bob] }))
+              const heard = order.map((name) => about(message.id, ada, outcomes[name]))
+              if (manner === "before sent") yield* process.notifications.record(heard)
+              yield* settle(process)
+              if (manner === "one batch") yield* process.notifications.record(heard)
+              if (manner === "one by one" || manner === "twice") {
+                for (const notification of heard) yield* process.notifications.record([notification])
+              }
+              if (manner === "twice") for (const notification of heard.toReversed()) yield* process.notifications.record([notification])
+              const end = yield* ending(world, tenancy, message.id)
+              assert.equal(end.recipients[0]!.status, ends, `${order.join(" ")}, ${manner}`)
+              assert.equal(end.recipients[1]!.status, "sent")
+              endings.add(JSON.stringify(end))
+              const events = typesOf(yield* logOf(world, tenancy, message.id))
+              assert.equal(new Set(events).size, events.length, "at most one event for each outcome")
+              const suppressed = yield* world.store.suppressions.among(tenancy.realm, [ada])
+              assert.equal(suppressed.length, of.some((name) => name === "hard" || name === "complained") ? 1 : 0)
+            }
+          }
+          assertSame(endings)
+        })
+      )
+    ),
+
+    scenario("a notification without a recipient speaks of all that its submission took", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const { message } = yield* process.messages.send(tenancy.principal, someKey(), letter(tenancy, [ada, bob]))
+        yield* settle(process)
+
+        yield* process.notifications.record([about(message.id, null, outcomes.delivered)])
+
+        assert.equal((yield* messageOf(world, tenancy, message.id)).status, "delivered")
+      })
+    ),
+
+    scenario("unknown submissions, other providers' and other recipients' notifications change nothing", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const { message } = yield* process.messages.send(tenancy.principal, someKey(), letter(tenancy, ada))
+        yield* settle(process)
+        const before = yield* messageOf(world, tenancy, message.id)
+        const good = about(message.id, ada, outcomes.hard)
+
+        yield* process.notifications.record([
+          { ...good, provider: "another" },
+          { ...good, providerMessageId: "staged-of-somebody-else" },
+          { ...good, recipient: bob }
+        ])
+
+        assert.deepEqual(yield* messageOf(world, tenancy, message.id), before)
+        assert.deepEqual(yield* world.store.suppressions.among(tenancy.realm, [ada, bob]), [])
+      })
+    ),
+
+    scenario("a notification kept for a submission is forgotten after 48 hours", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot()
+        const early = about("never-submitted" as MessageId, ada, outcomes.delivered) // no message has this id
+        yield* process.notifications.record([early])
+        const ref = { provider: early.provider, providerMessageId: early.providerMessageId }
+
+        yield* TestClock.adjust("47 hours")
+        yield* process.sweep.retain
+        assert.equal((yield* world.store.notifications.kept(ref)).length, 1)
+        yield* TestClock.adjust("2 hours")
+        yield* process.sweep.retain
+
+        assert.equal((yield* world.store.notifications.kept(ref)).length, 0)
+      })
+    ),
+
+    scenario("a notification recorded while its submission commits is never lost", (world) =>
+      Effect.gen(function* () {
+        for (let round = 0; round < 20; round++) {
+          const tenancy = yield* world.found()
+          const process = yield* world.boot()
+          const { message } = yield* process.messages.send(tenancy.principal, someKey(), letter(tenancy, ada))
+          const at = yield* Clock.currentTimeMillis
+          const delayed = Effect.gen(function* () {
+            for (let turn = 0; turn < round; turn++) yield* Effect.yieldNow
+            yield* process.notifications.record([about(message.id, ada, { ...outcomes.delivered, at })])
+          })
+
+          yield* Effect.all([settle(process), delayed], { concurrency: "unbounded" })
+          yield* process.sweep.tick
+
+          assert.equal((yield* messageOf(world, tenancy, message.id)).status, "delivered", `round ${round}`)
+        }
+      })
+    )
+  ]
+}
+
+const assertSame = (endings: ReadonlySet<string>) =>
+  assert.equal(endings.size, 1, `the order decided: ${[...endings].join("\n")}`)

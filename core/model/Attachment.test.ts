@@ -1,0 +1,122 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Result, Schema } from "effect"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import * as Attachment from "./Attachment.ts"
+import type { MessageId } from "./Ids.ts"
+import type { Table } from "./Machine.ts"
+
+type Tag = Attachment.Input["_tag"]
+
+const inputs: { readonly [T in Tag]: Extract<Attachment.Input, { readonly _tag: T }> } = {
+  Clean: { _tag: "Clean", at: 10 },
+  Infected: { _tag: "Infected", at: 10 },
+  Errored: { _tag: "Errored", at: 10, nextScanAt: 99 },
+  Rescan: { _tag: "Rescan", at: 10 }
+}
+const tags = Object.keys(inputs) as ReadonlyArray<Tag> // the keys of the literal above
+const table: Table<Attachment.State, Tag> = Attachment.transitions
+const states = Attachment.State.literals
+
+const attachment = (over: Partial<Attachment.Attachment> = {}) => Fixtures.attachment(Fixtures.realm(), { scannedAt: 1, nextScanAt: 5, ...over })
+
+const take = (held: Attachment.Attachment, input: Attachment.Input) =>
+  Attachment.apply(held, Result.getOrThrow(Attachment.decide(held, input)))
+
+describe("attachment", () => {
+  for (const state of states) {
+    for (const tag of tags) {
+      const cell = table[state][tag]
+      if (cell === undefined) {
+        it(`${state} + ${tag} -> illegal, and changes nothing`, () => {
+          const before = attachment({ scanState: state })
+          const copy = structuredClone(before)
+
+          assert.isTrue(Result.isFailure(Attachment.decide(before, inputs[tag])))
+          assert.deepStrictEqual(before, copy)
+        })
+      } else {
+        it(`${state} + ${tag} -> ${cell.to}`, () => {
+          const before = attachment({ scanState: state })
+
+          const after = take(before, inputs[tag])
+
+          assert.strictEqual(after.scanState, cell.to)
+          assert.strictEqual(after.version, before.version + 1)
+        })
+      }
+    }
+  }
+
+  it("moves as decided, and in no other way", () => {
+    const moves = states.flatMap((state) => tags.flatMap((tag) => (table[state][tag] ? [`${state} + ${tag} -> ${table[state][tag].to}`] : [])))
+
+    assert.deepStrictEqual(moves, [
+      "pending + Clean -> clean",
+      "pending + Infected -> infected",
+      "pending + Errored -> error",
+      "error + Rescan -> pending"
+    ])
+  })
+
+  it("has no further scan due once a verdict is final", () => {
+    for (const verdict of [inputs.Clean, inputs.Infected]) {
+      const after = take(attachment({ scanState: "pending" }), verdict)
+
+      assert.isNull(after.nextScanAt)
+      assert.strictEqual(after.scannedAt, 10)
+    }
+  })
+
+  it("counts errors, and is due for another scan", () => {
+    const errored = take(attachment({ scanState: "pending", scanErrors: 2 }), inputs.Errored)
+
+    const again = take(errored, { _tag: "Rescan", at: 99 })
+
+    assert.deepInclude(errored, { scanErrors: 3, nextScanAt: 99, scannedAt: 10 })
+    assert.deepInclude(again, { scanState: "pending", scanErrors: 3, nextScanAt: 99, scannedAt: 10 })
+  })
+
+  it("belongs to the first message that uses it, and expires no more", () => {
+    const first = Fixtures.freshId<MessageId>()
+    const upload = attachment({ expiresAt: 70 })
+
+    const used = Attachment.use(upload, first)
+
+    assert.deepStrictEqual(used, { ...upload, version: upload.version + 1, messageId: first, expiresAt: null })
+    assert.strictEqual(Attachment.use(used, Fixtures.freshId<MessageId>()), used)
+  })
+})
+
+describe("a file name", () => {
+  const accepts = Schema.is(Attachment.Filename)
+
+  for (const name of ["a", "notes.txt", "Röntgen 2.pdf", "…", ".profile", "a;b=\"c\".txt", "日本語.txt", "👩‍👩‍👧.png", "a".repeat(255), "😀".repeat(255), "=?utf-8?q?a?="]) {
+    it(`may be ${JSON.stringify(name.slice(0, 20))} (${name.length})`, () => assert.isTrue(accepts(name)))
+  }
+
+  const refused = ["", "a".repeat(256), "😀".repeat(256), "../a", "a/b", "a\\b", ".", "..", "a\u0000", "a\r\nb", "a\tb", "a\u0085b", "a\u2028b", "a\u202egnp.exe", "\u200fa", "a\u2066b", "\u061ca"]
+  for (const name of refused) {
+    it(`may not be ${JSON.stringify(name.slice(0, 20))} (${name.length})`, () => assert.isFalse(accepts(name)))
+  }
+
+  it("is refused with what is wrong about it", () => {
+    const said = (name: string) => String(Result.match(Schema.decodeUnknownResult(Attachment.Filename)(name), { onSuccess: () => "", onFailure: String }))
+
+    assert.include(said("a/b"), "a file name is not a path")
+    assert.include(said("a\u202eb"), "turn the writing direction")
+    assert.include(said("a\nb"), "control characters")
+    assert.include(said(""), "1 to 255 characters")
+  })
+})
+
+describe("a media type", () => {
+  const accepts = Schema.is(Attachment.MediaType)
+
+  for (const type of ["text/plain", "application/vnd.ms-excel", "image/svg+xml", "X/y", `a/${"b".repeat(118)}`]) {
+    it(`may be ${type.slice(0, 30)} (${type.length})`, () => assert.isTrue(accepts(type)))
+  }
+
+  for (const type of ["", "text", "text/", "/plain", "text/plain; charset=x", "text /plain", "text/pl\r\nain", "text/plain\n", "a/b/c", "té/x", `a/${"b".repeat(119)}`]) {
+    it(`may not be ${JSON.stringify(type.slice(0, 30))} (${type.length})`, () => assert.isFalse(accepts(type)))
+  }
+})

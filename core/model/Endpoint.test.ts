@@ -1,0 +1,96 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Result } from "effect"
+import * as fc from "fast-check"
+import * as Endpoint from "./Endpoint.ts"
+import { consecutiveFailuresMax } from "./Limits.ts"
+import type { Table } from "./Machine.ts"
+
+type Tag = Endpoint.Input["_tag"]
+
+const tags: ReadonlyArray<Tag> = ["Succeeded", "Failed", "FailedOften", "Enabled"]
+const table: Table<Endpoint.State, Tag> = Endpoint.transitions
+const states = Object.keys(table) as ReadonlyArray<Endpoint.State> // a machine has a row for each state
+
+const breaker = (over: Partial<Endpoint.Breaker> = {}): Endpoint.Breaker => ({ ...Endpoint.closed, ...over })
+const inState = (state: Endpoint.State) =>
+  breaker(state === "enabled" ? { consecutiveFailures: 4 } : { enabled: false, consecutiveFailures: 12, disabledAt: 3 })
+
+const take = (held: Endpoint.Breaker, input: Endpoint.Input) => Endpoint.apply(held, Result.getOrThrow(Endpoint.decide(held, input)))
+const fail = (held: Endpoint.Breaker, at: number) => take(held, Endpoint.afterFailure(held, at))
+
+describe("endpoint", () => {
+  for (const state of states) {
+    for (const tag of tags) {
+      const cell = table[state][tag]
+      if (cell === undefined) {
+        it(`${state} + ${tag} -> illegal, and changes nothing`, () => {
+          const before = inState(state)
+          const copy = structuredClone(before)
+
+          assert.isTrue(Result.isFailure(Endpoint.decide(before, { _tag: tag, at: 9 })))
+          assert.deepStrictEqual(before, copy)
+        })
+      } else {
+        it(`${state} + ${tag} -> ${cell.to}`, () => {
+          assert.strictEqual(Endpoint.state(take(inState(state), { _tag: tag, at: 9 })), cell.to)
+        })
+      }
+    }
+  }
+
+  it("moves as the specification says, and in no other way", () => {
+    const moves = states.flatMap((state) => tags.flatMap((tag) => (table[state][tag] ? [`${state} + ${tag} -> ${table[state][tag].to}`] : [])))
+
+    assert.deepStrictEqual(moves, [
+      "enabled + Succeeded -> enabled",
+      "enabled + Failed -> enabled",
+      "enabled + FailedOften -> disabled",
+      "disabled + Succeeded -> disabled",
+      "disabled + Failed -> disabled",
+      "disabled + Enabled -> enabled"
+    ])
+  })
+
+  it(`is disabled by the failure that makes ${consecutiveFailuresMax} in a row, at that time`, () => {
+    const nine = Array.from({ length: 9 }, (_, index) => index).reduce(fail, breaker())
+
+    const ten = fail(nine, 77)
+
+    assert.deepStrictEqual(nine, breaker({ consecutiveFailures: 9 }))
+    assert.deepStrictEqual(ten, { enabled: false, consecutiveFailures: 10, disabledAt: 77 })
+  })
+
+  it("starts to count anew after a success", () => {
+    const nine = Array.from({ length: 9 }, (_, index) => index).reduce(fail, breaker())
+
+    const after = fail(take(nine, { _tag: "Succeeded", at: 1 }), 2)
+
+    assert.deepStrictEqual(after, breaker({ consecutiveFailures: 1 }))
+  })
+
+  it("stays disabled when an attempt in flight succeeds, with its counter at 0", () => {
+    assert.deepStrictEqual(take(inState("disabled"), { _tag: "Succeeded", at: 9 }), {
+      enabled: false,
+      consecutiveFailures: 0,
+      disabledAt: 3
+    })
+  })
+
+  it("is as new when an operator enables it", () => {
+    assert.deepStrictEqual(take(inState("disabled"), { _tag: "Enabled", at: 9 }), Endpoint.closed)
+  })
+
+  it("counts the failures since the last success, and is disabled once they were ten", () => {
+    fc.assert(
+      fc.property(fc.array(fc.boolean(), { maxLength: 60 }), (successes) => {
+        const end = successes.reduce<Endpoint.Breaker>((held, success, at) => (success ? take(held, { _tag: "Succeeded", at }) : fail(held, at)), breaker())
+
+        const since = successes.length - 1 - successes.lastIndexOf(true)
+        const tenth = successes.findIndex((_, at) => at >= 9 && successes.slice(at - 9, at + 1).every((success) => !success))
+
+        assert.deepStrictEqual(end, { enabled: tenth < 0, consecutiveFailures: since, disabledAt: tenth < 0 ? null : tenth })
+      }),
+      { examples: [[Array.from({ length: 12 }, () => false)]] }
+    )
+  })
+})

@@ -1,0 +1,99 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Result } from "effect"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import { domainGrace } from "./Limits.ts"
+import type { Table } from "./Machine.ts"
+import * as MailDomain from "./MailDomain.ts"
+
+const inputs: ReadonlyArray<MailDomain.Input> = ["Verified", "Drifted", "Lost", "Suspended", "Reinstated"]
+const table: Table<MailDomain.Health, MailDomain.Input, string> = MailDomain.transitions
+const states = MailDomain.Health.literals
+
+const domain = (health: MailDomain.Health) => Fixtures.mailDomain(Fixtures.realm().tenantId, { health })
+
+describe("domain", () => {
+  for (const state of states) {
+    for (const input of inputs) {
+      const cell = table[state][input]
+      if (cell === undefined) {
+        it(`${state} + ${input} -> illegal, and changes nothing`, () => {
+          const before = domain(state)
+          const copy = structuredClone(before)
+
+          assert.isTrue(Result.isFailure(MailDomain.decide(before, input)))
+          assert.deepStrictEqual(before, copy)
+        })
+      } else {
+        it(`${state} + ${input} -> ${cell.to}, and says so`, () => {
+          const before = domain(state)
+
+          const after = MailDomain.apply(before, Result.getOrThrow(MailDomain.decide(before, input)))
+
+          assert.deepStrictEqual(after, { ...before, version: before.version + 1, health: cell.to })
+          assert.strictEqual(cell.emits, "domain.health_changed")
+        })
+      }
+    }
+  }
+
+  it("moves as decided, and in no other way", () => {
+    const moves = states.map((state) => `${state}: ${inputs.flatMap((input) => (table[state][input] ? [`${input} -> ${table[state][input].to}`] : [])).join(", ")}`)
+
+    assert.deepStrictEqual(moves, [
+      "pending: Verified -> healthy, Drifted -> degraded, Suspended -> suspended",
+      "healthy: Drifted -> degraded, Lost -> failing, Suspended -> suspended",
+      "degraded: Verified -> healthy, Lost -> failing, Suspended -> suspended",
+      "failing: Verified -> healthy, Drifted -> degraded, Suspended -> suspended",
+      "suspended: Reinstated -> pending"
+    ])
+  })
+
+  it("sends mail while healthy or degraded, and at no other time", () => {
+    assert.deepStrictEqual(states.filter(MailDomain.isVerified), ["healthy", "degraded"])
+  })
+})
+
+describe("what a round of DNS checks amounts to", () => {
+  const since = 1_000
+  const inTime = since + domainGrace
+  const tooLate = inTime + 1
+  const records = ["ownership", "dkim", "spf", "dmarc", "return_path", "mx"] as const
+  const checks = (states: Partial<Record<(typeof records)[number], MailDomain.RecordCheck["state"]>>): ReadonlyArray<MailDomain.RecordCheck> =>
+    records.map((record) => ({ record, state: states[record] ?? "ok", expected: "x", observed: null, since }))
+
+  const rows: ReadonlyArray<readonly [health: MailDomain.Health, broken: Parameters<typeof checks>[0], now: number, input: MailDomain.Input | null]> = [
+    ["pending", {}, inTime, "Verified"],
+    ["pending", { spf: "missing" }, inTime, "Drifted"],
+    ["pending", { ownership: "missing" }, tooLate, null],
+    ["pending", { dkim: "mismatch", spf: "unknown" }, tooLate, null],
+    ["healthy", {}, inTime, "Verified"],
+    ["healthy", { dmarc: "mismatch" }, tooLate, "Drifted"],
+    ["healthy", { mx: "missing" }, tooLate, "Drifted"],
+    ["healthy", { dkim: "missing" }, inTime, "Drifted"],
+    ["healthy", { dkim: "missing" }, tooLate, "Lost"],
+    ["healthy", { ownership: "mismatch" }, tooLate, "Lost"],
+    ["degraded", { ownership: "missing" }, inTime, "Drifted"],
+    ["degraded", { ownership: "missing" }, tooLate, "Lost"],
+    ["degraded", { ownership: "missing", spf: "unknown" }, tooLate, "Lost"],
+    ["degraded", { spf: "unknown" }, tooLate, null],
+    ["degraded", { spf: "unknown", mx: "missing" }, tooLate, null],
+    ["degraded", { ownership: "unknown" }, tooLate, null],
+    ["failing", {}, tooLate, "Verified"],
+    ["failing", { return_path: "missing" }, tooLate, "Drifted"],
+    ["failing", { dkim: "missing" }, tooLate, null]
+  ]
+  for (const [health, broken, now, input] of rows) {
+    const found = Object.entries(broken).map(([record, state]) => `${record} ${state}`).join(", ")
+    it(`${health}, ${found === "" ? "all in order" : found}, ${now === inTime ? "24 h" : "over 24 h"}: ${input ?? "nothing"}`, () => {
+      assert.strictEqual(MailDomain.assess(domain(health), checks(broken), now), input)
+    })
+  }
+
+  it("never lifts a suspension", () => {
+    for (const broken of [{}, { spf: "missing" }, { dkim: "missing" }] as const) {
+      const input = MailDomain.assess(domain("suspended"), checks(broken), tooLate)
+
+      assert.isTrue(input === null || Result.isFailure(MailDomain.decide(domain("suspended"), input)))
+    }
+  })
+})

@@ -1,0 +1,120 @@
+/**
+ * Writes the documents that follow from the code: `npm run docs`. A test
+ * compares them with what this file makes, so that none goes stale.
+ */
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import * as Attachment from "../core/model/Attachment.ts"
+import * as Delivery from "../core/model/Delivery.ts"
+import * as Endpoint from "../core/model/Endpoint.ts"
+import * as Machine from "../core/model/Machine.ts"
+import * as MailDomain from "../core/model/MailDomain.ts"
+import * as Message from "../core/model/Message.ts"
+import * as Recipient from "../core/model/Recipient.ts"
+
+/** A generated document: its file name in this folder, and its text as it should be. */
+export interface GeneratedDocument {
+  readonly file: string
+  readonly text: string
+}
+
+interface Chapter {
+  readonly title: string
+  readonly about: string
+  readonly source: string
+  readonly initial: string
+  readonly table: Machine.Table<string, string, string>
+}
+
+const chapters: ReadonlyArray<Chapter> = [
+  {
+    title: "Recipient",
+    about: "One recipient of an outbound message. What the table does not hold leaves its evidence and moves nothing.",
+    source: "core/model/Recipient.ts",
+    initial: "queued",
+    table: Recipient.transitions
+  },
+  {
+    title: "Attachment scan",
+    about: "Only `clean` is ever downloaded or mailed.",
+    source: "core/model/Attachment.ts",
+    initial: "pending",
+    table: Attachment.transitions
+  },
+  {
+    title: "Domain health",
+    about: "Mail is sent from a domain that is `healthy` or `degraded`.",
+    source: "core/model/MailDomain.ts",
+    initial: "pending",
+    table: MailDomain.transitions
+  },
+  {
+    title: "Webhook endpoint",
+    about: "`FailedOften` is the failed attempt that makes ten in a row. Only an operator enables an endpoint again.",
+    source: "core/model/Endpoint.ts",
+    initial: "enabled",
+    table: Endpoint.transitions
+  },
+  {
+    title: "Webhook delivery",
+    about: "`Exhausted` is the fifth failed attempt of a round. A replay starts a new round.",
+    source: "core/model/Delivery.ts",
+    initial: "pending",
+    table: Delivery.transitions
+  }
+]
+
+const stateMachines = (): string =>
+  [
+    "# State machines",
+    "Each machine is a table in the code, and this page is written from the tables by `npm run docs`. What a table does not hold is illegal, and an illegal input changes nothing.",
+    messageChapter(),
+    ...chapters.map(machineChapter)
+  ].join("\n\n") + "\n"
+
+/** The message has no table: its status is a fold. */
+const messageChapter = (): string => {
+  const entries = Object.entries(Message.successors)
+  return [
+    "## Outbound message",
+    "The status of a message is a fold over its recipients, in [`core/model/Message.ts`](../core/model/Message.ts): `queued` while any recipient is queued; then `failed` if any failed, else `bounced` if any bounced, else `delivered` if all are delivered, else `sent`. These are the ways in which it can move; one commit may carry the outcomes of several recipients.",
+    fence("mermaid", [
+      "stateDiagram-v2",
+      "  [*] --> queued",
+      ...entries.flatMap(([state, next]) =>
+        next.length === 0 ? [`  ${state} --> [*]`] : next.map((successor) => `  ${state} --> ${successor}`)
+      )
+    ].join("\n")),
+    rows(["State", "Next"], entries.map(([state, next]) => [code(state), next.length === 0 ? "the end" : next.map(code).join(", ")]))
+  ].join("\n\n")
+}
+
+const machineChapter = ({ title, about, source, initial, table }: Chapter): string =>
+  [
+    `## ${title}`,
+    `${about} The table is in [\`${source}\`](../${source}).`,
+    fence("mermaid", Machine.mermaid(table, initial)),
+    rows(
+      ["State", "Input", "Next state", "Event"],
+      Object.entries(table).flatMap(([state, row]) => {
+        const cells = Object.entries(row).flatMap(([input, cell]) =>
+          cell === undefined ? [] : [[code(state), code(input), code(cell.to), cell.emits === undefined ? "" : code(cell.emits)]]
+        )
+        return cells.length === 0 ? [[code(state), "none", "the end", ""]] : cells
+      })
+    )
+  ].join("\n\n")
+
+const code = (text: string): string => `\`${text}\``
+
+const fence = (language: string, body: string): string => `\`\`\`${language}\n${body}\n\`\`\``
+
+const rows = (head: ReadonlyArray<string>, body: ReadonlyArray<ReadonlyArray<string>>): string =>
+  [head, head.map(() => "---"), ...body].map((cells) => `| ${cells.join(" | ")} |`).join("\n")
+
+/** All documents that `npm run docs` writes. */
+export const documents = (): ReadonlyArray<GeneratedDocument> => [{ file: "state-machines.md", text: stateMachines() }]
+
+if (import.meta.main) {
+  for (const { file, text } of documents()) writeFileSync(join(import.meta.dirname, file), text)
+}
