@@ -1,21 +1,25 @@
 /**
  * Crashes, placed exactly: every call of a port is counted, and at the chosen
  * one the process dies, before the call or after it has taken effect. From
- * then on nothing this process calls does anything.
+ * then on nothing this process calls does anything. An answer that is lost is
+ * milder: the call takes effect, and the caller is told that nobody knows.
  */
 import { Data, Effect } from "effect"
+import { StoreUnavailable } from "../../core/ports/Store.ts"
 
 /** What a dead process's calls die of. */
 export class Crashed extends Data.TaggedError("Crashed")<{ readonly call: string }> {}
 
+export type Moment = "before" | "after" | "lost answer"
+
 export class Faults {
   readonly #crashAt: number
-  readonly #moment: "before" | "after"
+  readonly #moment: Moment
   #calls = 0
   crashed: string | null = null
 
   /** Crashes at the n-th call of a port, counted from 1; 0 never. */
-  constructor(crashAt: number, moment: "before" | "after") {
+  constructor(crashAt: number, moment: Moment) {
     this.#crashAt = crashAt
     this.#moment = moment
   }
@@ -24,8 +28,12 @@ export class Faults {
     return Effect.suspend(() => {
       const dead = () => Effect.die(new Crashed({ call: this.crashed ?? call }))
       if (this.crashed !== null) return dead()
+      if (this.#moment === "lost answer" && call !== "Store.commit") return effect
       this.#calls += 1
       if (this.#calls !== this.#crashAt) return effect
+      if (this.#moment === "lost answer") {
+        return Effect.andThen(effect, Effect.fail(new StoreUnavailable({ cause: "the answer was lost" }) as E)) // of the store alone
+      }
       this.crashed = `${this.#moment} ${call}`
       return this.#moment === "before" ? dead() : Effect.andThen(effect, dead())
     })

@@ -111,6 +111,22 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("a commit whose answer is lost is read again: the sender gets its 202, and there is one message", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const unlucky = yield* world.boot(new Faults(1, "lost answer"))
+        const [key, input] = [someKey(), letter(tenancy, address("ada"))]
+
+        const first = yield* unlucky.messages.send(tenancy.principal, key, input)
+        const again = yield* unlucky.messages.send(tenancy.principal, key, input)
+        yield* pass(unlucky, "1 minute")
+
+        assert.deepEqual([first.replayed, again.replayed], [false, true])
+        assert.equal(again.message.id, first.message.id)
+        assert.equal((yield* messageOf(world, tenancy, first.message.id)).status, "sent")
+      })
+    ),
+
     scenario("a message is submitted at most once more for a crash, with the same bytes, and never after its end", (world) =>
       Effect.gen(function* () {
         const crashes = yield* atEachCall(({ faults, label }) =>

@@ -148,6 +148,28 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("a message is flagged through its own mailbox only", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot()
+        const tenancy = yield* world.found()
+        const other = yield* process.management.createMailbox(
+          { type: "operator", id: "scenario" },
+          {
+            tenantId: tenancy.realm.tenantId,
+            address: address("second", tenancy.mailbox.address.split("@")[1]!),
+            displayName: "Second"
+          }
+        )
+        const { messageId } = yield* own(process, tenancy)
+
+        const error = yield* Effect.flip(
+          process.messages.update(tenancy.principal, messageId, { mailboxId: other.id, isStarred: true })
+        )
+
+        assert.deepEqual([error._tag, error._tag === "NotFound" && error.field], ["NotFound", null])
+      })
+    ),
+
     scenario("applications of one environment share messages and events; mailbox events are seen from both environments", (world) =>
       Effect.gen(function* () {
         const process = yield* world.boot()

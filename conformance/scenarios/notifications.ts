@@ -36,6 +36,7 @@ const outcomes = {
   delivered: { _tag: "Delivered", at: 10, smtpResponse: "250 Ok" },
   deliveredLater: { _tag: "Delivered", at: 20, smtpResponse: "250 Ok again" },
   soft: bounce(30, "transient", "mailbox full"),
+  softLater: bounce(35, "transient", "mailbox still full"),
   hard: bounce(40, "permanent", "no such user"),
   unclear: bounce(5, "undetermined", "?"),
   failed: { _tag: "Failed", at: 50, code: "dropped", message: "dropped by the provider" },
@@ -45,6 +46,7 @@ const outcomes = {
 const sets: ReadonlyArray<{ readonly of: ReadonlyArray<keyof typeof outcomes>; readonly ends: string }> = [
   { of: ["delivered", "deliveredLater"], ends: "delivered" },
   { of: ["delivered", "hard"], ends: "bounced" },
+  { of: ["softLater", "soft"], ends: "bounced" },
   { of: ["soft", "hard", "unclear"], ends: "bounced" },
   { of: ["delivered", "soft", "failed"], ends: "failed" },
   { of: ["delivered", "complained"], ends: "delivered" },
@@ -106,6 +108,22 @@ export const suite: ScenarioSuite = {
           assertSame(endings)
         })
       )
+    ),
+
+    scenario("what is known of each outcome is kept: the earliest delivery, the most certain bounce", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const { message } = yield* process.messages.send(tenancy.principal, someKey(), letter(tenancy, ada))
+        yield* settle(process)
+
+        for (const name of ["deliveredLater", "delivered", "soft", "hard"] as const) {
+          yield* process.notifications.record([about(message.id, ada, outcomes[name])])
+        }
+
+        const { evidence } = (yield* messageOf(world, tenancy, message.id)).recipients[0]!
+        assert.deepEqual([evidence.delivered?.at, evidence.bounced?.at, evidence.failed], [10, 40, null])
+      })
     ),
 
     scenario("a notification without a recipient speaks of all that its submission took", (world) =>
@@ -171,7 +189,6 @@ export const suite: ScenarioSuite = {
           })
 
           yield* Effect.all([settle(process), delayed], { concurrency: "unbounded" })
-          yield* process.sweep.tick
 
           assert.equal((yield* messageOf(world, tenancy, message.id)).status, "delivered", `round ${round}`)
         }

@@ -123,6 +123,7 @@ export const suite: ScenarioSuite = {
         yield* settle(process)
 
         assert.equal((yield* messageOf(world, tenancy, again)).status, "sent")
+        assert.deepEqual(yield* world.store.suppressions.among(tenancy.realm, [address("bounced")]), [])
       })
     ),
 

@@ -15,7 +15,7 @@ describe("an address", () => {
     ["ada@example.com", "ada@example.com"],
     ["Ada.Lovelace+tag@example.com", "Ada.Lovelace+tag@example.com"],
     ["a@EXAMPLE.Com", "a@example.com"],
-    ["!#$%&'*+-/=?^_`{|}~@x.test", "!#$%&'*+-/=?^_`{|}~@x.test"],
+    ["!#$%&'*+-/?=^_`{|}~@x.test", "!#$%&'*+-/?=^_`{|}~@x.test"],
     ["user%other.test@x.test", "user%other.test@x.test"], // no routing: the local part is the receiver's own affair
     ["a@sub.deep.x.test", "a@sub.deep.x.test"],
     ["a@1x.2y.test", "a@1x.2y.test"],
@@ -101,7 +101,7 @@ describe("an address", () => {
     ["has a label of 64", `a@${"d".repeat(64)}.test`],
     ["has 255 characters in all", `${"l".repeat(64)}@${domainOf(190)}`],
     ["has a domain of 254", `a@${domainOf(254)}`],
-    ["is too long once in A-label form", `a@${`${"ü".repeat(40)}.`.repeat(5)}test`]
+    ["is too long once in A-label form", `a@${`${"ü".repeat(40)}.`.repeat(6)}test`]
   ]
   for (const [why, given] of refused) {
     it(`is none that ${why}: ${shown(given)}`, () => assert.isNull(parse(given)))

@@ -1,7 +1,8 @@
 /**
  * Mail addresses, bare: `local@domain`. The local part is a dot-atom of ASCII
- * (RFC 5322 3.2.3); quoted local parts, comments, address literals and display
- * names are refused, so an address means the same to every parser it meets.
+ * (RFC 5322 3.2.3); quoted local parts, comments, address literals, display
+ * names and what looks like an encoded-word (RFC 2047) are refused, so an
+ * address means the same to every parser it meets.
  * The domain is mapped by UTS 46 and kept in A-label form.
  */
 import { Effect, Result, Schema, SchemaGetter, SchemaIssue } from "effect"
@@ -43,6 +44,7 @@ export const parse = (input: string): Result.Result<Address, string> => {
   const local = input.slice(0, at)
   if (local.length > localPartLengthMax) return Result.fail(`the part before @ has at most ${localPartLengthMax} characters`)
   if (!dotAtom.test(local)) return Result.fail("the part before @ is not a dot-atom of ASCII characters")
+  if (local.includes("=?")) return Result.fail("the part before @ looks like an encoded-word")
   return Result.flatMap(parseDomain(input.slice(at + 1)), (domain) => {
     const address = `${local}@${domain}`
     return address.length > addressLengthMax

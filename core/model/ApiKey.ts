@@ -59,13 +59,18 @@ const shape = /^svc_(test|live)_[0-9A-Za-z]{50}$/
 export const publicIdBytes = 8
 export const secretBytes = 24
 
+/** A key's text, and its parts. */
+export interface Minted {
+  readonly token: Token
+  readonly text: Redacted.Redacted<string>
+}
+
 /** Makes a key's text of random bytes: 8 for the public id, 24 for the secret. */
-export const format = (
-  environment: Environment,
-  publicBytes: Uint8Array,
-  privateBytes: Uint8Array
-): { readonly token: Token; readonly text: Redacted.Redacted<string> } => {
-  const publicId = base62(publicBytes, publicIdLength)
+export const format = (environment: Environment, publicBytes: Uint8Array, privateBytes: Uint8Array): Minted =>
+  withPublicId(environment, base62(publicBytes, publicIdLength), privateBytes)
+
+/** The text of a key with this public id and a secret of these 24 bytes. */
+export const withPublicId = (environment: Environment, publicId: string, privateBytes: Uint8Array): Minted => {
   const secret = base62(privateBytes, secretLength)
   const body = `${prefixes[environment]}${publicId}${secret}`
   return {

@@ -6,7 +6,8 @@
 import { Schema } from "effect"
 import { AttachmentId, EventId, MailboxId, Uuid, type ApplicationId, type Environment, type Millis, type TenantId } from "./Ids.ts"
 import { Health } from "./MailDomain.ts"
-import { Folder, Status, type Message } from "./Message.ts"
+import { eventDataBytesMax } from "./Limits.ts"
+import { Folder, Status, utf8Length, type Message } from "./Message.ts"
 import * as Timestamp from "./Timestamp.ts"
 
 const address = Schema.String
@@ -19,7 +20,9 @@ const common = (object: "message" | "mailbox" | "domain") => ({
   /** Rises by one per event of the resource. */
   sequence: Schema.Int,
   /** True for a synthetic event, sent to one application only. */
-  demo: Schema.optionalKey(Schema.Boolean)
+  demo: Schema.optionalKey(Schema.Boolean),
+  /** True when texts or lists were cut to keep the event small; the resource has them whole. */
+  truncated: Schema.optionalKey(Schema.Boolean)
 })
 
 const failure = Schema.Struct({
@@ -152,7 +155,7 @@ export interface LoggedEvent extends Event {
 }
 
 /** What a type's `data` holds beyond the members that all types of a resource share. */
-export type Fields<T extends Type> = Omit<Data<T>, "object" | "id" | "sequence" | "demo" | "mailboxId">
+export type Fields<T extends Type> = Omit<Data<T>, "object" | "id" | "sequence" | "demo" | "truncated" | "mailboxId">
 
 type MessageType = Extract<Type, `message.${string}`>
 
@@ -173,9 +176,30 @@ export const ofMessage = <T extends MessageType>(
   resourceType: "message",
   resourceId: message.id,
   // The compiler cannot see that Fields<T> and the shared members make up Data<T>; Event.test.ts does.
-  data: { object: "message", id: message.id, sequence, mailboxId: message.mailboxId, ...fields } as unknown as Data<T>,
+  data: fit({ object: "message", id: message.id, sequence, mailboxId: message.mailboxId, ...fields }) as unknown as Data<T>,
   occurredAt
 })
+
+/** Characters kept of what another server said, in an event that would be too large. */
+const foreignTextLengthMax = 1_000
+
+/** Keeps `data` within its size: cuts what another server said, then leaves addresses out, the least telling first. */
+const fit = (data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> => {
+  const excessOf = (value: unknown) => utf8Length(JSON.stringify(value)) - eventDataBytesMax
+  if (excessOf(data) <= 0) return data
+  const cut = (name: string, value: unknown): unknown =>
+    ["diagnostic", "message", "smtpResponse"].includes(name) && typeof value === "string"
+      ? Array.from(value).slice(0, foreignTextLengthMax).join("")
+      : value
+  const fitting = JSON.parse(JSON.stringify({ ...data, truncated: true }, cut)) as Record<string, unknown> // still an object
+  let excess = excessOf(fitting)
+  for (const name of ["cc", "to", "recipients"]) {
+    const addresses = fitting[name]
+    if (!Array.isArray(addresses)) continue
+    while (excess > 0 && addresses.length > 0) excess -= utf8Length(JSON.stringify(addresses.pop())) + 1
+  }
+  return fitting
+}
 
 /** An event as the API shows it. */
 export const view = (event: Event): typeof View.Type => ({

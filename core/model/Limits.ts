@@ -35,6 +35,8 @@ export const webhookDescriptionLengthMax = 255
 export const deliveryAttemptsMax = 5
 export const consecutiveFailuresMax = 10
 
+/** Bytes of an event's `data`, as JSON: what a receiver can count on. */
+export const eventDataBytesMax = 20_000
 /** Milliseconds for which events, and dead deliveries with their bodies, are kept: 30 days. */
 export const eventRetentionDefault = 30 * 24 * 60 * 60 * 1000
 /** Milliseconds for which a notification waits for the submission it speaks of: 48 hours. */

@@ -4,6 +4,7 @@
  */
 import { Result, Schema } from "effect"
 import { Address } from "./Address.ts"
+import { canonical } from "./IdempotencyKey.ts"
 import type { Input, SubmissionRef } from "./Recipient.ts"
 
 const at = Schema.Finite
@@ -40,8 +41,8 @@ export const refOf = (notification: Notification): SubmissionRef => ({
   providerMessageId: notification.providerMessageId
 })
 
-/** Two notifications with one key say the same thing. */
-export const keyOf = (notification: Notification): string => JSON.stringify(notification)
+/** Two notifications with one key say the same thing, in whatever order their members stand. */
+export const keyOf = (notification: Notification): string => canonical(notification)
 
 /** The machine's input for an outcome; a complaint is none, for it moves no state. */
 export const toInput = (outcome: Outcome): Result.Result<Input, "complaint"> => {

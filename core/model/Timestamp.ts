@@ -16,12 +16,16 @@ const isoDateTime = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?(Z|[+
 /** Reads an ISO 8601 date-time with an offset; digits beyond microseconds are dropped. */
 export const toMicros = (text: string): Option.Option<Micros> => {
   const match = isoDateTime.exec(text)
-  if (match === null) return Option.none()
+  if (match === null || !isInCalendar(match[1]!)) return Option.none()
   return Option.map(
     DateTime.make(`${match[1]}${match[3]}`),
     (whole) => BigInt(DateTime.toEpochMillis(whole)) * 1000n + BigInt((match[2] ?? "").slice(0, 6).padEnd(6, "0"))
   )
 }
+
+/** A date parser takes the 30th of February for the 2nd of March, and 24:00 for the next day; a date-time is neither. */
+const isInCalendar = (local: string): boolean =>
+  Option.exists(DateTime.make(`${local}Z`), (at) => DateTime.formatIso(at).startsWith(local))
 
 const weekdays = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"]
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]

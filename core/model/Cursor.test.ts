@@ -1,0 +1,72 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Result } from "effect"
+import * as fc from "fast-check"
+import * as Cursor from "./Cursor.ts"
+
+const position = fc.bigInt({ min: 0n, max: 2n ** 63n - 1n })
+const time = fc.integer({ min: 0, max: 36 ** 9 - 1 }) // until the year 5188
+
+/** What became of it: a start, or the reason of the refusal. */
+const read = (text: string, oldest = 0) =>
+  Result.match(Cursor.parseEvents(text, oldest), { onSuccess: (start) => start, onFailure: ({ reason }) => reason })
+
+describe("an events cursor", () => {
+  it("is read back as it was written", () => {
+    fc.assert(
+      fc.property(position, time, (at, occurredAt) => {
+        assert.deepStrictEqual(read(Cursor.formatEvents(at, occurredAt)), { _tag: "After", position: at })
+      })
+    )
+  })
+
+  it("keeps to the characters of a query string, and far within its length", () => {
+    fc.assert(fc.property(position, time, (at, occurredAt) => assert.match(Cursor.formatEvents(at, occurredAt), /^[a-z0-9.]{1,30}$/)))
+  })
+
+  it("expires when the event it stands at is older than what is kept", () => {
+    const text = Cursor.formatEvents(7n, 1_000)
+
+    assert.deepStrictEqual(read(text, 1_000), { _tag: "After", position: 7n })
+    assert.strictEqual(read(text, 1_001), "expired")
+  })
+
+  it("may be an ISO 8601 timestamp: the first event at that time or later", () => {
+    assert.deepStrictEqual(read("1970-01-01T00:00:01Z"), { _tag: "Since", at: 1_000 })
+    assert.deepStrictEqual(read("1970-01-01T00:00:01.0001Z"), { _tag: "Since", at: 1_001 })
+    assert.deepStrictEqual(read("1970-01-01T02:00:01+02:00"), { _tag: "Since", at: 1_000 })
+    assert.deepStrictEqual(read("9999-12-31T23:59:59Z"), { _tag: "Since", at: 253_402_300_799_000 })
+    assert.strictEqual(read("1970-01-01T00:00:01Z", 1_001), "expired")
+  })
+
+  const malformed = [
+    "", "e1", "e1.", "e1.1", "e1.1.", "e1..1", "e1.1.1.1", "e2.1.1", "E1.1.1", "e1.A.1", "e1.-1.1", "e1. 1.1", "e1.1.1\n", "1", "null",
+    `e1.${"z".repeat(13)}.1`, `e1.${(2n ** 63n).toString(36)}.1`, `e1.1.${"z".repeat(10)}`, "' or 1=1 --", "e1.1.1;drop table event", "a".repeat(512),
+    "a".repeat(513), "e1.１.1", "2026-02-30T00:00:00Z", "2026-01-01"
+  ]
+  for (const text of malformed) {
+    it(`is none: ${JSON.stringify(text.slice(0, 30))} (${text.length})`, () => assert.strictEqual(read(text), "malformed"))
+  }
+
+  it("says what to do when it is refused", () => {
+    assert.include(new Cursor.InvalidCursor({ reason: "malformed" }).message, "Pass nextCursor back as it came")
+    assert.include(new Cursor.InvalidCursor({ reason: "expired" }).message, "older than events are kept")
+  })
+})
+
+describe("a messages cursor", () => {
+  it("is read back to the microsecond", () => {
+    fc.assert(
+      fc.property(fc.bigInt({ min: 0n, max: 253_402_300_799_999_999n }), (createdAt) => {
+        assert.deepStrictEqual(Cursor.parseMessages(Cursor.formatMessages(createdAt)), Result.succeed(createdAt))
+      })
+    )
+  })
+
+  it("is a date-time, and nothing else", () => {
+    for (const text of ["", "e1.1.1", "yesterday", "2026-01-01", "2026-01-01T00:00:00"]) {
+      const refused = Cursor.parseMessages(text)
+
+      assert.isTrue(Result.isFailure(refused) && refused.failure.reason === "malformed", text)
+    }
+  })
+})

@@ -1,0 +1,55 @@
+#!/usr/bin/env node
+/** `mailroom VERB`: every runtime behind one command. Faults are one line each on standard error; exit code 2 means usage or configuration. */
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { Cause, Effect, Option, Runtime } from "effect"
+import { CliError, Command, Flag } from "effect/cli"
+
+import { dev } from "../dev/main.ts"
+import { version } from "../Version.ts"
+
+const devCommand = Command.make(
+  "dev",
+  {
+    data: Flag.String("data").pipe(
+      Flag.withDescription("The folder for dev.json and the keys (default .mailroom)"),
+      Flag.optional
+    ),
+    port: Flag.Int("port").pipe(
+      Flag.withDescription("The port to listen on; 0 for any free one (default 3025)"),
+      Flag.optional
+    )
+  },
+  ({ data, port }) => dev({ data: Option.getOrNull(data), port: Option.getOrNull(port) })
+).pipe(
+  Command.withDescription("Everything in one process, with a sandbox, a key and a mailbox. Stops at Ctrl-C."),
+  Command.withExamples([{ command: "mailroom dev --data ./elsewhere --port 4000", description: "Another folder and port" }])
+)
+
+const mailroom = Command.make("mailroom").pipe(
+  Command.withDescription("An email API to host yourself: send, inspect and automate mailbox activity"),
+  Command.withSubcommands([devCommand])
+)
+
+/** What was asked for cannot be done as asked: the caller has to change something. */
+const isUsage = (error: unknown): boolean =>
+  CliError.isCliError(error) || (error instanceof Error && "_tag" in error && error._tag === "ConfigFaults")
+
+const report = (cause: Cause.Cause<unknown>) =>
+  Effect.sync(() => {
+    const error = Cause.squash(cause)
+    // The command line has shown its own faults, with the help that goes with them.
+    if (Cause.hasInterruptsOnly(cause) || CliError.isCliError(error)) return
+    for (const line of (error instanceof Error ? error.message : String(error)).split("\n")) process.stderr.write(`mailroom: ${line}\n`)
+  })
+
+Command.run(mailroom, { version: version }).pipe(
+  Effect.tapCause(report),
+  Effect.provide(NodeServices.layer),
+  (program) =>
+    NodeRuntime.runMain(program, {
+      disableErrorReporting: true,
+      teardown: (exit, onExit) =>
+        exit._tag === "Failure" && isUsage(Cause.squash(exit.cause)) ? onExit(2) : Runtime.defaultTeardown(exit, onExit)
+    })
+)

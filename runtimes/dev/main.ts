@@ -1,0 +1,62 @@
+/**
+ * Development mode: everything in one process, with a sandbox, a key and a
+ * mailbox. Until there is a durable store it keeps mail in memory, and says so.
+ */
+import { Console, Effect, Layer } from "effect"
+import { HttpServer } from "effect/http"
+import * as EicarScanner from "../../adapters/eicar/EicarScanner.ts"
+import * as MemoryJobQueue from "../../adapters/memory/MemoryJobQueue.ts"
+import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
+import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
+import * as FileBlobStore from "../../adapters/node/FileBlobStore.ts"
+import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
+import * as NodemailerMime from "../../adapters/nodemailer/NodemailerMime.ts"
+import * as SandboxMailProvider from "../../adapters/sandbox/SandboxMailProvider.ts"
+import * as Mailroom from "../../core/Mailroom.ts"
+import { MailProviders } from "../../core/ports/MailProvider.ts"
+import * as Config from "../Config.ts"
+import * as Http from "../http/index.ts"
+import * as Loops from "../Loops.ts"
+import * as Banner from "./Banner.ts"
+import * as DataFolder from "./DataFolder.ts"
+import { provision } from "./Provision.ts"
+import * as Timeline from "./Timeline.ts"
+
+/** Flags go before settings; null: not given. */
+export interface Flags {
+  readonly data: string | null
+  readonly port: number | null
+}
+
+/** Runs until it is interrupted. */
+export const dev = Effect.fn("dev")(function* (flags: Flags) {
+  const config = yield* Config.load(Config.withFlags(Config.environment(), flags), { mode: "development", ipRequestsPerMinute: "6000" })
+  yield* DataFolder.open(config.data)
+  const earlier = yield* DataFolder.readDevFile(config.data)
+  const ports = Layer.mergeAll(
+    MemoryStore.layer,
+    MemoryJobQueue.layer,
+    MemoryRateLimiter.layer,
+    FileBlobStore.layer({ directory: yield* DataFolder.blobFolder(config.data) }),
+    NodeCrypto.layer({ sealingKeys: yield* DataFolder.sealingKeys(config.data) }),
+    NodemailerMime.layer,
+    EicarScanner.layer,
+    Layer.succeed(MailProviders, { sandbox: SandboxMailProvider.make(), production: null })
+  )
+  const core = Mailroom.layer.pipe(Layer.provideMerge(ports), Layer.provide(Config.settingsLayer(config)))
+  const server = Http.Server.layer({ host: config.host, port: config.port })
+  const http = Http.layer({ servers: [`http://${config.host}:${config.port}`], trustedProxies: config.trustedProxies })
+  const running = Effect.gen(function* () {
+    const baseUrl = Banner.baseUrl(config, (yield* HttpServer.HttpServer).address)
+    const provisioned = yield* provision(earlier)
+    const devFile = { baseUrl, docsUrl: `${baseUrl}/docs`, smtp: null, ...provisioned }
+    yield* DataFolder.writeDevFile(config.data, devFile)
+    yield* Console.log(Banner.text(config.data, devFile))
+    return yield* Timeline.follow(devFile.tenantId)
+  })
+  return yield* running.pipe(
+    Effect.provide(Layer.mergeAll(http, Loops.layer).pipe(Layer.provideMerge(server), Layer.provideMerge(core))),
+    Effect.catchTag("ServeError", (error) => Effect.fail(Banner.listenFault(config, error))),
+    Effect.provide(Config.logLayer(config))
+  )
+}, Effect.scoped)
