@@ -35,9 +35,10 @@ import { Crypto } from "../../core/ports/Crypto.ts"
 import { JobQueue } from "../../core/ports/JobQueue.ts"
 import { MailProviders, type MailProvider, type SubmitRequest, type SubmitResult } from "../../core/ports/MailProvider.ts"
 import { Mime } from "../../core/ports/Mime.ts"
-import { RateLimiter } from "../../core/ports/RateLimiter.ts"
+import { RateLimiter, RateLimiterUnavailable } from "../../core/ports/RateLimiter.ts"
 import { Scanner, type ScanFailed, type Verdict } from "../../core/ports/Scanner.ts"
 import { Store } from "../../core/ports/Store.ts"
+import { defaults, Settings, type SettingsShape } from "../../core/Settings.ts"
 import type { Suite } from "../Suite.ts"
 import { address, domainName, freshId } from "../fixtures.ts"
 import { faulty, type Faults } from "./Faults.ts"
@@ -61,6 +62,8 @@ export interface Stage {
   /** `nth` counts the submissions of this message, from 1. */
   behave: (request: SubmitRequest, nth: number) => ReturnType<MailProvider["submit"]>
   scan: (bytes: Uint8Array) => Effect.Effect<Verdict, ScanFailed>
+  /** The shared limiter cannot be reached. */
+  limiterIsDown: boolean
 }
 
 export const providerName = "staged"
@@ -80,7 +83,8 @@ export const providerMessageId = ({ messageId }: { readonly messageId: string })
 const makeStage = (): Stage => ({
   submissions: [],
   behave: (request) => Effect.succeed(accepted(request)),
-  scan: () => Effect.succeed({ _tag: "Clean" })
+  scan: () => Effect.succeed({ _tag: "Clean" }),
+  limiterIsDown: false
 })
 
 const stagedProvider = (stage: Stage): MailProvider => ({
@@ -124,7 +128,7 @@ export interface World {
   readonly store: typeof Store.Service
   readonly queue: typeof JobQueue.Service
   /** Starts a process; with faults, one that may crash. */
-  readonly boot: (faults?: Faults) => Effect.Effect<Process>
+  readonly boot: (faults?: Faults, settings?: Partial<SettingsShape>) => Effect.Effect<Process>
   /** Founds a tenant with one application of this environment. */
   readonly found: (environment?: Environment, planId?: string) => Effect.Effect<Tenancy>
   /** Another application of a tenant, in either environment, with a caller of its own. */
@@ -139,15 +143,21 @@ export const make = Effect.gen(function* () {
   const witness = new Witness()
   const scope = yield* Effect.scope
 
-  const boot = (faults?: Faults): Effect.Effect<Process> => {
+  const boot = (faults?: Faults, settings: Partial<SettingsShape> = {}): Effect.Effect<Process> => {
     const wrap = <S extends object>(name: string, service: S): S => (faults === undefined ? service : faulty(faults, name, service))
     const portLayer = Layer.mergeAll(
+      Layer.succeed(Settings, { ...defaults, ...settings }),
       Layer.succeed(Store, wrap("Store", witness.watch(raw))),
       Layer.succeed(JobQueue, wrap("JobQueue", Context.get(ports, JobQueue))),
       Layer.succeed(BlobStore, wrap("BlobStore", Context.get(ports, BlobStore))),
       Layer.succeed(Mime, Context.get(ports, Mime)),
       Layer.succeed(Crypto, Context.get(ports, Crypto)),
-      Layer.succeed(RateLimiter, Context.get(ports, RateLimiter)),
+      Layer.succeed(RateLimiter, {
+        take: (guards) =>
+          stage.limiterIsDown
+            ? Effect.fail(new RateLimiterUnavailable({ cause: "down" }))
+            : Context.get(ports, RateLimiter).take(guards)
+      }),
       Layer.succeed(Scanner, {
         scan: (bytes) => Effect.flatMap(Stream.mkUint8Array(bytes), (whole) => stage.scan(whole))
       }),

@@ -1,5 +1,5 @@
 /** Limits under races and outages, keys that end, feeds that are complete. */
-import { Clock, Effect, Redacted, Result } from "effect"
+import { Clock, Effect, Exit, Redacted, Result } from "effect"
 import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
@@ -7,6 +7,7 @@ import type { Operation } from "../../core/operations/Access.ts"
 import { operations } from "../../core/operations/Access.ts"
 import type { Standing } from "../../core/ports/RateLimiter.ts"
 import { address } from "../fixtures.ts"
+import { Faults } from "./Faults.ts"
 import { letter, scenario, someKey, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"
 
 const admit = (process: Process, of: Tenancy, authorization = `Bearer ${of.apiKeyText}`, operation: Operation = "listMessages") => {
@@ -65,6 +66,33 @@ export const suite: ScenarioSuite = {
         yield* TestClock.adjust(result.failure.retryAfterSeconds * 1000)
 
         assert.equal((yield* admit(process, tenancy)).tag, "admitted")
+      })
+    ),
+
+    scenario("a limiter that cannot be reached does not stop limiting: the process counts by itself", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("production", "free")
+        const process = yield* world.boot()
+        world.stage.limiterIsDown = true
+
+        for (let request = 0; request < 60; request++) assert.equal((yield* admit(process, tenancy)).tag, "admitted")
+        assert.equal((yield* admit(process, tenancy)).tag, "RateLimited")
+        const address = Effect.result(process.access.guardAddress("2001:db8::1"))
+        for (let request = 0; request < 120; request++) assert.ok(Result.isSuccess(yield* address))
+        assert.ok(Result.isFailure(yield* address))
+        assert.ok(Result.isFailure(yield* Effect.result(process.access.guardAddress("2001:db8:0:0:ffff::2"))), "the same /64")
+        assert.ok(Result.isSuccess(yield* Effect.result(process.access.guardAddress("2001:db8:0:1::1"))), "another /64")
+      })
+    ),
+
+    scenario("a store that does not answer admits nobody", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const cut = new Faults(1, "before")
+        const process = yield* world.boot(cut)
+        const exit = yield* Effect.exit(admit(process, tenancy))
+
+        assert.ok(Exit.isFailure(exit))
       })
     ),
 

@@ -2,7 +2,7 @@
 import { Clock, Duration, Effect, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
-import type { Address } from "../../core/model/Address.ts"
+import type { Address, DomainName } from "../../core/model/Address.ts"
 import { system } from "../../core/model/Audit.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
 import type { Status } from "../../core/model/Message.ts"
@@ -296,6 +296,25 @@ export const suite: ScenarioSuite = {
         assert.deepEqual(recipients.map(({ address, role }) => [address, role]), [[ada, "to"], [bob, "cc"], [hidden, "bcc"]])
         assert.deepEqual(world.stage.submissions[0]!.request.envelope.recipients, [ada, bob, hidden])
         assert.ok(!Buffer.from(world.stage.submissions[0]!.bytes).toString("latin1").includes("hidden"))
+      })
+    ),
+
+    scenario("bounces come back to a signed address of the message at the bounce domain, else to the mailbox", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const plain = yield* world.boot()
+        yield* send(plain, tenancy, ada)
+        yield* settle(plain)
+        const bounceDomain = "bounces.example" as DomainName // a host name
+        const signing = yield* world.boot(undefined, { bounceDomain })
+        const ids = [yield* send(signing, tenancy, ada), yield* send(signing, tenancy, ada)]
+        yield* settle(signing)
+
+        const paths = world.stage.submissions.map(({ request }) => request.envelope.returnPath)
+        assert.equal(paths[0], tenancy.mailbox.address)
+        const signed = paths.slice(1).map((path) => /^b\.([0-9a-f]{32})\.([0-9a-f]{16})@bounces\.example$/.exec(path ?? ""))
+        assert.deepEqual(signed.map((match) => match?.[1]), ids.map((id) => id.replaceAll("-", "")))
+        assert.notEqual(signed[0]?.[2], signed[1]?.[2])
       })
     ),
 

@@ -110,7 +110,6 @@ describe("an address", () => {
   it("has the lengths that the rows above say", () => {
     assert.lengthOf(`${"l".repeat(64)}@${domainOf(189)}`, 254)
     assert.lengthOf(domainOf(254), 254)
-    assert.isTrue(Result.isSuccess(Address.parseDomain(domainOf(253))))
   })
 
   it("is refused in words that help", () => {
@@ -137,7 +136,7 @@ describe("an address", () => {
         assert.isAtMost(address.length, Address.addressLengthMax)
         assert.lengthOf(address.split("@"), 2)
       }),
-      { numRuns: 2_000 }
+      { numRuns: 500 }
     )
   })
 
@@ -148,11 +147,27 @@ describe("an address", () => {
     ["quotes", `${"\"".repeat(1_000_000)}@x.test`],
     ["labels", `a@${"x.".repeat(500_000)}test`],
     ["umlauts", `a@${"ü".repeat(1_000_000)}.test`],
-    ["brackets", `${"<".repeat(1_000_000)}`],
+    ["brackets", "<".repeat(1_000_000)],
     ["addresses", "ada@x.test, ".repeat(80_000)]
   ] as const) {
     it(`of a million characters of ${what} is refused at once`, { timeout: 2_000 }, () => assert.isNull(parse(text)))
   }
+})
+
+describe("a domain name", () => {
+  const accepts = (text: string) => Result.isSuccess(Address.parseDomain(text))
+
+  it("has at most 253 characters, counted in A-label form", () => {
+    assert.isTrue(accepts(domainOf(253)))
+    assert.isFalse(accepts(domainOf(254)))
+    assert.isFalse(accepts(`${"ü".repeat(40)}.`.repeat(6) + "test"))
+  })
+
+  it("is mapped, once and for all", () => {
+    assert.deepStrictEqual(Address.parseDomain("BÜCHER.example"), Result.succeed("xn--bcher-kva.example" as Address.DomainName))
+    assert.isFalse(accepts("x.test."))
+    assert.isFalse(accepts("user@x.test"))
+  })
 })
 
 describe("the parts of an address", () => {

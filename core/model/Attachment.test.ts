@@ -100,7 +100,7 @@ describe("a file name", () => {
   }
 
   it("is refused with what is wrong about it", () => {
-    const said = (name: string) => String(Result.match(Schema.decodeUnknownResult(Attachment.Filename)(name), { onSuccess: () => "", onFailure: String }))
+    const said = (name: string) => Result.match(Schema.decodeUnknownResult(Attachment.Filename)(name), { onSuccess: () => "", onFailure: String })
 
     assert.include(said("a/b"), "a file name is not a path")
     assert.include(said("a\u202eb"), "turn the writing direction")

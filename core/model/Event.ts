@@ -5,8 +5,8 @@
  */
 import { Schema } from "effect"
 import { AttachmentId, EventId, MailboxId, Uuid, type ApplicationId, type Environment, type Millis, type TenantId } from "./Ids.ts"
-import { Health } from "./MailDomain.ts"
 import { eventDataBytesMax } from "./Limits.ts"
+import { Health } from "./MailDomain.ts"
 import { Folder, Status, utf8Length, type Message } from "./Message.ts"
 import * as Timestamp from "./Timestamp.ts"
 

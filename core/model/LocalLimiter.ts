@@ -19,8 +19,9 @@ export class LocalLimiter {
     return this.#windows.size + this.#days.size
   }
 
-  /** Takes all guards or none. `steady` is a clock that never jumps, for the minute; `now` is the wall's, for the day. */
-  take(guards: ReadonlyArray<Guard>, steady: Millis, now: Millis): Taken {
+  /** Takes all guards or none. `steadyNanos` is a clock that never jumps, for the minute; `now` is the wall's, for the day. */
+  take(guards: ReadonlyArray<Guard>, steadyNanos: bigint, now: Millis): Taken {
+    const steady = toMillis(steadyNanos)
     if (Math.abs(steady - this.#roundAt) >= minute) this.#forgetIdle(steady, now)
     const verdicts = guards.map((guard) => this.#peek(guard, steady, now))
     const refusedBy = verdicts.find(({ accepted }) => !accepted) ?? null
@@ -92,3 +93,6 @@ export class LocalLimiter {
 const untilMidnight = (now: Millis): Millis => day - (((now % day) + day) % day)
 
 const nameOf = (guard: Guard): string => `${guard.scope} ${guard.bucket}`
+
+/** To 1/1024 ms: whole milliseconds would let a request in before its minute is over, and decimal fractions do not add up. */
+const toMillis = (nanos: bigint): Millis => Number((nanos * 1024n) / 1_000_000n) / 1024

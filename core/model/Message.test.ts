@@ -203,7 +203,7 @@ describe("the bytes of a text", () => {
 
         assert.strictEqual(Message.utf8Length(text), Buffer.byteLength(text))
       }),
-      { numRuns: 1_000 }
+      { numRuns: 300 }
     )
   })
 })

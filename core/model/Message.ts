@@ -138,24 +138,22 @@ export const snippet = (text: string | null, html: string | null): string => {
 
 /** What HTML shows, near enough for a snippet. It looks at each character once, for HTML may be long and malicious. */
 const shownText = (html: string): string => {
+  const opening = /<(?=[a-z/!?])/gi // any other < is text
   let text = ""
   let at = 0
-  while (at < html.length) {
-    const open = html.indexOf("<", at)
-    if (open < 0) return text + decodeEntities(html.slice(at))
-    text += decodeEntities(html.slice(at, open))
-    const end = tagEnd(html, open)
+  for (let tag = opening.exec(html); tag !== null; tag = opening.exec(html)) {
+    text += `${decodeEntities(html.slice(at, tag.index))} `
+    const end = tagEnd(html, tag.index)
     if (end < 0) return text
-    text += end === open ? "<" : " "
     at = end + 1
+    opening.lastIndex = at
   }
-  return text
+  return text + decodeEntities(html.slice(at))
 }
 
-/** Where the tag, comment, script or style that opens here ends; where it opens if it is none; -1 if it does not end. */
+/** Where the tag, comment, script or style that opens here ends; -1 if it does not. */
 const tagEnd = (html: string, open: number): number => {
   if (html.startsWith("<!--", open)) return html.indexOf("-->", open + 4) < 0 ? -1 : html.indexOf("-->", open + 4) + 2
-  if (!/[a-z/!?]/i.test(html.charAt(open + 1))) return open
   const raw = /^<(script|style)\b/i.exec(html.slice(open, open + 8))?.[1]
   if (raw === undefined) return html.indexOf(">", open)
   const closing = new RegExp(`</${raw}`, "gi")

@@ -173,13 +173,21 @@ describe("the end of a recipient", () => {
     )
   })
 
-  it("keeps the earliest delivery, and of the bounces the one that says most", () => {
-    const bounce = (kind: Recipient.Bounce["class"], at: number): Recipient.Input => ({
-      _tag: "Bounced",
-      at,
-      bounce: { ...permanent, class: kind }
+  const bounce = (kind: Recipient.Bounce["class"], at: number): Recipient.Input => ({
+    _tag: "Bounced",
+    at,
+    bounce: { ...permanent, class: kind }
+  })
+  const byStrength = ["suppressed", "permanent", "undetermined", "transient"] as const
+  for (const [index, stronger] of byStrength.slice(0, -1).entries()) {
+    const weaker = byStrength[index + 1]!
+    it(`rests on a ${stronger} bounce rather than on a ${weaker} one, though that came first`, () => {
+      assert.strictEqual(endOf([bounce(weaker, 1), bounce(stronger, 2)]).evidence.bounced?.bounce.class, stronger)
+      assert.strictEqual(endOf([bounce(stronger, 2), bounce(weaker, 1)]).evidence.bounced?.bounce.class, stronger)
     })
+  }
 
+  it("keeps the earliest delivery, and the earliest of the strongest bounces", () => {
     const { evidence } = endOf([{ ...inputs.Delivered, at: 9 }, { ...inputs.Delivered, at: 7 }, bounce("transient", 1), bounce("permanent", 5), bounce("permanent", 4)])
 
     assert.strictEqual(evidence.delivered?.at, 7)

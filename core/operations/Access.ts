@@ -118,9 +118,9 @@ export class Access extends Context.Service<
           // An unreachable limiter must not open the gate: this process then counts by itself.
           Effect.catchTag("RateLimiterUnavailable", (error) =>
             Effect.logWarning(error.message, error.cause).pipe(
-              Effect.andThen(Effect.map(Effect.all([Clock.monotonicTimeNanos, Clock.currentTimeMillis]), ([nanos, now]) =>
-                local.take(guards, Number(nanos / 1_000_000n), now)
-              ))
+              Effect.andThen(
+                Effect.zipWith(Clock.monotonicTimeNanos, Clock.currentTimeMillis, (steady, now) => local.take(guards, steady, now))
+              )
             )
           )
         )

@@ -2,7 +2,7 @@
 /** `mailroom VERB`: every runtime behind one command. Faults are one line each on standard error; exit code 2 means usage or configuration. */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { Cause, Effect, Option, Runtime } from "effect"
+import { Cause, Effect, Option } from "effect"
 import { CliError, Command, Flag } from "effect/cli"
 
 import { dev } from "../dev/main.ts"
@@ -49,7 +49,11 @@ Command.run(mailroom, { version: version }).pipe(
   (program) =>
     NodeRuntime.runMain(program, {
       disableErrorReporting: true,
-      teardown: (exit, onExit) =>
-        exit._tag === "Failure" && isUsage(Cause.squash(exit.cause)) ? onExit(2) : Runtime.defaultTeardown(exit, onExit)
+      teardown: (exit, onExit) => {
+        if (exit._tag === "Success") return onExit(0)
+        // Being told to stop is no failure.
+        if (Cause.hasInterruptsOnly(exit.cause)) return onExit(0)
+        return onExit(isUsage(Cause.squash(exit.cause)) ? 2 : 1)
+      }
     })
 )

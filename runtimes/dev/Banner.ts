@@ -29,7 +29,7 @@ export const baseUrl = ({ host }: Config, address: HttpServer.HttpServer["Servic
 /** A first send that works when pasted. */
 export const curl = ({ baseUrl, apiKey, mailboxes }: DevFile): string =>
   [
-    `curl -sS ${baseUrl}/v1/messages \\`,
+    `curl -sS -w '\\n' ${baseUrl}/v1/messages \\`,
     `  -H 'Authorization: Bearer ${apiKey}' \\`,
     `  -H 'Content-Type: application/json' \\`,
     `  -H "Idempotency-Key: first-$(date +%s)" \\`,

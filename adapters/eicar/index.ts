@@ -1,0 +1,1 @@
+export * as EicarScanner from "./EicarScanner.ts"

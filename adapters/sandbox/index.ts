@@ -1,0 +1,1 @@
+export * as SandboxMailProvider from "./SandboxMailProvider.ts"

@@ -1,0 +1,292 @@
+/** `dev` as a person meets it: a real process, its folder, its output, the commands of the README. */
+import { assert, describe, it } from "@effect/vitest"
+import { spawn, spawnSync, type ChildProcess } from "node:child_process"
+import { mkdtempSync, readFileSync, rmSync, statSync, existsSync, writeFileSync } from "node:fs"
+import { createServer } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterEach } from "vitest"
+import type { DevFile } from "./DataFolder.ts"
+
+const root = join(import.meta.dirname, "../..")
+const cli = join(root, "runtimes/cli/main.ts")
+
+interface Running {
+  readonly child: ChildProcess
+  readonly folder: string
+  readonly devFile: DevFile
+  readonly output: () => string
+  readonly errors: () => string
+  readonly ended: Promise<number | null>
+}
+
+const cleanUps: Array<() => void> = []
+afterEach(() => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) cleanUp()
+})
+
+const freshFolder = (): string => {
+  const folder = mkdtempSync(join(tmpdir(), "mailroom-dev-"))
+  cleanUps.push(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** Starts `mailroom dev` and waits until it says that it listens. */
+const start = async (folder = freshFolder(), variables: Readonly<Record<string, string>> = {}): Promise<Running> => {
+  const child = spawn(process.execPath, [cli, "dev", "--data", folder, "--port", "0"], {
+    env: { ...process.env, ...variables },
+    stdio: ["ignore", "pipe", "pipe"]
+  })
+  cleanUps.push(() => child.kill("SIGKILL"))
+  const [output, errors]: [Array<string>, Array<string>] = [[], []]
+  child.stderr.on("data", (chunk: Buffer) => errors.push(chunk.toString()))
+  const ended = new Promise<number | null>((resolve) => child.once("exit", resolve))
+  await new Promise<void>((resolve, reject) => {
+    child.stdout.on("data", (chunk: Buffer) => {
+      output.push(chunk.toString())
+      if (output.join("").includes("line by line")) resolve()
+    })
+    void ended.then(() => reject(new Error(`ended before it listened: ${errors.join("")}`)))
+  })
+  const devFile: DevFile = JSON.parse(readFileSync(join(folder, "dev.json"), "utf8"))
+  return { child, folder, devFile, output: () => output.join(""), errors: () => errors.join(""), ended }
+}
+
+/** Runs a command to its end; for starts that must fail. */
+const fail = (parameters: ReadonlyArray<string>, variables: Readonly<Record<string, string>> = {}) => {
+  const { status, stderr } = spawnSync(process.execPath, [cli, ...parameters], {
+    env: { ...process.env, ...variables },
+    encoding: "utf8"
+  })
+  return { status, lines: stderr.trim().split("\n") }
+}
+
+const stop = async ({ child, ended }: Running): Promise<number | null> => {
+  child.kill("SIGTERM")
+  return ended
+}
+
+const bash = (script: string, cwd: string) => spawnSync("bash", ["-euo", "pipefail", "-c", script], { cwd, encoding: "utf8" })
+
+const eventually = async <A>(what: string, look: () => Promise<A | undefined> | A | undefined): Promise<A> => {
+  for (let tries = 0; tries < 500; tries++) {
+    const found = await look()
+    if (found !== undefined) return found
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+  throw new Error(`it never came to ${what}`)
+}
+
+const api = async (running: Running, path: string, init: RequestInit = {}) => {
+  const headers = { authorization: `Bearer ${running.devFile.apiKey}`, "content-type": "application/json", ...init.headers }
+  const response = await fetch(`${running.devFile.baseUrl}${path}`, { ...init, headers })
+  return { status: response.status, body: await response.json() }
+}
+
+describe("mailroom dev", () => {
+  it("prints a curl that works when pasted, and the way of its message", async () => {
+    const running = await start()
+    const curl = /^curl [\s\S]*?\}'$/m.exec(running.output())?.[0]
+    assert.isDefined(curl)
+
+    const { stdout, stderr } = bash(curl!, running.folder)
+
+    assert.strictEqual(stderr, "")
+    const { id, status } = JSON.parse(stdout)
+    assert.strictEqual(status, "queued")
+    await eventually("a delivered line", () => (/message\.delivered/.test(running.output()) ? true : undefined))
+    const lines = running.output().split("\n").filter((line) => line.includes(id))
+    assert.deepStrictEqual(
+      lines.map((line) => line.split(/ +/)[1]),
+      ["message.queued", "message.sent", "message.delivered"]
+    )
+  })
+
+  it("writes what one needs to call it, for its owner only", async () => {
+    const { devFile, folder, output } = await start()
+
+    assert.match(devFile.baseUrl, /^http:\/\/127\.0\.0\.1:\d+$/)
+    assert.strictEqual(devFile.docsUrl, `${devFile.baseUrl}/docs`)
+    assert.isNull(devFile.smtp)
+    assert.match(devFile.apiKey, /^svc_test_[0-9A-Za-z]{50}$/)
+    assert.isAtLeast(devFile.mailboxes.length, 1)
+    assert.strictEqual(statSync(join(folder, "dev.json")).mode & 0o777, 0o600)
+    assert.strictEqual(statSync(join(folder, "keys.json")).mode & 0o777, 0o600)
+    for (const shown of [devFile.baseUrl, devFile.docsUrl, devFile.apiKey, devFile.mailboxes[0]!.id]) assert.include(output(), shown)
+    assert.include(output(), "gone when this stops", "it says that mail is not kept")
+  })
+
+  it("keeps tenant, application, mailboxes and key over a restart, and no mail", async () => {
+    const first = await start()
+    await api(first, "/v1/messages", {
+      method: "POST",
+      headers: { "idempotency-key": "restart-1" },
+      body: JSON.stringify({ fromMailboxId: first.devFile.mailboxes[0]!.id, to: ["a@example.com"], text: "x" })
+    })
+    assert.strictEqual(await stop(first), 0)
+
+    const second = await start(first.folder)
+
+    assert.deepStrictEqual({ ...second.devFile, baseUrl: "", docsUrl: "" }, { ...first.devFile, baseUrl: "", docsUrl: "" })
+    const { status, body } = await api(second, "/v1/messages")
+    assert.deepStrictEqual([status, body.items], [200, []])
+  })
+
+  it("is in a folder alone, and takes over the lock of a process that is gone", async () => {
+    const running = await start()
+
+    const { status, lines } = fail(["dev", "--data", running.folder, "--port", "0"])
+
+    assert.strictEqual(status, 1)
+    assert.lengthOf(lines, 1)
+    assert.match(lines[0]!, /is in use by process \d+; stop it, or choose another with --data DIR$/)
+    running.child.kill("SIGKILL")
+    await running.ended
+    assert.isTrue(existsSync(join(running.folder, "lock")), "a killed process leaves its lock")
+    const heir = await start(running.folder)
+    assert.strictEqual(heir.devFile.apiKey, running.devFile.apiKey)
+  })
+
+  it("says in one line that its port is taken", async () => {
+    const blocker = createServer().listen(0, "127.0.0.1")
+    await new Promise((resolve) => blocker.once("listening", resolve))
+    cleanUps.push(() => blocker.close())
+    const address = blocker.address()
+    const port = address !== null && typeof address === "object" ? address.port : 0
+
+    const { status, lines } = fail(["dev", "--data", freshFolder(), "--port", String(port)])
+
+    assert.strictEqual(status, 1)
+    assert.deepStrictEqual(lines, [
+      `mailroom: port ${port} of 127.0.0.1 is in use, perhaps by another Mailroom; stop it, or choose another with --port N`
+    ])
+  })
+
+  it("names every fault of the configuration at once, with what each setting wants", () => {
+    const { status, lines } = fail(["dev", "--data", freshFolder(), "--port", "70000"], {
+      MAILROOM_HOST: "nowhere",
+      MAILROOM_IP_REQUESTS_PER_MINUTE: "many",
+      MAILROOM_PROT: "80"
+    })
+
+    assert.strictEqual(status, 2)
+    assert.deepStrictEqual(lines.toSorted(), [
+      'mailroom: MAILROOM_HOST is "nowhere"; it wants an IP address to listen on',
+      'mailroom: MAILROOM_IP_REQUESTS_PER_MINUTE is "many"; it wants a whole number from 1 to 1000000',
+      'mailroom: MAILROOM_PORT is "70000"; it wants a port from 0 to 65535 (0: any free one)',
+      "mailroom: MAILROOM_PROT is no setting of Mailroom; see docs/configuration.md"
+    ])
+  })
+
+  it("says which file is damaged", () => {
+    const folder = freshFolder()
+    writeFileSync(join(folder, "dev.json"), "{")
+
+    const { status, lines } = fail(["dev", "--data", folder, "--port", "0"])
+
+    assert.strictEqual(status, 1)
+    assert.deepStrictEqual(lines, [`mailroom: ${join(folder, "dev.json")} is damaged; remove it to start anew`])
+  })
+
+  it("finishes a request in flight at SIGTERM, ends with 0, and leaves neither lock nor mail behind", async () => {
+    const running = await start()
+    const { baseUrl, apiKey, mailboxes } = running.devFile
+    let release: () => void = () => {}
+    const held = new Promise<void>((resolve) => (release = resolve))
+    const body = `{"mailboxId":"${mailboxes[0]!.id}","filename":"a.txt","mediaType":"text/plain","contentBase64":"QQ=="}`
+    const slow = fetch(`${baseUrl}/v1/attachments`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${apiKey}`, "content-type": "application/json" },
+      body: new ReadableStream({
+        async start(controller) {
+          controller.enqueue(new TextEncoder().encode(body.slice(0, 30)))
+          await held
+          controller.enqueue(new TextEncoder().encode(body.slice(30)))
+          controller.close()
+        }
+      }),
+      duplex: "half"
+    } as RequestInit) // `duplex` is wanted for streams, and not in the type
+    await eventually("a request under way", async () => ((await fetch(`${baseUrl}/healthz`)).ok ? true : undefined))
+
+    running.child.kill("SIGTERM")
+    await eventually("refusing new connections", () => fetch(`${baseUrl}/healthz`).then(() => undefined, () => true))
+    release()
+
+    assert.strictEqual((await slow).status, 201)
+    assert.strictEqual(await running.ended, 0)
+    assert.isFalse(existsSync(join(running.folder, "lock")))
+    assert.isFalse(existsSync(join(running.folder, "blobs")))
+  })
+
+  it("logs JSON lines with request id, tenant and operation, and never a key", async () => {
+    const running = await start()
+    await api(running, "/v1/mailboxes?api_key=svc_live_secret")
+    await api(running, "/v1/messages?limit=0")
+    await stop(running)
+
+    const lines = running.errors().trim().split("\n").map((line) => JSON.parse(line))
+
+    const annotations = lines.filter(({ message }) => message === "request").map((line) => line.annotations)
+    assert.deepStrictEqual(
+      annotations.map(({ operation, status, tenantId }) => [operation, status, tenantId]),
+      [
+        ["listMailboxes", 200, running.devFile.tenantId],
+        ["listMessages", 400, running.devFile.tenantId]
+      ]
+    )
+    assert.isTrue(annotations.every(({ requestId }) => /^[0-9a-f-]{36}$/.test(requestId)))
+    assert.notInclude(running.errors(), "svc_")
+  })
+})
+
+describe("the README", () => {
+  const readme = readFileSync(join(root, "README.md"), "utf8")
+  const blocks = [...readme.matchAll(/```sh\n([\s\S]*?)```/g)].map((match) => match[1]!)
+
+  it("shows a first send that works, command by command", async () => {
+    const running = await start()
+    const byHand = blocks.find((block) => block.includes("BASE="))!
+    assert.isDefined(byHand)
+
+    const { status, stdout, stderr } = bash(byHand.replaceAll("./.mailroom/", `${running.folder}/`), root)
+
+    assert.strictEqual(status, 0, stderr)
+    assert.include(stdout, '"status":"queued"')
+    assert.include(stdout, '"message.queued"')
+  })
+
+  it("names only npm scripts that there are", () => {
+    const scripts: Record<string, string> = JSON.parse(readFileSync(join(root, "package.json"), "utf8")).scripts
+    const named = [...readme.matchAll(/npm (?:run (?:--silent )?)([a-z]+)/g)].map((match) => match[1]!)
+
+    assert.isAtLeast(named.length, 4)
+    for (const name of named) assert.property(scripts, name)
+  })
+
+  it("runs the example of a first send, and of catching up with events", async () => {
+    const running = await start()
+    const example = (name: string, ...parameters: ReadonlyArray<string>) =>
+      spawnSync(process.execPath, [join(root, "examples/run.ts"), name, join(running.folder, "dev.json"), ...parameters], {
+        cwd: root,
+        encoding: "utf8"
+      })
+
+    const sent = example("first-send")
+    assert.strictEqual(sent.stderr, "")
+    const words = sent.stdout.trim().split("\n").map((line) => line.trim().split(/ +/)[0])
+    assert.deepStrictEqual(
+      words.filter((word) => word !== "sent"), // it may be delivered before one looks
+      ["202", "delivered", "events", "message.queued", "message.sent", "message.delivered"]
+    )
+
+    const state = join(running.folder, "reconciled.json")
+    const first = example("reconcile-with-events", state)
+    const second = example("reconcile-with-events", state)
+    assert.match(first.stdout, /message\.delivered/)
+    assert.match(first.stdout, /^6 new events$/m)
+    assert.match(second.stdout, /^0 new events$/m)
+
+    assert.strictEqual(example("nothing-of-ours").status, 2)
+  })
+})
