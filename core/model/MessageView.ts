@@ -36,7 +36,7 @@ const summaryFields = {
 export const Summary = Schema.Struct(summaryFields)
 
 /** A part as it is on the wire, where an identifier is any string. */
-interface WirePart extends Omit<MimePart, "attachmentId" | "parts"> {
+export interface WirePart extends Omit<MimePart, "attachmentId" | "parts"> {
   readonly attachmentId: string | null
   readonly parts: ReadonlyArray<WirePart>
 }

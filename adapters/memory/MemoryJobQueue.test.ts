@@ -1,0 +1,198 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Duration, Effect, Fiber, Random } from "effect"
+import { TestClock } from "effect/testing"
+import * as fc from "fast-check"
+import { realm } from "../../conformance/fixtures.ts"
+import { JobQueue, type Job, type Lease } from "../../core/ports/JobQueue.ts"
+import * as MemoryJobQueue from "./MemoryJobQueue.ts"
+
+const of = realm()
+const job = (subject: string, group: string, dueAt: number): Job => ({ kind: "submit", subject, realm: of, group, dueAt })
+
+const elapsed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const start = yield* TestClock.withLive(Clock.monotonicTimeNanos)
+    yield* effect
+    return Number((yield* TestClock.withLive(Clock.monotonicTimeNanos)) - start) / 1e6
+  })
+
+/** The contract in the plainest words: a list of jobs, searched from end to end. */
+class Plain {
+  readonly jobs = new Map<string, { job: Job; claims: number; token: string | null; expiresAt: number; beside: number | null }>()
+
+  offer(offered: Job): void {
+    const held = this.jobs.get(offered.subject)
+    if (held === undefined) {
+      this.jobs.set(offered.subject, { job: offered, claims: 0, token: null, expiresAt: 0, beside: null })
+    } else if (held.token !== null) held.beside = Math.min(held.beside ?? Infinity, offered.dueAt)
+    else held.job = { ...held.job, dueAt: Math.min(held.job.dueAt, offered.dueAt) }
+  }
+
+  isDue({ job: { dueAt }, token, expiresAt }: { job: Job; token: string | null; expiresAt: number }, now: number): boolean {
+    return token === null ? dueAt <= now : expiresAt <= now
+  }
+
+  inFlight(group: string, now: number): number {
+    return [...this.jobs.values()].filter((one) => one.job.group === group && one.token !== null && one.expiresAt > now).length
+  }
+
+  /** How many jobs a claim must hand out. */
+  allowed(limit: number, inFlightMax: number, now: number): number {
+    const groups = Map.groupBy([...this.jobs.values()].filter((one) => this.isDue(one, now)), (one) => one.job.group)
+    let sum = 0
+    for (const [group, due] of groups) sum += Math.max(0, Math.min(due.length, inFlightMax - this.inFlight(group, now)))
+    return Math.min(limit, sum)
+  }
+
+  claimed({ job: { subject }, token, claims, expiresAt }: Lease, now: number): void {
+    const held = this.jobs.get(subject)
+    assert.isDefined(held)
+    assert.isTrue(this.isDue(held, now))
+    assert.strictEqual(claims, held.claims + 1)
+    Object.assign(held, { claims, token, expiresAt, beside: null })
+  }
+
+  ended({ job: { subject }, token }: Lease): boolean {
+    const held = this.jobs.get(subject)
+    if (held?.token !== token) return false
+    if (held.beside === null) this.jobs.delete(subject)
+    else Object.assign(held, { job: { ...held.job, dueAt: held.beside }, claims: 0, token: null, beside: null })
+    return true
+  }
+
+  extended({ job: { subject }, token }: Lease, expiresAt: number): boolean {
+    const held = this.jobs.get(subject)
+    if (held?.token !== token) return false
+    held.expiresAt = expiresAt
+    return true
+  }
+}
+
+const command = fc.oneof(
+  { weight: 4, arbitrary: fc.record({ do: fc.constant("offer" as const), subject: fc.nat(11), wait: fc.nat(4) }) },
+  { weight: 4, arbitrary: fc.record({ do: fc.constant("claim" as const), limit: fc.integer({ min: 1, max: 6 }), cap: fc.integer({ min: 1, max: 3 }) }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("complete" as const), lease: fc.nat(30) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant("extend" as const), lease: fc.nat(30) }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("wait" as const), seconds: fc.integer({ min: 1, max: 3 }) }) }
+)
+
+describe("MemoryJobQueue", () => {
+  it.effect("does what a plain list of jobs would, whatever is asked of it", () =>
+    Effect.gen(function* () {
+      const context = yield* Effect.context<never>()
+      const property = fc.asyncProperty(fc.array(command, { maxLength: 80 }), (commands) =>
+        Effect.runPromiseWith(context)(
+          Effect.gen(function* () {
+            const queue = yield* MemoryJobQueue.make
+            const plain = new Plain()
+            const leases: Array<Lease> = []
+            for (const one of commands) {
+              const now = yield* Clock.currentTimeMillis
+              if (one.do === "offer") {
+                const offered = job(`s${one.subject}`, `g${one.subject % 3}`, now + one.wait * 1000 - 1000)
+                yield* queue.offer([offered])
+                plain.offer(offered)
+              } else if (one.do === "claim") {
+                const { limit, cap } = one
+                const count = plain.allowed(limit, cap, now)
+                const claimed = yield* queue.claim({ limit, visibilityTimeout: Duration.seconds(2), inFlightMax: cap })
+                for (const lease of claimed) plain.claimed(lease, now)
+                assert.strictEqual(claimed.length, count)
+                leases.push(...claimed)
+              } else if (one.do === "wait") yield* TestClock.adjust(Duration.seconds(one.seconds))
+              else {
+                const lease = leases[one.lease % Math.max(1, leases.length)]
+                if (lease === undefined) continue
+                const outcome = yield* Effect.result(
+                  one.do === "complete" ? queue.complete(lease) : queue.extend(lease, Duration.seconds(2))
+                )
+                const isHeld = one.do === "complete" ? plain.ended(lease) : plain.extended(lease, now + 2000)
+                assert.strictEqual(outcome._tag, isHeld ? "Success" : "Failure")
+              }
+            }
+          })
+        )
+      )
+      yield* Effect.promise(() => fc.assert(property, { numRuns: 300 }))
+    })
+  )
+
+  it.effect("takes, hands out and ends 100,000 jobs of 1,000 groups in a few seconds", () =>
+    Effect.gen(function* () {
+      const queue = yield* JobQueue
+      const jobs = Array.from({ length: 100_000 }, (_, index) => job(`s${index}`, `g${index % 1_000}`, (index * 7919) % 1_000))
+      const ms = yield* elapsed(
+        Effect.gen(function* () {
+          yield* queue.offer(jobs)
+          yield* TestClock.adjust("1 second")
+          let done = 0
+          for (;;) {
+            const leases = yield* queue.claim({ limit: 100, visibilityTimeout: Duration.minutes(1), inFlightMax: 4 })
+            if (leases.length === 0) break
+            for (const lease of leases) yield* queue.complete(lease)
+            done += leases.length
+          }
+          assert.strictEqual(done, 100_000)
+        })
+      )
+      assert.isBelow(ms, 8_000)
+    }).pipe(Effect.provide(MemoryJobQueue.layer))
+  )
+
+  it.effect("claims as fast beside 20,000 groups at their cap", () =>
+    Effect.gen(function* () {
+      const queue = yield* JobQueue
+      const claim = queue.claim({ limit: 20_000, visibilityTimeout: Duration.hours(1), inFlightMax: 1 })
+      yield* queue.offer(Array.from({ length: 40_000 }, (_, index) => job(`s${index}`, `g${index % 20_000}`, 0)))
+      assert.strictEqual((yield* claim).length, 20_000)
+      yield* queue.offer(Array.from({ length: 1_000 }, (_, index) => job(`f${index}`, "free", 0)))
+
+      const ms = yield* elapsed(
+        Effect.repeat(Effect.flatMap(claim, ([lease]) => queue.complete(lease!)), { times: 999 })
+      )
+
+      assert.isBelow(ms, 1_000)
+      assert.deepStrictEqual(yield* claim, [])
+    }).pipe(Effect.provide(MemoryJobQueue.layer))
+  )
+
+  it.effect("sleeps while all that is due is at its cap, until a lease is completed", () =>
+    Effect.gen(function* () {
+      const queue = yield* JobQueue
+      const claim = queue.claim({ limit: 10, visibilityTimeout: Duration.hours(1), inFlightMax: 1 })
+      yield* queue.offer([job("a", "g", 0), job("b", "g", 0)])
+      const [lease] = yield* claim
+      const waiting = yield* Effect.forkScoped(queue.awaitWork(Duration.minutes(30)))
+
+      yield* TestClock.adjust("10 minutes")
+      assert.isUndefined(waiting.pollUnsafe())
+      yield* queue.complete(lease!)
+      yield* Fiber.join(waiting)
+
+      assert.strictEqual((yield* claim).length, 1)
+    }).pipe(Effect.provide(MemoryJobQueue.layer))
+  )
+
+  it.effect("sleeps while it is empty, and while nothing is due yet", () =>
+    Effect.gen(function* () {
+      const queue = yield* JobQueue
+      const waiting = yield* Effect.forkScoped(queue.awaitWork(Duration.hours(1)))
+      yield* TestClock.adjust("1 minute")
+      yield* queue.offer([job("later", "g", 30 * 60_000)])
+
+      yield* TestClock.adjust("28 minutes")
+      assert.isUndefined(waiting.pollUnsafe())
+      yield* TestClock.adjust("1 minute")
+      assert.isDefined(waiting.pollUnsafe())
+    }).pipe(Effect.provide(MemoryJobQueue.layer))
+  )
+
+  it.effect("is in another epoch after a restart", () =>
+    Effect.gen(function* () {
+      const before = yield* MemoryJobQueue.make
+      const after = yield* MemoryJobQueue.make
+
+      assert.notStrictEqual(yield* before.epoch, yield* after.epoch)
+    }).pipe(Random.withSeed("restart"))
+  )
+})

@@ -1,0 +1,2 @@
+export * as FileBlobStore from "./FileBlobStore.ts"
+export * as NodeCrypto from "./NodeCrypto.ts"

@@ -1,0 +1,19 @@
+/**
+ * What both writing and reading know of header fields (RFC 5322, 2047): which
+ * hold addresses, which have a syntax of their own, and what a line of text is.
+ */
+
+export const isAddressField = (name: string): boolean => /^(?:resent-)?(?:from|sender|reply-to|to|cc)$/i.test(name)
+
+/** Fields with a syntax of their own, in which an encoded word means nothing. */
+export const isStructuredField = (name: string): boolean => structured.test(name)
+
+const structured =
+  /^(?:(?:resent-)?(?:date|message-id)|in-reply-to|references|mime-version|content-(?!description).+|received.*|return-path|list-.+|.*signature.*|arc-.+|authentication-results)$/i
+
+/** A dot-atom at a domain of ASCII labels: an address that means the same to every reader. */
+export const isPlainAddress = (address: string): boolean => /^[\w!#$%&'*+\-/=?^`{|}~.]+@[a-z0-9.-]+$/i.test(address)
+
+/** Text as a header can hold it: line ends and control characters become a space. */
+export const oneLine = (text: string): string =>
+  text.toWellFormed().replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim()

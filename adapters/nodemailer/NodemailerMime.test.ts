@@ -1,0 +1,124 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Stream } from "effect"
+import { execFileSync } from "node:child_process"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { bombs } from "../../conformance/MimeReading.ts"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import type { MessageId } from "../../core/model/Ids.ts"
+import * as Recipients from "../../core/model/Recipient.ts"
+import { Mime } from "../../core/ports/Mime.ts"
+import * as NodemailerMime from "./NodemailerMime.ts"
+
+const use = <A, E>(body: (mime: Mime["Service"]) => Effect.Effect<A, E>) => Effect.flatMap(Mime, body).pipe(Effect.provide(NodemailerMime.layer))
+
+const built = (stream: Stream.Stream<Uint8Array, unknown>) => Effect.map(Stream.runCollect(stream), (chunks) => Buffer.concat([...chunks]))
+
+describe("the same message", () => {
+  const realm = Fixtures.realm()
+  const message = Fixtures.message(realm, {
+    id: "019a0000-0000-7000-8000-000000000001" as MessageId, // of that form
+    from: { address: Fixtures.address(), name: "Ada \"Countess\" Lovelace" },
+    subject: "Note G, für Charles 🧮 and everybody else who weaves algebraic patterns",
+    recipients: (["to", "cc", "bcc"] as const).map((role) => Recipients.make(Fixtures.address(`one-in-${role}`), role, 0))
+  })
+  const attachments = [
+    Fixtures.attachment(realm, { filename: "Übersicht der Bernoulli-Zahlen, mit Anmerkungen und Tafeln.pdf", mediaType: "application/pdf" }),
+    Fixtures.attachment(realm, { filename: "loom.png", mediaType: "image/png", disposition: "inline", contentId: "loom@example.com" })
+  ]
+  const content = Fixtures.content(
+    message,
+    {
+      text: "The engine weaves algebraic patterns = flowers and leaves, just as the Jacquard loom does. \n.\nEnd",
+      html: "<p>Машина ткёт алгебраические узоры</p>"
+    },
+    attachments
+  )
+  const recorded = readFileSync(join(import.meta.dirname, "fixtures", "golden.eml"), "latin1")
+
+  it.effect("has the bytes that an earlier version gave it", () =>
+    use((mime) =>
+      Effect.gen(function* () {
+        const files = attachments.map((attachment, index) => ({ attachment, bytes: Stream.make(new Uint8Array(60).fill(index)) }))
+
+        const bytes = yield* built(mime.build(message, content, files))
+
+        assert.strictEqual(bytes.toString("latin1"), recorded)
+      })
+    )
+  )
+
+  it("has the same bytes in another process", () => {
+    const program = `
+      import { Effect, Stream } from "effect"
+      import { Mime } from ${JSON.stringify(import.meta.resolve("../../core/ports/Mime.ts"))}
+      import { layer } from ${JSON.stringify(import.meta.resolve("./NodemailerMime.ts"))}
+      const { id, content, attachments } = JSON.parse(process.argv[1])
+      const files = attachments.map((attachment, index) => ({ attachment, bytes: Stream.make(new Uint8Array(60).fill(index)) }))
+      const bytes = Mime.use((mime) => Stream.runForEach(mime.build({ id }, content, files), (chunk) => Effect.sync(() => process.stdout.write(chunk))))
+      await Effect.runPromise(Effect.provide(bytes, layer))
+    `
+    const input = JSON.stringify({ id: message.id, content, attachments })
+
+    const bytes = execFileSync(process.execPath, ["--input-type=module", "--eval", program, input], { cwd: import.meta.dirname })
+
+    assert.strictEqual(bytes.toString("latin1"), recorded)
+  })
+})
+
+describe("what a message says", () => {
+  it.live("makes nobody read a file or fetch an URL", () =>
+    Effect.gen(function* () {
+      const folder = mkdtempSync(join(tmpdir(), "mailroom-canary-"))
+      const path = join(folder, "canary.txt")
+      writeFileSync(path, "the canary sings")
+      let hits = 0
+      const server = createServer((_, response) => {
+        hits += 1
+        response.end("the canary sings")
+      })
+      yield* Effect.callback<void>((resume) => void server.listen(0, "127.0.0.1", () => resume(Effect.void)))
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/canary` // it listens on TCP
+
+      for (const lure of [path, `file://${path}`, url]) {
+        const realm = Fixtures.realm()
+        const attachment = Fixtures.attachment(realm, { filename: lure, contentId: lure, disposition: "inline", mediaType: "image/png" })
+        const message = Fixtures.message(realm, { subject: lure, from: { address: Fixtures.address(), name: lure } })
+        const content = Fixtures.content(message, { text: lure, html: `<img src="${lure}"><link href="${lure}">` }, [attachment])
+        const bytes = yield* use((mime) => built(mime.build(message, content, [{ attachment, bytes: Stream.make(Buffer.from(lure)) }])))
+        const parsed = yield* use((mime) => mime.parse(Stream.make(bytes)))
+        assert.notInclude(bytes.toString(), "the canary sings")
+        assert.notInclude(bytes.toString(), Buffer.from("the canary sings").toString("base64"))
+        assert.strictEqual(Buffer.from(parsed.attachments[0]!.bytes).toString(), lure)
+      }
+
+      server.close()
+      rmSync(folder, { recursive: true })
+      assert.strictEqual(hits, 0)
+    })
+  )
+})
+
+describe("a message made to do harm", () => {
+  /** Microseconds. A reader without bounds needs ten times as much, or never ends. */
+  const cpuMax = 2_000_000
+
+  for (const [what, make] of bombs) {
+    it.live(`is read, or refused, within two seconds of processor time: ${what}`, () =>
+      use((mime) =>
+        Effect.gen(function* () {
+          const bytes = Buffer.from(make())
+
+          const before = process.cpuUsage()
+          yield* Effect.exit(mime.parse(Stream.make(bytes)))
+          const { user, system } = process.cpuUsage(before)
+
+          assert.isBelow(user + system, cpuMax)
+        })
+      )
+    )
+  }
+})

@@ -1,0 +1,152 @@
+/** What holds for the age of a blob, for finding old ones and removing them. */
+import assert from "node:assert/strict"
+import { Clock, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import { BlobStore } from "../core/ports/BlobStore.ts"
+import { assertMissing, hour, noise, old, read, sweepTime, tenant, text, write } from "./BlobStoreSteps.ts"
+import type { Check } from "./Suite.ts"
+
+export const ages: ReadonlyArray<Check<BlobStore>> = [
+  {
+    title: "finds blobs last written before a time, and no others",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const first = yield* write(of, text("first"))
+      const firstAt = yield* Clock.currentTimeMillis
+      yield* TestClock.adjust(hour)
+      const second = yield* write(of, text("second"))
+
+      assert.deepEqual(yield* old([of], firstAt), [])
+      assert.deepEqual(yield* old([of], firstAt + 1), [{ tenantId: of, sha256: first.sha256 }])
+      assert.deepEqual(yield* old([of], firstAt + hour), [{ tenantId: of, sha256: first.sha256 }])
+      const both = yield* old([of], firstAt + hour + 1)
+      assert.deepEqual(both.map(({ sha256 }) => sha256).toSorted(), [first.sha256, second.sha256].toSorted())
+    })
+  },
+  {
+    title: "counts the second write of the same bytes as their age",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const store = yield* BlobStore
+      const ref = yield* write(of, text("again"))
+      yield* TestClock.adjust(hour)
+      yield* write(of, text("again"))
+      const again = yield* Clock.currentTimeMillis
+
+      assert.deepEqual(yield* old([of], again), [])
+      yield* store.remove(of, ref.sha256, again)
+      assert.deepEqual(yield* read(of, ref), text("again"))
+      assert.deepEqual(yield* old([of], again + 1), [{ tenantId: of, sha256: ref.sha256 }])
+    })
+  },
+  {
+    title: "takes the age from the finish of a write, not from its begin",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const store = yield* BlobStore
+      const writer = yield* store.writer(of)
+      yield* writer.append(text("slow"))
+      yield* TestClock.adjust(hour / 2)
+      yield* writer.finish
+      const finished = yield* Clock.currentTimeMillis
+
+      assert.deepEqual(yield* old([of], finished), [])
+      assert.equal((yield* old([of], finished + 1)).length, 1)
+    })
+  },
+  {
+    title: "pages through blobs of many tenants, each once, in a stable order",
+    check: Effect.gen(function* () {
+      const tenants = [tenant(), tenant(), tenant()]
+      const written: Array<string> = []
+      for (const owner of tenants) {
+        for (let index = 0; index < 5; index++) written.push(`${owner} ${(yield* write(owner, noise(10, index))).sha256}`)
+      }
+      const before = yield* sweepTime
+
+      const inThrees = yield* old(tenants, before, 3)
+      const atOnce = yield* old(tenants, before, 1_000)
+      const oneByOne = yield* old(tenants, before, 1)
+
+      assert.deepEqual(inThrees.map(({ tenantId, sha256 }) => `${tenantId} ${sha256}`).toSorted(), written.toSorted())
+      assert.deepEqual(atOnce, inThrees)
+      assert.deepEqual(oneByOne, inThrees)
+    })
+  },
+  {
+    title: "skips nothing when the blobs of a page are removed before the next",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const store = yield* BlobStore
+      for (let index = 0; index < 10; index++) yield* write(of, noise(10, index))
+      const before = yield* sweepTime
+
+      const swept = yield* old([of], before, 3, (tenantId, sha256) => store.remove(tenantId, sha256, before))
+
+      assert.equal(swept.length, 10)
+      assert.deepEqual(yield* old([of], before), [])
+    })
+  },
+  {
+    title: "removes a blob, and nothing else",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const store = yield* BlobStore
+      const gone = yield* write(of, text("gone"))
+      const kept = yield* write(of, text("kept"))
+      const before = yield* sweepTime
+
+      yield* store.remove(of, gone.sha256, before)
+      yield* store.remove(of, gone.sha256, before)
+      yield* store.remove(tenant(), kept.sha256, before)
+
+      yield* assertMissing(of, gone)
+      assert.deepEqual(yield* read(of, kept), text("kept"))
+      assert.deepEqual(yield* old([of], before), [{ tenantId: of, sha256: kept.sha256 }])
+    })
+  },
+  {
+    title: "holds again what is written again after its removal",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const store = yield* BlobStore
+      const ref = yield* write(of, text("back"))
+      yield* store.remove(of, ref.sha256, yield* sweepTime)
+
+      assert.deepEqual(yield* write(of, text("back")), ref)
+
+      assert.deepEqual(yield* read(of, ref), text("back"))
+    })
+  },
+  {
+    title: "loses no blob that is written again while it is removed",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const store = yield* BlobStore
+      for (let time = 0; time < 30; time++) {
+        const bytes = noise(100, time)
+        const ref = yield* write(of, bytes)
+        yield* TestClock.adjust(hour)
+        const before = yield* Clock.currentTimeMillis
+
+        yield* Effect.all([write(of, bytes), store.remove(of, ref.sha256, before), write(of, bytes), store.remove(of, ref.sha256, before)], {
+          concurrency: "unbounded"
+        })
+
+        assert.deepEqual(yield* read(of, ref), bytes)
+      }
+    })
+  },
+  {
+    title: "removes nothing by itself",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const ref = yield* write(of, text("for good"))
+
+      yield* TestClock.adjust("1000 days")
+      yield* write(of, text("something else"))
+
+      assert.deepEqual(yield* read(of, ref), text("for good"))
+    })
+  }
+]

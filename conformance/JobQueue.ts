@@ -1,0 +1,383 @@
+/** What every JobQueue does. */
+import assert from "node:assert/strict"
+import { Duration, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import type { JobKind, JobQueue } from "../core/ports/JobQueue.ts"
+import { freshId, realm } from "./fixtures.ts"
+import { leases } from "./JobQueueLeases.ts"
+import { assertNothingDue, begin, claim, claimOne, ends, groupsOf, job, jobs, minute, subjectsOf, visibilityTimeout } from "./JobQueueSteps.ts"
+import type { Check, Suite } from "./Suite.ts"
+
+const handOuts: ReadonlyArray<Check<JobQueue>> = [
+  {
+    title: "hands out a due job as it was offered, for as long as was asked",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now, { kind: "scan", realm: realm("production") })
+      yield* queue.offer([offered])
+
+      const lease = yield* claimOne
+
+      assert.deepEqual(lease.job, offered)
+      assert.equal(lease.claims, 1)
+      assert.equal(lease.expiresAt, now + minute)
+    })
+  },
+  {
+    title: "hands out nothing before it is due, and everything from then on",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer([job(now + 10_000), job(now + 20_000)])
+
+      yield* TestClock.adjust(9_999)
+      yield* assertNothingDue
+      yield* TestClock.adjust(1)
+      assert.equal((yield* claimOne).job.dueAt, now + 10_000)
+      yield* TestClock.adjust(10_000)
+      assert.equal((yield* claimOne).job.dueAt, now + 20_000)
+    })
+  },
+  {
+    title: "takes an offer of nothing, and gives a claim of nothing",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer([])
+      yield* queue.offer([job(now)])
+
+      assert.deepEqual(yield* claim(0), [])
+      assert.equal((yield* claim()).length, 1)
+    })
+  },
+  {
+    title: "hands out no more than was asked for, and the others next",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = jobs(7, now)
+      yield* queue.offer(offered)
+
+      const first = yield* claim(3)
+      const second = yield* claim(3)
+      const third = yield* claim(3)
+
+      assert.deepEqual([first.length, second.length, third.length], [3, 3, 1])
+      assert.deepEqual(subjectsOf([...first, ...second, ...third]), offered.map(({ subject }) => subject).toSorted())
+    })
+  },
+  {
+    title: "holds one job for a kind and a subject, also when one offer names it twice",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now)
+      yield* queue.offer([offered, offered])
+      yield* queue.offer([offered])
+
+      yield* queue.complete(yield* claimOne)
+
+      yield* assertNothingDue
+    })
+  },
+  {
+    title: "keeps subjects apart, and kinds of one subject",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now)
+      const kinds: ReadonlyArray<JobKind> = ["submit", "poll", "scan"]
+      yield* queue.offer([...kinds.map((kind) => ({ ...offered, kind })), { ...offered, subject: freshId<string>() }])
+
+      const leases = yield* claim()
+      assert.equal(leases.length, 4)
+      yield* queue.complete(leases.find((lease) => lease.job.kind === "poll")!)
+
+      yield* TestClock.adjust(visibilityTimeout)
+      assert.deepEqual((yield* claim()).map((lease) => lease.job.kind).toSorted(), ["scan", "submit", "submit"])
+    })
+  },
+  {
+    title: "moves a job to the earlier due time that it is offered for, never to a later one",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const early = job(now + 10_000)
+      const late = job(now + 10_000)
+      yield* queue.offer([early, late])
+      yield* queue.offer([{ ...early, dueAt: now + 5_000 }, { ...late, dueAt: now + 15_000 }])
+
+      yield* TestClock.adjust(4_999)
+      yield* assertNothingDue
+      yield* TestClock.adjust(1)
+      assert.deepEqual((yield* claimOne).job, { ...early, dueAt: now + 5_000 })
+      yield* TestClock.adjust(5_000)
+      assert.deepEqual((yield* claimOne).job, late)
+      yield* TestClock.adjust(5_000)
+      yield* assertNothingDue
+    })
+  },
+  {
+    title: "makes a waiting job due at once when it is offered for now",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now + minute)
+      yield* queue.offer([offered])
+      yield* queue.offer([{ ...offered, dueAt: now }])
+
+      yield* queue.complete(yield* claimOne)
+
+      yield* TestClock.adjust(minute)
+      yield* assertNothingDue
+    })
+  },
+  {
+    title: "hands each of a thousand jobs to one of eight claimers",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = Array.from({ length: 20 }, () => jobs(50, now)).flat()
+      yield* queue.offer(offered)
+
+      const worker = Effect.gen(function* () {
+        const done: Array<string> = []
+        for (;;) {
+          const leases = yield* claim(16)
+          if (leases.length === 0) return done
+          for (const lease of leases) {
+            done.push(lease.job.subject)
+            assert.equal(lease.claims, 1)
+            yield* queue.complete(lease)
+          }
+        }
+      })
+      const done = (yield* Effect.all(Array.from({ length: 8 }, () => worker), { concurrency: "unbounded" })).flat()
+
+      assert.deepEqual(done.toSorted(), offered.map(({ subject }) => subject).toSorted())
+    })
+  }
+]
+
+const fairness: ReadonlyArray<Check<JobQueue>> = [
+  {
+    title: "goes round the groups within a claim",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const [many, few, some] = [jobs(50, now - 3_000), jobs(2, now - 2_000), jobs(10, now - 1_000)]
+      yield* queue.offer([...many, ...few, ...some])
+
+      const leases = yield* claim(6)
+
+      const expected = [many, few, some].flatMap(([first]) => [first!.group, first!.group])
+      assert.deepEqual(groupsOf(leases).toSorted(), expected.toSorted())
+    })
+  },
+  {
+    title: "goes round the groups from claim to claim, whether or not jobs are completed in between",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      for (const completes of [true, false]) {
+        const [many, one, other] = [jobs(20, now - 3_000), jobs(1, now - 2_000), jobs(1, now - 1_000)]
+        yield* queue.offer([...many, ...one, ...other])
+        const served: Array<string> = []
+        for (let round = 0; round < 6; round++) {
+          const [lease] = yield* claim(1)
+          served.push(lease!.job.group)
+          if (completes) yield* queue.complete(lease!)
+        }
+
+        assert.ok(served.includes(one[0]!.group), "each group has its turn in two rounds")
+        assert.ok(served.includes(other[0]!.group), "each group has its turn in two rounds")
+        for (const lease of yield* claim()) yield* queue.complete(lease)
+      }
+    })
+  },
+  {
+    title: "serves each of many groups once a round, whatever their backlogs and leases",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const backlogs = [3, 30, 4, 3, 12, 5, 3].map((count, index) => jobs(count, now - 1_000 * index))
+      const slow = new Set([backlogs[1]![0]!.group, backlogs[4]![0]!.group])
+      yield* queue.offer(backlogs.flat())
+
+      const served: Array<string> = []
+      for (let turn = 0; turn < 3 * backlogs.length; turn++) {
+        const [lease] = yield* claim(1)
+        served.push(lease!.job.group)
+        if (!slow.has(lease!.job.group)) yield* queue.complete(lease!)
+      }
+
+      for (const [first] of backlogs) assert.equal(served.filter((group) => group === first!.group).length, 3)
+    })
+  },
+  {
+    title: "lets nobody push ahead by offering a new job each time the last is done",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const patient = jobs(10, now)
+      const pushing = jobs(10, now - 1_000)
+      yield* queue.offer([...patient, pushing.pop()!])
+
+      const served: Array<string> = []
+      for (let turn = 0; turn < 10; turn++) {
+        const [lease] = yield* claim(1)
+        served.push(lease!.job.group)
+        yield* queue.complete(lease!)
+        if (lease!.job.group !== patient[0]!.group) yield* queue.offer([pushing.pop()!])
+      }
+
+      assert.ok(served.filter((group) => group === patient[0]!.group).length >= 4, "those who waited have their turns")
+    })
+  },
+  {
+    title: "serves a group that comes later before the backlog of another is done",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer(jobs(50, now))
+      for (const lease of yield* claim(10)) yield* queue.complete(lease)
+      const late = job(now)
+      yield* queue.offer([late])
+
+      const served: Array<string> = []
+      for (let turn = 0; turn < 4; turn++) {
+        const [lease] = yield* claim(1)
+        served.push(lease!.job.subject)
+        yield* queue.complete(lease!)
+      }
+
+      assert.ok(served.includes(late.subject))
+    })
+  },
+  {
+    title: "leases no more jobs of a group than the cap, over all claims and kinds, and goes on with the other groups",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const { group } = job(now)
+      yield* queue.offer([...jobs(5, now, { group, kind: "submit" }), ...jobs(5, now, { group, kind: "poll" })])
+      yield* queue.offer(jobs(2, now))
+
+      const first = yield* claim(4, 3)
+      const second = yield* claim(10, 3)
+      const third = yield* claim(10, 3)
+
+      const all = [...first, ...second]
+      assert.equal(all.length, 5)
+      assert.equal(all.filter((lease) => lease.job.group === group).length, 3)
+      assert.deepEqual(third, [])
+      assert.equal((yield* claim(10, 4)).length, 1)
+    })
+  },
+  {
+    title: "frees a place below the cap with each lease that is completed or runs out",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer(jobs(10, now))
+      const [first, , third] = yield* claim(10, 3)
+
+      yield* queue.complete(first!)
+      assert.equal((yield* claim(10, 3)).length, 1)
+      yield* TestClock.adjust(minute / 2)
+      yield* queue.extend(third!, visibilityTimeout)
+      yield* TestClock.adjust(minute / 2)
+      assert.equal((yield* claim(10, 3)).length, 2)
+      assert.deepEqual(yield* claim(10, 3), [])
+    })
+  },
+  {
+    title: "keeps the cap under concurrent claims",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const groups = Array.from({ length: 4 }, () => jobs(30, now))
+      yield* queue.offer(groups.flat())
+
+      const leases = (yield* Effect.all(Array.from({ length: 8 }, () => claim(10, 3)), { concurrency: "unbounded" })).flat()
+
+      for (const [first] of groups) {
+        assert.ok(leases.filter((lease) => lease.job.group === first!.group).length <= 3, "no group is over its cap")
+      }
+      assert.equal(new Set(subjectsOf(leases)).size, leases.length)
+      assert.equal(leases.length + (yield* claim(100, 3)).length, 12)
+    })
+  }
+]
+
+const waiting: ReadonlyArray<Check<JobQueue>> = [
+  {
+    title: "stays in its epoch as long as it loses nothing",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const before = yield* queue.epoch
+      yield* queue.offer(jobs(3, now))
+      const [lease] = yield* claim()
+      yield* queue.complete(lease!)
+      yield* TestClock.adjust("2 hours")
+
+      assert.notEqual(before, "")
+      assert.equal(yield* queue.epoch, before)
+    })
+  },
+  {
+    title: "waits for work at most as long as it was told",
+    check: Effect.gen(function* () {
+      const { queue } = yield* begin
+      const waiting = yield* Effect.forkScoped(queue.awaitWork(Duration.minutes(10)))
+
+      yield* TestClock.adjust("10 minutes")
+
+      assert.ok(yield* ends(waiting))
+    })
+  },
+  {
+    title: "stops waiting when a due job is offered",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const waiting = yield* Effect.forkScoped(queue.awaitWork(Duration.hours(10)))
+      yield* TestClock.adjust(1)
+
+      yield* queue.offer([job(now)])
+      yield* TestClock.adjust(minute)
+
+      assert.ok(yield* ends(waiting))
+    })
+  },
+  {
+    title: "stops waiting when a job falls due that was there before, or came meanwhile",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const dueAt = now + 2 * minute
+      for (const before of [true, false]) {
+        const offered = job(dueAt + (before ? 0 : 3 * minute))
+        if (before) yield* queue.offer([offered])
+        const waiting = yield* Effect.forkScoped(queue.awaitWork(Duration.hours(10)))
+        yield* TestClock.adjust(1)
+        if (!before) yield* queue.offer([offered])
+
+        yield* TestClock.adjust(3 * minute)
+
+        assert.ok(yield* ends(waiting))
+        yield* queue.complete(yield* claimOne)
+      }
+    })
+  },
+  {
+    title: "stops waiting when a lease runs out",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer([job(now)])
+      yield* claimOne
+      const waiting = yield* Effect.forkScoped(queue.awaitWork(Duration.hours(10)))
+
+      yield* TestClock.adjust(2 * minute)
+
+      assert.ok(yield* ends(waiting))
+      assert.equal((yield* claimOne).claims, 2)
+    })
+  },
+  {
+    title: "returns at once from waiting when a job is due already",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer([job(now)])
+
+      const waiting = yield* Effect.forkScoped(queue.awaitWork(Duration.hours(10)))
+      yield* TestClock.adjust(minute)
+
+      assert.ok(yield* ends(waiting))
+    })
+  }
+]
+
+export const suite: Suite<JobQueue> = { name: "JobQueue", checks: [...handOuts, ...leases, ...fairness, ...waiting] }

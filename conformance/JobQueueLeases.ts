@@ -1,0 +1,273 @@
+/** What holds for a lease: its time, its count, its fence, and the offers that come meanwhile. */
+import assert from "node:assert/strict"
+import { Duration, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import type { JobQueue } from "../core/ports/JobQueue.ts"
+import { assertLost, assertNothingDue, begin, claim, claimOne, job, jobs, minute, subjectsOf, visibilityTimeout } from "./JobQueueSteps.ts"
+import type { Check } from "./Suite.ts"
+
+export const leases: ReadonlyArray<Check<JobQueue>> = [
+  {
+    title: "gives no two leases one token",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer(jobs(50, now))
+      const tokens: Array<string> = []
+      for (let round = 0; round < 3; round++) {
+        tokens.push(...(yield* claim()).map(({ token }) => token))
+        yield* TestClock.adjust(visibilityTimeout)
+      }
+
+      assert.equal(tokens.length, 150)
+      assert.equal(new Set(tokens).size, 150)
+    })
+  },
+  {
+    title: "hands a leased job to nobody else until its time runs out, and then counts on",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now)
+      yield* queue.offer([offered])
+      assert.equal((yield* claimOne).claims, 1)
+
+      yield* TestClock.adjust(minute - 1)
+      yield* assertNothingDue
+      yield* TestClock.adjust(1)
+      const second = yield* claimOne
+      yield* TestClock.adjust(minute)
+      const third = yield* claimOne
+
+      assert.deepEqual([second.claims, third.claims], [2, 3])
+      assert.deepEqual(third.job, offered)
+      assert.equal(third.expiresAt, now + 3 * minute)
+    })
+  },
+  {
+    title: "forgets a completed job for good",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer([job(now)])
+      yield* queue.complete(yield* claimOne)
+
+      yield* assertNothingDue
+      yield* TestClock.adjust("1 hour")
+      yield* assertNothingDue
+    })
+  },
+  {
+    title: "counts claims from 1 again when a completed job is offered anew",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now)
+      yield* queue.offer([offered])
+      yield* claimOne
+      yield* TestClock.adjust(visibilityTimeout)
+      yield* queue.complete(yield* claimOne)
+
+      yield* queue.offer([offered])
+
+      assert.equal((yield* claimOne).claims, 1)
+    })
+  },
+  {
+    title: "goes on counting the claims of a job that is offered again meanwhile",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now)
+      yield* queue.offer([offered])
+      yield* claimOne
+      yield* TestClock.adjust(visibilityTimeout)
+
+      yield* queue.offer([offered])
+
+      assert.equal((yield* claimOne).claims, 2)
+      yield* assertNothingDue
+    })
+  },
+  {
+    title: "refuses a lost lease, and lets it change nothing",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer([job(now)])
+      const lost = yield* claimOne
+      yield* TestClock.adjust(visibilityTimeout)
+      const held = yield* claimOne
+
+      assertLost(yield* Effect.result(queue.complete(lost)))
+      assertLost(yield* Effect.result(queue.extend(lost, Duration.hours(1))))
+
+      yield* TestClock.adjust(minute - 1)
+      yield* assertNothingDue
+      yield* TestClock.adjust(1)
+      assert.equal((yield* claimOne).claims, held.claims + 1)
+    })
+  },
+  {
+    title: "refuses the lease of a job that is gone",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer([job(now)])
+      const lease = yield* claimOne
+      yield* queue.complete(lease)
+
+      assertLost(yield* Effect.result(queue.complete(lease)))
+      assertLost(yield* Effect.result(queue.extend(lease, visibilityTimeout)))
+      yield* queue.offer([lease.job])
+      assertLost(yield* Effect.result(queue.complete(lease)))
+      yield* claimOne
+    })
+  },
+  {
+    title: "lets a late worker complete what nobody has leased since",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer([job(now)])
+      const late = yield* claimOne
+      yield* TestClock.adjust(2 * minute)
+
+      yield* queue.complete(late)
+
+      yield* assertNothingDue
+    })
+  },
+  {
+    title: "holds an extended lease for as long as was asked, from now",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer([job(now)])
+      const lease = yield* claimOne
+      yield* TestClock.adjust(minute / 2)
+
+      const extended = yield* queue.extend(lease, Duration.minutes(2))
+
+      assert.equal(extended.expiresAt, now + 2.5 * minute)
+      assert.equal(extended.claims, 1)
+      assert.deepEqual(extended.job, lease.job)
+      yield* TestClock.adjust(2 * minute - 1)
+      yield* assertNothingDue
+      yield* TestClock.adjust(1)
+      assert.equal((yield* claimOne).claims, 2)
+    })
+  },
+  {
+    title: "completes an extended lease",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer([job(now)])
+
+      yield* queue.complete(yield* queue.extend(yield* claimOne, Duration.minutes(2)))
+
+      yield* TestClock.adjust("1 hour")
+      yield* assertNothingDue
+    })
+  },
+  {
+    title: "keeps an offer beside the lease, and makes it the job when the lease is completed",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now)
+      yield* queue.offer([offered])
+      yield* claimOne
+      yield* TestClock.adjust(visibilityTimeout)
+      const lease = yield* claimOne
+      const again = { ...offered, dueAt: now + 90_000 }
+      yield* queue.offer([{ ...offered, dueAt: now + 100_000 }, again])
+      yield* queue.offer([{ ...offered, dueAt: now + 95_000 }])
+      yield* assertNothingDue
+
+      yield* queue.complete(lease)
+
+      yield* TestClock.adjust(29_999)
+      yield* assertNothingDue
+      yield* TestClock.adjust(1)
+      const next = yield* claimOne
+      assert.deepEqual(next.job, again)
+      assert.equal(next.claims, 1)
+      yield* queue.complete(next)
+      yield* TestClock.adjust(minute)
+      yield* assertNothingDue
+    })
+  },
+  {
+    title: "ends the lease with its completion, also when an offer takes the job's place",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now)
+      yield* queue.offer([offered])
+      const lease = yield* claimOne
+      yield* queue.offer([{ ...offered, dueAt: now + minute }])
+      yield* queue.complete(lease)
+
+      assertLost(yield* Effect.result(queue.complete(lease)))
+      assertLost(yield* Effect.result(queue.extend(lease, visibilityTimeout)))
+      yield* queue.offer([{ ...offered, dueAt: now + 10_000 }])
+
+      yield* TestClock.adjust(10_000)
+      assert.equal((yield* claimOne).claims, 1)
+    })
+  },
+  {
+    title: "hands out at completion what was offered under the lease for now",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now)
+      yield* queue.offer([offered])
+      const lease = yield* claimOne
+      yield* queue.offer([offered])
+      yield* assertNothingDue
+
+      yield* queue.complete(lease)
+
+      assert.equal((yield* claimOne).claims, 1)
+    })
+  },
+  {
+    title: "keeps an offer beside an extended lease",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now)
+      yield* queue.offer([offered])
+      const lease = yield* claimOne
+      yield* queue.offer([offered])
+
+      yield* queue.complete(yield* queue.extend(lease, visibilityTimeout))
+
+      assert.equal((yield* claimOne).claims, 1)
+    })
+  },
+  {
+    title: "makes one job of an expired lease and the offer beside it: due at once, its claims counting on",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now)
+      yield* queue.offer([offered])
+      yield* claimOne
+      yield* queue.offer([{ ...offered, dueAt: now + 3 * minute }])
+
+      yield* TestClock.adjust(visibilityTimeout)
+      const second = yield* claimOne
+
+      assert.equal(second.claims, 2)
+      yield* queue.complete(second)
+      yield* TestClock.adjust("1 hour")
+      yield* assertNothingDue
+    })
+  },
+  {
+    title: "loses no offer to a worker who completes too late",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const under = job(now)
+      const after = job(now)
+      yield* queue.offer([under, after])
+      const late = yield* claim()
+      yield* queue.offer([under])
+      yield* TestClock.adjust(visibilityTimeout)
+      yield* queue.offer([after])
+
+      yield* Effect.forEach(late, (lease) => Effect.ignore(queue.complete(lease)))
+
+      assert.deepEqual(subjectsOf(yield* claim()), [under.subject, after.subject].toSorted())
+    })
+  }
+]

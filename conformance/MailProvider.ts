@@ -1,0 +1,259 @@
+/**
+ * What every MailProvider does that hands mail to somebody who takes it. Where
+ * the other end can be looked at (a test server, a recording), `received` says
+ * what arrived there, and the checks see that it is what was submitted.
+ */
+import assert from "node:assert/strict"
+import { Clock, Effect, Result, Stream } from "effect"
+import { TestClock } from "effect/testing"
+import type { Address } from "../core/model/Address.ts"
+import type { Envelope } from "../core/model/Envelope.ts"
+import type { Submission } from "../core/model/Message.ts"
+import * as Notifications from "../core/model/Notification.ts"
+import * as Replies from "../core/model/Reply.ts"
+import { BlobCorrupt, BlobMissing, BlobUnavailable } from "../core/ports/BlobStore.ts"
+import type { MailProvider, SubmitRequest, SubmitResult } from "../core/ports/MailProvider.ts"
+import { address, freshId, realm } from "./fixtures.ts"
+import type { Check, Suite } from "./Suite.ts"
+
+/** A hand-over, as the other end saw it. */
+export interface Received extends Envelope {
+  readonly bytes: Uint8Array
+}
+
+export interface Options<R, R2> {
+  readonly provider: Effect.Effect<MailProvider, unknown, R>
+  /** What arrived whole of this message, oldest first. */
+  readonly received?: (request: SubmitRequest) => Effect.Effect<ReadonlyArray<Received>, unknown, R2>
+}
+
+interface Mail extends SubmitRequest {
+  readonly bytes: Uint8Array
+}
+
+/** A finished message. Its headers name other people than the envelope, its body what a careless transport breaks. */
+const mail = (over: Partial<Pick<SubmitRequest, "envelope" | "mime">> = {}, body = "The engine weaves.\r\n"): Mail => {
+  const messageId = freshId<SubmitRequest["messageId"]>()
+  const bytes = new TextEncoder().encode(
+    [
+      "From: ada@example.com",
+      "To: header-only@example.org, header-too@example.org",
+      "Bcc: header-bcc@example.org",
+      "Subject: Note G",
+      `Message-ID: <${messageId}@example.com>`,
+      "Date: Thu, 01 Jan 1970 00:00:00 +0000",
+      "MIME-Version: 1.0",
+      "Content-Type: text/plain; charset=utf-8",
+      "Content-Transfer-Encoding: 8bit",
+      "",
+      ".",
+      "..",
+      ".hidden",
+      "From the machine",
+      "Grüße ✓",
+      body
+    ].join("\r\n")
+  )
+  return {
+    realm: realm(),
+    messageId,
+    envelope: { returnPath: address("bounces"), recipients: [address("charles")] },
+    sizeBytes: bytes.length,
+    mime: Stream.fromIterable([bytes.subarray(0, 10), bytes.subarray(10, 300), bytes.subarray(300)]),
+    bytes,
+    ...over
+  }
+}
+
+const to = (...recipients: ReadonlyArray<Address>): { readonly envelope: Envelope } => ({
+  envelope: { returnPath: address("bounces"), recipients }
+})
+
+const assertAccepted = ({ replies }: SubmitResult, { envelope }: SubmitRequest): void => {
+  assert.deepEqual(replies.map(({ recipient }) => recipient).toSorted(), [...envelope.recipients].toSorted())
+  for (const { reply } of replies) assert.equal(Replies.classify(reply), "accepted")
+}
+
+const submission = (provider: MailProvider, request: SubmitRequest, result: SubmitResult) =>
+  Effect.map(
+    Clock.currentTimeMillis,
+    (submittedAt): Submission => ({
+      provider: provider.name,
+      providerMessageId: result.providerMessageId,
+      submittedAt,
+      recipients: request.envelope.recipients,
+      pollAt: result.pollAt
+    })
+  )
+
+export const suite = <R, R2 = never>({ provider, received }: Options<R, R2>): Suite<R | R2> => {
+  const submit = (request: SubmitRequest) => Effect.flatMap(provider, (one) => one.submit(request))
+
+  /** That this message arrived so many times, each time as it was submitted. */
+  const assertArrived = Effect.fnUntraced(function* (request: Mail, times = 1) {
+    if (received === undefined) return
+    const arrived = yield* received(request)
+    assert.equal(arrived.length, times)
+    for (const { returnPath, recipients, bytes } of arrived) {
+      assert.equal(returnPath, request.envelope.returnPath)
+      assert.deepEqual([...recipients].toSorted(), [...request.envelope.recipients].toSorted())
+      assert.equal(bytes.length, request.bytes.length)
+      assert.ok(request.bytes.every((byte, index) => bytes[index] === byte), "the bytes arrive as they came")
+    }
+  })
+
+  const submitting: ReadonlyArray<Check<R | R2>> = [
+    {
+      title: "has a short name that stays",
+      check: Effect.gen(function* () {
+        const [first, second] = [yield* provider, yield* provider]
+
+        assert.match(first.name, /^[a-z][a-z0-9-]{0,31}$/)
+        assert.equal(second.name, first.name)
+      })
+    },
+    {
+      title: "replies for each recipient of the envelope, and for nobody whom the headers name",
+      check: Effect.gen(function* () {
+        for (const count of [1, 3, 50]) {
+          const request = mail(to(...Array.from({ length: count }, (_, index) => address(`r${index}`, `d${index % 4}.example.org`))))
+
+          assertAccepted(yield* submit(request), request)
+          yield* assertArrived(request)
+        }
+      })
+    },
+    {
+      title: "submits with a null return path",
+      check: Effect.gen(function* () {
+        const request = mail({ envelope: { returnPath: null, recipients: [address("charles")] } })
+
+        assertAccepted(yield* submit(request), request)
+        yield* assertArrived(request)
+      })
+    },
+    {
+      title: "reads the bytes once, and to their end",
+      check: Effect.gen(function* () {
+        const whole = mail()
+        let begun = 0
+        let ended = 0
+        const mime = Stream.suspend(() => {
+          begun += 1
+          return Stream.concat(
+            whole.mime,
+            Stream.suspend(() => {
+              ended += 1
+              return Stream.empty
+            })
+          )
+        })
+
+        yield* submit({ ...whole, mime })
+
+        assert.deepEqual([begun, ended], [1, 1])
+        yield* assertArrived(whole)
+      })
+    },
+    {
+      title: "submits a message of 10 MB",
+      check: Effect.gen(function* () {
+        const request = mail({}, `${"abcdefghij".repeat(7)}\r\n`.repeat(140_000))
+        const pieces = Array.from({ length: Math.ceil(request.sizeBytes / 65_536) }, (_, index) =>
+          request.bytes.subarray(index * 65_536, (index + 1) * 65_536)
+        )
+
+        assertAccepted(yield* submit({ ...request, mime: Stream.fromIterable(pieces) }), request)
+        yield* assertArrived(request)
+      })
+    },
+    {
+      title: "fails with the stream's own failure, and hands nothing over, when the bytes cannot be read",
+      check: Effect.gen(function* () {
+        const failures = [new BlobMissing({ sha256: "" }), new BlobCorrupt({ sha256: "" }), new BlobUnavailable({ cause: "test" })]
+        for (const failure of failures) {
+          const request = mail()
+          for (const mime of [Stream.fail(failure), Stream.concat(request.mime, Stream.fail(failure))]) {
+            const outcome = yield* Effect.result(submit({ ...request, mime }))
+
+            assert.ok(Result.isFailure(outcome))
+            assert.equal(outcome.failure, failure)
+          }
+          yield* assertArrived(request, 0)
+        }
+        const after = mail()
+        assertAccepted(yield* submit(after), after)
+      })
+    },
+    {
+      title: "submits one message twice, when it is asked twice",
+      check: Effect.gen(function* () {
+        const request = mail(to(address("charles"), address("mary")))
+
+        assertAccepted(yield* submit(request), request)
+        assertAccepted(yield* submit(request), request)
+
+        yield* assertArrived(request, 2)
+      })
+    },
+    {
+      title: "keeps concurrent submissions apart",
+      check: Effect.gen(function* () {
+        const requests = Array.from({ length: 16 }, (_, index) =>
+          mail(to(address(`a${index}`), address(`b${index}`)), `Number ${index}\r\n`.repeat(1 + index * 100))
+        )
+
+        const results = yield* Effect.forEach(requests, submit, { concurrency: "unbounded" })
+
+        for (const [index, result] of results.entries()) assertAccepted(result, requests[index]!)
+        assert.equal(new Set(results.map(({ providerMessageId }) => providerMessageId)).size, 16)
+        yield* Effect.forEach(requests, (request) => assertArrived(request))
+      })
+    }
+  ]
+
+  const polling: ReadonlyArray<Check<R | R2>> = [
+    {
+      title: "wants to be polled at a time to come, or never",
+      check: Effect.gen(function* () {
+        const { pollAt } = yield* submit(mail())
+
+        assert.ok(pollAt === null || pollAt > (yield* Clock.currentTimeMillis))
+      })
+    },
+    {
+      title: "says all it knows as often as it is asked, of this submission alone, until nothing more can come",
+      check: Effect.gen(function* () {
+        const one = yield* provider
+        const request = mail(to(address("charles"), address("mary")))
+        const result = yield* one.submit(request)
+        const other = mail(to(address("ada")))
+        yield* one.submit(other)
+        const ref = yield* submission(one, request, result)
+
+        let known: ReadonlyArray<Notifications.Notification> = []
+        let pollAt = result.pollAt
+        for (let polls = 0; pollAt !== null && polls < 20; polls++) {
+          yield* TestClock.adjust(Math.max(0, pollAt - (yield* Clock.currentTimeMillis)))
+          const told = yield* one.poll(ref)
+
+          assert.deepEqual(yield* one.poll(ref), told)
+          for (const notification of told.notifications) {
+            assert.deepEqual(Notifications.refOf(notification), { provider: one.name, providerMessageId: result.providerMessageId })
+            assert.ok(notification.recipient === null || request.envelope.recipients.includes(notification.recipient))
+          }
+          const keys = told.notifications.map(Notifications.keyOf)
+          for (const earlier of known) assert.ok(keys.includes(Notifications.keyOf(earlier)), "what was said is said again")
+          assert.ok(told.pollAt === null || told.pollAt > (yield* Clock.currentTimeMillis))
+          known = told.notifications
+          pollAt = told.pollAt
+        }
+        yield* TestClock.adjust("1 day")
+        const late = (yield* one.poll(ref)).notifications.map(Notifications.keyOf)
+        for (const earlier of known) assert.ok(late.includes(Notifications.keyOf(earlier)), "what was said is said a day later")
+      })
+    }
+  ]
+
+  return { name: "MailProvider", checks: [...submitting, ...polling] }
+}

@@ -1,0 +1,217 @@
+/**
+ * What the laws of the Store are written with: a law, the two ends of a
+ * commit, and changes and records with nothing special about them. State is
+ * built through `commit` alone.
+ */
+import { Effect, type Scope } from "effect"
+import assert from "node:assert/strict"
+import type { Attachment } from "../core/model/Attachment.ts"
+import type { AuditEntry, RequestEntry } from "../core/model/Audit.ts"
+import type { Event, LoggedEvent } from "../core/model/Event.ts"
+import type { IdempotencyKey, Reservation } from "../core/model/IdempotencyKey.ts"
+import type { ApiKeyId, ApplicationId, MessageId, Millis, Realm, TenantId } from "../core/model/Ids.ts"
+import type { Message, Submission } from "../core/model/Message.ts"
+import type { Notification } from "../core/model/Notification.ts"
+import type { SubmissionRef } from "../core/model/Recipient.ts"
+import type { Suppression } from "../core/model/Suppression.ts"
+import { Store, type Change, type Kind, type Records, type Rejection, type StoreUnavailable } from "../core/ports/Store.ts"
+import * as Fixtures from "./fixtures.ts"
+import type { Check } from "./Suite.ts"
+
+export type Service = typeof Store.Service
+
+export const law = (
+  title: string,
+  check: (store: Service) => Effect.Effect<void, unknown, Scope.Scope>
+): Check<Store> => ({ title, check: Effect.flatMap(Store, check) })
+
+/** Commits what must land. */
+export const land = (store: Service, ...changes: ReadonlyArray<Change>): Effect.Effect<void, unknown> =>
+  Effect.asVoid(store.commit(changes, []))
+
+/** Commits what must be rejected, and says why it was. */
+export const refusal = (store: Service, ...changes: ReadonlyArray<Change>): Effect.Effect<Rejection, StoreUnavailable> =>
+  Effect.flatMap(outcome(store, ...changes), (reason) =>
+    reason === null ? Effect.die(new assert.AssertionError({ message: "the commit landed" })) : Effect.succeed(reason)
+  )
+
+/** Why a commit was rejected; null if it landed. */
+export const outcome = (
+  store: Service,
+  ...changes: ReadonlyArray<Change>
+): Effect.Effect<Rejection | null, StoreUnavailable> =>
+  store.commit(changes, []).pipe(
+    Effect.as(null),
+    Effect.catchTag("CommitRejected", ({ reason }) => Effect.succeed(reason))
+  )
+
+/** Runs all at once. */
+export const together = <A, E, R>(effects: Iterable<Effect.Effect<A, E, R>>): Effect.Effect<Array<A>, E, R> =>
+  Effect.all([...effects], { concurrency: "unbounded" })
+
+/** What a maker makes of each index, from 0. */
+export const times = <A>(count: number, make: (index: number) => A): Array<A> =>
+  Array.from({ length: count }, (_, index) => make(index))
+
+// Changes
+
+export const insert = <K extends Exclude<Kind, "message">>(kind: K, record: Records[K]): Change =>
+  ({ _tag: "Insert", kind, record }) as Change // the signature pairs kind and record
+
+export const insertMessage = (message: Message, content = Fixtures.content(message)): Change => ({
+  _tag: "InsertMessage",
+  message,
+  content
+})
+
+export const update = <K extends Kind>(kind: K, record: Records[K]): Change =>
+  ({ _tag: "Update", kind, record }) as Change // as above
+
+export const remove = (attachment: Attachment): Change => ({ _tag: "RemoveAttachment", attachment })
+
+/** A record one version on. */
+export const next = <R extends { readonly version: number }>(record: R, over: Partial<R> = {}): R => ({
+  ...record,
+  ...over,
+  version: record.version + 1
+})
+
+export const append = (event: Event): Change => ({ _tag: "AppendEvent", event })
+
+export const reserve = (reservation: Reservation): Change => ({ _tag: "Reserve", reservation })
+
+export const takeQuota = (tenantId: TenantId, amount: number, limit: number, day = "2026-12-01"): Change => ({
+  _tag: "TakeQuota",
+  tenantId,
+  day,
+  amount,
+  limit
+})
+
+export const suppress = (entry: Suppression): Change => ({ _tag: "Suppress", suppression: entry })
+
+export const keep = (note: Notification, at: Millis): Change => ({ _tag: "KeepNotification", notification: note, at })
+
+export const drop = (note: Notification): Change => ({ _tag: "DropNotification", notification: note })
+
+// Records
+
+export const reservation = (over: Partial<Reservation> = {}): Reservation => ({
+  applicationId: Fixtures.freshId<ApplicationId>(),
+  idempotencyKey: Fixtures.freshId<string>() as IdempotencyKey, // 36 characters
+  fingerprint: "f".repeat(64),
+  messageId: Fixtures.freshId<MessageId>(),
+  reservedAt: 0,
+  expiresAt: 86_400_000,
+  ...over
+})
+
+export const auditEntry = (of: Realm, over: Partial<AuditEntry> = {}): AuditEntry => ({
+  id: Fixtures.freshId<string>(),
+  tenantId: of.tenantId,
+  environment: of.environment,
+  at: 0,
+  actor: { type: "api_key", id: Fixtures.freshId<string>() },
+  action: "message.send",
+  subject: { type: "message", id: Fixtures.freshId<string>() },
+  requestId: Fixtures.freshId<string>(),
+  clientAddress: "192.0.2.1",
+  ...over
+})
+
+export const requestEntry = (of: Realm, over: Partial<RequestEntry> = {}): RequestEntry => ({
+  requestId: Fixtures.freshId<string>(),
+  tenantId: of.tenantId,
+  environment: of.environment,
+  applicationId: Fixtures.freshId<ApplicationId>(),
+  apiKeyId: Fixtures.freshId<ApiKeyId>(),
+  at: 0,
+  operation: "sendMessage",
+  status: 202,
+  code: null,
+  durationMs: 1.5,
+  clientAddress: "192.0.2.1",
+  ...over
+})
+
+export const suppression = (of: Realm, over: Partial<Suppression> = {}): Suppression => ({
+  tenantId: of.tenantId,
+  environment: of.environment,
+  address: Fixtures.address(),
+  reason: "bounce",
+  messageId: Fixtures.freshId<MessageId>(),
+  createdAt: 0,
+  ...over
+})
+
+export const submissionRef = (): SubmissionRef => ({ provider: "relay", providerMessageId: Fixtures.freshId<string>() })
+
+export const submission = (ref: SubmissionRef, over: Partial<Submission> = {}): Submission => ({
+  ...ref,
+  submittedAt: 0,
+  recipients: [Fixtures.address("charles")],
+  pollAt: null,
+  ...over
+})
+
+export const notification = (ref: SubmissionRef, over: Partial<Notification> = {}): Notification => ({
+  ...ref,
+  recipient: Fixtures.address("charles"),
+  outcome: { _tag: "Delivered", at: 0, smtpResponse: "250 2.0.0 Ok" },
+  ...over
+})
+
+// Places and times of one's own
+
+/** A tenant in this shard of the log. */
+export const realmInShard = (shard: number): Realm => {
+  const { tenantId, environment } = Fixtures.realm()
+  return { tenantId: `${tenantId.slice(0, -1)}${shard.toString(16)}` as TenantId, environment } // still a UUID
+}
+
+let age = -1_000_000_000_000
+
+/**
+ * The start of an age long before that of any check so far, as long as eleven
+ * days: whatever is due, expired or old at its end is this check's own.
+ */
+export const ownAge = (): Millis => (age -= 1_000_000_000)
+
+/** All of a shard's log behind a position. */
+export const logBehind = Effect.fnUntraced(function* (store: Service, shard: number, after: bigint) {
+  const events: Array<LoggedEvent> = []
+  for (;;) {
+    const page: ReadonlyArray<LoggedEvent> = yield* store.events.readLog(shard, events.at(-1)?.position ?? after, 500)
+    if (page.length === 0) return events
+    assert.ok(page[0]!.position > (events.at(-1)?.position ?? after), "a page begins behind the position that was read")
+    events.push(...page)
+  }
+})
+
+/** The last position of a shard's log, which a marker takes: of a log that was cut, only its next event knows. */
+export const endOfLog = Effect.fnUntraced(function* (store: Service, shard: number) {
+  const marker = Fixtures.queuedEvent(Fixtures.message(realmInShard(shard)))
+  yield* land(store, append(marker))
+  return (yield* logBehind(store, shard, 0n)).find(({ id }) => id === marker.id)!.position
+})
+
+/** The record of a kind, as its own tenant sees it. */
+export const stored = <K extends Kind>(
+  store: Service,
+  kind: K,
+  record: Records[K]
+): Effect.Effect<Records[K] | null, StoreUnavailable> => {
+  // A tenant's id is its tenant id, and what has no environment needs none. Each id is that of its kind.
+  const realm = { tenantId: record.id, environment: "sandbox", ...record } as Realm
+  const id = record.id as never
+  const reads: { readonly [Each in Kind]: Effect.Effect<Records[Each] | null, StoreUnavailable> } = {
+    tenant: store.credentials.tenant(id),
+    application: store.credentials.application(realm.tenantId, id),
+    apiKey: store.credentials.apiKey(realm.tenantId, id),
+    domain: store.domains.get(realm.tenantId, id),
+    mailbox: store.mailboxes.get(realm.tenantId, id),
+    attachment: store.attachments.get(realm, id),
+    message: store.messages.get(realm, id)
+  }
+  return reads[kind]
+}

@@ -1,0 +1,250 @@
+/** Laws of the smaller reads: what refers to what, and what is noted about addresses, submissions, requests and keys. */
+import { Effect } from "effect"
+import assert from "node:assert/strict"
+import type { Address } from "../core/model/Address.ts"
+import type { Message } from "../core/model/Message.ts"
+import * as Recipients from "../core/model/Recipient.ts"
+import * as Fixtures from "./fixtures.ts"
+import {
+  auditEntry,
+  drop,
+  insert,
+  insertMessage,
+  keep,
+  land,
+  law,
+  next,
+  notification,
+  remove,
+  requestEntry,
+  submission,
+  submissionRef,
+  suppress,
+  suppression,
+  times,
+  update
+} from "./StoreLaw.ts"
+
+/** The ids of what a read found, sorted. */
+const idsOf = <E>(read: Effect.Effect<ReadonlyArray<{ readonly id: string }>, E>): Effect.Effect<ReadonlyArray<string>, E> =>
+  Effect.map(read, (found) => found.map(({ id }) => id).sort())
+
+const references = [
+  law("finds a message by the names that providers took it under", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const [first, second] = [submissionRef(), submissionRef()]
+      const message = Fixtures.message(realm)
+      const once = next(message, { submissions: [submission(first)] })
+      const twice = next(once, { submissions: [submission(first), submission(second)] })
+      yield* land(store, insertMessage(message), insertMessage(Fixtures.message(realm)), update("message", once))
+      assert.deepEqual(yield* store.messages.bySubmission(first), once)
+      assert.equal(yield* store.messages.bySubmission(second), null)
+      yield* land(store, update("message", twice))
+
+      assert.deepEqual(yield* store.messages.bySubmission(first), twice)
+      assert.deepEqual(yield* store.messages.bySubmission(second), twice)
+      assert.equal(yield* store.messages.bySubmission({ ...first, provider: "another" }), null)
+    })
+  ),
+  law("finds the messages that use an attachment while a recipient of theirs is queued", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const [attachmentId, unrelated] = [Fixtures.attachment(realm).id, Fixtures.attachment(realm).id]
+      const queued = Recipients.make(Fixtures.address("mary"), "to", 0)
+      const gone = { ...Recipients.make(Fixtures.address("charles"), "to", 0), status: "sent" as const }
+      const make = (recipients: Message["recipients"], attachmentIds = [unrelated, attachmentId]) =>
+        Fixtures.message(realm, { recipients, attachmentIds })
+      const [one, two, sent, other] = [make([queued]), make([gone, queued]), make([gone]), make([queued], [unrelated])]
+      yield* land(store, ...[one, two, sent, other].map((message) => insertMessage(message)))
+      const found = idsOf(store.messages.queuedWith(realm, attachmentId))
+
+      assert.deepEqual(yield* found, [one.id, two.id].sort())
+      yield* land(store, update("message", next(two, { recipients: [gone, { ...queued, status: "failed" }] })))
+      assert.deepEqual(yield* found, [one.id])
+      yield* land(store, update("message", next(one, { isRead: false })))
+      assert.deepEqual(yield* found, [one.id])
+      assert.deepEqual(yield* idsOf(store.messages.queuedWith(realm, unrelated)), [one.id, other.id].sort())
+    })
+  ),
+  law("gives attachments in the order of the ids, and leaves out those that do not exist", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const attachments = times(4, () => Fixtures.attachment(realm))
+      const foreign = Fixtures.attachment(Fixtures.otherEnvironment(realm))
+      yield* land(store, ...[...attachments, foreign].map((attachment) => insert("attachment", attachment)))
+
+      for (const order of [[0, 1, 2, 3], [3, 1, 0, 2], [2, 0]]) {
+        const wanted = order.map((index) => attachments[index]!)
+        const ids = [Fixtures.freshId<typeof foreign.id>(), ...wanted.map(({ id }) => id), foreign.id]
+        assert.deepEqual(yield* store.attachments.many(realm, ids), wanted)
+      }
+    })
+  ),
+  law("names the blobs of a tenant that an attachment or a message refers to", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const [first, second, mime, later, none] = ["1", "2", "3", "4", "5"].map((digit) => ({
+        sha256: digit.repeat(64),
+        sizeBytes: 1
+      }))
+      const one = Fixtures.attachment(realm, { blob: first! })
+      const twin = Fixtures.attachment(Fixtures.otherEnvironment(realm), { blob: first! })
+      const message = Fixtures.message(realm)
+      yield* land(
+        store,
+        ...[one, twin, Fixtures.attachment(realm, { blob: second! })].map((attachment) => insert("attachment", attachment)),
+        insertMessage(Fixtures.message(realm, { mime: mime! })),
+        insertMessage(message),
+        insert("attachment", Fixtures.attachment(Fixtures.realm(), { blob: none! }))
+      )
+      const all = [first, second, mime, later, none].map((blob) => blob!.sha256)
+      const referenced = Effect.map(store.blobs.referenced(realm.tenantId, all), (found) => found.toSorted())
+
+      assert.deepEqual(yield* referenced, [first!.sha256, second!.sha256, mime!.sha256])
+      yield* land(store, update("message", next(message, { mime: later! })))
+      assert.deepEqual(yield* referenced, [first!.sha256, second!.sha256, mime!.sha256, later!.sha256])
+      yield* land(store, remove(one))
+      assert.deepEqual(yield* referenced, [first!.sha256, second!.sha256, mime!.sha256, later!.sha256], "the twin uses it still")
+      yield* land(store, remove(twin))
+      assert.deepEqual(yield* referenced, [second!.sha256, mime!.sha256, later!.sha256])
+      assert.deepEqual(yield* store.blobs.referenced(realm.tenantId, [mime!.sha256]), [mime!.sha256])
+    })
+  )
+]
+
+const notes = [
+  law("says which addresses are suppressed, in folded case, each once", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm("production")
+      const [bounced, complained] = [
+        suppression(realm, { address: Fixtures.address("Ada"), createdAt: 5 }),
+        suppression(realm, { address: Fixtures.address("mary"), reason: "complaint" })
+      ]
+      yield* land(store, suppress(bounced), suppress(complained))
+      const among = (...locals: ReadonlyArray<string>) =>
+        Effect.map(store.suppressions.among(realm, locals.map((local): Address => Fixtures.address(local))), (found) =>
+          found.toSorted((left, right) => (left.address < right.address ? -1 : 1))
+        )
+
+      assert.deepEqual(yield* among("ada", "charles", "mary"), [bounced, complained])
+      assert.deepEqual(yield* among("ADA", "ada", "aDa"), [bounced])
+      assert.deepEqual(yield* among("MARY"), [complained])
+      assert.deepEqual(yield* among("charles", "ad", "adaa"), [])
+    })
+  ),
+  law("suppresses an address once: the first reason stays", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm("production")
+      const first = suppression(realm, { address: Fixtures.address("Ada"), createdAt: 5 })
+      const again = suppression(realm, { address: Fixtures.address("ada"), reason: "complaint", createdAt: 6 })
+      yield* land(store, suppress(first), suppress(again))
+      yield* land(store, suppress(again))
+
+      assert.deepEqual(yield* store.suppressions.among(realm, [Fixtures.address()]), [first])
+    })
+  ),
+  law("keeps notifications for a submission, oldest first and each once, until they are dropped", (store) =>
+    Effect.gen(function* () {
+      const [ref, other] = [submissionRef(), submissionRef()]
+      const delivered = notification(ref)
+      const bounced = notification(ref, {
+        recipient: null,
+        outcome: {
+          _tag: "Bounced",
+          at: 3,
+          class: "permanent",
+          smtpCode: 550,
+          enhancedCode: "5.1.1",
+          diagnostic: "no \"such\" user"
+        }
+      })
+      const failed = notification(ref, { outcome: { _tag: "Failed", at: 1, code: "expired", message: "gave up" } })
+      yield* land(store, keep(bounced, 10), keep(notification(other), 5))
+      yield* land(store, keep(delivered, 20), keep(bounced, 25))
+      yield* land(store, keep(failed, 30))
+
+      const kept = yield* store.notifications.kept(ref)
+      assert.deepEqual(kept, [bounced, delivered, failed])
+      yield* land(store, drop(kept[0]!), drop(notification(submissionRef())))
+      assert.deepEqual(yield* store.notifications.kept(ref), [delivered, failed])
+      yield* land(store, drop(delivered), drop(failed))
+
+      assert.deepEqual(yield* store.notifications.kept(ref), [])
+      assert.deepEqual(yield* store.notifications.kept(other), [notification(other)])
+      assert.deepEqual(yield* store.notifications.kept({ ...other, provider: "another" }), [])
+    })
+  ),
+  law("names the kept notifications whose submission is known by now", (store) =>
+    Effect.gen(function* () {
+      const [known, unknown] = [submissionRef(), submissionRef()]
+      const message = Fixtures.message(Fixtures.realm())
+      const of = (ref: typeof known) =>
+        times(3, (at) => notification(ref, { outcome: { _tag: "Delivered", at, smtpResponse: null } }))
+      const all = [...of(known), ...of(unknown)]
+      const matched = Effect.map(store.notifications.matched(10_000), (found) =>
+        found
+          .filter(({ providerMessageId }) => [known, unknown].some((ref) => ref.providerMessageId === providerMessageId))
+          .toSorted((left, right) => left.outcome.at - right.outcome.at)
+      )
+      yield* land(store, ...all.map((one) => keep(one, 0)), insertMessage(message))
+      assert.deepEqual(yield* matched, [])
+
+      yield* land(store, update("message", next(message, { submissions: [submission(known)] })))
+
+      assert.deepEqual(yield* matched, of(known))
+      assert.equal((yield* store.notifications.matched(2)).length, 2)
+      yield* land(store, ...all.map(drop))
+      assert.deepEqual(yield* matched, [])
+    })
+  ),
+  law("pages the audit trail and the request log of a tenant newest first", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const of = (at: number) => (at === 2 ? Fixtures.otherEnvironment(realm) : realm)
+      const entries = times(5, (at) => auditEntry(of(at), { at }))
+      const whole = auditEntry(realm, {
+        at: 5,
+        environment: null,
+        requestId: null,
+        clientAddress: null,
+        actor: { type: "operator", id: "root" }
+      })
+      const requests = times(5, (at) => requestEntry(of(at), { at, code: at === 3 ? "not_found" : null }))
+      for (const entry of [...entries, whole]) yield* land(store, { _tag: "AppendAudit", entry })
+      yield* land(store, { _tag: "AppendRequests", entries: [...requests.slice(0, 3), requestEntry(Fixtures.realm())] })
+      yield* land(store, { _tag: "AppendRequests", entries: requests.slice(3) }, { _tag: "AppendRequests", entries: [] })
+
+      assert.deepEqual(yield* store.audit.page(realm.tenantId, 10), [whole, ...entries.toReversed()])
+      assert.deepEqual(yield* store.audit.page(realm.tenantId, 2), [whole, entries[4]])
+      assert.deepEqual(yield* store.audit.requests(realm.tenantId, 10), requests.toReversed())
+      assert.deepEqual(yield* store.audit.requests(realm.tenantId, 2), [requests[4], requests[3]])
+    })
+  ),
+  law("raises a key's time of last use, never lowers it, and makes no new version of it", (store) =>
+    Effect.gen(function* () {
+      const application = Fixtures.application(Fixtures.realm())
+      const [one, two] = [Fixtures.apiKey(application), Fixtures.apiKey(application, { lastUsedAt: 50 })]
+      const unknown = Fixtures.apiKey(application)
+      yield* land(store, insert("apiKey", one), insert("apiKey", two))
+      const touch = (...used: ReadonlyArray<readonly [{ readonly id: typeof one.id }, number]>) =>
+        land(store, { _tag: "TouchApiKeys", used: used.map(([{ id }, at]) => ({ id, at })) })
+      const lastUsed = (key: typeof one) =>
+        Effect.map(store.credentials.apiKey(key.tenantId, key.id), (found) => {
+          assert.equal(found?.version, 1)
+          return found.lastUsedAt
+        })
+
+      yield* touch([one, 0], [unknown, 100], [two, 40])
+      assert.deepEqual([yield* lastUsed(one), yield* lastUsed(two)], [0, 50])
+      yield* touch([one, 10], [two, 60])
+      yield* touch([one, 5])
+      assert.deepEqual([yield* lastUsed(one), yield* lastUsed(two)], [10, 60])
+
+      assert.equal(yield* store.credentials.apiKey(unknown.tenantId, unknown.id), null)
+      yield* land(store, update("apiKey", next(one, { revokedAt: 70, lastUsedAt: 10 })))
+    })
+  )
+]
+
+export const lookups = [...references, ...notes]

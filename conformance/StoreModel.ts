@@ -1,0 +1,227 @@
+/**
+ * Compares a Store with the reference model: both are given the same random
+ * commits, full of conflicts, and must answer alike. The seed is in the title;
+ * it makes the same commits on every machine, but for the ids.
+ */
+import { Context, Effect, Layer, Random } from "effect"
+import assert from "node:assert/strict"
+import type { Message } from "../core/model/Message.ts"
+import * as Recipients from "../core/model/Recipient.ts"
+import { jobKinds } from "../core/ports/JobQueue.ts"
+import { Store, type Change, type Kind, type Records, type StoreUnavailable } from "../core/ports/Store.ts"
+import * as Fixtures from "./fixtures.ts"
+import {
+  append,
+  auditEntry,
+  drop,
+  insert,
+  insertMessage,
+  keep,
+  law,
+  notification,
+  outcome,
+  ownAge,
+  remove,
+  requestEntry,
+  reservation,
+  reserve,
+  stored,
+  submission,
+  submissionRef,
+  suppress,
+  suppression,
+  takeQuota,
+  times,
+  update,
+  type Service
+} from "./StoreLaw.ts"
+import type { Suite } from "./Suite.ts"
+
+const seeds = times(8, (seed) => `seed ${seed}`)
+const commitsPerSeed = 150
+
+/** A suite that holds a Store to the answers of the model. */
+export const agreement = <E>(model: Layer.Layer<Store, E>): Suite<Store> => ({
+  name: "the model of Store",
+  checks: seeds.map((seed) =>
+    law(`answers random commits as the model does (${seed})`, (store) =>
+      Effect.gen(function* () {
+        const reference = Context.get(yield* Layer.build(Layer.fresh(model)), Store)
+        const world = makeWorld()
+        for (const step of times(commitsPerSeed, (step) => step)) {
+          const changes = yield* Effect.all(times(yield* below(5), () => randomChange(reference, world, step)))
+          const told = `commit ${step}: ${changes.map(({ _tag }) => _tag).join(", ")}`
+
+          assert.deepEqual(yield* outcome(store, ...changes), yield* outcome(reference, ...changes), told)
+          if (step % 8 === 7) assert.deepEqual(yield* look(store, world), yield* look(reference, world), told)
+        }
+      }).pipe(Random.withSeed(seed))
+    )
+  )
+})
+
+/** Few enough things that random changes meet: two tenants in two environments. */
+const makeWorld = () => {
+  const realms = [Fixtures.realm(), Fixtures.realm()].flatMap((realm) => [realm, Fixtures.otherEnvironment(realm)])
+  const age = ownAge()
+  const plan = { id: Fixtures.freshId<string>(), keyRequestsPerMinute: 1, tenantRequestsPerDay: 2, recipientsPerDay: 3 }
+  const applications = realms.map((realm) => Fixtures.application(realm))
+  const domains = realms.map((realm) => Fixtures.mailDomain(realm.tenantId))
+  const attachments = realms.flatMap((realm) =>
+    times(2, (index) => Fixtures.attachment(realm, { blob: { sha256: String(index).repeat(64), sizeBytes: index } }))
+  )
+  return {
+    age,
+    realms,
+    plan,
+    tenants: realms.map(({ tenantId }) => Fixtures.tenant({ id: tenantId, planId: plan.id })),
+    applications,
+    apiKeys: applications.map((application) => Fixtures.apiKey(application)),
+    domains,
+    mailboxes: domains.map((domain) => Fixtures.mailbox(domain)),
+    attachments,
+    messages: realms.flatMap((realm, index) =>
+      times(3, () => ({
+        ref: submissionRef(),
+        record: Fixtures.message(realm, { attachmentIds: attachments.slice(index * 2, index * 2 + 2).map(({ id }) => id) })
+      }))
+    ),
+    reservations: applications.map(({ id }) => reservation({ applicationId: id }))
+  }
+}
+type World = ReturnType<typeof makeWorld>
+
+const below = (bound: number) => Random.nextIntBetween(0, bound, { halfOpen: true })
+const oneOf = <A>(list: ReadonlyArray<A>) => Effect.map(below(list.length), (index) => list[index]!)
+
+/** Any change, on any of the world's things. Times rise with the step where a read is in their order. */
+const randomChange = Effect.fnUntraced(function* (
+  reference: Service,
+  world: World,
+  step: number
+): Effect.fn.Return<Change, StoreUnavailable> {
+  const some = 1 + (yield* below(4))
+  // An update mostly fits, so that records get on; now and then it is stale or ahead.
+  const nextVersion = Effect.fnUntraced(function* <K extends Kind>(kind: K, record: Records[K]) {
+    const now = (yield* stored(reference, kind, record))?.version ?? 1
+    return (yield* below(5)) === 0 ? some : now + 1
+  })
+  const [tenant, apiKey, mailbox] = [world.tenants[step % 4]!, world.apiKeys[step % 4]!, world.mailboxes[step % 4]!]
+  const at = world.age + (yield* below(10))
+  const realm = yield* oneOf(world.realms)
+  const { ref, record } = yield* oneOf(world.messages)
+  const told = notification(ref, { outcome: { _tag: "Delivered", at: yield* below(4), smtpResponse: null } })
+  const attachment = yield* oneOf(world.attachments)
+  const held = yield* oneOf(world.reservations)
+  const twin = some === 1 ? { id: Fixtures.freshId<never>() } : {}
+  const [ofMessage, ofAttachment] = [yield* nextVersion("message", record), yield* nextVersion("attachment", attachment)]
+  const changes: ReadonlyArray<Change> = [
+    { _tag: "PutPlan", plan: { ...world.plan, recipientsPerDay: step } },
+    insert("tenant", tenant),
+    insert("application", world.applications[step % 4]!),
+    insert("apiKey", { ...apiKey, ...twin }),
+    insert("domain", world.domains[step % 4]!),
+    insert("mailbox", { ...mailbox, ...twin }),
+    insert("attachment", { ...attachment, expiresAt: at, nextScanAt: at }),
+    insertMessage({ ...record, createdAt: BigInt(at - world.age), nextAttemptAt: at }),
+    insertMessage({ ...record, createdAt: BigInt(at - world.age), nextAttemptAt: at }),
+    update("tenant", { ...tenant, version: yield* nextVersion("tenant", tenant), name: `step ${step}` }),
+    update("apiKey", { ...apiKey, version: yield* nextVersion("apiKey", apiKey), revokedAt: step }),
+    update("mailbox", { ...mailbox, version: yield* nextVersion("mailbox", mailbox), displayName: `step ${step}` }),
+    update("attachment", {
+      ...attachment,
+      version: ofAttachment,
+      nextScanAt: some < 3 ? at : null,
+      expiresAt: some < 4 ? at : null,
+      messageId: some === 1 ? record.id : null
+    }),
+    update("message", laterVersion(record, ref, ofMessage, at)),
+    update("message", laterVersion(record, ref, ofMessage, at)),
+    remove({ ...attachment, version: ofAttachment - 1 }),
+    reserve({ ...held, fingerprint: String(step), reservedAt: at, expiresAt: at + 3 }),
+    takeQuota(realm.tenantId, some, 7, `2026-12-0${some}`),
+    append(Fixtures.queuedEvent({ ...record, acceptedAt: at })),
+    append(Fixtures.queuedEvent(record, { environment: null, occurredAt: at })),
+    append(Fixtures.queuedEvent(record, { audience: world.applications[0]!.id, occurredAt: at })),
+    { _tag: "AppendAudit", entry: auditEntry(realm, { at: step }) },
+    { _tag: "AppendRequests", entries: [requestEntry(realm, { at: step })] },
+    { _tag: "TouchApiKeys", used: world.apiKeys.slice(some - 1).map(({ id }) => ({ id, at })) },
+    suppress(suppression(realm, { address: Fixtures.address(some > 2 ? "ada" : "Ada"), createdAt: step })),
+    keep(told, step),
+    drop(told)
+  ]
+  return yield* oneOf(changes)
+})
+
+/** What a message is in a version: handed over in its third, and at its end in its fourth. */
+const laterVersion = (record: Message, ref: ReturnType<typeof submissionRef>, version: number, at: number): Message => {
+  const recipients = record.recipients.map((recipient): Recipients.Recipient =>
+    version < 3 ? recipient : { ...recipient, status: version === 3 ? "sent" : "delivered", updatedAt: at }
+  )
+  return {
+    ...record,
+    version,
+    recipients,
+    nextAttemptAt: version < 3 ? at : null,
+    submissions: version < 3 ? [] : [submission(ref, { pollAt: version === 3 ? at : null })],
+    mime: version < 2 ? null : { sha256: "2".repeat(64), sizeBytes: 2 }
+  }
+}
+
+const digests = ["0", "1", "2", "3"].map((digit) => digit.repeat(64))
+
+const sortedBy = <A>(list: ReadonlyArray<A>, key: (item: A) => string): ReadonlyArray<A> =>
+  list.toSorted((left, right) => (key(left) < key(right) ? -1 : 1))
+
+/** All that the reads show of a world; where the contract names no order, sorted. */
+const look = Effect.fnUntraced(function* (store: Service, world: World) {
+  const { age } = world
+  const ofRealms = yield* Effect.forEach(world.realms, (realm) =>
+    Effect.all({
+      messages: store.messages.page(realm, { mailboxId: null, before: null, limit: 100 }),
+      older: store.messages.page(realm, { mailboxId: null, before: 6n, limit: 2 }),
+      ofMailbox: store.messages.page(realm, { mailboxId: world.messages[0]!.record.mailboxId, before: null, limit: 5 }),
+      contents: Effect.forEach(world.messages, ({ record }) => store.messages.content(realm, record.id)),
+      gets: Effect.forEach(world.messages, ({ record }) => store.messages.get(realm, record.id)),
+      attachments: store.attachments.many(realm, world.attachments.map(({ id }) => id)),
+      queued: Effect.forEach(world.attachments, ({ id }) =>
+        Effect.map(store.messages.queuedWith(realm, id), (found) => sortedBy(found, (one) => one.id))
+      ),
+      // Positions are the log's own: two logs that agree may have begun apart.
+      events: Effect.forEach(world.applications, ({ id }) =>
+        Effect.map(store.events.page(realm, id, { start: { _tag: "Since", at: age + 5 }, limit: 20 }), (found) =>
+          found.map((event) => ({ ...event, position: 0n }))
+        )
+      ),
+      suppressed: store.suppressions.among(realm, [Fixtures.address()])
+    })
+  )
+  const ofTenants = yield* Effect.forEach(world.realms, ({ tenantId }) =>
+    Effect.all({
+      tenant: store.credentials.tenant(tenantId),
+      mailboxes: store.mailboxes.list(tenantId),
+      domains: store.domains.list(tenantId),
+      audit: store.audit.page(tenantId, 3),
+      requests: store.audit.requests(tenantId, 3),
+      blobs: Effect.map(store.blobs.referenced(tenantId, digests), (found) => found.toSorted())
+    })
+  )
+  const own = new Set<string>([...world.messages.map(({ record }) => record), ...world.attachments].map(({ id }) => id))
+  const credentials = yield* store.credentials.byPublicId(world.apiKeys.map(({ publicId }) => publicId))
+  return {
+    ofRealms,
+    ofTenants,
+    credentials: sortedBy(credentials, ({ apiKey }) => apiKey.id),
+    submitted: yield* Effect.forEach(world.messages, ({ ref }) => store.messages.bySubmission(ref)),
+    kept: yield* Effect.forEach(world.messages, ({ ref }) => store.notifications.kept(ref)),
+    reserved: yield* Effect.forEach(world.reservations, ({ applicationId, idempotencyKey }) =>
+      store.reservations.get(applicationId, idempotencyKey, age + 5)
+    ),
+    expired: sortedBy((yield* store.attachments.expired(age + 5, 1_000)).filter(({ id }) => own.has(id)), ({ id }) => id),
+    due: yield* Effect.forEach(jobKinds, (kind) =>
+      Effect.map(store.due(kind, { dueBefore: age + 5, after: null, limit: 1_000 }), ({ jobs }) =>
+        sortedBy(jobs.filter(({ subject }) => own.has(subject)), ({ subject }) => subject)
+      )
+    )
+  }
+})

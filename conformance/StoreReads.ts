@@ -1,0 +1,419 @@
+/** Laws of the reads: what each shows, in which order, and to whom. */
+import { Effect } from "effect"
+import assert from "node:assert/strict"
+import type { Environment, MailboxId, Realm } from "../core/model/Ids.ts"
+import type { MailDomain } from "../core/model/MailDomain.ts"
+import * as Recipients from "../core/model/Recipient.ts"
+import type { StoreUnavailable } from "../core/ports/Store.ts"
+import * as Fixtures from "./fixtures.ts"
+import {
+  append,
+  auditEntry,
+  insert,
+  insertMessage,
+  land,
+  law,
+  next,
+  realmInShard,
+  requestEntry,
+  reservation,
+  submission,
+  submissionRef,
+  suppress,
+  suppression,
+  times,
+  update
+} from "./StoreLaw.ts"
+
+/** Text that storage likes to mangle: quotes, escapes, NUL, astral and combining characters, what looks like markup. */
+const awkward =
+  "'\"\\ \\u0000 \u0000 \r\n\t %s $1 ? {\"a\":[null]} é e\u0301 ß İ 🏳️‍🌈 \u202e \uFEFF '; drop table message; --"
+
+const environments: ReadonlyArray<Environment> = ["sandbox", "production"]
+
+const fidelity = [
+  law("gives back a message as it was put, with everything in it", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm("production")
+      const [refused, delivered] = [Fixtures.address("mary"), Fixtures.address("Grace.Hopper+navy")]
+      const ref = submissionRef()
+      const message = Fixtures.message(realm, {
+        createdAt: 1_796_117_400_123_457n,
+        acceptedAt: 1_796_117_400_123,
+        updatedAt: 1_796_117_400_124,
+        from: { address: Fixtures.address(), name: awkward.replaceAll("\u0000", "") },
+        replyTo: [{ address: Fixtures.address(), name: "" }],
+        subject: "Ünïcode 🏳️‍🌈 'quoted' \\ \"twice\"",
+        snippet: awkward.replaceAll("\u0000", ""),
+        sizeBytes: 26_214_400,
+        attachmentIds: [Fixtures.freshId(), Fixtures.freshId()],
+        inReplyTo: "<one@example.com>",
+        references: ["<one@example.com>", "<two@example.com>"],
+        recipients: [
+          {
+            ...Recipients.make(delivered, "to", 1),
+            status: "delivered",
+            submission: ref,
+            evidence: { delivered: { at: 2, smtpResponse: "250 2.0.0 Ok" }, bounced: null, failed: null },
+            complainedAt: 3
+          },
+          {
+            ...Recipients.make(refused, "bcc", 1),
+            status: "failed",
+            evidence: {
+              delivered: null,
+              bounced: {
+                at: 2,
+                bounce: { class: "permanent", smtpCode: 550, enhancedCode: "5.1.1", diagnostic: "550 5.1.1 no such user" }
+              },
+              failed: { at: 3, failure: { stage: "provider", code: "expired", message: "gave up" } }
+            }
+          }
+        ],
+        status: "failed",
+        failure: { stage: "submit", code: "expired", message: "gave up" },
+        sentAt: 1_796_117_400_125,
+        attempts: 3,
+        nextAttemptAt: null,
+        submissions: [submission(ref, { submittedAt: 5, recipients: [delivered], pollAt: null })],
+        mime: { sha256: "a".repeat(64), sizeBytes: 9_007_199_254_740_991 }
+      })
+      const content = Fixtures.content(message, { text: awkward, html: `<p>${awkward}` }, [Fixtures.attachment(realm)])
+      yield* land(store, insertMessage(message, content))
+
+      assert.deepEqual(yield* store.messages.get(realm, message.id), message)
+      assert.deepEqual(yield* store.messages.content(realm, message.id), content)
+      assert.deepEqual(yield* store.messages.page(realm, { mailboxId: null, before: null, limit: 1 }), [message])
+    })
+  ),
+  law("gives back other records as they were put", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm("production")
+      const tenant = Fixtures.tenant({ id: realm.tenantId, name: "Ünïcode 'quoted' 🏳️‍🌈", createdAt: 1_796_117_400_123 })
+      const application = Fixtures.application(realm, { status: "suspended" })
+      const apiKey = Fixtures.apiKey(application, {
+        scopes: ["messages:send", "mailboxes:read"],
+        expiresAt: 9,
+        revokedAt: 8,
+        lastUsedAt: 7
+      })
+      const domain = Fixtures.mailDomain(realm.tenantId, {
+        health: "degraded",
+        eventSequence: 4,
+        checks: [{ record: "dkim", state: "mismatch", expected: "v=DKIM1; p=\"x\"", observed: null, since: 5 }]
+      })
+      const mailbox = Fixtures.mailbox(domain, { status: "suspended", displayName: "Ada 'the first' 🏳️‍🌈", eventSequence: 3 })
+      const attachment = Fixtures.attachment(realm, {
+        messageId: Fixtures.freshId(),
+        filename: "Ünïcode 'quoted' 🏳️‍🌈.txt",
+        blob: { sha256: "b".repeat(64), sizeBytes: 26_214_400 },
+        disposition: "inline",
+        contentId: "part@example.com",
+        scanState: "error",
+        scanErrors: 2,
+        nextScanAt: 1_796_117_400_123,
+        scannedAt: null,
+        expiresAt: 1_796_117_400_124
+      })
+      yield* land(
+        store,
+        insert("tenant", tenant),
+        insert("application", application),
+        insert("apiKey", apiKey),
+        insert("domain", domain),
+        insert("mailbox", mailbox),
+        insert("attachment", attachment)
+      )
+
+      assert.deepEqual(yield* store.credentials.tenant(tenant.id), tenant)
+      assert.deepEqual(yield* store.credentials.application(tenant.id, application.id), application)
+      assert.deepEqual(yield* store.credentials.apiKey(tenant.id, apiKey.id), apiKey)
+      assert.deepEqual(yield* store.domains.get(tenant.id, domain.id), domain)
+      assert.deepEqual(yield* store.mailboxes.get(tenant.id, mailbox.id), mailbox)
+      assert.deepEqual(yield* store.attachments.get(realm, attachment.id), attachment)
+    })
+  )
+]
+
+const credentials = [
+  law("finds keys by their public ids, each with its application, tenant and plan", (store) =>
+    Effect.gen(function* () {
+      const plan = { id: Fixtures.freshId<string>(), keyRequestsPerMinute: 1, tenantRequestsPerDay: 2, recipientsPerDay: 3 }
+      const dearer = { ...plan, id: Fixtures.freshId<string>(), recipientsPerDay: 4 }
+      const owners = [plan, dearer].map((of) => {
+        const tenant = Fixtures.tenant({ planId: of.id })
+        const application = Fixtures.application({ tenantId: tenant.id, environment: "sandbox" })
+        return { plan: of, tenant, application, apiKey: Fixtures.apiKey(application) }
+      })
+      const others = owners.flatMap(({ tenant }) => {
+        const application = Fixtures.application({ tenantId: tenant.id, environment: "production" })
+        return [insert("application", application), insert("apiKey", Fixtures.apiKey(application))]
+      })
+      yield* land(
+        store,
+        { _tag: "PutPlan", plan },
+        { _tag: "PutPlan", plan: dearer },
+        ...others,
+        ...owners.flatMap(({ tenant, application, apiKey }) => [
+          insert("tenant", tenant),
+          insert("application", application),
+          insert("apiKey", apiKey)
+        ])
+      )
+      const [one, two] = [owners[0]!, owners[1]!]
+      const find = (publicIds: ReadonlyArray<string>) =>
+        Effect.map(store.credentials.byPublicId(publicIds), (found) => new Map(found.map((one) => [one.apiKey.publicId, one])))
+
+      assert.deepEqual(
+        yield* find([two.apiKey.publicId, "00000000000", one.apiKey.publicId]),
+        new Map([[one.apiKey.publicId, one], [two.apiKey.publicId, two]])
+      )
+      assert.deepEqual(yield* find(["00000000000"]), new Map())
+      assert.deepEqual(yield* find([]), new Map())
+
+      const [revoked, suspended] = [next(one.apiKey, { revokedAt: 5 }), next(one.application, { status: "suspended" })]
+      const moved = next(one.tenant, { planId: dearer.id })
+      const changed = { ...dearer, recipientsPerDay: 99 }
+      yield* land(
+        store,
+        update("apiKey", revoked),
+        update("application", suspended),
+        update("tenant", moved),
+        { _tag: "PutPlan", plan: changed }
+      )
+      assert.deepEqual(
+        yield* find([one.apiKey.publicId]),
+        new Map([[one.apiKey.publicId, { apiKey: revoked, application: suspended, tenant: moved, plan: changed }]])
+      )
+    })
+  ),
+  law("tells public ids apart that differ in case only", (store) =>
+    Effect.gen(function* () {
+      const application = Fixtures.application(Fixtures.realm())
+      const lower = Fixtures.apiKey(application)
+      const upper = Fixtures.apiKey(application, { publicId: `${lower.publicId.slice(0, 10)}Z` })
+      yield* land(store, insert("apiKey", { ...lower, publicId: `${lower.publicId.slice(0, 10)}z` }), insert("apiKey", upper))
+    })
+  )
+]
+
+const mailboxes = [
+  law("lists a tenant's mailboxes by address, and its domains by name with the number of their mailboxes", (store) =>
+    Effect.gen(function* () {
+      const tenantId = Fixtures.realm().tenantId
+      const [idle, busy, quiet] = ["c", "a", "b"].map((first) =>
+        // Still the name of a host.
+        Fixtures.mailDomain(tenantId, { domain: `${first}-${Fixtures.domainName()}` as MailDomain["domain"] })
+      ) as [MailDomain, MailDomain, MailDomain] // as many as letters
+      const stranger = Fixtures.mailDomain(Fixtures.realm().tenantId)
+      const box = (of: MailDomain, local: string) => Fixtures.mailbox(of, { address: Fixtures.address(local, of.domain) })
+      const boxes = [box(busy, "charles"), box(quiet, "grace"), box(busy, "ada"), box(busy, "mary")]
+      yield* land(
+        store,
+        ...[idle, busy, quiet, stranger].map((domain) => insert("domain", domain)),
+        ...[...boxes, Fixtures.mailbox(stranger)].map((mailbox) => insert("mailbox", mailbox))
+      )
+
+      assert.deepEqual(yield* store.mailboxes.list(tenantId), [boxes[2], boxes[0], boxes[1], boxes[3]])
+      assert.deepEqual(yield* store.domains.list(tenantId), [
+        { domain: busy, mailboxCount: 3 },
+        { domain: quiet, mailboxCount: 1 },
+        { domain: idle, mailboxCount: 0 }
+      ])
+    })
+  )
+]
+
+const pages = [
+  law("pages messages newest first, behind an exclusive bound, up to a limit", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const messages = times(10, (index) => Fixtures.message(realm, { createdAt: BigInt(index * 10) }))
+      yield* land(store, ...messages.map((message) => insertMessage(message)))
+      const page = (before: bigint | null, limit: number) => store.messages.page(realm, { mailboxId: null, before, limit })
+      const newestFirst = messages.toReversed()
+
+      assert.deepEqual(yield* page(null, 100), newestFirst)
+      assert.deepEqual(yield* page(null, 3), newestFirst.slice(0, 3))
+      assert.deepEqual(yield* page(70n, 3), newestFirst.slice(3, 6))
+      assert.deepEqual(yield* page(71n, 3), newestFirst.slice(2, 5))
+      assert.deepEqual(yield* page(10n, 3), newestFirst.slice(9))
+      assert.deepEqual(yield* page(0n, 3), [])
+      assert.deepEqual(yield* page(1_000n, 100), newestFirst)
+    })
+  ),
+  law("pages the messages of one mailbox alone, as they are now", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const mailboxIds = times(3, () => Fixtures.freshId<MailboxId>())
+      const messages = times(9, (index) =>
+        Fixtures.message(realm, { mailboxId: mailboxIds[index % 3]!, createdAt: BigInt(index) })
+      )
+      const changed = next(messages[4]!, { folder: "archive", isStarred: true })
+      yield* land(store, ...messages.map((message) => insertMessage(message)), update("message", changed))
+      const page = (mailboxId: MailboxId, before: bigint | null, limit: number) =>
+        store.messages.page(realm, { mailboxId, before, limit })
+
+      assert.deepEqual(yield* page(mailboxIds[1]!, null, 10), [messages[7], changed, messages[1]])
+      assert.deepEqual(yield* page(mailboxIds[1]!, 7n, 1), [changed])
+      assert.deepEqual(yield* page(mailboxIds[1]!, 3n, 10), [messages[1]])
+      assert.deepEqual(yield* page(Fixtures.freshId(), null, 10), [])
+    })
+  )
+]
+
+const events = [
+  law("pages events in log order behind a position, up to a limit", (store) =>
+    Effect.gen(function* () {
+      const realm = realmInShard(5)
+      const neighbour = realmInShard(5)
+      const written = times(6, () => Fixtures.queuedEvent(Fixtures.message(realm)))
+      for (const event of written) yield* land(store, append(Fixtures.queuedEvent(Fixtures.message(neighbour))), append(event))
+      const page = (position: bigint | null, limit: number) =>
+        store.events.page(realm, Fixtures.freshId(), { start: position === null ? null : { _tag: "After", position }, limit })
+
+      const all = yield* page(null, 100)
+      assert.deepEqual(all, written.map((event, index) => ({ ...event, shard: 5, position: all[index]?.position })))
+      for (const [index, { position }] of all.entries()) assert.ok(index === 0 || all[index - 1]!.position < position)
+      assert.deepEqual(yield* page(null, 2), all.slice(0, 2))
+      assert.deepEqual(yield* page(all[1]!.position, 3), all.slice(2, 5))
+      assert.deepEqual(yield* page(all[1]!.position + 1n, 3), all.slice(2, 5), "another tenant's position")
+      assert.deepEqual(yield* page(0n, 100), all)
+      assert.deepEqual(yield* page(all[5]!.position, 3), [])
+      assert.deepEqual(yield* page(0x7fff_ffff_ffff_ffffn, 3), [])
+    })
+  ),
+  law("pages events from the first of a time or later, and on in log order", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const at = (occurredAt: number, environment: Environment = realm.environment) =>
+        append(Fixtures.queuedEvent(Fixtures.message(realm), { occurredAt, environment }))
+      yield* land(store, at(100), at(300, Fixtures.otherEnvironment(realm).environment), at(200), at(300), at(250), at(400))
+      const since = (time: number, limit = 100) =>
+        Effect.map(store.events.page(realm, Fixtures.freshId(), { start: { _tag: "Since", at: time }, limit }), (found) =>
+          found.map(({ occurredAt }) => occurredAt)
+        )
+
+      assert.deepEqual(yield* since(0), [100, 200, 300, 250, 400])
+      assert.deepEqual(yield* since(100), [100, 200, 300, 250, 400])
+      assert.deepEqual(yield* since(101), [200, 300, 250, 400])
+      assert.deepEqual(yield* since(201), [300, 250, 400])
+      assert.deepEqual(yield* since(250), [300, 250, 400])
+      assert.deepEqual(yield* since(300), [300, 250, 400])
+      assert.deepEqual(yield* since(300, 2), [300, 250])
+      assert.deepEqual(yield* since(301), [400])
+      assert.deepEqual(yield* since(401), [])
+    })
+  ),
+  law("shows events of the realm, of the tenant as a whole, and of no other application's audience", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const [one, two] = [Fixtures.application(realm), Fixtures.application(realm)]
+      const message = Fixtures.message(realm)
+      const event = Fixtures.queuedEvent(message)
+      const of = (name: string, over: Pick<Partial<typeof event>, "environment" | "audience">) =>
+        append(Fixtures.queuedEvent(message, { ...over, data: { ...event.data, subject: name } }))
+      yield* land(
+        store,
+        of("everyone's", {}),
+        of("the tenant's", { environment: null }),
+        of("one's", { audience: one.id }),
+        of("two's", { audience: two.id }),
+        of("the other environment's", { environment: Fixtures.otherEnvironment(realm).environment }),
+        append(Fixtures.queuedEvent(Fixtures.message(Fixtures.realm()), { environment: null }))
+      )
+      const seen = (by: Realm, applicationId: typeof one.id, limit = 100) =>
+        Effect.map(store.events.page(by, applicationId, { start: null, limit }), (found) =>
+          found.map(({ data }) => (data as typeof event.data).subject) // every one is of that type
+        )
+
+      assert.deepEqual(yield* seen(realm, one.id), ["everyone's", "the tenant's", "one's"])
+      assert.deepEqual(yield* seen(realm, two.id), ["everyone's", "the tenant's", "two's"])
+      assert.deepEqual(yield* seen(realm, two.id, 3), ["everyone's", "the tenant's", "two's"], "the limit counts what is shown")
+      assert.deepEqual(yield* seen(realm, Fixtures.freshId()), ["everyone's", "the tenant's"])
+      const outside = yield* seen(Fixtures.otherEnvironment(realm), Fixtures.freshId())
+      assert.deepEqual(outside, ["the tenant's", "the other environment's"])
+    })
+  )
+]
+
+const isolation = [
+  ...environments.map((environment) =>
+    law(`answers whoever is outside a tenant or realm (${environment}) as if nothing were there`, (store) =>
+      Effect.gen(function* () {
+        const realm = Fixtures.realm(environment)
+        const other = Fixtures.otherEnvironment(realm)
+        const stranger = Fixtures.realm()
+        const application = Fixtures.application(realm)
+        const apiKey = Fixtures.apiKey(application)
+        const domain = Fixtures.mailDomain(realm.tenantId)
+        const mailbox = Fixtures.mailbox(domain)
+        const attachment = Fixtures.attachment(realm, { blob: { sha256: "c".repeat(64), sizeBytes: 1 } })
+        const message = Fixtures.message(realm, { mailboxId: mailbox.id, attachmentIds: [attachment.id] })
+        yield* land(
+          store,
+          insert("application", application),
+          insert("apiKey", apiKey),
+          insert("domain", domain),
+          insert("mailbox", mailbox),
+          insert("attachment", attachment),
+          insertMessage(message),
+          append(Fixtures.queuedEvent(message)),
+          suppress(suppression(realm)),
+          { _tag: "AppendAudit", entry: auditEntry(realm) },
+          { _tag: "AppendRequests", entries: [requestEntry(realm)] }
+        )
+        const ofRealm: Readonly<Record<string, (realm: Realm) => Effect.Effect<unknown, StoreUnavailable>>> = {
+          "messages.get": (by) => store.messages.get(by, message.id),
+          "messages.content": (by) => store.messages.content(by, message.id),
+          "messages.page": (by) => store.messages.page(by, { mailboxId: null, before: null, limit: 10 }),
+          "messages.page, of a mailbox": (by) => store.messages.page(by, { mailboxId: mailbox.id, before: null, limit: 10 }),
+          "messages.queuedWith": (by) => store.messages.queuedWith(by, attachment.id),
+          "attachments.get": (by) => store.attachments.get(by, attachment.id),
+          "attachments.many": (by) => store.attachments.many(by, [attachment.id]),
+          "events.page": (by) => store.events.page(by, application.id, { start: null, limit: 10 }),
+          "suppressions.among": (by) => store.suppressions.among(by, [Fixtures.address()])
+        }
+        const ofTenant: typeof ofRealm = {
+          "credentials.apiKey": (by) => store.credentials.apiKey(by.tenantId, apiKey.id),
+          "credentials.application": (by) => store.credentials.application(by.tenantId, application.id),
+          "mailboxes.get": (by) => store.mailboxes.get(by.tenantId, mailbox.id),
+          "mailboxes.list": (by) => store.mailboxes.list(by.tenantId),
+          "domains.get": (by) => store.domains.get(by.tenantId, domain.id),
+          "domains.list": (by) => store.domains.list(by.tenantId),
+          "audit.page": (by) => store.audit.page(by.tenantId, 10),
+          "audit.requests": (by) => store.audit.requests(by.tenantId, 10),
+          "blobs.referenced": (by) => store.blobs.referenced(by.tenantId, [attachment.blob.sha256])
+        }
+        const isNothing = (answer: unknown) => answer === null || (Array.isArray(answer) && answer.length === 0)
+
+        for (const [name, read] of Object.entries({ ...ofRealm, ...ofTenant })) {
+          assert.ok(!isNothing(yield* read(realm)), `${name} shows its own nothing`)
+          assert.ok(isNothing(yield* read(stranger)), `${name} shows something to another tenant`)
+          assert.deepEqual(yield* read(stranger), yield* read(Fixtures.realm()), name)
+        }
+        for (const [name, read] of Object.entries(ofRealm)) {
+          assert.ok(isNothing(yield* read(other)), `${name} shows something to the other environment`)
+        }
+        for (const [name, read] of Object.entries(ofTenant)) {
+          assert.ok(!isNothing(yield* read(other)), `${name} belongs to the tenant, in both environments`)
+        }
+      })
+    )
+  ),
+  law("answers null or nothing for ids that name nothing", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+
+      assert.equal(yield* store.credentials.tenant(realm.tenantId), null)
+      assert.equal(yield* store.messages.bySubmission(submissionRef()), null)
+      assert.deepEqual(yield* store.notifications.kept(submissionRef()), [])
+      assert.equal(yield* store.reservations.get(Fixtures.freshId(), reservation().idempotencyKey, 0), null)
+      assert.deepEqual(yield* store.attachments.many(realm, []), [])
+      assert.deepEqual(yield* store.suppressions.among(realm, []), [])
+      assert.deepEqual(yield* store.blobs.referenced(realm.tenantId, []), [])
+    })
+  )
+]
+
+export const reads = [...fidelity, ...credentials, ...mailboxes, ...pages, ...events, ...isolation]

@@ -1,0 +1,325 @@
+/** Laws of time: what the state says is due, and what is forgotten at an age. The store asks no clock. */
+import { Effect } from "effect"
+import assert from "node:assert/strict"
+import type { Attachment } from "../core/model/Attachment.ts"
+import type { EventStart } from "../core/model/Cursor.ts"
+import type { Millis, Realm } from "../core/model/Ids.ts"
+import type { Message } from "../core/model/Message.ts"
+import { jobKinds, type Job, type JobKind } from "../core/ports/JobQueue.ts"
+import type { Change, DuePage, Log, StoreUnavailable } from "../core/ports/Store.ts"
+import * as Fixtures from "./fixtures.ts"
+import {
+  append,
+  insert,
+  insertMessage,
+  keep,
+  land,
+  law,
+  logBehind,
+  next,
+  notification,
+  ownAge,
+  realmInShard,
+  remove,
+  requestEntry,
+  reservation,
+  reserve,
+  submission,
+  submissionRef,
+  times,
+  update,
+  type Service
+} from "./StoreLaw.ts"
+
+/** A record that is due for a kind of job at a time, or never, and how to make it due at another. */
+const dueRecord = (kind: JobKind, realm: Realm, at: Millis | null) => {
+  const subject = kind === "scan" ? Fixtures.attachment(realm) : Fixtures.message(realm)
+  const dated = (of: Attachment | Message, at: Millis | null) => {
+    if (kind === "scan") return { ...of, nextScanAt: at }
+    if (kind === "submit") return { ...of, nextAttemptAt: at }
+    const polled = (pollAt: Millis | null) => submission(submissionRef(), { pollAt })
+    return { ...of, nextAttemptAt: null, submissions: [polled(at === null ? null : at + 5), polled(at), polled(null)] }
+  }
+  // Attachments are what is scanned, and messages all else.
+  const changeOf = (tag: "Insert" | "Update", record: unknown): Change =>
+    kind === "scan"
+      ? { _tag: tag, kind: "attachment", record: record as Attachment }
+      : tag === "Insert"
+        ? insertMessage(record as Message)
+        : update("message", record as Message)
+  const first = dated(subject, at)
+  return {
+    id: subject.id,
+    insert: changeOf("Insert", first),
+    reschedule: (to: Millis | null) => changeOf("Update", dated(next(subject), to)),
+    job: (dueAt: Millis): Job => ({ kind, subject: subject.id, realm, group: realm.tenantId, dueAt })
+  }
+}
+
+/** All pages of what is due; each has no more than `limit`. */
+const allDue = Effect.fnUntraced(function* (
+  store: Service,
+  kind: JobKind,
+  dueBefore: Millis,
+  limit: number,
+  between: Effect.Effect<void, unknown> = Effect.void
+) {
+  const jobs: Array<Job> = []
+  let after: string | null = null
+  do {
+    const page: DuePage = yield* store.due(kind, { dueBefore, after, limit })
+    assert.ok(page.jobs.length <= limit, "a page over its limit")
+    assert.ok(after === null || page.next !== after, "a page that leads to itself")
+    jobs.push(...page.jobs)
+    after = page.next
+    if (after !== null) yield* between
+  } while (after !== null)
+  return jobs
+})
+
+const bySubject = (jobs: ReadonlyArray<Job>) => jobs.toSorted((left, right) => (left.subject < right.subject ? -1 : 1))
+
+const due = jobKinds.flatMap((kind) => [
+  law(`says what is due (${kind}) at or before a time, and nothing that is not`, (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm("production")
+      const age = ownAge()
+      const records = [0, 100, 100, 101, null].map((at) => ({ at, record: dueRecord(kind, realm, at === null ? null : age + at) }))
+      yield* land(store, ...records.map(({ record }) => record.insert))
+      const own = (dueBefore: Millis) =>
+        Effect.map(allDue(store, kind, dueBefore, 50), (jobs) => bySubject(jobs.filter(({ group }) => group === realm.tenantId)))
+      const expected = (at: number) =>
+        bySubject(records.flatMap((row) => (row.at !== null && row.at <= at ? [row.record.job(age + row.at)] : [])))
+
+      for (const at of [-1, 0, 99, 100, 101]) assert.deepEqual(yield* own(age + at), expected(at), `due at ${at}`)
+      assert.deepEqual(yield* own(Number.MAX_SAFE_INTEGER), expected(101), "the end of time is a time")
+    })
+  ),
+  law(`follows a record (${kind}) as it becomes due at another time, or never`, (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const age = ownAge()
+      const [sooner, later, never, anew] = [
+        dueRecord(kind, realm, age + 50),
+        dueRecord(kind, realm, age + 50),
+        dueRecord(kind, realm, age + 50),
+        dueRecord(kind, realm, null)
+      ]
+      yield* land(store, ...[sooner, later, never, anew].map((record) => record.insert))
+      const own = (at: number) =>
+        Effect.map(allDue(store, kind, age + at, 50), (jobs) => bySubject(jobs.filter(({ group }) => group === realm.tenantId)))
+
+      yield* land(store, sooner.reschedule(age + 10), later.reschedule(age + 90), never.reschedule(null), anew.reschedule(age + 60))
+
+      assert.deepEqual(yield* own(10), [sooner.job(age + 10)])
+      assert.deepEqual(yield* own(60), bySubject([sooner.job(age + 10), anew.job(age + 60)]))
+      assert.deepEqual(yield* own(90), bySubject([sooner.job(age + 10), anew.job(age + 60), later.job(age + 90)]))
+    })
+  ),
+  law(`pages through what is due (${kind}) without repeating or omitting any`, (store) =>
+    Effect.gen(function* () {
+      const age = ownAge()
+      const realms = times(3, () => Fixtures.realm())
+      const records = times(23, (index) => ({
+        at: age + (index % 4),
+        record: dueRecord(kind, realms[index % 3]!, age + (index % 4))
+      }))
+      yield* land(store, ...records.map(({ record }) => record.insert))
+      const expected = bySubject(records.map(({ at, record }) => record.job(at)))
+
+      for (const limit of [1, 4, 23, 24]) {
+        const found = yield* allDue(store, kind, age + 10, limit)
+        assert.deepEqual(bySubject(found.filter(({ dueAt }) => dueAt >= age)), expected, `pages of ${limit}`)
+      }
+    })
+  ),
+  law(`misses nothing that stays due (${kind}) while other work comes and goes between the pages`, (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const age = ownAge()
+      const make = (count: number) => times(count, (index) => dueRecord(kind, realm, age + (index % 5)))
+      const [staying, going] = [make(12), make(12)]
+      yield* land(store, ...[...staying, ...going].map((record) => record.insert))
+      const leaving = [...going]
+      const between = Effect.suspend(() => {
+        const gone = leaving.pop()
+        return land(store, dueRecord(kind, realm, age).insert, ...(gone === undefined ? [] : [gone.reschedule(null)]))
+      })
+
+      const found = (yield* allDue(store, kind, age + 10, 5, between)).map(({ subject }) => subject)
+
+      for (const { id } of staying) assert.equal(found.filter((subject) => subject === id).length, 1)
+    })
+  )
+])
+
+const uploads = [
+  law("names uploads that no message used, once they have expired", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const age = ownAge()
+      const at = (expiresAt: Millis | null, over: Partial<Attachment> = {}) => Fixtures.attachment(realm, { expiresAt, ...over })
+      const [old, due, fresh, used] = [at(age), at(age + 10), at(age + 11), at(age, { messageId: Fixtures.freshId() })]
+      yield* land(store, ...[old, due, fresh, used, at(null)].map((attachment) => insert("attachment", attachment)))
+      const expired = (time: Millis, limit = 1_000) =>
+        Effect.map(store.attachments.expired(time, limit), (found) =>
+          found.filter(({ tenantId }) => tenantId === realm.tenantId).map(({ id }) => id).sort()
+        )
+
+      assert.deepEqual(yield* expired(age - 1), [])
+      assert.deepEqual(yield* expired(age + 9), [old.id])
+      assert.deepEqual(yield* expired(age + 10), [old.id, due.id].sort())
+      assert.equal((yield* store.attachments.expired(age + 10, 1)).length, 1)
+      assert.deepEqual((yield* store.attachments.expired(age + 9, 1_000)).find(({ id }) => id === old.id), old)
+      yield* land(store, update("attachment", next(old, { messageId: Fixtures.freshId(), expiresAt: null })))
+      assert.deepEqual(yield* expired(age + 10), [due.id])
+      yield* land(store, remove(due))
+      assert.deepEqual(yield* expired(age + 10), [])
+    })
+  )
+]
+
+const forget = (log: Log, before: Millis, limit = 1_000): Change => ({ _tag: "Forget", log, before, limit })
+
+/** Rows of a log of one's own age, by their times, and a look at the times of those left. */
+const logOf: { readonly [L in Exclude<Log, "events">]: (store: Service, age: Millis) => {
+  readonly row: (at: Millis) => Change
+  readonly left: Effect.Effect<ReadonlyArray<Millis>, StoreUnavailable>
+} } = {
+  reservations: (store, age) => {
+    const { applicationId } = reservation()
+    const keys: Array<ReturnType<typeof reservation>> = []
+    return {
+      row: (at) => {
+        keys.push(reservation({ applicationId, reservedAt: age - 1_000, expiresAt: age + at }))
+        return reserve(keys.at(-1)!)
+      },
+      left: Effect.suspend(() =>
+        Effect.map(
+          Effect.forEach(keys, ({ idempotencyKey }) => store.reservations.get(applicationId, idempotencyKey, age - 1_000)),
+          (found) => found.flatMap((one) => (one === null ? [] : [one.expiresAt - age]))
+        )
+      )
+    }
+  },
+  notifications: (store, age) => {
+    const ref = submissionRef()
+    const make = (at: Millis) => notification(ref, { outcome: { _tag: "Delivered", at, smtpResponse: null } })
+    return {
+      row: (at) => (keep(make(at), age + at)),
+      left: Effect.map(store.notifications.kept(ref), (found) => found.map(({ outcome }) => outcome.at))
+    }
+  },
+  requests: (store, age) => {
+    const realm = Fixtures.realm()
+    return {
+      row: (at) => ({ _tag: "AppendRequests", entries: [requestEntry(realm, { at: age + at })] }),
+      left: Effect.map(store.audit.requests(realm.tenantId, 100), (found) => found.map(({ at }) => at - age))
+    }
+  }
+}
+const agedLogs = ["reservations", "notifications", "requests"] as const
+
+const retention = [
+  ...agedLogs.map((log) =>
+    law(`forgets what is older than a time (${log}), oldest first and no more than the limit`, (store) =>
+      Effect.gen(function* () {
+        const age = ownAge()
+        const { row, left } = logOf[log](store, age)
+        yield* land(store, ...[10, 20, 30, 40, 50].map(row))
+        const sorted = Effect.map(left, (found) => found.toSorted((one, other) => one - other))
+
+        yield* land(store, forget(log, age + 10))
+        assert.deepEqual(yield* sorted, [10, 20, 30, 40, 50], "what is as old as the time stays")
+        yield* land(store, forget(log, age + 11))
+        assert.deepEqual(yield* sorted, [20, 30, 40, 50])
+        yield* land(store, forget(log, age + 45, 2))
+        assert.deepEqual(yield* sorted, [40, 50])
+        yield* land(store, forget(log, age + 45, 2))
+        assert.deepEqual(yield* sorted, [50])
+        for (const other of agedLogs.filter((other) => other !== log)) yield* land(store, forget(other, age + 100))
+        assert.deepEqual(yield* sorted, [50], "logs are forgotten apart")
+        yield* land(store, forget(log, age + 51))
+        assert.deepEqual(yield* sorted, [])
+      })
+    )
+  ),
+  law("counts a notification's age from when it was first kept", (store) =>
+    Effect.gen(function* () {
+      const age = ownAge()
+      const ref = submissionRef()
+      yield* land(store, keep(notification(ref), age), keep(notification(ref), age + 10))
+      yield* land(store, keep(notification(ref), age + 20))
+
+      yield* land(store, forget("notifications", age + 1))
+
+      assert.deepEqual(yield* store.notifications.kept(ref), [])
+      yield* land(store, keep(notification(ref), age + 30))
+      assert.equal((yield* store.notifications.kept(ref)).length, 1)
+      yield* land(store, forget("notifications", age + 31))
+    })
+  )
+]
+
+/** The first shards of the log that nobody has written to yet: only there does a check know what stands at the front. */
+const unwrittenShards = Effect.fnUntraced(function* (store: Service) {
+  const free: Array<number> = []
+  for (const shard of times(16, (shard) => shard)) {
+    if ((yield* store.events.readLog(shard, 0n, 1)).length === 0) free.push(shard)
+  }
+  return free
+})
+
+const eventRetention = [
+  law("forgets events from the front of the log, and numbers on as before", (store) =>
+    Effect.gen(function* () {
+      const age = ownAge()
+      const [shard, ...others] = yield* unwrittenShards(store)
+      if (shard === undefined) return // A store that was used before: the law below still holds it.
+      const [realm, neighbour] = [realmInShard(shard), realmInShard(shard)]
+      const at = (occurredAt: Millis, of = realm) =>
+        append(Fixtures.queuedEvent(Fixtures.message(of), { occurredAt: age + occurredAt }))
+      const left = Effect.map(logBehind(store, shard, 0n), (found) => found.map(({ occurredAt }) => occurredAt - age))
+      yield* land(store, at(10), at(20, neighbour), at(30), at(30), at(50), at(60, neighbour))
+      const all = yield* logBehind(store, shard, 0n)
+      const from = (start: EventStart | null) => store.events.page(realm, Fixtures.freshId(), { start, limit: 10 })
+      const position = Effect.map(from(null), (found) => found.map((event) => event.position))
+
+      yield* land(store, forget("events", age + 10))
+      assert.deepEqual(yield* left, [10, 20, 30, 30, 50, 60])
+      yield* land(store, forget("events", age + 50, 2))
+      assert.deepEqual(yield* left, [30, 30, 50, 60])
+      assert.deepEqual(yield* from(null), [all[2], all[3], all[4]])
+      yield* land(store, forget("events", age + 50, 2))
+
+      assert.deepEqual(yield* logBehind(store, shard, 0n), all.slice(4))
+      assert.deepEqual(yield* from(null), [all[4]])
+      assert.deepEqual(yield* from({ _tag: "After", position: all[0]!.position }), [all[4]], "a reader goes on from what is forgotten")
+      assert.deepEqual(yield* from({ _tag: "Since", at: age + 10 }), [all[4]])
+      yield* land(store, forget("events", age + 100))
+      assert.deepEqual(yield* left, [])
+      yield* land(store, at(200), ...(others[0] === undefined ? [] : [at(200, realmInShard(others[0]))]))
+      assert.deepEqual(yield* position, [all[5]!.position + 1n], "positions go on behind an empty log")
+      yield* land(store, forget("events", age + 201))
+    })
+  ),
+  law("forgets no event that is not older, wherever it stands", (store) =>
+    Effect.gen(function* () {
+      const age = ownAge()
+      const realm = Fixtures.realm()
+      const at = (occurredAt: Millis) => append(Fixtures.queuedEvent(Fixtures.message(realm), { occurredAt: age + occurredAt }))
+      yield* land(store, at(20), at(10), at(20), at(30))
+      const page = store.events.page(realm, Fixtures.freshId(), { start: null, limit: 10 })
+      const before = yield* page
+
+      yield* land(store, forget("events", age + 20))
+
+      const left = yield* page
+      assert.deepEqual(left.filter(({ occurredAt }) => occurredAt >= age + 20), [before[0], before[2], before[3]])
+    })
+  )
+]
+
+/** To run before all others, in a log that nobody has written to. */
+export const firstOfAll = eventRetention
+export const retentions = [...due, ...uploads, ...retention]

@@ -1,0 +1,246 @@
+import { assert, it, layer } from "@effect/vitest"
+import { Deferred, Effect, Fiber, Stream } from "effect"
+import { BlobCorrupt, BlobUnavailable, type BlobStore } from "../../core/ports/BlobStore.ts"
+import * as Harness from "./harness.ts"
+
+const live = { excludeTestServices: true }
+const sizeMax = 26_214_400
+
+const fields = (server: Harness.Party) => ({ mailboxId: server.mailbox.id, filename: "a.bin", mediaType: "application/octet-stream" })
+
+/** An upload's body of so many bytes, in pieces: it is not held whole here either. */
+const streamed = (server: Harness.Party, sizeBytes: number): ReadableStream<Uint8Array> => {
+  const group = Buffer.alloc(3 * 16_384, 7)
+  let left = sizeBytes
+  let isBegun = false
+  return new ReadableStream({
+    pull: (controller) => {
+      if (!isBegun) controller.enqueue(Buffer.from(`${JSON.stringify(fields(server)).slice(0, -1)},"contentBase64":"`))
+      isBegun = true
+      const size = Math.min(left, group.length)
+      controller.enqueue(Buffer.from(group.subarray(0, size).toString("base64")))
+      left -= size
+      if (left > 0) return
+      controller.enqueue(Buffer.from("\"}"))
+      controller.close()
+    }
+  })
+}
+
+layer(Harness.layer(), live)("uploadAttachment", (it) => {
+  it.effect("stores the bytes that downloadAttachment gives back, once the scan is clean", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      for (const size of [0, 1, 2, 3, 4, 100_000]) {
+        const bytes = Buffer.alloc(size, "é😀")
+        const filename = `ü "x" ${size}.txt`
+        const input = { ...fields(server), filename, mediaType: "text/plain", contentBase64: bytes.toString("base64") }
+
+        const { status, json } = yield* server.call("POST", "/v1/attachments", { body: input })
+        assert.strictEqual(status, 201)
+        const { id, sizeBytes, scanState, messageId } = json.attachment
+        assert.deepStrictEqual([sizeBytes, scanState, messageId], [size, "pending", null])
+
+        const early = yield* server.call("GET", `/v1/attachments/${id}/download`)
+        assert.deepStrictEqual([early.status, early.json.code, early.json.details], [409, "attachment_not_clean", { scanState: "pending" }])
+        assert.strictEqual(early.headers.get("retry-after"), "5")
+
+        yield* server.scanned(server, id, "Clean")
+        const { json: downloaded, headers, text } = yield* server.call("GET", `/v1/attachments/${id}/download`)
+        assert.deepStrictEqual(downloaded, { filename, mediaType: "text/plain", contentBase64: input.contentBase64 })
+        assert.strictEqual(headers.get("content-length"), String(Buffer.byteLength(text)))
+        assert.strictEqual(headers.get("content-type"), "application/json")
+      }
+    })
+  )
+
+  it.effect("takes the largest file, and gives it back", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+
+      const { status, json } = yield* server.call("POST", "/v1/attachments", { body: streamed(server, sizeMax) })
+
+      assert.strictEqual(status, 201)
+      assert.strictEqual(json.attachment.sizeBytes, sizeMax)
+      yield* server.scanned(server, json.attachment.id, "Clean")
+      const { text } = yield* server.call("GET", `/v1/attachments/${json.attachment.id}/download`)
+      assert.isTrue(text.endsWith(`${Buffer.alloc(4, 7).toString("base64")}"}`) || text.endsWith("Bw==\"}"))
+      assert.strictEqual(text.length, Buffer.byteLength(JSON.stringify({ filename: "a.bin", mediaType: "application/octet-stream", contentBase64: "" })) + 4 * Math.ceil(sizeMax / 3))
+    })
+  )
+
+  it.effect("refuses one byte more, and keeps nothing", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+
+      const { status, json } = yield* server.call("POST", "/v1/attachments", { body: streamed(server, sizeMax + 1) })
+
+      assert.deepStrictEqual([status, json.code, json.details], [413, "attachment_too_large", { limitBytes: sizeMax }])
+    })
+  )
+
+  const inputs: ReadonlyArray<readonly [what: string, change: object, paths: ReadonlyArray<string>]> = [
+    ["a file name of 255 characters", { filename: "😀".repeat(255) }, []],
+    ["a file name of 256 characters", { filename: "x".repeat(256) }, ["/filename"]],
+    ["an empty file name", { filename: "" }, ["/filename"]],
+    ["a path as file name", { filename: "../x" }, ["/filename"]],
+    ["a media type of 120 characters", { mediaType: `a/${"x".repeat(118)}` }, []],
+    ["a media type of 121 characters", { mediaType: `a/${"x".repeat(119)}` }, ["/mediaType"]],
+    ["a media type with a line break", { mediaType: "a/b\r\nx: y" }, ["/mediaType"]],
+    ["a mailbox id that is no UUID", { mailboxId: "x" }, ["/mailboxId"]],
+    ["several faults at once", { mailboxId: 5, filename: null, contentBase64: [], size: 1 }, ["/contentBase64", "/filename", "/mailboxId", "/size"]],
+    ["the member __proto__", { ["__proto__"]: "x" }, ["/__proto__"]],
+    ["the member tenantId", { tenantId: "x" }, ["/tenantId"]],
+    ["the member scanState", { scanState: "clean" }, ["/scanState"]],
+    ["content that is no Base64", { contentBase64: "a b" }, ["/contentBase64"]],
+    ["Base64 for URLs", { contentBase64: "_-8=" }, ["/contentBase64"]],
+    ["Base64 without padding", { contentBase64: "QQ" }, ["/contentBase64"]],
+    ["no content", { contentBase64: undefined }, ["/contentBase64"]]
+  ]
+  for (const [what, change, paths] of inputs) {
+    it.effect(`${paths.length === 0 ? "takes" : "refuses"} ${what}`, () =>
+      Effect.gen(function* () {
+        const server = yield* Harness.Running
+        const reply = yield* server.call("POST", "/v1/attachments", { body: { ...fields(server), contentBase64: "QUJD", ...change } })
+
+        if (paths.length === 0) return assert.strictEqual(reply.status, 201, reply.text)
+        assert.strictEqual(reply.json.code, "invalid_request")
+        assert.deepStrictEqual(reply.json.details.issues.map(({ path }: { path: string }) => path).sort(), [...paths])
+      })
+    )
+  }
+
+  it.effect("takes its members in any order, and escaped slashes", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const body = `{"contentBase64":"\\/\\/\\/\\/","mediaType":"a\\/b","mailboxId":"${server.mailbox.id}","filename":"\\u0061.txt"}`
+
+      const { status, json } = yield* server.call("POST", "/v1/attachments", { body })
+
+      assert.strictEqual(status, 201)
+      assert.deepStrictEqual([json.attachment.sizeBytes, json.attachment.filename, json.attachment.mediaType], [3, "a.txt", "a/b"])
+    })
+  )
+
+  it.effect("stops reading a body that passes its cap, and closes the connection", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const head = ["POST /v1/attachments HTTP/1.1", "Host: mail.example", `Authorization: Bearer ${server.key}`, "Content-Type: application/json", "Transfer-Encoding: chunked"]
+      const space = " ".repeat(1024 * 1024)
+
+      const answer = yield* server.raw([`${head.join("\r\n")}\r\n\r\n`, ...Array.from({ length: 37 }, () => `100000\r\n${space}\r\n`)], 2_000)
+
+      assert.match(answer, /^HTTP\/1\.1 413 [^]*connection: close[^]*"code":"payload_too_large"/i)
+    })
+  )
+})
+
+layer(Harness.layer(), live)("sendMessage with an attachment", (it) => {
+  const outcomes = [
+    ["Clean", 202, undefined, undefined],
+    ["Infected", 400, "attachment_infected", {}],
+    ["Errored", 409, "attachment_not_clean", { scanState: "error" }]
+  ] as const
+  for (const [verdict, status, code, details] of outcomes) {
+    it.effect(`answers ${code ?? status} when its scan ends in ${verdict}`, () =>
+      Effect.gen(function* () {
+        const server = yield* Harness.Running
+        const { json } = yield* server.call("POST", "/v1/attachments", { body: { ...fields(server), contentBase64: "QUJD" } })
+        yield* server.scanned(server, json.attachment.id, verdict)
+
+        const reply = yield* server.send({ attachmentIds: [json.attachment.id] })
+        const download = yield* server.call("GET", `/v1/attachments/${json.attachment.id}/download`)
+
+        assert.deepStrictEqual([reply.status, reply.json.code, reply.json.details], [status, code, details])
+        assert.strictEqual(download.status, verdict === "Clean" ? 200 : 409)
+        assert.isNull(download.headers.get("retry-after"))
+      })
+    )
+  }
+})
+
+it.live("uploadAttachment reads no faster than the blobs are written, and a refused upload leaves none", () =>
+  Effect.gen(function* () {
+    const mayWrite = yield* Deferred.make<void>()
+    let kept: typeof BlobStore.Service | null = null
+    const server = yield* Harness.start({
+      blobs: (blobs) => {
+        kept = blobs
+        return {
+          ...blobs,
+          writer: (tenantId) =>
+            Effect.map(blobs.writer(tenantId), (writer) => ({
+              ...writer,
+              append: (bytes) => Effect.andThen(Deferred.await(mayWrite), writer.append(bytes))
+            }))
+        }
+      }
+    })
+    let pulled = 0
+    const counted = streamed(server, sizeMax + 1).pipeThrough(
+      new TransformStream({
+        transform: (chunk: Uint8Array, controller) => {
+          pulled += chunk.length
+          controller.enqueue(chunk)
+        }
+      })
+    )
+
+    const upload = yield* Effect.forkChild(server.call("POST", "/v1/attachments", { body: counted }))
+    yield* Effect.sleep("300 millis")
+    const pulledWhileWaiting = pulled
+    yield* Deferred.succeed(mayWrite, undefined)
+    const { status } = yield* Fiber.join(upload)
+    const faulty = yield* server.call("POST", "/v1/attachments", { body: { ...fields(server), mailboxId: "x", contentBase64: "QUJD" } })
+    const foreign = yield* server.call("POST", "/v1/attachments", { body: { ...fields(server), mailboxId: crypto.randomUUID(), contentBase64: "QUJD" } })
+
+    assert.isBelow(pulledWhileWaiting, 16_000_000)
+    assert.deepStrictEqual([status, faulty.status, foreign.status], [413, 400, 404])
+    const { blobs } = yield* Effect.orDie(kept!.olderThan({ before: Number.MAX_SAFE_INTEGER, after: null, limit: 10 }))
+    assert.deepStrictEqual(blobs, [])
+  }).pipe(Effect.scoped)
+)
+
+const uploaded = Effect.fnUntraced(function* (server: Harness.Harness) {
+  const { json } = yield* server.call("POST", "/v1/attachments", { body: { ...fields(server), contentBase64: Buffer.alloc(200_000).toString("base64") } })
+  yield* server.scanned(server, json.attachment.id, "Clean")
+  return String(json.attachment.id)
+})
+
+it.live("downloadAttachment breaks the connection off when the blob turns out to be corrupt", () =>
+  Effect.gen(function* () {
+    const server = yield* Harness.start({
+      blobs: (blobs) => ({ ...blobs, read: (tenantId, ref) => Stream.concat(blobs.read(tenantId, ref), Stream.fail(new BlobCorrupt({ sha256: ref.sha256 }))) })
+    })
+    const id = yield* uploaded(server)
+
+    const answer = yield* server.raw(`GET /v1/attachments/${id}/download HTTP/1.1\r\nHost: mail.example\r\nAuthorization: Bearer ${server.key}\r\n\r\n`)
+
+    const [head, body] = answer.split("\r\n\r\n") as [string, string]
+    assert.match(head, /^HTTP\/1\.1 200 /)
+    assert.isBelow(body.length, Number(/content-length: (\d+)/.exec(head)![1]))
+  }).pipe(Effect.scoped)
+)
+
+it.live("downloadAttachment answers 503 when the blobs are away, and uploadAttachment too", () =>
+  Effect.gen(function* () {
+    let isAway = false
+    const away = new BlobUnavailable({ cause: "gone" })
+    const server = yield* Harness.start({
+      blobs: (blobs) => ({
+        ...blobs,
+        writer: (tenantId) => Effect.suspend(() => (isAway ? Effect.fail(away) : blobs.writer(tenantId))),
+        read: (tenantId, ref) => Stream.suspend(() => (isAway ? Stream.fail(away) : blobs.read(tenantId, ref)))
+      })
+    })
+    const id = yield* uploaded(server)
+    isAway = true
+
+    const download = yield* server.call("GET", `/v1/attachments/${id}/download`)
+    const upload = yield* server.call("POST", "/v1/attachments", { body: { ...fields(server), contentBase64: "QUJD" } })
+
+    for (const { status, json, headers } of [download, upload]) {
+      assert.deepStrictEqual([status, json.code, json.details, headers.get("retry-after")], [503, "unavailable", {}, "5"])
+    }
+  }).pipe(Effect.scoped)
+)

@@ -1,0 +1,81 @@
+/**
+ * One request on its way through: what is learned about it step by step, and
+ * what its answer, its log line and its entry in the request log are made of.
+ */
+import { Context } from "effect"
+import type { Millis, RequestId } from "../../core/model/Ids.ts"
+import type { Operation, Principal } from "../../core/operations/Access.ts"
+import { RateLimited } from "../../core/operations/Access.ts"
+import type { Standing } from "../../core/ports/RateLimiter.ts"
+import { answer, type Answer, type Code, type CodeOf } from "./ErrorBody.ts"
+import type { Refusal } from "./Refusals.ts"
+
+interface Window {
+  readonly limit: number
+  readonly remaining: number
+  readonly resetSeconds: number
+}
+
+export class CallState {
+  readonly requestId: RequestId
+  readonly clientAddress: string
+  readonly method: string
+  /** The path's template once it is known; before that the path, without the query. */
+  route: string
+  readonly startedAt: Millis
+  readonly startedNanos: bigint
+  operation: Operation | null = null
+  principal: Principal | null = null
+  code: Code | null = null
+  /** Headers that the answer is to have. */
+  readonly headers: Record<string, string> = {}
+  #tightest: Window | null = null
+
+  constructor(of: Pick<CallState, "requestId" | "clientAddress" | "method" | "route" | "startedAt" | "startedNanos">) {
+    this.requestId = of.requestId
+    this.clientAddress = of.clientAddress
+    this.method = of.method
+    this.route = of.route
+    this.startedAt = of.startedAt
+    this.startedNanos = of.startedNanos
+  }
+
+  /** Takes in what guards have left; the client is told of the one with the fewest requests remaining. */
+  guarded(standings: ReadonlyArray<Standing>): void {
+    for (const { guard, remaining, resetMs } of standings) {
+      this.#window({ limit: guard.limit, remaining, resetSeconds: Math.ceil(resetMs / 1000) })
+    }
+  }
+
+  /** The answer to a refusal, and a note of it. */
+  refuse<R extends Refusal>(refusal: R): Answer<CodeOf<R>> {
+    if (refusal instanceof RateLimited) {
+      this.#window({ limit: refusal.limit, remaining: 0, resetSeconds: refusal.retryAfterSeconds })
+    }
+    const refused = answer(refusal, this.requestId)
+    this.code = refused.body.code
+    Object.assign(this.headers, refused.headers)
+    return refused
+  }
+
+  rateLimitHeaders(): Readonly<Record<string, string>> {
+    if (this.#tightest === null) return {}
+    const { limit, remaining, resetSeconds } = this.#tightest
+    return {
+      "ratelimit-limit": String(limit),
+      "ratelimit-remaining": String(remaining),
+      "ratelimit-reset": String(resetSeconds)
+    }
+  }
+
+  #window(window: Window): void {
+    if (this.#tightest === null || window.remaining <= this.#tightest.remaining) this.#tightest = window
+  }
+}
+
+/** The request that is being answered. The pipeline puts it there for each. */
+export const Call = Context.Reference<CallState>("mailroom/http/Call", {
+  defaultValue: () => {
+    throw new Error("no request is being answered here")
+  }
+})

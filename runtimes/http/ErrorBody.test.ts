@@ -1,0 +1,88 @@
+import { assert, describe, it } from "@effect/vitest"
+import { STATUS_CODES } from "node:http"
+import { RateLimited, Unauthorized } from "../../core/operations/Access.ts"
+import { AttachmentNotClean } from "../../core/operations/Messages.ts"
+import { NotFound } from "../../core/operations/Ownership.ts"
+import { StoreUnavailable } from "../../core/ports/Store.ts"
+import { answer, catalogue, codes, errorsMarkdown, reasons } from "./ErrorBody.ts"
+import { Defect, InvalidRequest, MethodNotAllowed } from "./Refusals.ts"
+
+const requestId = "0199d6a0-7c4e-7b1a-9f3d-0000000000f6"
+
+describe("An error body", () => {
+  it("has the statuses and codes that are published, and no other", () => {
+    assert.deepStrictEqual(
+      codes.map((code) => `${catalogue[code].status} ${code}`).sort(),
+      [
+        "400 attachment_infected",
+        "400 invalid_cursor",
+        "400 invalid_idempotency_key",
+        "400 invalid_request",
+        "401 unauthorized",
+        "403 insufficient_scope",
+        "404 not_found",
+        "405 method_not_allowed",
+        "408 request_timeout",
+        "409 attachment_not_clean",
+        "409 domain_not_sendable",
+        "409 idempotency_conflict",
+        "409 idempotency_pending",
+        "409 mailbox_suspended",
+        "413 attachment_too_large",
+        "413 payload_too_large",
+        "415 unsupported_media_type",
+        "429 quota_exceeded",
+        "429 rate_limited",
+        "431 headers_too_large",
+        "500 internal_error",
+        "503 unavailable"
+      ]
+    )
+  })
+
+  it("names the reason phrase that the status line has", () => {
+    for (const [status, reason] of Object.entries(reasons)) assert.strictEqual(reason, STATUS_CODES[status])
+  })
+
+  it("has exactly the members of the envelope", () => {
+    const { status, headers, body } = answer(new NotFound({ field: "fromMailboxId" }), requestId)
+
+    assert.deepStrictEqual([status, headers], [404, {}])
+    const { message, ...rest } = body
+    assert.isAbove(message.length, 20)
+    assert.deepStrictEqual(rest, { code: "not_found", requestId, error: "Not Found", details: { field: "fromMailboxId" } })
+    assert.deepStrictEqual(answer(new NotFound({ field: null }), requestId).body.details, {})
+  })
+
+  it("comes with the headers that belong to its code", () => {
+    const headersOf = (refusal: Parameters<typeof answer>[0]) => answer(refusal, requestId).headers
+
+    assert.deepStrictEqual(headersOf(new Unauthorized({ reason: "missing" })), { "www-authenticate": "Bearer" })
+    assert.deepStrictEqual(headersOf(new MethodNotAllowed({ allow: ["GET", "HEAD"] })), { allow: "GET, HEAD" })
+    assert.deepStrictEqual(headersOf(new RateLimited({ scope: "key", limit: 1, windowSeconds: 60, retryAfterSeconds: 7 })), { "retry-after": "7" })
+    assert.deepStrictEqual(headersOf(new AttachmentNotClean({ scanState: "pending" })), { "retry-after": "5" })
+    assert.deepStrictEqual(headersOf(new AttachmentNotClean({ scanState: "error" })), {})
+  })
+
+  it("does not tell why a credential is refused, nor what failed inside", () => {
+    const messages = (["missing", "unknown", "mismatch", "revoked"] as const).map((reason) => answer(new Unauthorized({ reason }), requestId).body)
+    for (const body of messages) assert.deepStrictEqual(body, messages[0])
+
+    assert.notInclude(JSON.stringify(answer(new StoreUnavailable({ cause: new Error("db.sock") }), requestId).body), "sock")
+    assert.deepStrictEqual(answer(new Defect(), requestId).body.details, {})
+  })
+
+  it("names the first of several issues in its message", () => {
+    const issue = { path: "/to/0", code: "invalid_value", message: "Expected an address" } as const
+    assert.strictEqual(
+      answer(new InvalidRequest({ issues: [issue, issue, issue] }), requestId).body.message,
+      "The request is not valid: Expected an address at /to/0 (and 2 more)."
+    )
+  })
+
+  it("is listed in the errors page with every code", () => {
+    const page = errorsMarkdown()
+    for (const code of codes) assert.include(page, `| ${catalogue[code].status} | \`${code}\` |`)
+    assert.include(page, "`scope`, `limit`, `windowSeconds`, `retryAfterSeconds`")
+  })
+})

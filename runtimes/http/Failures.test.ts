@@ -1,0 +1,178 @@
+import { assert, it, layer } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
+import { StoreUnavailable, type Store } from "../../core/ports/Store.ts"
+import * as Harness from "./harness.ts"
+
+const live = { excludeTestServices: true }
+const secretPath = "/srv/mail/db.sock: SELECT * FROM api_key"
+
+/** A store whose every method fails in one way, once it is told to. */
+const failing = () => {
+  const state = { with: null as Effect.Effect<never, StoreUnavailable> | null }
+  const wrap = <A extends object>(target: A): A =>
+    new Proxy(target, {
+      get: (of, name) => {
+        const value: unknown = Reflect.get(of, name)
+        if (typeof value === "function") {
+          return (...args: ReadonlyArray<unknown>) => Effect.suspend(() => state.with ?? (Reflect.apply(value, of, args) as Effect.Effect<never>)) // the port's methods give effects
+        }
+        return typeof value === "object" && value !== null ? wrap(value) : value
+      }
+    })
+  return { state, wrap: (store: typeof Store.Service) => wrap(store) }
+}
+
+const calls = (server: Harness.Harness) => [
+  server.call("GET", "/v1/mailboxes"),
+  server.call("GET", "/v1/messages"),
+  server.call("GET", "/v1/events"),
+  server.send(),
+  server.call("PATCH", `/v1/messages/${crypto.randomUUID()}`, { body: { mailboxId: server.mailbox.id, isRead: true } }),
+  server.call("POST", "/v1/attachments", { body: { mailboxId: server.mailbox.id, filename: "a", mediaType: "a/b", contentBase64: "" } })
+]
+
+it.live("A store that is away makes every operation answer 503, and /readyz too, and nobody is let in", () =>
+  Effect.gen(function* () {
+    const { state, wrap } = failing()
+    const server = yield* Harness.start({ store: wrap })
+    assert.strictEqual((yield* server.call("GET", "/v1/mailboxes")).status, 200)
+    state.with = Effect.fail(new StoreUnavailable({ cause: new Error(secretPath) }))
+
+    const replies = yield* Effect.all([...calls(server), server.call("GET", "/readyz")])
+
+    for (const { status, json, text, headers } of replies) {
+      assert.deepStrictEqual([status, json.code, json.error, json.details], [503, "unavailable", "Service Unavailable", {}])
+      assert.isAtLeast(Number(headers.get("retry-after")), 1)
+      assert.notInclude(text, "SELECT")
+    }
+    assert.strictEqual((yield* server.call("GET", "/healthz")).status, 200)
+  }).pipe(Effect.scoped)
+)
+
+it.live("A store that does not answer makes /readyz answer 503", () =>
+  Effect.gen(function* () {
+    const { state, wrap } = failing()
+    const server = yield* Harness.start({ store: wrap })
+    state.with = Effect.never
+
+    assert.strictEqual((yield* server.call("GET", "/readyz")).status, 503)
+  }).pipe(Effect.scoped)
+)
+
+it.live("A defect is answered with 500 that says nothing of it, and logged with its cause", () =>
+  Effect.gen(function* () {
+    const { state, wrap } = failing()
+    const server = yield* Harness.start({ store: wrap })
+    state.with = Effect.die(new Error(secretPath))
+
+    for (const reply of yield* Effect.all(calls(server))) {
+      const { status, json, text, headers } = reply
+      assert.deepStrictEqual(Object.keys(json).sort(), ["code", "details", "error", "message", "requestId"])
+      assert.deepStrictEqual([status, json.code, json.error, json.details], [500, "internal_error", "Internal Server Error", {}])
+      assert.strictEqual(headers.get("x-request-id"), json.requestId)
+      for (const told of ["SELECT", "/srv", "at ", "Error:"]) assert.notInclude(text, told)
+    }
+    assert.isTrue(server.logs.some((line) => line.includes("SELECT") && line.includes("ERROR")))
+  }).pipe(Effect.scoped)
+)
+
+it.live("A twin of a request that is still running is told so", () =>
+  Effect.gen(function* () {
+    const isReached = yield* Deferred.make<void>()
+    const mayGoOn = yield* Deferred.make<void>()
+    let isSlow = false
+    const server = yield* Harness.start({
+      store: (store) => ({
+        ...store,
+        commit: (changes, jobs) =>
+          Effect.suspend(() => (isSlow ? Deferred.succeed(isReached, undefined).pipe(Effect.andThen(Deferred.await(mayGoOn))) : Effect.void)).pipe(
+            Effect.andThen(store.commit(changes, jobs))
+          )
+      })
+    })
+    isSlow = true
+    const headers = { "idempotency-key": crypto.randomUUID() }
+    const first = yield* Effect.forkChild(server.send({}, { headers }))
+    yield* Deferred.await(isReached)
+
+    const twin = yield* server.send({}, { headers })
+    const other = yield* server.send({ text: "another" }, { headers })
+    yield* Deferred.succeed(mayGoOn, undefined)
+
+    assert.deepStrictEqual([twin.status, twin.json.code, twin.headers.get("retry-after")], [409, "idempotency_pending", "1"])
+    assert.deepStrictEqual([other.status, other.json.code, other.headers.get("retry-after")], [409, "idempotency_conflict", null])
+    assert.strictEqual((yield* Fiber.join(first)).status, 202)
+  }).pipe(Effect.scoped)
+)
+
+it.live("A client who goes away is logged as such, and is no defect", () =>
+  Effect.gen(function* () {
+    const isReached = yield* Deferred.make<void>()
+    const isGone = yield* Deferred.make<void>()
+    let isSlow = false
+    const server = yield* Harness.start({
+      store: (store) => ({
+        ...store,
+        domains: {
+          ...store.domains,
+          list: (tenantId) =>
+            isSlow
+              ? Deferred.succeed(isReached, undefined).pipe(Effect.andThen(Effect.never), Effect.onInterrupt(() => Deferred.succeed(isGone, undefined)))
+              : store.domains.list(tenantId)
+        }
+      })
+    })
+    isSlow = true
+    const call = yield* Effect.forkChild(server.call("GET", "/v1/domains"))
+    yield* Deferred.await(isReached)
+    yield* Fiber.interrupt(call)
+    yield* Deferred.await(isGone)
+    // Another goes while it sends a body.
+    const headers = `Host: x\r\nAuthorization: Bearer ${server.key}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n`
+    yield* server.raw(`POST /v1/attachments HTTP/1.1\r\n${headers}\r\n{"filename`, 100)
+    yield* server.raw(`POST /v1/messages HTTP/1.1\r\n${headers}Idempotency-Key: 12345678\r\n\r\n{"to"`, 100)
+    yield* Effect.sleep("50 millis")
+
+    const ended = server.logs.map((line) => JSON.parse(line).annotations as { operation: string; status: number; code: string | null })
+    assert.deepStrictEqual(ended.map(({ operation, status }) => `${operation} ${status}`), ["listDomains 499", "uploadAttachment 499", "sendMessage 499"])
+    yield* server.requestLog.flush
+    const entries = yield* Effect.orDie(server.store.audit.requests(server.tenantId, 10))
+    assert.deepStrictEqual(entries.map(({ status }) => status), [499, 499, 499])
+  }).pipe(Effect.scoped)
+)
+
+layer(Harness.layer(), live)("The HTTP runtime", (it) => {
+  it.effect("answers with a request id of its own, a new one each time, and with headers that keep answers from caches", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const forged = crypto.randomUUID()
+      const replies = yield* Effect.all(
+        ["/v1/mailboxes", "/v1/nothing", "/docs", "/openapi.yaml", "/", "/healthz"].map((path) => server.call("GET", path, { headers: { "x-request-id": forged } }))
+      )
+
+      const ids = replies.map(({ headers }) => headers.get("x-request-id")!)
+      assert.strictEqual(new Set([forged, ...ids]).size, replies.length + 1)
+      for (const { headers } of replies) {
+        assert.match(headers.get("x-request-id")!, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+        assert.strictEqual(headers.get("cache-control"), "no-store")
+        assert.strictEqual(headers.get("x-content-type-options"), "nosniff")
+      }
+    })
+  )
+
+  it.effect("answers that a domain may not send, with its health", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const party = yield* server.party()
+      yield* Effect.orDie(server.management.setDomainSuspended(Harness.actor, party.tenantId, party.mailbox.domainId, true))
+
+      const reply = yield* server.call("POST", "/v1/messages", {
+        key: party.key,
+        headers: { "idempotency-key": crypto.randomUUID() },
+        body: { fromMailboxId: party.mailbox.id, to: ["a@mail.example"], text: "x" }
+      })
+
+      assert.deepStrictEqual([reply.status, reply.json.code, reply.json.details], [409, "domain_not_sendable", { health: "suspended" }])
+    })
+  )
+})

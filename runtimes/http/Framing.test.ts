@@ -1,0 +1,244 @@
+import { assert, it, layer } from "@effect/vitest"
+import { Deferred, Effect, Exit, Fiber, Scope } from "effect"
+import { connect } from "node:net"
+import * as Harness from "./harness.ts"
+
+const live = { excludeTestServices: true }
+const host = "Host: mail.example"
+
+/** The status, and the code if the body is our envelope. */
+const outcome = (answer: string): string => {
+  const [head, body = ""] = answer.split("\r\n\r\n")
+  const status = /^HTTP\/1\.1 (\d{3})/.exec(head!)?.[1] ?? "none"
+  if (status === "none") return status
+  const id = /\r\nx-request-id: ([0-9a-f-]{36})/i.exec(head!)?.[1]
+  const envelope = JSON.parse(body) as { readonly code: string; readonly requestId: string }
+  assert.strictEqual(envelope.requestId, id)
+  assert.match(head!, /\r\nconnection: close/i)
+  return `${status} ${envelope.code}`
+}
+
+layer(Harness.layer({ timeouts: { headersTimeout: 300, requestTimeout: 600, connectionsCheckingInterval: 50 } }), live)("Malformed HTTP", (it) => {
+  const requests: ReadonlyArray<readonly [what: string, text: string, expected: string]> = [
+    ["Content-Length and Transfer-Encoding", `POST /v1/messages HTTP/1.1\r\n${host}\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /docs HTTP/1.1\r\n\r\n`, "400 invalid_request"],
+    ["two Content-Lengths", `POST /v1/messages HTTP/1.1\r\n${host}\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}`, "400 invalid_request"],
+    ["a Content-Length that is a list", `POST /v1/messages HTTP/1.1\r\n${host}\r\nContent-Length: 2, 2\r\n\r\n{}`, "400 invalid_request"],
+    ["a negative Content-Length", `POST /v1/messages HTTP/1.1\r\n${host}\r\nContent-Length: -1\r\n\r\n`, "400 invalid_request"],
+    ["a folded header", `GET /v1/messages HTTP/1.1\r\n${host}\r\nX-A: b\r\n c\r\n\r\n`, "400 invalid_request"],
+    ["a header that ends in LF alone", `GET /v1/messages HTTP/1.1\n${host}\n\n`, "400 invalid_request"],
+    ["CR alone in a header", `GET /v1/messages HTTP/1.1\r\n${host}\r\nX-A: b\rX-B: c\r\n\r\n`, "400 invalid_request"],
+    ["NUL in a header", `GET /v1/messages HTTP/1.1\r\n${host}\r\nX-A: \u0000\r\n\r\n`, "400 invalid_request"],
+    ["a space before the colon", `GET /v1/messages HTTP/1.1\r\n${host}\r\nX-A : b\r\n\r\n`, "400 invalid_request"],
+    ["chunked that is not the last coding", `POST /v1/messages HTTP/1.1\r\n${host}\r\nTransfer-Encoding: chunked, gzip\r\n\r\n`, "400 invalid_request"],
+    ["no HTTP at all", "EHLO mail.example\r\n\r\n", "400 invalid_request"],
+    ["TLS", "\u0016\u0003\u0001\u0002\u0000\u0001", "400 invalid_request"],
+    ["HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "400 invalid_request"],
+    ["a header section of more than 16 KiB", `GET /v1/messages HTTP/1.1\r\n${host}\r\nX-A: ${"a".repeat(17_000)}\r\n\r\n`, "431 headers_too_large"],
+    ["a path of more than 16 KiB", `GET /${"a".repeat(17_000)} HTTP/1.1\r\n${host}\r\n\r\n`, "431 headers_too_large"],
+    ["headers that never end", `GET /v1/messages HTTP/1.1\r\n${host}\r\nX-A: `, "408 request_timeout"]
+  ]
+  for (const [what, text, expected] of requests) {
+    it.effect(`is answered with ${expected}: ${what}`, () =>
+      Effect.gen(function* () {
+        const server = yield* Harness.Running
+        const answer = yield* server.raw(text, 2_000)
+
+        assert.strictEqual(outcome(answer), expected)
+        assert.strictEqual((yield* server.call("GET", "/healthz")).status, 200)
+      })
+    )
+  }
+
+  it.effect("is answered with 400 when a body's chunks break off in garbage, and with 408 when they stop coming", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const head = `POST /v1/messages HTTP/1.1\r\n${host}\r\nAuthorization: Bearer ${server.key}\r\nContent-Type: application/json\r\nIdempotency-Key: 12345678\r\nTransfer-Encoding: chunked\r\n\r\n`
+
+      const garbage = yield* server.raw([head, "1\r\n{\r\n", "xyz\r\n"], 2_000)
+      const silence = yield* server.raw([head, "1\r\n{\r\n"], 2_000)
+
+      assert.strictEqual(outcome(garbage), "400 invalid_request")
+      assert.strictEqual(outcome(silence), "408 request_timeout")
+      assert.isFalse(server.logs.some((line) => line.includes("defect")))
+    })
+  )
+
+  it.effect("is answered with 400 when the Host is missing", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const answer = yield* server.raw("GET /v1/messages HTTP/1.1\r\nConnection: close\r\n\r\n")
+
+      assert.strictEqual(outcome(answer), "400 invalid_request")
+    })
+  )
+
+  it.effect("behind a good request does not spoil the answer to that", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const answer = yield* server.raw(`GET /v1/mailboxes HTTP/1.1\r\n${host}\r\nAuthorization: Bearer ${server.key}\r\n\r\nrubbish\r\n\r\n`)
+
+      assert.match(answer, /^HTTP\/1\.1 200 [^]*"items"/)
+      assert.strictEqual(answer.match(/HTTP\/1\.1/g)!.length, 1)
+    })
+  )
+})
+
+layer(Harness.layer(), live)("The HTTP runtime", (it) => {
+  it.effect("answers 413 without reading the body that was announced, and closes the connection", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const caps = [
+        ["POST", "/v1/messages", 16 * 1024 * 1024],
+        ["POST", "/v1/attachments", 36 * 1024 * 1024],
+        ["PATCH", `/v1/messages/${crypto.randomUUID()}`, 64 * 1024],
+        ["GET", "/v1/messages", 64 * 1024]
+      ] as const
+      for (const [method, path, cap] of caps) {
+        const over = yield* server.raw(`${method} ${path} HTTP/1.1\r\n${host}\r\nContent-Length: ${cap + 1}\r\n\r\n`)
+        const at = yield* server.raw(`${method} ${path} HTTP/1.1\r\n${host}\r\nContent-Length: ${cap}\r\nExpect: 100-continue\r\n\r\n`)
+
+        assert.strictEqual(outcome(over), "413 payload_too_large")
+        assert.strictEqual(outcome(at), "401 unauthorized")
+      }
+    })
+  )
+
+  it.effect("answers 413 to a chunked body at the byte that is too many", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const path = `/v1/messages/${crypto.randomUUID()}`
+      const chunked = (size: number) => [
+        `PATCH ${path} HTTP/1.1\r\n${host}\r\nAuthorization: Bearer ${server.key}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`,
+        `${size.toString(16)}\r\n${" ".repeat(size)}\r\n`
+      ]
+
+      const over = yield* server.raw(chunked(64 * 1024 + 1))
+      const at = yield* server.raw([...chunked(64 * 1024), "0\r\n\r\n"])
+
+      assert.strictEqual(outcome(over), "413 payload_too_large")
+      assert.match(at, /^HTTP\/1\.1 400 [^]*empty_body/)
+    })
+  )
+
+  it.effect("serves a request that wants an upgrade or has another expectation as it is", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const line = `GET /v1/mailboxes HTTP/1.1\r\n${host}\r\nAuthorization: Bearer ${server.key}\r\n`
+      for (const extra of ["Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "Expect: miracles\r\n"]) {
+        assert.match(yield* server.raw(`${line}${extra}\r\n`), /^HTTP\/1\.1 200 [^]*"items"/)
+      }
+    })
+  )
+
+  it.effect("answers HEAD as GET, without the body", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const get = yield* server.call("GET", "/v1/mailboxes")
+      const head = yield* server.call("HEAD", "/v1/mailboxes")
+      const refused = yield* server.call("HEAD", "/v1/mailboxes", { key: null })
+
+      assert.deepStrictEqual([head.status, head.text], [200, ""])
+      assert.strictEqual(head.headers.get("content-length"), get.headers.get("content-length"))
+      assert.deepStrictEqual([refused.status, refused.text], [401, ""])
+    })
+  )
+
+  it.effect("names the methods of a path that has others", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const expected = [
+        ["DELETE", "/v1/messages", "GET, HEAD, POST"],
+        ["OPTIONS", `/v1/messages/${crypto.randomUUID()}`, "GET, HEAD, PATCH"],
+        ["POST", "/healthz", "GET, HEAD"],
+        ["POST", "/docs", "GET, HEAD"],
+        ["GET", "/v1/attachments", "POST"]
+      ] as const
+      for (const [method, path, allow] of expected) {
+        const reply = yield* server.call(method, path)
+
+        assert.deepStrictEqual([reply.status, reply.json.code, reply.headers.get("allow")], [405, "method_not_allowed", allow])
+      }
+    })
+  )
+})
+
+it.live("A server that stops turns new requests away and lets those in flight finish", () =>
+  Effect.gen(function* () {
+    const scope = yield* Scope.make()
+    const isReached = yield* Deferred.make<void>()
+    const mayGoOn = yield* Deferred.make<void>()
+    let isSlow = false
+    const server = yield* Harness.start({
+      store: (store) => ({
+        ...store,
+        mailboxes: {
+          ...store.mailboxes,
+          list: (tenantId) =>
+            Effect.suspend(() =>
+              isSlow
+                ? Deferred.succeed(isReached, undefined).pipe(Effect.andThen(Deferred.await(mayGoOn)), Effect.andThen(store.mailboxes.list(tenantId)))
+                : store.mailboxes.list(tenantId)
+            )
+        }
+      })
+    }).pipe(Scope.provide(scope))
+    isSlow = true
+    const slow = yield* Effect.forkChild(server.call("GET", "/v1/mailboxes"))
+    yield* Deferred.await(isReached)
+    // Two connections that the server sees as busy: their first bytes are there.
+    const late = yield* halfSent(server.port, "GET /v1/domains HTTP/1.1\r\n")
+    const probe = yield* halfSent(server.port, "GET /readyz HTTP/1.1\r\n")
+    const alive = yield* halfSent(server.port, "GET /healthz HTTP/1.1\r\n")
+
+    const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+    yield* Effect.retry(refusesConnections(server.port), { times: 200 })
+    const [turnedAway, notReady, stillAlive] = yield* Effect.all([late.finish, probe.finish, alive.finish])
+    yield* Deferred.succeed(mayGoOn, undefined)
+    const served = yield* Fiber.join(slow)
+    yield* Fiber.join(closing)
+
+    assert.strictEqual(outcome(turnedAway), "503 unavailable")
+    assert.match(turnedAway, /\r\nretry-after: 1\r\n/)
+    assert.strictEqual(outcome(notReady), "503 unavailable")
+    assert.match(stillAlive, /^HTTP\/1\.1 200 [^]*connection: close/i)
+    assert.deepStrictEqual([served.status, served.headers.get("connection")], [200, "close"])
+  }).pipe(Effect.scoped)
+)
+
+it.live("A server that stops cuts what does not end in time", () =>
+  Effect.gen(function* () {
+    const scope = yield* Scope.make()
+    const server = yield* Harness.start({ grace: "50 millis" }).pipe(Scope.provide(scope))
+    const stuck = yield* halfSent(server.port, "GET /v1/domains HTTP/1.1\r\n")
+
+    yield* Scope.close(scope, Exit.void)
+
+    assert.strictEqual(yield* stuck.finish, "")
+  }).pipe(Effect.scoped)
+)
+
+/** A connection on which a request has begun; `finish` sends the rest and reads the answer. */
+const halfSent = (port: number, begin: string) =>
+  Effect.callback<{ readonly finish: Effect.Effect<string> }>((resume) => {
+    const socket = connect(port, "127.0.0.1")
+    let received = ""
+    const closed = new Promise<void>((resolve) => socket.on("close", () => resolve()))
+    socket.on("data", (chunk) => (received += chunk.toString()))
+    socket.on("error", () => {})
+    const finish = Effect.promise(async () => {
+      if (socket.writable) socket.write(`${host}\r\n\r\n`)
+      await closed
+      return received
+    })
+    socket.on("connect", () => socket.write(begin, () => setTimeout(() => resume(Effect.succeed({ finish })), 20)))
+  })
+
+const refusesConnections = (port: number) =>
+  Effect.callback<void, string>((resume) => {
+    const socket = connect(port, "127.0.0.1")
+    socket.on("connect", () => {
+      socket.destroy()
+      setTimeout(() => resume(Effect.fail("it still listens")), 5)
+    })
+    socket.on("error", () => resume(Effect.void))
+  })

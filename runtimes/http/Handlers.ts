@@ -1,0 +1,96 @@
+/** The operations of the contract, each handed to the core. Errors of the core become answers in `refuse`. */
+import { Effect, Layer, Schema, Stream } from "effect"
+import type { HttpServerRequest } from "effect/http"
+import { HttpApiBuilder, HttpApiSchema } from "effect/http-api"
+import * as Limits from "../../core/model/Limits.ts"
+import { Attachments, type AttachmentTooLarge } from "../../core/operations/Attachments.ts"
+import { Events } from "../../core/operations/Events.ts"
+import { Mailboxes } from "../../core/operations/Mailboxes.ts"
+import { Messages } from "../../core/operations/Messages.ts"
+import type { Principal } from "../../core/operations/Access.ts"
+import type { BlobUnavailable } from "../../core/ports/BlobStore.ts"
+import { Api, Caller, UploadAttachmentInput } from "./Api.ts"
+import { brokenOff } from "./Body.ts"
+import * as Download from "./Download.ts"
+import { refuse } from "./Guard.ts"
+import * as Issues from "./Issues.ts"
+import { InvalidRequest, PayloadTooLarge, type Refusal } from "./Refusals.ts"
+import { UploadBody } from "./UploadBody.ts"
+
+/** Runs an operation for the caller; what it refuses becomes the body of the answer. */
+const call = <A, E extends Refusal, R = never>(operation: (principal: Principal) => Effect.Effect<A, E, R>) =>
+  Effect.flatMap(Caller, (principal) => Effect.catch(operation(principal), refuse))
+
+const mailboxes = HttpApiBuilder.group(Api, "mailboxes", (handlers) =>
+  Effect.map(Mailboxes, (mailboxes) =>
+    handlers.handleAll({
+      listMailboxes: () => call(mailboxes.list),
+      listDomains: () => call(mailboxes.listDomains)
+    })
+  )
+)
+
+const messages = HttpApiBuilder.group(Api, "messages", (handlers) =>
+  Effect.map(Messages, (messages) =>
+    handlers.handleAll({
+      listMessages: ({ query: { limit, cursor = null, mailboxId = null } }) =>
+        call((principal) => messages.list(principal, { limit, cursor, mailboxId })),
+      sendMessage: ({ headers, payload }) =>
+        call((principal) => messages.send(principal, headers["idempotency-key"], payload)).pipe(
+          Effect.map(({ message, replayed }) =>
+            HttpApiSchema.withHeaders({ body: message, headers: replayed ? { "idempotent-replayed": "true" as const } : {} })
+          )
+        ),
+      getMessage: ({ params }) => call((principal) => messages.get(principal, params.messageId)),
+      updateMessage: ({ params, payload }) => call((principal) => messages.update(principal, params.messageId, payload))
+    })
+  )
+)
+
+const attachments = HttpApiBuilder.group(Api, "attachments", (handlers) =>
+  Effect.map(Attachments, (attachments) =>
+    handlers
+      .handleRaw("uploadAttachment", ({ request }) => call((principal) => upload(attachments, principal, request)))
+      .handle("downloadAttachment", ({ params }) =>
+        call((principal) => Effect.flatMap(attachments.download(principal, params.attachmentId), Download.respond))
+      )
+  )
+)
+
+const events = HttpApiBuilder.group(Api, "events", (handlers) =>
+  Effect.map(Events, (events) =>
+    handlers.handleAll({
+      listEvents: ({ query: { limit, cursor = null } }) => call((principal) => events.list(principal, { limit, cursor }))
+    })
+  )
+)
+
+/** Reads the body as it arrives and stores its content on the way. Whatever fails leaves nothing behind. */
+const upload = (attachments: typeof Attachments.Service, principal: Principal, request: HttpServerRequest.HttpServerRequest) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const upload = yield* attachments.begin(principal)
+      const body = new UploadBody()
+      let received = 0
+      const take = (chunk: Uint8Array): Effect.Effect<void, InvalidRequest | PayloadTooLarge | AttachmentTooLarge | BlobUnavailable> => {
+        received += chunk.length
+        if (received > Limits.uploadBodyBytesMax) return Effect.fail(new PayloadTooLarge({ limitBytes: Limits.uploadBodyBytesMax }))
+        const taken = body.write(chunk)
+        if ("fault" in taken) return invalid([taken.fault])
+        return taken.content.length === 0 ? Effect.void : upload.append(taken.content)
+      }
+      yield* Stream.runForEach(Stream.mapError(request.stream, brokenOff), take)
+      const read = body.end()
+      if ("fault" in read) return yield* invalid([read.fault])
+      const { mailboxId, filename, mediaType } = yield* Effect.catchTag(decodeUpload(read.members), "SchemaError", (error) =>
+        invalid(Issues.fromSchema(error.issue))
+      )
+      return { attachment: yield* upload.finish({ mailboxId, filename, mediaType }) }
+    })
+  )
+
+const decodeUpload = Schema.decodeUnknownEffect(UploadAttachmentInput, { onExcessProperty: "error", errors: "all" })
+
+const invalid = (issues: ReadonlyArray<Issues.Issue>) => Effect.fail(new InvalidRequest({ issues }))
+
+export const handlersLayer = Layer.mergeAll(mailboxes, messages, attachments, events)

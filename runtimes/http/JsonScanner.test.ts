@@ -1,0 +1,158 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as fc from "fast-check"
+import { depthMax, itemsMax, JsonScanner, membersMax, nameBytesMax, type Kind } from "./JsonScanner.ts"
+
+const bytesOf = (text: string) => new TextEncoder().encode(text)
+
+/** Scans these bytes cut at these places. */
+const scan = (bytes: Uint8Array, cuts: ReadonlyArray<number> = []) => {
+  const members: Array<readonly [string, Kind, string]> = []
+  let text = ""
+  const decoder = new TextDecoder()
+  const scanner = new JsonScanner({
+    begin: (name, kind) => members.push([name, kind, ""]),
+    run: (run, start, end) => (text += decoder.decode(run.subarray(start, end), { stream: true })),
+    end: () => {
+      const [name, kind] = members.pop()!
+      members.push([name, kind, text + decoder.decode()])
+      text = ""
+    }
+  })
+  const places = [0, ...[...cuts].sort((a, b) => a - b).map((cut) => Math.min(cut, bytes.length)), bytes.length]
+  for (let index = 1; index < places.length; index++) scanner.write(bytes.slice(places[index - 1]!, places[index]!))
+  return { fault: scanner.end(), members }
+}
+
+const faultOf = (text: string) => scan(bytesOf(text)).fault
+
+const parse = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** Text near JSON: pieces of it in any order. */
+const nearJson = fc
+  .array(
+    fc.constantFrom(
+      ..."{}[],:\" \n\t-+.eE0123456789",
+      "\\", "\\u", "\\u00e9", "\\ud83d\\ude00", "\\n", "\\x", "true", "false", "null", "nul", "\"a\"", "\"b\":", "{\"a\":1}", "[1,2]", "é", "\u0001", "-0", "1e5", "01", "1.", ".5"
+    ),
+    { maxLength: 14 }
+  )
+  .map((parts) => parts.join(""))
+
+const cuts = fc.array(fc.nat(200), { maxLength: 6 })
+
+describe("JsonScanner", () => {
+  it("accepts what JSON.parse accepts and refuses what it refuses, wherever the chunks end", () => {
+    fc.assert(
+      fc.property(nearJson, cuts, (inner, cuts) => {
+        for (const text of [inner, `{${inner}}`, `{"x":${inner}}`, `{"x":"${inner}"}`]) {
+          const { fault } = scan(bytesOf(text), cuts)
+          const value = parse(text)
+          if (fault === null) assert.isTrue(isObject(value), text)
+          else if (fault.code === "malformed_json" || fault.code === "empty_body") assert.isUndefined(value, text)
+          else if (fault.code === "wrong_type") assert.isFalse(isObject(value), text)
+          else assert.include(["duplicate_member", "invalid_text"], fault.code, text)
+        }
+      }),
+      { numRuns: 20_000 }
+    )
+  }, 20_000)
+
+  it("accepts every object that JSON.stringify writes, and tells its members and texts", () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string({ unit: "grapheme", maxLength: 5 }), fc.json({ maxDepth: 3 }), { maxKeys: 5 }), fc.nat(2), cuts, (texts, space, cuts) => {
+        const value: Record<string, unknown> = Object.fromEntries(Object.entries(texts).map(([name, json]) => [name, JSON.parse(json)]))
+        const text = JSON.stringify(value, null, space)
+        if (text.includes("\\u0000") || /\\ud[89a-f]/i.test(text)) return
+        const { fault, members } = scan(bytesOf(text), cuts)
+        assert.isNull(fault)
+        assert.deepStrictEqual(members.map(([name]) => name), Object.keys(JSON.parse(text)))
+        for (const [name, kind, read] of members) {
+          const held = value[name]
+          assert.strictEqual(kind, typeof held === "string" ? "text" : typeof held === "number" ? "number" : Array.isArray(held) ? "array" : isObject(held) ? "object" : "literal")
+          if (typeof held === "string") assert.strictEqual(read, held)
+        }
+      }),
+      { numRuns: 3_000 }
+    )
+  }, 20_000)
+
+  it("resolves escapes, also of characters beyond the first plane and across chunks", () => {
+    const text = String.raw`{"a":"\u00e9\ud83d\ude00\/\\\"\b\f\n\r\t","\u0061b":"x"}`
+    for (let cut = 0; cut < text.length; cut++) {
+      const { fault, members } = scan(bytesOf(text), [cut])
+
+      assert.isNull(fault)
+      assert.deepStrictEqual(members, [["a", "text", "é😀/\\\"\b\f\n\r\t"], ["ab", "text", "x"]])
+    }
+  })
+
+  const faults: ReadonlyArray<readonly [string, string, string, string]> = [
+    ["an empty body", "", "", "empty_body"],
+    ["white space alone", " \n", "", "empty_body"],
+    ["a list", "[]", "", "wrong_type"],
+    ["a text", "\"x\"", "", "wrong_type"],
+    ["null", "null", "", "wrong_type"],
+    ["a byte order mark", "\ufeff{}", "", "malformed_json"],
+    ["an object that does not end", "{\"a\":1", "", "malformed_json"],
+    ["a second value", "{} {}", "", "malformed_json"],
+    ["a trailing comma", "{\"a\":1,}", "", "malformed_json"],
+    ["a comment", "{/**/}", "", "malformed_json"],
+    ["single quotes", "{'a':1}", "", "malformed_json"],
+    ["a line break in a text", "{\"a\":\"\n\"}", "", "malformed_json"],
+    ["NaN", "{\"a\":NaN}", "", "malformed_json"],
+    ["a member given twice", "{\"a\":1,\"b\":{\"c\":1,\"\\u0063\":2}}", "/b/c", "duplicate_member"],
+    ["NUL", "{\"a\":[1,\"x\\u0000\"]}", "/a/1", "invalid_text"],
+    ["NUL in a name", "{\"a\":{\"\\u0000\":1}}", "/a", "invalid_text"],
+    ["half a surrogate pair, high", "{\"a\":\"\\ud800\"}", "/a", "invalid_text"],
+    ["half a surrogate pair, high, and text", "{\"a\":\"\\ud800x\"}", "/a", "invalid_text"],
+    ["half a surrogate pair, high, and an escape", "{\"a\":\"\\ud800\\n\"}", "/a", "invalid_text"],
+    ["half a surrogate pair, low", "{\"a\":\"\\udc00\"}", "/a", "invalid_text"],
+    ["two high halves", "{\"a\":\"\\ud800\\ud800\"}", "/a", "invalid_text"]
+  ]
+  for (const [what, text, path, code] of faults) {
+    it(`refuses ${what}`, () => {
+      const fault = faultOf(text)
+      assert.deepStrictEqual([fault?.path, fault?.code], [path, code])
+    })
+  }
+
+  it("names the byte that it stumbles over", () => {
+    assert.strictEqual(faultOf("{\"a\" 1}")?.message, "Malformed JSON: unexpected \"1\" at byte 5")
+    assert.strictEqual(scan(bytesOf("{\"a\" \u0001}"), [3]).fault?.message, "Malformed JSON: unexpected byte 0x01 at byte 5")
+  })
+
+  it("takes the deepest nesting and refuses one level more at once", () => {
+    const nested = (depth: number) => `{"a":${"[".repeat(depth - 1)}${"]".repeat(depth - 1)}}`
+    assert.isNull(faultOf(nested(depthMax)))
+    assert.strictEqual(faultOf(nested(depthMax + 1))?.code, "too_deep")
+
+    const scanner = new JsonScanner()
+    assert.strictEqual(scanner.write(bytesOf(`{"a":${"[".repeat(10_000)}`))?.code, "too_deep")
+  })
+
+  it("takes the longest lists, objects and names, and refuses one more", () => {
+    const list = (length: number) => `{"a":[${Array.from({ length }, () => "1").join()}]}`
+    const object = (length: number) => `{${Array.from({ length }, (_, index) => `"m${index}":1`).join()}}`
+    const named = (length: number) => `{"${"n".repeat(length)}":1}`
+
+    assert.isNull(faultOf(list(itemsMax)))
+    assert.deepStrictEqual(faultOf(list(itemsMax + 1)), { path: "/a", code: "too_many", message: `Expected at most ${itemsMax} items` })
+    assert.isNull(faultOf(object(membersMax)))
+    assert.strictEqual(faultOf(object(membersMax + 1))?.code, "too_many")
+    assert.isNull(faultOf(named(nameBytesMax)))
+    assert.strictEqual(faultOf(named(nameBytesMax + 1))?.code, "unknown_member")
+  })
+
+  it("escapes names in pointers", () => {
+    assert.strictEqual(faultOf("{\"a/b~c\":\"\\u0000\"}")?.path, "/a~1b~0c")
+  })
+})

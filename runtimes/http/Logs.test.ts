@@ -1,0 +1,101 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import * as Harness from "./harness.ts"
+
+interface Line {
+  readonly level: string
+  readonly message: string
+  readonly annotations: Readonly<Record<string, unknown>>
+}
+
+const linesOf = (server: Harness.Harness): ReadonlyArray<Line> =>
+  server.logs.map((line) => JSON.parse(line) as Line).filter(({ message }) => message === "request")
+
+layer(Harness.layer(), { excludeTestServices: true })("The log", (it) => {
+  it.effect("has one line per request, with who did what and how it ended", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const before = linesOf(server).length
+      const sent = yield* server.send()
+      const refused = yield* server.call("GET", `/v1/messages/${crypto.randomUUID()}?color=red`)
+      const unknown = yield* server.call("GET", "/v1/nothing?color=red", { key: null })
+
+      const [first, second, third, ...more] = linesOf(server).slice(before).map(({ annotations: { durationMs, ...rest } }) => {
+        assert.isNumber(durationMs)
+        return rest
+      })
+      const who = { tenantId: server.tenantId, applicationId: server.application.id }
+      assert.deepStrictEqual(first, { requestId: sent.headers.get("x-request-id"), ...who, operation: "sendMessage", method: "POST", route: "/v1/messages", status: 202, code: null })
+      assert.deepStrictEqual(second, { requestId: refused.json.requestId, ...who, operation: "getMessage", method: "GET", route: "/v1/messages/:messageId", status: 404, code: "not_found" })
+      assert.deepStrictEqual(third, { requestId: unknown.json.requestId, tenantId: null, applicationId: null, operation: null, method: "GET", route: "/v1/nothing", status: 404, code: "not_found" })
+      assert.deepStrictEqual(more, [])
+    })
+  )
+
+  it.effect("holds no header, no query, no body and no key, wherever a client puts one", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const secret = server.key.slice("svc_test_".length)
+      yield* server.send({ subject: "confidential-subject", text: "confidential-text", to: ["confidential@mail.example"] })
+      yield* server.send({ subject: 5, confidential: "confidential-member" })
+      yield* server.call("GET", `/v1/messages?cursor=${server.key}&api_key=${server.key}`)
+      yield* server.call("GET", `/v1/messages/${server.key}`)
+      yield* server.call("GET", `/v1/${server.key}/messages`)
+      yield* server.call("GET", `/${server.key}`, { key: null, headers: { cookie: server.key, "user-agent": "confidential-agent" } })
+      yield* server.call("POST", "/v1/attachments", { body: { filename: "confidential.txt", contentBase64: "!" } })
+      yield* server.raw(`GET /v1/mailboxes HTTP/1.1\r\nAuthorization: Bearer ${server.key}\r\nBad Header: x\r\n\r\n`)
+
+      const log = server.logs.join("\n")
+
+      for (const told of [secret, secret.slice(11, 44), "confidential", "$argon2id"]) assert.notInclude(log, told)
+    })
+  )
+
+  it.effect("is one line of JSON, whatever a path holds", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      yield* server.call("GET", `/v1/${encodeURIComponent("x\r\n{\"level\":\"ERROR\"}")}`)
+
+      for (const line of server.logs) {
+        assert.notInclude(line, "\n")
+        assert.isObject(JSON.parse(line))
+      }
+    })
+  )
+
+  it.effect("is quiet about probes", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const before = server.logs.length
+      yield* server.call("GET", "/healthz")
+      yield* server.call("GET", "/readyz")
+
+      assert.strictEqual(server.logs.length, before)
+    })
+  )
+
+  it.effect("of requests has an entry for each caller who is known, also when it is refused", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const party = yield* server.party()
+      const { text: scopeless } = yield* server.issueKey(party, [])
+      yield* server.call("GET", "/v1/mailboxes", { key: party.key })
+      yield* server.call("GET", "/v1/mailboxes", { key: scopeless })
+      yield* server.call("GET", "/v1/messages/x", { key: party.key })
+      yield* server.call("GET", "/v1/mailboxes", { key: null })
+      yield* server.call("GET", "/v1/nothing", { key: party.key })
+
+      yield* server.requestLog.flush
+      const entries = yield* Effect.orDie(server.store.audit.requests(party.tenantId, 10))
+
+      assert.deepStrictEqual(
+        entries.map(({ operation, status, code, clientAddress, environment }) => [operation, status, code, clientAddress, environment].join(" ")).sort(),
+        [
+          "getMessage 400 invalid_request 127.0.0.1 sandbox",
+          "listMailboxes 200  127.0.0.1 sandbox",
+          "listMailboxes 403 insufficient_scope 127.0.0.1 sandbox"
+        ]
+      )
+    })
+  )
+})

@@ -1,0 +1,238 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { scopes } from "../../core/model/ApiKey.ts"
+import { operations, type Operation } from "../../core/operations/Access.ts"
+import * as Harness from "./harness.ts"
+
+const live = { excludeTestServices: true }
+const nobody = "0199d6a0-7c4e-7b1a-9f3d-000000000000"
+
+/** A request of each operation that is good but for what it points at. */
+const requests: Readonly<Record<Operation, readonly [method: string, path: string, body?: unknown]>> = {
+  listMailboxes: ["GET", "/v1/mailboxes"],
+  listDomains: ["GET", "/v1/domains"],
+  listMessages: ["GET", "/v1/messages"],
+  sendMessage: ["POST", "/v1/messages", { fromMailboxId: nobody, to: ["a@mail.example"], text: "x" }],
+  getMessage: ["GET", `/v1/messages/${nobody}`],
+  updateMessage: ["PATCH", `/v1/messages/${nobody}`, { mailboxId: nobody, isRead: true }],
+  uploadAttachment: ["POST", "/v1/attachments", { mailboxId: nobody, filename: "a", mediaType: "a/b", contentBase64: "" }],
+  downloadAttachment: ["GET", `/v1/attachments/${nobody}/download`],
+  listEvents: ["GET", "/v1/events"]
+}
+const all = Object.entries(requests) as ReadonlyArray<[Operation, (typeof requests)[Operation]]> // the keys of the literal
+const idempotent = () => ({ "idempotency-key": crypto.randomUUID() })
+
+layer(Harness.layer(), live)("The HTTP runtime", (it) => {
+  it.effect("lets a key do what its scope allows, and nothing else", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      for (const scope of [null, ...scopes]) {
+        const { text: key } = yield* server.issueKey(server, scope === null ? [] : [scope])
+        for (const [operation, [method, path, body]] of all) {
+          const reply = yield* server.call(method, path, { key, body, headers: idempotent() })
+          if (operations[operation] === scope) assert.notInclude([401, 403], reply.status, `${operation} with ${scope}`)
+          else {
+            assert.strictEqual(reply.status, 403, `${operation} with ${scope}`)
+            assert.strictEqual(reply.json.code, "insufficient_scope")
+            assert.deepStrictEqual(reply.json.details, { required: [operations[operation]], missing: [operations[operation]] })
+          }
+        }
+      }
+    })
+  )
+
+  const credentials: ReadonlyArray<readonly [string, (key: string) => { readonly path?: string; readonly headers?: Record<string, string> }]> = [
+    ["no credential", () => ({})],
+    ["a key in the query", (key) => ({ path: `?api_key=${key}&access_token=${key}` })],
+    ["Basic authentication", (key) => ({ headers: { authorization: `Basic ${btoa(`${key}:`)}` } })],
+    ["a key in a cookie", (key) => ({ headers: { cookie: `api_key=${key}; session=${key}` } })],
+    ["a key in a header of another name", (key) => ({ headers: { "x-api-key": key } })],
+    ["a key without a scheme", (key) => ({ headers: { authorization: key } })],
+    ["an empty credential", () => ({ headers: { authorization: "Bearer " } })],
+    ["two credentials", (key) => ({ headers: { authorization: `Bearer ${key} ${key}` } })],
+    ["a mistyped key", (key) => ({ headers: { authorization: `Bearer ${key.slice(0, -1)}${key.endsWith("0") ? "1" : "0"}` } })],
+    ["a key of the other environment's prefix", (key) => ({ headers: { authorization: `Bearer ${key.replace("_test_", "_live_")}` } })]
+  ]
+  for (const [what, make] of credentials) {
+    it.effect(`answers 401 to ${what}, and does not log it`, () =>
+      Effect.gen(function* () {
+        const server = yield* Harness.Running
+        const { path = "", headers = {} } = make(server.key)
+
+        const reply = yield* server.call("GET", `/v1/mailboxes${path}`, { key: null, headers })
+
+        assert.strictEqual(reply.status, 401)
+        assert.strictEqual(reply.json.code, "unauthorized")
+        assert.deepStrictEqual(reply.json.details, {})
+        assert.strictEqual(reply.headers.get("www-authenticate"), "Bearer")
+        assert.isFalse(server.logs.some((line) => line.includes(server.key.slice(9, 40))))
+      })
+    )
+  }
+
+  it.effect("answers 401 to a key from the moment it is revoked, and while its application is suspended", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const party = yield* server.party()
+      const other = yield* server.issueKey(party, scopes)
+      const status = (key: string) => Effect.map(server.call("GET", "/v1/mailboxes", { key }), (reply) => reply.status)
+      assert.strictEqual(yield* status(other.text), 200)
+
+      yield* Effect.orDie(server.management.revokeKey(Harness.actor, party.tenantId, other.id))
+      assert.strictEqual(yield* status(other.text), 401)
+      assert.strictEqual(yield* status(party.key), 200)
+
+      yield* Effect.orDie(server.management.setApplicationStatus(Harness.actor, party.tenantId, party.application.id, "suspended"))
+      assert.strictEqual(yield* status(party.key), 401)
+    })
+  )
+
+  it.effect("answers alike for what is absent and what is somebody else's", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const strangers = yield* Effect.all([server.party(), server.party({ environment: "production" })])
+      const { json: sent } = yield* server.send()
+      const { json: uploaded } = yield* server.call("POST", "/v1/attachments", {
+        body: { ...(requests.uploadAttachment[2] as object), mailboxId: server.mailbox.id }
+      })
+      const points = (mailbox: string, message: string, attachment: string) =>
+        [
+          ["GET", `/v1/messages?mailboxId=${mailbox}`],
+          ["POST", "/v1/messages", { fromMailboxId: mailbox, to: ["a@mail.example"], text: "x" }],
+          ["GET", `/v1/messages/${message}`],
+          ["PATCH", `/v1/messages/${message}`, { mailboxId: mailbox, isRead: true }],
+          ["POST", "/v1/attachments", { mailboxId: mailbox, filename: "a", mediaType: "a/b", contentBase64: "" }],
+          ["GET", `/v1/attachments/${attachment}/download`]
+        ] as const
+      const ours = points(server.mailbox.id, sent.id, uploaded.attachment.id)
+      const absent = points(nobody, nobody, nobody)
+      for (const { key } of strangers) {
+        for (const [index, [method, path, body]] of ours.entries()) {
+          const [, absentPath, absentBody] = absent[index]!
+          const theirs = yield* server.call(method, path, { key, body, headers: idempotent() })
+          const nothing = yield* server.call(method, absentPath, { key, body: absentBody, headers: idempotent() })
+
+          assert.strictEqual(theirs.status, 404)
+          assert.deepStrictEqual({ ...theirs.json, requestId: "" }, { ...nothing.json, requestId: "" })
+        }
+      }
+    })
+  )
+})
+
+/** Requests that break two rules each; the earlier one is to answer. */
+layer(Harness.layer({ planId: "tiny" }), live)("The order of refusal", (it) => {
+  const tooLong = { "content-length": "999999999" }
+
+  it.effect("puts an unknown route before the length, and a wrong method too", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const unknown = yield* server.raw(request("POST", "/v1/nothing", tooLong))
+      const wrong = yield* server.raw(request("PUT", "/v1/messages", tooLong))
+
+      assert.match(unknown, /^HTTP\/1\.1 404 [^]*"code":"not_found"/)
+      assert.match(wrong, /^HTTP\/1\.1 405 [^]*"code":"method_not_allowed"/)
+      assert.match(wrong, /\r\nallow: GET, HEAD, POST\r\n/)
+    })
+  )
+
+  it.effect("puts the length before the credential", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const answer = yield* server.raw(request("POST", "/v1/messages", tooLong))
+
+      assert.match(answer, /^HTTP\/1\.1 413 [^]*"code":"payload_too_large"/)
+    })
+  )
+
+  it.effect("puts the credential before the limits, and these before the scope", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const party = yield* server.party()
+      const { text: scopeless } = yield* server.issueKey(party, [])
+      const codes: Array<string> = []
+      for (let count = 0; count < 4; count++) codes.push((yield* server.call("GET", "/v1/mailboxes", { key: scopeless })).json.code)
+      codes.push((yield* server.call("GET", "/v1/mailboxes", { key: null })).json.code)
+
+      assert.deepStrictEqual(codes, [...Array<string>(3).fill("insufficient_scope"), "rate_limited", "unauthorized"])
+    })
+  )
+
+  it.effect("puts the key's limit before the tenant's", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const party = yield* server.party()
+      const second = yield* server.issueKey(party, scopes)
+      const limits: Array<string | undefined> = []
+      for (const key of [party.key, party.key, party.key, party.key, second.text, second.text, second.text]) {
+        limits.push((yield* server.call("GET", "/v1/mailboxes", { key })).json.details?.scope)
+      }
+
+      assert.deepStrictEqual(limits, [undefined, undefined, undefined, "key", undefined, undefined, "tenant_day"])
+    })
+  )
+})
+
+layer(Harness.layer(), live)("The order of refusal, inside", (it) => {
+  it.effect("puts the scope before the media type, and that before the input", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const { text: scopeless } = yield* server.issueKey(server, [])
+      const wrong = { body: "x", headers: { "content-type": "text/plain" } }
+
+      assert.strictEqual((yield* server.call("POST", "/v1/messages", { ...wrong, key: scopeless })).json.code, "insufficient_scope")
+      assert.strictEqual((yield* server.call("POST", "/v1/messages", wrong)).json.code, "unsupported_media_type")
+      assert.strictEqual((yield* server.call("PATCH", "/v1/messages/x", wrong)).json.code, "unsupported_media_type")
+      assert.strictEqual((yield* server.call("POST", "/v1/messages", { body: "x" })).json.code, "invalid_request")
+      assert.strictEqual((yield* server.call("PATCH", "/v1/messages/x", { body: {} })).json.details.issues[0].path, "/messageId")
+    })
+  )
+
+  it.effect("puts the input before the idempotency key's past, that before ownership, that before the state, that before the quota", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const party = yield* server.party({ planId: "free" })
+      const key = { "idempotency-key": crypto.randomUUID() }
+      const recipients = Array.from({ length: 50 }, (_, index) => `a${index}@mail.example`)
+      const send = (body: object, headers = idempotent() as Record<string, string>) =>
+        server.call("POST", "/v1/messages", { key: party.key, headers, body })
+      const good = { fromMailboxId: party.mailbox.id, to: recipients, cc: recipients.map((one) => `c${one}`), text: "x" }
+      for (let count = 0; count < 5; count++) assert.strictEqual((yield* send(good, count === 0 ? key : idempotent())).status, 202)
+
+      const suspend = (status: "active" | "suspended") =>
+        Effect.orDie(server.management.updateMailbox(Harness.actor, party.tenantId, party.mailbox.id, { status }))
+      yield* suspend("suspended")
+      assert.strictEqual((yield* send({ ...good, to: [] }, key)).json.code, "invalid_request")
+      assert.strictEqual((yield* send(good, key)).headers.get("idempotent-replayed"), "true")
+      assert.strictEqual((yield* send({ ...good, fromMailboxId: nobody }, key)).json.code, "idempotency_conflict")
+      assert.deepStrictEqual((yield* send({ ...good, fromMailboxId: nobody })).json.details, { field: "fromMailboxId" })
+      assert.deepStrictEqual((yield* send({ ...good, attachmentIds: [nobody] })).json.details, { field: "attachmentIds" })
+      assert.strictEqual((yield* send(good)).json.code, "mailbox_suspended")
+      yield* suspend("active")
+      assert.strictEqual((yield* send(good)).json.code, "quota_exceeded")
+    })
+  )
+})
+
+layer(Harness.layer({ ipRequestsPerMinute: 2 }), live)("The IP guard", (it) => {
+  it.effect("comes before the route, and lets the probes through", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      yield* server.call("GET", "/v1/nothing", { key: null })
+      yield* server.call("GET", "/docs", { key: null })
+
+      const refused = yield* server.call("GET", "/v1/nothing", { key: null })
+      const docs = yield* server.call("GET", "/docs", { key: null })
+      const probes = yield* Effect.all([server.call("GET", "/healthz", { key: null }), server.call("GET", "/readyz", { key: null })])
+
+      assert.strictEqual(refused.status, 429)
+      assert.strictEqual(refused.json.details.scope, "ip")
+      assert.strictEqual(docs.status, 429)
+      assert.deepStrictEqual(probes.map(({ status }) => status), [200, 200])
+      assert.isNull(probes[0].headers.get("ratelimit-limit"))
+    })
+  )
+})
+
+const request = (method: string, path: string, headers: Readonly<Record<string, string>>): string =>
+  `${[`${method} ${path} HTTP/1.1`, "Host: mail.example", ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)].join("\r\n")}\r\n\r\n`

@@ -1,0 +1,33 @@
+/**
+ * The paths that exist, and their methods. A path is matched as it was sent:
+ * no case is folded, no slash added or dropped, nothing decoded.
+ */
+import { HttpApi } from "effect/http-api"
+import { Api } from "./Api.ts"
+import { paths as probes } from "./Probes.ts"
+
+/** Paths beside the contract's and the probes', all of them GET. */
+export const pages = { root: "/", document: "/openapi.yaml", docs: "/docs" } as const
+
+const fixed = new Map<string, Array<string>>()
+const templates: Array<{ readonly template: string; readonly pattern: RegExp; readonly methods: Array<string> }> = []
+
+/** The methods of a path; none if there is nothing at it. */
+export const allowedAt = (path: string): ReadonlyArray<string> =>
+  fixed.get(path) ?? templates.find(({ pattern }) => pattern.test(path))?.methods ?? []
+
+const methodsOf = (path: string): Array<string> => {
+  const known = fixed.get(path) ?? templates.find(({ template }) => template === path)?.methods
+  if (known !== undefined) return known
+  const methods: Array<string> = []
+  if (path.includes(":")) {
+    templates.push({ template: path, pattern: new RegExp(`^${path.replace(/:[^/]+/g, "[^/;#]+")}$`), methods })
+  } else fixed.set(path, methods)
+  return methods
+}
+
+for (const path of [...probes, ...Object.values(pages)]) methodsOf(path).push("GET", "HEAD")
+HttpApi.reflect(Api, {
+  onGroup: () => {},
+  onEndpoint: ({ endpoint }) => methodsOf(endpoint.path).push(...(endpoint.method === "GET" ? ["GET", "HEAD"] : [endpoint.method]))
+})

@@ -1,0 +1,123 @@
+/**
+ * The Node server beneath: how long it waits, how much header it takes, and
+ * what it answers to bytes that never become a request (Spec 7: the envelope,
+ * always). Whatever is still open when the time to finish is over is cut.
+ */
+import { NodeHttpServer } from "@effect/platform-node"
+import { Context, Effect, Layer, type Duration } from "effect"
+import { HttpServer } from "effect/http"
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from "node:http"
+import type { Duplex } from "node:stream"
+import { Crypto } from "../../core/ports/Crypto.ts"
+import { answer } from "./ErrorBody.ts"
+import { HeadersTooLarge, InvalidRequest, RequestTimeout, type Refusal } from "./Refusals.ts"
+
+export interface ListenOptions {
+  readonly host: string
+  /** 0: any free one. */
+  readonly port: number
+  /** How long requests in flight may take to finish once the server stops. Default 20 seconds. */
+  readonly grace?: Duration.Input
+  /** Milliseconds; see `timeouts`. */
+  readonly timeouts?: Partial<typeof timeouts>
+}
+
+/** Milliseconds. */
+export const timeouts = {
+  /** For the headers, from the first byte. */
+  headersTimeout: 15_000,
+  /** For the whole request; the largest upload at 3 Mbit/s. */
+  requestTimeout: 120_000,
+  /** Between requests of a connection; longer than what proxies keep idle connections for. */
+  keepAliveTimeout: 65_000,
+  connectionsCheckingInterval: 2_000
+}
+
+const headerBytesMax = 16 * 1024
+
+/** How long a client gets to read our last words before the connection is cut. */
+const lastWords = "500 millis"
+
+const options = (over: Partial<typeof timeouts>): ServerOptions => ({
+  ...timeouts,
+  ...over,
+  maxHeaderSize: headerBytesMax,
+  insecureHTTPParser: false,
+  // A request without Host is refused in the envelope (Pipeline.ts), not by Node.
+  requireHostHeader: false,
+  // There is nothing to upgrade to: a request that asks for it is served as it is.
+  shouldUpgradeCallback: () => false
+})
+
+/** Listens. What is needed of the core is the source of request ids. */
+export const layer = ({ host, port, grace = "20 seconds", timeouts: over = {} }: ListenOptions) =>
+  Layer.merge(
+    Layer.effect(
+      HttpServer.HttpServer,
+      Effect.gen(function* () {
+        const context = yield* Effect.context<Crypto>()
+        const server = createServer(options(over))
+        refuseMalformed(server, context)
+        const listening = yield* NodeHttpServer.make(() => server, { host, port, gracefulShutdownTimeout: grace })
+        yield* Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
+        return listening
+      })
+    ),
+    NodeHttpServer.layerHttpServices
+  )
+
+interface Exchange {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+}
+
+const refuseMalformed = (server: Server, context: Context.Context<Crypto>): void => {
+  const exchanges = new WeakMap<Duplex, Exchange>()
+  server.on("request", (request, response) => exchanges.set(request.socket, { request, response }))
+  // An expectation that we do not know changes nothing.
+  server.on("checkExpectation", (request, response) => server.emit("request", request, response))
+  server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+    const exchange = exchanges.get(socket)
+    if (error.code === "ECONNRESET" || !socket.writable) {
+      socket.destroy()
+    } else if (exchange === undefined || exchange.response.writableFinished) {
+      Effect.runForkWith(context)(refuse(socket, refusalOf(error)))
+    } else if (exchange.request.complete || exchange.response.headersSent) {
+      // An answer is under way to an earlier request, and must not be mixed up with one to this.
+      exchange.response.once("close", () => socket.destroy())
+    } else {
+      Effect.runForkWith(context)(refuse(socket, refusalOf(error)))
+    }
+  })
+}
+
+const refusalOf = (error: NodeJS.ErrnoException): Refusal => {
+  switch (error.code) {
+    case "HPE_HEADER_OVERFLOW":
+      return new HeadersTooLarge()
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return new RequestTimeout()
+    default:
+      return new InvalidRequest({ issues: [{ path: "", code: "malformed_http", message: "Expected an HTTP/1.1 request" }] })
+  }
+}
+
+const refuse = Effect.fnUntraced(function* (socket: Duplex, refusal: Refusal) {
+  const crypto = yield* Crypto
+  const requestId = yield* crypto.uuid
+  const { status, body } = answer(refusal, requestId)
+  const json = JSON.stringify(body)
+  const head = [
+    `HTTP/1.1 ${status} ${body.error}`,
+    "Content-Type: application/json",
+    `Content-Length: ${Buffer.byteLength(json)}`,
+    `X-Request-Id: ${requestId}`,
+    "Cache-Control: no-store",
+    "X-Content-Type-Options: nosniff",
+    "Connection: close"
+  ]
+  socket.end(`${head.join("\r\n")}\r\n\r\n${json}`)
+  yield* Effect.logInfo("request").pipe(Effect.annotateLogs({ requestId, operation: null, status, code: body.code }))
+  yield* Effect.sleep(lastWords)
+  socket.destroy()
+})

@@ -1,0 +1,122 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as fc from "fast-check"
+import { Base64Decoder, Base64Encoder, decodedLengthMax, encodedLength } from "./Base64.ts"
+import { UploadBody } from "./UploadBody.ts"
+
+const bytesOf = (text: string) => new TextEncoder().encode(text)
+
+const pieces = (bytes: Uint8Array, cuts: ReadonlyArray<number>) => {
+  const places = [0, ...cuts.map((cut) => Math.min(cut, bytes.length)).sort((a, b) => a - b), bytes.length]
+  return places.slice(1).map((place, index) => bytes.slice(places[index]!, place))
+}
+
+const read = (text: string | Uint8Array, cuts: ReadonlyArray<number> = []) => {
+  const body = new UploadBody()
+  const content: Array<Uint8Array> = []
+  for (const piece of pieces(typeof text === "string" ? bytesOf(text) : text, cuts)) {
+    const taken = body.write(piece)
+    if ("fault" in taken) return { fault: taken.fault }
+    content.push(taken.content.slice())
+  }
+  const ended = body.end()
+  return "fault" in ended ? { fault: ended.fault } : { members: { ...ended.members }, content: Buffer.concat(content) }
+}
+
+const decode = (text: string, cuts: ReadonlyArray<number> = []): Buffer | null => {
+  const decoder = new Base64Decoder()
+  const decoded: Array<Uint8Array> = []
+  for (const piece of pieces(bytesOf(text), cuts)) {
+    const room = new Uint8Array(decodedLengthMax(piece.length + 3))
+    const length = decoder.write(piece, 0, piece.length, room, 0)
+    if (length < 0) return null
+    decoded.push(room.slice(0, length))
+  }
+  return decoder.isComplete() ? Buffer.concat(decoded) : null
+}
+
+const cuts = fc.array(fc.nat(80), { maxLength: 5 })
+
+describe("Base64", () => {
+  it("reads what it is written as, wherever the pieces end", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 40 }), cuts, (bytes, cuts) => {
+        const encoder = new Base64Encoder()
+        const text = Buffer.concat([...pieces(bytes, cuts).map((piece) => encoder.write(piece)), encoder.end()]).toString()
+
+        assert.strictEqual(text, Buffer.from(bytes).toString("base64"))
+        assert.strictEqual(text.length, encodedLength(bytes.length))
+        assert.deepStrictEqual(decode(text, cuts), Buffer.from(bytes))
+      })
+    )
+  })
+
+  it("accepts a text only if encoding what it stands for gives that text again", () => {
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom(..."ABQgw/+09=-_ \n"), maxLength: 12 }), cuts, (text, cuts) => {
+        const decoded = decode(text, cuts)
+        const isCanonical = Buffer.from(text, "base64").toString("base64") === text
+        assert.strictEqual(decoded !== null, isCanonical, text)
+        if (decoded !== null) assert.strictEqual(decoded.toString("base64"), text)
+      }),
+      { numRuns: 20_000 }
+    )
+  })
+})
+
+describe("UploadBody", () => {
+  const fields = { mailboxId: "m", filename: "a.txt", mediaType: "text/plain" }
+
+  it("gives the content in order and keeps the other members, in any order and however it is cut", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 60 }), fc.shuffledSubarray(["mailboxId", "filename", "mediaType", "contentBase64"], { minLength: 4 }), cuts, fc.boolean(), (bytes, order, cuts, isEscaped) => {
+        const all: Record<string, string> = { ...fields, contentBase64: Buffer.from(bytes).toString("base64") }
+        const json = JSON.stringify(Object.fromEntries(order.map((name) => [name, all[name]])))
+        const text = isEscaped ? json.replaceAll("/", "\\/") : json
+
+        assert.deepStrictEqual(read(text, cuts), { members: { ...fields, contentBase64: "" }, content: Buffer.from(bytes) })
+      }),
+      { numRuns: 2_000 }
+    )
+  })
+
+  it("keeps the type of members that are no text, and members it does not know", () => {
+    const { members } = read(`{"mailboxId":5,"filename":null,"mediaType":["x"],"contentBase64":{"a":"AAAA"},"__proto__":"p","constructor":"c"}`)
+
+    assert.deepStrictEqual(members, { mailboxId: 0, filename: null, mediaType: [], contentBase64: {}, ["__proto__"]: "p", constructor: "c" })
+  })
+
+  it("leaves out what is missing", () => {
+    assert.deepStrictEqual(read("{}").members, {})
+  })
+
+  it("decodes names and texts", () => {
+    assert.deepStrictEqual(read("{\"filename\":\"\\u00e9😀\"}", [14, 20, 22]).members, { filename: "é😀" })
+  })
+
+  it("cuts a text that is longer than any may be", () => {
+    assert.isAbove(String(read(`{"filename":"${"é".repeat(5_000)}"}`).members?.["filename"]).length, 2_000)
+  })
+
+  const faults: ReadonlyArray<readonly [string, string, string, string]> = [
+    ["characters beyond the alphabet", `{"contentBase64":"AA-_"}`, "/contentBase64", "invalid_value"],
+    ["white space in the content", `{"contentBase64":"AAAA AAAA"}`, "/contentBase64", "invalid_value"],
+    ["an escaped line break in the content", `{"contentBase64":"AAAA\\nAAAA"}`, "/contentBase64", "invalid_value"],
+    ["missing padding", `{"contentBase64":"AAA"}`, "/contentBase64", "invalid_value"],
+    ["padding alone", `{"contentBase64":"===="}`, "/contentBase64", "invalid_value"],
+    ["more after the padding", `{"contentBase64":"AA==AAAA"}`, "/contentBase64", "invalid_value"],
+    ["bits that are not used", `{"contentBase64":"AB=="}`, "/contentBase64", "invalid_value"],
+    ["the content given twice", `{"contentBase64":"AAAA","contentBase64":"AAAA"}`, "/contentBase64", "duplicate_member"],
+    ["malformed JSON", `{"contentBase64":"AAAA"`, "", "malformed_json"]
+  ]
+  for (const [what, text, path, code] of faults) {
+    it(`refuses ${what}`, () => {
+      const { fault } = read(text)
+      assert.deepStrictEqual([fault?.path, fault?.code], [path, code])
+    })
+  }
+
+  it("refuses a file name that is not UTF-8", () => {
+    const bytes = Buffer.from("{\"filename\":\"\u00ff\"}", "latin1")
+    assert.deepStrictEqual(read(bytes).fault, { path: "/filename", code: "invalid_text", message: "Expected UTF-8" })
+  })
+})

@@ -1,0 +1,239 @@
+/**
+ * A composition root for tests: the HTTP runtime, listening on a free port of
+ * 127.0.0.1, over memory adapters, with a tenant that can send. A test may put
+ * something in front of an adapter, to see what happens when it fails.
+ */
+import { Clock, Context, Effect, Layer, Logger, Redacted, Result, type Scope } from "effect"
+import { HttpServer } from "effect/http"
+import { connect } from "node:net"
+import * as MemoryBlobStore from "../../adapters/memory/MemoryBlobStore.ts"
+import * as MemoryJobQueue from "../../adapters/memory/MemoryJobQueue.ts"
+import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
+import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
+import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
+import * as Mailroom from "../../core/Mailroom.ts"
+import * as Address from "../../core/model/Address.ts"
+import { scopes as allScopes, type Scope as ApiScope } from "../../core/model/ApiKey.ts"
+import type { Actor } from "../../core/model/Audit.ts"
+import type { Application } from "../../core/model/Tenant.ts"
+import type { ApiKeyId, AttachmentId, Environment, TenantId } from "../../core/model/Ids.ts"
+import * as Limits from "../../core/model/Limits.ts"
+import type { Mailbox } from "../../core/model/Mailbox.ts"
+import * as Attachments from "../../core/model/Attachment.ts"
+import { Management } from "../../core/operations/Management.ts"
+import { RequestLog } from "../../core/operations/RequestLog.ts"
+import { BlobStore } from "../../core/ports/BlobStore.ts"
+import { Store } from "../../core/ports/Store.ts"
+import { Settings, defaults } from "../../core/Settings.ts"
+import * as Http from "./index.ts"
+
+export interface Options {
+  readonly ipRequestsPerMinute?: number
+  readonly planId?: string
+  readonly trustedProxies?: ReadonlyArray<string>
+  readonly timeouts?: Http.Server.ListenOptions["timeouts"]
+  readonly grace?: Http.Server.ListenOptions["grace"]
+  /** Put in front of the store or the blobs. Provisioning goes through it too. */
+  readonly store?: (store: typeof Store.Service) => typeof Store.Service
+  readonly blobs?: (blobs: typeof BlobStore.Service) => typeof BlobStore.Service
+}
+
+export interface Reply {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  /** The body, parsed; undefined if it is not JSON. */
+  // oxlint-disable-next-line typescript/no-explicit-any -- a test reads the members it is about, and declares no shapes
+  readonly json: any
+}
+
+export interface Call {
+  /** An API key's text; null: no credential. Default: the first tenant's key of all scopes. */
+  readonly key?: string | null
+  readonly headers?: Readonly<Record<string, string>>
+  /** An object is sent as JSON; text and bytes as they are, as application/json unless the headers say otherwise. */
+  readonly body?: unknown
+}
+
+/** A tenant with one application, a key of all scopes, a verified domain and a mailbox. */
+export interface Party {
+  readonly tenantId: TenantId
+  readonly application: Application
+  readonly key: string
+  readonly mailbox: Mailbox
+}
+
+export interface Harness extends Party {
+  readonly port: number
+  readonly baseUrl: string
+  readonly call: (method: string, path: string, call?: Call) => Effect.Effect<Reply>
+  /** A valid send, with a fresh Idempotency-Key unless one is given. */
+  readonly send: (input?: Readonly<Record<string, unknown>>, call?: Call) => Effect.Effect<Reply>
+  /** Writes to a socket, and reads until the server closes it, or for so many milliseconds. */
+  readonly raw: (text: string | ReadonlyArray<string>, quietMs?: number) => Effect.Effect<string>
+  readonly party: (options?: { readonly environment?: Environment; readonly planId?: string }) => Effect.Effect<Party>
+  readonly issueKey: (party: Party, scopes: ReadonlyArray<ApiScope>) => Effect.Effect<{ readonly id: ApiKeyId; readonly text: string }>
+  /** Sets an attachment's scan state, as the scan job would. */
+  readonly scanned: (party: Party, id: string, verdict: "Clean" | "Infected" | "Errored") => Effect.Effect<void>
+  readonly management: typeof Management.Service
+  readonly store: typeof Store.Service
+  readonly requestLog: typeof RequestLog.Service
+  /** The log lines so far, as JSON. */
+  readonly logs: ReadonlyArray<string>
+}
+
+/** A running server, for tests that share one. */
+export class Running extends Context.Service<Running, Harness>()("mailroom/http/harness") {}
+
+export const layer = (options: Options = {}): Layer.Layer<Running> => Layer.effect(Running, start(options))
+
+export const actor: Actor = { type: "operator", id: "harness" }
+
+/** Starts a server that stops with the scope. */
+export const start = (options: Options = {}): Effect.Effect<Harness, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const logs: Array<string> = []
+    const logger = Logger.layer([Logger.map(Logger.formatJson, (line) => void logs.push(line))])
+    const context = yield* Effect.orDie(Layer.build(runtime(options).pipe(Layer.provideMerge(logger))))
+    return yield* make(context, options, logs)
+  })
+
+export const adapters = Layer.mergeAll(
+  MemoryStore.layer,
+  MemoryJobQueue.layer,
+  MemoryBlobStore.layer,
+  MemoryRateLimiter.layer,
+  NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32).fill(7)) }] })
+)
+
+const inFront = ({ store = (real) => real, blobs = (real) => real }: Options) =>
+  Layer.mergeAll(Layer.effect(Store, Effect.map(Store, store)), Layer.effect(BlobStore, Effect.map(BlobStore, blobs))).pipe(
+    Layer.provideMerge(adapters)
+  )
+
+const runtime = (options: Options) =>
+  Http.layer({ servers: ["http://127.0.0.1"], trustedProxies: options.trustedProxies ?? [] }).pipe(
+    Layer.provideMerge(
+      Http.Server.layer({ host: "127.0.0.1", port: 0, grace: options.grace ?? "2 seconds", timeouts: options.timeouts ?? {} })
+    ),
+    Layer.provideMerge(Mailroom.operations),
+    Layer.provideMerge(inFront(options)),
+    Layer.provide(Layer.succeed(Settings, { ...defaults, ipRequestsPerMinute: options.ipRequestsPerMinute ?? 1_000_000 }))
+  )
+
+type Services = HttpServer.HttpServer | Management | RequestLog | Store
+
+const make = Effect.fnUntraced(function* (context: Context.Context<Services>, { planId = "dev" }: Options, logs: ReadonlyArray<string>) {
+  const { address } = Context.get(context, HttpServer.HttpServer)
+  const port = "port" in address ? address.port : 0
+  const baseUrl = `http://127.0.0.1:${port}`
+  const management = Context.get(context, Management)
+  const store = Context.get(context, Store)
+  const requestLog = Context.get(context, RequestLog)
+  yield* Effect.orDie(Effect.forEach([...Limits.plans, tiny], (plan) => management.putPlan(plan)))
+  const party: Harness["party"] = (of = {}) => Effect.orDie(makeParty(management, { planId, ...of }))
+  const first = yield* party()
+
+  const call: Harness["call"] = (method, path, { key = first.key, headers = {}, body } = {}) =>
+    Effect.promise(async (signal) => {
+      const response = await fetch(`${baseUrl}${path}`, {
+        method,
+        signal,
+        redirect: "manual",
+        headers: {
+          ...(key === null ? {} : { authorization: `Bearer ${key}` }),
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+          ...headers
+        },
+        ...(body === undefined ? {} : { body: bodyOf(body), duplex: "half" })
+      } as RequestInit) // `duplex` is wanted for streams, and not in the type
+      const text = await response.text()
+      return { status: response.status, headers: response.headers, text, json: parsed(text) }
+    })
+
+  return {
+    ...first,
+    port,
+    baseUrl,
+    call,
+    send: (input = {}, options = {}) =>
+      call("POST", "/v1/messages", {
+        ...options,
+        headers: { "idempotency-key": globalThis.crypto.randomUUID(), ...options.headers },
+        body: options.body ?? { fromMailboxId: first.mailbox.id, to: ["charles@mail.example"], text: "The engine weaves", ...input }
+      }),
+    raw: (text, quietMs = 400) => rawExchange(port, text, quietMs),
+    party,
+    issueKey: (of, scopes) =>
+      Effect.orDie(
+        Effect.map(
+          management.issueKey(actor, { tenantId: of.tenantId, applicationId: of.application.id, name: "key", scopes }),
+          ({ apiKey, text }) => ({ id: apiKey.id, text: Redacted.value(text) })
+        )
+      ),
+    scanned: (of, id, verdict) => Effect.orDie(scan(store, of, id, verdict)),
+    management,
+    store,
+    requestLog,
+    logs
+  } satisfies Harness
+})
+
+/** A plan that is soon used up. */
+const tiny: Limits.Plan = { id: "tiny", keyRequestsPerMinute: 3, tenantRequestsPerDay: 5, recipientsPerDay: 2 }
+
+const makeParty = Effect.fnUntraced(function* (
+  management: typeof Management.Service,
+  { environment = "sandbox", planId }: { readonly environment?: Environment; readonly planId: string }
+) {
+  const { id: tenantId } = yield* management.createTenant(actor, { name: "Analytical Engines", planId })
+  const application = yield* management.createApplication(actor, { tenantId, environment, name: "Billing" })
+  const { text } = yield* management.issueKey(actor, { tenantId, applicationId: application.id, name: "first", scopes: allScopes })
+  const domain = Result.getOrThrow(Address.parseDomain(`d${globalThis.crypto.randomUUID().slice(0, 18)}.example`))
+  const { id: domainId } = yield* management.createDomain(actor, { tenantId, domain })
+  const since = yield* Clock.currentTimeMillis
+  yield* management.recordChecks(
+    tenantId,
+    domainId,
+    (["ownership", "dkim"] as const).map((record) => ({ record, state: "ok", expected: "", observed: "", since }))
+  )
+  const address = Result.getOrThrow(Address.parse(`ada@${domain}`))
+  const mailbox = yield* management.createMailbox(actor, { tenantId, address, displayName: "Ada Lovelace" })
+  return { tenantId, application, key: Redacted.value(text), mailbox } satisfies Party
+})
+
+const scan = Effect.fnUntraced(function* (store: typeof Store.Service, of: Party, id: string, verdict: "Clean" | "Infected" | "Errored") {
+  const realm = { tenantId: of.tenantId, environment: of.application.environment }
+  const attachment = yield* store.attachments.get(realm, id as AttachmentId) // from an answer of the API
+  if (attachment === null) return yield* Effect.die(new Error("no such attachment"))
+  const at = yield* Clock.currentTimeMillis
+  const decision = Result.getOrThrow(Attachments.decide(attachment, { _tag: verdict, at, nextScanAt: at }))
+  yield* store.commit([{ _tag: "Update", kind: "attachment", record: Attachments.apply(attachment, decision) }], [])
+})
+
+const bodyOf = (body: unknown): BodyInit =>
+  typeof body === "string" || body instanceof Uint8Array || body instanceof ReadableStream ? (body as BodyInit) : JSON.stringify(body) // the three are
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+const rawExchange = (port: number, text: string | ReadonlyArray<string>, quietMs: number) =>
+  Effect.callback<string>((resume) => {
+    const socket = connect(port, "127.0.0.1")
+    let received = ""
+    const finish = () => {
+      socket.destroy()
+      resume(Effect.succeed(received))
+    }
+    socket.setTimeout(quietMs, finish)
+    socket.on("data", (chunk) => (received += chunk.toString("latin1")))
+    socket.on("close", finish)
+    socket.on("error", finish)
+    for (const part of typeof text === "string" ? [text] : text) socket.write(part, "latin1")
+    return Effect.sync(() => socket.destroy())
+  })

@@ -1,0 +1,61 @@
+/**
+ * The HTTP runtime: serves the contract, its document and its docs page over
+ * the operations of the core. `layer` needs a server to listen with; `Server`
+ * has Node's.
+ */
+import { Layer } from "effect"
+import { HttpRouter, HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import { Api } from "./Api.ts"
+import * as DocsPage from "./DocsPage.ts"
+import * as Document from "./Document.ts"
+import { Drain } from "./Drain.ts"
+import { guardLayer, inputFaultsLayer } from "./Guard.ts"
+import { handlersLayer } from "./Handlers.ts"
+import { pipelineLayer } from "./Pipeline.ts"
+import { probesLayer } from "./Probes.ts"
+import { pages } from "./Routes.ts"
+import * as TrustedProxies from "./TrustedProxies.ts"
+
+export { Api } from "./Api.ts"
+export * as Document from "./Document.ts"
+export { catalogue, errorsMarkdown, type Code, type ErrorBody } from "./ErrorBody.ts"
+export * as Server from "./Server.ts"
+
+export interface Options {
+  /** The addresses at which clients reach the service, for the published document. */
+  readonly servers: ReadonlyArray<string>
+  /** Addresses and CIDR ranges of proxies whose `X-Forwarded-For` counts. Default: none. */
+  readonly trustedProxies?: ReadonlyArray<string>
+}
+
+/** The longest path parameter that the router passes on; what is no UUID is for the schema to refuse. */
+const maxParamLength = 16 * 1024
+
+/** Serves until its scope closes; then it turns new requests away and lets those in flight finish. */
+export const layer = ({ servers, trustedProxies = [] }: Options) => {
+  const document = Document.make(servers)
+  const api = HttpApiBuilder.layer(Api).pipe(Layer.provide(handlersLayer), Layer.provide([guardLayer, inputFaultsLayer]))
+  const routes = Layer.mergeAll(api, probesLayer, pagesLayer(document)).pipe(
+    Layer.provide(pipelineLayer(TrustedProxies.make(trustedProxies)))
+  )
+  const served = HttpRouter.serve(routes, {
+    disableLogger: true,
+    disableListenLog: true,
+    routerConfig: { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false, maxParamLength }
+  })
+  return Drain.onClose.pipe(Layer.provideMerge(served), Layer.provide(Drain.layer))
+}
+
+const pagesLayer = (document: Document.Document) =>
+  Layer.mergeAll(
+    HttpRouter.add("GET", pages.root, HttpServerResponse.redirect(pages.docs, { status: 302, headers: { "content-length": "0" } })),
+    HttpRouter.add("GET", pages.document, HttpServerResponse.text(Document.toYaml(document), { contentType: "application/yaml" })),
+    HttpRouter.add(
+      "GET",
+      pages.docs,
+      HttpServerResponse.html(DocsPage.render(document)).pipe(
+        HttpServerResponse.setHeader("content-security-policy", DocsPage.contentSecurityPolicy)
+      )
+    )
+  )
