@@ -3,7 +3,7 @@
  * memory adapters and a file-system blob store, with ceilings that no load
  * here reaches. Prints one line of JSON when it listens.
  */
-import { Console, Effect, Layer, Logger } from "effect"
+import { Console, Effect, Layer, Logger, Redacted } from "effect"
 import { HttpServer } from "effect/http"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -24,7 +24,6 @@ import { defaults, Settings } from "../core/Settings.ts"
 import { provision } from "../runtimes/dev/Provision.ts"
 import * as Http from "../runtimes/http/index.ts"
 import * as Loops from "../runtimes/Loops.ts"
-import { Redacted } from "effect"
 
 const ceiling = 1_000_000_000
 const withJobs = process.argv.includes("--jobs")
@@ -52,7 +51,7 @@ const program = Effect.gen(function* () {
     Layer.provideMerge(Http.Server.layer({ host: "127.0.0.1", port: 0 })),
     Layer.provideMerge(core)
   )
-  yield* Effect.gen(function* () {
+  return yield* Effect.gen(function* () {
     const { address } = yield* HttpServer.HttpServer
     const { apiKey, mailboxes } = yield* provision(null)
     const management = yield* Management

@@ -207,8 +207,7 @@ const visibility: ReadonlyArray<Check<BlobStore>> = [
             const writer = yield* store.writer(of)
             yield* writer.append(text("interrupted"))
             yield* appended.open
-            yield* Effect.never
-            yield* writer.finish
+            return yield* Effect.never
           })
         )
       )

@@ -1,6 +1,7 @@
 /** Laws of one commit: it lands whole or not at all, and says why not. */
 import { Effect } from "effect"
 import assert from "node:assert/strict"
+import type { Address } from "../core/model/Address.ts"
 import type { MessageId, Realm } from "../core/model/Ids.ts"
 import type { Plan } from "../core/model/Limits.ts"
 import type { Change, Kind, Records, Rejection } from "../core/ports/Store.ts"
@@ -329,6 +330,16 @@ const uniqueness = [
         yield* land(store, insertAny(kind, others))
       })
     )
+  ),
+  law("takes addresses of mailboxes that differ in case alone for one", (store) =>
+    Effect.gen(function* () {
+      const [records, others] = [recordsOf(Fixtures.realm()), recordsOf(Fixtures.realm())]
+      yield* land(store, insertAny("mailbox", records))
+
+      const address = records.mailbox.address.toUpperCase() as Address // the same, shouted
+      const twin = { ...others, mailbox: { ...others.mailbox, address } }
+      assert.deepEqual(yield* refusal(store, insertAny("mailbox", twin)), { _tag: "Duplicate", kind: "mailbox", field: "address" })
+    })
   )
 ]
 

@@ -31,9 +31,10 @@ export const land = (store: Service, ...changes: ReadonlyArray<Change>): Effect.
 
 /** Commits what must be rejected, and says why it was. */
 export const refusal = (store: Service, ...changes: ReadonlyArray<Change>): Effect.Effect<Rejection, StoreUnavailable> =>
-  Effect.flatMap(outcome(store, ...changes), (reason) =>
-    reason === null ? Effect.die(new assert.AssertionError({ message: "the commit landed" })) : Effect.succeed(reason)
-  )
+  Effect.map(outcome(store, ...changes), (reason) => {
+    assert.ok(reason !== null, "the commit landed")
+    return reason
+  })
 
 /** Why a commit was rejected; null if it landed. */
 export const outcome = (

@@ -20,15 +20,17 @@ import {
   notification,
   ownAge,
   realmInShard,
+  refusal,
   remove,
   requestEntry,
   reservation,
   reserve,
   submission,
   submissionRef,
+  takeQuota,
   times,
-  update,
-  type Service
+  type Service,
+  update
 } from "./StoreLaw.ts"
 
 /** A record that is due for a kind of job at a time, or never, and how to make it due at another. */
@@ -182,7 +184,7 @@ const uploads = [
 const forget = (log: Log, before: Millis, limit = 1_000): Change => ({ _tag: "Forget", log, before, limit })
 
 /** Rows of a log of one's own age, by their times, and a look at the times of those left. */
-const logOf: { readonly [L in Exclude<Log, "events">]: (store: Service, age: Millis) => {
+const logOf: { readonly [L in Exclude<Log, "events" | "quotas">]: (store: Service, age: Millis) => {
   readonly row: (at: Millis) => Change
   readonly left: Effect.Effect<ReadonlyArray<Millis>, StoreUnavailable>
 } } = {
@@ -243,6 +245,21 @@ const retention = [
         assert.deepEqual(yield* sorted, [])
       })
     )
+  ),
+  law("forgets the quotas of days that are over, and of no other day", (store) =>
+    Effect.gen(function* () {
+      const { tenantId } = Fixtures.realm()
+      const days = ["1969-03-01", "1969-03-02", "1969-03-03"] // before any other check's
+      const noon = -305 * 86_400_000 + 43_200_000 // of the second
+      yield* land(store, ...days.map((day) => takeQuota(tenantId, 5, 5, day)))
+
+      yield* land(store, forget("quotas", noon))
+
+      yield* land(store, takeQuota(tenantId, 5, 5, days[0]))
+      for (const day of days.slice(1)) {
+        assert.deepEqual(yield* refusal(store, takeQuota(tenantId, 1, 5, day)), { _tag: "QuotaExceeded", limit: 5, used: 5 })
+      }
+    })
   ),
   law("counts a notification's age from when it was first kept", (store) =>
     Effect.gen(function* () {

@@ -11,6 +11,8 @@ import * as Machine from "../core/model/Machine.ts"
 import * as MailDomain from "../core/model/MailDomain.ts"
 import * as Message from "../core/model/Message.ts"
 import * as Recipient from "../core/model/Recipient.ts"
+import { configurationMarkdown } from "../runtimes/Config.ts"
+import { errorsMarkdown } from "../runtimes/http/ErrorBody.ts"
 
 /** A generated document: its file name in this folder, and its text as it should be. */
 export interface GeneratedDocument {
@@ -113,7 +115,11 @@ const rows = (head: ReadonlyArray<string>, body: ReadonlyArray<ReadonlyArray<str
   [head, head.map(() => "---"), ...body].map((cells) => `| ${cells.join(" | ")} |`).join("\n")
 
 /** All documents that `npm run docs` writes. */
-export const documents = (): ReadonlyArray<GeneratedDocument> => [{ file: "state-machines.md", text: stateMachines() }]
+export const documents = (): ReadonlyArray<GeneratedDocument> => [
+  { file: "state-machines.md", text: stateMachines() },
+  { file: "errors.md", text: errorsMarkdown() },
+  { file: "configuration.md", text: configurationMarkdown() }
+]
 
 if (import.meta.main) {
   for (const { file, text } of documents()) writeFileSync(join(import.meta.dirname, file), text)

@@ -187,6 +187,21 @@ describe("MemoryJobQueue", () => {
     }).pipe(Effect.provide(MemoryJobQueue.layer))
   )
 
+  it.effect("misses no offer that comes while a worker is about to wait", () =>
+    Effect.gen(function* () {
+      for (let turns = 0; turns < 20; turns++) {
+        const queue = yield* MemoryJobQueue.make
+        const waiting = yield* Effect.forkScoped(queue.awaitWork(Duration.hours(1)))
+        for (let turn = 0; turn < turns; turn++) yield* Effect.yieldNow
+        yield* queue.offer([job("a", "g", 0)])
+
+        yield* TestClock.adjust(1)
+
+        assert.isDefined(waiting.pollUnsafe(), `after ${turns} turns`)
+      }
+    })
+  )
+
   it.effect("is in another epoch after a restart", () =>
     Effect.gen(function* () {
       const before = yield* MemoryJobQueue.make

@@ -18,9 +18,10 @@ export const make = Effect.gen(function* () {
   /** One step on the jobs as they stand now; whoever waits for work learns of it afterwards. */
   const step = <A>(run: (now: Millis) => A): Effect.Effect<A> =>
     Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      const { news } = jobs
       jobs.advance(now)
       const result = run(now)
-      return jobs.isNews() ? Effect.as(changed.release, result) : Effect.succeed(result)
+      return jobs.news === news ? Effect.succeed(result) : Effect.as(changed.release, result)
     })
 
   const stepHeld = <A>(lease: Lease, run: (entry: Entry, now: Millis) => A): Effect.Effect<A, LeaseLost> =>
@@ -33,9 +34,14 @@ export const make = Effect.gen(function* () {
 
   const work = Effect.fnUntraced(function* (atMost: Millis) {
     for (;;) {
-      const untilNext = yield* step((now) => (jobs.mayBeClaimed ? 0 : jobs.nextAt - now))
+      const { untilNext, news } = yield* step((now) => ({
+        untilNext: jobs.mayBeClaimed ? 0 : jobs.nextAt - now,
+        news: jobs.news
+      }))
       if (untilNext <= 0) return
-      yield* Effect.raceFirst(changed.await, Effect.sleep(Math.min(atMost, untilNext)))
+      yield* Effect.suspend(() => (jobs.news === news ? changed.await : Effect.void)).pipe(
+        Effect.timeoutOption(Math.min(atMost, untilNext))
+      )
     }
   })
 
@@ -47,7 +53,7 @@ export const make = Effect.gen(function* () {
     extend: (lease, visibilityTimeout) =>
       stepHeld(lease, (entry, now) => jobs.extend(entry, now + Duration.toMillis(visibilityTimeout))),
     epoch: Effect.succeed(epoch),
-    awaitWork: (atMost) => Effect.raceFirst(work(Duration.toMillis(atMost)), Effect.sleep(atMost))
+    awaitWork: (atMost) => Effect.asVoid(Effect.timeoutOption(work(Duration.toMillis(atMost)), atMost))
   })
 })
 
@@ -77,6 +83,8 @@ interface Group extends Item {
 }
 
 class Jobs {
+  /** Moves when something became claimable, or will be earlier than it would have been. */
+  news = 0
   readonly #epoch: string
   readonly #entries = new Map<string, Entry>()
   readonly #groups = new Map<string, Group>()
@@ -86,7 +94,6 @@ class Jobs {
   readonly #lines = new Map<number, Heap<Group>>()
   /** The last claim left nothing that it was allowed to take, and no job or place has become free since. */
   #isExhausted = false
-  #isNews = false
   #count = 0
 
   constructor(epoch: string) {
@@ -100,13 +107,6 @@ class Jobs {
   /** When a job becomes ready by the mere passing of time. */
   get nextAt(): Millis {
     return Math.min(this.#delayed.first?.at ?? Infinity, this.#leased.first?.at ?? Infinity)
-  }
-
-  /** Whether, since this was asked last, something became claimable, or will be earlier than it would have been. */
-  isNews(): boolean {
-    const isNews = this.#isNews
-    this.#isNews = false
-    return isNews
   }
 
   held({ job, token }: Lease): Entry | undefined {
@@ -197,7 +197,7 @@ class Jobs {
     this.#put(entry, this.#group(entry.job.group).ready)
     this.#lineUp(entry.job.group)
     this.#isExhausted = false
-    this.#isNews = true
+    this.news += 1
   }
 
   #hold(entry: Entry, expiresAt: Millis): Lease {
@@ -211,7 +211,7 @@ class Jobs {
   #put(entry: Entry, heap: Heap<Entry>): void {
     entry.heap = heap
     heap.add(entry)
-    if (heap.first === entry) this.#isNews = true
+    if (heap.first === entry) this.news += 1
   }
 
   #take(entry: Entry): void {
@@ -222,7 +222,7 @@ class Jobs {
     if (heap === this.#leased) {
       group.leases -= 1
       this.#isExhausted = false
-      this.#isNews = true
+      this.news += 1
     }
     this.#lineUp(group.name)
   }

@@ -16,6 +16,9 @@ import { RecordNotification } from "./RecordNotification.ts"
 /** Milliseconds overdue after which a job is taken for lost. */
 export const overdueAfter = 30_000
 
+/** Milliseconds for which the counts of past days are kept, for clocks that do not agree: 2 days. */
+const quotaRetention = 2 * 86_400_000
+
 const pageSize = 500
 
 export class Sweep extends Context.Service<
@@ -99,6 +102,7 @@ export class Sweep extends Context.Service<
           yield* forget("reservations", now)
           yield* forget("notifications", now - Limits.notificationRetention)
           yield* forget("requests", now - settings.eventRetention)
+          yield* forget("quotas", now - quotaRetention)
           yield* removeUnused(now)
           yield* removeBlobs(now - Limits.blobGrace)
         }).pipe(Effect.catch((error) => Effect.logWarning("retention stopped before its end", error)))

@@ -99,6 +99,7 @@ export const MediaType = Schema.String.check(
 const fileNameFault = (name: string): string | null => {
   if (/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/.test(name)) return "a file name holds no control characters"
   if (/\p{Bidi_Control}/u.test(name)) return "a file name holds no characters that turn the writing direction"
+  if (!name.isWellFormed()) return "a file name holds no half of a character"
   if (/[/\\]/.test(name) || name === "." || name === "..") return "a file name is not a path"
   return null
 }

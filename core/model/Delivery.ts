@@ -27,8 +27,14 @@ export const transitions = {
     Exhausted: { to: "dead" },
     EndpointDisabled: { to: "dead" }
   },
-  delivered: { Replayed: { to: "pending" } },
-  dead: { Replayed: { to: "pending" } }
+  delivered: {
+    Succeeded: { to: "delivered" },
+    Replayed: { to: "pending" }
+  },
+  dead: {
+    Succeeded: { to: "delivered" }, // an attempt that was in flight
+    Replayed: { to: "pending" }
+  }
 } as const satisfies Table<State, Input["_tag"]>
 
 /** What the machine itself needs to know of a delivery. */
@@ -66,7 +72,7 @@ export const apply = <P extends Progress>(progress: P, decision: Decision): P =>
   const { at, _tag } = decision.input
   switch (decision.input._tag) {
     case "Succeeded":
-      return { ...progress, status: decision.to, attemptCount: progress.attemptCount + 1, nextAttemptAt: null, deliveredAt: at }
+      return { ...progress, status: decision.to, attemptCount: progress.attemptCount + 1, nextAttemptAt: null, deliveredAt: at, deadAt: null }
     case "Retried":
       return { ...progress, attemptCount: progress.attemptCount + 1, nextAttemptAt: decision.input.nextAttemptAt }
     case "Exhausted":

@@ -36,13 +36,18 @@ const Subject = Schema.String.check(
   Schema.isMaxCodePoints(Limits.subjectLengthMax, { expected: `at most ${Limits.subjectLengthMax} characters` }),
   Schema.isPattern(/^[^\u0000-\u0008\u000a-\u001f\u007f-\u009f\u2028\u2029]*$/, {
     expected: "one line without control characters"
-  })
+  }),
+  Schema.makeFilter((text: string) => text.isWellFormed() || "holds half of a character")
 )
 
+/** Text that every store can hold and every charset conversion survives. */
 const body = (lengthMax: number) =>
-  Schema.NullOr(Schema.String.check(Schema.isMaxCodePoints(lengthMax, { expected: `at most ${lengthMax} characters` }))).pipe(
-    Schema.withDecodingDefaultKey(Effect.succeed(null))
-  )
+  Schema.NullOr(
+    Schema.String.check(
+      Schema.isMaxCodePoints(lengthMax, { expected: `at most ${lengthMax} characters` }),
+      Schema.makeFilter((text: string) => (text.isWellFormed() && !text.includes("\0")) || "holds a NUL or half of a character")
+    )
+  ).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null)))
 
 /** What `sendMessage` takes (Spec 4, SendMessageInput). */
 export const SendMessageInput = Schema.Struct({

@@ -69,18 +69,20 @@ type Insert = {
 
 type Update = { [K in Kind]: { readonly _tag: "Update"; readonly kind: K; readonly record: Records[K] } }[Kind]
 
-/** Logs that are cut at an age, oldest first. */
-export type Log = "events" | "reservations" | "notifications" | "requests"
+/** What is cut at an age, oldest first. `quotas` are counted by day: a day is as old as its beginning. */
+export type Log = "events" | "reservations" | "notifications" | "requests" | "quotas"
 
 /**
- * One change of the truth.
+ * One change of the truth. Each sees what the changes before it in its list
+ * would leave.
  *
  * - `PutPlan` writes a plan over the one of that id.
  * - `Insert`, `InsertMessage`: the id, and the unique fields of the kind (an
- *   API key's `publicId`, a mailbox's `address`, a domain's `domain`), must be
- *   free: else `Duplicate`.
+ *   API key's `publicId`, a mailbox's `address` in folded case, a domain's
+ *   `domain`), must be free: else `Duplicate`.
  * - `Update`: the stored version must be one less than the record's: else
- *   `VersionMoved`. `createdAt` of a message stays as the store set it.
+ *   `VersionMoved`. `createdAt` of a message stays as the store set it. No
+ *   update changes an id, a tenant, an environment or a unique field.
  * - `RemoveAttachment`: the stored version must be the given one: else `VersionMoved`.
  * - `Reserve`: no unexpired reservation of (application, idempotency key) may
  *   be held at `reservedAt`: else `KeyTaken`. An expired one is replaced.
@@ -91,7 +93,9 @@ export type Log = "events" | "reservations" | "notifications" | "requests"
  *   on `Notification.keyOf`).
  * - `TouchApiKeys`: raises `lastUsedAt`, never lowers it, and is no new
  *   version; unknown ids are passed over.
- * - `Forget`: drops what is older than `before`, at most `limit` rows.
+ * - `Forget`: drops what is older than `before`, oldest first, at most `limit`
+ *   rows. Of events only from the front of the log: it may stop at the first
+ *   that is not older.
  */
 export type Change =
   | { readonly _tag: "PutPlan"; readonly plan: Plan }

@@ -36,5 +36,5 @@ export const follow = Effect.fnUntraced(function* (tenantId: TenantId) {
   })
   yield* Effect.repeat(read, { until: (count) => count === 0 })
   print = true
-  yield* Effect.forever(Effect.andThen(Effect.sleep("100 millis"), read))
+  return yield* Effect.forever(Effect.andThen(Effect.sleep("100 millis"), read))
 })

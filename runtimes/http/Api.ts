@@ -5,7 +5,15 @@
  * operation can make and does not declare here does not type-check.
  */
 import { Context, Effect, Schema, SchemaGetter } from "effect"
-import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, HttpApiSecurity, OpenApi } from "effect/http-api"
+import {
+  HttpApi,
+  HttpApiEndpoint,
+  HttpApiGroup,
+  HttpApiMiddleware,
+  HttpApiSchema,
+  HttpApiSecurity,
+  OpenApi
+} from "effect/http-api"
 import * as AttachmentModel from "../../core/model/Attachment.ts"
 import * as EventModel from "../../core/model/Event.ts"
 import { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
@@ -61,10 +69,14 @@ const limit = Schema.String.check(
 const cursor = Schema.optionalKey(Schema.String)
 
 /** Bytes that the body of an operation may have. */
-export const BodyBytesMax = Context.Reference<number>("mailroom/http/BodyBytesMax", { defaultValue: () => Limits.bodyBytesMax })
+export const BodyBytesMax = Context.Reference<number>("mailroom/http/BodyBytesMax", {
+  defaultValue: () => Limits.bodyBytesMax
+})
 
 /** Whether the guard reads the body, or the handler does, as it arrives. */
-export const ReadsBody = Context.Reference<"guard" | "handler">("mailroom/http/ReadsBody", { defaultValue: () => "guard" })
+export const ReadsBody = Context.Reference<"guard" | "handler">("mailroom/http/ReadsBody", {
+  defaultValue: () => "guard"
+})
 
 /** The caller, once admitted. */
 export class Caller extends Context.Service<Caller, Principal>()("mailroom/http/Caller") {}
@@ -76,7 +88,10 @@ const errors = <const C extends ReadonlyArray<Code>>(...codes: C) =>
 export class Guard extends HttpApiMiddleware.Service<Guard, { provides: Caller }>()("mailroom/http/Guard", {
   security: {
     apiKey: HttpApiSecurity.bearer.pipe(
-      HttpApiSecurity.annotate(OpenApi.Description, "An API key, `svc_test_…` (sandbox) or `svc_live_…` (production). Keep it on your servers."),
+      HttpApiSecurity.annotate(
+        OpenApi.Description,
+        "An API key, `svc_test_…` (sandbox) or `svc_live_…` (production). Keep it on your servers."
+      ),
       HttpApiSecurity.annotate(OpenApi.Format, "API key")
     )
   },

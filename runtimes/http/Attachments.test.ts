@@ -187,8 +187,12 @@ it.live("uploadAttachment reads no faster than the blobs are written, and a refu
     )
 
     const upload = yield* Effect.forkChild(server.call("POST", "/v1/attachments", { body: counted }))
-    yield* Effect.sleep("300 millis")
-    const pulledWhileWaiting = pulled
+    let [pulledWhileWaiting, unchanged] = [0, 0]
+    yield* Harness.eventually(() => {
+      unchanged = pulled === pulledWhileWaiting ? unchanged + 1 : 0
+      pulledWhileWaiting = pulled
+      return pulled > 0 && unchanged === 20
+    })
     yield* Deferred.succeed(mayWrite, undefined)
     const { status } = yield* Fiber.join(upload)
     const faulty = yield* server.call("POST", "/v1/attachments", { body: { ...fields(server), mailboxId: "x", contentBase64: "QUJD" } })

@@ -51,7 +51,9 @@ const typeOf = (schema: Node): string => {
   if (Array.isArray(schema["enum"])) return schema["enum"].map((value) => code(JSON.stringify(value))).join(" | ")
   if (schema["type"] === "array") return `array of ${typeOf(node(schema["items"]))}`
   const properties = Object.entries(node(schema["properties"]))
-  if (properties.length > 0) return `{ ${properties.map(([name, inner]) => `${code(name)}: ${typeOf(node(inner))}`).join(", ")} }`
+  if (properties.length > 0) {
+    return `{ ${properties.map(([name, inner]) => `${code(name)}: ${typeOf(node(inner))}`).join(", ")} }`
+  }
   return escapeHtml([schema["type"], schema["format"]].filter((word) => typeof word === "string").join(", "))
 }
 
@@ -68,7 +70,9 @@ const bounds: Readonly<Record<string, string>> = {
 /** The bounds of a schema, also of what it is one of. */
 const rules = (schema: Node): string =>
   [schema, ...nodes(schema["anyOf"])]
-    .flatMap((one) => Object.entries(bounds).flatMap(([name, words]) => (name in one ? [`${words} ${code(JSON.stringify(one[name]))}`] : [])))
+    .flatMap((one) =>
+      Object.entries(bounds).flatMap(([name, words]) => (name in one ? [`${words} ${code(JSON.stringify(one[name]))}`] : []))
+    )
     .join("; ")
 
 // The document is ours: what is read as an object or a list of them is one, or is absent.
@@ -95,9 +99,11 @@ const membersOf = (schema: Node): string => {
 
 /** A call that works when pasted, once the key and the ids are one's own. */
 const curl = (server: string, method: string, path: string, operation: OperationObject): string => {
-  const url = `${server}${path.replace(/\{(\w+)\}/g, (_, name: string) => `$${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`)}`
+  const variable = (name: string) => `$${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`
+  const url = `${server}${path.replace(/\{(\w+)\}/g, (_, name: string) => variable(name))}`
   const lines = [`curl ${method === "GET" ? "" : `-X ${method} `}"${url}"`, `-H "Authorization: Bearer $API_KEY"`]
-  if (operation.parameters?.some(({ name }) => name === "Idempotency-Key") === true) lines.push(`-H "Idempotency-Key: $(uuidgen)"`)
+  const isIdempotent = operation.parameters?.some(({ name }) => name === "Idempotency-Key") === true
+  if (isIdempotent) lines.push(`-H "Idempotency-Key: $(uuidgen)"`)
   const body = operation.requestBody?.content["application/json"].example
   if (body !== undefined) lines.push(`-H "Content-Type: application/json"`, `-d '${JSON.stringify(body)}'`)
   return `<pre>${escapeHtml(lines.join(" \\\n  "))}</pre>`
@@ -106,7 +112,9 @@ const curl = (server: string, method: string, path: string, operation: Operation
 const operationSection = (server: string, method: string, path: string, operation: OperationObject): string => {
   const body = operation.requestBody?.content["application/json"].schema
   const [success] = Object.entries(operation.responses).filter(([status]) => Number(status) < 400)
-  const refusals = Object.entries(operation.responses).filter(([status]) => Number(status) >= 400)
+  const refusals = Object.entries(operation.responses)
+    .filter(([status]) => Number(status) >= 400)
+    .map(([status, { content }]) => [status, codesOf(content["application/json"].schema)])
   const parameters = (operation.parameters ?? []).map(({ name, in: where, required, description, schema }) => [
     code(name),
     where,
@@ -123,7 +131,7 @@ const operationSection = (server: string, method: string, path: string, operatio
     body === undefined ? "" : `<h4>Body</h4><p>${typeOf(body)}</p>`,
     `<h4>Answer</h4><p>${success![0]} ${typeOf(success![1].content["application/json"].schema)}</p>`,
     example(success![1].content["application/json"].example),
-    `<details><summary>Errors</summary>${table(["status", "code"], refusals.map(([status, { content }]) => [status, codesOf(content["application/json"].schema)]))}</details>`,
+    `<details><summary>Errors</summary>${table(["status", "code"], refusals)}</details>`,
     "</section>"
   ].join("\n")
 }
@@ -136,23 +144,29 @@ const codesOf = (schema: Node): string => {
     .join(", ")
 }
 
-const style = `:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1rem}
-code,pre{font:14px/1.45 ui-monospace,monospace}pre{padding:.75rem;overflow:auto;border:1px solid #8886;border-radius:6px}
-table{border-collapse:collapse;width:100%;display:block;overflow:auto}td,th{text-align:left;vertical-align:top;padding:.3rem .8rem .3rem 0;border-bottom:1px solid #8884}
+const style = `:root{color-scheme:light dark}
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1rem}
+code,pre{font:14px/1.45 ui-monospace,monospace}
+pre{padding:.75rem;overflow:auto;border:1px solid #8886;border-radius:6px}
+table{border-collapse:collapse;width:100%;display:block;overflow:auto}
+td,th{text-align:left;vertical-align:top;padding:.3rem .8rem .3rem 0;border-bottom:1px solid #8884}
 section{border-top:1px solid #8886;margin-top:2rem}.line span{opacity:.7}nav ul{columns:2}`
+
+const link = (to: string, text: string): string => `<li><a href="${to}">${escapeHtml(text)}</a></li>`
 
 /** The page, for the first of the document's addresses. */
 export const render = (document: Document): string => {
   const operations = operationsOf(document)
   const server = document.servers[0]?.url ?? ""
-  const schemas = Object.entries(document.components.schemas).filter(([name]) => name !== "Error" && !codes.some((one) => schemaName(one) === name))
+  const errors = new Set(["Error", ...codes.map(schemaName)])
+  const schemas = Object.entries(document.components.schemas).filter(([name]) => !errors.has(name))
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${escapeHtml(document.info.title)}</title><style>${style}</style></head><body>
 <h1>${escapeHtml(document.info.title)} <small>${document.info.version}</small></h1>
 ${prose(document.info.description)}
 <p>The contract: <a href="/openapi.yaml">/openapi.yaml</a> (OpenAPI 3.1).</p>
-<nav><ul>${operations.map(({ operation }) => `<li><a href="#${operation.operationId}">${escapeHtml(operation.summary)}</a></li>`).join("")}
+<nav><ul>${operations.map(({ operation }) => link(`#${operation.operationId}`, operation.summary)).join("")}
 <li><a href="#schemas">Schemas</a></li><li><a href="#errors">Errors</a></li></ul></nav>
 ${document.tags.map(({ name, description }) => `<h2>${escapeHtml(name)}</h2><p>${inline(description)}</p>\n${operations
     .filter(({ operation }) => operation.tags.includes(name))

@@ -41,7 +41,12 @@ export interface OperationObject {
 
 export interface Document {
   readonly openapi: "3.1.0"
-  readonly info: { readonly title: string; readonly version: string; readonly description: string; readonly license: Node }
+  readonly info: {
+    readonly title: string
+    readonly version: string
+    readonly description: string
+    readonly license: Node
+  }
   readonly servers: ReadonlyArray<{ readonly url: string }>
   readonly security: ReadonlyArray<Node>
   readonly tags: ReadonlyArray<{ readonly name: string; readonly description: string }>
@@ -93,11 +98,13 @@ export const make = (servers: ReadonlyArray<string>): Document => {
 }
 
 /** The document as it is served. */
-export const toYaml = (document: Document): string => YAML.stringify(document, { aliasDuplicateObjects: false, lineWidth: 0 })
+export const toYaml = (document: Document): string =>
+  YAML.stringify(document, { aliasDuplicateObjects: false, lineWidth: 0 })
 
 const operationOf = (derived: OpenApi.OpenAPISpecOperation): OperationObject => {
   const operationId = derived.operationId as Operation // the API's endpoints are the operations
   const { summary, description } = Texts.operations[operationId]
+  const body = derived.requestBody && json(contentSchema(derived.requestBody.content), Texts.requestExamples[operationId])
   return {
     operationId,
     summary,
@@ -107,9 +114,7 @@ const operationOf = (derived: OpenApi.OpenAPISpecOperation): OperationObject => 
     ...(derived.parameters.length === 0
       ? {}
       : { parameters: derived.parameters.map((parameter) => parameterOf(operationId, parameter)) }),
-    ...(derived.requestBody === undefined
-      ? {}
-      : { requestBody: { required: true, ...json(contentSchema(derived.requestBody.content), Texts.requestExamples[operationId]) } }),
+    ...(body === undefined ? {} : { requestBody: { required: true, ...body } }),
     responses: {
       ...Object.fromEntries(
         Object.entries(derived.responses).flatMap(([status, response]) => {
@@ -138,7 +143,9 @@ const parameterOf = (operationId: Operation, derived: OpenApi.OpenAPISpecParamet
 }
 
 const parameterSchema = (operationId: Operation, name: string, schema: Node): Node => {
-  if (name === "limit") return { type: "integer", minimum: 1, maximum: Limits.pageSizeMax, default: Limits.pageSizeDefault }
+  if (name === "limit") {
+    return { type: "integer", minimum: 1, maximum: Limits.pageSizeMax, default: Limits.pageSizeDefault }
+  }
   if (name !== "cursor") return tidy(schema)
   return operationId === "listMessages"
     ? { type: "string", format: "date-time" }
@@ -207,7 +214,14 @@ const retried: ReadonlySet<Code> = new Set([
   "attachment_not_clean"
 ])
 
-const always = ["X-Request-Id", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "Cache-Control", "X-Content-Type-Options"]
+const always = [
+  "X-Request-Id",
+  "RateLimit-Limit",
+  "RateLimit-Remaining",
+  "RateLimit-Reset",
+  "Cache-Control",
+  "X-Content-Type-Options"
+]
 /** Guards that did not run have nothing to tell. */
 const isAlways = (name: string): boolean => always.includes(name) && !name.startsWith("RateLimit-")
 
@@ -216,7 +230,8 @@ const headerRefs = (names: ReadonlyArray<string>): Node =>
 
 const schemaRef = (name: string): string => `#/components/schemas/${name}`
 
-const contentSchema = (content: OpenApi.OpenApiSpecContent): Node => tidy(content["application/json"]!.schema as Node) // an object
+const contentSchema = (content: OpenApi.OpenApiSpecContent): Node =>
+  tidy(content["application/json"]!.schema as Node) // an object
 
 /** Resources that the specification closes, and what a request may hold. All else stays open for additions. */
 const closed: ReadonlySet<string> = new Set([
@@ -238,9 +253,11 @@ const schemaOf = (name: string, derived: Node): Node => {
     ...shape,
     properties: Object.fromEntries(
       Object.entries(properties).map(([member, schema]) => {
-        const text = Texts.members[`${name}.${member}`] ?? (name === "Message" ? Texts.members[`MessageSummary.${member}`] : undefined)
-        const value = isError && member === "details" && schema["type"] === undefined ? { type: "object" } : withDefault(name, member, schema)
-        return [member, text === undefined ? value : { ...value, description: text }]
+        const inherited = name === "Message" ? Texts.members[`MessageSummary.${member}`] : undefined
+        const description = Texts.members[`${name}.${member}`] ?? inherited
+        const isAnything = isError && member === "details" && schema["type"] === undefined
+        const value = isAnything ? { type: "object" } : withDefault(name, member, schema)
+        return [member, description === undefined ? value : { ...value, description }]
       })
     ),
     ...atLeastOne[name]
@@ -269,7 +286,8 @@ const mapNodes = (value: unknown, change: (node: Node) => Node): unknown => {
 }
 
 /** The same schema in fewer words; moments in time are marked as such. */
-const tidy = (schema: Node): Node => mapNodes(schema, (node) => dated(constant(bounded(flattened(node))))) as Node // an object stays one
+const tidy = (schema: Node): Node =>
+  mapNodes(schema, (node) => dated(constant(bounded(flattened(node))))) as Node // an object stays one
 
 /** The same schema, open for additions. */
 const open = (schema: Node): Node =>
@@ -305,11 +323,15 @@ const constant = (node: Node): Node => {
 /** A property that ends in `At` is a moment. */
 const dated = (node: Node): Node => {
   if (!isNode(node["properties"])) return node
-  const properties = Object.entries(node["properties"]).map(([name, schema]) => [name, name.endsWith("At") ? moment(schema) : schema] as const)
-  return { ...node, properties: Object.fromEntries(properties) }
+  const properties = Object.entries(node["properties"])
+  return {
+    ...node,
+    properties: Object.fromEntries(properties.map(([name, schema]) => [name, name.endsWith("At") ? moment(schema) : schema]))
+  }
 }
 
-const moment = (schema: unknown): unknown => mapNodes(schema, (node) => (node["type"] === "string" ? { ...node, format: "date-time" } : node))
+const moment = (schema: unknown): unknown =>
+  mapNodes(schema, (node) => (node["type"] === "string" ? { ...node, format: "date-time" } : node))
 
 /** The operations with their method and path, in the order of the contract. */
 export const operationsOf = (document: Document) =>

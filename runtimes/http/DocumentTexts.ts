@@ -9,7 +9,8 @@ export const introduction = `Send, receive, inspect and automate mail for one te
 - **Request ids**: each response carries \`X-Request-Id\`, equal to \`requestId\` in an error. Quote it when you ask for help.
 - **Limits**: per network address, per key, and per tenant and UTC day; \`RateLimit-*\` tells of the tightest. After a 429 wait
   \`Retry-After\` seconds plus random jitter.
-- **Compatibility**: ignore members, event types and codes that you do not know. Request bodies are strict: an unknown member is refused.
+- **Compatibility**: ignore members, event types and codes that you do not know. Request bodies are strict: a member that
+  the schema does not have is refused.
 - **HEAD** is allowed wherever GET is.`
 
 export const tags: Readonly<Record<string, string>> = {
@@ -21,7 +22,10 @@ export const tags: Readonly<Record<string, string>> = {
 
 export const operations: Readonly<Record<Operation, { readonly summary: string; readonly description: string }>> = {
   listMailboxes: { summary: "List mailboxes", description: "The mailboxes that the tenant can send from, by address." },
-  listDomains: { summary: "List domains", description: "The tenant's mail domains, by name, each with its delivery health." },
+  listDomains: {
+    summary: "List domains",
+    description: "The tenant's mail domains, by name, each with its delivery health."
+  },
   listMessages: {
     summary: "List messages",
     description:
@@ -64,7 +68,7 @@ export const parameters: Readonly<Record<string, string>> = {
   "*.idempotency-key": "Names this message among the application's, so that a retry does not send it twice.",
   "listMessages.cursor": "`nextCursor` of the page before. Leave it out to start at the newest message.",
   "listEvents.cursor":
-    "`nextCursor` of an earlier page, or an ISO 8601 timestamp: the first event at or after it. Leave it out to start at the oldest."
+    "`nextCursor` of an earlier page, or an ISO 8601 timestamp: the first event at or after it. Without it: from the oldest."
 }
 
 /** Members of the schemas, by schema and name. */
@@ -82,9 +86,11 @@ export const members: Readonly<Record<string, string>> = {
   "UploadAttachmentInput.mediaType": "`type/subtype`, without parameters.",
   "Domain.verified": "Whether mail may be sent from it: true for `healthy` and `degraded`.",
   "Domain.health":
-    "`pending`: never verified. `healthy`. `degraded`: a record drifted; sending goes on. `failing`: ownership or DKIM gone for over 24 hours. `suspended`: by an operator.",
+    "`pending`: never verified. `healthy`. `degraded`: a record drifted, and sending goes on. " +
+    "`failing`: ownership or DKIM gone for over 24 hours. `suspended`: by an operator.",
   "MessageSummary.status":
-    "Of an outbound message the fold of its recipients: `queued`, `sent`, `delivered`, `bounced`, `failed`. Of an inbound one `received`.",
+    "Of an outbound message what became of its recipients: `queued`, `sent`, `delivered`, `bounced` or `failed`. " +
+    "Of an inbound one `received`.",
   "MessageSummary.snippet": "The first 200 characters of the text.",
   "MessageSummary.createdAt": "To the microsecond; no two messages of a tenant share one.",
   "Message.recipients": "Each recipient once, with what became of it.",
@@ -97,7 +103,14 @@ export const members: Readonly<Record<string, string>> = {
 }
 
 const id = (digits: string) => `0199d6a0-7c4e-7b1a-9f3d-${digits.padStart(12, "0")}`
-export const exampleIds = { mailbox: id("a1"), message: id("b2"), attachment: id("c3"), event: id("d4"), domain: id("e5"), request: id("f6") }
+const exampleIds = {
+  mailbox: id("a1"),
+  message: id("b2"),
+  attachment: id("c3"),
+  event: id("d4"),
+  domain: id("e5"),
+  request: id("f6")
+}
 
 const summary = {
   id: exampleIds.message,
@@ -126,7 +139,7 @@ const attachment = {
   filename: "note-g.txt",
   mediaType: "text/plain",
   sizeBytes: 37,
-  sha256: "5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef",
+  sha256: "a6de0ae9a53349b62a14c77bc66c2041d343cc42aa56a58a334560696f59b950",
   disposition: "attachment",
   contentId: null,
   scanState: "pending",
@@ -193,7 +206,11 @@ const upload: typeof UploadAttachmentInput.Encoded = {
   mediaType: "text/plain",
   contentBase64: content
 }
-const download: typeof DownloadedAttachment.Encoded = { filename: "note-g.txt", mediaType: "text/plain", contentBase64: content }
+const download: typeof DownloadedAttachment.Encoded = {
+  filename: "note-g.txt",
+  mediaType: "text/plain",
+  contentBase64: content
+}
 
 export const requestExamples: Readonly<Partial<Record<Operation, unknown>>> = {
   sendMessage: send,
@@ -203,7 +220,9 @@ export const requestExamples: Readonly<Partial<Record<Operation, unknown>>> = {
 
 export const responseExamples: Readonly<Record<Operation, unknown>> = {
   listMailboxes: { items: [{ id: exampleIds.mailbox, address: "ada@mail.example", displayName: "Ada Lovelace" }] },
-  listDomains: { items: [{ id: exampleIds.domain, domain: "mail.example", verified: true, health: "healthy", mailboxCount: 1 }] },
+  listDomains: {
+    items: [{ id: exampleIds.domain, domain: "mail.example", verified: true, health: "healthy", mailboxCount: 1 }]
+  },
   listMessages: { items: [summary], nextCursor: summary.createdAt },
   sendMessage: { id: exampleIds.message, object: "message", status: "queued" },
   getMessage: { message },
@@ -234,7 +253,13 @@ export const responseExamples: Readonly<Record<Operation, unknown>> = {
   }
 }
 
-export const headers: Readonly<Record<string, { readonly description: string; readonly schema: object; readonly example: string | number }>> = {
+interface Header {
+  readonly description: string
+  readonly schema: object
+  readonly example: string | number
+}
+
+export const headers: Readonly<Record<string, Header>> = {
   "X-Request-Id": {
     description: "Names this call in our logs. Always ours, whatever the request carried.",
     schema: { type: "string", format: "uuid" },
@@ -245,13 +270,21 @@ export const headers: Readonly<Record<string, { readonly description: string; re
     schema: { type: "integer", minimum: 0 },
     example: 60
   },
-  "RateLimit-Remaining": { description: "How many requests it would accept now.", schema: { type: "integer", minimum: 0 }, example: 59 },
+  "RateLimit-Remaining": {
+    description: "How many requests it would accept now.",
+    schema: { type: "integer", minimum: 0 },
+    example: 59
+  },
   "RateLimit-Reset": {
     description: "Seconds until its counter is at its start again, or, when it refused, until it accepts one more.",
     schema: { type: "integer", minimum: 0 },
     example: 60
   },
-  "Cache-Control": { description: "Answers are not for caches.", schema: { type: "string", const: "no-store" }, example: "no-store" },
+  "Cache-Control": {
+    description: "Answers are not for caches.",
+    schema: { type: "string", const: "no-store" },
+    example: "no-store"
+  },
   "X-Content-Type-Options": {
     description: "The media type is as stated.",
     schema: { type: "string", const: "nosniff" },
@@ -263,7 +296,11 @@ export const headers: Readonly<Record<string, { readonly description: string; re
     example: 5
   },
   Allow: { description: "The methods of this path.", schema: { type: "string" }, example: "GET, HEAD, POST" },
-  "WWW-Authenticate": { description: "How to authenticate.", schema: { type: "string", const: "Bearer" }, example: "Bearer" },
+  "WWW-Authenticate": {
+    description: "How to authenticate.",
+    schema: { type: "string", const: "Bearer" },
+    example: "Bearer"
+  },
   "Idempotent-Replayed": {
     description: "Present when an earlier request with this Idempotency-Key had sent the message.",
     schema: { type: "string", const: "true" },

@@ -1,4 +1,7 @@
-/** Whether this process is about to end: once it is, new requests are turned away and each answer closes its connection. */
+/**
+ * Whether this process is about to end: once it is, new requests are turned
+ * away, and each answer closes its connection.
+ */
 import { Context, Effect, Layer } from "effect"
 
 export class DrainState {

@@ -33,9 +33,11 @@ export type Status = keyof typeof reasons
 const count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 const seconds = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
 const none = Schema.Struct({})
+const missingScopes = Schema.Struct({ required: Schema.Array(Scope), missing: Schema.Array(Scope) })
 
 /** `not_found` is `NotFoundError` in the published document. */
-export const schemaName = (code: string): string => `${code.replace(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())}Error`
+export const schemaName = (code: string): string =>
+  `${code.replace(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase())}Error`
 
 const entry = <const C extends string, const T extends Status, D extends Schema.Top>(
   code: C,
@@ -79,7 +81,7 @@ export const catalogue = {
     meaning: "The API key is missing, malformed, expired or revoked.",
     remedy: "Send a valid key as `Authorization: Bearer <API_KEY>`. Keys in URLs, cookies or Basic authentication are not read."
   }),
-  insufficient_scope: entry("insufficient_scope", 403, Schema.Struct({ required: Schema.Array(Scope), missing: Schema.Array(Scope) }), {
+  insufficient_scope: entry("insufficient_scope", 403, missingScopes, {
     meaning: "The API key lacks a scope that the operation requires.",
     remedy: "Issue a replacement key that has the missing scopes: scopes are fixed at issuance."
   }),
@@ -258,12 +260,10 @@ export const answer = <R extends Refusal>(refusal: R, requestId: RequestId): Ans
   // The row of this tag takes this refusal: `rows` says so, which the compiler cannot follow through the index.
   const { code, details, headers, message }: Row<Code, R> = rows[refusal._tag] as Row<Code, R>
   const { status } = catalogue[code]
-  return {
-    status,
-    headers: headers?.(refusal) ?? {},
-    // One row gave the code and the details.
-    body: { code, message: message ?? refusal.message, requestId, error: reasons[status], details: details(refusal) } as ErrorBody<CodeOf<R>>
-  }
+  const text = message ?? refusal.message
+  const body = { code, message: text, requestId, error: reasons[status], details: details(refusal) }
+  // One row gave the code and the details.
+  return { status, headers: headers?.(refusal) ?? {}, body: body as ErrorBody<CodeOf<R>> }
 }
 
 /** `docs/errors.md`. */

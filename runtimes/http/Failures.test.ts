@@ -131,7 +131,7 @@ it.live("A client who goes away is logged as such, and is no defect", () =>
     const headers = `Host: x\r\nAuthorization: Bearer ${server.key}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n`
     yield* server.raw(`POST /v1/attachments HTTP/1.1\r\n${headers}\r\n{"filename`, 100)
     yield* server.raw(`POST /v1/messages HTTP/1.1\r\n${headers}Idempotency-Key: 12345678\r\n\r\n{"to"`, 100)
-    yield* Effect.sleep("50 millis")
+    yield* Harness.eventually(() => server.logs.length === 3)
 
     const ended = server.logs.map((line) => JSON.parse(line).annotations as { operation: string; status: number; code: string | null })
     assert.deepStrictEqual(ended.map(({ operation, status }) => `${operation} ${status}`), ["listDomains 499", "uploadAttachment 499", "sendMessage 499"])

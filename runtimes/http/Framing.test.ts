@@ -1,5 +1,5 @@
 import { assert, it, layer } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Scope } from "effect"
+import { Deferred, Effect, Exit, Fiber, Schedule, Scope } from "effect"
 import { connect } from "node:net"
 import * as Harness from "./harness.ts"
 
@@ -191,7 +191,7 @@ it.live("A server that stops turns new requests away and lets those in flight fi
     const alive = yield* halfSent(server.port, "GET /healthz HTTP/1.1\r\n")
 
     const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void))
-    yield* Effect.retry(refusesConnections(server.port), { times: 200 })
+    yield* Effect.retry(refusesConnections(server.port), Schedule.spaced("5 millis"))
     const [turnedAway, notReady, stillAlive] = yield* Effect.all([late.finish, probe.finish, alive.finish])
     yield* Deferred.succeed(mayGoOn, undefined)
     const served = yield* Fiber.join(slow)
@@ -217,20 +217,29 @@ it.live("A server that stops cuts what does not end in time", () =>
   }).pipe(Effect.scoped)
 )
 
-/** A connection on which a request has begun; `finish` sends the rest and reads the answer. */
+/**
+ * A connection on which a request has begun, as the server knows: it has
+ * answered one that came in the same packet. `finish` sends the rest and reads the answer.
+ */
 const halfSent = (port: number, begin: string) =>
   Effect.callback<{ readonly finish: Effect.Effect<string> }>((resume) => {
     const socket = connect(port, "127.0.0.1")
     let received = ""
     const closed = new Promise<void>((resolve) => socket.on("close", () => resolve()))
-    socket.on("data", (chunk) => (received += chunk.toString()))
+    const earlier = `GET /healthz HTTP/1.1\r\n${host}\r\n\r\n`
+    socket.on("data", (chunk) => {
+      received += chunk.toString()
+      if (!received.endsWith("{\"status\":\"alive\"}") || !received.includes("keep-alive")) return
+      received = ""
+      resume(Effect.succeed({ finish }))
+    })
     socket.on("error", () => {})
     const finish = Effect.promise(async () => {
       if (socket.writable) socket.write(`${host}\r\n\r\n`)
       await closed
       return received
     })
-    socket.on("connect", () => socket.write(begin, () => setTimeout(() => resume(Effect.succeed({ finish })), 20)))
+    socket.on("connect", () => socket.write(earlier + begin))
   })
 
 const refusesConnections = (port: number) =>
@@ -238,7 +247,7 @@ const refusesConnections = (port: number) =>
     const socket = connect(port, "127.0.0.1")
     socket.on("connect", () => {
       socket.destroy()
-      setTimeout(() => resume(Effect.fail("it still listens")), 5)
+      resume(Effect.fail("it still listens"))
     })
     socket.on("error", () => resume(Effect.void))
   })

@@ -46,7 +46,9 @@ export const guardLayer = Layer.effect(
             (principal) => void (call.principal = principal)
           )
           if (takesBody) yield* Body.checkMediaType(headers)
-          if (endpoint.headers !== undefined && isRepeated(request, "idempotency-key")) return yield* new InvalidIdempotencyKey()
+          if (endpoint.headers !== undefined && isRepeated(request, "idempotency-key")) {
+            return yield* new InvalidIdempotencyKey()
+          }
           if (!takesBody || Context.get(endpoint.annotations, ReadsBody) === "handler") return { principal, request }
           return { principal, request: withText(request, yield* Body.read(request, bodyBytesMax)) }
         })
@@ -62,7 +64,8 @@ export const guardLayer = Layer.effect(
 
 /** Node joins the values of a repeated header; which of them would be the key? */
 const isRepeated = ({ source }: HttpServerRequest.HttpServerRequest, name: string): boolean =>
-  "headersDistinct" in source && ((source as IncomingMessage).headersDistinct[name]?.length ?? 0) > 1 // Node's requests have it
+  "headersDistinct" in source &&
+  ((source as IncomingMessage).headersDistinct[name]?.length ?? 0) > 1 // Node's requests have it, and no others
 
 /** The request, its body read and checked. */
 const withText = (request: HttpServerRequest.HttpServerRequest, text: string): HttpServerRequest.HttpServerRequest =>

@@ -38,7 +38,10 @@ const messages = HttpApiBuilder.group(Api, "messages", (handlers) =>
       sendMessage: ({ headers, payload }) =>
         call((principal) => messages.send(principal, headers["idempotency-key"], payload)).pipe(
           Effect.map(({ message, replayed }) =>
-            HttpApiSchema.withHeaders({ body: message, headers: replayed ? { "idempotent-replayed": "true" as const } : {} })
+            HttpApiSchema.withHeaders({
+              body: message,
+              headers: replayed ? { "idempotent-replayed": "true" as const } : {}
+            })
           )
         ),
       getMessage: ({ params }) => call((principal) => messages.get(principal, params.messageId)),
@@ -65,16 +68,23 @@ const events = HttpApiBuilder.group(Api, "events", (handlers) =>
   )
 )
 
+type UploadRefusal = InvalidRequest | PayloadTooLarge | AttachmentTooLarge | BlobUnavailable
+
 /** Reads the body as it arrives and stores its content on the way. Whatever fails leaves nothing behind. */
-const upload = (attachments: typeof Attachments.Service, principal: Principal, request: HttpServerRequest.HttpServerRequest) =>
+const upload = (
+  attachments: typeof Attachments.Service,
+  principal: Principal,
+  request: HttpServerRequest.HttpServerRequest
+) =>
   Effect.scoped(
     Effect.gen(function* () {
       const upload = yield* attachments.begin(principal)
       const body = new UploadBody()
+      const limitBytes = Limits.uploadBodyBytesMax
       let received = 0
-      const take = (chunk: Uint8Array): Effect.Effect<void, InvalidRequest | PayloadTooLarge | AttachmentTooLarge | BlobUnavailable> => {
+      const take = (chunk: Uint8Array): Effect.Effect<void, UploadRefusal> => {
         received += chunk.length
-        if (received > Limits.uploadBodyBytesMax) return Effect.fail(new PayloadTooLarge({ limitBytes: Limits.uploadBodyBytesMax }))
+        if (received > limitBytes) return Effect.fail(new PayloadTooLarge({ limitBytes }))
         const taken = body.write(chunk)
         if ("fault" in taken) return invalid([taken.fault])
         return taken.content.length === 0 ? Effect.void : upload.append(taken.content)
@@ -82,8 +92,8 @@ const upload = (attachments: typeof Attachments.Service, principal: Principal, r
       yield* Stream.runForEach(Stream.mapError(request.stream, brokenOff), take)
       const read = body.end()
       if ("fault" in read) return yield* invalid([read.fault])
-      const { mailboxId, filename, mediaType } = yield* Effect.catchTag(decodeUpload(read.members), "SchemaError", (error) =>
-        invalid(Issues.fromSchema(error.issue))
+      const { mailboxId, filename, mediaType } = yield* decodeUpload(read.members).pipe(
+        Effect.catchTag("SchemaError", (error) => invalid(Issues.fromSchema(error.issue)))
       )
       return { attachment: yield* upload.finish({ mailboxId, filename, mediaType }) }
     })

@@ -254,6 +254,15 @@ layer(Harness.layer(), live)("A query", (it) => {
     )
   }
 
+  it.effect("is told of a parameter that is given more than once", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const { json } = yield* server.call("GET", "/v1/events?limit=5&limit=6")
+
+      assert.deepStrictEqual(json.details.issues, [{ path: "/limit", code: "duplicate_member", message: "Expected this parameter once" }])
+    })
+  )
+
   it.effect("with an old timestamp as events cursor is told that it is expired", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running

@@ -85,4 +85,5 @@ const codeOf = (issue: SchemaIssue.Issue): Issue["code"] => {
 /** A member name as a token of a JSON Pointer. */
 export const escapePointer = (name: string): string => name.replace(/~/g, "~0").replace(/\//g, "~1")
 
-const pointer = (path: ReadonlyArray<PropertyKey>): string => path.map((part) => `/${escapePointer(String(part))}`).join("")
+const pointer = (path: ReadonlyArray<PropertyKey>): string =>
+  path.map((part) => `/${escapePointer(String(part))}`).join("")

@@ -41,7 +41,7 @@ const nearJson = fc
   .array(
     fc.constantFrom(
       ..."{}[],:\" \n\t-+.eE0123456789",
-      "\\", "\\u", "\\u00e9", "\\ud83d\\ude00", "\\n", "\\x", "true", "false", "null", "nul", "\"a\"", "\"b\":", "{\"a\":1}", "[1,2]", "é", "\u0001", "-0", "1e5", "01", "1.", ".5"
+      "\\", "\\u", "\\u00e9", "\\ud83d\\ude00", "\\n", "\\x", "true", "false", "null", "nul", "\"a\"", "\"b\":", "{\"a\":1}", "[1,2]", "é", "\u0001", "\u001f", "-0", "1e5", "01", "1.", ".5"
     ),
     { maxLength: 14 }
   )
@@ -116,6 +116,8 @@ describe("JsonScanner", () => {
     ["half a surrogate pair, high, and text", "{\"a\":\"\\ud800x\"}", "/a", "invalid_text"],
     ["half a surrogate pair, high, and an escape", "{\"a\":\"\\ud800\\n\"}", "/a", "invalid_text"],
     ["half a surrogate pair, low", "{\"a\":\"\\udc00\"}", "/a", "invalid_text"],
+    ["halves of a pair with text between them", "{\"a\":\"\\ud83dx\\ude00\"}", "/a", "invalid_text"],
+    ["halves of a pair with an escape between them", "{\"a\":\"\\ud83d\\n\\ude00\"}", "/a", "invalid_text"],
     ["two high halves", "{\"a\":\"\\ud800\\ud800\"}", "/a", "invalid_text"]
   ]
   for (const [what, text, path, code] of faults) {

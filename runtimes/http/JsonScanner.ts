@@ -44,7 +44,18 @@ const states = {
 type State = (typeof states)[keyof typeof states]
 
 /** Where in a number we are. */
-const inNumber = { minus: 0, zero: 1, integer: 2, point: 3, fraction: 4, exponent: 5, sign: 6, power: 7, ended: 8, wrong: 9 } as const
+const inNumber = {
+  minus: 0,
+  zero: 1,
+  integer: 2,
+  point: 3,
+  fraction: 4,
+  exponent: 5,
+  sign: 6,
+  power: 7,
+  ended: 8,
+  wrong: 9
+} as const
 type InNumber = (typeof inNumber)[keyof typeof inNumber]
 
 interface Frame {
@@ -169,7 +180,7 @@ export class JsonScanner {
     const frame = this.#frames[this.#frames.length - 1]!
     if (frame.names === null) {
       frame.count += 1
-      if (frame.count > itemsMax) return this.#refuse(this.#path(1), "too_many", `Expected at most ${itemsMax} items`, index)
+      if (frame.count > itemsMax) return this.#tooMany(`${itemsMax} items`, index)
     }
     if (byte === 0x22) {
       this.#begin("text")
@@ -241,8 +252,10 @@ export class JsonScanner {
     const frame = this.#frames[this.#frames.length - 1]!
     frame.name = utf8.decode(this.#name.subarray(0, this.#nameLength))
     frame.count += 1
-    if (frame.names!.has(frame.name)) return this.#refuse(this.#path(), "duplicate_member", "Expected this member once", index)
-    if (frame.count > membersMax) return this.#refuse(this.#path(1), "too_many", `Expected at most ${membersMax} members`, index)
+    if (frame.names!.has(frame.name)) {
+      return this.#refuse(this.#path(), "duplicate_member", "Expected this member once", index)
+    }
+    if (frame.count > membersMax) return this.#tooMany(`${membersMax} members`, index)
     frame.names!.add(frame.name)
     this.#state = states.colon
     return index + 1
@@ -314,8 +327,13 @@ export class JsonScanner {
     return this.#refuse(this.#textPath(), "invalid_text", "Expected text without halves of surrogate pairs", index)
   }
 
+  #tooMany(what: string, index: number): number {
+    return this.#refuse(this.#path(1), "too_many", `Expected at most ${what}`, index)
+  }
+
   #malformed(byte: number, index: number): number {
-    const what = byte > 0x20 && byte < 0x7f ? `"${String.fromCharCode(byte)}"` : `byte 0x${byte.toString(16).padStart(2, "0")}`
+    const isShown = byte > 0x20 && byte < 0x7f
+    const what = isShown ? `"${String.fromCharCode(byte)}"` : `byte 0x${byte.toString(16).padStart(2, "0")}`
     return this.#refuse("", "malformed_json", `Malformed JSON: unexpected ${what} at byte ${this.#offset + index}`, index)
   }
 
@@ -339,7 +357,17 @@ export class JsonScanner {
 }
 
 const utf8 = new TextDecoder()
-const escapes: Readonly<Record<number, number>> = { 0x22: 0x22, 0x5c: 0x5c, 0x2f: 0x2f, 0x62: 8, 0x66: 12, 0x6e: 10, 0x72: 13, 0x74: 9 }
+/** What the character behind a backslash stands for. */
+const escapes: Readonly<Record<number, number>> = {
+  0x22: 0x22,
+  0x5c: 0x5c,
+  0x2f: 0x2f,
+  0x62: 0x08,
+  0x66: 0x0c,
+  0x6e: 0x0a,
+  0x72: 0x0d,
+  0x74: 0x09
+}
 
 const numberStep = (at: InNumber, byte: number): InNumber => {
   const isDigit = byte >= 0x30 && byte <= 0x39

@@ -25,7 +25,11 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
       const drain = yield* Drain
 
       /** Everything that may refuse before the router, and then the router. */
-      const admitted = Effect.fnUntraced(function* <A, E, R>(call: CallState, host: string | undefined, httpEffect: Effect.Effect<A, E, R>) {
+      const admitted = Effect.fnUntraced(function* <A, E, R>(
+        call: CallState,
+        host: string | undefined,
+        httpEffect: Effect.Effect<A, E, R>
+      ) {
         if (!isProbe(call.route)) {
           if (drain.isDraining) return yield* new ShuttingDown()
           call.guarded(yield* access.guardAddress(call.clientAddress))
@@ -41,9 +45,10 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
         Effect.gen(function* () {
           const request = yield* HttpServerRequest.HttpServerRequest
           const path = pathOf(request.url)
+          const peer = Option.getOrElse(request.remoteAddress, () => "unknown")
           const call = new CallState({
             requestId: yield* crypto.uuid,
-            clientAddress: addressOf(Option.getOrElse(request.remoteAddress, () => "unknown"), request.headers["x-forwarded-for"], trusted),
+            clientAddress: addressOf(peer, request.headers["x-forwarded-for"], trusted),
             method: request.method,
             route: path,
             startedAt: yield* Clock.currentTimeMillis,

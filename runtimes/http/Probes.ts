@@ -12,7 +12,7 @@ export const paths = ["/healthz", "/readyz"] as const
 export const isProbe = (path: string): boolean => path === "/healthz" || path === "/readyz"
 
 /** How long the store may take to answer. */
-const patience = "2 seconds"
+const patience = "1 second"
 /** Probes come often and from many; this often the store is asked. */
 const freshness = "1 second"
 

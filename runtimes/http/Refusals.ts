@@ -24,7 +24,8 @@ export class InvalidRequest extends Data.TaggedError("InvalidRequest")<{ readonl
 /** 400. The key is missing, repeated, or of a wrong length. */
 export class InvalidIdempotencyKey extends Data.TaggedError("InvalidIdempotencyKey")<{}> {
   override readonly message =
-    "Sending needs one Idempotency-Key header of 8 to 255 characters. Make one per message, such as a UUID, and repeat it when you retry."
+    "Sending needs one Idempotency-Key header of 8 to 255 characters. " +
+    "Make one per message, such as a UUID, and repeat it when you retry."
 }
 
 /** 404. No operation has this path. */

@@ -29,5 +29,5 @@ const methodsOf = (path: string): Array<string> => {
 for (const path of [...probes, ...Object.values(pages)]) methodsOf(path).push("GET", "HEAD")
 HttpApi.reflect(Api, {
   onGroup: () => {},
-  onEndpoint: ({ endpoint }) => methodsOf(endpoint.path).push(...(endpoint.method === "GET" ? ["GET", "HEAD"] : [endpoint.method]))
+  onEndpoint: ({ endpoint: { method, path } }) => methodsOf(path).push(...(method === "GET" ? ["GET", "HEAD"] : [method]))
 })

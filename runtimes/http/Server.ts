@@ -78,11 +78,11 @@ const refuseMalformed = (server: Server, context: Context.Context<Crypto>): void
   server.on("checkExpectation", (request, response) => server.emit("request", request, response))
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     const exchange = exchanges.get(socket)
-    if (error.code === "ECONNRESET" || !socket.writable) {
+    const isInExchange = exchange !== undefined && !exchange.response.writableFinished
+    const hasLeft = error.code === "ECONNRESET" || (isInExchange && error.code === "HPE_INVALID_EOF_STATE")
+    if (hasLeft || !socket.writable) {
       socket.destroy()
-    } else if (exchange === undefined || exchange.response.writableFinished) {
-      Effect.runForkWith(context)(refuse(socket, refusalOf(error)))
-    } else if (exchange.request.complete || exchange.response.headersSent) {
+    } else if (isInExchange && (exchange.request.complete || exchange.response.headersSent)) {
       // An answer is under way to an earlier request, and must not be mixed up with one to this.
       exchange.response.once("close", () => socket.destroy())
     } else {

@@ -3,13 +3,10 @@
  * 127.0.0.1, over memory adapters, with a tenant that can send. A test may put
  * something in front of an adapter, to see what happens when it fails.
  */
-import { Clock, Context, Effect, Layer, Logger, Redacted, Result, type Scope } from "effect"
+import { Clock, Context, Effect, Layer, Logger, Redacted, Result, Schedule, type Scope } from "effect"
 import { HttpServer } from "effect/http"
 import { connect } from "node:net"
-import * as MemoryBlobStore from "../../adapters/memory/MemoryBlobStore.ts"
-import * as MemoryJobQueue from "../../adapters/memory/MemoryJobQueue.ts"
-import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
-import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
+import * as Memory from "../../adapters/memory/index.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Mailroom from "../../core/Mailroom.ts"
 import * as Address from "../../core/model/Address.ts"
@@ -72,7 +69,10 @@ export interface Harness extends Party {
   /** Writes to a socket, and reads until the server closes it, or for so many milliseconds. */
   readonly raw: (text: string | ReadonlyArray<string>, quietMs?: number) => Effect.Effect<string>
   readonly party: (options?: { readonly environment?: Environment; readonly planId?: string }) => Effect.Effect<Party>
-  readonly issueKey: (party: Party, scopes: ReadonlyArray<ApiScope>) => Effect.Effect<{ readonly id: ApiKeyId; readonly text: string }>
+  readonly issueKey: (
+    party: Party,
+    scopes: ReadonlyArray<ApiScope>
+  ) => Effect.Effect<{ readonly id: ApiKeyId; readonly text: string }>
   /** Sets an attachment's scan state, as the scan job would. */
   readonly scanned: (party: Party, id: string, verdict: "Clean" | "Infected" | "Errored") => Effect.Effect<void>
   readonly management: typeof Management.Service
@@ -87,6 +87,14 @@ export class Running extends Context.Service<Running, Harness>()("mailroom/http/
 
 export const layer = (options: Options = {}): Layer.Layer<Running> => Layer.effect(Running, start(options))
 
+/** Waits for what the network will bring about; dies if it does not. */
+export const eventually = (isSo: () => boolean): Effect.Effect<void> =>
+  Effect.suspend(() => (isSo() ? Effect.void : Effect.fail("it is not so yet"))).pipe(
+    Effect.retry(Schedule.spaced("5 millis")),
+    Effect.timeout("10 seconds"),
+    Effect.orDie
+  )
+
 export const actor: Actor = { type: "operator", id: "harness" }
 
 /** Starts a server that stops with the scope. */
@@ -99,10 +107,7 @@ export const start = (options: Options = {}): Effect.Effect<Harness, never, Scop
   })
 
 export const adapters = Layer.mergeAll(
-  MemoryStore.layer,
-  MemoryJobQueue.layer,
-  MemoryBlobStore.layer,
-  MemoryRateLimiter.layer,
+  Memory.layer,
   NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32).fill(7)) }] })
 )
 
@@ -123,7 +128,11 @@ const runtime = (options: Options) =>
 
 type Services = HttpServer.HttpServer | Management | RequestLog | Store
 
-const make = Effect.fnUntraced(function* (context: Context.Context<Services>, { planId = "dev" }: Options, logs: ReadonlyArray<string>) {
+const make = Effect.fnUntraced(function* (
+  context: Context.Context<Services>,
+  { planId = "dev" }: Options,
+  logs: ReadonlyArray<string>
+) {
   const { address } = Context.get(context, HttpServer.HttpServer)
   const port = "port" in address ? address.port : 0
   const baseUrl = `http://127.0.0.1:${port}`
@@ -160,7 +169,12 @@ const make = Effect.fnUntraced(function* (context: Context.Context<Services>, { 
       call("POST", "/v1/messages", {
         ...options,
         headers: { "idempotency-key": globalThis.crypto.randomUUID(), ...options.headers },
-        body: options.body ?? { fromMailboxId: first.mailbox.id, to: ["charles@mail.example"], text: "The engine weaves", ...input }
+        body: options.body ?? {
+          fromMailboxId: first.mailbox.id,
+          to: ["charles@mail.example"],
+          text: "The engine weaves",
+          ...input
+        }
       }),
     raw: (text, quietMs = 400) => rawExchange(port, text, quietMs),
     party,
@@ -202,7 +216,12 @@ const makeParty = Effect.fnUntraced(function* (
   return { tenantId, application, key: Redacted.value(text), mailbox } satisfies Party
 })
 
-const scan = Effect.fnUntraced(function* (store: typeof Store.Service, of: Party, id: string, verdict: "Clean" | "Infected" | "Errored") {
+const scan = Effect.fnUntraced(function* (
+  store: typeof Store.Service,
+  of: Party,
+  id: string,
+  verdict: "Clean" | "Infected" | "Errored"
+) {
   const realm = { tenantId: of.tenantId, environment: of.application.environment }
   const attachment = yield* store.attachments.get(realm, id as AttachmentId) // from an answer of the API
   if (attachment === null) return yield* Effect.die(new Error("no such attachment"))
@@ -212,7 +231,9 @@ const scan = Effect.fnUntraced(function* (store: typeof Store.Service, of: Party
 })
 
 const bodyOf = (body: unknown): BodyInit =>
-  typeof body === "string" || body instanceof Uint8Array || body instanceof ReadableStream ? (body as BodyInit) : JSON.stringify(body) // the three are
+  typeof body === "string" || body instanceof Uint8Array || body instanceof ReadableStream
+    ? (body as BodyInit) // each of the three is one
+    : JSON.stringify(body)
 
 const parsed = (text: string): unknown => {
   try {

@@ -49,8 +49,16 @@ export const layer = ({ servers, trustedProxies = [] }: Options) => {
 
 const pagesLayer = (document: Document.Document) =>
   Layer.mergeAll(
-    HttpRouter.add("GET", pages.root, HttpServerResponse.redirect(pages.docs, { status: 302, headers: { "content-length": "0" } })),
-    HttpRouter.add("GET", pages.document, HttpServerResponse.text(Document.toYaml(document), { contentType: "application/yaml" })),
+    HttpRouter.add(
+      "GET",
+      pages.root,
+      HttpServerResponse.redirect(pages.docs, { status: 302, headers: { "content-length": "0" } })
+    ),
+    HttpRouter.add(
+      "GET",
+      pages.document,
+      HttpServerResponse.text(Document.toYaml(document), { contentType: "application/yaml" })
+    ),
     HttpRouter.add(
       "GET",
       pages.docs,

@@ -1,0 +1,354 @@
+/**
+ * What the memory Store holds, and how a commit changes it: one change after
+ * another, each with its inverse beside it, so that all can be taken back.
+ */
+import { foldCase, type Address } from "../../core/model/Address.ts"
+import type { AuditEntry, RequestEntry } from "../../core/model/Audit.ts"
+import type { LoggedEvent } from "../../core/model/Event.ts"
+import type { Reservation } from "../../core/model/IdempotencyKey.ts"
+import { shardCount, shardOf, type MailboxId, type Micros, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
+import type { Plan } from "../../core/model/Limits.ts"
+import { nextPollAt, queuedRecipients, type Content, type Message } from "../../core/model/Message.ts"
+import * as Notifications from "../../core/model/Notification.ts"
+import type { Notification } from "../../core/model/Notification.ts"
+import type { SubmissionRef } from "../../core/model/Recipient.ts"
+import type { Suppression } from "../../core/model/Suppression.ts"
+import { utcDay } from "../../core/model/Timestamp.ts"
+import type { JobKind } from "../../core/ports/JobQueue.ts"
+import type { Change, Credential, Kind, Records, Rejection } from "../../core/ports/Store.ts"
+import { Timeline } from "./Timeline.ts"
+
+/** A shard's events, and how many were cut off before them: positions go on. */
+interface ShardLog {
+  readonly dropped: number
+  readonly events: Array<LoggedEvent>
+}
+
+export class Tables {
+  readonly plans = new Map<string, Plan>()
+  readonly records: { readonly [K in Kind]: Map<string, Records[K]> } = {
+    tenant: new Map(),
+    application: new Map(),
+    apiKey: new Map(),
+    domain: new Map(),
+    mailbox: new Map(),
+    attachment: new Map(),
+    message: new Map()
+  }
+  /** Ids by kind and unique field. */
+  readonly names = new Map<string, string>()
+
+  readonly contents = new Map<string, Content>()
+  readonly lastCreatedAt = new Map<TenantId, Micros>()
+  /** By realm, and by realm and mailbox: messages as inserted, oldest first. */
+  readonly messageLists = new Map<string, Array<Message>>()
+  readonly submissions = new Map<string, string>()
+  /** By attachment, the messages with a queued recipient. */
+  readonly queuedWith = new Map<string, Map<string, true>>()
+
+  readonly due: { readonly [K in JobKind]: Timeline } = {
+    submit: new Timeline(),
+    poll: new Timeline(),
+    scan: new Timeline()
+  }
+  /** Unused uploads by their expiry. */
+  readonly expiries = new Timeline()
+  /** By tenant and digest, how many records refer to the blob. */
+  readonly blobUses = new Map<string, number>()
+
+  readonly shards = new Map<number, ShardLog>()
+  /** The same events by tenant. */
+  readonly events = new Map<TenantId, Array<LoggedEvent>>()
+
+  readonly reservations = new Map<string, Reservation>()
+  readonly quotas = new Map<string, number>()
+  readonly suppressions = new Map<string, Suppression>()
+  readonly kept = new Map<string, { readonly notification: Notification; readonly at: Millis }>()
+  readonly audit = new Map<TenantId, Array<AuditEntry>>()
+  readonly requests = new Map<TenantId, Array<RequestEntry>>()
+
+  /** How to take back what the current commit has applied. */
+  private undo: Array<() => void> = []
+
+  /** Applies all changes, or none and says why. */
+  commit(changes: ReadonlyArray<Change>): Rejection | null {
+    this.undo = []
+    let applied = false
+    try {
+      for (const change of changes) {
+        const reason = this.apply(change)
+        if (reason !== null) return reason
+      }
+      applied = true
+      return null
+    } finally {
+      if (!applied) for (const takeBack of this.undo.toReversed()) takeBack()
+    }
+  }
+
+  /** A message as it is now. */
+  readonly current = (message: Message): Message => this.records.message.get(message.id)!
+
+  credential(publicId: string): Credential | null {
+    const apiKey = this.records.apiKey.get(this.names.get(`apiKey ${publicId}`) ?? "")
+    const application = this.records.application.get(apiKey?.applicationId ?? "")
+    const tenant = this.records.tenant.get(apiKey?.tenantId ?? "")
+    const plan = this.plans.get(tenant?.planId ?? "")
+    return apiKey && application && tenant && plan ? { apiKey, application, tenant, plan } : null
+  }
+
+  keptInOrder(): ReadonlyArray<Notification> {
+    return [...this.kept.values()].sort((left, right) => left.at - right.at).map(({ notification }) => notification)
+  }
+
+  private apply(change: Change): Rejection | null {
+    switch (change._tag) {
+      case "PutPlan":
+        this.set(this.plans, change.plan.id, change.plan)
+        return null
+      case "Insert":
+        return this.insert(change)
+      case "InsertMessage":
+        return this.insertMessage(change.message, change.content)
+      case "Update":
+        return this.update(change)
+      case "RemoveAttachment": {
+        const { id, version } = change.attachment
+        const stored = this.records.attachment.get(id)
+        if (stored?.version !== version) return { _tag: "VersionMoved", kind: "attachment", id }
+        this.index("attachment", stored, false)
+        this.set(this.records.attachment, id, undefined)
+        return null
+      }
+      case "Reserve": {
+        const key = keyOfReservation(change.reservation)
+        const held = this.reservations.get(key)
+        if (held !== undefined && held.expiresAt > change.reservation.reservedAt) {
+          return { _tag: "KeyTaken", idempotencyKey: change.reservation.idempotencyKey }
+        }
+        this.set(this.reservations, key, change.reservation)
+        return null
+      }
+      case "TakeQuota": {
+        const { amount, limit } = change
+        const key = `${change.tenantId} ${change.day}`
+        const used = this.quotas.get(key) ?? 0
+        if (used + amount > limit) return { _tag: "QuotaExceeded", limit, used }
+        this.set(this.quotas, key, used + amount)
+        return null
+      }
+      case "AppendEvent": {
+        const { event } = change
+        const shard = shardOf(event.tenantId)
+        const log = this.shards.get(shard) ?? { dropped: 0, events: [] }
+        const logged = { ...event, shard, position: BigInt(log.dropped + log.events.length + 1) }
+        this.set(this.shards, shard, log)
+        this.push(log.events, logged)
+        this.append(this.events, event.tenantId, logged)
+        return null
+      }
+      case "AppendAudit":
+        this.append(this.audit, change.entry.tenantId, change.entry)
+        return null
+      case "AppendRequests":
+        for (const entry of change.entries) this.append(this.requests, entry.tenantId, entry)
+        return null
+      case "TouchApiKeys":
+        for (const { id, at } of change.used) {
+          const apiKey = this.records.apiKey.get(id)
+          if (apiKey !== undefined && (apiKey.lastUsedAt ?? Number.NEGATIVE_INFINITY) < at) {
+            this.set(this.records.apiKey, id, { ...apiKey, lastUsedAt: at })
+          }
+        }
+        return null
+      case "Suppress": {
+        const key = keyOfSuppression(change.suppression, change.suppression.address)
+        if (!this.suppressions.has(key)) this.set(this.suppressions, key, change.suppression)
+        return null
+      }
+      case "KeepNotification": {
+        const key = Notifications.keyOf(change.notification)
+        if (!this.kept.has(key)) this.set(this.kept, key, { notification: change.notification, at: change.at })
+        return null
+      }
+      case "DropNotification":
+        this.set(this.kept, Notifications.keyOf(change.notification), undefined)
+        return null
+      case "Forget":
+        return this.forget(change)
+    }
+  }
+
+  private insert(change: Extract<Change, { readonly _tag: "Insert" }>): Rejection | null {
+    const { kind, record } = change
+    if (this.records[kind].has(record.id)) return { _tag: "Duplicate", kind, field: "id" }
+    const field = uniqueField[kind]
+    if (field !== undefined) {
+      // The field belongs to the record's kind by `uniqueField`, and holds text.
+      const value = (record as unknown as Readonly<Record<string, string>>)[field]!
+      const name = `${kind} ${kind === "mailbox" ? value.toLowerCase() : value}`
+      if (this.names.has(name)) return { _tag: "Duplicate", kind, field }
+      this.set(this.names, name, record.id)
+    }
+    this.put(kind, record)
+    return null
+  }
+
+  private insertMessage(message: Message, content: Content): Rejection | null {
+    const { id, tenantId, mailboxId } = message
+    if (this.records.message.has(id)) return { _tag: "Duplicate", kind: "message", field: "id" }
+    const last = this.lastCreatedAt.get(tenantId)
+    const createdAt = last === undefined || message.createdAt > last ? message.createdAt : last + 1n
+    this.set(this.lastCreatedAt, tenantId, createdAt)
+    const stored = { ...message, createdAt }
+    this.put("message", stored)
+    this.set(this.contents, id, content)
+    this.append(this.messageLists, keyOfList(message, null), stored)
+    this.append(this.messageLists, keyOfList(message, mailboxId), stored)
+    return null
+  }
+
+  private update(change: Extract<Change, { readonly _tag: "Update" }>): Rejection | null {
+    const { kind, record } = change
+    const stored = this.records[kind].get(record.id)
+    if (stored?.version !== record.version - 1) return { _tag: "VersionMoved", kind, id: record.id }
+    this.index(kind, stored, false)
+    this.put(kind, kind === "message" ? { ...record, createdAt: (stored as Message).createdAt } : record) // by its kind
+    return null
+  }
+
+  private put<K extends Kind>(kind: K, record: Records[Kind]): void {
+    // A change pairs each kind with its record; the compiler loses the pair on the way here.
+    this.set(this.records[kind] as Map<string, Records[Kind]>, record.id, record)
+    this.index(kind, record, true)
+  }
+
+  /** Enters a record in every index that is derived from it, or takes it out. */
+  private index(kind: Kind, record: Records[Kind], present: boolean): void {
+    if (kind === "attachment") {
+      const attachment = record as Records["attachment"] // by its kind
+      this.countBlob(attachment.tenantId, attachment.blob.sha256, present)
+      this.mark(this.due.scan, attachment.nextScanAt, attachment.id, present)
+      if (attachment.messageId === null) this.mark(this.expiries, attachment.expiresAt, attachment.id, present)
+    }
+    if (kind === "message") {
+      const message = record as Message // by its kind
+      const queued = queuedRecipients(message).length > 0
+      for (const ref of message.submissions) this.set(this.submissions, keyOfRef(ref), present ? message.id : undefined)
+      for (const id of queued ? message.attachmentIds : []) {
+        this.set(entry(this.queuedWith, id, () => new Map()), message.id, present ? true : undefined)
+      }
+      if (message.mime !== null) this.countBlob(message.tenantId, message.mime.sha256, present)
+      this.mark(this.due.submit, message.nextAttemptAt, message.id, present)
+      this.mark(this.due.poll, nextPollAt(message), message.id, present)
+    }
+  }
+
+  private countBlob(tenantId: TenantId, sha256: string, present: boolean): void {
+    const key = `${tenantId} ${sha256}`
+    const uses = (this.blobUses.get(key) ?? 0) + (present ? 1 : -1)
+    this.set(this.blobUses, key, uses === 0 ? undefined : uses)
+  }
+
+  private mark(timeline: Timeline, at: Millis | null, id: string, present: boolean): void {
+    if (at === null) return
+    if (present) timeline.add({ at, id })
+    else timeline.remove({ at, id })
+    this.undo.push(() => (present ? timeline.remove({ at, id }) : timeline.add({ at, id })))
+  }
+
+  private forget({ log, before, limit }: Extract<Change, { readonly _tag: "Forget" }>): null {
+    switch (log) {
+      case "events":
+        this.forgetEvents(before, limit)
+        return null
+      case "reservations":
+        for (const held of olderThan(before, limit, this.reservations.values(), (one) => one.expiresAt)) {
+          this.set(this.reservations, keyOfReservation(held), undefined)
+        }
+        return null
+      case "notifications":
+        for (const { notification } of olderThan(before, limit, this.kept.values(), (one) => one.at)) {
+          this.set(this.kept, Notifications.keyOf(notification), undefined)
+        }
+        return null
+      case "quotas": {
+        const today = utcDay(before)
+        for (const key of [...this.quotas.keys()].filter((key) => dayOf(key) < today).sort(byDay).slice(0, limit)) {
+          this.set(this.quotas, key, undefined)
+        }
+        return null
+      }
+      case "requests": {
+        const old = new Set(olderThan(before, limit, [...this.requests.values()].flat(), (one) => one.at))
+        for (const tenantId of new Set([...old].map((one) => one.tenantId))) {
+          this.set(this.requests, tenantId, this.requests.get(tenantId)!.filter((one) => !old.has(one)))
+        }
+        return null
+      }
+    }
+  }
+
+  /** Cuts each shard from its front, and stops there at the first event that is not older. */
+  private forgetEvents(before: Millis, limit: number): void {
+    const cuts = new Map<number, number>()
+    for (let left = limit; left > 0; left--) {
+      const fronts = Array.from({ length: shardCount }, (_, shard) => this.shards.get(shard)?.events[cuts.get(shard) ?? 0])
+      const [oldest] = olderThan(before, 1, fronts.filter((event) => event !== undefined), (event) => event.occurredAt)
+      if (oldest === undefined) break
+      cuts.set(oldest.shard, (cuts.get(oldest.shard) ?? 0) + 1)
+    }
+    for (const [shard, cut] of cuts) {
+      const { dropped, events } = this.shards.get(shard)!
+      this.set(this.shards, shard, { dropped: dropped + cut, events: events.slice(cut) })
+      const perTenant = Map.groupBy(events.slice(0, cut), (event) => event.tenantId)
+      for (const [tenantId, old] of perTenant) this.set(this.events, tenantId, this.events.get(tenantId)!.slice(old.length))
+    }
+  }
+
+  /** Writes one entry of a map; `undefined` deletes it. */
+  private set<K, V>(map: Map<K, V>, key: K, value: V | undefined): void {
+    const write = (to: V | undefined) => void (to === undefined ? map.delete(key) : map.set(key, to))
+    const before = map.get(key)
+    write(value)
+    this.undo.push(() => write(before))
+  }
+
+  private push<A>(list: Array<A>, item: A): void {
+    list.push(item)
+    this.undo.push(() => list.pop())
+  }
+
+  private append<K, A>(lists: Map<K, Array<A>>, key: K, item: A): void {
+    this.push(entry(lists, key, () => []), item)
+  }
+}
+
+export const keyOfRealm = (realm: Realm): string => `${realm.tenantId} ${realm.environment}`
+
+export const keyOfList = (realm: Realm, mailboxId: MailboxId | null): string =>
+  mailboxId === null ? keyOfRealm(realm) : `${keyOfRealm(realm)} ${mailboxId}`
+
+export const keyOfSuppression = (realm: Realm, address: Address): string => `${keyOfRealm(realm)} ${foldCase(address)}`
+
+export const keyOfRef = (ref: SubmissionRef): string => JSON.stringify([ref.provider, ref.providerMessageId])
+
+export const keyOfReservation = (of: Pick<Reservation, "applicationId" | "idempotencyKey">): string =>
+  `${of.applicationId} ${of.idempotencyKey}`
+
+const dayOf = (quota: string): string => quota.slice(quota.indexOf(" ") + 1)
+
+const byDay = (left: string, right: string): number => (dayOf(left) < dayOf(right) ? -1 : 1)
+
+const uniqueField: { readonly [K in Kind]?: string } = { apiKey: "publicId", mailbox: "address", domain: "domain" }
+
+const olderThan = <A>(before: Millis, limit: number, items: Iterable<A>, at: (item: A) => Millis): ReadonlyArray<A> =>
+  [...items].filter((item) => at(item) < before).sort((left, right) => at(left) - at(right)).slice(0, limit)
+
+const entry = <K, V>(map: Map<K, V>, key: K, make: () => V): V => {
+  const held = map.get(key)
+  if (held !== undefined) return held
+  const made = make()
+  map.set(key, made)
+  return made
+}

@@ -1,0 +1,1 @@
+export * as NodemailerMime from "./NodemailerMime.ts"

@@ -1,0 +1,22 @@
+/**
+ * For authors of adapters: a suite per port and the scenarios, as data. Run
+ * them under any test runner: each check is an Effect over the port it tests,
+ * on a virtual clock.
+ */
+export type { Check, Suite } from "./Suite.ts"
+export { suite as blobStore } from "./BlobStore.ts"
+export { suite as crypto } from "./Crypto.ts"
+export { suite as jobQueue } from "./JobQueue.ts"
+export { suite as mailProvider } from "./MailProvider.ts"
+export { suite as mime } from "./Mime.ts"
+export { suite as rateLimiter } from "./RateLimiter.ts"
+export { suite as scanner } from "./Scanner.ts"
+export { suite as store } from "./Store.ts"
+export { agreement as storeAgreement } from "./StoreModel.ts"
+export { suite as sendToEveryOutcome } from "./scenarios/outcomes.ts"
+export { suite as crashAndResume } from "./scenarios/crashes.ts"
+export { suite as idempotentSending } from "./scenarios/idempotency.ts"
+export { suite as providerNotifications } from "./scenarios/notifications.ts"
+export { suite as isolation } from "./scenarios/isolation.ts"
+export { suite as accessAndLimits } from "./scenarios/limits.ts"
+export { Sandbox, type AdapterSet } from "./scenarios/World.ts"

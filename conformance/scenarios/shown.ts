@@ -1,0 +1,286 @@
+/** What a caller is shown of all that happens: the data of each event that is emitted, the detail at each end, and how long. */
+import { Clock, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import * as assert from "node:assert/strict"
+import type { Address } from "../../core/model/Address.ts"
+import { system } from "../../core/model/Audit.ts"
+import type { MessageId } from "../../core/model/Ids.ts"
+import type { Reply } from "../../core/model/Reply.ts"
+import { fromMillis } from "../../core/model/Timestamp.ts"
+import { SubmissionRefused, type SubmitRequest } from "../../core/ports/MailProvider.ts"
+import { address, domainName } from "../fixtures.ts"
+import {
+  accepted,
+  healthyChecks,
+  letter,
+  logOf,
+  pass,
+  providerMessageId,
+  providerName,
+  scenario,
+  settle,
+  someKey,
+  typesOf,
+  type Process,
+  type ScenarioSuite,
+  type Tenancy,
+  type World
+} from "./World.ts"
+
+const [ada, bob, eve] = [address("ada"), address("bob"), address("eve")]
+
+const send = (process: Process, from: Tenancy, to: ReadonlyArray<Address> | Address) =>
+  Effect.map(process.messages.send(from.principal, someKey(), letter(from, to)), ({ message }) => message.id)
+
+/** Refuses one recipient for good. */
+const refusing = (request: SubmitRequest, refused: Address, reply: Reply) => ({
+  ...accepted(request),
+  replies: request.envelope.recipients.map((recipient) => ({
+    recipient,
+    reply: recipient === refused ? reply : { smtpCode: 250, enhancedCode: "2.0.0", text: "Ok" }
+  }))
+})
+
+const noSuchUser: Reply = { smtpCode: 550, enhancedCode: "5.1.1", text: "no such user" }
+
+const notify = (process: Process, id: MessageId, recipient: Address, outcome: Parameters<Process["notifications"]["record"]>[0][number]["outcome"]) =>
+  process.notifications.record([{ provider: providerName, providerMessageId: providerMessageId({ messageId: id }), recipient, outcome }])
+
+const dataOf = (world: World, of: Tenancy, id: string, type: string) =>
+  Effect.map(logOf(world, of, id), (events) => events.filter((event) => event.type === type).map(({ data }) => data))
+
+const detailOf = (process: Process, of: Tenancy, id: MessageId) => Effect.map(process.messages.get(of.principal, id), ({ message }) => message)
+
+export const suite: ScenarioSuite = {
+  name: "what is emitted and shown",
+  checks: [
+    scenario("message.sent names the provider and whom it took, and message.delivered the recipient and what its server said", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        world.stage.behave = (request) => Effect.succeed(refusing(request, eve, noSuchUser))
+        yield* TestClock.adjust("1 hour")
+        const sentAt = fromMillis(yield* Clock.currentTimeMillis)
+        const id = yield* send(process, tenancy, [ada, bob, eve])
+        yield* settle(process)
+        yield* notify(process, id, ada, { _tag: "Delivered", at: 3_600_001, smtpResponse: "250 2.0.0 kept" })
+
+        const common = { object: "message", id, mailboxId: tenancy.mailbox.id }
+        const { internetMessageId, sentAt: shown, status } = yield* detailOf(process, tenancy, id)
+        assert.deepEqual(yield* dataOf(world, tenancy, id, "message.sent"), [
+          { ...common, sequence: 2, internetMessageId, provider: providerName, providerMessageId: `staged-${id}`, recipients: [ada, bob], sentAt }
+        ])
+        assert.deepEqual(yield* dataOf(world, tenancy, id, "message.delivered"), [
+          { ...common, sequence: 4, recipient: ada, smtpResponse: "250 2.0.0 kept", deliveredAt: fromMillis(3_600_001), messageStatus: "bounced" }
+        ])
+        assert.deepEqual([shown, status], [sentAt, "bounced"])
+      })
+    ),
+
+    scenario("message.bounced tells why, at the submission, later and for a suppressed address, and so does the detail", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        world.stage.behave = (request) => Effect.succeed(refusing(request, eve, noSuchUser))
+        const id = yield* send(process, tenancy, [ada, eve])
+        yield* settle(process)
+        yield* notify(process, id, ada, { _tag: "Bounced", at: 7, class: "transient", smtpCode: 452, enhancedCode: "4.2.2", diagnostic: "full" })
+        const again = yield* send(process, tenancy, eve)
+        yield* settle(process)
+
+        const data = [...(yield* dataOf(world, tenancy, id, "message.bounced")), ...(yield* dataOf(world, tenancy, again, "message.bounced"))]
+        const bounces = {
+          hard: { class: "permanent", smtpCode: 550, enhancedCode: "5.1.1", diagnostic: "no such user" },
+          soft: { class: "transient", smtpCode: 452, enhancedCode: "4.2.2", diagnostic: "full" },
+          suppressed: { class: "suppressed", smtpCode: null, enhancedCode: null, diagnostic: "the address bounced before" }
+        }
+        const common = { object: "message", mailboxId: tenancy.mailbox.id, messageStatus: "bounced" }
+        assert.deepEqual(data, [
+          { ...common, id, sequence: 3, recipient: eve, bounce: bounces.hard },
+          { ...common, id, sequence: 4, recipient: ada, bounce: bounces.soft },
+          { ...common, id: again, sequence: 2, recipient: eve, bounce: bounces.suppressed }
+        ])
+        const recipients = [...(yield* detailOf(process, tenancy, id)).recipients, ...(yield* detailOf(process, tenancy, again)).recipients]
+        assert.deepEqual(
+          recipients.map(({ address, status, bounceClass, smtpCode, enhancedCode, diagnostic }) => ({ address, status, bounceClass, smtpCode, enhancedCode, diagnostic })),
+          [[ada, bounces.soft] as const, [eve, bounces.hard] as const, [eve, bounces.suppressed] as const].map(([recipient, { class: bounceClass, ...rest }]) => ({
+            address: recipient,
+            status: "bounced",
+            bounceClass,
+            ...rest
+          }))
+        )
+      })
+    ),
+
+    scenario("message.failed tells the stage, the code and the reason, and so does the detail", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const dropped = yield* send(process, tenancy, ada)
+        yield* settle(process)
+        yield* notify(process, dropped, ada, { _tag: "Failed", at: 9, code: "dropped", message: "dropped by the provider" })
+        world.stage.behave = () => Effect.fail(new SubmissionRefused({ reply: { smtpCode: 554, enhancedCode: "5.7.1", text: "not this one" } }))
+        const refused = yield* send(process, tenancy, ada)
+        yield* settle(process)
+
+        const ends = [
+          [dropped, 3, { stage: "provider", code: "dropped", message: "dropped by the provider" }],
+          [refused, 2, { stage: "submit", code: "5.7.1", message: "not this one" }]
+        ] as const
+        for (const [id, sequence, failure] of ends) {
+          assert.deepEqual(yield* dataOf(world, tenancy, id, "message.failed"), [
+            { object: "message", id, sequence, mailboxId: tenancy.mailbox.id, recipient: ada, failure, messageStatus: "failed" }
+          ])
+          const detail = yield* detailOf(process, tenancy, id)
+          assert.deepEqual([detail.status, detail.failure, detail.recipients[0]!.diagnostic], ["failed", failure, failure.message])
+        }
+      })
+    ),
+
+    scenario("the sandbox's two kinds of bounce are told apart on the recipient", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("sandbox")
+        const process = yield* world.boot()
+        const id = yield* send(process, tenancy, [address("bounced"), address("bounced-soft")])
+        yield* pass(process, "5 seconds", "250 millis")
+
+        const { recipients } = yield* detailOf(process, tenancy, id)
+        assert.deepEqual(recipients.map(({ bounceClass }) => bounceClass), ["permanent", "transient"])
+      })
+    ),
+
+    scenario("mailbox events are emitted when one is created, changed and suspended, with the reason", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const { tenantId } = tenancy.realm
+        const { id, address: of } = tenancy.mailbox
+        yield* process.management.updateMailbox(system, tenantId, id, { displayName: "Ada L." })
+        yield* process.management.updateMailbox(system, tenantId, id, { status: "suspended", reason: "unpaid" })
+        yield* process.management.updateMailbox(system, tenantId, id, { status: "active" })
+
+        const common = { object: "mailbox", id, address: of, status: "active", reason: null }
+        const events = yield* logOf(world, tenancy, id)
+        assert.deepEqual(
+          events.map(({ type, data }) => [type, data]),
+          [
+            ["mailbox.created", { ...common, sequence: 1, displayName: "Ada" }],
+            ["mailbox.updated", { ...common, sequence: 2, displayName: "Ada L." }],
+            ["mailbox.suspended", { ...common, sequence: 3, displayName: "Ada L.", status: "suspended", reason: "unpaid" }],
+            ["mailbox.updated", { ...common, sequence: 4, displayName: "Ada L." }]
+          ]
+        )
+        assert.ok(events.every(({ resourceType, environment }) => resourceType === "mailbox" && environment === null))
+      })
+    ),
+
+    scenario("domain.health_changed is emitted with each change of health, its reasons, and not without a change", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const { tenantId } = tenancy.realm
+        const { id, domain } = yield* process.management.createDomain(system, { tenantId, domain: domainName() })
+        yield* process.management.recordChecks(tenantId, id, healthyChecks)
+        yield* process.management.recordChecks(tenantId, id, healthyChecks)
+        const missing = { record: "dkim", state: "missing", expected: "k=rsa", observed: null } as const
+        yield* process.management.recordChecks(tenantId, id, [{ ...missing, since: 0 }])
+        yield* TestClock.adjust("25 hours")
+        yield* process.management.recordChecks(tenantId, id, [{ ...missing, since: 0 }])
+
+        const common = { object: "domain", id, domain }
+        const events = yield* logOf(world, tenancy, id)
+        assert.deepEqual(
+          events.map(({ data }) => data),
+          [
+            { ...common, sequence: 1, verified: true, health: "healthy", previousHealth: "pending", reasons: [] },
+            { ...common, sequence: 2, verified: true, health: "degraded", previousHealth: "healthy", reasons: [missing] },
+            { ...common, sequence: 3, verified: false, health: "failing", previousHealth: "degraded", reasons: [missing] }
+          ]
+        )
+        assert.ok(events.every(({ type, resourceType, environment }) => type === "domain.health_changed" && resourceType === "domain" && environment === null))
+      })
+    ),
+
+    scenario("a sender may send while its domain is degraded, and at no other health but healthy", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const { tenantId } = tenancy.realm
+        const { domainId } = tenancy.mailbox
+        const sends = Effect.map(Effect.result(send(process, tenancy, ada)), (result) => (result._tag === "Success" ? "sent" : result.failure._tag))
+        const check = (state: "ok" | "missing") =>
+          process.management.recordChecks(tenantId, domainId, [{ record: "dkim", state, expected: "x", observed: null, since: 0 }])
+
+        assert.equal(yield* sends, "sent")
+        yield* check("missing")
+        assert.equal(yield* sends, "sent", "degraded")
+        yield* TestClock.adjust("25 hours")
+        yield* check("missing")
+        assert.equal(yield* sends, "DomainNotSendable", "failing")
+        yield* process.management.setDomainSuspended(system, tenantId, domainId, true)
+        assert.equal(yield* sends, "DomainNotSendable", "suspended")
+        yield* process.management.setDomainSuspended(system, tenantId, domainId, false)
+        assert.equal(yield* sends, "DomainNotSendable", "pending")
+        yield* check("ok")
+        assert.equal(yield* sends, "sent")
+      })
+    ),
+
+    scenario("events are listed for 30 days and no longer, and an older cursor is told that it is expired", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        yield* send(process, tenancy, ada)
+        const list = (cursor: string | null, limit = 100) => process.events.list(tenancy.principal, { limit, cursor })
+        const { nextCursor } = yield* list(null, 1)
+
+        yield* TestClock.adjust("30 days")
+        yield* process.sweep.retain
+        assert.ok(typesOf((yield* logOf(world, tenancy))).includes("message.queued"))
+        assert.equal((yield* list(nextCursor)).items.length, 2)
+        yield* TestClock.adjust(1)
+        yield* process.sweep.retain
+
+        assert.deepEqual((yield* list(null)).items, [])
+        const error = yield* Effect.flip(list(nextCursor))
+        assert.deepEqual([error._tag, error._tag === "InvalidCursor" && error.reason], ["InvalidCursor", "expired"])
+      })
+    ),
+
+    scenario("the retention of events can be set", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot(undefined, { eventRetention: 86_400_000 })
+        yield* TestClock.adjust("25 hours")
+        yield* process.sweep.retain
+
+        assert.deepEqual((yield* process.events.list(tenancy.principal, { limit: 100, cursor: null })).items, [])
+      })
+    ),
+
+    scenario("every write of an operator has its entry in the audit trail", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const { tenantId } = tenancy.realm
+        const operator = { type: "operator", id: "grace" } as const
+        yield* process.management.updateMailbox(operator, tenantId, tenancy.mailbox.id, { status: "suspended" })
+        yield* process.management.setDomainSuspended(operator, tenantId, tenancy.mailbox.domainId, true)
+        yield* process.management.revokeKey(operator, tenantId, tenancy.principal.apiKeyId)
+        yield* process.management.setApplicationStatus(operator, tenantId, tenancy.application.id, "suspended")
+
+        const entries = yield* world.store.audit.page(tenantId, 4)
+        assert.deepEqual(
+          entries.toReversed().map(({ action, actor, subject }) => [action, actor, subject.id]),
+          [
+            ["mailbox.suspend", operator, tenancy.mailbox.id],
+            ["domain.suspend", operator, tenancy.mailbox.domainId],
+            ["api_key.revoke", operator, tenancy.principal.apiKeyId],
+            ["application.suspend", operator, tenancy.application.id]
+          ]
+        )
+      })
+    )
+  ]
+}

@@ -1,0 +1,44 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Limits from "./Limits.ts"
+
+const minute = 60_000
+const hour = 60 * minute
+const day = 24 * hour
+
+describe("the limits", () => {
+  it("of the plans are those that are published", () => {
+    const published = Limits.plans.filter(({ id }) => id !== "dev")
+
+    assert.deepStrictEqual(published, [
+      { id: "free", keyRequestsPerMinute: 60, tenantRequestsPerDay: 5_000, recipientsPerDay: 500 },
+      { id: "standard", keyRequestsPerMinute: 120, tenantRequestsPerDay: 100_000, recipientsPerDay: 50_000 },
+      { id: "scale", keyRequestsPerMinute: 600, tenantRequestsPerDay: 1_000_000, recipientsPerDay: 1_000_000 }
+    ])
+  })
+
+  it("of webhooks are those of the specification", () => {
+    const { webhookEventTypesMax, webhookDescriptionLengthMax, deliveryAttemptsMax, consecutiveFailuresMax } = Limits
+
+    assert.deepStrictEqual([webhookEventTypesMax, webhookDescriptionLengthMax, deliveryAttemptsMax, consecutiveFailuresMax], [20, 255, 5, 10])
+  })
+
+  it("of time are those that were decided", () => {
+    const { idempotencyRetention, unusedAttachmentRetention, eventRetentionDefault, notificationRetention, submissionRetention, domainGrace } = Limits
+
+    assert.deepStrictEqual(
+      [idempotencyRetention, unusedAttachmentRetention, eventRetentionDefault, notificationRetention, submissionRetention, domainGrace],
+      [day, 7 * day, 30 * day, 48 * hour, 48 * hour, day]
+    )
+  })
+
+  it("of sizes are those that were decided", () => {
+    const { attachmentSizeBytesMax, sendBodyBytesMax, uploadBodyBytesMax, bodyBytesMax, eventDataBytesMax } = Limits
+    const mebibyte = 1024 * 1024
+
+    assert.deepStrictEqual(
+      [attachmentSizeBytesMax, sendBodyBytesMax, uploadBodyBytesMax, bodyBytesMax],
+      [25 * mebibyte, 16 * mebibyte, 36 * mebibyte, 64 * 1024]
+    )
+    assert.isAtMost(eventDataBytesMax, 20 * 1024)
+  })
+})
