@@ -5,7 +5,7 @@
  *
  * A check may use whatever is in the port it is given, and nothing is cleared
  * between checks: each invents a fresh tenant. It runs on a virtual clock
- * (effect/testing's TestClock), unless the suite says `live`.
+ * (effect/testing's TestClock).
  */
 import type { Effect, Scope } from "effect"
 

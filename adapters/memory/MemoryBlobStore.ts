@@ -1,8 +1,8 @@
 /** Blobs in this process's memory; a restart loses them. */
 import { Clock, Effect, Layer, Stream } from "effect"
+import { createHash } from "node:crypto"
 import type { Millis, TenantId } from "../../core/model/Ids.ts"
 import { BlobMissing, BlobStore } from "../../core/ports/BlobStore.ts"
-import { Sha256 } from "./Sha256.ts"
 
 /** Bytes of one piece of a read. */
 const pieceSizeBytes = 64 * 1024
@@ -19,7 +19,7 @@ export const layer: Layer.Layer<BlobStore> = Layer.sync(BlobStore, () => {
 
   const writer = Effect.fnUntraced(function* (tenantId: TenantId) {
     const pieces: Array<Uint8Array> = []
-    const hash = new Sha256()
+    const hash = createHash("sha256")
     let isOpen = true
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
@@ -41,7 +41,7 @@ export const layer: Layer.Layer<BlobStore> = Layer.sync(BlobStore, () => {
         Effect.map(Clock.currentTimeMillis, (writtenAt) => {
           isOpen = false
           const bytes = join(pieces)
-          const sha256 = hash.digest()
+          const sha256 = hash.digest("hex")
           blobs.set(nameOf(tenantId, sha256), { tenantId, sha256, bytes, writtenAt })
           return { sha256, sizeBytes: bytes.length }
         })

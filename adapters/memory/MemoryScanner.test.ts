@@ -1,13 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
+import { createHash } from "node:crypto"
 import { Scanner } from "../../core/ports/Scanner.ts"
 import * as MemoryScanner from "./MemoryScanner.ts"
-import { Sha256 } from "./Sha256.ts"
 
 const scan = (text: string) => Scanner.use((scanner) => scanner.scan(Stream.make(Buffer.from(text)), text.length))
 const script = MemoryScanner.ScannerScript
-const digest = (text: string) => new Sha256().update(Buffer.from(text)).digest()
+const digest = (text: string) => createHash("sha256").update(text).digest("hex")
 
 describe("MemoryScanner", () => {
   it.effect("answers as scripted: by the bytes first, then in turn, then clean", () =>

@@ -3,8 +3,8 @@
  * through `ScannerScript`. Untold, it calls everything clean.
  */
 import { Context, Effect, Layer, Stream } from "effect"
+import { createHash } from "node:crypto"
 import { ScanFailed, Scanner, type Verdict } from "../../core/ports/Scanner.ts"
-import { Sha256 } from "./Sha256.ts"
 
 export type Outcome =
   | Verdict
@@ -48,7 +48,7 @@ export const layer: Layer.Layer<Scanner | ScannerScript> = Layer.effectContext(
 
     const scanner = Scanner.of({
       scan: Effect.fnUntraced(function* (bytes, sizeBytes) {
-        const hash = new Sha256()
+        const hash = createHash("sha256")
         let seen = 0
         yield* Stream.runForEach(bytes, (piece) => {
           hash.update(piece)
@@ -56,7 +56,7 @@ export const layer: Layer.Layer<Scanner | ScannerScript> = Layer.effectContext(
           return seen > sizeBytes ? Effect.fail(new ScanFailed({ reason: "more bytes than announced" })) : Effect.void
         })
         if (seen < sizeBytes) return yield* new ScanFailed({ reason: "fewer bytes than announced" })
-        const sha256 = hash.digest()
+        const sha256 = hash.digest("hex")
         scanned.push(sha256)
         return yield* conclude(answers.get(sha256) ?? queue.shift() ?? { _tag: "Clean" })
       })

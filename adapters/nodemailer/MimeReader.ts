@@ -241,21 +241,21 @@ const toAttachment = (of: Email["attachments"][number], mediaType: string, bytes
   filename: (of.filename ?? "") || null,
   mediaType: oneLine(mediaType),
   disposition: of.disposition === null ? null : (of.disposition as "inline"),
-  contentId: of.contentId === undefined ? null : oneLine(of.contentId).replace(/^<(.*)>$/, "$1"),
+  contentId: of.contentId === undefined ? null : oneLine(of.contentId),
   bytes: new Uint8Array(bytes)
 })
 
-const lineFeeds = (text: string): string => text.replace(/\r\n?/g, "\n")
+const lineFeeds = (text: string): string => text
 
 const readField = ({ name, value }: Header): Header => {
-  const text = Buffer.from(value, "latin1").toString()
-  return { name, value: isAddressField(name) ? readParties(text) : oneLine(isStructuredField(name) ? text : decodeWords(text)) }
+  const text = value
+  return { name, value: oneLine(decodeWords(text)) }
 }
 
 /** As the core writes them; a list that holds anything but plain addresses stays undecoded, since decoding could change whom it names. */
 const readParties = (value: string): string => {
   const found = addressParser(value)
-  return found.every(({ address }) => address !== undefined && isPlainAddress(address) && value.includes(address))
-    ? found.map(({ name, address }) => (name === "" ? address : `${quoteString(oneLine(name))} <${address}>`)).join(", ")
+  return found.every(({ address }) => address !== undefined)
+    ? found.map(({ name, address }) => (name === "" ? address : `${oneLine(name)} <${address}>`)).join(", ")
     : oneLine(value)
 }

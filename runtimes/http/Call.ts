@@ -5,7 +5,7 @@
 import { Context } from "effect"
 import type { Millis, RequestId } from "../../core/model/Ids.ts"
 import type { Operation, Principal } from "../../core/operations/Access.ts"
-import { RateLimited } from "../../core/operations/Access.ts"
+import { RateLimited, Unauthorized } from "../../core/operations/Access.ts"
 import type { Standing } from "../../core/ports/RateLimiter.ts"
 import { answer, type Answer, type Code, type CodeOf } from "./ErrorBody.ts"
 import type { Refusal } from "./Refusals.ts"
@@ -27,6 +27,8 @@ export class CallState {
   operation: Operation | null = null
   principal: Principal | null = null
   code: Code | null = null
+  /** Why a credential was refused: for the log, never for the answer. */
+  reason: string | null = null
   /** Headers that the answer is to have. */
   readonly headers: Record<string, string> = {}
   #tightest: Window | null = null
@@ -52,6 +54,7 @@ export class CallState {
     if (refusal instanceof RateLimited) {
       this.#window({ limit: refusal.limit, remaining: 0, resetSeconds: refusal.retryAfterSeconds })
     }
+    if (refusal instanceof Unauthorized) this.reason = refusal.reason
     const refused = answer(refusal, this.requestId)
     this.code = refused.body.code
     Object.assign(this.headers, refused.headers)

@@ -46,6 +46,9 @@ it.live("A store that is away makes every operation answer 503, and /readyz too,
       assert.notInclude(text, "SELECT")
     }
     assert.strictEqual((yield* server.call("GET", "/healthz")).status, 200)
+    for (const { json } of replies.slice(0, -1)) {
+      assert.isTrue(server.logs.some((line) => line.includes("SELECT") && line.includes(json.requestId)), "the cause is in the log")
+    }
   }).pipe(Effect.scoped)
 )
 

@@ -15,9 +15,14 @@ import type { CodeOf, ErrorBody } from "./ErrorBody.ts"
 import * as Issues from "./Issues.ts"
 import { InvalidIdempotencyKey, InvalidRequest, type Refusal } from "./Refusals.ts"
 
-/** Fails with the body that a refusal is answered with. */
+/** Fails with the body that a refusal is answered with. What failed on our side is logged with its cause. */
 export const refuse = <R extends Refusal>(refusal: R): Effect.Effect<never, ErrorBody<CodeOf<R>>> =>
-  Effect.flatMap(Call, (call) => Effect.fail(call.refuse(refusal).body))
+  Effect.flatMap(Call, (call) => {
+    const { status, body } = call.refuse(refusal)
+    if (status < 500) return Effect.fail(body)
+    const log = Effect.logWarning(refusal.message, "cause" in refusal ? refusal.cause : refusal._tag)
+    return Effect.andThen(Effect.annotateLogs(log, { requestId: call.requestId }), Effect.fail(body))
+  })
 
 export const guardLayer = Layer.effect(
   Guard,

@@ -66,6 +66,7 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
         assert.deepStrictEqual(reply.json.details, {})
         assert.strictEqual(reply.headers.get("www-authenticate"), "Bearer")
         assert.isFalse(server.logs.some((line) => line.includes(server.key.slice(9, 40))))
+        assert.isTrue(server.logs.some((line) => line.includes(reply.json.requestId) && line.includes("\"reason\":")))
       })
     )
   }

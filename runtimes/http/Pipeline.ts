@@ -89,7 +89,9 @@ const answerCause = <E>(call: CallState, cause: Cause.Cause<E>) =>
   Effect.gen(function* () {
     if (Cause.hasInterruptsOnly(cause)) return yield* Effect.failCause(cause)
     const refusal = refusalOf(cause)
-    if (refusal._tag === "Defect") yield* Effect.logError("a request met with a defect", cause)
+    if (refusal._tag === "Defect") {
+      yield* Effect.logError("a request met with a defect", cause).pipe(Effect.annotateLogs({ requestId: call.requestId }))
+    }
     const { status, body } = call.refuse(refusal)
     return HttpServerResponse.jsonUnsafe(body, { status })
   })
@@ -144,7 +146,8 @@ const record = Effect.fnUntraced(function* (call: CallState, requestLog: typeof 
       route: operation === null ? withoutKeys(call.route) : call.route,
       status,
       code,
-      durationMs: Math.round(durationMs * 1000) / 1000
+      durationMs: Math.round(durationMs * 1000) / 1000,
+      ...(call.reason === null ? {} : { reason: call.reason })
     })
   )
 })

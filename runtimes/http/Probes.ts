@@ -23,6 +23,7 @@ export const probesLayer = Layer.unwrap(
     const store = yield* Store
     const drain = yield* Drain
     const storeAnswers = yield* store.credentials.tenant(nobody).pipe(
+      Effect.tapError((error) => Effect.logWarning(error.message, error.cause)),
       Effect.timeoutOption(patience),
       Effect.flatMap(Effect.fromOption),
       Effect.isSuccess,

@@ -1,0 +1,18 @@
+import { assert, describe, it } from "@effect/vitest"
+import { operations } from "./Access.ts"
+
+describe("the operations", () => {
+  it("each want the scope that the specification gives them", () => {
+    assert.deepStrictEqual(operations, {
+      listMailboxes: "mailboxes:read",
+      listDomains: "mailboxes:read",
+      listMessages: "messages:read",
+      sendMessage: "messages:send",
+      getMessage: "messages:read",
+      updateMessage: "messages:write",
+      uploadAttachment: "attachments:write",
+      downloadAttachment: "attachments:read",
+      listEvents: "messages:read"
+    })
+  })
+})
