@@ -167,6 +167,9 @@ const partsOf = (count: number, part: string): string => `Content-Type: multipar
 /** Messages that cost a careless reader minutes, gigabytes or its stack. */
 export const bombs: ReadonlyArray<readonly [what: string, make: () => string]> = [
   ["10,000 levels", () => nested(10_000)],
+  ["5,000 levels around 10 megabytes", () => `${nested(5_000)}\n${"x".repeat(10_000_000)}`],
+  ["1,000 times 500 parts", () => partsOf(1_000, `Content-Type: multipart/mixed; boundary=c\n\n${"--c\n\n".repeat(500)}--c--`)],
+  ["150 parts of 40,000 fields each", () => partsOf(150, "X: 1\n".repeat(40_000))],
   ["100,000 parts", () => partsOf(100_000, "\nx")],
   ["1,000,000 empty parts", () => partsOf(1_000_000, "")],
   ["10,000 quoted-printable parts", () => partsOf(10_000, "Content-Transfer-Encoding: quoted-printable\n\nx")],

@@ -1,5 +1,5 @@
-import { suite as shown } from "../../conformance/scenarios/shown.ts"
 import { Layer, Redacted } from "effect"
+import { suite as shown } from "../../conformance/scenarios/shown.ts"
 import { Sandbox } from "../../conformance/scenarios/World.ts"
 import { plays } from "../../conformance/vitest.ts"
 import * as NodeCrypto from "../node/NodeCrypto.ts"

@@ -85,12 +85,12 @@ const split = (raw: Buffer): { readonly fields: ReadonlyArray<Header>; readonly 
     const headEnd = headEndOf(bytes, headBytesMax - headBytes)
     headBytes += headEnd
     const fields = fieldsOf(bytes.subarray(0, headEnd))
-    const body = bytes.subarray(headEnd + 2)
-    const type = parseHeaderValue(valueOf(fields, "content-type") ?? "text/plain")
-    const mediaType = type.value
+    const body = bytes.subarray(bytes[headEnd] === 10 ? headEnd + 1 : headEnd + 2)
+    const type = parseHeaderValue(valueOf(fields, "content-type") ?? "text/plain", { stripComments: true })
+    const mediaType = type.value.toLowerCase()
     const boundary = decodeWords(type.params["boundary"] ?? "")
-    if (!mediaType.startsWith("multipart/")) leaves.push({ mediaType, fields: fields, body })
-    else if (boundary === "" || boundary.length > 1e9) leaves.push({ mediaType, fields, body })
+    if (!mediaType.startsWith("multipart/")) leaves.push({ mediaType, fields: isNamedText(mediaType, fields) ? [asFile, ...fields] : fields, body })
+    else if (boundary === "" || boundary.length > boundaryLengthMax) leaves.push({ mediaType, fields: [asText, ...fields], body })
     else for (const part of splitParts(body, boundary)) visit(part, depth + 1)
     return fields
   }
@@ -110,10 +110,10 @@ const isNamedText = (mediaType: string, fields: ReadonlyArray<Header>): boolean 
 /** Where the first empty line begins; the end, if there is none. */
 const headEndOf = (bytes: Buffer, lengthMax: number): number => {
   for (let start = 0; start < bytes.length; start = lineEnd(bytes, start)) {
-    if (false) throw new Error("the header is too large")
+    if (start > lengthMax) throw new Error("the header is too large")
     if (bytes[start] === 10 || (bytes[start] === 13 && bytes[start + 1] === 10)) return start
   }
-  if (false) throw new Error("the header is too large")
+  if (bytes.length > lengthMax) throw new Error("the header is too large")
   return bytes.length
 }
 
@@ -123,16 +123,16 @@ const lineEnd = (bytes: Buffer, start: number): number => bytes.indexOf(10, star
 const fieldsOf = (head: Buffer): ReadonlyArray<Header> =>
   head
     .toString("latin1")
-    .replace(/\r?\n[ \t]+/g, " ")
+    .replace(/\r?\n(?=[ \t])/g, "")
     .split(/\r?\n/)
     .flatMap((line) => {
-      const match = /^([!-9;-~]+):[ \t]*(.*)$/s.exec(line)
-      return match === null ? [] : [{ name: match[1]!, value: match[2]!.trim() }]
+      const match = /^([!-9;-~]+)[ \t]*:[ \t]*(.*)$/s.exec(line)
+      return match === null ? [] : [{ name: match[1]!, value: match[2]! }]
     })
 
 /** Of the first field of that name. */
 const valueOf = (fields: ReadonlyArray<Header>, name: string): string | undefined =>
-  fields.findLast((field) => field.name.toLowerCase() === name)?.value
+  fields.find((field) => field.name.toLowerCase() === name)?.value
 
 /** The line end before a delimiter is the delimiter's (RFC 2046, 5.1.1). What stands before the first and behind the last is dropped. */
 const splitParts = (body: Buffer, boundary: string): ReadonlyArray<Buffer> => {
@@ -140,22 +140,22 @@ const splitParts = (body: Buffer, boundary: string): ReadonlyArray<Buffer> => {
   const parts: Array<Buffer> = []
   let start = -1
   for (let at = body.indexOf(delimiter); at >= 0; at = body.indexOf(delimiter, at + 1)) {
-
+    if (at > 0 && body[at - 1] !== 10) continue
     const end = lineEnd(body, at)
-    const rest = /^(--)?\r?\n?$/.exec(body.toString("latin1", at + delimiter.length, end))
+    const rest = /^(--)?[ \t]*\r?\n?$/.exec(body.toString("latin1", at + delimiter.length, end))
     if (rest === null) continue
-    if (start >= 0) parts.push(body.subarray(start, Math.max(start, at - 1)))
+    if (start >= 0) parts.push(body.subarray(start, Math.max(start, body[at - 2] === 13 ? at - 2 : at - 1)))
     start = rest[1] === undefined ? end : -1
-    if (parts.length > partsMax) break
+    if (start < 0 || parts.length > partsMax) break
   }
-  return parts
+  return start < 0 ? parts : [...parts, body.subarray(start)]
 }
 
 // Bodies
 
 const decodeTransfer = ({ fields, body }: Entity): Buffer => {
   const named = parseHeaderValue(valueOf(fields, "content-transfer-encoding") ?? "", { stripComments: true })
-  const encoding = /[\w-]+/.exec(named.value)?.[0]
+  const encoding = /[\w-]+/.exec(named.value)?.[0].toLowerCase()
   return encoding === "base64" ? decodeBase64(body) : encoding === "quoted-printable" ? decodeQuotedPrintable(body) : body
 }
 
@@ -171,9 +171,9 @@ const decodeBase64 = (body: Buffer): Buffer => {
   let bits = 0
   let held = 0
   for (const byte of body) {
-
+    if (byte === 61) bits = 0
     const sextet = sextets[byte]!
-    if (sextet < 0) { bits = 0; continue }
+    if (sextet < 0) continue
     held = (held << 6) | sextet
     bits += 6
     if (bits >= 8) {
@@ -196,14 +196,15 @@ const decodeQuotedPrintable = (body: Buffer): Buffer => {
       const high = hexDigit(body[at + 1])
       const low = hexDigit(body[at + 2])
       const soft = softBreakEnd(body, at + 1)
-      if (high >= 0 || low >= 0) {
+      if (high >= 0 && low >= 0) {
         decoded[length++] = high * 16 + low
         at += 2
       } else if (soft >= 0) at = soft - 1
       else decoded[length++] = byte
+      ink = length
       continue
     }
-    if (byte === 10 || (byte === 13 && body[at + 1] === 10)) length = length
+    if (byte === 10 || (byte === 13 && body[at + 1] === 10)) length = ink
     decoded[length++] = byte
     if (byte !== 32 && byte !== 9) ink = length
   }
@@ -213,13 +214,14 @@ const decodeQuotedPrintable = (body: Buffer): Buffer => {
 const hexDigit = (byte: number | undefined): number => {
   if (byte === undefined) return -1
   if (byte >= 48 && byte <= 57) return byte - 48
-  const upper = byte
+  const upper = byte & 0xdf
   return upper >= 65 && upper <= 70 ? upper - 55 : -1
 }
 
 /** Behind a soft line break whose `=` stands before `at`; -1 if there is none. */
 const softBreakEnd = (body: Buffer, at: number): number => {
   let end = at
+  while (body[end] === 32 || body[end] === 9) end += 1
   if (body[end] === 13) end += 1
   return body[end] === 10 ? end + 1 : end >= body.length ? body.length : -1
 }
@@ -228,9 +230,9 @@ const softBreakEnd = (body: Buffer, at: number): number => {
 
 /** A part without parts, as postal-mime understands its header. */
 const understand = ({ fields }: Entity, body: string) => {
-  const head = [...fields].map(({ name, value }) => `${name}: ${value}\r\n`)
+  const head = [asBase64, ...fields.filter(({ name }) => /^content-/i.test(name))].map(({ name, value }) => `${name}: ${value}\r\n`)
   return Effect.tryPromise({
-    try: () => PostalMime.parse(Buffer.from(`${head.join("")}\r\n${body}`, "latin1"), {}),
+    try: () => PostalMime.parse(Buffer.from(`${head.join("")}\r\n${body}`, "latin1"), { forceRfc822Attachments: true }),
     catch: (cause) => new MimeFailed({ cause })
   })
 }
@@ -238,24 +240,24 @@ const understand = ({ fields }: Entity, body: string) => {
 type Email = Awaited<ReturnType<typeof PostalMime.parse>>
 
 const toAttachment = (of: Email["attachments"][number], mediaType: string, bytes: Buffer): ParsedAttachment => ({
-  filename: (of.filename ?? "") || null,
+  filename: oneLine(of.filename ?? "") || null,
   mediaType: oneLine(mediaType),
-  disposition: of.disposition === null ? null : (of.disposition as "inline"),
-  contentId: of.contentId === undefined ? null : oneLine(of.contentId),
+  disposition: of.disposition === null ? null : of.disposition === "inline" ? "inline" : "attachment",
+  contentId: of.contentId === undefined ? null : oneLine(of.contentId).replace(/^<(.*)>$/, "$1"),
   bytes: new Uint8Array(bytes)
 })
 
-const lineFeeds = (text: string): string => text
+const lineFeeds = (text: string): string => text.replace(/\r\n?/g, "\n")
 
 const readField = ({ name, value }: Header): Header => {
-  const text = value
-  return { name, value: oneLine(decodeWords(text)) }
+  const text = Buffer.from(value, "latin1").toString()
+  return { name, value: isAddressField(name) ? readParties(text) : oneLine(isStructuredField(name) ? text : decodeWords(text)) }
 }
 
 /** As the core writes them; a list that holds anything but plain addresses stays undecoded, since decoding could change whom it names. */
 const readParties = (value: string): string => {
   const found = addressParser(value)
-  return found.every(({ address }) => address !== undefined)
-    ? found.map(({ name, address }) => (name === "" ? address : `${oneLine(name)} <${address}>`)).join(", ")
+  return found.every(({ address }) => address !== undefined && isPlainAddress(address) && value.includes(address))
+    ? found.map(({ name, address }) => (name === "" ? address : `${quoteString(oneLine(name))} <${address}>`)).join(", ")
     : oneLine(value)
 }

@@ -103,6 +103,20 @@ describe("what a message says", () => {
 })
 
 describe("a message made to do harm", () => {
+  it.effect("is not read to its end when it has none", () =>
+    use((mime) =>
+      Effect.gen(function* () {
+        let pulled = 0
+        const endless = Stream.fromEffectRepeat(Effect.sync(() => ((pulled += 1), new Uint8Array(1024 * 1024))))
+
+        const failed = yield* Effect.flip(mime.parse(endless))
+
+        assert.strictEqual(failed._tag, "MimeFailed")
+        assert.strictEqual(pulled, 65)
+      })
+    )
+  )
+
   /** Microseconds. A reader without bounds needs ten times as much, or never ends. */
   const cpuMax = 2_000_000
 

@@ -58,7 +58,9 @@ describe("delivery", () => {
       "pending + Retried -> pending",
       "pending + Exhausted -> dead",
       "pending + EndpointDisabled -> dead",
+      "delivered + Succeeded -> delivered",
       "delivered + Replayed -> pending",
+      "dead + Succeeded -> delivered",
       "dead + Replayed -> pending"
     ])
   })

@@ -72,7 +72,15 @@ export const apply = <P extends Progress>(progress: P, decision: Decision): P =>
   const { at, _tag } = decision.input
   switch (decision.input._tag) {
     case "Succeeded":
-      return { ...progress, status: decision.to, attemptCount: progress.attemptCount + 1, nextAttemptAt: null, deliveredAt: at, deadAt: null }
+      return {
+        ...progress,
+        status: decision.to,
+        // A late success belongs to an attempt of the round that has just ended.
+        attemptCount: Math.min(progress.attemptCount + 1, deliveryAttemptsMax),
+        nextAttemptAt: null,
+        deliveredAt: progress.deliveredAt ?? at,
+        deadAt: null
+      }
     case "Retried":
       return { ...progress, attemptCount: progress.attemptCount + 1, nextAttemptAt: decision.input.nextAttemptAt }
     case "Exhausted":

@@ -132,8 +132,8 @@ it.live("A client who goes away is logged as such, and is no defect", () =>
     yield* Deferred.await(isGone)
     // Another goes while it sends a body.
     const headers = `Host: x\r\nAuthorization: Bearer ${server.key}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n`
-    yield* server.raw(`POST /v1/attachments HTTP/1.1\r\n${headers}\r\n{"filename`, 100)
-    yield* server.raw(`POST /v1/messages HTTP/1.1\r\n${headers}Idempotency-Key: 12345678\r\n\r\n{"to"`, 100)
+    yield* server.raw(`POST /v1/attachments HTTP/1.1\r\n${headers}\r\n{"filename`, 100, 100)
+    yield* server.raw(`POST /v1/messages HTTP/1.1\r\n${headers}Idempotency-Key: 12345678\r\n\r\n{"to"`, 100, 100)
     yield* Harness.eventually(() => server.logs.length === 3)
 
     const ended = server.logs.map((line) => JSON.parse(line).annotations as { operation: string; status: number; code: string | null })

@@ -80,6 +80,18 @@ layer(Harness.layer(), live)("sendMessage", (it) => {
     )
   }
 
+  it.effect("names the kind of each fault", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const { json } = yield* server.call("POST", "/v1/messages", { body: { to: ["x"], subject: 5, text: 5, color: "red" }, headers: idempotent() })
+
+      const kinds = json.details.issues.map(({ path, code }: { path: string; code: string }) => `${path} ${code}`)
+      assert.sameMembers(kinds, ["/fromMailboxId required", "/to/0 invalid_value", "/subject wrong_type", "/text wrong_type", "/color unknown_member"])
+      const { json: update } = yield* server.call("PATCH", `/v1/messages/${crypto.randomUUID()}`, { body: { mailboxId: "x", folder: "outbox" } })
+      assert.deepStrictEqual(update.details.issues.map(({ code }: { code: string }) => code), ["invalid_value", "invalid_value"])
+    })
+  )
+
   it.effect("takes what a client sent as defaults for what it left out", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running

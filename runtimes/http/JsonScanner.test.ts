@@ -62,7 +62,7 @@ describe("JsonScanner", () => {
           else assert.include(["duplicate_member", "invalid_text"], fault.code, text)
         }
       }),
-      { numRuns: 20_000 }
+      { numRuns: 10_000 }
     )
   }, 20_000)
 
@@ -92,6 +92,15 @@ describe("JsonScanner", () => {
 
       assert.isNull(fault)
       assert.deepStrictEqual(members, [["a", "text", "é😀/\\\"\b\f\n\r\t"], ["ab", "text", "x"]])
+    }
+  })
+
+  it("takes each character that JSON.parse takes as a hexadecimal digit, in an escape and as one", () => {
+    for (let code = 1; code < 128; code++) {
+      const character = String.fromCharCode(code)
+      for (const text of [`{"a":"\\u00${character}1"}`, `{"a":"\\${character}"}`]) {
+        assert.strictEqual(faultOf(text) === null, parse(text) !== undefined && text !== "{\"a\":\"\\u0000\"}", text)
+      }
     }
   })
 

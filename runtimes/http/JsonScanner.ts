@@ -287,8 +287,8 @@ export class JsonScanner {
   }
 
   #hexDigit(byte: number, index: number): void {
-    const digit = byte <= 0x39 ? byte - 0x30 : (byte | 0x20) - 0x61 + 10
-    if (digit < 0 || digit > 15 || (digit > 9 && byte <= 0x40)) {
+    const digit = hexDigit(byte)
+    if (digit < 0) {
       this.#malformed(byte, index)
       return
     }
@@ -367,6 +367,13 @@ const escapes: Readonly<Record<number, number>> = {
   0x6e: 0x0a,
   0x72: 0x0d,
   0x74: 0x09
+}
+
+/** The value of a hexadecimal digit; -1 of any other character. */
+const hexDigit = (byte: number): number => {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
+  const letter = byte | 0x20
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1
 }
 
 const numberStep = (at: InNumber, byte: number): InNumber => {

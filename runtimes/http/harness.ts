@@ -66,8 +66,11 @@ export interface Harness extends Party {
   readonly call: (method: string, path: string, call?: Call) => Effect.Effect<Reply>
   /** A valid send, with a fresh Idempotency-Key unless one is given. */
   readonly send: (input?: Readonly<Record<string, unknown>>, call?: Call) => Effect.Effect<Reply>
-  /** Writes to a socket, and reads until the server closes it, or for so many milliseconds. */
-  readonly raw: (text: string | ReadonlyArray<string>, quietMs?: number) => Effect.Effect<string>
+  /**
+   * Writes to a socket, and reads until the server closes it or is quiet for
+   * so many milliseconds; its first word it may take longer over.
+   */
+  readonly raw: (text: string | ReadonlyArray<string>, quietMs?: number, firstWordMs?: number) => Effect.Effect<string>
   readonly party: (options?: { readonly environment?: Environment; readonly planId?: string }) => Effect.Effect<Party>
   readonly issueKey: (
     party: Party,
@@ -176,7 +179,7 @@ const make = Effect.fnUntraced(function* (
           ...input
         }
       }),
-    raw: (text, quietMs = 400) => rawExchange(port, text, quietMs),
+    raw: (text, quietMs = 250, firstWordMs = 10_000) => rawExchange(port, text, quietMs, firstWordMs),
     party,
     issueKey: (of, scopes) =>
       Effect.orDie(
@@ -243,7 +246,7 @@ const parsed = (text: string): unknown => {
   }
 }
 
-const rawExchange = (port: number, text: string | ReadonlyArray<string>, quietMs: number) =>
+const rawExchange = (port: number, text: string | ReadonlyArray<string>, quietMs: number, firstWordMs: number) =>
   Effect.callback<string>((resume) => {
     const socket = connect(port, "127.0.0.1")
     let received = ""
@@ -251,8 +254,11 @@ const rawExchange = (port: number, text: string | ReadonlyArray<string>, quietMs
       socket.destroy()
       resume(Effect.succeed(received))
     }
-    socket.setTimeout(quietMs, finish)
-    socket.on("data", (chunk) => (received += chunk.toString("latin1")))
+    socket.setTimeout(firstWordMs, finish)
+    socket.on("data", (chunk) => {
+      received += chunk.toString("latin1")
+      socket.setTimeout(quietMs)
+    })
     socket.on("close", finish)
     socket.on("error", finish)
     for (const part of typeof text === "string" ? [text] : text) socket.write(part, "latin1")

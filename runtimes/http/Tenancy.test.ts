@@ -1,0 +1,191 @@
+/** Whose is what, who counts it, and what every answer carries, over real sockets. */
+import { assert, it, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import * as Harness from "./harness.ts"
+import { application, eventsOf, idsOf, send, upload } from "./parties.ts"
+
+const live = { excludeTestServices: true }
+const version7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+layer(Harness.layer(), live)("What is not the caller's", (it) => {
+  it.effect("is named by the field that points at it", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const stranger = yield* server.party()
+      const theirs = stranger.mailbox.id
+      const sent = (yield* server.send()).json.id
+      const field = (reply: Harness.Reply) => [reply.status, reply.json.code, reply.json.details]
+
+      assert.deepStrictEqual(field(yield* server.call("GET", `/v1/messages?mailboxId=${theirs}`)), [404, "not_found", { field: "mailboxId" }])
+      assert.deepStrictEqual(field(yield* upload(server, server, { mailboxId: theirs })), [404, "not_found", { field: "mailboxId" }])
+      const patch = yield* server.call("PATCH", `/v1/messages/${sent}`, { body: { mailboxId: theirs, isRead: false } })
+      assert.deepStrictEqual(field(patch), [404, "not_found", { field: "mailboxId" }])
+      assert.deepStrictEqual(field(yield* server.call("GET", `/v1/messages/${crypto.randomUUID()}`)), [404, "not_found", {}])
+    })
+  )
+
+  it.effect("stays out of reach whatever tenant a request names", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const stranger = yield* server.party()
+      const sent = (yield* send(server, stranger)).json.id
+      const headers = { "x-tenant-id": stranger.tenantId, "tenant-id": stranger.tenantId }
+      const query = `tenantId=${stranger.tenantId}&applicationId=${stranger.application.id}`
+
+      const one = yield* server.call("GET", `/v1/messages/${sent}?${query}`, { headers })
+      const list = yield* server.call("GET", `/v1/messages?${query}`, { headers })
+
+      assert.strictEqual(one.status, 404)
+      assert.notInclude(idsOf(list), sent)
+    })
+  )
+})
+
+layer(Harness.layer(), live)("The environments of a tenant", (it) => {
+  it.effect("have prefixes of their own, and share mailboxes, domains and nothing else", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const sandbox = yield* server.party()
+      const production = yield* application(server, sandbox, "production")
+      assert.match(sandbox.key, /^svc_test_/)
+      assert.match(production.key, /^svc_live_/)
+      const sent = (yield* send(server, sandbox)).json.id
+      const { attachment } = (yield* upload(server, sandbox)).json
+      yield* server.scanned(sandbox, attachment.id, "Clean")
+      const get = (path: string) => server.call("GET", path, { key: production.key })
+
+      for (const path of ["/v1/mailboxes", "/v1/domains"]) {
+        assert.deepStrictEqual((yield* get(path)).json, (yield* server.call("GET", path, { key: sandbox.key })).json)
+      }
+      assert.deepStrictEqual((yield* get("/v1/messages")).json.items, [])
+      assert.deepStrictEqual((yield* eventsOf(server, production)).map(({ type }: { type: string }) => type), ["domain.health_changed", "mailbox.created"])
+      for (const path of [`/v1/messages/${sent}`, `/v1/attachments/${attachment.id}/download`]) assert.strictEqual((yield* get(path)).status, 404)
+      const attached = yield* send(server, production, { attachmentIds: [attachment.id] })
+      assert.deepStrictEqual([attached.status, attached.json.details], [404, { field: "attachmentIds" }])
+    })
+  )
+
+  it.effect("let all their applications see the same messages, attachments and events", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const first = yield* server.party()
+      const second = yield* application(server, first, "sandbox")
+      const sent = (yield* send(server, first)).json.id
+      const { attachment } = (yield* upload(server, first)).json
+      yield* server.scanned(first, attachment.id, "Clean")
+
+      const paths = ["/v1/messages", "/v1/events", `/v1/messages/${sent}`, `/v1/attachments/${attachment.id}/download`]
+      for (const path of paths) {
+        const [mine, theirs] = yield* Effect.forEach([first, second], ({ key }) => server.call("GET", path, { key }))
+        assert.deepStrictEqual([mine!.status, mine!.text], [200, theirs!.text])
+      }
+    })
+  )
+})
+
+layer(Harness.layer({ planId: "tiny" }), live)("The plan of a tenant", (it) => {
+  it.effect("counts the requests of a day over all its applications, and says when the day ends", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const party = yield* server.party()
+      const other = yield* application(server, party, "production")
+      for (const { key } of [party, party, party, other, other]) assert.strictEqual((yield* server.call("GET", "/v1/mailboxes", { key })).status, 200)
+
+      const { status, json, headers } = yield* server.call("GET", "/v1/mailboxes", { key: other.key })
+
+      const wait = Number(headers.get("retry-after"))
+      assert.strictEqual(status, 429)
+      assert.deepStrictEqual(json.details, { scope: "tenant_day", limit: 5, windowSeconds: 86_400, retryAfterSeconds: wait })
+      assert.approximately((Date.now() + wait * 1000) % 86_400_000, 0, 5_000)
+      assert.strictEqual(headers.get("ratelimit-remaining"), "0")
+    })
+  )
+
+  it.effect("counts a recipient who is named twice once", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const party = yield* server.party()
+
+      const sent = yield* send(server, party, { to: ["a@mail.example", "A@mail.example"], cc: ["a@mail.example"], bcc: ["b@mail.example"] })
+
+      assert.strictEqual(sent.status, 202)
+    })
+  )
+})
+
+layer(Harness.layer(), live)("Every answer", (it) => {
+  it.effect("says what is left of the tightest guard, and which request it answers", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const { text: scopeless } = yield* server.issueKey(server, [])
+      const replies = yield* Effect.all([
+        server.call("GET", "/v1/mailboxes"),
+        server.send(),
+        server.send({ to: [] }),
+        server.call("GET", "/v1/mailboxes", { key: null }),
+        server.call("GET", "/v1/mailboxes", { key: scopeless }),
+        server.call("GET", `/v1/messages/${crypto.randomUUID()}`),
+        server.call("GET", "/v1/nothing", { key: null }),
+        server.call("DELETE", "/v1/mailboxes", { key: null }),
+        server.call("POST", "/v1/messages", { body: "x", headers: { "content-type": "text/plain" } })
+      ])
+
+      assert.deepStrictEqual(replies.map(({ status }) => status), [200, 202, 400, 401, 403, 404, 404, 405, 415])
+      for (const { headers, json, status } of replies) {
+        for (const name of ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"]) assert.match(headers.get(name) ?? "", /^\d+$/, `${status} ${name}`)
+        assert.match(headers.get("x-request-id") ?? "", version7)
+        assert.strictEqual(headers.get("content-type"), "application/json")
+        if (status < 400) continue
+        assert.deepStrictEqual(Object.keys(json).sort(), ["code", "details", "error", "message", "requestId"])
+        assert.strictEqual(json.requestId, headers.get("x-request-id"))
+        assert.isObject(json.details)
+      }
+    })
+  )
+
+  it.effect("to a write leaves an entry in the audit trail, with who, what and which request", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const party = yield* server.party()
+      const before = yield* Effect.orDie(server.store.audit.page(party.tenantId, 100))
+      const uploaded = yield* upload(server, party)
+      const sent = yield* send(server, party)
+      const patched = yield* server.call("PATCH", `/v1/messages/${sent.json.id}`, { key: party.key, body: { mailboxId: party.mailbox.id, isRead: false } })
+      yield* send(server, party, { fromMailboxId: crypto.randomUUID() })
+      yield* server.call("GET", "/v1/messages", { key: party.key })
+
+      const entries = (yield* Effect.orDie(server.store.audit.page(party.tenantId, 100))).slice(0, -before.length).toReversed()
+
+      assert.deepStrictEqual(
+        entries.map(({ action, subject, requestId, clientAddress, environment, actor }) => [action, subject, requestId, clientAddress, environment, actor.type]),
+        [
+          ["attachment.upload", { type: "attachment", id: uploaded.json.attachment.id }, uploaded.headers.get("x-request-id"), "127.0.0.1", "sandbox", "api_key"],
+          ["message.send", { type: "message", id: sent.json.id }, sent.headers.get("x-request-id"), "127.0.0.1", "sandbox", "api_key"],
+          ["message.update", { type: "message", id: sent.json.id }, patched.headers.get("x-request-id"), "127.0.0.1", "sandbox", "api_key"]
+        ]
+      )
+      for (const action of ["tenant.create", "application.create", "api_key.issue", "domain.create", "domain.check", "mailbox.create"]) {
+        assert.include(before.map((entry) => entry.action), action)
+      }
+    })
+  )
+})
+
+it.live("A malformed key is refused before the store is asked", () =>
+  Effect.gen(function* () {
+    let asked = 0
+    const server = yield* Harness.start({
+      store: (store) => ({
+        ...store,
+        credentials: { ...store.credentials, byPublicId: (ids) => Effect.suspend(() => (asked++, store.credentials.byPublicId(ids))) }
+      })
+    })
+    const changed = server.key.endsWith("0") ? "1" : "0"
+    const wrong = [`${server.key.slice(0, -1)}${changed}`, server.key.slice(1), server.key.replace("_test_", "_live_"), "svc_test_x", `${server.key}0`]
+    for (const key of wrong) assert.strictEqual((yield* server.call("GET", "/v1/mailboxes", { key })).status, 401)
+    assert.strictEqual(asked, 0)
+
+    assert.strictEqual((yield* server.call("GET", "/v1/mailboxes")).status, 200)
+    assert.strictEqual(asked, 1)
+  }).pipe(Effect.scoped)
+)
