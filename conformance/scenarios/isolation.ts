@@ -1,6 +1,8 @@
 /** The walls between tenants, environments and applications: what is not yours is absent, and your data goes nowhere else. */
 import { Effect, Stream } from "effect"
 import * as assert from "node:assert/strict"
+import { domainOf } from "../../core/model/Address.ts"
+import { system } from "../../core/model/Audit.ts"
 import type { AttachmentId, MailboxId, MessageId } from "../../core/model/Ids.ts"
 import { address, freshId } from "../fixtures.ts"
 import { letter, pass, scenario, settle, someKey, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
@@ -27,6 +29,14 @@ const own = (process: Process, of: Tenancy) =>
       letter(of, address(canary), { subject: canary, text: canary, attachmentIds: [attachment.id] })
     )
     return { of, canary, messageId: sent.message.id, attachmentId: attachment.id } satisfies Owned
+  })
+
+/** Another mailbox at the domain of the first. */
+const secondMailbox = (process: Process, { realm, mailbox }: Tenancy) =>
+  process.management.createMailbox(system, {
+    tenantId: realm.tenantId,
+    address: address("second", domainOf(mailbox.address)),
+    displayName: "Second"
   })
 
 /** Everything a caller can see, as text. */
@@ -127,14 +137,7 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const process = yield* world.boot()
         const tenancy = yield* world.found()
-        const other = yield* process.management.createMailbox(
-          { type: "operator", id: "scenario" },
-          {
-            tenantId: tenancy.realm.tenantId,
-            address: address("second", tenancy.mailbox.address.split("@")[1]!),
-            displayName: "Second"
-          }
-        )
+        const other = yield* secondMailbox(process, tenancy)
         const { attachmentId } = yield* own(process, tenancy)
 
         const error = yield* Effect.flip(
@@ -152,14 +155,7 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const process = yield* world.boot()
         const tenancy = yield* world.found()
-        const other = yield* process.management.createMailbox(
-          { type: "operator", id: "scenario" },
-          {
-            tenantId: tenancy.realm.tenantId,
-            address: address("second", tenancy.mailbox.address.split("@")[1]!),
-            displayName: "Second"
-          }
-        )
+        const other = yield* secondMailbox(process, tenancy)
         const { messageId } = yield* own(process, tenancy)
 
         const error = yield* Effect.flip(

@@ -51,7 +51,8 @@ const beyond: Readonly<Record<Operation, ReadonlyArray<Code>>> = {
   listEvents: ["invalid_cursor"]
 }
 
-const refsOf = (schema: Node): ReadonlyArray<string> => [...JSON.stringify(schema).matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name!)
+const refsOf = (schema: Node): ReadonlyArray<string> =>
+  [...JSON.stringify(schema).matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name!)
 
 const schemaOf = (name: string): Node => document.components.schemas[name]!
 
@@ -79,7 +80,8 @@ describe("The OpenAPI document", () => {
         ["listEvents", "GET", "/v1/events"]
       ]
     )
-    assert.deepStrictEqual(operationsOf(document).map(({ operation }) => operation.operationId).sort(), Object.keys(operations).sort())
+    const ids = operationsOf(document).map(({ operation }) => operation.operationId)
+    assert.deepStrictEqual(ids.sort(), Object.keys(operations).sort())
   })
 
   for (const { operation } of operationsOf(document)) {
@@ -102,7 +104,9 @@ describe("The OpenAPI document", () => {
 
   it("states the limits of parameters and bodies", () => {
     const parameter = (id: Operation, name: string) =>
-      operationsOf(document).find(({ operation }) => operation.operationId === id)!.operation.parameters!.find((one) => one.name === name)!
+      operationsOf(document)
+        .find(({ operation }) => operation.operationId === id)!
+        .operation.parameters!.find((one) => one.name === name)!
     for (const id of ["listMessages", "listEvents"] as const) {
       assert.deepStrictEqual(parameter(id, "limit").schema, { type: "integer", minimum: 1, maximum: 100, default: 25 })
     }
@@ -114,24 +118,27 @@ describe("The OpenAPI document", () => {
     assert.deepStrictEqual([required, schema], [true, { type: "string", minLength: 8, maxLength: 255 }])
 
     const members = schemaOf("SendMessageInput")["properties"] as Readonly<Record<string, Node>>
-    const of = (name: string, keyword: string) => (members[name]![keyword] ?? (members[name]!["anyOf"] as ReadonlyArray<Node>)[0]![keyword]) as unknown
-    assert.deepStrictEqual(
-      [of("to", "minItems"), of("to", "maxItems"), of("cc", "maxItems"), of("bcc", "maxItems"), of("subject", "maxLength"), of("text", "maxLength"), of("html", "maxLength"), of("attachmentIds", "maxItems")],
-      [1, 50, 50, 50, 998, 1_000_000, 2_000_000, 20]
-    )
+    const of = (name: string, keyword: string): unknown =>
+      members[name]![keyword] ?? (members[name]!["anyOf"] as ReadonlyArray<Node>)[0]![keyword]
+    assert.strictEqual(of("to", "minItems"), 1)
+    for (const name of ["to", "cc", "bcc"]) assert.strictEqual(of(name, "maxItems"), 50)
+    assert.deepStrictEqual(["subject", "text", "html"].map((name) => of(name, "maxLength")), [998, 1_000_000, 2_000_000])
+    assert.strictEqual(of("attachmentIds", "maxItems"), 20)
     const upload = schemaOf("UploadAttachmentInput")["properties"] as Readonly<Record<string, Node>>
-    assert.deepStrictEqual(
-      [upload["filename"]!["minLength"], upload["filename"]!["maxLength"], upload["mediaType"]!["maxLength"], upload["contentBase64"]!["contentEncoding"]],
-      [1, 255, 120, "base64"]
-    )
+    assert.deepInclude(upload["filename"], { minLength: 1, maxLength: 255 })
+    assert.deepInclude(upload["mediaType"], { minLength: 1, maxLength: 120 })
+    assert.deepInclude(upload["contentBase64"], { contentEncoding: "base64" })
   })
 
   it("closes what the specification closes, and leaves the rest open", () => {
     const isClosed = (name: string) => schemaOf(name)["additionalProperties"] === false
-    for (const name of ["Mailbox", "Domain", "QueuedMessage", "Event", "SendMessageInput", "UpdateMessageInput", "UploadAttachmentInput", ...codes.map(schemaName)]) {
+    const inputs = ["SendMessageInput", "UpdateMessageInput", "UploadAttachmentInput"]
+    for (const name of ["Mailbox", "Domain", "QueuedMessage", "Event", ...inputs, ...codes.map(schemaName)]) {
       assert.isTrue(isClosed(name), name)
     }
-    for (const name of ["MessageSummary", "Message", "Attachment", "DownloadedAttachment", "MimePart"]) assert.isFalse(isClosed(name), name)
+    for (const name of ["MessageSummary", "Message", "Attachment", "DownloadedAttachment", "MimePart"]) {
+      assert.isFalse(isClosed(name), name)
+    }
   })
 })
 
@@ -167,14 +174,17 @@ const validator = () => {
     const found = operationsOf(document).find((one) => one.operation.operationId === operation)!
     const response = found.operation.responses[status]
     assert.isDefined(response, `${operation} has no ${status}`)
-    const pointer = `document#/paths/${found.path.replaceAll("/", "~1")}/${found.method.toLowerCase()}/responses/${status}/content/application~1json/schema`
-    const validate = ajv.compile({ $ref: pointer.replaceAll("{", "%7B").replaceAll("}", "%7D") })
+    const path = found.path.replaceAll("/", "~1").replaceAll("{", "%7B").replaceAll("}", "%7D")
+    const pointer = `paths/${path}/${found.method.toLowerCase()}/responses/${status}/content/application~1json/schema`
+    const validate = ajv.compile({ $ref: `document#/${pointer}` })
     assert.isTrue(validate(json), `${operation} ${status}: ${JSON.stringify(validate.errors)}`)
     for (const [name, header] of Object.entries(response!.headers)) {
-      const { required, schema } = document.components.headers[String((header as Node)["$ref"]).split("/").pop()!]! as { required: boolean; schema: Node }
+      assert.deepStrictEqual(header, { $ref: `#/components/headers/${name}` })
+      const { required, schema } = document.components.headers[name] as { required: boolean; schema: Node } // ours are
       const value = headers.get(name)
       if (required) assert.isNotNull(value, name)
-      if (value !== null) assert.isTrue(ajv.validate(schema, schema["type"] === "integer" ? Number(value) : value), `${name}: ${value}`)
+      const typed = value !== null && schema["type"] === "integer" ? Number(value) : value
+      if (value !== null) assert.isTrue(ajv.validate(schema, typed), `${name}: ${value}`)
     }
   }
 }
@@ -188,7 +198,8 @@ layer(Harness.layer(), { excludeTestServices: true })("The OpenAPI document", (i
       const call = (operation: Operation, ...args: Parameters<Harness.Harness["call"]>) =>
         Effect.tap(server.call(...args), (reply) => Effect.sync(() => replies.push([operation, reply])))
       const idempotent = { "idempotency-key": "a-key-of-its-own" }
-      const send = { fromMailboxId: server.mailbox.id, to: ["a@mail.example"], cc: ["b@mail.example"], html: "<p>x</p>", subject: "x" }
+      const recipients = { to: ["a@mail.example"], cc: ["b@mail.example"] }
+      const send = { fromMailboxId: server.mailbox.id, ...recipients, html: "<p>x</p>", subject: "x" }
       const upload = { mailboxId: server.mailbox.id, filename: "a.txt", mediaType: "text/plain", contentBase64: "QUJD" }
 
       const { json: uploaded } = yield* call("uploadAttachment", "POST", "/v1/attachments", { body: upload })
@@ -207,8 +218,9 @@ layer(Harness.layer(), { excludeTestServices: true })("The OpenAPI document", (i
       yield* call("getMessage", "GET", `/v1/messages/${sent.id}`)
       yield* call("getMessage", "GET", `/v1/messages/${crypto.randomUUID()}`)
       yield* call("getMessage", "GET", "/v1/messages/x")
-      yield* call("updateMessage", "PATCH", `/v1/messages/${sent.id}`, { body: { mailboxId: server.mailbox.id, isRead: false } })
-      yield* call("updateMessage", "PATCH", `/v1/messages/${sent.id}`, { body: { mailboxId: crypto.randomUUID(), isRead: false } })
+      for (const mailboxId of [server.mailbox.id, crypto.randomUUID()]) {
+        yield* call("updateMessage", "PATCH", `/v1/messages/${sent.id}`, { body: { mailboxId, isRead: false } })
+      }
       yield* call("listMessages", "GET", "/v1/messages")
       yield* call("listMessages", "GET", "/v1/messages?limit=1&limit=2")
       yield* call("listMessages", "GET", "/v1/messages?cursor=x")

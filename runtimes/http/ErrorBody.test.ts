@@ -59,14 +59,16 @@ describe("An error body", () => {
 
     assert.deepStrictEqual(headersOf(new Unauthorized({ reason: "missing" })), { "www-authenticate": "Bearer" })
     assert.deepStrictEqual(headersOf(new MethodNotAllowed({ allow: ["GET", "HEAD"] })), { allow: "GET, HEAD" })
-    assert.deepStrictEqual(headersOf(new RateLimited({ scope: "key", limit: 1, windowSeconds: 60, retryAfterSeconds: 7 })), { "retry-after": "7" })
+    const limited = new RateLimited({ scope: "key", limit: 1, windowSeconds: 60, retryAfterSeconds: 7 })
+    assert.deepStrictEqual(headersOf(limited), { "retry-after": "7" })
     assert.deepStrictEqual(headersOf(new AttachmentNotClean({ scanState: "pending" })), { "retry-after": "5" })
     assert.deepStrictEqual(headersOf(new AttachmentNotClean({ scanState: "error" })), {})
   })
 
   it("does not tell why a credential is refused, nor what failed inside", () => {
-    const messages = (["missing", "unknown", "mismatch", "revoked"] as const).map((reason) => answer(new Unauthorized({ reason }), requestId).body)
-    for (const body of messages) assert.deepStrictEqual(body, messages[0])
+    const reasons = ["missing", "unknown", "mismatch", "revoked"] as const
+    const bodies = reasons.map((reason) => answer(new Unauthorized({ reason }), requestId).body)
+    for (const body of bodies) assert.deepStrictEqual(body, bodies[0])
 
     assert.notInclude(JSON.stringify(answer(new StoreUnavailable({ cause: new Error("db.sock") }), requestId).body), "sock")
     assert.deepStrictEqual(answer(new Defect(), requestId).body.details, {})

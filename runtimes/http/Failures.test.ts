@@ -14,7 +14,8 @@ const failing = () => {
       get: (of, name) => {
         const value: unknown = Reflect.get(of, name)
         if (typeof value === "function") {
-          return (...args: ReadonlyArray<unknown>) => Effect.suspend(() => state.with ?? (Reflect.apply(value, of, args) as Effect.Effect<never>)) // the port's methods give effects
+          return (...args: ReadonlyArray<unknown>) =>
+            Effect.suspend(() => state.with ?? (Reflect.apply(value, of, args) as Effect.Effect<never>)) // the port's methods give effects
         }
         return typeof value === "object" && value !== null ? wrap(value) : value
       }
@@ -88,7 +89,7 @@ it.live("A twin of a request that is still running is told so", () =>
       store: (store) => ({
         ...store,
         commit: (changes, jobs) =>
-          Effect.suspend(() => (isSlow ? Deferred.succeed(isReached, undefined).pipe(Effect.andThen(Deferred.await(mayGoOn))) : Effect.void)).pipe(
+          Effect.suspend(() => (isSlow ? Effect.andThen(Deferred.succeed(isReached, undefined), Deferred.await(mayGoOn)) : Effect.void)).pipe(
             Effect.andThen(store.commit(changes, jobs))
           )
       })
@@ -120,7 +121,10 @@ it.live("A client who goes away is logged as such, and is no defect", () =>
           ...store.domains,
           list: (tenantId) =>
             isSlow
-              ? Deferred.succeed(isReached, undefined).pipe(Effect.andThen(Effect.never), Effect.onInterrupt(() => Deferred.succeed(isGone, undefined)))
+              ? Deferred.succeed(isReached, undefined).pipe(
+                  Effect.andThen(Effect.never),
+                  Effect.onInterrupt(() => Deferred.succeed(isGone, undefined))
+                )
               : store.domains.list(tenantId)
         }
       })
@@ -131,13 +135,15 @@ it.live("A client who goes away is logged as such, and is no defect", () =>
     yield* Fiber.interrupt(call)
     yield* Deferred.await(isGone)
     // Another goes while it sends a body.
-    const headers = `Host: x\r\nAuthorization: Bearer ${server.key}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n`
-    yield* server.raw(`POST /v1/attachments HTTP/1.1\r\n${headers}\r\n{"filename`, 100, 100)
-    yield* server.raw(`POST /v1/messages HTTP/1.1\r\n${headers}Idempotency-Key: 12345678\r\n\r\n{"to"`, 100, 100)
+    const headers = [Harness.bearer(server), "Content-Type: application/json", "Content-Length: 100", "Idempotency-Key: 12345678"]
+    for (const path of ["/v1/attachments", "/v1/messages"]) yield* server.raw(Harness.wire(`POST ${path}`, headers, "{\"to"), 100, 100)
     yield* Harness.eventually(() => server.logs.length === 3)
 
-    const ended = server.logs.map((line) => JSON.parse(line).annotations as { operation: string; status: number; code: string | null })
-    assert.deepStrictEqual(ended.map(({ operation, status }) => `${operation} ${status}`), ["listDomains 499", "uploadAttachment 499", "sendMessage 499"])
+    const ended = server.logs.map((line) => JSON.parse(line).annotations as { operation: string; status: number }) // ours
+    assert.deepStrictEqual(
+      ended.map(({ operation, status }) => `${operation} ${status}`),
+      ["listDomains 499", "uploadAttachment 499", "sendMessage 499"]
+    )
     yield* server.requestLog.flush
     const entries = yield* Effect.orDie(server.store.audit.requests(server.tenantId, 10))
     assert.deepStrictEqual(entries.map(({ status }) => status), [499, 499, 499])
@@ -149,8 +155,8 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
     Effect.gen(function* () {
       const server = yield* Harness.Running
       const forged = crypto.randomUUID()
-      const replies = yield* Effect.all(
-        ["/v1/mailboxes", "/v1/nothing", "/docs", "/openapi.yaml", "/", "/healthz"].map((path) => server.call("GET", path, { headers: { "x-request-id": forged } }))
+      const replies = yield* Effect.forEach(["/v1/mailboxes", "/v1/nothing", "/docs", "/openapi.yaml", "/", "/healthz"], (path) =>
+        server.call("GET", path, { headers: { "x-request-id": forged } })
       )
 
       const ids = replies.map(({ headers }) => headers.get("x-request-id")!)
@@ -175,7 +181,8 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
         body: { fromMailboxId: party.mailbox.id, to: ["a@mail.example"], text: "x" }
       })
 
-      assert.deepStrictEqual([reply.status, reply.json.code, reply.json.details], [409, "domain_not_sendable", { health: "suspended" }])
+      assert.deepStrictEqual([reply.status, reply.json.code], [409, "domain_not_sendable"])
+      assert.deepStrictEqual(reply.json.details, { health: "suspended" })
     })
   )
 })

@@ -6,6 +6,12 @@ import * as Harness from "./harness.ts"
 const live = { excludeTestServices: true }
 const host = "Host: mail.example"
 
+const sending = (server: Harness.Harness) => [
+  Harness.bearer(server),
+  "Content-Type: application/json",
+  "Idempotency-Key: 12345678"
+]
+
 /** The status, and the code if the body is our envelope. */
 const outcome = (answer: string): string => {
   const [head, body = ""] = answer.split("\r\n\r\n")
@@ -18,24 +24,29 @@ const outcome = (answer: string): string => {
   return `${status} ${envelope.code}`
 }
 
-layer(Harness.layer({ timeouts: { headersTimeout: 300, requestTimeout: 600, connectionsCheckingInterval: 50 } }), live)("Malformed HTTP", (it) => {
+const timeouts = { headersTimeout: 300, requestTimeout: 600, connectionsCheckingInterval: 50 }
+
+layer(Harness.layer({ timeouts }), live)("Malformed HTTP", (it) => {
+  const get = (...headers: ReadonlyArray<string>) => Harness.wire("GET /v1/messages", headers)
+  const post = (headers: ReadonlyArray<string>, body = "") => Harness.wire("POST /v1/messages", headers, body)
+  const smuggled = `0\r\n\r\n${Harness.wire("GET /docs")}`
   const requests: ReadonlyArray<readonly [what: string, text: string, expected: string]> = [
-    ["Content-Length and Transfer-Encoding", `POST /v1/messages HTTP/1.1\r\n${host}\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /docs HTTP/1.1\r\n\r\n`, "400 invalid_request"],
-    ["two Content-Lengths", `POST /v1/messages HTTP/1.1\r\n${host}\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}`, "400 invalid_request"],
-    ["a Content-Length that is a list", `POST /v1/messages HTTP/1.1\r\n${host}\r\nContent-Length: 2, 2\r\n\r\n{}`, "400 invalid_request"],
-    ["a negative Content-Length", `POST /v1/messages HTTP/1.1\r\n${host}\r\nContent-Length: -1\r\n\r\n`, "400 invalid_request"],
-    ["a folded header", `GET /v1/messages HTTP/1.1\r\n${host}\r\nX-A: b\r\n c\r\n\r\n`, "400 invalid_request"],
-    ["a header that ends in LF alone", `GET /v1/messages HTTP/1.1\n${host}\n\n`, "400 invalid_request"],
-    ["CR alone in a header", `GET /v1/messages HTTP/1.1\r\n${host}\r\nX-A: b\rX-B: c\r\n\r\n`, "400 invalid_request"],
-    ["NUL in a header", `GET /v1/messages HTTP/1.1\r\n${host}\r\nX-A: \u0000\r\n\r\n`, "400 invalid_request"],
-    ["a space before the colon", `GET /v1/messages HTTP/1.1\r\n${host}\r\nX-A : b\r\n\r\n`, "400 invalid_request"],
-    ["chunked that is not the last coding", `POST /v1/messages HTTP/1.1\r\n${host}\r\nTransfer-Encoding: chunked, gzip\r\n\r\n`, "400 invalid_request"],
+    ["Content-Length and Transfer-Encoding", post(["Content-Length: 4", "Transfer-Encoding: chunked"], smuggled), "400 invalid_request"],
+    ["two Content-Lengths", post(["Content-Length: 1", "Content-Length: 2"], "{}"), "400 invalid_request"],
+    ["a Content-Length that is a list", post(["Content-Length: 2, 2"], "{}"), "400 invalid_request"],
+    ["a negative Content-Length", post(["Content-Length: -1"]), "400 invalid_request"],
+    ["chunked that is not the last coding", post(["Transfer-Encoding: chunked, gzip"]), "400 invalid_request"],
+    ["a folded header", get("X-A: b\r\n c"), "400 invalid_request"],
+    ["a header that ends in LF alone", get("X-A: b").replaceAll("\r\n", "\n"), "400 invalid_request"],
+    ["CR alone in a header", get("X-A: b\rX-B: c"), "400 invalid_request"],
+    ["NUL in a header", get("X-A: \u0000"), "400 invalid_request"],
+    ["a space before the colon", get("X-A : b"), "400 invalid_request"],
     ["no HTTP at all", "EHLO mail.example\r\n\r\n", "400 invalid_request"],
     ["TLS", "\u0016\u0003\u0001\u0002\u0000\u0001", "400 invalid_request"],
     ["HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "400 invalid_request"],
-    ["a header section of more than 16 KiB", `GET /v1/messages HTTP/1.1\r\n${host}\r\nX-A: ${"a".repeat(17_000)}\r\n\r\n`, "431 headers_too_large"],
-    ["a path of more than 16 KiB", `GET /${"a".repeat(17_000)} HTTP/1.1\r\n${host}\r\n\r\n`, "431 headers_too_large"],
-    ["headers that never end", `GET /v1/messages HTTP/1.1\r\n${host}\r\nX-A: `, "408 request_timeout"]
+    ["a header section of more than 16 KiB", get(`X-A: ${"a".repeat(17_000)}`), "431 headers_too_large"],
+    ["a path of more than 16 KiB", Harness.wire(`GET /${"a".repeat(17_000)}`), "431 headers_too_large"],
+    ["headers that never end", get("X-A: ").slice(0, -4), "408 request_timeout"]
   ]
   for (const [what, text, expected] of requests) {
     it.effect(`is answered with ${expected}: ${what}`, () =>
@@ -52,7 +63,7 @@ layer(Harness.layer({ timeouts: { headersTimeout: 300, requestTimeout: 600, conn
   it.effect("is answered with 400 when a body's chunks break off in garbage, and with 408 when they stop coming", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
-      const head = `POST /v1/messages HTTP/1.1\r\n${host}\r\nAuthorization: Bearer ${server.key}\r\nContent-Type: application/json\r\nIdempotency-Key: 12345678\r\nTransfer-Encoding: chunked\r\n\r\n`
+      const head = Harness.wire("POST /v1/messages", [...sending(server), "Transfer-Encoding: chunked"])
 
       const garbage = yield* server.raw([head, "1\r\n{\r\n", "xyz\r\n"])
       const silence = yield* server.raw([head, "1\r\n{\r\n"])
@@ -75,7 +86,7 @@ layer(Harness.layer({ timeouts: { headersTimeout: 300, requestTimeout: 600, conn
   it.effect("behind a good request does not spoil the answer to that", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
-      const answer = yield* server.raw(`GET /v1/mailboxes HTTP/1.1\r\n${host}\r\nAuthorization: Bearer ${server.key}\r\n\r\nrubbish\r\n\r\n`)
+      const answer = yield* server.raw(Harness.wire("GET /v1/mailboxes", [Harness.bearer(server)], "rubbish\r\n\r\n"))
 
       assert.match(answer, /^HTTP\/1\.1 200 [^]*"items"/)
       assert.strictEqual(answer.match(/HTTP\/1\.1/g)!.length, 1)
@@ -94,8 +105,8 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
         ["GET", "/v1/messages", 64 * 1024]
       ] as const
       for (const [method, path, cap] of caps) {
-        const over = yield* server.raw(`${method} ${path} HTTP/1.1\r\n${host}\r\nContent-Length: ${cap + 1}\r\n\r\n`)
-        const at = yield* server.raw(`${method} ${path} HTTP/1.1\r\n${host}\r\nContent-Length: ${cap}\r\nExpect: 100-continue\r\n\r\n`)
+        const over = yield* server.raw(Harness.wire(`${method} ${path}`, [`Content-Length: ${cap + 1}`]))
+        const at = yield* server.raw(Harness.wire(`${method} ${path}`, [`Content-Length: ${cap}`, "Expect: 100-continue"]))
 
         assert.strictEqual(outcome(over), "413 payload_too_large")
         assert.strictEqual(outcome(at), "401 unauthorized")
@@ -108,7 +119,7 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
       const server = yield* Harness.Running
       const path = `/v1/messages/${crypto.randomUUID()}`
       const chunked = (size: number) => [
-        `PATCH ${path} HTTP/1.1\r\n${host}\r\nAuthorization: Bearer ${server.key}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`,
+        Harness.wire(`PATCH ${path}`, [...sending(server), "Transfer-Encoding: chunked"]),
         `${size.toString(16)}\r\n${" ".repeat(size)}\r\n`
       ]
 
@@ -123,12 +134,13 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
   it.effect("serves a request that wants an upgrade or has another expectation as it is", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
-      const line = `GET /v1/mailboxes HTTP/1.1\r\n${host}\r\nAuthorization: Bearer ${server.key}\r\n`
-      for (const extra of ["Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "Expect: miracles\r\n"]) {
-        assert.match(yield* server.raw(`${line}${extra}\r\n`), /^HTTP\/1\.1 200 [^]*"items"/)
+      const h2c = ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk"]
+      for (const extra of [h2c, ["Connection: Upgrade", "Upgrade: websocket"], ["Expect: miracles"]]) {
+        const answer = yield* server.raw(Harness.wire("GET /v1/mailboxes", [Harness.bearer(server), ...extra]))
+        assert.match(answer, /^HTTP\/1\.1 200 [^]*"items"/)
       }
-      const chunked = `Content-Type: application/json\r\nIdempotency-Key: 12345678\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`
-      const sent = yield* server.raw(`${line.replace("GET /v1/mailboxes", "POST /v1/messages")}Connection: Upgrade\r\nUpgrade: h2c\r\n${chunked}`)
+      const headers = [...sending(server), ...h2c, "Transfer-Encoding: chunked"]
+      const sent = yield* server.raw(Harness.wire("POST /v1/messages", headers, "2\r\n{}\r\n0\r\n\r\n"))
       assert.match(sent, /^HTTP\/1\.1 400 [^]*"invalid_request"/)
     })
   )
@@ -179,7 +191,10 @@ it.live("A server that stops turns new requests away and lets those in flight fi
           list: (tenantId) =>
             Effect.suspend(() =>
               isSlow
-                ? Deferred.succeed(isReached, undefined).pipe(Effect.andThen(Deferred.await(mayGoOn)), Effect.andThen(store.mailboxes.list(tenantId)))
+                ? Deferred.succeed(isReached, undefined).pipe(
+                    Effect.andThen(Deferred.await(mayGoOn)),
+                    Effect.andThen(store.mailboxes.list(tenantId))
+                  )
                 : store.mailboxes.list(tenantId)
             )
         }
@@ -229,7 +244,7 @@ const halfSent = (port: number, begin: string) =>
     const socket = connect(port, "127.0.0.1")
     let received = ""
     const closed = new Promise<void>((resolve) => socket.on("close", () => resolve()))
-    const earlier = `GET /healthz HTTP/1.1\r\n${host}\r\n\r\n`
+    const earlier = Harness.wire("GET /healthz")
     socket.on("data", (chunk) => {
       received += chunk.toString()
       if (!received.endsWith("{\"status\":\"alive\"}") || !received.includes("keep-alive")) return

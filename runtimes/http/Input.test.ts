@@ -83,12 +83,22 @@ layer(Harness.layer(), live)("sendMessage", (it) => {
   it.effect("names the kind of each fault", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
-      const { json } = yield* server.call("POST", "/v1/messages", { body: { to: ["x"], subject: 5, text: 5, color: "red" }, headers: idempotent() })
+      const faulty = { to: ["x"], subject: 5, text: 5, color: "red" }
+      const update = { mailboxId: "x", folder: "outbox" }
+      const kindsOf = ({ json }: Harness.Reply) =>
+        json.details.issues.map(({ path, code }: { path: string; code: string }) => `${path} ${code}`)
 
-      const kinds = json.details.issues.map(({ path, code }: { path: string; code: string }) => `${path} ${code}`)
-      assert.sameMembers(kinds, ["/fromMailboxId required", "/to/0 invalid_value", "/subject wrong_type", "/text wrong_type", "/color unknown_member"])
-      const { json: update } = yield* server.call("PATCH", `/v1/messages/${crypto.randomUUID()}`, { body: { mailboxId: "x", folder: "outbox" } })
-      assert.deepStrictEqual(update.details.issues.map(({ code }: { code: string }) => code), ["invalid_value", "invalid_value"])
+      const sent = yield* server.call("POST", "/v1/messages", { body: faulty, headers: idempotent() })
+      const updated = yield* server.call("PATCH", `/v1/messages/${crypto.randomUUID()}`, { body: update })
+
+      assert.sameMembers(kindsOf(sent), [
+        "/fromMailboxId required",
+        "/to/0 invalid_value",
+        "/subject wrong_type",
+        "/text wrong_type",
+        "/color unknown_member"
+      ])
+      assert.sameMembers(kindsOf(updated), ["/mailboxId invalid_value", "/folder invalid_value"])
     })
   )
 
@@ -97,9 +107,8 @@ layer(Harness.layer(), live)("sendMessage", (it) => {
       const server = yield* Harness.Running
       const headers = idempotent()
       const first = yield* server.send({}, { headers })
-      const explicit = { bcc: [], text: "The engine weaves", to: ["charles@mail.example"], html: null, subject: "", cc: [], attachmentIds: [] }
-
-      const again = yield* server.send(explicit, { headers })
+      const lists = { bcc: [], cc: [], attachmentIds: [] }
+      const again = yield* server.send({ ...lists, text: "The engine weaves", html: null, subject: "" }, { headers })
 
       assert.strictEqual(first.headers.get("idempotent-replayed"), null)
       assert.strictEqual(again.headers.get("idempotent-replayed"), "true")
@@ -123,9 +132,9 @@ layer(Harness.layer(), live)("sendMessage", (it) => {
     Effect.gen(function* () {
       const server = yield* Harness.Running
       const body = JSON.stringify({ fromMailboxId: server.mailbox.id, to: ["a@mail.example"], text: "x" })
-      const head = ["POST /v1/messages HTTP/1.1", "Host: mail.example", `Authorization: Bearer ${server.key}`, "Content-Type: application/json", `Content-Length: ${body.length}`]
+      const headers = [Harness.bearer(server), "Content-Type: application/json", `Content-Length: ${body.length}`]
       for (const keys of [[], ["Idempotency-Key: 11111111", "Idempotency-Key: 22222222"]]) {
-        const answer = yield* server.raw(`${[...head, ...keys].join("\r\n")}\r\n\r\n${body}`)
+        const answer = yield* server.raw(Harness.wire("POST /v1/messages", [...headers, ...keys], body))
 
         assert.match(answer, /^HTTP\/1\.1 400 [^]*"code":"invalid_idempotency_key"/)
       }
@@ -149,7 +158,8 @@ layer(Harness.layer(), live)("A body", (it) => {
 
           assert.strictEqual(reply.status, 400, reply.text)
           assert.strictEqual(reply.json.code, "invalid_request")
-          assert.deepStrictEqual(reply.json.details.issues.map((issue: { code: string }) => issue.code), [code], `${method} ${path}`)
+          const codes = reply.json.details.issues.map((issue: { code: string }) => issue.code)
+          assert.deepStrictEqual(codes, [code], `${method} ${path}`)
         }
       })
     )
@@ -175,12 +185,12 @@ layer(Harness.layer(), live)("A body", (it) => {
       Effect.gen(function* () {
         const server = yield* Harness.Running
         for (const [method, path] of routes) {
-          const body = new Blob(["{}"], type === null ? {} : { type: "x/x" })
-          const answer = yield* server.raw(
-            `${[`${method} ${path} HTTP/1.1`, "Host: mail.example", `Authorization: Bearer ${server.key}`, "Idempotency-Key: 12345678", `Content-Length: ${body.size}`,
-              ...(type === null ? [] : [`Content-Type: ${type}`]),
-              ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`), "Connection: close"].join("\r\n")}\r\n\r\n{}`
-          )
+          const sent = [
+            ...[Harness.bearer(server), "Idempotency-Key: 12345678", "Content-Length: 2", "Connection: close"],
+            ...(type === null ? [] : [`Content-Type: ${type}`]),
+            ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+          ]
+          const answer = yield* server.raw(Harness.wire(`${method} ${path}`, sent, "{}"))
 
           assert.match(answer, isTaken ? /^HTTP\/1\.1 400 [^]*"invalid_request"/ : /^HTTP\/1\.1 415 [^]*"unsupported_media_type"/)
         }
@@ -206,7 +216,8 @@ layer(Harness.layer(), live)("updateMessage", (it) => {
         const read = server.call("GET", `/v1/messages/${sent.id}`)
         const before = yield* read
 
-        const reply = yield* server.call("PATCH", `/v1/messages/${sent.id}`, { body: { mailboxId: server.mailbox.id, ...change } })
+        const body = { mailboxId: server.mailbox.id, ...change }
+        const reply = yield* server.call("PATCH", `/v1/messages/${sent.id}`, { body })
 
         const after = yield* read
         if (faults.length === 0) {
@@ -271,7 +282,9 @@ layer(Harness.layer(), live)("A query", (it) => {
       const server = yield* Harness.Running
       const { json } = yield* server.call("GET", "/v1/events?limit=5&limit=6")
 
-      assert.deepStrictEqual(json.details.issues, [{ path: "/limit", code: "duplicate_member", message: "Expected this parameter once" }])
+      assert.deepStrictEqual(json.details.issues, [
+        { path: "/limit", code: "duplicate_member", message: "Expected this parameter once" }
+      ])
     })
   )
 
@@ -347,12 +360,22 @@ layer(Harness.layer(), live)("A query", (it) => {
     )
   }
 
-  const unknown = ["/v1/messages/", "/V1/messages", "//v1/messages", "/v1//messages", "/v1/%6dessages", "/v1/messages;x=1", "/v1/attachments//download", "/healthz/", "/v1/webhooks/../messages/"]
+  const unknown = [
+    "/v1/messages/",
+    "/V1/messages",
+    "//v1/messages",
+    "/v1//messages",
+    "/v1/%6dessages",
+    "/v1/messages;x=1",
+    "/v1/attachments//download",
+    "/healthz/",
+    "/v1/webhooks/../messages/"
+  ]
   for (const path of unknown) {
     it.effect(`is answered with 404 at ${path}`, () =>
       Effect.gen(function* () {
         const server = yield* Harness.Running
-        const answer = yield* server.raw(`GET ${path} HTTP/1.1\r\nHost: mail.example\r\nAuthorization: Bearer ${server.key}\r\nConnection: close\r\n\r\n`)
+        const answer = yield* server.raw(Harness.wire(`GET ${path}`, [Harness.bearer(server), "Connection: close"]))
 
         assert.match(answer, /^HTTP\/1\.1 404 [^]*"code":"not_found"[^]*"details":\{\}/)
       })

@@ -41,11 +41,22 @@ const nearJson = fc
   .array(
     fc.constantFrom(
       ..."{}[],:\" \n\t-+.eE0123456789",
-      "\\", "\\u", "\\u00e9", "\\ud83d\\ude00", "\\n", "\\x", "true", "false", "null", "nul", "\"a\"", "\"b\":", "{\"a\":1}", "[1,2]", "é", "\u0001", "\u001f", "-0", "1e5", "01", "1.", ".5"
+      ...["\\", "\\u", "\\u00e9", "\\ud83d\\ude00", "\\n", "\\x", "é", "\u0001", "\u001f"],
+      ...["true", "false", "null", "nul", "\"a\"", "\"b\":", "{\"a\":1}", "[1,2]", "-0", "1e5", "01", "1.", ".5"]
     ),
     { maxLength: 14 }
   )
   .map((parts) => parts.join(""))
+
+const objects = fc
+  .dictionary(fc.string({ unit: "grapheme", maxLength: 5 }), fc.json({ maxDepth: 3 }), { maxKeys: 5 })
+  .map((texts): Record<string, unknown> => Object.fromEntries(Object.entries(texts).map(([name, json]) => [name, JSON.parse(json)])))
+
+const kindOf = (value: unknown): Kind => {
+  if (typeof value === "string") return "text"
+  if (typeof value === "number") return "number"
+  return Array.isArray(value) ? "array" : isObject(value) ? "object" : "literal"
+}
 
 const cuts = fc.array(fc.nat(200), { maxLength: 6 })
 
@@ -68,8 +79,7 @@ describe("JsonScanner", () => {
 
   it("accepts every object that JSON.stringify writes, and tells its members and texts", () => {
     fc.assert(
-      fc.property(fc.dictionary(fc.string({ unit: "grapheme", maxLength: 5 }), fc.json({ maxDepth: 3 }), { maxKeys: 5 }), fc.nat(2), cuts, (texts, space, cuts) => {
-        const value: Record<string, unknown> = Object.fromEntries(Object.entries(texts).map(([name, json]) => [name, JSON.parse(json)]))
+      fc.property(objects, fc.nat(2), cuts, (value, space, cuts) => {
         const text = JSON.stringify(value, null, space)
         if (text.includes("\\u0000") || /\\ud[89a-f]/i.test(text)) return
         const { fault, members } = scan(bytesOf(text), cuts)
@@ -77,7 +87,7 @@ describe("JsonScanner", () => {
         assert.deepStrictEqual(members.map(([name]) => name), Object.keys(JSON.parse(text)))
         for (const [name, kind, read] of members) {
           const held = value[name]
-          assert.strictEqual(kind, typeof held === "string" ? "text" : typeof held === "number" ? "number" : Array.isArray(held) ? "array" : isObject(held) ? "object" : "literal")
+          assert.strictEqual(kind, kindOf(held))
           if (typeof held === "string") assert.strictEqual(read, held)
         }
       }),

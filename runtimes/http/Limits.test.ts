@@ -12,7 +12,8 @@ layer(Harness.layer({ ipRequestsPerMinute: 5 }), live)("The IP guard", (it) => {
       const claims = ["x-forwarded-for", "forwarded", "x-real-ip", "true-client-ip", "cf-connecting-ip"]
       const replies: Array<Harness.Reply> = []
       for (let count = 0; count < 7; count++) {
-        const headers = Object.fromEntries(claims.map((name) => [name, name === "forwarded" ? `for=203.0.113.${count}` : `203.0.113.${count}`]))
+        const claimed = `203.0.113.${count}`
+        const headers = Object.fromEntries(claims.map((name) => [name, name === "forwarded" ? `for=${claimed}` : claimed]))
         replies.push(yield* server.call("GET", "/v1/mailboxes", { headers }))
       }
 
@@ -28,26 +29,28 @@ layer(Harness.layer({ ipRequestsPerMinute: 5 }), live)("The IP guard", (it) => {
   )
 })
 
-layer(Harness.layer({ ipRequestsPerMinute: 3, trustedProxies: ["127.0.0.0/8"] }), live)("The IP guard behind a proxy of ours", (it) => {
+const behindProxy = Harness.layer({ ipRequestsPerMinute: 3, trustedProxies: ["127.0.0.0/8"] })
+
+layer(behindProxy, live)("The IP guard behind a proxy of ours", (it) => {
   const from = (server: Harness.Harness, address: string) =>
     Effect.map(server.call("GET", "/v1/mailboxes", { headers: { "x-forwarded-for": address } }), ({ status }) => status)
 
   it.effect("counts each client by itself, an IPv6 client by its /64", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
-      const statuses = yield* Effect.forEach(
-        ["203.0.113.1", "203.0.113.1", "203.0.113.1", "203.0.113.2", "203.0.113.1", "2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::3", "2001:db8::4", "2001:db8:0:1::4"],
-        (address) => from(server, address)
-      )
+      const ipv4 = ["203.0.113.1", "203.0.113.1", "203.0.113.1", "203.0.113.2", "203.0.113.1"]
+      const ipv6 = ["2001:db8::1", "2001:db8::2", "2001:db8:0:0:ffff::3", "2001:db8::4", "2001:db8:0:1::4"]
 
-      assert.deepStrictEqual(statuses, [200, 200, 200, 200, 429, 200, 200, 200, 429, 200])
+      assert.deepStrictEqual(yield* Effect.forEach(ipv4, (address) => from(server, address)), [200, 200, 200, 200, 429])
+      assert.deepStrictEqual(yield* Effect.forEach(ipv6, (address) => from(server, address)), [200, 200, 200, 429, 200])
     })
   )
 
   it.effect("does not believe what the client wrote before the proxy's own hop", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
-      const statuses = yield* Effect.forEach(["1.1.1.1", "1.1.1.2", "1.1.1.3", "1.1.1.4"], (forged) => from(server, `${forged}, 198.51.100.7`))
+      const forged = ["1.1.1.1", "1.1.1.2", "1.1.1.3", "1.1.1.4"]
+      const statuses = yield* Effect.forEach(forged, (address) => from(server, `${address}, 198.51.100.7`))
 
       assert.deepStrictEqual(statuses, [200, 200, 200, 429])
     })
@@ -62,7 +65,7 @@ layer(Harness.layer({ planId: "tiny" }), live)("The plan", (it) => {
       for (let count = 0; count < 4; count++) replies.push(yield* server.call("GET", "/v1/mailboxes"))
 
       assert.deepStrictEqual(replies.map(({ status }) => status), [200, 200, 200, 429])
-      assert.deepStrictEqual(replies.map((reply) => limitsOf(reply).slice(0, 2)), [["3", "2"], ["3", "1"], ["3", "0"], ["3", "0"]])
+      assert.deepStrictEqual(replies.map((reply) => limitsOf(reply).slice(0, 2).join()), ["3,2", "3,1", "3,0", "3,0"])
       const { scope, limit, windowSeconds } = replies[3]!.json.details
       assert.deepStrictEqual([scope, limit, windowSeconds], ["key", 3, 60])
     })
@@ -73,7 +76,7 @@ layer(Harness.layer({ planId: "tiny" }), live)("The plan", (it) => {
       const server = yield* Harness.Running
       const { key, mailbox } = yield* server.party()
       const send = (to: ReadonlyArray<string>) =>
-        server.call("POST", "/v1/messages", { key, headers: { "idempotency-key": crypto.randomUUID() }, body: { fromMailboxId: mailbox.id, to, text: "x" } })
+        server.send({}, { key, body: { fromMailboxId: mailbox.id, to, text: "x" } })
       assert.strictEqual((yield* send(["a@mail.example"])).status, 202)
 
       const refused = yield* send(["a@mail.example", "b@mail.example"])

@@ -25,9 +25,21 @@ layer(Harness.layer(), { excludeTestServices: true })("The log", (it) => {
         return rest
       })
       const who = { tenantId: server.tenantId, applicationId: server.application.id }
-      assert.deepStrictEqual(first, { requestId: sent.headers.get("x-request-id"), ...who, operation: "sendMessage", method: "POST", route: "/v1/messages", status: 202, code: null })
-      assert.deepStrictEqual(second, { requestId: refused.json.requestId, ...who, operation: "getMessage", method: "GET", route: "/v1/messages/:messageId", status: 404, code: "not_found" })
-      assert.deepStrictEqual(third, { requestId: unknown.json.requestId, tenantId: null, applicationId: null, operation: null, method: "GET", route: "/v1/nothing", status: 404, code: "not_found" })
+      assert.deepStrictEqual(first, {
+        ...who,
+        requestId: sent.headers.get("x-request-id"),
+        ...{ operation: "sendMessage", method: "POST", route: "/v1/messages", status: 202, code: null }
+      })
+      assert.deepStrictEqual(second, {
+        ...who,
+        requestId: refused.json.requestId,
+        ...{ operation: "getMessage", method: "GET", route: "/v1/messages/:messageId", status: 404, code: "not_found" }
+      })
+      assert.deepStrictEqual(third, {
+        ...{ tenantId: null, applicationId: null },
+        requestId: unknown.json.requestId,
+        ...{ operation: null, method: "GET", route: "/v1/nothing", status: 404, code: "not_found" }
+      })
       assert.deepStrictEqual(more, [])
     })
   )
@@ -89,10 +101,10 @@ layer(Harness.layer(), { excludeTestServices: true })("The log", (it) => {
       const entries = yield* Effect.orDie(server.store.audit.requests(party.tenantId, 10))
 
       assert.deepStrictEqual(
-        entries.map(({ operation, status, code, clientAddress, environment }) => [operation, status, code, clientAddress, environment].join(" ")).sort(),
+        entries.map((entry) => `${entry.operation} ${entry.status} ${entry.code} ${entry.clientAddress} ${entry.environment}`).sort(),
         [
           "getMessage 400 invalid_request 127.0.0.1 sandbox",
-          "listMailboxes 200  127.0.0.1 sandbox",
+          "listMailboxes 200 null 127.0.0.1 sandbox",
           "listMailboxes 403 insufficient_scope 127.0.0.1 sandbox"
         ]
       )

@@ -41,7 +41,11 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
     })
   )
 
-  const credentials: ReadonlyArray<readonly [string, (key: string) => { readonly path?: string; readonly headers?: Record<string, string> }]> = [
+  interface Attempt {
+    readonly path?: string
+    readonly headers?: Record<string, string>
+  }
+  const credentials: ReadonlyArray<readonly [what: string, make: (key: string) => Attempt]> = [
     ["no credential", () => ({})],
     ["a key in the query", (key) => ({ path: `?api_key=${key}&access_token=${key}` })],
     ["Basic authentication", (key) => ({ headers: { authorization: `Basic ${btoa(`${key}:`)}` } })],
@@ -83,7 +87,8 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
       assert.strictEqual(yield* status(other.text), 401)
       assert.strictEqual(yield* status(party.key), 200)
 
-      yield* Effect.orDie(server.management.setApplicationStatus(Harness.actor, party.tenantId, party.application.id, "suspended"))
+      const suspend = server.management.setApplicationStatus(Harness.actor, party.tenantId, party.application.id, "suspended")
+      yield* Effect.orDie(suspend)
       assert.strictEqual(yield* status(party.key), 401)
     })
   )
@@ -123,13 +128,13 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
 
 /** Requests that break two rules each; the earlier one is to answer. */
 layer(Harness.layer({ planId: "tiny" }), live)("The order of refusal", (it) => {
-  const tooLong = { "content-length": "999999999" }
+  const tooLong = ["Content-Length: 999999999"]
 
   it.effect("puts an unknown route before the length, and a wrong method too", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
-      const unknown = yield* server.raw(request("POST", "/v1/nothing", tooLong))
-      const wrong = yield* server.raw(request("PUT", "/v1/messages", tooLong))
+      const unknown = yield* server.raw(Harness.wire("POST /v1/nothing", tooLong))
+      const wrong = yield* server.raw(Harness.wire("PUT /v1/messages", tooLong))
 
       assert.match(unknown, /^HTTP\/1\.1 404 [^]*"code":"not_found"/)
       assert.match(wrong, /^HTTP\/1\.1 405 [^]*"code":"method_not_allowed"/)
@@ -140,7 +145,7 @@ layer(Harness.layer({ planId: "tiny" }), live)("The order of refusal", (it) => {
   it.effect("puts the length before the credential", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
-      const answer = yield* server.raw(request("POST", "/v1/messages", tooLong))
+      const answer = yield* server.raw(Harness.wire("POST /v1/messages", tooLong))
 
       assert.match(answer, /^HTTP\/1\.1 413 [^]*"code":"payload_too_large"/)
     })
@@ -151,11 +156,13 @@ layer(Harness.layer({ planId: "tiny" }), live)("The order of refusal", (it) => {
       const server = yield* Harness.Running
       const party = yield* server.party()
       const { text: scopeless } = yield* server.issueKey(party, [])
-      const codes: Array<string> = []
-      for (let count = 0; count < 4; count++) codes.push((yield* server.call("GET", "/v1/mailboxes", { key: scopeless })).json.code)
-      codes.push((yield* server.call("GET", "/v1/mailboxes", { key: null })).json.code)
+      const keys = [scopeless, scopeless, scopeless, scopeless, null]
+      const replies = yield* Effect.forEach(keys, (key) => server.call("GET", "/v1/mailboxes", { key }))
 
-      assert.deepStrictEqual(codes, [...Array<string>(3).fill("insufficient_scope"), "rate_limited", "unauthorized"])
+      assert.deepStrictEqual(
+        replies.map(({ json }) => json.code),
+        ["insufficient_scope", "insufficient_scope", "insufficient_scope", "rate_limited", "unauthorized"]
+      )
     })
   )
 
@@ -180,16 +187,17 @@ layer(Harness.layer(), live)("The order of refusal, inside", (it) => {
       const server = yield* Harness.Running
       const { text: scopeless } = yield* server.issueKey(server, [])
       const wrong = { body: "x", headers: { "content-type": "text/plain" } }
+      const codeOf = (...call: Parameters<Harness.Harness["call"]>) => Effect.map(server.call(...call), ({ json }) => json.code)
 
-      assert.strictEqual((yield* server.call("POST", "/v1/messages", { ...wrong, key: scopeless })).json.code, "insufficient_scope")
-      assert.strictEqual((yield* server.call("POST", "/v1/messages", wrong)).json.code, "unsupported_media_type")
-      assert.strictEqual((yield* server.call("PATCH", "/v1/messages/x", wrong)).json.code, "unsupported_media_type")
-      assert.strictEqual((yield* server.call("POST", "/v1/messages", { body: "x" })).json.code, "invalid_request")
-      assert.strictEqual((yield* server.call("PATCH", "/v1/messages/x", { body: {} })).json.details.issues[0].path, "/messageId")
+      assert.strictEqual(yield* codeOf("POST", "/v1/messages", { ...wrong, key: scopeless }), "insufficient_scope")
+      assert.strictEqual(yield* codeOf("POST", "/v1/messages", wrong), "unsupported_media_type")
+      assert.strictEqual(yield* codeOf("PATCH", "/v1/messages/x", wrong), "unsupported_media_type")
+      assert.strictEqual(yield* codeOf("POST", "/v1/messages", { body: "x" }), "invalid_request")
+      assert.strictEqual(yield* codeOf("PATCH", "/v1/messages/x", { body: {} }), "invalid_request")
     })
   )
 
-  it.effect("puts the input before the idempotency key's past, that before ownership, that before the state, that before the quota", () =>
+  it.effect("puts the input first, then the idempotency key's past, ownership, the state, and the quota last", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
       const party = yield* server.party({ planId: "free" })
@@ -198,7 +206,9 @@ layer(Harness.layer(), live)("The order of refusal, inside", (it) => {
       const send = (body: object, headers = idempotent() as Record<string, string>) =>
         server.call("POST", "/v1/messages", { key: party.key, headers, body })
       const good = { fromMailboxId: party.mailbox.id, to: recipients, cc: recipients.map((one) => `c${one}`), text: "x" }
-      for (let count = 0; count < 5; count++) assert.strictEqual((yield* send(good, count === 0 ? key : idempotent())).status, 202)
+      for (const headers of [key, ...Array.from({ length: 4 }, idempotent)]) {
+        assert.strictEqual((yield* send(good, headers)).status, 202)
+      }
 
       const suspend = (status: "active" | "suspended") =>
         Effect.orDie(server.management.updateMailbox(Harness.actor, party.tenantId, party.mailbox.id, { status }))
@@ -224,16 +234,13 @@ layer(Harness.layer({ ipRequestsPerMinute: 2 }), live)("The IP guard", (it) => {
 
       const refused = yield* server.call("GET", "/v1/nothing", { key: null })
       const docs = yield* server.call("GET", "/docs", { key: null })
-      const probes = yield* Effect.all([server.call("GET", "/healthz", { key: null }), server.call("GET", "/readyz", { key: null })])
+      const probes = yield* Effect.forEach(["/healthz", "/readyz"], (path) => server.call("GET", path, { key: null }))
 
       assert.strictEqual(refused.status, 429)
       assert.strictEqual(refused.json.details.scope, "ip")
       assert.strictEqual(docs.status, 429)
       assert.deepStrictEqual(probes.map(({ status }) => status), [200, 200])
-      assert.isNull(probes[0].headers.get("ratelimit-limit"))
+      assert.isNull(probes[0]!.headers.get("ratelimit-limit"))
     })
   )
 })
-
-const request = (method: string, path: string, headers: Readonly<Record<string, string>>): string =>
-  `${[`${method} ${path} HTTP/1.1`, "Host: mail.example", ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)].join("\r\n")}\r\n\r\n`

@@ -34,6 +34,7 @@ const decode = (text: string, cuts: ReadonlyArray<number> = []): Buffer | null =
   return decoder.isComplete() ? Buffer.concat(decoded) : null
 }
 
+const orders = fc.shuffledSubarray(["mailboxId", "filename", "mediaType", "contentBase64"], { minLength: 4 })
 const cuts = fc.array(fc.nat(80), { maxLength: 5 })
 
 describe("Base64", () => {
@@ -68,7 +69,7 @@ describe("UploadBody", () => {
 
   it("gives the content in order and keeps the other members, in any order and however it is cut", () => {
     fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 60 }), fc.shuffledSubarray(["mailboxId", "filename", "mediaType", "contentBase64"], { minLength: 4 }), cuts, fc.boolean(), (bytes, order, cuts, isEscaped) => {
+      fc.property(fc.uint8Array({ maxLength: 60 }), orders, cuts, fc.boolean(), (bytes, order, cuts, isEscaped) => {
         const all: Record<string, string> = { ...fields, contentBase64: Buffer.from(bytes).toString("base64") }
         const json = JSON.stringify(Object.fromEntries(order.map((name) => [name, all[name]])))
         const text = isEscaped ? json.replaceAll("/", "\\/") : json
@@ -80,9 +81,11 @@ describe("UploadBody", () => {
   })
 
   it("keeps the type of members that are no text, and members it does not know", () => {
-    const { members } = read(`{"mailboxId":5,"filename":null,"mediaType":["x"],"contentBase64":{"a":"AAAA"},"__proto__":"p","constructor":"c"}`)
+    const known = `"mailboxId":5,"filename":null,"mediaType":["x"],"contentBase64":{"a":"AAAA"}`
+    const { members } = read(`{${known},"__proto__":"p","constructor":"c"}`)
 
-    assert.deepStrictEqual(members, { mailboxId: 0, filename: null, mediaType: [], contentBase64: {}, ["__proto__"]: "p", constructor: "c" })
+    const kept = { mailboxId: 0, filename: null, mediaType: [], contentBase64: {} }
+    assert.deepStrictEqual(members, { ...kept, ["__proto__"]: "p", constructor: "c" })
   })
 
   it("leaves out what is missing", () => {

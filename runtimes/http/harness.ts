@@ -90,6 +90,12 @@ export class Running extends Context.Service<Running, Harness>()("mailroom/http/
 
 export const layer = (options: Options = {}): Layer.Layer<Running> => Layer.effect(Running, start(options))
 
+/** A request as it is on the wire. */
+export const wire = (line: string, headers: ReadonlyArray<string> = [], body = ""): string =>
+  `${[`${line} HTTP/1.1`, "Host: mail.example", ...headers].join("\r\n")}\r\n\r\n${body}`
+
+export const bearer = ({ key }: Pick<Party, "key">): string => `Authorization: Bearer ${key}`
+
 /** Waits for what the network will bring about; dies if it does not. */
 export const eventually = (isSo: () => boolean): Effect.Effect<void> =>
   Effect.suspend(() => (isSo() ? Effect.void : Effect.fail("it is not so yet"))).pipe(
