@@ -2,10 +2,12 @@
  * Identifiers, units of time, and the realm that every tenant-owned record
  * lives in. All identifiers are UUIDs (version 7 where we make them).
  */
-import { Schema } from "effect"
+import { Schema, SchemaTransformation } from "effect"
 
-/** The wire form of every identifier. */
-export const Uuid = Schema.String.check(Schema.isUUID(undefined, { expected: "a UUID" }))
+/** An identifier; any case is read, and lower case is kept, so that equal ids are equal texts. */
+export const Uuid = Schema.String.check(Schema.isUUID(undefined, { expected: "a UUID" })).pipe(
+  Schema.decodeTo(Schema.String, SchemaTransformation.toLowerCase())
+)
 
 export const TenantId = Uuid.pipe(Schema.brand("TenantId"))
 export type TenantId = typeof TenantId.Type

@@ -30,7 +30,7 @@ export class RequestLog extends Context.Service<
       return RequestLog.of({
         append: (entry) => {
           entries.push(entry)
-          if (entries.length > entriesMax) entries.splice(0, entries.length - entriesMax)
+          if (entries.length >= 2 * entriesMax) entries = entries.slice(-entriesMax) // in blocks, for it costs a copy
         },
         touch: (id, at) => void used.set(id, Math.max(at, used.get(id) ?? at)),
         flush: Effect.suspend(() => {

@@ -251,7 +251,7 @@ layer(Harness.layer(), { excludeTestServices: true })("The OpenAPI document", (i
       const root = yield* server.call("GET", "/", { key: null })
 
       assert.deepStrictEqual([status, headers.get("content-type")], [200, "application/yaml"])
-      assert.deepStrictEqual(YAML.parse(text), { ...document, servers: [{ url: "http://127.0.0.1" }] })
+      assert.deepStrictEqual(YAML.parse(text), { ...document, servers: [{ url: server.baseUrl }] })
       assert.deepStrictEqual([docs.status, docs.headers.get("content-type")], [200, "text/html"])
       assert.strictEqual(docs.headers.get("content-security-policy"), DocsPage.contentSecurityPolicy)
       assert.deepStrictEqual([root.status, root.headers.get("location")], [302, "/docs"])

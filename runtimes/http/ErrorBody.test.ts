@@ -3,6 +3,7 @@ import { STATUS_CODES } from "node:http"
 import { RateLimited, Unauthorized } from "../../core/operations/Access.ts"
 import { AttachmentNotClean } from "../../core/operations/Messages.ts"
 import { NotFound } from "../../core/operations/Ownership.ts"
+import { CryptoBusy } from "../../core/ports/Crypto.ts"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 import { answer, catalogue, codes, errorsMarkdown, reasons } from "./ErrorBody.ts"
 import { Defect, InvalidRequest, MethodNotAllowed } from "./Refusals.ts"
@@ -63,6 +64,7 @@ describe("An error body", () => {
     assert.deepStrictEqual(headersOf(limited), { "retry-after": "7" })
     assert.deepStrictEqual(headersOf(new AttachmentNotClean({ scanState: "pending" })), { "retry-after": "5" })
     assert.deepStrictEqual(headersOf(new AttachmentNotClean({ scanState: "error" })), {})
+    assert.deepStrictEqual(headersOf(new CryptoBusy()), { "retry-after": "1" })
   })
 
   it("does not tell why a credential is refused, nor what failed inside", () => {

@@ -186,7 +186,10 @@ layer(Harness.layer(), live)("A body", (it) => {
         const server = yield* Harness.Running
         for (const [method, path] of routes) {
           const sent = [
-            ...[Harness.bearer(server), "Idempotency-Key: 12345678", "Content-Length: 2", "Connection: close"],
+            Harness.bearer(server),
+            "Idempotency-Key: 12345678",
+            "Content-Length: 2",
+            "Connection: close",
             ...(type === null ? [] : [`Content-Type: ${type}`]),
             ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
           ]

@@ -36,13 +36,16 @@ const parse = (text: string): unknown => {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
+const characters = ["\\", "\\u", "\\u00e9", "\\ud83d\\ude00", "\\n", "\\x", "é", "\u0001", "\u001f"]
+const values = ["true", "false", "null", "nul", "\"a\"", "\"b\":", "{\"a\":1}", "[1,2]", "-0", "1e5", "01", "1.", ".5"]
+
 /** Text near JSON: pieces of it in any order. */
 const nearJson = fc
   .array(
     fc.constantFrom(
       ..."{}[],:\" \n\t-+.eE0123456789",
-      ...["\\", "\\u", "\\u00e9", "\\ud83d\\ude00", "\\n", "\\x", "é", "\u0001", "\u001f"],
-      ...["true", "false", "null", "nul", "\"a\"", "\"b\":", "{\"a\":1}", "[1,2]", "-0", "1e5", "01", "1.", ".5"]
+      ...characters,
+      ...values
     ),
     { maxLength: 14 }
   )

@@ -25,21 +25,13 @@ layer(Harness.layer(), { excludeTestServices: true })("The log", (it) => {
         return rest
       })
       const who = { tenantId: server.tenantId, applicationId: server.application.id }
-      assert.deepStrictEqual(first, {
-        ...who,
-        requestId: sent.headers.get("x-request-id"),
-        ...{ operation: "sendMessage", method: "POST", route: "/v1/messages", status: 202, code: null }
-      })
-      assert.deepStrictEqual(second, {
-        ...who,
-        requestId: refused.json.requestId,
-        ...{ operation: "getMessage", method: "GET", route: "/v1/messages/:messageId", status: 404, code: "not_found" }
-      })
-      assert.deepStrictEqual(third, {
-        ...{ tenantId: null, applicationId: null },
-        requestId: unknown.json.requestId,
-        ...{ operation: null, method: "GET", route: "/v1/nothing", status: 404, code: "not_found" }
-      })
+      const sending = { operation: "sendMessage", method: "POST", route: "/v1/messages", status: 202, code: null }
+      const getting = { operation: "getMessage", method: "GET", route: "/v1/messages/:messageId", status: 404, code: "not_found" }
+      const nothing = { operation: null, method: "GET", route: "/v1/nothing", status: 404, code: "not_found" }
+      const nobody = { tenantId: null, applicationId: null }
+      assert.deepStrictEqual(first, { ...who, ...sending, requestId: sent.headers.get("x-request-id") })
+      assert.deepStrictEqual(second, { ...who, ...getting, requestId: refused.json.requestId })
+      assert.deepStrictEqual(third, { ...nobody, ...nothing, requestId: unknown.json.requestId })
       assert.deepStrictEqual(more, [])
     })
   )

@@ -3,8 +3,8 @@
  * the operations of the core. `layer` needs a server to listen with; `Server`
  * has Node's.
  */
-import { Layer } from "effect"
-import { HttpRouter, HttpServerResponse } from "effect/http"
+import { Effect, Layer } from "effect"
+import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "./Api.ts"
 import * as DocsPage from "./DocsPage.ts"
@@ -23,8 +23,8 @@ export { catalogue, errorsMarkdown, type Code, type ErrorBody } from "./ErrorBod
 export * as Server from "./Server.ts"
 
 export interface Options {
-  /** The addresses at which clients reach the service, for the published document. */
-  readonly servers: ReadonlyArray<string>
+  /** The addresses at which clients reach the service, for the published document. Default: the one it listens at. */
+  readonly servers?: ReadonlyArray<string>
   /** Addresses and CIDR ranges of proxies whose `X-Forwarded-For` counts. Default: none. */
   readonly trustedProxies?: ReadonlyArray<string>
 }
@@ -33,10 +33,9 @@ export interface Options {
 const maxParamLength = 16 * 1024
 
 /** Serves until its scope closes; then it turns new requests away and lets those in flight finish. */
-export const layer = ({ servers, trustedProxies = [] }: Options) => {
-  const document = Document.make(servers)
+export const layer = ({ servers, trustedProxies = [] }: Options = {}) => {
   const api = HttpApiBuilder.layer(Api).pipe(Layer.provide(handlersLayer), Layer.provide([guardLayer, inputFaultsLayer]))
-  const routes = Layer.mergeAll(api, probesLayer, pagesLayer(document)).pipe(
+  const routes = Layer.mergeAll(api, probesLayer, pagesLayer(servers)).pipe(
     Layer.provide(pipelineLayer(TrustedProxies.make(trustedProxies)))
   )
   const served = HttpRouter.serve(routes, {
@@ -47,23 +46,32 @@ export const layer = ({ servers, trustedProxies = [] }: Options) => {
   return Drain.onClose.pipe(Layer.provideMerge(served), Layer.provide(Drain.layer))
 }
 
-const pagesLayer = (document: Document.Document) =>
-  Layer.mergeAll(
-    HttpRouter.add(
-      "GET",
-      pages.root,
-      HttpServerResponse.redirect(pages.docs, { status: 302, headers: { "content-length": "0" } })
-    ),
-    HttpRouter.add(
-      "GET",
-      pages.document,
-      HttpServerResponse.text(Document.toYaml(document), { contentType: "application/yaml" })
-    ),
-    HttpRouter.add(
-      "GET",
-      pages.docs,
-      HttpServerResponse.html(DocsPage.render(document)).pipe(
-        HttpServerResponse.setHeader("content-security-policy", DocsPage.contentSecurityPolicy)
+/** Made when first asked for: a process that nobody asks for its documents starts without them. */
+const pagesLayer = (servers: Options["servers"]) =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      const { address } = yield* HttpServer.HttpServer
+      const document = yield* Effect.cached(
+        Effect.sync(() => Document.make(servers ?? [HttpServer.formatAddress(address)]))
       )
-    )
+      const yaml = yield* Effect.cached(
+        Effect.map(document, (document) =>
+          HttpServerResponse.text(Document.toYaml(document), { contentType: "application/yaml" })
+        )
+      )
+      const docs = yield* Effect.cached(
+        Effect.map(document, (document) =>
+          HttpServerResponse.setHeader(
+            HttpServerResponse.html(DocsPage.render(document)),
+            "content-security-policy",
+            DocsPage.contentSecurityPolicy
+          )
+        )
+      )
+      return Layer.mergeAll(
+        HttpRouter.add("GET", pages.root, HttpServerResponse.redirect(pages.docs, { headers: { "content-length": "0" } })),
+        HttpRouter.add("GET", pages.document, yaml),
+        HttpRouter.add("GET", pages.docs, docs)
+      )
+    })
   )
