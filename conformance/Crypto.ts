@@ -266,7 +266,10 @@ const flipped = (base64: string, index: number): string => {
 
 const tampered = (sealed: SealedSecret): ReadonlyArray<readonly [what: string, sealed: SealedSecret]> => [
   ...(["iv", "ciphertext", "tag"] as const).flatMap((field) =>
-    Array.from(bytesOf(sealed[field]), (_, index) => [`${field}, byte ${index}`, { ...sealed, [field]: flipped(sealed[field], index) }] as const)
+    Array.from(
+      bytesOf(sealed[field]),
+      (_, index) => [`${field}, byte ${index}`, { ...sealed, [field]: flipped(sealed[field], index) }] as const
+    )
   ),
   ["a longer version", { ...sealed, version: sealed.version + 1 }],
   ["an unknown version", { ...sealed, version: sealed.version + 1_000_000 }],

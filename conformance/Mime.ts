@@ -28,7 +28,9 @@ const buildFrom = (mime: Mime["Service"], { message, content, files }: Draft, ch
   mime.build(message, content, files.map(({ attachment, bytes }) => ({ attachment, bytes: chunked(bytes, chunkBytes) })))
 
 const chunked = (bytes: Uint8Array, size: number): Stream.Stream<Uint8Array> =>
-  Stream.fromIterable(Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) => bytes.subarray(index * size, (index + 1) * size)))
+  Stream.fromIterable(
+    Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) => bytes.subarray(index * size, (index + 1) * size))
+  )
 
 const build = (mime: Mime["Service"], made: Draft, chunkBytes?: number) =>
   Effect.map(Stream.runCollect(buildFrom(mime, made, chunkBytes)), (chunks) => Buffer.concat([...chunks]))
@@ -110,7 +112,22 @@ const building = drafts.flatMap(([what, make]) => [
   )
 ])
 
-const filenames = ["ünïcödé Ωμέγα.txt", "🧵🪡.png", "with spaces and  more.txt", "a;b=c,d'e(f)[g].txt", "\"quoted\".txt", "100%.txt", "=?utf-8?Q?a?=.txt", `${"n".repeat(251)}.txt`, `${"ж".repeat(251)}.txt`, "no extension", ".hidden", "'", "*", "a*0*=utf-8''b"]
+const filenames = [
+  "ünïcödé Ωμέγα.txt",
+  "🧵🪡.png",
+  "with spaces and  more.txt",
+  "a;b=c,d'e(f)[g].txt",
+  "\"quoted\".txt",
+  "100%.txt",
+  "=?utf-8?Q?a?=.txt",
+  `${"n".repeat(251)}.txt`,
+  `${"ж".repeat(251)}.txt`,
+  "no extension",
+  ".hidden",
+  "'",
+  "*",
+  "a*0*=utf-8''b"
+]
 
 const ordering = [
   check("keeps apart a body that holds the message's own boundary", (mime) =>
@@ -173,8 +190,12 @@ const bcc = [
     Effect.gen(function* () {
       const next = generator(32)
       for (let round = 0; round < 1_000; round++) {
-        const mix = Array.from({ length: 1 + next(8) }, (_, index) => Recipients.make(Fixtures.address(`r${index}x${next(1_000)}`), (["to", "cc", "bcc"] as const)[next(3)]!, 0))
-        const listed = (role: Recipients.Role) => mix.filter((recipient) => recipient.role === role).map(({ address }) => address as string)
+        const mix = Array.from({ length: 1 + next(8) }, (_, index) => {
+          const role = (["to", "cc", "bcc"] as const)[next(3)]!
+          return Recipients.make(Fixtures.address(`r${index}x${next(1_000)}`), role, 0)
+        })
+        const listed = (role: Recipients.Role): ReadonlyArray<string> =>
+          mix.filter((recipient) => recipient.role === role).map(({ address }) => address)
 
         const bytes = yield* build(mime, draft({ recipients: mix }))
 
@@ -203,9 +224,10 @@ const bcc = [
 
 // Header injection
 
-const lineEnds = ["\r\n", "\n", "\r", "\n\r", "\u0000", "\r\n\r\n", "\u2028", "\u2029", "\u0085", "\u000b", "\u000c", "\r\n ", "\r\n\t", "\u001b"]
+const breaks = ["\r\n", "\n", "\r", "\n\r", "\r\n\r\n", "\r\n ", "\r\n\t"]
+const controls = ["\u0000", "\u000b", "\u000c", "\u001b", "\u0085", "\u2028", "\u2029"]
 const evil: ReadonlyArray<string> = [
-  ...lineEnds.flatMap((end) => [`x${end}Bcc: evil@example.com`, `x${end}`, `${end}X-Evil: 1`, `é${end}X-Evil: 1${end}${end}body`]),
+  ...[...breaks, ...controls].flatMap((end) => [`x${end}Bcc: evil@example.com`, `x${end}`, `${end}X-Evil: 1`, `é${end}X-Evil: 1${end}${end}body`]),
   "=?utf-8?B?DQo=?=",
   "=?utf-8?Q?=0D=0AX-Evil:_1?=",
   "=?utf-8?B?DQpYLUV2aWw6IDE=?= x",
@@ -256,8 +278,9 @@ const injection = places.map(([place, make]) =>
         const wire = readWire(built.success)
         const parsed = yield* mime.parse(Stream.make(built.success))
 
-        if (place === "the name of a header field") assert.deepEqual(wire.fields.map(({ name }) => name).filter((name) => /evil|bcc/i.test(name)), [])
-        else assert.deepEqual(skeleton(wire), harmless, JSON.stringify(text))
+        if (place === "the name of a header field") {
+          for (const { name } of wire.fields) assert.doesNotMatch(name, /evil|bcc/i)
+        } else assert.deepEqual(skeleton(wire), harmless, JSON.stringify(text))
         assert.deepEqual(parsed.headers.map(({ name }) => name), wire.fields.map(({ name }) => name))
         for (const { value } of [...wire.fields.map(decodeField), ...parsed.headers]) assert.doesNotMatch(value, control)
         for (const { filename } of [...leavesOf(wire), ...parsed.attachments]) assert.doesNotMatch(filename ?? "", control)
@@ -277,7 +300,10 @@ const refusals: ReadonlyArray<readonly [what: string, make: () => Draft]> = [
     return { ...made, content: { ...made.content, html: null } }
   }],
   ["a file that says it is a multipart", () => draft({}, { text: "" }, [file(binary(3), { mediaType: "multipart/mixed" })])],
-  ["an address that a reader could decode to another", () => draft({ recipients: [Recipients.make("=?utf-8?Q?evil=40x.example?=@example.com" as Address, "to", 0)] })] // a dot-atom
+  ["an address that a reader could decode to another", () => {
+    const address = "=?utf-8?Q?evil=40x.example?=@example.com" as Address // a dot-atom
+    return draft({ recipients: [Recipients.make(address, "to", 0)] })
+  }]
 ]
 
 const refusing = refusals.map(([what, make]) =>
@@ -295,7 +321,10 @@ const refusing = refusals.map(([what, make]) =>
 // Bytes and streams
 
 const everything = (): Draft =>
-  draft({ subject: "Grüße 🧵", from: from("Ада") }, { text: "a\nb", html: "<p>ж</p>" }, [file(binary(100_000), { filename: "é.bin" }), file(binary(58))])
+  draft({ subject: "Grüße 🧵", from: from("Ада") }, { text: "a\nb", html: "<p>ж</p>" }, [
+    file(binary(100_000), { filename: "é.bin" }),
+    file(binary(58))
+  ])
 
 const streaming = [
   check("builds the same bytes each time, however the attachments are cut", (mime) =>
@@ -326,7 +355,8 @@ const streaming = [
         Stream.mapEffect(() => Effect.sync(() => ((pulled += chunk.length), chunk)))
       )
 
-      yield* Stream.runForEach(mime.build(made.message, made.content, [{ attachment: made.files[0]!.attachment, bytes }]), (out) =>
+      const built = mime.build(made.message, made.content, [{ attachment: made.files[0]!.attachment, bytes }])
+      yield* Stream.runForEach(built, (out) =>
         Effect.andThen(
           Effect.yieldNow,
           Effect.sync(() => {

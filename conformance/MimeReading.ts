@@ -25,7 +25,7 @@ interface Case {
 const header = (claim: string, line: string, value: string): Case => ({
   claim,
   bytes: raw(`${line}\n\nbody\n`),
-  headers: [{ name: line.slice(0, line.indexOf(":")), value }]
+  headers: [{ name: line.slice(0, line.indexOf(":")).trim(), value }]
 })
 
 const headerCases: ReadonlyArray<Case> = [
@@ -41,33 +41,83 @@ const headerCases: ReadonlyArray<Case> = [
     ]
   },
   header("unfolds a field, keeping the white space", "Subject: one\n  two\n\tthree", "one  two three"),
+  header("reads a field with white space before its colon", "Subject : s", "s"),
   header("reads a field in raw UTF-8", `Subject: ${utf8("voilà")}`, "voilà"),
   header("decodes encoded words", "Subject: =?utf-8?Q?Gr=C3=BC=C3=9Fe?= and =?iso-8859-1?B?/Gg=?=", "Grüße and üh"),
   header("joins encoded words that split a character", "Subject: =?utf-8?B?w4M=?= =?utf-8?Q?=C3?=\n =?utf-8?Q?=BC?=", "Ãü"),
   header("decodes no line end into a field", "Subject: =?utf-8?B?YQ0KQmNjOiB4?= =?utf-8?Q?=00=E2=80=A8?=", "a Bcc: x"),
   header("leaves structured fields undecoded", "Message-ID: <=?utf-8?Q?a?=@example.com>", "<=?utf-8?Q?a?=@example.com>"),
   header("spells addresses as the core does", "From: Ada Lovelace <ada@example.com>", "\"Ada Lovelace\" <ada@example.com>"),
-  header("decodes a name, and quotes it", "To: =?utf-8?Q?B=2C_=22x=22_=3Ce=40x.example=3E?= <b@example.com>, c@example.com", "\"B, \\\"x\\\" <e@x.example>\" <b@example.com>, c@example.com"),
-  header("lets no encoded word become an address", "From: =?utf-8?B?WCA8ZXZpbEB4LmV4YW1wbGU+?=", "=?utf-8?B?WCA8ZXZpbEB4LmV4YW1wbGU+?="),
-  header("leaves an address that readers disagree about as it came", "From: \"a@x.example b\"@y.example", "\"a@x.example b\"@y.example"),
+  header(
+    "decodes a name, and quotes it",
+    "To: =?utf-8?Q?B=2C_=22x=22_=3Ce=40x.example=3E?= <b@example.com>, c@example.com",
+    "\"B, \\\"x\\\" <e@x.example>\" <b@example.com>, c@example.com"
+  ),
+  header(
+    "lets no encoded word become an address",
+    "From: =?utf-8?B?WCA8ZXZpbEB4LmV4YW1wbGU+?=",
+    "=?utf-8?B?WCA8ZXZpbEB4LmV4YW1wbGU+?="
+  ),
+  header(
+    "leaves an address that readers disagree about as it came",
+    "From: \"a@x.example b\"@y.example",
+    "\"a@x.example b\"@y.example"
+  ),
+  header(
+    "leaves an address that has two domains as it came",
+    "From: Ada <ada@x.example@y.example>",
+    "Ada <ada@x.example@y.example>"
+  ),
   header("leaves a group as it came", "To: friends: a@example.com, b@example.com;", "friends: a@example.com, b@example.com;")
 ]
 
 const bodyCases: ReadonlyArray<Case> = [
   { claim: "reads a message without a header", bytes: raw("\nbody"), headers: [], text: "body", html: null },
-  { claim: "reads a message without a body", bytes: raw("Subject: s\n"), headers: [{ name: "Subject", value: "s" }], text: null },
+  {
+    claim: "reads a message without a body",
+    bytes: raw("Subject: s\n"),
+    headers: [{ name: "Subject", value: "s" }],
+    text: null
+  },
   { claim: "reads a message without a byte", bytes: raw(""), headers: [], text: null, html: null, attachments: [] },
-  { claim: "reads a message with bare LF line ends", bytes: Buffer.from("Subject: s\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--b\nContent-Type: a/b\n\ntwo\n--b--\n"), text: "one", attachments: [{ mediaType: "a/b", content: "two" }] },
-  { claim: "reads text in its charset", bytes: raw("Content-Type: text/plain; charset=iso-8859-1\n\n\xfcber"), text: "über" },
+  {
+    claim: "reads a message with bare LF line ends",
+    bytes: Buffer.from("Subject: s\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--b\nContent-Type: a/b\n\ntwo\n--b--\n"),
+    text: "one",
+    attachments: [{ mediaType: "a/b", content: "two" }]
+  },
+  {
+    claim: "reads text in its charset",
+    bytes: raw("Content-Type: text/plain; charset=iso-8859-1\n\n\xfcber"),
+    text: "über"
+  },
   { claim: "reads text in UTF-8 when nothing is said", bytes: raw(`\n${utf8("über")}`), text: "über" },
-  { claim: "reads text whose charset nobody knows", bytes: raw("Content-Type: text/plain; charset=x-nobody\n\nplain"), text: "plain" },
-  { claim: "decodes quoted-printable", bytes: raw("Content-Transfer-Encoding: Quoted-Printable\n\na=\nb=3D=C3=BC = =zz end  \nnext=20\n"), text: "ab=ü = =zz end\nnext \n" },
-  { claim: "decodes base64 that is padded line by line and has strangers in it", bytes: raw("Content-Transfer-Encoding: base64\n\naGVsbG8=\n  !d29y*bGQ\n"), text: "helloworld" },
+  {
+    claim: "reads text whose charset nobody knows",
+    bytes: raw("Content-Type: text/plain; charset=x-nobody\n\nplain"),
+    text: "plain"
+  },
+  {
+    claim: "decodes quoted-printable",
+    bytes: raw("Content-Transfer-Encoding: Quoted-Printable\n\na=\nb= \t\nc=3D=C3=bc = =zz =4z =z4 end  \nnext=20\n"),
+    text: "abc=ü = =zz =4z =z4 end\nnext \n"
+  },
+  {
+    claim: "decodes base64 that is padded line by line and has strangers in it",
+    bytes: raw("Content-Transfer-Encoding: base64\n\naG Vsb*G8=\n  !d29y*bGQ\n"),
+    text: "helloworld"
+  },
   { claim: "finds no HTML where there is none", bytes: raw("\n<b>not HTML</b>"), text: "<b>not HTML</b>", html: null }
 ]
 
 const mixed = (...parts: ReadonlyArray<string>): Buffer =>
-  raw(`Content-Type: multipart/mixed; boundary="b"\n\npreamble\n${parts.map((part) => `--b\n${part}\n`).join("")}--b--\nepilogue\n`)
+  raw(
+    [
+      "Content-Type: multipart/mixed; boundary=\"b\"\n\npreamble",
+      ...parts.map((part) => `--b\n${part}`),
+      "--b--\nepilogue\n--b\n\nnot a part\n"
+    ].join("\n")
+  )
 
 const treeCases: ReadonlyArray<Case> = [
   {
@@ -90,7 +140,13 @@ const treeCases: ReadonlyArray<Case> = [
       "Content-Type: a/b\n"
     ),
     text: null,
-    attachments: [{ content: "7bit\r\n\r\nlines \r\n" }, { content: "qp\r\nline" }, { content: "A\r\nB" }, { content: "\xff\xfe" }, { content: "" }]
+    attachments: [
+      { content: "7bit\r\n\r\nlines \r\n" },
+      { content: "qp\r\nline" },
+      { content: "A\r\nB" },
+      { content: "\xff\xfe" },
+      { content: "" }
+    ]
   },
   {
     claim: "keeps a message inside a message whole, and apart",
@@ -101,7 +157,11 @@ const treeCases: ReadonlyArray<Case> = [
   },
   {
     claim: "tells a text file from the text",
-    bytes: mixed("\ntext", "Content-Disposition: attachment\n\nfile", "Content-Type: Text/Plain\nContent-Disposition: inline; filename=\"n.txt\"\n\nnotes"),
+    bytes: mixed(
+      "\ntext",
+      "Content-Disposition: attachment\n\nfile",
+      "Content-Type: Text/Plain\nContent-Disposition: inline; filename=\"n.txt\"\n\nnotes"
+    ),
     text: "text",
     attachments: [
       { filename: null, mediaType: "text/plain", disposition: "attachment", content: "file" },
@@ -116,7 +176,12 @@ const treeCases: ReadonlyArray<Case> = [
       "Content-Type: a/b\nContent-Disposition: FILE; filename=\"a\\\"b.txt\"\n",
       "Content-Type: a/b\nContent-Disposition: attachment; filename*=utf-8''a%0D%0Ab\n"
     ),
-    attachments: [{ filename: "ü.txt", disposition: null }, { filename: "ü.txt" }, { filename: "a\"b.txt", disposition: "attachment" }, { filename: "a b" }]
+    attachments: [
+      { filename: "ü.txt", disposition: null },
+      { filename: "ü.txt" },
+      { filename: "a\"b.txt", disposition: "attachment" },
+      { filename: "a b" }
+    ]
   },
   {
     claim: "takes no line for a delimiter that only begins like one",
@@ -133,8 +198,32 @@ const treeCases: ReadonlyArray<Case> = [
     bytes: raw("Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: multipart/alternative; boundary=c\n\n--c\n\none\n--b\n\ntwo"),
     text: "one\ntwo"
   },
-  { claim: "reads a multipart without a boundary as a text", bytes: raw("Content-Type: multipart/mixed\n\nwhat is this"), text: "what is this" },
-  { claim: "goes by the first of two fields", bytes: raw("Content-Type: text/html\nContent-Type: text/plain\n\n<p>"), text: null, html: "<p>" }
+  {
+    claim: "reads a multipart without a boundary as a text",
+    bytes: raw("Content-Type: multipart/mixed\n\nwhat is this"),
+    text: "what is this"
+  },
+  {
+    claim: "takes nothing behind the last delimiter for a part",
+    bytes: mixed("\none"),
+    text: "one"
+  },
+  {
+    claim: "reads a boundary written as RFC 2231 has it",
+    bytes: raw("Content-Type: multipart/mixed; boundary*=utf-8''a%20b\n\n--a b\n\none\n--a b--"),
+    text: "one"
+  },
+  {
+    claim: "goes by the first of two encodings",
+    bytes: raw("Content-Transfer-Encoding: base64\nContent-Transfer-Encoding: 7bit\n\naGk="),
+    text: "hi"
+  },
+  {
+    claim: "goes by the first of two types",
+    bytes: raw("Content-Type: text/html\nContent-Type: text/plain\n\n<p>"),
+    text: null,
+    html: "<p>"
+  }
 ]
 
 const reads = ({ claim, bytes, ...expected }: Case): Check<Mime> => ({
@@ -162,19 +251,22 @@ const reads = ({ claim, bytes, ...expected }: Case): Check<Mime> => ({
 const nested = (depth: number): string =>
   Array.from({ length: depth }, (_, index) => `Content-Type: multipart/mixed; boundary=b${index}\n\n--b${index}\n`).join("")
 
-const partsOf = (count: number, part: string): string => `Content-Type: multipart/mixed; boundary=b\n\n${`--b\n${part}\n`.repeat(count)}--b--\n`
+const partsOf = (count: number, part: string): string =>
+  `Content-Type: multipart/mixed; boundary=b\n\n${`--b\n${part}\n`.repeat(count)}--b--\n`
+
+const under = (boundary: string, body: string): string => `Content-Type: multipart/mixed; boundary=${boundary}\n\n${body}`
 
 /** Messages that cost a careless reader minutes, gigabytes or its stack. */
 export const bombs: ReadonlyArray<readonly [what: string, make: () => string]> = [
   ["10,000 levels", () => nested(10_000)],
-  ["5,000 levels around 10 megabytes", () => `${nested(5_000)}\n${"x".repeat(10_000_000)}`],
+  ["900 levels around 30 megabytes", () => `${nested(900)}\n${"x".repeat(30_000_000)}`],
   ["1,000 times 500 parts", () => partsOf(1_000, `Content-Type: multipart/mixed; boundary=c\n\n${"--c\n\n".repeat(500)}--c--`)],
   ["150 parts of 40,000 fields each", () => partsOf(150, "X: 1\n".repeat(40_000))],
   ["100,000 parts", () => partsOf(100_000, "\nx")],
   ["1,000,000 empty parts", () => partsOf(1_000_000, "")],
   ["10,000 quoted-printable parts", () => partsOf(10_000, "Content-Transfer-Encoding: quoted-printable\n\nx")],
-  ["a boundary of a megabyte", () => `Content-Type: multipart/mixed; boundary=${"b".repeat(1_000_000)}\n\n--${"b".repeat(1_000_000)}\n\nx`],
-  ["a body that almost repeats its boundary", () => `Content-Type: multipart/mixed; boundary=${"b".repeat(150)}\n\n${`--${"b".repeat(149)}c\n`.repeat(100_000)}`],
+  ["a boundary of a megabyte", () => under("b".repeat(1_000_000), `--${"b".repeat(1_000_000)}\n\nx`)],
+  ["a body that almost repeats its boundary", () => under("b".repeat(150), `--${"b".repeat(149)}c\n`.repeat(100_000))],
   ["50,000 fields", () => `${"X: 1\n".repeat(50_000)}\nx`],
   ["40,000 fields", () => `${"X: 1\n".repeat(40_000)}\nx`],
   ["a field of 100 megabytes", () => `Subject: ${"x".repeat(100_000_000)}\n\nx`],
@@ -184,7 +276,10 @@ export const bombs: ReadonlyArray<readonly [what: string, make: () => string]> =
   ["100,000 groups in each other", () => `To: ${"a:".repeat(100_000)}\n\nx`],
   ["250,000 angle brackets", () => `To: ${"<".repeat(250_000)}\n\nx`],
   ["125,000 open comments", () => `Content-Type: text/plain ${"(".repeat(125_000)}\n\nx`],
-  ["a file name in 25,000 pieces", () => `Content-Disposition: attachment; ${Array.from({ length: 25_000 }, (_, index) => `f*${index}=a`).join(";")}\n\nx`],
+  ["a file name in 12,000 pieces", () => {
+    const pieces = Array.from({ length: 12_000 }, (_, index) => `filename*${index}=a`)
+    return `Content-Disposition: attachment; ${pieces.join(";")}\n\nx`
+  }],
   ["10 megabytes of line ends", () => `\n${"\n".repeat(5_000_000)}`],
   ["10 megabytes of equals signs as quoted-printable", () => `Content-Transfer-Encoding: quoted-printable\n\n${"=".repeat(10_000_000)}`],
   ["10 megabytes of padding as base64", () => `Content-Transfer-Encoding: base64\n\n${"A=".repeat(5_000_000)}`],

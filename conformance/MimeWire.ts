@@ -114,8 +114,7 @@ const decodeQuotedPrintable = (body: string): Buffer => {
     assert.match(line, /^(?:[\t !-<>-~]|=[0-9A-F]{2})*=?$/, "a line is not quoted-printable")
     assert.ok(!/[ \t]$/.test(line), "a line ends with white space that transport may drop")
   }
-  const bytes = body.replace(/=\r\n/g, "").replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
-  return Buffer.from(bytes, "latin1")
+  return unescaped(body.replace(/=\r\n/g, ""), "=")
 }
 
 // Header fields
@@ -131,8 +130,7 @@ const decodeWord = (word: string): string => {
   const [, , encoding, text] = word.split("?")
   if (encoding!.toUpperCase() === "B") return wholeText(Buffer.from(text!, "base64"))
   assert.match(text!, /^(?:[\w!*+\-/]|=[0-9A-F]{2})*$/, "a Q word holds a character that a phrase may not")
-  const bytes = text!.replaceAll("_", " ").replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
-  return wholeText(Buffer.from(bytes, "latin1"))
+  return wholeText(unescaped(text!.replaceAll("_", " "), "="))
 }
 
 /** Each encoded word holds whole characters (RFC 2047, 5). */
@@ -158,19 +156,20 @@ export const readParties = (value: string): ReadonlyArray<WireParty> => {
 const readParams = (field: string): { readonly value: string; readonly params: Readonly<Record<string, string>> } => {
   const [value = "", ...rest] = field.split(/(?=;)/)
   assert.match(value, /^[\w!#$%&'*+.^`{|}~/-]*$/, `no value: ${value}`)
-  const pieces = new Map<string, Array<string>>()
+  const pieces = new Map<string, Array<Buffer>>()
   for (const match of rest.join("").matchAll(/;\s*([^=;\s]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s"]*))/g)) {
     const [, name, quoted, token] = match
     const [, base, , encoded] = /^([^*]+)(\*\d+)?(\*)?$/.exec(name!)!
     const text = quoted === undefined ? token! : quoted.replace(/\\(.)/g, "$1")
-    const bytes = encoded === undefined ? Buffer.from(text) : percentDecoded(text)
-    pieces.set(base!, [...(pieces.get(base!) ?? []), bytes.toString("latin1")])
+    const bytes = encoded === undefined ? Buffer.from(text) : unescaped(text.replace(/^utf-8'[^']*'/i, ""), "%")
+    pieces.set(base!, [...(pieces.get(base!) ?? []), bytes])
   }
-  return { value, params: Object.fromEntries([...pieces].map(([name, texts]) => [name, wholeText(Buffer.from(texts.join(""), "latin1"))])) }
+  return { value, params: Object.fromEntries([...pieces].map(([name, found]) => [name, wholeText(Buffer.concat(found))])) }
 }
 
-const percentDecoded = (text: string): Buffer =>
+/** Bytes of a text in which a sign and two hex digits stand for one. */
+const unescaped = (text: string, sign: "=" | "%"): Buffer =>
   Buffer.from(
-    text.replace(/^utf-8'[^']*'/i, "").replace(/%([0-9A-F]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
+    text.replace(new RegExp(`${sign}([0-9A-F]{2})`, "g"), (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
     "latin1"
   )

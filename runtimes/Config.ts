@@ -19,8 +19,10 @@ interface Setting<A> {
   readonly parse: (text: string) => Result.Result<A, unknown>
 }
 
-const integer = (minimum: number, maximum: number) =>
-  Schema.decodeUnknownResult(Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum, maximum })))
+const integer = (minimum: number, maximum: number) => (text: string): Result.Result<number, unknown> => {
+  const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
+  return value >= minimum && value <= maximum ? Result.succeed(value) : Result.fail(text)
+}
 
 const oneOf = <const L extends ReadonlyArray<string>>(literals: L) => Schema.decodeUnknownResult(Schema.Literals(literals))
 
@@ -37,7 +39,7 @@ export const settings = {
   mode: setting({
     name: "MAILROOM_MODE",
     wants: "`production` or `development`",
-    about: "Development relaxes what only a machine of one's own may relax. `dev` sets it.",
+    about: "`dev` sets development, and does not start in production.",
     fallback: "production",
     parse: oneOf(["production", "development"])
   }),

@@ -1,17 +1,22 @@
-/** Runs the core's ticks for as long as the process lives. A tick never fails; it logs, and the next one tries again. */
-import { Duration, Effect, Fiber, Layer } from "effect"
+/** Runs the core's jobs for as long as the process lives. What breaks in a tick is logged, and the next one tries again. */
+import { Cause, Duration, Effect, Fiber, Layer } from "effect"
 import { Sweep } from "../core/jobs/Sweep.ts"
 import { Worker } from "../core/jobs/Worker.ts"
 import { RequestLog } from "../core/operations/RequestLog.ts"
 
-const workerCount = 2
 /** A job of another process is seen this late at most, where nothing nudges us. */
 const idle = Duration.millis(200)
 /** How long jobs under way may take to end when the process stops; after that they are left to their leases. */
 const drain = Duration.seconds(10)
 
-const every = <A>(interval: Duration.Input, tick: Effect.Effect<A>) =>
-  Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(interval), tick)))
+/** A defect must not end a loop that everything waits for. */
+const unbroken = (name: string) => <A>(tick: Effect.Effect<A>): Effect.Effect<A | void> =>
+  Effect.catchCause(tick, (cause) =>
+    Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.logError(`${name} broke; it goes on`, cause)
+  )
+
+const every = <A>(interval: Duration.Input, name: string, tick: Effect.Effect<A>) =>
+  Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(interval), unbroken(name)(tick))))
 
 /** Worker, sweep, retention and the request log. On the way out, what is under way is finished and the log written. */
 export const layer = Layer.effectDiscard(
@@ -22,17 +27,15 @@ export const layer = Layer.effectDiscard(
     yield* Effect.addFinalizer(() => requestLog.flush)
 
     let stopping = false
-    const work = Effect.flatMap(worker.tick, (count) => (count > 0 ? Effect.void : worker.awaitWork(idle)))
-    const workers = yield* Effect.forEach(Array.from({ length: workerCount }), () =>
-      Effect.forkDetach(Effect.repeat(work, { until: () => stopping }))
-    )
+    const isStopping = () => stopping
+    const working = yield* Effect.forkDetach(Effect.repeat(unbroken("the worker")(worker.run(isStopping, idle)), { until: isStopping }))
     yield* Effect.addFinalizer(() => {
       stopping = true
-      return Fiber.awaitAll(workers).pipe(Effect.timeoutOption(drain), Effect.andThen(Fiber.interruptAll(workers)))
+      return Fiber.await(working).pipe(Effect.timeoutOption(drain), Effect.andThen(Fiber.interrupt(working)))
     })
-    yield* sweep.tick
-    yield* every("10 seconds", sweep.tick)
-    yield* every("10 minutes", sweep.retain)
-    yield* every("1 second", requestLog.flush)
+    yield* unbroken("the sweep")(sweep.tick)
+    yield* every("10 seconds", "the sweep", sweep.tick)
+    yield* every("10 minutes", "retention", sweep.retain)
+    yield* every("1 second", "the request log", requestLog.flush)
   })
 )

@@ -52,6 +52,7 @@ export const make = Effect.gen(function* () {
     complete: (lease) => stepHeld(lease, (entry, now) => jobs.complete(entry, now)),
     extend: (lease, visibilityTimeout) =>
       stepHeld(lease, (entry, now) => jobs.extend(entry, now + Duration.toMillis(visibilityTimeout))),
+    release: (lease) => stepHeld(lease, (entry, now) => jobs.release(entry, now)),
     epoch: Effect.succeed(epoch),
     awaitWork: (atMost) => Effect.asVoid(Effect.timeoutOption(work(Duration.toMillis(atMost)), atMost))
   })
@@ -169,6 +170,14 @@ class Jobs {
     entry.beside = null
     entry.token = null
     entry.claims = 0
+    this.#wait(entry, now)
+  }
+
+  release(entry: Entry, now: Millis): void {
+    this.#take(entry)
+    entry.beside = null // the job is still to be done, and sooner than any offer could ask for
+    entry.token = null
+    entry.claims -= 1
     this.#wait(entry, now)
   }
 

@@ -28,7 +28,7 @@ const make = (tables: Tables): typeof Store.Service => {
         Effect.yieldNow,
         Effect.suspend(() => {
           const reason = tables.commit(changes)
-          return reason === null ? Effect.succeed({ jobsOffered: false }) : Effect.fail(new CommitRejected({ reason }))
+          return reason === null ? Effect.succeed({ jobsOffered: false, forgotten: tables.forgotten }) : Effect.fail(new CommitRejected({ reason }))
         })
       ),
 

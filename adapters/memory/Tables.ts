@@ -67,12 +67,16 @@ export class Tables {
   readonly audit = new Map<TenantId, Array<AuditEntry>>()
   readonly requests = new Map<TenantId, Array<RequestEntry>>()
 
+  /** Rows that the last commit has forgotten. */
+  forgotten = 0
+
   /** How to take back what the current commit has applied. */
   private undo: Array<() => void> = []
 
   /** Applies all changes, or none and says why. */
   commit(changes: ReadonlyArray<Change>): Rejection | null {
     this.undo = []
+    this.forgotten = 0
     let applied = false
     try {
       for (const change of changes) {
@@ -265,22 +269,26 @@ export class Tables {
       case "reservations":
         for (const held of olderThan(before, limit, this.reservations.values(), (one) => one.expiresAt)) {
           this.set(this.reservations, keyOfReservation(held), undefined)
+          this.forgotten += 1
         }
         return null
       case "notifications":
         for (const { notification } of olderThan(before, limit, this.kept.values(), (one) => one.at)) {
           this.set(this.kept, Notifications.keyOf(notification), undefined)
+          this.forgotten += 1
         }
         return null
       case "quotas": {
         const today = utcDay(before)
         for (const key of [...this.quotas.keys()].filter((key) => dayOf(key) < today).sort(byDay).slice(0, limit)) {
           this.set(this.quotas, key, undefined)
+          this.forgotten += 1
         }
         return null
       }
       case "requests": {
         const old = new Set(olderThan(before, limit, [...this.requests.values()].flat(), (one) => one.at))
+        this.forgotten += old.size
         for (const tenantId of new Set([...old].map((one) => one.tenantId))) {
           this.set(this.requests, tenantId, this.requests.get(tenantId)!.filter((one) => !old.has(one)))
         }
@@ -299,6 +307,7 @@ export class Tables {
       cuts.set(oldest.shard, (cuts.get(oldest.shard) ?? 0) + 1)
     }
     for (const [shard, cut] of cuts) {
+      this.forgotten += cut
       const { dropped, events } = this.shards.get(shard)!
       this.set(this.shards, shard, { dropped: dropped + cut, events: events.slice(cut) })
       const perTenant = Map.groupBy(events.slice(0, cut), (event) => event.tenantId)

@@ -69,7 +69,9 @@ describe("hashing", () => {
   it.effect("takes as many as its places and its queue hold, and no more", () =>
     over(NodeCrypto.layer({ sealingKeys, hashConcurrency: 1, hashQueueMax: 2 }), (crypto) =>
       Effect.gen(function* () {
-        const exits = yield* Effect.all(Array.from({ length: 5 }, () => Effect.exit(crypto.hashSecret(secret))), { concurrency: "unbounded" })
+        const five = Array.from({ length: 5 }, () => Effect.exit(crypto.hashSecret(secret)))
+
+        const exits = yield* Effect.all(five, { concurrency: "unbounded" })
 
         assert.deepStrictEqual(exits.map(Exit.isSuccess), [true, true, true, false, false])
       })

@@ -60,12 +60,21 @@ export const layerSeeded = (seed: string | number, options: SeededOptions): Laye
     make(options, {
       draw: seeded(seed),
       argon2: argon2InPlace,
-      cost: { ...productionCost, memory: options.memoryCostKiB ?? productionCost.memory, passes: options.timeCost ?? productionCost.passes }
+      cost: {
+        memory: options.memoryCostKiB ?? productionCost.memory,
+        passes: options.timeCost ?? productionCost.passes,
+        lanes: productionCost.lanes
+      }
     })
   )
 
 /** AES-256-GCM with a 128-bit tag. Public only for the published vectors. */
-export const encrypt = (key: KeyObject, iv: Buffer, associated: Buffer, plaintext: Buffer): { ciphertext: Buffer; tag: Buffer } => {
+export const encrypt = (
+  key: KeyObject,
+  iv: Buffer,
+  associated: Buffer,
+  plaintext: Buffer
+): { readonly ciphertext: Buffer; readonly tag: Buffer } => {
   const cipher = createCipheriv("aes-256-gcm", key, iv, { authTagLength: tagLength }).setAAD(associated)
   const ciphertext = Buffer.concat([cipher.update(plaintext), cipher.final()])
   return { ciphertext, tag: cipher.getAuthTag() }
@@ -199,7 +208,15 @@ const lengthPrefixed = (text: string): Buffer => {
 
 const argon2OnThreads: Argon2id = (secret, salt, { memory, passes, lanes }) =>
   Effect.promise(() =>
-    argon2(Redacted.value(secret), { type: argon2id, memoryCost: memory, timeCost: passes, parallelism: lanes, hashLength, salt, raw: true })
+    argon2(Redacted.value(secret), {
+      type: argon2id,
+      memoryCost: memory,
+      timeCost: passes,
+      parallelism: lanes,
+      hashLength,
+      salt,
+      raw: true
+    })
   )
 
 /** Lets the others run first, as a thread would, so that a full queue is full in a simulation too. */
@@ -207,7 +224,14 @@ const argon2InPlace: Argon2id = (secret, salt, { memory, passes, lanes }) =>
   Effect.andThen(
     Effect.yieldNow,
     Effect.sync(() =>
-      argon2Sync("argon2id", { message: Redacted.value(secret), nonce: salt, memory, passes, parallelism: lanes, tagLength: hashLength })
+      argon2Sync("argon2id", {
+        message: Redacted.value(secret),
+        nonce: salt,
+        memory,
+        passes,
+        parallelism: lanes,
+        tagLength: hashLength
+      })
     )
   )
 
@@ -233,7 +257,10 @@ const parsePhc = (text: string): { readonly cost: Cost; readonly salt: Buffer; r
 
 const unpadded = (bytes: Buffer): string => toBase64(bytes).replaceAll("=", "")
 
-/** At most `concurrency` at a time and `queueMax` in line. A hash that has begun is waited for, since its thread cannot be stopped. */
+/**
+ * At most `concurrency` at a time and `queueMax` in line. A hash that has begun
+ * is waited for, since its thread cannot be stopped.
+ */
 const hashPool = (concurrency: number, queueMax: number) => {
   const turns = Semaphore.makeUnsafe(concurrency)
   let admitted = 0

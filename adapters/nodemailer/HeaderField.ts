@@ -6,10 +6,9 @@
 export const isAddressField = (name: string): boolean => /^(?:resent-)?(?:from|sender|reply-to|to|cc)$/i.test(name)
 
 /** Fields with a syntax of their own, in which an encoded word means nothing. */
-export const isStructuredField = (name: string): boolean => structured.test(name)
-
-const structured =
-  /^(?:(?:resent-)?(?:date|message-id)|in-reply-to|references|mime-version|content-(?!description).+|received.*|return-path|list-.+|.*signature.*|arc-.+|authentication-results)$/i
+export const isStructuredField = (name: string): boolean =>
+  /^(?:(?:resent-)?(?:date|message-id)|in-reply-to|references|mime-version|content-(?!description).+)$/i.test(name) ||
+  /^(?:received.*|return-path|list-.+|.*signature.*|arc-.+|authentication-results)$/i.test(name)
 
 /** A dot-atom at a domain of ASCII labels: an address that means the same to every reader. */
 export const isPlainAddress = (address: string): boolean => /^[\w!#$%&'*+\-/=?^`{|}~.]+@[a-z0-9.-]+$/i.test(address)

@@ -15,7 +15,8 @@ import type { Header } from "../../core/model/Message.ts"
 import { MimeFailed, type Parsed, type ParsedAttachment } from "../../core/ports/Mime.ts"
 import { isAddressField, isPlainAddress, isStructuredField, oneLine } from "./HeaderField.ts"
 
-export const read = <E>(bytes: Stream.Stream<Uint8Array, E>): Effect.Effect<Parsed, E | MimeFailed> => Effect.flatMap(collect(bytes), parse)
+export const read = <E>(bytes: Stream.Stream<Uint8Array, E>): Effect.Effect<Parsed, E | MimeFailed> =>
+  Effect.flatMap(collect(bytes), parse)
 
 // The tree
 
@@ -89,9 +90,13 @@ const split = (raw: Buffer): { readonly fields: ReadonlyArray<Header>; readonly 
     const type = parseHeaderValue(valueOf(fields, "content-type") ?? "text/plain", { stripComments: true })
     const mediaType = type.value.toLowerCase()
     const boundary = decodeWords(type.params["boundary"] ?? "")
-    if (!mediaType.startsWith("multipart/")) leaves.push({ mediaType, fields: isNamedText(mediaType, fields) ? [asFile, ...fields] : fields, body })
-    else if (boundary === "" || boundary.length > boundaryLengthMax) leaves.push({ mediaType, fields: [asText, ...fields], body })
-    else for (const part of splitParts(body, boundary)) visit(part, depth + 1)
+    if (!mediaType.startsWith("multipart/")) {
+      leaves.push({ mediaType, fields: isNamedText(mediaType, fields) ? [asFile, ...fields] : fields, body })
+    } else if (boundary === "" || boundary.length > boundaryLengthMax) {
+      leaves.push({ mediaType, fields: [asText, ...fields], body })
+    } else {
+      for (const part of splitParts(body, boundary)) visit(part, depth + 1)
+    }
     return fields
   }
 
@@ -134,7 +139,7 @@ const fieldsOf = (head: Buffer): ReadonlyArray<Header> =>
 const valueOf = (fields: ReadonlyArray<Header>, name: string): string | undefined =>
   fields.find((field) => field.name.toLowerCase() === name)?.value
 
-/** The line end before a delimiter is the delimiter's (RFC 2046, 5.1.1). What stands before the first and behind the last is dropped. */
+/** The line end before a delimiter is part of it (RFC 2046, 5.1.1). What stands before the first and behind the last is dropped. */
 const splitParts = (body: Buffer, boundary: string): ReadonlyArray<Buffer> => {
   const delimiter = Buffer.from(`--${boundary}`, "latin1")
   const parts: Array<Buffer> = []
@@ -230,9 +235,10 @@ const softBreakEnd = (body: Buffer, at: number): number => {
 
 /** A part without parts, as postal-mime understands its header. */
 const understand = ({ fields }: Entity, body: string) => {
-  const head = [asBase64, ...fields.filter(({ name }) => /^content-/i.test(name))].map(({ name, value }) => `${name}: ${value}\r\n`)
+  const about = [asBase64, ...fields.filter(({ name }) => /^content-/i.test(name))]
+  const head = about.map(({ name, value }) => `${name}: ${value}\r\n`).join("")
   return Effect.tryPromise({
-    try: () => PostalMime.parse(Buffer.from(`${head.join("")}\r\n${body}`, "latin1"), { forceRfc822Attachments: true }),
+    try: () => PostalMime.parse(Buffer.from(`${head}\r\n${body}`, "latin1"), { forceRfc822Attachments: true }),
     catch: (cause) => new MimeFailed({ cause })
   })
 }
@@ -254,7 +260,7 @@ const readField = ({ name, value }: Header): Header => {
   return { name, value: isAddressField(name) ? readParties(text) : oneLine(isStructuredField(name) ? text : decodeWords(text)) }
 }
 
-/** As the core writes them; a list that holds anything but plain addresses stays undecoded, since decoding could change whom it names. */
+/** As the core writes them. A list with any but plain addresses stays undecoded: decoding could change whom it names. */
 const readParties = (value: string): string => {
   const found = addressParser(value)
   return found.every(({ address }) => address !== undefined && isPlainAddress(address) && value.includes(address))

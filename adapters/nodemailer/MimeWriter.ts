@@ -40,7 +40,8 @@ export const write = <E>(
 /** A piece of the message, in the order of the wire. */
 type Piece<E> = string | Stream.Stream<Uint8Array, E>
 
-const bytesOf = <E>(piece: Piece<E>): Stream.Stream<Uint8Array, E> => (typeof piece === "string" ? Stream.make(Buffer.from(piece)) : piece)
+const bytesOf = <E>(piece: Piece<E>): Stream.Stream<Uint8Array, E> =>
+  typeof piece === "string" ? Stream.make(Buffer.from(piece)) : piece
 
 const arrange = <E>(message: Message, content: Content, sources: ReadonlyArray<Source<E>>): ReadonlyArray<Piece<E>> => {
   const unwritten = new Map(sources.map(({ attachment, bytes }) => [attachment.id, bytes]))
@@ -53,7 +54,10 @@ const arrange = <E>(message: Message, content: Content, sources: ReadonlyArray<S
   const multipart = (part: MimePart) => {
     // "=_" stands in no quoted-printable and in no base64, so no body can hold the boundary.
     const boundary = `=_${part.partId === "" ? "0" : part.partId}_${message.id}`
-    const children = part.parts.flatMap((child, index) => [`${index === 0 ? "" : "\r\n"}--${boundary}\r\n`, ...entity(child, [])])
+    const children = part.parts.flatMap((child, index) => [
+      `${index === 0 ? "" : "\r\n"}--${boundary}\r\n`,
+      ...entity(child, [])
+    ])
     return {
       head: [field("Content-Type", `${mediaType(part)}; boundary="${boundary}"`)],
       body: [...children, `\r\n--${boundary}--\r\n`]
@@ -82,16 +86,17 @@ const arrange = <E>(message: Message, content: Content, sources: ReadonlyArray<S
   return pieces
 }
 
-const fileHead = (part: MimePart): ReadonlyArray<string> => {
-  const filename = part.filename === null ? "" : oneLine(part.filename)
-  return [
-    field("Content-Type", mediaType(part)),
-    field("Content-Transfer-Encoding", "base64"),
-    ...(part.disposition === null
-      ? []
-      : [field("Content-Disposition", buildHeaderValue({ value: part.disposition, params: filename === "" ? {} : { filename } }))]),
-    ...(part.contentId === null ? [] : [field("Content-ID", `<${contentId(part.contentId)}>`)])
-  ]
+/** Base64 for a message/rfc822 too, against RFC 2046: its lines are not ours to know, and readers decode it. */
+const fileHead = (part: MimePart): ReadonlyArray<string> => [
+  field("Content-Type", mediaType(part)),
+  field("Content-Transfer-Encoding", "base64"),
+  ...(part.disposition === null ? [] : [field("Content-Disposition", disposition(part.disposition, part.filename))]),
+  ...(part.contentId === null ? [] : [field("Content-ID", `<${contentId(part.contentId)}>`)])
+]
+
+const disposition = (value: string, name: string | null): string => {
+  const filename = oneLine(name ?? "")
+  return buildHeaderValue({ value, params: filename === "" ? {} : { filename } })
 }
 
 const mediaType = ({ mediaType, parts }: MimePart): string => {

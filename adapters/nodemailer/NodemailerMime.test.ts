@@ -13,9 +13,11 @@ import * as Recipients from "../../core/model/Recipient.ts"
 import { Mime } from "../../core/ports/Mime.ts"
 import * as NodemailerMime from "./NodemailerMime.ts"
 
-const use = <A, E>(body: (mime: Mime["Service"]) => Effect.Effect<A, E>) => Effect.flatMap(Mime, body).pipe(Effect.provide(NodemailerMime.layer))
+const use = <A, E>(body: (mime: Mime["Service"]) => Effect.Effect<A, E>) =>
+  Effect.flatMap(Mime, body).pipe(Effect.provide(NodemailerMime.layer))
 
-const built = (stream: Stream.Stream<Uint8Array, unknown>) => Effect.map(Stream.runCollect(stream), (chunks) => Buffer.concat([...chunks]))
+const built = (stream: Stream.Stream<Uint8Array, unknown>) =>
+  Effect.map(Stream.runCollect(stream), (chunks) => Buffer.concat([...chunks]))
 
 describe("the same message", () => {
   const realm = Fixtures.realm()
@@ -26,7 +28,10 @@ describe("the same message", () => {
     recipients: (["to", "cc", "bcc"] as const).map((role) => Recipients.make(Fixtures.address(`one-in-${role}`), role, 0))
   })
   const attachments = [
-    Fixtures.attachment(realm, { filename: "Übersicht der Bernoulli-Zahlen, mit Anmerkungen und Tafeln.pdf", mediaType: "application/pdf" }),
+    Fixtures.attachment(realm, {
+      filename: "Übersicht der Bernoulli-Zahlen, mit Anmerkungen und Tafeln.pdf",
+      mediaType: "application/pdf"
+    }),
     Fixtures.attachment(realm, { filename: "loom.png", mediaType: "image/png", disposition: "inline", contentId: "loom@example.com" })
   ]
   const content = Fixtures.content(
@@ -58,8 +63,9 @@ describe("the same message", () => {
       import { layer } from ${JSON.stringify(import.meta.resolve("./NodemailerMime.ts"))}
       const { id, content, attachments } = JSON.parse(process.argv[1])
       const files = attachments.map((attachment, index) => ({ attachment, bytes: Stream.make(new Uint8Array(60).fill(index)) }))
-      const bytes = Mime.use((mime) => Stream.runForEach(mime.build({ id }, content, files), (chunk) => Effect.sync(() => process.stdout.write(chunk))))
-      await Effect.runPromise(Effect.provide(bytes, layer))
+      const print = (chunk) => Effect.sync(() => process.stdout.write(chunk))
+      const program = Mime.use((mime) => Stream.runForEach(mime.build({ id }, content, files), print))
+      await Effect.runPromise(Effect.provide(program, layer))
     `
     const input = JSON.stringify({ id: message.id, content, attachments })
 
@@ -103,6 +109,48 @@ describe("what a message says", () => {
 })
 
 describe("a message made to do harm", () => {
+  const nested = (depth: number) =>
+    `${Array.from({ length: depth }, (_, index) => `Content-Type: multipart/mixed; boundary=b${index}\r\n\r\n--b${index}\r\n`).join("")}\r\nx`
+  const parts = (count: number, part: string) =>
+    `Content-Type: multipart/mixed; boundary=b\r\n\r\n${`--b\r\n${part}\r\n`.repeat(count)}--b--\r\n`
+  const fields = (bytes: number) => `X-Field: ${"x".repeat(bytes - 11)}\r\n`
+  const kibibyte = 1024
+  const bounds: ReadonlyArray<readonly [bound: string, within: string, beyond: string]> = [
+    ["20 levels", nested(20), nested(21)],
+    ["1,000 parts, with the whole", parts(999, "\r\nx"), parts(1_000, "\r\nx")],
+    ["256 KiB of header", fields(256 * kibibyte), fields(256 * kibibyte + 1)],
+    ["256 KiB of header before a body", `${fields(256 * kibibyte)}\r\nx`, `${fields(200 * kibibyte)}${fields(57 * kibibyte)}\r\nx`],
+    ["256 KiB of header in all parts", parts(25, `${fields(10 * kibibyte)}\r\nx`), parts(26, `${fields(10 * kibibyte)}\r\nx`)]
+  ]
+
+  for (const [bound, within, beyond] of bounds) {
+    it.effect(`is refused beyond ${bound}`, () =>
+      use((mime) =>
+        Effect.gen(function* () {
+          const tags = yield* Effect.forEach([within, beyond], (text) =>
+            Effect.map(Effect.result(mime.parse(Stream.make(Buffer.from(text)))), ({ _tag }) => _tag)
+          )
+
+          assert.deepStrictEqual(tags, ["Success", "Failure"])
+        })
+      )
+    )
+  }
+
+  it.effect("is a text if its boundary is longer than 200 characters", () =>
+    use((mime) =>
+      Effect.gen(function* () {
+        const textOf = Effect.fnUntraced(function* (boundary: string) {
+          const text = `Content-Type: multipart/mixed; boundary=${boundary}\r\n\r\n--${boundary}\r\n\r\nx`
+          return (yield* mime.parse(Stream.make(Buffer.from(text)))).text ?? ""
+        })
+
+        assert.strictEqual(yield* textOf("b".repeat(200)), "x")
+        assert.include(yield* textOf("b".repeat(201)), "--bbb")
+      })
+    )
+  )
+
   it.effect("is not read to its end when it has none", () =>
     use((mime) =>
       Effect.gen(function* () {

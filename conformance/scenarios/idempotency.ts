@@ -5,7 +5,7 @@ import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { Sent } from "../../core/operations/Messages.ts"
 import { address, freshId } from "../fixtures.ts"
-import { letter, logOf, scenario, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"
+import { healthyChecks, letter, logOf, scenario, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"
 
 const listed = (process: Process, of: Tenancy) =>
   Effect.map(process.messages.list(of.principal, { limit: 100, cursor: null, mailboxId: null }), ({ items }) => items)
@@ -173,9 +173,7 @@ export const suite: ScenarioSuite = {
         yield* process.management.setDomainSuspended(system, tenantId, tenancy.mailbox.domainId, true)
         yield* refused(letter(tenancy, address("ada")))
         yield* process.management.setDomainSuspended(system, tenantId, tenancy.mailbox.domainId, false)
-        yield* process.management.recordChecks(tenantId, tenancy.mailbox.domainId, [
-          { record: "ownership", state: "ok", expected: "x", observed: "x", since: 0 }
-        ])
+        yield* process.management.recordChecks(tenantId, tenancy.mailbox.domainId, healthyChecks)
         const poor = { ...tenancy.principal, plan: { ...tenancy.principal.plan, recipientsPerDay: 1 } }
         yield* refused(letter(tenancy, [address("ada"), address("bob")]), poor)
 

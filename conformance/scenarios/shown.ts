@@ -210,7 +210,10 @@ export const suite: ScenarioSuite = {
         const { domainId } = tenancy.mailbox
         const sends = Effect.map(Effect.result(send(process, tenancy, ada)), (result) => (result._tag === "Success" ? "sent" : result.failure._tag))
         const check = (state: "ok" | "missing") =>
-          process.management.recordChecks(tenantId, domainId, [{ record: "dkim", state, expected: "x", observed: null, since: 0 }])
+          process.management.recordChecks(tenantId, domainId, [
+            { record: "ownership", state: "ok", expected: "x", observed: "x", since: 0 },
+            { record: "dkim", state, expected: "x", observed: null, since: 0 }
+          ])
 
         assert.equal(yield* sends, "sent")
         yield* check("missing")

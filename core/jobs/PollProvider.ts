@@ -1,20 +1,30 @@
 /** Asks a provider that does not push what became of a submission, and records what it says. */
-import { Clock, Context, Effect, Layer } from "effect"
-import type { MessageId } from "../model/Ids.ts"
+import { Clock, Context, Duration, Effect, Layer } from "effect"
+import type { MessageId, Millis } from "../model/Ids.ts"
+import { notificationRetention } from "../model/Limits.ts"
 import * as Message from "../model/Message.ts"
 import { offer } from "../operations/Commit.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
-import { MailProviders } from "../ports/MailProvider.ts"
+import { MailProviderUnavailable, MailProviders } from "../ports/MailProvider.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import { pollJob, RecordNotification } from "./RecordNotification.ts"
 import { claimsMax } from "./SubmitMessage.ts"
 
-/** Until the next question, when a provider does not answer. */
-const pollRetry = 60_000
+const pollTimeout = Duration.minutes(1)
+
+/**
+ * When to ask again a provider that did not answer, or is not there: ever less
+ * often, and not at all once the submission is 48 h old.
+ */
+const retryAt = (submittedAt: Millis, now: Millis): Millis | null =>
+  now - submittedAt >= notificationRetention ? null : now + Math.max(60_000, Math.floor((now - submittedAt) / 4))
 
 export class PollProvider extends Context.Service<
   PollProvider,
-  { readonly handle: (lease: Lease) => Effect.Effect<void, StoreUnavailable> }
+  {
+    /** Polls what is due of the job's message. Fails only if the store does; a provider that is away is asked again. */
+    readonly handle: (lease: Lease) => Effect.Effect<void, StoreUnavailable>
+  }
 >()("mailroom/core/jobs/PollProvider") {
   static readonly layer = Layer.effect(
     PollProvider,
@@ -26,18 +36,20 @@ export class PollProvider extends Context.Service<
 
       const ask = Effect.fnUntraced(function* (message: Message.Message, submission: Message.Submission, claims: number) {
         const provider = providers[message.environment]
-        // A poll that never ends is given up: what the provider knows stays unknown, and nothing else suffers.
-        if (provider === null || provider.name !== submission.provider || claims >= claimsMax) {
-          return yield* notifications.recordPoll(submission, [], null)
-        }
         const now = yield* Clock.currentTimeMillis
+        const again = { notifications: [], pollAt: retryAt(submission.submittedAt, now) }
+        // A poll that breaks every worker is given up: what the provider knows stays unknown, and nobody else suffers.
+        if (claims >= claimsMax) return yield* notifications.recordPoll(submission, [], null)
+        // Another process may have the provider that took it; here it is asked later.
+        if (provider === null || provider.name !== submission.provider) {
+          return yield* notifications.recordPoll(submission, [], again.pollAt)
+        }
         const polled = yield* provider.poll(submission).pipe(
-          Effect.catch((error) =>
-            Effect.as(Effect.logWarning("the provider did not answer a poll", error.cause), {
-              notifications: [],
-              pollAt: now + pollRetry
-            })
-          )
+          Effect.timeoutOrElse({
+            duration: pollTimeout,
+            orElse: () => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))
+          }),
+          Effect.catch((error) => Effect.as(Effect.logWarning("the provider did not answer a poll", error.cause), again))
         )
         yield* notifications.recordPoll(submission, polled.notifications, polled.pollAt)
       })

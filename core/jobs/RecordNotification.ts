@@ -5,7 +5,7 @@
  *
  * Whoever calls this has authenticated the provider.
  */
-import { Clock, Context, Effect, Layer, Result } from "effect"
+import { Clock, Context, Effect, Layer, Result, Schema } from "effect"
 import * as Address from "../model/Address.ts"
 import * as Events from "../model/Event.ts"
 import type { EventId, Millis } from "../model/Ids.ts"
@@ -13,7 +13,7 @@ import * as Message from "../model/Message.ts"
 import * as Notification from "../model/Notification.ts"
 import type { SubmissionRef } from "../model/Recipient.ts"
 import { settle, suppressed, type Draft, type Outcome } from "../model/Settlement.ts"
-import { commit, dieOnRejection, retryOnVersionMoved } from "../operations/Commit.ts"
+import { changing, commit, dieOnRejection } from "../operations/Commit.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
@@ -29,7 +29,7 @@ export class RecordNotification extends Context.Service<
     readonly applyMatched: Effect.Effect<number, StoreUnavailable>
     /** What one poll of a provider brought, with the time of the next, in one commit. */
     readonly recordPoll: (
-      ref: SubmissionRef,
+      submission: Message.Submission,
       notifications: ReadonlyArray<Notification.Notification>,
       pollAt: Millis | null
     ) => Effect.Effect<void, StoreUnavailable>
@@ -47,14 +47,14 @@ export class RecordNotification extends Context.Service<
         ref: SubmissionRef,
         notifications: ReadonlyArray<Notification.Notification>,
         kept: boolean,
-        poll: { readonly pollAt: Millis | null } | null
+        poll: { readonly submission: Message.Submission; readonly pollAt: Millis | null } | null
       ) {
         const message = yield* store.messages.bySubmission(ref)
         if (message === null) return false
         const now = yield* Clock.currentTimeMillis
         const outcomes = notifications.flatMap((notification) => outcomesOf(message, notification))
         const { message: settled, drafts } = settle(message, outcomes, now)
-        const polled = poll === null ? settled : withPollAt(message, settled, ref, poll.pollAt)
+        const polled = poll === null ? settled : withPollAt(message, settled, poll.submission, poll.pollAt)
         const changes: ReadonlyArray<Change> = [
           ...(polled === message ? [] : [{ _tag: "Update", kind: "message", record: polled } as const]),
           ...(yield* appendEvents(crypto, polled, drafts, now)),
@@ -67,7 +67,7 @@ export class RecordNotification extends Context.Service<
       })
 
       const applyAll = (ref: SubmissionRef, notifications: ReadonlyArray<Notification.Notification>, kept: boolean) =>
-        retryOnVersionMoved(apply(ref, notifications, kept, null)).pipe(dieOnRejection)
+        changing(ref.providerMessageId, apply(ref, notifications, kept, null)).pipe(dieOnRejection)
 
       const applyKept = Effect.fn("RecordNotification.applyKept")(function* (ref: SubmissionRef) {
         const kept = yield* store.notifications.kept(ref)
@@ -82,7 +82,9 @@ export class RecordNotification extends Context.Service<
 
       return RecordNotification.of({
         record: Effect.fn("RecordNotification.record")(function* (notifications) {
-          for (const group of bySubmission(notifications)) {
+          const sound = notifications.filter(isSound)
+          if (sound.length < notifications.length) yield* Effect.logWarning("a notification makes no sense; it is passed over")
+          for (const group of bySubmission(sound)) {
             const ref = Notification.refOf(group[0]!)
             if (yield* applyAll(ref, group, false)) continue
             yield* keep(group)
@@ -95,17 +97,26 @@ export class RecordNotification extends Context.Service<
 
         applyMatched: Effect.gen(function* () {
           const matched = yield* store.notifications.matched(100)
-          for (const group of bySubmission(matched)) yield* applyAll(Notification.refOf(group[0]!), group, true)
+          for (const group of bySubmission(matched)) {
+            yield* applyAll(Notification.refOf(group[0]!), group, true).pipe(
+              Effect.catchDefect((defect) => Effect.logError("kept notifications could not be applied", defect))
+            )
+          }
           return matched.length
         }),
 
-        recordPoll: Effect.fn("RecordNotification.recordPoll")(function* (ref, notifications, pollAt) {
-          yield* retryOnVersionMoved(apply(ref, notifications, false, { pollAt })).pipe(dieOnRejection)
+        recordPoll: Effect.fn("RecordNotification.recordPoll")(function* (submission, notifications, pollAt) {
+          const poll = { submission, pollAt }
+          yield* changing(submission.providerMessageId, apply(submission, notifications.filter(isSound), false, poll)).pipe(
+            dieOnRejection
+          )
         })
       })
     })
   )
 }
+
+const isSound = Schema.is(Notification.Notification)
 
 /** The events of drafted transitions, ready to append. */
 export const appendEvents = Effect.fnUntraced(function* (
@@ -166,13 +177,15 @@ const outcomesOf = (message: Message.Message, notification: Notification.Notific
 const withPollAt = (
   before: Message.Message,
   settled: Message.Message,
-  ref: SubmissionRef,
+  polled: Message.Submission,
   pollAt: Millis | null
 ): Message.Message => ({
   ...settled,
   version: before.version + 1,
   submissions: settled.submissions.map((submission) =>
-    submission.provider === ref.provider && submission.providerMessageId === ref.providerMessageId
+    submission.provider === polled.provider &&
+    submission.providerMessageId === polled.providerMessageId &&
+    submission.submittedAt === polled.submittedAt
       ? { ...submission, pollAt }
       : submission
   )

@@ -9,8 +9,9 @@ import type { Attachment } from "../model/Attachment.ts"
 import { system } from "../model/Audit.ts"
 import * as Backoff from "../model/Backoff.ts"
 import type { AttachmentId, Realm } from "../model/Ids.ts"
+import type { Message } from "../model/Message.ts"
 import { scanJob } from "../operations/Attachments.ts"
-import { commit, dieOnRejection, offer, retryOnVersionMoved } from "../operations/Commit.ts"
+import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Messages.ts"
 import { BlobStore } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
@@ -24,7 +25,10 @@ const scanTimeout = Duration.minutes(2)
 
 export class ScanAttachment extends Context.Service<
   ScanAttachment,
-  { readonly handle: (lease: Lease) => Effect.Effect<void, StoreUnavailable> }
+  {
+    /** Scans the job's attachment, if it is due. Fails only if the store does; a scanner's failure is a verdict. */
+    readonly handle: (lease: Lease) => Effect.Effect<void, StoreUnavailable>
+  }
 >()("mailroom/core/jobs/ScanAttachment") {
   static readonly layer = Layer.effect(
     ScanAttachment,
@@ -47,14 +51,15 @@ export class ScanAttachment extends Context.Service<
         yield* move(attachment, (at, current) => {
           if (Result.isSuccess(verdict)) return { _tag: verdict.success._tag, at }
           const next = at + Backoff.delay(Backoff.submission, current.scanErrors + 1, random)
-          return { _tag: "Errored", at, nextScanAt: Backoff.maySubmit(current.createdAt, next) ? next : null }
+          const again = claims < claimsMax && Backoff.maySubmit(current.createdAt, next)
+          return { _tag: "Errored", at, nextScanAt: again ? next : null }
         })
         if (Result.isFailure(verdict)) {
           yield* Effect.logWarning("attachment not scanned").pipe(
             Effect.annotateLogs({ attachmentId: attachment.id, reason: verdict.failure })
           )
         }
-        yield* wake(attachment)
+        if (Result.isSuccess(verdict)) yield* wake(attachment)
       })
 
       /** A verdict, or why there is none. Never fails: a broken scanner is an answer too. */
@@ -71,7 +76,8 @@ export class ScanAttachment extends Context.Service<
         { id, tenantId, environment }: Attachment,
         inputAt: (at: number, current: Attachment) => Attachments.Input
       ) =>
-        retryOnVersionMoved(
+        changing(
+          id,
           Effect.gen(function* () {
             const current = yield* store.attachments.get({ tenantId, environment }, id)
             if (current === null) return
@@ -104,11 +110,23 @@ export class ScanAttachment extends Context.Service<
 
       /** The messages that waited for this verdict are due now. Read after the commit: who came later saw the verdict. */
       const wake = Effect.fnUntraced(function* ({ id, tenantId, environment }: Attachment) {
-        const realm: Realm = { tenantId, environment }
-        const now = yield* Clock.currentTimeMillis
-        const waiting = yield* store.messages.queuedWith(realm, id)
-        yield* offer(queue, waiting.map((message) => submitJob(message, Math.max(now, message.nextAttemptAt ?? now))))
+        const waiting = yield* store.messages.queuedWith({ tenantId, environment }, id)
+        yield* Effect.forEach(waiting, (message) => hasten(message, { tenantId, environment }), { discard: true })
       })
+
+      /** A message that an error had put off is due now, too. */
+      const hasten = ({ id }: Message, realm: Realm) =>
+        changing(
+          id,
+          Effect.gen(function* () {
+            const message = yield* store.messages.get(realm, id)
+            const now = yield* Clock.currentTimeMillis
+            if (message === null || message.nextAttemptAt === null) return
+            if (message.nextAttemptAt <= now) return yield* offer(queue, [submitJob(message, now)])
+            const record = { ...message, version: message.version + 1, nextAttemptAt: now }
+            yield* commit(store, queue, [{ _tag: "Update", kind: "message", record }], [submitJob(record, now)])
+          })
+        ).pipe(dieOnRejection)
 
       return ScanAttachment.of({ handle })
     })

@@ -7,7 +7,7 @@
  * if it fell between the provider's acceptance and our commit: then with the
  * same Message-ID and the same bytes.
  */
-import { Clock, Context, Data, Effect, Layer, Random, Stream } from "effect"
+import { Clock, Context, Data, Duration, Effect, Layer, Random, Stream } from "effect"
 import type { Address } from "../model/Address.ts"
 import * as Addresses from "../model/Address.ts"
 import type { Attachment } from "../model/Attachment.ts"
@@ -19,12 +19,12 @@ import * as Message from "../model/Message.ts"
 import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/Recipient.ts"
 import { classify, type Reply } from "../model/Reply.ts"
 import { settle, type Outcome } from "../model/Settlement.ts"
-import { commit, dieOnRejection, offer, retryOnVersionMoved } from "../operations/Commit.ts"
+import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Messages.ts"
 import { BlobStore } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
-import { MailProviders, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
+import { MailProviderUnavailable, MailProviders, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
 import { Mime } from "../ports/Mime.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import { Settings } from "../Settings.ts"
@@ -33,8 +33,16 @@ import { appendEvents, pollJob, RecordNotification, suppressions } from "./Recor
 /** A lease claimed this often without an end is poison: its message fails, and harms nobody else. */
 export const claimsMax = 5
 
+/** A provider that takes longer has not answered; long enough for the largest message over a slow line. */
+const submitTimeout = Duration.minutes(10)
+
 /** Not now: tried again by the schedule, until the message is 48 h old. */
-class Postponed extends Data.TaggedError("Postponed")<{ readonly code: string; readonly detail: string }> {}
+class Postponed extends Data.TaggedError("Postponed")<{
+  readonly code: string
+  readonly detail: string
+  /** The stored object, if it had come to that. */
+  readonly mime?: BlobRef | null
+}> {}
 
 /** Never: every queued recipient fails. */
 class Abandoned extends Data.TaggedError("Abandoned")<{ readonly failure: Failure }> {}
@@ -53,7 +61,10 @@ interface Attempt {
 
 export class SubmitMessage extends Context.Service<
   SubmitMessage,
-  { readonly handle: (lease: Lease) => Effect.Effect<void, StoreUnavailable> }
+  {
+    /** One try at the job's message, if it is due. Fails only if the store does; all else is an outcome, or a later try. */
+    readonly handle: (lease: Lease) => Effect.Effect<void, StoreUnavailable>
+  }
 >()("mailroom/core/jobs/SubmitMessage") {
   static readonly layer = Layer.effect(
     SubmitMessage,
@@ -72,25 +83,37 @@ export class SubmitMessage extends Context.Service<
         if (message === null || message.nextAttemptAt === null) return
         const now = yield* Clock.currentTimeMillis
         if (message.nextAttemptAt > now) return yield* offer(queue, [submitJob(message, message.nextAttemptAt)])
-        if (lease.claims >= claimsMax) return yield* conclude(message, abandoned(message, poison, now))
+        if (lease.claims >= claimsMax) return yield* conclude(message, abandoned(Message.queuedRecipients(message), poison, now))
 
         const queued = Message.queuedRecipients(message)
-        const attempt = yield* Effect.gen(function* () {
-          yield* checkSender(message)
-          const attachments = yield* checkAttachments(message)
-          const suppressed = yield* findSuppressed(message, queued)
-          const sendable = queued.filter(({ address }) => !suppressed.has(Addresses.foldCase(address)))
-          const bounces = bounceSuppressed(queued, suppressed, now)
-          if (sendable.length === 0) return { outcomes: bounces, submission: null, mime: null, postponed: null }
-          const blob = yield* storeMime(message, attachments)
-          const submitted = yield* submit(message, sendable, blob)
-          return { ...submitted, outcomes: [...bounces, ...submitted.outcomes] }
-        }).pipe(
-          Effect.catchTag("Abandoned", ({ failure }) => Effect.succeed(abandoned(message, failure, now))),
-          Effect.catchTag("Postponed", ({ code, detail }) => Effect.succeed(postponed({ code, detail }))),
-          Effect.catchTag("AwaitsScan", () => Effect.succeed(null))
+        const suppressed = yield* findSuppressed(message, queued)
+        const sendable = queued.filter(({ address }) => !suppressed.has(Addresses.foldCase(address)))
+        const bounces = bounceSuppressed(queued, suppressed, now)
+        const attempt = yield* attemptTo(message, sendable).pipe(
+          Effect.catchTag("Abandoned", ({ failure }) => Effect.succeed(abandoned(sendable, failure, now))),
+          Effect.catchTag("Postponed", (why) => Effect.succeed(postponed(why))),
+          Effect.catchTag("AwaitsScan", () => Effect.succeed(bounces.length === 0 ? null : postponed(null)))
         )
-        if (attempt !== null) yield* conclude(message, attempt)
+        // Suppressed recipients bounce at once, whatever becomes of the others.
+        if (attempt !== null) yield* conclude(message, { ...attempt, outcomes: [...bounces, ...attempt.outcomes] })
+      })
+
+      /** The try itself: everything that may refuse or put it off, and then the provider. */
+      const attemptTo = Effect.fnUntraced(function* (message: Message.Message, sendable: ReadonlyArray<Recipient>) {
+        if (sendable.length === 0) return nothingToSend
+        yield* checkSender(message)
+        const attachments = yield* checkAttachments(message)
+        const blob = yield* storeMime(message, attachments)
+        return yield* submit(message, sendable, blob).pipe(
+          // The bytes are gone, and are made again, the same: the next try finds them.
+          Effect.catchTag("BlobMissing", (error) =>
+            Effect.andThen(
+              storeMime({ ...message, mime: null }, attachments),
+              Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message, mime: null }))
+            )
+          ),
+          Effect.catchTag("Postponed", ({ code, detail }) => Effect.fail(new Postponed({ code, detail, mime: blob })))
+        )
       })
 
       const checkSender = Effect.fnUntraced(function* (message: Message.Message) {
@@ -182,6 +205,10 @@ export class SubmitMessage extends Context.Service<
             mime: blobs.read(message.tenantId, blob)
           })
           .pipe(
+            Effect.timeoutOrElse({
+              duration: submitTimeout,
+              orElse: () => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))
+            }),
             Effect.catchTag("SubmissionRefused", ({ reply }) => Effect.fail(refused(reply))),
             Effect.catchTag("MailProviderUnavailable", (error) =>
               Effect.andThen(
@@ -189,7 +216,7 @@ export class SubmitMessage extends Context.Service<
                 Effect.fail(new Postponed({ code: "provider_unavailable", detail: error.message }))
               )
             ),
-            Effect.catchTag(["BlobUnavailable", "BlobMissing", "BlobCorrupt"], (error) =>
+            Effect.catchTag(["BlobUnavailable", "BlobCorrupt"], (error) =>
               Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message }))
             )
           )
@@ -206,7 +233,8 @@ export class SubmitMessage extends Context.Service<
       /** Commits what the try came to. Read afresh, for flags may have been set meanwhile. */
       const conclude = Effect.fnUntraced(function* (started: Message.Message, attempt: Attempt) {
         const random = yield* Random.next
-        const ref = yield* retryOnVersionMoved(
+        const ref = yield* changing(
+          started.id,
           Effect.gen(function* () {
             const message = yield* store.messages.get(realmOf(started), started.id)
             if (message === null) return null
@@ -219,12 +247,13 @@ export class SubmitMessage extends Context.Service<
             const given = left > 0 && !Backoff.maySubmit(message.acceptedAt, now) ? expire(message, outcomes, attempt, now) : outcomes
             const { message: settled, drafts } = settle(message, given, now)
             const waits = Message.queuedRecipients(settled).length > 0
+            const awaitsScan = waits && attempt.postponed === null
             const record: Message.Message = {
               ...settled,
               version: message.version + 1,
-              attempts: message.attempts + 1,
+              attempts: message.attempts + (awaitsScan ? 0 : 1),
               updatedAt: now,
-              nextAttemptAt: waits ? retryAt(message, now, random) : null,
+              nextAttemptAt: !waits ? null : awaitsScan ? message.nextAttemptAt : retryAt(message, now, random),
               submissions: attempt.submission === null ? settled.submissions : [...settled.submissions, attempt.submission],
               mime: attempt.mime ?? settled.mime,
               sizeBytes: attempt.mime?.sizeBytes ?? settled.sizeBytes
@@ -238,7 +267,7 @@ export class SubmitMessage extends Context.Service<
                 ...suppressions(record, given, now)
               ],
               [
-                ...(record.nextAttemptAt === null ? [] : [submitJob(record, record.nextAttemptAt)]),
+                ...(record.nextAttemptAt === null || awaitsScan ? [] : [submitJob(record, record.nextAttemptAt)]),
                 ...(attempt.submission?.pollAt == null ? [] : [pollJob(record, attempt.submission.pollAt)])
               ]
             )
@@ -261,8 +290,10 @@ const poison: Failure = {
   message: `gave up after ${claimsMax} tries that came to no end`
 }
 
-const abandoned = (message: Message.Message, failure: Failure, at: Millis): Attempt => ({
-  outcomes: Message.queuedRecipients(message).map(({ address }) => ({
+const nothingToSend: Attempt = { outcomes: [], submission: null, mime: null, postponed: null }
+
+const abandoned = (recipients: ReadonlyArray<Recipient>, failure: Failure, at: Millis): Attempt => ({
+  outcomes: recipients.map(({ address }) => ({
     recipient: address,
     input: { _tag: "Failed", at, failure }
   })),
@@ -271,11 +302,12 @@ const abandoned = (message: Message.Message, failure: Failure, at: Millis): Atte
   postponed: null
 })
 
-const postponed = (why: { readonly code: string; readonly detail: string }): Attempt => ({
+/** `why` is null for a message that awaits a scan: that is no failed try. */
+const postponed = (why: Postponed | null): Attempt => ({
   outcomes: [],
   submission: null,
-  mime: null,
-  postponed: why
+  mime: why?.mime ?? null,
+  postponed: why === null ? null : { code: why.code, detail: why.detail }
 })
 
 const bounceSuppressed = (
@@ -346,7 +378,7 @@ const refused = (reply: Reply): Abandoned | Postponed =>
       })
     : new Postponed({ code: codeOf(reply), detail: textOf(reply.text) ?? "the provider refused the message for the moment" })
 
-const codeOf = (reply: Reply): string => reply.enhancedCode ?? (reply.smtpCode === null ? "refused" : String(reply.smtpCode))
+const codeOf = (reply: Reply): string => reply.enhancedCode ?? String(reply.smtpCode)
 
 /** A server's words, made fit to be stored and shown: one line, bounded. */
 const textOf = (text: string | null): string | null =>

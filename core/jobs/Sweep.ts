@@ -5,6 +5,7 @@
  * offered again in any case.
  */
 import { Clock, Context, Effect, Layer, Option } from "effect"
+import type { Attachment } from "../model/Attachment.ts"
 import * as Limits from "../model/Limits.ts"
 import { commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { BlobStore, type BlobUnavailable } from "../ports/BlobStore.ts"
@@ -16,8 +17,8 @@ import { RecordNotification } from "./RecordNotification.ts"
 /** Milliseconds overdue after which a job is taken for lost. */
 export const overdueAfter = 30_000
 
-/** Milliseconds for which the counts of past days are kept, for clocks that do not agree: 2 days. */
-const quotaRetention = 2 * 86_400_000
+/** Milliseconds for which what has expired is kept, for clocks that do not agree: 2 days. */
+const margin = 2 * 86_400_000
 
 const pageSize = 500
 
@@ -26,7 +27,7 @@ export class Sweep extends Context.Service<
   {
     /** Offers lost jobs, and applies notifications that waited for their submission; how many. */
     readonly tick: Effect.Effect<number>
-    /** Removes what has had its time: old events, unused uploads, blobs that nothing refers to. One batch of each. */
+    /** Removes what has had its time: old events, unused uploads, blobs that nothing refers to. */
     readonly retain: Effect.Effect<void>
   }
 >()("mailroom/core/jobs/Sweep") {
@@ -64,16 +65,24 @@ export class Sweep extends Context.Service<
         return offered.reduce((sum, count) => sum + count, yield* notifications.applyMatched)
       })
 
+      /** In short commits, until nothing is left to forget. */
       const forget = (log: Log, before: number) =>
-        commit(store, queue, [{ _tag: "Forget", log, before, limit: pageSize }], []).pipe(dieOnRejection)
+        commit(store, queue, [{ _tag: "Forget", log, before, limit: pageSize }], []).pipe(
+          dieOnRejection,
+          Effect.repeat({ until: ({ forgotten }) => forgotten < pageSize })
+        )
 
       const removeUnused = Effect.fnUntraced(function* (now: number) {
-        for (const attachment of yield* store.attachments.expired(now, pageSize)) {
-          yield* commit(store, queue, [{ _tag: "RemoveAttachment", attachment }], []).pipe(
-            // A message has just begun to use it.
-            Effect.catchIf((error) => error instanceof CommitRejected, () => Effect.void)
-          )
-        }
+        let found: ReadonlyArray<Attachment>
+        do {
+          found = yield* store.attachments.expired(now, pageSize)
+          for (const attachment of found) {
+            yield* Effect.asVoid(commit(store, queue, [{ _tag: "RemoveAttachment", attachment }], [])).pipe(
+              // A message has just begun to use it.
+              Effect.catchIf((error) => error instanceof CommitRejected, () => Effect.void)
+            )
+          }
+        } while (found.length === pageSize)
       })
 
       const removeBlobs = Effect.fnUntraced(function* (
@@ -99,12 +108,12 @@ export class Sweep extends Context.Service<
         retain: Effect.gen(function* () {
           const now = yield* Clock.currentTimeMillis
           yield* forget("events", now - settings.eventRetention)
-          yield* forget("reservations", now)
+          yield* forget("reservations", now - margin)
           yield* forget("notifications", now - Limits.notificationRetention)
           yield* forget("requests", now - settings.eventRetention)
-          yield* forget("quotas", now - quotaRetention)
+          yield* forget("quotas", now - margin)
           yield* removeUnused(now)
-          yield* removeBlobs(now - Limits.blobGrace)
+          yield* removeBlobs(now - Limits.blobGrace - margin)
         }).pipe(Effect.catch((error) => Effect.logWarning("retention stopped before its end", error)))
       })
     })

@@ -93,7 +93,8 @@ export const MediaType = Schema.String.check(
   Schema.isBetweenCodePoints(1, Limits.mediaTypeLengthMax, { expected: `1 to ${Limits.mediaTypeLengthMax} characters` }),
   Schema.isPattern(/^[A-Za-z0-9!#$%&'*+.^_`{|}~-]+\/[A-Za-z0-9!#$%&'*+.^_`{|}~-]+$/, {
     expected: "a media type: type/subtype, without parameters"
-  })
+  }),
+  Schema.makeFilter((type: string) => !/^multipart\//i.test(type) || "a file is no multipart: its parts are files of their own")
 )
 
 const fileNameFault = (name: string): string | null => {

@@ -183,12 +183,15 @@ export const ofMessage = <T extends MessageType>(
 /** Characters kept of what another server said, in an event that would be too large. */
 const foreignTextLengthMax = 1_000
 
+/** What of an event's data was said by others and may be cut. */
+const foreign = ["diagnostic", "message", "smtpResponse", "observed", "expected", "reason", "displayName"]
+
 /** Keeps `data` within its size: cuts what another server said, then leaves addresses out, the least telling first. */
-const fit = (data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> => {
+export const fit = (data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> => {
   const excessOf = (value: unknown) => utf8Length(JSON.stringify(value)) - eventDataBytesMax
   if (excessOf(data) <= 0) return data
   const cut = (name: string, value: unknown): unknown =>
-    ["diagnostic", "message", "smtpResponse"].includes(name) && typeof value === "string"
+    foreign.includes(name) && typeof value === "string"
       ? Array.from(value).slice(0, foreignTextLengthMax).join("")
       : value
   const fitting = JSON.parse(JSON.stringify({ ...data, truncated: true }, cut)) as Record<string, unknown> // still an object

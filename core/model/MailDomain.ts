@@ -73,11 +73,13 @@ export interface Decision {
 export const assess = (domain: MailDomain, checks: ReadonlyArray<RecordCheck>, now: Millis): Input | null => {
   const broken = checks.filter((check) => check.state === "missing" || check.state === "mismatch")
   const essential = broken.filter((check) => check.record === "ownership" || check.record === "dkim")
-  if (checks.some((check) => check.state === "unknown") && essential.length === 0) return null
+  const isOk = (record: RecordCheck["record"]) => checks.some((check) => check.record === record && check.state === "ok")
   if (essential.length > 0) {
     if (domain.health === "pending" || domain.health === "failing") return null
     return essential.some((check) => now - check.since > domainGrace) ? "Lost" : "Drifted"
   }
+  // Ownership and DKIM must have been seen: what was not looked up, or could not be, says nothing.
+  if (!isOk("ownership") || !isOk("dkim") || checks.some((check) => check.state === "unknown")) return null
   return broken.length > 0 ? "Drifted" : "Verified"
 }
 

@@ -129,9 +129,12 @@ export const successors: Readonly<Record<RecipientState, ReadonlyArray<Recipient
   failed: []
 }
 
+/** Characters that a snippet is looked for in; what is longer is white space or markup. */
+const snippetSourceMax = 20_000
+
 /** The first 200 characters of what a person would read, white space folded. */
 export const snippet = (text: string | null, html: string | null): string => {
-  const folded = (text ?? shownText(html ?? "")).replace(/\s+/g, " ").trim()
+  const folded = (text ?? shownText(html ?? "")).trimStart().slice(0, snippetSourceMax).replace(/\s+/g, " ").trim()
   // 400 code units hold 200 characters, whatever they are.
   return Array.from(folded.slice(0, 400)).slice(0, 200).join("").toWellFormed().trimEnd()
 }
@@ -141,14 +144,14 @@ const shownText = (html: string): string => {
   const opening = /<(?=[a-z/!?])/gi // any other < is text
   let text = ""
   let at = 0
-  for (let tag = opening.exec(html); tag !== null; tag = opening.exec(html)) {
+  for (let tag = opening.exec(html); tag !== null && text.length < snippetSourceMax; tag = opening.exec(html)) {
     text += `${decodeEntities(html.slice(at, tag.index))} `
     const end = tagEnd(html, tag.index)
     if (end < 0) return text
     at = end + 1
     opening.lastIndex = at
   }
-  return text + decodeEntities(html.slice(at))
+  return text + decodeEntities(html.slice(at, at + snippetSourceMax))
 }
 
 /** Where the tag, comment, script or style that opens here ends; -1 if it does not. */

@@ -7,7 +7,8 @@ import { Address } from "./Address.ts"
 import { canonical } from "./IdempotencyKey.ts"
 import type { Input, SubmissionRef } from "./Recipient.ts"
 
-const at = Schema.Finite
+/** An instant that has a date; milliseconds. */
+const at = Schema.Int.check(Schema.isBetween({ minimum: -8.64e15, maximum: 8.64e15 }))
 const smtpCode = Schema.NullOr(Schema.Int)
 const text = Schema.NullOr(Schema.String)
 

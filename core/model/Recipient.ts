@@ -110,15 +110,28 @@ export const decide = (recipient: Recipient, input: Input): Result.Result<Decisi
   }))
 
 /** The recipient after a decision. */
-export const apply = (recipient: Recipient, decision: Decision): Recipient => ({
-  ...witness(recipient, decision.input),
-  status: decision.to,
-  submission: decision.input._tag === "Accepted" ? decision.input.submission : recipient.submission,
-  updatedAt: decision.input.at
-})
+export const apply = (recipient: Recipient, decision: Decision): Recipient =>
+  dated({
+    ...witness(recipient, decision.input),
+    status: decision.to,
+    submission: decision.input._tag === "Accepted" ? decision.input.submission : recipient.submission,
+    updatedAt: decision.input.at
+  })
 
 /** Keeps what an input says, also where it moves nothing. The same set of inputs in any order leaves the same evidence. */
 export const witness = (recipient: Recipient, input: Input): Recipient => {
+  const witnessed = keep(recipient, input)
+  return witnessed === recipient ? recipient : dated(witnessed)
+}
+
+/** As of the evidence that stands, not of the moment in which we heard of it. */
+const dated = (recipient: Recipient): Recipient => {
+  const { status, evidence } = recipient
+  const stands = status === "queued" || status === "sent" ? null : evidence[status]
+  return stands === null ? recipient : { ...recipient, updatedAt: stands.at }
+}
+
+const keep = (recipient: Recipient, input: Input): Recipient => {
   const { evidence } = recipient
   switch (input._tag) {
     case "Accepted":

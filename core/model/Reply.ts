@@ -1,17 +1,17 @@
 /** What a mail server or provider answered, and the one place where it becomes transient or permanent. */
 
 export interface Reply {
-  /** 200 to 599; null where the provider speaks no SMTP. */
-  readonly smtpCode: number | null
+  /** 200 to 599. The adapter of a provider that speaks no SMTP gives the code that says the same: 250, 450, 550. */
+  readonly smtpCode: number
   /** class.subject.detail (RFC 3463), null if absent. */
   readonly enhancedCode: string | null
   readonly text: string | null
 }
 
-/** The class of the enhanced status code decides; the SMTP code where there is none; and without either we try again. */
+/** The class of the enhanced status code decides, and the SMTP code where there is none; what is neither is tried again. */
 export const classify = (reply: Reply): "accepted" | "transient" | "permanent" => {
   const digit = /^[245]\.\d{1,3}\.\d{1,3}$/.test(reply.enhancedCode ?? "")
     ? reply.enhancedCode![0]
-    : String(reply.smtpCode ?? "")[0]
+    : String(reply.smtpCode)[0]
   return digit === "2" ? "accepted" : digit === "5" ? "permanent" : "transient"
 }

@@ -90,8 +90,13 @@ export const suppressed = (
     : outcomes.flatMap((outcome): ReturnType<typeof suppressed> => {
         if ("complainedAt" in outcome) return [{ address: outcome.recipient, reason: "complaint" }]
         const { input, recipient } = outcome
-        return input._tag === "Bounced" && input.bounce.class === "permanent" ? [{ address: recipient, reason: "bounce" }] : []
+        return input._tag === "Bounced" && isHard(input.bounce) ? [{ address: recipient, reason: "bounce" }] : []
       })
+
+/** A bounce for good that speaks of the address. What was refused for its content or by policy says nothing against it. */
+const isHard = ({ class: kind, smtpCode, enhancedCode }: Recipient.Bounce): boolean =>
+  kind === "permanent" &&
+  (enhancedCode === null ? smtpCode === null || [550, 551, 553].includes(smtpCode) : /^5\.(1\.\d+|2\.1)$/.test(enhancedCode))
 
 const sentFields = (
   message: Message.Message,

@@ -44,7 +44,7 @@ export interface Principal {
   readonly clientAddress: string
 }
 
-/** 401. One answer for every cause; `cause` is for the log. */
+/** 401, one answer for every cause (Spec 5, point 5). `reason` is for the log alone. */
 export class Unauthorized extends Data.TaggedError("Unauthorized")<{
   readonly reason: "missing" | "malformed" | "unknown" | "mismatch" | NonNullable<ReturnType<typeof ApiKeys.refusal>>
 }> {
@@ -113,16 +113,21 @@ export class Access extends Context.Service<
       const proofs = new Map<string, { readonly proof: string; readonly until: Millis }>()
       const verifying = new Map<string, Deferred.Deferred<boolean, CryptoBusy>>()
 
+      /** Told once when the limiter goes, and not again with every request. */
+      let limiterIsAway = false
+
       const take = Effect.fnUntraced(function* (guards: ReadonlyArray<Guard>) {
         const taken = yield* limiter.take(guards).pipe(
+          Effect.tap(() => Effect.sync(() => void (limiterIsAway = false))),
           // An unreachable limiter must not open the gate: this process then counts by itself.
-          Effect.catchTag("RateLimiterUnavailable", (error) =>
-            Effect.logWarning(error.message, error.cause).pipe(
-              Effect.andThen(
-                Effect.zipWith(Clock.monotonicTimeNanos, Clock.currentTimeMillis, (steady, now) => local.take(guards, steady, now))
-              )
+          Effect.catchTag("RateLimiterUnavailable", (error) => {
+            const told = limiterIsAway ? Effect.void : Effect.logWarning("each process limits by itself", error)
+            limiterIsAway = true
+            return Effect.andThen(
+              told,
+              Effect.zipWith(Clock.monotonicTimeNanos, Clock.currentTimeMillis, (steady, now) => local.take(guards, steady, now))
             )
-          )
+          })
         )
         if (taken.refusedBy === null) return taken.standings
         const { guard, resetMs } = taken.refusedBy
@@ -155,15 +160,19 @@ export class Access extends Context.Service<
         const running = verifying.get(proof)
         if (running !== undefined) return yield* Deferred.await(running)
         const verdict = Deferred.makeUnsafe<boolean, CryptoBusy>()
-        verifying.set(proof, verdict)
-        // Detached: a caller who hangs up must not take the verdict from those who wait for it too.
-        yield* crypto.verifySecret(token.secret, hash).pipe(
+        const hashing = crypto.verifySecret(token.secret, hash).pipe(
           Effect.exit,
           Effect.flatMap((exit) => {
             verifying.delete(proof)
             return Deferred.done(verdict, exit)
-          }),
-          Effect.forkDetach
+          })
+        )
+        // Detached: a caller who hangs up must not take the verdict from those who wait for it too.
+        yield* Effect.uninterruptible(
+          Effect.suspend(() => {
+            verifying.set(proof, verdict)
+            return Effect.forkDetach(hashing)
+          })
         )
         return yield* Deferred.await(verdict)
       })

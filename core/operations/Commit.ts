@@ -2,12 +2,33 @@
  * The way to write. Offers the jobs of a commit to the queue where the store
  * is not the queue itself, and tries again from a fresh read when a version moved.
  */
-import { Effect } from "effect"
+import { Effect, Semaphore } from "effect"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
-import { CommitRejected, Store, type Change, type Rejection, type StoreUnavailable } from "../ports/Store.ts"
+import { CommitRejected, Store, StoreUnavailable, type Change, type Committed, type Rejection } from "../ports/Store.ts"
 
 /** How often a decision is made anew when its version moved, before it is given up as busy. */
 const retriesMax = 50
+
+/** Who waits for a record that somebody in this process is changing. */
+const turns = new Map<string, { readonly turn: Semaphore.Semaphore; waiting: number }>()
+
+/**
+ * One after the other, for changes of one record in this process, so that they do not only collide. Other processes are
+ * held off by versions.
+ */
+const inTurn = <A, E, R>(record: string, self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.uninterruptibleMask((restore) => {
+    const queue = turns.get(record) ?? { turn: Semaphore.makeUnsafe(1), waiting: 0 }
+    turns.set(record, queue)
+    queue.waiting += 1
+    return Effect.ensuring(
+      restore(queue.turn.withPermits(1)(self)),
+      Effect.sync(() => {
+        queue.waiting -= 1
+        if (queue.waiting === 0) turns.delete(record)
+      })
+    )
+  })
 
 /** Offers jobs; a queue that is away loses nothing, for the sweep offers what stays undone. */
 export const offer = (queue: typeof JobQueue.Service, jobs: ReadonlyArray<Job>): Effect.Effect<void> =>
@@ -16,21 +37,34 @@ export const offer = (queue: typeof JobQueue.Service, jobs: ReadonlyArray<Job>):
     : queue.offer(jobs).pipe(Effect.catch((error) => Effect.logWarning("jobs were not offered; the sweep will", error)))
 
 /** Commits changes with the jobs they make due. */
-export const commit = Effect.fnUntraced(function* (
+export const commit = (
   store: typeof Store.Service,
   queue: typeof JobQueue.Service,
   changes: ReadonlyArray<Change>,
   jobs: ReadonlyArray<Job>
-): Effect.fn.Return<void, CommitRejected | StoreUnavailable> {
+): Effect.Effect<Committed, CommitRejected | StoreUnavailable> =>
   // Once begun it is seen through: a caller who hangs up must not part the commit from its jobs.
-  return yield* Effect.uninterruptible(
-    Effect.flatMap(store.commit(changes, jobs), ({ jobsOffered }) => (jobsOffered ? Effect.void : offer(queue, jobs)))
+  Effect.uninterruptible(
+    Effect.tap(store.commit(changes, jobs), ({ jobsOffered }) => (jobsOffered ? Effect.void : offer(queue, jobs)))
   )
-})
 
-/** Reads, decides and commits again while another writer was faster. */
-export const retryOnVersionMoved = <A, E, R>(self: Effect.Effect<A, E | CommitRejected, R>): Effect.Effect<A, E | CommitRejected, R> =>
-  Effect.retry(self, { times: retriesMax, while: (error) => isRejected(error, "VersionMoved") })
+/**
+ * Reads, decides and commits a change of one record, again while another writer was faster; `StoreUnavailable` if it
+ * always was.
+ */
+export const changing = <A, E, R>(
+  record: string,
+  self: Effect.Effect<A, E | CommitRejected, R>
+): Effect.Effect<A, E | CommitRejected | StoreUnavailable, R> =>
+  inTurn(record, retryOnVersionMoved(self))
+
+/** The same for what is about several records. */
+export const retryOnVersionMoved = <A, E, R>(
+  self: Effect.Effect<A, E | CommitRejected, R>
+): Effect.Effect<A, E | CommitRejected | StoreUnavailable, R> =>
+  Effect.retry(self, { times: retriesMax, while: (error) => isRejected(error, "VersionMoved") }).pipe(
+    Effect.mapError((error) => (isRejected(error, "VersionMoved") ? new StoreUnavailable({ cause: error }) : error))
+  )
 
 /** Whether a commit was rejected for this reason. */
 export const isRejected = (error: unknown, reason: Rejection["_tag"]): boolean =>

@@ -29,7 +29,9 @@ export class Events extends Context.Service<
       return Events.of({
         list: Effect.fn("Events.list")(function* (principal, { limit, cursor }) {
           const oldest = (yield* Clock.currentTimeMillis) - settings.eventRetention
-          const start = cursor === null ? null : yield* Effect.fromResult(Cursor.parseEvents(cursor, oldest))
+          // Without a cursor from the oldest that a cursor may point at, whether or not older ones are still there.
+          const start: Cursor.EventStart =
+            cursor === null ? { _tag: "Since", at: oldest } : yield* Effect.fromResult(Cursor.parseEvents(cursor, oldest))
           const found = yield* store.events.page(principal.realm, principal.applicationId, { start, limit: limit + 1 })
           const shown = found.slice(0, limit)
           const last = shown[limit - 1]

@@ -23,7 +23,7 @@ import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
 import { CommitRejected, Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import type { Principal } from "./Access.ts"
-import { commit, dieOnRejection, retryOnVersionMoved } from "./Commit.ts"
+import { changing, commit, dieOnRejection, retryOnVersionMoved } from "./Commit.ts"
 import * as Ownership from "./Ownership.ts"
 import { NotFound } from "./Ownership.ts"
 
@@ -211,8 +211,11 @@ export class Messages extends Context.Service<
           if (first !== undefined) {
             return Effect.fail(first === fingerprint ? new IdempotencyPending() : new IdempotencyConflict())
           }
-          running.set(name, fingerprint)
-          return Effect.ensuring(use, Effect.sync(() => running.delete(name)))
+          // Entered and left as one: a caller who hangs up in between must not leave the key taken.
+          return Effect.uninterruptibleMask((restore) => {
+            running.set(name, fingerprint)
+            return Effect.ensuring(restore(use), Effect.sync(() => running.delete(name)))
+          })
         })
       }
 
@@ -383,7 +386,7 @@ export class Messages extends Context.Service<
           )
           return { id, updated: true } as const
         })
-        return yield* retryOnVersionMoved(once).pipe(dieOnRejection)
+        return yield* changing(id, once).pipe(dieOnRejection)
       })
 
       return Messages.of({ send, list, get, update })

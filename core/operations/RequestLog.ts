@@ -14,7 +14,9 @@ const entriesMax = 10_000
 export class RequestLog extends Context.Service<
   RequestLog,
   {
+    /** Notes a request that has ended. */
     readonly append: (entry: RequestEntry) => void
+    /** Notes that a key was used. */
     readonly touch: (id: ApiKeyId, at: Millis) => void
     /** Commits what has gathered; the number of entries and keys written. What cannot be written now is kept. */
     readonly flush: Effect.Effect<number>
@@ -33,7 +35,8 @@ export class RequestLog extends Context.Service<
           if (entries.length >= 2 * entriesMax) entries = entries.slice(-entriesMax) // in blocks, for it costs a copy
         },
         touch: (id, at) => void used.set(id, Math.max(at, used.get(id) ?? at)),
-        flush: Effect.suspend(() => {
+        // Seen through once begun: what was taken out of the buffers must be written, or put back.
+        flush: Effect.uninterruptible(Effect.suspend(() => {
           if (entries.length === 0 && used.size === 0) return Effect.succeed(0)
           const [written, touched] = [entries, used]
           entries = []
@@ -56,7 +59,7 @@ export class RequestLog extends Context.Service<
                 return Effect.as(Effect.logWarning("the request log could not be written", error), 0)
               })
             )
-        })
+        }))
       })
     })
   )

@@ -68,6 +68,11 @@ export class JobQueue extends Context.Service<
       lease: Lease,
       visibilityTimeout: Duration.Duration
     ) => Effect.Effect<Lease, QueueUnavailable | LeaseLost>
+    /**
+     * Gives a job back untouched: due at once, and as if this claim had not been. Fails with `LeaseLost`, and changes
+     * nothing, as `complete` does.
+     */
+    readonly release: (lease: Lease) => Effect.Effect<void, QueueUnavailable | LeaseLost>
     /** Changes when the queue may have lost what it held. */
     readonly epoch: Effect.Effect<string, QueueUnavailable>
     /** Waits until a job may be due, at most this long. A hint to sleep by: it may return early. */

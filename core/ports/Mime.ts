@@ -13,9 +13,9 @@ import { Context, Data, type Effect, type Stream } from "effect"
 import type { Attachment } from "../model/Attachment.ts"
 import type { Content, Header, Message } from "../model/Message.ts"
 
-/** The message cannot be written as MIME; trying again would fail again. */
+/** The message cannot be written, or read, as MIME; trying again would fail again. */
 export class MimeFailed extends Data.TaggedError("MimeFailed")<{ readonly cause: unknown }> {
-  override readonly message = "the message cannot be built as MIME"
+  override readonly message = "the message is not fit for MIME"
 }
 
 export interface ParsedAttachment {

@@ -135,6 +135,8 @@ export class StoreUnavailable extends Data.TaggedError("StoreUnavailable")<{ rea
 export interface Committed {
   /** True if the jobs were written with the changes; false if the caller has yet to offer them to the queue. */
   readonly jobsOffered: boolean
+  /** Rows that `Forget` changes have dropped. */
+  readonly forgotten: number
 }
 
 /** A key with all that decides whether it is valid, and what it may use. */

@@ -36,21 +36,41 @@ const io = <A>(what: string, action: () => Promise<A>) =>
 export const open = Effect.fnUntraced(function* (folder: string) {
   yield* io(`cannot create the folder ${folder}`, () => fs.mkdir(folder, { recursive: true, mode: 0o700 }))
   const lock = path.join(folder, "lock")
-  yield* Effect.acquireRelease(takeLock(folder, lock), () => Effect.promise(() => fs.rm(lock, { force: true })))
+  yield* Effect.acquireRelease(takeLock(folder, lock), () =>
+    Effect.promise(async () => {
+      if ((await holderOf(lock)) === process.pid) await fs.rm(lock, { force: true })
+    })
+  )
 })
+
+/** The process that a lock names; null if it names none. */
+const holderOf = async (lock: string): Promise<number | null> => {
+  const holder = Number(await fs.readFile(lock, "utf8").catch(() => ""))
+  return Number.isInteger(holder) && holder > 0 ? holder : null
+}
 
 /** A lock left by a process that is gone is taken over. */
 const takeLock = (folder: string, lock: string): Effect.Effect<void, FolderFault> =>
   io(`cannot lock the folder ${folder}`, async () => {
+    // Written aside and linked, so that a lock is never seen without its holder.
+    const mine = `${lock}.${process.pid}`
+    await fs.writeFile(mine, String(process.pid), { mode: 0o600 })
     try {
-      await fs.writeFile(lock, String(process.pid), { flag: "wx", mode: 0o600 })
+      await fs.link(mine, lock)
       return "taken"
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error // node:fs throws ErrnoException
-      const holder = Number(await fs.readFile(lock, "utf8").catch(() => ""))
-      if (Number.isInteger(holder) && holder > 0 && holder !== process.pid && isAlive(holder)) return `held by ${holder}`
-      await fs.rm(lock, { force: true })
+      const holder = await holderOf(lock)
+      if (holder !== null && holder !== process.pid && isAlive(holder)) return `held by ${holder}`
+      // Taken away under our own name first: of several who find it stale, one gets it, and sees whose it was.
+      const stale = `${mine}.stale`
+      await fs.rename(lock, stale).catch(() => undefined)
+      const moved = await holderOf(stale)
+      if (moved !== null && moved !== holder && isAlive(moved)) await fs.link(stale, lock).catch(() => undefined)
+      await fs.rm(stale, { force: true })
       return "stale"
+    } finally {
+      await fs.rm(mine, { force: true })
     }
   }).pipe(
     Effect.flatMap((outcome) => {
@@ -72,7 +92,12 @@ const isAlive = (pid: number): boolean => {
 }
 
 const read = Effect.fnUntraced(function* <S extends Schema.Constraint & { readonly DecodingServices: never }>(file: string, schema: S) {
-  const text = yield* Effect.promise(() => fs.readFile(file, "utf8").catch(() => null))
+  const text = yield* io(`cannot read ${file}`, () =>
+    fs.readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT") return null
+      throw error
+    })
+  )
   if (text === null) return null
   return yield* Schema.decodeUnknownEffect(Schema.fromJsonString(schema))(text).pipe(
     Effect.mapError(() => new FolderFault({ message: `${file} is damaged; remove it to start anew` }))
@@ -83,7 +108,7 @@ const read = Effect.fnUntraced(function* <S extends Schema.Constraint & { readon
 const write = (file: string, content: unknown) =>
   io(`cannot write ${file}`, async () => {
     const temporary = `${file}.new`
-    await fs.writeFile(temporary, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 })
+    await fs.writeFile(temporary, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600, flush: true })
     await fs.rename(temporary, file)
   })
 

@@ -31,6 +31,9 @@ export interface Flags {
 /** Runs until it is interrupted. */
 export const dev = Effect.fn("dev")(function* (flags: Flags) {
   const config = yield* Config.load(Config.withFlags(Config.environment(), flags), { mode: "development", ipRequestsPerMinute: "6000" })
+  if (config.mode !== "development") {
+    return yield* new Config.ConfigFaults({ faults: ["MAILROOM_MODE is \"production\"; `dev` wants `development`"] })
+  }
   yield* DataFolder.open(config.data)
   const earlier = yield* DataFolder.readDevFile(config.data)
   const ports = Layer.mergeAll(
@@ -45,7 +48,7 @@ export const dev = Effect.fn("dev")(function* (flags: Flags) {
   )
   const core = Mailroom.layer.pipe(Layer.provideMerge(ports), Layer.provide(Config.settingsLayer(config)))
   const server = Http.Server.layer({ host: config.host, port: config.port })
-  const http = Http.layer({ servers: [`http://${config.host}:${config.port}`], trustedProxies: config.trustedProxies })
+  const http = Http.layer({ trustedProxies: config.trustedProxies })
   const running = Effect.gen(function* () {
     const baseUrl = Banner.baseUrl(config, (yield* HttpServer.HttpServer).address)
     const provisioned = yield* provision(earlier)
@@ -55,7 +58,8 @@ export const dev = Effect.fn("dev")(function* (flags: Flags) {
     return yield* Timeline.follow(devFile.tenantId)
   })
   return yield* running.pipe(
-    Effect.provide(Layer.mergeAll(http, Loops.layer).pipe(Layer.provideMerge(server), Layer.provideMerge(core))),
+    // In this order: the server stops taking requests before the loops write the request log for the last time.
+    Effect.provide(http.pipe(Layer.provideMerge(server), Layer.provideMerge(Loops.layer), Layer.provideMerge(core))),
     Effect.catchTag("ServeError", (error) => Effect.fail(Banner.listenFault(config, error))),
     Effect.provide(Config.logLayer(config))
   )
