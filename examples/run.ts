@@ -10,4 +10,21 @@ if (!names.includes(name)) {
   process.exit(2)
 }
 process.argv.splice(1, 2, `${import.meta.dirname}/${name}.ts`)
-await import(`./${name}.ts`)
+
+/** What a newcomer meets first: no folder yet, or nobody listening. */
+const explain = (error: unknown): string => {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  const code = cause instanceof Error && "code" in cause ? cause.code : null
+  if (code === "ENOENT" || code === "EISDIR") {
+    return "There is no dev.json there. Start `npm run dev` first, or give its path: npm run --silent example -- NAME DIR/dev.json"
+  }
+  if (code === "ECONNREFUSED") return "Nobody listens at the address in dev.json. Start `npm run dev` first."
+  return error instanceof Error ? error.message : String(error)
+}
+
+try {
+  await import(`./${name}.ts`)
+} catch (error) {
+  console.error(explain(error))
+  process.exit(1)
+}

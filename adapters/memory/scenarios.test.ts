@@ -5,6 +5,7 @@ import { suite as limits } from "../../conformance/scenarios/limits.ts"
 import { suite as notifications } from "../../conformance/scenarios/notifications.ts"
 import { Layer, Redacted } from "effect"
 import { suite as outcomes } from "../../conformance/scenarios/outcomes.ts"
+import { suite as outages } from "../../conformance/scenarios/outages.ts"
 import { suite as shown } from "../../conformance/scenarios/shown.ts"
 import { Sandbox } from "../../conformance/scenarios/World.ts"
 import { plays } from "../../conformance/vitest.ts"
@@ -26,4 +27,4 @@ const set = Layer.mergeAll(
   Layer.succeed(Sandbox, SandboxMailProvider.make())
 )
 
-for (const suite of [outcomes, crashes, idempotency, notifications, isolation, limits, shown]) plays("{memory}", suite, set)
+for (const suite of [outcomes, crashes, idempotency, notifications, isolation, limits, shown, outages]) plays("{memory}", suite, set)

@@ -24,6 +24,11 @@ export class Faults {
     this.#moment = moment
   }
 
+  /** Ends the process now. */
+  kill(): void {
+    this.crashed = "killed"
+  }
+
   around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
     return Effect.suspend(() => {
       const dead = () => Effect.die(new Crashed({ call: this.crashed ?? call }))
@@ -40,18 +45,24 @@ export class Faults {
   }
 }
 
-/** A port whose effects pass through `faults`, in groups of reads too. Streams are left as they are. */
+/** A port whose effects pass through `faults`. */
 export const faulty = <S extends object>(faults: Faults, name: string, service: S): S =>
-  // The same members with the same types: only what their effects do is changed.
-  Object.fromEntries(Object.entries(service).map(([member, value]) => [member, wrap(faults, `${name}.${member}`, value)])) as S
+  aroundEach(service, name, (call, effect) => faults.around(call, effect))
 
-const wrap = (faults: Faults, call: string, value: unknown): unknown => {
-  if (Effect.isEffect(value)) return faults.around(call, value)
+type Around = (call: string, effect: Effect.Effect<unknown, unknown, unknown>) => Effect.Effect<unknown, unknown, unknown>
+
+/** A port with something around each of its effects, in groups of reads too. Streams are left as they are. */
+export const aroundEach = <S extends object>(service: S, name: string, around: Around): S =>
+  // The same members with the same types: only what their effects do is changed.
+  Object.fromEntries(Object.entries(service).map(([member, value]) => [member, wrap(around, `${name}.${member}`, value)])) as S
+
+const wrap = (around: Around, call: string, value: unknown): unknown => {
+  if (Effect.isEffect(value)) return around(call, value)
   if (typeof value === "function") {
     return (...parameters: ReadonlyArray<unknown>) => {
       const result: unknown = value(...parameters)
-      return Effect.isEffect(result) ? faults.around(call, result) : result
+      return Effect.isEffect(result) ? around(call, result) : result
     }
   }
-  return typeof value === "object" && value !== null ? faulty(faults, call, value) : value
+  return typeof value === "object" && value !== null ? aroundEach(value, call, around) : value
 }

@@ -37,11 +37,11 @@ import { MailProviders, type MailProvider, type SubmitRequest, type SubmitResult
 import { Mime } from "../../core/ports/Mime.ts"
 import { RateLimiter, RateLimiterUnavailable } from "../../core/ports/RateLimiter.ts"
 import { Scanner, type ScanFailed, type Verdict } from "../../core/ports/Scanner.ts"
-import { Store } from "../../core/ports/Store.ts"
+import { Store, StoreUnavailable } from "../../core/ports/Store.ts"
 import { defaults, Settings, type SettingsShape } from "../../core/Settings.ts"
 import type { Suite } from "../Suite.ts"
 import { address, domainName, freshId } from "../fixtures.ts"
-import { faulty, type Faults } from "./Faults.ts"
+import { aroundEach, faulty, type Faults } from "./Faults.ts"
 import { Witness } from "./Witness.ts"
 
 /** The sandbox's provider of the adapter set. */
@@ -64,6 +64,8 @@ export interface Stage {
   scan: (bytes: Uint8Array) => Effect.Effect<Verdict, ScanFailed>
   /** The shared limiter cannot be reached. */
   limiterIsDown: boolean
+  /** The store answers nothing. */
+  storeIsDown: boolean
 }
 
 export const providerName = "staged"
@@ -84,7 +86,8 @@ const makeStage = (): Stage => ({
   submissions: [],
   behave: (request) => Effect.succeed(accepted(request)),
   scan: () => Effect.succeed({ _tag: "Clean" }),
-  limiterIsDown: false
+  limiterIsDown: false,
+  storeIsDown: false
 })
 
 const stagedProvider = (stage: Stage): MailProvider => ({
@@ -98,6 +101,12 @@ const stagedProvider = (stage: Stage): MailProvider => ({
   }),
   poll: () => Effect.succeed({ notifications: [], pollAt: null })
 })
+
+/** The store, when it is down. */
+const failing = <S extends object>(stage: Stage, store: S): S =>
+  aroundEach(store, "Store", (_, effect) =>
+    Effect.suspend(() => (stage.storeIsDown ? Effect.fail(new StoreUnavailable({ cause: "down" })) : effect))
+  )
 
 /** One running core. */
 export interface Process {
@@ -147,7 +156,7 @@ export const make = Effect.gen(function* () {
     const wrap = <S extends object>(name: string, service: S): S => (faults === undefined ? service : faulty(faults, name, service))
     const portLayer = Layer.mergeAll(
       Layer.succeed(Settings, { ...defaults, ...settings }),
-      Layer.succeed(Store, wrap("Store", witness.watch(raw))),
+      Layer.succeed(Store, wrap("Store", failing(stage, witness.watch(raw)))),
       Layer.succeed(JobQueue, wrap("JobQueue", Context.get(ports, JobQueue))),
       Layer.succeed(BlobStore, wrap("BlobStore", Context.get(ports, BlobStore))),
       Layer.succeed(Mime, Context.get(ports, Mime)),

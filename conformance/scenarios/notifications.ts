@@ -65,12 +65,18 @@ const about = (id: MessageId, recipient: Address | null, outcome: Outcome): Noti
   outcome
 })
 
-/** What must not depend on order: everything of the recipients but when we heard. */
+/** What must not depend on order: everything of the recipients but when the provider took them. */
 const ending = (world: World, of: Tenancy, id: MessageId) =>
   Effect.map(messageOf(world, of, id), ({ status, failure, recipients }) => ({
     status,
     failure,
-    recipients: recipients.map(({ address, status, evidence, complainedAt }) => ({ address, status, evidence, complainedAt }))
+    recipients: recipients.map(({ address, status, evidence, complainedAt, updatedAt }) => ({
+      address,
+      status,
+      evidence,
+      complainedAt,
+      updatedAt: status === "sent" ? null : updatedAt
+    }))
   }))
 
 export const suite: ScenarioSuite = {

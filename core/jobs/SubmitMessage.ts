@@ -90,7 +90,9 @@ export class SubmitMessage extends Context.Service<
         const sendable = queued.filter(({ address }) => !suppressed.has(Addresses.foldCase(address)))
         const bounces = bounceSuppressed(queued, suppressed, now)
         const attempt = yield* attemptTo(message, sendable).pipe(
-          Effect.catchTag("Abandoned", ({ failure }) => Effect.succeed(abandoned(sendable, failure, now))),
+          Effect.catchTag("Abandoned", ({ failure }) =>
+            Effect.as(Effect.logWarning("a message failed", failure), abandoned(sendable, failure, now))
+          ),
           Effect.catchTag("Postponed", (why) => Effect.succeed(postponed(why))),
           Effect.catchTag("AwaitsScan", () => Effect.succeed(bounces.length === 0 ? null : postponed(null)))
         )

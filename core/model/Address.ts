@@ -39,6 +39,8 @@ export const parseDomain = (input: string): Result.Result<DomainName, string> =>
 
 /** Normalises an address, or says why it is none. */
 export const parse = (input: string): Result.Result<Address, string> => {
+  if (input.trim() !== input) return Result.fail("remove the white space around the address")
+  if (/[<>]/.test(input)) return Result.fail("give the bare address, without a display name and angle brackets")
   const at = input.indexOf("@")
   if (at < 0) return Result.fail("an address is local@domain")
   const local = input.slice(0, at)

@@ -94,7 +94,11 @@ export const MediaType = Schema.String.check(
   Schema.isPattern(/^[A-Za-z0-9!#$%&'*+.^_`{|}~-]+\/[A-Za-z0-9!#$%&'*+.^_`{|}~-]+$/, {
     expected: "a media type: type/subtype, without parameters"
   }),
-  Schema.makeFilter((type: string) => !/^multipart\//i.test(type) || "a file is no multipart: its parts are files of their own")
+  // Neither may be encoded as a file must be (RFC 2045 6.4), so they would arrive broken.
+  Schema.makeFilter(
+    (type: string) =>
+      !/^(multipart|message)\//i.test(type) || "multipart/* and message/* cannot be files: attach a mail as application/octet-stream"
+  )
 )
 
 const fileNameFault = (name: string): string | null => {

@@ -118,7 +118,7 @@ export class AttachmentNotClean extends Data.TaggedError("AttachmentNotClean")<{
   }
 }
 
-/** 400. */
+/** 400: an attachment of the message is infected. */
 export class AttachmentInfected extends Data.TaggedError("AttachmentInfected")<{ readonly attachmentId: AttachmentId }> {
   override get message(): string {
     return `Malware was found in attachment ${this.attachmentId}. Send without it.`

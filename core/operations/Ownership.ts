@@ -7,11 +7,16 @@ import type { Store, StoreUnavailable } from "../ports/Store.ts"
 import type { Principal } from "./Access.ts"
 
 /** 404. `field` names the member of the input that points nowhere; null when the path does. */
-export class NotFound extends Data.TaggedError("NotFound")<{ readonly field: string | null }> {
+export class NotFound extends Data.TaggedError("NotFound")<{
+  readonly field: string | null
+  /** Which one, where the member is a list. */
+  readonly index?: number
+}> {
   override get message(): string {
+    const where = this.index === undefined ? this.field : `${this.field}, at index ${this.index},`
     return this.field === null
       ? "There is no such resource, or it is not yours. Check the id, and that the key is of the right environment."
-      : `${this.field} names nothing of yours. Check the id, and that the key is of the right environment.`
+      : `${where} names nothing of yours. Check the id, and that the key is of the right environment.`
   }
 }
 
@@ -36,8 +41,7 @@ export const attachments = Effect.fnUntraced(function* (
   const wanted = [...new Set(ids)]
   if (wanted.length === 0) return []
   const found = yield* store.attachments.many(principal.realm, wanted)
-  if (found.length < wanted.length || found.some((attachment) => attachment.mailboxId !== mailboxId)) {
-    return yield* new NotFound({ field: "attachmentIds" })
-  }
-  return found
+  const own = new Set(found.filter((attachment) => attachment.mailboxId === mailboxId).map(({ id }) => id))
+  const index = ids.findIndex((id) => !own.has(id))
+  return index < 0 ? found : yield* new NotFound({ field: "attachmentIds", index })
 })

@@ -43,7 +43,21 @@ const report = (cause: Cause.Cause<unknown>) =>
     for (const line of (error instanceof Error ? error.message : String(error)).split("\n")) process.stderr.write(`mailroom: ${line}\n`)
   })
 
-Command.run(mailroom, { version: version }).pipe(
+// Whoever closes our output does not want to read it; the service goes on.
+for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
+
+// The first signal lets what is under way finish; the second does not wait for it.
+let signals = 0
+for (const signal of ["SIGINT", "SIGTERM"] as const) {
+  process.on(signal, () => {
+    signals += 1
+    if (signals > 1) process.exit(130)
+    // For a person; on a pipe, standard error is JSON lines.
+    if (process.stderr.isTTY) process.stderr.write("mailroom: stopping; what is under way may finish. Once more stops at once.\n")
+  })
+}
+
+Command.run(mailroom, { version }).pipe(
   Effect.tapCause(report),
   Effect.provide(NodeServices.layer),
   (program) =>

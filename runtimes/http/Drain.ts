@@ -1,18 +1,34 @@
 /**
  * Whether this process is about to end: once it is, new requests are turned
- * away, and each answer closes its connection.
+ * away, each answer closes its connection, and who is still sending a body
+ * when the time to finish runs out is told so, before the server cuts it off.
  */
-import { Context, Effect, Layer } from "effect"
+import { Context, Deferred, Duration, Effect, Layer } from "effect"
+import { ShuttingDown } from "./Refusals.ts"
 
 export class DrainState {
   isDraining = false
+  /** Fails when the time to finish has run out; until then it waits. */
+  readonly expired = Deferred.makeUnsafe<never, ShuttingDown>()
 }
+
+/** How long before the server's own end the last answers are given. */
+const headStart = Duration.seconds(1)
 
 export class Drain extends Context.Service<Drain, DrainState>()("mailroom/http/Drain") {
   static readonly layer = Layer.sync(Drain, () => new DrainState())
 
   /** Begins to drain when its scope closes. It must be built after the server, for then it closes before it. */
-  static readonly onClose = Layer.effectDiscard(
-    Effect.flatMap(Drain, (drain) => Effect.addFinalizer(() => Effect.sync(() => void (drain.isDraining = true))))
-  )
+  static readonly onClose = (grace: Duration.Duration) =>
+    Layer.effectDiscard(
+      Effect.flatMap(Drain, (drain) =>
+        Effect.addFinalizer(() => {
+          drain.isDraining = true
+          return Effect.sleep(Duration.max(Duration.zero, Duration.subtract(grace, headStart))).pipe(
+            Effect.andThen(Deferred.fail(drain.expired, new ShuttingDown())),
+            Effect.forkDetach
+          )
+        })
+      )
+    )
 }

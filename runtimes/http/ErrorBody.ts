@@ -73,7 +73,7 @@ export const catalogue = {
     meaning: "The Idempotency-Key header is missing, repeated, or not of 8 to 255 characters.",
     remedy: "Make one key per message, such as a UUID, and send it again with each retry of that message."
   }),
-  attachment_infected: entry("attachment_infected", 400, none, {
+  attachment_infected: entry("attachment_infected", 400, Schema.Struct({ attachmentId: Schema.String }), {
     meaning: "Malware was found in an attachment of the message.",
     remedy: "Send without it. An infected attachment stays locked."
   }),
@@ -85,8 +85,9 @@ export const catalogue = {
     meaning: "The API key lacks a scope that the operation requires.",
     remedy: "Issue a replacement key that has the missing scopes: scopes are fixed at issuance."
   }),
-  not_found: entry("not_found", 404, Schema.Struct({ field: Schema.optionalKey(Schema.String) }), {
-    meaning: "The resource is absent, or belongs to another tenant or environment; `field` names the input that points at it.",
+  not_found: entry("not_found", 404, Schema.Struct({ field: Schema.optionalKey(Schema.String), index: Schema.optionalKey(Schema.Int) }), {
+    meaning:
+      "The resource is absent, or belongs to another tenant or environment; `field` names the input that points at it, and `index` the place in a list.",
     remedy: "Check the id, and that the key is of the environment in which the resource was made."
   }),
   method_not_allowed: entry("method_not_allowed", 405, none, {
@@ -203,10 +204,10 @@ const rows = {
   InvalidRequest: { code: "invalid_request", details: ({ issues }) => ({ issues }) },
   InvalidCursor: { code: "invalid_cursor", details: ({ reason }) => ({ reason }) },
   InvalidIdempotencyKey: { code: "invalid_idempotency_key", details: empty },
-  AttachmentInfected: { code: "attachment_infected", details: empty },
+  AttachmentInfected: { code: "attachment_infected", details: ({ attachmentId }) => ({ attachmentId }) },
   Unauthorized: { code: "unauthorized", details: empty, headers: () => ({ "www-authenticate": "Bearer" }) },
   InsufficientScope: { code: "insufficient_scope", details: ({ required, missing }) => ({ required, missing }) },
-  NotFound: { code: "not_found", details: ({ field }) => (field === null ? {} : { field }) },
+  NotFound: { code: "not_found", details: ({ field, index }) => (field === null ? {} : { field, ...(index === undefined ? {} : { index }) }) },
   RouteUnknown: { code: "not_found", details: empty },
   MethodNotAllowed: { code: "method_not_allowed", details: empty, headers: ({ allow }) => ({ allow: allow.join(", ") }) },
   RequestTimeout: { code: "request_timeout", details: empty, headers: closing },

@@ -3,7 +3,7 @@
  * announced length, the credential, the key's and the tenant's limit, the
  * scope, the media type, the body's bytes; then, inside, the schemas.
  */
-import { Context, Effect, Layer } from "effect"
+import { Context, Deferred, Effect, Layer } from "effect"
 import { HttpServerRequest } from "effect/http"
 import { HttpApiMiddleware } from "effect/http-api"
 import type { IncomingMessage } from "node:http"
@@ -11,6 +11,7 @@ import { Access } from "../../core/operations/Access.ts"
 import { BodyBytesMax, Caller, Guard, InputFaults, operationOf, ReadsBody } from "./Api.ts"
 import * as Body from "./Body.ts"
 import { Call } from "./Call.ts"
+import { Drain } from "./Drain.ts"
 import type { CodeOf, ErrorBody } from "./ErrorBody.ts"
 import * as Issues from "./Issues.ts"
 import { InvalidIdempotencyKey, InvalidRequest, type Refusal } from "./Refusals.ts"
@@ -28,6 +29,7 @@ export const guardLayer = Layer.effect(
   Guard,
   Effect.gen(function* () {
     const access = yield* Access
+    const drain = yield* Drain
     return Guard.of({
       apiKey: Effect.fnUntraced(function* (httpEffect, { endpoint }) {
         const call = yield* Call
@@ -57,11 +59,15 @@ export const guardLayer = Layer.effect(
           if (!takesBody || Context.get(endpoint.annotations, ReadsBody) === "handler") return { principal, request }
           return { principal, request: withText(request, yield* Body.read(request, bodyBytesMax)) }
         })
-        const { principal, request: checked } = yield* Effect.catch(admitted, refuse)
-        return yield* httpEffect.pipe(
-          Effect.provideService(Caller, principal),
-          Effect.provideService(HttpServerRequest.HttpServerRequest, checked)
-        )
+        const served = Effect.gen(function* () {
+          const { principal, request: checked } = yield* Effect.catch(admitted, refuse)
+          return yield* httpEffect.pipe(
+            Effect.provideService(Caller, principal),
+            Effect.provideService(HttpServerRequest.HttpServerRequest, checked)
+          )
+        })
+        // Only a body can keep a request waiting for its client.
+        return yield* takesBody ? Effect.raceFirst(served, Effect.catch(Deferred.await(drain.expired), refuse)) : served
       })
     })
   })

@@ -22,6 +22,9 @@ export interface ListenOptions {
   readonly timeouts?: Partial<typeof timeouts>
 }
 
+/** How long requests in flight may take to finish once the server stops. */
+export const graceDefault: Duration.Input = "20 seconds"
+
 /** Milliseconds. */
 export const timeouts = {
   /** For the headers, from the first byte. */
@@ -50,7 +53,7 @@ const options = (over: Partial<typeof timeouts>): ServerOptions => ({
 })
 
 /** Listens. What is needed of the core is the source of request ids. */
-export const layer = ({ host, port, grace = "20 seconds", timeouts: over = {} }: ListenOptions) =>
+export const layer = ({ host, port, grace = graceDefault, timeouts: over = {} }: ListenOptions) =>
   Layer.merge(
     Layer.effect(
       HttpServer.HttpServer,

@@ -126,7 +126,7 @@ const inFront = ({ store = (real) => real, blobs = (real) => real }: Options) =>
   )
 
 const runtime = (options: Options) =>
-  Http.layer({ trustedProxies: options.trustedProxies ?? [] }).pipe(
+  Http.layer({ grace: options.grace ?? "2 seconds", trustedProxies: options.trustedProxies ?? [] }).pipe(
     Layer.provideMerge(
       Http.Server.layer({ host: "127.0.0.1", port: 0, grace: options.grace ?? "2 seconds", timeouts: options.timeouts ?? {} })
     ),

@@ -3,7 +3,7 @@
  * the operations of the core. `layer` needs a server to listen with; `Server`
  * has Node's.
  */
-import { Effect, Layer } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "./Api.ts"
@@ -15,6 +15,7 @@ import { handlersLayer } from "./Handlers.ts"
 import { pipelineLayer } from "./Pipeline.ts"
 import { probesLayer } from "./Probes.ts"
 import { pages } from "./Routes.ts"
+import * as Server from "./Server.ts"
 import * as TrustedProxies from "./TrustedProxies.ts"
 
 export { Api } from "./Api.ts"
@@ -27,13 +28,15 @@ export interface Options {
   readonly servers?: ReadonlyArray<string>
   /** Addresses and CIDR ranges of proxies whose `X-Forwarded-For` counts. Default: none. */
   readonly trustedProxies?: ReadonlyArray<string>
+  /** How long requests in flight may take to finish once it stops; as given to the server. */
+  readonly grace?: Duration.Input
 }
 
 /** The longest path parameter that the router passes on; what is no UUID is for the schema to refuse. */
 const maxParamLength = 16 * 1024
 
 /** Serves until its scope closes; then it turns new requests away and lets those in flight finish. */
-export const layer = ({ servers, trustedProxies = [] }: Options = {}) => {
+export const layer = ({ servers, trustedProxies = [], grace = Server.graceDefault }: Options = {}) => {
   const api = HttpApiBuilder.layer(Api).pipe(Layer.provide(handlersLayer), Layer.provide([guardLayer, inputFaultsLayer]))
   const routes = Layer.mergeAll(api, probesLayer, pagesLayer(servers)).pipe(
     Layer.provide(pipelineLayer(TrustedProxies.make(trustedProxies)))
@@ -43,7 +46,7 @@ export const layer = ({ servers, trustedProxies = [] }: Options = {}) => {
     disableListenLog: true,
     routerConfig: { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false, maxParamLength }
   })
-  return Drain.onClose.pipe(Layer.provideMerge(served), Layer.provide(Drain.layer))
+  return Drain.onClose(Duration.fromInputUnsafe(grace)).pipe(Layer.provideMerge(served), Layer.provide(Drain.layer))
 }
 
 /** Made when first asked for: a process that nobody asks for its documents starts without them. */

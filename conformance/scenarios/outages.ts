@@ -1,0 +1,273 @@
+/** What breaks for a while, hangs, or breaks whoever touches it, harms nothing else and loses nothing. */
+import { Duration, Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import * as assert from "node:assert/strict"
+import { system } from "../../core/model/Audit.ts"
+import type { RequestEntry } from "../../core/model/Audit.ts"
+import { address, freshId } from "../fixtures.ts"
+import { Faults } from "./Faults.ts"
+import {
+  accepted,
+  letter,
+  logOf,
+  messageOf,
+  pass,
+  providerMessageId,
+  providerName,
+  scenario,
+  settle,
+  someKey,
+  typesOf,
+  type Process,
+  type ScenarioSuite,
+  type Tenancy
+} from "./World.ts"
+
+const [ada, bob, eve] = [address("ada"), address("bob"), address("eve")]
+
+const send = (process: Process, from: Tenancy, to = ada) =>
+  Effect.suspend(() =>
+    Effect.map(process.messages.send(from.principal, someKey(), letter(from, to)), ({ message }) => message.id)
+  )
+
+export const suite: ScenarioSuite = {
+  name: "outages",
+  checks: [
+    scenario("a store that is away for an hour fails no message and no poll", (world) =>
+      Effect.gen(function* () {
+        const [production, sandbox] = [yield* world.found("production"), yield* world.found("sandbox")]
+        const process = yield* world.boot()
+        const polled = yield* send(process, sandbox, address("bounced"))
+        yield* settle(process)
+        const waiting = yield* send(process, production)
+
+        world.stage.storeIsDown = true
+        yield* pass(process, "1 hour", "20 seconds")
+        world.stage.storeIsDown = false
+        yield* pass(process, "5 minutes")
+
+        assert.equal((yield* messageOf(world, production, waiting)).status, "sent")
+        assert.equal((yield* messageOf(world, sandbox, polled)).status, "bounced")
+        assert.equal(world.stage.submissions.length, 1)
+      })
+    ),
+
+    scenario("a message that kills the process fails alone: those claimed with it are sent", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        let faults = new Faults(0, "before")
+        const first = yield* world.boot(faults)
+        world.stage.behave = (request) =>
+          Effect.suspend(() => {
+            if (!request.envelope.recipients.includes(eve)) return Effect.succeed(accepted(request))
+            faults.kill()
+            return Effect.die(new Error("a bug that ends the process"))
+          })
+        const innocent = [yield* send(first, tenancy, bob), yield* send(first, tenancy, bob)]
+        const poison = yield* send(first, tenancy, eve)
+        innocent.push(yield* send(first, tenancy, bob), yield* send(first, tenancy, bob))
+
+        let process = first
+        for (let restart = 0; restart < 20; restart++) {
+          for (let tick = 0; tick < 20; tick++) yield* Effect.exit(process.worker.tick)
+          yield* TestClock.adjust("2 minutes")
+          if (faults.crashed === null) continue
+          faults = new Faults(0, "before")
+          process = yield* world.boot(faults)
+        }
+
+        const message = yield* messageOf(world, tenancy, poison)
+        assert.deepEqual([message.status, message.failure?.code], ["failed", "poison"])
+        for (const id of innocent) {
+          assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
+          const count = world.stage.submissions.filter(({ request }) => request.messageId === id).length
+          assert.ok(count <= 2, `${count} submissions`)
+        }
+      })
+    ),
+
+    scenario("a provider that never answers holds up nobody else, and its message is tried again", (world) =>
+      Effect.gen(function* () {
+        const [stuck, other] = [yield* world.found(), yield* world.found()]
+        const process = yield* world.boot()
+        world.stage.behave = (request, nth) =>
+          request.realm.tenantId === stuck.realm.tenantId && nth === 1 ? Effect.never : Effect.succeed(accepted(request))
+        const hung = yield* send(process, stuck)
+        let stopping = false
+        const running = yield* Effect.forkChild(process.worker.run(() => stopping, Duration.millis(200)))
+        yield* TestClock.adjust("1 second")
+
+        const id = yield* send(process, other)
+        yield* TestClock.adjust("1 second")
+        assert.equal((yield* messageOf(world, other, id)).status, "sent")
+        yield* TestClock.adjust("15 minutes")
+        assert.equal((yield* messageOf(world, stuck, hung)).status, "sent")
+        assert.equal(world.stage.submissions.filter(({ request }) => request.messageId === hung).length, 2, "its lease was held")
+        stopping = true
+        yield* TestClock.adjust("1 second")
+        yield* Fiber.join(running)
+      })
+    ),
+
+    scenario("a sender who hangs up at any moment leaves its key usable, and one message at most", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        for (let turns = 0; turns < 40; turns++) {
+          const [key, input] = [someKey(), letter(tenancy, ada)]
+          const fiber = yield* Effect.forkChild(process.messages.send(tenancy.principal, key, input))
+          for (let turn = 0; turn < turns; turn++) yield* Effect.yieldNow
+          yield* Fiber.interrupt(fiber)
+
+          const { message } = yield* process.messages.send(tenancy.principal, key, input)
+          assert.deepEqual(typesOf(yield* logOf(world, tenancy, message.id)), ["message.queued"], `after ${turns} turns`)
+        }
+        const { items } = yield* process.messages.list(tenancy.principal, { limit: 100, cursor: null, mailboxId: null })
+        assert.equal(items.length, 40)
+      })
+    ),
+
+    scenario("a hundred writers of one message at once all succeed", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const processes = [yield* world.boot(), yield* world.boot()]
+        const id = yield* send(processes[0]!, tenancy)
+
+        yield* Effect.all(
+          Array.from({ length: 100 }, (_, index) =>
+            processes[index % 2]!.messages.update(tenancy.principal, id, { mailboxId: tenancy.mailbox.id, isStarred: index % 3 === 0 })
+          ),
+          { concurrency: "unbounded" }
+        )
+
+        assert.equal((yield* messageOf(world, tenancy, id)).version, 101)
+      })
+    ),
+
+    scenario("a notification that makes no sense is passed over, and harms no other", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const id = yield* send(process, tenancy)
+        yield* settle(process)
+        const good = {
+          provider: providerName,
+          providerMessageId: providerMessageId({ messageId: id }),
+          recipient: ada,
+          outcome: { _tag: "Delivered" as const, at: 5, smtpResponse: null }
+        }
+
+        yield* process.notifications.record([{ ...good, outcome: { ...good.outcome, at: 1e17 } }, good])
+
+        assert.equal((yield* messageOf(world, tenancy, id)).recipients[0]!.evidence.delivered?.at, 5)
+      })
+    ),
+
+    scenario("suppressed recipients bounce at once, also while the others must wait", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const first = yield* send(process, tenancy, eve)
+        yield* settle(process)
+        yield* process.notifications.record([
+          {
+            provider: providerName,
+            providerMessageId: providerMessageId({ messageId: first }),
+            recipient: eve,
+            outcome: { _tag: "Bounced", at: 1, class: "permanent", smtpCode: 550, enhancedCode: "5.1.1", diagnostic: null }
+          }
+        ])
+        const both = process.messages.send(tenancy.principal, someKey(), letter(tenancy, [eve, bob]))
+        const id = (yield* both).message.id
+        yield* process.management.updateMailbox(system, tenancy.realm.tenantId, tenancy.mailbox.id, { status: "suspended" })
+
+        yield* settle(process)
+
+        const { recipients } = yield* messageOf(world, tenancy, id)
+        assert.deepEqual(recipients.map(({ status }) => status), ["bounced", "queued"])
+      })
+    ),
+
+    scenario("a refusal for content or by policy suppresses nobody", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const refuse = (enhancedCode: string | null) => {
+          world.stage.behave = (request) =>
+            Effect.succeed({
+              ...accepted(request),
+              replies: [{ recipient: ada, reply: { smtpCode: 554, enhancedCode, text: "content rejected" } }]
+            })
+        }
+        for (const code of ["5.7.1", "5.3.4", null]) {
+          refuse(code)
+          yield* send(process, tenancy)
+          yield* settle(process)
+        }
+
+        assert.equal(world.stage.submissions.length, 3)
+        assert.deepEqual(yield* world.store.suppressions.among(tenancy.realm, [ada]), [])
+      })
+    ),
+
+    scenario("a first page of events starts at the oldest that may be listed, and its cursor is good", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        for (let count = 0; count < 3; count++) yield* send(process, tenancy)
+        yield* TestClock.adjust("31 days") // and retention has not run yet
+        const recent = [yield* send(process, tenancy), yield* send(process, tenancy)]
+        const list = (cursor: string | null) => process.events.list(tenancy.principal, { limit: 1, cursor })
+
+        const first = yield* list(null)
+        const second = yield* list(first.nextCursor)
+
+        assert.deepEqual([first, second].flatMap(({ items }) => items.map(({ resourceId }) => resourceId)), recent)
+        assert.equal(second.nextCursor, null)
+      })
+    ),
+
+    scenario("retention goes on until nothing is left that has had its time", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const entry: RequestEntry = {
+          requestId: freshId(),
+          tenantId: tenancy.realm.tenantId,
+          environment: tenancy.realm.environment,
+          applicationId: tenancy.application.id,
+          apiKeyId: tenancy.principal.apiKeyId,
+          at: 0,
+          operation: "listMessages",
+          status: 200,
+          code: null,
+          durationMs: 1,
+          clientAddress: "192.0.2.1"
+        }
+        for (let count = 0; count < 1_201; count++) process.requestLog.append(entry)
+        yield* process.requestLog.flush
+        yield* TestClock.adjust("31 days")
+
+        yield* process.sweep.retain
+
+        assert.deepEqual(yield* world.store.audit.requests(tenancy.realm.tenantId, 10), [])
+      })
+    ),
+
+    scenario("a request log that is interrupted while it is written loses nothing", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        process.requestLog.touch(tenancy.principal.apiKeyId, 7)
+
+        const flushing = yield* Effect.forkChild(process.requestLog.flush)
+        yield* Effect.yieldNow
+        yield* Fiber.interrupt(flushing)
+        yield* process.requestLog.flush
+
+        const key = yield* world.store.credentials.apiKey(tenancy.realm.tenantId, tenancy.principal.apiKeyId)
+        assert.equal(key?.lastUsedAt, 7)
+      })
+    )
+  ]
+}
