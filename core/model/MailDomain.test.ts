@@ -89,6 +89,13 @@ describe("what a round of DNS checks amounts to", () => {
     })
   }
 
+  it("verifies nothing that was not looked up: ownership and DKIM must both have been seen", () => {
+    for (const found of [[], ["spf"], ["ownership"], ["dkim", "spf"]] as const) {
+      const seen = found.map((record) => ({ record, state: "ok" as const, expected: "", observed: "", since: 0 }))
+      assert.isNull(MailDomain.assess(domain("pending"), seen, 0), found.join(" "))
+    }
+  })
+
   it("never lifts a suspension", () => {
     for (const broken of [{}, { spf: "missing" }, { dkim: "missing" }] as const) {
       const input = MailDomain.assess(domain("suspended"), checks(broken), tooLate)

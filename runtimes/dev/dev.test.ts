@@ -147,6 +147,36 @@ describe("mailroom dev", () => {
     assert.strictEqual(heir.devFile.apiKey, running.devFile.apiKey)
   })
 
+  it("has one owner of a folder, however many start at once", async () => {
+    const folder = freshFolder()
+    const starts = [1, 2, 3].map(() => start(folder))
+
+    const settled = await Promise.allSettled(starts)
+
+    const refused = settled.flatMap((one) => (one.status === "rejected" ? [String(one.reason)] : []))
+    assert.lengthOf(refused, 2)
+    for (const reason of refused) assert.match(reason, /is in use by process \d+/)
+  })
+
+  it("goes on when nobody reads its output any more", async () => {
+    const running = await start()
+    running.child.stdout!.destroy()
+
+    for (let sends = 0; sends < 3; sends++) {
+      const { status } = await api(running, "/v1/messages", {
+        method: "POST",
+        headers: { "idempotency-key": `closed-${sends}` },
+        body: JSON.stringify({ fromMailboxId: running.devFile.mailboxes[0]!.id, to: ["a@example.com"], text: "x" })
+      })
+      assert.strictEqual(status, 202)
+      await eventually("a delivery", async () => {
+        const { body } = await api(running, "/v1/messages")
+        return body.items.every((item: { readonly status: string }) => item.status === "delivered") ? true : undefined
+      })
+    }
+    assert.isNull(running.child.exitCode)
+  })
+
   it("says in one line that its port is taken", async () => {
     const blocker = createServer().listen(0, "127.0.0.1")
     await new Promise((resolve) => blocker.once("listening", resolve))
@@ -176,6 +206,13 @@ describe("mailroom dev", () => {
       'mailroom: MAILROOM_PORT is "70000"; it wants a port from 0 to 65535 (0: any free one)',
       "mailroom: MAILROOM_PROT is no setting of Mailroom; see docs/configuration.md"
     ])
+  })
+
+  it("is not for production", () => {
+    const { status, lines } = fail(["dev", "--data", freshFolder(), "--port", "0"], { MAILROOM_MODE: "production" })
+
+    assert.strictEqual(status, 2)
+    assert.deepStrictEqual(lines, ['mailroom: MAILROOM_MODE is "production"; `dev` wants `development`'])
   })
 
   it("says which file is damaged", () => {
@@ -288,5 +325,10 @@ describe("the README", () => {
     assert.match(second.stdout, /^0 new events$/m)
 
     assert.strictEqual(example("nothing-of-ours").status, 2)
+    const nowhere = spawnSync(process.execPath, [join(root, "examples/run.ts"), "first-send", join(running.folder, "none.json")], {
+      encoding: "utf8"
+    })
+    assert.deepStrictEqual([nowhere.status, nowhere.stderr.split("\n").length], [1, 2])
+    assert.match(nowhere.stderr, /^There is no dev\.json there\. Start `npm run dev` first/)
   })
 })

@@ -235,6 +235,30 @@ it.live("A server that stops cuts what does not end in time", () =>
   }).pipe(Effect.scoped)
 )
 
+it.live("A server that stops tells whoever is still sending a body, in the envelope, before it cuts", () =>
+  Effect.gen(function* () {
+    const scope = yield* Scope.make()
+    const server = yield* Harness.start({ grace: "1300 millis" }).pipe(Scope.provide(scope))
+    const upload = [
+      "POST /v1/attachments HTTP/1.1",
+      Harness.bearer(server),
+      "Content-Type: application/json",
+      "Content-Length: 100000\r\n"
+    ].join("\r\n")
+    const stalled = yield* halfSent(server.port, upload)
+    const answer = yield* Effect.forkChild(stalled.finish) // its body never comes
+    yield* server.call("GET", "/v1/mailboxes") // by its answer the upload has been read, too
+
+    yield* Scope.close(scope, Exit.void)
+
+    const text = yield* Fiber.join(answer)
+    assert.strictEqual(outcome(text), "503 unavailable")
+    assert.match(text, /\r\nretry-after: 1\r\n/i)
+    assert.match(text, /\r\nconnection: close\r\n/i)
+    assert.match(text, /\r\nx-request-id: /i)
+  }).pipe(Effect.scoped)
+)
+
 /**
  * A connection on which a request has begun, as the server knows: it has
  * answered one that came in the same packet. `finish` sends the rest and reads the answer.
