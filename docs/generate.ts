@@ -2,11 +2,13 @@
  * Writes the documents that follow from the code: `npm run docs`. A test
  * compares them with what this file makes, so that none goes stale.
  */
+import { Schema } from "effect"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as Attachment from "../core/model/Attachment.ts"
 import * as Delivery from "../core/model/Delivery.ts"
 import * as Endpoint from "../core/model/Endpoint.ts"
+import * as Event from "../core/model/Event.ts"
 import * as Machine from "../core/model/Machine.ts"
 import * as MailDomain from "../core/model/MailDomain.ts"
 import * as Message from "../core/model/Message.ts"
@@ -114,9 +116,66 @@ const fence = (language: string, body: string): string => `\`\`\`${language}\n${
 const rows = (head: ReadonlyArray<string>, body: ReadonlyArray<ReadonlyArray<string>>): string =>
   [head, head.map(() => "---"), ...body].map((cells) => `| ${cells.join(" | ")} |`).join("\n")
 
+/** When each event comes. */
+const occasions: Readonly<Record<Event.Type, string>> = {
+  "message.queued": "A send was accepted: in the same commit as the message.",
+  "message.sent": "The provider has taken the message, and no recipient waits any more. Once, if anybody was accepted.",
+  "message.delivered": "A recipient's server took it.",
+  "message.bounced": "It came back from a recipient, at once or late; or the address is suppressed and was not tried.",
+  "message.failed": "We or the provider gave a recipient up.",
+  "message.received": "A message came in. Not yet emitted.",
+  "message.updated": "Flags or folder were set with updateMessage; `changed` names what is different now.",
+  "mailbox.created": "A mailbox was made.",
+  "mailbox.updated": "A mailbox was changed, or taken into use again.",
+  "mailbox.suspended": "A mailbox was suspended: it cannot send.",
+  "domain.health_changed": "The delivery health of a domain changed; `reasons` names the records that are not in order."
+}
+
+interface JsonSchema {
+  readonly type?: string
+  readonly enum?: ReadonlyArray<unknown>
+  readonly format?: string
+  readonly items?: JsonSchema
+  readonly anyOf?: ReadonlyArray<JsonSchema>
+  readonly properties?: Readonly<Record<string, JsonSchema>>
+  readonly required?: ReadonlyArray<string>
+}
+
+const typeOf = (schema: JsonSchema): string => {
+  if (schema.enum !== undefined) return schema.enum.map((value) => code(String(value))).join(" or ")
+  if (schema.anyOf !== undefined) return schema.anyOf.map(typeOf).join(" or ")
+  if (schema.items !== undefined) return `list of ${typeOf(schema.items)}`
+  if (schema.properties === undefined) return schema.format ?? schema.type ?? "anything"
+  return `{ ${Object.entries(schema.properties).map(([name, member]) => `${code(name)}: ${typeOf(member)}`).join(", ")} }`
+}
+
+const eventsPage = (): string =>
+  [
+    "# Events",
+    [
+      "What `GET /v1/events` lists. An event has `id`, `type`, `resourceType`, `resourceId`, `occurredAt` and `data`; `data` always has",
+      "`object` and `id` of the resource, and `sequence`, which rises by one per event of the resource. Ignore members and types that you",
+      "do not know. Order between resources is not promised. This page is generated: `npm run docs`."
+    ].join("\n"),
+    ...Event.types.map((type) => {
+      const { schema } = Schema.toJsonSchemaDocument(Event.data[type])
+      const { properties = {}, required = [] } = schema as JsonSchema // a struct's schema
+      const members = Object.entries(properties).filter(([name]) => !["object", "id", "sequence"].includes(name))
+      return [
+        `## ${type}`,
+        occasions[type],
+        rows(
+          ["Member", "Type"],
+          members.map(([name, member]) => [`${code(name)}${required.includes(name) ? "" : " (optional)"}`, typeOf(member)])
+        )
+      ].join("\n\n")
+    })
+  ].join("\n\n") + "\n"
+
 /** All documents that `npm run docs` writes. */
 export const documents = (): ReadonlyArray<GeneratedDocument> => [
   { file: "state-machines.md", text: stateMachines() },
+  { file: "events.md", text: eventsPage() },
   { file: "errors.md", text: errorsMarkdown() },
   { file: "configuration.md", text: configurationMarkdown() }
 ]

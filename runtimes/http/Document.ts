@@ -3,8 +3,10 @@
  * contract, made tidy for people and generators. Constraints that the
  * derivation loses (numbers in the query, what is closed) are put back here.
  */
+import { Schema } from "effect"
 import { OpenApi } from "effect/http-api"
 import * as YAML from "yaml"
+import * as Event from "../../core/model/Event.ts"
 import * as Limits from "../../core/model/Limits.ts"
 import { operations as scopes, type Operation } from "../../core/operations/Access.ts"
 import { Api } from "./Api.ts"
@@ -89,7 +91,7 @@ export const make = (servers: ReadonlyArray<string>): Document => {
         Object.entries(Texts.headers).map(([name, header]) => [name, { required: isAlways(name), ...header }])
       ),
       schemas: Object.fromEntries(
-        Object.entries({ ...derived.components.schemas, Error: anyError })
+        Object.entries({ ...derived.components.schemas, ...eventData, Error: anyError })
           .map(([name, schema]) => [name, schemaOf(name, schema as Node)] as const) // definitions are never booleans here
           .sort(([left], [right]) => (left < right ? -1 : 1))
       )
@@ -233,6 +235,24 @@ const schemaRef = (name: string): string => `#/components/schemas/${name}`
 const contentSchema = (content: OpenApi.OpenApiSpecContent): Node =>
   tidy(content["application/json"]!.schema as Node) // an object
 
+/** `message.bounced` has its data in `MessageBouncedData`. */
+const dataName = (type: Event.Type): string =>
+  `${type.split(/[._]/).map((word) => word[0]!.toUpperCase() + word.slice(1)).join("")}Data`
+
+/** The schema of `data` for each type of event. */
+const eventData: Readonly<Record<string, Node>> = Object.fromEntries(
+  Event.types.map((type) => [
+    dataName(type),
+    { ...Schema.toJsonSchemaDocument(Event.data[type]).schema, description: `\`data\` of an event of type \`${type}\`.` }
+  ])
+)
+
+/** One of the known types' data; or any object, for there will be other types. */
+const anyEventData: Node = {
+  type: "object",
+  anyOf: [...Event.types.map((type) => ({ $ref: schemaRef(dataName(type)) })), { type: "object" }]
+}
+
 /** Resources that the specification closes, and what a request may hold. All else stays open for additions. */
 const closed: ReadonlySet<string> = new Set([
   "Mailbox",
@@ -256,7 +276,11 @@ const schemaOf = (name: string, derived: Node): Node => {
         const inherited = name === "Message" ? Texts.members[`MessageSummary.${member}`] : undefined
         const description = Texts.members[`${name}.${member}`] ?? inherited
         const isAnything = isError && member === "details" && schema["type"] === undefined
-        const value = isAnything ? { type: "object" } : withDefault(name, member, schema)
+        const value = isAnything
+          ? { type: "object" }
+          : name === "Event" && member === "data"
+            ? anyEventData
+            : withDefault(name, member, schema)
         return [member, description === undefined ? value : { ...value, description }]
       })
     ),

@@ -99,7 +99,7 @@ export const members: Readonly<Record<string, string>> = {
   "Attachment.messageId": "The message that used it first.",
   "Attachment.scanState": "Only `clean` downloads. `infected` is final; `error` is scanned again.",
   "Attachment.expiresAt": "When an upload that no message uses is removed.",
-  "Event.data": "Metadata of the resource; its members depend on `type`."
+  "Event.data": "Metadata of the resource; its members depend on `type`: `MessageQueuedData` for `message.queued`, and so on."
 }
 
 const id = (digits: string) => `0199d6a0-7c4e-7b1a-9f3d-${digits.padStart(12, "0")}`
