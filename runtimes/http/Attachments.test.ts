@@ -146,9 +146,9 @@ layer(Harness.layer(), live)("uploadAttachment", (it) => {
 
 layer(Harness.layer(), live)("sendMessage with an attachment", (it) => {
   const outcomes = [
-    ["Clean", 202, undefined, undefined],
-    ["Infected", 400, "attachment_infected", {}],
-    ["Errored", 409, "attachment_not_clean", { scanState: "error" }]
+    ["Clean", 202, undefined, () => undefined],
+    ["Infected", 400, "attachment_infected", (attachmentId: string) => ({ attachmentId })],
+    ["Errored", 409, "attachment_not_clean", () => ({ scanState: "error" })]
   ] as const
   for (const [verdict, status, code, details] of outcomes) {
     it.effect(`answers ${code ?? status} when its scan ends in ${verdict}`, () =>
@@ -160,7 +160,7 @@ layer(Harness.layer(), live)("sendMessage with an attachment", (it) => {
         const reply = yield* server.send({ attachmentIds: [json.attachment.id] })
         const download = yield* server.call("GET", `/v1/attachments/${json.attachment.id}/download`)
 
-        assert.deepStrictEqual([reply.status, reply.json.code, reply.json.details], [status, code, details])
+        assert.deepStrictEqual([reply.status, reply.json.code, reply.json.details], [status, code, details(json.attachment.id)])
         assert.strictEqual(download.status, verdict === "Clean" ? 200 : 409)
         assert.isNull(download.headers.get("retry-after"))
       })

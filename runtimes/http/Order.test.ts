@@ -217,7 +217,7 @@ layer(Harness.layer(), live)("The order of refusal, inside", (it) => {
       assert.strictEqual((yield* send(good, key)).headers.get("idempotent-replayed"), "true")
       assert.strictEqual((yield* send({ ...good, fromMailboxId: nobody }, key)).json.code, "idempotency_conflict")
       assert.deepStrictEqual((yield* send({ ...good, fromMailboxId: nobody })).json.details, { field: "fromMailboxId" })
-      assert.deepStrictEqual((yield* send({ ...good, attachmentIds: [nobody] })).json.details, { field: "attachmentIds" })
+      assert.deepStrictEqual((yield* send({ ...good, attachmentIds: [nobody] })).json.details, { field: "attachmentIds", index: 0 })
       assert.strictEqual((yield* send(good)).json.code, "mailbox_suspended")
       yield* suspend("active")
       assert.strictEqual((yield* send(good)).json.code, "quota_exceeded")
