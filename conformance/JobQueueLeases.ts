@@ -43,6 +43,58 @@ export const leases: ReadonlyArray<Check<JobQueue>> = [
     })
   },
   {
+    title: "gives a released job to the next claim at once, as if it had not been claimed",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now)
+      yield* queue.offer([offered])
+      yield* claimOne
+      yield* TestClock.adjust(visibilityTimeout)
+      const second = yield* claimOne
+      assert.equal(second.claims, 2)
+
+      yield* queue.release(second)
+
+      const third = yield* claimOne
+      assert.deepEqual([third.job, third.claims], [offered, 2])
+      yield* queue.complete(third)
+      yield* assertNothingDue
+    })
+  },
+  {
+    title: "keeps one job of an offer and a release",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now)
+      yield* queue.offer([offered])
+      const lease = yield* claimOne
+      yield* queue.offer([{ ...offered, dueAt: now + minute }])
+
+      yield* queue.release(lease)
+
+      yield* queue.complete(yield* claimOne)
+      yield* TestClock.adjust(2 * minute)
+      yield* assertNothingDue
+    })
+  },
+  {
+    title: "refuses the release of a lease that was lost, and changes nothing",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer([job(now)])
+      const lost = yield* claimOne
+      yield* TestClock.adjust(visibilityTimeout)
+      const held = yield* claimOne
+
+      assertLost(yield* Effect.result(queue.release(lost)))
+
+      yield* assertNothingDue
+      yield* queue.complete(held)
+      assertLost(yield* Effect.result(queue.release(held)))
+      yield* assertNothingDue
+    })
+  },
+  {
     title: "forgets a completed job for good",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin
