@@ -67,7 +67,7 @@ export const settings = {
   logLevel: setting({
     name: "MAILROOM_LOG_LEVEL",
     wants: "`Debug`, `Info`, `Warn` or `Error`",
-    about: "The least level that is logged. Logs are JSON lines on standard error.",
+    about: "The least level that is logged. Logs are JSON lines on standard error. On a terminal `dev` uses Warn unless it is set.",
     fallback: "Info",
     parse: oneOf(["Debug", "Info", "Warn", "Error"])
   }),

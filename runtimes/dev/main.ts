@@ -30,7 +30,12 @@ export interface Flags {
 
 /** Runs until it is interrupted. */
 export const dev = Effect.fn("dev")(function* (flags: Flags) {
-  const config = yield* Config.load(Config.withFlags(Config.environment(), flags), { mode: "development", ipRequestsPerMinute: "6000" })
+  const config = yield* Config.load(Config.withFlags(Config.environment(), flags), {
+    mode: "development",
+    ipRequestsPerMinute: "6000",
+    // On a terminal the timeline is what a person reads; requests would drown it.
+    logLevel: process.stderr.isTTY ? "Warn" : "Info"
+  })
   if (config.mode !== "development") {
     return yield* new Config.ConfigFaults({ faults: ["MAILROOM_MODE is \"production\"; `dev` wants `development`"] })
   }
