@@ -33,4 +33,5 @@ export const jobs = Layer.mergeAll(
   Sweep.layer
 ).pipe(Layer.provideMerge(RecordNotification.layer))
 
+/** The whole core. Needs every port but none of the runtimes; build it once per process. */
 export const layer = Layer.merge(operations, jobs)

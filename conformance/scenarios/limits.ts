@@ -4,7 +4,7 @@ import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { Operation } from "../../core/operations/Access.ts"
-import { operations } from "../../core/operations/Access.ts"
+import { requiredScopes } from "../../core/operations/Access.ts"
 import type { Standing } from "../../core/ports/RateLimiter.ts"
 import { address } from "../fixtures.ts"
 import { Faults } from "./Faults.ts"
@@ -154,14 +154,14 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const tenancy = yield* world.found("production", "scale")
         const process = yield* world.boot()
-        for (const scope of new Set(Object.values(operations))) {
+        for (const scope of new Set(Object.values(requiredScopes))) {
           const { text } = yield* process.management.issueKey(system, {
             tenantId: tenancy.realm.tenantId,
             applicationId: tenancy.application.id,
             name: scope,
             scopes: [scope]
           })
-          for (const [operation, needs] of Object.entries(operations) as ReadonlyArray<[Operation, string]>) {
+          for (const [operation, needs] of Object.entries(requiredScopes) as ReadonlyArray<[Operation, string]>) {
             const { tag } = yield* admit(process, tenancy, `Bearer ${Redacted.value(text)}`, operation)
             assert.equal(tag, needs === scope ? "admitted" : "InsufficientScope", `${scope}: ${operation}`)
           }

@@ -37,6 +37,7 @@ export const Notification = Schema.Struct({
 })
 export type Notification = typeof Notification.Type
 
+/** The submission that it speaks of. */
 export const refOf = (notification: Notification): SubmissionRef => ({
   provider: notification.provider,
   providerMessageId: notification.providerMessageId

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { operations } from "./Access.ts"
+import { requiredScopes } from "./Access.ts"
 
 describe("the operations", () => {
   it("each want the scope that the specification gives them", () => {
-    assert.deepStrictEqual(operations, {
+    assert.deepStrictEqual(requiredScopes, {
       listMailboxes: "mailboxes:read",
       listDomains: "mailboxes:read",
       listMessages: "messages:read",

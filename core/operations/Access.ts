@@ -20,7 +20,7 @@ import { Settings } from "../Settings.ts"
 import { RequestLog } from "./RequestLog.ts"
 
 /** The operations of the API and the scope each needs (Spec 4). */
-export const operations = {
+export const requiredScopes = {
   listMailboxes: "mailboxes:read",
   listDomains: "mailboxes:read",
   listMessages: "messages:read",
@@ -31,7 +31,7 @@ export const operations = {
   downloadAttachment: "attachments:read",
   listEvents: "messages:read"
 } as const satisfies Record<string, Scope>
-export type Operation = keyof typeof operations
+export type Operation = keyof typeof requiredScopes
 
 /** The caller, derived from the credential and from nothing else. */
 export interface Principal {
@@ -52,7 +52,7 @@ export class Unauthorized extends Data.TaggedError("Unauthorized")<{
     "The API key is missing, malformed, expired or revoked. Send a valid one as `Authorization: Bearer <API_KEY>`."
 }
 
-/** 403. */
+/** 403: the key lacks a scope of the operation (Spec 5, point 5). */
 export class InsufficientScope extends Data.TaggedError("InsufficientScope")<{
   readonly required: ReadonlyArray<Scope>
   readonly missing: ReadonlyArray<Scope>
@@ -62,7 +62,7 @@ export class InsufficientScope extends Data.TaggedError("InsufficientScope")<{
   }
 }
 
-/** 429. */
+/** 429: one of the three guards of Spec 8 refuses. */
 export class RateLimited extends Data.TaggedError("RateLimited")<{
   readonly scope: Guard["scope"]
   readonly limit: number
@@ -193,7 +193,7 @@ export class Access extends Context.Service<
       })
 
       const checkScope = (principal: Principal, operation: Operation) => {
-        const required = [operations[operation]]
+        const required = [requiredScopes[operation]]
         const missing = required.filter((scope) => !principal.scopes.includes(scope))
         return missing.length === 0 ? Effect.void : Effect.fail(new InsufficientScope({ required, missing }))
       }

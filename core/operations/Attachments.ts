@@ -27,7 +27,7 @@ export const UploadFields = Schema.Struct({
 })
 export type UploadFields = typeof UploadFields.Type
 
-/** 413. */
+/** 413: more than 25 MB when decoded (Spec 7). */
 export class AttachmentTooLarge extends Data.TaggedError("AttachmentTooLarge")<{ readonly limitBytes: number }> {
   override get message(): string {
     return `An attachment has at most ${this.limitBytes} bytes (25 MB) when decoded. Send a smaller file, or a link.`
@@ -42,6 +42,7 @@ export interface Upload {
   ) => Effect.Effect<typeof Attachment.View.Type, NotFound | BlobUnavailable | StoreUnavailable>
 }
 
+/** A clean attachment, its bytes yet to be read. */
 export interface Download {
   readonly filename: string
   readonly mediaType: string

@@ -6,6 +6,7 @@ import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import { Settings } from "../Settings.ts"
 import type { Principal } from "./Access.ts"
 
+/** A page of events, ascending (Spec 4, listEvents). */
 export const EventPage = Schema.Struct({
   items: Schema.Array(Event.View),
   nextCursor: Schema.NullOr(Schema.String)
@@ -14,6 +15,7 @@ export const EventPage = Schema.Struct({
 export class Events extends Context.Service<
   Events,
   {
+    /** A page behind `cursor`, or from the oldest that is kept; `InvalidCursor` for one that is none of ours, or too old. */
     readonly list: (
       principal: Principal,
       query: { readonly limit: number; readonly cursor: string | null }

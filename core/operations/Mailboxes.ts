@@ -8,9 +8,11 @@ import type { Principal } from "./Access.ts"
 export class Mailboxes extends Context.Service<
   Mailboxes,
   {
+    /** The tenant's mailboxes, by address (Spec 4, listMailboxes). */
     readonly list: (
       principal: Principal
     ) => Effect.Effect<{ readonly items: ReadonlyArray<typeof Mailbox.View.Type> }, StoreUnavailable>
+    /** The tenant's domains, by name, with their health (Spec 4, listDomains). */
     readonly listDomains: (
       principal: Principal
     ) => Effect.Effect<{ readonly items: ReadonlyArray<typeof DomainView.Type> }, StoreUnavailable>

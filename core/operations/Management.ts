@@ -1,7 +1,7 @@
 /**
  * What the surrounding product does for a tenant (Spec 1, point 2): create it,
  * its applications, keys, domains and mailboxes, and take each out of use.
- * Never reachable with an API key. Every write is audited.
+ * Never reachable with an API key. Every write of a tenant's state is audited.
  */
 import { Clock, Context, Data, Effect, Layer, Option, Redacted, Result } from "effect"
 import type { Address, DomainName } from "../model/Address.ts"
@@ -49,11 +49,14 @@ type Written<A> = Effect.Effect<A, UnknownResource | NameTaken | StoreUnavailabl
 export class Management extends Context.Service<
   Management,
   {
+    /** Writes a plan over the one of its id; it is in force at each tenant's next request. */
     readonly putPlan: (plan: Plan) => Effect.Effect<void, StoreUnavailable>
+    /** `id` restores a tenant that a store forgot. An id that is in use is `NameTaken`. */
     readonly createTenant: (
       actor: Actor,
       input: { readonly id?: TenantId; readonly name: string; readonly planId: string }
     ) => Written<Tenant>
+    /** An application of one environment; `UnknownResource` if there is no such tenant. */
     readonly createApplication: (
       actor: Actor,
       input: { readonly id?: ApplicationId; readonly tenantId: TenantId; readonly environment: Environment; readonly name: string }
@@ -75,6 +78,7 @@ export class Management extends Context.Service<
     ) => Effect.Effect<{ readonly apiKey: ApiKey; readonly text: Redacted.Redacted<string> }, UnknownResource | NameTaken | CryptoBusy | StoreUnavailable>
     /** In force at the next request. */
     readonly revokeKey: (actor: Actor, tenantId: TenantId, id: ApiKeyId) => Written<ApiKey>
+    /** Suspends an application, and with it all its keys at once; or takes it into use again. */
     readonly setApplicationStatus: (
       actor: Actor,
       tenantId: TenantId,
@@ -92,12 +96,14 @@ export class Management extends Context.Service<
       id: DomainId,
       checks: ReadonlyArray<MailDomains.RecordCheck>
     ) => Written<MailDomain>
+    /** Suspends a domain by an operator's decision, which no check lifts; or lets the next check decide again. */
     readonly setDomainSuspended: (actor: Actor, tenantId: TenantId, id: DomainId, suspended: boolean) => Written<MailDomain>
     /** A mailbox at a domain of the tenant. */
     readonly createMailbox: (
       actor: Actor,
       input: { readonly id?: MailboxId; readonly tenantId: TenantId; readonly address: Address; readonly displayName: string }
     ) => Written<Mailbox>
+    /** Renames a mailbox, suspends it or takes it into use again, and says so in an event. */
     readonly updateMailbox: (
       actor: Actor,
       tenantId: TenantId,

@@ -83,12 +83,14 @@ export const UpdateMessageInput = Schema.Struct({
 )
 export type UpdateMessageInput = typeof UpdateMessageInput.Type
 
+/** The answer to a send (Spec 2, Queued message; closed). */
 export const QueuedMessage = Schema.Struct({
   id: MessageId,
   object: Schema.Literal("message"),
   status: Schema.Literal("queued")
 })
 
+/** A page of summaries, newest first (Spec 2, Message page). */
 export const MessagePage = Schema.Struct({
   items: Schema.Array(MessageView.Summary),
   nextCursor: Schema.NullOr(Schema.String.annotate({ format: "date-time" }))
@@ -105,7 +107,7 @@ export class IdempotencyPending extends Data.TaggedError("IdempotencyPending")<{
   override readonly message = "The first request with this Idempotency-Key is still running. Repeat this one in a second."
 }
 
-/** 409 for `pending` and `error`. */
+/** 409: an attachment's bytes may not be mailed or downloaded, now or ever. */
 export class AttachmentNotClean extends Data.TaggedError("AttachmentNotClean")<{ readonly scanState: Attachments.State }> {
   override get message(): string {
     const next = {
@@ -125,12 +127,12 @@ export class AttachmentInfected extends Data.TaggedError("AttachmentInfected")<{
   }
 }
 
-/** 409. */
+/** 409: the sending mailbox is out of use. */
 export class MailboxSuspended extends Data.TaggedError("MailboxSuspended")<{}> {
   override readonly message = "The mailbox is suspended and cannot send. An administrator can reinstate it."
 }
 
-/** 409. */
+/** 409: the mailbox's domain is at no health from which mail may be sent. */
 export class DomainNotSendable extends Data.TaggedError("DomainNotSendable")<{ readonly health: Health }> {
   override get message(): string {
     return `The mailbox's domain may not send: it is ${this.health}. listDomains shows its health; set its DNS records or ask an administrator.`
@@ -168,21 +170,26 @@ type SendRefusal =
 export class Messages extends Context.Service<
   Messages,
   {
-    /** Queues a message (Spec 4, sendMessage). */
+    /**
+     * Queues a message (Spec 4, sendMessage): one commit, or a refusal that leaves nothing. A repeat with the same key and
+     * an equal input is answered with the first one's id. `StoreUnavailable`: nobody knows; repeat it with the same key.
+     */
     readonly send: (
       principal: Principal,
       idempotencyKey: IdempotencyKey,
       input: SendMessageInput
     ) => Effect.Effect<Sent, SendRefusal | StoreUnavailable>
-    /** Newest first (Spec 4, listMessages). */
+    /** A page, newest first, behind `cursor`; of one mailbox, if it is given (Spec 4, listMessages). */
     readonly list: (
       principal: Principal,
       query: { readonly limit: number; readonly cursor: string | null; readonly mailboxId: MailboxId | null }
     ) => Effect.Effect<typeof MessagePage.Type, Cursor.InvalidCursor | NotFound | StoreUnavailable>
+    /** The whole message (Spec 4, getMessage); `NotFound` outside the caller's realm. */
     readonly get: (
       principal: Principal,
       id: MessageId
     ) => Effect.Effect<{ readonly message: typeof MessageView.Detail.Type }, NotFound | StoreUnavailable>
+    /** Sets flags and folder, and says so in `message.updated` (Spec 4, updateMessage). */
     readonly update: (
       principal: Principal,
       id: MessageId,

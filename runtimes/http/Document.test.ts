@@ -4,7 +4,7 @@ import { Ajv2020, type AnySchema } from "ajv/dist/2020.js"
 import addFormats from "ajv-formats"
 import { Effect } from "effect"
 import * as YAML from "yaml"
-import { operations, type Operation } from "../../core/operations/Access.ts"
+import { requiredScopes, type Operation } from "../../core/operations/Access.ts"
 import * as DocsPage from "./DocsPage.ts"
 import { make, operationsOf, toYaml, type Document, type Node } from "./Document.ts"
 import { catalogue, codes, schemaName, type Code } from "./ErrorBody.ts"
@@ -81,7 +81,7 @@ describe("The OpenAPI document", () => {
       ]
     )
     const ids = operationsOf(document).map(({ operation }) => operation.operationId)
-    assert.deepStrictEqual(ids.sort(), Object.keys(operations).sort())
+    assert.deepStrictEqual(ids.sort(), Object.keys(requiredScopes).sort())
   })
 
   for (const { operation } of operationsOf(document)) {
@@ -98,7 +98,7 @@ describe("The OpenAPI document", () => {
       for (const status of ["429", "503"]) assert.property(operation.responses[status]!.headers, "Retry-After")
       assert.property(operation.responses["401"]!.headers, "WWW-Authenticate")
       assert.strictEqual("Idempotent-Replayed" in (operation.responses["202"]?.headers ?? {}), id === "sendMessage")
-      assert.deepStrictEqual(operation.security, [{ apiKey: [operations[id]] }])
+      assert.deepStrictEqual(operation.security, [{ apiKey: [requiredScopes[id]] }])
     })
   }
 

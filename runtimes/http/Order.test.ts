@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { scopes } from "../../core/model/ApiKey.ts"
-import { operations, type Operation } from "../../core/operations/Access.ts"
+import { requiredScopes, type Operation } from "../../core/operations/Access.ts"
 import * as Harness from "./harness.ts"
 
 const live = { excludeTestServices: true }
@@ -30,11 +30,11 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
         const { text: key } = yield* server.issueKey(server, scope === null ? [] : [scope])
         for (const [operation, [method, path, body]] of all) {
           const reply = yield* server.call(method, path, { key, body, headers: idempotent() })
-          if (operations[operation] === scope) assert.notInclude([401, 403], reply.status, `${operation} with ${scope}`)
+          if (requiredScopes[operation] === scope) assert.notInclude([401, 403], reply.status, `${operation} with ${scope}`)
           else {
             assert.strictEqual(reply.status, 403, `${operation} with ${scope}`)
             assert.strictEqual(reply.json.code, "insufficient_scope")
-            assert.deepStrictEqual(reply.json.details, { required: [operations[operation]], missing: [operations[operation]] })
+            assert.deepStrictEqual(reply.json.details, { required: [requiredScopes[operation]], missing: [requiredScopes[operation]] })
           }
         }
       }
