@@ -112,7 +112,7 @@ const handOuts: ReadonlyArray<Check<JobQueue>> = [
     })
   },
   {
-    title: "makes a waiting job due at once when it is offered for now",
+    title: "makes a waiting job due at once when it is offered as due",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin
       const offered = job(now + minute)

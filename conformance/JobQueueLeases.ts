@@ -259,7 +259,7 @@ export const leases: ReadonlyArray<Check<JobQueue>> = [
     })
   },
   {
-    title: "hands out at completion what was offered under the lease for now",
+    title: "hands out at completion what was offered under the lease as due",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin
       const offered = job(now)

@@ -261,6 +261,12 @@ export const letter = (from: Tenancy, to: ReadonlyArray<Address> | Address, over
   ...over
 })
 
+/** Sends a letter under a fresh key, each time it is run; the message's id. */
+export const send = (process: Process, ...letterOf: Parameters<typeof letter>) =>
+  Effect.suspend(() =>
+    Effect.map(process.messages.send(letterOf[0].principal, someKey(), letter(...letterOf)), ({ message }) => message.id)
+  )
+
 export const someKey = (): IdempotencyKey => freshId<IdempotencyKey>()
 
 /** Ticks until nothing is due. A process that makes work for itself without end is a fault. */

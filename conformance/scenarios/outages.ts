@@ -15,20 +15,15 @@ import {
   providerMessageId,
   providerName,
   scenario,
+  send,
   settle,
   someKey,
   typesOf,
   type Process,
-  type ScenarioSuite,
-  type Tenancy
+  type ScenarioSuite
 } from "./World.ts"
 
 const [ada, bob, eve] = [address("ada"), address("bob"), address("eve")]
-
-const send = (process: Process, from: Tenancy, to = ada) =>
-  Effect.suspend(() =>
-    Effect.map(process.messages.send(from.principal, someKey(), letter(from, to)), ({ message }) => message.id)
-  )
 
 export const suite: ScenarioSuite = {
   name: "outages",
@@ -39,7 +34,7 @@ export const suite: ScenarioSuite = {
         const process = yield* world.boot()
         const polled = yield* send(process, sandbox, address("bounced"))
         yield* settle(process)
-        const waiting = yield* send(process, production)
+        const waiting = yield* send(process, production, ada)
 
         world.stage.storeIsDown = true
         yield* pass(process, "1 hour", "20 seconds")
@@ -92,14 +87,14 @@ export const suite: ScenarioSuite = {
         const [process, second] = [yield* world.boot(), yield* world.boot()]
         world.stage.behave = (request, nth) =>
           request.realm.tenantId === stuck.realm.tenantId && nth === 1 ? Effect.never : Effect.succeed(accepted(request))
-        const hung = yield* send(process, stuck)
+        const hung = yield* send(process, stuck, ada)
         let stopping = false
         const run = ({ worker }: Process) => Effect.forkChild(worker.run(() => stopping, Duration.millis(200)))
         const running = [yield* run(process)]
         yield* TestClock.adjust("1 second")
         running.push(yield* run(second))
 
-        const id = yield* send(process, other)
+        const id = yield* send(process, other, ada)
         yield* TestClock.adjust("1 second")
         assert.equal((yield* messageOf(world, other, id)).status, "sent")
         const tries = () => world.stage.submissions.filter(({ request }) => request.messageId === hung).length
@@ -136,7 +131,7 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const tenancy = yield* world.found()
         const processes = [yield* world.boot(), yield* world.boot()]
-        const id = yield* send(processes[0]!, tenancy)
+        const id = yield* send(processes[0]!, tenancy, ada)
 
         yield* Effect.all(
           Array.from({ length: 100 }, (_, index) =>
@@ -153,7 +148,7 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
-        const id = yield* send(process, tenancy)
+        const id = yield* send(process, tenancy, ada)
         yield* settle(process)
         const good = {
           provider: providerName,
@@ -206,7 +201,7 @@ export const suite: ScenarioSuite = {
         }
         for (const code of ["5.7.1", "5.3.4", null]) {
           refuse(code)
-          yield* send(process, tenancy)
+          yield* send(process, tenancy, ada)
           yield* settle(process)
         }
 
@@ -219,9 +214,9 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
-        for (let count = 0; count < 3; count++) yield* send(process, tenancy)
+        for (let count = 0; count < 3; count++) yield* send(process, tenancy, ada)
         yield* TestClock.adjust("31 days") // and retention has not run yet
-        const recent = [yield* send(process, tenancy), yield* send(process, tenancy)]
+        const recent = [yield* send(process, tenancy, ada), yield* send(process, tenancy, ada)]
         const list = (cursor: string | null) => process.events.list(tenancy.principal, { limit: 1, cursor })
 
         const first = yield* list(null)

@@ -20,6 +20,7 @@ import {
   providerMessageId,
   providerName,
   scenario,
+  send,
   settle,
   someKey,
   typesOf,
@@ -51,9 +52,6 @@ const answers = (request: SubmitRequest, table: Readonly<Record<string, Reply>>)
     reply: table[recipient] ?? reply(250, "2.0.0", "Ok")
   }))
 })
-
-const send = (process: Process, from: Tenancy, to: ReadonlyArray<Address> | Address, over: Parameters<typeof letter>[2] = {}) =>
-  Effect.map(process.messages.send(from.principal, someKey(), letter(from, to, over)), ({ message }) => message.id)
 
 const recipientStates = (world: World, of: Tenancy, id: MessageId) =>
   Effect.map(messageOf(world, of, id), ({ recipients }) =>

@@ -12,14 +12,13 @@ import { address, domainName } from "../fixtures.ts"
 import {
   accepted,
   healthyChecks,
-  letter,
   logOf,
   pass,
   providerMessageId,
   providerName,
   scenario,
+  send,
   settle,
-  someKey,
   typesOf,
   type Process,
   type ScenarioSuite,
@@ -28,9 +27,6 @@ import {
 } from "./World.ts"
 
 const [ada, bob, eve] = [address("ada"), address("bob"), address("eve")]
-
-const send = (process: Process, from: Tenancy, to: ReadonlyArray<Address> | Address) =>
-  Effect.map(process.messages.send(from.principal, someKey(), letter(from, to)), ({ message }) => message.id)
 
 /** Refuses one recipient for good. */
 const refusing = (request: SubmitRequest, refused: Address, reply: Reply) => ({
