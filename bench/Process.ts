@@ -8,8 +8,16 @@ export interface Started {
   readonly stop: () => Promise<void>
 }
 
-export const start = async (file: string, ...parameters: ReadonlyArray<string>): Promise<Started> => {
+export const start = (file: string, ...parameters: ReadonlyArray<string>): Promise<Started> => startWith({}, file, ...parameters)
+
+/** With variables beside those of this process. */
+export const startWith = async (
+  variables: Readonly<Record<string, string>>,
+  file: string,
+  ...parameters: ReadonlyArray<string>
+): Promise<Started> => {
   const child: ChildProcess = spawn(process.execPath, [`${import.meta.dirname}/${file}`, ...parameters], {
+    env: { ...process.env, ...variables },
     stdio: ["ignore", "pipe", "inherit"]
   })
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()))

@@ -3,7 +3,7 @@
  * memory adapters and a file-system blob store, with ceilings that no load
  * here reaches. Prints one line of JSON when it listens.
  */
-import { Console, Effect, Layer, Logger, Redacted } from "effect"
+import { Console, Effect, Layer, Logger, Redacted, Result } from "effect"
 import { HttpServer } from "effect/http"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -16,8 +16,11 @@ import * as MemoryStore from "../adapters/memory/MemoryStore.ts"
 import * as FileBlobStore from "../adapters/node/FileBlobStore.ts"
 import * as NodeCrypto from "../adapters/node/NodeCrypto.ts"
 import * as NodemailerMime from "../adapters/nodemailer/NodemailerMime.ts"
+import * as NodeResolver from "../adapters/node/NodeResolver.ts"
 import * as SandboxMailProvider from "../adapters/sandbox/SandboxMailProvider.ts"
+import * as UndiciWebhookTransport from "../adapters/undici/UndiciWebhookTransport.ts"
 import * as Mailroom from "../core/Mailroom.ts"
+import { parseDomain } from "../core/model/Address.ts"
 import { Management } from "../core/operations/Management.ts"
 import { MailProviders } from "../core/ports/MailProvider.ts"
 import { defaults, Settings } from "../core/Settings.ts"
@@ -41,11 +44,19 @@ const program = Effect.gen(function* () {
     NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] }),
     NodemailerMime.layer,
     EicarScanner.layer,
+    UndiciWebhookTransport.layer.pipe(Layer.provide(NodeResolver.layer)),
     Layer.succeed(MailProviders, { sandbox: SandboxMailProvider.make(), production: null })
   )
   const core = Mailroom.layer.pipe(
     Layer.provideMerge(ports),
-    Layer.provide(Layer.succeed(Settings, { ...defaults, ipRequestsPerMinute: ceiling }))
+    Layer.provide(
+      Layer.succeed(Settings, {
+        ...defaults,
+        ipRequestsPerMinute: ceiling,
+        // Receivers are processes of the benchmark.
+        webhookTargets: { allowHttp: true, allowedBlocks: ["127.0.0.0/8", "::1/128"] }
+      })
+    )
   )
   const served = Layer.merge(Http.layer({ servers: ["http://127.0.0.1"] }), withJobs ? Loops.layer : Layer.empty).pipe(
     Layer.provideMerge(Http.Server.layer({ host: "127.0.0.1", port: 0 })),
@@ -53,7 +64,10 @@ const program = Effect.gen(function* () {
   )
   return yield* Effect.gen(function* () {
     const { address } = yield* HttpServer.HttpServer
-    const { apiKey, mailboxes } = yield* provision(null)
+    const { apiKey, mailboxes } = yield* provision(null, {
+      domain: Result.getOrThrow(parseDomain("bench.example")),
+      withProduction: false
+    })
     const management = yield* Management
     const high = { keyRequestsPerMinute: ceiling, tenantRequestsPerDay: ceiling, recipientsPerDay: ceiling }
     yield* management.putPlan({ id: "dev", ...high })

@@ -2,8 +2,9 @@
 import assert from "node:assert/strict"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
-import type { JobKind, JobQueue } from "../core/ports/JobQueue.ts"
+import { jobKinds, type JobQueue } from "../core/ports/JobQueue.ts"
 import { freshId, realm } from "./fixtures.ts"
+import { byKind } from "./JobQueueKinds.ts"
 import { leases } from "./JobQueueLeases.ts"
 import { assertNothingDue, begin, claim, claimOne, ends, groupsOf, job, jobs, minute, subjectsOf, visibilityTimeout } from "./JobQueueSteps.ts"
 import type { Check, Suite } from "./Suite.ts"
@@ -81,15 +82,14 @@ const handOuts: ReadonlyArray<Check<JobQueue>> = [
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin
       const offered = job(now)
-      const kinds: ReadonlyArray<JobKind> = ["submit", "poll", "scan"]
-      yield* queue.offer([...kinds.map((kind) => ({ ...offered, kind })), { ...offered, subject: freshId<string>() }])
+      yield* queue.offer([...jobKinds.map((kind) => ({ ...offered, kind })), { ...offered, subject: freshId<string>() }])
 
       const leases = yield* claim()
-      assert.equal(leases.length, 4)
+      assert.equal(leases.length, 5)
       yield* queue.complete(leases.find((lease) => lease.job.kind === "poll")!)
 
       yield* TestClock.adjust(visibilityTimeout)
-      assert.deepEqual((yield* claim()).map((lease) => lease.job.kind).toSorted(), ["scan", "submit", "submit"])
+      assert.deepEqual((yield* claim()).map((lease) => lease.job.kind).toSorted(), ["deliver", "scan", "submit", "submit"])
     })
   },
   {
@@ -223,6 +223,24 @@ const fairness: ReadonlyArray<Check<JobQueue>> = [
     })
   },
   {
+    title: "leaves a group its turn, whatever it is offered and completes meanwhile",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const { group } = job(now)
+      yield* queue.offer([...jobs(5, now, { group }), ...jobs(9, now), ...jobs(9, now)])
+      const [held] = (yield* claim(3)).filter((lease) => lease.job.group === group)
+
+      const served: Array<string> = []
+      for (let turn = 0; turn < 9; turn++) {
+        yield* queue.offer([job(now, { group })])
+        if (turn === 4) yield* queue.complete(held!)
+        served.push(...groupsOf(yield* claim(1)))
+      }
+
+      assert.equal(served.filter((one) => one === group).length, 3)
+    })
+  },
+  {
     title: "serves a group that comes later before the backlog of another is done",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin
@@ -242,12 +260,11 @@ const fairness: ReadonlyArray<Check<JobQueue>> = [
     })
   },
   {
-    title: "leases no more jobs of a group than the cap, over all claims and kinds, and goes on with the other groups",
+    title: "leases no more jobs of a group than the cap, over all claims, and goes on with the other groups",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin
       const { group } = job(now)
-      yield* queue.offer([...jobs(5, now, { group, kind: "submit" }), ...jobs(5, now, { group, kind: "poll" })])
-      yield* queue.offer(jobs(2, now))
+      yield* queue.offer([...jobs(10, now, { group }), ...jobs(2, now)])
 
       const first = yield* claim(4, 3)
       const second = yield* claim(10, 3)
@@ -313,7 +330,7 @@ const waiting: ReadonlyArray<Check<JobQueue>> = [
     title: "waits for work at most as long as it was told",
     check: Effect.gen(function* () {
       const { queue } = yield* begin
-      const waiting = yield* Effect.forkScoped(queue.awaitWork(Duration.minutes(10)))
+      const waiting = yield* Effect.forkScoped(queue.awaitWork(jobKinds, Duration.minutes(10)))
 
       yield* TestClock.adjust("10 minutes")
 
@@ -324,7 +341,7 @@ const waiting: ReadonlyArray<Check<JobQueue>> = [
     title: "stops waiting when a due job is offered",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin
-      const waiting = yield* Effect.forkScoped(queue.awaitWork(Duration.hours(10)))
+      const waiting = yield* Effect.forkScoped(queue.awaitWork(jobKinds, Duration.hours(10)))
       yield* TestClock.adjust(1)
 
       yield* queue.offer([job(now)])
@@ -341,7 +358,7 @@ const waiting: ReadonlyArray<Check<JobQueue>> = [
       for (const before of [true, false]) {
         const offered = job(dueAt + (before ? 0 : 3 * minute))
         if (before) yield* queue.offer([offered])
-        const waiting = yield* Effect.forkScoped(queue.awaitWork(Duration.hours(10)))
+        const waiting = yield* Effect.forkScoped(queue.awaitWork(jobKinds, Duration.hours(10)))
         yield* TestClock.adjust(1)
         if (!before) yield* queue.offer([offered])
 
@@ -358,7 +375,7 @@ const waiting: ReadonlyArray<Check<JobQueue>> = [
       const { queue, now } = yield* begin
       yield* queue.offer([job(now)])
       yield* claimOne
-      const waiting = yield* Effect.forkScoped(queue.awaitWork(Duration.hours(10)))
+      const waiting = yield* Effect.forkScoped(queue.awaitWork(jobKinds, Duration.hours(10)))
 
       yield* TestClock.adjust(2 * minute)
 
@@ -372,7 +389,7 @@ const waiting: ReadonlyArray<Check<JobQueue>> = [
       const { queue, now } = yield* begin
       yield* queue.offer([job(now)])
 
-      const waiting = yield* Effect.forkScoped(queue.awaitWork(Duration.hours(10)))
+      const waiting = yield* Effect.forkScoped(queue.awaitWork(jobKinds, Duration.hours(10)))
       yield* TestClock.adjust(minute)
 
       assert.ok(yield* ends(waiting))
@@ -380,4 +397,4 @@ const waiting: ReadonlyArray<Check<JobQueue>> = [
   }
 ]
 
-export const suite: Suite<JobQueue> = { name: "JobQueue", checks: [...handOuts, ...leases, ...fairness, ...waiting] }
+export const suite: Suite<JobQueue> = { name: "JobQueue", checks: [...handOuts, ...leases, ...fairness, ...byKind, ...waiting] }

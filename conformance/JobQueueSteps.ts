@@ -8,7 +8,7 @@ import assert from "node:assert/strict"
 import { Clock, Duration, Effect, Fiber, Option, Result } from "effect"
 import { TestClock } from "effect/testing"
 import type { Millis } from "../core/model/Ids.ts"
-import { JobQueue, type Job, type Lease } from "../core/ports/JobQueue.ts"
+import { JobQueue, jobKinds, type Job, type JobKind, type Lease } from "../core/ports/JobQueue.ts"
 import { freshId, realm } from "./fixtures.ts"
 
 export const minute = 60_000
@@ -20,7 +20,7 @@ export const begin = Effect.gen(function* () {
   yield* TestClock.adjust("1 day")
   const queue = yield* JobQueue
   for (;;) {
-    const left = yield* queue.claim({ limit: 200, visibilityTimeout, inFlightMax: noCap })
+    const left = yield* queue.claim({ kinds: jobKinds, limit: 200, visibilityTimeout, inFlightMax: noCap })
     if (left.length === 0) break
     for (const lease of left) yield* queue.complete(lease)
   }
@@ -37,9 +37,9 @@ export const jobs = (count: number, dueAt: Millis, over: Partial<Job> = {}): Arr
   return Array.from({ length: count }, () => job(dueAt, { group, ...over }))
 }
 
-export const claim = Effect.fnUntraced(function* (limit = 100, inFlightMax = noCap) {
+export const claim = Effect.fnUntraced(function* (limit = 100, inFlightMax = noCap, kinds: ReadonlyArray<JobKind> = jobKinds) {
   const queue = yield* JobQueue
-  return yield* queue.claim({ limit, visibilityTimeout, inFlightMax })
+  return yield* queue.claim({ kinds, limit, visibilityTimeout, inFlightMax })
 })
 
 export const claimOne = Effect.gen(function* () {

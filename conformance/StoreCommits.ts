@@ -2,23 +2,28 @@
 import { Effect } from "effect"
 import assert from "node:assert/strict"
 import type { Address } from "../core/model/Address.ts"
-import type { MessageId, Realm } from "../core/model/Ids.ts"
+import { shardOf, type MessageId, type Realm } from "../core/model/Ids.ts"
 import type { Plan } from "../core/model/Limits.ts"
 import type { Change, Kind, Records, Rejection } from "../core/ports/Store.ts"
 import * as Fixtures from "./fixtures.ts"
 import {
   append,
   auditEntry,
+  demand,
   drop,
+  endOfLog,
   insert,
+  insertDelivery,
   insertMessage,
   keep,
   land,
   law,
+  moveRelay,
   next,
   notification,
   ownAge,
   refusal,
+  relayBehind,
   remove,
   requestEntry,
   reservation,
@@ -36,6 +41,7 @@ import {
 const recordsOf = (realm: Realm): Records => {
   const domain = Fixtures.mailDomain(realm.tenantId)
   const application = Fixtures.application(realm)
+  const endpoint = Fixtures.endpoint(realm)
   return {
     tenant: Fixtures.tenant({ id: realm.tenantId }),
     application,
@@ -43,13 +49,27 @@ const recordsOf = (realm: Realm): Records => {
     domain,
     mailbox: Fixtures.mailbox(domain),
     attachment: Fixtures.attachment(realm),
-    message: Fixtures.message(realm)
+    message: Fixtures.message(realm),
+    endpoint,
+    delivery: Fixtures.delivery(endpoint)
   }
 }
-const kinds: ReadonlyArray<Kind> = ["tenant", "application", "apiKey", "domain", "mailbox", "attachment", "message"]
+const kinds: ReadonlyArray<Kind> = [
+  "tenant",
+  "application",
+  "apiKey",
+  "domain",
+  "mailbox",
+  "attachment",
+  "message",
+  "endpoint",
+  "delivery"
+]
 
-const insertAny = (kind: Kind, records: Records): Change =>
-  kind === "message" ? insertMessage(records.message) : insert(kind, records[kind])
+const insertAny = (kind: Kind, records: Records): Change => {
+  if (kind === "message") return insertMessage(records.message)
+  return kind === "delivery" ? insertDelivery(records.delivery) : insert(kind, records[kind])
+}
 
 /** A commit's changes, one of each, and a look at which of them can be seen. */
 const oneOfEach = Effect.fnUntraced(function* (store: Service) {
@@ -60,6 +80,8 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
   const tenant = { ...records.tenant, planId: plan.id }
   const message = Fixtures.message(realm, { createdAt: 9_000_000_000_000_000n })
   const upload = Fixtures.attachment(realm)
+  const other = Fixtures.endpoint(realm)
+  const delivery = Fixtures.delivery(records.endpoint)
   const [held, old] = [reservation(), reservation({ reservedAt: age, expiresAt: age + 1 })]
   const [kept, dropped] = [notification(submissionRef()), notification(submissionRef())]
   const mailbox = Fixtures.mailbox(records.domain, { address: Fixtures.address("grace", records.domain.domain) })
@@ -71,15 +93,25 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
     insert("apiKey", records.apiKey),
     insert("domain", records.domain),
     insert("attachment", records.attachment),
+    insert("endpoint", records.endpoint),
     reserve(old),
     keep(dropped, 0)
   )
+
+  const shard = shardOf(realm.tenantId)
+  yield* endOfLog(store, shard)
+  const relayed = (yield* relayBehind(store, shard))!.position
 
   const changes: ReadonlyArray<Change> = [
     { _tag: "PutPlan", plan: { ...plan, keyRequestsPerMinute: 2 } },
     insert("mailbox", mailbox),
     insert("attachment", upload),
     insertMessage(message),
+    insert("endpoint", other),
+    insertDelivery(delivery),
+    update("endpoint", next(records.endpoint, { enabled: false })),
+    demand("application", records.application),
+    moveRelay(relayed, { shard, position: relayed + 1n }),
     update("application", next(records.application, { name: "Renamed" })),
     remove(records.attachment),
     reserve(held),
@@ -105,6 +137,13 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
       InsertMessage: (yield* store.messages.get(realm, message.id)) !== null,
       "InsertMessage, its content": (yield* store.messages.content(realm, message.id)) !== null,
       "InsertMessage, its place in the list": (yield* store.messages.page(realm, newest)).length > 0,
+      "Insert, of an endpoint": (yield* store.endpoints.get(realm, other.id)) !== null,
+      "Insert, its place in the list": (yield* store.endpoints.list(realm, other.applicationId)).length > 0,
+      InsertDelivery: (yield* store.deliveries.get(realm, delivery.id)) !== null,
+      "InsertDelivery, its body": (yield* store.deliveries.body(realm, delivery.id)) !== null,
+      "InsertDelivery, its place in the list": (yield* store.deliveries.page(realm, { ...delivery, limit: 1 })).length > 0,
+      "Update, of what is enabled": (yield* store.endpoints.enabled([realm.tenantId])).every(({ id }) => id === other.id),
+      MoveRelay: (yield* relayBehind(store, shard))?.position !== relayed,
       Update: credential?.application.name === "Renamed",
       RemoveAttachment: (yield* store.attachments.get(realm, records.attachment.id)) === null,
       Reserve: (yield* store.reservations.get(held.applicationId, held.idempotencyKey, 0)) !== null,
@@ -120,7 +159,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
     }
     return Object.entries(traces).filter(([, isSeen]) => isSeen).map(([trace]) => trace)
   })
-  return { realm, changes, seen, traces: 18 }
+  return { realm, changes, seen, traces: 25 }
 })
 
 /** Changes that cannot be applied, each for its reason. */
@@ -128,6 +167,7 @@ const inapplicable = Effect.fnUntraced(function* (store: Service) {
   const records = recordsOf(Fixtures.realm())
   const [held, quotaOf] = [reservation(), Fixtures.realm().tenantId]
   yield* land(store, insert("tenant", records.tenant), insertMessage(records.message), reserve(held), takeQuota(quotaOf, 4, 5))
+  yield* land(store, insertDelivery(records.delivery))
   const [tenant, attachment, message] = [records.tenant, records.attachment, records.message]
   return {
     "an update of another version": {
@@ -142,6 +182,18 @@ const inapplicable = Effect.fnUntraced(function* (store: Service) {
     "a second insert of a message": {
       change: insertMessage(message),
       reason: { _tag: "Duplicate", kind: "message", field: "id" }
+    },
+    "a second insert of a delivery": {
+      change: insertDelivery(records.delivery),
+      reason: { _tag: "Duplicate", kind: "delivery", field: "id" }
+    },
+    "a version that is required and not there": {
+      change: demand("tenant", { ...tenant, version: 2 }),
+      reason: { _tag: "VersionMoved", kind: "tenant", id: tenant.id }
+    },
+    "a relay that stands elsewhere": {
+      change: moveRelay(1_000_000n, { shard: 5, position: 1_000_001n }),
+      reason: { _tag: "VersionMoved", kind: "relay", id: "5" }
     },
     "a reserved key": {
       change: reserve({ ...reservation(), applicationId: held.applicationId, idempotencyKey: held.idempotencyKey }),
@@ -158,6 +210,9 @@ const obstacles = [
   "a removal of what is not there",
   "a second insert",
   "a second insert of a message",
+  "a second insert of a delivery",
+  "a version that is required and not there",
+  "a relay that stands elsewhere",
   "a reserved key",
   "a quota that is used up"
 ] as const

@@ -7,6 +7,7 @@ import { Effect, type Scope } from "effect"
 import assert from "node:assert/strict"
 import type { Attachment } from "../core/model/Attachment.ts"
 import type { AuditEntry, RequestEntry } from "../core/model/Audit.ts"
+import type { Delivery } from "../core/model/Delivery.ts"
 import type { Event, LoggedEvent } from "../core/model/Event.ts"
 import type { IdempotencyKey, Reservation } from "../core/model/IdempotencyKey.ts"
 import type { ApiKeyId, ApplicationId, MessageId, Millis, Realm, TenantId } from "../core/model/Ids.ts"
@@ -14,7 +15,16 @@ import type { Message, Submission } from "../core/model/Message.ts"
 import type { Notification } from "../core/model/Notification.ts"
 import type { SubmissionRef } from "../core/model/Recipient.ts"
 import type { Suppression } from "../core/model/Suppression.ts"
-import { Store, type Change, type Kind, type Records, type Rejection, type StoreUnavailable } from "../core/ports/Store.ts"
+import {
+  Store,
+  type Change,
+  type Kind,
+  type Log,
+  type Records,
+  type Rejection,
+  type Relay,
+  type StoreUnavailable
+} from "../core/ports/Store.ts"
 import * as Fixtures from "./fixtures.ts"
 import type { Check } from "./Suite.ts"
 
@@ -56,7 +66,7 @@ export const times = <A>(count: number, make: (index: number) => A): Array<A> =>
 
 // Changes
 
-export const insert = <K extends Exclude<Kind, "message">>(kind: K, record: Records[K]): Change =>
+export const insert = <K extends Exclude<Kind, "message" | "delivery">>(kind: K, record: Records[K]): Change =>
   ({ _tag: "Insert", kind, record }) as Change // the signature pairs kind and record
 
 export const insertMessage = (message: Message, content = Fixtures.content(message)): Change => ({
@@ -65,10 +75,28 @@ export const insertMessage = (message: Message, content = Fixtures.content(messa
   content
 })
 
+export const insertDelivery = (delivery: Delivery, body = "{}"): Change => ({ _tag: "InsertDelivery", delivery, body })
+
 export const update = <K extends Kind>(kind: K, record: Records[K]): Change =>
   ({ _tag: "Update", kind, record }) as Change // as above
 
 export const remove = (attachment: Attachment): Change => ({ _tag: "RemoveAttachment", attachment })
+
+/** Holds a commit to the version of a record. */
+export const demand = (kind: Kind, record: { readonly id: string; readonly version: number }): Change => ({
+  _tag: "Require",
+  kind,
+  id: record.id,
+  version: record.version
+})
+
+export const moveRelay = (from: bigint, to: Pick<Relay, "shard" | "position"> & Partial<Relay>): Change => ({
+  _tag: "MoveRelay",
+  relay: { holder: "worker-1", heldUntil: 0, ...to },
+  from
+})
+
+export const forget = (log: Log, before: Millis, limit = 1_000): Change => ({ _tag: "Forget", log, before, limit })
 
 /** A record one version on. */
 export const next = <R extends { readonly version: number }>(record: R, over: Partial<R> = {}): R => ({
@@ -196,7 +224,20 @@ export const endOfLog = Effect.fnUntraced(function* (store: Service, shard: numb
   return (yield* logBehind(store, shard, 0n)).find(({ id }) => id === marker.id)!.position
 })
 
-/** The record of a kind, as its own tenant sees it. */
+/** The first shards of the log that nobody has written to yet: only there does a check know what stands at the front. */
+export const unwrittenShards = Effect.fnUntraced(function* (store: Service) {
+  const free: Array<number> = []
+  for (const shard of times(16, (shard) => shard)) {
+    if ((yield* store.events.readLog(shard, 0n, 1)).length === 0) free.push(shard)
+  }
+  return free
+})
+
+/** How far a shard is relayed, whose log goes on behind it. */
+export const relayBehind = (store: Service, shard: number): Effect.Effect<Relay | undefined, StoreUnavailable> =>
+  Effect.map(store.relay.behind, (found) => found.find((relay) => relay.shard === shard))
+
+/** The record of a kind, as its own tenant sees it; what the store sets of an endpoint has laws of its own. */
 export const stored = <K extends Kind>(
   store: Service,
   kind: K,
@@ -212,7 +253,11 @@ export const stored = <K extends Kind>(
     domain: store.domains.get(realm.tenantId, id),
     mailbox: store.mailboxes.get(realm.tenantId, id),
     attachment: store.attachments.get(realm, id),
-    message: store.messages.get(realm, id)
+    message: store.messages.get(realm, id),
+    endpoint: Effect.map(store.endpoints.get(realm, id), (found) =>
+      found === null ? null : { ...found, enabledAfter: (record as Records["endpoint"]).enabledAfter }
+    ),
+    delivery: store.deliveries.get(realm, id)
   }
   return reads[kind]
 }

@@ -5,6 +5,9 @@
  */
 import { Context, Effect, Layer, Random } from "effect"
 import assert from "node:assert/strict"
+import type { Delivery } from "../core/model/Delivery.ts"
+import type { Endpoint } from "../core/model/Endpoint.ts"
+import { shardOf } from "../core/model/Ids.ts"
 import type { Message } from "../core/model/Message.ts"
 import * as Recipients from "../core/model/Recipient.ts"
 import { jobKinds } from "../core/ports/JobQueue.ts"
@@ -13,14 +16,21 @@ import * as Fixtures from "./fixtures.ts"
 import {
   append,
   auditEntry,
+  demand,
   drop,
+  endOfLog,
+  forget,
   insert,
+  insertDelivery,
   insertMessage,
   keep,
+  land,
   law,
+  moveRelay,
   notification,
   outcome,
   ownAge,
+  relayBehind,
   remove,
   requestEntry,
   reservation,
@@ -38,7 +48,7 @@ import {
 import type { Suite } from "./Suite.ts"
 
 const seeds = times(8, (seed) => `seed ${seed}`)
-const commitsPerSeed = 150
+const commitsPerSeed = 200
 
 /** A suite that holds a Store to the answers of the model. */
 export const agreement = <E>(model: Layer.Layer<Store, E>): Suite<Store> => ({
@@ -48,16 +58,45 @@ export const agreement = <E>(model: Layer.Layer<Store, E>): Suite<Store> => ({
       Effect.gen(function* () {
         const reference = Context.get(yield* Layer.build(Layer.fresh(model)), Store)
         const world = makeWorld()
+        const [places, referencePlaces] = [yield* placesOf(store, world), yield* placesOf(reference, world)]
         for (const step of times(commitsPerSeed, (step) => step)) {
           const changes = yield* Effect.all(times(yield* below(5), () => randomChange(reference, world, step)))
+          const [own, references] = [changes.map(placed(places)), changes.map(placed(referencePlaces))]
           const told = `commit ${step}: ${changes.map(({ _tag }) => _tag).join(", ")}`
 
-          assert.deepEqual(yield* outcome(store, ...changes), yield* outcome(reference, ...changes), told)
-          if (step % 8 === 7) assert.deepEqual(yield* look(store, world), yield* look(reference, world), told)
+          assert.deepEqual(yield* outcome(store, ...own), yield* outcome(reference, ...references), told)
+          if (step % 8 !== 7) continue
+          assert.deepEqual(yield* look(store, world, places), yield* look(reference, world, referencePlaces), told)
         }
       }).pipe(Random.withSeed(seed))
     )
   )
+})
+
+/** By shard, where a store's log and relay stood when the world began: two logs that agree may have begun apart. */
+type Places = ReadonlyMap<number, bigint>
+
+const placesOf = Effect.fnUntraced(function* (store: Service, world: World) {
+  const places = new Map<number, bigint>()
+  for (const { tenantId } of world.realms) {
+    const shard = shardOf(tenantId)
+    const begin = yield* endOfLog(store, shard)
+    yield* Effect.orDie(land(store, moveRelay((yield* relayBehind(store, shard))!.position, { shard, position: begin })))
+    places.set(shard, begin)
+  }
+  return places
+})
+
+/** A change of the world, at its place in a store. */
+const placed = (places: Places) => (change: Change): Change => {
+  if (change._tag !== "MoveRelay") return change
+  const begin = places.get(change.relay.shard)!
+  return { ...change, from: begin + change.from, relay: { ...change.relay, position: begin + change.relay.position } }
+}
+
+const sincePlace = (places: Places) => (endpoint: Endpoint): Endpoint => ({
+  ...endpoint,
+  enabledAfter: endpoint.enabledAfter - places.get(shardOf(endpoint.tenantId))!
 })
 
 /** Few enough things that random changes meet: two tenants in two environments. */
@@ -70,9 +109,14 @@ const makeWorld = () => {
   const attachments = realms.flatMap((realm) =>
     times(2, (index) => Fixtures.attachment(realm, { blob: { sha256: String(index).repeat(64), sizeBytes: index } }))
   )
+  const endpoints = applications.flatMap(({ id, ...application }) =>
+    times(2, (index) => Fixtures.endpoint(application, { applicationId: id, createdAt: index }))
+  )
   return {
     age,
     realms,
+    endpoints,
+    deliveries: endpoints.slice(0, 4).flatMap((endpoint) => times(2, () => Fixtures.delivery(endpoint))),
     plan,
     tenants: realms.map(({ tenantId }) => Fixtures.tenant({ id: tenantId, planId: plan.id })),
     applications,
@@ -113,8 +157,17 @@ const randomChange = Effect.fnUntraced(function* (
   const told = notification(ref, { outcome: { _tag: "Delivered", at: yield* below(4), smtpResponse: null } })
   const attachment = yield* oneOf(world.attachments)
   const held = yield* oneOf(world.reservations)
+  const endpoint = yield* oneOf(world.endpoints)
+  const delivery = { ...(yield* oneOf(world.deliveries)), createdAt: at, nextAttemptAt: at }
+  const shard = shardOf(realm.tenantId)
+  const from = BigInt(yield* below(3))
   const twin = some === 1 ? { id: Fixtures.freshId<never>() } : {}
   const [ofMessage, ofAttachment] = [yield* nextVersion("message", record), yield* nextVersion("attachment", attachment)]
+  const required = yield* oneOf([
+    demand("tenant", { ...tenant, version: some }),
+    demand("message", { ...record, version: ofMessage - 1 }),
+    demand("endpoint", { ...endpoint, version: some })
+  ])
   const changes: ReadonlyArray<Change> = [
     { _tag: "PutPlan", plan: { ...world.plan, recipientsPerDay: step } },
     insert("tenant", tenant),
@@ -150,7 +203,18 @@ const randomChange = Effect.fnUntraced(function* (
     keep(told, step),
     drop(told)
   ]
-  return yield* oneOf(changes)
+  const [ofEndpoint, ofDelivery] = [yield* nextVersion("endpoint", endpoint), yield* nextVersion("delivery", delivery)]
+  const aboutWebhooks: ReadonlyArray<Change> = [
+    insert("endpoint", { ...endpoint, enabled: some > 1 }),
+    update("endpoint", { ...endpoint, version: ofEndpoint, enabled: some > 2, url: String(step) }),
+    insertDelivery(delivery, String(step)),
+    update("delivery", laterDelivery(delivery, ofDelivery, at)),
+    update("delivery", laterDelivery(delivery, ofDelivery, world.age + some)),
+    forget("deliveries", world.age + some),
+    required,
+    moveRelay(from, { shard, position: from + BigInt(some >> 1), heldUntil: at })
+  ]
+  return yield* oneOf((yield* below(3)) === 0 ? aboutWebhooks : changes)
 })
 
 /** What a message is in a version: handed over in its third, and at its end in its fourth. */
@@ -168,13 +232,28 @@ const laterVersion = (record: Message, ref: ReturnType<typeof submissionRef>, ve
   }
 }
 
+/** What a delivery is in a version: pending in the odd ones, and dead or delivered between them. */
+const laterDelivery = (delivery: Delivery, version: number, at: number): Delivery => {
+  const status = version % 2 === 1 ? "pending" : at % 2 === 0 ? "dead" : "delivered"
+  return {
+    ...delivery,
+    version,
+    round: 1 + (version >> 1),
+    status,
+    nextAttemptAt: status === "pending" ? at : null,
+    deadAt: status === "dead" ? at : null,
+    deliveredAt: status === "delivered" ? at : null
+  }
+}
+
 const digests = ["0", "1", "2", "3"].map((digit) => digit.repeat(64))
 
 const sortedBy = <A>(list: ReadonlyArray<A>, key: (item: A) => string): ReadonlyArray<A> =>
   list.toSorted((left, right) => (key(left) < key(right) ? -1 : 1))
 
 /** All that the reads show of a world; where the contract names no order, sorted. */
-const look = Effect.fnUntraced(function* (store: Service, world: World) {
+const look = Effect.fnUntraced(function* (store: Service, world: World, places: Places) {
+  const relative = sincePlace(places)
   const { age } = world
   const ofRealms = yield* Effect.forEach(world.realms, (realm) =>
     Effect.all({
@@ -193,6 +272,23 @@ const look = Effect.fnUntraced(function* (store: Service, world: World) {
           found.map((event) => ({ ...event, position: 0n }))
         )
       ),
+      endpoints: Effect.forEach(world.endpoints, ({ id }) =>
+        Effect.map(store.endpoints.get(realm, id), (found) => found && relative(found))
+      ),
+      ofApplications: Effect.forEach(world.applications, ({ id }) =>
+        Effect.all({
+          endpoints: Effect.map(store.endpoints.list(realm, id), (found) => found.map(relative)),
+          deliveries: store.deliveries.page(realm, { applicationId: id, endpointId: null, limit: 2 })
+        })
+      ),
+      deliveries: Effect.forEach(world.deliveries, ({ id, applicationId, endpointId }) =>
+        Effect.all({
+          get: store.deliveries.get(realm, id),
+          body: store.deliveries.body(realm, id),
+          page: store.deliveries.page(realm, { applicationId, endpointId, limit: 5 }),
+          dead: store.deliveries.deadSince(realm, endpointId, age + 2, 1)
+        })
+      ),
       suppressed: store.suppressions.among(realm, [Fixtures.address()])
     })
   )
@@ -203,14 +299,19 @@ const look = Effect.fnUntraced(function* (store: Service, world: World) {
       domains: store.domains.list(tenantId),
       audit: store.audit.page(tenantId, 3),
       requests: store.audit.requests(tenantId, 3),
+      enabled: Effect.map(store.endpoints.enabled([tenantId]), (found) => sortedBy(found.map(relative), (one) => one.id)),
       blobs: Effect.map(store.blobs.referenced(tenantId, digests), (found) => found.toSorted())
     })
   )
-  const own = new Set<string>([...world.messages.map(({ record }) => record), ...world.attachments].map(({ id }) => id))
+  const subjects = [...world.messages.map(({ record }) => record), ...world.attachments, ...world.deliveries]
+  const own = new Set<string>(subjects.map(({ id }) => id))
   const credentials = yield* store.credentials.byPublicId(world.apiKeys.map(({ publicId }) => publicId))
   return {
     ofRealms,
     ofTenants,
+    relays: yield* Effect.forEach([...places.keys()], (shard) =>
+      Effect.map(relayBehind(store, shard), (relay) => relay && { ...relay, position: relay.position - places.get(shard)! })
+    ),
     credentials: sortedBy(credentials, ({ apiKey }) => apiKey.id),
     submitted: yield* Effect.forEach(world.messages, ({ ref }) => store.messages.bySubmission(ref)),
     kept: yield* Effect.forEach(world.messages, ({ ref }) => store.notifications.kept(ref)),

@@ -10,6 +10,7 @@ import {
   append,
   auditEntry,
   insert,
+  insertDelivery,
   insertMessage,
   land,
   law,
@@ -350,6 +351,9 @@ const isolation = [
         const mailbox = Fixtures.mailbox(domain)
         const attachment = Fixtures.attachment(realm, { blob: { sha256: "c".repeat(64), sizeBytes: 1 } })
         const message = Fixtures.message(realm, { mailboxId: mailbox.id, attachmentIds: [attachment.id] })
+        const endpoint = Fixtures.endpoint(realm)
+        const delivery = Fixtures.delivery(endpoint, { status: "dead", nextAttemptAt: null, deadAt: 5 })
+        const { applicationId } = endpoint
         yield* land(
           store,
           insert("application", application),
@@ -358,6 +362,8 @@ const isolation = [
           insert("mailbox", mailbox),
           insert("attachment", attachment),
           insertMessage(message),
+          insert("endpoint", endpoint),
+          insertDelivery(delivery),
           append(Fixtures.queuedEvent(message)),
           suppress(suppression(realm)),
           { _tag: "AppendAudit", entry: auditEntry(realm) },
@@ -371,6 +377,14 @@ const isolation = [
           "messages.queuedWith": (by) => store.messages.queuedWith(by, attachment.id),
           "attachments.get": (by) => store.attachments.get(by, attachment.id),
           "attachments.many": (by) => store.attachments.many(by, [attachment.id]),
+          "endpoints.get": (by) => store.endpoints.get(by, endpoint.id),
+          "endpoints.list": (by) => store.endpoints.list(by, applicationId),
+          "deliveries.get": (by) => store.deliveries.get(by, delivery.id),
+          "deliveries.body": (by) => store.deliveries.body(by, delivery.id),
+          "deliveries.page": (by) => store.deliveries.page(by, { applicationId, endpointId: null, limit: 10 }),
+          "deliveries.page, of an endpoint": (by) =>
+            store.deliveries.page(by, { applicationId, endpointId: endpoint.id, limit: 10 }),
+          "deliveries.deadSince": (by) => store.deliveries.deadSince(by, endpoint.id, 0, 10),
           "events.page": (by) => store.events.page(by, application.id, { start: null, limit: 10 }),
           "suppressions.among": (by) => store.suppressions.among(by, [Fixtures.address()])
         }
@@ -381,6 +395,7 @@ const isolation = [
           "mailboxes.list": (by) => store.mailboxes.list(by.tenantId),
           "domains.get": (by) => store.domains.get(by.tenantId, domain.id),
           "domains.list": (by) => store.domains.list(by.tenantId),
+          "endpoints.enabled": (by) => store.endpoints.enabled([by.tenantId]),
           "audit.page": (by) => store.audit.page(by.tenantId, 10),
           "audit.requests": (by) => store.audit.requests(by.tenantId, 10),
           "blobs.referenced": (by) => store.blobs.referenced(by.tenantId, [attachment.blob.sha256])
@@ -411,6 +426,8 @@ const isolation = [
       assert.equal(yield* store.reservations.get(Fixtures.freshId(), reservation().idempotencyKey, 0), null)
       assert.deepEqual(yield* store.attachments.many(realm, []), [])
       assert.deepEqual(yield* store.suppressions.among(realm, []), [])
+      assert.deepEqual(yield* store.endpoints.enabled([]), [])
+      assert.deepEqual(yield* store.deliveries.deadSince(realm, Fixtures.freshId(), 0, 10), [])
       assert.deepEqual(yield* store.blobs.referenced(realm.tenantId, []), [])
     })
   )

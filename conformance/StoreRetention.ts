@@ -2,6 +2,8 @@
 import { Effect } from "effect"
 import assert from "node:assert/strict"
 import type { Attachment } from "../core/model/Attachment.ts"
+import type { Delivery } from "../core/model/Delivery.ts"
+import type { Endpoint } from "../core/model/Endpoint.ts"
 import type { EventStart } from "../core/model/Cursor.ts"
 import type { Millis, Realm } from "../core/model/Ids.ts"
 import type { Message } from "../core/model/Message.ts"
@@ -10,7 +12,9 @@ import type { Change, DuePage, Log, StoreUnavailable } from "../core/ports/Store
 import * as Fixtures from "./fixtures.ts"
 import {
   append,
+  forget,
   insert,
+  insertDelivery,
   insertMessage,
   keep,
   land,
@@ -29,33 +33,46 @@ import {
   submissionRef,
   takeQuota,
   times,
-  type Service,
-  update
+  unwrittenShards,
+  update,
+  type Service
 } from "./StoreLaw.ts"
 
 /** A record that is due for a kind of job at a time, or never, and how to make it due at another. */
 const dueRecord = (kind: JobKind, realm: Realm, at: Millis | null) => {
-  const subject = kind === "scan" ? Fixtures.attachment(realm) : Fixtures.message(realm)
-  const dated = (of: Attachment | Message, at: Millis | null) => {
-    if (kind === "scan") return { ...of, nextScanAt: at }
-    if (kind === "submit") return { ...of, nextAttemptAt: at }
-    const polled = (pollAt: Millis | null) => submission(submissionRef(), { pollAt })
-    return { ...of, nextAttemptAt: null, submissions: [polled(at === null ? null : at + 5), polled(at), polled(null)] }
-  }
-  // Attachments are what is scanned, and messages all else.
-  const changeOf = (tag: "Insert" | "Update", record: unknown): Change =>
-    kind === "scan"
-      ? { _tag: tag, kind: "attachment", record: record as Attachment }
-      : tag === "Insert"
-        ? insertMessage(record as Message)
-        : update("message", record as Message)
-  const first = dated(subject, at)
+  const { subject, group, insertIt, updateIt } = dueSubject(kind, realm)
   return {
     id: subject.id,
-    insert: changeOf("Insert", first),
-    reschedule: (to: Millis | null) => changeOf("Update", dated(next(subject), to)),
-    job: (dueAt: Millis): Job => ({ kind, subject: subject.id, realm, group: realm.tenantId, dueAt })
+    insert: insertIt(at),
+    reschedule: updateIt,
+    job: (dueAt: Millis): Job => ({ kind, subject: subject.id, realm, group, dueAt })
   }
+}
+
+const dueSubject = (kind: JobKind, realm: Realm) => {
+  const group = realm.tenantId
+  if (kind === "scan") {
+    const subject = Fixtures.attachment(realm)
+    const insertIt = (at: Millis | null) => insert("attachment", { ...subject, nextScanAt: at })
+    const updateIt = (at: Millis | null) => update("attachment", next(subject, { nextScanAt: at }))
+    return { subject, group, insertIt, updateIt }
+  }
+  if (kind === "deliver") {
+    const endpoint = Fixtures.endpoint(realm)
+    const subject = Fixtures.delivery(endpoint)
+    const insertIt = (at: Millis | null) => insertDelivery({ ...subject, nextAttemptAt: at })
+    const updateIt = (at: Millis | null) => update("delivery", next(subject, { nextAttemptAt: at }))
+    return { subject, group: endpoint.id, insertIt, updateIt }
+  }
+  const subject = Fixtures.message(realm)
+  const polled = (pollAt: Millis | null) => submission(submissionRef(), { pollAt })
+  const dated = (at: Millis | null): Partial<Message> =>
+    kind === "submit"
+      ? { nextAttemptAt: at }
+      : { nextAttemptAt: null, submissions: [polled(at === null ? null : at + 5), polled(at), polled(null)] }
+  const insertIt = (at: Millis | null) => insertMessage({ ...subject, ...dated(at) })
+  const updateIt = (at: Millis | null) => update("message", next(subject, dated(at)))
+  return { subject, group, insertIt, updateIt }
 }
 
 /** All pages of what is due; each has no more than `limit`. */
@@ -89,7 +106,7 @@ const due = jobKinds.flatMap((kind) => [
       const records = [0, 100, 100, 101, null].map((at) => ({ at, record: dueRecord(kind, realm, at === null ? null : age + at) }))
       yield* land(store, ...records.map(({ record }) => record.insert))
       const own = (dueBefore: Millis) =>
-        Effect.map(allDue(store, kind, dueBefore, 50), (jobs) => bySubject(jobs.filter(({ group }) => group === realm.tenantId)))
+        Effect.map(allDue(store, kind, dueBefore, 50), (jobs) => bySubject(jobs.filter((job) => job.realm.tenantId === realm.tenantId)))
       const expected = (at: number) =>
         bySubject(records.flatMap((row) => (row.at !== null && row.at <= at ? [row.record.job(age + row.at)] : [])))
 
@@ -109,7 +126,7 @@ const due = jobKinds.flatMap((kind) => [
       ]
       yield* land(store, ...[sooner, later, never, anew].map((record) => record.insert))
       const own = (at: number) =>
-        Effect.map(allDue(store, kind, age + at, 50), (jobs) => bySubject(jobs.filter(({ group }) => group === realm.tenantId)))
+        Effect.map(allDue(store, kind, age + at, 50), (jobs) => bySubject(jobs.filter((job) => job.realm.tenantId === realm.tenantId)))
 
       yield* land(store, sooner.reschedule(age + 10), later.reschedule(age + 90), never.reschedule(null), anew.reschedule(age + 60))
 
@@ -181,7 +198,9 @@ const uploads = [
   )
 ]
 
-const forget = (log: Log, before: Millis, limit = 1_000): Change => ({ _tag: "Forget", log, before, limit })
+/** A delivery that ended at a time. */
+const ended = (endpoint: Endpoint, at: Millis, status: "dead" | "delivered"): Delivery =>
+  Fixtures.delivery(endpoint, { status, nextAttemptAt: null, ...(status === "dead" ? { deadAt: at } : { deliveredAt: at }) })
 
 /** Rows of a log of one's own age, by their times, and a look at the times of those left. */
 const logOf: { readonly [L in Exclude<Log, "events" | "quotas">]: (store: Service, age: Millis) => {
@@ -212,6 +231,16 @@ const logOf: { readonly [L in Exclude<Log, "events" | "quotas">]: (store: Servic
       left: Effect.map(store.notifications.kept(ref), (found) => found.map(({ outcome }) => outcome.at))
     }
   },
+  deliveries: (store, age) => {
+    const endpoint = Fixtures.endpoint(Fixtures.realm())
+    const { applicationId } = endpoint
+    return {
+      row: (at) => insertDelivery(ended(endpoint, age + at, at % 20 === 0 ? "dead" : "delivered")),
+      left: Effect.map(store.deliveries.page(endpoint, { applicationId, endpointId: null, limit: 100 }), (found) =>
+        found.map(({ deadAt, deliveredAt }) => (deadAt ?? deliveredAt ?? 0) - age)
+      )
+    }
+  },
   requests: (store, age) => {
     const realm = Fixtures.realm()
     return {
@@ -220,7 +249,7 @@ const logOf: { readonly [L in Exclude<Log, "events" | "quotas">]: (store: Servic
     }
   }
 }
-const agedLogs = ["reservations", "notifications", "requests"] as const
+const agedLogs = ["reservations", "notifications", "requests", "deliveries"] as const
 
 const retention = [
   ...agedLogs.map((log) =>
@@ -235,9 +264,9 @@ const retention = [
         assert.deepEqual(yield* sorted, [10, 20, 30, 40, 50], "what is as old as the time stays")
         yield* land(store, forget(log, age + 11))
         assert.deepEqual(yield* sorted, [20, 30, 40, 50])
-        yield* land(store, forget(log, age + 45, 2))
+        assert.equal((yield* store.commit([forget(log, age + 45, 2)], [])).forgotten, 2)
         assert.deepEqual(yield* sorted, [40, 50])
-        yield* land(store, forget(log, age + 45, 2))
+        assert.equal((yield* store.commit([forget(log, age + 45, 2)], [])).forgotten, 1)
         assert.deepEqual(yield* sorted, [50])
         for (const other of agedLogs.filter((other) => other !== log)) yield* land(store, forget(other, age + 100))
         assert.deepEqual(yield* sorted, [50], "logs are forgotten apart")
@@ -277,15 +306,6 @@ const retention = [
     })
   )
 ]
-
-/** The first shards of the log that nobody has written to yet: only there does a check know what stands at the front. */
-const unwrittenShards = Effect.fnUntraced(function* (store: Service) {
-  const free: Array<number> = []
-  for (const shard of times(16, (shard) => shard)) {
-    if ((yield* store.events.readLog(shard, 0n, 1)).length === 0) free.push(shard)
-  }
-  return free
-})
 
 const eventRetention = [
   law("forgets events from the front of the log, and numbers on as before", (store) =>

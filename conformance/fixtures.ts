@@ -2,12 +2,16 @@
 import type { Address, DomainName } from "../core/model/Address.ts"
 import type { ApiKey } from "../core/model/ApiKey.ts"
 import type { Attachment } from "../core/model/Attachment.ts"
+import type { Delivery } from "../core/model/Delivery.ts"
+import type { Endpoint } from "../core/model/Endpoint.ts"
 import type { Event } from "../core/model/Event.ts"
 import type {
   ApiKeyId,
   ApplicationId,
   AttachmentId,
+  DeliveryId,
   DomainId,
+  EndpointId,
   Environment,
   EventId,
   MailboxId,
@@ -201,3 +205,47 @@ export const queuedEvent = (of: Message, over: Partial<Event<"message.queued">> 
   ...over
 })
 
+/** An enabled endpoint for all types, which has not failed yet. */
+export const endpoint = (of: Realm, over: Partial<Endpoint> = {}): Endpoint => ({
+  id: freshId<EndpointId>(),
+  tenantId: of.tenantId,
+  environment: of.environment,
+  applicationId: freshId<ApplicationId>(),
+  version: 1,
+  url: "https://example.com/hooks",
+  description: null,
+  eventTypes: ["*"],
+  apiVersion: "2026-12-01",
+  secret: { version: 1, iv: "AAAA", ciphertext: "AAAA", tag: "AAAA" },
+  isSlow: false,
+  enabledAfter: 0n,
+  enabled: true,
+  consecutiveFailures: 0,
+  disabledAt: null,
+  createdAt: 0,
+  ...over
+})
+
+/** A pending delivery of some event to an endpoint, due at once. */
+export const delivery = (of: Endpoint, over: Partial<Delivery> = {}): Delivery => ({
+  id: freshId<DeliveryId>(),
+  tenantId: of.tenantId,
+  environment: of.environment,
+  applicationId: of.applicationId,
+  endpointId: of.id,
+  eventId: freshId<EventId>(),
+  eventType: "message.queued",
+  version: 1,
+  trigger: "event",
+  demo: false,
+  status: "pending",
+  round: 1,
+  attemptCount: 0,
+  nextAttemptAt: 0,
+  deliveredAt: null,
+  deadAt: null,
+  lastError: null,
+  attempts: [],
+  createdAt: 0,
+  ...over
+})

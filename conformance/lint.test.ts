@@ -61,6 +61,9 @@ const refusedImports: ReadonlyArray<readonly [folder: string, specifier: string,
   ["conformance/scenarios", "../../adapters/memory/index.ts", "A scenario knows the core"],
   ["conformance/scenarios", "../../runtimes/http/index.ts", "A scenario knows the core"],
   ["conformance/scenarios", "@effect/vitest", "A suite runs wherever an adapter runs"],
+  ["conformance/http", "../fixtures.ts", "A black-box check knows what is on the wire"],
+  ["conformance/http", "../../core/model/Ids.ts", "A black-box check knows what is on the wire"],
+  ["conformance/http", "effect/testing", "A suite runs wherever an adapter runs"],
   ["client", "../core/index.ts", "The client imports nothing"],
   ["client", "effect", "The client has no dependencies"]
 ]
@@ -95,6 +98,8 @@ const allowedImports: ReadonlyArray<readonly [folder: string, specifier: string]
   ["conformance/scenarios", "../fixtures.ts"],
   ["conformance/scenarios", "../../core/index.ts"],
   ["conformance/scenarios", "../../core/jobs/SubmitMessage.ts"],
+  ["conformance/http", "./Shapes.ts"],
+  ["conformance/http", "../Suite.ts"],
   ["client", "./Client.ts"]
 ]
 

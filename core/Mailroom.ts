@@ -3,6 +3,8 @@
  * what happens after a 202 (`jobs`), and both (`layer`).
  */
 import { Layer } from "effect"
+import { DeliverWebhook } from "./jobs/DeliverWebhook.ts"
+import { EventRelay } from "./jobs/EventRelay.ts"
 import { PollProvider } from "./jobs/PollProvider.ts"
 import { RecordNotification } from "./jobs/RecordNotification.ts"
 import { ScanAttachment } from "./jobs/ScanAttachment.ts"
@@ -16,20 +18,25 @@ import { Mailboxes } from "./operations/Mailboxes.ts"
 import { Management } from "./operations/Management.ts"
 import { Messages } from "./operations/Messages.ts"
 import { RequestLog } from "./operations/RequestLog.ts"
+import { WebhookManagement } from "./operations/WebhookManagement.ts"
+import { Webhooks } from "./operations/Webhooks.ts"
 
-/** Access, Messages, Attachments, Events, Mailboxes, Management and RequestLog. */
+/** Access, Messages, Attachments, Events, Mailboxes, Webhooks, Management, WebhookManagement and RequestLog. */
 export const operations = Layer.mergeAll(
   Access.layer,
   Messages.layer,
   Attachments.layer,
   Events.layer,
   Mailboxes.layer,
-  Management.layer
+  Webhooks.layer,
+  Management.layer,
+  WebhookManagement.layer
 ).pipe(Layer.provideMerge(RequestLog.layer))
 
-/** Worker and Sweep, whose ticks do all that is due, and RecordNotification, which takes in what providers push. */
+/** EventRelay, Worker and Sweep, whose ticks do all that is due, and RecordNotification, which takes in what providers push. */
 export const jobs = Layer.mergeAll(
-  Worker.layer.pipe(Layer.provide([SubmitMessage.layer, ScanAttachment.layer, PollProvider.layer])),
+  EventRelay.layer,
+  Worker.layer.pipe(Layer.provide([SubmitMessage.layer, ScanAttachment.layer, PollProvider.layer, DeliverWebhook.layer])),
   Sweep.layer
 ).pipe(Layer.provideMerge(RecordNotification.layer))
 

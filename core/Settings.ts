@@ -1,8 +1,10 @@
 /** What an installation may set about the core itself; the defaults are the specification's. */
 import { Context } from "effect"
 import type { DomainName } from "./model/Address.ts"
+import * as Backoff from "./model/Backoff.ts"
 import type { Millis } from "./model/Ids.ts"
 import * as Limits from "./model/Limits.ts"
+import { publicOnly, type TargetPolicy } from "./model/WebhookUrl.ts"
 
 export interface SettingsShape {
   /** The IP guard: requests in any minute from one address (IPv6: one /64). */
@@ -11,12 +13,18 @@ export interface SettingsShape {
   readonly bounceDomain: DomainName | null
   /** How long events are kept; an older cursor is refused. */
   readonly eventRetention: Millis
+  /** Which webhook targets are allowed beyond public https. */
+  readonly webhookTargets: TargetPolicy
+  /** The waits after the first, second, … failed attempt of a webhook delivery. */
+  readonly deliveryBackoff: ReadonlyArray<Millis>
 }
 
 export const defaults: SettingsShape = {
   ipRequestsPerMinute: Limits.ipRequestsPerMinute,
   bounceDomain: null,
-  eventRetention: Limits.eventRetentionDefault
+  eventRetention: Limits.eventRetentionDefault,
+  webhookTargets: publicOnly,
+  deliveryBackoff: Backoff.delivery
 }
 
 export const Settings = Context.Reference<SettingsShape>("mailroom/core/Settings", { defaultValue: () => defaults })

@@ -5,6 +5,7 @@
 import { Schema } from "effect"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { generate as clientContract } from "../client/generate.ts"
 import * as Attachment from "../core/model/Attachment.ts"
 import * as Delivery from "../core/model/Delivery.ts"
 import * as Endpoint from "../core/model/Endpoint.ts"
@@ -14,9 +15,10 @@ import * as MailDomain from "../core/model/MailDomain.ts"
 import * as Message from "../core/model/Message.ts"
 import * as Recipient from "../core/model/Recipient.ts"
 import { configurationMarkdown } from "../runtimes/Config.ts"
+import * as OpenApi from "../runtimes/http/Document.ts"
 import { errorsMarkdown } from "../runtimes/http/ErrorBody.ts"
 
-/** A generated document: its file name in this folder, and its text as it should be. */
+/** A generated document: its path from this folder, and its text as it should be. */
 export interface GeneratedDocument {
   readonly file: string
   readonly text: string
@@ -177,7 +179,8 @@ export const documents = (): ReadonlyArray<GeneratedDocument> => [
   { file: "state-machines.md", text: stateMachines() },
   { file: "events.md", text: eventsPage() },
   { file: "errors.md", text: errorsMarkdown() },
-  { file: "configuration.md", text: configurationMarkdown() }
+  { file: "configuration.md", text: configurationMarkdown() },
+  { file: "../client/Contract.ts", text: clientContract(OpenApi.make([])) }
 ]
 
 if (import.meta.main) {

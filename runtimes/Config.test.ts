@@ -13,7 +13,7 @@ describe("Config", () => {
     Effect.gen(function* () {
       const config = yield* Config.load({})
 
-      assert.deepStrictEqual(config, {
+      assert.deepStrictEqual<unknown>(config, {
         mode: "production",
         host: "127.0.0.1",
         port: 3025,
@@ -22,7 +22,21 @@ describe("Config", () => {
         ipRequestsPerMinute: 120,
         trustedProxies: [],
         bounceDomain: null,
-        eventRetentionDays: 30
+        eventRetentionDays: 30,
+        devDomain: "dev.example",
+        smtpHost: null,
+        smtpPort: 587,
+        smtpTls: "starttls",
+        smtpUser: null,
+        smtpPassword: null,
+        smtpCa: null,
+        dkimFile: null,
+        scanner: "eicar",
+        clamd: { host: "127.0.0.1", port: 3310 },
+        webhookAllowHttp: false,
+        webhookAllowedAddresses: [],
+        webhookBackoff: [60_000, 600_000, 3_600_000, 21_600_000],
+        apiKey: null
       })
     })
   )
@@ -47,7 +61,16 @@ describe("Config", () => {
     ["MAILROOM_IP_REQUESTS_PER_MINUTE", ["1", "1000000"], ["0", "1000001", "1e9"]],
     ["MAILROOM_TRUSTED_PROXIES", ["10.0.0.0/8, ::1", ""], ["10.0.0.0/33", "proxy", "10.0.0.1/8/8"]],
     ["MAILROOM_BOUNCE_DOMAIN", ["bounces.example", ""], ["bounces", "a b.example", "10.0.0.1"]],
-    ["MAILROOM_EVENT_RETENTION_DAYS", ["1", "3650"], ["0", "3651"]]
+    ["MAILROOM_EVENT_RETENTION_DAYS", ["1", "3650"], ["0", "3651"]],
+    ["MAILROOM_DEV_DOMAIN", ["mail.example"], ["mail", ""]],
+    ["MAILROOM_SMTP_HOST", ["relay.example", "::1", ""], ["relay.example:25", "a b"]],
+    ["MAILROOM_SMTP_PORT", ["25", "465"], ["0", "65536"]],
+    ["MAILROOM_SMTP_TLS", ["implicit", "none"], ["tls", ""]],
+    ["MAILROOM_SCANNER", ["clamd"], ["none", ""]],
+    ["MAILROOM_CLAMD", ["clamd.example:3310", "[::1]:3310", "/run/clamd.sock"], ["clamd.example", "::1:3310", "host:0", ""]],
+    ["MAILROOM_WEBHOOK_ALLOW_HTTP", ["false"], ["yes", ""]],
+    ["MAILROOM_WEBHOOK_ALLOWED_ADDRESSES", [""], ["localhost", "10.0.0.0/64"]],
+    ["MAILROOM_WEBHOOK_BACKOFF", ["1", "60, 600,3600,21600"], ["", "1,2,3,4,5", "1.5", "-1"]]
   ] as const) {
     it.effect(`takes good values of ${name}, and names it with what it wants for bad ones`, () =>
       Effect.gen(function* () {
@@ -60,6 +83,50 @@ describe("Config", () => {
       })
     )
   }
+
+  const clashing: ReadonlyArray<readonly [string, Readonly<Record<string, string>>]> = [
+    ["MAILROOM_WEBHOOK_ALLOW_HTTP", { MAILROOM_WEBHOOK_ALLOW_HTTP: "true" }],
+    ["MAILROOM_WEBHOOK_ALLOWED_ADDRESSES", { MAILROOM_WEBHOOK_ALLOWED_ADDRESSES: "10.0.0.1" }],
+    ["MAILROOM_SMTP_USER", { MAILROOM_SMTP_HOST: "relay.example", MAILROOM_SMTP_USER: "ada" }],
+    ["MAILROOM_SMTP_USER", { MAILROOM_SMTP_HOST: "relay.example", MAILROOM_SMTP_PASSWORD: "x" }],
+    ["MAILROOM_SMTP_USER", { MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_PASSWORD: "x" }],
+    [
+      "MAILROOM_SMTP_TLS",
+      { MAILROOM_SMTP_HOST: "relay.example", MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_PASSWORD: "x", MAILROOM_SMTP_TLS: "none" }
+    ]
+  ]
+  for (const [named, variables] of clashing) {
+    it.effect(`refuses what does not go together: ${Object.keys(variables).join(" with ")}`, () =>
+      Effect.gen(function* () {
+        const faults = yield* faultsOf(variables)
+
+        assert.lengthOf(faults, 1)
+        assert.isTrue(faults[0]!.startsWith(named), faults[0])
+      })
+    )
+  }
+
+  it.effect("allows in development what production refuses", () =>
+    Effect.gen(function* () {
+      const config = yield* Config.load({
+        MAILROOM_MODE: "development",
+        MAILROOM_WEBHOOK_ALLOW_HTTP: "true",
+        MAILROOM_WEBHOOK_ALLOWED_ADDRESSES: "127.0.0.0/8, ::1"
+      })
+
+      assert.deepStrictEqual([config.webhookAllowHttp, config.webhookAllowedAddresses], [true, ["127.0.0.0/8", "::1"]])
+    })
+  )
+
+  it.effect("repeats no password, neither in a fault nor when it is printed", () =>
+    Effect.gen(function* () {
+      const variables = { MAILROOM_SMTP_HOST: "relay.example", MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_PASSWORD: "lace\0love" }
+
+      assert.deepStrictEqual(yield* faultsOf(variables), ["MAILROOM_SMTP_PASSWORD wants a password"])
+      const config = yield* Config.load({ ...variables, MAILROOM_SMTP_PASSWORD: "lacelove" })
+      assert.notInclude(JSON.stringify(config), "lacelove")
+    })
+  )
 
   it.effect("knows all its settings, so that a mistyped one is named", () =>
     Effect.gen(function* () {

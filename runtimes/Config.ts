@@ -4,9 +4,10 @@
  * setting and what it wants, before anything runs. `docs/configuration.md` is
  * generated from this table.
  */
-import { Data, Effect, Layer, Logger, References, Result, Schema } from "effect"
+import { Data, Effect, Layer, Logger, Redacted, References, Result, Schema } from "effect"
 import { isIP } from "node:net"
 import { parseDomain, type DomainName } from "../core/model/Address.ts"
+import * as Backoff from "../core/model/Backoff.ts"
 import * as Limits from "../core/model/Limits.ts"
 import { Settings } from "../core/Settings.ts"
 
@@ -17,6 +18,8 @@ interface Setting<A> {
   readonly about: string
   readonly fallback: string
   readonly parse: (text: string) => Result.Result<A, unknown>
+  /** Not repeated in a fault. */
+  readonly isSecret?: boolean
 }
 
 const integer = (minimum: number, maximum: number) => (text: string): Result.Result<number, unknown> => {
@@ -33,6 +36,34 @@ const addressOrRange = (text: string): boolean => {
   const family = isIP(address!)
   if (family === 0 || rest.length > 0) return false
   return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128))
+}
+
+const ranges = (text: string): Result.Result<ReadonlyArray<string>, unknown> => {
+  const given = text.split(",").map((part) => part.trim()).filter((part) => part !== "")
+  return given.every(addressOrRange) ? Result.succeed(given) : Result.fail(text)
+}
+
+/** An empty text is nothing. */
+const optional = <A>(parse: (text: string) => Result.Result<A, unknown>) => (text: string): Result.Result<A | null, unknown> =>
+  text === "" ? Result.succeed(null) : parse(text)
+
+const anyText = (text: string): Result.Result<string, unknown> => (text.includes("\0") ? Result.fail(text) : Result.succeed(text))
+
+/** `60,600` in seconds as milliseconds. */
+const waits = (text: string): Result.Result<ReadonlyArray<number>, unknown> => {
+  const seconds = text.split(",").map((part) => part.trim())
+  const isGood = seconds.length < Limits.deliveryAttemptsMax && seconds.every((part) => /^\d{1,6}$/.test(part))
+  return isGood ? Result.succeed(seconds.map((part) => Number(part) * 1_000)) : Result.fail(text)
+}
+
+/** `host:port`, `[::1]:3310` or the path of a socket. */
+const socketAddress = (
+  text: string
+): Result.Result<{ readonly path: string } | { readonly host: string; readonly port: number }, unknown> => {
+  if (text.startsWith("/")) return Result.succeed({ path: text })
+  const match = /^(?:\[([0-9a-f:.]+)\]|([^:/\s]+)):(\d{1,5})$/i.exec(text)
+  const port = Number(match?.[3])
+  return match === null || port < 1 || port > 65_535 ? Result.fail(text) : Result.succeed({ host: (match[1] ?? match[2])!, port })
 }
 
 export const settings = {
@@ -64,6 +95,13 @@ export const settings = {
     fallback: ".mailroom",
     parse: (text) => (text === "" || text.includes("\0") ? Result.fail(text) : Result.succeed(text))
   }),
+  devDomain: setting({
+    name: "MAILROOM_DEV_DOMAIN",
+    wants: "a domain name",
+    about: "The domain of the mailboxes that `dev` makes. One of your own, if its production mail is to be taken by a real mail server.",
+    fallback: "dev.example",
+    parse: (text): Result.Result<DomainName, unknown> => parseDomain(text)
+  }),
   logLevel: setting({
     name: "MAILROOM_LOG_LEVEL",
     wants: "`Debug`, `Info`, `Warn` or `Error`",
@@ -83,17 +121,14 @@ export const settings = {
     wants: "IP addresses or CIDR ranges, separated by commas",
     about: "Peers whose `X-Forwarded-For` names the client. Without it, forwarding headers mean nothing.",
     fallback: "",
-    parse: (text): Result.Result<ReadonlyArray<string>, unknown> => {
-      const ranges = text.split(",").map((part) => part.trim()).filter((part) => part !== "")
-      return ranges.every(addressOrRange) ? Result.succeed(ranges) : Result.fail(text)
-    }
+    parse: ranges
   }),
   bounceDomain: setting({
     name: "MAILROOM_BOUNCE_DOMAIN",
     wants: "a domain name",
     about: "Bounces come back to a signed address there. Without it they go to the sending mailbox.",
     fallback: "",
-    parse: (text): Result.Result<DomainName | null, unknown> => (text === "" ? Result.succeed(null) : parseDomain(text))
+    parse: optional<DomainName>(parseDomain)
   }),
   eventRetentionDays: setting({
     name: "MAILROOM_EVENT_RETENTION_DAYS",
@@ -101,6 +136,99 @@ export const settings = {
     about: "For how many days events can be listed.",
     fallback: String(Limits.eventRetentionDefault / 86_400_000),
     parse: integer(1, 3_650)
+  }),
+  smtpHost: setting({
+    name: "MAILROOM_SMTP_HOST",
+    wants: "a host name or an IP address",
+    about: "The mail server that takes production mail. Without it production mail waits. Sandbox mail never goes there.",
+    fallback: "",
+    parse: optional((text) => (isIP(text) !== 0 || /^[A-Za-z0-9.-]{1,253}$/.test(text) ? Result.succeed(text) : Result.fail(text)))
+  }),
+  smtpPort: setting({
+    name: "MAILROOM_SMTP_PORT",
+    wants: "a port from 1 to 65535",
+    about: "The mail server's port: 587 for `starttls`, 465 for `implicit`.",
+    fallback: "587",
+    parse: integer(1, 65_535)
+  }),
+  smtpTls: setting({
+    name: "MAILROOM_SMTP_TLS",
+    wants: "`starttls`, `implicit` or `none`",
+    about: "How the connection is encrypted. A server that does not offer it gets no mail. `none` is for a relay on this machine.",
+    fallback: "starttls",
+    parse: oneOf(["starttls", "implicit", "none"])
+  }),
+  smtpUser: setting({
+    name: "MAILROOM_SMTP_USER",
+    wants: "a user name",
+    about: "Whom to sign in as. Without it nobody signs in.",
+    fallback: "",
+    parse: optional(anyText)
+  }),
+  smtpPassword: setting({
+    name: "MAILROOM_SMTP_PASSWORD",
+    wants: "a password",
+    about: "That user's password.",
+    fallback: "",
+    isSecret: true,
+    parse: optional((text) => Result.map(anyText(text), (password) => Redacted.make(password)))
+  }),
+  smtpCa: setting({
+    name: "MAILROOM_SMTP_CA_FILE",
+    wants: "a file",
+    about: "Certificates in PEM that are trusted for the mail server, beside those that Node trusts.",
+    fallback: "",
+    parse: optional(anyText)
+  }),
+  dkimFile: setting({
+    name: "MAILROOM_DKIM_FILE",
+    wants: "a file",
+    about: "A JSON list of `{domain, selector, privateKey}`, the key in PEM: mail from these domains is signed with DKIM.",
+    fallback: "",
+    parse: optional(anyText)
+  }),
+  scanner: setting({
+    name: "MAILROOM_SCANNER",
+    wants: "`eicar` or `clamd`",
+    about: "What looks for malware in attachments. `eicar` finds only the test file, and is for development.",
+    fallback: "eicar",
+    parse: oneOf(["eicar", "clamd"])
+  }),
+  clamd: setting({
+    name: "MAILROOM_CLAMD",
+    wants: "host:port, or the path of a socket",
+    about: "Where clamd listens, for the scanner `clamd`.",
+    fallback: "127.0.0.1:3310",
+    parse: socketAddress
+  }),
+  webhookAllowHttp: setting({
+    name: "MAILROOM_WEBHOOK_ALLOW_HTTP",
+    wants: "`true` or `false`",
+    about: "Whether webhooks may go to plain http. `dev` says true unless it is set; production refuses it.",
+    fallback: "false",
+    parse: (text) => Result.map(oneOf(["true", "false"])(text), (word) => word === "true")
+  }),
+  webhookAllowedAddresses: setting({
+    name: "MAILROOM_WEBHOOK_ALLOWED_ADDRESSES",
+    wants: "IP addresses or CIDR ranges, separated by commas",
+    about: "Addresses that are not public and may get webhooks all the same. `dev` allows loopback unless it is set; production refuses any.",
+    fallback: "",
+    parse: ranges
+  }),
+  webhookBackoff: setting({
+    name: "MAILROOM_WEBHOOK_BACKOFF",
+    wants: "one to four waits in seconds, separated by commas",
+    about: "The waits after the first, second, … failed attempt of a delivery; the last one repeats. Each varies by 20 %.",
+    fallback: Backoff.delivery.map((wait) => wait / 1_000).join(","),
+    parse: waits
+  }),
+  apiKey: setting({
+    name: "MAILROOM_API_KEY",
+    wants: "an API key",
+    about: "The key that `conformance` calls a deployment with. `--api-key-file` goes before it; nothing else reads it.",
+    fallback: "",
+    isSecret: true,
+    parse: optional((text) => Result.map(anyText(text), (apiKey) => Redacted.make(apiKey)))
   })
 }
 
@@ -128,15 +256,39 @@ export const load = (
   for (const name of Object.keys(variables)) {
     if (name.startsWith("MAILROOM_") && !known.has(name)) faults.push(`${name} is no setting of Mailroom; see docs/configuration.md`)
   }
-  const values = Object.entries(settings).map(([key, { name, wants, fallback, parse }]) => {
+  const values = Object.entries(settings).map(([key, { name, wants, fallback, parse, isSecret }]) => {
     const text = variables[name] ?? defaults[key as keyof Config] ?? fallback // keys of the literal above
     const parsed: Result.Result<unknown, unknown> = parse(text)
     if (Result.isSuccess(parsed)) return [key, parsed.success] as const
-    faults.push(`${name} is ${JSON.stringify(text)}; it wants ${wants}`)
+    faults.push(isSecret === true ? `${name} wants ${wants}` : `${name} is ${JSON.stringify(text)}; it wants ${wants}`)
     return [key, null] as const
   })
-  // Every key was parsed by its own parser, or there are faults.
-  return faults.length > 0 ? Effect.fail(new ConfigFaults({ faults })) : Effect.succeed(Object.fromEntries(values) as Config)
+  if (faults.length > 0) return Effect.fail(new ConfigFaults({ faults }))
+  const config = Object.fromEntries(values) as Config // every key was parsed by its own parser
+  const clashes = clashesIn(config)
+  return clashes.length > 0 ? Effect.fail(new ConfigFaults({ faults: clashes })) : Effect.succeed(config)
+}
+
+/** What each setting allows by itself, and not together. */
+const clashesIn = (config: Config): ReadonlyArray<string> => {
+  const { mode, smtpHost, smtpUser, smtpPassword, smtpTls, webhookAllowHttp, webhookAllowedAddresses } = config
+  const rules: ReadonlyArray<readonly [boolean, string]> = [
+    [mode === "production" && webhookAllowHttp, `${settings.webhookAllowHttp.name} is true, and production wants https`],
+    [
+      mode === "production" && webhookAllowedAddresses.length > 0,
+      `${settings.webhookAllowedAddresses.name} is set, and production sends webhooks to public addresses only`
+    ],
+    [
+      (smtpUser === null) !== (smtpPassword === null),
+      `${settings.smtpUser.name} and ${settings.smtpPassword.name} want each other`
+    ],
+    [
+      smtpUser !== null && smtpTls === "none",
+      `${settings.smtpTls.name} is none, which would show the password; it wants starttls or implicit`
+    ],
+    [smtpHost === null && smtpUser !== null, `${settings.smtpUser.name} is set, and ${settings.smtpHost.name} is not`]
+  ]
+  return rules.flatMap(([clashes, fault]) => (clashes ? [fault] : []))
 }
 
 /** An environment in which flags of the command line stand over its settings. */
@@ -149,9 +301,18 @@ export const withFlags = (
   ...(flags.port === null ? {} : { [settings.port.name]: String(flags.port) })
 })
 
+/** An address alone is a block of one. */
+const blockOf = (range: string): string => (range.includes("/") ? range : `${range}/${isIP(range) === 4 ? 32 : 128}`)
+
 /** What the core wants to know of it. */
-export const settingsLayer = ({ ipRequestsPerMinute, bounceDomain, eventRetentionDays }: Config) =>
-  Layer.succeed(Settings, { ipRequestsPerMinute, bounceDomain, eventRetention: eventRetentionDays * 86_400_000 })
+export const settingsLayer = (config: Config) =>
+  Layer.succeed(Settings, {
+    ipRequestsPerMinute: config.ipRequestsPerMinute,
+    bounceDomain: config.bounceDomain,
+    eventRetention: config.eventRetentionDays * 86_400_000,
+    webhookTargets: { allowHttp: config.webhookAllowHttp, allowedBlocks: config.webhookAllowedAddresses.map(blockOf) },
+    deliveryBackoff: config.webhookBackoff
+  })
 
 /** JSON lines on standard error, from the configured level up. */
 export const logLayer = ({ logLevel }: Config) =>

@@ -1,67 +1,97 @@
 /**
  * A job queue in this process's memory; a restart empties it, which the epoch
- * tells. A job lies in one of three heaps: delayed (by due time), ready (one
- * per group), leased (by expiry). Groups with ready jobs stand in line by their
- * turn, apart by how many leases they have, so the next one below any cap is
- * found without a look at those at the cap. Each step is O(log n).
+ * tells. Each kind has a lane, where a job lies in one of three heaps: delayed
+ * (by due time), ready (one per group), leased (by expiry). Groups with ready
+ * jobs and fewer leases than they are throttled to stand in line by their turn,
+ * apart by how many leases they have, so the next one below any cap is found
+ * without a look at those at the cap. Each step is O(log n).
  */
 import { Clock, Duration, Effect, Latch, Layer, Random } from "effect"
 import type { Millis } from "../../core/model/Ids.ts"
-import { JobQueue, LeaseLost, type Job, type Lease } from "../../core/ports/JobQueue.ts"
+import { JobQueue, LeaseLost, jobKinds, type Job, type JobKind, type Lease } from "../../core/ports/JobQueue.ts"
 import { Heap, type Item } from "./Heap.ts"
 
 export const make = Effect.gen(function* () {
   const epoch = `memory-${(yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)}`
-  const jobs = new Jobs(epoch)
-  const changed = yield* Latch.make()
+  let count = 0
+  const nextNumber = () => count++
+  const lanes = new Map<JobKind, Lane>()
+  for (const kind of jobKinds) lanes.set(kind, new Lane(epoch, nextNumber, yield* Latch.make()))
+  const laneOf = (kind: JobKind): Lane => lanes.get(kind)! // each kind has one
+  const all = [...lanes.values()]
+  const lanesOf = (kinds: ReadonlyArray<JobKind>): ReadonlyArray<Lane> => [...new Set(kinds)].map(laneOf)
 
-  /** One step on the jobs as they stand now; whoever waits for work learns of it afterwards. */
+  /** One step on the jobs as they stand now; whoever waits for work of a lane that moved learns of it afterwards. */
   const step = <A>(run: (now: Millis) => A): Effect.Effect<A> =>
     Effect.flatMap(Clock.currentTimeMillis, (now) => {
-      const { news } = jobs
-      jobs.advance(now)
+      const before = all.map(({ news }) => news)
+      for (const lane of all) lane.advance(now)
       const result = run(now)
-      return jobs.news === news ? Effect.succeed(result) : Effect.as(changed.release, result)
+      const moved = all.filter(({ news }, index) => news !== before[index])
+      return Effect.as(Effect.forEach(moved, (lane) => lane.changed.release, { discard: true }), result)
     })
 
-  const stepHeld = <A>(lease: Lease, run: (entry: Entry, now: Millis) => A): Effect.Effect<A, LeaseLost> =>
+  const stepHeld = <A>(lease: Lease, run: (lane: Lane, entry: Entry, now: Millis) => A): Effect.Effect<A, LeaseLost> =>
     Effect.flatten(
       step((now): Effect.Effect<A, LeaseLost> => {
-        const entry = jobs.held(lease)
-        return entry === undefined ? Effect.fail(new LeaseLost({ token: lease.token })) : Effect.succeed(run(entry, now))
+        const lane = laneOf(lease.job.kind)
+        const entry = lane.held(lease)
+        return entry === undefined ? Effect.fail(new LeaseLost({ token: lease.token })) : Effect.succeed(run(lane, entry, now))
       })
     )
 
-  const work = Effect.fnUntraced(function* (atMost: Millis) {
+  const work = Effect.fnUntraced(function* (lanes: ReadonlyArray<Lane>, atMost: Millis) {
     for (;;) {
       const { untilNext, news } = yield* step((now) => ({
-        untilNext: jobs.mayBeClaimed ? 0 : jobs.nextAt - now,
-        news: jobs.news
+        untilNext: lanes.some((lane) => lane.mayBeClaimed) ? 0 : Math.min(...lanes.map((lane) => lane.nextAt)) - now,
+        news: lanes.map(newsAfter)
       }))
       if (untilNext <= 0) return
-      yield* Effect.suspend(() => (jobs.news === news ? changed.await : Effect.void)).pipe(
-        Effect.timeoutOption(Math.min(atMost, untilNext))
-      )
+      yield* Effect.timeoutOption(Effect.raceAllFirst(news), Math.min(atMost, untilNext))
     }
   })
 
   return JobQueue.of({
-    offer: (offered) => step((now) => offered.forEach((job) => jobs.offer(job, now))),
-    claim: ({ limit, visibilityTimeout, inFlightMax }) =>
-      step((now) => jobs.claim(limit, now + Duration.toMillis(visibilityTimeout), inFlightMax)),
-    complete: (lease) => stepHeld(lease, (entry, now) => jobs.complete(entry, now)),
+    offer: (offered) => step((now) => offered.forEach((job) => laneOf(job.kind).offer(job, now))),
+    claim: ({ kinds, limit, visibilityTimeout, inFlightMax }) =>
+      step((now) => claim(lanesOf(kinds), limit, now + Duration.toMillis(visibilityTimeout), inFlightMax)),
+    complete: (lease) => stepHeld(lease, (lane, entry, now) => lane.complete(entry, now)),
     extend: (lease, visibilityTimeout) =>
-      stepHeld(lease, (entry, now) => jobs.extend(entry, now + Duration.toMillis(visibilityTimeout))),
-    release: (lease) => stepHeld(lease, (entry, now) => jobs.release(entry, now)),
+      stepHeld(lease, (lane, entry, now) => lane.extend(entry, now + Duration.toMillis(visibilityTimeout))),
+    release: (lease) => stepHeld(lease, (lane, entry, now) => lane.release(entry, now)),
+    throttle: (kind, group, inFlightMax) => step(() => laneOf(kind).throttle(group, inFlightMax ?? Infinity)),
     epoch: Effect.succeed(epoch),
-    awaitWork: (atMost) => Effect.asVoid(Effect.timeoutOption(work(Duration.toMillis(atMost)), atMost))
+    awaitWork: (kinds, atMost) => Effect.asVoid(Effect.timeoutOption(work(lanesOf(kinds), Duration.toMillis(atMost)), atMost))
   })
 })
 
 export const layer: Layer.Layer<JobQueue> = Layer.effect(JobQueue, make)
 
+/** Goes round the groups of all lanes. */
+const claim = (lanes: ReadonlyArray<Lane>, limit: number, expiresAt: Millis, inFlightMax: number): ReadonlyArray<Lease> => {
+  const leases: Array<Lease> = []
+  while (leases.length < limit) {
+    let next: { readonly lane: Lane; readonly group: Group } | undefined
+    for (const lane of lanes) {
+      const group = lane.next(inFlightMax)
+      if (group !== undefined && (next === undefined || group.turn < next.group.turn)) next = { lane, group }
+    }
+    if (next === undefined) {
+      for (const lane of lanes) lane.isExhausted = true
+      break
+    }
+    leases.push(next.lane.claim(next.group, expiresAt))
+  }
+  return leases
+}
+
+/** Ends when there is news of a lane that comes after this call. */
+const newsAfter = (lane: Lane): Effect.Effect<void> => {
+  const { news } = lane
+  return Effect.suspend(() => (lane.news === news ? lane.changed.await : Effect.void))
+}
+
 interface Entry extends Item {
-  readonly name: string
   job: Job
   /** What is offered while somebody has the token. */
   beside: Job | null
@@ -78,31 +108,40 @@ interface Group extends Item {
   readonly name: string
   readonly ready: Heap<Entry>
   leases: number
+  /** What it is throttled to; leases that are above it already finish. */
+  cap: number
   turn: number
-  /** The line it stands in, by the number of leases; null while it has no ready job. */
+  /** It has ready jobs, and keeps its turn. */
+  isWaiting: boolean
+  /** The line it stands in, by the number of leases; null while it has no ready job, or is at its cap. */
   line: number | null
 }
 
-class Jobs {
+/** The jobs of one kind. */
+class Lane {
   /** Moves when something became claimable, or will be earlier than it would have been. */
   news = 0
+  /** The last claim left nothing that it was allowed to take, and no job or place has become free since. */
+  isExhausted = false
+  readonly changed: Latch.Latch
   readonly #epoch: string
+  readonly #nextNumber: () => number
   readonly #entries = new Map<string, Entry>()
   readonly #groups = new Map<string, Group>()
   readonly #delayed = new Heap<Entry>(isEarlier)
   readonly #leased = new Heap<Entry>(isEarlier)
-  /** Groups with ready jobs, by how many leases they have. */
+  /** Groups with ready jobs and below their cap, by how many leases they have. */
   readonly #lines = new Map<number, Heap<Group>>()
-  /** The last claim left nothing that it was allowed to take, and no job or place has become free since. */
-  #isExhausted = false
-  #count = 0
 
-  constructor(epoch: string) {
+  /** Numbers rise over all lanes: they order the turns of a claim of several kinds. */
+  constructor(epoch: string, nextNumber: () => number, changed: Latch.Latch) {
     this.#epoch = epoch
+    this.#nextNumber = nextNumber
+    this.changed = changed
   }
 
   get mayBeClaimed(): boolean {
-    return this.#lines.size > 0 && !this.#isExhausted
+    return this.#lines.size > 0 && !this.isExhausted
   }
 
   /** When a job becomes ready by the mere passing of time. */
@@ -111,26 +150,24 @@ class Jobs {
   }
 
   held({ job, token }: Lease): Entry | undefined {
-    const entry = this.#entries.get(nameOf(job))
+    const entry = this.#entries.get(job.subject)
     return entry?.token === token ? entry : undefined
   }
 
   offer(job: Job, now: Millis): void {
-    const name = nameOf(job)
-    const entry = this.#entries.get(name)
+    const entry = this.#entries.get(job.subject)
     if (entry === undefined) {
       const fresh: Entry = {
-        name,
         job,
         beside: null,
         token: null,
         claims: 0,
         heap: this.#delayed,
         at: job.dueAt,
-        order: this.#count++,
+        order: this.#nextNumber(),
         slot: 0
       }
-      this.#entries.set(name, fresh)
+      this.#entries.set(job.subject, fresh)
       this.#wait(fresh, now)
     } else if (entry.token !== null) {
       if (entry.beside === null || job.dueAt < entry.beside.dueAt) entry.beside = job
@@ -141,29 +178,30 @@ class Jobs {
     }
   }
 
-  claim(limit: number, expiresAt: Millis, inFlightMax: number): ReadonlyArray<Lease> {
-    const leases: Array<Lease> = []
-    while (leases.length < limit) {
-      const group = this.#next(inFlightMax)
-      if (group === undefined) {
-        this.#isExhausted = true
-        break
-      }
-      const entry = group.ready.first! // a group in line has one
-      this.#take(entry)
-      entry.token = `${this.#epoch}.${this.#count++}`
-      entry.claims += 1
-      entry.beside = null // this claim comes after the offer, and sees what the offer was about
-      leases.push(this.#hold(entry, expiresAt))
-      this.#lineUp(entry.job.group, true)
+  /** Of the groups below the cap, the one whose turn is next. There are few numbers of leases, however many groups. */
+  next(inFlightMax: number): Group | undefined {
+    let next: Group | undefined
+    for (const [leases, { first }] of this.#lines) {
+      if (leases < inFlightMax && first !== undefined && (next === undefined || first.turn < next.turn)) next = first
     }
-    return leases
+    return next
+  }
+
+  claim(group: Group, expiresAt: Millis): Lease {
+    const entry = group.ready.first! // a group in line has one
+    this.#take(entry)
+    entry.token = `${this.#epoch}.${this.#nextNumber()}`
+    entry.claims += 1
+    entry.beside = null // this claim comes after the offer, and sees what the offer was about
+    const lease = this.#hold(entry, expiresAt)
+    this.#lineUp(entry.job.group, true)
+    return lease
   }
 
   complete(entry: Entry, now: Millis): void {
     this.#take(entry)
     if (entry.beside === null) {
-      this.#entries.delete(entry.name)
+      this.#entries.delete(entry.job.subject)
       return
     }
     entry.job = entry.beside
@@ -182,8 +220,20 @@ class Jobs {
   }
 
   extend(entry: Entry, expiresAt: Millis): Lease {
-    this.#take(entry)
-    return this.#hold(entry, expiresAt)
+    if (entry.heap !== this.#leased) {
+      this.#take(entry) // it ran out, and nobody has claimed it since
+      return this.#hold(entry, expiresAt)
+    }
+    this.#leased.remove(entry)
+    return this.#lease(entry, expiresAt)
+  }
+
+  throttle(name: string, cap: number): void {
+    const group = this.#group(name)
+    const stoodInLine = group.line !== null
+    group.cap = cap
+    this.#lineUp(name)
+    if (!stoodInLine) this.#tellOf(group)
   }
 
   /** Makes ready what became due, and what was held too long. */
@@ -203,15 +253,19 @@ class Jobs {
   }
 
   #makeReady(entry: Entry): void {
-    this.#put(entry, this.#group(entry.job.group).ready)
-    this.#lineUp(entry.job.group)
-    this.#isExhausted = false
-    this.news += 1
+    const group = this.#group(entry.job.group)
+    this.#put(entry, group.ready)
+    this.#lineUp(group.name)
+    this.#tellOf(group)
   }
 
   #hold(entry: Entry, expiresAt: Millis): Lease {
     this.#group(entry.job.group).leases += 1
     this.#lineUp(entry.job.group)
+    return this.#lease(entry, expiresAt)
+  }
+
+  #lease(entry: Entry, expiresAt: Millis): Lease {
     entry.at = expiresAt
     this.#put(entry, this.#leased)
     return { job: entry.job, token: entry.token!, claims: entry.claims, expiresAt } // only claimed entries are held
@@ -228,18 +282,21 @@ class Jobs {
     heap.remove(entry)
     if (heap === this.#delayed) return
     const group = this.#group(entry.job.group)
-    if (heap === this.#leased) {
-      group.leases -= 1
-      this.#isExhausted = false
-      this.news += 1
-    }
+    if (heap === this.#leased) group.leases -= 1
     this.#lineUp(group.name)
+    if (heap === this.#leased) this.#tellOf(group)
   }
 
-  /** Puts a group where its jobs and leases say; at the end of the line if it is new there, or has just had its turn. */
+  /** A group that stands in line may be claimed from, for all that is known. */
+  #tellOf(group: Group): void {
+    if (group.line === null) return
+    this.isExhausted = false
+    this.news += 1
+  }
+
+  /** Puts a group where its jobs and leases say; its turn is the last if it is new in the round, or has just had it. */
   #lineUp(name: string, hadItsTurn = false): void {
     const group = this.#group(name)
-    const wasInLine = group.line !== null
     if (group.line !== null) {
       const line = this.#lines.get(group.line)! // kept as long as a group stands in it
       line.remove(group)
@@ -247,33 +304,34 @@ class Jobs {
       group.line = null
     }
     if (group.ready.size > 0) {
-      if (hadItsTurn || !wasInLine) group.turn = this.#count++
-      group.line = group.leases
-      const line = this.#lines.get(group.leases) ?? new Heap<Group>((left, right) => left.turn < right.turn)
-      line.add(group)
-      this.#lines.set(group.leases, line)
-    } else if (group.leases === 0) this.#groups.delete(name)
+      if (hadItsTurn || !group.isWaiting) group.turn = this.#nextNumber()
+      if (group.leases < group.cap) {
+        group.line = group.leases
+        const line = this.#lines.get(group.leases) ?? new Heap<Group>((left, right) => left.turn < right.turn)
+        line.add(group)
+        this.#lines.set(group.leases, line)
+      }
+    } else if (group.leases === 0 && group.cap === Infinity) this.#groups.delete(name)
+    group.isWaiting = group.ready.size > 0
   }
 
   #group(name: string): Group {
     const known = this.#groups.get(name)
     if (known !== undefined) return known
-    const group: Group = { name, ready: new Heap<Entry>(isEarlier), leases: 0, turn: 0, line: null, slot: 0 }
+    const group: Group = {
+      name,
+      ready: new Heap<Entry>(isEarlier),
+      leases: 0,
+      cap: Infinity,
+      turn: 0,
+      isWaiting: false,
+      line: null,
+      slot: 0
+    }
     this.#groups.set(name, group)
     return group
   }
-
-  /** Of the groups below the cap, the one whose turn is next. There are few numbers of leases, however many groups. */
-  #next(inFlightMax: number): Group | undefined {
-    let next: Group | undefined
-    for (const [leases, { first }] of this.#lines) {
-      if (leases < inFlightMax && first !== undefined && (next === undefined || first.turn < next.turn)) next = first
-    }
-    return next
-  }
 }
-
-const nameOf = ({ kind, subject }: Job): string => `${kind} ${subject}`
 
 const isEarlier = (left: Entry, right: Entry): boolean =>
   left.at === right.at ? left.order < right.order : left.at < right.at

@@ -8,10 +8,11 @@
  */
 import { Effect, Layer } from "effect"
 import type { LoggedEvent } from "../../core/model/Event.ts"
-import type { ApplicationId, Environment, Realm, TenantId } from "../../core/model/Ids.ts"
+import { shardCount, type ApplicationId, type Environment, type Realm, type TenantId } from "../../core/model/Ids.ts"
 import * as Notifications from "../../core/model/Notification.ts"
-import { CommitRejected, Store } from "../../core/ports/Store.ts"
-import { Tables, keyOfList, keyOfRef, keyOfReservation, keyOfSuppression } from "./Tables.ts"
+import type { Job, JobKind } from "../../core/ports/JobQueue.ts"
+import { CommitRejected, Store, type Kind } from "../../core/ports/Store.ts"
+import { Tables, keyOfApplication, keyOfEndpoint, keyOfList, keyOfRef, keyOfReservation, keyOfSuppression } from "./Tables.ts"
 import { compare, firstIndex, placeOf, textOf } from "./Timeline.ts"
 
 /** An empty store, which knows no plan yet. */
@@ -112,6 +113,47 @@ const make = (tables: Tables): typeof Store.Service => {
         })
     },
 
+    endpoints: {
+      get: (realm, id) => read(() => ofRealm(realm, records.endpoint.get(id))),
+      list: (realm, applicationId) =>
+        read(() => {
+          const list = tables.endpointLists.get(keyOfApplication(realm, applicationId))
+          return (list?.page(null, Infinity, Infinity) ?? []).map(({ id }) => records.endpoint.get(id)!)
+        }),
+      enabled: (tenantIds) =>
+        read(() =>
+          [...new Set(tenantIds)].flatMap((tenantId) =>
+            [...(tables.enabled.get(tenantId)?.keys() ?? [])].map((id) => records.endpoint.get(id)!)
+          )
+        )
+    },
+
+    deliveries: {
+      get: (realm, id) => read(() => ofRealm(realm, records.delivery.get(id))),
+      body: (realm, id) =>
+        read(() => (ofRealm(realm, records.delivery.get(id)) === null ? null : (tables.bodies.get(id) ?? null))),
+      page: (realm, { applicationId, endpointId, limit }) =>
+        read(() => {
+          const list = tables.deliveryLists.get(keyOfApplication(realm, applicationId, endpointId))
+          return (list?.last(limit) ?? []).map(({ id }) => records.delivery.get(id)!)
+        }),
+      deadSince: (realm, endpointId, since, limit) =>
+        read(() => {
+          const list = tables.deadLists.get(keyOfEndpoint(realm, endpointId))
+          // No id comes before the empty text.
+          return (list?.page({ at: since, id: "" }, Infinity, limit) ?? []).map(({ id }) => records.delivery.get(id)!)
+        })
+    },
+
+    relay: {
+      behind: read(() =>
+        Array.from({ length: shardCount }, (_, shard) => tables.relay(shard)).filter(({ shard, position }) => {
+          const last = tables.shards.get(shard)?.events.at(-1)
+          return last !== undefined && last.position > position
+        })
+      )
+    },
+
     reservations: {
       get: (applicationId, idempotencyKey, at) =>
         read(() => {
@@ -152,16 +194,26 @@ const make = (tables: Tables): typeof Store.Service => {
       read(() => {
         const found = tables.due[kind].page(after === null ? null : placeOf(after), dueBefore, limit + 1)
         const shown = found.slice(0, limit)
+        const placeOfWork = (id: string): Pick<Job, "realm" | "group"> => {
+          const { tenantId, environment } = records[subjectKind[kind]].get(id)! // what is due is there
+          const group = kind === "deliver" ? records.delivery.get(id)!.endpointId : tenantId
+          return { realm: { tenantId, environment }, group }
+        }
         return {
-          jobs: shown.map(({ at, id }) => {
-            const { tenantId, environment } = kind === "scan" ? records.attachment.get(id)! : records.message.get(id)!
-            return { kind, subject: id, realm: { tenantId, environment }, group: tenantId, dueAt: at }
-          }),
+          jobs: shown.map(({ at, id }) => ({ kind, subject: id, ...placeOfWork(id), dueAt: at })),
           next: found.length > limit && shown.length > 0 ? textOf(shown[shown.length - 1]!) : null
         }
       })
   })
 }
+
+/** What the subject of a job is. */
+const subjectKind = {
+  submit: "message",
+  poll: "message",
+  scan: "attachment",
+  deliver: "delivery"
+} as const satisfies Record<JobKind, Kind>
 
 const isVisible = (event: LoggedEvent, realm: Realm, applicationId: ApplicationId): boolean =>
   (event.environment === null || event.environment === realm.environment) &&

@@ -4,9 +4,21 @@
  */
 import { foldCase, type Address } from "../../core/model/Address.ts"
 import type { AuditEntry, RequestEntry } from "../../core/model/Audit.ts"
+import type { Delivery } from "../../core/model/Delivery.ts"
+import type { Endpoint } from "../../core/model/Endpoint.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
-import { shardCount, shardOf, type MailboxId, type Micros, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
+import {
+  shardCount,
+  shardOf,
+  type ApplicationId,
+  type EndpointId,
+  type MailboxId,
+  type Micros,
+  type Millis,
+  type Realm,
+  type TenantId
+} from "../../core/model/Ids.ts"
 import type { Plan } from "../../core/model/Limits.ts"
 import { nextPollAt, queuedRecipients, type Content, type Message } from "../../core/model/Message.ts"
 import * as Notifications from "../../core/model/Notification.ts"
@@ -15,7 +27,7 @@ import type { SubmissionRef } from "../../core/model/Recipient.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import { utcDay } from "../../core/model/Timestamp.ts"
 import type { JobKind } from "../../core/ports/JobQueue.ts"
-import type { Change, Credential, Kind, Records, Rejection } from "../../core/ports/Store.ts"
+import type { Change, Credential, Kind, Records, Rejection, Relay } from "../../core/ports/Store.ts"
 import { Timeline } from "./Timeline.ts"
 
 /** A shard's events, and how many were cut off before them: positions go on. */
@@ -33,7 +45,9 @@ export class Tables {
     domain: new Map(),
     mailbox: new Map(),
     attachment: new Map(),
-    message: new Map()
+    message: new Map(),
+    endpoint: new Map(),
+    delivery: new Map()
   }
   /** Ids by kind and unique field. */
   readonly names = new Map<string, string>()
@@ -49,7 +63,8 @@ export class Tables {
   readonly due: { readonly [K in JobKind]: Timeline } = {
     submit: new Timeline(),
     poll: new Timeline(),
-    scan: new Timeline()
+    scan: new Timeline(),
+    deliver: new Timeline()
   }
   /** Unused uploads by their expiry. */
   readonly expiries = new Timeline()
@@ -59,6 +74,19 @@ export class Tables {
   readonly shards = new Map<number, ShardLog>()
   /** The same events by tenant. */
   readonly events = new Map<TenantId, Array<LoggedEvent>>()
+
+  /** By realm and application, by creation. */
+  readonly endpointLists = new Map<string, Timeline>()
+  /** By tenant, the enabled endpoints. */
+  readonly enabled = new Map<TenantId, Map<EndpointId, true>>()
+  readonly bodies = new Map<string, string>()
+  /** By realm and application, and by these and the endpoint, by creation. */
+  readonly deliveryLists = new Map<string, Timeline>()
+  /** By realm and endpoint, the dead deliveries by their death. */
+  readonly deadLists = new Map<string, Timeline>()
+  /** Deliveries that are not pending, by when they ended. */
+  readonly ended = new Timeline()
+  readonly relays = new Map<number, Relay>()
 
   readonly reservations = new Map<string, Reservation>()
   readonly quotas = new Map<string, number>()
@@ -101,6 +129,17 @@ export class Tables {
     return apiKey && application && tenant && plan ? { apiKey, application, tenant, plan } : null
   }
 
+  /** The last position of a shard's log; 0 if nothing was ever appended. */
+  endOfLog(shard: number): bigint {
+    const log = this.shards.get(shard)
+    return log === undefined ? 0n : BigInt(log.dropped + log.events.length)
+  }
+
+  /** How far a shard is relayed. One that was never moved is held by nobody. */
+  relay(shard: number): Relay {
+    return this.relays.get(shard) ?? { shard, position: 0n, holder: "", heldUntil: 0 }
+  }
+
   keptInOrder(): ReadonlyArray<Notification> {
     return [...this.kept.values()].sort((left, right) => left.at - right.at).map(({ notification }) => notification)
   }
@@ -114,8 +153,25 @@ export class Tables {
         return this.insert(change)
       case "InsertMessage":
         return this.insertMessage(change.message, change.content)
+      case "InsertDelivery": {
+        const { delivery, body } = change
+        if (this.records.delivery.has(delivery.id)) return { _tag: "Duplicate", kind: "delivery", field: "id" }
+        this.put("delivery", delivery)
+        this.set(this.bodies, delivery.id, body)
+        return null
+      }
       case "Update":
         return this.update(change)
+      case "Require": {
+        const { kind, id, version } = change
+        return this.records[kind].get(id)?.version === version ? null : { _tag: "VersionMoved", kind, id }
+      }
+      case "MoveRelay": {
+        const { shard } = change.relay
+        if (this.relay(shard).position !== change.from) return { _tag: "VersionMoved", kind: "relay", id: String(shard) }
+        this.set(this.relays, shard, change.relay)
+        return null
+      }
       case "RemoveAttachment": {
         const { id, version } = change.attachment
         const stored = this.records.attachment.get(id)
@@ -145,7 +201,7 @@ export class Tables {
         const { event } = change
         const shard = shardOf(event.tenantId)
         const log = this.shards.get(shard) ?? { dropped: 0, events: [] }
-        const logged = { ...event, shard, position: BigInt(log.dropped + log.events.length + 1) }
+        const logged = { ...event, shard, position: this.endOfLog(shard) + 1n }
         this.set(this.shards, shard, log)
         this.push(log.events, logged)
         this.append(this.events, event.tenantId, logged)
@@ -194,7 +250,7 @@ export class Tables {
       if (this.names.has(name)) return { _tag: "Duplicate", kind, field }
       this.set(this.names, name, record.id)
     }
-    this.put(kind, record)
+    this.put(kind, this.withOwn(kind, record, null))
     return null
   }
 
@@ -217,8 +273,18 @@ export class Tables {
     const stored = this.records[kind].get(record.id)
     if (stored?.version !== record.version - 1) return { _tag: "VersionMoved", kind, id: record.id }
     this.index(kind, stored, false)
-    this.put(kind, kind === "message" ? { ...record, createdAt: (stored as Message).createdAt } : record) // by its kind
+    this.put(kind, this.withOwn(kind, record, stored))
     return null
+  }
+
+  /** An update's record, with what the store itself has set; `stored` is null for an insert. */
+  private withOwn(kind: Kind, record: Records[Kind], stored: Records[Kind] | null): Records[Kind] {
+    // Both are of this kind.
+    if (kind === "message" && stored !== null) return { ...(record as Message), createdAt: (stored as Message).createdAt }
+    if (kind !== "endpoint") return record
+    const [before, endpoint] = [stored as Endpoint | null, record as Endpoint]
+    const isEnabledNow = before === null || (endpoint.enabled && !before.enabled)
+    return { ...endpoint, enabledAfter: isEnabledNow ? this.endOfLog(shardOf(endpoint.tenantId)) : before.enabledAfter }
   }
 
   private put<K extends Kind>(kind: K, record: Records[Kind]): void {
@@ -246,6 +312,25 @@ export class Tables {
       this.mark(this.due.submit, message.nextAttemptAt, message.id, present)
       this.mark(this.due.poll, nextPollAt(message), message.id, present)
     }
+    if (kind === "endpoint") {
+      const endpoint = record as Endpoint // by its kind
+      const { id, tenantId, applicationId, createdAt } = endpoint
+      this.mark(entry(this.endpointLists, keyOfApplication(endpoint, applicationId), () => new Timeline()), createdAt, id, present)
+      if (endpoint.enabled) this.set(entry(this.enabled, tenantId, () => new Map()), id, present ? true : undefined)
+    }
+    if (kind === "delivery") this.indexDelivery(record as Delivery, present) // by its kind
+  }
+
+  private indexDelivery(delivery: Delivery, present: boolean): void {
+    const { id, applicationId, endpointId, createdAt, deadAt, deliveredAt } = delivery
+    for (const key of [keyOfApplication(delivery, applicationId), keyOfApplication(delivery, applicationId, endpointId)]) {
+      this.mark(entry(this.deliveryLists, key, () => new Timeline()), createdAt, id, present)
+    }
+    if (delivery.status === "dead") {
+      this.mark(entry(this.deadLists, keyOfEndpoint(delivery, endpointId), () => new Timeline()), deadAt, id, present)
+    }
+    if (delivery.status !== "pending") this.mark(this.ended, deadAt ?? deliveredAt, id, present)
+    this.mark(this.due.deliver, delivery.nextAttemptAt, id, present)
   }
 
   private countBlob(tenantId: TenantId, sha256: string, present: boolean): void {
@@ -286,6 +371,15 @@ export class Tables {
         }
         return null
       }
+      case "deliveries":
+        for (const { at, id } of this.ended.page(null, before, limit)) {
+          if (at === before) break
+          this.index("delivery", this.records.delivery.get(id)!, false)
+          this.set(this.records.delivery, id, undefined)
+          this.set(this.bodies, id, undefined)
+          this.forgotten += 1
+        }
+        return null
       case "requests": {
         const old = new Set(olderThan(before, limit, [...this.requests.values()].flat(), (one) => one.at))
         this.forgotten += old.size
@@ -337,6 +431,11 @@ export const keyOfRealm = (realm: Realm): string => `${realm.tenantId} ${realm.e
 
 export const keyOfList = (realm: Realm, mailboxId: MailboxId | null): string =>
   mailboxId === null ? keyOfRealm(realm) : `${keyOfRealm(realm)} ${mailboxId}`
+
+export const keyOfApplication = (realm: Realm, applicationId: ApplicationId, endpointId: EndpointId | null = null): string =>
+  endpointId === null ? `${keyOfRealm(realm)} ${applicationId}` : `${keyOfRealm(realm)} ${applicationId} ${endpointId}`
+
+export const keyOfEndpoint = (realm: Realm, endpointId: EndpointId): string => `${keyOfRealm(realm)} ${endpointId}`
 
 export const keyOfSuppression = (realm: Realm, address: Address): string => `${keyOfRealm(realm)} ${foldCase(address)}`
 

@@ -1,5 +1,5 @@
 /**
- * Ids in the order of a time: what is due, or expires. Keyset pages go through
+ * Ids in the order of a time: what is due, expires, or is listed by its creation. Keyset pages go through
  * it, so a place outlives the id that stood there.
  */
 import type { Millis } from "../../core/model/Ids.ts"
@@ -27,6 +27,11 @@ export class Timeline {
     const begin = after === null ? 0 : firstIndex(this.places, (place) => comparePlaces(place, after) > 0)
     const end = firstIndex(this.places, (place) => place.at > until)
     return this.places.slice(begin, Math.min(end, begin + limit))
+  }
+
+  /** The last ones, the last first. */
+  last(limit: number): ReadonlyArray<Place> {
+    return this.places.slice(Math.max(0, this.places.length - limit)).toReversed()
   }
 
   private seek(place: Place): number {

@@ -1,9 +1,10 @@
 /**
- * Every port but Crypto and Mime, in this process's memory: the model that
+ * Every port but Crypto, Mime and Resolver, in this process's memory: the model that
  * other adapters are compared with. A restart loses all of it.
  *
- * Tests direct the scanner and the mail providers through `ScannerScript` and
- * `MailRecord`, which the layer brings along.
+ * Tests direct the scanner, the mail providers and the webhook receivers
+ * through `ScannerScript`, `MailRecord` and `WebhookScript`, which the layer
+ * brings along.
  */
 import { Layer } from "effect"
 import * as MemoryBlobStore from "./MemoryBlobStore.ts"
@@ -12,8 +13,9 @@ import * as MemoryMailProvider from "./MemoryMailProvider.ts"
 import * as MemoryRateLimiter from "./MemoryRateLimiter.ts"
 import * as MemoryScanner from "./MemoryScanner.ts"
 import * as MemoryStore from "./MemoryStore.ts"
+import * as MemoryWebhookTransport from "./MemoryWebhookTransport.ts"
 
-export { MemoryBlobStore, MemoryJobQueue, MemoryMailProvider, MemoryRateLimiter, MemoryScanner, MemoryStore }
+export { MemoryBlobStore, MemoryJobQueue, MemoryMailProvider, MemoryRateLimiter, MemoryScanner, MemoryStore, MemoryWebhookTransport }
 
 export const layer = Layer.mergeAll(
   MemoryStore.layer,
@@ -21,5 +23,6 @@ export const layer = Layer.mergeAll(
   MemoryRateLimiter.layer,
   MemoryBlobStore.layer,
   MemoryMailProvider.layer,
-  MemoryScanner.layer
+  MemoryScanner.layer,
+  MemoryWebhookTransport.layer
 )

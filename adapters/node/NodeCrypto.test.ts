@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Redacted, type Layer } from "effect"
 import { createSecretKey } from "node:crypto"
+import * as Webhook from "../../core/model/Webhook.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
+import webhookSignatures from "../../docs/webhook-signatures.json" with { type: "json" }
 import aesGcm from "./fixtures/aes-256-gcm.json" with { type: "json" }
 import argon2id from "./fixtures/argon2id.json" with { type: "json" }
 import hmacSha256 from "./fixtures/hmac-sha256.json" with { type: "json" }
@@ -16,6 +18,22 @@ const over = <A, E>(layer: Layer.Layer<Crypto>, body: (crypto: Crypto["Service"]
   Effect.flatMap(Crypto, body).pipe(Effect.provide(layer))
 
 describe("published vectors", () => {
+  for (const vector of webhookSignatures.accepted) {
+    it.effect(`webhook signature of ${vector.title}`, () =>
+      over(NodeCrypto.layer(cheap), (crypto) =>
+        Effect.gen(function* () {
+          const { bodyRepeated: repeated } = vector
+          const body = repeated === undefined ? vector.bodyBase64 : Buffer.from(repeated.base64, "base64").toString("latin1").repeat(repeated.count)
+          const bytes = Buffer.from(body ?? "", repeated === undefined ? "base64" : "latin1")
+
+          const mac = yield* crypto.sign(Redacted.make(vector.secret), Webhook.signedBytes(vector.id, vector.timestamp, bytes))
+
+          assert.strictEqual(Webhook.deliveryHeaders(vector.id, vector.timestamp, mac)["service-webhook-signature"], vector.signature)
+        })
+      )
+    )
+  }
+
   for (const { name, key, iv, associated, plaintext, ciphertext, tag } of aesGcm.vectors) {
     it(`AES-256-GCM ${name}`, () => {
       const secretKey = createSecretKey(hex(key))

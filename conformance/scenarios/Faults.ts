@@ -5,6 +5,7 @@
  * milder: the call takes effect, and the caller is told that nobody knows.
  */
 import { Data, Effect } from "effect"
+import * as assert from "node:assert/strict"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 
 /** What a dead process's calls die of. */
@@ -17,6 +18,8 @@ export class Faults {
   readonly #moment: Moment
   #calls = 0
   crashed: string | null = null
+  /** The chosen call has come. */
+  hasStruck = false
 
   /** Crashes at the n-th call of a port, counted from 1; 0 never. */
   constructor(crashAt: number, moment: Moment) {
@@ -36,6 +39,7 @@ export class Faults {
       if (this.#moment === "lost answer" && call !== "Store.commit") return effect
       this.#calls += 1
       if (this.#calls !== this.#crashAt) return effect
+      this.hasStruck = true
       if (this.#moment === "lost answer") {
         return Effect.andThen(effect, Effect.fail(new StoreUnavailable({ cause: "the answer was lost" }) as E)) // of the store alone
       }
@@ -66,3 +70,24 @@ const wrap = (around: Around, call: string, value: unknown): unknown => {
   }
   return typeof value === "object" && value !== null ? aroundEach(value, call, around) : value
 }
+
+const callsMax = 200
+
+/** Plays a crash at the 1st, 2nd, 3rd … call, until the play comes to its end without one; how many there were. */
+export const atEachCall = (
+  play: (crash: { readonly faults: Faults; readonly label: string }) => Effect.Effect<void, unknown>,
+  moments: ReadonlyArray<Moment> = ["before", "after"]
+) =>
+  Effect.gen(function* () {
+    let crashes = 0
+    for (const moment of moments) {
+      for (let call = 1; ; call++) {
+        assert.ok(call < callsMax, "the play makes calls without end")
+        const faults = new Faults(call, moment)
+        yield* play({ faults, label: `${moment} call ${call}` })
+        if (!faults.hasStruck) break
+        crashes += 1
+      }
+    }
+    return crashes
+  })

@@ -5,8 +5,9 @@
  * - Versions rise by one; a recipient moves along its machine, and a message
  *   along the published graph; nothing is undone.
  * - A commit appends exactly one event for each transition that has one, and
- *   none without; `sequence` has no gaps; `data` fits its published schema.
+ *   none without, but for demos; `sequence` has no gaps; `data` fits its schema.
  * - A message comes with its reservation, audit entry and `message.queued`.
+ * - Deliveries and endpoints: see `WebhookWitness`.
  */
 import { Effect, Result, Schema } from "effect"
 import * as Attachment from "../../core/model/Attachment.ts"
@@ -16,6 +17,7 @@ import * as Messages from "../../core/model/Message.ts"
 import type { Message } from "../../core/model/Message.ts"
 import * as Recipients from "../../core/model/Recipient.ts"
 import type { Store, Change } from "../../core/ports/Store.ts"
+import { WebhookWitness } from "./WebhookWitness.ts"
 
 export class Witness {
   readonly violations: Array<string> = []
@@ -24,6 +26,7 @@ export class Witness {
   readonly #sequences = new Map<string, number>()
   readonly #eventIds = new Set<string>()
   readonly #outcomes = new Set<string>()
+  readonly #webhooks = new WebhookWitness((violation) => this.violations.push(violation))
 
   /** The store as a process sees it. */
   watch(store: typeof Store.Service): typeof Store.Service {
@@ -44,11 +47,12 @@ export class Witness {
       if (change._tag === "Insert" && change.kind === "attachment") this.#attachments.set(change.record.id, change.record)
       if (change._tag === "Update" && change.kind === "attachment") this.#scanned(change.record)
     }
-    const made = events.filter(({ resourceType }) => resourceType === "message").map(labelOf)
+    const made = events.filter(({ resourceType, data }) => resourceType === "message" && data.demo !== true).map(labelOf)
     if (made.toSorted().join() !== expected.toSorted().join()) {
       this.violations.push(`events of a commit: made [${made.join(" ")}], the transitions are [${expected.join(" ")}]`)
     }
     for (const event of events) this.#appended(event)
+    this.#webhooks.check(changes)
   }
 
   #inserted(message: Message, changes: ReadonlyArray<Change>): ReadonlyArray<string> {
@@ -112,6 +116,9 @@ export class Witness {
     if (label.split(" ").length === 3) {
       if (this.#outcomes.has(label)) this.violations.push(`twice: ${label}`)
       this.#outcomes.add(label)
+    }
+    if ((event.data.demo === true) !== (event.audience !== null) || (event.data.demo === true && event.environment !== "sandbox")) {
+      this.violations.push(`event ${event.id}: a demo has one application of the sandbox as its audience, and no other event has one`)
     }
     const valid = Schema.decodeUnknownResult(Events.data[event.type] as Schema.Codec<unknown>, { onExcessProperty: "error" })(event.data)
     if (Result.isFailure(valid)) this.violations.push(`${event.type} does not fit its schema: ${String(valid.failure)}`)

@@ -19,6 +19,8 @@ import { shardOf, type Environment, type Realm } from "../../core/model/Ids.ts"
 import * as Limits from "../../core/model/Limits.ts"
 import type { Mailbox } from "../../core/model/Mailbox.ts"
 import type { Application } from "../../core/model/Tenant.ts"
+import type { Answer } from "../../core/model/Webhook.ts"
+import { EventRelay } from "../../core/jobs/EventRelay.ts"
 import { RecordNotification } from "../../core/jobs/RecordNotification.ts"
 import { Sweep } from "../../core/jobs/Sweep.ts"
 import { Worker } from "../../core/jobs/Worker.ts"
@@ -30,14 +32,17 @@ import { Mailboxes } from "../../core/operations/Mailboxes.ts"
 import { Management } from "../../core/operations/Management.ts"
 import { Messages, type SendMessageInput } from "../../core/operations/Messages.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
+import { WebhookManagement } from "../../core/operations/WebhookManagement.ts"
+import { Webhooks } from "../../core/operations/Webhooks.ts"
 import { BlobStore } from "../../core/ports/BlobStore.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
-import { JobQueue } from "../../core/ports/JobQueue.ts"
+import { JobQueue, QueueUnavailable } from "../../core/ports/JobQueue.ts"
 import { MailProviders, type MailProvider, type SubmitRequest, type SubmitResult } from "../../core/ports/MailProvider.ts"
 import { Mime } from "../../core/ports/Mime.ts"
 import { RateLimiter, RateLimiterUnavailable } from "../../core/ports/RateLimiter.ts"
 import { Scanner, type ScanFailed, type Verdict } from "../../core/ports/Scanner.ts"
 import { Store, StoreUnavailable } from "../../core/ports/Store.ts"
+import { WebhookTransport, type WebhookRequest, type WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { defaults, Settings, type SettingsShape } from "../../core/Settings.ts"
 import type { Suite } from "../Suite.ts"
 import { address, domainName, freshId } from "../fixtures.ts"
@@ -47,7 +52,7 @@ import { Witness } from "./Witness.ts"
 /** The sandbox's provider of the adapter set. */
 export class Sandbox extends Context.Service<Sandbox, MailProvider>()("mailroom/conformance/Sandbox") {}
 
-/** What an adapter set brings; the world brings the scanner and the production provider. */
+/** What an adapter set brings; the world brings the scanner, the production provider and the webhook receivers. */
 export type AdapterSet = Store | JobQueue | BlobStore | Mime | Crypto | RateLimiter | Sandbox
 
 export interface Submitted {
@@ -56,8 +61,23 @@ export interface Submitted {
   readonly at: number
 }
 
-/** The doubles that a scenario directs. Assign `behave` or `scan` to change what they do. */
+/** A request as a webhook receiver got it. */
+export interface Posted {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly text: string
+  /** The body, parsed. */
+  // oxlint-disable-next-line typescript/no-explicit-any -- a scenario reads the members it is about, and declares no shapes
+  readonly json: any
+  readonly at: number
+}
+
+/** The doubles that a scenario directs. Assign `behave`, `scan` or `receive` to change what they do. */
 export interface Stage {
+  /** What receivers got, handshakes included. */
+  readonly posts: Array<Posted>
+  /** Every receiver. By default it echoes challenges and answers 200. */
+  receive: (posted: Posted) => Effect.Effect<Answer, WebhookUnanswered>
   readonly submissions: Array<Submitted>
   /** `nth` counts the submissions of this message, from 1. */
   behave: (request: SubmitRequest, nth: number) => ReturnType<MailProvider["submit"]>
@@ -66,6 +86,12 @@ export interface Stage {
   limiterIsDown: boolean
   /** The store answers nothing. */
   storeIsDown: boolean
+  /** The queue answers nothing. */
+  queueIsDown: boolean
+  /** The queue takes jobs and loses them. */
+  queueForgets: boolean
+  /** Raised: the queue says that it may have lost what it held. */
+  queueEpoch: number
 }
 
 export const providerName = "staged"
@@ -82,12 +108,29 @@ export const accepted = (request: SubmitRequest): SubmitResult => ({
 
 export const providerMessageId = ({ messageId }: { readonly messageId: string }): string => `staged-${messageId}`
 
+/** A receiver's answer, with a JSON body if it is given. */
+export const answered = (status: number, body?: unknown, retryAfter: string | null = null): Answer => ({
+  status,
+  retryAfter,
+  body: new TextEncoder().encode(body === undefined ? "" : JSON.stringify(body)),
+  truncated: false
+})
+
+/** Echoes a challenge; answers 200 to all else. */
+export const welcoming = ({ json }: Posted): Effect.Effect<Answer> =>
+  Effect.succeed(answered(200, json.type === "webhook.endpoint_verification" ? { challenge: json.data.challenge } : undefined))
+
 const makeStage = (): Stage => ({
   submissions: [],
+  posts: [],
+  receive: welcoming,
   behave: (request) => Effect.succeed(accepted(request)),
   scan: () => Effect.succeed({ _tag: "Clean" }),
   limiterIsDown: false,
-  storeIsDown: false
+  storeIsDown: false,
+  queueIsDown: false,
+  queueForgets: false,
+  queueEpoch: 0
 })
 
 const stagedProvider = (stage: Stage): MailProvider => ({
@@ -102,10 +145,36 @@ const stagedProvider = (stage: Stage): MailProvider => ({
   poll: () => Effect.succeed({ notifications: [], pollAt: null })
 })
 
-/** The store, when it is down. */
-const failing = <S extends object>(stage: Stage, store: S): S =>
-  aroundEach(store, "Store", (_, effect) =>
-    Effect.suspend(() => (stage.storeIsDown ? Effect.fail(new StoreUnavailable({ cause: "down" })) : effect))
+const stagedTransport = (stage: Stage): typeof WebhookTransport.Service => ({
+  post: Effect.fnUntraced(function* ({ target, headers, body }: WebhookRequest) {
+    const text = new TextDecoder().decode(body)
+    const posted: Posted = { url: target.href, headers, text, json: JSON.parse(text), at: yield* Clock.currentTimeMillis }
+    stage.posts.push(posted)
+    return yield* stage.receive(posted)
+  })
+})
+
+/** The store, when it is down; or when it is the queue as well, and forgets. */
+const stagedStore = (stage: Stage, store: typeof Store.Service): typeof Store.Service =>
+  aroundEach(
+    { ...store, commit: (changes, jobs) => store.commit(changes, stage.queueForgets ? [] : jobs) } satisfies typeof Store.Service,
+    "Store",
+    (_, effect) => Effect.suspend(() => (stage.storeIsDown ? Effect.fail(new StoreUnavailable({ cause: "down" })) : effect))
+  )
+
+/** The queue, when it is down or forgets. */
+const stagedQueue = (stage: Stage, queue: typeof JobQueue.Service): typeof JobQueue.Service =>
+  aroundEach(
+    {
+      ...queue,
+      offer: (jobs) => (stage.queueForgets ? Effect.void : queue.offer(jobs)),
+      epoch: Effect.map(queue.epoch, (epoch) => `${epoch} ${stage.queueEpoch}`)
+    } satisfies typeof JobQueue.Service,
+    "JobQueue",
+    (call, effect) =>
+      Effect.suspend(() =>
+        stage.queueIsDown && call !== "JobQueue.awaitWork" ? Effect.fail(new QueueUnavailable({ cause: "down" })) : effect
+      )
   )
 
 /** One running core. */
@@ -115,9 +184,12 @@ export interface Process {
   readonly attachments: typeof Attachments.Service
   readonly events: typeof Events.Service
   readonly mailboxes: typeof Mailboxes.Service
+  readonly webhooks: typeof Webhooks.Service
   readonly management: typeof Management.Service
+  readonly webhookManagement: typeof WebhookManagement.Service
   readonly requestLog: typeof RequestLog.Service
   readonly notifications: typeof RecordNotification.Service
+  readonly relay: typeof EventRelay.Service
   readonly worker: typeof Worker.Service
   readonly sweep: typeof Sweep.Service
 }
@@ -136,6 +208,7 @@ export interface World {
   readonly witness: Witness
   readonly store: typeof Store.Service
   readonly queue: typeof JobQueue.Service
+  readonly crypto: typeof Crypto.Service
   /** Starts a process; with faults, one that may crash. */
   readonly boot: (faults?: Faults, settings?: Partial<SettingsShape>) => Effect.Effect<Process>
   /** Founds a tenant with one application of this environment. */
@@ -156,8 +229,8 @@ export const make = Effect.gen(function* () {
     const wrap = <S extends object>(name: string, service: S): S => (faults === undefined ? service : faulty(faults, name, service))
     const portLayer = Layer.mergeAll(
       Layer.succeed(Settings, { ...defaults, ...settings }),
-      Layer.succeed(Store, wrap("Store", failing(stage, witness.watch(raw)))),
-      Layer.succeed(JobQueue, wrap("JobQueue", Context.get(ports, JobQueue))),
+      Layer.succeed(Store, wrap("Store", stagedStore(stage, witness.watch(raw)))),
+      Layer.succeed(JobQueue, wrap("JobQueue", stagedQueue(stage, Context.get(ports, JobQueue)))),
       Layer.succeed(BlobStore, wrap("BlobStore", Context.get(ports, BlobStore))),
       Layer.succeed(Mime, Context.get(ports, Mime)),
       Layer.succeed(Crypto, Context.get(ports, Crypto)),
@@ -173,7 +246,8 @@ export const make = Effect.gen(function* () {
       Layer.succeed(MailProviders, {
         sandbox: wrap("MailProvider", Context.get(ports, Sandbox)),
         production: wrap("MailProvider", stagedProvider(stage))
-      })
+      }),
+      Layer.succeed(WebhookTransport, wrap("WebhookTransport", stagedTransport(stage)))
     )
     return Effect.map(
       Layer.buildWithMemoMap(Layer.provide(Mailroom.layer, portLayer), Layer.makeMemoMapUnsafe(), scope),
@@ -183,9 +257,12 @@ export const make = Effect.gen(function* () {
         attachments: Context.get(context, Attachments),
         events: Context.get(context, Events),
         mailboxes: Context.get(context, Mailboxes),
+        webhooks: Context.get(context, Webhooks),
         management: Context.get(context, Management),
+        webhookManagement: Context.get(context, WebhookManagement),
         requestLog: Context.get(context, RequestLog),
         notifications: Context.get(context, RecordNotification),
+        relay: Context.get(context, EventRelay),
         worker: Context.get(context, Worker),
         sweep: Context.get(context, Sweep)
       })
@@ -229,7 +306,8 @@ export const make = Effect.gen(function* () {
     return yield* issue(realm, application, of.mailbox, of.principal.plan.id)
   }, Effect.orDie)
 
-  return { stage, witness, store: raw, queue: Context.get(ports, JobQueue), boot, found, foundApplication } satisfies World
+  const [queue, crypto] = [Context.get(ports, JobQueue), Context.get(ports, Crypto)]
+  return { stage, witness, store: raw, queue, crypto, boot, found, foundApplication } satisfies World
 })
 
 /** A round of checks that makes a domain healthy. */
@@ -270,9 +348,9 @@ export const send = (process: Process, ...letterOf: Parameters<typeof letter>) =
 export const someKey = (): IdempotencyKey => freshId<IdempotencyKey>()
 
 /** Ticks until nothing is due. A process that makes work for itself without end is a fault. */
-export const settle = ({ worker }: Process) =>
+export const settle = ({ relay, worker }: Process) =>
   Effect.gen(function* () {
-    for (let round = 0; round < 200; round++) if ((yield* worker.tick) === 0) return
+    for (let round = 0; round < 200; round++) if ((yield* relay.tick) + (yield* worker.tick) === 0) return
     assert.fail("the worker does not come to rest")
   })
 

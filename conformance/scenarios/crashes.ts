@@ -6,31 +6,12 @@
 import { Duration, Effect, Exit, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
+import { jobKinds } from "../../core/ports/JobQueue.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
-import { Faults } from "./Faults.ts"
+import { atEachCall, Faults } from "./Faults.ts"
+import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, replay, respond } from "./Receivers.ts"
 import { accepted, letter, logOf, messageOf, pass, scenario, settle, someKey, typesOf, type ScenarioSuite, type World } from "./World.ts"
-
-const callsMax = 200
-
-/** Plays a crash at the 1st, 2nd, 3rd … call, until the play comes to its end without one; how many there were. */
-const atEachCall = (
-  play: (crash: { readonly faults: Faults; readonly label: string }) => Effect.Effect<void, unknown>,
-  moments: ReadonlyArray<"before" | "after"> = ["before", "after"]
-) =>
-  Effect.gen(function* () {
-    let crashes = 0
-    for (const moment of moments) {
-      for (let call = 1; ; call++) {
-        assert.ok(call < callsMax, "the play makes calls without end")
-        const faults = new Faults(call, moment)
-        yield* play({ faults, label: `${moment} call ${call}` })
-        if (faults.crashed === null) break
-        crashes += 1
-      }
-    }
-    return crashes
-  })
 
 /** Long enough for leases to run out and every retry of the plays below to come. */
 const recovery = "10 minutes"
@@ -62,6 +43,27 @@ const sendThroughCrash = (world: World, faults: Faults, environment: "sandbox" |
     const heir = yield* world.boot()
     yield* pass(heir, recovery, "30 seconds")
     return { tenancy, heir, key, answer: Exit.isSuccess(exit) ? exit.value : null }
+  })
+
+/** Has an event's delivery made in a process that crashes, and taken on by others; `answers` to the 1st, 2nd … attempt. */
+const deliverThroughCrash = (world: World, faults: Faults, answers: ReadonlyArray<typeof ok>) =>
+  Effect.gen(function* () {
+    const calm = yield* world.boot()
+    const of = yield* world.found()
+    const to = yield* hook(calm, of)
+    const backoff = { deliveryBackoff: [60_000] }
+    // What a receiver says depends on how far the delivery is, not on how often it was asked.
+    respond(world, () =>
+      Effect.flatMap(deliveryTo(world, to).pipe(Effect.orDie), ({ attempts }) => answers[Math.min(attempts.length, answers.length - 1)]!)
+    )
+    yield* happen(calm, of)
+    yield* calm.worker.tick // the message is submitted
+    yield* calm.relay.tick
+    const doomed = yield* world.boot(faults, backoff)
+    for (let tick = 0; tick < 4; tick++) yield* Effect.exit(doomed.worker.tick)
+    const heir = yield* world.boot(undefined, backoff)
+    yield* pass(heir, "12 minutes", "30 seconds")
+    return { to, delivery: yield* deliveryTo(world, to), posts: postsTo(world, to) }
   })
 
 export const suite: ScenarioSuite = {
@@ -166,6 +168,105 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("an event is fanned out once to each endpoint, wherever the process that relays it crashes, and another goes on in seconds", (world) =>
+      Effect.gen(function* () {
+        const crashes = yield* atEachCall(({ faults, label }) =>
+          Effect.gen(function* () {
+            const [calm, doomed, heir] = [yield* world.boot(), yield* world.boot(faults), yield* world.boot()]
+            const of = yield* world.found()
+            const hooks = [yield* hook(calm, of), yield* hook(calm, of)]
+            yield* happen(calm, of)
+            yield* happen(calm, of)
+            for (let tick = 0; tick < 3; tick++) yield* Effect.exit(doomed.relay.tick)
+            yield* TestClock.adjust("5 seconds")
+            yield* heir.relay.tick
+
+            const events = (yield* logOf(world, of)).filter(({ type }) => type === "message.queued").map(({ id }) => id)
+            for (const to of hooks) {
+              assert.deepEqual((yield* deliveriesTo(world, to)).map(({ eventId }) => eventId).toSorted(), events.toSorted(), label)
+            }
+            yield* pass(heir, "1 minute")
+            for (const to of hooks) {
+              assert.deepEqual((yield* deliveriesTo(world, to)).map(({ status }) => status), ["delivered", "delivered"], label)
+              assert.equal(postsTo(world, to).length, 2, label)
+            }
+          })
+        , ["before", "after", "lost answer"])
+        assert.ok(crashes >= 10, `${crashes} crashes were played`)
+      })
+    ),
+
+    ...(
+      [
+        ["delivered at once", [ok], "delivered", ["success"], 0],
+        ["delivered after a failure", [broken, ok], "delivered", ["http_error", "success"], 0],
+        ["never delivered", [broken], "dead", Array.from({ length: 5 }, () => "http_error"), 5]
+      ] as const
+    ).map(([what, answers, status, outcomes, failures]) =>
+      scenario(`a delivery that is ${what} is asked at most once more for a crash, and each attempt is recorded and counted once`, (world) =>
+        Effect.gen(function* () {
+          const crashes = yield* atEachCall(({ faults, label }) =>
+            Effect.gen(function* () {
+              const { to, delivery, posts } = yield* deliverThroughCrash(world, faults, answers)
+              assert.equal(delivery.status, status, label)
+              assert.deepEqual(outcomesOf(delivery), outcomes, label)
+              assert.equal((yield* endpointOf(world, to)).consecutiveFailures, failures, label)
+              const allowed = outcomes.length + (faults.crashed === null ? 0 : 1)
+              assert.ok(posts.length >= outcomes.length && posts.length <= allowed, `${label}: ${posts.length} requests`)
+              assert.equal(new Set(posts.map(({ text }) => text)).size, 1, label)
+            })
+          , ["before", "after", "lost answer"])
+          assert.ok(crashes >= 15, `${crashes} crashes were played`)
+        })
+      )
+    ),
+
+    scenario("a replay is whole or absent, wherever the process crashes, and can be asked for again", (world) =>
+      Effect.gen(function* () {
+        const crashes = yield* atEachCall(({ faults, label }) =>
+          Effect.gen(function* () {
+            const [heir, doomed] = [yield* world.boot(), yield* world.boot(faults)]
+            const of = yield* world.found()
+            const to = yield* hook(heir, of)
+            yield* happen(heir, of)
+            yield* TestClock.adjust("6 seconds")
+            yield* settle(heir)
+            const delivered = yield* deliveryTo(world, to)
+
+            const exit = yield* Effect.exit(replay(doomed, of, delivered))
+            const between = yield* deliveryTo(world, to)
+            if (Exit.isSuccess(exit)) assert.deepEqual([between.status, between.round], ["pending", 2], label)
+            else if (between.status === "delivered") yield* replay(heir, of, delivered)
+            yield* pass(heir, "1 minute")
+
+            const { status, round, attempts } = yield* deliveryTo(world, to)
+            assert.deepEqual([status, round, attempts.length], ["delivered", 2, 2], label)
+          })
+        , ["before", "after", "lost answer"])
+        assert.ok(crashes >= 6, `${crashes} crashes were played`)
+      })
+    ),
+
+    scenario("an endpoint is whole or absent, wherever the process that creates it crashes", (world) =>
+      Effect.gen(function* () {
+        const crashes = yield* atEachCall(({ faults, label }) =>
+          Effect.gen(function* () {
+            const doomed = yield* world.boot(faults)
+            const of = yield* world.found()
+            const exit = yield* Effect.exit(hook(doomed, of))
+
+            const heir = yield* world.boot()
+            const { items } = yield* heir.webhooks.listEndpoints(of.principal)
+            const audited = (yield* world.store.audit.page(of.realm.tenantId, 100)).filter(({ action }) => action === "webhook_endpoint.create")
+
+            assert.deepEqual(items.map(({ id }) => id), audited.map(({ subject }) => subject.id), label)
+            if (Exit.isSuccess(exit)) assert.deepEqual(items, [exit.value.endpoint], label)
+          })
+        , ["before", "after", "lost answer"])
+        assert.ok(crashes >= 4, `${crashes} crashes were played`)
+      })
+    ),
+
     scenario("a queue that forgot everything is filled again from the store", (world) =>
       Effect.gen(function* () {
         const tenancy = yield* world.found()
@@ -173,10 +274,10 @@ export const suite: ScenarioSuite = {
         const ids = yield* Effect.forEach([1, 2, 3], () =>
           Effect.map(first.messages.send(tenancy.principal, someKey(), letter(tenancy, address("ada"))), ({ message }) => message.id)
         )
-        let taken = yield* world.queue.claim({ limit: 100, visibilityTimeout: Duration.minutes(1), inFlightMax: 100 })
+        let taken = yield* world.queue.claim({ kinds: jobKinds, limit: 100, visibilityTimeout: Duration.minutes(1), inFlightMax: 100 })
         while (taken.length > 0) {
           yield* Effect.forEach(taken, (lease) => Effect.ignore(world.queue.complete(lease)))
-          taken = yield* world.queue.claim({ limit: 100, visibilityTimeout: Duration.minutes(1), inFlightMax: 100 })
+          taken = yield* world.queue.claim({ kinds: jobKinds, limit: 100, visibilityTimeout: Duration.minutes(1), inFlightMax: 100 })
         }
 
         const heir = yield* world.boot()

@@ -1,23 +1,27 @@
 /** The walls between tenants, environments and applications: what is not yours is absent, and your data goes nowhere else. */
-import { Effect, Stream } from "effect"
+import { Effect, Logger, Redacted, References, Stream } from "effect"
 import * as assert from "node:assert/strict"
 import { domainOf } from "../../core/model/Address.ts"
 import { system } from "../../core/model/Audit.ts"
-import type { AttachmentId, MailboxId, MessageId } from "../../core/model/Ids.ts"
+import type { AttachmentId, DeliveryId, EndpointId, MailboxId, MessageId } from "../../core/model/Ids.ts"
+import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { address, freshId } from "../fixtures.ts"
-import { letter, pass, scenario, settle, someKey, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { deliveriesTo, deliveryTo, endpointOf, happen, hook, postsTo, replay, respond, type Hook } from "./Receivers.ts"
+import { answered, letter, pass, scenario, settle, someKey, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 interface Owned {
   readonly of: Tenancy
   readonly canary: string
   readonly messageId: MessageId
   readonly attachmentId: AttachmentId
+  readonly to: Hook
 }
 
 /** A tenant's data, all of it marked with a canary. */
 const own = (process: Process, of: Tenancy) =>
   Effect.gen(function* () {
     const canary = `canary-${freshId().replaceAll("-", "")}`
+    const to = yield* hook(process, of, { url: `https://${canary}.example/`, description: canary, eventTypes: ["*"] })
     const attachment = yield* process.attachments.upload(
       of.principal,
       { mailboxId: of.mailbox.id, filename: `${canary}.txt`, mediaType: "text/plain" },
@@ -28,7 +32,7 @@ const own = (process: Process, of: Tenancy) =>
       someKey(),
       letter(of, address(canary), { subject: canary, text: canary, attachmentIds: [attachment.id] })
     )
-    return { of, canary, messageId: sent.message.id, attachmentId: attachment.id } satisfies Owned
+    return { of, canary, to, messageId: sent.message.id, attachmentId: attachment.id } satisfies Owned
   })
 
 /** Another mailbox at the domain of the first. */
@@ -47,7 +51,9 @@ const view = (process: Process, { principal }: Tenancy) =>
     const events = yield* process.events.list(principal, { limit: 100, cursor: null })
     const mailboxes = yield* process.mailboxes.list(principal)
     const domains = yield* process.mailboxes.listDomains(principal)
-    return JSON.stringify({ messages, details, events, mailboxes, domains })
+    const endpoints = yield* process.webhooks.listEndpoints(principal)
+    const deliveries = yield* process.webhooks.listDeliveries(principal, { limit: 100, endpointId: null })
+    return JSON.stringify({ messages, details, events, mailboxes, domains, endpoints, deliveries })
   })
 
 /** Every operation that takes an id, on ids of one owner, as the caller sees it: what differs must be nothing. */
@@ -107,6 +113,11 @@ export const suite: ScenarioSuite = {
           assert.equal(mine[0]!.of.realm.tenantId, request.realm.tenantId)
           assert.equal(mine[0]!.of.realm.environment, "production", "sandbox mail never reaches the production provider")
         }
+        for (const { to, canary } of owned) {
+          const posts = postsTo(world, to)
+          assert.ok(posts.some(({ text }) => text.includes(canary)), "a receiver hears of its own")
+          for (const { text } of posts) for (const other of owned) if (other.canary !== canary) assert.ok(!text.includes(other.canary))
+        }
       })
     ),
 
@@ -130,6 +141,71 @@ export const suite: ScenarioSuite = {
         }
         const untouched = yield* process.messages.get(first.principal, mine.messageId)
         assert.equal(untouched.message.isStarred, false)
+      })
+    ),
+
+    scenario("endpoints and deliveries are their application's: to every other, they are as if they were not", (world) =>
+      Effect.gen(function* () {
+        const { process, first, others } = yield* play(world)
+        const to = yield* hook(process, first)
+        const apart = { ...others, "another application of the same environment": yield* world.foundApplication(first, "production") }
+        yield* happen(process, first)
+        yield* settle(process)
+        const delivery = yield* deliveryTo(world, to)
+
+        for (const [who, { principal }] of Object.entries(apart)) {
+          const list = (endpointId: EndpointId) => Effect.flip(process.webhooks.listDeliveries(principal, { limit: 10, endpointId }))
+          const again = (id: DeliveryId) => Effect.flip(process.webhooks.replay(principal, id))
+          const [foreignList, absentList] = [yield* list(to.endpoint.id), yield* list(freshId<EndpointId>())]
+          const [foreignReplay, absentReplay] = [yield* again(delivery.id), yield* again(freshId<DeliveryId>())]
+          assert.deepEqual({ ...foreignList }, { ...absentList }, who)
+          assert.deepEqual({ ...foreignReplay }, { ...absentReplay }, who)
+          assert.deepEqual([foreignList._tag, foreignList._tag === "NotFound" && foreignList.field], ["NotFound", "endpointId"], who)
+          assert.deepEqual([foreignReplay._tag, foreignReplay._tag === "NotFound" && foreignReplay.field], ["NotFound", null], who)
+          assert.deepEqual((yield* process.webhooks.listEndpoints(principal)).items, [], who)
+          assert.deepEqual((yield* process.webhooks.listDeliveries(principal, { limit: 10, endpointId: null })).items, [], who)
+        }
+        assert.deepEqual(yield* deliveryTo(world, to), delivery)
+      })
+    ),
+
+    scenario("no signing secret, challenge or answer of a receiver gets into a log, an event, the audit trail or what is shown or stored", (world) =>
+      Effect.gen(function* () {
+        const lines: Array<string> = []
+        const logger = Logger.layer([Logger.map(Logger.formatJson, (line) => void lines.push(line))])
+        const process = yield* world.boot()
+        const of = yield* world.found("sandbox")
+        const said = `said-${freshId()}`
+        yield* Effect.gen(function* () {
+          const to = yield* hook(process, of, { eventTypes: ["*"] })
+          respond(world, (_, nth) =>
+            nth === 1
+              ? Effect.fail(new WebhookUnanswered({ reason: "network_error", cause: new Error("reset") }))
+              : Effect.succeed(answered(nth % 2 === 0 ? 500 : 200, said))
+          )
+          yield* Effect.flip(process.webhooks.createEndpoint(of.principal, { url: "http://x.example", description: null, eventTypes: ["*"] }))
+          yield* happen(process, of)
+          yield* pass(process, "20 minutes", "1 minute")
+          const [delivered] = (yield* deliveriesTo(world, to)).filter(({ status }) => status === "delivered")
+          yield* replay(process, of, delivered!)
+          world.stage.receive = () => Effect.die(new Error("a bug"))
+          yield* pass(process, "10 minutes", "1 minute")
+          world.stage.receive = () => Effect.succeed(answered(200, said))
+          yield* Effect.flip(hook(process, of))
+
+          const shown = yield* view(process, of)
+          const audited = JSON.stringify(yield* world.store.audit.page(of.realm.tenantId, 1_000))
+          const stored = JSON.stringify([yield* endpointOf(world, to), yield* deliveriesTo(world, to)], (_, value: unknown) =>
+            typeof value === "bigint" ? String(value) : value
+          )
+          const challenges = world.stage.posts.flatMap(({ json }) => (json.data.challenge === undefined ? [] : [json.data.challenge as string]))
+          assert.ok(lines.some((line) => line.includes("a webhook receiver did not answer")) && challenges.length === 2)
+          for (const secret of [Redacted.value(to.secret), Redacted.value(to.secret).slice("whsec_".length), "whsec_", said, ...challenges]) {
+            for (const [where, text] of Object.entries({ logs: lines.join("\n"), shown, audited, stored })) {
+              assert.ok(!text.includes(secret), `${where} hold ${secret.slice(0, 8)}…`)
+            }
+          }
+        }).pipe(Effect.provideService(References.MinimumLogLevel, "All"), Effect.provide(logger))
       })
     ),
 

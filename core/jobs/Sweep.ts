@@ -108,6 +108,7 @@ export class Sweep extends Context.Service<
         retain: Effect.gen(function* () {
           const now = yield* Clock.currentTimeMillis
           yield* forget("events", now - settings.eventRetention)
+          yield* forget("deliveries", now - settings.eventRetention)
           yield* forget("reservations", now - margin)
           yield* forget("notifications", now - Limits.notificationRetention)
           yield* forget("requests", now - settings.eventRetention)

@@ -7,6 +7,8 @@ import { Cause, Clock, Context, Duration, Effect, FiberSet, Layer, Semaphore } f
 import { JobQueue, type JobKind, type Lease } from "../ports/JobQueue.ts"
 import type { StoreUnavailable } from "../ports/Store.ts"
 import { offer } from "../operations/Commit.ts"
+import type { SealBroken } from "../ports/Crypto.ts"
+import { DeliverWebhook } from "./DeliverWebhook.ts"
 import { PollProvider } from "./PollProvider.ts"
 import { ScanAttachment } from "./ScanAttachment.ts"
 import { SubmitMessage } from "./SubmitMessage.ts"
@@ -14,12 +16,24 @@ import { SubmitMessage } from "./SubmitMessage.ts"
 /** How long a job is held before others may have it; work that takes longer extends its lease. */
 export const visibilityTimeout = Duration.seconds(60)
 
-/** Jobs under way at a time in one process. */
-const placesMax = 32
-/** Leases of one tenant at a time, over all workers, so that a big sender leaves room for the others. */
-const inFlightMax = 16
+/** Jobs that share the places of one process, so that slow mail servers hold up no webhooks, nor slow receivers mail. */
+interface Lane {
+  readonly kinds: ReadonlyArray<JobKind>
+  /** Jobs under way at a time in one process. */
+  readonly placesMax: number
+  /** Leases of one group at a time, over all workers, so that a big one leaves room for the others. */
+  readonly inFlightMax: number
+}
+
+const lanes: ReadonlyArray<Lane> = [
+  { kinds: ["submit", "poll", "scan"], placesMax: 32, inFlightMax: 16 },
+  { kinds: ["deliver"], placesMax: 128, inFlightMax: 8 }
+]
+
 /** When a job is tried again that the store could not serve. */
 const unavailableRetry = 30_000
+/** How long a lane whose suspects must wait for another's leaves them alone. */
+const suspectPause = Duration.seconds(1)
 
 export class Worker extends Context.Service<
   Worker,
@@ -40,11 +54,13 @@ export class Worker extends Context.Service<
       const submitMessage = yield* SubmitMessage
       const scanAttachment = yield* ScanAttachment
       const pollProvider = yield* PollProvider
+      const deliverWebhook = yield* DeliverWebhook
 
-      const handlers: Record<JobKind, (lease: Lease) => Effect.Effect<void, StoreUnavailable>> = {
+      const handlers: Record<JobKind, (lease: Lease) => Effect.Effect<void, StoreUnavailable | SealBroken>> = {
         submit: submitMessage.handle,
         scan: scanAttachment.handle,
-        poll: pollProvider.handle
+        poll: pollProvider.handle,
+        deliver: deliverWebhook.handle
       }
 
       /**
@@ -59,8 +75,8 @@ export class Worker extends Context.Service<
           Effect.ignore
         )
 
-      /** The store was away: no fault of the job, so its claims must not count against it. */
-      const later = Effect.fnUntraced(function* ({ job }: Lease, error: StoreUnavailable) {
+      /** The store was away, or a sealing key: no fault of the job, so its claims must not count against it. */
+      const later = Effect.fnUntraced(function* ({ job }: Lease, error: StoreUnavailable | SealBroken) {
         yield* Effect.logWarning("a job could not be done; it is tried again", error)
         yield* offer(queue, [{ ...job, dueAt: (yield* Clock.currentTimeMillis) + unavailableRetry }])
       })
@@ -83,53 +99,70 @@ export class Worker extends Context.Service<
           )
       )
 
+      /** A job that came to no end before is under way, in whichever lane. */
+      let isTesting = false
+
       /**
        * Claims, and deals out: jobs that are new, and at most one that came to no end before. Such a one is worked
-       * alone, and its like are given back untouched, so that what breaks the worker breaks nobody else's job.
+       * alone, and its like are given back untouched, so that what breaks the worker breaks nobody else's job twice.
        */
-      const claim = Effect.fnUntraced(function* (limit: number) {
-        const leases = yield* queue.claim({ limit, visibilityTimeout, inFlightMax }).pipe(
+      const claim = Effect.fnUntraced(function* ({ kinds, inFlightMax }: Lane, limit: number) {
+        const leases = yield* queue.claim({ kinds, limit, visibilityTimeout, inFlightMax }).pipe(
           Effect.catch((error) => Effect.as(Effect.logWarning("the job queue is away", error), []))
         )
-        const [suspect, ...others] = leases.filter(({ claims }) => claims > 1)
+        const fresh = leases.filter(({ claims }) => claims === 1)
+        const suspects = leases.filter(({ claims }) => claims > 1)
+        const suspect = isTesting ? null : (suspects[0] ?? null)
+        if (suspect !== null) isTesting = true
+        const others = suspects.filter((lease) => lease !== suspect)
         yield* Effect.forEach(others, (lease) => Effect.ignore(queue.release(lease)), { discard: true })
-        return { fresh: leases.filter(({ claims }) => claims === 1), suspect: suspect ?? null }
+        return { fresh, suspect, hasReleased: others.length > 0 }
       })
+
+      const tested = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+        Effect.ensuring(self, Effect.sync(() => void (isTesting = false)))
+
+      /** Keeps the places of a lane busy until told to stop. */
+      const runLane = Effect.fnUntraced(function* (lane: Lane, isStopping: () => boolean, idle: Duration.Duration) {
+        const places = Semaphore.makeUnsafe(lane.placesMax)
+        const fibers = yield* FiberSet.make()
+        let busy = 0
+        const start = (lease: Lease) => {
+          busy += 1
+          const done = Effect.sync(() => void (busy -= 1))
+          return FiberSet.run(fibers, places.withPermits(1)(work(lease)).pipe(Effect.ensuring(done)))
+        }
+        /** Its lease is held while the others come to their end. */
+        const workAlone = (lease: Lease) =>
+          Effect.scoped(
+            Effect.forkScoped(heartbeat(lease)).pipe(
+              Effect.andThen(FiberSet.awaitEmpty(fibers)),
+              Effect.andThen(work(lease))
+            )
+          ).pipe(tested)
+        while (!isStopping()) {
+          yield* places.withPermits(1)(Effect.void) // a place is free
+          const { fresh, suspect, hasReleased } = yield* claim(lane, Math.max(1, lane.placesMax - busy))
+          for (const lease of fresh) yield* start(lease)
+          if (suspect !== null) yield* workAlone(suspect)
+          else if (hasReleased) yield* Effect.sleep(suspectPause)
+          else if (fresh.length === 0) yield* queue.awaitWork(lane.kinds, idle)
+        }
+        yield* FiberSet.awaitEmpty(fibers)
+      }, Effect.scoped)
 
       return Worker.of({
         tick: Effect.gen(function* () {
-          const { fresh, suspect } = yield* claim(placesMax)
+          const claimed = yield* Effect.forEach(lanes, (lane) => claim(lane, lane.placesMax))
+          const fresh = claimed.flatMap((one) => one.fresh)
+          const suspect = claimed.map((one) => one.suspect).find((lease) => lease !== null) ?? null
           yield* Effect.forEach(fresh, work, { concurrency: "unbounded", discard: true })
           if (suspect !== null) yield* work(suspect)
           return fresh.length + (suspect === null ? 0 : 1)
-        }),
+        }).pipe(tested),
 
-        run: Effect.fnUntraced(function* (isStopping, idle) {
-          const places = Semaphore.makeUnsafe(placesMax)
-          const fibers = yield* FiberSet.make()
-          let busy = 0
-          const start = (lease: Lease) => {
-            busy += 1
-            const done = Effect.sync(() => void (busy -= 1))
-            return FiberSet.run(fibers, places.withPermits(1)(work(lease)).pipe(Effect.ensuring(done)))
-          }
-          /** Its lease is held while the others come to their end. */
-          const workAlone = (lease: Lease) =>
-            Effect.scoped(
-              Effect.forkScoped(heartbeat(lease)).pipe(
-                Effect.andThen(FiberSet.awaitEmpty(fibers)),
-                Effect.andThen(work(lease))
-              )
-            )
-          while (!isStopping()) {
-            yield* places.withPermits(1)(Effect.void) // a place is free
-            const { fresh, suspect } = yield* claim(Math.max(1, placesMax - busy))
-            for (const lease of fresh) yield* start(lease)
-            if (suspect !== null) yield* workAlone(suspect)
-            if (fresh.length === 0 && suspect === null) yield* queue.awaitWork(idle)
-          }
-          yield* FiberSet.awaitEmpty(fibers)
-        }, Effect.scoped)
+        run: (isStopping, idle) =>
+          Effect.forEach(lanes, (lane) => runLane(lane, isStopping, idle), { concurrency: "unbounded", discard: true })
       })
     })
   )

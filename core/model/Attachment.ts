@@ -105,6 +105,8 @@ const fileNameFault = (name: string): string | null => {
   if (/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/.test(name)) return "a file name holds no control characters"
   if (/\p{Bidi_Control}/u.test(name)) return "a file name holds no characters that turn the writing direction"
   if (!name.isWellFormed()) return "a file name holds no half of a character"
+  // Some readers decode it wherever it stands, to whatever was hidden in it (RFC 2047 5 forbids them to).
+  if (/=\?[^?\s]*\?[bq]\?/i.test(name)) return "a file name holds nothing that looks like an encoded-word"
   if (/[/\\]/.test(name) || name === "." || name === "..") return "a file name is not a path"
   return null
 }

@@ -2,7 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { Result } from "effect"
 import * as fc from "fast-check"
 import * as Delivery from "./Delivery.ts"
-import { deliveryAttemptsMax } from "./Limits.ts"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import type { ApplicationId, DeliveryId, EndpointId, EventId } from "./Ids.ts"
+import { deliveryAttemptsKept, deliveryAttemptsMax } from "./Limits.ts"
 import type { Table } from "./Machine.ts"
 
 type Tag = Delivery.Input["_tag"]
@@ -12,6 +14,7 @@ const inputs: { readonly [T in Tag]: Extract<Delivery.Input, { readonly _tag: T 
   Retried: { _tag: "Retried", at: 10, nextAttemptAt: 70 },
   Exhausted: { _tag: "Exhausted", at: 10 },
   EndpointDisabled: { _tag: "EndpointDisabled", at: 10 },
+  Abandoned: { _tag: "Abandoned", at: 10 },
   Replayed: { _tag: "Replayed", at: 10 }
 }
 const tags = Object.keys(inputs) as ReadonlyArray<Tag> // the keys of the literal above
@@ -58,9 +61,8 @@ describe("delivery", () => {
       "pending + Retried -> pending",
       "pending + Exhausted -> dead",
       "pending + EndpointDisabled -> dead",
-      "delivered + Succeeded -> delivered",
+      "pending + Abandoned -> dead",
       "delivered + Replayed -> pending",
-      "dead + Succeeded -> delivered",
       "dead + Replayed -> pending"
     ])
   })
@@ -69,7 +71,8 @@ describe("delivery", () => {
     ["Succeeded", { status: "delivered", attemptCount: 3, nextAttemptAt: null, deliveredAt: 10 }],
     ["Retried", { attemptCount: 3, nextAttemptAt: 70 }],
     ["Exhausted", { status: "dead", attemptCount: 3, nextAttemptAt: null, deadAt: 10 }],
-    ["EndpointDisabled", { status: "dead", attemptCount: 2, nextAttemptAt: null, deadAt: 10 }]
+    ["EndpointDisabled", { status: "dead", attemptCount: 2, nextAttemptAt: null, deadAt: 10 }],
+    ["Abandoned", { status: "dead", attemptCount: 2, nextAttemptAt: null, deadAt: 10 }]
   ]
   for (const [tag, change] of outcomes) {
     it(`records of ${tag}: ${JSON.stringify(change)}`, () => {
@@ -114,5 +117,109 @@ describe("delivery", () => {
         }
       })
     )
+  })
+})
+
+const delivery = (over: Partial<Delivery.Delivery> = {}): Delivery.Delivery => ({
+  ...Fixtures.realm(),
+  ...progress(),
+  id: Fixtures.freshId<DeliveryId>(),
+  applicationId: Fixtures.freshId<ApplicationId>(),
+  endpointId: Fixtures.freshId<EndpointId>(),
+  eventId: Fixtures.freshId<EventId>(),
+  eventType: "message.queued",
+  version: 3,
+  trigger: "event",
+  demo: false,
+  lastError: "timeout",
+  attempts: [attempt(1), attempt(2)],
+  createdAt: 0,
+  ...over
+})
+const attempt = (number: number, over: Partial<Delivery.Attempt> = {}): Delivery.Attempt => ({
+  number,
+  round: 1,
+  startedAt: number * 1_000,
+  durationMs: 5,
+  outcome: "http_error",
+  responseStatus: 500,
+  ...over
+})
+
+describe("a replay", () => {
+  for (const status of ["delivered", "dead"] as const) {
+    it(`makes what is ${status} pending, one version and one round on, with its attempts`, () => {
+      const before = delivery({ status, nextAttemptAt: null, ...(status === "dead" ? { deadAt: 9 } : { deliveredAt: 9 }) })
+
+      assert.deepStrictEqual(Delivery.replay(before, 10), {
+        ...before,
+        status: "pending",
+        version: 4,
+        round: 2,
+        attemptCount: 0,
+        trigger: "replay",
+        nextAttemptAt: 10,
+        deliveredAt: null,
+        deadAt: null
+      })
+    })
+  }
+
+  it("is nothing to what is pending", () => {
+    assert.isNull(Delivery.replay(delivery(), 10))
+  })
+})
+
+describe("the attempts of a delivery", () => {
+  it("are kept in their order, a new one last", () => {
+    const before = delivery()
+
+    assert.deepStrictEqual(Delivery.withAttempt(before, attempt(3)), { ...before, attempts: [attempt(1), attempt(2), attempt(3)] })
+  })
+
+  it("are at most a thousand: of more, the oldest go", () => {
+    const full = delivery({ attempts: Array.from({ length: deliveryAttemptsKept }, (_, index) => attempt(index)) })
+
+    const { attempts } = Delivery.withAttempt(full, attempt(deliveryAttemptsKept))
+
+    assert.strictEqual(deliveryAttemptsKept, 1_000)
+    assert.lengthOf(attempts, 1_000)
+    assert.deepStrictEqual([attempts[0]!.number, attempts.at(-1)!.number], [1, 1_000])
+  })
+})
+
+describe("a delivery as it is shown", () => {
+  it("has the members of the webhook delivery record, its times as texts", () => {
+    const held = delivery({ attempts: [attempt(1, { outcome: "timeout", responseStatus: null }), attempt(2)] })
+
+    assert.deepStrictEqual(Delivery.view(held), {
+      id: held.id,
+      object: "webhook_delivery",
+      endpointId: held.endpointId,
+      eventId: held.eventId,
+      eventType: "message.queued",
+      status: "pending",
+      trigger: "event",
+      demo: false,
+      attemptCount: 2,
+      maxAttempts: 5,
+      nextAttemptAt: "1970-01-01T00:00:00.005Z",
+      lastAttemptAt: "1970-01-01T00:00:02.000Z",
+      lastResponseStatus: 500,
+      lastError: "timeout",
+      createdAt: "1970-01-01T00:00:00.000Z",
+      deliveredAt: null,
+      deadAt: null,
+      attempts: [
+        { number: 1, round: 1, startedAt: "1970-01-01T00:00:01.000Z", durationMs: 5, outcome: "timeout", responseStatus: null },
+        { number: 2, round: 1, startedAt: "1970-01-01T00:00:02.000Z", durationMs: 5, outcome: "http_error", responseStatus: 500 }
+      ]
+    })
+  })
+
+  it("has nulls for what has not happened", () => {
+    const { lastAttemptAt, lastResponseStatus, nextAttemptAt } = Delivery.view(delivery({ status: "dead", nextAttemptAt: null, attempts: [] }))
+
+    assert.deepStrictEqual([lastAttemptAt, lastResponseStatus, nextAttemptAt], [null, null, null])
   })
 })

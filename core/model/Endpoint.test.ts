@@ -1,7 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result } from "effect"
 import * as fc from "fast-check"
+import * as Fixtures from "../../conformance/fixtures.ts"
 import * as Endpoint from "./Endpoint.ts"
+import type { LoggedEvent } from "./Event.ts"
+import type { ApplicationId, EndpointId, TenantId } from "./Ids.ts"
 import { consecutiveFailuresMax } from "./Limits.ts"
 import type { Table } from "./Machine.ts"
 
@@ -92,5 +95,75 @@ describe("endpoint", () => {
       }),
       { examples: [[Array.from({ length: 12 }, () => false)]] }
     )
+  })
+})
+
+const realm = Fixtures.realm("production")
+const endpoint = (over: Partial<Endpoint.Endpoint> = {}): Endpoint.Endpoint => ({
+  ...Endpoint.closed,
+  ...realm,
+  id: Fixtures.freshId<EndpointId>(),
+  applicationId: Fixtures.freshId<ApplicationId>(),
+  version: 1,
+  url: "https://hooks.example/",
+  description: null,
+  eventTypes: ["message.queued"],
+  apiVersion: "2026-12-01",
+  secret: { version: 1, iv: "i", ciphertext: "c", tag: "t" },
+  isSlow: false,
+  enabledAfter: 7n,
+  createdAt: 0,
+  ...over
+})
+const event = (over: Partial<LoggedEvent> = {}): LoggedEvent => ({ ...Fixtures.queuedEvent(Fixtures.message(realm)), shard: 0, position: 8n, ...over })
+
+describe("an endpoint subscribes to", () => {
+  const mine = endpoint()
+  const cases: ReadonlyArray<readonly [what: string, is: boolean, of: Partial<Endpoint.Endpoint>, to: Partial<LoggedEvent>]> = [
+    ["an event of its type, tenant and environment", true, {}, {}],
+    ["any type, with *", true, { eventTypes: ["*"] }, { type: "mailbox.created" }],
+    ["one of several types", true, { eventTypes: ["message.sent", "message.queued"] }, {}],
+    ["another type: no", false, { eventTypes: ["message.sent"] }, {}],
+    ["anything while it is disabled: no", false, { enabled: false, disabledAt: 1 }, {}],
+    ["another tenant's event: no", false, {}, { tenantId: Fixtures.freshId<TenantId>() }],
+    ["the other environment's event: no", false, {}, { environment: "sandbox" }],
+    ["an event of the tenant as a whole", true, {}, { environment: null }],
+    ["an event of another tenant as a whole: no", false, {}, { environment: null, tenantId: Fixtures.freshId<TenantId>() }],
+    ["an event for its application", true, {}, { audience: mine.applicationId }],
+    ["an event for another application: no", false, {}, { audience: Fixtures.freshId<ApplicationId>() }],
+    ["the last event before it was enabled: no", false, {}, { position: 7n }],
+    ["the first event after it was enabled", true, { enabledAfter: 0n }, { position: 1n }]
+  ]
+  for (const [what, is, of, to] of cases) {
+    it(what, () => {
+      assert.strictEqual(Endpoint.subscribes({ ...mine, ...of }, event(to)), is)
+    })
+  }
+})
+
+describe("an endpoint as it is shown", () => {
+  it("has nine members, and no secret", () => {
+    const held = endpoint({ description: "Billing", enabled: false, consecutiveFailures: 10, disabledAt: 1_000 })
+
+    assert.deepStrictEqual(Endpoint.view(held), {
+      id: held.id,
+      appId: held.applicationId,
+      url: "https://hooks.example/",
+      description: "Billing",
+      eventTypes: ["message.queued"],
+      enabled: false,
+      consecutiveFailures: 10,
+      disabledAt: "1970-01-01T00:00:01.000Z",
+      createdAt: "1970-01-01T00:00:00.000Z"
+    })
+    assert.isNull(Endpoint.view(endpoint()).disabledAt)
+  })
+
+  it("seals its secret to its tenant and its own id", () => {
+    const [first, second] = [endpoint(), endpoint()]
+
+    assert.include(Endpoint.sealContext(first), first.id)
+    assert.include(Endpoint.sealContext(first), realm.tenantId)
+    assert.notStrictEqual(Endpoint.sealContext(first), Endpoint.sealContext(second))
   })
 })

@@ -1,12 +1,15 @@
 /**
- * The breaker of a webhook endpoint (Spec 3, Webhook endpoint): it counts
- * failed attempts since the last success, and the one that makes ten disables
- * the endpoint. A success that arrives after that resets the counter only.
+ * A webhook endpoint and its breaker (Spec 3, Webhook endpoint): the breaker
+ * counts failed attempts since the last success, and the one that makes ten
+ * disables the endpoint. A success that arrives after that resets the counter only.
  */
-import { Result } from "effect"
-import type { Millis } from "./Ids.ts"
+import { Result, Schema } from "effect"
+import type { LoggedEvent, Type } from "./Event.ts"
+import { ApplicationId, EndpointId, type Environment, type Millis, type TenantId } from "./Ids.ts"
 import { consecutiveFailuresMax } from "./Limits.ts"
 import { next, type IllegalTransition, type Table } from "./Machine.ts"
+import type { SealedSecret } from "../ports/Crypto.ts"
+import * as Timestamp from "./Timestamp.ts"
 
 export type State = "enabled" | "disabled"
 
@@ -29,10 +32,33 @@ export const transitions = {
   }
 } as const satisfies Table<State, Input["_tag"]>
 
+/** What the machine itself needs to know of an endpoint. */
 export interface Breaker {
   readonly enabled: boolean
   readonly consecutiveFailures: number
   readonly disabledAt: Millis | null
+}
+
+export interface Endpoint extends Breaker {
+  readonly id: EndpointId
+  readonly tenantId: TenantId
+  readonly environment: Environment
+  readonly applicationId: ApplicationId
+  readonly version: number
+  /** As the WHATWG parser serialises it. */
+  readonly url: string
+  readonly description: string | null
+  /** `*` stands for all types, also those to come. */
+  readonly eventTypes: ReadonlyArray<Type | "*">
+  /** Of the envelopes it gets. */
+  readonly apiVersion: string
+  /** Signs its deliveries; opened in the worker's memory only. */
+  readonly secret: SealedSecret
+  /** Its last attempt ended in a timeout: one delivery at a time until it answers. */
+  readonly isSlow: boolean
+  /** The last position of its shard's log before it was created, or enabled again. Events up to there are none of its. */
+  readonly enabledAfter: bigint
+  readonly createdAt: Millis
 }
 
 export interface Decision {
@@ -44,6 +70,44 @@ export interface Decision {
 export const closed: Breaker = { enabled: true, consecutiveFailures: 0, disabledAt: null }
 
 export const state = (breaker: Breaker): State => (breaker.enabled ? "enabled" : "disabled")
+
+/** What a secret is sealed to: opened for another tenant or endpoint, it fails. */
+export const sealContext = ({ tenantId, id }: Pick<Endpoint, "tenantId" | "id">): string => `webhook-endpoint ${tenantId} ${id}`
+
+/** Whether an event is this endpoint's to get, when it is fanned out (spec decisions, Webhooks). */
+export const subscribes = (endpoint: Endpoint, event: LoggedEvent): boolean =>
+  endpoint.enabled &&
+  endpoint.tenantId === event.tenantId &&
+  event.position > endpoint.enabledAfter &&
+  (event.environment === null || event.environment === endpoint.environment) &&
+  (event.audience === null || event.audience === endpoint.applicationId) &&
+  endpoint.eventTypes.some((type) => type === "*" || type === event.type)
+
+/** The Webhook endpoint resource (Spec 2; closed). The secret is no member of it. */
+export const View = Schema.Struct({
+  id: EndpointId,
+  appId: ApplicationId,
+  url: Schema.String.annotate({ format: "uri" }),
+  description: Schema.NullOr(Schema.String),
+  eventTypes: Schema.Array(Schema.String),
+  enabled: Schema.Boolean,
+  consecutiveFailures: Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
+  disabledAt: Schema.NullOr(Schema.String.annotate({ format: "date-time" })),
+  createdAt: Schema.String.annotate({ format: "date-time" })
+})
+
+/** An endpoint as the API shows it. */
+export const view = (endpoint: Endpoint): typeof View.Type => ({
+  id: endpoint.id,
+  appId: endpoint.applicationId,
+  url: endpoint.url,
+  description: endpoint.description,
+  eventTypes: endpoint.eventTypes,
+  enabled: endpoint.enabled,
+  consecutiveFailures: endpoint.consecutiveFailures,
+  disabledAt: Timestamp.fromMillisOrNull(endpoint.disabledAt),
+  createdAt: Timestamp.fromMillis(endpoint.createdAt)
+})
 
 /** The input that a failed attempt amounts to. */
 export const afterFailure = (breaker: Breaker, at: Millis): Input =>

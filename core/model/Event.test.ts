@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Result, Schema } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import * as Event from "./Event.ts"
-import type { AttachmentId, EventId } from "./Ids.ts"
+import * as EventSample from "./EventSample.ts"
+import type { ApplicationId, AttachmentId, EventId, MailboxId, MessageId } from "./Ids.ts"
 import * as Limits from "./Limits.ts"
 import { utf8Length } from "./Message.ts"
 
@@ -123,6 +124,36 @@ describe("an event about a message", () => {
     assert.strictEqual(shown.occurredAt, "1970-01-01T00:00:00.000Z")
     assert.isTrue(Schema.is(Event.View)(JSON.parse(JSON.stringify(shown))))
   })
+})
+
+describe("a synthetic event", () => {
+  const ids = { event: id, resource: Fixtures.freshId<MessageId>(), mailbox: Fixtures.freshId<MailboxId>() }
+  const of = { tenantId: realm.tenantId, applicationId: Fixtures.freshId<ApplicationId>() }
+
+  for (const type of Event.types) {
+    it(`${type} fits the type's schema, is marked as a demo, and is for one application of the sandbox`, () => {
+      const sample = EventSample.make(type, of, ids, Date.parse(sentAt))
+
+      assert.isTrue(isData(type, sample.data), JSON.stringify(sample.data))
+      assert.deepStrictEqual(
+        { ...sample, data: null },
+        {
+          id,
+          tenantId: realm.tenantId,
+          environment: "sandbox",
+          audience: of.applicationId,
+          type,
+          resourceType: type.split(".")[0] as Event.Event["resourceType"],
+          resourceId: ids.resource,
+          data: null,
+          occurredAt: Date.parse(sentAt)
+        }
+      )
+      assert.deepInclude(sample.data, { demo: true, object: sample.resourceType, id: ids.resource })
+      assert.isTrue(Schema.is(Event.View)(JSON.parse(JSON.stringify(Event.view(sample)))))
+      assert.notInclude(JSON.stringify(sample.data), realm.tenantId)
+    })
+  }
 })
 
 describe("the size of an event's data", () => {

@@ -22,6 +22,14 @@ describe("the limits", () => {
     assert.deepStrictEqual([webhookEventTypesMax, webhookDescriptionLengthMax, deliveryAttemptsMax, consecutiveFailuresMax], [20, 255, 5, 10])
   })
 
+  it("of webhook requests are those of the specification, and those that were decided", () => {
+    const { webhookDeadline, webhookAnswerBytesMax, webhookUrlLengthMax, webhookRetryAfterMax, deliveryAttemptsKept } = Limits
+
+    assert.deepStrictEqual([webhookDeadline, webhookRetryAfterMax], [5_000, hour])
+    assert.deepStrictEqual([webhookAnswerBytesMax, webhookUrlLengthMax, deliveryAttemptsKept], [64 * 1024, 2_048, 1_000])
+    assert.deepStrictEqual([Limits.handshakesPerApplicationMax, Limits.handshakesPerHostMax], [5, 1])
+  })
+
   it("of time are those that were decided", () => {
     const { idempotencyRetention, unusedAttachmentRetention, eventRetentionDefault, notificationRetention, submissionRetention, domainGrace } = Limits
 

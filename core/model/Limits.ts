@@ -33,6 +33,18 @@ export const unusedAttachmentRetention = 7 * 24 * 60 * 60 * 1000
 export const webhookEventTypesMax = 20
 export const webhookDescriptionLengthMax = 255
 export const deliveryAttemptsMax = 5
+/** Attempts that a delivery shows; what many replays made before them is let go. */
+export const deliveryAttemptsKept = 1_000
+/** Milliseconds that a receiver has, from the look-up of its name to the last byte of its answer. */
+export const webhookDeadline = 5_000
+/** Bytes of an answer that are read. */
+export const webhookAnswerBytesMax = 64 * 1024
+export const webhookUrlLengthMax = 2_048
+/** Milliseconds of a receiver's `Retry-After` that are heeded: 1 hour. */
+export const webhookRetryAfterMax = 60 * 60 * 1000
+/** Handshakes at a time, of one application, and to one host. */
+export const handshakesPerApplicationMax = 5
+export const handshakesPerHostMax = 1
 export const consecutiveFailuresMax = 10
 
 /** Bytes of an event's `data`, as JSON: what a receiver can count on. */

@@ -12,7 +12,11 @@ describe("the operations", () => {
       updateMessage: "messages:write",
       uploadAttachment: "attachments:write",
       downloadAttachment: "attachments:read",
-      listEvents: "messages:read"
+      listEvents: "messages:read",
+      listWebhookEndpoints: "webhooks:read",
+      createWebhookEndpoint: "webhooks:write",
+      listWebhookDeliveries: "webhooks:read",
+      replayWebhookDelivery: "webhooks:write"
     })
   })
 })

@@ -29,7 +29,11 @@ export const requiredScopes = {
   updateMessage: "messages:write",
   uploadAttachment: "attachments:write",
   downloadAttachment: "attachments:read",
-  listEvents: "messages:read"
+  listEvents: "messages:read",
+  listWebhookEndpoints: "webhooks:read",
+  createWebhookEndpoint: "webhooks:write",
+  listWebhookDeliveries: "webhooks:read",
+  replayWebhookDelivery: "webhooks:write"
 } as const satisfies Record<string, Scope>
 export type Operation = keyof typeof requiredScopes
 

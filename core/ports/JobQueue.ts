@@ -11,23 +11,27 @@
  * - hands a job to one lease at a time, until it is completed or its time runs
  *   out; an expired lease's job is due at once, and its claims count on;
  * - is fair: claims go round the groups that have due jobs, and no group has
- *   more than `inFlightMax` leases at a time, over all claimers;
+ *   more than `inFlightMax` leases of one kind at a time, over all claimers, nor
+ *   more than it is throttled to;
  * - judges time by Effect's `Clock`, never by its server's;
  * - has no retry policy. When to look again is the state machine's to say.
  */
 import { Context, Data, type Duration, type Effect } from "effect"
 import type { Millis, Realm } from "../model/Ids.ts"
 
-/** `submit`: a message to its provider. `poll`: ask the provider what became of it. `scan`: an attachment. */
-export type JobKind = "submit" | "poll" | "scan"
-export const jobKinds: ReadonlyArray<JobKind> = ["submit", "poll", "scan"]
+/**
+ * `submit`: a message to its provider. `poll`: ask the provider what became of it. `scan`: an attachment. `deliver`: an
+ * event to a webhook endpoint.
+ */
+export type JobKind = "submit" | "poll" | "scan" | "deliver"
+export const jobKinds: ReadonlyArray<JobKind> = ["submit", "poll", "scan", "deliver"]
 
 export interface Job {
   readonly kind: JobKind
-  /** The id of the message or attachment. */
+  /** The id of the message, attachment or delivery. */
   readonly subject: string
   readonly realm: Realm
-  /** Who waits together: the tenant. */
+  /** Who waits together: the tenant; of deliveries, the endpoint. */
   readonly group: string
   readonly dueAt: Millis
 }
@@ -55,8 +59,9 @@ export class JobQueue extends Context.Service<
   JobQueue,
   {
     readonly offer: (jobs: ReadonlyArray<Job>) => Effect.Effect<void, QueueUnavailable>
-    /** Up to `limit` due jobs, at once; an empty list if none is due. */
+    /** Up to `limit` due jobs of these kinds, at once; an empty list if none is due. */
     readonly claim: (options: {
+      readonly kinds: ReadonlyArray<JobKind>
       readonly limit: number
       readonly visibilityTimeout: Duration.Duration
       readonly inFlightMax: number
@@ -73,9 +78,14 @@ export class JobQueue extends Context.Service<
      * nothing, as `complete` does.
      */
     readonly release: (lease: Lease) => Effect.Effect<void, QueueUnavailable | LeaseLost>
+    /**
+     * From now on this group has at most so many leases of this kind, also while it has no jobs; null lifts it, and wakes
+     * who waits. Leases beyond it end as they would. Lost with the queue's content.
+     */
+    readonly throttle: (kind: JobKind, group: string, inFlightMax: number | null) => Effect.Effect<void, QueueUnavailable>
     /** Changes when the queue may have lost what it held. */
     readonly epoch: Effect.Effect<string, QueueUnavailable>
-    /** Waits until a job may be due, at most this long. A hint to sleep by: it may return early. */
-    readonly awaitWork: (atMost: Duration.Duration) => Effect.Effect<void>
+    /** Waits until a job of these kinds may be due, at most this long. A hint to sleep by: it may return early. */
+    readonly awaitWork: (kinds: ReadonlyArray<JobKind>, atMost: Duration.Duration) => Effect.Effect<void>
   }
 >()("mailroom/core/ports/JobQueue") {}

@@ -13,6 +13,8 @@
  *   event appear at or before it;
  * - sets `createdAt` of each inserted message to the greater of the proposed
  *   time and the tenant's last one plus 1 µs, in that same order;
+ * - sets `enabledAfter` of an endpoint that is inserted, or that an update
+ *   enables, to the last position of its shard's log, in that same order;
  * - checks every key and version before it writes anything, and rejects with
  *   the reason of the first change in the list that cannot be applied;
  * - may commit concurrent callers together, but a conflict harms only its own
@@ -27,13 +29,17 @@ import type { ApiKey } from "../model/ApiKey.ts"
 import type { Attachment } from "../model/Attachment.ts"
 import type { AuditEntry, RequestEntry } from "../model/Audit.ts"
 import type { EventStart } from "../model/Cursor.ts"
+import type { Delivery } from "../model/Delivery.ts"
+import type { Endpoint } from "../model/Endpoint.ts"
 import type { Event, LoggedEvent } from "../model/Event.ts"
 import type { IdempotencyKey, Reservation } from "../model/IdempotencyKey.ts"
 import type {
   ApiKeyId,
   ApplicationId,
   AttachmentId,
+  DeliveryId,
   DomainId,
+  EndpointId,
   MailboxId,
   MessageId,
   Micros,
@@ -60,17 +66,32 @@ export interface Records {
   readonly mailbox: Mailbox
   readonly attachment: Attachment
   readonly message: Message
+  readonly endpoint: Endpoint
+  readonly delivery: Delivery
 }
 export type Kind = keyof Records
 
-type Insert = {
-  [K in Exclude<Kind, "message">]: { readonly _tag: "Insert"; readonly kind: K; readonly record: Records[K] }
-}[Exclude<Kind, "message">]
+/** Kinds that come without a body of their own. */
+type Plain = Exclude<Kind, "message" | "delivery">
+
+type Insert = { [K in Plain]: { readonly _tag: "Insert"; readonly kind: K; readonly record: Records[K] } }[Plain]
 
 type Update = { [K in Kind]: { readonly _tag: "Update"; readonly kind: K; readonly record: Records[K] } }[Kind]
 
-/** What is cut at an age, oldest first. `quotas` are counted by day: a day is as old as its beginning. */
-export type Log = "events" | "reservations" | "notifications" | "requests" | "quotas"
+/**
+ * What is cut at an age, oldest first. `quotas` are counted by day: a day is as old as its beginning. Of `deliveries`
+ * only those that are not pending, by when they ended.
+ */
+export type Log = "events" | "reservations" | "notifications" | "requests" | "quotas" | "deliveries"
+
+/** How far a shard's events have been turned into deliveries, and by whom last. */
+export interface Relay {
+  readonly shard: number
+  readonly position: bigint
+  /** The process that moved it last, and until when the others leave the shard to it. Courtesy, not a lock: the position fences. */
+  readonly holder: string
+  readonly heldUntil: Millis
+}
 
 /**
  * One change of the truth. Each sees what the changes before it in its list
@@ -80,9 +101,16 @@ export type Log = "events" | "reservations" | "notifications" | "requests" | "qu
  * - `Insert`, `InsertMessage`: the id, and the unique fields of the kind (an
  *   API key's `publicId`, a mailbox's `address` in folded case, a domain's
  *   `domain`), must be free: else `Duplicate`.
+ * - `InsertDelivery`: the id must be free: else `Duplicate`. `body` never changes.
  * - `Update`: the stored version must be one less than the record's: else
- *   `VersionMoved`. `createdAt` of a message stays as the store set it. No
- *   update changes an id, a tenant, an environment or a unique field.
+ *   `VersionMoved`. `createdAt` of a message stays as the store set it, and
+ *   `enabledAfter` of an endpoint that was enabled before. No update changes
+ *   an id, a tenant, an environment or a unique field.
+ * - `Require`: the stored version must be this: else `VersionMoved`. It
+ *   changes nothing, and callers who only require do not exclude each other;
+ *   one who requires a version lands before the one who moves it, or not at all.
+ * - `MoveRelay`: the shard's position must be `from` (0 if it was never moved):
+ *   else `VersionMoved`. The new one may be the same, with another holder.
  * - `RemoveAttachment`: the stored version must be the given one: else `VersionMoved`.
  * - `Reserve`: no unexpired reservation of (application, idempotency key) may
  *   be held at `reservedAt`: else `KeyTaken`. An expired one is replaced.
@@ -101,7 +129,10 @@ export type Change =
   | { readonly _tag: "PutPlan"; readonly plan: Plan }
   | Insert
   | { readonly _tag: "InsertMessage"; readonly message: Message; readonly content: Content }
+  | { readonly _tag: "InsertDelivery"; readonly delivery: Delivery; readonly body: string }
   | Update
+  | { readonly _tag: "Require"; readonly kind: Kind; readonly id: string; readonly version: number }
+  | { readonly _tag: "MoveRelay"; readonly relay: Relay; readonly from: bigint }
   | { readonly _tag: "RemoveAttachment"; readonly attachment: Attachment }
   | { readonly _tag: "Reserve"; readonly reservation: Reservation }
   | { readonly _tag: "TakeQuota"; readonly tenantId: TenantId; readonly day: string; readonly amount: number; readonly limit: number }
@@ -116,7 +147,7 @@ export type Change =
 
 /** Why nothing of a commit was applied. */
 export type Rejection =
-  | { readonly _tag: "VersionMoved"; readonly kind: Kind; readonly id: string }
+  | { readonly _tag: "VersionMoved"; readonly kind: Kind | "relay"; readonly id: string }
   | { readonly _tag: "KeyTaken"; readonly idempotencyKey: IdempotencyKey }
   | { readonly _tag: "QuotaExceeded"; readonly limit: number; readonly used: number }
   | { readonly _tag: "Duplicate"; readonly kind: Kind; readonly field: string }
@@ -192,6 +223,35 @@ export interface EventReads {
   readonly readLog: (shard: number, after: bigint, limit: number) => Read<ReadonlyArray<LoggedEvent>>
 }
 
+export interface EndpointReads {
+  readonly get: (realm: Realm, id: EndpointId) => Read<Endpoint | null>
+  /** Of one application, oldest first; of one time, by id. */
+  readonly list: (realm: Realm, applicationId: ApplicationId) => Read<ReadonlyArray<Endpoint>>
+  /** The enabled ones of these tenants, in both environments, each once. */
+  readonly enabled: (tenantIds: ReadonlyArray<TenantId>) => Read<ReadonlyArray<Endpoint>>
+}
+
+export interface DeliveryReads {
+  readonly get: (realm: Realm, id: DeliveryId) => Read<Delivery | null>
+  /** The bytes that every attempt sends, as text. */
+  readonly body: (realm: Realm, id: DeliveryId) => Read<string | null>
+  /** Of one application's endpoints, newest first: by `createdAt`, then by id, both falling. */
+  readonly page: (
+    realm: Realm,
+    query: { readonly applicationId: ApplicationId; readonly endpointId: EndpointId | null; readonly limit: number }
+  ) => Read<ReadonlyArray<Delivery>>
+  /** Of one endpoint, those that are dead since this time or later, oldest death first; of one time, by id. */
+  readonly deadSince: (realm: Realm, endpointId: EndpointId, since: Millis, limit: number) => Read<ReadonlyArray<Delivery>>
+}
+
+export interface RelayReads {
+  /**
+   * Shards whose log holds events behind the relay's position, each as it stands; one that was never moved at position 0,
+   * held by nobody (an empty text) until 0. A shard whose news were all forgotten is none of them.
+   */
+  readonly behind: Read<ReadonlyArray<Relay>>
+}
+
 export class Store extends Context.Service<
   Store,
   {
@@ -222,6 +282,9 @@ export class Store extends Context.Service<
     readonly messages: MessageReads
     readonly attachments: AttachmentReads
     readonly events: EventReads
+    readonly endpoints: EndpointReads
+    readonly deliveries: DeliveryReads
+    readonly relay: RelayReads
     readonly reservations: {
       /** Unexpired at this time. */
       readonly get: (applicationId: ApplicationId, idempotencyKey: IdempotencyKey, at: Millis) => Read<Reservation | null>
@@ -248,7 +311,8 @@ export class Store extends Context.Service<
     /**
      * The work that the state says is due at or before a time: a message's
      * `nextAttemptAt` (submit) and earliest `pollAt` (poll), an attachment's
-     * `nextScanAt` (scan). In keyset order, whatever that is.
+     * `nextScanAt` (scan), a delivery's `nextAttemptAt` (deliver). In keyset
+     * order, whatever that is.
      */
     readonly due: (
       kind: JobKind,

@@ -5,8 +5,11 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Cause, Effect, Option } from "effect"
 import { CliError, Command, Flag } from "effect/cli"
 
-import { dev } from "../dev/main.ts"
 import { version } from "../Version.ts"
+import { CommandFailed } from "./CommandFailed.ts"
+import { conformanceCommand } from "./Conformance.ts"
+import { inspectCommand } from "./Inspect.ts"
+import { openApiCommand } from "./OpenApi.ts"
 
 const devCommand = Command.make(
   "dev",
@@ -20,7 +23,11 @@ const devCommand = Command.make(
       Flag.optional
     )
   },
-  ({ data, port }) => dev({ data: Option.getOrNull(data), port: Option.getOrNull(port) })
+  // Every adapter comes with it: too much to load for the commands beside it.
+  Effect.fnUntraced(function* ({ data, port }) {
+    const { dev } = yield* Effect.promise(() => import("../dev/main.ts"))
+    return yield* dev({ data: Option.getOrNull(data), port: Option.getOrNull(port) })
+  })
 ).pipe(
   Command.withDescription("Everything in one process, with a sandbox, a key and a mailbox. Stops at Ctrl-C."),
   Command.withExamples([{ command: "mailroom dev --data ./elsewhere --port 4000", description: "Another folder and port" }])
@@ -28,18 +35,22 @@ const devCommand = Command.make(
 
 const mailroom = Command.make("mailroom").pipe(
   Command.withDescription("An email API to host yourself: send, inspect and automate mailbox activity"),
-  Command.withSubcommands([devCommand])
+  Command.withSubcommands([devCommand, conformanceCommand, inspectCommand, openApiCommand])
 )
 
 /** What was asked for cannot be done as asked: the caller has to change something. */
 const isUsage = (error: unknown): boolean =>
   CliError.isCliError(error) || (error instanceof Error && "_tag" in error && error._tag === "ConfigFaults")
 
+/** What the exit code says. */
+const exitCodeOf = (error: unknown): number => (error instanceof CommandFailed ? error.exitCode : isUsage(error) ? 2 : 1)
+
 const report = (cause: Cause.Cause<unknown>) =>
   Effect.sync(() => {
     const error = Cause.squash(cause)
     // The command line has shown its own faults, with the help that goes with them.
     if (Cause.hasInterruptsOnly(cause) || CliError.isCliError(error)) return
+    if (error instanceof CommandFailed && error.message === "") return
     for (const line of (error instanceof Error ? error.message : String(error)).split("\n")) process.stderr.write(`mailroom: ${line}\n`)
   })
 
@@ -65,9 +76,9 @@ Command.run(mailroom, { version }).pipe(
       disableErrorReporting: true,
       teardown: (exit, onExit) => {
         if (exit._tag === "Success") return onExit(0)
-        // Being told to stop is no failure.
-        if (Cause.hasInterruptsOnly(exit.cause)) return onExit(0)
-        return onExit(isUsage(Cause.squash(exit.cause)) ? 2 : 1)
+        // Being told to stop is no failure, unless a command has said that it is one of its own.
+        if (Cause.hasInterruptsOnly(exit.cause)) return onExit(Number(process.exitCode ?? 0))
+        return onExit(exitCodeOf(Cause.squash(exit.cause)))
       }
     })
 )

@@ -36,15 +36,18 @@ export const curl = ({ baseUrl, apiKey, mailboxes }: DevFile): string =>
     `  -d '{"fromMailboxId":"${mailboxes[0]?.id}","to":["delivered@example.com"],"subject":"Hello","text":"It works."}'`
   ].join("\n")
 
-export const text = (folder: string, devFile: DevFile): string =>
+export const text = ({ data, smtpHost, smtpPort }: Config, devFile: DevFile): string =>
   [
     "",
     `  Mailroom listens at  ${devFile.baseUrl}`,
     `  Documentation        ${devFile.docsUrl}`,
     `  API key (sandbox)    ${devFile.apiKey}`,
+    ...(smtpHost === null || devFile.production === undefined
+      ? []
+      : [`  API key (production) ${devFile.production.apiKey}`, `                       sends real mail through ${smtpHost}:${smtpPort}`]),
     ...devFile.mailboxes.map(({ id, address }, index) => `  ${index === 0 ? "Mailboxes" : "         "}            ${id}  ${address}`),
     "",
-    `  The key and the mailboxes are kept in ${folder}/dev.json. Mail is kept in memory, and is gone when this stops.`,
+    `  The key and the mailboxes are kept in ${data}/dev.json. Mail is kept in memory, and is gone when this stops.`,
     "",
     "  Send a first message; it is delivered in the sandbox, and nothing leaves this process:",
     "",

@@ -17,7 +17,9 @@ export const DevFile = Schema.Struct({
   tenantId: TenantId,
   applicationId: ApplicationId,
   mailboxes: Schema.Array(Schema.Struct({ id: MailboxId, address: Schema.String })),
-  apiKey: Schema.String
+  apiKey: Schema.String,
+  /** A second application, when a mail server is configured: what its key sends is real mail. */
+  production: Schema.optionalKey(Schema.Struct({ applicationId: ApplicationId, apiKey: Schema.String }))
 })
 export type DevFile = typeof DevFile.Type
 

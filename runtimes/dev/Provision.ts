@@ -1,25 +1,29 @@
 /**
- * The tenant of `dev`: one sandbox application with a key of all scopes, and
- * two mailboxes at a verified domain. While the store forgets at exit, they
- * are made anew at each start, with the ids and the key of the first.
+ * The tenant of `dev`: one sandbox application with a key of all scopes, a
+ * production application beside it where there is a mail server, and two
+ * mailboxes at a verified domain. While the store forgets at exit, they are
+ * made anew at each start, with the ids and the keys of the first.
  */
 import { Clock, Effect, Redacted, Result } from "effect"
 import * as Address from "../../core/model/Address.ts"
 import { scopes } from "../../core/model/ApiKey.ts"
 import type { Actor } from "../../core/model/Audit.ts"
+import type { Environment } from "../../core/model/Ids.ts"
 import * as Limits from "../../core/model/Limits.ts"
 import { Management } from "../../core/operations/Management.ts"
 import type { DevFile } from "./DataFolder.ts"
 
-const domain = Result.getOrThrow(Address.parseDomain("dev.example"))
 const mailboxes = [
   { local: "hello", displayName: "Hello" },
   { local: "billing", displayName: "Billing" }
 ]
 
-export type Provisioned = Pick<DevFile, "tenantId" | "applicationId" | "mailboxes" | "apiKey">
+export type Provisioned = Pick<DevFile, "tenantId" | "applicationId" | "mailboxes" | "apiKey" | "production">
 
-export const provision = Effect.fnUntraced(function* (earlier: DevFile | null) {
+export const provision = Effect.fnUntraced(function* (
+  earlier: DevFile | null,
+  { domain, withProduction }: { readonly domain: Address.DomainName; readonly withProduction: boolean }
+) {
   const management = yield* Management
   const actor: Actor = { type: "operator", id: "dev" }
   for (const plan of Limits.plans) yield* management.putPlan(plan)
@@ -29,19 +33,19 @@ export const provision = Effect.fnUntraced(function* (earlier: DevFile | null) {
     planId: "dev"
   })
   const tenantId = tenant.id
-  const application = yield* management.createApplication(actor, {
-    ...(earlier === null ? {} : { id: earlier.applicationId }),
-    tenantId,
-    environment: "sandbox",
-    name: "First application"
+  const found = Effect.fnUntraced(function* (
+    environment: Environment,
+    name: string,
+    before: Pick<DevFile, "applicationId" | "apiKey"> | null
+  ) {
+    const id = before === null ? {} : { id: before.applicationId }
+    const { id: applicationId } = yield* management.createApplication(actor, { ...id, tenantId, environment, name })
+    const text = before === null ? {} : { text: Redacted.make(before.apiKey) }
+    const issued = yield* management.issueKey(actor, { ...text, tenantId, applicationId, name: "dev", scopes })
+    return { applicationId, apiKey: Redacted.value(issued.text) }
   })
-  const { text } = yield* management.issueKey(actor, {
-    tenantId,
-    applicationId: application.id,
-    name: "dev",
-    scopes,
-    ...(earlier === null ? {} : { text: Redacted.make(earlier.apiKey) })
-  })
+  const sandbox = yield* found("sandbox", "First application", earlier)
+  const production = withProduction ? yield* found("production", "Production", earlier?.production ?? null) : earlier?.production
   const claimed = yield* management.createDomain(actor, { tenantId, domain })
   const since = yield* Clock.currentTimeMillis
   yield* management.recordChecks(
@@ -56,8 +60,9 @@ export const provision = Effect.fnUntraced(function* (earlier: DevFile | null) {
   })
   return {
     tenantId,
-    applicationId: application.id,
     mailboxes: made.map(({ id, address }) => ({ id, address })),
-    apiKey: Redacted.value(text)
+    ...sandbox,
+    // Kept while there is no mail server, so that the key is the same when there is one again.
+    ...(production === undefined ? {} : { production })
   } satisfies Provisioned
 })

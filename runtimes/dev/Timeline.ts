@@ -1,7 +1,10 @@
-/** Prints each event of the log as one line a person can read, as it is committed. */
+/** Prints each event of the log, and each attempt at a webhook, as one line a person can read, as it is committed. */
 import { Console, Effect } from "effect"
+import type { Attempt, Delivery } from "../../core/model/Delivery.ts"
+import type { Endpoint } from "../../core/model/Endpoint.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
-import { shardOf, type TenantId } from "../../core/model/Ids.ts"
+import { shardOf, type ApplicationId, type DeliveryId, type Environment, type Realm, type TenantId } from "../../core/model/Ids.ts"
+import { deliveryAttemptsMax } from "../../core/model/Limits.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import { Store } from "../../core/ports/Store.ts"
 
@@ -20,8 +23,45 @@ const about = ({ data }: LoggedEvent): string => {
   return "address" in data ? data.address : ""
 }
 
-/** Follows a tenant's log from its end. */
-export const follow = Effect.fnUntraced(function* (tenantId: TenantId) {
+/** `09:30:00.123  webhook 200            message.sent  http://127.0.0.1:8080/  attempt 1 of 5` */
+export const formatAttempt = (delivery: Delivery, attempt: Attempt, endpoint: Endpoint | null): string => {
+  const result = attempt.responseStatus ?? attempt.outcome.replace("_", " ")
+  const end = delivery.attempts.at(-1) === attempt && delivery.status === "dead" ? ", the last: dead" : ""
+  const of = `attempt ${attempt.number} of ${deliveryAttemptsMax}${attempt.round > 1 ? `, replay ${attempt.round - 1}` : ""}${end}`
+  const at = Timestamp.fromMillis(attempt.startedAt).slice(11, 23)
+  return `${at}  ${`webhook ${result}`.padEnd(22)}${delivery.eventType}  ${endpoint?.url ?? delivery.endpointId}  ${of}`
+}
+
+/** Deliveries that are looked at: older ones are not what a person waits for. */
+const deliveriesMax = 100
+
+/** Prints the attempts at an application's newest deliveries, each once. */
+const followAttempts = (store: Store["Service"], realm: Realm, applicationId: ApplicationId) => {
+  const printed = new Map<DeliveryId, Attempt | undefined>()
+  return Effect.gen(function* () {
+    const page = yield* store.deliveries.page(realm, { applicationId, endpointId: null, limit: deliveriesMax })
+    for (const delivery of page.toReversed()) {
+      // A record's attempts are added to, so the last one seen tells what is new.
+      const last = printed.get(delivery.id)
+      const fresh = delivery.attempts.slice(delivery.attempts.findIndex((one) => isSame(one, last)) + 1)
+      if (fresh.length === 0) continue
+      const endpoint = yield* store.endpoints.get(realm, delivery.endpointId)
+      for (const attempt of fresh) yield* Console.log(formatAttempt(delivery, attempt, endpoint))
+      printed.set(delivery.id, fresh.at(-1))
+    }
+    const shown = new Set(page.map(({ id }) => id))
+    for (const id of printed.keys()) if (!shown.has(id)) printed.delete(id)
+  })
+}
+
+const isSame = (left: Attempt, right: Attempt | undefined): boolean =>
+  left.round === right?.round && left.number === right.number
+
+/** Follows a tenant's log from its end, and the webhooks of its applications. */
+export const follow = Effect.fnUntraced(function* (
+  tenantId: TenantId,
+  applications: ReadonlyArray<{ readonly id: ApplicationId; readonly environment: Environment }>
+) {
   const store = yield* Store
   const shard = shardOf(tenantId)
   let position = 0n
@@ -36,5 +76,6 @@ export const follow = Effect.fnUntraced(function* (tenantId: TenantId) {
   })
   yield* Effect.repeat(read, { until: (count) => count === 0 })
   print = true
-  return yield* Effect.forever(Effect.andThen(Effect.sleep("100 millis"), read))
+  const attempts = applications.map(({ id, environment }) => followAttempts(store, { tenantId, environment }, id))
+  return yield* Effect.sleep("100 millis").pipe(Effect.andThen(read), Effect.andThen(Effect.all(attempts)), Effect.forever)
 })

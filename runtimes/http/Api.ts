@@ -15,9 +15,11 @@ import {
   OpenApi
 } from "effect/http-api"
 import * as AttachmentModel from "../../core/model/Attachment.ts"
+import * as DeliveryModel from "../../core/model/Delivery.ts"
+import * as EndpointModel from "../../core/model/Endpoint.ts"
 import * as EventModel from "../../core/model/Event.ts"
 import { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
-import { AttachmentId, MailboxId, MessageId } from "../../core/model/Ids.ts"
+import { AttachmentId, DeliveryId, EndpointId, MailboxId, MessageId } from "../../core/model/Ids.ts"
 import * as Limits from "../../core/model/Limits.ts"
 import * as MailboxModel from "../../core/model/Mailbox.ts"
 import * as MailDomainModel from "../../core/model/MailDomain.ts"
@@ -25,6 +27,7 @@ import * as MessageView from "../../core/model/MessageView.ts"
 import type { Operation, Principal } from "../../core/operations/Access.ts"
 import { UploadFields } from "../../core/operations/Attachments.ts"
 import * as Messages from "../../core/operations/Messages.ts"
+import * as Webhooks from "../../core/operations/Webhooks.ts"
 import { catalogue, type Code } from "./ErrorBody.ts"
 
 export const Mailbox = MailboxModel.View.annotate({ identifier: "Mailbox" })
@@ -38,6 +41,19 @@ export const QueuedMessage = Messages.QueuedMessage.annotate({ identifier: "Queu
 export const Event = EventModel.View.annotate({ identifier: "Event" })
 export const SendMessageInput = Messages.SendMessageInput.annotate({ identifier: "SendMessageInput" })
 export const UpdateMessageInput = Messages.UpdateMessageInput.annotate({ identifier: "UpdateMessageInput" })
+export const WebhookEndpoint = EndpointModel.View.annotate({ identifier: "WebhookEndpoint" })
+export const WebhookDelivery = DeliveryModel.View.annotate({ identifier: "WebhookDelivery" })
+export const CreateWebhookEndpointInput = Webhooks.CreateWebhookEndpointInput.annotate({
+  identifier: "CreateWebhookEndpointInput"
+})
+
+/** The one answer that holds a secret. It is unwrapped where the answer is written, and nowhere else. */
+export const CreatedWebhookEndpoint = Schema.Struct({
+  endpoint: WebhookEndpoint,
+  secret: Schema.RedactedFromValue(
+    Schema.String.annotate({ description: "`whsec_…`: the key that deliveries are signed with. It is shown this once." })
+  )
+})
 
 /** Never decoded as a whole: the body is read as it arrives (UploadBody.ts), the content apart from the rest. */
 export const UploadAttachmentInput = Schema.Struct({
@@ -184,15 +200,39 @@ export class EventsGroup extends HttpApiGroup.make("events", { topLevel: true })
     })
   ) {}
 
+export class WebhooksGroup extends HttpApiGroup.make("webhooks", { topLevel: true })
+  .add(
+    HttpApiEndpoint.get("listWebhookEndpoints", "/v1/webhook-endpoints", {
+      success: Schema.Struct({ items: Schema.Array(WebhookEndpoint) })
+    }),
+    HttpApiEndpoint.post("createWebhookEndpoint", "/v1/webhook-endpoints", {
+      payload: CreateWebhookEndpointInput,
+      success: CreatedWebhookEndpoint.pipe(HttpApiSchema.status(201)),
+      error: errors("unsupported_event_type", "invalid_webhook_url", "webhook_verification_failed")
+    }),
+    HttpApiEndpoint.get("listWebhookDeliveries", "/v1/webhook-deliveries", {
+      query: { limit, endpointId: Schema.optionalKey(EndpointId) },
+      success: Schema.Struct({ items: Schema.Array(WebhookDelivery) }),
+      error: errors("not_found")
+    }),
+    HttpApiEndpoint.post("replayWebhookDelivery", "/v1/webhook-deliveries/:deliveryId/replay", {
+      params: { deliveryId: DeliveryId },
+      success: Schema.Struct({ delivery: WebhookDelivery }).pipe(HttpApiSchema.status(202)),
+      error: errors("not_found", "endpoint_disabled")
+    })
+  ) {}
+
 export class Api extends HttpApi.make("mailroom")
-  .add(MailboxesGroup, MessagesGroup, AttachmentsGroup, EventsGroup)
+  .add(MailboxesGroup, MessagesGroup, AttachmentsGroup, EventsGroup, WebhooksGroup)
   .middleware(InputFaults)
   .middleware(Guard)
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error", errors: "all" })
   .annotate(HttpApi.QueryParseOptions, { errors: "all" })
   .annotate(HttpApi.ParamsParseOptions, { errors: "all" }) {}
 
-type Endpoints = HttpApiGroup.Endpoints<MailboxesGroup | MessagesGroup | AttachmentsGroup | EventsGroup>
+type Endpoints = HttpApiGroup.Endpoints<
+  MailboxesGroup | MessagesGroup | AttachmentsGroup | EventsGroup | WebhooksGroup
+>
 
 /** The operation behind an endpoint of this API. */
 export const operationOf = (endpoint: { readonly identifier: string }): Operation =>

@@ -5,7 +5,7 @@
 import { ByteSize, Effect } from "effect"
 import { HttpIncomingMessage, type Headers, type HttpServerError, type HttpServerRequest } from "effect/http"
 import { isUtf8 } from "node:buffer"
-import type { Issue } from "./Issues.ts"
+import { escapePointer, type Issue } from "./Issues.ts"
 import { JsonScanner } from "./JsonScanner.ts"
 import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType } from "./Refusals.ts"
 
@@ -30,16 +30,41 @@ export const checkMediaType = (headers: Headers.Headers): Effect.Effect<void, Un
 export const read = (
   request: HttpServerRequest.HttpServerRequest,
   limitBytes: number
-): Effect.Effect<string, PayloadTooLarge | InvalidRequest> =>
+): Effect.Effect<string, PayloadTooLarge | InvalidRequest> => Effect.flatMap(readBytes(request, limitBytes), textOf)
+
+/**
+ * Reads the body of an operation that takes none: there is none, or it is empty, or it is `{}`. Clients and proxies
+ * make all three of "no body", and an empty one of any media type.
+ */
+export const readNone = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, limitBytes: number) {
+  const bytes = yield* readBytes(request, limitBytes)
+  if (bytes.length === 0) return
+  yield* checkMediaType(request.headers)
+  const value = JSON.parse(yield* textOf(bytes)) as object // what the scanner lets pass is an object
+  const issues = Object.keys(value).map(unknownMember)
+  if (issues.length > 0) return yield* new InvalidRequest({ issues })
+})
+
+const unknownMember = (name: string): Issue => ({
+  path: `/${escapePointer(name)}`,
+  code: "unknown_member",
+  message: "Expected no such member"
+})
+
+const readBytes = (
+  request: HttpServerRequest.HttpServerRequest,
+  limitBytes: number
+): Effect.Effect<Uint8Array, PayloadTooLarge | InvalidRequest> =>
   request.arrayBuffer.pipe(
     Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(limitBytes)),
     Effect.mapError((error) => (isTooLarge(error) ? new PayloadTooLarge({ limitBytes }) : brokenOff())),
-    Effect.flatMap((buffer) => {
-      const bytes = new Uint8Array(buffer)
-      const fault = check(bytes)
-      return fault === null ? Effect.succeed(utf8.decode(bytes)) : Effect.fail(new InvalidRequest({ issues: [fault] }))
-    })
+    Effect.map((buffer) => new Uint8Array(buffer))
   )
+
+const textOf = (bytes: Uint8Array): Effect.Effect<string, InvalidRequest> => {
+  const fault = check(bytes)
+  return fault === null ? Effect.succeed(utf8.decode(bytes)) : Effect.fail(new InvalidRequest({ issues: [fault] }))
+}
 
 /** The client went away, or its bytes stopped making sense, before the body was whole. */
 export const brokenOff = (): InvalidRequest =>

@@ -3,7 +3,7 @@
  * for nothing else, from us or from anybody, and runs no script, so it works
  * offline and under the strictest policy.
  */
-import { operationsOf, type Document, type Node, type OperationObject } from "./Document.ts"
+import { operationsOf, type Document, type Node, type OperationObject, type WebhookObject } from "./Document.ts"
 import { catalogue, codes, schemaName } from "./ErrorBody.ts"
 
 /** Styles stand in the page; nothing else is allowed. */
@@ -136,6 +136,27 @@ const operationSection = (server: string, method: string, path: string, operatio
   ].join("\n")
 }
 
+/** A request that we make: not a call, so there is no curl. */
+const webhookSection = (name: string, webhook: WebhookObject): string => {
+  const { schema, example: body } = webhook.requestBody.content["application/json"]
+  const headers = (webhook.parameters ?? []).map((one) => [code(one.name), inline(one.description)])
+  const answers = Object.entries(webhook.responses).map(([status, { description }]) => [code(status), inline(description)])
+  const types = nodes(schema["anyOf"]).flatMap(({ title, allOf }) => {
+    const data = node(node(nodes(allOf)[1])["properties"])["data"]
+    return typeof title === "string" ? [[code(title), typeOf(node(data))]] : []
+  })
+  return [
+    `<section id="webhook-${name}"><h3>${escapeHtml(webhook.summary)}</h3>`,
+    `<p class="line"><b>POST</b> to your endpoint <span>${name}</span></p>`,
+    prose(webhook.description),
+    headers.length === 0 ? "" : `<h4>Headers</h4>${table(["name", ""], headers)}`,
+    `<h4>Body</h4>${types.length === 0 ? `<p>${typeOf(schema)}</p>` : table(["type", "data"], types)}`,
+    example(body),
+    `<h4>Your answer</h4>${table(["status", ""], answers)}`,
+    "</section>"
+  ].join("\n")
+}
+
 const codesOf = (schema: Node): string => {
   const refs = nodes(schema["oneOf"]).length > 0 ? nodes(schema["oneOf"]) : [schema]
   return codes
@@ -167,11 +188,13 @@ export const render = (document: Document): string => {
 ${prose(document.info.description)}
 <p>The contract: <a href="/openapi.yaml">/openapi.yaml</a> (OpenAPI 3.1).</p>
 <nav><ul>${operations.map(({ operation }) => link(`#${operation.operationId}`, operation.summary)).join("")}
-<li><a href="#schemas">Schemas</a></li><li><a href="#errors">Errors</a></li></ul></nav>
+${link("#webhooks", "What an endpoint gets")}<li><a href="#schemas">Schemas</a></li><li><a href="#errors">Errors</a></li></ul></nav>
 ${document.tags.map(({ name, description }) => `<h2>${escapeHtml(name)}</h2><p>${inline(description)}</p>\n${operations
     .filter(({ operation }) => operation.tags.includes(name))
     .map(({ method, path, operation }) => operationSection(server, method, path, operation))
     .join("\n")}`).join("\n")}
+<h2 id="webhooks">What an endpoint gets</h2>
+${Object.entries(document.webhooks).map(([name, { post }]) => webhookSection(name, post)).join("\n")}
 <h2 id="schemas">Schemas</h2>
 ${schemas.map(([name, schema]) => `<section id="schema-${name}"><h3>${name}</h3>${membersOf(schema)}</section>`).join("\n")}
 <h2 id="errors">Errors</h2>

@@ -4,11 +4,14 @@ import { Ajv2020, type AnySchema } from "ajv/dist/2020.js"
 import addFormats from "ajv-formats"
 import { Effect } from "effect"
 import * as YAML from "yaml"
+import { types, type Type } from "../../core/model/Event.ts"
 import { requiredScopes, type Operation } from "../../core/operations/Access.ts"
 import * as DocsPage from "./DocsPage.ts"
 import { make, operationsOf, toYaml, type Document, type Node } from "./Document.ts"
 import { catalogue, codes, schemaName, type Code } from "./ErrorBody.ts"
 import * as Harness from "./harness.ts"
+import { subscribe } from "./parties.ts"
+import { broken } from "./receivers.ts"
 
 const server = "https://mail-api.test"
 const yaml = toYaml(make([server]))
@@ -48,7 +51,16 @@ const beyond: Readonly<Record<Operation, ReadonlyArray<Code>>> = {
   updateMessage: ["not_found", "unsupported_media_type"],
   uploadAttachment: ["not_found", "attachment_too_large", "unsupported_media_type"],
   downloadAttachment: ["not_found", "attachment_not_clean"],
-  listEvents: ["invalid_cursor"]
+  listEvents: ["invalid_cursor"],
+  listWebhookEndpoints: [],
+  createWebhookEndpoint: [
+    "unsupported_event_type",
+    "invalid_webhook_url",
+    "webhook_verification_failed",
+    "unsupported_media_type"
+  ],
+  listWebhookDeliveries: ["not_found"],
+  replayWebhookDelivery: ["not_found", "endpoint_disabled", "unsupported_media_type"]
 }
 
 const refsOf = (schema: Node): ReadonlyArray<string> =>
@@ -77,7 +89,11 @@ describe("The OpenAPI document", () => {
         ["updateMessage", "PATCH", "/v1/messages/{messageId}"],
         ["uploadAttachment", "POST", "/v1/attachments"],
         ["downloadAttachment", "GET", "/v1/attachments/{attachmentId}/download"],
-        ["listEvents", "GET", "/v1/events"]
+        ["listEvents", "GET", "/v1/events"],
+        ["listWebhookEndpoints", "GET", "/v1/webhook-endpoints"],
+        ["createWebhookEndpoint", "POST", "/v1/webhook-endpoints"],
+        ["listWebhookDeliveries", "GET", "/v1/webhook-deliveries"],
+        ["replayWebhookDelivery", "POST", "/v1/webhook-deliveries/{deliveryId}/replay"]
       ]
     )
     const ids = operationsOf(document).map(({ operation }) => operation.operationId)
@@ -107,11 +123,13 @@ describe("The OpenAPI document", () => {
       operationsOf(document)
         .find(({ operation }) => operation.operationId === id)!
         .operation.parameters!.find((one) => one.name === name)!
-    for (const id of ["listMessages", "listEvents"] as const) {
+    for (const id of ["listMessages", "listEvents", "listWebhookDeliveries"] as const) {
       assert.deepStrictEqual(parameter(id, "limit").schema, { type: "integer", minimum: 1, maximum: 100, default: 25 })
     }
     assert.deepStrictEqual(parameter("listMessages", "cursor").schema, { type: "string", format: "date-time" })
     assert.deepStrictEqual(parameter("listMessages", "mailboxId").schema, { type: "string", format: "uuid" })
+    assert.deepStrictEqual(parameter("listWebhookDeliveries", "endpointId").schema, { type: "string", format: "uuid" })
+    assert.deepStrictEqual(parameter("replayWebhookDelivery", "deliveryId").schema, { type: "string", format: "uuid" })
     assert.deepStrictEqual(parameter("listEvents", "cursor").schema, { type: "string", minLength: 1, maxLength: 512 })
     assert.deepStrictEqual(parameter("getMessage", "messageId").schema, { type: "string", format: "uuid" })
     const { required, schema } = parameter("sendMessage", "Idempotency-Key")
@@ -128,16 +146,52 @@ describe("The OpenAPI document", () => {
     assert.deepInclude(upload["filename"], { minLength: 1, maxLength: 255 })
     assert.deepInclude(upload["mediaType"], { minLength: 1, maxLength: 120 })
     assert.deepInclude(upload["contentBase64"], { contentEncoding: "base64" })
+    const endpoint = schemaOf("CreateWebhookEndpointInput")
+    const { url, description, eventTypes } = endpoint["properties"] as Readonly<Record<string, Node>>
+    assert.deepStrictEqual(endpoint["required"], ["url", "eventTypes"])
+    assert.deepInclude(url, { type: "string", format: "uri", maxLength: 2_048 })
+    assert.deepInclude(description, { anyOf: [{ type: "string", maxLength: 255 }, { type: "null" }], default: null })
+    const items = { type: "string", enum: [...types, "*"] }
+    assert.deepInclude(eventTypes, { type: "array", minItems: 1, maxItems: 20, items })
   })
 
   it("closes what the specification closes, and leaves the rest open", () => {
     const isClosed = (name: string) => schemaOf(name)["additionalProperties"] === false
-    const inputs = ["SendMessageInput", "UpdateMessageInput", "UploadAttachmentInput"]
-    for (const name of ["Mailbox", "Domain", "QueuedMessage", "Event", ...inputs, ...codes.map(schemaName)]) {
+    const inputs = ["SendMessageInput", "UpdateMessageInput", "UploadAttachmentInput", "CreateWebhookEndpointInput"]
+    for (const name of ["Mailbox", "Domain", "QueuedMessage", "Event", "WebhookEndpoint", ...inputs, ...codes.map(schemaName)]) {
       assert.isTrue(isClosed(name), name)
     }
-    for (const name of ["MessageSummary", "Message", "Attachment", "DownloadedAttachment", "MimePart"]) {
+    for (const name of ["MessageSummary", "Message", "Attachment", "DownloadedAttachment", "MimePart", "WebhookDelivery", "WebhookPayload"]) {
       assert.isFalse(isClosed(name), name)
+    }
+  })
+
+  it("has no member for an endpoint's secret, but beside the endpoint where it is created", () => {
+    const told = Object.entries(document.components.schemas).filter(([, schema]) => "secret" in ((schema["properties"] ?? {}) as Node))
+    assert.deepStrictEqual(told, [])
+
+    const holding = operationsOf(document).filter(({ operation }) =>
+      Object.values(operation.responses).some(({ content }) => "secret" in ((content["application/json"].schema["properties"] ?? {}) as Node))
+    )
+    assert.deepStrictEqual(holding.map(({ operation }) => operation.operationId), ["createWebhookEndpoint"])
+  })
+
+  it("says what an endpoint gets: headers, an envelope for each type of event, and the handshake", () => {
+    assert.deepStrictEqual(Object.keys(document.webhooks), ["event", "endpointVerification"])
+    const { event, endpointVerification } = document.webhooks
+    for (const { post } of [event!, endpointVerification!]) assert.deepStrictEqual(post.security, [])
+    assert.deepStrictEqual(
+      event!.post.parameters?.map(({ name, in: where, required }) => [name, where, required]),
+      ["Id", "Timestamp", "Signature"].map((name) => [`Service-Webhook-${name}`, "header", true])
+    )
+    assert.isUndefined(endpointVerification!.post.parameters)
+    const bodies = event!.post.requestBody.content["application/json"].schema["anyOf"] as ReadonlyArray<Node>
+    assert.deepStrictEqual(bodies.map(({ title }) => title), [...types, undefined])
+    assert.deepStrictEqual(bodies.at(-1), { $ref: "#/components/schemas/WebhookPayload" })
+    const members = ["id", "type", "apiVersion", "occurredAt", "data"]
+    for (const name of ["WebhookPayload", "WebhookVerification"]) {
+      assert.deepStrictEqual(Object.keys(schemaOf(name)["properties"] as Node), members)
+      assert.deepStrictEqual(schemaOf(name)["required"], members)
     }
   })
 })
@@ -161,15 +215,23 @@ describe("The docs page", () => {
     }
     assert.strictEqual(page.match(/curl /g)!.length, operationsOf(document).length)
     for (const code of codes) assert.include(page, `id="error-${code}"`)
+    for (const name of Object.keys(document.webhooks)) assert.include(page, `id="webhook-${name}"`)
+    for (const type of types) assert.include(page, `<tr><td><code>${type}</code></td><td><a href="#schema-`)
     assert.notMatch(page, /undefined|\[object Object\]|<td><\/td><td><\/td>/)
   })
 })
 
-/** Validates answers against the schema that the document has for them. */
-const validator = () => {
+/** The document, for validators. */
+const withDocument = () => {
   const ajv = new Ajv2020({ strict: false, allErrors: true })
   addFormats.default(ajv)
   ajv.addSchema({ $id: "document", ...document } as AnySchema) // keywords it does not know are let be
+  return ajv
+}
+
+/** Validates answers against the schema that the document has for them. */
+const validator = () => {
+  const ajv = withDocument()
   return (operation: Operation, { status, json, headers }: Harness.Reply): void => {
     const found = operationsOf(document).find((one) => one.operation.operationId === operation)!
     const response = found.operation.responses[status]
@@ -227,6 +289,31 @@ layer(Harness.layer(), { excludeTestServices: true })("The OpenAPI document", (i
       yield* call("listMessages", "GET", `/v1/messages?mailboxId=${crypto.randomUUID()}`)
       yield* call("listEvents", "GET", "/v1/events?limit=1")
       yield* call("listEvents", "GET", "/v1/events?cursor=x")
+      const receiver = server.receivers.open()
+      const endpoint = { url: receiver.url, description: null, eventTypes: ["*"] }
+      const create = (change: object = {}) => call("createWebhookEndpoint", "POST", "/v1/webhook-endpoints", { body: { ...endpoint, ...change } })
+      const { json: created } = yield* create()
+      receiver.behave = broken
+      yield* call("sendMessage", "POST", "/v1/messages", { body: send, headers: { "idempotency-key": "another-key-of-its-own" } })
+      yield* server.relay
+      yield* call("listWebhookDeliveries", "GET", "/v1/webhook-deliveries")
+      yield* server.settle
+      const { json: deliveries } = yield* call("listWebhookDeliveries", "GET", `/v1/webhook-deliveries?endpointId=${created.endpoint.id}&limit=1`)
+      yield* call("listWebhookDeliveries", "GET", `/v1/webhook-deliveries?endpointId=${crypto.randomUUID()}`)
+      yield* call("listWebhookEndpoints", "GET", "/v1/webhook-endpoints")
+      const replayed = `/v1/webhook-deliveries/${deliveries.items[0].id}/replay`
+      yield* call("replayWebhookDelivery", "POST", replayed)
+      const realm = { tenantId: server.tenantId, environment: "sandbox" as const }
+      yield* Effect.orDie(server.webhookManagement.enableEndpoint(Harness.actor, realm, created.endpoint.id, { replayDead: false }))
+      yield* call("replayWebhookDelivery", "POST", replayed)
+      yield* call("replayWebhookDelivery", "POST", replayed, { body: "[]" })
+      yield* call("replayWebhookDelivery", "POST", replayed, { body: "x", headers: { "content-type": "text/plain" } })
+      yield* call("replayWebhookDelivery", "POST", replayed.replace(deliveries.items[0].id, crypto.randomUUID()))
+      for (const change of [{ eventTypes: [] }, { eventTypes: ["x"] }, { url: "x" }, { url: "https://nobody.hooks.example/" }]) yield* create(change)
+      const slow = server.receivers.open(() => Effect.never)
+      yield* Effect.forkChild(server.call("POST", "/v1/webhook-endpoints", { body: { ...endpoint, url: slow.url } }))
+      yield* Harness.eventually(() => slow.posts.length === 1)
+      yield* create({ url: slow.url })
       yield* call("listMailboxes", "GET", "/v1/mailboxes")
       yield* call("listMailboxes", "GET", "/v1/mailboxes", { key: null })
       yield* call("listDomains", "GET", "/v1/domains")
@@ -240,6 +327,38 @@ layer(Harness.layer(), { excludeTestServices: true })("The OpenAPI document", (i
         [...new Set(replies.map(([, { status }]) => String(status)))].sort(),
         ["200", "201", "202", "400", "401", "403", "404", "409", "415", "429"]
       )
+    })
+  )
+
+  it.effect("describes the requests that an endpoint gets", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const party = yield* server.party()
+      const receiver = server.receivers.open()
+      yield* subscribe(server, party, receiver)
+      const { tenantId, application } = party
+      const sendTest = (type: Type) => server.webhookManagement.sendTestEvent(Harness.actor, { tenantId, applicationId: application.id, type })
+      yield* Effect.orDie(Effect.forEach(types, sendTest))
+      yield* server.settle
+
+      const ajv = withDocument()
+      const { event, endpointVerification } = document.webhooks
+      const bodies = event!.post.requestBody.content["application/json"].schema["anyOf"] as ReadonlyArray<Node>
+      const [handshake, ...posts] = receiver.posts
+      assert.isTrue(ajv.validate({ $ref: "document#/components/schemas/WebhookVerification" }, handshake!.json))
+      assert.deepStrictEqual(endpointVerification!.post.requestBody.content["application/json"].schema, { $ref: "#/components/schemas/WebhookVerification" })
+      assert.sameMembers(posts.map(({ json }) => json.type), [...types])
+      for (const { json, headers } of posts) {
+        const index = bodies.findIndex(({ title }) => title === json.type)
+        const pointer = `webhooks/event/post/requestBody/content/application~1json/schema/anyOf/${index}`
+        const validate = ajv.compile({ $ref: `document#/${pointer}` })
+        assert.isTrue(validate(json), `${json.type}: ${JSON.stringify(validate.errors)}`)
+        assert.isFalse(validate({ ...json, data: { ...json.data, object: "x" } }), `the data of ${json.type} are looked at`)
+        for (const { name, schema } of event!.post.parameters!) {
+          const value = headers[name.toLowerCase()]
+          assert.isTrue(ajv.validate(schema, schema["type"] === "integer" ? Number(value) : value), `${name}: ${value}`)
+        }
+      }
     })
   )
 

@@ -3,20 +3,18 @@
  * contract, made tidy for people and generators. Constraints that the
  * derivation loses (numbers in the query, what is closed) are put back here.
  */
-import { Schema } from "effect"
 import { OpenApi } from "effect/http-api"
 import * as YAML from "yaml"
-import * as Event from "../../core/model/Event.ts"
 import * as Limits from "../../core/model/Limits.ts"
 import { requiredScopes as scopes, type Operation } from "../../core/operations/Access.ts"
 import { Api } from "./Api.ts"
+import * as Events from "./DocumentEvents.ts"
+import { json, schemaRef, type Node } from "./DocumentEvents.ts"
+import * as Examples from "./DocumentExamples.ts"
 import * as Texts from "./DocumentTexts.ts"
 import { catalogue, codes, schemaName, type Code } from "./ErrorBody.ts"
 
-/** A JSON Schema, or any other object of the document. */
-export interface Node {
-  readonly [member: string]: unknown
-}
+export type { Node, WebhookObject } from "./DocumentEvents.ts"
 
 interface Body<S> {
   readonly content: { readonly "application/json": { readonly schema: S; readonly example?: unknown } }
@@ -53,6 +51,8 @@ export interface Document {
   readonly security: ReadonlyArray<Node>
   readonly tags: ReadonlyArray<{ readonly name: string; readonly description: string }>
   readonly paths: Readonly<Record<string, Readonly<Record<string, OperationObject>>>>
+  /** What we post to the endpoints of our callers. */
+  readonly webhooks: typeof Events.webhooks
   readonly components: {
     readonly securitySchemes: Node
     readonly headers: Readonly<Record<string, Node>>
@@ -80,18 +80,19 @@ export const make = (servers: ReadonlyArray<string>): Document => {
         Object.fromEntries(
           Object.entries(item).map(([method, operation]) => [
             method,
-            operationOf(operation as OpenApi.OpenAPISpecOperation) // the derived path items hold operations only
+            operationOf(method, operation as OpenApi.OpenAPISpecOperation) // the derived path items hold operations only
           ])
         )
       ])
     ),
+    webhooks: Events.webhooks,
     components: {
       securitySchemes: { apiKey: { ...derived.components.securitySchemes["apiKey"], scheme: "bearer" } },
       headers: Object.fromEntries(
         Object.entries(Texts.headers).map(([name, header]) => [name, { required: isAlways(name), ...header }])
       ),
       schemas: Object.fromEntries(
-        Object.entries({ ...derived.components.schemas, ...eventData, Error: anyError })
+        Object.entries({ ...derived.components.schemas, ...Events.schemas, Error: anyError })
           .map(([name, schema]) => [name, schemaOf(name, schema as Node)] as const) // definitions are never booleans here
           .sort(([left], [right]) => (left < right ? -1 : 1))
       )
@@ -101,12 +102,13 @@ export const make = (servers: ReadonlyArray<string>): Document => {
 
 /** The document as it is served. */
 export const toYaml = (document: Document): string =>
-  YAML.stringify(document, { aliasDuplicateObjects: false, lineWidth: 0 })
+  // Quoted also where only readers of YAML 1.1 would take a text for a date or a number.
+  YAML.stringify(document, { aliasDuplicateObjects: false, lineWidth: 0, compat: "yaml-1.1" })
 
-const operationOf = (derived: OpenApi.OpenAPISpecOperation): OperationObject => {
+const operationOf = (method: string, derived: OpenApi.OpenAPISpecOperation): OperationObject => {
   const operationId = derived.operationId as Operation // the API's endpoints are the operations
   const { summary, description } = Texts.operations[operationId]
-  const body = derived.requestBody && json(contentSchema(derived.requestBody.content), Texts.requestExamples[operationId])
+  const body = derived.requestBody && json(contentSchema(derived.requestBody.content), Examples.requests[operationId])
   return {
     operationId,
     summary,
@@ -120,7 +122,7 @@ const operationOf = (derived: OpenApi.OpenAPISpecOperation): OperationObject => 
     responses: {
       ...Object.fromEntries(
         Object.entries(derived.responses).flatMap(([status, response]) => {
-          const made = Number(status) < 400 ? successOf(operationId, response) : refusalOf(derived, response)
+          const made = Number(status) < 400 ? successOf(operationId, response) : refusalOf(method, derived, response)
           return made === null ? [] : [[status, made]]
         })
       ),
@@ -128,10 +130,6 @@ const operationOf = (derived: OpenApi.OpenAPISpecOperation): OperationObject => 
     }
   }
 }
-
-const json = (schema: Node, example?: unknown) => ({
-  content: { "application/json": { schema, ...(example === undefined ? {} : { example }) } }
-})
 
 const parameterOf = (operationId: Operation, derived: OpenApi.OpenAPISpecParameter): Parameter => {
   const { name, in: where, required } = derived
@@ -157,7 +155,7 @@ const parameterSchema = (operationId: Operation, name: string, schema: Node): No
 const successOf = (operationId: Operation, response: OpenApi.OpenApiSpecResponse) => ({
   description: Texts.operations[operationId].summary,
   headers: headerRefs([...always, ...(operationId === "sendMessage" ? ["Idempotent-Replayed"] : [])]),
-  ...json(open(contentSchema(response.content!)), Texts.responseExamples[operationId])
+  ...json(open(contentSchema(response.content!)), Examples.responses[operationId])
 })
 
 /** The envelope, whatever the code. */
@@ -183,9 +181,9 @@ const otherwise = () => ({
 })
 
 /** A status and the codes it can have here; null if this operation has none of them. */
-const refusalOf = (operation: OpenApi.OpenAPISpecOperation, response: OpenApi.OpenApiSpecResponse) => {
+const refusalOf = (method: string, operation: OpenApi.OpenAPISpecOperation, response: OpenApi.OpenApiSpecResponse) => {
   const text = JSON.stringify(response.content)
-  const here = codes.filter((code) => text.includes(`/${schemaName(code)}"`) && applies(operation, code))
+  const here = codes.filter((code) => text.includes(`/${schemaName(code)}"`) && applies(method, operation, code))
   if (here.length === 0) return null
   const refs = here.map((code) => ({ $ref: schemaRef(schemaName(code)) }))
   const mapping = Object.fromEntries(here.map((code) => [code, schemaRef(schemaName(code))]))
@@ -202,9 +200,9 @@ const refusalOf = (operation: OpenApi.OpenAPISpecOperation, response: OpenApi.Op
 }
 
 /** What the guard refuses for all, it can only refuse where there is such a thing. */
-const applies = (operation: OpenApi.OpenAPISpecOperation, code: Code): boolean => {
+const applies = (method: string, operation: OpenApi.OpenAPISpecOperation, code: Code): boolean => {
   if (code === "method_not_allowed") return false // an operation has its method
-  if (code === "unsupported_media_type") return operation.requestBody !== undefined
+  if (code === "unsupported_media_type") return method !== "get" // where none is wanted, a body is looked at all the same
   return code !== "invalid_idempotency_key" || operation.parameters.some(({ name }) => name === "idempotency-key")
 }
 
@@ -230,28 +228,8 @@ const isAlways = (name: string): boolean => always.includes(name) && !name.start
 const headerRefs = (names: ReadonlyArray<string>): Node =>
   Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]))
 
-const schemaRef = (name: string): string => `#/components/schemas/${name}`
-
 const contentSchema = (content: OpenApi.OpenApiSpecContent): Node =>
   tidy(content["application/json"]!.schema as Node) // an object
-
-/** `message.bounced` has its data in `MessageBouncedData`. */
-const dataName = (type: Event.Type): string =>
-  `${type.split(/[._]/).map((word) => word[0]!.toUpperCase() + word.slice(1)).join("")}Data`
-
-/** The schema of `data` for each type of event. */
-const eventData: Readonly<Record<string, Node>> = Object.fromEntries(
-  Event.types.map((type) => [
-    dataName(type),
-    { ...Schema.toJsonSchemaDocument(Event.data[type]).schema, description: `\`data\` of an event of type \`${type}\`.` }
-  ])
-)
-
-/** One of the known types' data; or any object, for there will be other types. */
-const anyEventData: Node = {
-  type: "object",
-  anyOf: [...Event.types.map((type) => ({ $ref: schemaRef(dataName(type)) })), { type: "object" }]
-}
 
 /** Resources that the specification closes, and what a request may hold. All else stays open for additions. */
 const closed: ReadonlySet<string> = new Set([
@@ -261,7 +239,9 @@ const closed: ReadonlySet<string> = new Set([
   "Event",
   "SendMessageInput",
   "UpdateMessageInput",
-  "UploadAttachmentInput"
+  "UploadAttachmentInput",
+  "WebhookEndpoint",
+  "CreateWebhookEndpointInput"
 ])
 
 const schemaOf = (name: string, derived: Node): Node => {
@@ -279,8 +259,8 @@ const schemaOf = (name: string, derived: Node): Node => {
         const value = isAnything
           ? { type: "object" }
           : name === "Event" && member === "data"
-            ? anyEventData
-            : withDefault(name, member, schema)
+            ? Events.anyEventData
+            : { ...schema, ...beyond[`${name}.${member}`] }
         return [member, description === undefined ? value : { ...value, description }]
       })
     ),
@@ -296,10 +276,18 @@ const atLeastOne: Readonly<Record<string, Node>> = {
   UpdateMessageInput: { anyOf: ["isRead", "isStarred", "folder"].map((member) => ({ required: [member] })) }
 }
 
-const defaults: Readonly<Record<string, unknown>> = { cc: [], bcc: [], subject: "", text: null, html: null, attachmentIds: [] }
-
-const withDefault = (name: string, member: string, schema: Node): Node =>
-  name === "SendMessageInput" && member in defaults ? { ...schema, default: defaults[member] } : schema
+/** What else is known of members: what stands for them when they are missing, and what the operations check themselves. */
+const beyond: Readonly<Record<string, Node>> = {
+  "SendMessageInput.cc": { default: [] },
+  "SendMessageInput.bcc": { default: [] },
+  "SendMessageInput.subject": { default: "" },
+  "SendMessageInput.text": { default: null },
+  "SendMessageInput.html": { default: null },
+  "SendMessageInput.attachmentIds": { default: [] },
+  "CreateWebhookEndpointInput.url": { maxLength: Limits.webhookUrlLengthMax },
+  "CreateWebhookEndpointInput.description": { default: null },
+  "CreateWebhookEndpointInput.eventTypes": { items: { type: "string", enum: Events.subscribable } }
+}
 
 const isNode = (value: unknown): value is Node => typeof value === "object" && value !== null && !Array.isArray(value)
 

@@ -1,6 +1,6 @@
-/** The words and examples of the published document: what the schemas cannot say. */
+/** The words of the published document: what the schemas cannot say. */
 import type { Operation } from "../../core/operations/Access.ts"
-import type { DownloadedAttachment, Message, SendMessageInput, UpdateMessageInput, UploadAttachmentInput } from "./Api.ts"
+import { exampleIds } from "./DocumentExamples.ts"
 
 export const introduction = `Send, receive, inspect and automate mail for one tenant, server to server.
 
@@ -17,7 +17,8 @@ export const tags: Readonly<Record<string, string>> = {
   mailboxes: "What the tenant sends from.",
   messages: "Sending, reading and flagging mail.",
   attachments: "Files, up and down.",
-  events: "What happened, for consumers that were away."
+  events: "What happened, for consumers that were away.",
+  webhooks: "What happened, posted to you as it happens, and the state of each delivery."
 }
 
 export const operations: Readonly<Record<Operation, { readonly summary: string; readonly description: string }>> = {
@@ -56,8 +57,81 @@ The Idempotency-Key is kept for 24 hours. A retry with an equal input answers wh
     summary: "List events",
     description: `Oldest first, in commit order. Store \`nextCursor\` once the page is processed, and go on until it is null; later resume
 from the last cursor that was not null, and drop the ids you know. Events are kept for 30 days.`
+  },
+  listWebhookEndpoints: {
+    summary: "List webhook endpoints",
+    description:
+      "The endpoints of the key's application, oldest first, the disabled ones too. Their secrets are not shown."
+  },
+  createWebhookEndpoint: {
+    summary: "Create a webhook endpoint",
+    description: `Verifies a receiver, and posts to it from then on. Before anything is stored, the URL gets one request of
+type \`webhook.endpoint_verification\`, and must answer it within 5 seconds with 2xx and its challenge; so this call lasts as
+long as the receiver takes. Whatever is refused leaves nothing.
+
+\`secret\` signs the deliveries and is shown this once. At a time, 5 verifications of an application and 1 to a host may
+run.`
+  },
+  listWebhookDeliveries: {
+    summary: "List webhook deliveries",
+    description: `The latest deliveries to the endpoints of the key's application, newest first, each with its attempts.
+There is no page behind: what happened earlier is in listEvents.`
+  },
+  replayWebhookDelivery: {
+    summary: "Replay a webhook delivery",
+    description: `Makes a dead or delivered delivery pending again, with a new round of five attempts, the same event id and the
+same body; what was attempted before stays listed. A pending one stays as it is. The request has no body.`
   }
 }
+
+/** What an endpoint gets. */
+export const webhooks = {
+  event: {
+    summary: "An event",
+    description: `Posted to each enabled endpoint that subscribes to its type, with \`Content-Type: application/json\` and
+\`User-Agent: Service-Webhooks/1.0\`. It comes at least once, and in no order.
+
+Verify before you parse: \`Service-Webhook-Signature\` is \`v1=\` and HMAC-SHA256, in lower-case hex, of the id, a dot, the
+timestamp, a dot and the body as it came, under the UTF-8 bytes of the whole \`whsec_…\` secret. Compare in constant time,
+and refuse a timestamp that is more than 300 seconds from your clock.
+
+Then store the id under a unique constraint, and answer 2xx once the event is safe. Let types and members that you do not
+know pass.`
+  },
+  endpointVerification: {
+    summary: "The verification of a new endpoint",
+    description: `Posted once to the URL that createWebhookEndpoint is given, before there is an endpoint. It is not signed,
+for the secret is shown only after it.`
+  }
+} as const
+
+export const webhookHeaders = {
+  "Service-Webhook-Id": {
+    description: "The event's id, the same in each attempt and replay. Take each id once.",
+    example: exampleIds.event
+  },
+  "Service-Webhook-Timestamp": { description: "When this attempt was signed, in Unix seconds.", example: 1_796_117_402 },
+  "Service-Webhook-Signature": {
+    description: "`v1=` and the HMAC-SHA256 of `<id>.<timestamp>.<body>` in 64 lower-case hex digits.",
+    example: `v1=${"6f3c".repeat(16)}`
+  }
+} as const
+
+/** What we make of the answers. */
+export const webhookAnswers = {
+  event: {
+    "2XX": { description: "Delivered. The body is not looked at." },
+    default: {
+      description: `Anything else, a redirect too, or no answer within 5 seconds: a failed attempt. It is tried again after 1
+and 10 minutes and 1 and 6 hours, or later if \`Retry-After\` says so, up to an hour; then the delivery is dead, and can be
+replayed. Ten failed attempts in a row disable the endpoint.`
+    }
+  },
+  endpointVerification: {
+    "2XX": { description: "The challenge, as it came." },
+    default: { description: "Anything else, a redirect too, or no answer within 5 seconds: the endpoint is not created." }
+  }
+} as const
 
 /** Parameters, by operation (or `*`) and name. */
 export const parameters: Readonly<Record<string, string>> = {
@@ -65,6 +139,8 @@ export const parameters: Readonly<Record<string, string>> = {
   "*.messageId": "The message's id.",
   "*.attachmentId": "The attachment's id.",
   "*.mailboxId": "Only messages of this mailbox.",
+  "*.endpointId": "Only deliveries to this endpoint.",
+  "*.deliveryId": "The delivery's id.",
   "*.idempotency-key": "Names this message among the application's, so that a retry does not send it twice.",
   "listMessages.cursor": "`nextCursor` of the page before. Leave it out to start at the newest message.",
   "listEvents.cursor":
@@ -99,158 +175,33 @@ export const members: Readonly<Record<string, string>> = {
   "Attachment.messageId": "The message that used it first.",
   "Attachment.scanState": "Only `clean` downloads. `infected` is final; `error` is scanned again.",
   "Attachment.expiresAt": "When an upload that no message uses is removed.",
-  "Event.data": "Metadata of the resource; its members depend on `type`: `MessageQueuedData` for `message.queued`, and so on."
-}
-
-const id = (digits: string) => `0199d6a0-7c4e-7b1a-9f3d-${digits.padStart(12, "0")}`
-const exampleIds = {
-  mailbox: id("a1"),
-  message: id("b2"),
-  attachment: id("c3"),
-  event: id("d4"),
-  domain: id("e5"),
-  request: id("f6")
-}
-
-const summary = {
-  id: exampleIds.message,
-  object: "message",
-  mailboxId: exampleIds.mailbox,
-  direction: "outbound",
-  status: "delivered",
-  folder: "sent",
-  isRead: true,
-  isStarred: false,
-  from: { address: "ada@mail.example", name: "Ada Lovelace" },
-  to: [{ address: "charles@mail.example", name: "" }],
-  subject: "Note G",
-  snippet: "The engine weaves algebraic patterns.",
-  hasAttachments: true,
-  sizeBytes: 1543,
-  createdAt: "2026-12-01T09:30:00.123456Z",
-  updatedAt: "2026-12-01T09:30:02.000Z"
-} as const
-
-const attachment = {
-  id: exampleIds.attachment,
-  object: "attachment",
-  mailboxId: exampleIds.mailbox,
-  messageId: null,
-  filename: "note-g.txt",
-  mediaType: "text/plain",
-  sizeBytes: 37,
-  sha256: "a6de0ae9a53349b62a14c77bc66c2041d343cc42aa56a58a334560696f59b950",
-  disposition: "attachment",
-  contentId: null,
-  scanState: "pending",
-  scannedAt: null,
-  createdAt: "2026-12-01T09:29:00.000Z",
-  expiresAt: "2026-12-08T09:29:00.000Z"
-} as const
-
-const content = "VGhlIGVuZ2luZSB3ZWF2ZXMgYWxnZWJyYWljIHBhdHRlcm5zLg=="
-
-const message: typeof Message.Encoded = {
-  ...summary,
-  cc: [],
-  bcc: [],
-  replyTo: [],
-  internetMessageId: `<${exampleIds.message}@mail.example>`,
-  inReplyTo: null,
-  references: [],
-  headers: [{ name: "Subject", value: "Note G" }],
-  text: "The engine weaves algebraic patterns.",
-  html: null,
-  mime: {
-    partId: "1",
-    mediaType: "text/plain",
-    charset: "utf-8",
-    disposition: null,
-    contentId: null,
-    filename: null,
-    sizeBytes: 37,
-    attachmentId: null,
-    parts: []
-  },
-  attachments: [],
-  recipients: [
-    {
-      address: "charles@mail.example",
-      role: "to",
-      status: "delivered",
-      bounceClass: null,
-      smtpCode: null,
-      enhancedCode: null,
-      diagnostic: null,
-      complainedAt: null,
-      updatedAt: "2026-12-01T09:30:02.000Z"
-    }
-  ],
-  failure: null,
-  authentication: null,
-  sentAt: "2026-12-01T09:30:01.000Z",
-  requestId: exampleIds.request
-}
-
-const send: typeof SendMessageInput.Encoded = {
-  fromMailboxId: exampleIds.mailbox,
-  to: ["charles@mail.example"],
-  subject: "Note G",
-  text: "The engine weaves algebraic patterns.",
-  attachmentIds: [exampleIds.attachment]
-}
-const update: typeof UpdateMessageInput.Encoded = { mailboxId: exampleIds.mailbox, isRead: true, folder: "archive" }
-const upload: typeof UploadAttachmentInput.Encoded = {
-  mailboxId: exampleIds.mailbox,
-  filename: "note-g.txt",
-  mediaType: "text/plain",
-  contentBase64: content
-}
-const download: typeof DownloadedAttachment.Encoded = {
-  filename: "note-g.txt",
-  mediaType: "text/plain",
-  contentBase64: content
-}
-
-export const requestExamples: Readonly<Partial<Record<Operation, unknown>>> = {
-  sendMessage: send,
-  updateMessage: update,
-  uploadAttachment: upload
-}
-
-export const responseExamples: Readonly<Record<Operation, unknown>> = {
-  listMailboxes: { items: [{ id: exampleIds.mailbox, address: "ada@mail.example", displayName: "Ada Lovelace" }] },
-  listDomains: {
-    items: [{ id: exampleIds.domain, domain: "mail.example", verified: true, health: "healthy", mailboxCount: 1 }]
-  },
-  listMessages: { items: [summary], nextCursor: summary.createdAt },
-  sendMessage: { id: exampleIds.message, object: "message", status: "queued" },
-  getMessage: { message },
-  updateMessage: { id: exampleIds.message, updated: true },
-  uploadAttachment: { attachment },
-  downloadAttachment: download,
-  listEvents: {
-    items: [
-      {
-        id: exampleIds.event,
-        type: "message.delivered",
-        resourceType: "message",
-        resourceId: exampleIds.message,
-        data: {
-          object: "message",
-          id: exampleIds.message,
-          sequence: 3,
-          mailboxId: exampleIds.mailbox,
-          recipient: "charles@mail.example",
-          smtpResponse: "250 2.0.0 OK",
-          deliveredAt: "2026-12-01T09:30:02.000Z",
-          messageStatus: "delivered"
-        },
-        occurredAt: "2026-12-01T09:30:02.000Z"
-      }
-    ],
-    nextCursor: null
-  }
+  "Event.data": "Metadata of the resource; its members depend on `type`: `MessageQueuedData` for `message.queued`, and so on.",
+  "WebhookEndpoint.appId": "The application whose endpoint it is: its keys list it, and its deliveries.",
+  "WebhookEndpoint.url": "As it is called.",
+  "WebhookEndpoint.eventTypes": "The types it subscribes to; `*` stands for all, also those to come.",
+  "WebhookEndpoint.enabled":
+    "Whether it gets events. Ten failed attempts in a row disable it; an administrator can enable it again.",
+  "WebhookEndpoint.consecutiveFailures": "Failed attempts since the last success.",
+  "WebhookDelivery.eventId": "The event's id in listEvents, and `Service-Webhook-Id` of each request.",
+  "WebhookDelivery.status":
+    "`pending`: an attempt is due or under way. `delivered`. `dead`: given up. The last two can be replayed.",
+  "WebhookDelivery.trigger": "What made it: the event, a replay, or a test event from the dashboard.",
+  "WebhookDelivery.demo": "True for a synthetic event.",
+  "WebhookDelivery.nextAttemptAt": "When the next attempt is due, while it is pending.",
+  "WebhookDelivery.lastError":
+    "Why it is not delivered: the outcome of the last attempt, `endpoint_disabled`, or `internal_error`; null if nothing is wrong.",
+  "WebhookDelivery.attempts": "Oldest first. A replay begins a new round and erases none.",
+  "CreateWebhookEndpointInput.url":
+    "https, of a public host, on port 443 or from 1024 up; without user name, password and fragment.",
+  "CreateWebhookEndpointInput.description": "A note for people.",
+  "CreateWebhookEndpointInput.eventTypes":
+    "The types to subscribe to, or `*` for all, also those to come. Repeats count once.",
+  "WebhookPayload.id": "The event's id. Take each once.",
+  "WebhookPayload.type": "Expect types that you do not know.",
+  "WebhookPayload.apiVersion": "The same for as long as the endpoint exists.",
+  "WebhookPayload.data": "As in listEvents.",
+  "WebhookVerification.id": "Names this request, and no event.",
+  "WebhookVerification.data": "What is to come back."
 }
 
 interface Header {

@@ -3,6 +3,7 @@ import { STATUS_CODES } from "node:http"
 import { RateLimited, Unauthorized } from "../../core/operations/Access.ts"
 import { AttachmentNotClean } from "../../core/operations/Messages.ts"
 import { NotFound } from "../../core/operations/Ownership.ts"
+import { HandshakesBusy, InvalidWebhookUrl } from "../../core/operations/Webhooks.ts"
 import { CryptoBusy } from "../../core/ports/Crypto.ts"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 import { answer, catalogue, codes, errorsMarkdown, reasons } from "./ErrorBody.ts"
@@ -19,6 +20,9 @@ describe("An error body", () => {
         "400 invalid_cursor",
         "400 invalid_idempotency_key",
         "400 invalid_request",
+        "400 invalid_webhook_url",
+        "400 unsupported_event_type",
+        "400 webhook_verification_failed",
         "401 unauthorized",
         "403 insufficient_scope",
         "404 not_found",
@@ -26,6 +30,7 @@ describe("An error body", () => {
         "408 request_timeout",
         "409 attachment_not_clean",
         "409 domain_not_sendable",
+        "409 endpoint_disabled",
         "409 idempotency_conflict",
         "409 idempotency_pending",
         "409 mailbox_suspended",
@@ -62,6 +67,7 @@ describe("An error body", () => {
     assert.deepStrictEqual(headersOf(new MethodNotAllowed({ allow: ["GET", "HEAD"] })), { allow: "GET, HEAD" })
     const limited = new RateLimited({ scope: "key", limit: 1, windowSeconds: 60, retryAfterSeconds: 7 })
     assert.deepStrictEqual(headersOf(limited), { "retry-after": "7" })
+    assert.deepStrictEqual(headersOf(new HandshakesBusy({ limit: 5 })), { "retry-after": "5" })
     assert.deepStrictEqual(headersOf(new AttachmentNotClean({ scanState: "pending" })), { "retry-after": "5" })
     assert.deepStrictEqual(headersOf(new AttachmentNotClean({ scanState: "error" })), {})
     assert.deepStrictEqual(headersOf(new CryptoBusy()), { "retry-after": "1" })
@@ -74,6 +80,13 @@ describe("An error body", () => {
 
     assert.notInclude(JSON.stringify(answer(new StoreUnavailable({ cause: new Error("db.sock") }), requestId).body), "sock")
     assert.deepStrictEqual(answer(new Defect(), requestId).body.details, {})
+  })
+
+  it("says in words what is wrong with a URL, and one reason for all of it", () => {
+    const bodies = (["scheme", "port", "address", null] as const).map((fault) => answer(new InvalidWebhookUrl({ fault }), requestId).body)
+
+    assert.strictEqual(new Set(bodies.map(({ message }) => message)).size, bodies.length)
+    for (const { details } of bodies) assert.deepStrictEqual(details, { reason: "unsafe_url" })
   })
 
   it("names the first of several issues in its message", () => {

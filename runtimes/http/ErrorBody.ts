@@ -8,7 +8,9 @@ import { Schema } from "effect"
 import { State as ScanState } from "../../core/model/Attachment.ts"
 import { Scope } from "../../core/model/ApiKey.ts"
 import { Uuid, type RequestId } from "../../core/model/Ids.ts"
+import * as Limits from "../../core/model/Limits.ts"
 import { Health } from "../../core/model/MailDomain.ts"
+import type { HandshakeFault } from "../../core/model/Webhook.ts"
 import { Issue } from "./Issues.ts"
 import type { Refusal } from "./Refusals.ts"
 
@@ -33,6 +35,16 @@ export type Status = keyof typeof reasons
 const count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 const seconds = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
 const none = Schema.Struct({})
+/** Why an endpoint was not created. */
+const webhookReason = Schema.Literals([
+  "timeout",
+  "non_2xx",
+  "redirect",
+  "invalid_json",
+  "challenge_mismatch",
+  "unsafe_url",
+  "network_error"
+] satisfies ReadonlyArray<HandshakeFault>)
 const missingScopes = Schema.Struct({ required: Schema.Array(Scope), missing: Schema.Array(Scope) })
 
 /** `not_found` is `NotFoundError` in the published document. */
@@ -77,6 +89,25 @@ export const catalogue = {
     meaning: "Malware was found in an attachment of the message.",
     remedy: "Send without it. An infected attachment stays locked."
   }),
+  unsupported_event_type: entry(
+    "unsupported_event_type",
+    400,
+    Schema.Struct({ unsupported: Schema.Array(Schema.String), supported: Schema.Array(Schema.String) }),
+    {
+      meaning: "`eventTypes` holds what cannot be subscribed: no event has that type.",
+      remedy: "Use the types in `supported`, or `*` for all of them and those to come."
+    }
+  ),
+  invalid_webhook_url: entry("invalid_webhook_url", 400, Schema.Struct({ reason: webhookReason }), {
+    meaning:
+      "The URL may not be called (`unsafe_url`): by its form, or because its host leads to an address that is not public.",
+    remedy: "Give an https URL of a public host, on port 443 or from 1024 up, without user name, password and fragment."
+  }),
+  webhook_verification_failed: entry("webhook_verification_failed", 400, Schema.Struct({ reason: webhookReason }), {
+    meaning: "The receiver did not echo the challenge in time, so no endpoint was created; `reason` says how it failed.",
+    remedy:
+      "Answer `webhook.endpoint_verification` within 5 seconds with 2xx and `{\"challenge\": …}`, then create the endpoint again."
+  }),
   unauthorized: entry("unauthorized", 401, none, {
     meaning: "The API key is missing, malformed, expired or revoked.",
     remedy: "Send a valid key as `Authorization: Bearer <API_KEY>`. Keys in URLs, cookies or Basic authentication are not read."
@@ -87,8 +118,9 @@ export const catalogue = {
   }),
   not_found: entry("not_found", 404, Schema.Struct({ field: Schema.optionalKey(Schema.String), index: Schema.optionalKey(Schema.Int) }), {
     meaning:
-      "The resource is absent, or belongs to another tenant or environment; `field` names the input that points at it, and `index` the place in a list.",
-    remedy: "Check the id, and that the key is of the environment in which the resource was made."
+      "The resource is absent, or belongs to another tenant or environment, or (of webhooks) to another application; " +
+      "`field` names the input that points at it, and `index` the place in a list.",
+    remedy: "Check the id, and that the key is of the environment, and for webhooks of the application, in which it was made."
   }),
   method_not_allowed: entry("method_not_allowed", 405, none, {
     meaning: "The path exists, and has no such method.",
@@ -118,6 +150,10 @@ export const catalogue = {
     meaning: "The sending mailbox's domain is not verified, failing or suspended.",
     remedy: "Set the DNS records that its health asks for (listDomains), or have an administrator reinstate it."
   }),
+  endpoint_disabled: entry("endpoint_disabled", 409, none, {
+    meaning: "The delivery's webhook endpoint is disabled: ten attempts in a row have failed.",
+    remedy: "Repair the receiver and have an administrator enable the endpoint again; then replay."
+  }),
   attachment_too_large: entry("attachment_too_large", 413, Schema.Struct({ limitBytes: count }), {
     meaning: "The attachment is larger than 25 MB (26,214,400 bytes) when decoded.",
     remedy: "Send a smaller file, or a link to it."
@@ -134,13 +170,15 @@ export const catalogue = {
     "rate_limited",
     429,
     Schema.Struct({
-      scope: Schema.Literals(["ip", "key", "tenant_day"]),
+      scope: Schema.Literals(["ip", "key", "tenant_day", "handshake"]),
       limit: count,
       windowSeconds: seconds,
       retryAfterSeconds: seconds
     }),
     {
-      meaning: "Too many requests from the network address (`ip`), with the key, or of the tenant in this UTC day.",
+      meaning: 
+        "Too many requests from the network address (`ip`), with the key, or of the tenant in this UTC day; " +
+        "or (`handshake`) as many endpoint verifications as may run at a time, of the application or to the host.",
       remedy: "Wait `Retry-After` seconds plus random jitter. Further keys do not help."
     }
   ),
@@ -184,6 +222,8 @@ interface Row<C extends Code, R> {
   readonly message?: string
 }
 
+/** Seconds after which every handshake that is running now has ended. */
+const handshakeSeconds = Limits.webhookDeadline / 1000
 /** Seconds after which a scan is worth asking for again. */
 const scanSeconds = 5
 
@@ -205,6 +245,12 @@ const rows = {
   InvalidCursor: { code: "invalid_cursor", details: ({ reason }) => ({ reason }) },
   InvalidIdempotencyKey: { code: "invalid_idempotency_key", details: empty },
   AttachmentInfected: { code: "attachment_infected", details: ({ attachmentId }) => ({ attachmentId }) },
+  UnsupportedEventType: {
+    code: "unsupported_event_type",
+    details: ({ unsupported, supported }) => ({ unsupported, supported })
+  },
+  InvalidWebhookUrl: { code: "invalid_webhook_url", details: ({ reason }) => ({ reason }) },
+  WebhookVerificationFailed: { code: "webhook_verification_failed", details: ({ reason }) => ({ reason }) },
   Unauthorized: { code: "unauthorized", details: empty, headers: () => ({ "www-authenticate": "Bearer" }) },
   InsufficientScope: { code: "insufficient_scope", details: ({ required, missing }) => ({ required, missing }) },
   NotFound: { code: "not_found", details: ({ field, index }) => (field === null ? {} : { field, ...(index === undefined ? {} : { index }) }) },
@@ -220,6 +266,7 @@ const rows = {
   },
   MailboxSuspended: { code: "mailbox_suspended", details: empty },
   DomainNotSendable: { code: "domain_not_sendable", details: ({ health }) => ({ health }) },
+  EndpointDisabled: { code: "endpoint_disabled", details: empty },
   // What is left of such a body is not worth reading.
   AttachmentTooLarge: { code: "attachment_too_large", details: ({ limitBytes }) => ({ limitBytes }), headers: closing },
   PayloadTooLarge: { code: "payload_too_large", details: empty, headers: closing },
@@ -228,6 +275,16 @@ const rows = {
     code: "rate_limited",
     details: ({ scope, limit, windowSeconds, retryAfterSeconds }) => ({ scope, limit, windowSeconds, retryAfterSeconds }),
     headers: ({ retryAfterSeconds }) => retryAfter(retryAfterSeconds)
+  },
+  HandshakesBusy: {
+    code: "rate_limited",
+    details: ({ limit }) => ({
+      scope: "handshake",
+      limit,
+      windowSeconds: handshakeSeconds,
+      retryAfterSeconds: handshakeSeconds
+    }),
+    headers: () => retryAfter(handshakeSeconds)
   },
   QuotaExceeded: {
     code: "quota_exceeded",

@@ -29,7 +29,11 @@ const calls = (server: Harness.Harness) => [
   server.call("GET", "/v1/events"),
   server.send(),
   server.call("PATCH", `/v1/messages/${crypto.randomUUID()}`, { body: { mailboxId: server.mailbox.id, isRead: true } }),
-  server.call("POST", "/v1/attachments", { body: { mailboxId: server.mailbox.id, filename: "a", mediaType: "a/b", contentBase64: "" } })
+  server.call("POST", "/v1/attachments", { body: { mailboxId: server.mailbox.id, filename: "a", mediaType: "a/b", contentBase64: "" } }),
+  server.call("GET", "/v1/webhook-endpoints"),
+  server.call("GET", "/v1/webhook-deliveries"),
+  server.call("POST", "/v1/webhook-endpoints", { body: { url: server.receivers.open().url, eventTypes: ["*"] } }),
+  server.call("POST", `/v1/webhook-deliveries/${crypto.randomUUID()}/replay`)
 ]
 
 it.live("A store that is away makes every operation answer 503, and /readyz too, and nobody is let in", () =>

@@ -39,6 +39,7 @@ export const guardLayer = Layer.effect(
         call.route = endpoint.path
         const bodyBytesMax = Context.get(endpoint.annotations, BodyBytesMax)
         const takesBody = endpoint.payload.size > 0
+        const mayHaveBody = endpoint.method !== "GET" // a GET's is nobody's, and not looked at
 
         const admitted = Effect.gen(function* () {
           yield* Body.checkLength(headers, bodyBytesMax)
@@ -56,7 +57,11 @@ export const guardLayer = Layer.effect(
           if (endpoint.headers !== undefined && isRepeated(request, "idempotency-key")) {
             return yield* new InvalidIdempotencyKey()
           }
-          if (!takesBody || Context.get(endpoint.annotations, ReadsBody) === "handler") return { principal, request }
+          if (!takesBody) {
+            if (mayHaveBody) yield* Body.readNone(request, bodyBytesMax)
+            return { principal, request }
+          }
+          if (Context.get(endpoint.annotations, ReadsBody) === "handler") return { principal, request }
           return { principal, request: withText(request, yield* Body.read(request, bodyBytesMax)) }
         })
         const served = Effect.gen(function* () {
@@ -67,7 +72,7 @@ export const guardLayer = Layer.effect(
           )
         })
         // Only a body can keep a request waiting for its client.
-        return yield* takesBody ? Effect.raceFirst(served, Effect.catch(Deferred.await(drain.expired), refuse)) : served
+        return yield* mayHaveBody ? Effect.raceFirst(served, Effect.catch(Deferred.await(drain.expired), refuse)) : served
       })
     })
   })

@@ -7,6 +7,7 @@ import { Attachments, type AttachmentTooLarge } from "../../core/operations/Atta
 import { Events } from "../../core/operations/Events.ts"
 import { Mailboxes } from "../../core/operations/Mailboxes.ts"
 import { Messages } from "../../core/operations/Messages.ts"
+import { Webhooks } from "../../core/operations/Webhooks.ts"
 import type { Principal } from "../../core/operations/Access.ts"
 import type { BlobUnavailable } from "../../core/ports/BlobStore.ts"
 import { Api, Caller, UploadAttachmentInput } from "./Api.ts"
@@ -68,6 +69,18 @@ const events = HttpApiBuilder.group(Api, "events", (handlers) =>
   )
 )
 
+const webhooks = HttpApiBuilder.group(Api, "webhooks", (handlers) =>
+  Effect.map(Webhooks, (webhooks) =>
+    handlers.handleAll({
+      listWebhookEndpoints: () => call(webhooks.listEndpoints),
+      createWebhookEndpoint: ({ payload }) => call((principal) => webhooks.createEndpoint(principal, payload)),
+      listWebhookDeliveries: ({ query: { limit, endpointId = null } }) =>
+        call((principal) => webhooks.listDeliveries(principal, { limit, endpointId })),
+      replayWebhookDelivery: ({ params }) => call((principal) => webhooks.replay(principal, params.deliveryId))
+    })
+  )
+)
+
 type UploadRefusal = InvalidRequest | PayloadTooLarge | AttachmentTooLarge | BlobUnavailable
 
 /** Reads the body as it arrives and stores its content on the way. Whatever fails leaves nothing behind. */
@@ -103,4 +116,4 @@ const decodeUpload = Schema.decodeUnknownEffect(UploadAttachmentInput, { onExces
 
 const invalid = (issues: ReadonlyArray<Issues.Issue>) => Effect.fail(new InvalidRequest({ issues }))
 
-export const handlersLayer = Layer.mergeAll(mailboxes, messages, attachments, events)
+export const handlersLayer = Layer.mergeAll(mailboxes, messages, attachments, events, webhooks)

@@ -146,7 +146,8 @@ layer(Harness.layer(), live)("A body", (it) => {
   const routes = [
     ["POST", "/v1/messages"],
     ["PATCH", `/v1/messages/${crypto.randomUUID()}`],
-    ["POST", "/v1/attachments"]
+    ["POST", "/v1/attachments"],
+    ["POST", "/v1/webhook-endpoints"]
   ] as const
 
   for (const [what, body, code] of bodies) {
@@ -265,7 +266,8 @@ layer(Harness.layer(), live)("A query", (it) => {
     it.effect(`is ${fault === null ? "taken" : `answered with ${fault[0]}`}: ${query.slice(0, 40)}`, () =>
       Effect.gen(function* () {
         const server = yield* Harness.Running
-        for (const path of ["/v1/messages", "/v1/events"]) {
+        const paths = ["/v1/messages", "/v1/events", ...(query.startsWith("cursor") ? [] : ["/v1/webhook-deliveries"])]
+        for (const path of paths) {
           const reply = yield* server.call("GET", `${path}?${query}`)
 
           if (fault === null) assert.strictEqual(reply.status, 200, reply.text)
@@ -350,7 +352,8 @@ layer(Harness.layer(), live)("A query", (it) => {
         const paths = [
           ["GET", `/v1/messages/${id}`, "/messageId"],
           ["PATCH", `/v1/messages/${id}`, "/messageId"],
-          ["GET", `/v1/attachments/${id}/download`, "/attachmentId"]
+          ["GET", `/v1/attachments/${id}/download`, "/attachmentId"],
+          ["POST", `/v1/webhook-deliveries/${id}/replay`, "/deliveryId"]
         ] as const
         for (const [method, path, pointer] of paths) {
           const body = method === "PATCH" ? { mailboxId: server.mailbox.id, isRead: true } : undefined
@@ -372,7 +375,10 @@ layer(Harness.layer(), live)("A query", (it) => {
     "/v1/messages;x=1",
     "/v1/attachments//download",
     "/healthz/",
-    "/v1/webhooks/../messages/"
+    "/v1/webhooks/../messages/",
+    "/v1/webhook-endpoints/",
+    "/v1/webhook-deliveries//replay",
+    "/v1/webhook-deliveries/x/replay/"
   ]
   for (const path of unknown) {
     it.effect(`is answered with 404 at ${path}`, () =>

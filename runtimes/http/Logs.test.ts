@@ -47,6 +47,9 @@ layer(Harness.layer(), { excludeTestServices: true })("The log", (it) => {
       yield* server.call("GET", `/v1/${server.key}/messages`)
       yield* server.call("GET", `/${server.key}`, { key: null, headers: { cookie: server.key, "user-agent": "confidential-agent" } })
       yield* server.call("POST", "/v1/attachments", { body: { filename: "confidential.txt", contentBase64: "!" } })
+      const hook = { url: "https://confidential.hooks.example/confidential", description: "confidential-note", eventTypes: ["*"] }
+      yield* server.call("POST", "/v1/webhook-endpoints", { body: hook })
+      yield* server.call("POST", "/v1/webhook-endpoints", { body: { ...hook, eventTypes: ["confidential.type"] } })
       yield* server.raw(`GET /v1/mailboxes HTTP/1.1\r\nAuthorization: Bearer ${server.key}\r\nBad Header: x\r\n\r\n`)
 
       const log = server.logs.join("\n")

@@ -1,8 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Deferred, Effect, Fiber } from "effect"
 import { scopes } from "../../core/model/ApiKey.ts"
 import { requiredScopes, type Operation } from "../../core/operations/Access.ts"
 import * as Harness from "./harness.ts"
+import { deliveriesOf, send, subscribe, subscriber } from "./parties.ts"
+import { answered, broken } from "./receivers.ts"
 
 const live = { excludeTestServices: true }
 const nobody = "0199d6a0-7c4e-7b1a-9f3d-000000000000"
@@ -17,7 +19,11 @@ const requests: Readonly<Record<Operation, readonly [method: string, path: strin
   updateMessage: ["PATCH", `/v1/messages/${nobody}`, { mailboxId: nobody, isRead: true }],
   uploadAttachment: ["POST", "/v1/attachments", { mailboxId: nobody, filename: "a", mediaType: "a/b", contentBase64: "" }],
   downloadAttachment: ["GET", `/v1/attachments/${nobody}/download`],
-  listEvents: ["GET", "/v1/events"]
+  listEvents: ["GET", "/v1/events"],
+  listWebhookEndpoints: ["GET", "/v1/webhook-endpoints"],
+  createWebhookEndpoint: ["POST", "/v1/webhook-endpoints", { url: "https://nobody.hooks.example/", eventTypes: ["*"] }],
+  listWebhookDeliveries: ["GET", "/v1/webhook-deliveries"],
+  replayWebhookDelivery: ["POST", `/v1/webhook-deliveries/${nobody}/replay`]
 }
 const all = Object.entries(requests) as ReadonlyArray<[Operation, (typeof requests)[Operation]]> // the keys of the literal
 const idempotent = () => ({ "idempotency-key": crypto.randomUUID() })
@@ -26,6 +32,7 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
   it.effect("lets a key do what its scope allows, and nothing else", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
+      assert.deepStrictEqual([scopes.length, all.length], [8, 13])
       for (const scope of [null, ...scopes]) {
         const { text: key } = yield* server.issueKey(server, scope === null ? [] : [scope])
         for (const [operation, [method, path, body]] of all) {
@@ -221,6 +228,54 @@ layer(Harness.layer(), live)("The order of refusal, inside", (it) => {
       assert.strictEqual((yield* send(good)).json.code, "mailbox_suspended")
       yield* suspend("active")
       assert.strictEqual((yield* send(good)).json.code, "quota_exceeded")
+    })
+  )
+})
+
+layer(Harness.layer(), live)("The order of refusal, of webhooks", (it) => {
+  it.effect("puts the input first, then the types, the URL, the handshakes under way, and the handshake last", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const mayAnswer = yield* Deferred.make<void>()
+      const busy = server.receivers.open((posted) => Effect.andThen(Deferred.await(mayAnswer), broken(posted)))
+      const input = { url: "http://127.0.0.1/", eventTypes: ["message.opened"], color: "red" }
+      const { text: scopeless } = yield* server.issueKey(server, ["webhooks:read"])
+      const codeOf = (body: object, call: Harness.Call = {}) =>
+        Effect.map(server.call("POST", "/v1/webhook-endpoints", { body, ...call }), ({ json }) => json.code)
+      const creating = yield* Effect.forkChild(subscribe(server, server, busy))
+      yield* Harness.eventually(() => busy.posts.length === 1)
+
+      assert.strictEqual(yield* codeOf(input, { key: scopeless, headers: { "content-type": "text/plain" } }), "insufficient_scope")
+      assert.strictEqual(yield* codeOf(input, { headers: { "content-type": "text/plain" } }), "unsupported_media_type")
+      assert.strictEqual(yield* codeOf(input), "invalid_request")
+      const { color: _, ...known } = input
+      assert.strictEqual(yield* codeOf(known), "unsupported_event_type")
+      assert.strictEqual(yield* codeOf({ ...known, eventTypes: ["*"] }), "invalid_webhook_url")
+      assert.strictEqual(yield* codeOf({ url: busy.url, eventTypes: ["*"] }), "rate_limited")
+      yield* Deferred.succeed(mayAnswer, undefined)
+      assert.strictEqual((yield* Fiber.join(creating)).status, 201)
+      busy.behave = () => Effect.succeed(answered(500))
+      assert.strictEqual(yield* codeOf({ url: busy.url, eventTypes: ["*"] }), "webhook_verification_failed")
+    })
+  )
+
+  it.effect("puts the body and the path before the delivery, and that before its endpoint's state", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const party = yield* subscriber(server, yield* server.party())
+      party.receiver.behave = broken
+      for (let count = 0; count < 2; count++) yield* send(server, party)
+      yield* server.settle
+      const [{ id }] = yield* deliveriesOf(server, party)
+      const codeOf = (path: string, call: Harness.Call = {}) =>
+        Effect.map(server.call("POST", `/v1/webhook-deliveries/${path}/replay`, { key: party.key, ...call }), ({ json }) => json.code)
+
+      assert.strictEqual(yield* codeOf("x", { body: "x", headers: { "content-type": "text/plain" } }), "unsupported_media_type")
+      assert.strictEqual(yield* codeOf(id, { body: { id } }), "invalid_request")
+      assert.strictEqual(yield* codeOf("x"), "invalid_request")
+      assert.strictEqual(yield* codeOf(nobody), "not_found")
+      assert.strictEqual(yield* codeOf(id, { key: server.key }), "not_found")
+      assert.strictEqual(yield* codeOf(id), "endpoint_disabled")
     })
   )
 })

@@ -9,6 +9,7 @@ import type { Attachments, Upload } from "../../core/operations/Attachments.ts"
 import type { Events } from "../../core/operations/Events.ts"
 import type { Mailboxes } from "../../core/operations/Mailboxes.ts"
 import type { Messages } from "../../core/operations/Messages.ts"
+import type { Webhooks } from "../../core/operations/Webhooks.ts"
 import type { Issue } from "./Issues.ts"
 
 /** 400. */
@@ -99,3 +100,4 @@ export type Refusal =
   | RefusalOf<Pick<typeof Attachments.Service, "begin" | "download">>
   | RefusalOf<Upload>
   | RefusalOf<typeof Events.Service>
+  | RefusalOf<typeof Webhooks.Service>

@@ -2,7 +2,8 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as Harness from "./harness.ts"
-import { application, eventsOf, idsOf, send, upload } from "./parties.ts"
+import { application, deliveriesOf, eventsOf, idsOf, replay, send, subscribe, subscriber, upload } from "./parties.ts"
+import { broken } from "./receivers.ts"
 
 const live = { excludeTestServices: true }
 const version7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
@@ -21,6 +22,10 @@ layer(Harness.layer(), live)("What is not the caller's", (it) => {
       const patch = yield* server.call("PATCH", `/v1/messages/${sent}`, { body: { mailboxId: theirs, isRead: false } })
       assert.deepStrictEqual(field(patch), [404, "not_found", { field: "mailboxId" }])
       assert.deepStrictEqual(field(yield* server.call("GET", `/v1/messages/${crypto.randomUUID()}`)), [404, "not_found", {}])
+      const { endpoint } = yield* subscriber(server, stranger)
+      const deliveries = `/v1/webhook-deliveries?endpointId=${endpoint.id}`
+      assert.deepStrictEqual(field(yield* server.call("GET", deliveries)), [404, "not_found", { field: "endpointId" }])
+      assert.deepStrictEqual(field(yield* replay(server, server, crypto.randomUUID())), [404, "not_found", {}])
     })
   )
 
@@ -37,6 +42,88 @@ layer(Harness.layer(), live)("What is not the caller's", (it) => {
 
       assert.strictEqual(one.status, 404)
       assert.notInclude(idsOf(list), sent)
+    })
+  )
+})
+
+/** Who must not reach what `party` has in a realm and an application of its own. */
+const strangers: ReadonlyArray<readonly [who: string, make: (server: Harness.Harness, party: Harness.Party) => Effect.Effect<Harness.Party>]> = [
+  ["another tenant", (server) => server.party()],
+  ["another tenant's production", (server) => server.party({ environment: "production" })],
+  ["the tenant's other environment", (server, party) => application(server, party, "production")],
+  ["another application of the tenant", (server, party) => application(server, party, "sandbox")]
+]
+
+layer(Harness.layer(), live)("A webhook endpoint and its deliveries", (it) => {
+  for (const [who, make] of strangers) {
+    it.effect(`are absent for ${who}, as if there were none`, () =>
+      Effect.gen(function* () {
+        const server = yield* Harness.Running
+        const party = yield* subscriber(server, yield* server.party())
+        yield* send(server, party)
+        yield* server.settle
+        const [delivery] = yield* deliveriesOf(server, party)
+        const stranger = yield* make(server, party)
+        const absent = crypto.randomUUID()
+        const points = (endpoint: string, id: string) =>
+          [
+            ["GET", `/v1/webhook-deliveries?endpointId=${endpoint}`],
+            ["POST", `/v1/webhook-deliveries/${id}/replay`]
+          ] as const
+        const nothing = points(absent, absent)
+
+        for (const [index, [method, path]] of points(party.endpoint.id, delivery.id).entries()) {
+          const theirs = yield* server.call(method, path, { key: stranger.key })
+          const none = yield* server.call(method, nothing[index]![1], { key: stranger.key })
+          assert.deepStrictEqual([theirs.status, theirs.json.code], [404, "not_found"])
+          assert.deepStrictEqual({ ...theirs.json, requestId: "" }, { ...none.json, requestId: "" })
+          assert.notStrictEqual((yield* server.call(method, path, { key: party.key })).status, 404)
+        }
+        for (const path of ["/v1/webhook-endpoints", "/v1/webhook-deliveries"]) {
+          assert.deepStrictEqual((yield* server.call("GET", path, { key: stranger.key })).json, { items: [] })
+        }
+      })
+    )
+  }
+
+  it.effect("are not touched by a stranger's replay", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const party = yield* subscriber(server, yield* server.party(), broken)
+      yield* send(server, party)
+      yield* server.settle
+      const before = yield* deliveriesOf(server, party)
+
+      for (const [, make] of strangers) {
+        assert.strictEqual((yield* replay(server, yield* make(server, party), before[0].id)).status, 404)
+      }
+      yield* server.settle
+
+      assert.deepStrictEqual(yield* deliveriesOf(server, party), before)
+    })
+  )
+
+  it.effect("get the events of the tenant and the environment, whichever application made them, and no others", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const first = yield* subscriber(server, yield* server.party())
+      const second = yield* subscriber(server, yield* application(server, first, "sandbox"))
+      const production = yield* subscriber(server, yield* application(server, first, "production"))
+      const stranger = yield* subscriber(server, yield* server.party())
+      yield* send(server, first)
+      yield* send(server, production)
+      yield* server.settle
+
+      const eventIds = (of: Harness.Party) =>
+        Effect.map(deliveriesOf(server, of), (items) => items.map(({ eventId }: { eventId: string }) => eventId))
+      const queued = (of: Harness.Party) =>
+        Effect.map(eventsOf(server, of), (events: ReadonlyArray<{ readonly id: string; readonly type: string }>) =>
+          events.filter(({ type }) => type === "message.queued").map(({ id }) => id)
+        )
+      assert.deepStrictEqual(yield* eventIds(first), yield* queued(first))
+      assert.deepStrictEqual(yield* eventIds(second), yield* queued(first))
+      assert.deepStrictEqual(yield* eventIds(production), yield* queued(production))
+      assert.deepStrictEqual(yield* eventIds(stranger), [])
     })
   )
 })
@@ -127,10 +214,14 @@ layer(Harness.layer(), live)("Every answer", (it) => {
         server.call("GET", `/v1/messages/${crypto.randomUUID()}`),
         server.call("GET", "/v1/nothing", { key: null }),
         server.call("DELETE", "/v1/mailboxes", { key: null }),
-        server.call("POST", "/v1/messages", { body: "x", headers: { "content-type": "text/plain" } })
+        server.call("POST", "/v1/messages", { body: "x", headers: { "content-type": "text/plain" } }),
+        server.call("GET", "/v1/webhook-endpoints"),
+        subscribe(server, server, server.receivers.open()),
+        server.call("GET", "/v1/webhook-deliveries"),
+        replay(server, server, crypto.randomUUID())
       ])
 
-      assert.deepStrictEqual(replies.map(({ status }) => status), [200, 202, 400, 401, 403, 404, 404, 405, 415])
+      assert.deepStrictEqual(replies.map(({ status }) => status), [200, 202, 400, 401, 403, 404, 404, 405, 415, 200, 201, 200, 404])
       for (const { headers, json, status } of replies) {
         for (const name of ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"]) assert.match(headers.get(name) ?? "", /^\d+$/, `${status} ${name}`)
         assert.match(headers.get("x-request-id") ?? "", version7)
@@ -151,17 +242,27 @@ layer(Harness.layer(), live)("Every answer", (it) => {
       const uploaded = yield* upload(server, party)
       const sent = yield* send(server, party)
       const patched = yield* server.call("PATCH", `/v1/messages/${sent.json.id}`, { key: party.key, body: { mailboxId: party.mailbox.id, isRead: false } })
+      const receiver = server.receivers.open()
+      const created = yield* subscribe(server, party, receiver)
+      yield* server.settle
+      const [{ id: deliveryId }] = yield* deliveriesOf(server, party)
+      const replayed = yield* replay(server, party, deliveryId)
       yield* send(server, party, { fromMailboxId: crypto.randomUUID() })
+      yield* subscribe(server, party, receiver, { eventTypes: ["message.opened"] })
+      yield* replay(server, party, crypto.randomUUID())
       yield* server.call("GET", "/v1/messages", { key: party.key })
 
-      const entries = (yield* Effect.orDie(server.store.audit.page(party.tenantId, 100))).slice(0, -before.length).toReversed()
+      const written = (yield* Effect.orDie(server.store.audit.page(party.tenantId, 100))).slice(0, -before.length).toReversed()
+      const entries = written.filter(({ actor }) => actor.type !== "system") // the scan's is there too
 
       assert.deepStrictEqual(
         entries.map(({ action, subject, requestId, clientAddress, environment, actor }) => [action, subject, requestId, clientAddress, environment, actor.type]),
         [
           ["attachment.upload", { type: "attachment", id: uploaded.json.attachment.id }, uploaded.headers.get("x-request-id"), "127.0.0.1", "sandbox", "api_key"],
           ["message.send", { type: "message", id: sent.json.id }, sent.headers.get("x-request-id"), "127.0.0.1", "sandbox", "api_key"],
-          ["message.update", { type: "message", id: sent.json.id }, patched.headers.get("x-request-id"), "127.0.0.1", "sandbox", "api_key"]
+          ["message.update", { type: "message", id: sent.json.id }, patched.headers.get("x-request-id"), "127.0.0.1", "sandbox", "api_key"],
+          ["webhook_endpoint.create", { type: "webhook_endpoint", id: created.json.endpoint.id }, created.headers.get("x-request-id"), "127.0.0.1", "sandbox", "api_key"],
+          ["webhook_delivery.replay", { type: "webhook_delivery", id: deliveryId }, replayed.headers.get("x-request-id"), "127.0.0.1", "sandbox", "api_key"]
         ]
       )
       for (const action of ["tenant.create", "application.create", "api_key.issue", "domain.create", "domain.check", "mailbox.create"]) {

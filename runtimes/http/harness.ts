@@ -8,6 +8,9 @@ import { HttpServer } from "effect/http"
 import { connect } from "node:net"
 import * as Memory from "../../adapters/memory/index.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
+import * as NodemailerMime from "../../adapters/nodemailer/NodemailerMime.ts"
+import { EventRelay } from "../../core/jobs/EventRelay.ts"
+import { Worker } from "../../core/jobs/Worker.ts"
 import * as Mailroom from "../../core/Mailroom.ts"
 import * as Address from "../../core/model/Address.ts"
 import { scopes as allScopes, type Scope as ApiScope } from "../../core/model/ApiKey.ts"
@@ -19,10 +22,12 @@ import type { Mailbox } from "../../core/model/Mailbox.ts"
 import * as Attachments from "../../core/model/Attachment.ts"
 import { Management } from "../../core/operations/Management.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
+import { WebhookManagement } from "../../core/operations/WebhookManagement.ts"
 import { BlobStore } from "../../core/ports/BlobStore.ts"
 import { Store } from "../../core/ports/Store.ts"
 import { Settings, defaults } from "../../core/Settings.ts"
 import * as Http from "./index.ts"
+import { Receivers } from "./receivers.ts"
 
 export interface Options {
   readonly ipRequestsPerMinute?: number
@@ -78,7 +83,14 @@ export interface Harness extends Party {
   ) => Effect.Effect<{ readonly id: ApiKeyId; readonly text: string }>
   /** Sets an attachment's scan state, as the scan job would. */
   readonly scanned: (party: Party, id: string, verdict: "Clean" | "Infected" | "Errored") => Effect.Effect<void>
+  /** Where webhooks go. */
+  readonly receivers: Receivers
+  /** Makes deliveries of the events so far, and attempts none. */
+  readonly relay: Effect.Effect<void>
+  /** Does whatever is due, until nothing is. What fails is due again at once. */
+  readonly settle: Effect.Effect<void>
   readonly management: typeof Management.Service
+  readonly webhookManagement: typeof WebhookManagement.Service
   readonly store: typeof Store.Service
   readonly requestLog: typeof RequestLog.Service
   /** The log lines so far, as JSON. */
@@ -111,36 +123,47 @@ export const start = (options: Options = {}): Effect.Effect<Harness, never, Scop
   Effect.gen(function* () {
     const logs: Array<string> = []
     const logger = Logger.layer([Logger.map(Logger.formatJson, (line) => void logs.push(line))])
-    const context = yield* Effect.orDie(Layer.build(runtime(options).pipe(Layer.provideMerge(logger))))
-    return yield* make(context, options, logs)
+    const receivers = new Receivers()
+    const context = yield* Effect.orDie(Layer.build(runtime(options, receivers).pipe(Layer.provideMerge(logger))))
+    return yield* make(context, options, logs, receivers)
   })
 
 export const adapters = Layer.mergeAll(
   Memory.layer,
+  NodemailerMime.layer,
   NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32).fill(7)) }] })
 )
 
-const inFront = ({ store = (real) => real, blobs = (real) => real }: Options) =>
-  Layer.mergeAll(Layer.effect(Store, Effect.map(Store, store)), Layer.effect(BlobStore, Effect.map(BlobStore, blobs))).pipe(
-    Layer.provideMerge(adapters)
-  )
+const inFront = ({ store = (real) => real, blobs = (real) => real }: Options, receivers: Receivers) =>
+  Layer.mergeAll(
+    Layer.effect(Store, Effect.map(Store, store)),
+    Layer.effect(BlobStore, Effect.map(BlobStore, blobs)),
+    receivers.layer
+  ).pipe(Layer.provideMerge(adapters))
 
-const runtime = (options: Options) =>
+const runtime = (options: Options, receivers: Receivers) =>
   Http.layer({ grace: options.grace ?? "2 seconds", trustedProxies: options.trustedProxies ?? [] }).pipe(
     Layer.provideMerge(
       Http.Server.layer({ host: "127.0.0.1", port: 0, grace: options.grace ?? "2 seconds", timeouts: options.timeouts ?? {} })
     ),
-    Layer.provideMerge(Mailroom.operations),
-    Layer.provideMerge(inFront(options)),
-    Layer.provide(Layer.succeed(Settings, { ...defaults, ipRequestsPerMinute: options.ipRequestsPerMinute ?? 1_000_000 }))
+    Layer.provideMerge(Mailroom.layer),
+    Layer.provideMerge(inFront(options, receivers)),
+    Layer.provide(
+      Layer.succeed(Settings, {
+        ...defaults,
+        ipRequestsPerMinute: options.ipRequestsPerMinute ?? 1_000_000,
+        deliveryBackoff: [0]
+      })
+    )
   )
 
-type Services = HttpServer.HttpServer | Management | RequestLog | Store
+type Services = HttpServer.HttpServer | Management | WebhookManagement | RequestLog | Store | EventRelay | Worker
 
 const make = Effect.fnUntraced(function* (
   context: Context.Context<Services>,
   { planId = "dev" }: Options,
-  logs: ReadonlyArray<string>
+  logs: ReadonlyArray<string>,
+  receivers: Receivers
 ) {
   const { address } = Context.get(context, HttpServer.HttpServer)
   const port = "port" in address ? address.port : 0
@@ -148,6 +171,10 @@ const make = Effect.fnUntraced(function* (
   const management = Context.get(context, Management)
   const store = Context.get(context, Store)
   const requestLog = Context.get(context, RequestLog)
+  const relay = Context.get(context, EventRelay)
+  const worker = Context.get(context, Worker)
+  const untilIdle = (tick: Effect.Effect<number>) =>
+    Effect.provide(Effect.asVoid(Effect.repeat(tick, { until: (count) => count === 0 })), context)
   yield* Effect.orDie(Effect.forEach([...Limits.plans, tiny], (plan) => management.putPlan(plan)))
   const party: Harness["party"] = (of = {}) => Effect.orDie(makeParty(management, { planId, ...of }))
   const first = yield* party()
@@ -195,7 +222,11 @@ const make = Effect.fnUntraced(function* (
         )
       ),
     scanned: (of, id, verdict) => Effect.orDie(scan(store, of, id, verdict)),
+    receivers,
+    relay: untilIdle(relay.tick),
+    settle: untilIdle(Effect.zipWith(relay.tick, worker.tick, (fannedOut, done) => fannedOut + done)),
     management,
+    webhookManagement: Context.get(context, WebhookManagement),
     store,
     requestLog,
     logs

@@ -3,8 +3,8 @@
  * the operations of the core. `layer` needs a server to listen with; `Server`
  * has Node's.
  */
-import { Duration, Effect, Layer } from "effect"
-import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
+import { Context, Duration, Effect, Layer, Option } from "effect"
+import { Headers, HttpEffect, HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "./Api.ts"
 import * as DocsPage from "./DocsPage.ts"
@@ -35,28 +35,66 @@ export interface Options {
 /** The longest path parameter that the router passes on; what is no UUID is for the schema to refuse. */
 const maxParamLength = 16 * 1024
 
-/** Serves until its scope closes; then it turns new requests away and lets those in flight finish. */
-export const layer = ({ servers, trustedProxies = [], grace = Server.graceDefault }: Options = {}) => {
+const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false, maxParamLength }
+
+const routes = (servers: ReadonlyArray<string>, trustedProxies: ReadonlyArray<string>) => {
   const api = HttpApiBuilder.layer(Api).pipe(Layer.provide(handlersLayer), Layer.provide([guardLayer, inputFaultsLayer]))
-  const routes = Layer.mergeAll(api, probesLayer, pagesLayer(servers)).pipe(
+  return Layer.mergeAll(api, probesLayer, pagesLayer(servers)).pipe(
     Layer.provide(pipelineLayer(TrustedProxies.make(trustedProxies)))
   )
-  const served = HttpRouter.serve(routes, {
-    disableLogger: true,
-    disableListenLog: true,
-    routerConfig: { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false, maxParamLength }
-  })
+}
+
+/** Serves until its scope closes; then it turns new requests away and lets those in flight finish. */
+export const layer = ({ servers, trustedProxies = [], grace = Server.graceDefault }: Options = {}) => {
+  const served = Layer.unwrap(
+    Effect.map(HttpServer.HttpServer, ({ address }) =>
+      HttpRouter.serve(routes(servers ?? [HttpServer.formatAddress(address)], trustedProxies), {
+        disableLogger: true,
+        disableListenLog: true,
+        routerConfig
+      })
+    )
+  )
   return Drain.onClose(Duration.fromInputUnsafe(grace)).pipe(Layer.provideMerge(served), Layer.provide(Drain.layer))
 }
 
+/** Answers one request of a host, on behalf of the client at this address (the IP guard counts by it). */
+export type FetchHandler = (request: Request, clientAddress: string) => Promise<Response>
+
+/** Whom the host says a request comes from. */
+const ClientAddress = Context.Reference<string>("mailroom/http/ClientAddress", { defaultValue: () => "unknown" })
+
+/**
+ * The same service as a web-standard handler, to be mounted in a server that is there already; it answers until its
+ * scope closes. The host says who the client is; forwarding headers mean nothing here. What concerns bytes on a
+ * connection (slow, malformed or oversized headers) is the host's to refuse.
+ */
+export const fetchHandler = ({ servers }: { readonly servers: ReadonlyArray<string> }) =>
+  Effect.gen(function* () {
+    const app = Layer.merge(routes(servers, []), Drain.onClose(Duration.zero)).pipe(Layer.provide(Drain.layer))
+    const router = yield* HttpRouter.toHttpEffect(app).pipe(Effect.provideService(HttpRouter.RouterConfig, routerConfig))
+    const asHosted = Effect.gen(function* () {
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const clientAddress = yield* ClientAddress
+      // A request that never was on a wire has no Host; its URL says the same.
+      const host = request.headers["host"] ?? new URL(request.originalUrl).host
+      const hosted = request.modify({
+        headers: Headers.set(request.headers, "host", host),
+        remoteAddress: Option.some(clientAddress)
+      })
+      return yield* Effect.provideService(router, HttpServerRequest.HttpServerRequest, hosted)
+    })
+    // Loggers, levels and the clock are those of whoever builds the handler.
+    const handle = HttpEffect.toWebHandlerWith<never, Effect.Services<typeof asHosted>>(yield* Effect.context<never>())(asHosted)
+    const handler: FetchHandler = (request, clientAddress) => handle(request, Context.make(ClientAddress, clientAddress))
+    return handler
+  })
+
 /** Made when first asked for: a process that nobody asks for its documents starts without them. */
-const pagesLayer = (servers: Options["servers"]) =>
+const pagesLayer = (servers: ReadonlyArray<string>) =>
   Layer.unwrap(
     Effect.gen(function* () {
-      const { address } = yield* HttpServer.HttpServer
-      const document = yield* Effect.cached(
-        Effect.sync(() => Document.make(servers ?? [HttpServer.formatAddress(address)]))
-      )
+      const document = yield* Effect.cached(Effect.sync(() => Document.make(servers)))
       const yaml = yield* Effect.cached(
         Effect.map(document, (document) =>
           HttpServerResponse.text(Document.toYaml(document), { contentType: "application/yaml" })

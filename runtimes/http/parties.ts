@@ -4,6 +4,7 @@ import * as Address from "../../core/model/Address.ts"
 import { scopes } from "../../core/model/ApiKey.ts"
 import type { Environment } from "../../core/model/Ids.ts"
 import * as Harness from "./harness.ts"
+import type { Behaviour, Receiver } from "./receivers.ts"
 
 /** Sends as a party, to one recipient unless the change says otherwise. */
 export const send = (server: Harness.Harness, party: Harness.Party, change: object = {}) =>
@@ -47,3 +48,22 @@ export const idsOf = ({ json }: Harness.Reply): ReadonlyArray<string | undefined
 /** All events that a party sees. */
 export const eventsOf = (server: Harness.Harness, party: Harness.Party) =>
   Effect.map(server.call("GET", "/v1/events?limit=100", { key: party.key }), ({ json }) => json.items)
+
+/** Creates a webhook endpoint for a party at a receiver, for all types of events unless the change says otherwise. */
+export const subscribe = (server: Harness.Harness, party: Harness.Party, receiver: Receiver, change: object = {}) =>
+  server.call("POST", "/v1/webhook-endpoints", { key: party.key, body: { url: receiver.url, eventTypes: ["*"], ...change } })
+
+/** A party that gets the events of its sends at an endpoint, and the receiver behind it. */
+export const subscriber = (server: Harness.Harness, of: Harness.Party, behave?: Behaviour) =>
+  Effect.gen(function* () {
+    const receiver = server.receivers.open(behave)
+    const { json } = yield* subscribe(server, of, receiver, { eventTypes: ["message.queued"] })
+    return { ...of, receiver, endpoint: json.endpoint, secret: json.secret }
+  })
+
+/** The latest deliveries that a party sees. */
+export const deliveriesOf = (server: Harness.Harness, party: Harness.Party) =>
+  Effect.map(server.call("GET", "/v1/webhook-deliveries", { key: party.key }), ({ json }) => json.items)
+
+export const replay = (server: Harness.Harness, party: Harness.Party, id: string) =>
+  server.call("POST", `/v1/webhook-deliveries/${id}/replay`, { key: party.key })

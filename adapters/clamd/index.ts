@@ -1,0 +1,1 @@
+export * as ClamdScanner from "./ClamdScanner.ts"

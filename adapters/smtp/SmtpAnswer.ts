@@ -1,0 +1,138 @@
+/**
+ * What an SMTP server's words come to: the reply of each recipient, the refusal
+ * of a message, or no answer at all. Pure; judges nothing that the core judges.
+ */
+import { Data, Result } from "effect"
+import type { NodemailerError } from "nodemailer/lib/errors"
+import type { Address } from "../../core/model/Address.ts"
+import { classify, type Reply } from "../../core/model/Reply.ts"
+import type { SubmitResult } from "../../core/ports/MailProvider.ts"
+
+/** The outcome is unknown, or nothing was tried. Says nothing of the message, and no secret. */
+export class SmtpFailed extends Data.TaggedError("SmtpFailed")<{
+  /** What was waited for: `CONN`, `AUTH PLAIN`, `MAIL FROM`, `DATA`. */
+  readonly command: string
+  readonly detail: string
+  /** Only an idle connection was lost: the server has nothing of the message, and another connection may be tried. */
+  readonly isStale: boolean
+}> {
+  override get message() {
+    return `${this.command}: ${this.detail}`
+  }
+}
+
+export const failed = (command: string, detail: string, isStale = false): SmtpFailed =>
+  new SmtpFailed({ command, detail: detail.slice(0, 500).toWellFormed(), isStale })
+
+export type Answer =
+  | { readonly _tag: "Replied"; readonly replies: SubmitResult["replies"] }
+  | { readonly _tag: "Refused"; readonly reply: Reply }
+
+/** How the sending of a message ended, in nodemailer's words. */
+export interface Ending {
+  readonly recipients: ReadonlyArray<Address>
+  /** The server's last word on the message, or why there is none. */
+  readonly result: Result.Result<string, NodemailerError>
+  /** What recipients were refused with. */
+  readonly refusals: ReadonlyArray<NodemailerError>
+  /** Whether the connection carried another message before. */
+  readonly isReused: boolean
+  /** Whether a byte of the message was asked for, and whether all of it, with the dot at its end, was written. */
+  readonly hasBegun: boolean
+  readonly isWritten: boolean
+  readonly describe: (error: NodemailerError) => string
+}
+
+export const conclude = (ending: Ending): Result.Result<Answer, SmtpFailed> =>
+  Result.match(ending.result, { onSuccess: (said) => taken(ending, said), onFailure: (error) => refused(ending, error) })
+
+const taken = ({ recipients, refusals, isWritten }: Ending, said: string): Result.Result<Answer, SmtpFailed> => {
+  const reply = parse(said)
+  if (!isWritten) return Result.fail(failed("DATA", "the server answered before the end of the message"))
+  if (reply === null) return Result.fail(failed("DATA", `not understood: ${said}`))
+  return Result.succeed(replied(recipients, own(refusals), reply))
+}
+
+const refused = (ending: Ending, error: NodemailerError): Result.Result<Answer, SmtpFailed> => {
+  const command = error.command ?? "CONN"
+  const isUntouched = ending.isReused && !ending.hasBegun
+  const unknown = (isStale: boolean) => Result.fail(failed(command, ending.describe(error), isStale))
+
+  if (error.code === "EMESSAGE" && error.response === undefined) return Result.succeed(tooLarge(error))
+  const reply = isDefinite(error) ? parse(error.response ?? "") : null
+  if (reply === null) return unknown(isUntouched)
+  if (reply.smtpCode < 400) return unknown(false)
+  if (reply.smtpCode === 421 && isUntouched) return unknown(true)
+
+  // After a refused sender, each recipient is refused for want of one.
+  const replies = command === "MAIL FROM" ? new Map<string, Reply>() : own(ending.refusals)
+  const everybody = replies.size === new Set(ending.recipients).size
+  if (everybody ? [...replies.values()].every(isAboutSession) : isAboutSession(reply)) return unknown(false)
+  // What was refused for good need not be asked again; a message refused for good is refused for all.
+  return everybody || (replies.size > 0 && classify(reply) === "transient")
+    ? Result.succeed(replied(ending.recipients, replies, reply))
+    : Result.succeed({ _tag: "Refused", reply })
+}
+
+/** A whole reply to a command, rather than what was left of one when the connection ended. */
+const isDefinite = ({ code, responseCode }: NodemailerError): boolean =>
+  code === "EENVELOPE" || code === "EMESSAGE" || responseCode === 421
+
+/** The server said how much it takes (RFC 1870), and was not asked. */
+const tooLarge = (error: NodemailerError): Answer => ({
+  _tag: "Refused",
+  reply: { smtpCode: 552, enhancedCode: "5.3.4", text: error.message }
+})
+
+/** The server does not take 8BITMIME, and the message cannot do without (RFC 6152, 3). */
+export const needsEightBit: Answer = {
+  _tag: "Refused",
+  reply: { smtpCode: 554, enhancedCode: "5.6.3", text: "the message has 8-bit lines, and the server does not offer 8BITMIME" }
+}
+
+const own = (refusals: ReadonlyArray<NodemailerError>): ReadonlyMap<string, Reply> =>
+  new Map(refusals.map(({ recipient, response }) => [recipient ?? "", parseOrDefer(response ?? "")]))
+
+const replied = (recipients: ReadonlyArray<Address>, own: ReadonlyMap<string, Reply>, otherwise: Reply): Answer => ({
+  _tag: "Replied",
+  replies: recipients.map((recipient) => ({ recipient, reply: own.get(recipient) ?? otherwise }))
+})
+
+/** Characters of a reply that are kept; a server may say 64 KiB. */
+const textLengthMax = 1_000
+
+/** From all lines of a reply, with their codes. Null if it is none that ends a command: 2yz, 4yz or 5yz. */
+export const parse = (said: string): Reply | null => {
+  const lines = said.slice(0, 4 * textLengthMax).split(/\r?\n/)
+  const [, code] = /^([245]\d\d)(?:[ -]|$)/.exec(lines[0]!) ?? [] // a text has a first line
+  if (code === undefined) return null
+  const [, enhanced] = /^\d{3}[ -]([245]\.\d{1,3}\.\d{1,3})(?= |$)/.exec(lines[0]!) ?? []
+  const text = lines
+    .map((line) => line.replace(/^\d{3}(?:[ -]|$)/, "").replace(/^[245]\.\d{1,3}\.\d{1,3}(?: |$)/, ""))
+    .join(" ")
+    .trim()
+  return {
+    smtpCode: Number(code),
+    // It refines the code, and cannot turn a yes into a no.
+    enhancedCode: enhanced !== undefined && (code[0] === "2") === (enhanced[0] === "2") ? enhanced : null,
+    text: text === "" ? null : text.slice(0, textLengthMax).toWellFormed()
+  }
+}
+
+/** For one recipient among others: who got no sensible answer is asked for again. */
+const parseOrDefer = (said: string): Reply => {
+  const reply = parse(said)
+  return reply !== null && reply.smtpCode >= 400
+    ? reply
+    : { smtpCode: 451, enhancedCode: "4.5.0", text: `not understood: ${said}`.slice(0, textLengthMax).toWellFormed() }
+}
+
+/**
+ * Codes that answer our session, whatever the command was: 503 (out of
+ * sequence), and what RFC 3207 and RFC 4954 say to a client that has not
+ * encrypted or signed in. They are the operator's to mend, and no reason to
+ * give a message up.
+ */
+const sessionCodes: ReadonlySet<number> = new Set([503, 530, 534, 535, 538])
+
+const isAboutSession = ({ smtpCode }: Reply): boolean => sessionCodes.has(smtpCode)

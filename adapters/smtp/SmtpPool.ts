@@ -1,0 +1,126 @@
+/**
+ * The connections to the mail server: never more than so many, kept for a while
+ * after their message, and replaced when they are lost or worn. All are closed
+ * with the scope.
+ */
+import { Effect, Semaphore, type Duration, type Fiber, type Scope } from "effect"
+import { failed, SmtpFailed } from "./SmtpAnswer.ts"
+import { open, type Connection, type Settings } from "./SmtpConnection.ts"
+
+export interface Limits {
+  readonly connectionsMax: number
+  readonly messagesPerConnectionMax: number
+  readonly idleTimeout: Duration.Duration
+  readonly submitTimeout: Duration.Duration
+}
+
+export interface Pool {
+  /** Waits for a place; from then on it ends within the time to submit. Interruption closes the connection. */
+  readonly use: <A, E>(work: (connection: Connection) => Effect.Effect<A, E | SmtpFailed>) => Effect.Effect<A, E | SmtpFailed>
+}
+
+export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const scope = yield* Effect.scope
+    const places = yield* Semaphore.make(limits.connectionsMax)
+    const all = new Set<Connection>()
+    const idle: Array<Kept> = []
+    let isClosed = false
+
+    yield* Effect.addFinalizer(() =>
+      Effect.suspend(() => {
+        isClosed = true
+        const kept = new Set(idle.splice(0).map(({ connection }) => connection))
+        return Effect.forEach(all, (connection) => (kept.has(connection) ? connection.quit : connection.close), { discard: true })
+      })
+    )
+
+    const discard = (connection: Connection, leave: Effect.Effect<void>) =>
+      Effect.suspend(() => {
+        all.delete(connection)
+        return leave
+      })
+
+    /** The one used last, so that those not needed expire. */
+    const takeIdle = (): Connection | null => {
+      for (let kept = idle.pop(); kept !== undefined; kept = idle.pop()) {
+        kept.expiry?.interruptUnsafe()
+        if (kept.connection.isOpen()) return kept.connection
+        all.delete(kept.connection)
+      }
+      return null
+    }
+
+    const keep = Effect.fnUntraced(function* (connection: Connection) {
+      const isWorn = connection.messageCount() >= limits.messagesPerConnectionMax
+      if (!(yield* connection.settle)) return yield* discard(connection, connection.close)
+      if (isClosed || isWorn) return yield* discard(connection, connection.quit)
+      const kept: Kept = { connection, expiry: null }
+      idle.push(kept)
+      kept.expiry = yield* Effect.sleep(limits.idleTimeout).pipe(
+        Effect.andThen(
+          Effect.suspend(() => {
+            const index = idle.indexOf(kept)
+            return index < 0 ? Effect.void : discard(idle.splice(index, 1)[0]!.connection, connection.quit)
+          })
+        ),
+        Effect.forkIn(scope)
+      )
+    })
+
+    const attempt = <A, E>(
+      work: (connection: Connection) => Effect.Effect<A, E | SmtpFailed>,
+      held: { connection: Connection | null }
+    ): Effect.Effect<A, E | SmtpFailed> => {
+      const hold = (connection: Connection): Connection => {
+        all.add(connection)
+        held.connection = connection
+        return connection
+      }
+      const connect = Effect.uninterruptibleMask((restore) => Effect.map(restore(open(settings)), hold))
+      return Effect.suspend(() => {
+        if (isClosed) return Effect.fail(failed("CONN", "the pool is closed"))
+        const kept = takeIdle()
+        return Effect.flatMap(kept === null ? connect : Effect.succeed(hold(kept)), work)
+      }).pipe(
+        Effect.catchIf(
+          (error) => error instanceof SmtpFailed && error.isStale,
+          () => Effect.andThen(letGo(held), attempt(work, held))
+        )
+      )
+    }
+
+    const letGo = (held: { connection: Connection | null }) =>
+      Effect.suspend(() => {
+        const { connection } = held
+        held.connection = null
+        return connection === null ? Effect.void : discard(connection, connection.close)
+      })
+
+    return {
+      use: (work) =>
+        Effect.uninterruptibleMask((restore) =>
+          Effect.gen(function* () {
+            const held: { connection: Connection | null } = { connection: null }
+            yield* restore(places.take(1))
+            const answer = yield* restore(
+              attempt(work, held).pipe(
+                Effect.timeoutOrElse({
+                  duration: limits.submitTimeout,
+                  orElse: () => Effect.fail(failed("DATA", "not submitted within the time"))
+                })
+              )
+            ).pipe(Effect.onError(() => Effect.andThen(letGo(held), places.release(1))))
+            // The answer is known, and waits for no further word of the server; the place does.
+            const kept = Effect.ensuring(keep(held.connection!), places.release(1)) // an answer came over a connection
+            yield* held.connection!.isSettled() ? kept : Effect.forkIn(kept, scope)
+            return answer
+          })
+        )
+    }
+  })
+
+interface Kept {
+  readonly connection: Connection
+  expiry: Fiber.Fiber<void> | null
+}

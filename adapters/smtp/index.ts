@@ -1,0 +1,1 @@
+export * as SmtpMailProvider from "./SmtpMailProvider.ts"

@@ -1,0 +1,1 @@
+export * as UndiciWebhookTransport from "./UndiciWebhookTransport.ts"

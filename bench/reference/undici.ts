@@ -1,0 +1,31 @@
+/** The floor of a delivery: undici's `request` posts one signed body over and over, so many in flight, and keeps nothing. */
+import { createHmac } from "node:crypto"
+import { Agent, request } from "undici"
+
+export const post = async (url: string, body: string, count: number, inFlight: number): Promise<void> => {
+  const dispatcher = new Agent({ connections: inFlight })
+  let left = count
+  const connection = async () => {
+    while (left > 0) {
+      left -= 1
+      const timestamp = String(Math.floor(Date.now() / 1000))
+      const id = "01990e5c-0000-7000-8000-000000000000"
+      const mac = createHmac("sha256", "whsec_reference").update(`${id}.${timestamp}.${body}`).digest("hex")
+      const answer = await request(url, {
+        dispatcher,
+        method: "POST",
+        headers: {
+          "content-type": "application/json",
+          "service-webhook-id": id,
+          "service-webhook-timestamp": timestamp,
+          "service-webhook-signature": `v1=${mac}`
+        },
+        body
+      })
+      await answer.body.dump()
+      if (answer.statusCode !== 204) throw new Error(`void: answered ${answer.statusCode}`)
+    }
+  }
+  await Promise.all(Array.from({ length: inFlight }, connection))
+  await dispatcher.close()
+}

@@ -1,0 +1,388 @@
+import { afterAll, assert, beforeAll, beforeEach, describe, it } from "@effect/vitest"
+import { inspect } from "node:util"
+import { runInNewContext } from "node:vm"
+import manifest from "../package.json" with { type: "json" }
+import { apiKey, connect, failure, id, mail } from "./fixtures/party.ts"
+import * as Server from "./fixtures/ScriptedServer.ts"
+import { answer, hangUp, refuse, requestId } from "./fixtures/ScriptedServer.ts"
+import { Mailroom, MailroomConnectionError, MailroomError, version, type MailroomOptions } from "./index.ts"
+
+let server: Server.ScriptedServer
+beforeAll(async () => {
+  server = await Server.start()
+})
+afterAll(() => server.close())
+beforeEach(() => server.play(answer(200, {})))
+
+const client = (options: Partial<MailroomOptions> = {}): Mailroom => connect({ baseUrl: server.baseUrl, ...options })
+
+const refusal = async (promise: Promise<unknown>): Promise<MailroomError> => {
+  const error = await failure(promise)
+  assert.instanceOf(error, MailroomError, String(error))
+  return error
+}
+const disconnection = async (promise: Promise<unknown>): Promise<MailroomConnectionError> => {
+  const error = await failure(promise)
+  assert.instanceOf(error, MailroomConnectionError, String(error))
+  return error
+}
+
+const queued = { id, object: "message", status: "queued" }
+
+type Row = readonly [
+  name: string,
+  byName: (mailroom: Mailroom) => Promise<unknown>,
+  byResource: (mailroom: Mailroom) => Promise<unknown>,
+  line: string,
+  body?: unknown
+]
+const endpoint = { url: "https://a.example/hook", eventTypes: ["*"] } as const
+const upload = { mailboxId: id, filename: "a.txt", mediaType: "text/plain", contentBase64: "QQ==" }
+const update = { mailboxId: id, isRead: true }
+const rows: ReadonlyArray<Row> = [
+  ["listMailboxes", (to) => to.listMailboxes(), (to) => to.mailboxes.list(), "GET /v1/mailboxes"],
+  ["listDomains", (to) => to.listDomains(), (to) => to.domains.list(), "GET /v1/domains"],
+  [
+    "listMessages",
+    (to) => to.listMessages({ limit: 2, mailboxId: id }),
+    (to) => to.messages.list({ limit: 2, mailboxId: id }),
+    `GET /v1/messages?limit=2&mailboxId=${id}`
+  ],
+  ["sendMessage", (to) => to.sendMessage(mail), (to) => to.messages.send(mail), "POST /v1/messages", mail],
+  ["getMessage", (to) => to.getMessage(id), (to) => to.messages.retrieve(id), `GET /v1/messages/${id}`],
+  [
+    "updateMessage",
+    (to) => to.updateMessage(id, update),
+    (to) => to.messages.update(id, update),
+    `PATCH /v1/messages/${id}`,
+    update
+  ],
+  [
+    "uploadAttachment",
+    (to) => to.uploadAttachment(upload),
+    (to) => to.attachments.upload(upload),
+    "POST /v1/attachments",
+    upload
+  ],
+  [
+    "downloadAttachment",
+    (to) => to.downloadAttachment(id),
+    (to) => to.attachments.download(id),
+    `GET /v1/attachments/${id}/download`
+  ],
+  [
+    "listEvents",
+    (to) => to.listEvents({ cursor: "a b&c" }),
+    (to) => to.events.list({ cursor: "a b&c" }),
+    "GET /v1/events?cursor=a+b%26c"
+  ],
+  [
+    "listWebhookEndpoints",
+    (to) => to.listWebhookEndpoints(),
+    (to) => to.webhookEndpoints.list(),
+    "GET /v1/webhook-endpoints"
+  ],
+  [
+    "createWebhookEndpoint",
+    (to) => to.createWebhookEndpoint(endpoint),
+    (to) => to.webhookEndpoints.create(endpoint),
+    "POST /v1/webhook-endpoints",
+    endpoint
+  ],
+  [
+    "listWebhookDeliveries",
+    (to) => to.listWebhookDeliveries({ endpointId: id }),
+    (to) => to.webhookDeliveries.list({ endpointId: id }),
+    `GET /v1/webhook-deliveries?endpointId=${id}`
+  ],
+  [
+    "replayWebhookDelivery",
+    (to) => to.replayWebhookDelivery(id),
+    (to) => to.webhookDeliveries.replay(id),
+    `POST /v1/webhook-deliveries/${id}/replay`
+  ]
+]
+
+describe("Each operation", () => {
+  for (const [name, byName, byResource, line, body] of rows) {
+    it(`is one request, under its name and by resource: ${name}`, async () => {
+      server.play(answer(200, { from: "the service" }))
+
+      for (const output of [await byName(client()), await byResource(client())]) {
+        assert.deepInclude(output as object, { from: "the service" }) // as it was answered
+      }
+      assert.lengthOf(server.seen, 2)
+      for (const request of server.seen) {
+        assert.strictEqual(`${request.method} ${request.url}`, line)
+        assert.deepStrictEqual(request.body === "" ? undefined : JSON.parse(request.body), body)
+        assert.strictEqual(request.headers["content-type"], body === undefined ? undefined : "application/json")
+        assert.strictEqual(request.headers["idempotency-key"] !== undefined, name === "sendMessage")
+        assert.deepInclude(request.headers, {
+          accept: "application/json",
+          authorization: `Bearer ${apiKey}`,
+          "user-agent": `mailroom-client/${version}`
+        })
+      }
+    })
+
+    it(`fails with the service's error: ${name}`, async () => {
+      server.play(refuse(403, "insufficient_scope", { required: ["a"], missing: ["a"] }))
+
+      const error = await refusal(byName(client()))
+
+      assert.deepInclude({ ...error }, {
+        status: 403,
+        code: "insufficient_scope",
+        requestId,
+        operation: name,
+        attempts: 1,
+        retryAfter: null
+      })
+    })
+  }
+
+  it("names the version of the package", () => assert.strictEqual(version, manifest.version))
+
+  it("keeps ids within their place in the path", async () => {
+    await client().getMessage("../mailboxes?x=1#y")
+    assert.strictEqual(server.seen[0]!.url, "/v1/messages/..%2Fmailboxes%3Fx%3D1%23y")
+    for (const wrong of ["", ".", "..", undefined, 7]) {
+      const error = await failure(client().getMessage(wrong as string)) // as from JavaScript
+      assert.instanceOf(error, TypeError)
+      assert.match((error as Error).message, /messageId must be an id/)
+    }
+    assert.lengthOf(server.seen, 1)
+  })
+})
+
+describe("The client's settings", () => {
+  it("keep the path of baseUrl, and mind no slash at its end", async () => {
+    const { baseUrl } = server
+    for (const given of [baseUrl, `${baseUrl}/`, `${baseUrl}/mail/eu//`, new URL(`${baseUrl}/mail/eu`)]) {
+      await client({ baseUrl: given }).listDomains()
+    }
+    assert.deepStrictEqual(server.seen.map(({ url }) => url), [
+      "/v1/domains",
+      "/v1/domains",
+      "/mail/eu/v1/domains",
+      "/mail/eu/v1/domains"
+    ])
+  })
+
+  const wrong: ReadonlyArray<readonly [Readonly<Record<string, unknown>>, RegExp]> = [
+    [{ baseUrl: undefined }, /baseUrl is not a URL/],
+    [{ baseUrl: "mail.example.com" }, /baseUrl is not a URL/],
+    [{ baseUrl: "ftp://a.example" }, /baseUrl is neither https nor http/],
+    [{ baseUrl: `https://user:${apiKey}@a.example` }, /baseUrl holds credentials/],
+    [{ baseUrl: "https://a.example?key=1" }, /baseUrl has a query/],
+    [{ baseUrl: "https://a.example#x" }, /baseUrl has a query or a fragment/],
+    [{ apiKey: undefined }, /apiKey is none/],
+    [{ apiKey: "" }, /apiKey is none/],
+    [{ apiKey: `${apiKey}\n` }, /apiKey is none/],
+    [{ apiKey: `Bearer ${apiKey}` }, /apiKey is none/],
+    [{ apiKey: "whsec_0123" }, /apiKey is none/],
+    [{ timeoutMs: 0 }, /timeoutMs/],
+    [{ timeoutMs: 2 ** 31 }, /timeoutMs/],
+    [{ maxRetries: -1 }, /maxRetries/],
+    [{ maxRetries: 1.5 }, /maxRetries/],
+    [{ maxRetryDelayMs: Number.NaN }, /maxRetryDelayMs/]
+  ]
+  for (const [options, says] of wrong) {
+    it(`are refused at once: ${inspect(options).replaceAll(apiKey, "KEY")}`, () => {
+      const error = (() => {
+        try {
+          return client(options as Partial<MailroomOptions>) // as from JavaScript
+        } catch (thrown) {
+          return thrown
+        }
+      })()
+
+      assert.instanceOf(error, TypeError)
+      assert.match((error as Error).message, says)
+      assert.notInclude(String(error), apiKey)
+    })
+  }
+
+  it("refuse a web page, unless told that it is none", () => {
+    Object.assign(globalThis, { document: {} })
+    try {
+      assert.throws(() => client(), /does not belong in a web page/)
+      assert.instanceOf(client({ dangerouslyAllowBrowser: true }), Mailroom)
+    } finally {
+      Reflect.deleteProperty(globalThis, "document")
+    }
+  })
+
+  it("take another fetch, and otherwise the global one of the moment", async () => {
+    const urls: Array<string> = []
+    const fetch = (url: string) => Promise.resolve(urls.push(url)).then(() => Response.json({ items: [] }))
+    const late = client()
+    const original = globalThis.fetch
+    try {
+      globalThis.fetch = fetch as typeof globalThis.fetch // it is called with a URL in a string
+      await late.listDomains()
+    } finally {
+      globalThis.fetch = original
+    }
+    await client({ fetch }).listDomains()
+
+    const url = `${server.baseUrl}/v1/domains`
+    assert.deepStrictEqual([urls, server.seen], [[url, url], []])
+  })
+})
+
+describe("sendMessage", () => {
+  it("keeps one Idempotency-Key over its own retries, and takes another for the next message", async () => {
+    server.play(hangUp, refuse(503, "unavailable"), answer(202, queued))
+    const mailroom = client()
+
+    assert.deepStrictEqual(await mailroom.sendMessage(mail), {
+      id,
+      object: "message",
+      status: "queued",
+      replayed: false
+    })
+    await mailroom.sendMessage(mail)
+
+    const keys = server.seen.map(({ headers }) => headers["idempotency-key"])
+    assert.match(keys[0]!.toString(), /^[0-9a-f-]{36}$/)
+    assert.deepStrictEqual([keys[1], keys[2], keys[3] === keys[0]], [keys[0], keys[0], false])
+    assert.strictEqual(new Set(server.seen.map(({ body }) => body)).size, 1)
+  })
+
+  it("takes the caller's key, and tells a replay", async () => {
+    server.play(answer(202, queued, { "idempotent-replayed": "true" }))
+
+    assert.isTrue((await client().sendMessage(mail, { idempotencyKey: "order-42-shipped" })).replayed)
+    assert.strictEqual(server.seen[0]!.headers["idempotency-key"], "order-42-shipped")
+  })
+
+  it("refuses a key that no header can carry", async () => {
+    for (const idempotencyKey of ["short", "x".repeat(256), "with space", "schlüssel-1", "line\nbreak", ""]) {
+      const error = await failure(client().sendMessage(mail, { idempotencyKey }))
+      assert.instanceOf(error, TypeError)
+    }
+    assert.lengthOf(server.seen, 0)
+  })
+
+  it("leaves its key in the error, for another try", async () => {
+    server.play(hangUp)
+    const broken = await disconnection(client().sendMessage(mail))
+    const brokenKey = server.seen[0]!.headers["idempotency-key"]
+    server.play(refuse(500, "internal_error"))
+    const refused = await refusal(client().sendMessage(mail, { idempotencyKey: "order-42-shipped" }))
+
+    assert.strictEqual(broken.idempotencyKey, brokenKey)
+    assert.match(broken.message, /with this error's idempotencyKey/)
+    assert.strictEqual(refused.idempotencyKey, "order-42-shipped")
+    assert.isNull((await refusal(client().listDomains())).idempotencyKey)
+  })
+})
+
+describe("Files", () => {
+  const bytes = Uint8Array.from({ length: 100_001 }, (_, index) => index * 7)
+  const larger = Uint8Array.from([1, 2, ...bytes, 3])
+  const contents: ReadonlyArray<readonly [string, Uint8Array | ArrayBuffer | Blob]> = [
+    ["a Uint8Array", bytes],
+    ["a part of one", larger.subarray(2, -1)],
+    ["a Buffer", Buffer.from(bytes)],
+    ["an ArrayBuffer", bytes.buffer],
+    ["a Blob", new Blob([bytes])],
+    ["what reads like a Blob", { arrayBuffer: () => Promise.resolve(bytes.buffer) } as Blob],
+    ["an ArrayBuffer of another realm", runInNewContext("Uint8Array.from(bytes).buffer", { bytes }) as ArrayBuffer], // it is
+    ["a Uint8Array of another realm", runInNewContext("Uint8Array.from(bytes)", { bytes }) as Uint8Array] // it is
+  ]
+  for (const [title, content] of contents) {
+    it(`are uploaded from ${title}`, async () => {
+      await client().uploadAttachment({ mailboxId: id, filename: "a.bin", mediaType: "a/b", content })
+
+      const expected = {
+        mailboxId: id,
+        filename: "a.bin",
+        mediaType: "a/b",
+        contentBase64: Buffer.from(bytes).toString("base64")
+      }
+      assert.deepStrictEqual(JSON.parse(server.seen[0]!.body), expected)
+    })
+  }
+
+  it("are not mistaken for their Base64", async () => {
+    const file = { mailboxId: id, filename: "a.bin", mediaType: "a/b", content: "QUJD" as never } // as from JavaScript
+
+    const error = await failure(client().uploadAttachment(file))
+
+    assert.instanceOf(error, TypeError)
+    assert.match((error as Error).message, /Base64 goes into contentBase64/)
+  })
+
+  it("come back as bytes", async () => {
+    server.play(
+      answer(200, { filename: "a.bin", mediaType: "a/b", contentBase64: Buffer.from(bytes).toString("base64") })
+    )
+
+    const file = await client().downloadAttachment(id)
+
+    assert.deepStrictEqual([file.filename, file.bytes()], ["a.bin", bytes])
+  })
+})
+
+describe("Pages", () => {
+  const pageOf = (items: ReadonlyArray<number>, nextCursor: string | null) =>
+    answer(200, { items: items.map((number) => ({ id: String(number) })), nextCursor })
+
+  it("are read one after another, until there is no cursor", async () => {
+    server.play(pageOf([1, 2], "a"), pageOf([], "b"), pageOf([3], null))
+    const found: Array<string> = []
+
+    for await (const message of client().messages.all({ limit: 2, mailboxId: id, cursor: "0" })) found.push(message.id)
+
+    assert.deepStrictEqual(found, ["1", "2", "3"])
+    assert.deepStrictEqual(
+      server.seen.map(({ url }) => url),
+      ["0", "a", "b"].map((cursor) => `/v1/messages?limit=2&mailboxId=${id}&cursor=${cursor}`)
+    )
+  })
+
+  it("tell where to resume once they are processed: after the last one, at the last cursor there was", async () => {
+    server.play(pageOf([1], "b"), pageOf([2], "c"), pageOf([3], null), pageOf([], null))
+    const mailroom = client()
+    const cursors: Array<string | null> = []
+
+    for await (const page of mailroom.events.pages({ cursor: "a" })) cursors.push(page.resumeCursor)
+    for await (const page of mailroom.events.pages()) cursors.push(page.resumeCursor)
+
+    assert.deepStrictEqual(cursors, ["b", "c", "c", null])
+    assert.deepStrictEqual(server.seen.map(({ url }) => url), [
+      "/v1/events?cursor=a",
+      "/v1/events?cursor=b",
+      "/v1/events?cursor=c",
+      "/v1/events"
+    ])
+  })
+
+  it("are asked for only when they are wanted", async () => {
+    server.play(pageOf([1, 2], "a"), pageOf([3], null))
+
+    for await (const event of client().events.all()) if (event.id === "2") break
+
+    assert.lengthOf(server.seen, 1)
+  })
+
+  it("fail where the list fails, and go on from a stored cursor", async () => {
+    server.play(pageOf([1], "a"), refuse(403, "insufficient_scope"), pageOf([2], null))
+    const found: Array<string> = []
+    let cursor: string | undefined
+    const read = async () => {
+      for await (const page of client().events.pages({ cursor })) {
+        found.push(...page.items.map((event) => event.id))
+        cursor = page.resumeCursor ?? undefined
+      }
+    }
+
+    await refusal(read())
+    await read()
+
+    assert.deepStrictEqual(found, ["1", "2"])
+    assert.strictEqual(server.seen[2]!.url, "/v1/events?cursor=a")
+  })
+})

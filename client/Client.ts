@@ -1,0 +1,376 @@
+/**
+ * The client of the API: a method for each operation, under the operation's
+ * name; and the same methods by resource, with iteration over pages beside
+ * them. Spec 1, point 9.
+ */
+import * as Base64 from "./Base64.ts"
+import type { Event, MessageSummary, Operations, QueuedMessage, UploadAttachmentInput } from "./Contract.ts"
+import { platform as machine, timerMillisMax, type Platform } from "./Platform.ts"
+import * as Transport from "./Transport.ts"
+
+/** The version of this client, as it names itself to the service. */
+export const version = "0.1.0"
+
+/** What the service answers to an operation. */
+export type OutputOf<O extends Transport.Operation> = Operations[O]["output"]
+
+/** What an operation takes in its body. */
+export type InputOf<O extends Transport.Operation> = Operations[O] extends { readonly input: infer Taken } ? Taken : never
+
+/** What an operation takes in its query. */
+export type QueryOf<O extends Transport.Operation> = Operations[O] extends { readonly query: infer Taken } ? Taken : never
+
+export interface MailroomOptions {
+  /** Where the service is, such as `https://mail.example.com`; a path before `/v1` is kept. */
+  readonly baseUrl: string | URL
+  /** `svc_test_…` (sandbox) or `svc_live_…` (production). A secret of your servers. */
+  readonly apiKey: string
+  /** Used instead of the global `fetch`. It sees every request and answer, so this is the place for logs and traces. */
+  readonly fetch?: Transport.Fetch | undefined
+  /** Milliseconds that one request and its whole answer may take. Default: 60,000. */
+  readonly timeoutMs?: number | undefined
+  /** Further requests after one that failed for the moment. Default: 2; 0 for none. */
+  readonly maxRetries?: number | undefined
+  /**
+   * The longest wait before a retry, in milliseconds, a random part aside. When the service asks for more, as it does
+   * when a day's limit is used up, the call fails at once and says so in `retryAfter`. Default: 60,000, the window of
+   * the limit per minute.
+   */
+  readonly maxRetryDelayMs?: number | undefined
+  /** An API key in a web page is everybody's. Only for what has a `document` and is no page, such as a simulated one. */
+  readonly dangerouslyAllowBrowser?: boolean | undefined
+  /** Time, chance and timers, for tests. */
+  readonly platform?: Partial<Platform> | undefined
+}
+
+/** What each call can be given. */
+export interface CallOptions {
+  /** Ends the call, retries and waiting included. It then rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined
+  /** Instead of the client's. */
+  readonly timeoutMs?: number | undefined
+  /** Instead of the client's. */
+  readonly maxRetries?: number | undefined
+}
+
+export interface SendOptions extends CallOptions {
+  /**
+   * Names this message for 24 hours: whoever sends it again with the same key gets the first answer, and no second
+   * message. Give one that you can find again after a crash, such as the id of an order; without one, a random one
+   * covers this call and its retries only. 8 to 255 visible ASCII characters.
+   */
+  readonly idempotencyKey?: string | undefined
+}
+
+/** The answer to a send. */
+export interface SentMessage extends QueuedMessage {
+  /** Whether the key had been accepted before, in an earlier call or an earlier try of this one. */
+  readonly replayed: boolean
+}
+
+/** A file as bytes, instead of Base64. */
+export interface UploadFileInput extends Omit<UploadAttachmentInput, "contentBase64"> {
+  /** At most 26,214,400 bytes. */
+  readonly content: Uint8Array | ArrayBuffer | Blob
+}
+
+/** A file that was downloaded. */
+export interface DownloadedFile extends OutputOf<"downloadAttachment"> {
+  /** The content, decoded. */
+  readonly bytes: () => Uint8Array<ArrayBuffer>
+}
+
+/** One page of a list. */
+export interface Page<Item> {
+  readonly items: ReadonlyArray<Item>
+  /** Where the next page begins; null if there is none now. */
+  readonly nextCursor: string | null
+  /**
+   * What to store once the items are durably processed, and to pass as `cursor` after a restart; null: begin at the
+   * beginning. After the last page it leads to that page again, and to what has come since: drop the ids you know.
+   */
+  readonly resumeCursor: string | null
+}
+
+/**
+ * The email API, for trusted servers.
+ *
+ * ```ts
+ * const mailroom = new Mailroom({ baseUrl: "https://mail.example.com", apiKey: process.env.MAILROOM_API_KEY! })
+ *
+ * const { id } = await mailroom.sendMessage(
+ *   { fromMailboxId, to: ["ada@example.com"], subject: "Your order", text: "It is on its way." },
+ *   { idempotencyKey: `order-shipped-${order.id}` }
+ * )
+ * ```
+ *
+ * Each operation is a method under its own name. The same methods stand by resource (`mailroom.messages.send`), where
+ * lists can also be iterated over.
+ *
+ * A method rejects with a `MailroomError` for every answer that is not 2xx, with a `MailroomConnectionError` if there is
+ * no answer, with the reason of your `signal` if you abort it, and with a `TypeError` for arguments that make no request.
+ *
+ * Failures that pass are retried, twice unless you say otherwise: no connection, timeouts, 408, 429, 500, 502, 503, 504,
+ * and 409 `idempotency_pending`; after `Retry-After` plus a random moment, or else 0.5 s, 1 s, 2 s … less a random part.
+ * `createWebhookEndpoint` and `replayWebhookDelivery` are retried only after 408 and 429, which come before anything is
+ * done, for they are not safe to repeat.
+ */
+export class Mailroom {
+  readonly #settings: Transport.Settings
+
+  constructor(options: MailroomOptions) {
+    if (options.dangerouslyAllowBrowser !== true && "document" in globalThis) {
+      throw new TypeError(
+        "An API key does not belong in a web page, where everybody can read it. Call the API from your server."
+      )
+    }
+    const { fetch, timeoutMs = 60_000, maxRetries = 2, maxRetryDelayMs = 60_000, platform } = options
+    this.#settings = {
+      baseUrl: baseUrlOf(options.baseUrl),
+      apiKey: apiKeyOf(options.apiKey),
+      userAgent: `mailroom-client/${version}`,
+      fetch: fetch ?? ((url, init) => globalThis.fetch(url, init)), // looked up late: tests put their own in front
+      timeoutMs: between("timeoutMs", timeoutMs, 1),
+      maxRetries: between("maxRetries", maxRetries, 0),
+      maxRetryDelayMs: between("maxRetryDelayMs", maxRetryDelayMs, 0),
+      platform: { ...machine, ...platform }
+    }
+  }
+
+  /** The mailboxes that the tenant can send from. Scope `mailboxes:read`. */
+  listMailboxes(options?: CallOptions): Promise<OutputOf<"listMailboxes">> {
+    return this.#body({ operation: "listMailboxes", params: {} }, options)
+  }
+
+  /** The tenant's mail domains, each with its delivery health. Scope `mailboxes:read`. */
+  listDomains(options?: CallOptions): Promise<OutputOf<"listDomains">> {
+    return this.#body({ operation: "listDomains", params: {} }, options)
+  }
+
+  /** A page of messages, newest first; `messages.all` iterates over all. Scope `messages:read`. */
+  listMessages(query: QueryOf<"listMessages"> = {}, options?: CallOptions): Promise<OutputOf<"listMessages">> {
+    return this.#body({ operation: "listMessages", params: {}, query: { ...query } }, options)
+  }
+
+  /**
+   * Queues a message: when this resolves it is durably queued, and not yet delivered. Follow it with `getMessage`,
+   * `listEvents` or a webhook. Scope `messages:send`.
+   */
+  async sendMessage(input: InputOf<"sendMessage">, options: SendOptions = {}): Promise<SentMessage> {
+    const idempotencyKey = idempotencyKeyOf(options.idempotencyKey ?? crypto.randomUUID())
+    const { body, headers } = await this.#answer(
+      { operation: "sendMessage", params: {}, body: input, idempotencyKey },
+      options
+    )
+    return { ...body, replayed: headers.get("idempotent-replayed") === "true" }
+  }
+
+  /** A message with its MIME structure, its recipients, and what became of each. Scope `messages:read`. */
+  getMessage(messageId: string, options?: CallOptions): Promise<OutputOf<"getMessage">> {
+    return this.#body({ operation: "getMessage", params: { messageId } }, options)
+  }
+
+  /** Sets the flags or the folder of a message. Scope `messages:write`. */
+  updateMessage(
+    messageId: string,
+    input: InputOf<"updateMessage">,
+    options?: CallOptions
+  ): Promise<OutputOf<"updateMessage">> {
+    return this.#body({ operation: "updateMessage", params: { messageId }, body: input }, options)
+  }
+
+  /**
+   * Stores a file for later messages from the same mailbox: bytes as `content`, or Base64 as `contentBase64`. It is
+   * scanned, and goes after 7 days if no message uses it. Scope `attachments:write`.
+   *
+   * ```ts
+   * const content = await readFile("invoice.pdf")
+   * const file = { filename: "invoice.pdf", mediaType: "application/pdf", content }
+   * const { attachment } = await mailroom.uploadAttachment({ mailboxId, ...file })
+   * ```
+   */
+  async uploadAttachment(
+    input: UploadAttachmentInput | UploadFileInput,
+    options?: CallOptions
+  ): Promise<OutputOf<"uploadAttachment">> {
+    const body = "content" in input ? await encoded(input) : input
+    return this.#body({ operation: "uploadAttachment", params: {}, body }, options)
+  }
+
+  /**
+   * A file whose scan is clean. While the scan is pending this fails with `attachment_not_clean`, whose `retryAfter`
+   * says when to ask again. Scope `attachments:read`.
+   */
+  async downloadAttachment(attachmentId: string, options?: CallOptions): Promise<DownloadedFile> {
+    const file = await this.#body({ operation: "downloadAttachment", params: { attachmentId } }, options)
+    return { ...file, bytes: () => Base64.decode(file.contentBase64) }
+  }
+
+  /** A page of events, oldest first; `events.pages` iterates over all. Scope `messages:read`. */
+  listEvents(query: QueryOf<"listEvents"> = {}, options?: CallOptions): Promise<OutputOf<"listEvents">> {
+    return this.#body({ operation: "listEvents", params: {}, query: { ...query } }, options)
+  }
+
+  /** The webhook endpoints of the key's application. Scope `webhooks:read`. */
+  listWebhookEndpoints(options?: CallOptions): Promise<OutputOf<"listWebhookEndpoints">> {
+    return this.#body({ operation: "listWebhookEndpoints", params: {} }, options)
+  }
+
+  /**
+   * Registers a URL for events. While this call lasts the URL must answer the verification request, as
+   * `webhookChallenge` does. `secret` is for `verifyWebhook`, and is shown this once. Scope `webhooks:write`.
+   */
+  createWebhookEndpoint(
+    input: InputOf<"createWebhookEndpoint">,
+    options?: CallOptions
+  ): Promise<OutputOf<"createWebhookEndpoint">> {
+    return this.#body({ operation: "createWebhookEndpoint", params: {}, body: input }, options)
+  }
+
+  /** The latest deliveries to the application's endpoints, with their attempts. Scope `webhooks:read`. */
+  listWebhookDeliveries(
+    query: QueryOf<"listWebhookDeliveries"> = {},
+    options?: CallOptions
+  ): Promise<OutputOf<"listWebhookDeliveries">> {
+    return this.#body({ operation: "listWebhookDeliveries", params: {}, query: { ...query } }, options)
+  }
+
+  /** Delivers an event once more, under the same event id. Scope `webhooks:write`. */
+  replayWebhookDelivery(deliveryId: string, options?: CallOptions): Promise<OutputOf<"replayWebhookDelivery">> {
+    return this.#body({ operation: "replayWebhookDelivery", params: { deliveryId } }, options)
+  }
+
+  /** {@link listMailboxes}, by resource. */
+  readonly mailboxes = { list: this.listMailboxes.bind(this) }
+
+  /** {@link listDomains}, by resource. */
+  readonly domains = { list: this.listDomains.bind(this) }
+
+  /** {@link listMessages}, {@link getMessage}, {@link sendMessage} and {@link updateMessage}, by resource. */
+  readonly messages = {
+    list: this.listMessages.bind(this),
+    retrieve: this.getMessage.bind(this),
+    send: this.sendMessage.bind(this),
+    update: this.updateMessage.bind(this),
+
+    /** All messages, newest first, page by page. */
+    pages: (query: QueryOf<"listMessages"> = {}, options?: CallOptions): AsyncGenerator<Page<MessageSummary>, void> =>
+      pages((cursor) => this.listMessages({ ...query, cursor }, options), query.cursor),
+
+    /** All messages, newest first, one by one. */
+    all: (query: QueryOf<"listMessages"> = {}, options?: CallOptions): AsyncGenerator<MessageSummary, void> =>
+      each(this.messages.pages(query, options))
+  }
+
+  /** {@link uploadAttachment} and {@link downloadAttachment}, by resource. */
+  readonly attachments = { upload: this.uploadAttachment.bind(this), download: this.downloadAttachment.bind(this) }
+
+  /** {@link listEvents}, by resource. */
+  readonly events = {
+    list: this.listEvents.bind(this),
+
+    /**
+     * All events so far, oldest first, page by page. To lose none, store each page's `resumeCursor` after its events
+     * are durably processed, and begin there the next time; to take none twice, drop the ids you know.
+     *
+     * ```ts
+     * for await (const page of mailroom.events.pages({ cursor: await loadCursor() })) {
+     *   for (const event of page.items) await processOnce(event)
+     *   await storeCursor(page.resumeCursor)
+     * }
+     * ```
+     */
+    pages: (query: QueryOf<"listEvents"> = {}, options?: CallOptions): AsyncGenerator<Page<Event>, void> =>
+      pages((cursor) => this.listEvents({ ...query, cursor }, options), query.cursor),
+
+    /** All events so far, oldest first, one by one: for a look, as it tells no cursor. */
+    all: (query: QueryOf<"listEvents"> = {}, options?: CallOptions): AsyncGenerator<Event, void> =>
+      each(this.events.pages(query, options))
+  }
+
+  /** {@link listWebhookEndpoints} and {@link createWebhookEndpoint}, by resource. */
+  readonly webhookEndpoints = {
+    list: this.listWebhookEndpoints.bind(this),
+    create: this.createWebhookEndpoint.bind(this)
+  }
+
+  /** {@link listWebhookDeliveries} and {@link replayWebhookDelivery}, by resource. */
+  readonly webhookDeliveries = {
+    list: this.listWebhookDeliveries.bind(this),
+    replay: this.replayWebhookDelivery.bind(this)
+  }
+
+  async #answer<O extends Transport.Operation>(
+    call: Transport.Call<O>,
+    options: CallOptions = {}
+  ): Promise<Transport.Answer<O>> {
+    const { timeoutMs = this.#settings.timeoutMs, maxRetries = this.#settings.maxRetries, signal } = options
+    return Transport.call(this.#settings, call, {
+      signal,
+      timeoutMs: between("timeoutMs", timeoutMs, 1),
+      maxRetries: between("maxRetries", maxRetries, 0)
+    })
+  }
+
+  async #body<O extends Transport.Operation>(call: Transport.Call<O>, options?: CallOptions): Promise<OutputOf<O>> {
+    return (await this.#answer(call, options)).body
+  }
+}
+
+async function* pages<Item>(
+  list: (cursor: string | undefined) => Promise<Omit<Page<Item>, "resumeCursor">>,
+  start: string | undefined
+): AsyncGenerator<Page<Item>, void> {
+  for (let cursor = start; ; ) {
+    const page = await list(cursor)
+    yield { ...page, resumeCursor: page.nextCursor ?? cursor ?? null }
+    if (page.nextCursor === null) return
+    cursor = page.nextCursor
+  }
+}
+
+async function* each<Item>(all: AsyncIterable<Page<Item>>): AsyncGenerator<Item, void> {
+  for await (const { items } of all) yield* items
+}
+
+const encoded = async ({ content, ...rest }: UploadFileInput): Promise<UploadAttachmentInput> => {
+  if (typeof content !== "object") throw new TypeError("content must be bytes or a Blob; Base64 goes into contentBase64.")
+  const bytes = "arrayBuffer" in content ? await content.arrayBuffer() : content
+  return { ...rest, contentBase64: Base64.encode(ArrayBuffer.isView(bytes) ? bytes : new Uint8Array(bytes)) }
+}
+
+const baseUrlOf = (given: string | URL): string => {
+  const fault = (what: string) =>
+    new TypeError(`baseUrl ${what}; give the address of the service, such as https://mail.example.com`)
+  const text = String(given)
+  if (!URL.canParse(text)) throw fault("is not a URL")
+  const { protocol, username, password, search, hash, origin, pathname } = new URL(text)
+  if (protocol !== "https:" && protocol !== "http:") throw fault("is neither https nor http")
+  if (username !== "" || password !== "") throw fault("holds credentials")
+  if (search !== "" || hash !== "") throw fault("has a query or a fragment")
+  return origin + pathname.replace(/\/+$/, "")
+}
+
+/** Never repeats what it was given. */
+const apiKeyOf = (given: string): string => {
+  if (typeof given !== "string" || !/^svc_(?:test|live)_[\w-]+$/.test(given)) {
+    throw new TypeError(
+      "apiKey is none: a key begins with svc_test_ or svc_live_, without white space. Is the variable set that holds it?"
+    )
+  }
+  return given
+}
+
+const idempotencyKeyOf = (given: string): string => {
+  if (typeof given !== "string" || !/^[!-~]{8,255}$/.test(given)) {
+    throw new TypeError("idempotencyKey must be of 8 to 255 visible ASCII characters.")
+  }
+  return given
+}
+
+const between = (name: string, value: number, least: number): number => {
+  if (!Number.isInteger(value) || value < least || value > timerMillisMax) {
+    throw new TypeError(`${name} must be a whole number from ${least} to ${timerMillisMax}.`)
+  }
+  return value
+}

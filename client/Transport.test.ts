@@ -1,0 +1,333 @@
+import { afterAll, assert, beforeAll, beforeEach, describe, it } from "@effect/vitest"
+import { inspect } from "node:util"
+import { apiKey, connect, failure, id, mail, timeoutMs, virtual } from "./fixtures/party.ts"
+import * as Server from "./fixtures/ScriptedServer.ts"
+import { answer, breakOff, hangUp, hold, holdBody, refuse, type Step } from "./fixtures/ScriptedServer.ts"
+import {
+  isCode,
+  Mailroom,
+  MailroomConnectionError,
+  MailroomError,
+  type CallOptions,
+  type MailroomOptions,
+  type Platform
+} from "./index.ts"
+
+let server: Server.ScriptedServer
+beforeAll(async () => {
+  server = await Server.start()
+})
+afterAll(() => server.close())
+beforeEach(() => server.play(answer(200, {})))
+
+const client = (options: Partial<MailroomOptions> = {}): Mailroom => connect({ baseUrl: server.baseUrl, ...options })
+
+const refusal = async (promise: Promise<unknown>): Promise<MailroomError> => {
+  const error = await failure(promise)
+  assert.instanceOf(error, MailroomError, String(error))
+  return error
+}
+const disconnection = async (promise: Promise<unknown>): Promise<MailroomConnectionError> => {
+  const error = await failure(promise)
+  assert.instanceOf(error, MailroomConnectionError, String(error))
+  return error
+}
+
+describe("Errors", () => {
+  it("have details that belong to their code", async () => {
+    const details = { scope: "key", limit: 60, windowSeconds: 60, retryAfterSeconds: 90 }
+    server.play(refuse(429, "rate_limited", details, { "retry-after": "90" }))
+
+    const error: unknown = await refusal(client().listDomains())
+
+    if (!isCode(error, "rate_limited")) return assert.fail("it is another")
+    assert.strictEqual(error.details.limit, 60)
+    assert.deepStrictEqual([error.message, error.name, error.retryAfter, error.details], [
+      "What to do about rate_limited.",
+      "MailroomError",
+      90,
+      details
+    ])
+    assert.isFalse(isCode(error, "quota_exceeded"))
+    assert.isFalse(isCode(new Error("other"), "rate_limited"))
+  })
+
+  it("keep codes that are not known yet", async () => {
+    server.play(refuse(418, "short_and_stout"))
+
+    assert.strictEqual((await refusal(client().listDomains())).code, "short_and_stout")
+  })
+
+  const strange: ReadonlyArray<readonly [string, unknown]> = [
+    ["a page of a proxy", `<h1>Bad Gateway</h1>${apiKey}`],
+    ["nothing", ""],
+    ["JSON of another service", { error: { message: apiKey } }],
+    ["a list", "[]"],
+    ["a code that is no text", { code: 7, message: "x" }]
+  ]
+  for (const [title, body] of strange) {
+    it(`are typed also if the body is ${title}`, async () => {
+      server.play(answer(400, body, { "x-request-id": "from-the-header", "retry-after": "soon" }))
+
+      const error = await refusal(client().listDomains())
+
+      assert.deepInclude({ ...error }, {
+        status: 400,
+        code: "unknown",
+        requestId: "from-the-header",
+        details: {},
+        retryAfter: null
+      })
+      assert.match(error.message, /^listDomains: answered 400, not by the service: .* Check both\.$/)
+      assert.notInclude(inspect(error), apiKey)
+    })
+  }
+
+  it("have details that are an object, whatever came", async () => {
+    for (const details of [null, [1], "x"]) {
+      server.play(refuse(400, "some_code", details))
+      assert.deepStrictEqual((await refusal(client().listDomains())).details, {})
+    }
+  })
+
+  it("do not follow a redirect, neither here nor to anywhere else", async () => {
+    const places = ["/v1/elsewhere", "https://a.example/", `${server.baseUrl}/v1/domains`, "//b.example"]
+    for (const [index, location] of places.entries()) {
+      const status = [301, 302, 307, 308][index]!
+      server.play(answer(status, "", { location }))
+
+      const error = await refusal(client().sendMessage(mail))
+
+      assert.deepStrictEqual([error.status, error.code, server.seen.length], [status, "unknown", 1])
+      assert.match(error.message, /^sendMessage: a redirect, not followed/)
+    }
+  })
+
+  it("tell a success that is none of the service's", async () => {
+    for (const body of ["<h1>Welcome</h1>", "", "null", "7"]) {
+      server.play(answer(200, body))
+
+      const error = await disconnection(client().listDomains())
+
+      assert.deepStrictEqual([error.reason, error.attempts, server.seen.length], ["invalid_response", 1, 1])
+    }
+  })
+
+  it("tell that nobody listens, and why", async () => {
+    const gone = await Server.start()
+    await gone.close()
+    const error = await disconnection(client({ baseUrl: gone.baseUrl }).getMessage(id))
+
+    assert.deepStrictEqual([error.name, error.reason, error.operation, error.attempts], [
+      "MailroomConnectionError",
+      "network",
+      "getMessage",
+      3
+    ])
+    assert.match(error.message, /^getMessage: no connection, or it broke; .*Check baseUrl.*Try again\.$/)
+    assert.match(inspect(error.cause), /ECONNREFUSED/)
+  })
+})
+
+describe("The API key", () => {
+  const printed = (value: unknown): string =>
+    [
+      String(value),
+      JSON.stringify(value),
+      inspect(value, { depth: Infinity, showHidden: true, getters: true }),
+      (value as Error).stack
+    ].join("\n")
+
+  it("is not in anything that the client shows", () => {
+    assert.notInclude(printed(client()), apiKey)
+    assert.notInclude(printed(client().messages), apiKey)
+  })
+
+  it("is not in an error that repeats it, however it is written", async () => {
+    const message = `\\u0073${apiKey.slice(1)}`
+    const details = `{"${apiKey}":["${apiKey}"]}`
+    server.play(answer(400, `{"code":"${apiKey}","message":"${message}","requestId":"${apiKey}","details":${details}}`))
+
+    const error = await refusal(client().listDomains())
+    server.play(answer(400, "", { "x-request-id": `of ${apiKey}` }))
+    const strange = await refusal(client().listDomains())
+
+    assert.notInclude(printed(error) + printed(strange), apiKey)
+    assert.deepStrictEqual([error.message, strange.requestId], ["svc_…", "of svc_…"])
+  })
+
+  it("is not in an error that fetch throws with the request in it", async () => {
+    const fetch = (_: string, init: RequestInit): Promise<Response> => {
+      const inner = Object.assign(new Error(`with ${apiKey}`), { request: init, code: `E_${apiKey}` })
+      return Promise.reject(
+        Object.assign(new TypeError(`failed ${JSON.stringify(init)}`, { cause: inner }), { config: init })
+      )
+    }
+
+    const error = await disconnection(client({ fetch, maxRetries: 0 }).sendMessage(mail))
+
+    assert.notInclude(printed(error), apiKey)
+    assert.match(inspect(error.cause), /TypeError\]?: failed .*svc_….*Error: with svc_…/s)
+  })
+
+  it("goes nowhere but into one header", async () => {
+    await client().sendMessage(mail)
+
+    const { headers, url, body } = server.seen[0]!
+    assert.deepStrictEqual(
+      Object.entries({ ...headers, url, body }).filter(([, text]) => String(text).includes(apiKey)),
+      [["authorization", `Bearer ${apiKey}`]]
+    )
+  })
+})
+
+describe("Time", () => {
+  const whenSeen = async (count: number) => {
+    while (server.seen.length < count) await new Promise((resolve) => setImmediate(resolve))
+  }
+
+  for (const [title, step] of [["the answer", hold], ["the rest of the answer", holdBody]] as const) {
+    it(`runs out while ${title} does not come; the next try may succeed`, async () => {
+      server.play(step, answer(200, { items: [] }))
+      const { platform, timeouts, waits } = virtual()
+      const pending = client({ platform }).listDomains()
+      await whenSeen(1)
+      timeouts[0]!()
+
+      assert.deepStrictEqual([await pending, waits.length, timeouts.length], [{ items: [] }, 1, 2])
+    })
+  }
+
+  it("runs out for a fetch that minds no signal", async () => {
+    const { platform, timeouts } = virtual()
+    const pending = disconnection(
+      client({ platform, maxRetries: 0, fetch: () => new Promise(() => {}) }).sendMessage(mail)
+    )
+    while (timeouts.length === 0) await Promise.resolve()
+    timeouts[0]!()
+
+    const error = await pending
+    assert.strictEqual(error.reason, "timeout")
+    assert.match(
+      error.message,
+      /^sendMessage: no complete answer within 59999 ms \(timeoutMs\)\. Whether the message was queued is not known/
+    )
+  })
+
+  it("ends with the caller's signal: before, during a request, and while waiting for the next", async () => {
+    const reason = new Error("enough")
+    assert.strictEqual(await failure(client().listDomains({ signal: AbortSignal.abort(reason) })), reason)
+    assert.lengthOf(server.seen, 0)
+
+    for (const step of [hold, holdBody]) {
+      server.play(step)
+      const during = new AbortController()
+      const pending = failure(client().listDomains({ signal: during.signal }))
+      await whenSeen(1)
+      during.abort(reason)
+      assert.strictEqual(await pending, reason)
+    }
+
+    server.play(refuse(503, "unavailable"))
+    const waiting = new AbortController()
+    const cancelled: Array<number> = []
+    const after: Platform["after"] = (milliseconds) => {
+      if (milliseconds !== timeoutMs) setImmediate(() => waiting.abort(reason))
+      return () => void cancelled.push(milliseconds)
+    }
+    assert.strictEqual(
+      await failure(client({ platform: { after, random: () => 0 } }).listDomains({ signal: waiting.signal })),
+      reason
+    )
+    assert.deepStrictEqual([server.seen.length, cancelled], [1, [timeoutMs, 250]])
+  })
+
+  it("does not begin to wait once the caller has ended it", async () => {
+    const ended = new AbortController()
+    server.play(refuse(503, "unavailable"))
+    const { platform, waits } = virtual()
+    const random = () => {
+      ended.abort("enough")
+      return 0
+    }
+
+    assert.strictEqual(
+      await failure(client({ platform: { ...platform, random } }).listDomains({ signal: ended.signal })),
+      "enough"
+    )
+    assert.deepStrictEqual([server.seen.length, waits], [1, []])
+  })
+
+  it("leaves no listener on the caller's signal", async () => {
+    const { signal } = new AbortController()
+    let listeners = 0
+    const counted = new Proxy(signal, {
+      get: (target, name) => {
+        if (name === "addEventListener") listeners += 1
+        if (name === "removeEventListener") listeners -= 1
+        const value: unknown = Reflect.get(target, name, target)
+        return typeof value === "function" ? value.bind(target) : value
+      }
+    })
+    server.play(refuse(503, "unavailable"), answer(200, { items: [] }))
+
+    await client().listDomains({ signal: counted })
+
+    assert.strictEqual(listeners, 0)
+  })
+
+  it("is the machine's own unless another is given", async () => {
+    const fetch = () => new Promise<Response>(() => {})
+    const error = await disconnection(
+      new Mailroom({ baseUrl: server.baseUrl, apiKey, fetch, timeoutMs: 1, maxRetries: 1, maxRetryDelayMs: 1 })
+        .listDomains()
+    )
+
+    assert.deepStrictEqual([error.reason, error.attempts], ["timeout", 2])
+  })
+})
+
+describe("Retries", () => {
+  const attempts = async (step: Step, options: Partial<MailroomOptions> = {}, call: CallOptions = {}) => {
+    server.play(step)
+    await failure(client(options).listDomains(call))
+    return server.seen.length
+  }
+
+  it("are two, or as many as the client or the call is told", async () => {
+    const step = refuse(503, "unavailable")
+
+    assert.strictEqual(await attempts(step), 3)
+    assert.strictEqual(await attempts(step, { maxRetries: 0 }), 1)
+    assert.strictEqual(await attempts(step, { maxRetries: 5 }), 6)
+    assert.strictEqual(await attempts(step, { maxRetries: 5 }, { maxRetries: 1 }), 2)
+    assert.instanceOf(await failure(client().listDomains({ maxRetries: -1 })), TypeError)
+    assert.instanceOf(await failure(client().listDomains({ timeoutMs: Number.NaN })), TypeError)
+  })
+
+  it("come after a connection that broke, also in the middle of an answer", async () => {
+    assert.strictEqual(await attempts(hangUp), 3)
+    assert.strictEqual(await attempts(breakOff), 3)
+  })
+
+  it("wait as the service asks, plus a random moment", async () => {
+    const { platform, waits } = virtual(0.5, Date.parse("2026-12-01T09:30:00Z"))
+    server.play(
+      refuse(429, "rate_limited", {}, { "retry-after": "8" }),
+      refuse(503, "unavailable", {}, { "retry-after": "Tue, 01 Dec 2026 09:30:20 GMT" }),
+      answer(200, {})
+    )
+
+    await client({ platform }).listDomains()
+
+    assert.deepStrictEqual(waits, [8_000 + 1_000, 20_000 + 2_500])
+  })
+
+  it("do not wait for tomorrow: what the service asks for beyond maxRetryDelayMs fails at once", async () => {
+    const step = refuse(429, "quota_exceeded", {}, { "retry-after": "30" })
+
+    assert.strictEqual(await attempts(step, { maxRetryDelayMs: 29_999 }), 1)
+    assert.strictEqual(await attempts(step, { maxRetryDelayMs: 30_000 }), 3)
+    assert.strictEqual((await refusal(client({ maxRetryDelayMs: 1 }).listDomains())).retryAfter, 30)
+  })
+})

@@ -1,0 +1,250 @@
+/**
+ * One call, whatever the operation: requests until one is answered or no
+ * further try is worth it. The API key leaves by the Authorization header of
+ * requests to `baseUrl` and in no other way: redirects are not followed, and
+ * what goes into an error is cleared of it.
+ */
+import { routes, type Operations } from "./Contract.ts"
+import { MailroomConnectionError, MailroomError } from "./Errors.ts"
+import * as Json from "./Json.ts"
+import { sleep, type Platform } from "./Platform.ts"
+import * as Retry from "./Retry.ts"
+
+/** The name of an operation, as the contract has it. */
+export type Operation = keyof Operations
+
+/** What the client needs of `fetch`. */
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
+export interface Settings {
+  /** Without a slash at its end. */
+  readonly baseUrl: string
+  readonly apiKey: string
+  readonly userAgent: string
+  readonly fetch: Fetch
+  readonly timeoutMs: number
+  readonly maxRetries: number
+  readonly maxRetryDelayMs: number
+  readonly platform: Platform
+}
+
+export interface Limits {
+  readonly signal: AbortSignal | undefined
+  readonly timeoutMs: number
+  readonly maxRetries: number
+}
+
+/** The names between braces. */
+type Names<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | Names<Rest> : never
+
+export interface Call<O extends Operation> {
+  readonly operation: O
+  readonly params: Readonly<Record<Names<(typeof routes)[O]["path"]>, string>>
+  readonly query?: Readonly<Record<string, string | number | undefined>>
+  readonly body?: unknown
+  readonly idempotencyKey?: string
+}
+
+export interface Answer<O extends Operation> {
+  readonly body: Operations[O]["output"]
+  readonly headers: Headers
+}
+
+/** Makes the call. Rejects with a MailroomError, a MailroomConnectionError, or the reason of the caller's signal. */
+export const call = async <O extends Operation>(
+  settings: Settings,
+  call: Call<O>,
+  limits: Limits
+): Promise<Answer<O>> => {
+  const { platform, maxRetryDelayMs } = settings
+  const url = urlOf(settings.baseUrl, call)
+  const init = requestOf(settings, call)
+  for (let retries = 0; ; retries++) {
+    limits.signal?.throwIfAborted()
+    const about = { operation: call.operation, attempts: retries + 1, idempotencyKey: call.idempotencyKey ?? null }
+    try {
+      return answerOf<O>(settings, about, await exchange(settings, about, url, init, limits))
+    } catch (failure) {
+      if (!(failure instanceof MailroomError || failure instanceof MailroomConnectionError)) throw failure
+      const delayMs = Retry.delayMs(failure, {
+        operation: call.operation,
+        retries,
+        maxRetries: limits.maxRetries,
+        maxRetryDelayMs,
+        random: platform.random()
+      })
+      if (delayMs === null) throw failure
+      await sleep(platform, delayMs, limits.signal)
+    }
+  }
+}
+
+interface About {
+  readonly operation: Operation
+  readonly attempts: number
+  readonly idempotencyKey: string | null
+}
+
+interface Reply {
+  readonly response: Response
+  readonly text: string
+}
+
+const urlOf = <O extends Operation>(baseUrl: string, { operation, params, query = {} }: Call<O>): string => {
+  const given: Readonly<Record<string, string>> = params
+  const path = routes[operation].path.replace(/\{(\w+)\}/g, (_, name: string) => segment(name, given[name]))
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) search.set(name, String(value))
+  const asked = search.toString()
+  return `${baseUrl}${path}${asked === "" ? "" : `?${asked}`}`
+}
+
+/** An id in the path. None can lead to another path. */
+const segment = (name: string, value: unknown): string => {
+  if (typeof value !== "string" || value === "" || value === "." || value === "..") {
+    throw new TypeError(`${name} must be an id, as the API returned it.`)
+  }
+  return encodeURIComponent(value)
+}
+
+const requestOf = (
+  { apiKey, userAgent }: Settings,
+  { operation, body, idempotencyKey }: Call<Operation>
+): RequestInit => ({
+  method: routes[operation].method,
+  redirect: "manual", // and not "error", which not every runtime has
+  headers: {
+    accept: "application/json",
+    authorization: `Bearer ${apiKey}`,
+    "user-agent": userAgent,
+    ...(body === undefined ? {} : { "content-type": "application/json" }),
+    ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey })
+  },
+  ...(body === undefined ? {} : { body: JSON.stringify(body) })
+})
+
+/** One request and its whole answer, within the time; or the caller's signal, whatever `fetch` makes of it. */
+const exchange = async (
+  settings: Settings,
+  about: About,
+  url: string,
+  init: RequestInit,
+  { signal, timeoutMs }: Limits
+): Promise<Reply> => {
+  const { fetch, platform, apiKey } = settings
+  const controller = new AbortController()
+  const abandoned = new Promise<never>((_, reject) => {
+    controller.signal.addEventListener("abort", () => reject(controller.signal.reason), { once: true })
+  })
+  const abort = () => controller.abort(signal?.reason)
+  signal?.addEventListener("abort", abort, { once: true })
+  let isLate = false
+  const cancel = platform.after(timeoutMs, () => {
+    isLate = true
+    controller.abort()
+  })
+  const answered = async () => {
+    const response = await fetch(url, { ...init, signal: controller.signal })
+    return { response, text: await response.text() }
+  }
+  try {
+    return await Promise.race([answered(), abandoned])
+  } catch (fault) {
+    signal?.throwIfAborted()
+    const reason = isLate ? "timeout" : "network"
+    throw new MailroomConnectionError(whatHappened[reason](timeoutMs, about), {
+      ...about,
+      reason,
+      cause: cleared(fault, apiKey)
+    })
+  } finally {
+    cancel()
+    signal?.removeEventListener("abort", abort)
+  }
+}
+
+const whatToDo = ({ operation, idempotencyKey }: About): string => {
+  if (idempotencyKey !== null) {
+    return "Whether the message was queued is not known: send it again with this error's idempotencyKey, and it is sent once."
+  }
+  return routes[operation].method === "GET"
+    ? "Try again."
+    : "Whether it was done is not known: look before you repeat it."
+}
+
+const whatHappened = {
+  network: (_: number, about: About) =>
+    `${about.operation}: no connection, or it broke; see \`cause\`. Check baseUrl and the network. ${whatToDo(about)}`,
+  timeout: (timeoutMs: number, about: About) =>
+    `${about.operation}: no complete answer within ${timeoutMs} ms (timeoutMs). ${whatToDo(about)}`,
+  invalid_response: (status: number, about: About) =>
+    `${about.operation}: answered ${status} without JSON, so not by the service. Check baseUrl, and what stands between.`
+}
+
+const answerOf = <O extends Operation>(settings: Settings, about: About, { response, text }: Reply): Answer<O> => {
+  const json = Json.parse(text)
+  if (!response.ok) throw refusalOf(settings, about, response, json)
+  if (typeof json !== "object" || json === null) {
+    throw new MailroomConnectionError(whatHappened.invalid_response(response.status, about), {
+      ...about,
+      reason: "invalid_response"
+    })
+  }
+  return { body: json as Operations[O]["output"], headers: response.headers } // the contract says what a success holds
+}
+
+const refusalOf = ({ apiKey, platform }: Settings, about: About, response: Response, json: unknown): MailroomError => {
+  const body = envelopeOf(json, apiKey)
+  const header = (name: string): string | null => hide(response.headers.get(name) ?? "", apiKey) || null
+  return new MailroomError(body?.message ?? strangeAnswer(about, response), {
+    ...about,
+    status: response.status,
+    code: body?.code ?? "unknown",
+    requestId: body?.requestId ?? header("x-request-id"),
+    details: body?.details ?? {},
+    retryAfter: Retry.parseRetryAfter(header("retry-after"), platform.now())
+  })
+}
+
+interface Envelope {
+  readonly code: string
+  readonly message: string
+  readonly requestId: string | null
+  readonly details: Readonly<Record<string, unknown>>
+}
+
+/** The error envelope, if it is one; whoever answered, the key is not repeated. */
+const envelopeOf = (json: unknown, apiKey: string): Envelope | null => {
+  if (!Json.isRecord(json)) return null
+  const { code, message, requestId, details } = JSON.parse(hide(JSON.stringify(json), apiKey)) as typeof json // still one
+  if (typeof code !== "string" || typeof message !== "string") return null
+  return {
+    code,
+    message,
+    requestId: typeof requestId === "string" ? requestId : null,
+    details: Json.isRecord(details) ? details : {}
+  }
+}
+
+/** An answer without our envelope: what stands between answered, or `baseUrl` points elsewhere. Its text is not repeated. */
+const strangeAnswer = ({ operation }: About, { status, type }: Response): string =>
+  type === "opaqueredirect" || (status >= 300 && status < 400)
+    ? `${operation}: a redirect, not followed, so that the API key goes nowhere else. Give the service's own address as baseUrl.`
+    : `${operation}: answered ${status}, not by the service: a proxy stands between, or baseUrl points elsewhere. Check both.`
+
+const hide = (text: string, apiKey: string): string => text.replaceAll(apiKey, "svc_…")
+
+/** The same error with nothing in it but its texts, none of which has the key: a `fetch` may throw whatever it likes. */
+const cleared = (fault: unknown, apiKey: string, depth = 0): unknown => {
+  if (!(fault instanceof Error)) return typeof fault === "string" ? hide(fault, apiKey) : undefined
+  const { name, message, stack, cause } = fault
+  const copy = new Error(hide(message, apiKey))
+  const code: unknown = "code" in fault ? fault.code : undefined
+  const inner = depth < 5 ? cleared(cause, apiKey, depth + 1) : undefined
+  return Object.assign(
+    Object.defineProperty(copy, "name", { value: hide(name, apiKey) }),
+    stack === undefined ? {} : { stack: hide(stack, apiKey) },
+    typeof code === "string" ? { code: hide(code, apiKey) } : {},
+    inner === undefined ? {} : { cause: inner }
+  )
+}

@@ -1,0 +1,200 @@
+/**
+ * One attempt at a delivery: reads delivery and endpoint anew, opens the
+ * secret, signs with the time of this attempt, posts, and commits the attempt,
+ * the delivery and the endpoint's counter together (Spec 6, Delivery semantics).
+ */
+import { Clock, Context, Effect, Layer, Option, Random, Result } from "effect"
+import { system } from "../model/Audit.ts"
+import * as Backoff from "../model/Backoff.ts"
+import * as Deliveries from "../model/Delivery.ts"
+import type { Delivery, Outcome } from "../model/Delivery.ts"
+import * as Endpoints from "../model/Endpoint.ts"
+import type { Endpoint } from "../model/Endpoint.ts"
+import type { DeliveryId, EndpointId, Millis } from "../model/Ids.ts"
+import * as Limits from "../model/Limits.ts"
+import * as Webhook from "../model/Webhook.ts"
+import * as WebhookUrl from "../model/WebhookUrl.ts"
+import { changing, commit, dieOnRejection, isRejected, offer } from "../operations/Commit.ts"
+import { deliverJob } from "../operations/Webhooks.ts"
+import { Crypto, type SealBroken } from "../ports/Crypto.ts"
+import { JobQueue, type Lease } from "../ports/JobQueue.ts"
+import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
+import { WebhookTransport } from "../ports/WebhookTransport.ts"
+import { Settings } from "../Settings.ts"
+import { claimsMax } from "./SubmitMessage.ts"
+
+/** How an attempt ended, and what the receiver said to that. */
+interface Ending {
+  readonly startedAt: Millis
+  readonly endedAt: Millis
+  readonly outcome: Outcome
+  readonly answer: Webhook.Answer | null
+}
+
+export class DeliverWebhook extends Context.Service<
+  DeliverWebhook,
+  {
+    /** One attempt at the job's delivery, if it is due. Fails only if the store does, or the endpoint's secret cannot be opened. */
+    readonly handle: (lease: Lease) => Effect.Effect<void, StoreUnavailable | SealBroken>
+  }
+>()("mailroom/core/jobs/DeliverWebhook") {
+  static readonly layer = Layer.effect(
+    DeliverWebhook,
+    Effect.gen(function* () {
+      const store = yield* Store
+      const queue = yield* JobQueue
+      const crypto = yield* Crypto
+      const transport = yield* WebhookTransport
+      const settings = yield* Settings
+
+      const handle = Effect.fn("DeliverWebhook.handle")(function* ({ job, claims }: Lease) {
+        const delivery = yield* store.deliveries.get(job.realm, job.subject as DeliveryId)
+        if (delivery === null || delivery.nextAttemptAt === null) return
+        const now = yield* Clock.currentTimeMillis
+        if (delivery.nextAttemptAt > now) return yield* offer(queue, [deliverJob(delivery, delivery.nextAttemptAt)])
+        const endpoint = yield* store.endpoints.get(job.realm, delivery.endpointId)
+        if (endpoint === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no endpoint`))
+        if (claims >= claimsMax) return yield* end(delivery, { _tag: "Abandoned", at: now }, "internal_error")
+        if (!endpoint.enabled) return yield* end(delivery, { _tag: "EndpointDisabled", at: now }, "endpoint_disabled")
+        const body = yield* store.deliveries.body(job.realm, delivery.id)
+        if (body === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no body`))
+        yield* record(delivery, endpoint, yield* attempt(delivery, endpoint, new TextEncoder().encode(body)))
+      })
+
+      const attempt = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, body: Uint8Array) {
+        const startedAt = yield* Clock.currentTimeMillis
+        const target = WebhookUrl.parse(endpoint.url, settings.webhookTargets)
+        // The rules may have become stricter since the endpoint was created.
+        if (Result.isFailure(target)) return { startedAt, endedAt: startedAt, outcome: "unsafe_url", answer: null } satisfies Ending
+        const secret = yield* crypto.open(endpoint.secret, Endpoints.sealContext(endpoint))
+        const timestamp = Webhook.timestampOf(startedAt)
+        const mac = yield* crypto.sign(secret, Webhook.signedBytes(delivery.eventId, timestamp, body))
+        const headers = Webhook.deliveryHeaders(delivery.eventId, timestamp, mac)
+        const unanswered = (outcome: Outcome) => ({ outcome, answer: null })
+        const { outcome, answer } = yield* transport.post({ target: target.success, headers, body }).pipe(
+          Effect.map((answer) => ({ outcome: Webhook.outcomeOf(answer), answer })),
+          Effect.catchTag("WebhookUnanswered", (error) =>
+            Effect.as(Effect.logDebug("a webhook receiver did not answer", error), unanswered(error.reason))
+          ),
+          Effect.timeoutOrElse({
+            duration: Limits.webhookDeadline,
+            orElse: () => Effect.succeed(unanswered("timeout"))
+          })
+        )
+        return { startedAt, endedAt: yield* Clock.currentTimeMillis, outcome, answer } satisfies Ending
+      })
+
+      /** Commits an ending on the versions that the attempt began with; of two holders of one job, one does. */
+      const record = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, ending: Ending) {
+        const random = yield* Random.next
+        const after = settled(delivery, ending, settings.deliveryBackoff, random)
+        const jobs = after.nextAttemptAt === null ? [] : [deliverJob(after, after.nextAttemptAt)]
+        const written: Change = { _tag: "Update", kind: "delivery", record: after }
+
+        // A success of a healthy endpoint changes nothing of it, so successes need not wait for each other.
+        if (ending.outcome === "success" && endpoint.consecutiveFailures === 0 && !endpoint.isSlow) {
+          const unchanged: Change = { _tag: "Require", kind: "endpoint", id: endpoint.id, version: endpoint.version }
+          const isDone = yield* Effect.as(commit(store, queue, [unchanged, written], jobs), true).pipe(
+            Effect.catchIf((error) => isRejected(error, "VersionMoved"), () => Effect.succeed(false)),
+            dieOnRejection
+          )
+          if (isDone) return
+        }
+
+        yield* changing(
+          endpoint.id,
+          Effect.gen(function* () {
+            const current = yield* store.endpoints.get(delivery, endpoint.id)
+            const held = yield* store.deliveries.get(delivery, delivery.id)
+            if (current === null || held?.version !== delivery.version) return // another holder's result stands
+            const counted = yield* heard(current, count(current, ending))
+            const changes: Array<Change> = [written, { _tag: "Update", kind: "endpoint", record: counted }]
+            if (current.enabled && !counted.enabled) changes.push(yield* disabledEntry(counted, ending.endedAt))
+            yield* commit(store, queue, changes, jobs)
+            if (counted.isSlow) yield* throttle(counted.id, 1) // each time: the queue may have lost it
+            if (current.enabled && !counted.enabled) {
+              yield* Effect.logWarning("a webhook endpoint was disabled after ten failed attempts in a row").pipe(
+                Effect.annotateLogs({ endpointId: counted.id })
+              )
+            }
+          })
+        ).pipe(dieOnRejection)
+      })
+
+      /** Ends a delivery without an attempt. */
+      const end = (delivery: Delivery, input: Deliveries.Input, lastError: string) => {
+        const decision = Deliveries.decide(delivery, input)
+        if (Result.isFailure(decision)) return Effect.void
+        const record = { ...Deliveries.apply(delivery, decision.success), version: delivery.version + 1, lastError }
+        return commit(store, queue, [{ _tag: "Update", kind: "delivery", record }], []).pipe(
+          Effect.catchIf((error) => isRejected(error, "VersionMoved"), () => Effect.void),
+          dieOnRejection,
+          Effect.asVoid
+        )
+      }
+
+      /** A receiver that does not answer gets one delivery at a time until it does, so that it keeps few places busy. */
+      const throttle = (id: EndpointId, inFlightMax: number | null) => Effect.option(queue.throttle("deliver", id, inFlightMax))
+
+      /** An endpoint that answers again counts as slow until the queue has heard of it: else nobody would tell the queue. */
+      const heard = Effect.fnUntraced(function* (before: Endpoint, after: Endpoint) {
+        if (!before.isSlow || after.isSlow) return after
+        return { ...after, isSlow: Option.isNone(yield* throttle(after.id, null)) }
+      })
+
+      const disabledEntry = Effect.fnUntraced(function* ({ id, tenantId, environment }: Endpoint, at: Millis) {
+        const entry = {
+          id: yield* crypto.uuid,
+          tenantId,
+          environment,
+          at,
+          actor: system,
+          action: "webhook_endpoint.disable",
+          subject: { type: "webhook_endpoint", id },
+          requestId: null,
+          clientAddress: null
+        }
+        return { _tag: "AppendAudit", entry } satisfies Change
+      })
+
+      return DeliverWebhook.of({ handle })
+    })
+  )
+}
+
+/** The delivery after an attempt, one version on. */
+const settled = (delivery: Delivery, ending: Ending, backoff: ReadonlyArray<Millis>, random: number): Delivery => {
+  const { outcome, answer, startedAt, endedAt } = ending
+  const wait = Math.max(
+    Backoff.delay(backoff, delivery.attemptCount + 1, random),
+    answer === null ? 0 : Webhook.retryAfterOf(answer, endedAt)
+  )
+  const input: Deliveries.Input =
+    outcome === "success" ? { _tag: "Succeeded", at: endedAt } : Deliveries.afterFailure(delivery, endedAt, endedAt + wait)
+  const decision = Result.getOrThrow(Deliveries.decide(delivery, input)) // pending takes each of the three
+  const attempt: Deliveries.Attempt = {
+    number: delivery.attemptCount + 1,
+    round: delivery.round,
+    startedAt,
+    durationMs: Math.max(0, endedAt - startedAt),
+    outcome,
+    responseStatus: answer?.status ?? null
+  }
+  return {
+    ...Deliveries.withAttempt(Deliveries.apply(delivery, decision), attempt),
+    version: delivery.version + 1,
+    lastError: outcome === "success" ? null : outcome
+  }
+}
+
+/** The endpoint after an attempt, one version on. */
+const count = (endpoint: Endpoint, { outcome, answer, endedAt }: Ending): Endpoint => {
+  const input: Endpoints.Input =
+    outcome === "success" ? { _tag: "Succeeded", at: endedAt } : Endpoints.afterFailure(endpoint, endedAt)
+  const decision = Result.getOrThrow(Endpoints.decide(endpoint, input)) // each state takes success and failure
+  return {
+    ...Endpoints.apply(endpoint, decision),
+    version: endpoint.version + 1,
+    isSlow: outcome === "timeout" || (endpoint.isSlow && answer === null)
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * What the surrounding product does with webhooks (Spec 1, point 2; Spec 6,
+ * Delivery semantics): enables an endpoint again, and sends test events. Never
+ * reachable with an API key.
+ */
+import { Clock, Context, Data, Effect, Layer, Option, Result } from "effect"
+import type { Actor } from "../model/Audit.ts"
+import * as Deliveries from "../model/Delivery.ts"
+import type { Delivery } from "../model/Delivery.ts"
+import * as Endpoints from "../model/Endpoint.ts"
+import type { Endpoint } from "../model/Endpoint.ts"
+import type { Event, Type } from "../model/Event.ts"
+import * as EventSample from "../model/EventSample.ts"
+import type { ApplicationId, EndpointId, EventId, MailboxId, MessageId, Millis, Realm, TenantId } from "../model/Ids.ts"
+import { Crypto } from "../ports/Crypto.ts"
+import { JobQueue } from "../ports/JobQueue.ts"
+import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
+import { changing, commit, dieOnRejection } from "./Commit.ts"
+import { UnknownResource } from "./Management.ts"
+import { deliverJob } from "./Webhooks.ts"
+
+/** Test events are for sandbox applications. */
+export class NotSandbox extends Data.TaggedError("NotSandbox")<{ readonly applicationId: ApplicationId }> {
+  override get message(): string {
+    return `The application ${this.applicationId} is a production application. Choose a sandbox application for test events.`
+  }
+}
+
+/** Deliveries that one commit makes pending again. */
+const replaysPerCommit = 500
+
+export class WebhookManagement extends Context.Service<
+  WebhookManagement,
+  {
+    /**
+     * Takes a disabled endpoint into use again, its counter at 0; with `replayDead`, what died since it was disabled
+     * becomes pending again. Events that happened meanwhile and were never made deliveries stay without one.
+     */
+    readonly enableEndpoint: (
+      actor: Actor,
+      realm: Realm,
+      id: EndpointId,
+      options: { readonly replayDead: boolean }
+    ) => Effect.Effect<{ readonly endpoint: Endpoint; readonly replayed: number }, UnknownResource | StoreUnavailable>
+    /**
+     * Appends a synthetic event with `demo: true`, which only this application's endpoints and event list see. It is
+     * delivered, retried and replayed as any other.
+     */
+    readonly sendTestEvent: (
+      actor: Actor,
+      input: { readonly tenantId: TenantId; readonly applicationId: ApplicationId; readonly type: Type }
+    ) => Effect.Effect<Event, UnknownResource | NotSandbox | StoreUnavailable>
+  }
+>()("mailroom/core/operations/WebhookManagement") {
+  static readonly layer = Layer.effect(
+    WebhookManagement,
+    Effect.gen(function* () {
+      const store = yield* Store
+      const queue = yield* JobQueue
+      const crypto = yield* Crypto
+
+      const audit = Effect.fnUntraced(function* (actor: Actor, realm: Realm, action: string, id: string, at: Millis) {
+        const entry = {
+          ...realm,
+          id: yield* crypto.uuid,
+          at,
+          actor,
+          action,
+          subject: { type: action.slice(0, action.indexOf(".")), id },
+          requestId: null,
+          clientAddress: null
+        }
+        return { _tag: "AppendAudit", entry } satisfies Change
+      })
+
+      /** The deliveries' changes and jobs; a replay that meets another's hand is left to it. */
+      const replays = (dead: ReadonlyArray<Delivery>, at: Millis) => {
+        const records = dead.flatMap((delivery) => Deliveries.replay(delivery, at) ?? [])
+        return {
+          changes: records.map((record): Change => ({ _tag: "Update", kind: "delivery", record })),
+          jobs: records.map((record) => deliverJob(record, at))
+        }
+      }
+
+      /** One batch of what died since; how many that were. */
+      const replayBatch = (realm: Realm, id: EndpointId, since: Millis) =>
+        changing(
+          id,
+          Effect.gen(function* () {
+            const dead = yield* store.deliveries.deadSince(realm, id, since, replaysPerCommit)
+            const { changes, jobs } = replays(dead, yield* Clock.currentTimeMillis)
+            if (changes.length > 0) yield* commit(store, queue, changes, jobs)
+            return dead.length
+          })
+        ).pipe(dieOnRejection)
+
+      const enable = (actor: Actor, realm: Realm, id: EndpointId) =>
+        changing(
+          id,
+          Effect.gen(function* () {
+            const before = yield* store.endpoints.get(realm, id)
+            if (before === null) return yield* new UnknownResource({ what: "webhook endpoint", id })
+            const at = yield* Clock.currentTimeMillis
+            const decided = Endpoints.decide(before, { _tag: "Enabled", at })
+            if (Result.isFailure(decided)) return { endpoint: before, disabledAt: null }
+            // It stays slow in name until the queue has heard that it is not held back any more.
+            const isSlow = before.isSlow && Option.isNone(yield* Effect.option(queue.throttle("deliver", id, null)))
+            const record = { ...Endpoints.apply(before, decided.success), version: before.version + 1, isSlow }
+            yield* commit(
+              store,
+              queue,
+              [{ _tag: "Update", kind: "endpoint", record }, yield* audit(actor, realm, "webhook_endpoint.enable", id, at)],
+              []
+            )
+            return { endpoint: record, disabledAt: before.disabledAt }
+          })
+        ).pipe(dieOnRejection)
+
+      return WebhookManagement.of({
+        enableEndpoint: Effect.fn("WebhookManagement.enableEndpoint")(function* (actor, realm, id, { replayDead }) {
+          const { endpoint, disabledAt } = yield* enable(actor, realm, id)
+          let replayed = 0
+          if (replayDead && disabledAt !== null) {
+            let batch: number
+            do {
+              batch = yield* replayBatch(realm, id, disabledAt)
+              replayed += batch
+            } while (batch === replaysPerCommit)
+          }
+          return { endpoint, replayed }
+        }),
+
+        sendTestEvent: Effect.fn("WebhookManagement.sendTestEvent")(function* (actor, { tenantId, applicationId, type }) {
+          const application = yield* store.credentials.application(tenantId, applicationId)
+          if (application === null) return yield* new UnknownResource({ what: "application", id: applicationId })
+          if (application.environment !== "sandbox") return yield* new NotSandbox({ applicationId })
+          const at = yield* Clock.currentTimeMillis
+          const ids = {
+            event: (yield* crypto.uuid) as EventId, // a UUID is any of the three
+            resource: (yield* crypto.uuid) as MessageId,
+            mailbox: (yield* crypto.uuid) as MailboxId
+          }
+          const event: Event = EventSample.make(type, { tenantId, applicationId }, ids, at)
+          const realm: Realm = { tenantId, environment: "sandbox" }
+          yield* commit(
+            store,
+            queue,
+            [{ _tag: "AppendEvent", event }, yield* audit(actor, realm, "event.test", event.id, at)],
+            []
+          ).pipe(dieOnRejection)
+          return event
+        })
+      })
+    })
+  )
+}

@@ -1,0 +1,304 @@
+/**
+ * Webhook endpoints and their deliveries, as an application sees them (Spec 4
+ * and 6). An endpoint exists once its receiver has echoed a challenge; before
+ * that nothing is stored.
+ */
+import { Clock, Context, Data, Effect, Layer, Redacted, Result, Schema } from "effect"
+import * as Deliveries from "../model/Delivery.ts"
+import type { Delivery } from "../model/Delivery.ts"
+import * as Endpoints from "../model/Endpoint.ts"
+import type { Endpoint } from "../model/Endpoint.ts"
+import { types, type Type } from "../model/Event.ts"
+import type { ApplicationId, DeliveryId, EndpointId } from "../model/Ids.ts"
+import * as Limits from "../model/Limits.ts"
+import * as Webhook from "../model/Webhook.ts"
+import * as WebhookUrl from "../model/WebhookUrl.ts"
+import type { WebhookTarget } from "../model/WebhookUrl.ts"
+import { Crypto } from "../ports/Crypto.ts"
+import { JobQueue, type Job } from "../ports/JobQueue.ts"
+import { Store, type StoreUnavailable } from "../ports/Store.ts"
+import { WebhookTransport } from "../ports/WebhookTransport.ts"
+import { Settings } from "../Settings.ts"
+import type { Principal } from "./Access.ts"
+import { changing, commit, dieOnRejection } from "./Commit.ts"
+import { auditEntry } from "./Messages.ts"
+import { NotFound } from "./Ownership.ts"
+
+/** What `createWebhookEndpoint` takes (Spec 4). Which types and URLs are good is told by errors of their own. */
+export const CreateWebhookEndpointInput = Schema.Struct({
+  url: Schema.String.annotate({ format: "uri", examples: ["https://hooks.example.com/mailroom"] }),
+  description: Schema.NullOr(
+    Schema.String.check(
+      Schema.isMaxCodePoints(Limits.webhookDescriptionLengthMax, {
+        expected: `at most ${Limits.webhookDescriptionLengthMax} characters`
+      }),
+      Schema.makeFilter((text: string) => (text.isWellFormed() && !text.includes("\0")) || "holds a NUL or half of a character")
+    )
+  ).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),
+  eventTypes: Schema.Array(Schema.String).check(
+    Schema.isMinLength(1, { expected: "at least 1 event type" }),
+    Schema.isMaxLength(Limits.webhookEventTypesMax, { expected: `at most ${Limits.webhookEventTypesMax} event types` })
+  )
+})
+export type CreateWebhookEndpointInput = typeof CreateWebhookEndpointInput.Type
+
+/** 400: types that cannot be subscribed. */
+export class UnsupportedEventType extends Data.TaggedError("UnsupportedEventType")<{
+  readonly unsupported: ReadonlyArray<string>
+  readonly supported: ReadonlyArray<string>
+}> {
+  override get message(): string {
+    const [first = "", ...others] = this.unsupported
+    const named = `${JSON.stringify(first.slice(0, 60))}${others.length === 0 ? "" : ` and ${others.length} more`}`
+    return `Cannot be subscribed: ${named}; details.unsupported has all. Use the types in details.supported.`
+  }
+}
+
+/** 400: the URL may not be called, by its form or by where its name leads. */
+export class InvalidWebhookUrl extends Data.TaggedError("InvalidWebhookUrl")<{
+  /** Null: the name leads to an address that is not public; which one is not told. */
+  readonly fault: WebhookUrl.UrlFault | null
+}> {
+  readonly reason = "unsafe_url"
+  override get message(): string {
+    const what = this.fault === null ? "its host does not lead to public addresses only" : urlFaults[this.fault]
+    return `The URL cannot be a webhook endpoint: ${what}. Give an https URL of a public host, on port 443 or from 1024 up.`
+  }
+}
+
+const urlFaults: { readonly [F in WebhookUrl.UrlFault]: string } = {
+  too_long: `it has more than ${Limits.webhookUrlLengthMax} characters`,
+  malformed: "it is not a URL",
+  scheme: "its scheme is not https",
+  credentials: "it holds a user name or password",
+  fragment: "it has a fragment",
+  host: "its host cannot be called",
+  port: "its port cannot be called",
+  address: "its address is not public"
+}
+
+/** 400: the receiver did not echo the challenge. */
+export class WebhookVerificationFailed extends Data.TaggedError("WebhookVerificationFailed")<{
+  readonly reason: Webhook.HandshakeFault
+}> {
+  override get message(): string {
+    return `The endpoint was not created: ${handshakeFaults[this.reason]}. Answer webhook.endpoint_verification within 5 seconds with 2xx and {"challenge": data.challenge}.`
+  }
+}
+
+const handshakeFaults: { readonly [F in Webhook.HandshakeFault]: string } = {
+  timeout: "the receiver did not answer in 5 seconds",
+  non_2xx: "the receiver answered with a status other than 2xx",
+  redirect: "the receiver answered with a redirect, and redirects are not followed",
+  invalid_json: "the receiver's answer is not a JSON object of at most 64 KiB",
+  challenge_mismatch: "the receiver's answer holds another challenge, or none",
+  unsafe_url: "the host does not lead to public addresses only",
+  network_error: "the receiver could not be reached"
+}
+
+/** 429: as many handshakes as may run at a time, of the application or to the host, are running. */
+export class HandshakesBusy extends Data.TaggedError("HandshakesBusy")<{ readonly limit: number }> {
+  override readonly message =
+    "Other endpoint verifications are still running. Create endpoints one after another, or try again in some seconds."
+}
+
+/** 409: what is replayed would not be sent. */
+export class EndpointDisabled extends Data.TaggedError("EndpointDisabled")<{}> {
+  override readonly message =
+    "The webhook endpoint is disabled after ten failed attempts in a row. Have an administrator enable it again, then replay."
+}
+
+export class Webhooks extends Context.Service<
+  Webhooks,
+  {
+    /**
+     * Verifies a receiver and creates its endpoint, enabled (Spec 4, createWebhookEndpoint). The secret is returned here
+     * and never again. Whatever is refused leaves nothing.
+     */
+    readonly createEndpoint: (
+      principal: Principal,
+      input: CreateWebhookEndpointInput
+    ) => Effect.Effect<
+      { readonly endpoint: typeof Endpoints.View.Type; readonly secret: Redacted.Redacted<string> },
+      UnsupportedEventType | InvalidWebhookUrl | WebhookVerificationFailed | HandshakesBusy | StoreUnavailable
+    >
+    /** The application's endpoints, oldest first (Spec 4, listWebhookEndpoints). */
+    readonly listEndpoints: (
+      principal: Principal
+    ) => Effect.Effect<{ readonly items: ReadonlyArray<typeof Endpoints.View.Type> }, StoreUnavailable>
+    /** The application's deliveries, newest first; of one endpoint, if it is given (Spec 4, listWebhookDeliveries). */
+    readonly listDeliveries: (
+      principal: Principal,
+      query: { readonly limit: number; readonly endpointId: EndpointId | null }
+    ) => Effect.Effect<{ readonly items: ReadonlyArray<typeof Deliveries.View.Type> }, NotFound | StoreUnavailable>
+    /**
+     * Makes a dead or delivered delivery pending again, with a new round of attempts (Spec 4, replayWebhookDelivery); one
+     * that is pending stays as it is.
+     */
+    readonly replay: (
+      principal: Principal,
+      id: DeliveryId
+    ) => Effect.Effect<{ readonly delivery: typeof Deliveries.View.Type }, NotFound | EndpointDisabled | StoreUnavailable>
+  }
+>()("mailroom/core/operations/Webhooks") {
+  static readonly layer = Layer.effect(
+    Webhooks,
+    Effect.gen(function* () {
+      const store = yield* Store
+      const queue = yield* JobQueue
+      const crypto = yield* Crypto
+      const transport = yield* WebhookTransport
+      const settings = yield* Settings
+      const ofApplications = new Gate<ApplicationId>(Limits.handshakesPerApplicationMax)
+      const toHosts = new Gate<string>(Limits.handshakesPerHostMax)
+
+      /** Posts a challenge that nobody can guess, and wants it back. */
+      const verify = Effect.fnUntraced(function* (target: WebhookTarget) {
+        const challenge = Webhook.hex(yield* crypto.randomBytes(Webhook.challengeBytes))
+        const body = Webhook.verification(yield* crypto.uuid, challenge, yield* Clock.currentTimeMillis)
+        const answer = yield* transport
+          .post({ target, headers: Webhook.commonHeaders, body: new TextEncoder().encode(body) })
+          .pipe(
+            Effect.mapError((error) =>
+              error.reason === "unsafe_url"
+                ? new InvalidWebhookUrl({ fault: null })
+                : new WebhookVerificationFailed({ reason: error.reason })
+            ),
+            Effect.timeoutOrElse({
+              duration: Limits.webhookDeadline,
+              orElse: () => Effect.fail(new WebhookVerificationFailed({ reason: "timeout" }))
+            })
+          )
+        const fault = Webhook.handshakeFault(answer, challenge)
+        if (fault !== null) return yield* new WebhookVerificationFailed({ reason: fault })
+      })
+
+      return Webhooks.of({
+        createEndpoint: Effect.fn("Webhooks.createEndpoint")(function* (principal, input) {
+          const eventTypes = yield* Effect.fromResult(subscribable(input.eventTypes))
+          const target = yield* Effect.fromResult(
+            Result.mapError(WebhookUrl.parse(input.url, settings.webhookTargets), (fault) => new InvalidWebhookUrl({ fault }))
+          )
+          yield* verify(target).pipe(toHosts.pass(target.host), ofApplications.pass(principal.applicationId))
+
+          const { tenantId, environment } = principal.realm
+          const now = yield* Clock.currentTimeMillis
+          const id = (yield* crypto.uuid) as EndpointId // a UUID is any of them
+          const secret = Redacted.make(`${Webhook.secretPrefix}${Webhook.hex(yield* crypto.randomBytes(Webhook.secretBytes))}`)
+          const endpoint: Endpoint = {
+            ...Endpoints.closed,
+            id,
+            tenantId,
+            environment,
+            applicationId: principal.applicationId,
+            version: 1,
+            url: target.href,
+            description: input.description,
+            eventTypes,
+            apiVersion: Webhook.apiVersion,
+            secret: yield* crypto.seal(secret, Endpoints.sealContext({ tenantId, id })),
+            isSlow: false,
+            enabledAfter: 0n, // the store's to set
+            createdAt: now
+          }
+          const entry = auditEntry(principal, yield* crypto.uuid, now, "webhook_endpoint.create", id)
+          yield* commit(
+            store,
+            queue,
+            [
+              { _tag: "Insert", kind: "endpoint", record: endpoint },
+              { _tag: "AppendAudit", entry }
+            ],
+            []
+          ).pipe(dieOnRejection)
+          return { endpoint: Endpoints.view(endpoint), secret }
+        }),
+
+        listEndpoints: Effect.fn("Webhooks.listEndpoints")(function* ({ realm, applicationId }) {
+          return { items: (yield* store.endpoints.list(realm, applicationId)).map(Endpoints.view) }
+        }),
+
+        listDeliveries: Effect.fn("Webhooks.listDeliveries")(function* ({ realm, applicationId }, { limit, endpointId }) {
+          if (endpointId !== null) {
+            const endpoint = yield* store.endpoints.get(realm, endpointId)
+            if (endpoint?.applicationId !== applicationId) return yield* new NotFound({ field: "endpointId" })
+          }
+          const found = yield* store.deliveries.page(realm, { applicationId, endpointId, limit })
+          return { items: found.map(Deliveries.view) }
+        }),
+
+        replay: Effect.fn("Webhooks.replay")(function* (principal, id) {
+          return yield* changing(
+            id,
+            Effect.gen(function* () {
+              const { realm, applicationId } = principal
+              const delivery = yield* store.deliveries.get(realm, id)
+              if (delivery?.applicationId !== applicationId) return yield* new NotFound({ field: null })
+              const endpoint = yield* store.endpoints.get(realm, delivery.endpointId)
+              if (endpoint?.enabled !== true) return yield* new EndpointDisabled()
+              const now = yield* Clock.currentTimeMillis
+              const replayed = Deliveries.replay(delivery, now)
+              if (replayed === null) return { delivery: Deliveries.view(delivery) }
+              const entry = auditEntry(principal, yield* crypto.uuid, now, "webhook_delivery.replay", id)
+              yield* commit(
+                store,
+                queue,
+                [
+                  { _tag: "Update", kind: "delivery", record: replayed },
+                  { _tag: "AppendAudit", entry }
+                ],
+                [deliverJob(replayed, now)]
+              )
+              return { delivery: Deliveries.view(replayed) }
+            })
+          ).pipe(dieOnRejection)
+        })
+      })
+    })
+  )
+}
+
+/** A look at a delivery when it is due. */
+export const deliverJob = (delivery: Delivery, dueAt: number): Job => ({
+  kind: "deliver",
+  subject: delivery.id,
+  realm: { tenantId: delivery.tenantId, environment: delivery.environment },
+  group: delivery.endpointId,
+  dueAt
+})
+
+/** The types to subscribe, each once; all of them must be known. */
+const subscribable = (given: ReadonlyArray<string>): Result.Result<ReadonlyArray<Type | "*">, UnsupportedEventType> => {
+  const supported: ReadonlyArray<Type | "*"> = [...types, "*"]
+  const wanted = new Set(given)
+  const unsupported = [...wanted].filter((type) => !supported.some((known) => known === type))
+  return unsupported.length === 0
+    ? Result.succeed([...wanted] as ReadonlyArray<Type | "*">) // each is supported
+    : Result.fail(new UnsupportedEventType({ unsupported, supported }))
+}
+
+/** Lets so many through at a time for each name, and refuses the others at once. */
+class Gate<Name> {
+  readonly #inside = new Map<Name, number>()
+  readonly #limit: number
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  pass(name: Name): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | HandshakesBusy, R> {
+    return <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | HandshakesBusy, R> =>
+      Effect.uninterruptibleMask((restore): Effect.Effect<A, E | HandshakesBusy, R> => {
+        const inside = this.#inside.get(name) ?? 0
+        if (inside >= this.#limit) return Effect.fail(new HandshakesBusy({ limit: this.#limit }))
+        this.#inside.set(name, inside + 1)
+        return Effect.ensuring(restore(self), Effect.sync(() => this.#leave(name)))
+      })
+  }
+
+  #leave(name: Name): void {
+    const inside = (this.#inside.get(name) ?? 1) - 1
+    if (inside === 0) this.#inside.delete(name)
+    else this.#inside.set(name, inside)
+  }
+}

@@ -1,0 +1,41 @@
+/**
+ * Posts to a receiver whom a stranger has named, without becoming the
+ * stranger's tool.
+ *
+ * An adapter
+ * - looks the name up itself, each time it connects; every address must be
+ *   allowed (`PublicAddress.isAllowed`), or nothing is connected to;
+ * - connects to an address that it has vetted and to no other, with the
+ *   target's host in TLS and in `Host`;
+ * - verifies certificates, follows no redirect, keeps no cookie, decompresses
+ *   nothing, and reads at most `webhookAnswerBytesMax` bytes of the answer;
+ * - sends the body's bytes as they are, once: it retries nothing;
+ * - knows no deadline: the caller interrupts it, and then nothing of the
+ *   request stays open;
+ * - lets no receiver hold up the requests to another.
+ */
+import { Context, Data, type Effect } from "effect"
+import type { Answer } from "../model/Webhook.ts"
+import type { WebhookTarget } from "../model/WebhookUrl.ts"
+
+/** No answer. `unsafe_url`: the name leads where no webhook may go, and nothing was sent. `cause` is for the operator's log. */
+export class WebhookUnanswered extends Data.TaggedError("WebhookUnanswered")<{
+  readonly reason: "unsafe_url" | "network_error"
+  readonly cause?: unknown
+}> {
+  override get message(): string {
+    return this.reason === "unsafe_url" ? "the name leads to an address that is not public" : "the receiver could not be reached"
+  }
+}
+
+export interface WebhookRequest {
+  readonly target: WebhookTarget
+  /** Names in lower case. The adapter adds `host` and `content-length`. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Uint8Array
+}
+
+export class WebhookTransport extends Context.Service<
+  WebhookTransport,
+  { readonly post: (request: WebhookRequest) => Effect.Effect<Answer, WebhookUnanswered> }
+>()("mailroom/core/ports/WebhookTransport") {}

@@ -1,0 +1,109 @@
+/** Each example is run as a person runs it, and says what it says it says. */
+import { assert, describe, it } from "@effect/vitest"
+import { spawn, spawnSync, type ChildProcess } from "node:child_process"
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { SMTPServer } from "smtp-server"
+import type { AddressInfo } from "node:net"
+import { text as textOf } from "node:stream/consumers"
+import { afterEach } from "vitest"
+
+const root = join(import.meta.dirname, "..")
+const example = (...parameters: ReadonlyArray<string>) => ["--conditions=source", join(root, "examples/run.ts"), ...parameters]
+
+const cleanUps: Array<() => unknown> = []
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp()
+})
+
+const run = (parameters: ReadonlyArray<string>, variables: Readonly<Record<string, string>> = {}): Promise<string> => {
+  const child = spawn(process.execPath, example(...parameters), {
+    cwd: root,
+    env: { ...process.env, ...variables },
+    stdio: ["ignore", "pipe", "inherit"]
+  })
+  cleanUps.push(() => child.kill("SIGKILL"))
+  return textOf(child.stdout)
+}
+
+/** What a process says until it says this. */
+const until = (child: ChildProcess, pattern: RegExp): Promise<string> =>
+  new Promise((resolve, reject) => {
+    let output = ""
+    child.stdout?.on("data", (chunk: Buffer) => {
+      output += chunk.toString()
+      if (pattern.test(output)) resolve(output)
+    })
+    child.on("exit", () => reject(new Error(`it ended before ${pattern}: ${output}`)))
+  })
+
+const start = (parameters: ReadonlyArray<string>): ChildProcess => {
+  const child = spawn(process.execPath, [...parameters], { cwd: root, stdio: ["ignore", "pipe", "ignore"] })
+  cleanUps.push(() => child.kill("SIGKILL"))
+  return child
+}
+
+describe("the examples", () => {
+  it("are all run by the tests, here or beside dev", () => {
+    const names = readdirSync(import.meta.dirname).filter((file) => file.endsWith(".ts") && !/^run\.ts$|\.test\.ts$/.test(file))
+    const tests = ["examples/examples.test.ts", "runtimes/dev/dev.test.ts"].map((file) => readFileSync(join(root, file), "utf8")).join()
+
+    assert.deepStrictEqual(names.filter((file) => !tests.includes(`"${file.slice(0, -".ts".length)}"`)), [])
+  })
+
+  it("embed with Promises: a send is queued and delivered", async () => {
+    assert.strictEqual(await run(["embed-with-promises"]), "queued\ndelivered to delivered@example.com\n")
+  })
+
+  it("embed with Effect: the same", async () => {
+    assert.strictEqual(await run(["embed-with-effect"]), "queued\ndelivered to delivered@example.com\n")
+  })
+
+  it("mount the handler beside a host's own route", async () => {
+    const [own, alive, refused] = (await run(["mount-fetch-handler"])).trim().split("\n")
+
+    assert.deepStrictEqual([own, alive], ["200 The host's own route", '200 {"status":"alive"}'])
+    assert.match(refused!, /^401 \{"code":"unauthorized",/)
+  })
+
+  it("swap the provider: a printing one gets the envelope and the bytes", async () => {
+    const printed = await run(["swap-provider"])
+
+    assert.include(printed, "MAIL FROM:<ada@mail.example> RCPT TO:<charles@example.com>")
+    assert.match(printed, /^Subject: Note G\r?$/m)
+    assert.match(printed, /\nsent\n$/)
+  })
+
+  it("swap the provider: a mail server takes the same message", async () => {
+    const got: Array<string> = []
+    const server = new SMTPServer({
+      disabledCommands: ["AUTH", "STARTTLS"],
+      onData: (stream, _, done) => void textOf(stream).then((mail) => (got.push(mail), done()))
+    })
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+    cleanUps.push(() => new Promise<void>((resolve) => server.close(resolve)))
+    const { port } = server.server.address() as AddressInfo // it listens
+
+    const printed = await run(["swap-provider"], { SMTP_HOST: "127.0.0.1", SMTP_PORT: String(port) })
+
+    assert.strictEqual(printed, "sent\n")
+    assert.lengthOf(got, 1)
+    assert.match(got[0]!, /^Subject: Note G\r?$/m)
+  })
+
+  it("verify webhooks: the receiver registers itself and prints each event of a send once", { timeout: 60_000 }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), "mailroom-example-"))
+    cleanUps.push(() => rmSync(folder, { recursive: true, force: true }))
+    await until(start([join(root, "runtimes/cli/main.ts"), "dev", "--data", folder, "--port", "0"]), /line by line/)
+    const receiver = start(example("verify-webhook", join(folder, "dev.json")))
+    await until(receiver, /^endpoint [0-9a-f-]{36} at http:/m)
+    const arrived = until(receiver, /message\.delivered/)
+
+    const sent = spawnSync(process.execPath, example("first-send", join(folder, "dev.json")), { cwd: root, encoding: "utf8" })
+    const lines = (await arrived).trim().split("\n").map((line) => line.split(/ +/))
+
+    const id = /^202 +queued +(\S+)/m.exec(sent.stdout)?.[1]
+    assert.sameDeepMembers(lines, ["message.queued", "message.sent", "message.delivered"].map((type) => [type, id]))
+  })
+})

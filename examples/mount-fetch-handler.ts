@@ -1,0 +1,54 @@
+/** Mailroom mounted in a server that is there already: a web-standard handler, here beside a route of the server's own. */
+import { Redacted } from "effect"
+import { EicarScanner } from "mailroom/adapters/eicar"
+import { MemoryBlobStore, MemoryJobQueue, MemoryStore } from "mailroom/adapters/memory"
+import { NodeCrypto } from "mailroom/adapters/node"
+import { NodemailerMime } from "mailroom/adapters/nodemailer"
+import { UndiciWebhookTransport } from "mailroom/adapters/undici"
+import { createMailroom } from "mailroom/embedded"
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
+import type { AddressInfo } from "node:net"
+import { Readable } from "node:stream"
+
+const mailroom = await createMailroom({
+  store: MemoryStore.layer,
+  queue: MemoryJobQueue.layer,
+  blobs: MemoryBlobStore.layer,
+  crypto: NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(crypto.getRandomValues(new Uint8Array(32))) }] }),
+  mime: NodemailerMime.layer,
+  scanner: EicarScanner.layer,
+  webhooks: UndiciWebhookTransport.layer,
+  provider: null,
+  address: "https://api.example.com"
+})
+
+// With Bun, Deno or Hono this is one line. Node's own server speaks neither Request nor Response:
+const handle = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
+  if (incoming.url === "/hello") return outgoing.end("The host's own route\n")
+  const hasBody = incoming.method !== "GET" && incoming.method !== "HEAD"
+  const request = new Request(new URL(incoming.url ?? "/", "https://api.example.com"), {
+    method: incoming.method ?? "GET",
+    headers: Object.entries(incoming.headersDistinct).flatMap(([name, values]) =>
+      (values ?? []).map((value): [string, string] => [name, value])
+    ),
+    ...(hasBody ? { body: Readable.toWeb(incoming) as ReadableStream, duplex: "half" } : {})
+  })
+  // The host knows who called; behind a proxy of yours, it knows whom the proxy names.
+  const response = await mailroom.fetch(request, { clientAddress: incoming.socket.remoteAddress ?? "unknown" })
+  outgoing.writeHead(response.status, [...response.headers].flat())
+  if (response.body === null) return outgoing.end()
+  return Readable.fromWeb(response.body as import("node:stream/web").ReadableStream).pipe(outgoing)
+}
+
+const server = createServer((incoming, outgoing) => {
+  handle(incoming, outgoing).catch((error: unknown) => outgoing.destroy(error as Error))
+})
+await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+const { port } = server.address() as AddressInfo
+
+for (const path of ["/hello", "/healthz", "/v1/messages"]) {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`)
+  console.log(response.status, (await response.text()).trim())
+}
+server.close()
+await mailroom.close()

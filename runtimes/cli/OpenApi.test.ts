@@ -1,0 +1,34 @@
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { spawnSync } from "node:child_process"
+import { join } from "node:path"
+import * as YAML from "yaml"
+import * as Harness from "../http/harness.ts"
+
+const openapi = (...parameters: ReadonlyArray<string>) => {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(import.meta.dirname, "main.ts"), "openapi", ...parameters], { encoding: "utf8" })
+  return { status, stdout, stderr }
+}
+
+layer(Harness.layer(), { excludeTestServices: true })("mailroom openapi", (it) => {
+  it.effect("prints what the server serves, byte for byte", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const served = yield* server.call("GET", "/openapi.yaml", { key: null })
+
+      assert.deepStrictEqual(openapi("--server", server.baseUrl), { status: 0, stdout: served.text, stderr: "" })
+      assert.deepStrictEqual(JSON.parse(openapi("--json", "--server", server.baseUrl).stdout), YAML.parse(served.text))
+    }), 60_000)
+})
+
+describe("mailroom openapi", () => {
+  it("names where the settings have the server listen, unless it is told other addresses", () => {
+    assert.deepStrictEqual(YAML.parse(openapi().stdout).servers, [{ url: "http://127.0.0.1:3025" }])
+    const told = openapi("--server", "https://a.example", "--server", "https://b.example")
+    assert.deepStrictEqual(YAML.parse(told.stdout).servers, [{ url: "https://a.example" }, { url: "https://b.example" }])
+  }, 60_000)
+
+  it("refuses an address that is none", () => {
+    assert.deepStrictEqual(openapi("--server", "nowhere"), { status: 2, stdout: "", stderr: 'mailroom: --server "nowhere" is not a URL\n' })
+  }, 60_000)
+})

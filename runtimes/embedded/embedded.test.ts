@@ -1,0 +1,225 @@
+/** Mailroom inside a program: the Promise facade, the fetch handler, the client without a socket. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Redacted, Stream } from "effect"
+import { afterEach } from "vitest"
+import * as EicarScanner from "../../adapters/eicar/EicarScanner.ts"
+import * as Memory from "../../adapters/memory/index.ts"
+import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
+import * as NodemailerMime from "../../adapters/nodemailer/NodemailerMime.ts"
+import * as SandboxMailProvider from "../../adapters/sandbox/SandboxMailProvider.ts"
+import { MailroomError } from "../../client/index.ts"
+import { scopes } from "../../core/model/ApiKey.ts"
+import type { MailProvider } from "../../core/ports/MailProvider.ts"
+import { Store, StoreUnavailable } from "../../core/ports/Store.ts"
+import { WebhookTransport, type WebhookRequest } from "../../core/ports/WebhookTransport.ts"
+import { createMailroom, parseAddress, parseDomain, plans, reveal, type EmbeddedMailroom, type Options } from "./index.ts"
+
+const operator = { type: "operator", id: "test" } as const
+
+const open: Array<EmbeddedMailroom> = []
+afterEach(() => Promise.all(open.splice(0).map((one) => one.close())))
+
+/** Receivers that echo challenges and take everything. */
+const receiver = () => {
+  const posts: Array<{ readonly url: string; readonly type: string }> = []
+  const post = ({ target, body }: WebhookRequest) =>
+    Effect.sync(() => {
+      const { type, data } = JSON.parse(new TextDecoder().decode(body))
+      posts.push({ url: target.href, type })
+      const answer = JSON.stringify({ challenge: data.challenge })
+      return { status: 200, retryAfter: null, body: new TextEncoder().encode(answer), truncated: false }
+    })
+  return { posts, layer: Layer.succeed(WebhookTransport, { post }) }
+}
+
+const embed = async (over: Partial<Options> = {}) => {
+  const mailroom = await createMailroom({
+    store: Memory.MemoryStore.layer,
+    queue: Memory.MemoryJobQueue.layer,
+    blobs: Memory.MemoryBlobStore.layer,
+    crypto: NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] }),
+    mime: NodemailerMime.layer,
+    scanner: EicarScanner.layer,
+    webhooks: receiver().layer,
+    sandbox: SandboxMailProvider.make({ outcomeAfter: 0 }),
+    provider: null,
+    log: () => {},
+    ...over
+  })
+  open.push(mailroom)
+  return mailroom
+}
+
+const found = async ({ management }: EmbeddedMailroom, environment: "sandbox" | "production" = "sandbox") => {
+  for (const plan of plans) await management.putPlan(plan)
+  const { id: tenantId } = await management.createTenant(operator, { name: "Analytical Engines", planId: "standard" })
+  const { id: applicationId } = await management.createApplication(operator, { tenantId, environment, name: "Billing" })
+  const { text } = await management.issueKey(operator, { tenantId, applicationId, name: "first", scopes })
+  const domain = await management.createDomain(operator, { tenantId, domain: parseDomain("mail.example") })
+  const checked = { state: "ok", expected: "yes", observed: "yes", since: 0 } as const
+  await management.recordChecks(tenantId, domain.id, [
+    { record: "ownership", ...checked },
+    { record: "dkim", ...checked }
+  ])
+  const address = parseAddress("ada@mail.example")
+  const mailbox = await management.createMailbox(operator, { tenantId, address, displayName: "Ada" })
+  return { tenantId, applicationId, apiKey: reveal(text), mailboxId: mailbox.id }
+}
+
+const from = { clientAddress: "192.0.2.1" }
+const get = (path: string, headers: Record<string, string> = {}) => new Request(`http://mailroom.internal${path}`, { headers })
+
+/** The rejection of a promise; fails if it is kept. */
+const rejectionOf = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => assert.fail("it was kept"),
+    (error: unknown) => error
+  )
+
+describe("an embedded Mailroom", () => {
+  it("sends by the client without a socket, and delivers in a tick", async () => {
+    const mailroom = await embed()
+    const { apiKey, mailboxId } = await found(mailroom)
+    const client = mailroom.client(apiKey)
+
+    const { id } = await client.sendMessage({ fromMailboxId: mailboxId, to: ["delivered@example.com"], text: "It works." })
+    assert.strictEqual((await client.getMessage(id)).message.status, "queued")
+    assert.isAbove(await mailroom.tick(), 0)
+
+    assert.strictEqual((await client.getMessage(id)).message.status, "delivered")
+    assert.strictEqual(await mailroom.tick(), 0)
+  })
+
+  it("works in the background once it is started, however often it is told to", async () => {
+    const { posts, layer } = receiver()
+    const mailroom = await embed({ webhooks: layer })
+    const { apiKey, mailboxId } = await found(mailroom)
+    const client = mailroom.client(apiKey)
+    await client.createWebhookEndpoint({ url: "https://hooks.example.com/", eventTypes: ["message.queued"] })
+    await Promise.all([mailroom.start(), mailroom.start()])
+
+    await client.sendMessage({ fromMailboxId: mailboxId, to: ["delivered@example.com"], text: "It works." })
+    for (let tries = 0; tries < 400 && posts.length < 2; tries++) await new Promise((resolve) => setTimeout(resolve, 10))
+
+    assert.deepStrictEqual(posts.map(({ type }) => type), ["webhook.endpoint_verification", "message.queued"])
+  })
+
+  it("serves the same contract by fetch: document, envelope, request ids", async () => {
+    const mailroom = await embed({ address: "https://api.example.com" })
+
+    const document = await mailroom.fetch(get("/openapi.yaml"), from)
+    const refused = await mailroom.fetch(get("/v1/messages"), from)
+    const body = await refused.json()
+
+    assert.strictEqual(document.status, 200)
+    assert.include(await document.text(), "url: https://api.example.com")
+    assert.deepStrictEqual([refused.status, body.code, body.requestId], [401, "unauthorized", refused.headers.get("x-request-id")])
+    assert.strictEqual((await mailroom.fetch(get("/v1/nothing"), from)).status, 404)
+    assert.strictEqual((await mailroom.fetch(get("/readyz"), from)).status, 200)
+  })
+
+  it("guards by the client's address that the host gives, and believes no header", async () => {
+    const mailroom = await embed({ settings: { ipRequestsPerMinute: 2 } })
+    const status = async (clientAddress: string) =>
+      (await mailroom.fetch(get("/v1/messages", { "x-forwarded-for": "203.0.113.9" }), { clientAddress })).status
+
+    const seen = [await status("192.0.2.1"), await status("192.0.2.1"), await status("192.0.2.1"), await status("192.0.2.2")]
+
+    assert.deepStrictEqual(seen, [401, 401, 429, 401])
+  })
+
+  it("streams an upload through fetch, and gives the bytes back", async () => {
+    const mailroom = await embed()
+    const { apiKey, mailboxId } = await found(mailroom)
+    const client = mailroom.client(apiKey)
+    const bytes = new Uint8Array(300_000).map((_, index) => index)
+
+    const input = { mailboxId, filename: "bytes.bin", mediaType: "application/octet-stream" }
+    const contentBase64 = Buffer.from(bytes).toString("base64")
+    const { attachment } = await client.uploadAttachment({ ...input, contentBase64 })
+    await mailroom.tick()
+
+    assert.strictEqual((await client.downloadAttachment(attachment.id)).contentBase64, contentBase64)
+  })
+
+  it("rejects with the client's typed error, and with the core's", async () => {
+    const mailroom = await embed()
+    const { apiKey, mailboxId, tenantId } = await found(mailroom)
+
+    const refused = await rejectionOf(mailroom.client(apiKey).sendMessage({ fromMailboxId: mailboxId, to: [], text: "x" }))
+    const unknown = await rejectionOf(mailroom.management.revokeKey(operator, tenantId, mailboxId as never)) // no key's id
+
+    assert.instanceOf(refused, MailroomError)
+    assert.deepInclude(refused, { status: 400, code: "invalid_request" })
+    assert.deepInclude(unknown, { _tag: "UnknownResource", what: "API key" })
+  })
+
+  it("hands production mail to the provider, and closes it at the end", async () => {
+    const life: Array<string> = []
+    const submitted: Array<string> = []
+    const provider: MailProvider = {
+      name: "test",
+      submit: ({ messageId, envelope, mime }) =>
+        Effect.map(Stream.mkUint8Array(mime), (bytes) => {
+          submitted.push(`${envelope.recipients.join()} ${bytes.length > 0}`)
+          const reply = { smtpCode: 250, enhancedCode: null, text: null }
+          return { providerMessageId: messageId, replies: envelope.recipients.map((recipient) => ({ recipient, reply })), pollAt: null }
+        }),
+      poll: () => Effect.succeed({ notifications: [], pollAt: null })
+    }
+    const opened = Effect.acquireRelease(
+      Effect.sync(() => (life.push("opened"), provider)),
+      () => Effect.sync(() => void life.push("closed"))
+    )
+    const mailroom = await embed({ provider: opened })
+    const { apiKey, mailboxId } = await found(mailroom, "production")
+
+    await mailroom.client(apiKey).sendMessage({ fromMailboxId: mailboxId, to: ["charles@example.com"], text: "x" })
+    await mailroom.tick()
+    assert.deepStrictEqual([submitted, life], [["charles@example.com true"], ["opened"]])
+    await Promise.all([mailroom.close(), mailroom.close()])
+
+    assert.deepStrictEqual(life, ["opened", "closed"])
+  })
+
+  it("leaves nothing open when an adapter cannot be built", async () => {
+    const life: Array<string> = []
+    const queue = Layer.unwrap(
+      Effect.acquireRelease(
+        Effect.sync(() => (life.push("opened"), Memory.MemoryJobQueue.layer)),
+        () => Effect.sync(() => void life.push("closed"))
+      )
+    )
+    const broken = Layer.effect(Store, Effect.andThen(Effect.yieldNow, Effect.fail(new StoreUnavailable({ cause: "down" }))))
+
+    const error = await rejectionOf(embed({ queue, store: broken }))
+
+    assert.deepInclude(error, { _tag: "StoreUnavailable" })
+    assert.deepStrictEqual(life, ["opened", "closed"])
+  })
+
+  it("turns requests away when it is closed", async () => {
+    const mailroom = await embed()
+    await mailroom.close()
+
+    assert.strictEqual((await mailroom.fetch(get("/v1/messages"), from)).status, 503)
+  })
+
+  it("logs JSON lines, which hold no key, to whom it is told", async () => {
+    const lines: Array<string> = []
+    const mailroom = await embed({ log: (line) => lines.push(line) })
+    const { apiKey } = await found(mailroom)
+
+    await mailroom.client(apiKey).listMailboxes()
+
+    assert.lengthOf(lines, 1)
+    assert.deepInclude(JSON.parse(lines[0]!).annotations, { operation: "listMailboxes", status: 200 })
+    assert.notInclude(lines.join(), apiKey)
+  })
+
+  for (const text of ["ada", "ada@", "a b@mail.example"]) {
+    it(`says why ${JSON.stringify(text)} is no address`, () => {
+      assert.throws(() => parseAddress(text), new RegExp(`^${JSON.stringify(text)}: .`))
+    })
+  }
+})

@@ -1,0 +1,194 @@
+/**
+ * Mailroom inside a program of yours, with Promises: the same core, the same
+ * contract, no server of its own. Programs on Effect use `Mailroom.layer` of
+ * the package's root; what is here is made of it.
+ */
+import { Context, Effect, Exit, Layer, Logger, Redacted, References, Result, Scope } from "effect"
+import { HttpServer } from "effect/http"
+import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
+import * as NodeResolver from "../../adapters/node/NodeResolver.ts"
+import * as SandboxMailProvider from "../../adapters/sandbox/SandboxMailProvider.ts"
+import { Mailroom as Client } from "../../client/index.ts"
+import { EventRelay } from "../../core/jobs/EventRelay.ts"
+import { Sweep } from "../../core/jobs/Sweep.ts"
+import { Worker } from "../../core/jobs/Worker.ts"
+import * as Mailroom from "../../core/Mailroom.ts"
+import * as Address from "../../core/model/Address.ts"
+import * as Limits from "../../core/model/Limits.ts"
+import { Management } from "../../core/operations/Management.ts"
+import { RequestLog } from "../../core/operations/RequestLog.ts"
+import { WebhookManagement } from "../../core/operations/WebhookManagement.ts"
+import type { BlobStore } from "../../core/ports/BlobStore.ts"
+import type { Crypto } from "../../core/ports/Crypto.ts"
+import type { JobQueue } from "../../core/ports/JobQueue.ts"
+import { MailProviders, type MailProvider } from "../../core/ports/MailProvider.ts"
+import type { Mime } from "../../core/ports/Mime.ts"
+import type { Resolver } from "../../core/ports/Resolver.ts"
+import type { RateLimiter } from "../../core/ports/RateLimiter.ts"
+import type { Scanner } from "../../core/ports/Scanner.ts"
+import type { Store } from "../../core/ports/Store.ts"
+import type { WebhookTransport } from "../../core/ports/WebhookTransport.ts"
+import { defaults, Settings, type SettingsShape } from "../../core/Settings.ts"
+import * as Http from "../http/index.ts"
+import * as Loops from "../Loops.ts"
+
+/** An adapter, as its module exports it. */
+type Adapter<Port> = Layer.Layer<Port, unknown>
+
+export interface Options {
+  readonly store: Adapter<Store>
+  readonly queue: Adapter<JobQueue>
+  readonly blobs: Adapter<BlobStore>
+  readonly crypto: Adapter<Crypto>
+  readonly mime: Adapter<Mime>
+  readonly scanner: Adapter<Scanner>
+  readonly webhooks: Layer.Layer<WebhookTransport, unknown, Resolver>
+  /** Takes production mail; null: production mail waits until there is one. */
+  readonly provider: MailProvider | Effect.Effect<MailProvider, unknown, Scope.Scope> | null
+  /** Takes sandbox mail. Default: the sandbox, which delivers nothing. */
+  readonly sandbox?: MailProvider
+  /** Default: counts in this process. */
+  readonly limiter?: Adapter<RateLimiter>
+  /** Looks up where webhooks go. Default: DNS. */
+  readonly resolver?: Adapter<Resolver>
+  readonly settings?: Partial<SettingsShape>
+  /** The address at which clients reach `fetch`, for the published document. Default `http://mailroom.internal`. */
+  readonly address?: string
+  /** Takes log lines, JSON each. Default: warnings and errors, to standard error. */
+  readonly log?: (line: string) => void
+}
+
+/** A service of the core with Promises for Effects. A refusal rejects with the core's tagged error. */
+export type Promised<Service> = {
+  readonly [K in keyof Service]: Service[K] extends (...args: infer Args) => Effect.Effect<infer A, infer _E>
+    ? (...args: Args) => Promise<A>
+    : Service[K] extends Effect.Effect<infer A, infer _E>
+      ? () => Promise<A>
+      : never
+}
+
+export interface EmbeddedMailroom {
+  /** The service as a web-standard handler, to be mounted anywhere. The IP guard counts by the address you give. */
+  readonly fetch: (request: Request, from: { readonly clientAddress: string }) => Promise<Response>
+  /** The TypeScript client on this Mailroom, without a socket: every call passes the same checks as over HTTP. */
+  readonly client: (apiKey: string) => Client
+  /** Tenants, applications, keys, domains and mailboxes. */
+  readonly management: Promised<typeof Management.Service>
+  /** Re-enabling endpoints, and test events. */
+  readonly webhookManagement: Promised<typeof WebhookManagement.Service>
+  /** Does all that is due now: fan-out, submissions, deliveries, scans; how much that was. For programs that schedule by themselves. */
+  readonly tick: () => Promise<number>
+  /** Works in the background from now on, until `close`. */
+  readonly start: () => Promise<void>
+  /** Lets what is under way finish, and releases everything. */
+  readonly close: () => Promise<void>
+}
+
+/** The text of a secret that the core hands out once, such as a new API key. */
+export const reveal = (secret: Redacted.Redacted<string>): string => Redacted.value(secret)
+
+/** A mail address, or a domain name, as the core takes it; throws and says why when it is none. */
+export const parseAddress = (text: string): Address.Address => orThrow(text, Address.parse(text))
+export const parseDomain = (text: string): Address.DomainName => orThrow(text, Address.parseDomain(text))
+
+const orThrow = <A>(text: string, parsed: Result.Result<A, string>): A =>
+  Result.getOrThrowWith(parsed, (fault) => new TypeError(`${JSON.stringify(text)}: ${fault}`))
+
+/** The plans that the specification names. A fresh store knows none: write those you want with `management.putPlan`. */
+export const plans: ReadonlyArray<Limits.Plan> = Limits.plans
+
+/** Builds a Mailroom of these adapters. Rejects if one of them cannot be built, and then leaves nothing open. */
+export const createMailroom = async (options: Options): Promise<EmbeddedMailroom> => {
+  const { address = "http://mailroom.internal" } = options
+  const scopes = { core: Scope.makeUnsafe(), handler: Scope.makeUnsafe(), loops: Scope.makeUnsafe() }
+  // Nothing uses the adapters any more when they close, and nobody asks when the work stops.
+  const closing = Effect.forEach([scopes.handler, scopes.loops, scopes.core], (scope) => Scope.close(scope, Exit.void))
+
+  const building = Effect.gen(function* () {
+    const context = yield* Layer.buildWithScope(core(options), scopes.core)
+    const handler = yield* Http.fetchHandler({ servers: [address] }).pipe(
+      Scope.provide(scopes.handler),
+      Effect.provide(HttpServer.layerServices),
+      Effect.provideContext(context)
+    )
+    return { context, handler }
+  })
+  const { context, handler } = await Effect.runPromise(Effect.onError(building, () => closing))
+  const run = Effect.runPromiseWith(context)
+
+  let started: Promise<unknown> | null = null
+  let closed: Promise<unknown> | null = null
+  return {
+    fetch: (request, { clientAddress }) => handler(request, clientAddress),
+    client: (apiKey) =>
+      new Client({
+        baseUrl: address,
+        apiKey,
+        fetch: (input, init) => handler(new Request(input, init), "127.0.0.1")
+      }),
+    management: promised(Context.get(context, Management), run),
+    webhookManagement: promised(Context.get(context, WebhookManagement), run),
+    tick: () => run(tick),
+    start: async () => {
+      started ??= run(Layer.buildWithScope(Loops.layer, scopes.loops))
+      await started
+    },
+    close: async () => {
+      closed ??= run(closing)
+      await closed
+    }
+  }
+}
+
+const core = (options: Options) => {
+  const { store, queue, blobs, crypto, mime, scanner, webhooks } = options
+  const { limiter = MemoryRateLimiter.layer, resolver = NodeResolver.layer } = options
+  const transport = Layer.provide(webhooks, resolver)
+  const ports = Layer.mergeAll(store, queue, blobs, crypto, mime, scanner, transport, limiter, providers(options))
+  return Mailroom.layer.pipe(
+    Layer.provideMerge(ports),
+    Layer.provide(Layer.succeed(Settings, { ...defaults, ...options.settings })),
+    Layer.provideMerge(logging(options))
+  )
+}
+
+const providers = ({ provider, sandbox = SandboxMailProvider.make() }: Options) =>
+  Layer.effect(
+    MailProviders,
+    Effect.map(Effect.isEffect(provider) ? provider : Effect.succeed(provider), (production) => ({ sandbox, production }))
+  )
+
+const logging = ({ log }: Options) =>
+  log === undefined
+    ? Layer.merge(
+        Logger.layer([Logger.withConsoleError(Logger.formatJson)]),
+        Layer.succeed(References.MinimumLogLevel, "Warn")
+      )
+    : Logger.layer([Logger.map(Logger.formatJson, log)])
+
+const tick = Effect.gen(function* () {
+  const relay = yield* EventRelay
+  const worker = yield* Worker
+  const requestLog = yield* RequestLog
+  yield* (yield* Sweep).tick
+  let done = 0
+  let round: number
+  do {
+    round = (yield* relay.tick) + (yield* worker.tick)
+    done += round
+  } while (round > 0)
+  yield* requestLog.flush
+  return done
+})
+
+type Run = <A, E>(effect: Effect.Effect<A, E>) => Promise<A>
+
+const promised = <Service extends object>(service: Service, run: Run): Promised<Service> =>
+  Object.fromEntries(
+    Object.entries(service).map(([name, member]) => [
+      name,
+      // A service's members are effects, or functions that return one.
+      (...args: ReadonlyArray<unknown>) =>
+        run((typeof member === "function" ? member(...args) : member) as Effect.Effect<unknown, unknown>)
+    ])
+  ) as Promised<Service> // member by member
