@@ -74,7 +74,7 @@ const over = (options: NodeResolver.Options): Layer.Layer<Resolver | Zone> =>
     })
   )
 
-conforms("NodeResolver", suite, over({ retryAfter: 50 }))
+conforms("NodeResolver", suite, over({ retryAfter: 250 }))
 
 describe("NodeResolver", () => {
   it.effect("waits for a family only so long, whatever the other says and however often its servers may be asked", () =>

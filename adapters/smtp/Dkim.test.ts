@@ -117,7 +117,9 @@ describe("Dkim", () => {
     ["a second author above", (text) => text.replace("From:", "From: eve@example.com\r\nFrom:")],
     ["a second author below", (text) => text.replace("Subject:", "From: eve@example.com\r\nSubject:")],
     ["a place to reply to", (text) => text.replace("Subject:", "Reply-To: eve@example.com\r\nSubject:")],
-    ["a second recipient field", (text) => text.replace("Subject:", "To: eve@example.com\r\nSubject:")]
+    ["a second recipient field above", (text) => text.replace("\r\nTo:", "\r\nTo: eve@example.com\r\nTo:")],
+    ["a second recipient field below", (text) => text.replace("Subject:", "To: eve@example.com\r\nSubject:")],
+    ["a second date", (text) => text.replace("Date:", "Date: Fri, 02 Jan 1970 00:00:00 +0000\r\nDate:")]
   ]
   for (const [what, alter] of alterations) {
     it.effect(`does not verify with ${what}`, () =>

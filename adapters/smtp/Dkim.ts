@@ -166,7 +166,7 @@ const parseFields = (head: string): ReadonlyArray<Field> | null => {
     return all
   }, [])
   const fields = lines.map((folded): Field | null => {
-    const match = /^([!-9;-~]+)[ \t]*:/.exec(folded[0]!) // no list of lines is empty
+    const match = /^([!-9;-~]+):/.exec(folded[0]!) // no list of lines is empty
     return match === null
       ? null
       : { name: match[1]!.toLowerCase(), value: canonical(folded.join("").slice(match[0].length)) }

@@ -59,14 +59,13 @@ const refused = (ending: Ending, error: NodemailerError): Result.Result<Answer, 
   const unknown = (isStale: boolean) => Result.fail(failed(command, ending.describe(error), isStale))
 
   if (error.code === "EMESSAGE" && error.response === undefined) return Result.succeed(tooLarge(error))
-  const reply = isDefinite(error) ? parse(error.response ?? "") : null
-  if (reply === null) return unknown(isUntouched)
-  if (reply.smtpCode < 400) return unknown(false)
-  if (reply.smtpCode === 421 && isUntouched) return unknown(true)
+  if (!isDefinite(error) || (error.responseCode === 421 && isUntouched)) return unknown(isUntouched)
 
   // After a refused sender, each recipient is refused for want of one.
   const replies = command === "MAIL FROM" ? new Map<string, Reply>() : own(ending.refusals)
   const everybody = replies.size === new Set(ending.recipients).size
+  const reply = everybody ? replies.values().next().value! : parse(error.response ?? "") // there is somebody
+  if (reply === null || reply.smtpCode < 400) return unknown(false)
   if (everybody ? [...replies.values()].every(isAboutSession) : isAboutSession(reply)) return unknown(false)
   // What was refused for good need not be asked again; a message refused for good is refused for all.
   return everybody || (replies.size > 0 && classify(reply) === "transient")
@@ -120,12 +119,8 @@ export const parse = (said: string): Reply | null => {
 }
 
 /** For one recipient among others: who got no sensible answer is asked for again. */
-const parseOrDefer = (said: string): Reply => {
-  const reply = parse(said)
-  return reply !== null && reply.smtpCode >= 400
-    ? reply
-    : { smtpCode: 451, enhancedCode: "4.5.0", text: `not understood: ${said}`.slice(0, textLengthMax).toWellFormed() }
-}
+const parseOrDefer = (said: string): Reply =>
+  parse(said) ?? { smtpCode: 451, enhancedCode: "4.5.0", text: `not understood: ${said}`.slice(0, textLengthMax).toWellFormed() }
 
 /**
  * Codes that answer our session, whatever the command was: 503 (out of

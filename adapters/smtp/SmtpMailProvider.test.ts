@@ -231,9 +231,10 @@ describe("its connections", () => {
       yield* TestClock.adjust("20 seconds")
       yield* provider.submit(mail())
       yield* TestClock.adjust("29 seconds")
-      assert.strictEqual(open(yield* server.conversations), 1)
+      yield* provider.submit(mail())
+      assert.lengthOf(yield* server.conversations, 1)
 
-      yield* TestClock.adjust("1 second")
+      yield* TestClock.adjust("30 seconds")
 
       yield* server.until((all) => open(all) === 0)
       assert.strictEqual((yield* server.conversations)[0]!.commands.at(-1), "QUIT")
@@ -297,6 +298,25 @@ describe("the bytes", () => {
         yield* settled
         assert.strictEqual(read, before)
         yield* Fiber.interrupt(submitting)
+      }
+    })
+  )
+
+  it.effect("are signed as the next hop will see them, and announced with their signature", () =>
+    Effect.gen(function* () {
+      const { provider, server } = yield* against({ dkim }, ({ place }) => (place === "EHLO" ? { say: "250 SIZE 100000\r\n" } : null))
+      for (const body of ["a\rb\nc\r\r\nd\n\re\n", "a", "a\r", ".\r.\n.", "\n\n\n", ""]) {
+        const request = mail(["charles"], body)
+
+        assert.strictEqual(yield* endOf(provider, request), "250")
+
+        const [wire] = yield* arrivals(server, request)
+        const arrived = Buffer.from(wire!.replace(/^\./gm, ""), "latin1")
+        const { results } = yield* Effect.promise(() => dkimVerify(arrived, { resolver }))
+        assert.deepStrictEqual(results.map(({ status }) => status.result), ["pass"])
+        const said = (yield* server.conversations)[0]!.commands.findLast((command) => command.startsWith("MAIL"))
+        const signature = arrived.toString("latin1").indexOf("\r\nFrom:") + 2
+        assert.strictEqual(said, `MAIL FROM:<bounces@example.com> SIZE=${signature + request.sizeBytes}`)
       }
     })
   )

@@ -96,6 +96,19 @@ for (const tls of ["implicit", "starttls"] as const) {
   })
 }
 
+describe("without TLS", () => {
+  it.effect("submits in clear text, also to a server that could encrypt", () =>
+    Effect.gen(function* () {
+      const server = yield* ScriptedServer.start(() => null, { certificate })
+      const provider = yield* SmtpMailProvider.make({ host: "127.0.0.1", port: server.port, tls: "none" })
+
+      assert.strictEqual(yield* endOf(provider, mail()), "250")
+
+      assert.strictEqual(heard(yield* server.conversations, "STARTTLS"), 0)
+    })
+  )
+})
+
 describe("signing in", () => {
   const relay = (methods: ReadonlyArray<string>) =>
     Effect.gen(function* () {

@@ -22,6 +22,7 @@ const receiver = (listener: http.RequestListener, { port = 0, host = "0.0.0.0" }
   Effect.acquireRelease(
     Effect.promise(() => {
       const server = http.createServer(listener)
+      server.keepAliveTimeout = 0 // it neither closes connections nor says when it would
       const sockets = new Set<Socket>()
       server.on("connection", (socket) => void sockets.add(socket.on("close", () => sockets.delete(socket))))
       const made = () => ({ server, sockets, port: (server.address() as AddressInfo).port }) // it listens on a port
@@ -279,6 +280,27 @@ describe("connections", () => {
     })
   )
 
+  const double = (over: Partial<Connection>): Connection =>
+    ({ address: "127.0.0.1", isOpen: true, whenClosed: () => {}, destroy: () => {}, ...over }) as Connection // all that is seen of one
+
+  it.effect("that are closed do not wait", () =>
+    Effect.gen(function* () {
+      const { lanes } = yield* transport()
+      let isDestroyed = false
+      const closed = double({
+        isOpen: false,
+        destroy: () => {
+          isDestroyed = true
+        }
+      })
+
+      yield* lanes.within("http://hooks.example:80", Effect.sync(() => lanes.keep("http://hooks.example:80", closed)))
+
+      assert.isTrue(isDestroyed)
+      assert.deepStrictEqual(lanes.size, { lanes: 0, idle: 0 })
+    })
+  )
+
   for (const { isSent, title } of [
     { isSent: false, title: "that are gone before a byte is sent cost no attempt" },
     { isSent: true, title: "that are gone once something is sent do, and nothing is sent again" }
@@ -293,15 +315,12 @@ describe("connections", () => {
           answers(request, response)
         })
         const origin = `http://hooks.example:${port}`
-        const gone = {
-          address: "127.0.0.1",
-          isOpen: true,
-          whenClosed: () => {},
+        const gone = double({
           destroy: () => {
             isDestroyed = true
           },
           post: () => Effect.fail(new NoAnswer({ isSent, cause: new Error("gone") }))
-        } as unknown as Connection // all that anybody sees of one
+        })
         yield* lanes.within(origin, Effect.sync(() => lanes.keep(origin, gone)))
 
         const ending = yield* Effect.result(post(port))

@@ -1,7 +1,19 @@
 /** Who is let in, and what is answered to requests that reach no operation (Spec 5, Spec 7). */
 import { Effect, Redacted } from "effect"
 import { Deployment, type Request } from "./Deployment.ts"
-import { answered, check, equal, holds, NotApplicable, refused, refusedInput, status, withoutRequestId, type HttpSuite } from "./Law.ts"
+import {
+  answered,
+  call,
+  check,
+  equal,
+  holds,
+  type HttpSuite,
+  NotApplicable,
+  refused,
+  refusedInput,
+  status,
+  withoutRequestId
+} from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 import { freshId } from "./Traffic.ts"
 
@@ -15,7 +27,10 @@ const credentials: ReadonlyArray<readonly [what: string, make: (key: string) => 
   ["Basic authentication", (key) => ({ headers: { authorization: `Basic ${btoa(`${key}:`)}` } })],
   ["a token that is no key", () => ({ headers: { authorization: "Bearer conformance" } })],
   ["a mistyped key", (key) => ({ headers: { authorization: `Bearer ${mistyped(key)}` } })],
-  ["a key under the other environment's prefix", (key) => ({ headers: { authorization: `Bearer ${otherPrefix(key)}` } })],
+  [
+    "a key under the other environment's prefix",
+    (key) => ({ headers: { authorization: `Bearer ${otherPrefix(key)}` } })
+  ],
   ["two keys", (key) => ({ headers: { authorization: `Bearer ${key} ${key}` } })]
 ]
 
@@ -26,7 +41,7 @@ const otherPrefix = (key: string): string =>
 
 const asNobody = (make: (key: string) => Partial<Request>) =>
   Effect.gen(function* () {
-    const { call, target } = yield* Deployment
+    const { target } = yield* Deployment
     return yield* call({ ...mailboxes, as: null, ...make(Redacted.value(target.key)) })
   })
 
@@ -35,54 +50,92 @@ const nowhere = "/v1/nothing-of-the-kind"
 export const suite: HttpSuite = {
   name: "access",
   checks: [
-    check("Spec 5, 1", "a key as Bearer token is let in", Effect.gen(function* () {
-      const { call } = yield* Deployment
+    check("Spec 5, 1", "a key as Bearer token is let in", function* () {
       yield* status(yield* call(mailboxes), 200)
-    })),
+    }),
 
     ...credentials.map(([what, make]) =>
-      check("Spec 5, 5", `${what} is answered 401 unauthorized`, Effect.gen(function* () {
+      check("Spec 5, 5", `${what} is answered 401 unauthorized`, function* () {
         const reply = yield* asNobody(make)
         yield* refused(reply, 401, "unauthorized")
         const challenge = reply.headers["www-authenticate"] ?? ""
         yield* holds(reply, "a 401 names the scheme: WWW-Authenticate: Bearer", /^bearer\b/i.test(challenge))
-      }))
+      })
     ),
 
-    check("Spec 5, 1", "a key in the URL is not read", Effect.gen(function* () {
-      const { call } = yield* Deployment
+    check("Spec 5, 1", "a key in the URL is not read", function* () {
       // Not a real key: URLs are in logs.
       const key = "svc_test_0000000000000000"
-      yield* refused(yield* call({ ...mailboxes, as: null, path: `/v1/mailboxes?api_key=${key}&access_token=${key}` }), 401, "unauthorized")
-    })),
+      yield* refused(
+        yield* call({ ...mailboxes, as: null, path: `/v1/mailboxes?api_key=${key}&access_token=${key}` }),
+        401,
+        "unauthorized"
+      )
+    }),
 
-    check("Spec 5, 5", "every 401 has the same body, whatever was wrong", Effect.gen(function* () {
-      const replies = yield* Effect.forEach(credentials.slice(0, 1).concat(credentials.slice(4, 7)), ([, make]) => asNobody(make))
-      for (const reply of replies) yield* Effect.andThen(status(reply, 401), equal(reply, "the bodies of two 401s are equal but for requestId", withoutRequestId(reply), withoutRequestId(replies[0]!)))
-    })),
+    check("Spec 5, 5", "every 401 has the same body, whatever was wrong", function* () {
+      const replies = yield* Effect.forEach(
+        credentials.slice(0, 1).concat(credentials.slice(4, 7)),
+        ([, make]) => asNobody(make)
+      )
+      for (const reply of replies) {
+        yield* Effect.andThen(
+          status(reply, 401),
+          equal(
+            reply,
+            "the bodies of two 401s are equal but for requestId",
+            withoutRequestId(reply),
+            withoutRequestId(replies[0]!)
+          )
+        )
+      }
+    }),
 
-    check("Spec 5, 3", "a key without the scope is answered 403 insufficient_scope, with what is missing", Effect.gen(function* () {
-      const { call, target } = yield* Deployment
-      if (target.narrowKey === null) return yield* new NotApplicable({ reason: "it takes a key without messages:send; pass one with --narrow-key-file" })
-      const reply = yield* call({ method: "POST", path: "/v1/messages", as: "narrowKey", headers: { "idempotency-key": freshId() }, json: {} })
-      const details = yield* refused(reply, 403, "insufficient_scope")
-      yield* equal(reply, "details name the scopes", details, { required: ["messages:send"], missing: ["messages:send"] })
-    })),
+    check(
+      "Spec 5, 3",
+      "a key without the scope is answered 403 insufficient_scope, with what is missing",
+      function* () {
+        const { target } = yield* Deployment
+        if (target.narrowKey === null) {
+          return yield* new NotApplicable({
+            reason: "it takes a key without messages:send; pass one with --narrow-key-file"
+          })
+        }
+        const reply = yield* call({
+          method: "POST",
+          path: "/v1/messages",
+          as: "narrowKey",
+          headers: { "idempotency-key": freshId() },
+          json: {}
+        })
+        const details = yield* refused(reply, 403, "insufficient_scope")
+        yield* equal(reply, "details name the scopes", details, {
+          required: ["messages:send"],
+          missing: ["messages:send"]
+        })
+      }
+    ),
 
-    check("Spec 1, 1", "a tenant in the request changes nothing: it is ignored in a query, and refused in a body", Effect.gen(function* () {
-      const { call } = yield* Deployment
-      const plain = yield* answered(yield* call(mailboxes), 200, Shapes.Mailboxes)
-      const reply = yield* call({ ...mailboxes, path: `/v1/mailboxes?tenantId=${freshId()}`, headers: { "x-tenant-id": freshId() } })
-      yield* equal(reply, "the list is the same", yield* answered(reply, 200, Shapes.Mailboxes), plain)
-      const json = { mailboxId: freshId(), isRead: true, tenantId: freshId() }
-      yield* refusedInput(yield* call({ method: "PATCH", path: `/v1/messages/${freshId()}`, json }), "/tenantId")
-    })),
+    check(
+      "Spec 1, 1",
+      "a tenant in the request changes nothing: it is ignored in a query, and refused in a body",
+      function* () {
+        const plain = yield* answered(yield* call(mailboxes), 200, Shapes.Mailboxes)
+        const reply = yield* call({
+          ...mailboxes,
+          path: `/v1/mailboxes?tenantId=${freshId()}`,
+          headers: { "x-tenant-id": freshId() }
+        })
+        yield* equal(reply, "the list is the same", yield* answered(reply, 200, Shapes.Mailboxes), plain)
+        const json = { mailboxId: freshId(), isRead: true, tenantId: freshId() }
+        yield* refusedInput(yield* call({ method: "PATCH", path: `/v1/messages/${freshId()}`, json }), "/tenantId")
+      }
+    ),
 
-    check("Spec 7, 404", "a path that does not exist is answered 404 not_found, with or without a key", Effect.gen(function* () {
-      const { call } = yield* Deployment
+    check("Spec 7, 404", "a path that does not exist is answered 404 not_found, with or without a key", function* () {
       yield* refused(yield* call({ method: "GET", path: nowhere }), 404, "not_found")
       yield* refused(yield* call({ method: "POST", path: nowhere, as: null, json: {} }), 404, "not_found")
-    })),
+    }),
 
     ...([
       ["DELETE", "/v1/messages", ["GET", "POST"]],
@@ -91,56 +144,91 @@ export const suite: HttpSuite = {
       ["DELETE", "/v1/events", ["GET"]],
       ["GET", `/v1/webhook-deliveries/${freshId()}/replay`, ["POST"]]
     ] as const).map(([method, path, allowed]) =>
-      check("Spec 7 (decided), 405", `${method} ${path.replace(Shapes.uuidIn, "{id}")} is answered 405, and Allow names ${allowed.join(" and ")}`, Effect.gen(function* () {
-        const { call } = yield* Deployment
-        const reply = yield* call({ method, path })
-        yield* refused(reply, 405, "method_not_allowed")
-        const allow = (reply.headers["allow"] ?? "").split(",").map((name) => name.trim())
-        yield* equal(reply, "Allow names the methods", allow.filter((name) => name !== "HEAD" && name !== "OPTIONS").toSorted(), [...allowed])
-      }))
+      check(
+        "Spec 7 (decided), 405",
+        `${method} ${path.replace(Shapes.uuidIn, "{id}")} is answered 405, and Allow names ${allowed.join(" and ")}`,
+        function* () {
+          const reply = yield* call({ method, path })
+          yield* refused(reply, 405, "method_not_allowed")
+          const allow = (reply.headers["allow"] ?? "").split(",").map((name) => name.trim())
+          yield* equal(
+            reply,
+            "Allow names the methods",
+            allow.filter((name) => name !== "HEAD" && name !== "OPTIONS").toSorted(),
+            [...allowed]
+          )
+        }
+      )
     ),
 
-    check("Spec 4 (decided), 415", "a body that is not JSON by its media type is answered 415", Effect.gen(function* () {
-      const { call } = yield* Deployment
+    check("Spec 4 (decided), 415", "a body that is not JSON by its media type is answered 415", function* () {
       const headers = { "content-type": "text/plain", "idempotency-key": freshId() }
       for (const path of ["/v1/messages", "/v1/attachments", "/v1/webhook-endpoints"]) {
         yield* refused(yield* call({ method: "POST", path, headers, body: "{}" }), 415, "unsupported_media_type")
       }
-    })),
+    }),
 
-    check("Spec 4", "application/json with charset=utf-8 is JSON", Effect.gen(function* () {
-      const { call } = yield* Deployment
+    check("Spec 4", "application/json with charset=utf-8 is JSON", function* () {
       const headers = { "content-type": "application/json; charset=utf-8" }
       const reply = yield* call({ method: "PATCH", path: `/v1/messages/${freshId()}`, headers, body: "{}" })
       yield* refused(reply, 400, "invalid_request")
-    })),
+    }),
 
-    ...([["malformed JSON", "{\"to\":"], ["an empty body", ""], ["a list", "[]"]] as const).map(([what, body]) =>
-      check("Spec 7, 400", `${what} is answered 400 invalid_request`, Effect.gen(function* () {
-        const { call } = yield* Deployment
-        const reply = yield* call({ method: "POST", path: "/v1/messages", headers: { "idempotency-key": freshId() }, body })
+    ...([["malformed JSON", '{"to":'], ["an empty body", ""], ["a list", "[]"]] as const).map(([what, body]) =>
+      check("Spec 7, 400", `${what} is answered 400 invalid_request`, function* () {
+        const reply = yield* call({
+          method: "POST",
+          path: "/v1/messages",
+          headers: { "idempotency-key": freshId() },
+          body
+        })
         yield* refused(reply, 400, "invalid_request")
-      }))
+      })
     ),
 
-    check("Spec 7 (decided), 413", "a body larger than the operation takes is answered 413 payload_too_large", Effect.gen(function* () {
-      const { call } = yield* Deployment
-      const reply = yield* call({ method: "PATCH", path: `/v1/messages/${freshId()}`, json: { mailboxId: "x".repeat(70_000) } })
-      yield* refused(reply, 413, "payload_too_large")
-    })),
+    check(
+      "Spec 7 (decided), 413",
+      "a body larger than the operation takes is answered 413 payload_too_large",
+      function* () {
+        const reply = yield* call({
+          method: "PATCH",
+          path: `/v1/messages/${freshId()}`,
+          json: { mailboxId: "x".repeat(70_000) }
+        })
+        yield* refused(reply, 413, "payload_too_large")
+      }
+    ),
 
-    check("Spec 7 (decided), order of refusal", "a bad credential goes before a bad body, and a bad body before an absent resource", Effect.gen(function* () {
-      const { call } = yield* Deployment
-      const bad = { method: "PATCH", path: `/v1/messages/${freshId()}`, headers: { "content-type": "text/plain" }, body: "x" }
-      yield* refused(yield* call({ ...bad, as: null }), 401, "unauthorized")
-      yield* refusedInput(yield* call({ ...bad, headers: {}, body: JSON.stringify({ mailboxId: freshId(), isRead: 1 }) }), "/isRead")
-    })),
+    check(
+      "Spec 7 (decided), order of refusal",
+      "a bad credential goes before a bad body, and a bad body before an absent resource",
+      function* () {
+        const bad = {
+          method: "PATCH",
+          path: `/v1/messages/${freshId()}`,
+          headers: { "content-type": "text/plain" },
+          body: "x"
+        }
+        yield* refused(yield* call({ ...bad, as: null }), 401, "unauthorized")
+        yield* refusedInput(
+          yield* call({ ...bad, headers: {}, body: JSON.stringify({ mailboxId: freshId(), isRead: 1 }) }),
+          "/isRead"
+        )
+      }
+    ),
 
-    check("Spec 7 (decided), X-Request-Id", "a request id is the service's own, whatever the client sends", Effect.gen(function* () {
-      const { call } = yield* Deployment
-      const given = freshId()
-      const reply = yield* call({ ...mailboxes, headers: { "x-request-id": given } })
-      yield* holds(reply, "X-Request-Id is there, and not the client's", ![undefined, given].includes(reply.headers["x-request-id"]))
-    }))
+    check(
+      "Spec 7 (decided), X-Request-Id",
+      "a request id is the service's own, whatever the client sends",
+      function* () {
+        const given = freshId()
+        const reply = yield* call({ ...mailboxes, headers: { "x-request-id": given } })
+        yield* holds(
+          reply,
+          "X-Request-Id is there, and not the client's",
+          ![undefined, given].includes(reply.headers["x-request-id"])
+        )
+      }
+    )
   ]
 }

@@ -88,7 +88,8 @@ export interface Reply {
 export class NoAnswer extends Data.TaggedError("NoAnswer")<{ readonly message: string }> {}
 
 /** The deployment asks for a longer wait than a run is worth. */
-export class Exhausted extends Data.TaggedError("Exhausted")<{ readonly message: string; readonly exchange: Exchange }> {}
+export class Exhausted
+  extends Data.TaggedError("Exhausted")<{ readonly message: string; readonly exchange: Exchange }> {}
 
 export interface Shape {
   readonly target: Target
@@ -100,6 +101,8 @@ export interface Shape {
   readonly pacedMillis: () => number
   /** Whether it is waiting for them now. */
   readonly isWaiting: () => boolean
+  /** A text without credentials. */
+  readonly scrub: (text: string) => string
   /** What the run leaves behind that does not go by itself, for the report. */
   readonly leave: (what: string) => void
   readonly left: ReadonlyArray<string>
@@ -162,7 +165,12 @@ export const make = (target: Target, waiting: Waiting): Shape => {
       exchange: {
         request: scrub([`${method} ${target.baseUrl}${path}`, ...shown, "", cut(body ?? "")].join("\n").trimEnd()),
         response: scrub(
-          [String(answered.status), ...Object.entries(answered.headers).map(([name, value]) => `${name}: ${value}`), "", cut(answered.text)].join("\n").trimEnd()
+          [
+            String(answered.status),
+            ...Object.entries(answered.headers).map(([name, value]) => `${name}: ${value}`),
+            "",
+            cut(answered.text)
+          ].join("\n").trimEnd()
         )
       }
     }
@@ -171,7 +179,7 @@ export const make = (target: Target, waiting: Waiting): Shape => {
   })
 
   const call = Effect.fnUntraced(function* (request: Request) {
-    for (let waits = 0; ; waits++) {
+    for (let waits = 0;; waits++) {
       const reply = yield* once(request)
       if (reply.status !== 429 || request.takes429 === true || codeOf(reply) !== "rate_limited") return reply
       const seconds = Number(reply.headers["retry-after"])
@@ -197,6 +205,7 @@ export const make = (target: Target, waiting: Waiting): Shape => {
     environment: Redacted.value(target.key).startsWith("svc_live_") ? "production" : "sandbox",
     call,
     replies,
+    scrub,
     pacedMillis: () => pacedMillis,
     isWaiting: () => waitingNow > 0,
     leave: (what) => void (left.includes(what) || left.push(what)),
@@ -219,9 +228,12 @@ const scrubber = ({ key, otherKey, narrowKey }: Target) => {
       .replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "\u00b7")
 }
 
-const cut = (text: string): string => (text.length > shownMax ? `${text.slice(0, shownMax)}… (${text.length} characters)` : text)
+const cut = (
+  text: string
+): string => (text.length > shownMax ? `${text.slice(0, shownMax)}… (${text.length} characters)` : text)
 
-const parsed = (text: string): unknown => {
+/** A text as JSON; undefined if it is none. */
+export const parsed = (text: string): unknown => {
   try {
     return JSON.parse(text)
   } catch {
@@ -230,9 +242,10 @@ const parsed = (text: string): unknown => {
 }
 
 const member = (value: unknown, name: string): unknown =>
-  typeof value === "object" && value !== null && Object.hasOwn(value, name)
-    ? (value as Readonly<Record<string, unknown>>)[name] // it has it
-    : undefined
+  typeof value === "object" && value !== null && Object.hasOwn(value, name) ?
+    (value as Readonly<Record<string, unknown>>)[name] // it has it
+     :
+    undefined
 
 /** A stable code, where an answer has one. */
 export const codeOf = ({ json }: Reply): unknown => member(json, "code")
@@ -243,5 +256,7 @@ const scopeOf = ({ json }: Reply): string => String(member(member(json, "details
 const reasonOf = (cause: unknown): string => {
   for (let depth = 0; depth < 5 && cause instanceof Error && cause.cause !== undefined; depth++) cause = cause.cause
   if (!(cause instanceof Error)) return String(cause)
-  return "code" in cause && typeof cause.code === "string" && !cause.message.includes(cause.code) ? `${cause.code} ${cause.message}`.trim() : cause.message
+  return "code" in cause && typeof cause.code === "string" && !cause.message.includes(cause.code) ?
+    `${cause.code} ${cause.message}`.trim() :
+    cause.message
 }

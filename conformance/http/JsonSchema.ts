@@ -21,9 +21,15 @@ export const faultsOf = (schema: unknown, value: unknown, resolve: Resolve, at =
     const meant = resolve($ref)
     faults.push(...(meant === undefined ? [`${at}: the document has no ${$ref}`] : inner(meant)))
   }
-  if (type !== undefined && ![type].flat().some((name) => isOfType(name, value))) return [...faults, `${at}: expected ${[type].flat().join(" or ")}`]
-  if (Array.isArray(values) && !values.some((one) => isEqual(one, value))) faults.push(`${at}: expected one of ${JSON.stringify(values)}`)
-  if ("const" in schema && !isEqual(schema["const"], value)) faults.push(`${at}: expected ${JSON.stringify(schema["const"])}`)
+  if (type !== undefined && ![type].flat().some((name) => isOfType(name, value))) {
+    return [...faults, `${at}: expected ${[type].flat().join(" or ")}`]
+  }
+  if (Array.isArray(values) && !values.some((one) => isEqual(one, value))) {
+    faults.push(`${at}: expected one of ${JSON.stringify(values)}`)
+  }
+  if ("const" in schema && !isEqual(schema["const"], value)) {
+    faults.push(`${at}: expected ${JSON.stringify(schema["const"])}`)
+  }
   if (Array.isArray(allOf)) faults.push(...allOf.flatMap((one) => inner(one)))
   faults.push(...alternatives(anyOf, oneOf, at, (one) => inner(one)))
   if (typeof value === "string") faults.push(...textFaults(schema, value, at))
@@ -52,7 +58,12 @@ const isOfType = (type: unknown, value: unknown): boolean => {
   }
 }
 
-const alternatives = (anyOf: unknown, oneOf: unknown, at: string, judge: (schema: unknown) => ReadonlyArray<string>): ReadonlyArray<string> => {
+const alternatives = (
+  anyOf: unknown,
+  oneOf: unknown,
+  at: string,
+  judge: (schema: unknown) => ReadonlyArray<string>
+): ReadonlyArray<string> => {
   const faults: Array<string> = []
   if (Array.isArray(anyOf)) {
     const found = anyOf.map(judge)
@@ -61,7 +72,11 @@ const alternatives = (anyOf: unknown, oneOf: unknown, at: string, judge: (schema
   if (Array.isArray(oneOf)) {
     const found = oneOf.map(judge)
     const fitting = found.filter((one) => one.length === 0).length
-    if (fitting !== 1) faults.push(`${at}: fits ${fitting} of ${oneOf.length}, where it must fit one${fitting === 0 ? ` (${nearest(found)})` : ""}`)
+    if (fitting !== 1) {
+      faults.push(
+        `${at}: fits ${fitting} of ${oneOf.length}, where it must fit one${fitting === 0 ? ` (${nearest(found)})` : ""}`
+      )
+    }
   }
   return faults
 }
@@ -70,27 +85,49 @@ const alternatives = (anyOf: unknown, oneOf: unknown, at: string, judge: (schema
 const nearest = (found: ReadonlyArray<ReadonlyArray<string>>): string =>
   found.toSorted((left, right) => left.length - right.length)[0]?.join("; ") ?? "there are none"
 
-const formats: Readonly<Record<string, RegExp>> = { uuid: uuidPattern, "date-time": dateTimePattern, uri: /^[a-z][a-z0-9+.-]*:\S+$/i, email: /^[^@\s]+@[^@\s]+$/ }
+const formats: Readonly<Record<string, RegExp>> = {
+  uuid: uuidPattern,
+  "date-time": dateTimePattern,
+  uri: /^[a-z][a-z0-9+.-]*:\S+$/i,
+  email: /^[^@\s]+@[^@\s]+$/
+}
 
-const textFaults = ({ minLength, maxLength, pattern, format }: Node, value: string, at: string): ReadonlyArray<string> => {
+const textFaults = (
+  { minLength, maxLength, pattern, format }: Node,
+  value: string,
+  at: string
+): ReadonlyArray<string> => {
   const length = [...value].length
   return [
-    ...(typeof minLength === "number" && length < minLength ? [`${at}: expected at least ${minLength} characters`] : []),
+    ...(typeof minLength === "number" && length < minLength ?
+      [`${at}: expected at least ${minLength} characters`] :
+      []),
     ...(typeof maxLength === "number" && length > maxLength ? [`${at}: expected at most ${maxLength} characters`] : []),
     ...(typeof pattern === "string" && !new RegExp(pattern, "u").test(value) ? [`${at}: expected ${pattern}`] : []),
     ...(typeof format === "string" && formats[format]?.test(value) === false ? [`${at}: expected a ${format}`] : [])
   ]
 }
 
-const numberFaults = ({ minimum, maximum, exclusiveMinimum, exclusiveMaximum }: Node, value: number, at: string): ReadonlyArray<string> => {
-  const isBelow = (typeof minimum === "number" && value < minimum) || (typeof exclusiveMinimum === "number" && value <= exclusiveMinimum)
-  const isAbove = (typeof maximum === "number" && value > maximum) || (typeof exclusiveMaximum === "number" && value >= exclusiveMaximum)
+const numberFaults = (
+  { minimum, maximum, exclusiveMinimum, exclusiveMaximum }: Node,
+  value: number,
+  at: string
+): ReadonlyArray<string> => {
+  const isBelow = (typeof minimum === "number" && value < minimum) ||
+    (typeof exclusiveMinimum === "number" && value <= exclusiveMinimum)
+  const isAbove = (typeof maximum === "number" && value > maximum) ||
+    (typeof exclusiveMaximum === "number" && value >= exclusiveMaximum)
   return isBelow || isAbove ? [`${at}: ${value} is out of range`] : []
 }
 
 type Inner = (schema: unknown, value: unknown, at: string) => ReadonlyArray<string>
 
-const listFaults = ({ items, prefixItems, minItems, maxItems }: Node, value: ReadonlyArray<unknown>, at: string, inner: Inner): ReadonlyArray<string> => {
+const listFaults = (
+  { items, prefixItems, minItems, maxItems }: Node,
+  value: ReadonlyArray<unknown>,
+  at: string,
+  inner: Inner
+): ReadonlyArray<string> => {
   const prefix = Array.isArray(prefixItems) ? prefixItems : []
   return [
     ...(typeof minItems === "number" && value.length < minItems ? [`${at}: expected at least ${minItems} items`] : []),
@@ -99,9 +136,16 @@ const listFaults = ({ items, prefixItems, minItems, maxItems }: Node, value: Rea
   ]
 }
 
-const objectFaults = ({ properties, required, additionalProperties }: Node, value: Node, at: string, inner: Inner): ReadonlyArray<string> => {
+const objectFaults = (
+  { properties, required, additionalProperties }: Node,
+  value: Node,
+  at: string,
+  inner: Inner
+): ReadonlyArray<string> => {
   const known = isNode(properties) ? properties : {}
-  const missing = Array.isArray(required) ? required.filter((name) => typeof name === "string" && !Object.hasOwn(value, name)) : []
+  const missing = Array.isArray(required) ?
+    required.filter((name) => typeof name === "string" && !Object.hasOwn(value, name)) :
+    []
   return [
     ...missing.map((name) => `${at}/${String(name)}: is missing`),
     ...Object.entries(value).flatMap(([name, one]) => {

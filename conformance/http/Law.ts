@@ -6,8 +6,7 @@
 import { Clock, Data, Duration, Effect, Schema, type Scope } from "effect"
 import * as assert from "node:assert/strict"
 import type { Check, Suite } from "../Suite.ts"
-import { codeOf, Deployment, type Exchange, type Reply } from "./Deployment.ts"
-import * as Shapes from "./Shapes.ts"
+import { codeOf, Deployment, type Exchange, type Reply, type Request } from "./Deployment.ts"
 import type { Traffic } from "./Traffic.ts"
 
 type Needs = Deployment | Traffic
@@ -22,7 +21,8 @@ export interface HttpSuite extends Suite<Needs> {
 }
 
 /** An answer breaks the law. */
-export class Broken extends Data.TaggedError("Broken")<{ readonly message: string; readonly exchange: Exchange | null }> {}
+export class Broken
+  extends Data.TaggedError("Broken")<{ readonly message: string; readonly exchange: Exchange | null }> {}
 
 /** What a check would need is not there; nothing is said about the deployment. */
 export class NotApplicable extends Data.TaggedError("NotApplicable")<{ readonly reason: string }> {
@@ -31,43 +31,63 @@ export class NotApplicable extends Data.TaggedError("NotApplicable")<{ readonly 
   }
 }
 
-export const check = <E>(law: string, title: string, effect: Effect.Effect<unknown, E, Needs | Scope.Scope>): HttpCheck => ({
-  law,
-  title,
-  check: Effect.asVoid(effect)
-})
+export const check = (
+  law: string,
+  title: string,
+  body: () => Effect.fn.Return<unknown, unknown, Needs | Scope.Scope>
+): HttpCheck => ({ law, title, check: Effect.asVoid(Effect.gen(body)) })
 
 const inWords = (value: unknown): string => {
   const text = value === undefined ? "nothing" : JSON.stringify(value)
   return text.length > 300 ? `${text.slice(0, 300)}…` : text
 }
 
-const broken = (reply: Reply | null, message: string): Broken => new Broken({ message, exchange: reply?.exchange ?? null })
+/** What is shown beside a claim that does not hold; null: whatever was said last. */
+interface Shown {
+  readonly exchange: Exchange
+}
+
+const broken = (shown: Shown | null, message: string): Broken =>
+  new Broken({ message, exchange: shown?.exchange ?? null })
+
+/** Asks the deployment. */
+export const call = (request: Request) => Effect.flatMap(Deployment, (deployment) => deployment.call(request))
 
 /** Fails with the claim if it does not hold of this answer. */
-export const holds = (reply: Reply | null, claim: string, isSo: boolean): Effect.Effect<void, Broken> =>
-  isSo ? Effect.void : Effect.fail(broken(reply, claim))
+export const holds = (shown: Shown | null, claim: string, isSo: boolean): Effect.Effect<void, Broken> =>
+  isSo ? Effect.void : Effect.fail(broken(shown, claim))
 
 /** Deep equality; the claim goes before the difference. */
-export const equal = (reply: Reply | null, claim: string, actual: unknown, expected: unknown): Effect.Effect<void, Broken> =>
+export const equal = (
+  shown: Shown | null,
+  claim: string,
+  actual: unknown,
+  expected: unknown
+): Effect.Effect<void, Broken> =>
   Effect.try({
     try: () => assert.deepEqual(actual, expected),
-    catch: () => broken(reply, `${claim}: expected ${inWords(expected)}, got ${inWords(actual)}`)
+    catch: () => broken(shown, `${claim}: expected ${inWords(expected)}, got ${inWords(actual)}`)
   })
 
 export const status = (reply: Reply, expected: number): Effect.Effect<void, Broken> => {
   const code = codeOf(reply)
-  return holds(reply, `expected ${expected}, got ${reply.status}${typeof code === "string" ? ` ${code}` : ""}`, reply.status === expected)
+  return holds(
+    reply,
+    `expected ${expected}, got ${reply.status}${typeof code === "string" ? ` ${code}` : ""}`,
+    reply.status === expected
+  )
 }
 
 /** What fits a shape; nothing may be in it that the shape has no place for. */
 export const fits = <S extends Schema.Codec<unknown, unknown>>(
-  reply: Reply | null,
+  shown: Shown | null,
   value: unknown,
   shape: S
 ): Effect.Effect<S["Type"], Broken> =>
   Schema.decodeUnknownEffect(shape, { errors: "all", onExcessProperty: "error" })(value).pipe(
-    Effect.mapError((error) => broken(reply, `the body does not fit: ${error.message.replaceAll("\n", "; ").replace(/; +at/g, " at")}`))
+    Effect.mapError((error) =>
+      broken(shown, `the body does not fit: ${error.message.replaceAll("\n", "; ").replace(/; +at/g, " at")}`)
+    )
   )
 
 /** The body of a success. */
@@ -99,7 +119,12 @@ export const refusedInput = Effect.fnUntraced(function* (reply: Reply, ...paths:
   const { issues } = yield* Schema.decodeUnknownEffect(Issues)(details).pipe(
     Effect.mapError(() => broken(reply, "details hold no issues, each with its path"))
   )
-  yield* equal(reply, "the issues point at the fault", [...new Set(issues.map(({ path }) => path))].toSorted(), paths.toSorted())
+  yield* equal(
+    reply,
+    "the issues point at the fault",
+    [...new Set(issues.map(({ path }) => path))].toSorted(),
+    paths.toSorted()
+  )
 })
 
 /** Asks with growing pauses until there is what is looked for, or the time is over; waits for limits do not count. */
@@ -108,11 +133,16 @@ export const eventually = <A, E, R>(what: string, within: Duration.Input, look: 
     const deployment = yield* Deployment
     const elapsed = Effect.map(Clock.currentTimeMillis, (now) => now - deployment.pacedMillis())
     const end = (yield* elapsed) + Duration.toMillis(Duration.fromInputUnsafe(within))
-    for (let pause = 100; ; pause = Math.min(pause * 1.6, 4_000)) {
+    for (let pause = 100;; pause = Math.min(pause * 1.6, 4_000)) {
       const found = yield* look
       if (found !== undefined) return found
       const left = end - (yield* elapsed)
-      if (left <= 0) return yield* broken(deployment.replies.at(-1) ?? null, `${what}: not within ${Duration.format(Duration.fromInputUnsafe(within))}`)
+      if (left <= 0) {
+        return yield* broken(
+          deployment.replies.at(-1) ?? null,
+          `${what}: not within ${Duration.format(Duration.fromInputUnsafe(within))}`
+        )
+      }
       yield* Effect.sleep(Math.min(pause, left))
     }
   })
@@ -120,6 +150,3 @@ export const eventually = <A, E, R>(what: string, within: Duration.Input, look: 
 /** A body without what is of the one request alone. */
 export const withoutRequestId = ({ json }: Reply): unknown =>
   typeof json === "object" && json !== null ? { ...json, requestId: "" } : json
-
-/** The message of an envelope, for checks that want equal ones. */
-export type ErrorBody = Shapes.ErrorBody

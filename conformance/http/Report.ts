@@ -10,28 +10,37 @@ const indent = (text: string, by: string): string =>
 const seconds = (millis: number): string => `${(millis / 1_000).toFixed(1)} s`
 
 /** `sending: a first request …  (Spec 4)`. */
-export const nameOf = ({ suite, title, law }: Pick<Result, "suite" | "title" | "law">): string => `${suite}: ${title} (${law})`
+export const nameOf = ({ suite, title, law }: Pick<Result, "suite" | "title" | "law">): string =>
+  `${suite}: ${title} (${law})`
 
 const failure = (result: Result): string =>
   [
     `FAILED  ${nameOf(result)}`,
     indent(result.reason ?? "", "        "),
-    ...result.exchanges.map(({ request, response }) => `\n${indent(request, "        > ")}\n\n${indent(response, "        < ")}`),
+    ...result.exchanges.map(({ request, response }) =>
+      `\n${indent(request, "        > ")}\n\n${indent(response, "        < ")}`
+    ),
     ""
   ].join("\n")
 
 /** Those that share a reason stand together. */
 const notApplicable = (results: ReadonlyArray<Result>): ReadonlyArray<string> => {
   const byReason = new Map<string, Array<Result>>()
-  for (const result of results) byReason.set(result.reason ?? "", [...(byReason.get(result.reason ?? "") ?? []), result])
-  return [...byReason].flatMap(([reason, those]) => [`NOT APPLICABLE  ${reason}`, ...those.map((one) => `        ${nameOf(one)}`), ""])
+  for (const result of results) {
+    byReason.set(result.reason ?? "", [...(byReason.get(result.reason ?? "") ?? []), result])
+  }
+  return [...byReason].flatMap((
+    [reason, those]
+  ) => [`NOT APPLICABLE  ${reason}`, ...those.map((one) => `        ${nameOf(one)}`), ""])
 }
 
 const figures = (report: Report): ReadonlyArray<string> => {
   const { passed, failed, notApplicable, notRun, requests, durationMs, pacedMs } = report
   return [
     `${passed} passed, ${failed} failed, ${notApplicable} not applicable${notRun > 0 ? `, ${notRun} not run` : ""}`,
-    `${requests} requests in ${seconds(durationMs)}${pacedMs > 0 ? `, of which ${seconds(pacedMs)} were waits for the deployment's limits` : ""}`
+    `${requests} requests in ${seconds(durationMs)}${
+      pacedMs > 0 ? `, of which ${seconds(pacedMs)} were waits for the deployment's limits` : ""
+    }`
   ]
 }
 

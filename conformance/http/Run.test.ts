@@ -12,7 +12,7 @@ import * as SandboxMailProvider from "../../adapters/sandbox/SandboxMailProvider
 import * as UndiciWebhookTransport from "../../adapters/undici/UndiciWebhookTransport.ts"
 import * as Mailroom from "../../core/Mailroom.ts"
 import * as Address from "../../core/model/Address.ts"
-import { scopes, type Scope } from "../../core/model/ApiKey.ts"
+import { type Scope, scopes } from "../../core/model/ApiKey.ts"
 import type { Actor } from "../../core/model/Audit.ts"
 import type { Environment, TenantId } from "../../core/model/Ids.ts"
 import * as Limits from "../../core/model/Limits.ts"
@@ -22,8 +22,10 @@ import { defaults, Settings } from "../../core/Settings.ts"
 import { listen } from "../../runtimes/cli/Receiver.ts"
 import * as Http from "../../runtimes/http/index.ts"
 import * as Loops from "../../runtimes/Loops.ts"
-import { run, suites, toText, type Options, type Report, type Target } from "./index.ts"
-import { corruptions, mutated } from "./Corruptions.ts"
+import { type Options, type Report, run, suites, type Target, toText } from "./index.ts"
+import * as CorruptMail from "./CorruptMail.ts"
+import * as CorruptRequests from "./CorruptRequests.ts"
+import { mutated } from "./Corruption.ts"
 
 const actor: Actor = { type: "operator", id: "conformance" }
 
@@ -52,10 +54,17 @@ const service = Layer.effect(
       NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32).fill(7)) }] }),
       NodemailerMime.layer,
       EicarScanner.layer,
-      Layer.succeed(MailProviders, { sandbox: SandboxMailProvider.make({ delayedAfter: 1_500, lateBounceAfter: 1_500 }), production: null }),
+      Layer.succeed(MailProviders, {
+        sandbox: SandboxMailProvider.make({ delayedAfter: 1_500, lateBounceAfter: 1_500 }),
+        production: null
+      }),
       UndiciWebhookTransport.layer.pipe(Layer.provide(NodeResolver.layer))
     )
-    const settings = { ...defaults, ipRequestsPerMinute: 1_000_000, webhookTargets: { allowHttp: true, allowedBlocks: ["127.0.0.0/8"] } }
+    const settings = {
+      ...defaults,
+      ipRequestsPerMinute: 1_000_000,
+      webhookTargets: { allowHttp: true, allowedBlocks: ["127.0.0.0/8"] }
+    }
     const core = Mailroom.layer.pipe(Layer.provideMerge(ports), Layer.provide(Layer.succeed(Settings, settings)))
     const context = yield* Layer.build(
       Http.layer({ grace: "1 second" }).pipe(
@@ -81,10 +90,18 @@ const service = Layer.effect(
       }
       return id
     })
-    const key = Effect.fnUntraced(function* (tenantId: TenantId, environment: Environment, granted: ReadonlyArray<Scope> = scopes) {
-      const { id: applicationId } = yield* management.createApplication(actor, { tenantId, environment, name: "Application" })
-      return Redacted.value((yield* management.issueKey(actor, { tenantId, applicationId, name: "key", scopes: granted })).text)
-    })
+    const key = Effect.fnUntraced(
+      function* (tenantId: TenantId, environment: Environment, granted: ReadonlyArray<Scope> = scopes) {
+        const { id: applicationId } = yield* management.createApplication(actor, {
+          tenantId,
+          environment,
+          name: "Application"
+        })
+        return Redacted.value(
+          (yield* management.issueKey(actor, { tenantId, applicationId, name: "key", scopes: granted })).text
+        )
+      }
+    )
     const own = yield* tenant("dev")
     return {
       target: {
@@ -107,7 +124,12 @@ const service = Layer.effect(
   }).pipe(Effect.orDie)
 )
 
-const quiet: Options = { filter: [], timeout: "60 seconds", onProgress: () => Effect.void, onInterrupt: () => Effect.void }
+const quiet: Options = {
+  filter: [],
+  timeout: "60 seconds",
+  onProgress: () => Effect.void,
+  onInterrupt: () => Effect.void
+}
 
 const prove = (target: Target, options: Partial<Options> = {}) => run(target, { ...quiet, ...options })
 
@@ -129,66 +151,105 @@ const alike = (status: number, body: unknown): Target => ({
 layer(service, { excludeTestServices: true, timeout: "30 seconds" })("The HTTP suite", (it) => {
   const live = (title: string, effect: Effect.Effect<void, unknown, Running>) => it.effect(title, () => effect, 120_000)
 
-  live("passes on this service, and leaves out only what needs a minute's limit", Effect.gen(function* () {
-    const { target, keys } = yield* Running
-    const report = yield* prove({ ...target, otherKey: Redacted.make(keys.otherTenant), narrowKey: Redacted.make(keys.narrow) })
+  live(
+    "passes on this service, and leaves out only what needs a minute's limit",
+    Effect.gen(function* () {
+      const { target, keys } = yield* Running
+      const report = yield* prove({
+        ...target,
+        otherKey: Redacted.make(keys.otherTenant),
+        narrowKey: Redacted.make(keys.narrow)
+      })
 
-    assert.deepStrictEqual(named(report, "failed"), [], toText(report))
-    assert.deepStrictEqual(named(report, "not_applicable"), [
-      "contract: every 429 of this run says when to come back: Retry-After, in seconds",
-      "limits: requests beyond a minute's limit are answered 429 rate_limited, with when to come back"
-    ])
-    assert.strictEqual(report.passed + 2, suites.flatMap(({ checks }) => checks).length)
-    assert.lengthOf(report.left, 1)
-    assert.match(report.left[0]!, /^webhook endpoint .* ten failed attempts disable it$/)
-  }))
+      assert.deepStrictEqual(named(report, "failed"), [], toText(report))
+      assert.deepStrictEqual(named(report, "not_applicable"), [
+        "contract: every 429 of this run says when to come back: Retry-After, in seconds",
+        "limits: requests beyond a minute's limit are answered 429 rate_limited, with when to come back"
+      ])
+      assert.strictEqual(report.passed + 2, suites.flatMap(({ checks }) => checks).length)
+      assert.lengthOf(report.left, 2)
+      assert.match(report.left[0]!, /^webhook endpoint .* ten failed attempts disable it$/)
+      assert.match(report.left[1]!, /^[2-5]\d messages in the sandbox$/)
+    })
+  )
 
   for (const [which, inapplicable] of [["otherEnvironment", 1], ["otherApplication", 5]] as const) {
-    live(`proves isolation from ${which}, as far as there is any`, Effect.gen(function* () {
-      const { target, keys } = yield* Running
-      const report = yield* prove({ ...target, otherKey: Redacted.make(keys[which]) }, { filter: ["isolation:"] })
+    live(
+      `proves isolation from ${which}, as far as there is any`,
+      Effect.gen(function* () {
+        const { target, keys } = yield* Running
+        const report = yield* prove({ ...target, otherKey: Redacted.make(keys[which]) }, { filter: ["isolation:"] })
 
-      assert.deepStrictEqual([report.passed, named(report, "failed"), report.notApplicable], [6 - inapplicable, [], inapplicable])
-    }))
+        assert.deepStrictEqual([report.passed, named(report, "failed"), report.notApplicable], [
+          6 - inapplicable,
+          [],
+          inapplicable
+        ])
+      })
+    )
   }
 
-  live("uses up a minute's limit if it is told to, and finds it kept", Effect.gen(function* () {
-    const { target, keys } = yield* Running
-    const report = yield* prove({ ...target, key: Redacted.make(keys.slow), mayExhaustLimits: true }, { filter: ["limits:", "every 429"] })
-
-    assert.deepStrictEqual(named(report, "failed"), [])
-    assert.strictEqual(report.passed, 1)
-    assert.isAtMost(report.requests, 65)
-  }))
-
-  for (const { name, filter, beside, fetch, breaks } of corruptions) {
-    live(`notices ${name}`, Effect.gen(function* () {
+  live(
+    "uses up a minute's limit if it is told to, and finds it kept",
+    Effect.gen(function* () {
       const { target, keys } = yield* Running
-      const report = yield* prove(
-        { ...target, otherKey: Redacted.make(keys.otherTenant), narrowKey: Redacted.make(keys.narrow), fetch: mutated(fetch) },
-        { filter: [...beside, ...filter], timeout: "20 seconds" }
-      )
+      const report = yield* prove({ ...target, key: Redacted.make(keys.slow), mayExhaustLimits: true }, {
+        filter: ["limits:", "every 429"]
+      })
 
-      const judged = report.checks.filter((result) => filter.some((part) => `${result.suite}: ${result.title}`.includes(part)))
-      const failed = judged.filter(({ outcome }) => outcome === "failed")
-      assert.isAbove(failed.length, 0, toText(report))
-      for (const { law, title, reason } of failed) assert.match(`${law}: ${title}: ${reason}`, breaks)
-      assert.notMatch(JSON.stringify(report), /svc_(test|live)_[0-9A-Za-z]{6}|whsec_[0-9A-Za-z]{6}/)
-    }))
+      assert.deepStrictEqual(named(report, "failed"), [])
+      assert.strictEqual(report.passed, 1)
+      assert.isAtMost(report.requests, 65)
+    })
+  )
+
+  for (const { name, filter, beside, fetch, breaks } of [...CorruptRequests.corruptions, ...CorruptMail.corruptions]) {
+    live(
+      `notices ${name}`,
+      Effect.gen(function* () {
+        const { target, keys } = yield* Running
+        const report = yield* prove(
+          {
+            ...target,
+            otherKey: Redacted.make(keys.otherTenant),
+            narrowKey: Redacted.make(keys.narrow),
+            fetch: mutated(fetch)
+          },
+          { filter: [...beside, ...filter], timeout: "20 seconds" }
+        )
+
+        const judged = report.checks.filter((result) =>
+          filter.some((part) => `${result.suite}: ${result.title}`.includes(part))
+        )
+        const failed = judged.filter(({ outcome }) => outcome === "failed")
+        assert.isAbove(failed.length, 0, toText(report))
+        for (const { law, title, reason } of failed) assert.match(`${law}: ${title}: ${reason}`, breaks)
+        assert.notMatch(JSON.stringify(report), /svc_(test|live)_[0-9A-Za-z]{6}|whsec_[0-9A-Za-z]{6}/)
+      })
+    )
   }
 })
 
 describe("The HTTP suite", () => {
   const clueless = ([
     [200, {}],
-    [400, { code: "invalid_request", message: "No.", requestId: "0199d6a0-7c4e-7b1a-9f3d-0000000000d4", error: "Bad Request", details: {} }]
+    [400, {
+      code: "invalid_request",
+      message: "No.",
+      requestId: "0199d6a0-7c4e-7b1a-9f3d-0000000000d4",
+      error: "Bad Request",
+      details: {}
+    }]
   ] as const).map(([status, body]) => alike(status, body))
 
   it.live("has no check that a server passes which answers everything alike", () =>
     Effect.gen(function* () {
-      const passed = yield* Effect.forEach(clueless, (target) => Effect.map(prove(target), (report) => new Set(named(report, "passed"))))
+      const passed = yield* Effect.forEach(clueless, (target) =>
+        Effect.map(prove(target), (report) => new Set(named(report, "passed"))))
 
-      const unshaken = [...passed[0]!].filter((name) => passed[1]!.has(name))
+      const unshaken = [...passed[0]!].filter((name) =>
+        passed[1]!.has(name)
+      )
       assert.deepStrictEqual(unshaken.filter((name) => !name.includes("of this run")), [])
     }), 60_000)
 
@@ -199,7 +260,11 @@ describe("The HTTP suite", () => {
       let asked = 0
       const busy = { code: "rate_limited", message: "", requestId: "", details: { scope: "key" } }
       const fetch = () =>
-        Promise.resolve(++asked % 2 === 1 ? Response.json(busy, { status: 429, headers: { "retry-after": "1" } }) : Response.json({ items: [] }))
+        Promise.resolve(
+          ++asked % 2 === 1 ?
+            Response.json(busy, { status: 429, headers: { "retry-after": "1" } }) :
+            Response.json({ items: [] })
+        )
 
       const report = yield* prove({ ...target!, otherKey: null, narrowKey: null, fetch }, {
         filter: ["mailboxes have an id"],
@@ -216,24 +281,37 @@ describe("The HTTP suite", () => {
     Effect.gen(function* () {
       let asked = 0
       const busy = { code: "rate_limited", details: { scope: "tenant_day" } }
-      const fetch = () => Promise.resolve(++asked === 1 ? Response.json({ items: [] }) : Response.json(busy, { status: 429, headers: { "retry-after": "40000" } }))
+      const fetch = () =>
+        Promise.resolve(
+          ++asked === 1 ?
+            Response.json({ items: [] }) :
+            Response.json(busy, { status: 429, headers: { "retry-after": "40000" } })
+        )
 
-      const report = yield* prove({ ...clueless[0]!, otherKey: null, narrowKey: null, fetch }, { filter: ["mailboxes have an id"] })
+      const report = yield* prove({ ...clueless[0]!, otherKey: null, narrowKey: null, fetch }, {
+        filter: ["mailboxes have an id"]
+      })
 
-      assert.deepStrictEqual([report.failed, report.checks[0]!.reason], [1, "the deployment asks to wait 40000 s (tenant_day), and the run ends sooner"])
+      assert.deepStrictEqual([report.failed, report.checks[0]!.reason], [
+        1,
+        "the deployment asks to wait 40000 s (tenant_day), and the run ends sooner"
+      ])
     }))
 
   it.live("gives up on a check that takes too long, and goes on", () =>
     Effect.gen(function* () {
       let asked = 0
       const fetch: typeof globalThis.fetch = (_, init) =>
-        ++asked === 2
-          ? new Promise((_, reject) => {
-              init?.signal?.addEventListener("abort", () => reject(new Error("aborted")))
-            })
-          : Promise.resolve(Response.json({ items: [] }))
+        ++asked === 2 ?
+          new Promise((_, reject) => {
+            init?.signal?.addEventListener("abort", () => reject(new Error("aborted")))
+          }) :
+          Promise.resolve(Response.json({ items: [] }))
 
-      const report = yield* prove({ ...clueless[0]!, otherKey: null, narrowKey: null, fetch }, { filter: ["mailboxes:"], timeout: "300 millis" })
+      const report = yield* prove({ ...clueless[0]!, otherKey: null, narrowKey: null, fetch }, {
+        filter: ["mailboxes:"],
+        timeout: "300 millis"
+      })
 
       assert.deepStrictEqual(report.checks.map(({ outcome }) => outcome), ["failed", "passed", "passed"])
       assert.strictEqual(report.checks[0]!.reason, "not judged within 300ms")
@@ -242,9 +320,13 @@ describe("The HTTP suite", () => {
   it.live("ends when nobody answers any more, with what it has found", () =>
     Effect.gen(function* () {
       let asked = 0
-      const fetch = () => (++asked < 3 ? Promise.resolve(Response.json({ items: [] })) : Promise.reject(new TypeError("fetch failed", { cause: new Error("ECONNREFUSED") })))
+      const fetch = () => (++asked < 3 ?
+        Promise.resolve(Response.json({ items: [] })) :
+        Promise.reject(new TypeError("fetch failed", { cause: new Error("ECONNREFUSED") })))
 
-      const error = yield* Effect.flip(prove({ ...clueless[0]!, otherKey: null, narrowKey: null, fetch }, { filter: ["mailboxes:"] }))
+      const error = yield* Effect.flip(
+        prove({ ...clueless[0]!, otherKey: null, narrowKey: null, fetch }, { filter: ["mailboxes:"] })
+      )
 
       assert.strictEqual(error._tag, "Unreachable")
       if (error._tag !== "Unreachable") return
@@ -257,13 +339,17 @@ describe("The HTTP suite", () => {
       const asked: Array<string> = []
       const fetch: typeof globalThis.fetch = (_, init) => {
         asked.push(`${init?.method} ${String(init?.body)}`)
-        return Promise.resolve(Response.json({ items: [{ id: globalThis.crypto.randomUUID(), address: "a@b.example", displayName: "" }] }))
+        return Promise.resolve(
+          Response.json({ items: [{ id: globalThis.crypto.randomUUID(), address: "a@b.example", displayName: "" }] })
+        )
       }
       const receiver = yield* listen({ host: "127.0.0.1", port: 0, publicUrl: null })
       const key = Redacted.make("svc_live_0123456789")
       const { checks } = yield* prove({ ...clueless[0]!, key, otherKey: null, narrowKey: null, receiver, fetch })
 
-      const sendings = checks.filter(({ reason }) => reason === "a production key would send real mail, or leave something")
+      const sendings = checks.filter(({ reason }) =>
+        reason === "a production key would send real mail, or leave something"
+      )
       assert.isAbove(sendings.length, 40)
       assert.isFalse(asked.some((request) => request.includes(receiver.urlOf(""))))
     }).pipe(Effect.scoped), 60_000)

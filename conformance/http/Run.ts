@@ -7,10 +7,10 @@ import { Cause, Clock, Data, DateTime, Duration, Effect, Exit, Layer } from "eff
 import * as Access from "./Access.ts"
 import * as Attachments from "./Attachments.ts"
 import * as Contract from "./Contract.ts"
-import { codeOf, Deployment, make, NoAnswer, type Exchange, type Shape, type Target } from "./Deployment.ts"
+import { codeOf, Deployment, type Exchange, make, NoAnswer, type Shape, type Target } from "./Deployment.ts"
 import * as Events from "./Events.ts"
 import * as Isolation from "./Isolation.ts"
-import { Broken, NotApplicable, type HttpCheck, type HttpSuite } from "./Law.ts"
+import { Broken, type HttpCheck, type HttpSuite, NotApplicable } from "./Law.ts"
 import * as Limits from "./Limits.ts"
 import * as Mailboxes from "./Mailboxes.ts"
 import * as Messages from "./Messages.ts"
@@ -20,7 +20,19 @@ import * as Traffic from "./Traffic.ts"
 import * as Webhooks from "./Webhooks.ts"
 
 /** In the order in which they run: what judges all answers comes behind them, and what uses up the limits last. */
-export const suites: ReadonlyArray<HttpSuite> = [Access, Mailboxes, Sending, Messages, Attachments, Events, Webhooks, Isolation, Outcomes, Contract, Limits].map(
+export const suites: ReadonlyArray<HttpSuite> = [
+  Access,
+  Mailboxes,
+  Sending,
+  Messages,
+  Attachments,
+  Events,
+  Webhooks,
+  Isolation,
+  Outcomes,
+  Contract,
+  Limits
+].map(
   ({ suite }) => suite
 )
 
@@ -57,7 +69,13 @@ export interface Report {
 }
 
 export type Progress =
-  | { readonly _tag: "Started"; readonly suite: string; readonly title: string; readonly number: number; readonly total: number }
+  | {
+    readonly _tag: "Started"
+    readonly suite: string
+    readonly title: string
+    readonly number: number
+    readonly total: number
+  }
   | { readonly _tag: "Ended"; readonly result: Result; readonly number: number; readonly total: number }
   | { readonly _tag: "Waiting"; readonly seconds: number; readonly scope: string }
 
@@ -72,7 +90,8 @@ export interface Options {
 }
 
 /** There is nobody at the address, or no longer. */
-export class Unreachable extends Data.TaggedError("Unreachable")<{ readonly message: string; readonly report: Report | null }> {}
+export class Unreachable
+  extends Data.TaggedError("Unreachable")<{ readonly message: string; readonly report: Report | null }> {}
 
 /** The deployment does not take the key. */
 export class KeyRefused extends Data.TaggedError("KeyRefused")<{ readonly which: "key" | "otherKey" | "narrowKey" }> {}
@@ -116,14 +135,19 @@ export const run = Effect.fn("conformance.http.run")(function* (target: Target, 
       notApplicable: count("not_applicable"),
       notRun: list.length - results.length,
       checks: results,
-      left: deployment.left
+      left: [...deployment.left, ...messagesOf(deployment)]
     }
   })
 
-  const alive = Effect.forEach(["key", "otherKey", "narrowKey"] as const, (which) => (target[which] === null ? Effect.void : admitted(deployment, which)))
+  const alive = Effect.forEach(
+    ["key", "otherKey", "narrowKey"] as const,
+    (which) => (target[which] === null ? Effect.void : admitted(deployment, which))
+  )
   yield* alive.pipe(Effect.catchTag("NoAnswer", ({ message }) => new Unreachable({ message, report: null })))
 
-  const services = Layer.effect(Traffic.Traffic, Traffic.make).pipe(Layer.provideMerge(Layer.succeed(Deployment, deployment)))
+  const services = Layer.effect(Traffic.Traffic, Traffic.make).pipe(
+    Layer.provideMerge(Layer.succeed(Deployment, deployment))
+  )
   const judge = Effect.gen(function* () {
     // What takes its time in the sandbox is under way while the others run. Whether it can be sent at all, a check says.
     const { outcomes } = yield* Traffic.Traffic
@@ -138,7 +162,10 @@ export const run = Effect.fn("conformance.http.run")(function* (target: Target, 
       // One request may have been unlucky; the next one tells.
       yield* deployment.call({ method: "GET", path: "/v1/mailboxes" }).pipe(
         Effect.catchTag("Exhausted", () => Effect.void),
-        Effect.catchTag("NoAnswer", ({ message }) => Effect.flatMap(report, (report) => new Unreachable({ message, report })))
+        Effect.catchTag(
+          "NoAnswer",
+          ({ message }) => Effect.flatMap(report, (report) => new Unreachable({ message, report }))
+        )
       )
     }
     return yield* report
@@ -149,42 +176,63 @@ export const run = Effect.fn("conformance.http.run")(function* (target: Target, 
   )
 })
 
+/** What it sent; retries and replays are one message. */
+const messagesOf = ({ replies }: Shape): ReadonlyArray<string> => {
+  const accepted = replies.filter(({ request, status }) =>
+    request.method === "POST" && request.path === "/v1/messages" && status === 202
+  )
+  const count = new Set(accepted.map(({ text }) => text)).size
+  return count === 0 ? [] : [`${count} messages in the sandbox`]
+}
+
 const admitted = Effect.fnUntraced(function* (deployment: Shape, as: KeyRefused["which"]) {
   const reply = yield* deployment.call({ method: "GET", path: "/v1/mailboxes", as }).pipe(
     Effect.catchTag("Exhausted", ({ message }) => new NoAnswer({ message }))
   )
+  if (reply.status >= 300 && reply.status < 400) {
+    return yield* new Unreachable({
+      message: `it redirects to ${reply.headers["location"] ?? "nowhere"}; give that address`,
+      report: null
+    })
+  }
   if (reply.status === 401 && codeOf(reply) === "unauthorized") return yield* new KeyRefused({ which: as })
 })
 
 /** Runs one check, as long as it may take. */
-const judged = Effect.fnUntraced(function* (deployment: Shape, suite: string, { title, law, check }: HttpCheck, timeout: Duration.Input) {
-  const begun = yield* Clock.currentTimeMillis
-  const pacedBefore = deployment.pacedMillis()
-  const seen = deployment.replies.length
-  const spent = Effect.map(Clock.currentTimeMillis, (now) => now - begun - (deployment.pacedMillis() - pacedBefore))
-  const most = Duration.toMillis(Duration.fromInputUnsafe(timeout))
-  const watch = Effect.gen(function* () {
-    for (;;) {
-      const left = most - (yield* spent)
-      // A wait for the limits counts when it is over; it is not the check's.
-      if (left <= 0 && deployment.isWaiting()) yield* Effect.sleep("100 millis")
-      else if (left <= 0) return yield* new Broken({ message: `not judged within ${Duration.format(Duration.millis(most))}`, exchange: null })
-      else yield* Effect.sleep(left)
+const judged = Effect.fnUntraced(
+  function* (deployment: Shape, suite: string, { title, law, check }: HttpCheck, timeout: Duration.Input) {
+    const begun = yield* Clock.currentTimeMillis
+    const pacedBefore = deployment.pacedMillis()
+    const seen = deployment.replies.length
+    const spent = Effect.map(Clock.currentTimeMillis, (now) => now - begun - (deployment.pacedMillis() - pacedBefore))
+    const most = Duration.toMillis(Duration.fromInputUnsafe(timeout))
+    const watch = Effect.gen(function* () {
+      for (;;) {
+        const left = most - (yield* spent)
+        // A wait for the limits counts when it is over; it is not the check's.
+        if (left <= 0 && deployment.isWaiting()) yield* Effect.sleep("100 millis")
+        else if (left <= 0) {
+          return yield* new Broken({
+            message: `not judged within ${Duration.format(Duration.millis(most))}`,
+            exchange: null
+          })
+        } else yield* Effect.sleep(left)
+      }
+    })
+    const exit = yield* Effect.exit(Effect.raceFirst(Effect.scoped(check), watch))
+    const error: unknown = Exit.isFailure(exit) ? Cause.squash(exit.cause) : null
+    const last = deployment.replies.slice(seen).slice(-2).map(({ exchange }) => exchange)
+    const own = error instanceof Error && "exchange" in error ? (error.exchange as Exchange | null) : null // every error of ours that has one
+    const outcome = error === null ? "passed" : error instanceof NotApplicable ? "not_applicable" : "failed"
+    const result: Result = {
+      suite,
+      title,
+      law,
+      outcome,
+      durationMs: yield* spent,
+      reason: error === null ? null : deployment.scrub(error instanceof Error ? error.message : String(error)),
+      exchanges: outcome === "failed" ? (own === null ? last : [own]) : []
     }
-  })
-  const exit = yield* Effect.exit(Effect.raceFirst(Effect.scoped(check), watch))
-  const error: unknown = Exit.isFailure(exit) ? Cause.squash(exit.cause) : null
-  const last = deployment.replies.slice(seen).slice(-2).map(({ exchange }) => exchange)
-  const own = error instanceof Error && "exchange" in error ? (error.exchange as Exchange | null) : null // every error of ours that has one
-  const outcome = error === null ? "passed" : error instanceof NotApplicable ? "not_applicable" : "failed"
-  const result: Result = {
-    suite,
-    title,
-    law,
-    outcome,
-    durationMs: yield* spent,
-    reason: error === null ? null : error instanceof Error ? error.message : String(error),
-    exchanges: outcome === "failed" ? (own === null ? last : [own]) : []
+    return { result, isUnanswered: error instanceof NoAnswer }
   }
-  return { result, isUnanswered: error instanceof NoAnswer }
-})
+)

@@ -31,7 +31,6 @@ export const ErrorBody = closed({
   error: Schema.optionalKey(Schema.String),
   details: Schema.optionalKey(Schema.Record(Schema.String, Schema.Unknown))
 })
-export type ErrorBody = typeof ErrorBody.Type
 
 export const Mailbox = closed({ id: Uuid, address: Schema.String, displayName: Schema.String })
 export const Mailboxes = open({ items: Schema.Array(Mailbox) })
@@ -157,7 +156,9 @@ export const Event = closed({
 export type Event = typeof Event.Type
 export const EventPage = open({
   items: Schema.Array(Event),
-  nextCursor: Schema.NullOr(Schema.String.check(Schema.isBetweenCodePoints(1, 512, { expected: "a cursor of 1 to 512 characters" })))
+  nextCursor: Schema.NullOr(
+    Schema.String.check(Schema.isBetweenCodePoints(1, 512, { expected: "a cursor of 1 to 512 characters" }))
+  )
 })
 
 export const WebhookEndpoint = closed({

@@ -31,7 +31,15 @@ export interface Hook {
 }
 
 /** Recipients of the sandbox, by local part. */
-export const outcomes = ["delivered", "bounced", "bounced-soft", "failed", "delayed", "late-bounce", "duplicate"] as const
+export const outcomes = [
+  "delivered",
+  "bounced",
+  "bounced-soft",
+  "failed",
+  "delayed",
+  "late-bounce",
+  "duplicate"
+] as const
 export type Outcome = (typeof outcomes)[number]
 
 export interface Shape {
@@ -46,7 +54,10 @@ export interface Shape {
   /** One message to each outcome. */
   readonly outcomes: Effect.Effect<Readonly<Record<Outcome, Sent>>, Unmade>
   /** A file whose scan has ended well. */
-  readonly file: Effect.Effect<{ readonly attachment: typeof Shapes.Attachment.Type; readonly contentBase64: string }, Unmade>
+  readonly file: Effect.Effect<
+    { readonly attachment: typeof Shapes.Attachment.Type; readonly contentBase64: string },
+    Unmade
+  >
   /** An endpoint for `message.updated`, whose receiver answers 204. */
   readonly hook: Effect.Effect<Hook, Unmade>
   /** The published document, parsed, and the answer it came in. */
@@ -67,14 +78,24 @@ export const recipient = (outcome: string, tag: string): string => `${outcome}+$
 const sent = (reply: Reply, input: Input) =>
   Effect.andThen(
     status(reply, 202),
-    Effect.map(fits(reply, reply.json, Accepted), ({ id }): Sent => ({ id, requestId: reply.headers["x-request-id"], input }))
+    Effect.map(
+      fits(reply, reply.json, Accepted),
+      ({ id }): Sent => ({ id, requestId: reply.headers["x-request-id"], input })
+    )
   )
 
 /** Whatever else is wrong with such an answer is for a check of its own. */
-const Accepted = Schema.StructWithRest(Schema.Struct({ id: Schema.String }), [Schema.Record(Schema.String, Schema.Unknown)])
-const MailboxIds = Schema.StructWithRest(Schema.Struct({ items: Schema.Array(Schema.StructWithRest(Shapes.Mailbox, [Schema.Record(Schema.String, Schema.Unknown)])) }), [
+const Accepted = Schema.StructWithRest(Schema.Struct({ id: Schema.String }), [
   Schema.Record(Schema.String, Schema.Unknown)
 ])
+const MailboxIds = Schema.StructWithRest(
+  Schema.Struct({
+    items: Schema.Array(Schema.StructWithRest(Shapes.Mailbox, [Schema.Record(Schema.String, Schema.Unknown)]))
+  }),
+  [
+    Schema.Record(Schema.String, Schema.Unknown)
+  ]
+)
 
 export const make: Effect.Effect<Shape, never, Deployment> = Effect.gen(function* () {
   const deployment = yield* Deployment
@@ -85,9 +106,16 @@ export const make: Effect.Effect<Shape, never, Deployment> = Effect.gen(function
   const send: Shape["send"] = (input, idempotencyKey = `conformance-${mark}-${++keys}`) =>
     call({ method: "POST", path: "/v1/messages", headers: { "idempotency-key": idempotencyKey }, json: input })
 
-  const plain = (change: Input): Input => ({ to: [recipient("delivered", mark)], subject: `Conformance ${mark}`, text: "The engine weaves", ...change })
+  const plain = (change: Input): Input => ({
+    to: [recipient("delivered", mark)],
+    subject: `Conformance ${mark}`,
+    text: "The engine weaves",
+    ...change
+  })
 
-  const sandboxOnly = environment === "sandbox" ? Effect.void : Effect.fail(new NotApplicable({ reason: "a production key would send real mail, or leave something" }))
+  const sandboxOnly = environment === "sandbox" ?
+    Effect.void :
+    Effect.fail(new NotApplicable({ reason: "a production key would send real mail, or leave something" }))
 
   const sender = yield* Effect.cached(
     Effect.gen(function* () {
@@ -101,7 +129,9 @@ export const make: Effect.Effect<Shape, never, Deployment> = Effect.gen(function
         if (reply.status === 409) continue
         return { mailbox, first: yield* sent(reply, input) }
       }
-      return yield* new NotApplicable({ reason: items.length === 0 ? "the key's tenant has no mailbox" : "no mailbox of the key's tenant can send" })
+      return yield* new NotApplicable({
+        reason: items.length === 0 ? "the key's tenant has no mailbox" : "no mailbox of the key's tenant can send"
+      })
     })
   )
   const mailbox = Effect.map(sender, (made) => made.mailbox)
@@ -133,8 +163,13 @@ export const make: Effect.Effect<Shape, never, Deployment> = Effect.gen(function
 
   const toOutcomes = yield* Effect.cached(
     Effect.map(
-      Effect.forEach(outcomes, (outcome) =>
-        Effect.map(sendFrom({ to: [recipient(outcome, mark)], subject: `Conformance ${mark} ${outcome}` }), (one) => [outcome, one] as const)
+      Effect.forEach(
+        outcomes,
+        (outcome) =>
+          Effect.map(
+            sendFrom({ to: [recipient(outcome, mark)], subject: `Conformance ${mark} ${outcome}` }),
+            (one) => [outcome, one] as const
+          )
       ),
       (made) => Object.fromEntries(made) as Record<Outcome, Sent> // one for each
     )
@@ -160,19 +195,31 @@ export const make: Effect.Effect<Shape, never, Deployment> = Effect.gen(function
     Effect.gen(function* () {
       yield* sandboxOnly
       const { receiver } = target
-      if (receiver === null) return yield* new NotApplicable({ reason: "there is no receiver that the deployment can reach; name one with --receiver-url" })
+      if (receiver === null) {
+        return yield* new NotApplicable({
+          reason: "there is no receiver that the deployment can reach; name one with --receiver-url"
+        })
+      }
       const path = `/conformance/${mark}`
       receiver.answer(path, welcome)
       const url = receiver.urlOf(path)
       // A type twice: it is subscribed once.
       const eventTypes = ["message.updated", "message.updated"]
-      const reply = yield* call({ method: "POST", path: "/v1/webhook-endpoints", json: { url, description: `Conformance ${mark}`, eventTypes } })
+      const reply = yield* call({
+        method: "POST",
+        path: "/v1/webhook-endpoints",
+        json: { url, description: `Conformance ${mark}`, eventTypes }
+      })
       if (reply.status === 400 && !receiver.isGiven) {
-        return yield* new NotApplicable({ reason: `the deployment does not call ${url}; name a receiver that it can reach with --receiver-url` })
+        return yield* new NotApplicable({
+          reason: `the deployment does not call ${url}; name a receiver that it can reach with --receiver-url`
+        })
       }
       yield* status(reply, 201)
       const created = yield* fits(reply, reply.json, Shapes.CreatedEndpoint)
-      deployment.leave(`webhook endpoint ${created.endpoint.id} to ${url}: its receiver is gone, and ten failed attempts disable it`)
+      deployment.leave(
+        `webhook endpoint ${created.endpoint.id} to ${url}: its receiver is gone, and ten failed attempts disable it`
+      )
       return { ...created, path, reply, challenges: receiver.received(path) }
     })
   )
@@ -182,10 +229,13 @@ export const make: Effect.Effect<Shape, never, Deployment> = Effect.gen(function
       const reply = yield* call({ method: "GET", path: "/openapi.yaml", as: null, headers: { accept: "*/*" } })
       yield* status(reply, 200)
       // A document in JSON is one in YAML; another takes a parser, which a suite does not bring.
-      if (target.parseYaml === null && reply.json === undefined) return yield* new NotApplicable({ reason: "nothing here reads YAML" })
+      if (target.parseYaml === null && reply.json === undefined) {
+        return yield* new NotApplicable({ reason: "nothing here reads YAML" })
+      }
       const document = yield* Effect.try({
         try: () => reply.json ?? target.parseYaml?.(reply.text),
-        catch: (error) => new Broken({ message: `the document cannot be read: ${String(error)}`, exchange: reply.exchange })
+        catch: (error) =>
+          new Broken({ message: `the document cannot be read: ${String(error)}`, exchange: reply.exchange })
       })
       return { reply, document }
     })
@@ -208,12 +258,17 @@ export const make: Effect.Effect<Shape, never, Deployment> = Effect.gen(function
 /** The answer to a verification request, and 204 to a delivery. */
 export const welcome = (body: string) => {
   const challenge = challengeIn(body)
-  return challenge === null ? { status: 204 } : { status: 200, headers: { "content-type": "application/json" }, body: JSON.stringify({ challenge }) }
+  return challenge === null ?
+    { status: 204 } :
+    { status: 200, headers: { "content-type": "application/json" }, body: JSON.stringify({ challenge }) }
 }
 
 /** The challenge of a verification request; null for any other. */
 export const challengeIn = (body: string): string | null => {
-  const verification = Schema.Struct({ type: Schema.Literal("webhook.endpoint_verification"), data: Schema.Struct({ challenge: Schema.String }) })
+  const verification = Schema.Struct({
+    type: Schema.Literal("webhook.endpoint_verification"),
+    data: Schema.Struct({ challenge: Schema.String })
+  })
   const decoded = Schema.decodeUnknownOption(Schema.fromJsonString(verification))(body)
   return decoded._tag === "Some" ? decoded.value.data.challenge : null
 }
@@ -225,10 +280,16 @@ export const scanned = (id: string) =>
     return yield* eventually(
       `the scan of attachment ${id} ends`,
       "60 seconds",
-      Effect.map(call({ method: "GET", path: `/v1/attachments/${id}/download` }), (reply) => (isPending(reply) ? undefined : reply))
+      Effect.map(
+        call({ method: "GET", path: `/v1/attachments/${id}/download` }),
+        (reply) => (isPending(reply) ? undefined : reply)
+      )
     )
   })
 
-const pending = Schema.Struct({ code: Schema.Literal("attachment_not_clean"), details: Schema.Struct({ scanState: Schema.Literal("pending") }) })
+const pending = Schema.Struct({
+  code: Schema.Literal("attachment_not_clean"),
+  details: Schema.Struct({ scanState: Schema.Literal("pending") })
+})
 
 const isPending = ({ status, json }: Reply): boolean => status === 409 && Schema.is(pending)(json)

@@ -1,5 +1,23 @@
 /** The black-box suite: proves any deployment over HTTP, with nothing of the house but what is on the wire. */
-export { codeOf, type Exchange, type ReceivedRequest, type Receiver, type ReceiverAnswer, type Reply, type Target } from "./Deployment.ts"
+export {
+  codeOf,
+  type Exchange,
+  type ReceivedRequest,
+  type Receiver,
+  type ReceiverAnswer,
+  type Reply,
+  type Target
+} from "./Deployment.ts"
 export type { HttpCheck, HttpSuite } from "./Law.ts"
 export { nameOf, toText } from "./Report.ts"
-export { KeyRefused, NothingToRun, run, suites, Unreachable, type Options, type Progress, type Report, type Result } from "./Run.ts"
+export {
+  KeyRefused,
+  NothingToRun,
+  type Options,
+  type Progress,
+  type Report,
+  type Result,
+  run,
+  suites,
+  Unreachable
+} from "./Run.ts"

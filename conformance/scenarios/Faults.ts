@@ -49,6 +49,35 @@ export class Faults {
   }
 }
 
+/** Crashes at the n-th commit: of all calls only those count. */
+export class CommitFaults extends Faults {
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return call === "Store.commit" || this.crashed !== null ? super.around(call, effect) : effect
+  }
+}
+
+/** No fault, but an interlude: right behind the n-th call of a port, others do something. */
+export class Interlude extends Faults {
+  readonly #at: number
+  readonly #play: Effect.Effect<unknown, unknown>
+  #calls = 0
+
+  constructor(at: number, play: Effect.Effect<unknown, unknown>) {
+    super(0, "before")
+    this.#at = at
+    this.#play = play
+  }
+
+  override around<A, E, R>(_: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.tap(effect, () => {
+      this.#calls += 1
+      if (this.#calls !== this.#at) return Effect.void
+      this.hasStruck = true
+      return Effect.orDie(this.#play)
+    })
+  }
+}
+
 /** A port whose effects pass through `faults`. */
 export const faulty = <S extends object>(faults: Faults, name: string, service: S): S =>
   aroundEach(service, name, (call, effect) => faults.around(call, effect))

@@ -82,10 +82,20 @@ export const untilNextAttempt = (process: Process, { nextAttemptAt }: Delivery) 
     yield* settle(process)
   })
 
-/** Has what is due done while the clock goes on: where receivers take their time. */
-export const settleFor = (process: Process, duration: Parameters<typeof TestClock.adjust>[0]) =>
+/** Waits, the clock standing still, until receivers were asked so often in all, and their answers are waited for. */
+export const untilPosted = ({ stage }: World, count: number) =>
   Effect.gen(function* () {
+    yield* Effect.repeat(Effect.yieldNow, { until: () => stage.posts.length >= count, times: 100_000 })
+    assert.ok(stage.posts.length >= count, `${stage.posts.length} of ${count} requests were made`)
+    yield* Effect.repeat(Effect.yieldNow, { times: 100 })
+  })
+
+/** Has what is due done while the clock goes on: where receivers take their time. At least one of them is asked. */
+export const settleFor = (world: World, process: Process, duration: Parameters<typeof TestClock.adjust>[0]) =>
+  Effect.gen(function* () {
+    const before = world.stage.posts.length
     const fiber = yield* Effect.forkChild(settle(process))
+    yield* untilPosted(world, before + 1)
     yield* TestClock.adjust(duration)
     yield* Fiber.join(fiber)
   })

@@ -6,6 +6,7 @@ import { system } from "../../core/model/Audit.ts"
 import type { EndpointId } from "../../core/model/Ids.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { freshId } from "../fixtures.ts"
+import { CommitFaults } from "./Faults.ts"
 import {
   broken,
   deliveriesTo,
@@ -20,6 +21,7 @@ import {
   respond,
   settleFor,
   untilNextAttempt,
+  untilPosted,
   type Hook
 } from "./Receivers.ts"
 import { answered, pass, scenario, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
@@ -160,7 +162,9 @@ export const suite: ScenarioSuite = {
         yield* fail(world, process, of, 9)
         respond(world, () => Effect.as(Deferred.await(gate), answered(200)))
         yield* happen(process, of)
+        const asked = world.stage.posts.length
         const slow = yield* Effect.forkChild(settle(process))
+        yield* untilPosted(world, asked + 1)
         yield* TestClock.adjust("1 second")
         respond(world, () => broken)
         yield* happen(second, of)
@@ -187,10 +191,11 @@ export const suite: ScenarioSuite = {
         const late = Effect.delay(ok, "2 seconds")
         respond(world, () => Effect.suspend(() => (postsTo(world, to).length === 1 ? late : broken)))
 
+        const asked = world.stage.posts.length
         const working = yield* Effect.forkChild(process.worker.tick)
-        yield* TestClock.adjust("1 second")
+        yield* untilPosted(world, asked + 2)
         assert.deepEqual(yield* countOf(world, to), [1, true])
-        yield* TestClock.adjust("1 second")
+        yield* TestClock.adjust("2 seconds")
         yield* Fiber.join(working)
 
         assert.deepEqual(yield* countOf(world, to), [0, true])
@@ -291,6 +296,29 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("what a crash left of the replays is made up for by asking again, and each batch is audited", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* play(world)
+        yield* times(510, happen(process, of))
+        while ((yield* process.relay.tick) > 0) continue
+        respond(world, () => broken)
+        yield* pass(process, "5 minutes", "1 minute")
+        const { disabledAt } = yield* endpointOf(world, to)
+        respond(world, () => ok)
+        const dying = yield* world.boot(new CommitFaults(2, "before"))
+
+        yield* Effect.exit(enable(dying, to, true))
+        const left = (yield* deliveriesTo(world, to)).filter(({ status }) => status === "dead").length
+        const replayed = yield* process.webhookManagement.replayDead(system, of.realm, to.endpoint.id, disabledAt!)
+        const again = yield* process.webhookManagement.replayDead(system, of.realm, to.endpoint.id, disabledAt!)
+        yield* settle(process)
+
+        assert.deepEqual([left, replayed, again], [10, 10, 0], "the first batch came with the enabling")
+        assert.ok((yield* deliveriesTo(world, to)).every(({ status, round }) => status === "delivered" && round === 2))
+        assert.equal((yield* audited(world, of, "webhook_endpoint.replay")).length, 2)
+      })
+    ),
+
     scenario("enabling what is enabled changes nothing; an endpoint that is not there cannot be enabled", (world) =>
       Effect.gen(function* () {
         const { process, of, to } = yield* play(world)
@@ -335,7 +363,7 @@ export const suite: ScenarioSuite = {
         const { process, of, to } = yield* play(world)
         respond(world, () => Effect.never)
         yield* happen(process, of)
-        yield* settleFor(process, "10 seconds")
+        yield* settleFor(world, process, "10 seconds")
         assert.equal((yield* endpointOf(world, to)).isSlow, true)
         const flight = watched(world, (nth) => Effect.delay(nth === 1 ? broken : ok, "1 second"))
         yield* times(4, happen(process, of))
@@ -358,7 +386,7 @@ export const suite: ScenarioSuite = {
         const { process, of, to } = yield* play(world)
         respond(world, (_, nth) => [Effect.never, Effect.fail(new WebhookUnanswered({ reason: "network_error" })), broken][nth - 1] ?? ok)
         yield* happen(process, of)
-        yield* settleFor(process, "10 seconds")
+        yield* settleFor(world, process, "10 seconds")
         yield* untilNextAttempt(process, yield* deliveryTo(world, to))
         assert.deepEqual(outcomesOf(yield* deliveryTo(world, to)), ["timeout", "network_error"])
         assert.equal((yield* endpointOf(world, to)).isSlow, true)
@@ -374,7 +402,7 @@ export const suite: ScenarioSuite = {
         const { process, of, to } = yield* play(world)
         respond(world, () => Effect.never)
         yield* times(10, happen(process, of))
-        yield* settleFor(process, "2 minutes")
+        yield* settleFor(world, process, "2 minutes")
         assert.deepEqual(yield* countOf(world, to), [10, false])
 
         yield* enable(process, to, false)
@@ -391,10 +419,10 @@ export const suite: ScenarioSuite = {
         const { process, of, to } = yield* play(world)
         respond(world, () => Effect.never)
         yield* happen(process, of)
-        yield* settleFor(process, "10 seconds")
+        yield* settleFor(world, process, "10 seconds")
         yield* world.queue.throttle("deliver", to.endpoint.id, null)
         yield* happen(process, of)
-        yield* settleFor(process, "10 seconds")
+        yield* settleFor(world, process, "10 seconds")
 
         const flight = watched(world, () => Effect.never)
         yield* times(3, happen(process, of))
@@ -409,20 +437,20 @@ export const suite: ScenarioSuite = {
         const { process, of, to } = yield* play(world)
         respond(world, () => Effect.never)
         yield* happen(process, of)
-        yield* settleFor(process, "10 seconds")
+        yield* settleFor(world, process, "10 seconds")
         respond(world, () => Effect.delay(ok, "1 second"))
         yield* happen(process, of)
+        const asked = world.stage.posts.length
         const working = yield* Effect.forkChild(settle(process))
-        yield* TestClock.adjust("500 millis")
+        yield* untilPosted(world, asked + 1)
         world.stage.queueIsDown = true
         yield* TestClock.adjust("5 seconds")
         world.stage.queueIsDown = false
         yield* Fiber.join(working)
         yield* TestClock.adjust("2 minutes")
-        yield* settleFor(process, "5 seconds") // what was under way is done
-
+        
         yield* happen(process, of)
-        yield* settleFor(process, "5 seconds")
+        yield* settleFor(world, process, "5 seconds")
         const flight = watched(world, () => Effect.delay(ok, "1 second"))
         yield* times(5, happen(process, of))
         yield* running(process, TestClock.adjust("3 seconds"))

@@ -3,9 +3,10 @@
  * has taken effect. What was accepted comes to its end, what was not leaves
  * nothing, and nothing is submitted more often than the crash explains.
  */
-import { Duration, Effect, Exit, Stream } from "effect"
+import { Duration, Effect, Exit, Redacted, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
+import * as Endpoint from "../../core/model/Endpoint.ts"
 import { jobKinds } from "../../core/ports/JobQueue.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
@@ -244,6 +245,21 @@ export const suite: ScenarioSuite = {
           })
         , ["before", "after", "lost answer"])
         assert.ok(crashes >= 6, `${crashes} crashes were played`)
+      })
+    ),
+
+    scenario("an endpoint whose commit lost its answer is created all the same, and its secret told", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot(new Faults(1, "lost answer"))
+        const input = { url: "https://hooks.example.com/", description: null, eventTypes: ["*"] }
+
+        const { endpoint, secret } = yield* process.webhooks.createEndpoint(of.principal, input)
+
+        const stored = yield* world.store.endpoints.get(of.realm, endpoint.id)
+        assert.ok(stored !== null)
+        const opened = yield* world.crypto.open(stored.secret, Endpoint.sealContext(stored))
+        assert.equal(Redacted.value(opened), Redacted.value(secret))
       })
     ),
 

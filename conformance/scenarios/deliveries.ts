@@ -129,7 +129,7 @@ export const suite: ScenarioSuite = {
           yield* happen(process, of)
           const startedAt = yield* Clock.currentTimeMillis
 
-          yield* settleFor(process, "10 seconds")
+          yield* settleFor(world, process, "10 seconds")
 
           const { attempts, lastError, attemptCount, ...delivery } = yield* deliveryTo(world, to)
           const durationMs = outcome === "timeout" ? 5_000 : 0
@@ -147,7 +147,7 @@ export const suite: ScenarioSuite = {
         respond(world, () => Effect.delay(ok, 4_999))
         yield* happen(process, of)
 
-        yield* settleFor(process, "10 seconds")
+        yield* settleFor(world, process, "10 seconds")
 
         const { status, attempts } = yield* deliveryTo(world, to)
         assert.deepEqual([status, attempts.map(({ durationMs }) => durationMs)], ["delivered", [4_999]])
@@ -265,7 +265,7 @@ export const suite: ScenarioSuite = {
         yield* happen(process, of)
         const startedAt = yield* Clock.currentTimeMillis
 
-        yield* settleFor(process, "3 seconds")
+        yield* settleFor(world, process, "3 seconds")
 
         assert.equal((yield* deliveryTo(world, to)).nextAttemptAt, startedAt + 123_000)
       })

@@ -7,6 +7,7 @@ import { system } from "../../core/model/Audit.ts"
 import { types } from "../../core/model/Event.ts"
 import { shardOf, type ApplicationId, type TenantId } from "../../core/model/Ids.ts"
 import { address, freshId } from "../fixtures.ts"
+import { Interlude } from "./Faults.ts"
 import {
   assertSigned,
   broken,
@@ -168,6 +169,32 @@ export const suite: ScenarioSuite = {
           counts.add(expected.length)
         }
         assert.ok(counts.size > 5, "they were created at different places of the log")
+      })
+    ),
+
+    scenario("an endpoint that is created, and an event after it, at any moment of a relay's turn, meet", (world) =>
+      Effect.gen(function* () {
+        const calm = yield* world.boot()
+        let moments = 0
+        for (let call = 1; ; call++) {
+          const of = yield* world.found()
+          yield* happen(calm, of) // so that the relay looks for the tenant's endpoints
+          const hooks: Array<Hook> = []
+          const interlude = new Interlude(call, Effect.gen(function* () {
+            hooks.push(yield* hook(calm, of))
+            yield* happen(calm, of)
+          }))
+          const process = yield* world.boot(interlude)
+          yield* process.relay.tick
+          yield* TestClock.adjust("6 seconds")
+          yield* relayAll(calm)
+          if (!interlude.hasStruck) break
+          moments += 1
+
+          const { eventId } = yield* deliveryTo(world, hooks[0]!)
+          assert.equal(eventId, (yield* logOf(world, of)).findLast(({ type }) => type === "message.queued")!.id, `after call ${call}`)
+        }
+        assert.ok(moments >= 4, `${moments} moments`)
       })
     ),
 

@@ -6,7 +6,7 @@ import { types, verificationType } from "../../core/model/Event.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
 import type { Answer } from "../../core/model/Webhook.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
-import { happen, hook, hookUrl, postsTo } from "./Receivers.ts"
+import { happen, hook, hookUrl, postsTo, untilPosted } from "./Receivers.ts"
 import { answered, scenario, settle, welcoming, type Posted, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 const input = (over: Partial<Parameters<Process["webhooks"]["createEndpoint"]>[1]> = {}) => ({
@@ -164,6 +164,7 @@ export const suite: ScenarioSuite = {
         const of = yield* world.found()
         world.stage.receive = (posted) => Effect.delay(welcoming(posted), 5_001)
         const late = yield* Effect.forkChild(Effect.flip(create(process, of)))
+        yield* untilPosted(world, 1)
         yield* TestClock.adjust(4_999)
         assert.equal(late.pollUnsafe(), undefined)
         yield* TestClock.adjust(1)
@@ -173,6 +174,7 @@ export const suite: ScenarioSuite = {
 
         world.stage.receive = (posted) => Effect.delay(welcoming(posted), 4_999)
         const punctual = yield* Effect.forkChild(create(process, of))
+        yield* untilPosted(world, 2)
         yield* TestClock.adjust("5 seconds")
 
         assert.equal((yield* Fiber.join(punctual)).endpoint.enabled, true)
@@ -240,13 +242,14 @@ export const suite: ScenarioSuite = {
         const gate = yield* Deferred.make<void>()
         world.stage.receive = (posted) => Effect.andThen(Deferred.await(gate), welcoming(posted))
         const held = yield* Effect.forEach([1, 2, 3, 4, 5], () => Effect.forkChild(create(process, of)))
-        yield* TestClock.adjust(1)
+        yield* untilPosted(world, 5)
 
         const error = yield* Effect.flip(create(process, of))
         assert.ok(error._tag === "HandshakesBusy")
         assert.equal(error.limit, 5)
         assert.equal(world.stage.posts.length, 5, "the sixth receiver hears nothing")
         const others = yield* Effect.forEach([other, sibling], (one) => Effect.forkChild(create(process, one)))
+        yield* untilPosted(world, 7)
         yield* Deferred.succeed(gate, undefined)
         yield* Fiber.joinAll([...held, ...others])
 
@@ -262,7 +265,7 @@ export const suite: ScenarioSuite = {
         const gate = yield* Deferred.make<void>()
         world.stage.receive = (posted) => Effect.andThen(Deferred.await(gate), welcoming(posted))
         const held = yield* Effect.forkChild(create(process, of, { url: "https://hooks.example/a" }))
-        yield* TestClock.adjust(1)
+        yield* untilPosted(world, 1)
 
         for (const url of ["https://hooks.example/b", "https://HOOKS.example:8443/"]) {
           const error = yield* Effect.flip(create(process, other, { url }))
@@ -286,9 +289,10 @@ export const suite: ScenarioSuite = {
         world.stage.receive = () => Effect.never
         for (let count = 0; count < 6; count++) {
           const left = yield* Effect.forkChild(create(process, of, { url }))
-          yield* TestClock.adjust(1)
+          yield* untilPosted(world, 2 * count + 1)
           yield* Fiber.interrupt(left)
           const silent = yield* Effect.forkChild(Effect.flip(create(process, of, { url })))
+          yield* untilPosted(world, 2 * count + 2)
           yield* TestClock.adjust("5 seconds")
           assert.equal((yield* Fiber.join(silent))._tag, "WebhookVerificationFailed")
         }

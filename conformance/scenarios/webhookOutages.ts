@@ -5,7 +5,7 @@ import * as assert from "node:assert/strict"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { Faults } from "./Faults.ts"
-import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, respond, settleFor } from "./Receivers.ts"
+import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, respond, untilPosted } from "./Receivers.ts"
 import { pass, scenario, settle, type ScenarioSuite } from "./World.ts"
 
 export const suite: ScenarioSuite = {
@@ -80,8 +80,9 @@ export const suite: ScenarioSuite = {
           // The first holder stands still in the middle of its request, and cannot extend its lease.
           respond(world, (_, nth) => (nth > 1 ? answer : Effect.uninterruptible(Effect.andThen(Deferred.await(gate), answer))))
           yield* happen(stalled, of)
+          const asked = world.stage.posts.length
           const standing = yield* Effect.forkChild(settle(stalled))
-          yield* TestClock.adjust("1 second")
+          yield* untilPosted(world, asked + 1)
           world.stage.queueIsDown = true
           yield* TestClock.adjust("61 seconds")
           world.stage.queueIsDown = false
@@ -238,13 +239,13 @@ export const suite: ScenarioSuite = {
         const failing = Effect.fail(new WebhookUnanswered({ reason: "network_error" }))
         respond(world, (_, nth) => (nth === 1 ? Effect.andThen(Effect.sleep("2 seconds"), failing) : ok))
         yield* happen(process, of)
+        const asked = world.stage.posts.length
         const working = yield* Effect.forkChild(settle(process))
-        yield* TestClock.adjust("1 second")
+        yield* untilPosted(world, asked + 1)
         world.stage.storeIsDown = true
         yield* TestClock.adjust("2 seconds")
         world.stage.storeIsDown = false
         yield* Fiber.join(working)
-        yield* settleFor(process, "2 seconds")
         yield* pass(process, "1 minute")
 
         assert.equal(postsTo(world, to).length, 2)

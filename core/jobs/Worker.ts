@@ -30,6 +30,8 @@ const lanes: ReadonlyArray<Lane> = [
   { kinds: ["deliver"], placesMax: 128, inFlightMax: 8 }
 ]
 
+/** Claims of a job that are not held against it: the first, and one more, for a process may end for any reason. */
+const trustedClaims = 2
 /** When a job is tried again that the store could not serve. */
 const unavailableRetry = 30_000
 /** How long a lane whose suspects must wait for another's leaves them alone. */
@@ -99,19 +101,19 @@ export class Worker extends Context.Service<
           )
       )
 
-      /** A job that came to no end before is under way, in whichever lane. */
+      /** A job that came to no end twice before is under way, in whichever lane. */
       let isTesting = false
 
       /**
-       * Claims, and deals out: jobs that are new, and at most one that came to no end before. Such a one is worked
-       * alone, and its like are given back untouched, so that what breaks the worker breaks nobody else's job twice.
+       * Claims, and deals out: jobs to trust, and at most one that came to no end twice before. Such a one is worked
+       * alone, and its like are given back untouched, so that what breaks the worker wears out nobody else's job.
        */
       const claim = Effect.fnUntraced(function* ({ kinds, inFlightMax }: Lane, limit: number) {
         const leases = yield* queue.claim({ kinds, limit, visibilityTimeout, inFlightMax }).pipe(
           Effect.catch((error) => Effect.as(Effect.logWarning("the job queue is away", error), []))
         )
-        const fresh = leases.filter(({ claims }) => claims === 1)
-        const suspects = leases.filter(({ claims }) => claims > 1)
+        const fresh = leases.filter(({ claims }) => claims <= trustedClaims)
+        const suspects = leases.filter(({ claims }) => claims > trustedClaims)
         const suspect = isTesting ? null : (suspects[0] ?? null)
         if (suspect !== null) isTesting = true
         const others = suspects.filter((lease) => lease !== suspect)

@@ -6,7 +6,6 @@
 import { Clock, Context, Data, Effect, Layer, Option, Result } from "effect"
 import type { Actor } from "../model/Audit.ts"
 import * as Deliveries from "../model/Delivery.ts"
-import type { Delivery } from "../model/Delivery.ts"
 import * as Endpoints from "../model/Endpoint.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
 import type { Event, Type } from "../model/Event.ts"
@@ -29,6 +28,8 @@ export class NotSandbox extends Data.TaggedError("NotSandbox")<{ readonly applic
 /** Deliveries that one commit makes pending again. */
 const replaysPerCommit = 500
 
+const nothing = { changes: [], jobs: [], count: 0 }
+
 export class WebhookManagement extends Context.Service<
   WebhookManagement,
   {
@@ -42,6 +43,16 @@ export class WebhookManagement extends Context.Service<
       id: EndpointId,
       options: { readonly replayDead: boolean }
     ) => Effect.Effect<{ readonly endpoint: Endpoint; readonly replayed: number }, UnknownResource | StoreUnavailable>
+    /**
+     * Makes pending again what died at this endpoint since then; how many that were. Safe to repeat, as after
+     * `StoreUnavailable`: what is pending already stays as it is.
+     */
+    readonly replayDead: (
+      actor: Actor,
+      realm: Realm,
+      id: EndpointId,
+      since: Millis
+    ) => Effect.Effect<number, StoreUnavailable>
     /**
      * Appends a synthetic event with `demo: true`, which only this application's endpoints and event list see. It is
      * delivered, retried and replayed as any other.
@@ -73,28 +84,42 @@ export class WebhookManagement extends Context.Service<
         return { _tag: "AppendAudit", entry } satisfies Change
       })
 
-      /** The deliveries' changes and jobs; a replay that meets another's hand is left to it. */
-      const replays = (dead: ReadonlyArray<Delivery>, at: Millis) => {
+      /** One batch of what died since, with its audit entry: nothing if nothing did. */
+      const batchOf = Effect.fnUntraced(function* (actor: Actor, realm: Realm, id: EndpointId, since: Millis, at: Millis) {
+        const dead = yield* store.deliveries.deadSince(realm, id, since, replaysPerCommit)
         const records = dead.flatMap((delivery) => Deliveries.replay(delivery, at) ?? [])
+        const changes = records.map((record): Change => ({ _tag: "Update", kind: "delivery", record }))
         return {
-          changes: records.map((record): Change => ({ _tag: "Update", kind: "delivery", record })),
-          jobs: records.map((record) => deliverJob(record, at))
+          changes: changes.length === 0 ? [] : [...changes, yield* audit(actor, realm, "webhook_endpoint.replay", id, at)],
+          jobs: records.map((record) => deliverJob(record, at)),
+          count: records.length
         }
-      }
+      })
 
-      /** One batch of what died since; how many that were. */
-      const replayBatch = (realm: Realm, id: EndpointId, since: Millis) =>
-        changing(
-          id,
-          Effect.gen(function* () {
-            const dead = yield* store.deliveries.deadSince(realm, id, since, replaysPerCommit)
-            const { changes, jobs } = replays(dead, yield* Clock.currentTimeMillis)
-            if (changes.length > 0) yield* commit(store, queue, changes, jobs)
-            return dead.length
-          })
-        ).pipe(dieOnRejection)
+      const replayDead = Effect.fn("WebhookManagement.replayDead")(function* (
+        actor: Actor,
+        realm: Realm,
+        id: EndpointId,
+        since: Millis
+      ) {
+        let replayed = 0
+        let count: number
+        do {
+          count = yield* changing(
+            id,
+            Effect.gen(function* () {
+              const batch = yield* batchOf(actor, realm, id, since, yield* Clock.currentTimeMillis)
+              if (batch.count > 0) yield* commit(store, queue, batch.changes, batch.jobs)
+              return batch.count
+            })
+          ).pipe(dieOnRejection)
+          replayed += count
+        } while (count === replaysPerCommit)
+        return replayed
+      })
 
-      const enable = (actor: Actor, realm: Realm, id: EndpointId) =>
+      /** The first batch of replays lands with the enabling, so that a crash does not part them. */
+      const enable = (actor: Actor, realm: Realm, id: EndpointId, options: { readonly replayDead: boolean }) =>
         changing(
           id,
           Effect.gen(function* () {
@@ -102,32 +127,28 @@ export class WebhookManagement extends Context.Service<
             if (before === null) return yield* new UnknownResource({ what: "webhook endpoint", id })
             const at = yield* Clock.currentTimeMillis
             const decided = Endpoints.decide(before, { _tag: "Enabled", at })
-            if (Result.isFailure(decided)) return { endpoint: before, disabledAt: null }
+            if (Result.isFailure(decided)) return { endpoint: before, disabledAt: null, replayed: 0 }
             // It stays slow in name until the queue has heard that it is not held back any more.
             const isSlow = before.isSlow && Option.isNone(yield* Effect.option(queue.throttle("deliver", id, null)))
             const record = { ...Endpoints.apply(before, decided.success), version: before.version + 1, isSlow }
-            yield* commit(
-              store,
-              queue,
-              [{ _tag: "Update", kind: "endpoint", record }, yield* audit(actor, realm, "webhook_endpoint.enable", id, at)],
-              []
-            )
-            return { endpoint: record, disabledAt: before.disabledAt }
+            const enabling: ReadonlyArray<Change> = [
+              { _tag: "Update", kind: "endpoint", record },
+              yield* audit(actor, realm, "webhook_endpoint.enable", id, at)
+            ]
+            const since = options.replayDead ? before.disabledAt : null
+            const batch = since === null ? nothing : yield* batchOf(actor, realm, id, since, at)
+            yield* commit(store, queue, [...enabling, ...batch.changes], batch.jobs)
+            return { endpoint: record, disabledAt: before.disabledAt, replayed: batch.count }
           })
         ).pipe(dieOnRejection)
 
       return WebhookManagement.of({
-        enableEndpoint: Effect.fn("WebhookManagement.enableEndpoint")(function* (actor, realm, id, { replayDead }) {
-          const { endpoint, disabledAt } = yield* enable(actor, realm, id)
-          let replayed = 0
-          if (replayDead && disabledAt !== null) {
-            let batch: number
-            do {
-              batch = yield* replayBatch(realm, id, disabledAt)
-              replayed += batch
-            } while (batch === replaysPerCommit)
-          }
-          return { endpoint, replayed }
+        replayDead,
+
+        enableEndpoint: Effect.fn("WebhookManagement.enableEndpoint")(function* (actor, realm, id, options) {
+          const { endpoint, disabledAt, replayed } = yield* enable(actor, realm, id, options)
+          const isMore = replayed === replaysPerCommit && disabledAt !== null
+          return { endpoint, replayed: replayed + (isMore ? yield* replayDead(actor, realm, id, disabledAt) : 0) }
         }),
 
         sendTestEvent: Effect.fn("WebhookManagement.sendTestEvent")(function* (actor, { tenantId, applicationId, type }) {

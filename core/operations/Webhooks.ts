@@ -210,7 +210,13 @@ export class Webhooks extends Context.Service<
               { _tag: "AppendAudit", entry }
             ],
             []
-          ).pipe(dieOnRejection)
+          ).pipe(
+            dieOnRejection,
+            // Nobody knows: if it is there after all, this is the one chance to tell its secret.
+            Effect.catchTag("StoreUnavailable", (error) =>
+              Effect.filterOrFail(store.endpoints.get(principal.realm, id), (found) => found !== null, () => error)
+            )
+          )
           return { endpoint: Endpoints.view(endpoint), secret }
         }),
 

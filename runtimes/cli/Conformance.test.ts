@@ -1,12 +1,12 @@
 /** `mailroom conformance` as a person and a pipeline meet it: real processes, a real deployment, and a broken one. */
 import { assert, describe, it } from "@effect/vitest"
-import { spawn, type ChildProcess } from "node:child_process"
+import { type ChildProcess, spawn } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { createServer, type Server } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
-import { suites, type Report } from "../../conformance/http/index.ts"
+import { type Report, suites } from "../../conformance/http/index.ts"
 
 const cli = join(import.meta.dirname, "main.ts")
 const folder = mkdtempSync(join(tmpdir(), "mailroom-conformance-"))
@@ -26,7 +26,10 @@ interface Running {
   readonly ended: Promise<Ended>
 }
 
-const start = (parameters: ReadonlyArray<string>, options: { readonly key?: string | null; readonly input?: string } = {}): Running => {
+const start = (
+  parameters: ReadonlyArray<string>,
+  options: { readonly key?: string | null; readonly input?: string } = {}
+): Running => {
   const { MAILROOM_API_KEY: _, ...inherited } = process.env
   const { key = deployment.apiKey, input = "" } = options
   const child = spawn(process.execPath, [cli, "conformance", ...parameters], {
@@ -38,11 +41,14 @@ const start = (parameters: ReadonlyArray<string>, options: { readonly key?: stri
   child.stdout.on("data", (chunk: Buffer) => stdout.push(chunk.toString()))
   child.stderr.on("data", (chunk: Buffer) => stderr.push(chunk.toString()))
   child.stdin.end(input)
-  const ended = new Promise<Ended>((resolve) => child.once("close", (status) => resolve({ status, stdout: stdout.join(""), stderr: stderr.join("") })))
+  const ended = new Promise<Ended>((resolve) =>
+    child.once("close", (status) => resolve({ status, stdout: stdout.join(""), stderr: stderr.join("") }))
+  )
   return { child, stderr: () => stderr.join(""), ended }
 }
 
-const conformance = (parameters: ReadonlyArray<string>, options = {}): Promise<Ended> => start(parameters, options).ended
+const conformance = (parameters: ReadonlyArray<string>, options = {}): Promise<Ended> =>
+  start(parameters, options).ended
 
 /** Listens on a free port of this machine. */
 const listening = async (server: Server): Promise<string> => {
@@ -59,20 +65,28 @@ const proxy = (change: (json: Record<string, unknown>, status: number) => void):
       const chunks: Array<Buffer> = []
       request.on("data", (chunk: Buffer) => chunks.push(chunk))
       request.on("end", () => {
-        const { host: _host, connection: _connection, "content-length": _length, ...headers } = request.headers as Record<string, string> // none of ours is repeated
+        const { host: _host, connection: _connection, "content-length": _length, ...headers } = request
+          .headers as Record<string, string> // none of ours is repeated
         const body = chunks.length === 0 ? {} : { body: Buffer.concat(chunks) }
-        void fetch(`${deployment.baseUrl}${request.url}`, { method: request.method!, headers, ...body }).then(async (answer) => {
-          const json = (await answer.json()) as Record<string, unknown> // of the operations, which all answer JSON objects
-          change(json, answer.status)
-          response.writeHead(answer.status, { "content-type": "application/json", "x-request-id": answer.headers.get("x-request-id") ?? "" })
-          response.end(JSON.stringify(json))
-        })
+        void fetch(`${deployment.baseUrl}${request.url}`, { method: request.method!, headers, ...body }).then(
+          async (answer) => {
+            const json = (await answer.json()) as Record<string, unknown> // of the operations, which all answer JSON objects
+            change(json, answer.status)
+            response.writeHead(answer.status, {
+              "content-type": "application/json",
+              "x-request-id": answer.headers.get("x-request-id") ?? ""
+            })
+            response.end(JSON.stringify(json))
+          }
+        )
       })
     })
   )
 
 beforeAll(async () => {
-  const child = spawn(process.execPath, [cli, "dev", "--data", folder, "--port", "0"], { stdio: ["ignore", "pipe", "pipe"] })
+  const child = spawn(process.execPath, [cli, "dev", "--data", folder, "--port", "0"], {
+    stdio: ["ignore", "pipe", "pipe"]
+  })
   children.push(child)
   const errors: Array<string> = []
   child.stderr.on("data", (chunk: Buffer) => errors.push(chunk.toString()))
@@ -98,7 +112,9 @@ describe("mailroom conformance", () => {
     assert.strictEqual(status, 0, stderr)
     const total = suites.flatMap(({ checks }) => checks).length
     assert.strictEqual(report.passed + report.notApplicable, total)
-    const reasons = new Set(report.checks.flatMap(({ outcome, reason }) => (outcome === "not_applicable" ? [reason] : [])))
+    const reasons = new Set(
+      report.checks.flatMap(({ outcome, reason }) => (outcome === "not_applicable" ? [reason] : []))
+    )
     assert.deepStrictEqual([...reasons].map(String).sort(), [
       "it takes a key of another tenant, environment or application; pass one with --other-key-file",
       "it takes a key without messages:send; pass one with --narrow-key-file",
@@ -110,20 +126,33 @@ describe("mailroom conformance", () => {
     assert.match(lines[0]!, /^ok {3}1\/\d+ access: a key as Bearer token is let in \(Spec 5, 1\) \d+ ms$/)
   }, 180_000)
 
-  it("says of a broken deployment which law it broke, with the request and the answer, and without the key", async () => {
-    const broken = await proxy((json, status) => status === 404 && Object.assign(json, { stack: "at main\u001b[31m" }))
-    const { status, stdout, stderr } = await conformance(["--base-url", `${broken}/`, "--filter", "a path that does not exist", "--filter", "every error"])
+  it(
+    "says of a broken deployment which law it broke, with the request and the answer, and without the key",
+    async () => {
+      const broken = await proxy((json, status) =>
+        status === 404 && Object.assign(json, { stack: "at main\u001b[31m" })
+      )
+      const { status, stdout, stderr } = await conformance([
+        "--base-url",
+        `${broken}/`,
+        "--filter",
+        "a path that does not exist",
+        "--filter",
+        "every error"
+      ])
 
-    assert.strictEqual(status, 1)
-    assert.match(stdout, /^FAILED {2}contract: every error of this run is the envelope: .* \(Spec 7, Envelope\)$/m)
-    assert.match(stdout, /^ {8}the body does not fit: .*stack/m)
-    assert.match(stdout, new RegExp(`^ {8}> GET ${broken}/v1/nothing-of-the-kind$`, "m"))
-    assert.match(stdout, /^ {8}> authorization: Bearer svc_test_…$/m)
-    assert.match(stdout, /^ {8}< 404$/m)
-    assert.match(stdout, /^1 passed, 1 failed, 0 not applicable$/m)
-    assert.match(stderr, /^ok {3}1\/2 .*\nFAIL 2\/2 .*\n$/)
-    for (const output of [stdout, stderr]) assert.notInclude(output, deployment.apiKey.slice(12, 30))
-  }, 60_000)
+      assert.strictEqual(status, 1)
+      assert.match(stdout, /^FAILED {2}contract: every error of this run is the envelope: .* \(Spec 7, Envelope\)$/m)
+      assert.match(stdout, /^ {8}the body does not fit: .*stack/m)
+      assert.match(stdout, new RegExp(`^ {8}> GET ${broken}/v1/nothing-of-the-kind$`, "m"))
+      assert.match(stdout, /^ {8}> authorization: Bearer svc_test_…$/m)
+      assert.match(stdout, /^ {8}< 404$/m)
+      assert.match(stdout, /^1 passed, 1 failed, 0 not applicable$/m)
+      assert.match(stderr, /^ok {3}1\/2 .*\nFAIL 2\/2 .*\n$/)
+      for (const output of [stdout, stderr]) assert.notInclude(output, deployment.apiKey.slice(12, 30))
+    },
+    60_000
+  )
 
   it("takes the key from a file, from the environment, or from standard input, in this order", async () => {
     const file = join(folder, "key.txt")
@@ -139,16 +168,53 @@ describe("mailroom conformance", () => {
     assert.deepStrictEqual(runs.map(({ status }) => status), [0, 0, 0])
   }, 60_000)
 
-  const usage: ReadonlyArray<readonly [what: string, parameters: ReadonlyArray<string>, key: string | null, says: RegExp]> = [
+  const usage: ReadonlyArray<
+    readonly [what: string, parameters: ReadonlyArray<string>, key: string | null, says: RegExp]
+  > = [
     ["no address", [], "svc_test_x", /base-url/],
-    ["an address with a password", ["--base-url", "http://ada:secret@127.0.0.1"], "svc_test_x", /^mailroom: --base-url wants an http or https URL without credentials/],
+    [
+      "an address with a password",
+      ["--base-url", "http://ada:secret@127.0.0.1"],
+      "svc_test_x",
+      /^mailroom: --base-url wants an http or https URL without credentials/
+    ],
     ["no key", ["--base-url", "http://127.0.0.1:1"], null, /mailroom: standard input holds no API key/],
-    ["a key that is none", ["--base-url", "http://127.0.0.1:1"], "topsecret", /^mailroom: MAILROOM_API_KEY holds no API key/],
-    ["a production key", ["--base-url", "http://127.0.0.1:1"], "svc_live_topsecret", /^mailroom: a production key \(svc_live_\) is not used unless --allow-live/],
-    ["a file that is not there", ["--base-url", "http://127.0.0.1:1", "--other-key-file", "/nowhere"], "svc_test_x", /^mailroom: --other-key-file cannot be read: ENOENT/],
-    ["a receiver that listens nowhere", ["--base-url", "http://127.0.0.1:1", "--receiver-url", "https://hooks.example.com"], "svc_test_x", /^mailroom: --receiver-url wants --receiver-listen/],
-    ["a receiver at no address", ["--base-url", "http://127.0.0.1:1", "--receiver-listen", "here"], "svc_test_x", /^mailroom: --receiver-listen wants host:port/],
-    ["a filter that leaves nothing", ["--base-url", "http://127.0.0.1:1", "--filter", "no such check"], "svc_test_x", /^mailroom: --filter leaves no check$/m]
+    [
+      "a key that is none",
+      ["--base-url", "http://127.0.0.1:1"],
+      "topsecret",
+      /^mailroom: MAILROOM_API_KEY holds no API key/
+    ],
+    [
+      "a production key",
+      ["--base-url", "http://127.0.0.1:1"],
+      "svc_live_topsecret",
+      /^mailroom: a production key \(svc_live_\) is not used unless --allow-live/
+    ],
+    [
+      "a file that is not there",
+      ["--base-url", "http://127.0.0.1:1", "--other-key-file", "/nowhere"],
+      "svc_test_x",
+      /^mailroom: --other-key-file cannot be read: ENOENT/
+    ],
+    [
+      "a receiver that listens nowhere",
+      ["--base-url", "http://127.0.0.1:1", "--receiver-url", "https://hooks.example.com"],
+      "svc_test_x",
+      /^mailroom: --receiver-url wants --receiver-listen/
+    ],
+    [
+      "a receiver at no address",
+      ["--base-url", "http://127.0.0.1:1", "--receiver-listen", "here"],
+      "svc_test_x",
+      /^mailroom: --receiver-listen wants host:port/
+    ],
+    [
+      "a filter that leaves nothing",
+      ["--base-url", "http://127.0.0.1:1", "--filter", "no such check"],
+      "svc_test_x",
+      /^mailroom: --filter leaves no check$/m
+    ]
   ]
   it("ends with 2 at a fault of its caller, which it names, and never shows a secret", async () => {
     for (const [what, parameters, key, says] of usage) {
@@ -165,7 +231,11 @@ describe("mailroom conformance", () => {
       conformance(["--base-url", "http://127.0.0.1:1"])
     ])
 
-    assert.deepStrictEqual([refused.status, refused.stdout, refused.stderr], [2, "", `mailroom: ${deployment.baseUrl} refuses the API key with 401\n`])
+    assert.deepStrictEqual([refused.status, refused.stdout, refused.stderr], [
+      2,
+      "",
+      `mailroom: ${deployment.baseUrl} refuses the API key with 401\n`
+    ])
     assert.deepStrictEqual([unreachable.status, unreachable.stdout], [3, ""])
     assert.match(unreachable.stderr, /^mailroom: http:\/\/127\.0\.0\.1:1 cannot be reached: GET \/v1\/mailboxes: .+\n$/)
   }, 60_000)
@@ -181,7 +251,11 @@ describe("mailroom conformance", () => {
         request.on("data", (chunk: Buffer) => chunks.push(chunk))
         request.on("end", () => {
           const headers = request.headers as Record<string, string> // none of ours is repeated
-          void fetch(`${at}${request.url}`, { method: "POST", headers: { ...headers, connection: "close" }, body: Buffer.concat(chunks) }).then(async (answer) => {
+          void fetch(`${at}${request.url}`, {
+            method: "POST",
+            headers: { ...headers, connection: "close" },
+            body: Buffer.concat(chunks)
+          }).then(async (answer) => {
             response.writeHead(answer.status, { "content-type": "application/json" }).end(await answer.text())
           }, () => response.writeHead(502).end())
         })
@@ -192,7 +266,16 @@ describe("mailroom conformance", () => {
     at = free
 
     const { status, stdout } = await conformance(
-      ["--base-url", deployment.baseUrl, "--receiver-url", `${forwarder}/prefix/`, "--receiver-listen", free.slice("http://".length), "--filter", "Spec 6, Signature"]
+      [
+        "--base-url",
+        deployment.baseUrl,
+        "--receiver-url",
+        `${forwarder}/prefix/`,
+        "--receiver-listen",
+        free.slice("http://".length),
+        "--filter",
+        "Spec 6, Signature"
+      ]
     )
 
     assert.strictEqual(status, 0, stdout)
@@ -211,6 +294,9 @@ describe("mailroom conformance", () => {
     const report: Report = JSON.parse(stdout)
     assert.isAtLeast(report.passed, 5)
     assert.isAtLeast(report.notRun, 1)
-    assert.strictEqual(report.passed + report.failed + report.notApplicable + report.notRun, suites.flatMap(({ checks }) => checks).length)
+    assert.strictEqual(
+      report.passed + report.failed + report.notApplicable + report.notRun,
+      suites.flatMap(({ checks }) => checks).length
+    )
   }, 60_000)
 })

@@ -42,7 +42,9 @@ const prove = Effect.fnUntraced(function* (flags: Flags) {
   const narrowKey = yield* keyIn("--narrow-key-file", Option.getOrNull(flags.narrowKeyFile))
   const isLive = [key, otherKey, narrowKey].some((one) => one !== null && Redacted.value(one).startsWith("svc_live_"))
   if (isLive && !flags.allowLive) {
-    return yield* usage("a production key (svc_live_) is not used unless --allow-live is given; nothing is sent with one even then")
+    return yield* usage(
+      "a production key (svc_live_) is not used unless --allow-live is given; nothing is sent with one even then"
+    )
   }
   if (flags.timeout < 1) return yield* usage("--timeout wants a number of seconds, 1 or more")
 
@@ -59,26 +61,31 @@ const prove = Effect.fnUntraced(function* (flags: Flags) {
     parseYaml: (text): unknown => parse(text),
     mayExhaustLimits: flags.exhaustLimits
   }
-  const show = (report: Report) => untilClosed(print(flags.json ? `${JSON.stringify(report, null, 2)}\n` : suite.toText(report)))
+  const show = (report: Report) =>
+    untilClosed(print(flags.json ? `${JSON.stringify(report, null, 2)}\n` : suite.toText(report)))
   const report = yield* suite
     .run(target, {
       filter: flags.filter,
       timeout: flags.timeout * 1_000,
-      onProgress: (progress) => Effect.sync(() => void process.stderr.write(progressLine(progress, process.stderr.isTTY))),
+      onProgress: (progress) =>
+        Effect.sync(() => void process.stderr.write(progressLine(progress, process.stderr.isTTY))),
       onInterrupt: (report) =>
-        Effect.andThen(
-          show(report),
-          Effect.sync(() => (process.exitCode = 130))
-        )
+        Effect.gen(function* () {
+          if (process.stderr.isTTY) process.stderr.write(over)
+          yield* show(report)
+          process.exitCode = 130
+        })
     })
     .pipe(
       Effect.catchTag("Unreachable", ({ message, report }) =>
         Effect.andThen(
           report === null ? Effect.void : show(report),
           Effect.fail(new CommandFailed({ exitCode: 3, message: `${baseUrl} cannot be reached: ${message}` }))
-        )
+        )),
+      Effect.catchTag(
+        "KeyRefused",
+        ({ which }) => Effect.fail(usage(`${baseUrl} refuses ${keyNames[which]} with 401`))
       ),
-      Effect.catchTag("KeyRefused", ({ which }) => Effect.fail(usage(`${baseUrl} refuses ${keyNames[which]} with 401`))),
       Effect.catchTag("NothingToRun", () => Effect.fail(usage("--filter leaves no check")))
     )
   yield* show(report)
@@ -94,10 +101,15 @@ const keyNames = {
 /** An address to put paths behind. */
 const addressOf = (flag: string, text: string) => {
   const url = URL.parse(text)
-  const isPlain = url !== null && (url.protocol === "http:" || url.protocol === "https:") && url.search === "" && url.hash === ""
+  const isPlain = url !== null && (url.protocol === "http:" || url.protocol === "https:") && url.search === "" &&
+    url.hash === ""
   // Not repeated: it may hold what must not show.
   if (!isPlain || url.username !== "" || url.password !== "") {
-    return Effect.fail(usage(`${flag} wants an http or https URL without credentials, query and fragment, such as https://mail.example.com`))
+    return Effect.fail(
+      usage(
+        `${flag} wants an http or https URL without credentials, query and fragment, such as https://mail.example.com`
+      )
+    )
   }
   return Effect.succeed(`${url.origin}${url.pathname.replace(/\/+$/, "")}`)
 }
@@ -115,64 +127,88 @@ const apiKey = Effect.fnUntraced(function* (file: string | null) {
 
 const keyIn = (flag: string, file: string | null) => (file === null ? Effect.succeed(null) : keyFrom(flag, file))
 
-const keyFrom = Effect.fnUntraced(function* (flag: string, file: string): Effect.fn.Return<Redacted.Redacted<string>, CommandFailed, Stdio.Stdio> {
-  if (file === "-") return yield* keyOf(flag, (yield* readAll(keyBytesMax)).text)
-  const text = yield* Effect.tryPromise({
-    try: () => fs.readFile(file, "utf8"),
-    catch: (error) => usage(`${flag} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
-  })
-  return yield* keyOf(flag, text)
-})
+const keyFrom = Effect.fnUntraced(
+  function* (flag: string, file: string): Effect.fn.Return<Redacted.Redacted<string>, CommandFailed, Stdio.Stdio> {
+    if (file === "-") return yield* keyOf(flag, (yield* readAll(keyBytesMax)).text)
+    const text = yield* Effect.tryPromise({
+      try: () => fs.readFile(file, "utf8"),
+      catch: (error) => usage(`${flag} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+    })
+    return yield* keyOf(flag, text)
+  }
+)
 
 const keyOf = (where: string, text: string) => {
   const key = text.trim()
-  return /^svc_(test|live)_[!-~]+$/.test(key)
-    ? Effect.succeed(Redacted.make(key))
-    : Effect.fail(usage(`${where} holds no API key: it begins with svc_test_ or svc_live_, and has no white space`))
+  return /^svc_(test|live)_[!-~]+$/.test(key) ?
+    Effect.succeed(Redacted.make(key)) :
+    Effect.fail(usage(`${where} holds no API key: it begins with svc_test_ or svc_live_, and has no white space`))
 }
 
 /** Where the webhook receiver listens; null: there is none, for the deployment could not reach it. */
 const receiverAt = Effect.fnUntraced(function* ({ receiverUrl, receiverListen }: Flags, baseUrl: string) {
   const publicUrl = Option.isNone(receiverUrl) ? null : yield* addressOf("--receiver-url", receiverUrl.value)
-  const at = Option.isNone(receiverListen) ? null : /^(?:\[([0-9a-f:]+)\]|([^:/\s]+)):(\d{1,5})$/i.exec(receiverListen.value)
-  if (Option.isSome(receiverListen) && (at === null || Number(at[3]) > 65_535)) return yield* usage("--receiver-listen wants host:port")
-  if (publicUrl !== null && at === null) return yield* usage("--receiver-url wants --receiver-listen HOST:PORT, where it leads to")
+  const at = Option.isNone(receiverListen) ?
+    null :
+    /^(?:\[([0-9a-f:]+)\]|([^:/\s]+)):(\d{1,5})$/i.exec(receiverListen.value)
+  if (Option.isSome(receiverListen) && (at === null || Number(at[3]) > 65_535)) {
+    return yield* usage("--receiver-listen wants host:port")
+  }
+  if (publicUrl !== null && at === null) {
+    return yield* usage("--receiver-url wants --receiver-listen HOST:PORT, where it leads to")
+  }
   if (publicUrl === null && !isLoopback(new URL(baseUrl).hostname)) return null
   return { host: at?.[1] ?? at?.[2] ?? "127.0.0.1", port: Number(at?.[3] ?? 0), publicUrl } satisfies ReceiverOptions
 })
 
 /** A deployment on this machine reaches a receiver on this machine. */
-const isLoopback = (host: string): boolean => host === "localhost" || host === "[::1]" || (isIP(host) === 4 && host.startsWith("127."))
+const isLoopback = (host: string): boolean =>
+  host === "localhost" || host === "[::1]" || (isIP(host) === 4 && host.startsWith("127."))
 
 /** On a terminal one line that is written over; else a line for each check. */
 const progressLine = (progress: Progress, isTerminal: boolean | undefined): string => {
-  const over = isTerminal === true ? "\r\u001b[2K" : ""
-  if (progress._tag === "Waiting") return `${over}waiting ${progress.seconds} s for the deployment's limit (${progress.scope})${over === "" ? "\n" : ""}`
+  const before = isTerminal === true ? over : ""
+  if (progress._tag === "Waiting") {
+    return `${before}waiting ${progress.seconds} s for the deployment's limit (${progress.scope})${
+      before === "" ? "\n" : ""
+    }`
+  }
   const { number, total } = progress
   if (progress._tag === "Started") {
-    return over === "" ? "" : `${over}${number}/${total} ${progress.suite}: ${progress.title}`.slice(0, (process.stderr.columns ?? 80) + over.length - 1)
+    const line = `${number}/${total} ${progress.suite}: ${progress.title}`
+    return before === "" ? "" : `${before}${line.slice(0, (process.stderr.columns ?? 80) - 1)}`
   }
   const { outcome, suite, title, law, durationMs } = progress.result
   const line = `${words[outcome]} ${number}/${total} ${suite}: ${title} (${law}) ${durationMs} ms`
-  if (over === "") return `${line}\n`
+  if (before === "") return `${line}\n`
   // What failed stays; what passed makes way for the next.
-  return outcome === "failed" ? `${over}${line}\n` : number === total ? over : ""
+  return outcome === "failed" ? `${before}${line}\n` : number === total ? before : ""
 }
+
+/** Begins the terminal's line anew. */
+const over = "\r\u001b[2K"
 
 const words = { passed: "ok  ", failed: "FAIL", not_applicable: "n/a " } as const
 
 export const conformanceCommand = Command.make(
   "conformance",
   {
-    baseUrl: Flag.String("base-url").pipe(Flag.withDescription("The address of the deployment, such as https://mail.example.com")),
+    baseUrl: Flag.String("base-url").pipe(
+      Flag.withDescription("The address of the deployment, such as https://mail.example.com")
+    ),
     json: Flag.Boolean("json").pipe(Flag.withDescription("The report as JSON"), Flag.withDefault(false)),
     filter: Flag.String("filter").pipe(
       Flag.withDescription("Only checks whose suite, title or section holds this text; may be repeated"),
       Flag.atLeast(0)
     ),
-    timeout: Flag.Int("timeout").pipe(Flag.withDescription("Seconds for each check, without waits for the deployment's limits (default 120)"), Flag.withDefault(120)),
+    timeout: Flag.Int("timeout").pipe(
+      Flag.withDescription("Seconds for each check, without waits for the deployment's limits (default 120)"),
+      Flag.withDefault(120)
+    ),
     apiKeyFile: Flag.String("api-key-file").pipe(
-      Flag.withDescription("A file that holds the API key; - is standard input (default: MAILROOM_API_KEY, or else standard input)"),
+      Flag.withDescription(
+        "A file that holds the API key; - is standard input (default: MAILROOM_API_KEY, or else standard input)"
+      ),
       Flag.optional
     ),
     otherKeyFile: Flag.String("other-key-file").pipe(
@@ -184,7 +220,9 @@ export const conformanceCommand = Command.make(
       Flag.optional
     ),
     receiverUrl: Flag.String("receiver-url").pipe(
-      Flag.withDescription("How the deployment reaches the webhook receiver of this command (default: none; on this machine, directly)"),
+      Flag.withDescription(
+        "How the deployment reaches the webhook receiver of this command (default: none; on this machine, directly)"
+      ),
       Flag.optional
     ),
     receiverListen: Flag.String("receiver-listen").pipe(
@@ -207,7 +245,14 @@ export const conformanceCommand = Command.make(
       "Exit codes: 0 all passed, 1 some failed, 2 usage, 3 unreachable."
   ),
   Command.withExamples([
-    { command: "MAILROOM_API_KEY=… mailroom conformance --base-url http://127.0.0.1:3025", description: "A deployment on this machine" },
-    { command: "mailroom conformance --base-url https://mail.example.com --api-key-file key.txt --filter webhooks --json", description: "A part of the suite, for a machine" }
+    {
+      command: "MAILROOM_API_KEY=… mailroom conformance --base-url http://127.0.0.1:3025",
+      description: "A deployment on this machine"
+    },
+    {
+      command:
+        "mailroom conformance --base-url https://mail.example.com --api-key-file key.txt --filter webhooks --json",
+      description: "A part of the suite, for a machine"
+    }
   ])
 )

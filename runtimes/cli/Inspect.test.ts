@@ -4,7 +4,7 @@ import { spawn, spawnSync } from "node:child_process"
 import { join } from "node:path"
 import vectors from "../../docs/webhook-signatures.json" with { type: "json" }
 import { judgeAddress, judgeUrl, sign, verify } from "./Inspect.ts"
-import { Splitter, type Line } from "./Streams.ts"
+import { type Line, Splitter } from "./Streams.ts"
 
 const cli = join(import.meta.dirname, "main.ts")
 
@@ -12,30 +12,40 @@ const line = (text: string, over: Partial<Line> = {}): Line => ({ text, isCut: f
 
 /** Runs a verb of `inspect` to its end. */
 const inspect = (verb: string, input: string | Uint8Array) => {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [cli, "inspect", verb], { input, encoding: "utf8", maxBuffer: 1e9 })
-  return { status, lines: stdout.split("\n").slice(0, -1), stderr, json: () => stdout.split("\n").slice(0, -1).map((text) => JSON.parse(text)) }
+  const { status, stdout, stderr } = spawnSync(process.execPath, [cli, "inspect", verb], {
+    input,
+    encoding: "utf8",
+    maxBuffer: 1e9
+  })
+  return {
+    status,
+    lines: stdout.split("\n").slice(0, -1),
+    stderr,
+    json: () => stdout.split("\n").slice(0, -1).map((text) => JSON.parse(text))
+  }
 }
 
 describe("inspect url", () => {
-  const cases: ReadonlyArray<readonly [url: string, reason: string | null, host: string | null, port: number | null]> = [
-    ["https://hooks.example.com/mailroom?x=1", null, "hooks.example.com", 443],
-    ["https://HOOKS.example.com.:8443/", null, "hooks.example.com", 8443],
-    ["https://bücher.example/", null, "xn--bcher-kva.example", 443],
-    ["https://93.184.215.14/", null, "93.184.215.14", 443],
-    ["https://0x7f.1/", "address", "127.0.0.1", 443],
-    ["https://2130706433/", "address", "127.0.0.1", 443],
-    ["https://[::ffff:10.0.0.1]/", "address", "::ffff:a00:1", 443],
-    ["https://[64:ff9b::a9fe:a9fe]:8443/", "address", "64:ff9b::a9fe:a9fe", 8443],
-    ["https://localhost/", "address", "localhost", 443],
-    ["http://hooks.example.com/", "scheme", "hooks.example.com", 80],
-    ["ftp://hooks.example.com/", "scheme", "hooks.example.com", null],
-    ["https://ada:secret@hooks.example.com/", "credentials", "hooks.example.com", 443],
-    ["https://hooks.example.com/#x", "fragment", "hooks.example.com", 443],
-    ["https://hooks.example.com:22/", "port", "hooks.example.com", 22],
-    ["hooks.example.com", "malformed", null, null],
-    ["https://hooks example.com/", "malformed", null, null],
-    ["", "malformed", null, null]
-  ]
+  const cases: ReadonlyArray<readonly [url: string, reason: string | null, host: string | null, port: number | null]> =
+    [
+      ["https://hooks.example.com/mailroom?x=1", null, "hooks.example.com", 443],
+      ["https://HOOKS.example.com.:8443/", null, "hooks.example.com", 8443],
+      ["https://bücher.example/", null, "xn--bcher-kva.example", 443],
+      ["https://93.184.215.14/", null, "93.184.215.14", 443],
+      ["https://0x7f.1/", "address", "127.0.0.1", 443],
+      ["https://2130706433/", "address", "127.0.0.1", 443],
+      ["https://[::ffff:10.0.0.1]/", "address", "::ffff:a00:1", 443],
+      ["https://[64:ff9b::a9fe:a9fe]:8443/", "address", "64:ff9b::a9fe:a9fe", 8443],
+      ["https://localhost/", "address", "localhost", 443],
+      ["http://hooks.example.com/", "scheme", "hooks.example.com", 80],
+      ["ftp://hooks.example.com/", "scheme", "hooks.example.com", null],
+      ["https://ada:secret@hooks.example.com/", "credentials", "hooks.example.com", 443],
+      ["https://hooks.example.com/#x", "fragment", "hooks.example.com", 443],
+      ["https://hooks.example.com:22/", "port", "hooks.example.com", 22],
+      ["hooks.example.com", "malformed", null, null],
+      ["https://hooks example.com/", "malformed", null, null],
+      ["", "malformed", null, null]
+    ]
   for (const [url, reason, host, port] of cases) {
     it(`judges ${url}: ${reason ?? "fine"}`, () => {
       assert.deepStrictEqual(judgeUrl(line(url)), { input: url, ok: reason === null, reason, host, port })
@@ -56,9 +66,22 @@ describe("inspect url", () => {
 describe("inspect address", () => {
   it("normalises an address, or says why it is none", () => {
     const { normalized, ...rest } = judgeAddress(line("Ada@BÜCHER.example"))
-    assert.deepStrictEqual({ ...rest, normalized: String(normalized) }, { input: "Ada@BÜCHER.example", ok: true, reason: null, normalized: "Ada@xn--bcher-kva.example" })
-    assert.deepStrictEqual(judgeAddress(line("ada")), { input: "ada", ok: false, normalized: null, reason: "an address is local@domain" })
-    assert.strictEqual(judgeAddress(line("a@b.example", { isCut: true })).reason, "an address has at most 254 characters")
+    assert.deepStrictEqual({ ...rest, normalized: String(normalized) }, {
+      input: "Ada@BÜCHER.example",
+      ok: true,
+      reason: null,
+      normalized: "Ada@xn--bcher-kva.example"
+    })
+    assert.deepStrictEqual(judgeAddress(line("ada")), {
+      input: "ada",
+      ok: false,
+      normalized: null,
+      reason: "an address is local@domain"
+    })
+    assert.strictEqual(
+      judgeAddress(line("a@b.example", { isCut: true })).reason,
+      "an address has at most 254 characters"
+    )
     assert.strictEqual(judgeAddress(line("a@b.example", { isUtf8: false })).reason, "the line is not UTF-8")
   })
 })
@@ -76,23 +99,33 @@ describe("A splitter of lines", () => {
 
     assert.deepStrictEqual(split([text]), expected)
     assert.deepStrictEqual(split([...bytes].map((byte) => Uint8Array.of(byte))), expected)
-    for (let at = 0; at < bytes.length; at++) assert.deepStrictEqual(split([bytes.subarray(0, at), bytes.subarray(at)]), expected)
+    for (let at = 0; at < bytes.length; at++) {
+      assert.deepStrictEqual(split([bytes.subarray(0, at), bytes.subarray(at)]), expected)
+    }
   })
 
   it("keeps no more of a line than it may have, and goes on behind it", () => {
-    assert.deepStrictEqual(split(["x".repeat(90), "y".repeat(90), "\nz"]), [line("x".repeat(90) + "y".repeat(10), { isCut: true }), line("z")])
+    assert.deepStrictEqual(split(["x".repeat(90), "y".repeat(90), "\nz"]), [
+      line("x".repeat(90) + "y".repeat(10), { isCut: true }),
+      line("z")
+    ])
     assert.deepStrictEqual(split(["x".repeat(100), "\n"]), [line("x".repeat(100))])
   })
 
   it("says what is not UTF-8", () => {
-    assert.deepStrictEqual(split([Uint8Array.of(0x61, 0xff, 0x0a, 0x62)]), [line("a\ufffd", { isUtf8: false }), line("b")])
+    assert.deepStrictEqual(split([Uint8Array.of(0x61, 0xff, 0x0a, 0x62)]), [
+      line("a\ufffd", { isUtf8: false }),
+      line("b")
+    ])
   })
 })
 
-const bodyOf = (vector: { readonly bodyBase64?: string; readonly bodyRepeated?: { readonly base64: string; readonly count: number } }): string =>
-  vector.bodyRepeated === undefined
-    ? vector.bodyBase64!
-    : Buffer.concat(Array.from({ length: vector.bodyRepeated.count }, () => Buffer.from(vector.bodyRepeated!.base64, "base64"))).toString("base64")
+const bodyOf = (
+  vector: { readonly bodyBase64?: string; readonly bodyRepeated?: { readonly base64: string; readonly count: number } }
+): string =>
+  vector.bodyRepeated === undefined ? vector.bodyBase64! : Buffer.concat(
+    Array.from({ length: vector.bodyRepeated.count }, () => Buffer.from(vector.bodyRepeated!.base64, "base64"))
+  ).toString("base64")
 
 describe("inspect sign and verify", () => {
   for (const vector of vectors.accepted) {
@@ -104,32 +137,46 @@ describe("inspect sign and verify", () => {
         const headers = yield* sign({ secret, id, timestamp, body })
         const verdict = yield* verify({ secret, id, timestamp, body, signature, now: Number(vector.now ?? timestamp) })
 
-        assert.deepStrictEqual(headers, { "Service-Webhook-Id": id, "Service-Webhook-Timestamp": timestamp, "Service-Webhook-Signature": signature })
+        assert.deepStrictEqual(headers, {
+          "Service-Webhook-Id": id,
+          "Service-Webhook-Timestamp": timestamp,
+          "Service-Webhook-Signature": signature
+        })
         assert.deepStrictEqual(verdict, { ok: true, reason: null })
       }))
   }
 
-  const request = { secret: "whsec_0123456789abcdef", id: "0199d6a0-7c4e-7b1a-9f3d-0000000000d4", timestamp: 1_796_117_400, body: "e30=" }
+  const request = {
+    secret: "whsec_0123456789abcdef",
+    id: "0199d6a0-7c4e-7b1a-9f3d-0000000000d4",
+    timestamp: 1_796_117_400,
+    body: "e30="
+  }
   const signed = Effect.map(sign(request), (headers) => headers["Service-Webhook-Signature"])
-  const verdicts: ReadonlyArray<readonly [what: string, change: (signature: string) => object, reason: string | null]> = [
-    ["as it is", () => ({}), null],
-    ["300 seconds later", () => ({ now: 1_796_117_700 }), null],
-    ["300 seconds earlier", () => ({ now: "1796117100" }), null],
-    ["301 seconds later", () => ({ now: 1_796_117_701 }), "timestamp_out_of_tolerance"],
-    ["301 seconds earlier", () => ({ now: 1_796_117_099 }), "timestamp_out_of_tolerance"],
-    ["with the timestamp as text", () => ({ timestamp: "1796117400" }), null],
-    ["with a fraction in the timestamp", () => ({ timestamp: 1_796_117_400.5 }), "malformed_timestamp"],
-    ["with a sign before the timestamp", () => ({ timestamp: "+1796117400" }), "malformed_timestamp"],
-    ["with upper-case hex", (signature) => ({ signature: `v1=${signature.slice(3).toUpperCase()}` }), "malformed_signature"],
-    ["without the prefix", (signature) => ({ signature: signature.slice(3) }), "malformed_signature"],
-    ["with a digit missing", (signature) => ({ signature: signature.slice(0, -1) }), "malformed_signature"],
-    ["with another signature", () => ({ signature: `v1=${"0".repeat(64)}` }), "signature_mismatch"],
-    ["with another body", () => ({ body: "e30K" }), "signature_mismatch"],
-    ["with another id", () => ({ id: "x" }), "signature_mismatch"],
-    ["with another secret", () => ({ secret: "whsec_x" }), "signature_mismatch"],
-    ["without an id", () => ({ id: "" }), "missing_header"],
-    ["with two ids", () => ({ id: "a,b" }), "repeated_header"]
-  ]
+  const verdicts: ReadonlyArray<readonly [what: string, change: (signature: string) => object, reason: string | null]> =
+    [
+      ["as it is", () => ({}), null],
+      ["300 seconds later", () => ({ now: 1_796_117_700 }), null],
+      ["300 seconds earlier", () => ({ now: "1796117100" }), null],
+      ["301 seconds later", () => ({ now: 1_796_117_701 }), "timestamp_out_of_tolerance"],
+      ["301 seconds earlier", () => ({ now: 1_796_117_099 }), "timestamp_out_of_tolerance"],
+      ["with the timestamp as text", () => ({ timestamp: "1796117400" }), null],
+      ["with a fraction in the timestamp", () => ({ timestamp: 1_796_117_400.5 }), "malformed_timestamp"],
+      ["with a sign before the timestamp", () => ({ timestamp: "+1796117400" }), "malformed_timestamp"],
+      [
+        "with upper-case hex",
+        (signature) => ({ signature: `v1=${signature.slice(3).toUpperCase()}` }),
+        "malformed_signature"
+      ],
+      ["without the prefix", (signature) => ({ signature: signature.slice(3) }), "malformed_signature"],
+      ["with a digit missing", (signature) => ({ signature: signature.slice(0, -1) }), "malformed_signature"],
+      ["with another signature", () => ({ signature: `v1=${"0".repeat(64)}` }), "signature_mismatch"],
+      ["with another body", () => ({ body: "e30K" }), "signature_mismatch"],
+      ["with another id", () => ({ id: "x" }), "signature_mismatch"],
+      ["with another secret", () => ({ secret: "whsec_x" }), "signature_mismatch"],
+      ["without an id", () => ({ id: "" }), "missing_header"],
+      ["with two ids", () => ({ id: "a,b" }), "repeated_header"]
+    ]
   for (const [what, change, reason] of verdicts) {
     it.effect(`verify a request ${what}: ${reason ?? "fine"}`, () =>
       Effect.gen(function* () {
@@ -169,13 +216,23 @@ describe("inspect sign and verify", () => {
   it.effect("want what only verify needs", () =>
     Effect.gen(function* () {
       assert.match((yield* Effect.flip(verify(request))).message, /^signature is missing; it wants a string$/)
-      assert.match((yield* Effect.flip(verify({ ...request, signature: "", now: "soon" }))).message, /^now wants Unix seconds$/)
+      assert.match(
+        (yield* Effect.flip(verify({ ...request, signature: "", now: "soon" }))).message,
+        /^now wants Unix seconds$/
+      )
     }))
 })
 
 describe("mailroom inspect", () => {
   it("answers each line with one line of JSON, in order, and leaves empty ones out", () => {
-    const { status, stderr, json } = inspect("url", Buffer.concat([Buffer.from("https://a.example/\r\n\r\nhttps://10.0.0.1/\n"), Buffer.from([0xff]), Buffer.from("\nlast")]))
+    const { status, stderr, json } = inspect(
+      "url",
+      Buffer.concat([
+        Buffer.from("https://a.example/\r\n\r\nhttps://10.0.0.1/\n"),
+        Buffer.from([0xff]),
+        Buffer.from("\nlast")
+      ])
+    )
 
     assert.deepStrictEqual([status, stderr], [0, ""])
     assert.deepStrictEqual(json().map(({ input, ok, reason }) => [input, ok, reason]), [
@@ -193,12 +250,18 @@ describe("mailroom inspect", () => {
     const { status, json } = inspect("address", `${"x".repeat(5_000_000)}\na@b.example\n`)
 
     assert.strictEqual(status, 0)
-    assert.deepStrictEqual(json().map(({ ok, reason }) => [ok, reason]), [[false, "an address has at most 254 characters"], [true, null]])
+    assert.deepStrictEqual(json().map(({ ok, reason }) => [ok, reason]), [[
+      false,
+      "an address has at most 254 characters"
+    ], [true, null]])
   }, 60_000)
 
   it("takes an object over several lines, and one in each line", () => {
     const object = { secret: "whsec_a", id: "x", timestamp: 1, body: "" }
-    const { status, json } = inspect("sign", `${JSON.stringify(object, null, 2)}\r\n\n${JSON.stringify({ ...object, id: "}" })}\n${JSON.stringify(object)}`)
+    const { status, json } = inspect(
+      "sign",
+      `${JSON.stringify(object, null, 2)}\r\n\n${JSON.stringify({ ...object, id: "}" })}\n${JSON.stringify(object)}`
+    )
 
     assert.strictEqual(status, 0)
     assert.deepStrictEqual(json().map((headers) => headers["Service-Webhook-Id"]), ["x", "}", "x"])
@@ -207,13 +270,26 @@ describe("mailroom inspect", () => {
 
   it("verifies at the clock's time, unless told another", () => {
     const seconds = Math.floor(Date.now() / 1000)
-    const object = { secret: "whsec_a", id: "x", timestamp: seconds, body: Buffer.from([0xff, 0x00]).toString("base64") }
+    const object = {
+      secret: "whsec_a",
+      id: "x",
+      timestamp: seconds,
+      body: Buffer.from([0xff, 0x00]).toString("base64")
+    }
     const [headers] = inspect("sign", JSON.stringify(object)).json()
     const signature = headers["Service-Webhook-Signature"]
 
-    const { json, status } = inspect("verify", [{ ...object, signature }, { ...object, signature, now: seconds + 301 }].map((one) => JSON.stringify(one)).join("\n"))
+    const { json, status } = inspect(
+      "verify",
+      [{ ...object, signature }, { ...object, signature, now: seconds + 301 }].map((one) => JSON.stringify(one)).join(
+        "\n"
+      )
+    )
 
-    assert.deepStrictEqual([status, json()], [0, [{ ok: true, reason: null }, { ok: false, reason: "timestamp_out_of_tolerance" }]])
+    assert.deepStrictEqual([status, json()], [0, [{ ok: true, reason: null }, {
+      ok: false,
+      reason: "timestamp_out_of_tolerance"
+    }]])
   }, 60_000)
 
   it("tells a fault in one line, with exit code 2, and never a secret", () => {
@@ -249,7 +325,9 @@ describe("mailroom inspect", () => {
 
   it("shows its help, and ends with 2, when the verb is missing or unknown", () => {
     for (const verb of ["", "everything"]) {
-      const { status, stdout, stderr } = spawnSync(process.execPath, [cli, "inspect", ...(verb === "" ? [] : [verb])], { encoding: "utf8" })
+      const { status, stdout, stderr } = spawnSync(process.execPath, [cli, "inspect", ...(verb === "" ? [] : [verb])], {
+        encoding: "utf8"
+      })
       assert.strictEqual(status, 2)
       assert.match(stdout + stderr, /url[^]*address[^]*sign[^]*verify/)
     }

@@ -9,8 +9,8 @@ import { Command } from "effect/cli"
 import * as Address from "../../core/model/Address.ts"
 import * as Webhook from "../../core/model/Webhook.ts"
 import * as WebhookUrl from "../../core/model/WebhookUrl.ts"
-import { usage, type CommandFailed } from "./CommandFailed.ts"
-import { eachLines, print, untilClosed, type Line } from "./Streams.ts"
+import { type CommandFailed, usage } from "./CommandFailed.ts"
+import { eachLines, type Line, print, untilClosed } from "./Streams.ts"
 
 /** Bytes of a line that are looked at: many times what a URL or an address may have. */
 const lineBytesMax = 16 * 1024
@@ -21,7 +21,9 @@ const objectBytesMax = 32 * 1024 * 1024
 
 /** The verdict on a URL, by the rules of production. `reason` is a stable word. */
 export const judgeUrl = (line: Line) => {
-  const parsed = line.isUtf8 && !line.isCut ? WebhookUrl.parse(line.text, WebhookUrl.publicOnly) : Result.fail(line.isCut ? "too_long" : "malformed")
+  const parsed = line.isUtf8 && !line.isCut ?
+    WebhookUrl.parse(line.text, WebhookUrl.publicOnly) :
+    Result.fail(line.isCut ? "too_long" : "malformed")
   return Result.match(parsed, {
     onSuccess: ({ host, port }) => ({ input: line.text, ok: true, reason: null, host, port }),
     onFailure: (reason) => ({ input: shown(line), ok: false, reason, ...placeOf(line) })
@@ -30,11 +32,11 @@ export const judgeUrl = (line: Line) => {
 
 /** The verdict on an address; `reason` is a sentence, and `normalized` what is mailed to. */
 export const judgeAddress = (line: Line) => {
-  const parsed = line.isUtf8
-    ? line.isCut
-      ? Result.fail(`an address has at most ${Address.addressLengthMax} characters`)
-      : Address.parse(line.text)
-    : Result.fail("the line is not UTF-8")
+  const parsed = line.isUtf8 ?
+    line.isCut ?
+      Result.fail(`an address has at most ${Address.addressLengthMax} characters`) :
+      Address.parse(line.text) :
+    Result.fail("the line is not UTF-8")
   return Result.match(parsed, {
     onSuccess: (normalized) => ({ input: line.text, ok: true, normalized, reason: null }),
     onFailure: (reason) => ({ input: shown(line), ok: false, normalized: null, reason })
@@ -55,7 +57,9 @@ const placeOf = ({ text, isCut, isUtf8 }: Line): { readonly host: string | null;
 const judging = (judge: (line: Line) => object) =>
   untilClosed(
     eachLines(lineBytesMax, (lines) => {
-      const judged = lines.filter(({ text, isCut }) => text !== "" || isCut).map((line) => `${JSON.stringify(judge(line))}\n`)
+      const judged = lines.filter(({ text, isCut }) => text !== "" || isCut).map((line) =>
+        `${JSON.stringify(judge(line))}\n`
+      )
       return judged.length === 0 ? Effect.void : print(judged.join(""))
     })
   )
@@ -73,7 +77,9 @@ const fault = (members: Members, name: string, wants: string): CommandFailed =>
 
 const secretOf = Effect.fnUntraced(function* (members: Members) {
   const secret = yield* text(members, "secret")
-  if (!/^whsec_./.test(secret)) return yield* fault(members, "secret", "the whsec_… text that creating the endpoint returned")
+  if (!/^whsec_./.test(secret)) {
+    return yield* fault(members, "secret", "the whsec_… text that creating the endpoint returned")
+  }
   return Redacted.make(secret)
 })
 
@@ -81,7 +87,9 @@ const bodyOf = Effect.fnUntraced(function* (members: Members) {
   const body = yield* text(members, "body")
   const bytes = Uint8Array.from(Buffer.from(body, "base64"))
   // Buffer takes anything for Base64, and leaves out what is none.
-  if (Buffer.from(bytes).toString("base64") !== body) return yield* fault(members, "body", "Base64 (RFC 4648, section 4), padded and without white space")
+  if (Buffer.from(bytes).toString("base64") !== body) {
+    return yield* fault(members, "body", "Base64 (RFC 4648, section 4), padded and without white space")
+  }
   return bytes
 })
 
@@ -97,7 +105,9 @@ export const sign = Effect.fnUntraced(function* (members: Members) {
   const secret = yield* secretOf(members)
   const id = yield* text(members, "id")
   // As one header value; a comma in it would read as two.
-  if (!/^[!-+\--~]{1,255}$/.test(id)) return yield* fault(members, "id", "1 to 255 visible ASCII characters without a comma")
+  if (!/^[!-+\--~]{1,255}$/.test(id)) {
+    return yield* fault(members, "id", "1 to 255 visible ASCII characters without a comma")
+  }
   const timestamp = yield* timestampOf(members)
   if (!/^\d{1,15}$/.test(timestamp)) return yield* fault(members, "timestamp", "Unix seconds")
   const body = yield* bodyOf(members)
@@ -105,7 +115,9 @@ export const sign = Effect.fnUntraced(function* (members: Members) {
   const NodeCrypto = yield* Effect.promise(() => import("../../adapters/node/NodeCrypto.ts"))
   // Nothing is sealed here; a ring wants a key all the same.
   const layer = NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] })
-  const mac = yield* Crypto.use((crypto) => crypto.sign(secret, Webhook.signedBytes(id, timestamp, body))).pipe(Effect.provide(layer))
+  const mac = yield* Crypto.use((crypto) => crypto.sign(secret, Webhook.signedBytes(id, timestamp, body))).pipe(
+    Effect.provide(layer)
+  )
   const headers = Webhook.deliveryHeaders(id, timestamp, mac)
   return {
     "Service-Webhook-Id": headers["service-webhook-id"],
@@ -123,7 +135,11 @@ export const verify = Effect.fnUntraced(function* (members: Members) {
   const body = yield* bodyOf(members)
   const now = yield* nowOf(members)
   const { verifyWebhook, WebhookVerificationError } = yield* Effect.promise(() => import("../../client/Webhook.ts"))
-  const headers = { "Service-Webhook-Id": id, "Service-Webhook-Timestamp": timestamp, "Service-Webhook-Signature": signature }
+  const headers = {
+    "Service-Webhook-Id": id,
+    "Service-Webhook-Timestamp": timestamp,
+    "Service-Webhook-Signature": signature
+  }
   const refused = yield* Effect.promise(() =>
     verifyWebhook({ secret, headers, body, now }).then(
       () => null,
@@ -140,7 +156,11 @@ export const verify = Effect.fnUntraced(function* (members: Members) {
 const nowOf = Effect.fnUntraced(function* (members: Members) {
   const { now = null } = members
   if (now === null) return DateTime.toDate(yield* DateTime.now)
-  const seconds = typeof now === "number" ? now : typeof now === "string" && /^\d{1,15}$/.test(now) ? Number(now) : Number.NaN
+  const seconds = typeof now === "number" ?
+    now :
+    typeof now === "string" && /^\d{1,15}$/.test(now) ?
+    Number(now) :
+    Number.NaN
   if (!(Math.abs(seconds) <= 8.64e12)) return yield* fault(members, "now", "Unix seconds")
   return DateTime.toDate(DateTime.makeUnsafe(seconds * 1000))
 })
@@ -159,7 +179,9 @@ const answering = <E>(answer: (members: Members) => Effect.Effect<object, E>) =>
         if (text.trim() === "") return
         beginsAt = line
       }
-      if (isCut || pending.length + text.length > objectBytesMax) return yield* unread(`has more than ${objectBytesMax} bytes`)
+      if (isCut || pending.length + text.length > objectBytesMax) {
+        return yield* unread(`has more than ${objectBytesMax} bytes`)
+      }
       if (!isUtf8) return yield* unread("is not UTF-8")
       pending += `${text}\n`
       if (!text.trimEnd().endsWith("}")) return
@@ -174,10 +196,13 @@ const answering = <E>(answer: (members: Members) => Effect.Effect<object, E>) =>
       yield* print(`${JSON.stringify(result)}\n`)
     })
     yield* eachLines(objectBytesMax, (lines) => Effect.forEach(lines, take, { discard: true }))
-    if (pending !== "" || answered === 0) return yield* unread(pending === "" ? "is empty; it wants a JSON object" : "is no JSON object")
+    if (pending !== "" || answered === 0) {
+      return yield* unread(pending === "" ? "is empty; it wants a JSON object" : "is no JSON object")
+    }
   }).pipe(untilClosed)
 
-const isUsage = (error: unknown): error is CommandFailed => error instanceof Error && "_tag" in error && error._tag === "CommandFailed"
+const isUsage = (error: unknown): error is CommandFailed =>
+  error instanceof Error && "_tag" in error && error._tag === "CommandFailed"
 
 /** Why it is none is not told: a parser's message repeats what it read. */
 const objectIn = (text: string): Members | null => {
@@ -194,7 +219,10 @@ const url = Command.make("url", {}, () => judging(judgeUrl)).pipe(
     "Judges webhook URLs, one a line: {input, ok, reason, host, port}. Names are not looked up; addresses are judged in any notation. " +
       "Reasons: too_long, malformed, scheme, credentials, fragment, host, port, address."
   ),
-  Command.withExamples([{ command: "echo https://10.0.0.1/hook | mailroom inspect url", description: "A private address" }])
+  Command.withExamples([{
+    command: "echo https://10.0.0.1/hook | mailroom inspect url",
+    description: "A private address"
+  }])
 )
 
 const address = Command.make("address", {}, () => judging(judgeAddress)).pipe(
@@ -218,6 +246,8 @@ const verifyCommand = Command.make("verify", {}, () => answering(verify)).pipe(
 )
 
 export const inspectCommand = Command.make("inspect").pipe(
-  Command.withDescription("What the service would make of URLs, addresses and signatures: standard input in, JSON Lines out, no network"),
+  Command.withDescription(
+    "What the service would make of URLs, addresses and signatures: standard input in, JSON Lines out, no network"
+  ),
   Command.withSubcommands([url, address, signCommand, verifyCommand])
 )

@@ -6,7 +6,11 @@ import * as YAML from "yaml"
 import * as Harness from "../http/harness.ts"
 
 const openapi = (...parameters: ReadonlyArray<string>) => {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [join(import.meta.dirname, "main.ts"), "openapi", ...parameters], { encoding: "utf8" })
+  const { status, stdout, stderr } = spawnSync(process.execPath, [
+    join(import.meta.dirname, "main.ts"),
+    "openapi",
+    ...parameters
+  ], { encoding: "utf8" })
   return { status, stdout, stderr }
 }
 
@@ -25,10 +29,16 @@ describe("mailroom openapi", () => {
   it("names where the settings have the server listen, unless it is told other addresses", () => {
     assert.deepStrictEqual(YAML.parse(openapi().stdout).servers, [{ url: "http://127.0.0.1:3025" }])
     const told = openapi("--server", "https://a.example", "--server", "https://b.example")
-    assert.deepStrictEqual(YAML.parse(told.stdout).servers, [{ url: "https://a.example" }, { url: "https://b.example" }])
+    assert.deepStrictEqual(YAML.parse(told.stdout).servers, [{ url: "https://a.example" }, {
+      url: "https://b.example"
+    }])
   }, 60_000)
 
   it("refuses an address that is none", () => {
-    assert.deepStrictEqual(openapi("--server", "nowhere"), { status: 2, stdout: "", stderr: 'mailroom: --server "nowhere" is not a URL\n' })
+    assert.deepStrictEqual(openapi("--server", "nowhere"), {
+      status: 2,
+      stdout: "",
+      stderr: 'mailroom: --server "nowhere" is not a URL\n'
+    })
   }, 60_000)
 })

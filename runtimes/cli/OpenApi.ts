@@ -5,14 +5,16 @@ import * as Config from "../Config.ts"
 import { usage } from "./CommandFailed.ts"
 import { print, untilClosed } from "./Streams.ts"
 
-const printDocument = Effect.fnUntraced(function* ({ json, server }: { readonly json: boolean; readonly server: ReadonlyArray<string> }) {
-  const strange = server.find((url) => !URL.canParse(url))
-  if (strange !== undefined) return yield* usage(`--server ${JSON.stringify(strange)} is not a URL`)
-  // The generator is much to load for the commands beside this one.
-  const Document = yield* Effect.promise(() => import("../http/Document.ts"))
-  const document = Document.make(server.length > 0 ? server : [yield* listening])
-  yield* untilClosed(print(json ? `${JSON.stringify(document, null, 2)}\n` : Document.toYaml(document)))
-})
+const printDocument = Effect.fnUntraced(
+  function* ({ json, server }: { readonly json: boolean; readonly server: ReadonlyArray<string> }) {
+    const strange = server.find((url) => !URL.canParse(url))
+    if (strange !== undefined) return yield* usage(`--server ${JSON.stringify(strange)} is not a URL`)
+    // The generator is much to load for the commands beside this one.
+    const Document = yield* Effect.promise(() => import("../http/Document.ts"))
+    const document = Document.make(server.length > 0 ? server : [yield* listening])
+    yield* untilClosed(print(json ? `${JSON.stringify(document, null, 2)}\n` : Document.toYaml(document)))
+  }
+)
 
 /** Where a server of these settings listens. */
 const listening = Effect.gen(function* () {
@@ -26,12 +28,17 @@ export const openApiCommand = Command.make(
   {
     json: Flag.Boolean("json").pipe(Flag.withDescription("JSON instead of YAML"), Flag.withDefault(false)),
     server: Flag.String("server").pipe(
-      Flag.withDescription("An address at which clients reach the service; may be repeated (default: where MAILROOM_HOST and MAILROOM_PORT have it listen)"),
+      Flag.withDescription(
+        "An address at which clients reach the service; may be repeated (default: where MAILROOM_HOST and MAILROOM_PORT have it listen)"
+      ),
       Flag.atLeast(0)
     )
   },
   printDocument
 ).pipe(
   Command.withDescription("Prints the OpenAPI 3.1 document that the service serves at /openapi.yaml"),
-  Command.withExamples([{ command: "mailroom openapi --server https://mail.example.com > openapi.yaml", description: "For a generator of clients" }])
+  Command.withExamples([{
+    command: "mailroom openapi --server https://mail.example.com > openapi.yaml",
+    description: "For a generator of clients"
+  }])
 )

@@ -37,7 +37,9 @@ export const listen = Effect.fnUntraced(function* ({ host, port, publicUrl }: Op
       response.writeHead(404).end()
       return
     }
-    const headers = Object.fromEntries(Object.entries(request.headersDistinct).map(([name, values]) => [name, values?.join(", ") ?? ""]))
+    const headers = Object.fromEntries(
+      Object.entries(request.headersDistinct).map(([name, values]) => [name, values?.join(", ") ?? ""])
+    )
     requests.set(path, [...(requests.get(path) ?? []), { method: request.method ?? "", headers, body, at }])
     const { status, headers: more = {}, body: text = "", afterMillis = 0 } = answer(new TextDecoder().decode(body))
     yield* Effect.sleep(afterMillis)
@@ -45,7 +47,9 @@ export const listen = Effect.fnUntraced(function* ({ host, port, publicUrl }: Op
   })
 
   const server = yield* Effect.acquireRelease(
-    Effect.sync(() => createServer((request, response) => void Effect.runForkWith(context)(respond(request, response)))),
+    Effect.sync(() =>
+      createServer((request, response) => void Effect.runForkWith(context)(respond(request, response)))
+    ),
     (server) =>
       Effect.callback<void>((resume) => {
         server.close(() => resume(Effect.void))
@@ -53,7 +57,15 @@ export const listen = Effect.fnUntraced(function* ({ host, port, publicUrl }: Op
       })
   )
   yield* Effect.callback<void, ReceiverFault>((resume) => {
-    server.once("error", ({ message }) => resume(Effect.fail(new ReceiverFault({ message: `the webhook receiver cannot listen on ${host}:${port}: ${message}` }))))
+    server.once(
+      "error",
+      ({ message }) =>
+        resume(
+          Effect.fail(
+            new ReceiverFault({ message: `the webhook receiver cannot listen on ${host}:${port}: ${message}` })
+          )
+        )
+    )
     server.listen(port, host, () => resume(Effect.void))
   })
   const address = server.address()

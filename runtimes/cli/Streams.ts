@@ -4,7 +4,7 @@
  * away ends the command, without a word.
  */
 import { Data, Effect, Stdio, Stream } from "effect"
-import { usage, type CommandFailed } from "./CommandFailed.ts"
+import { type CommandFailed, usage } from "./CommandFailed.ts"
 
 export interface Line {
   /** Without its end; its beginning, if it is cut. What is not UTF-8 has U+FFFD in its place. */
