@@ -1,8 +1,8 @@
 /** What holds for kinds and throttles: who is claimed, how many at a time, and who waits for what. */
 import assert from "node:assert/strict"
-import { Duration, Effect } from "effect"
+import { Clock, Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { jobKinds, type JobKind, type JobQueue, type Lease } from "../core/ports/JobQueue.ts"
+import { jobKinds, throttleLifetime, type JobKind, type JobQueue, type Lease } from "../core/ports/JobQueue.ts"
 import { freshId } from "./fixtures.ts"
 import {
   assertNothingDue,
@@ -15,7 +15,8 @@ import {
   jobs,
   minute,
   noCap,
-  subjectsOf
+  subjectsOf,
+  visibilityTimeout
 } from "./JobQueueSteps.ts"
 import type { Check } from "./Suite.ts"
 
@@ -147,13 +148,29 @@ const throttles: ReadonlyArray<Check<JobQueue>> = [
     })
   },
   {
+    title: "lets a throttle lapse after five minutes, unless it is renewed",
+    check: Effect.gen(function* () {
+      const { queue, group } = yield* throttled(1, 9)
+      yield* TestClock.adjust(throttleLifetime / 2)
+      yield* queue.throttle("deliver", group, 1)
+      yield* TestClock.adjust(throttleLifetime / 2)
+      yield* queue.complete(yield* claimOne)
+      const lease = yield* claimOne
+      assert.deepEqual(yield* claim(), [], "it was renewed")
+
+      yield* TestClock.adjust(throttleLifetime / 2)
+      yield* queue.extend(lease, visibilityTimeout).pipe(Effect.andThen(queue.complete(lease)), Effect.catchTag("LeaseLost", () => Effect.void))
+
+      assert.ok((yield* claim(100, 4)).length > 1)
+    })
+  },
+  {
     title: "keeps a throttle until it is lifted, also while the group has no jobs",
     check: Effect.gen(function* () {
       const { queue, group } = yield* throttled(1, 3)
       for (let round = 0; round < 3; round++) yield* queue.complete(yield* claimOne)
       yield* assertNothingDue
-      const later = (yield* begin).now
-      yield* queue.offer(jobs(3, later, { kind: "deliver", group }))
+      yield* queue.offer(jobs(3, yield* Clock.currentTimeMillis, { kind: "deliver", group }))
       yield* claimOne
       yield* assertNothingDue
 
@@ -190,7 +207,7 @@ const throttles: ReadonlyArray<Check<JobQueue>> = [
       yield* assertNothingDue
       yield* queue.complete(yield* queue.extend(first!, Duration.minutes(2)))
       yield* assertNothingDue
-      yield* queue.release(second!)
+      yield* queue.release(second!, Duration.zero)
       yield* assertNothingDue
       yield* queue.complete(third!)
       yield* claimOne
@@ -222,7 +239,7 @@ const throttles: ReadonlyArray<Check<JobQueue>> = [
       const { queue, group } = yield* throttled(1, 1)
       const lease = yield* claimOne
 
-      yield* queue.release(lease)
+      yield* queue.release(lease, Duration.zero)
 
       const again = yield* claimOne
       assert.deepEqual([again.job, again.claims], [lease.job, 1])

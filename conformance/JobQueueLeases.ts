@@ -53,12 +53,35 @@ export const leases: ReadonlyArray<Check<JobQueue>> = [
       const second = yield* claimOne
       assert.equal(second.claims, 2)
 
-      yield* queue.release(second)
+      yield* queue.release(second, Duration.zero)
 
       const third = yield* claimOne
       assert.deepEqual([third.job, third.claims], [offered, 2])
       yield* queue.complete(third)
       yield* assertNothingDue
+    })
+  },
+  {
+    title: "gives a released job back for later, behind what is due, unless an offer asks for it sooner",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const [put, asked] = [job(now), job(now)]
+      yield* queue.offer([put, asked])
+      const leases = yield* claim(2)
+      for (const lease of leases) yield* queue.release(lease, Duration.millis(minute))
+      yield* assertNothingDue
+
+      yield* queue.offer([{ ...asked, dueAt: now + minute / 2 }])
+      yield* TestClock.adjust(minute / 2)
+      const sooner = yield* claimOne
+      assert.deepEqual([sooner.job.subject, sooner.claims], [asked.subject, 1])
+      yield* queue.complete(sooner)
+      yield* assertNothingDue
+      yield* TestClock.adjust(minute / 2)
+      const later = yield* claimOne
+
+      assert.deepEqual([later.job.subject, later.claims], [put.subject, 1])
+      yield* queue.complete(later)
     })
   },
   {
@@ -70,7 +93,7 @@ export const leases: ReadonlyArray<Check<JobQueue>> = [
       const lease = yield* claimOne
       yield* queue.offer([{ ...offered, dueAt: now + minute }])
 
-      yield* queue.release(lease)
+      yield* queue.release(lease, Duration.zero)
 
       yield* queue.complete(yield* claimOne)
       yield* TestClock.adjust(2 * minute)
@@ -86,11 +109,11 @@ export const leases: ReadonlyArray<Check<JobQueue>> = [
       yield* TestClock.adjust(visibilityTimeout)
       const held = yield* claimOne
 
-      assertLost(yield* Effect.result(queue.release(lost)))
+      assertLost(yield* Effect.result(queue.release(lost, Duration.zero)))
 
       yield* assertNothingDue
       yield* queue.complete(held)
-      assertLost(yield* Effect.result(queue.release(held)))
+      assertLost(yield* Effect.result(queue.release(held, Duration.zero)))
       yield* assertNothingDue
     })
   },

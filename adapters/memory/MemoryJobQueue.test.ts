@@ -98,8 +98,8 @@ const command = fc.oneof(
   { weight: 3, arbitrary: fc.record({ do: fc.constant("complete" as const), lease }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant("extend" as const), lease }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("release" as const), lease }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("throttle" as const), group: fc.nat(2), to: fc.option(fc.nat(2)), kind }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("wait" as const), seconds: fc.integer({ min: 1, max: 3 }) }) }
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("throttle" as const), group: fc.nat(2), to: fc.option(fc.integer({ min: 1, max: 2 })), kind }) },
+  { weight: 3, arbitrary: fc.record({ do: fc.constant("wait" as const), quarters: fc.integer({ min: 1, max: 3 }) }) }
 )
 
 describe("MemoryJobQueue", () => {
@@ -129,12 +129,18 @@ describe("MemoryJobQueue", () => {
               } else if (one.do === "throttle") {
                 yield* queue.throttle(one.kind, `g${one.group}`, one.to)
                 plain.throttles.set(`${one.kind} g${one.group}`, one.to ?? Infinity)
-              } else if (one.do === "wait") yield* TestClock.adjust(Duration.seconds(one.seconds))
-              else {
+              } else if (one.do === "wait") {
+                // A run is over before any throttle lapses.
+                yield* TestClock.adjust(Duration.millis(one.quarters * 250))
+              } else {
                 const lease = leases[one.lease % Math.max(1, leases.length)]
                 if (lease === undefined) continue
                 const outcome = yield* Effect.result(
-                  one.do === "extend" ? queue.extend(lease, Duration.seconds(2)) : queue[one.do](lease)
+                  one.do === "extend"
+                    ? queue.extend(lease, Duration.seconds(2))
+                    : one.do === "release"
+                      ? queue.release(lease, Duration.zero)
+                      : queue.complete(lease)
                 )
                 assert.strictEqual(outcome._tag, plain.ended(one.do, lease, now + 2000) ? "Success" : "Failure")
               }

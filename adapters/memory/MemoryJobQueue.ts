@@ -8,7 +8,7 @@
  */
 import { Clock, Duration, Effect, Latch, Layer, Random } from "effect"
 import type { Millis } from "../../core/model/Ids.ts"
-import { JobQueue, LeaseLost, jobKinds, type Job, type JobKind, type Lease } from "../../core/ports/JobQueue.ts"
+import { JobQueue, LeaseLost, jobKinds, throttleLifetime, type Job, type JobKind, type Lease } from "../../core/ports/JobQueue.ts"
 import { Heap, type Item } from "./Heap.ts"
 
 export const make = Effect.gen(function* () {
@@ -58,8 +58,8 @@ export const make = Effect.gen(function* () {
     complete: (lease) => stepHeld(lease, (lane, entry, now) => lane.complete(entry, now)),
     extend: (lease, visibilityTimeout) =>
       stepHeld(lease, (lane, entry, now) => lane.extend(entry, now + Duration.toMillis(visibilityTimeout))),
-    release: (lease) => stepHeld(lease, (lane, entry, now) => lane.release(entry, now)),
-    throttle: (kind, group, inFlightMax) => step(() => laneOf(kind).throttle(group, inFlightMax ?? Infinity)),
+    release: (lease, delay) => stepHeld(lease, (lane, entry, now) => lane.release(entry, now, Duration.toMillis(delay))),
+    throttle: (kind, group, inFlightMax) => step((now) => laneOf(kind).throttle(group, inFlightMax, now)),
     epoch: Effect.succeed(epoch),
     awaitWork: (kinds, atMost) => Effect.asVoid(Effect.timeoutOption(work(lanesOf(kinds), Duration.toMillis(atMost)), atMost))
   })
@@ -108,8 +108,8 @@ interface Group extends Item {
   readonly name: string
   readonly ready: Heap<Entry>
   leases: number
-  /** What it is throttled to; leases that are above it already finish. */
-  cap: number
+  /** Leases that are above it already finish; looked at whenever one ends, so that lapsing needs no timer. */
+  throttle: { readonly inFlightMax: number; readonly until: Millis } | null
   turn: number
   /** It has ready jobs, and keeps its turn. */
   isWaiting: boolean
@@ -124,6 +124,7 @@ class Lane {
   /** The last claim left nothing that it was allowed to take, and no job or place has become free since. */
   isExhausted = false
   readonly changed: Latch.Latch
+  #now: Millis = 0
   readonly #epoch: string
   readonly #nextNumber: () => number
   readonly #entries = new Map<string, Entry>()
@@ -211,9 +212,14 @@ class Lane {
     this.#wait(entry, now)
   }
 
-  release(entry: Entry, now: Millis): void {
+  release(entry: Entry, now: Millis, delay: Millis): void {
     this.#take(entry)
-    entry.beside = null // the job is still to be done, and sooner than any offer could ask for
+    if (delay > 0) {
+      // What was offered meanwhile may ask for it sooner.
+      const dueAt = Math.min(entry.beside?.dueAt ?? Infinity, Math.max(entry.job.dueAt, now + delay))
+      entry.job = { ...entry.job, dueAt }
+    }
+    entry.beside = null
     entry.token = null
     entry.claims -= 1
     this.#wait(entry, now)
@@ -228,16 +234,17 @@ class Lane {
     return this.#lease(entry, expiresAt)
   }
 
-  throttle(name: string, cap: number): void {
+  throttle(name: string, inFlightMax: number | null, now: Millis): void {
     const group = this.#group(name)
     const stoodInLine = group.line !== null
-    group.cap = cap
+    group.throttle = inFlightMax === null ? null : { inFlightMax, until: now + throttleLifetime }
     this.#lineUp(name)
     if (!stoodInLine) this.#tellOf(group)
   }
 
   /** Makes ready what became due, and what was held too long. */
   advance(now: Millis): void {
+    this.#now = now
     for (const heap of [this.#delayed, this.#leased]) {
       for (let entry = heap.first; entry !== undefined && entry.at <= now; entry = heap.first) {
         this.#take(entry)
@@ -297,6 +304,8 @@ class Lane {
   /** Puts a group where its jobs and leases say; its turn is the last if it is new in the round, or has just had it. */
   #lineUp(name: string, hadItsTurn = false): void {
     const group = this.#group(name)
+    if (group.throttle !== null && group.throttle.until <= this.#now) group.throttle = null
+    const cap = group.throttle?.inFlightMax ?? Infinity
     if (group.line !== null) {
       const line = this.#lines.get(group.line)! // kept as long as a group stands in it
       line.remove(group)
@@ -305,13 +314,13 @@ class Lane {
     }
     if (group.ready.size > 0) {
       if (hadItsTurn || !group.isWaiting) group.turn = this.#nextNumber()
-      if (group.leases < group.cap) {
+      if (group.leases < cap) {
         group.line = group.leases
         const line = this.#lines.get(group.leases) ?? new Heap<Group>((left, right) => left.turn < right.turn)
         line.add(group)
         this.#lines.set(group.leases, line)
       }
-    } else if (group.leases === 0 && group.cap === Infinity) this.#groups.delete(name)
+    } else if (group.leases === 0 && cap === Infinity) this.#groups.delete(name)
     group.isWaiting = group.ready.size > 0
   }
 
@@ -322,7 +331,7 @@ class Lane {
       name,
       ready: new Heap<Entry>(isEarlier),
       leases: 0,
-      cap: Infinity,
+      throttle: null,
       turn: 0,
       isWaiting: false,
       line: null,

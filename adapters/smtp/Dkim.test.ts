@@ -22,7 +22,9 @@ const records: Record<string, string> = {
 const resolver = (name: string): Promise<Array<Array<string>>> => {
   const [, selector, domain] = /^(\w+)\._domainkey\.(.+)$/.exec(name) ?? []
   const record = domain === "example.com" || domain === "example.org" ? records[selector ?? ""] : undefined
-  return record === undefined ? Promise.reject(Object.assign(new Error("none"), { code: "ENOTFOUND" })) : Promise.resolve([[record]])
+  return record === undefined
+    ? Promise.reject(Object.assign(new Error("none"), { code: "ENOTFOUND" }))
+    : Promise.resolve([[record]])
 }
 
 const key = (domain: string, selector: "rsa" | "ed" = "rsa"): DkimKey => ({
@@ -33,12 +35,22 @@ const key = (domain: string, selector: "rsa" | "ed" = "rsa"): DkimKey => ({
 const both = [key("example.com", "rsa"), key("example.com", "ed")]
 
 const message = (from: string, text = "The engine weaves.\r\n"): string =>
-  [`From: ${from}`, "To: charles@example.org", "Subject: Note G", "Date: Thu, 01 Jan 1970 00:00:00 +0000", "MIME-Version: 1.0", "", text].join("\r\n")
+  [
+    `From: ${from}`,
+    "To: charles@example.org",
+    "Subject: Note G",
+    "Date: Thu, 01 Jan 1970 00:00:00 +0000",
+    "MIME-Version: 1.0",
+    "",
+    text
+  ].join("\r\n")
 
 /** The message as it would be sent, a character for a byte. */
 const signed = Effect.fnUntraced(function* (keys: ReadonlyArray<DkimKey>, text: string, size = 1_000) {
   const bytes = Buffer.from(text, "latin1")
-  const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) => bytes.subarray(index * size, (index + 1) * size))
+  const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
+    bytes.subarray(index * size, (index + 1) * size)
+  )
   const fields = yield* signer(keys)(wireLines(Stream.fromIterable(pieces)))
   return Buffer.from(fields).toString("latin1") + text.replace(/\r\n|\r|\n/g, "\r\n")
 })
@@ -73,7 +85,9 @@ describe("Dkim", () => {
     })
   )
 
-  for (const text of ["", "\r\n", "\r\n\r\n\r\n", "a", "a\r\n", "a\r\n\r\n", "\r\n\r\na", " \r\n", "a \r\n\t\r\n", "\r\n.\r\n", `${"\r\n".repeat(9_000)}a`]) {
+  const lineEnds = ["", "\r\n", "\r\n\r\n\r\n", "a", "a\r\n", "a\r\n\r\n", "\r\n\r\na"]
+  const others = [" \r\n", "a \r\n\t\r\n", "\r\n.\r\n", `${"\r\n".repeat(9_000)}a`]
+  for (const text of [...lineEnds, ...others]) {
     it.effect(`signs the body ${JSON.stringify(text.slice(0, 20))}${text.length > 20 ? "..." : ""}`, () =>
       Effect.gen(function* () {
         const sent = yield* signed(both, message("ada@example.com", text))
@@ -88,14 +102,14 @@ describe("Dkim", () => {
 
   it.effect("signs any header and any body so that it verifies", () =>
     Effect.promise(() => {
-      const piece = fc.constantFrom("a", "é", " ", "\t", "\r\n", "\r\n\r\n", ".", "=", ":", ";", "word", "\u0000", "ÿ", "\n", "\r")
-      const value = fc.array(fc.constantFrom("a", "b ", "  ", "\t", "\r\n ", "é", ";", "="), { maxLength: 20 }).map((all) => `x${all.join("")}x`)
+      const piece = fc.constantFrom(..."aé \t.=:;ÿ\0\n\r", "\r\n", "\r\n\r\n", "word")
+      const value = fc.array(fc.constantFrom("a", "b ", "  ", "\t", "\r\n ", "é", ";", "="), { maxLength: 20 })
       const name = fc.constantFrom("Subject", "subject", "To", "Cc", "X-Other", "List-Unsubscribe", "Reply-To", "References")
       return fc.assert(
         fc.asyncProperty(fc.array(fc.tuple(name, value), { maxLength: 8 }), fc.array(piece, { maxLength: 40 }), (fields, pieces) =>
           Effect.runPromise(
             Effect.gen(function* () {
-              const head = ["From: ada@example.com", ...fields.map(([name, value]) => `${name}: ${value}`)].join("\r\n")
+              const head = ["From: ada@example.com", ...fields.map(([name, value]) => `${name}: x${value.join("")}x`)].join("\r\n")
               const text = yield* signed(both, `${head}\r\n\r\n${pieces.join("")}`, 7)
 
               assert.deepStrictEqual((yield* verdicts(text)).map(({ result }) => result), ["pass", "pass"])
@@ -131,18 +145,27 @@ describe("Dkim", () => {
     )
   }
 
-  const ours = ["ada@example.com", "Ada <ada@example.com>", "\"Lovelace, Ada (Countess) <eve@evil.example>\" <ada@example.com>", "ada@EXAMPLE.com", "=?utf-8?Q?Ad=C3=A0?= <ada@example.com>", "Ada\r\n Lovelace\r\n\t<ada@example.com>", "<ada@example.com>"]
+  const ours = [
+    "ada@example.com",
+    "ada@EXAMPLE.com",
+    "<ada@example.com>",
+    "Ada <ada@example.com>",
+    "Ada\r\n Lovelace\r\n\t<ada@example.com>",
+    "=?utf-8?Q?Ad=C3=A0?= <ada@example.com>",
+    "\"Lovelace, Ada (Countess) <eve@evil.example>\" <ada@example.com>"
+  ]
   for (const from of ours) {
     it.effect(`signs for ${JSON.stringify(from)}`, () =>
       Effect.gen(function* () {
         const text = yield* signed([key("Example.COM")], message(from))
 
-        assert.deepStrictEqual((yield* verdicts(text)).map(({ result, signingDomain }) => [result, signingDomain]), [["pass", "example.com"]])
+        const said = (yield* verdicts(text)).map(({ result, signingDomain }) => `${result} ${signingDomain}`)
+        assert.deepStrictEqual(said, ["pass example.com"])
       })
     )
   }
 
-  const others: ReadonlyArray<readonly [what: string, text: string]> = [
+  const strangers: ReadonlyArray<readonly [what: string, text: string]> = [
     ["a domain without a key", message("ada@example.net")],
     ["a subdomain", message("ada@news.example.com")],
     ["a parent domain", message("ada@com")],
@@ -165,7 +188,7 @@ describe("Dkim", () => {
     ["an address literal", message("ada@[192.0.2.1]")],
     ["a second From field", `From: eve@evil.example\r\n${message("ada@example.com")}`],
     ["a second From field below", message("ada@example.com").replace("Subject:", "From: eve@evil.example\r\nSubject:")],
-    ["a second From field with a space before the colon", message("ada@example.com").replace("Subject:", "From : eve@evil.example\r\nSubject:")],
+    ["a second From field with a space", message("ada@example.com").replace("Subject:", "From : eve@evil.example\r\nSubject:")],
     ["a second From field in capitals", message("ada@example.com").replace("Subject:", "FROM: eve@evil.example\r\nSubject:")],
     ["no From field", "Subject: Note G\r\n\r\nFrom: ada@example.com\r\n"],
     ["a From field in the body of a message without a header", "\r\nFrom: ada@example.com\r\n\r\nx"],
@@ -175,7 +198,7 @@ describe("Dkim", () => {
     ["an empty From field", message("")],
     ["nothing", ""]
   ]
-  for (const [what, text] of others) {
+  for (const [what, text] of strangers) {
     it.effect(`does not sign for ${what}`, () =>
       Effect.gen(function* () {
         assert.isFalse(isSigned(yield* signed(both, text)))
@@ -186,13 +209,18 @@ describe("Dkim", () => {
   it.effect("signs for nobody whom other readers would not name as the one author", () =>
     Effect.promise(async () => {
       let count = 0
-      const token = fc.constantFrom("ada@example.com", "eve@evil.example", "<", ">", "\"", "(", ")", ",", ";", ":", " ", "\r\n ", "\\", "@", "Ada", ".", "example.com", "=?utf-8?Q?=40?=", "[", "]", "\t")
-      const harmless = fc.constantFrom("Ada", " ", "\"eve@evil.example\"", "\"a <b@c.example>, (d\"", "\"\\\"\"", "=?utf-8?Q?eve=40evil.example?=", "\r\n ", "ö")
-      const named = (before: ReadonlyArray<string>, after: ReadonlyArray<string>) => `${before.join("")} <ada@example.com>${after.join("")}`
+      const words = ["ada@example.com", "eve@evil.example", "\r\n ", "Ada", "example.com", "=?utf-8?Q?=40?="]
+      const token = fc.constantFrom(...words, ..."<>\"(),;: \\@.[]\t")
+      const quoted = ["\"eve@evil.example\"", "\"a <b@c.example>, (d\"", "\"\\\"\""]
+      const harmless = fc.constantFrom("Ada", " ", ...quoted, "=?utf-8?Q?eve=40evil.example?=", "\r\n ", "ö")
+      const named = (before: ReadonlyArray<string>, after: ReadonlyArray<string> = []) =>
+        `${before.join("")} <ada@example.com>${after.join("")}`
       const from = fc.oneof(
         fc.array(token, { maxLength: 8 }).map((all) => all.join("")),
-        fc.tuple(fc.array(harmless, { maxLength: 6 }), fc.constant([])).map(([before, after]) => named(before, after)),
-        fc.tuple(fc.array(fc.oneof(harmless, token), { maxLength: 5 }), fc.array(token, { maxLength: 1 })).map(([before, after]) => named(before, after))
+        fc.array(harmless, { maxLength: 6 }).map((before) => named(before)),
+        fc
+          .tuple(fc.array(fc.oneof(harmless, token), { maxLength: 5 }), fc.array(token, { maxLength: 1 }))
+          .map(([before, after]) => named(before, after))
       )
       await fc.assert(
         fc.asyncProperty(from, async (from) => {
@@ -218,7 +246,8 @@ describe("Dkim", () => {
   it.effect("reads no more than it needs", () =>
     Effect.gen(function* () {
       let chunks = 0
-      const endless = (head: string) => Stream.concat(Stream.make(Buffer.from(head)), Stream.forever(Stream.sync(() => (chunks++, Buffer.alloc(65_536, "x")))))
+      const body = Stream.forever(Stream.sync(() => Buffer.alloc(65_536, `${chunks++}x`)))
+      const endless = (head: string) => Stream.concat(Stream.make(Buffer.from(head)), body)
 
       assert.lengthOf(yield* signer(both)(endless(message("ada@example.net"))), 0)
       assert.isAtMost(chunks, 2)
@@ -229,9 +258,10 @@ describe("Dkim", () => {
   )
 
   it("signs a header of 1 MB in no time", async () => {
-    for (const filler of ["\t".repeat(1_000_000), "a\r\n ".repeat(250_000), "\"".repeat(1_000_000), "\\".repeat(1_000_000), "<".repeat(1_000_000)]) {
+    for (const filler of ["\t", "a\r\n ", "\"", "\\", "<", "@", "(", "a@"]) {
       const begun = performance.now()
-      await Effect.runPromise(signed(both, message(`x${filler} <ada@example.com>`).slice(0, 1_040_000)))
+      const from = `x${filler.repeat(1_000_000 / filler.length)} <ada@example.com>`
+      await Effect.runPromise(signed(both, message(from).slice(0, 1_040_000)))
       assert.isBelow(performance.now() - begun, 1_000)
     }
   })

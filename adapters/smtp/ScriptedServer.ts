@@ -257,7 +257,14 @@ const converse = (
     act("greeting")
   }
   return {
-    conversation: () => ({ commands: [...commands], messages: [...messages], partial: mode === "message" ? heard.slice(2) : "", isClosed, isEncrypted, saidBytes }),
+    conversation: () => ({
+      commands: [...commands],
+      messages: [...messages],
+      partial: mode === "message" ? heard.slice(2) : "",
+      isClosed,
+      isEncrypted,
+      saidBytes
+    }),
     say,
     drop
   }

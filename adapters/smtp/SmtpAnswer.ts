@@ -120,7 +120,11 @@ export const parse = (said: string): Reply | null => {
 
 /** For one recipient among others: who got no sensible answer is asked for again. */
 const parseOrDefer = (said: string): Reply =>
-  parse(said) ?? { smtpCode: 451, enhancedCode: "4.5.0", text: `not understood: ${said}`.slice(0, textLengthMax).toWellFormed() }
+  parse(said) ?? {
+    smtpCode: 451,
+    enhancedCode: "4.5.0",
+    text: `not understood: ${said}`.slice(0, textLengthMax).toWellFormed()
+  }
 
 /**
  * Codes that answer our session, whatever the command was: 503 (out of

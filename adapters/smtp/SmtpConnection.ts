@@ -76,7 +76,7 @@ interface Line {
   readonly isOpen: () => boolean
   /** Interruption closes the connection. */
   readonly exchange: <A>(
-    start: (done: (error: NodemailerError | null | undefined, value?: A) => void) => void
+    ask: (done: (error: NodemailerError | null | undefined, value?: A) => void) => void
   ) => Effect.Effect<A, NodemailerError>
   readonly quit: Effect.Effect<void>
   readonly close: Effect.Effect<void>
@@ -108,12 +108,12 @@ const start = (settings: Settings): Line => {
   return {
     smtp,
     isOpen: () => isOpen,
-    exchange: <A>(begin: (done: (error: NodemailerError | null | undefined, value?: A) => void) => void) =>
+    exchange: <A>(ask: (done: (error: NodemailerError | null | undefined, value?: A) => void) => void) =>
       Effect.callback<A, NodemailerError>((resume) => {
         // The end comes before an exchange's own error, and some exchanges hear of nothing but the end.
         onEnd = () => queueMicrotask(() => resume(Effect.fail(error)))
         // Called with an error or with the value.
-        begin((refusal, value) => resume(refusal ? Effect.fail(refusal) : Effect.succeed(value as A)))
+        ask((refusal, value) => resume(refusal ? Effect.fail(refusal) : Effect.succeed(value as A)))
         return close
       }).pipe(
         Effect.onExit(() =>
@@ -165,17 +165,17 @@ const begin = (line: Line, settings: Settings): Effect.Effect<string, SmtpFailed
       line.exchange<string>((done) => smtp.connect((error) => done(error, smtp.lastServerResponse || "")))
     )
     if (!smtp.secure && settings.tls !== "none") return yield* failed("CONN", "the connection is not encrypted")
-    if (!(yield* settled(line))) return yield* unasked
+    if (!(yield* settled(line))) return yield* unasked()
     if (settings.auth !== null) {
       if (!smtp.allowsAuth) return yield* failed("AUTH", "the server takes no credentials")
       const credentials = { user: settings.auth.user, pass: Redacted.value(settings.auth.password) }
       yield* told(line.exchange<boolean>((done) => smtp.login({ credentials }, done)))
-      if (!(yield* settled(line))) return yield* unasked
+      if (!(yield* settled(line))) return yield* unasked()
     }
     return ehlo
   })
 
-const unasked = failed("CONN", "the server says more than it is asked")
+const unasked = () => failed("CONN", "the server took its leave, or said more than it was asked")
 
 /** What else came with an answer is looked at now: a word that nobody asked for ends the connection. */
 const settled = (line: Line): Effect.Effect<boolean> =>
@@ -191,7 +191,9 @@ const describe = (error: NodemailerError, { auth }: Pick<Settings, "auth">): str
   const base64 = (text: string) => Buffer.from(text).toString("base64")
   const password = Redacted.value(auth.password)
   const secrets = [password, base64(password), base64(`\0${auth.user}\0${password}`)]
-  return secrets.some((secret) => error.message.includes(secret)) ? `${code} (the server quotes the credentials)` : `${code} ${error.message}`
+  return secrets.some((secret) => error.message.includes(secret))
+    ? `${code} (the server quotes the credentials)`
+    : `${code} ${error.message}`
 }
 
 // Messages
@@ -212,7 +214,8 @@ const connection = (line: Line, settings: Settings, takesEightBit: boolean): Con
             isEightBit = hasEightBit(chunk)
             return isEightBit ? Effect.andThen(line.close, Effect.never) : Effect.void
           })
-      // nodemailer keeps its book of recipients in the envelope that it is given.
+      // nodemailer keeps its book of recipients in the envelope that it is given. What has 7 bits has at most 8, and
+      // nobody knows before the end; no address is more than ASCII, so SMTPUTF8 is never asked for.
       const wire: SMTPEnvelope & Partial<Pick<SMTPConnectionEnvelope, "rejectedErrors">> = {
         from: envelope.returnPath ?? "",
         to: [...envelope.recipients],
@@ -223,8 +226,8 @@ const connection = (line: Line, settings: Settings, takesEightBit: boolean): Con
       state = "unfit"
       return Effect.result(line.exchange<SMTPConnectionSendInfo>((done) => smtp.send(wire, source, done))).pipe(
         Effect.raceFirst(source.feed(checked)),
-        // Whether the last byte has gone is known a moment after it has.
-        Effect.tap(() => settled(line)),
+        // That the last byte has gone may be known a moment after it has.
+        Effect.tap(() => (source.hasBegun() && !source.isWritten() ? settled(line) : Effect.void)),
         Effect.flatMap((result) => {
           if (isEightBit) return Effect.succeed(needsEightBit)
           const [hasBegun, isWritten] = [source.hasBegun(), source.isWritten()]

@@ -8,7 +8,9 @@ import type { Address } from "../../core/model/Address.ts"
 import type { MailProvider } from "../../core/ports/MailProvider.ts"
 import * as SmtpMailProvider from "./SmtpMailProvider.ts"
 
-class Relay extends Context.Service<Relay, { readonly provider: MailProvider; readonly received: Array<Received> }>()("test/Relay") {}
+class Relay extends Context.Service<Relay, { readonly provider: MailProvider; readonly received: Array<Received> }>()(
+  "test/Relay"
+) {}
 
 const relay = (dkim: ReadonlyArray<SmtpMailProvider.DkimKey>) =>
   Layer.effect(
@@ -23,8 +25,9 @@ const relay = (dkim: ReadonlyArray<SmtpMailProvider.DkimKey>) =>
           stream.on("data", (chunk: Buffer) => chunks.push(chunk))
           stream.on("end", () => {
             received.push({
-              returnPath: mailFrom === false || mailFrom.address === "" ? null : (mailFrom.address as Address), // what was submitted
-              recipients: rcptTo.map(({ address }) => address as Address), // the same
+              // What was submitted is an address.
+              returnPath: mailFrom === false || mailFrom.address === "" ? null : (mailFrom.address as Address),
+              recipients: rcptTo.map(({ address }) => address as Address),
               bytes: Buffer.concat(chunks)
             })
             done()
@@ -32,7 +35,8 @@ const relay = (dkim: ReadonlyArray<SmtpMailProvider.DkimKey>) =>
         }
       })
       const { port } = yield* Effect.callback<AddressInfo>((resume) => {
-        server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server.server.address() as AddressInfo))) // it listens on a port
+        // It listens on a port.
+        server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server.server.address() as AddressInfo)))
       })
       yield* Effect.addFinalizer(() => Effect.callback<void>((resume) => server.close(() => resume(Effect.void))))
       const provider = yield* SmtpMailProvider.make({ host: "127.0.0.1", port, tls: "none", dkim })
@@ -67,4 +71,5 @@ const signed = suite({
     )
 })
 
-conforms("SmtpMailProvider with a key", signed, relay([{ domain: "example.com", selector: "s", privateKey: Redacted.make(privateKey) }]))
+const key = { domain: "example.com", selector: "s", privateKey: Redacted.make(privateKey) }
+conforms("SmtpMailProvider with a key", signed, relay([key]))

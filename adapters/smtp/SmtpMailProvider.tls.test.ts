@@ -56,7 +56,8 @@ for (const tls of ["implicit", "starttls"] as const) {
       })
     )
 
-    const distrusted: ReadonlyArray<readonly [what: string, over: Partial<SmtpMailProvider.Options>, shown: ScriptedServer.Certificate, why: RegExp]> = [
+    type Over = Partial<SmtpMailProvider.Options>
+    const distrusted: ReadonlyArray<readonly [what: string, over: Over, shown: ScriptedServer.Certificate, why: RegExp]> = [
       ["that nobody vouches for", { ca: null }, certificate, /self-signed|SELF_SIGNED/],
       ["for another name", { servername: "mail.example.org" }, certificate, /altnames/],
       ["for a name, where it is called by its address", { servername: null }, certificate, /altnames/],
@@ -80,9 +81,10 @@ for (const tls of ["implicit", "starttls"] as const) {
 
     it.effect("gives up a server that never comes to encrypt, within the time to connect", () =>
       Effect.gen(function* () {
-        const silent = yield* ScriptedServer.start(({ place }) =>
-          place === "greeting" ? (tls === "implicit" ? {} : null) : place === "STARTTLS" ? { say: "220 2.0.0 go ahead\r\n" } : null
-        )
+        const silent = yield* ScriptedServer.start(({ place }) => {
+          if (place === "greeting" && tls === "implicit") return {}
+          return place === "STARTTLS" ? { say: "220 2.0.0 go ahead\r\n" } : null
+        })
         const provider = yield* SmtpMailProvider.make({ host: "127.0.0.1", port: silent.port, tls, auth })
         const submitting = yield* Effect.forkScoped(endOf(provider, mail()))
         yield* silent.until((all) => all.length > 0 && (tls === "implicit" || heard(all, "STARTTLS") > 0))
@@ -117,8 +119,8 @@ describe("signing in", () => {
         ...certificate,
         authMethods: [...methods],
         onAuth: ({ method, username, password: given, validatePassword }, _, done) => {
-          const isRight = username === auth.user && (method === ("CRAM-MD5" as string) ? validatePassword(password) : given === password)
-          if (!isRight) return done(new Error("no such credentials"))
+          const isProof = method === ("CRAM-MD5" as string) // which the types leave out
+          if (username !== auth.user || (isProof ? !validatePassword(password) : given !== password)) return done(new Error("no such credentials"))
           signedIn.push(method)
           done(null, { user: username })
         },
@@ -138,7 +140,8 @@ describe("signing in", () => {
     it.effect(`knows ${method}`, () =>
       Effect.gen(function* () {
         const { port, signedIn } = yield* relay([method])
-        const to = { host: "127.0.0.1", port, tls: "starttls", servername: "mail.example.com", ca: certificate.cert } as const
+        const trust = { servername: "mail.example.com", ca: certificate.cert }
+        const to = { host: "127.0.0.1", port, tls: "starttls", ...trust } as const
         const right = yield* SmtpMailProvider.make({ ...to, auth })
         const wrong = yield* SmtpMailProvider.make({ ...to, auth: { ...auth, password: Redacted.make("analytical-engine") } })
         const nobody = yield* SmtpMailProvider.make(to)
@@ -153,7 +156,8 @@ describe("signing in", () => {
 
   it.effect("prints nothing", () =>
     Effect.gen(function* () {
-      const written = [vi.spyOn(process.stdout, "write"), vi.spyOn(process.stderr, "write"), ...(["log", "info", "warn", "error", "debug"] as const).map((name) => vi.spyOn(console, name))]
+      const printers = (["log", "info", "warn", "error", "debug"] as const).map((name) => vi.spyOn(console, name))
+      const written = [vi.spyOn(process.stdout, "write"), vi.spyOn(process.stderr, "write"), ...printers]
       yield* Effect.addFinalizer(() => Effect.sync(() => written.forEach((spy) => spy.mockRestore())))
       const { provider } = yield* against("starttls")
       const { provider: refused } = yield* against("starttls", { ca: null })

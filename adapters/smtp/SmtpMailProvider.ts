@@ -92,13 +92,19 @@ const check = (options: Options) => {
   const { connectionsMax, messagesPerConnectionMax } = { ...defaults, ...options }
   const timeouts = { ...defaults.timeouts, ...options.timeouts }
   if (!/^[\w.:-]{1,253}$/.test(options.host)) throw new Error("the mail server's host is a host name or an IP address")
-  if (!Number.isInteger(options.port) || options.port < 1 || options.port > 65_535) throw new Error("the mail server's port is 1 to 65535")
-  if (auth !== null && options.tls === "none") throw new Error("credentials are not sent in clear text: use TLS, or no credentials")
+  if (!Number.isInteger(options.port) || options.port < 1 || options.port > 65_535) {
+    throw new Error("the mail server's port is 1 to 65535")
+  }
+  if (auth !== null && options.tls === "none") {
+    throw new Error("credentials are not sent in clear text: use TLS, or no credentials")
+  }
   if (ehloName !== null && !/^(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Za-z:.]{2,60}\])$/.test(ehloName)) {
     throw new Error("the EHLO name is a host name or an address literal")
   }
   for (const bound of [connectionsMax, messagesPerConnectionMax]) {
-    if (!Number.isInteger(bound) || bound < 1) throw new Error("a pool has a place for a connection, and a connection for a message")
+    if (!Number.isInteger(bound) || bound < 1) {
+      throw new Error("there is a place for at least one connection, and on it for one message")
+    }
   }
   return {
     sign: Dkim.signer(options.dkim ?? []),
@@ -126,7 +132,9 @@ const check = (options: Options) => {
 /** The core's addresses cannot end a command. That none does is too dear to be taken on trust. */
 const checkEnvelope = ({ returnPath, recipients }: Envelope): Envelope["recipients"] => {
   for (const address of returnPath === null ? recipients : [returnPath, ...recipients]) {
-    if (!/^[!-;=?-~]{1,64}@[A-Za-z0-9.-]{1,253}$/.test(address)) throw new Error("an address of the envelope is no plain address")
+    if (!/^[!-;=?-~]{1,64}@[A-Za-z0-9.-]{1,253}$/.test(address)) {
+      throw new Error("an address of the envelope is no plain address")
+    }
   }
   if (recipients.length === 0) throw new Error("an envelope has a recipient")
   return [...new Set(recipients)]

@@ -16,7 +16,9 @@ export interface Limits {
 
 export interface Pool {
   /** Waits for a place; from then on it ends within the time to submit. Interruption closes the connection. */
-  readonly use: <A, E>(work: (connection: Connection) => Effect.Effect<A, E | SmtpFailed>) => Effect.Effect<A, E | SmtpFailed>
+  readonly use: <A, E>(
+    work: (connection: Connection) => Effect.Effect<A, E | SmtpFailed>
+  ) => Effect.Effect<A, E | SmtpFailed>
 }
 
 export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, never, Scope.Scope> =>
@@ -31,7 +33,8 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
       Effect.suspend(() => {
         isClosed = true
         const kept = new Set(idle.splice(0).map(({ connection }) => connection))
-        return Effect.forEach(all, (connection) => (kept.has(connection) ? connection.quit : connection.close), { discard: true })
+        const leave = (connection: Connection) => (kept.has(connection) ? connection.quit : connection.close)
+        return Effect.forEach(all, leave, { discard: true })
       })
     )
 

@@ -18,7 +18,7 @@ const failure = (result: Result): string =>
     `FAILED  ${nameOf(result)}`,
     indent(result.reason ?? "", "        "),
     ...result.exchanges.map(({ request, response }) =>
-      `\n${indent(request, "        > ")}\n\n${indent(response, "        < ")}`
+      `\n${indent(request, "        > ")}${response === "" ? "" : `\n\n${indent(response, "        < ")}`}`
     ),
     ""
   ].join("\n")

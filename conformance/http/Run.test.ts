@@ -22,7 +22,7 @@ import { defaults, Settings } from "../../core/Settings.ts"
 import { listen } from "../../runtimes/cli/Receiver.ts"
 import * as Http from "../../runtimes/http/index.ts"
 import * as Loops from "../../runtimes/Loops.ts"
-import { type Options, type Report, run, suites, type Target, toText } from "./index.ts"
+import { type Options, type Receiver, type Report, run, suites, type Target, toText } from "./index.ts"
 import * as CorruptMail from "./CorruptMail.ts"
 import * as CorruptRequests from "./CorruptRequests.ts"
 import { mutated } from "./Corruption.ts"
@@ -225,6 +225,47 @@ layer(service, { excludeTestServices: true, timeout: "30 seconds" })("The HTTP s
         assert.isAbove(failed.length, 0, toText(report))
         for (const { law, title, reason } of failed) assert.match(`${law}: ${title}: ${reason}`, breaks)
         assert.notMatch(JSON.stringify(report), /svc_(test|live)_[0-9A-Za-z]{6}|whsec_[0-9A-Za-z]{6}/)
+      })
+    )
+  }
+
+  type Received = ReturnType<Receiver["received"]>[number]
+  const header = (name: string, change: (value: string) => string) => (got: Received): Received => ({
+    ...got,
+    headers: { ...got.headers, [`service-webhook-${name}`]: change(got.headers[`service-webhook-${name}`] ?? "") }
+  })
+  const deliveries: ReadonlyArray<readonly [what: string, change: (got: Received) => Received, reason: RegExp]> = [
+    ["in upper case", header("signature", (value) => `v1=${value.slice(3).toUpperCase()}`), /64 lower-case hex digits/],
+    ["of another time", header("timestamp", (value) => String(Number(value) + 1)), /is the HMAC-SHA256/],
+    ["in milliseconds", header("timestamp", (value) => `${value}000`), /in Unix seconds/],
+    [
+      "over another body",
+      (got) => ({ ...got, body: new TextEncoder().encode(`${new TextDecoder().decode(got.body)} `) }),
+      /is the HMAC/
+    ],
+    [
+      "by somebody else",
+      ({ headers, ...got }) => ({ ...got, headers: { ...headers, "user-agent": "node" } }),
+      /method and headers/
+    ]
+  ]
+  for (const [what, change, reason] of deliveries) {
+    live(
+      `notices a delivery that is signed ${what}`,
+      Effect.gen(function* () {
+        const { target } = yield* Running
+        const receiver = {
+          ...target.receiver!,
+          received: (path: string) => target.receiver!.received(path).map(change)
+        }
+        const report = yield* prove({ ...target, receiver }, { filter: ["an event is delivered with its id"] })
+
+        assert.strictEqual(report.failed, 1)
+        assert.match(report.checks[0]!.reason!, reason)
+        assert.match(
+          report.checks[0]!.exchanges[0]!.request,
+          /^POST \(to the receiver\)\n[^]*service-webhook-signature: v1=/
+        )
       })
     )
   }

@@ -231,7 +231,9 @@ const judged = Effect.fnUntraced(
       outcome,
       durationMs: yield* spent,
       reason: error === null ? null : deployment.scrub(error instanceof Error ? error.message : String(error)),
-      exchanges: outcome === "failed" ? (own === null ? last : [own]) : []
+      exchanges: (outcome !== "failed" ? [] : own === null ? last : [own]).map(
+        ({ request, response }) => ({ request: deployment.scrub(request), response: deployment.scrub(response) })
+      )
     }
     return { result, isUnanswered: error instanceof NoAnswer }
   }

@@ -1,6 +1,14 @@
 /** Webhooks: endpoints, their handshake, signed deliveries, replay (Spec 3, Spec 4, Spec 6). */
 import { Clock, Effect } from "effect"
-import { codeOf, Deployment, type Exchange, parsed, type ReceivedRequest, type ReceiverAnswer, type Reply } from "./Deployment.ts"
+import {
+  codeOf,
+  Deployment,
+  type Exchange,
+  parsed,
+  type ReceivedRequest,
+  type ReceiverAnswer,
+  type Reply
+} from "./Deployment.ts"
 import { eventsSince } from "./Events.ts"
 import {
   answered,
@@ -83,7 +91,12 @@ const hmac = (secret: string, bytes: Uint8Array<ArrayBuffer>) =>
 
 /** What a receiver got, as it is shown. */
 const exchangeOf = ({ method, headers, body }: ReceivedRequest): Exchange => ({
-  request: [`${method} (to the receiver)`, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`), "", utf8(body)]
+  request: [
+    `${method} (to the receiver)`,
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+    "",
+    utf8(body)
+  ]
     .join("\n"),
   response: ""
 })

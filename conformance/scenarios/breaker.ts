@@ -6,7 +6,6 @@ import { system } from "../../core/model/Audit.ts"
 import type { EndpointId } from "../../core/model/Ids.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { freshId } from "../fixtures.ts"
-import { CommitFaults } from "./Faults.ts"
 import {
   broken,
   deliveriesTo,
@@ -293,29 +292,6 @@ export const suite: ScenarioSuite = {
 
         assert.equal(replayed, 510)
         assert.ok((yield* deliveriesTo(world, to)).every(({ status, round }) => status === "delivered" && round === 2))
-      })
-    ),
-
-    scenario("what a crash left of the replays is made up for by asking again, and each batch is audited", (world) =>
-      Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
-        yield* times(510, happen(process, of))
-        while ((yield* process.relay.tick) > 0) continue
-        respond(world, () => broken)
-        yield* pass(process, "5 minutes", "1 minute")
-        const { disabledAt } = yield* endpointOf(world, to)
-        respond(world, () => ok)
-        const dying = yield* world.boot(new CommitFaults(2, "before"))
-
-        yield* Effect.exit(enable(dying, to, true))
-        const left = (yield* deliveriesTo(world, to)).filter(({ status }) => status === "dead").length
-        const replayed = yield* process.webhookManagement.replayDead(system, of.realm, to.endpoint.id, disabledAt!)
-        const again = yield* process.webhookManagement.replayDead(system, of.realm, to.endpoint.id, disabledAt!)
-        yield* settle(process)
-
-        assert.deepEqual([left, replayed, again], [10, 10, 0], "the first batch came with the enabling")
-        assert.ok((yield* deliveriesTo(world, to)).every(({ status, round }) => status === "delivered" && round === 2))
-        assert.equal((yield* audited(world, of, "webhook_endpoint.replay")).length, 2)
       })
     ),
 

@@ -6,11 +6,12 @@
 import { Duration, Effect, Exit, Redacted, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
+import { system } from "../../core/model/Audit.ts"
 import * as Endpoint from "../../core/model/Endpoint.ts"
 import { jobKinds } from "../../core/ports/JobQueue.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
-import { atEachCall, Faults } from "./Faults.ts"
+import { atEachCall, CommitFaults, Faults } from "./Faults.ts"
 import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, replay, respond } from "./Receivers.ts"
 import { accepted, letter, logOf, messageOf, pass, scenario, settle, someKey, typesOf, type ScenarioSuite, type World } from "./World.ts"
 
@@ -245,6 +246,33 @@ export const suite: ScenarioSuite = {
           })
         , ["before", "after", "lost answer"])
         assert.ok(crashes >= 6, `${crashes} crashes were played`)
+      })
+    ),
+
+    scenario("what a crash left of the replays is made up for by asking again, and each batch is audited", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot()
+        const to = yield* hook(process, of)
+        yield* Effect.forEach(Array.from({ length: 510 }), () => happen(process, of), { discard: true })
+        while ((yield* process.relay.tick) > 0) continue
+        respond(world, () => broken)
+        yield* pass(process, "5 minutes", "1 minute")
+        const { disabledAt } = yield* endpointOf(world, to)
+        assert.equal(yield* process.webhookManagement.replayDead(system, of.realm, to.endpoint.id, 0), 0, "nothing goes to who is disabled")
+        const replayDead = process.webhookManagement.replayDead(system, of.realm, to.endpoint.id, disabledAt!)
+        respond(world, () => ok)
+        const dying = yield* world.boot(new CommitFaults(2, "before"))
+
+        yield* Effect.exit(dying.webhookManagement.enableEndpoint(system, of.realm, to.endpoint.id, { replayDead: true }))
+        const left = (yield* deliveriesTo(world, to)).filter(({ status }) => status === "dead").length
+        const [replayed, again] = [yield* replayDead, yield* replayDead]
+        yield* settle(process)
+
+        assert.deepEqual([left, replayed, again], [10, 10, 0], "the first batch came with the enabling")
+        assert.ok((yield* deliveriesTo(world, to)).every(({ status, round }) => status === "delivered" && round === 2))
+        const entries = yield* world.store.audit.page(of.realm.tenantId, 1_000)
+        assert.equal(entries.filter(({ action }) => action === "webhook_endpoint.replay").length, 2)
       })
     ),
 

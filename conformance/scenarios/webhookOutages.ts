@@ -3,10 +3,26 @@ import { Deferred, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
+import { StoreUnavailable } from "../../core/ports/Store.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { Faults } from "./Faults.ts"
 import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, respond, untilPosted } from "./Receivers.ts"
 import { pass, scenario, settle, type ScenarioSuite } from "./World.ts"
+
+/** A store that answers reads, and takes nothing while it is on. */
+class NoCommits extends Faults {
+  isOn = false
+
+  constructor() {
+    super(0, "before")
+  }
+
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.suspend(() =>
+      call === "Store.commit" && this.isOn ? Effect.fail(new StoreUnavailable({ cause: "read only" }) as E) : effect // of the store alone
+    )
+  }
+}
 
 export const suite: ScenarioSuite = {
   name: "webhook outages",
@@ -212,7 +228,7 @@ export const suite: ScenarioSuite = {
       })
     ),
 
-    scenario("a store that goes away during an attempt, and stays away, counts nothing against the endpoint or the delivery", (world) =>
+    scenario("a store that goes away during an attempt, and stays away, is told how it ended when it is back", (world) =>
       Effect.gen(function* () {
         const of = yield* world.found()
         const process = yield* world.boot()
@@ -226,12 +242,33 @@ export const suite: ScenarioSuite = {
         yield* pass(process, "2 minutes")
 
         const { status, attempts } = yield* deliveryTo(world, to)
-        assert.deepEqual([status, outcomesOf({ attempts })], ["delivered", ["success"]])
-        assert.equal((yield* endpointOf(world, to)).version, 1)
+        assert.deepEqual([status, outcomesOf({ attempts })], ["delivered", ["http_error", "success"]])
+        assert.equal(postsTo(world, to).length, 2, "one request for each attempt")
+        assert.equal((yield* endpointOf(world, to)).consecutiveFailures, 0)
       })
     ),
 
-    scenario("a receiver that answers as the store comes back is asked again, and its success is recorded once", (world) =>
+    scenario("a store that takes no commits, and can be read, has no receiver called twice for one attempt", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const faults = new NoCommits()
+        const process = yield* world.boot(faults)
+        const to = yield* hook(process, of)
+        yield* happen(process, of)
+        yield* process.relay.tick
+        faults.isOn = true
+        yield* pass(process, "10 minutes")
+        assert.deepEqual([postsTo(world, to).length, (yield* deliveryTo(world, to)).attempts], [1, []])
+
+        faults.isOn = false
+        yield* pass(process, "1 minute")
+
+        assert.deepEqual(outcomesOf(yield* deliveryTo(world, to)), ["success"])
+        assert.equal(postsTo(world, to).length, 1)
+      })
+    ),
+
+    scenario("an attempt that fails while the store is away is recorded once when it is back, and the next one is made", (world) =>
       Effect.gen(function* () {
         const of = yield* world.found()
         const process = yield* world.boot()
@@ -246,10 +283,10 @@ export const suite: ScenarioSuite = {
         yield* TestClock.adjust("2 seconds")
         world.stage.storeIsDown = false
         yield* Fiber.join(working)
-        yield* pass(process, "1 minute")
+        yield* pass(process, "3 minutes")
 
         assert.equal(postsTo(world, to).length, 2)
-        assert.deepEqual(outcomesOf(yield* deliveryTo(world, to)), ["success"])
+        assert.deepEqual(outcomesOf(yield* deliveryTo(world, to)), ["network_error", "success"])
         assert.equal((yield* endpointOf(world, to)).consecutiveFailures, 0)
       })
     ),

@@ -23,6 +23,9 @@ import { WebhookTransport } from "../ports/WebhookTransport.ts"
 import { Settings } from "../Settings.ts"
 import { claimsMax } from "./SubmitMessage.ts"
 
+/** Endings that are remembered while the store takes none. */
+const endingsMax = 10_000
+
 /** How an attempt ended, and what the receiver said to that. */
 interface Ending {
   readonly startedAt: Millis
@@ -52,13 +55,17 @@ export class DeliverWebhook extends Context.Service<
         if (delivery === null || delivery.nextAttemptAt === null) return
         const now = yield* Clock.currentTimeMillis
         if (delivery.nextAttemptAt > now) return yield* offer(queue, [deliverJob(delivery, delivery.nextAttemptAt)])
+        if (claims >= claimsMax) return yield* end(delivery, { _tag: "Abandoned", at: now }, "internal_error", null)
         const endpoint = yield* store.endpoints.get(job.realm, delivery.endpointId)
         if (endpoint === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no endpoint`))
-        if (claims >= claimsMax) return yield* end(delivery, { _tag: "Abandoned", at: now }, "internal_error")
-        if (!endpoint.enabled) return yield* end(delivery, { _tag: "EndpointDisabled", at: now }, "endpoint_disabled")
+        const unrecorded = endings.get(keyOf(delivery))
+        if (unrecorded !== undefined) return yield* record(delivery, endpoint, unrecorded)
+        if (!endpoint.enabled) return yield* end(delivery, { _tag: "EndpointDisabled", at: now }, "endpoint_disabled", endpoint)
         const body = yield* store.deliveries.body(job.realm, delivery.id)
         if (body === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no body`))
-        yield* record(delivery, endpoint, yield* attempt(delivery, endpoint, new TextEncoder().encode(body)))
+        const ending = yield* attempt(delivery, endpoint, new TextEncoder().encode(body))
+        remember(delivery, ending)
+        yield* record(delivery, endpoint, ending)
       })
 
       const attempt = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, body: Uint8Array) {
@@ -84,8 +91,21 @@ export class DeliverWebhook extends Context.Service<
         return { startedAt, endedAt: yield* Clock.currentTimeMillis, outcome, answer } satisfies Ending
       })
 
+      /** Endings of attempts that were made and are not recorded yet, by delivery and version. */
+      const endings = new Map<string, Ending>()
+      const keyOf = ({ id, version }: Delivery) => `${id} ${version}`
+
+      /** A store that takes no commits must not have receivers called again and again for one attempt. */
+      const remember = (delivery: Delivery, ending: Ending) => {
+        if (endings.size >= endingsMax) endings.delete(endings.keys().next().value!) // it holds some
+        endings.set(keyOf(delivery), ending)
+      }
+
+      const record = (delivery: Delivery, endpoint: Endpoint, ending: Ending) =>
+        Effect.tap(commitEnding(delivery, endpoint, ending), () => Effect.sync(() => endings.delete(keyOf(delivery))))
+
       /** Commits an ending on the versions that the attempt began with; of two holders of one job, one does. */
-      const record = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, ending: Ending) {
+      const commitEnding = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, ending: Ending) {
         const random = yield* Random.next
         const after = settled(delivery, ending, settings.deliveryBackoff, random)
         const jobs = after.nextAttemptAt === null ? [] : [deliverJob(after, after.nextAttemptAt)]
@@ -121,17 +141,27 @@ export class DeliverWebhook extends Context.Service<
         ).pipe(dieOnRejection)
       })
 
-      /** Ends a delivery without an attempt. */
-      const end = (delivery: Delivery, input: Deliveries.Input, lastError: string) => {
-        const decision = Deliveries.decide(delivery, input)
-        if (Result.isFailure(decision)) return Effect.void
-        const record = { ...Deliveries.apply(delivery, decision.success), version: delivery.version + 1, lastError }
-        return commit(store, queue, [{ _tag: "Update", kind: "delivery", record }], []).pipe(
-          Effect.catchIf((error) => isRejected(error, "VersionMoved"), () => Effect.void),
-          dieOnRejection,
-          Effect.asVoid
-        )
-      }
+      /**
+       * Ends a delivery without an attempt, because of what an endpoint is, if it is so still; else it is looked at again.
+       */
+      const end = Effect.fnUntraced(
+        function* (delivery: Delivery, input: Deliveries.Input, lastError: string, because: Endpoint | null) {
+          const decision = Deliveries.decide(delivery, input)
+          if (Result.isFailure(decision)) return
+          const record = { ...Deliveries.apply(delivery, decision.success), version: delivery.version + 1, lastError }
+          const premise: ReadonlyArray<Change> =
+            because === null ? [] : [{ _tag: "Require", kind: "endpoint", id: because.id, version: because.version }]
+          yield* commit(store, queue, [...premise, { _tag: "Update", kind: "delivery", record }], [])
+        },
+        (effect, delivery) =>
+          effect.pipe(
+            Effect.catchIf(
+              (error) => isRejected(error, "VersionMoved"),
+              () => offer(queue, [deliverJob(delivery, delivery.nextAttemptAt ?? 0)])
+            ),
+            dieOnRejection
+          )
+      )
 
       /** A receiver that does not answer gets one delivery at a time until it does, so that it keeps few places busy. */
       const throttle = (id: EndpointId, inFlightMax: number | null) => Effect.option(queue.throttle("deliver", id, inFlightMax))

@@ -3,7 +3,7 @@
  * endpoint that subscribes to it, and moves its place in the log in the same
  * commit (Spec 6). So an event is fanned out once, however many workers relay.
  */
-import { Clock, Context, Duration, Effect, Layer } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Layer } from "effect"
 import type { Delivery } from "../model/Delivery.ts"
 import { subscribes, type Endpoint } from "../model/Endpoint.ts"
 import type { LoggedEvent } from "../model/Event.ts"
@@ -13,7 +13,7 @@ import { commit, dieOnRejection, isRejected } from "../operations/Commit.ts"
 import { deliverJob } from "../operations/Webhooks.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
-import { Store, type Change, type Relay } from "../ports/Store.ts"
+import { Store, type Change, type Relay, type StoreUnavailable } from "../ports/Store.ts"
 
 /** Events of a shard that are read at a time. */
 const batchSize = 200
@@ -21,6 +21,8 @@ const batchSize = 200
 const deliveriesPerCommit = 1_000
 /** For how long the others leave a shard to the worker that moved it last. */
 const holdDuration = Duration.toMillis("5 seconds")
+/** How long a shard whose relaying broke is left alone. */
+const brokenPause = Duration.toMillis("10 seconds")
 
 export class EventRelay extends Context.Service<
   EventRelay,
@@ -67,11 +69,27 @@ export class EventRelay extends Context.Service<
         dieOnRejection
       )
 
+      /** Until when a shard is left alone whose relaying broke. */
+      const broken = new Map<number, Millis>()
+
+      /** What breaks one shard's relaying holds up no other's. */
+      const apart = (relaying: Effect.Effect<number, StoreUnavailable>, shard: number) =>
+        Effect.catchCauseIf(relaying, (cause) => Cause.hasDies(cause), (cause) =>
+          Effect.gen(function* () {
+            broken.set(shard, (yield* Clock.currentTimeMillis) + brokenPause)
+            yield* Effect.logError("a shard could not be relayed; it is tried again", cause).pipe(Effect.annotateLogs({ shard }))
+            return 0
+          })
+        )
+
       const tick = Effect.gen(function* () {
         const now = yield* Clock.currentTimeMillis
         const behind = yield* store.relay.behind
-        const open = behind.filter((one) => one.holder === holder || one.heldUntil <= now || one.heldUntil > now + holdDuration)
-        const counts = yield* Effect.forEach(open, relay, { concurrency: 4 })
+        const open = behind.filter(
+          ({ shard, holder: by, heldUntil }) =>
+            (by === holder || heldUntil <= now || heldUntil > now + holdDuration) && (broken.get(shard) ?? 0) <= now
+        )
+        const counts = yield* Effect.forEach(open, (one) => apart(relay(one), one.shard), { concurrency: 4 })
         return counts.reduce((sum, count) => sum + count, 0)
       })
 

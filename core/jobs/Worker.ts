@@ -34,7 +34,7 @@ const lanes: ReadonlyArray<Lane> = [
 const trustedClaims = 2
 /** When a job is tried again that the store could not serve. */
 const unavailableRetry = 30_000
-/** How long a lane whose suspects must wait for another's leaves them alone. */
+/** For how long a suspect is put off that may not be worked now. */
 const suspectPause = Duration.seconds(1)
 
 export class Worker extends Context.Service<
@@ -101,28 +101,47 @@ export class Worker extends Context.Service<
           )
       )
 
-      /** A job that came to no end twice before is under way, in whichever lane. */
-      let isTesting = false
+      /** The lane whose suspect is under way, and the one that has waited for that. */
+      let testing: Lane | null = null
+      let next: Lane | null = null
+
+      /** Whether a lane that has found suspects may take one now; lanes take turns. */
+      const mayTest = (lane: Lane): boolean => {
+        const may = testing === null && (next === null || next === lane)
+        if (may) [testing, next] = [lane, null]
+        else if (testing !== lane) next ??= lane
+        return may
+      }
+
+      const tested = (lane: Lane) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
+        Effect.ensuring(self, Effect.sync(() => {
+          if (testing === lane) testing = null
+          if (next === lane) next = null
+        }))
 
       /**
        * Claims, and deals out: jobs to trust, and at most one that came to no end twice before. Such a one is worked
-       * alone, and its like are given back untouched, so that what breaks the worker wears out nobody else's job.
+       * alone in its lane, and its like are given back untouched for later, so that what breaks the worker wears out
+       * nobody else's job, and jobs to trust go before it.
        */
-      const claim = Effect.fnUntraced(function* ({ kinds, inFlightMax }: Lane, limit: number) {
+      const claim = Effect.fnUntraced(function* (lane: Lane, limit: number) {
+        const { kinds, inFlightMax } = lane
         const leases = yield* queue.claim({ kinds, limit, visibilityTimeout, inFlightMax }).pipe(
-          Effect.catch((error) => Effect.as(Effect.logWarning("the job queue is away", error), []))
+          Effect.catch((error) => Effect.as(Effect.logWarning("the job queue is away", error), null))
         )
+        if (leases === null) return { fresh: [], suspect: null, isAway: true }
         const fresh = leases.filter(({ claims }) => claims <= trustedClaims)
         const suspects = leases.filter(({ claims }) => claims > trustedClaims)
-        const suspect = isTesting ? null : (suspects[0] ?? null)
-        if (suspect !== null) isTesting = true
+        if (suspects.length === 0 && next === lane) next = null
+        const suspect = suspects.length > 0 && mayTest(lane) ? suspects[0]! : null
         const others = suspects.filter((lease) => lease !== suspect)
-        yield* Effect.forEach(others, (lease) => Effect.ignore(queue.release(lease)), { discard: true })
-        return { fresh, suspect, hasReleased: others.length > 0 }
+        yield* Effect.forEach(others, (lease) => Effect.ignore(queue.release(lease, suspectPause)), { discard: true })
+        return { fresh, suspect, isAway: false }
       })
 
-      const tested = <A, E, R>(self: Effect.Effect<A, E, R>) =>
-        Effect.ensuring(self, Effect.sync(() => void (isTesting = false)))
+      /** Holds a suspect's lease while others come to their end, and then works it. */
+      const workBehind = (lease: Lease, others: Effect.Effect<void>) =>
+        Effect.scoped(Effect.forkScoped(heartbeat(lease)).pipe(Effect.andThen(others), Effect.andThen(work(lease))))
 
       /** Keeps the places of a lane busy until told to stop. */
       const runLane = Effect.fnUntraced(function* (lane: Lane, isStopping: () => boolean, idle: Duration.Duration) {
@@ -134,20 +153,12 @@ export class Worker extends Context.Service<
           const done = Effect.sync(() => void (busy -= 1))
           return FiberSet.run(fibers, places.withPermits(1)(work(lease)).pipe(Effect.ensuring(done)))
         }
-        /** Its lease is held while the others come to their end. */
-        const workAlone = (lease: Lease) =>
-          Effect.scoped(
-            Effect.forkScoped(heartbeat(lease)).pipe(
-              Effect.andThen(FiberSet.awaitEmpty(fibers)),
-              Effect.andThen(work(lease))
-            )
-          ).pipe(tested)
         while (!isStopping()) {
           yield* places.withPermits(1)(Effect.void) // a place is free
-          const { fresh, suspect, hasReleased } = yield* claim(lane, Math.max(1, lane.placesMax - busy))
+          const { fresh, suspect, isAway } = yield* claim(lane, Math.max(1, lane.placesMax - busy))
           for (const lease of fresh) yield* start(lease)
-          if (suspect !== null) yield* workAlone(suspect)
-          else if (hasReleased) yield* Effect.sleep(suspectPause)
+          if (suspect !== null) yield* workBehind(suspect, FiberSet.awaitEmpty(fibers)).pipe(tested(lane))
+          else if (isAway) yield* Effect.sleep(idle)
           else if (fresh.length === 0) yield* queue.awaitWork(lane.kinds, idle)
         }
         yield* FiberSet.awaitEmpty(fibers)
@@ -158,13 +169,16 @@ export class Worker extends Context.Service<
           const claimed = yield* Effect.forEach(lanes, (lane) => claim(lane, lane.placesMax))
           const fresh = claimed.flatMap((one) => one.fresh)
           const suspect = claimed.map((one) => one.suspect).find((lease) => lease !== null) ?? null
-          yield* Effect.forEach(fresh, work, { concurrency: "unbounded", discard: true })
-          if (suspect !== null) yield* work(suspect)
+          const others = Effect.forEach(fresh, work, { concurrency: "unbounded", discard: true })
+          yield* suspect === null ? others : workBehind(suspect, others)
           return fresh.length + (suspect === null ? 0 : 1)
-        }).pipe(tested),
+        }).pipe(Effect.ensuring(Effect.sync(() => void ([testing, next] = [null, null])))),
 
         run: (isStopping, idle) =>
-          Effect.forEach(lanes, (lane) => runLane(lane, isStopping, idle), { concurrency: "unbounded", discard: true })
+          Effect.forEach(lanes, (lane) => runLane(lane, isStopping, idle).pipe(tested(lane)), {
+            concurrency: "unbounded",
+            discard: true
+          })
       })
     })
   )

@@ -95,8 +95,10 @@ export const suppressed = (
 
 /** A bounce for good that speaks of the address. What was refused for its content or by policy says nothing against it. */
 const isHard = ({ class: kind, smtpCode, enhancedCode }: Recipient.Bounce): boolean =>
-  kind === "permanent" &&
-  (enhancedCode === null ? smtpCode === null || [550, 551, 553].includes(smtpCode) : /^5\.(1\.\d+|2\.1)$/.test(enhancedCode))
+  kind === "permanent" && (enhancedCode === null ? smtpCode === null : addressCodes.has(enhancedCode))
+
+/** RFC 3463 3.2 and 3.3, RFC 7505: no such mailbox, system or syntax, moved, refuses mail, disabled. The others of 5.1 speak of the sender. */
+const addressCodes: ReadonlySet<string> = new Set(["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"])
 
 const sentFields = (
   message: Message.Message,

@@ -44,8 +44,8 @@ export class WebhookManagement extends Context.Service<
       options: { readonly replayDead: boolean }
     ) => Effect.Effect<{ readonly endpoint: Endpoint; readonly replayed: number }, UnknownResource | StoreUnavailable>
     /**
-     * Makes pending again what died at this endpoint since then; how many that were. Safe to repeat, as after
-     * `StoreUnavailable`: what is pending already stays as it is.
+     * Makes pending again what died at this endpoint since then and up to now, while it is enabled; how many that were.
+     * Safe to repeat, as after `StoreUnavailable`: what is pending already stays as it is.
      */
     readonly replayDead: (
       actor: Actor,
@@ -84,9 +84,16 @@ export class WebhookManagement extends Context.Service<
         return { _tag: "AppendAudit", entry } satisfies Change
       })
 
-      /** One batch of what died since, with its audit entry: nothing if nothing did. */
-      const batchOf = Effect.fnUntraced(function* (actor: Actor, realm: Realm, id: EndpointId, since: Millis, at: Millis) {
-        const dead = yield* store.deliveries.deadSince(realm, id, since, replaysPerCommit)
+      /** One batch of what died in a time, with its audit entry: nothing if nothing did. */
+      const batchOf = Effect.fnUntraced(function* (
+        actor: Actor,
+        realm: Realm,
+        id: EndpointId,
+        died: { readonly since: Millis; readonly until: Millis },
+        at: Millis
+      ) {
+        const found = yield* store.deliveries.deadSince(realm, id, died.since, replaysPerCommit)
+        const dead = found.filter(({ deadAt }) => deadAt !== null && deadAt <= died.until)
         const records = dead.flatMap((delivery) => Deliveries.replay(delivery, at) ?? [])
         const changes = records.map((record): Change => ({ _tag: "Update", kind: "delivery", record }))
         return {
@@ -104,12 +111,17 @@ export class WebhookManagement extends Context.Service<
       ) {
         let replayed = 0
         let count: number
+        // What is replayed may die again before this ends, and is not replayed twice.
+        const until = yield* Clock.currentTimeMillis
         do {
           count = yield* changing(
             id,
             Effect.gen(function* () {
-              const batch = yield* batchOf(actor, realm, id, since, yield* Clock.currentTimeMillis)
-              if (batch.count > 0) yield* commit(store, queue, batch.changes, batch.jobs)
+              const endpoint = yield* store.endpoints.get(realm, id)
+              if (endpoint?.enabled !== true) return 0
+              const batch = yield* batchOf(actor, realm, id, { since, until }, yield* Clock.currentTimeMillis)
+              const enabled: Change = { _tag: "Require", kind: "endpoint", id, version: endpoint.version }
+              if (batch.count > 0) yield* commit(store, queue, [enabled, ...batch.changes], batch.jobs)
               return batch.count
             })
           ).pipe(dieOnRejection)
@@ -129,14 +141,15 @@ export class WebhookManagement extends Context.Service<
             const decided = Endpoints.decide(before, { _tag: "Enabled", at })
             if (Result.isFailure(decided)) return { endpoint: before, disabledAt: null, replayed: 0 }
             // It stays slow in name until the queue has heard that it is not held back any more.
-            const isSlow = before.isSlow && Option.isNone(yield* Effect.option(queue.throttle("deliver", id, null)))
+            const isHeldBack = Option.isNone(yield* Effect.option(queue.throttle("deliver", id, null)))
+            const isSlow = before.isSlow && isHeldBack
             const record = { ...Endpoints.apply(before, decided.success), version: before.version + 1, isSlow }
             const enabling: ReadonlyArray<Change> = [
               { _tag: "Update", kind: "endpoint", record },
               yield* audit(actor, realm, "webhook_endpoint.enable", id, at)
             ]
             const since = options.replayDead ? before.disabledAt : null
-            const batch = since === null ? nothing : yield* batchOf(actor, realm, id, since, at)
+            const batch = since === null ? nothing : yield* batchOf(actor, realm, id, { since, until: at }, at)
             yield* commit(store, queue, [...enabling, ...batch.changes], batch.jobs)
             return { endpoint: record, disabledAt: before.disabledAt, replayed: batch.count }
           })

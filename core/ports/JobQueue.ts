@@ -26,6 +26,9 @@ import type { Millis, Realm } from "../model/Ids.ts"
 export type JobKind = "submit" | "poll" | "scan" | "deliver"
 export const jobKinds: ReadonlyArray<JobKind> = ["submit", "poll", "scan", "deliver"]
 
+/** Milliseconds for which a throttle holds unless it is renewed. */
+export const throttleLifetime = 5 * 60_000
+
 export interface Job {
   readonly kind: JobKind
   /** The id of the message, attachment or delivery. */
@@ -74,13 +77,14 @@ export class JobQueue extends Context.Service<
       visibilityTimeout: Duration.Duration
     ) => Effect.Effect<Lease, QueueUnavailable | LeaseLost>
     /**
-     * Gives a job back untouched: due at once, and as if this claim had not been. Fails with `LeaseLost`, and changes
-     * nothing, as `complete` does.
+     * Gives a job back untouched: due after a while (at once, if that is zero), and as if this claim had not been. Fails
+     * with `LeaseLost`, and changes nothing, as `complete` does.
      */
-    readonly release: (lease: Lease) => Effect.Effect<void, QueueUnavailable | LeaseLost>
+    readonly release: (lease: Lease, delay: Duration.Duration) => Effect.Effect<void, QueueUnavailable | LeaseLost>
     /**
-     * From now on this group has at most so many leases of this kind, also while it has no jobs; null lifts it, and wakes
-     * who waits. Leases beyond it end as they would. Lost with the queue's content.
+     * For some minutes (`throttleLifetime`) from now this group has at most so many leases of this kind, one or more, also
+     * while it has no jobs; null lifts it, and wakes who waits. Leases beyond it end as they would. Lost with the queue's
+     * content. That it lapses heals what processes tell a queue in the wrong order.
      */
     readonly throttle: (kind: JobKind, group: string, inFlightMax: number | null) => Effect.Effect<void, QueueUnavailable>
     /** Changes when the queue may have lost what it held. */
