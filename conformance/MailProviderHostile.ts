@@ -65,6 +65,23 @@ const refusals = <R>({ against }: Options<R>): Checks<R> => [
       })
     }))
   ),
+  ...(["MAIL", "RCPT"] as const).flatMap((place): Checks<R> =>
+    [
+      "554 5.7.1 relay access denied",
+      "550 5.7.54 unable to relay recipient in non-accepted domain",
+      "553 5.7.1 sender address rejected: not owned by user",
+      "550 5.1.8 sender address rejected: domain not found",
+      "550 relaying denied",
+      "553 sorry, that domain isn't in my list of allowed rcpthosts"
+    ].map((said) => ({
+      title: `is unavailable, and bounces nobody, when ${place} is refused to all for who we are: ${said}`,
+      check: Effect.gen(function* () {
+        const { provider } = yield* against(({ place: at }) => (at === place ? { say: `${said}\r\n` } : null))
+
+        assert.equal(yield* endOf(provider, mail(["charles", "mary"])), "unavailable")
+      })
+    }))
+  ),
   {
     title: "reports the reply of each recipient, and submits to those who are left",
     check: Effect.gen(function* () {

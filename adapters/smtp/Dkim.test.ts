@@ -184,6 +184,7 @@ describe("Dkim", () => {
     ["a quoted local part", message("\"ada@example.com\"@evil.example")],
     ["an open quote", message("\"Ada <ada@example.com>")],
     ["a backslash", message("Ada\\ <ada@example.com>")],
+    ["an encoded-word in the address", message("=?utf-8?Q?=40?=ada@example.com")],
     ["a route", message("<@example.com:eve@evil.example>")],
     ["an address literal", message("ada@[192.0.2.1]")],
     ["a second From field", `From: eve@evil.example\r\n${message("ada@example.com")}`],

@@ -187,8 +187,9 @@ const authorDomain = (fields: ReadonlyArray<Field>): string | null => {
   const plain = from.value.replace(/"(?:[^"\\]|\\[^])*"/g, "")
   if (/["(),:;\\[\]]/.test(plain)) return null
   const [, inBrackets, bare] = /^(?:[^<>@]*<([^<>\s]+)>|([^<>\s]+))$/.exec(plain) ?? []
-  const [, domain] = /^[^@]+@([^@]+)$/.exec(inBrackets ?? bare ?? "") ?? []
-  return domain?.toLowerCase() ?? null
+  const [, local, domain] = /^([^@]+)@([^@]+)$/.exec(inBrackets ?? bare ?? "") ?? []
+  // Some readers decode what looks like an encoded-word there, and find other addresses in it.
+  return local === undefined || domain === undefined || local.includes("=?") ? null : domain.toLowerCase()
 }
 
 // Signatures

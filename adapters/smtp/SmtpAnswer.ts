@@ -66,7 +66,8 @@ const refused = (ending: Ending, error: NodemailerError): Result.Result<Answer, 
   const everybody = replies.size === new Set(ending.recipients).size
   const reply = everybody ? replies.values().next().value! : parse(error.response ?? "") // there is somebody
   if (reply === null || reply.smtpCode < 400) return unknown(false)
-  if (everybody ? [...replies.values()].every(isAboutSession) : isAboutSession(reply)) return unknown(false)
+  const isOperators = command === "MAIL FROM" ? isAboutUs : isAboutSession
+  if (everybody ? [...replies.values()].every(isAboutUs) : isOperators(reply)) return unknown(false)
   // What was refused for good need not be asked again; a message refused for good is refused for all.
   return everybody || (replies.size > 0 && classify(reply) === "transient")
     ? Result.succeed(replied(ending.recipients, replies, reply))
@@ -135,3 +136,15 @@ const parseOrDefer = (said: string): Reply =>
 const sessionCodes: ReadonlySet<number> = new Set([503, 530, 534, 535, 538])
 
 const isAboutSession = ({ smtpCode }: Reply): boolean => sessionCodes.has(smtpCode)
+
+/**
+ * A relay that refuses a sender, or every recipient alike, for who we are: by policy (5.7.z:
+ * our address or name is not on its list), or because of the sender (5.1.7,
+ * 5.1.8). It is said at RCPT by servers that put off what they think of their
+ * client, and is the operator's to mend too.
+ */
+const isAboutUs = (reply: Reply): boolean =>
+  isAboutSession(reply) || /^5\.(7\.\d+|1\.[78])$/.test(reply.enhancedCode ?? "") || saysRelay.test(reply.text ?? "")
+
+/** How servers without enhanced codes say it. */
+const saysRelay = /\b(relay(ing)?\b.*\b(denied|not permitted|prohibited)|unable to relay|not permitted to relay|rcpthosts)/i

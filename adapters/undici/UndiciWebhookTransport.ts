@@ -20,14 +20,17 @@ export interface Options extends Partial<Bounds> {
   readonly idleTimeout?: number
 }
 
-/** 32 connections to one receiver and 256 that wait, unless said otherwise. */
+/**
+ * 160 connections to one receiver and 256 that wait, unless said otherwise: more than a worker has places for
+ * deliveries, because waiting for a connection would be taken for the receiver's silence.
+ */
 export const layerWith = (options: Options): Layer.Layer<WebhookTransport, never, Resolver> =>
   Layer.effect(
     WebhookTransport,
     Effect.gen(function* () {
       const resolver = yield* Resolver
       const lanes = yield* Effect.acquireRelease(
-        Effect.sync(() => new Lanes({ connectionsPerHost: 32, idleConnectionsMax: 256, ...options })),
+        Effect.sync(() => new Lanes({ connectionsPerHost: 160, idleConnectionsMax: 256, ...options })),
         (lanes) => Effect.sync(() => lanes.close())
       )
       return make(resolver, lanes, options)

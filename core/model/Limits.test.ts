@@ -26,7 +26,7 @@ describe("the limits", () => {
     const { webhookDeadline, webhookAnswerBytesMax, webhookUrlLengthMax, webhookRetryAfterMax, deliveryAttemptsKept } = Limits
 
     assert.deepStrictEqual([webhookDeadline, webhookRetryAfterMax], [5_000, hour])
-    assert.deepStrictEqual([webhookAnswerBytesMax, webhookUrlLengthMax, deliveryAttemptsKept], [64 * 1024, 2_048, 1_000])
+    assert.deepStrictEqual([webhookAnswerBytesMax, webhookUrlLengthMax, deliveryAttemptsKept], [64 * 1024, 2_048, 100])
     assert.deepStrictEqual([Limits.handshakesPerApplicationMax, Limits.handshakesPerHostMax], [5, 1])
   })
 

@@ -34,7 +34,7 @@ export const webhookEventTypesMax = 20
 export const webhookDescriptionLengthMax = 255
 export const deliveryAttemptsMax = 5
 /** Attempts that a delivery shows; what many replays made before them is let go. */
-export const deliveryAttemptsKept = 1_000
+export const deliveryAttemptsKept = 100
 /** Milliseconds that a receiver has, from the look-up of its name to the last byte of its answer. */
 export const webhookDeadline = 5_000
 /** Bytes of an answer that are read. */

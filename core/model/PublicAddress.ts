@@ -94,6 +94,7 @@ const specialIPv4 = blocks(
   "10.0.0.0/8", // private use
   "100.64.0.0/10", // shared by carriers
   "127.0.0.0/8", // loopback
+  "168.63.129.16/32", // public by registry, but the host's agent from inside an Azure machine
   "169.254.0.0/16", // link-local, where clouds keep their metadata
   "172.16.0.0/12", // private use
   "192.0.0.0/24", // protocol assignments

@@ -198,6 +198,37 @@ describe("an embedded Mailroom", () => {
     assert.deepStrictEqual(life, ["opened", "closed"])
   })
 
+  it("lets a request that is under way finish before it closes", async () => {
+    const answer = Promise.withResolvers<void>()
+    const posted = Promise.withResolvers<void>()
+    const slow = Layer.succeed(WebhookTransport, {
+      post: ({ body }) =>
+        Effect.promise(async () => {
+          posted.resolve()
+          await answer.promise
+          const { challenge } = JSON.parse(new TextDecoder().decode(body)).data
+          return { status: 200, retryAfter: null, body: new TextEncoder().encode(JSON.stringify({ challenge })), truncated: false }
+        })
+    })
+    const mailroom = await embed({ webhooks: slow })
+    const { apiKey } = await found(mailroom)
+    const creating = mailroom.client(apiKey).createWebhookEndpoint({ url: "https://hooks.example.com/", eventTypes: ["*"] })
+    await posted.promise
+
+    const closing = mailroom.close()
+    assert.strictEqual((await mailroom.fetch(get("/v1/messages"), from)).status, 503)
+    answer.resolve()
+
+    assert.match((await creating).secret, /^whsec_/)
+    await closing
+  })
+
+  for (const settings of [{ deliveryBackoff: [] }, { deliveryBackoff: [Number.NaN] }, { webhookTargets: { allowHttp: false, allowedBlocks: ["10.0.0.1"] } }]) {
+    it(`refuses settings that cannot work: ${JSON.stringify(settings)}`, async () => {
+      assert.match(String(await rejectionOf(embed({ settings }))), /^TypeError: settings\.\w+.* wants /)
+    })
+  }
+
   it("turns requests away when it is closed", async () => {
     const mailroom = await embed()
     await mailroom.close()

@@ -15,6 +15,7 @@ import { Worker } from "../../core/jobs/Worker.ts"
 import * as Mailroom from "../../core/Mailroom.ts"
 import * as Address from "../../core/model/Address.ts"
 import * as Limits from "../../core/model/Limits.ts"
+import * as PublicAddress from "../../core/model/PublicAddress.ts"
 import { Management } from "../../core/operations/Management.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { WebhookManagement } from "../../core/operations/WebhookManagement.ts"
@@ -80,7 +81,7 @@ export interface EmbeddedMailroom {
   readonly tick: () => Promise<number>
   /** Works in the background from now on, until `close`. */
   readonly start: () => Promise<void>
-  /** Lets what is under way finish, and releases everything. */
+  /** Turns new requests away, lets what is under way finish for up to 20 seconds, and releases everything. */
   readonly close: () => Promise<void>
 }
 
@@ -100,13 +101,24 @@ export const plans: ReadonlyArray<Limits.Plan> = Limits.plans
 /** Builds a Mailroom of these adapters. Rejects if one of them cannot be built, and then leaves nothing open. */
 export const createMailroom = async (options: Options): Promise<EmbeddedMailroom> => {
   const { address = "http://mailroom.internal" } = options
+  checkSettings(options.settings ?? {})
   const scopes = { core: Scope.makeUnsafe(), handler: Scope.makeUnsafe(), loops: Scope.makeUnsafe() }
+  const underWay = new Set<Promise<unknown>>()
+  const tracked = <A>(promise: Promise<A>): Promise<A> => {
+    const settled: Promise<unknown> = Promise.allSettled([promise]).then(() => underWay.delete(settled))
+    underWay.add(settled)
+    return promise
+  }
   // Nothing uses the adapters any more when they close, and nobody asks when the work stops.
-  const closing = Effect.forEach([scopes.handler, scopes.loops, scopes.core], (scope) => Scope.close(scope, Exit.void))
+  const closing = Scope.close(scopes.handler, Exit.void).pipe(
+    Effect.andThen(Effect.timeoutOption(Effect.promise(() => Promise.all(underWay)), grace)),
+    Effect.andThen(Scope.close(scopes.loops, Exit.void)),
+    Effect.andThen(Scope.close(scopes.core, Exit.void))
+  )
 
   const building = Effect.gen(function* () {
     const context = yield* Layer.buildWithScope(core(options), scopes.core)
-    const handler = yield* Http.fetchHandler({ servers: [address] }).pipe(
+    const handler = yield* Http.fetchHandler({ servers: [address], grace }).pipe(
       Scope.provide(scopes.handler),
       Effect.provide(HttpServer.layerServices),
       Effect.provideContext(context)
@@ -114,29 +126,45 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
     return { context, handler }
   })
   const { context, handler } = await Effect.runPromise(Effect.onError(building, () => closing))
-  const run = Effect.runPromiseWith(context)
+  const runCore = Effect.runPromiseWith(context)
+  const run: Run = (effect) => tracked(runCore(effect))
+  const handle: Http.FetchHandler = (request, clientAddress) => tracked(handler(request, clientAddress))
 
   let started: Promise<unknown> | null = null
   let closed: Promise<unknown> | null = null
   return {
-    fetch: (request, { clientAddress }) => handler(request, clientAddress),
+    fetch: (request, { clientAddress }) => handle(request, clientAddress),
     client: (apiKey) =>
       new Client({
         baseUrl: address,
         apiKey,
-        fetch: (input, init) => handler(new Request(input, init), "127.0.0.1")
+        fetch: (input, init) => handle(new Request(input, init), "127.0.0.1")
       }),
     management: promised(Context.get(context, Management), run),
     webhookManagement: promised(Context.get(context, WebhookManagement), run),
-    tick: () => run(tick),
+    tick: () => tracked(runCore(tick)),
     start: async () => {
-      started ??= run(Layer.buildWithScope(Loops.layer, scopes.loops))
+      started ??= runCore(Layer.buildWithScope(Loops.layer, scopes.loops))
       await started
     },
     close: async () => {
-      closed ??= run(closing)
+      closed ??= Effect.runPromise(closing)
       await closed
     }
+  }
+}
+
+/** How long what is under way may take to finish when it closes. */
+const grace = "20 seconds"
+
+/** What a runtime of ours checks when it reads its settings. */
+const checkSettings = ({ deliveryBackoff, webhookTargets }: Partial<SettingsShape>): void => {
+  if (deliveryBackoff !== undefined && (deliveryBackoff.length === 0 || deliveryBackoff.some((wait) => !(wait >= 0 && wait < Infinity)))) {
+    throw new TypeError("settings.deliveryBackoff wants one or more waits in milliseconds.")
+  }
+  const blocks = webhookTargets?.allowedBlocks.filter((block) => !PublicAddress.isBlock(block)) ?? []
+  if (blocks.length > 0) {
+    throw new TypeError(`settings.webhookTargets.allowedBlocks wants blocks such as 10.0.0.0/8, and got ${JSON.stringify(blocks)}.`)
   }
 }
 

@@ -69,9 +69,9 @@ const ClientAddress = Context.Reference<string>("mailroom/http/ClientAddress", {
  * scope closes. The host says who the client is; forwarding headers mean nothing here. What concerns bytes on a
  * connection (slow, malformed or oversized headers) is the host's to refuse.
  */
-export const fetchHandler = ({ servers }: { readonly servers: ReadonlyArray<string> }) =>
+export const fetchHandler = ({ servers, grace = Server.graceDefault }: Pick<Options, "grace"> & { readonly servers: ReadonlyArray<string> }) =>
   Effect.gen(function* () {
-    const app = Layer.merge(routes(servers, []), Drain.onClose(Duration.zero)).pipe(Layer.provide(Drain.layer))
+    const app = Layer.merge(routes(servers, []), Drain.onClose(Duration.fromInputUnsafe(grace))).pipe(Layer.provide(Drain.layer))
     const router = yield* HttpRouter.toHttpEffect(app).pipe(Effect.provideService(HttpRouter.RouterConfig, routerConfig))
     const asHosted = Effect.gen(function* () {
       const request = yield* HttpServerRequest.HttpServerRequest
