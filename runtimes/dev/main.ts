@@ -28,7 +28,12 @@ export interface Flags {
 
 /** Runs until it is interrupted. */
 export const dev = Effect.fn("dev")(function* (flags: Flags) {
-  const config = yield* Config.load(Config.withFlags(Config.environment(), flags), {
+  const variables = Config.withFlags(Config.environment(), flags)
+  // Before anything else, for what it sets for development is at fault in production.
+  if (variables[Config.settings.mode.name] === "production") {
+    return yield* new Config.ConfigFaults({ faults: ["MAILROOM_MODE is \"production\"; `dev` wants `development`"] })
+  }
+  const config = yield* Config.load(variables, {
     mode: "development",
     ipRequestsPerMinute: "6000",
     // Receivers are on the developer's own machine.
@@ -37,9 +42,6 @@ export const dev = Effect.fn("dev")(function* (flags: Flags) {
     // On a terminal the timeline is what a person reads; requests would drown it.
     logLevel: process.stderr.isTTY ? "Warn" : "Info"
   })
-  if (config.mode !== "development") {
-    return yield* new Config.ConfigFaults({ faults: ["MAILROOM_MODE is \"production\"; `dev` wants `development`"] })
-  }
   yield* DataFolder.open(config.data)
   const earlier = yield* DataFolder.readDevFile(config.data)
   const ports = Layer.mergeAll(

@@ -128,17 +128,16 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
   const { context, handler } = await Effect.runPromise(Effect.onError(building, () => closing))
   const runCore = Effect.runPromiseWith(context)
   const run: Run = (effect) => tracked(runCore(effect))
-  const handle: Http.FetchHandler = (request, clientAddress) => tracked(handler(request, clientAddress))
 
   let started: Promise<unknown> | null = null
   let closed: Promise<unknown> | null = null
   return {
-    fetch: (request, { clientAddress }) => handle(request, clientAddress),
+    fetch: (request, { clientAddress }) => handler(request, clientAddress),
     client: (apiKey) =>
       new Client({
         baseUrl: address,
         apiKey,
-        fetch: (input, init) => handle(new Request(input, init), "127.0.0.1")
+        fetch: (input, init) => handler(new Request(input, init), "127.0.0.1")
       }),
     management: promised(Context.get(context, Management), run),
     webhookManagement: promised(Context.get(context, WebhookManagement), run),

@@ -3,17 +3,18 @@
  * the operations of the core. `layer` needs a server to listen with; `Server`
  * has Node's.
  */
-import { Context, Duration, Effect, Layer, Option } from "effect"
+import { Context, Deferred, Duration, Effect, Layer, Option } from "effect"
 import { Headers, HttpEffect, HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "./Api.ts"
 import * as DocsPage from "./DocsPage.ts"
 import * as Document from "./Document.ts"
-import { Drain } from "./Drain.ts"
+import { Drain, DrainState } from "./Drain.ts"
 import { guardLayer, inputFaultsLayer } from "./Guard.ts"
 import { handlersLayer } from "./Handlers.ts"
 import { pipelineLayer } from "./Pipeline.ts"
 import { probesLayer } from "./Probes.ts"
+import { ShuttingDown } from "./Refusals.ts"
 import { pages } from "./Routes.ts"
 import * as Server from "./Server.ts"
 import * as TrustedProxies from "./TrustedProxies.ts"
@@ -66,12 +67,13 @@ const ClientAddress = Context.Reference<string>("mailroom/http/ClientAddress", {
 
 /**
  * The same service as a web-standard handler, to be mounted in a server that is there already; it answers until its
- * scope closes. The host says who the client is; forwarding headers mean nothing here. What concerns bytes on a
+ * scope closes, which waits for the requests that are under way. The host says who the client is; forwarding headers mean nothing here. What concerns bytes on a
  * connection (slow, malformed or oversized headers) is the host's to refuse.
  */
 export const fetchHandler = ({ servers, grace = Server.graceDefault }: Pick<Options, "grace"> & { readonly servers: ReadonlyArray<string> }) =>
   Effect.gen(function* () {
-    const app = Layer.merge(routes(servers, []), Drain.onClose(Duration.fromInputUnsafe(grace))).pipe(Layer.provide(Drain.layer))
+    const drain = new DrainState()
+    const app = Layer.provide(routes(servers, []), Layer.succeed(Drain, drain))
     const router = yield* HttpRouter.toHttpEffect(app).pipe(Effect.provideService(HttpRouter.RouterConfig, routerConfig))
     const asHosted = Effect.gen(function* () {
       const request = yield* HttpServerRequest.HttpServerRequest
@@ -86,7 +88,23 @@ export const fetchHandler = ({ servers, grace = Server.graceDefault }: Pick<Opti
     })
     // Loggers, levels and the clock are those of whoever builds the handler.
     const handle = HttpEffect.toWebHandlerWith<never, Effect.Services<typeof asHosted>>(yield* Effect.context<never>())(asHosted)
-    const handler: FetchHandler = (request, clientAddress) => handle(request, Context.make(ClientAddress, clientAddress))
+    const underWay = new Set<Promise<unknown>>()
+    const handler: FetchHandler = (request, clientAddress) => {
+      const answer = handle(request, Context.make(ClientAddress, clientAddress))
+      const settled: Promise<unknown> = Promise.allSettled([answer]).then(() => underWay.delete(settled))
+      underWay.add(settled)
+      return answer
+    }
+    // Closed before what it is made of, for it is added last: turns new requests away, and waits for the others.
+    yield* Effect.addFinalizer(() =>
+      Effect.suspend(() => {
+        drain.isDraining = true
+        return Effect.promise(() => Promise.all(underWay)).pipe(
+          Effect.timeoutOption(Duration.fromInputUnsafe(grace)),
+          Effect.andThen(Deferred.fail(drain.expired, new ShuttingDown()))
+        )
+      })
+    )
     return handler
   })
 
