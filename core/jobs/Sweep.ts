@@ -27,7 +27,10 @@ export class Sweep extends Context.Service<
   {
     /** Offers lost jobs, and applies notifications that waited for their submission; how many. */
     readonly tick: Effect.Effect<number>
-    /** Removes what has had its time: old events, unused uploads, blobs that nothing refers to. */
+    /**
+     * Removes what has had its time: events, deliveries that ended, reservations, kept notifications, request logs, counts
+     * of past days, unused uploads, blobs that nothing refers to.
+     */
     readonly retain: Effect.Effect<void>
   }
 >()("mailroom/core/jobs/Sweep") {

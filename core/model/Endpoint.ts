@@ -54,7 +54,7 @@ export interface Endpoint extends Breaker {
   readonly apiVersion: string
   /** Signs its deliveries; opened in the worker's memory only. */
   readonly secret: SealedSecret
-  /** Its last attempt ended in a timeout: one delivery at a time until it answers. */
+  /** An attempt ended in a timeout, and it has not answered since: one delivery at a time. */
   readonly isSlow: boolean
   /** The last position of its shard's log before it was created, or enabled again. Events up to there are none of its. */
   readonly enabledAfter: bigint

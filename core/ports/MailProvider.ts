@@ -35,6 +35,7 @@ export interface SubmitRequest {
   readonly messageId: MessageId
   readonly envelope: Envelope
   readonly sizeBytes: number
+  /** The whole message; may be read more than once, the same bytes each time. */
   readonly mime: Stream.Stream<Uint8Array, BlobUnavailable | BlobMissing | BlobCorrupt>
 }
 
