@@ -14,8 +14,8 @@ const closingLine: Reporter = {
 }
 
 export default defineConfig({
-  // `mailroom/...` means the sources in this checkout, as for `node -C source`.
-  ssr: { resolve: { conditions: ["source", "module", "node", "development|production"] } },
+  // `mailroom/...` means the sources in this checkout, as for `node -C mailroom-source`.
+  ssr: { resolve: { conditions: ["mailroom-source", "module", "node", "development|production"] } },
   test: {
     include: ["{core,adapters,runtimes,conformance,examples,client,docs}/**/*.test.ts"],
     pool: "forks",

@@ -371,11 +371,11 @@ describe("Pages", () => {
   it("fail where the list fails, and go on from a stored cursor", async () => {
     server.play(pageOf([1], "a"), refuse(403, "insufficient_scope"), pageOf([2], null))
     const found: Array<string> = []
-    let cursor: string | undefined
+    let cursor: string | null = null
     const read = async () => {
       for await (const page of client().events.pages({ cursor })) {
         found.push(...page.items.map((event) => event.id))
-        cursor = page.resumeCursor ?? undefined
+        cursor = page.resumeCursor
       }
     }
 

@@ -20,6 +20,9 @@ export type InputOf<O extends Transport.Operation> = Operations[O] extends { rea
 /** What an operation takes in its query. */
 export type QueryOf<O extends Transport.Operation> = Operations[O] extends { readonly query: infer Taken } ? Taken : never
 
+/** A query of a list that is read page by page; `cursor` may be the `null` that an earlier `resumeCursor` was. */
+export type PagesOf<O extends "listMessages" | "listEvents"> = Omit<QueryOf<O>, "cursor"> & { readonly cursor?: string | null | undefined }
+
 export interface MailroomOptions {
   /** Where the service is, such as `https://mail.example.com`; a path before `/v1` is kept. */
   readonly baseUrl: string | URL
@@ -254,11 +257,11 @@ export class Mailroom {
     update: this.updateMessage.bind(this),
 
     /** All messages, newest first, page by page. */
-    pages: (query: QueryOf<"listMessages"> = {}, options?: CallOptions): AsyncGenerator<Page<MessageSummary>, void> =>
-      pages((cursor) => this.listMessages({ ...query, cursor }, options), query.cursor),
+    pages: (query: PagesOf<"listMessages"> = {}, options?: CallOptions): AsyncGenerator<Page<MessageSummary>, void> =>
+      pages((cursor) => this.listMessages({ ...query, cursor }, options), query.cursor ?? undefined),
 
     /** All messages, newest first, one by one. */
-    all: (query: QueryOf<"listMessages"> = {}, options?: CallOptions): AsyncGenerator<MessageSummary, void> =>
+    all: (query: PagesOf<"listMessages"> = {}, options?: CallOptions): AsyncGenerator<MessageSummary, void> =>
       each(this.messages.pages(query, options))
   }
 
@@ -280,11 +283,11 @@ export class Mailroom {
      * }
      * ```
      */
-    pages: (query: QueryOf<"listEvents"> = {}, options?: CallOptions): AsyncGenerator<Page<Event>, void> =>
-      pages((cursor) => this.listEvents({ ...query, cursor }, options), query.cursor),
+    pages: (query: PagesOf<"listEvents"> = {}, options?: CallOptions): AsyncGenerator<Page<Event>, void> =>
+      pages((cursor) => this.listEvents({ ...query, cursor }, options), query.cursor ?? undefined),
 
     /** All events so far, oldest first, one by one: for a look, as it tells no cursor. */
-    all: (query: QueryOf<"listEvents"> = {}, options?: CallOptions): AsyncGenerator<Event, void> =>
+    all: (query: PagesOf<"listEvents"> = {}, options?: CallOptions): AsyncGenerator<Event, void> =>
       each(this.events.pages(query, options))
   }
 

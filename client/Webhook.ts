@@ -78,6 +78,7 @@ export const verifyWebhook = async (request: WebhookRequest): Promise<WebhookPay
   const secrets = secretsOf(secret)
   const bytes = bytesOf(body)
   if (!(toleranceSeconds >= 0)) throw new TypeError("toleranceSeconds must be a number, 0 or more.")
+  if (now !== undefined && !(now instanceof Date)) throw new TypeError("now must be a Date; leave it out for the machine's clock.")
   const id = header(headers, "service-webhook-id")
   const timestamp = header(headers, "service-webhook-timestamp")
   const signature = header(headers, "service-webhook-signature")

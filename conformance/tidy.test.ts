@@ -305,7 +305,7 @@ describe("documents", () => {
 
 describe("the package", () => {
   interface Exported {
-    readonly source: string
+    readonly "mailroom-source": string
     readonly types: string
     readonly default: string
   }
@@ -324,6 +324,7 @@ describe("the package", () => {
     readonly resolved?: string
     readonly integrity?: string
     readonly hasInstallScript?: boolean
+    readonly optionalDependencies?: Readonly<Record<string, string>>
     readonly optional?: boolean
     readonly os?: ReadonlyArray<string>
     readonly dependencies?: Readonly<Record<string, string>>
@@ -378,12 +379,22 @@ describe("the package", () => {
     assert.match(read(".npmrc"), /^strict-allow-scripts=true$/m)
   })
 
+  it("locks the packages of every platform, without which a clean installation refuses the lock", () => {
+    const missing = Object.entries(lock).flatMap(([name, { optionalDependencies = {} }]) =>
+      Object.keys(optionalDependencies).filter(
+        (wanted) => lock[`node_modules/${wanted}`] === undefined && lock[`${name}/node_modules/${wanted}`] === undefined
+      )
+    )
+
+    assert.deepStrictEqual(missing, [])
+  })
+
   it("exports sources that exist, beside what they are built to", () => {
     for (const [name, target] of Object.entries(manifest.exports)) {
       if (typeof target === "string") continue
-      assert.deepStrictEqual(Object.keys(target), ["source", "types", "default"], name)
-      assert.strictEqual(sourceOf(target.default), target.source, name)
-      assert.isTrue(existsSync(join(root, target.source)), `${name}: ${target.source}`)
+      assert.deepStrictEqual(Object.keys(target), ["mailroom-source", "types", "default"], name)
+      assert.strictEqual(sourceOf(target.default), target["mailroom-source"], name)
+      assert.isTrue(existsSync(join(root, target["mailroom-source"])), `${name}: ${target["mailroom-source"]}`)
     }
   })
 

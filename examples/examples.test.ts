@@ -10,7 +10,7 @@ import { text as textOf } from "node:stream/consumers"
 import { afterEach } from "vitest"
 
 const root = join(import.meta.dirname, "..")
-const example = (...parameters: ReadonlyArray<string>) => ["--conditions=source", join(root, "examples/run.ts"), ...parameters]
+const example = (...parameters: ReadonlyArray<string>) => ["--conditions=mailroom-source", join(root, "examples/run.ts"), ...parameters]
 
 const cleanUps: Array<() => unknown> = []
 afterEach(async () => {

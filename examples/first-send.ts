@@ -13,6 +13,8 @@ const call = async (path: string, init: RequestInit = {}) => {
   return { status: response.status, body }
 }
 
+const startedAt = new Date().toISOString()
+
 // One key for one message: a retry with the same key and body sends nothing twice.
 const idempotencyKey = crypto.randomUUID()
 const sent = await call("/v1/messages", {
@@ -37,7 +39,8 @@ for (let tries = 0; tries < 300 && shown !== "delivered"; tries++) {
 }
 
 console.log("events")
-const { items } = (await call("/v1/events?limit=100")).body
+// A timestamp is a cursor too: the first event at that time or later.
+const { items } = (await call(`/v1/events?limit=100&cursor=${startedAt}`)).body
 for (const { type, resourceId, data } of items) {
   if (resourceId !== sent.body.id) continue
   const about = data.to ? `${data.from} → ${data.to.join(", ")}` : data.provider ? `by ${data.provider}` : data.recipient

@@ -90,6 +90,7 @@ describe("Config", () => {
     ["MAILROOM_SMTP_USER", { MAILROOM_SMTP_HOST: "relay.example", MAILROOM_SMTP_USER: "ada" }],
     ["MAILROOM_SMTP_USER", { MAILROOM_SMTP_HOST: "relay.example", MAILROOM_SMTP_PASSWORD: "x" }],
     ["MAILROOM_SMTP_USER", { MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_PASSWORD: "x" }],
+    ["MAILROOM_DKIM_FILE", { MAILROOM_DKIM_FILE: "keys.json" }],
     [
       "MAILROOM_SMTP_TLS",
       { MAILROOM_SMTP_HOST: "relay.example", MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_PASSWORD: "x", MAILROOM_SMTP_TLS: "none" }

@@ -154,7 +154,7 @@ export const settings = {
   smtpTls: setting({
     name: "MAILROOM_SMTP_TLS",
     wants: "`starttls`, `implicit` or `none`",
-    about: "How the connection is encrypted. A server that does not offer it gets no mail. `none` is for a relay on this machine.",
+    about: "How the connection is encrypted. A server that does not offer it gets no mail. `none` is for a relay on this machine, or on a network that is yours alone.",
     fallback: "starttls",
     parse: oneOf(["starttls", "implicit", "none"])
   }),
@@ -271,7 +271,7 @@ export const load = (
 
 /** What each setting allows by itself, and not together. */
 const clashesIn = (config: Config): ReadonlyArray<string> => {
-  const { mode, smtpHost, smtpUser, smtpPassword, smtpTls, webhookAllowHttp, webhookAllowedAddresses } = config
+  const { mode, smtpHost, dkimFile, smtpUser, smtpPassword, smtpTls, webhookAllowHttp, webhookAllowedAddresses } = config
   const rules: ReadonlyArray<readonly [boolean, string]> = [
     [mode === "production" && webhookAllowHttp, `${settings.webhookAllowHttp.name} is true, and production wants https`],
     [
@@ -286,7 +286,8 @@ const clashesIn = (config: Config): ReadonlyArray<string> => {
       smtpUser !== null && smtpTls === "none",
       `${settings.smtpTls.name} is none, which would show the password; it wants starttls or implicit`
     ],
-    [smtpHost === null && smtpUser !== null, `${settings.smtpUser.name} is set, and ${settings.smtpHost.name} is not`]
+    [smtpHost === null && smtpUser !== null, `${settings.smtpUser.name} is set, and ${settings.smtpHost.name} is not`],
+    [smtpHost === null && dkimFile !== null, `${settings.dkimFile.name} is set, and ${settings.smtpHost.name} is not`]
   ]
   return rules.flatMap(([clashes, fault]) => (clashes ? [fault] : []))
 }

@@ -20,6 +20,12 @@ const read = (name: string, file: string) =>
     catch: (cause) => new ConfigFaults({ faults: [`${name}: ${cause instanceof Error ? cause.message : String(cause)}`] })
   })
 
+const certificates = Effect.fnUntraced(function* (file: string) {
+  const text = yield* read(settings.smtpCa.name, file)
+  if (text.includes("-----BEGIN CERTIFICATE-----")) return text
+  return yield* new ConfigFaults({ faults: [`${settings.smtpCa.name}: ${file} holds no certificate in PEM`] })
+})
+
 const dkimKeys = Effect.fnUntraced(function* (file: string) {
   const text = yield* read(settings.dkimFile.name, file)
   // The file's content is secret, and no part of the fault.
@@ -41,7 +47,7 @@ const production = Effect.fnUntraced(function* (config: Config) {
       config.smtpUser === null || config.smtpPassword === null
         ? null
         : { user: config.smtpUser, password: config.smtpPassword },
-    ca: config.smtpCa === null ? null : yield* read(settings.smtpCa.name, config.smtpCa),
+    ca: config.smtpCa === null ? null : yield* certificates(config.smtpCa),
     dkim: config.dkimFile === null ? [] : yield* dkimKeys(config.dkimFile)
   }).pipe(
     // Options that cannot work are settings that cannot.

@@ -18,6 +18,7 @@ import { isVerified } from "../model/MailDomain.ts"
 import * as Message from "../model/Message.ts"
 import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/Recipient.ts"
 import { classify, type Reply } from "../model/Reply.ts"
+import * as Timestamp from "../model/Timestamp.ts"
 import { settle, type Outcome } from "../model/Settlement.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Messages.ts"
@@ -214,7 +215,7 @@ export class SubmitMessage extends Context.Service<
             Effect.catchTag("SubmissionRefused", ({ reply }) => Effect.fail(refused(reply))),
             Effect.catchTag("MailProviderUnavailable", (error) =>
               Effect.andThen(
-                Effect.logWarning("the provider did not answer", error.cause),
+                Effect.logWarning("the provider took nothing", error.cause),
                 Effect.fail(new Postponed({ code: "provider_unavailable", detail: error.message }))
               )
             ),
@@ -273,6 +274,12 @@ export class SubmitMessage extends Context.Service<
                 ...(attempt.submission?.pollAt == null ? [] : [pollJob(record, attempt.submission.pollAt)])
               ]
             )
+            if (waits && attempt.postponed !== null && record.nextAttemptAt !== null) {
+              const { code, detail } = attempt.postponed
+              yield* Effect.logWarning("a message could not be submitted; it is tried again").pipe(
+                Effect.annotateLogs({ code, detail, attempts: record.attempts, nextAttemptAt: Timestamp.fromMillis(record.nextAttemptAt) })
+              )
+            }
             return attempt.submission
           })
         ).pipe(dieOnRejection)

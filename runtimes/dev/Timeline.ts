@@ -3,7 +3,7 @@ import { Console, Effect } from "effect"
 import type { Attempt, Delivery } from "../../core/model/Delivery.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
-import { shardOf, type ApplicationId, type DeliveryId, type Environment, type Realm, type TenantId } from "../../core/model/Ids.ts"
+import { shardOf, type ApplicationId, type DeliveryId, type EndpointId, type Environment, type Realm, type TenantId } from "../../core/model/Ids.ts"
 import { deliveryAttemptsMax } from "../../core/model/Limits.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import { Store } from "../../core/ports/Store.ts"
@@ -32,12 +32,16 @@ export const formatAttempt = (delivery: Delivery, attempt: Attempt, endpoint: En
   return `${at}  ${`webhook ${result}`.padEnd(22)}${delivery.eventType}  ${endpoint?.url ?? delivery.endpointId}  ${of}`
 }
 
+const formatDisabled = ({ url, consecutiveFailures, disabledAt }: Endpoint): string =>
+  `${Timestamp.fromMillis(disabledAt ?? 0).slice(11, 23)}  ${"endpoint disabled".padEnd(22)}${url}  after ${consecutiveFailures} failed attempts in a row`
+
 /** Deliveries that are looked at: older ones are not what a person waits for. */
 const deliveriesMax = 100
 
 /** Prints the attempts at an application's newest deliveries, each once. */
 const followAttempts = (store: Store["Service"], realm: Realm, applicationId: ApplicationId) => {
   const printed = new Map<DeliveryId, Attempt | undefined>()
+  const disabled = new Set<EndpointId>()
   return Effect.gen(function* () {
     const page = yield* store.deliveries.page(realm, { applicationId, endpointId: null, limit: deliveriesMax })
     for (const delivery of page.toReversed()) {
@@ -48,6 +52,13 @@ const followAttempts = (store: Store["Service"], realm: Realm, applicationId: Ap
       const endpoint = yield* store.endpoints.get(realm, delivery.endpointId)
       for (const attempt of fresh) yield* Console.log(formatAttempt(delivery, attempt, endpoint))
       printed.set(delivery.id, fresh.at(-1))
+    }
+    for (const endpoint of yield* store.endpoints.list(realm, applicationId)) {
+      if (endpoint.enabled) disabled.delete(endpoint.id)
+      else if (!disabled.has(endpoint.id)) {
+        disabled.add(endpoint.id)
+        yield* Console.log(formatDisabled(endpoint))
+      }
     }
     const shown = new Set(page.map(({ id }) => id))
     for (const id of printed.keys()) if (!shown.has(id)) printed.delete(id)
