@@ -19,6 +19,8 @@ export default defineConfig({
   test: {
     include: ["{core,adapters,runtimes,conformance,examples,client,docs}/**/*.test.ts"],
     pool: "forks",
+    // By default a processor is left to the one who watches; half the time of a run is worth more.
+    maxWorkers: "100%",
     reporters: ["default", closingLine],
     testTimeout: 20_000,
     hookTimeout: 60_000
