@@ -2,10 +2,10 @@ import { afterAll, assert, beforeAll, beforeEach, describe, it } from "@effect/v
 import { inspect } from "node:util"
 import { runInNewContext } from "node:vm"
 import manifest from "../package.json" with { type: "json" }
-import { apiKey, connect, failure, id, mail } from "./fixtures/party.ts"
+import { apiKey, connect, disconnection, failure, id, mail, refusal } from "./fixtures/party.ts"
 import * as Server from "./fixtures/ScriptedServer.ts"
 import { answer, hangUp, refuse, requestId } from "./fixtures/ScriptedServer.ts"
-import { Mailroom, MailroomConnectionError, MailroomError, version, type MailroomOptions } from "./index.ts"
+import { Mailroom, version, type MailroomOptions } from "./index.ts"
 
 let server: Server.ScriptedServer
 beforeAll(async () => {
@@ -15,17 +15,6 @@ afterAll(() => server.close())
 beforeEach(() => server.play(answer(200, {})))
 
 const client = (options: Partial<MailroomOptions> = {}): Mailroom => connect({ baseUrl: server.baseUrl, ...options })
-
-const refusal = async (promise: Promise<unknown>): Promise<MailroomError> => {
-  const error = await failure(promise)
-  assert.instanceOf(error, MailroomError, String(error))
-  return error
-}
-const disconnection = async (promise: Promise<unknown>): Promise<MailroomConnectionError> => {
-  const error = await failure(promise)
-  assert.instanceOf(error, MailroomConnectionError, String(error))
-  return error
-}
 
 const queued = { id, object: "message", status: "queued" }
 

@@ -1,13 +1,11 @@
 import { afterAll, assert, beforeAll, beforeEach, describe, it } from "@effect/vitest"
 import { inspect } from "node:util"
-import { apiKey, connect, failure, id, mail, timeoutMs, virtual } from "./fixtures/party.ts"
+import { apiKey, connect, disconnection, failure, id, mail, refusal, timeoutMs, virtual } from "./fixtures/party.ts"
 import * as Server from "./fixtures/ScriptedServer.ts"
 import { answer, breakOff, hangUp, hold, holdBody, refuse, type Step } from "./fixtures/ScriptedServer.ts"
 import {
   isCode,
   Mailroom,
-  MailroomConnectionError,
-  MailroomError,
   type CallOptions,
   type MailroomOptions,
   type Platform
@@ -21,17 +19,6 @@ afterAll(() => server.close())
 beforeEach(() => server.play(answer(200, {})))
 
 const client = (options: Partial<MailroomOptions> = {}): Mailroom => connect({ baseUrl: server.baseUrl, ...options })
-
-const refusal = async (promise: Promise<unknown>): Promise<MailroomError> => {
-  const error = await failure(promise)
-  assert.instanceOf(error, MailroomError, String(error))
-  return error
-}
-const disconnection = async (promise: Promise<unknown>): Promise<MailroomConnectionError> => {
-  const error = await failure(promise)
-  assert.instanceOf(error, MailroomConnectionError, String(error))
-  return error
-}
 
 describe("Errors", () => {
   it("have details that belong to their code", async () => {

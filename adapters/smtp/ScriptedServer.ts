@@ -6,47 +6,7 @@
 import { Effect, Schedule, type Scope } from "effect"
 import { createServer, type AddressInfo, type Socket } from "node:net"
 import { createSecureContext, TLSSocket, type SecureContext } from "node:tls"
-
-export type Place =
-  | "greeting"
-  | "EHLO"
-  | "HELO"
-  | "STARTTLS"
-  | "AUTH"
-  | "MAIL"
-  | "RCPT"
-  | "DATA"
-  | "bytes"
-  | "message"
-  | "RSET"
-  | "QUIT"
-
-export interface Moment {
-  readonly place: Place
-  readonly argument: string
-  readonly connection: number
-  readonly message: number
-  readonly isEncrypted: boolean
-}
-
-export interface Step {
-  readonly say?: string
-  readonly trickles?: boolean
-  readonly goesOn?: boolean
-  readonly stalls?: boolean
-  readonly drops?: boolean
-}
-
-export type Script = (moment: Moment) => Step | null
-
-export interface Conversation {
-  readonly commands: ReadonlyArray<string>
-  readonly messages: ReadonlyArray<string>
-  readonly partial: string
-  readonly isClosed: boolean
-  readonly isEncrypted: boolean
-  readonly saidBytes: number
-}
+import type { Conversation, Place, Script } from "../../conformance/MailServerScript.ts"
 
 export interface ScriptedServer {
   readonly port: number

@@ -10,7 +10,7 @@ import { hostname, tmpdir } from "node:os"
 import { join } from "node:path"
 import type { AddressInfo } from "node:net"
 import { drafts } from "../../conformance/MimeDrafts.ts"
-import { arrivals, endOf, heard, mail, type Conversation } from "../../conformance/MailServerScript.ts"
+import { arrivals, endOf, heard, mail, type Conversation, type Script } from "../../conformance/MailServerScript.ts"
 import { address, realm } from "../../conformance/fixtures.ts"
 import type { Address } from "../../core/model/Address.ts"
 import { BlobMissing } from "../../core/ports/BlobStore.ts"
@@ -21,7 +21,7 @@ import * as SmtpMailProvider from "./SmtpMailProvider.ts"
 
 type Over = Partial<SmtpMailProvider.Options>
 
-const against = Effect.fnUntraced(function* (over: Over = {}, script: ScriptedServer.Script = () => null) {
+const against = Effect.fnUntraced(function* (over: Over = {}, script: Script = () => null) {
   const server = yield* ScriptedServer.start(script)
   const provider = yield* SmtpMailProvider.make({ host: "127.0.0.1", port: server.port, tls: "none", ...over })
   return { provider, server }

@@ -4,7 +4,7 @@
  * the delivery and the endpoint's counter together (Spec 6, Delivery semantics).
  */
 import { Clock, Context, Effect, Layer, Option, Random, Result } from "effect"
-import { system } from "../model/Audit.ts"
+import { entryOf, system } from "../model/Audit.ts"
 import * as Backoff from "../model/Backoff.ts"
 import * as Deliveries from "../model/Delivery.ts"
 import type { Delivery, Outcome } from "../model/Delivery.ts"
@@ -31,7 +31,8 @@ interface Ending {
   readonly startedAt: Millis
   readonly endedAt: Millis
   readonly outcome: Outcome
-  readonly answer: Webhook.Answer | null
+  /** Without its body, which nobody reads: endings may be remembered by the thousand. */
+  readonly answer: Pick<Webhook.Answer, "status" | "retryAfter"> | null
 }
 
 export class DeliverWebhook extends Context.Service<
@@ -79,7 +80,7 @@ export class DeliverWebhook extends Context.Service<
         const headers = Webhook.deliveryHeaders(delivery.eventId, timestamp, mac)
         const unanswered = (outcome: Outcome) => ({ outcome, answer: null })
         const { outcome, answer } = yield* transport.post({ target: target.success, headers, body }).pipe(
-          Effect.map((answer) => ({ outcome: Webhook.outcomeOf(answer), answer })),
+          Effect.map(({ status, retryAfter }) => ({ outcome: Webhook.outcomeOf({ status }), answer: { status, retryAfter } })),
           Effect.catchTag("WebhookUnanswered", (error) =>
             Effect.as(Effect.logDebug("a webhook receiver did not answer", error), unanswered(error.reason))
           ),
@@ -173,17 +174,14 @@ export class DeliverWebhook extends Context.Service<
       })
 
       const disabledEntry = Effect.fnUntraced(function* ({ id, tenantId, environment }: Endpoint, at: Millis) {
-        const entry = {
+        const entry = entryOf({
           id: yield* crypto.uuid,
           tenantId,
           environment,
           at,
           actor: system,
-          action: "webhook_endpoint.disable",
-          subject: { type: "webhook_endpoint", id },
-          requestId: null,
-          clientAddress: null
-        }
+          action: "webhook_endpoint.disable"
+        }, id)
         return { _tag: "AppendAudit", entry } satisfies Change
       })
 

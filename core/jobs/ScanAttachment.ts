@@ -6,7 +6,7 @@
 import { Clock, Context, Duration, Effect, Layer, Random, Result } from "effect"
 import * as Attachments from "../model/Attachment.ts"
 import type { Attachment } from "../model/Attachment.ts"
-import { system } from "../model/Audit.ts"
+import { entryOf, system } from "../model/Audit.ts"
 import * as Backoff from "../model/Backoff.ts"
 import type { AttachmentId, Realm } from "../model/Ids.ts"
 import type { Message } from "../model/Message.ts"
@@ -85,17 +85,14 @@ export class ScanAttachment extends Context.Service<
             const decided = Attachments.decide(current, inputAt(now, current))
             if (Result.isFailure(decided)) return
             const record = Attachments.apply(current, decided.success)
-            const entry = {
+            const entry = entryOf({
               id: yield* crypto.uuid,
               tenantId,
               environment,
               at: now,
               actor: system,
-              action: `attachment.scan_${decided.success.to}`,
-              subject: { type: "attachment", id },
-              requestId: null,
-              clientAddress: null
-            }
+              action: `attachment.scan_${decided.success.to}`
+            }, id)
             yield* commit(
               store,
               queue,

@@ -27,6 +27,14 @@ export interface AuditEntry {
   readonly clientAddress: string | null
 }
 
+/** The entry of a write that no request asked for. Its subject is of the type that the action is named after. */
+export const entryOf = (of: Pick<AuditEntry, "id" | "tenantId" | "environment" | "at" | "actor" | "action">, subjectId: string): AuditEntry => ({
+  ...of,
+  subject: { type: of.action.slice(0, of.action.indexOf(".")), id: subjectId },
+  requestId: null,
+  clientAddress: null
+})
+
 /** One request as it ended. Its URL's query and its bodies are not part of it. */
 export interface RequestEntry {
   readonly requestId: RequestId

@@ -8,7 +8,7 @@ import type { Address, DomainName } from "../model/Address.ts"
 import { domainOf } from "../model/Address.ts"
 import * as ApiKeys from "../model/ApiKey.ts"
 import type { ApiKey, Scope } from "../model/ApiKey.ts"
-import type { Actor } from "../model/Audit.ts"
+import { entryOf, type Actor } from "../model/Audit.ts"
 import { fit, type Data as EventData, type Event } from "../model/Event.ts"
 import type {
   ApiKeyId,
@@ -128,17 +128,14 @@ export class Management extends Context.Service<
         id: string,
         changes: ReadonlyArray<Change>
       ) {
-        const entry = {
+        const entry = entryOf({
           id: yield* crypto.uuid,
           tenantId,
           environment: null,
           at: yield* Clock.currentTimeMillis,
           actor,
-          action,
-          subject: { type: action.slice(0, action.indexOf(".")), id },
-          requestId: null,
-          clientAddress: null
-        }
+          action
+        }, id)
         yield* commit(store, queue, [...changes, { _tag: "AppendAudit", entry }], []).pipe(
           Effect.catchIf(
             (error) => rejection(error)?._tag === "Duplicate",

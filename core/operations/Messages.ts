@@ -7,7 +7,7 @@ import { Clock, Context, Data, Effect, Layer, Schema } from "effect"
 import { AddressFromString } from "../model/Address.ts"
 import * as Attachments from "../model/Attachment.ts"
 import type { Attachment } from "../model/Attachment.ts"
-import type { Actor } from "../model/Audit.ts"
+import { entryOf, type Actor, type AuditEntry } from "../model/Audit.ts"
 import * as Cursor from "../model/Cursor.ts"
 import * as Events from "../model/Event.ts"
 import { canonical, type IdempotencyKey, type Reservation } from "../model/IdempotencyKey.ts"
@@ -473,14 +473,8 @@ const addressesOf = (message: Message.Message, role: Recipient.Role) =>
 const actorOf = (principal: Principal): Actor => ({ type: "api_key", id: principal.apiKeyId })
 
 /** The audit entry of a write that a caller asked for. */
-export const auditEntry = (principal: Principal, entryId: string, at: Millis, action: string, id: string) => ({
-  id: entryId,
-  tenantId: principal.realm.tenantId,
-  environment: principal.realm.environment,
-  at,
-  actor: actorOf(principal),
-  action,
-  subject: { type: action.slice(0, action.indexOf(".")), id },
+export const auditEntry = (principal: Principal, id: string, at: Millis, action: string, subjectId: string): AuditEntry => ({
+  ...entryOf({ ...principal.realm, id, at, actor: actorOf(principal), action }, subjectId),
   requestId: principal.requestId,
   clientAddress: principal.clientAddress
 })

@@ -4,7 +4,7 @@
  * reachable with an API key.
  */
 import { Clock, Context, Data, Effect, Layer, Option, Result } from "effect"
-import type { Actor } from "../model/Audit.ts"
+import { entryOf, type Actor } from "../model/Audit.ts"
 import * as Deliveries from "../model/Delivery.ts"
 import * as Endpoints from "../model/Endpoint.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
@@ -71,16 +71,13 @@ export class WebhookManagement extends Context.Service<
       const crypto = yield* Crypto
 
       const audit = Effect.fnUntraced(function* (actor: Actor, realm: Realm, action: string, id: string, at: Millis) {
-        const entry = {
+        const entry = entryOf({
           ...realm,
           id: yield* crypto.uuid,
           at,
           actor,
-          action,
-          subject: { type: action.slice(0, action.indexOf(".")), id },
-          requestId: null,
-          clientAddress: null
-        }
+          action
+        }, id)
         return { _tag: "AppendAudit", entry } satisfies Change
       })
 
