@@ -235,6 +235,7 @@ export const delivery = (of: Endpoint, over: Partial<Delivery> = {}): Delivery =
   endpointId: of.id,
   eventId: freshId<EventId>(),
   eventType: "message.queued",
+  resourceId: freshId(),
   version: 1,
   trigger: "event",
   demo: false,

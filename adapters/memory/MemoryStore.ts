@@ -37,7 +37,12 @@ const make = (tables: Tables): typeof Store.Service => {
       byPublicId: (publicIds) => read(() => [...new Set(publicIds)].flatMap((publicId) => tables.credential(publicId) ?? [])),
       apiKey: (tenantId, id) => read(() => ofTenant(tenantId, records.apiKey.get(id))),
       application: (tenantId, id) => read(() => ofTenant(tenantId, records.application.get(id))),
-      tenant: (id) => read(() => records.tenant.get(id) ?? null)
+      tenant: (id) => read(() => records.tenant.get(id) ?? null),
+      tenants: ({ after, limit }) =>
+        read(() => [...records.tenant.values()].filter(({ id }) => after === null || id > after).sort(byId).slice(0, limit)),
+      applications: (tenantId) => read(() => allOfTenant(tenantId, records.application).sort(byCreation)),
+      apiKeys: (tenantId) => read(() => allOfTenant(tenantId, records.apiKey).sort(byCreation)),
+      plans: read(() => [...tables.plans.values()].sort(byId))
     },
 
     mailboxes: {
@@ -125,6 +130,13 @@ const make = (tables: Tables): typeof Store.Service => {
           [...new Set(tenantIds)].flatMap((tenantId) =>
             [...(tables.enabled.get(tenantId)?.keys() ?? [])].map((id) => records.endpoint.get(id)!)
           )
+        ),
+      sealedBelow: (version, { after, limit }) =>
+        read(() =>
+          [...records.endpoint.values()]
+            .filter(({ id, secret }) => secret.version < version && (after === null || id > after))
+            .sort(byId)
+            .slice(0, limit)
         )
     },
 
@@ -203,7 +215,18 @@ const make = (tables: Tables): typeof Store.Service => {
           jobs: shown.map(({ at, id }) => ({ kind, subject: id, ...placeOfWork(id), dueAt: at })),
           next: found.length > limit && shown.length > 0 ? textOf(shown[shown.length - 1]!) : null
         }
-      })
+      }),
+
+    backlog: read(() => {
+      const earliest = (kind: JobKind) => tables.due[kind].page(null, Infinity, 1)[0]?.at ?? null
+      const news = Array.from({ length: shardCount }, (_, shard) => tables.unrelayed(shard))
+      const first = news.flatMap((events) => events[0]?.occurredAt ?? [])
+      return {
+        earliestDue: { submit: earliest("submit"), poll: earliest("poll"), scan: earliest("scan"), deliver: earliest("deliver") },
+        unrelayed: news.reduce((sum, events) => sum + events.length, 0),
+        oldestUnrelayedAt: first.length === 0 ? null : Math.min(...first)
+      }
+    })
   })
 }
 
@@ -229,6 +252,11 @@ const ofRealm = <A extends { readonly tenantId: TenantId; readonly environment: 
 
 const allOfTenant = <A extends { readonly tenantId: TenantId }>(tenantId: TenantId, table: ReadonlyMap<string, A>): Array<A> =>
   [...table.values()].filter((record) => record.tenantId === tenantId)
+
+const byId = <A extends { readonly id: string }>(left: A, right: A): number => compare(left.id, right.id)
+
+const byCreation = <A extends { readonly id: string; readonly createdAt: number }>(left: A, right: A): number =>
+  left.createdAt - right.createdAt || byId(left, right)
 
 /** The last items of a list, the last one first. */
 const lastOf = <A>(list: ReadonlyArray<A>, limit: number): ReadonlyArray<A> =>

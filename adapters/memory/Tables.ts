@@ -140,6 +140,12 @@ export class Tables {
     return this.relays.get(shard) ?? { shard, position: 0n, holder: "", heldUntil: 0 }
   }
 
+  /** Events of a shard that lie behind the relay's position. */
+  unrelayed(shard: number): ReadonlyArray<LoggedEvent> {
+    const { dropped, events } = this.shards.get(shard) ?? { dropped: 0, events: [] }
+    return events.slice(Math.max(0, Number(this.relay(shard).position) - dropped))
+  }
+
   keptInOrder(): ReadonlyArray<Notification> {
     return [...this.kept.values()].sort((left, right) => left.at - right.at).map(({ notification }) => notification)
   }

@@ -113,6 +113,7 @@ const deliveryOf = (event: LoggedEvent, endpoint: Endpoint, id: DeliveryId, now:
     endpointId: endpoint.id,
     eventId: event.id,
     eventType: event.type,
+    resourceId: event.resourceId,
     version: 1,
     status: "pending",
     trigger: demo ? "test" : "event",

@@ -128,6 +128,7 @@ const delivery = (over: Partial<Delivery.Delivery> = {}): Delivery.Delivery => (
   endpointId: Fixtures.freshId<EndpointId>(),
   eventId: Fixtures.freshId<EventId>(),
   eventType: "message.queued",
+  resourceId: "00000000-0000-4000-8000-00000000000a",
   version: 3,
   trigger: "event",
   demo: false,

@@ -77,6 +77,8 @@ export interface Delivery extends Progress {
   readonly endpointId: EndpointId
   readonly eventId: EventId
   readonly eventType: Type
+  /** What the event is about: a message's, mailbox's or domain's id. */
+  readonly resourceId: string
   readonly version: number
   readonly trigger: Trigger
   readonly demo: boolean

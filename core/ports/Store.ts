@@ -184,6 +184,16 @@ export interface DuePage {
   readonly next: string | null
 }
 
+/** What waits, for those who watch the service. */
+export interface Backlog {
+  /** The earliest time for which the state says that work of a kind is due, past or to come; null if there is none. */
+  readonly earliestDue: { readonly [K in JobKind]: Millis | null }
+  /** Events, of all shards, that the relay has yet to come to. */
+  readonly unrelayed: number
+  /** When the first of them in its shard occurred, the earliest of all shards; null if there are none. */
+  readonly oldestUnrelayedAt: Millis | null
+}
+
 type Read<A> = Effect.Effect<A, StoreUnavailable>
 
 export interface MessageReads {
@@ -229,6 +239,11 @@ export interface EndpointReads {
   readonly list: (realm: Realm, applicationId: ApplicationId) => Read<ReadonlyArray<Endpoint>>
   /** The enabled ones of these tenants, in both environments, each once. */
   readonly enabled: (tenantIds: ReadonlyArray<TenantId>) => Read<ReadonlyArray<Endpoint>>
+  /** Of all tenants, those whose secret is sealed by a key of a lower version than this, by id, behind `after`. */
+  readonly sealedBelow: (
+    version: number,
+    query: { readonly after: EndpointId | null; readonly limit: number }
+  ) => Read<ReadonlyArray<Endpoint>>
 }
 
 export interface DeliveryReads {
@@ -266,6 +281,14 @@ export class Store extends Context.Service<
       readonly apiKey: (tenantId: TenantId, id: ApiKeyId) => Read<ApiKey | null>
       readonly application: (tenantId: TenantId, id: ApplicationId) => Read<Application | null>
       readonly tenant: (id: TenantId) => Read<Tenant | null>
+      /** By id, behind `after`; null: from the first. */
+      readonly tenants: (query: { readonly after: TenantId | null; readonly limit: number }) => Read<ReadonlyArray<Tenant>>
+      /** Oldest first; of one time, by id. */
+      readonly applications: (tenantId: TenantId) => Read<ReadonlyArray<Application>>
+      /** Of all applications, oldest first; of one time, by id. */
+      readonly apiKeys: (tenantId: TenantId) => Read<ReadonlyArray<ApiKey>>
+      /** By id. */
+      readonly plans: Read<ReadonlyArray<Plan>>
     }
     readonly mailboxes: {
       readonly get: (tenantId: TenantId, id: MailboxId) => Read<Mailbox | null>
@@ -318,5 +341,7 @@ export class Store extends Context.Service<
       kind: JobKind,
       query: { readonly dueBefore: Millis; readonly after: string | null; readonly limit: number }
     ) => Read<DuePage>
+    /** What waits now. Cheap enough to be asked every few seconds. */
+    readonly backlog: Read<Backlog>
   }
 >()("mailroom/core/ports/Store") {}
