@@ -4,6 +4,18 @@
  * on a virtual clock.
  */
 export type { Check, Suite } from "./Suite.ts"
+export {
+  conforms,
+  NothingToProve,
+  plays,
+  prove,
+  scenarios,
+  toText,
+  type Proof,
+  type ProofOptions,
+  type ProofReport,
+  type ProofResult
+} from "./Proof.ts"
 export { suite as blobStore } from "./BlobStore.ts"
 export { suite as crypto } from "./Crypto.ts"
 export { suite as jobQueue } from "./JobQueue.ts"

@@ -67,6 +67,17 @@ describe("the examples", () => {
     assert.match(refused!, /^401 \{"code":"unauthorized",/)
   })
 
+  it("prove an adapter: the run says which law the flaw breaks, and by which check", () => {
+    const name = "prove-adapter"
+    const command = ["--conditions=mailroom-source", join(root, "runtimes/cli/main.ts"), "conformance", "--adapters"]
+    const { status, stdout } = spawnSync(process.execPath, [...command, join(root, `examples/${name}.ts`)], { encoding: "utf8" })
+
+    assert.strictEqual(status, 1)
+    assert.include(stdout, "FAILED  a queue without a fence breaks a law of JobQueue:\n        refuses a lost lease, and lets it change nothing\n")
+    assert.notInclude(stdout, "the memory queue breaks")
+    assert.match(stdout, /\n\d+ passed, 3 failed, in /)
+  })
+
   it("swap the provider: a printing one gets the envelope and the bytes", async () => {
     const printed = await run(["swap-provider"])
 

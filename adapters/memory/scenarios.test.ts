@@ -1,17 +1,5 @@
-import { suite as breaker } from "../../conformance/scenarios/breaker.ts"
-import { suite as crashes } from "../../conformance/scenarios/crashes.ts"
-import { suite as deliveries } from "../../conformance/scenarios/deliveries.ts"
-import { suite as fanout } from "../../conformance/scenarios/fanout.ts"
-import { suite as handshakes } from "../../conformance/scenarios/handshakes.ts"
-import { suite as idempotency } from "../../conformance/scenarios/idempotency.ts"
-import { suite as isolation } from "../../conformance/scenarios/isolation.ts"
-import { suite as limits } from "../../conformance/scenarios/limits.ts"
-import { suite as notifications } from "../../conformance/scenarios/notifications.ts"
 import { Layer, Redacted } from "effect"
-import { suite as outcomes } from "../../conformance/scenarios/outcomes.ts"
-import { suite as outages } from "../../conformance/scenarios/outages.ts"
-import { suite as shown } from "../../conformance/scenarios/shown.ts"
-import { suite as webhookOutages } from "../../conformance/scenarios/webhookOutages.ts"
+import { scenarios } from "../../conformance/Proof.ts"
 import { Sandbox } from "../../conformance/scenarios/World.ts"
 import { plays } from "../../conformance/vitest.ts"
 import * as NodeCrypto from "../node/NodeCrypto.ts"
@@ -32,6 +20,4 @@ const set = Layer.mergeAll(
   Layer.succeed(Sandbox, SandboxMailProvider.make())
 )
 
-const mail = [outcomes, crashes, idempotency, notifications, isolation, limits, shown, outages]
-const webhooks = [handshakes, deliveries, breaker, fanout, webhookOutages]
-for (const suite of [...mail, ...webhooks]) plays("{memory}", suite, set)
+for (const suite of scenarios) plays("{memory}", suite, set)

@@ -1,6 +1,6 @@
 /**
- * `mailroom conformance`: runs the black-box suite against a deployment.
- * Progress goes to standard error, the report to standard output. Exit codes:
+ * `mailroom conformance`: runs the black-box suite against a deployment, or the
+ * ports' suites on an author's adapters (`AdapterProof.ts`). Progress goes to standard error, the report to standard output. Exit codes:
  * 0 all passed, 1 some failed, 2 usage, 3 the deployment cannot be reached,
  * 130 interrupted. API keys come from the environment, from files or from
  * standard input, never from an argument, which other users could see.
@@ -10,6 +10,7 @@ import { Command, Flag } from "effect/cli"
 import * as fs from "node:fs/promises"
 import { isIP } from "node:net"
 import * as Config from "../Config.ts"
+import { proveAdapters } from "./AdapterProof.ts"
 import { CommandFailed, usage } from "./CommandFailed.ts"
 import { listen, type Options as ReceiverOptions } from "./Receiver.ts"
 import { print, readAll, untilClosed } from "./Streams.ts"
@@ -22,7 +23,8 @@ type Target = import("../../conformance/http/index.ts").Target
 const keyBytesMax = 4_096
 
 interface Flags {
-  readonly baseUrl: string
+  readonly baseUrl: Option.Option<string>
+  readonly adapters: Option.Option<string>
   readonly json: boolean
   readonly filter: ReadonlyArray<string>
   readonly timeout: number
@@ -36,7 +38,16 @@ interface Flags {
 }
 
 const prove = Effect.fnUntraced(function* (flags: Flags) {
-  const baseUrl = yield* addressOf("--base-url", flags.baseUrl)
+  const { adapters, baseUrl } = flags
+  if (Option.isSome(baseUrl) === Option.isSome(adapters)) {
+    return yield* usage("what is to be proved? Give --base-url URL for a deployment, or --adapters FILE for adapters of your own")
+  }
+  if (Option.isSome(adapters)) return yield* proveAdapters(adapters.value, flags)
+  return yield* proveDeployment(Option.getOrThrow(baseUrl), flags)
+})
+
+const proveDeployment = Effect.fnUntraced(function* (address: string, flags: Flags) {
+  const baseUrl = yield* addressOf("--base-url", address)
   const key = yield* apiKey(Option.getOrNull(flags.apiKeyFile))
   const otherKey = yield* keyIn("--other-key-file", Option.getOrNull(flags.otherKeyFile))
   const narrowKey = yield* keyIn("--narrow-key-file", Option.getOrNull(flags.narrowKeyFile))
@@ -194,7 +205,12 @@ export const conformanceCommand = Command.make(
   "conformance",
   {
     baseUrl: Flag.String("base-url").pipe(
-      Flag.withDescription("The address of the deployment, such as https://mail.example.com")
+      Flag.withDescription("The address of the deployment, such as https://mail.example.com"),
+      Flag.optional
+    ),
+    adapters: Flag.String("adapters").pipe(
+      Flag.withDescription("A module whose default export says which adapters are held to which suites; see adapters/ADDING.md"),
+      Flag.optional
     ),
     json: Flag.Boolean("json").pipe(Flag.withDescription("The report as JSON"), Flag.withDefault(false)),
     filter: Flag.String("filter").pipe(
@@ -241,7 +257,8 @@ export const conformanceCommand = Command.make(
   prove
 ).pipe(
   Command.withDescription(
-    "Proves a deployment over HTTP, with a sandbox key of all scopes. It sends some forty sandbox messages, and keeps to the deployment's limits. " +
+    "Proves a deployment over HTTP, with a sandbox key of all scopes; or adapters, with the suites of their ports. " +
+      "Against a deployment it sends some forty sandbox messages, and keeps to its limits. " +
       "Exit codes: 0 all passed, 1 some failed, 2 usage, 3 unreachable."
   ),
   Command.withExamples([
@@ -253,6 +270,7 @@ export const conformanceCommand = Command.make(
       command:
         "mailroom conformance --base-url https://mail.example.com --api-key-file key.txt --filter webhooks --json",
       description: "A part of the suite, for a machine"
-    }
+    },
+    { command: "mailroom conformance --adapters ./mine.ts", description: "Adapters of your own" }
   ])
 )

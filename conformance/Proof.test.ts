@@ -1,0 +1,90 @@
+/** The run that proves adapters outside a test runner: here on adapters whose verdict is known. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import { TestClock } from "effect/testing"
+import * as MemoryJobQueue from "../adapters/memory/MemoryJobQueue.ts"
+import { JobQueue } from "../core/ports/JobQueue.ts"
+import { suite as jobQueue } from "./JobQueue.ts"
+import { conforms, prove, scenarios, toText, type Proof } from "./Proof.ts"
+import type { Suite } from "./Suite.ts"
+
+const run = (proofs: ReadonlyArray<Proof>, filter: ReadonlyArray<string> = []) => {
+  const told: Array<string> = []
+  const onResult = ({ title, outcome }: { readonly title: string; readonly outcome: string }, number: number, total: number) =>
+    Effect.sync(() => void told.push(`${number}/${total} ${title}: ${outcome}`))
+  return Effect.map(prove(proofs, { filter, timeout: "50 millis", onResult }), (report) => ({ report, told }))
+}
+
+const two: Suite<never> = {
+  name: "Two",
+  checks: [
+    { title: "holds", check: Effect.void },
+    { title: "is broken", check: Effect.fail(new Error("because")) }
+  ]
+}
+
+describe("a proof", () => {
+  it.live("holds an adapter to every check of its suite, and tells of each", () =>
+    Effect.gen(function* () {
+      const { report, told } = yield* run([conforms("memory", jobQueue, MemoryJobQueue.layer)])
+
+      assert.strictEqual(report.failed, 0)
+      assert.strictEqual(report.passed, jobQueue.checks.length)
+      assert.deepStrictEqual(report.checks.map(({ title }) => title), jobQueue.checks.map(({ title }) => title))
+      assert.strictEqual(told.length, jobQueue.checks.length)
+    }))
+
+  it.live("names the law that was broken, and what broke it", () =>
+    Effect.gen(function* () {
+      const { report, told } = yield* run([conforms("mine", two, Layer.empty)])
+
+      assert.deepStrictEqual(told, ["1/2 holds: passed", "2/2 is broken: failed"])
+      assert.match(toText(report), /^FAILED {2}mine breaks a law of Two:\n {8}is broken\n {10}because\n\n1 passed, 1 failed, in \d+\.\d s\n$/)
+    }))
+
+  it.live("runs on a virtual clock that all checks of an adapter share", () =>
+    Effect.gen(function* () {
+      const waits = Effect.gen(function* () {
+        yield* TestClock.adjust("1 hour")
+        const sleeping = yield* Effect.forkChild(Effect.sleep("1 hour"))
+        yield* TestClock.adjust("1 hour")
+        assert.isDefined(sleeping.pollUnsafe())
+      })
+      const { report } = yield* run([conforms("mine", { name: "Clock", checks: [{ title: "waits", check: waits }] }, Layer.empty)])
+
+      assert.strictEqual(report.passed, 1)
+    }))
+
+  it.live("ends a check that comes to no end, and goes on with the next", () =>
+    Effect.gen(function* () {
+      const checks = [{ title: "hangs", check: Effect.never }, ...two.checks]
+      const { report } = yield* run([conforms("mine", { name: "Slow", checks }, Layer.empty)])
+
+      assert.deepStrictEqual(report.checks.map(({ outcome }) => outcome), ["failed", "passed", "failed"])
+      assert.strictEqual(report.checks[0]!.reason, "it came to no end in 50ms")
+    }))
+
+  it.live("fails every check of an adapter that cannot be made", () =>
+    Effect.gen(function* () {
+      const broken = Layer.effect(JobQueue, Effect.fail(new Error("no server")))
+      const { report } = yield* run([conforms("mine", jobQueue, broken)], ["epoch"])
+
+      assert.isAbove(report.failed, 0)
+      assert.strictEqual(report.passed, 0)
+      for (const { reason } of report.checks) assert.strictEqual(reason, "the adapter could not be made: no server")
+    }))
+
+  it.live("runs only what the filter leaves, and is none if that is nothing", () =>
+    Effect.gen(function* () {
+      const { told } = yield* run([conforms("mine", two, Layer.empty)], ["HOLDS"])
+      assert.deepStrictEqual(told, ["1/1 holds: passed"])
+
+      const nothing = yield* Effect.flip(run([conforms("mine", two, Layer.empty)], ["no such title"]))
+      assert.strictEqual(nothing._tag, "NothingToProve")
+    }))
+
+  it("knows every suite of scenarios", () => {
+    assert.strictEqual(new Set(scenarios.map(({ name }) => name)).size, scenarios.length)
+    assert.strictEqual(scenarios.length, 13)
+  })
+})

@@ -1,0 +1,188 @@
+/**
+ * Proving adapters outside a test runner: which suites an author holds which
+ * adapters to, and the run that tells what each broken law says. A suite's
+ * adapter is made once and shared by its checks; a scenario gets a set of its
+ * own, for a worker takes whatever jobs its queue holds.
+ */
+import { Cause, Clock, Data, Duration, Effect, Exit, Layer, Option, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import { suite as breaker } from "./scenarios/breaker.ts"
+import { suite as crashes } from "./scenarios/crashes.ts"
+import { suite as deliveries } from "./scenarios/deliveries.ts"
+import { suite as fanout } from "./scenarios/fanout.ts"
+import { suite as handshakes } from "./scenarios/handshakes.ts"
+import { suite as idempotency } from "./scenarios/idempotency.ts"
+import { suite as isolation } from "./scenarios/isolation.ts"
+import { suite as limits } from "./scenarios/limits.ts"
+import { suite as notifications } from "./scenarios/notifications.ts"
+import { suite as outages } from "./scenarios/outages.ts"
+import { suite as outcomes } from "./scenarios/outcomes.ts"
+import { suite as shown } from "./scenarios/shown.ts"
+import { suite as webhookOutages } from "./scenarios/webhookOutages.ts"
+import type { AdapterSet } from "./scenarios/World.ts"
+import type { Suite } from "./Suite.ts"
+
+/** All scenarios that are played on a whole adapter set. */
+export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
+  outcomes,
+  crashes,
+  idempotency,
+  notifications,
+  isolation,
+  limits,
+  shown,
+  outages,
+  handshakes,
+  deliveries,
+  breaker,
+  fanout,
+  webhookOutages
+]
+
+/** A check with all that it needs. */
+interface Ready {
+  readonly title: string
+  readonly check: Effect.Effect<void, unknown>
+}
+
+/** An adapter, or a set of them, and a suite that it is held to. Made by `conforms` and `plays`. */
+export interface Proof {
+  readonly adapter: string
+  readonly suite: string
+  readonly titles: ReadonlyArray<string>
+  /** Makes the adapter, whose checks can be run until the scope closes. */
+  readonly begin: Effect.Effect<ReadonlyArray<Ready>, unknown, Scope.Scope>
+}
+
+const titlesOf = <R>({ checks }: Suite<R>): ReadonlyArray<string> => checks.map(({ title }) => title)
+
+/** Holds an adapter to the suite of its port: it is made once, and shared by all checks. */
+export const conforms = <R, E>(adapter: string, suite: Suite<R>, layer: Layer.Layer<R, E>): Proof => ({
+  adapter,
+  suite: suite.name,
+  titles: titlesOf(suite),
+  // One clock for all, as for the adapter: a check goes on from where the time of the one before it ended.
+  begin: Effect.map(Layer.build(Layer.provideMerge(layer, TestClock.layer())), (services) =>
+    suite.checks.map(({ title, check }) => ({ title, check: Effect.scoped(Effect.provide(check, services)) }))
+  )
+})
+
+/** Plays scenarios on a whole set of adapters, which the layer makes anew, and empty, for each of them. */
+export const plays = <E>(
+  set: string,
+  layer: Layer.Layer<AdapterSet, E>,
+  suites: ReadonlyArray<Suite<AdapterSet>> = scenarios
+): ReadonlyArray<Proof> =>
+  suites.map((suite) => ({
+    adapter: set,
+    suite: suite.name,
+    titles: titlesOf(suite),
+    begin: Effect.succeed(
+      suite.checks.map(({ title, check }) => ({
+        title,
+        check: Effect.scoped(Effect.provide(check, Layer.provideMerge(Layer.fresh(layer), TestClock.layer())))
+      }))
+    )
+  }))
+
+export interface ProofResult {
+  readonly adapter: string
+  readonly suite: string
+  /** The law: the title of its check. */
+  readonly title: string
+  readonly outcome: "passed" | "failed"
+  /** What broke it. */
+  readonly reason: string | null
+  readonly durationMs: number
+}
+
+export interface ProofReport {
+  readonly passed: number
+  readonly failed: number
+  readonly durationMs: number
+  readonly checks: ReadonlyArray<ProofResult>
+}
+
+export interface ProofOptions {
+  /** Only checks whose adapter, suite or title holds one of these texts, in any case; none: all checks. */
+  readonly filter: ReadonlyArray<string>
+  /** For each check, and for making an adapter, on the wall clock. */
+  readonly timeout: Duration.Input
+  readonly onResult: (result: ProofResult, number: number, total: number) => Effect.Effect<void>
+}
+
+/** The filter leaves no check, or there was none. */
+export class NothingToProve extends Data.TaggedError("NothingToProve")<{}> {}
+
+const isChosen = (filter: ReadonlyArray<string>, proof: Proof) => (title: string) => {
+  const text = `${proof.adapter} ${proof.suite}: ${title}`.toLowerCase()
+  return filter.length === 0 || filter.some((part) => text.includes(part.toLowerCase()))
+}
+
+/** What a person wants to know of a failure: the assertion with both sides, and not where in the suite it stands. */
+const reasonOf = (cause: Cause.Cause<unknown>): string => {
+  const error = Cause.squash(cause)
+  const text = error instanceof Error ? (error.message === "" ? error.name : error.message) : String(error)
+  const behind = error instanceof Error && error.cause !== undefined ? `\ncaused by ${error.cause instanceof Error ? error.cause.message : String(error.cause)}` : ""
+  return `${text}${behind}`
+}
+
+/** Runs all checks one after another, each on a virtual clock. Fails only if there is nothing to run. */
+export const prove = Effect.fn("conformance.prove")(function* (proofs: ReadonlyArray<Proof>, options: ProofOptions) {
+  const chosen = proofs
+    .map((proof) => ({ proof, titles: proof.titles.filter(isChosen(options.filter, proof)) }))
+    .filter(({ titles }) => titles.length > 0)
+  const total = chosen.reduce((sum, { titles }) => sum + titles.length, 0)
+  if (total === 0) return yield* new NothingToProve()
+  const begin = yield* Clock.currentTimeMillis
+  const results: Array<ProofResult> = []
+
+  const timed = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+    Effect.flatMap(Effect.timeoutOption(Effect.exit(self), options.timeout), (ended): Effect.Effect<A, E | string> =>
+      Option.isSome(ended)
+        ? ended.value
+        : Effect.fail(`it came to no end in ${Duration.format(Duration.fromInputUnsafe(options.timeout))}`)
+    )
+
+  const ended = Effect.fnUntraced(function* ({ adapter, suite }: Proof, title: string, exit: Exit.Exit<void, unknown>, since: number) {
+    const durationMs = (yield* Clock.currentTimeMillis) - since
+    const result: ProofResult = Exit.isSuccess(exit)
+      ? { adapter, suite, title, outcome: "passed", reason: null, durationMs }
+      : { adapter, suite, title, outcome: "failed", reason: reasonOf(exit.cause), durationMs }
+    results.push(result)
+    yield* options.onResult(result, results.length, total)
+  })
+
+  const play = Effect.fnUntraced(function* (proof: Proof, titles: ReadonlyArray<string>) {
+    const since = yield* Clock.currentTimeMillis
+    const ready = yield* Effect.exit(timed(proof.begin))
+    for (const title of titles) {
+      const start = yield* Clock.currentTimeMillis
+      const check = Exit.isFailure(ready)
+        ? Effect.fail(`the adapter could not be made: ${reasonOf(ready.cause)}`)
+        : ready.value.find((one) => one.title === title)!.check // a title of its own suite
+      const exit = yield* Effect.exit(timed(check))
+      yield* ended(proof, title, exit, Exit.isFailure(ready) ? since : start)
+    }
+  }, Effect.scoped)
+
+  for (const { proof, titles } of chosen) yield* play(proof, titles)
+  const failed = results.filter(({ outcome }) => outcome === "failed").length
+  const durationMs = (yield* Clock.currentTimeMillis) - begin
+  return { passed: results.length - failed, failed, durationMs, checks: results } satisfies ProofReport
+})
+
+/** For a person: what failed, with the law that it broke, and the figures. */
+export const toText = ({ checks, passed, failed, durationMs }: ProofReport): string =>
+  [
+    ...checks
+      .filter(({ outcome }) => outcome === "failed")
+      .flatMap(({ adapter, suite, title, reason }) => [
+        `FAILED  ${adapter} breaks a law of ${suite}:`,
+        `        ${title}`,
+        ...(reason ?? "").split("\n").map((line) => `          ${line}`.trimEnd()),
+        ""
+      ]),
+    `${passed} passed, ${failed} failed, in ${(durationMs / 1_000).toFixed(1)} s`,
+    ""
+  ].join("\n")
