@@ -18,6 +18,7 @@ export default defineConfig({
   ssr: { resolve: { conditions: ["mailroom-source", "module", "node", "development|production"] } },
   test: {
     include: ["{core,adapters,runtimes,conformance,examples,client,docs}/**/*.test.ts"],
+    globalSetup: ["conformance/servers.ts"],
     pool: "forks",
     // By default a processor is left to the one who watches; half the time of a run is worth more.
     maxWorkers: "100%",

@@ -19,7 +19,7 @@ export interface Figures {
 }
 
 /** Processor time of a process in milliseconds; Linux counts it in hundredths of a second. */
-const cpuMs = (pid: number): number => {
+export const cpuMs = (pid: number): number => {
   const fields = readFileSync(`/proc/${pid}/stat`, "latin1").split(") ")[1]!.split(" ")
   return (Number(fields[11]) + Number(fields[12])) * 10
 }

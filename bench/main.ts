@@ -1,7 +1,7 @@
 /** `npm run bench -- NAME`, or all of them in turn. */
 import { spawnSync } from "node:child_process"
 
-const names = ["stack", "upload", "auth", "deadline", "bad-certificates", "hanging", "deliveries"]
+const names = ["stack", "upload", "auth", "deadline", "bad-certificates", "hanging", "deliveries", "fairness", "row-security"]
 const asked = process.argv.slice(2)
 const unknown = asked.filter((name) => !names.includes(name))
 if (unknown.length > 0) {

@@ -1,6 +1,6 @@
 /**
  * What every Store promises (core/ports/Store.ts). The laws are grouped as the
- * port is told: one commit, many commits at once, the reads, webhooks, and time.
+ * port is told: one commit, many commits at once, the reads, what an operator sees, webhooks, and time.
  *
  * Run it on a store of its own: the laws of forgetting drop what is older than
  * any time in use, and those of the event log want to come first; the relay's
@@ -10,6 +10,7 @@ import type { Store } from "../core/ports/Store.ts"
 import { commits } from "./StoreCommits.ts"
 import { concurrency } from "./StoreConcurrency.ts"
 import { lookups } from "./StoreLookups.ts"
+import { operator } from "./StoreOperator.ts"
 import { reads } from "./StoreReads.ts"
 import { firstOfAllRelays, relaying } from "./StoreRelay.ts"
 import { firstOfAll, retentions } from "./StoreRetention.ts"
@@ -25,6 +26,7 @@ export const suite: Suite<Store> = {
     ...concurrency,
     ...reads,
     ...lookups,
+    ...operator,
     ...webhooks,
     ...relaying,
     ...retentions

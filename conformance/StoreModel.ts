@@ -7,7 +7,7 @@ import { Context, Effect, Layer, Random } from "effect"
 import assert from "node:assert/strict"
 import type { Delivery } from "../core/model/Delivery.ts"
 import type { Endpoint } from "../core/model/Endpoint.ts"
-import { shardOf } from "../core/model/Ids.ts"
+import { shardOf, type TenantId } from "../core/model/Ids.ts"
 import type { Message } from "../core/model/Message.ts"
 import * as Recipients from "../core/model/Recipient.ts"
 import { jobKinds } from "../core/ports/JobQueue.ts"
@@ -251,6 +251,16 @@ const digests = ["0", "1", "2", "3"].map((digit) => digit.repeat(64))
 const sortedBy = <A>(list: ReadonlyArray<A>, key: (item: A) => string): ReadonlyArray<A> =>
   list.toSorted((left, right) => (key(left) < key(right) ? -1 : 1))
 
+/** Whether a tenant stands where the list of all has its place. */
+const listed = (store: Service, id: TenantId) =>
+  Effect.map(store.credentials.tenants({ after: placeBefore(id), limit: 1 }), (found) => found.filter((tenant) => tenant.id === id))
+
+/** The greatest id before one. */
+const placeBefore = (id: TenantId): TenantId => {
+  const digits = (BigInt(`0x${id.replaceAll("-", "")}`) - 1n).toString(16).padStart(32, "0")
+  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-") as TenantId // as many digits as the other
+}
+
 /** All that the reads show of a world; where the contract names no order, sorted. */
 const look = Effect.fnUntraced(function* (store: Service, world: World, places: Places) {
   const relative = sincePlace(places)
@@ -295,6 +305,8 @@ const look = Effect.fnUntraced(function* (store: Service, world: World, places: 
   const ofTenants = yield* Effect.forEach(world.realms, ({ tenantId }) =>
     Effect.all({
       tenant: store.credentials.tenant(tenantId),
+      applications: store.credentials.applications(tenantId),
+      apiKeys: store.credentials.apiKeys(tenantId),
       mailboxes: store.mailboxes.list(tenantId),
       domains: store.domains.list(tenantId),
       audit: store.audit.page(tenantId, 3),
@@ -313,6 +325,8 @@ const look = Effect.fnUntraced(function* (store: Service, world: World, places: 
       Effect.map(relayBehind(store, shard), (relay) => relay && { ...relay, position: relay.position - places.get(shard)! })
     ),
     credentials: sortedBy(credentials, ({ apiKey }) => apiKey.id),
+    plans: (yield* store.credentials.plans).filter(({ id }) => id === world.plan.id),
+    tenants: yield* Effect.forEach(world.tenants, ({ id }) => listed(store, id)),
     submitted: yield* Effect.forEach(world.messages, ({ ref }) => store.messages.bySubmission(ref)),
     kept: yield* Effect.forEach(world.messages, ({ ref }) => store.notifications.kept(ref)),
     reserved: yield* Effect.forEach(world.reservations, ({ applicationId, idempotencyKey }) =>

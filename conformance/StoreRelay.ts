@@ -299,7 +299,7 @@ const beginnings = [
 ]
 
 /** Moves every relay to the end of its log: nothing is behind any of them. */
-const catchUp = Effect.fnUntraced(function* (store: Service) {
+export const catchUp = Effect.fnUntraced(function* (store: Service) {
   for (const { shard, position } of yield* store.relay.behind) {
     const last = (yield* logBehind(store, shard, position)).at(-1)!.position
     yield* land(store, moveRelay(position, { shard, position: last }))
@@ -437,7 +437,9 @@ const begun = [
       assert.deepEqual((yield* store.events.readLog(shard, 2n, 10)).map(({ position }) => position), [3n])
       yield* land(store, forget("events", age + 100), insert("endpoint", late))
       assert.equal(yield* relayBehind(store, shard), undefined, "what is forgotten is no news")
+      const ofOthers = (yield* store.backlog).unrelayed
       yield* land(store, at(200))
+      assert.equal((yield* store.backlog).unrelayed, ofOthers + 1, "what is forgotten waits for nobody")
 
       assert.equal((yield* relayBehind(store, shard))?.position, 2n)
       assert.deepEqual((yield* store.events.readLog(shard, 2n, 10)).map(({ position }) => position), [4n])

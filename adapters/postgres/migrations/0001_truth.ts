@@ -56,18 +56,24 @@ export const statements: ReadonlyArray<string> = [
   // The end of each shard's log. The last that a transaction locks, in order of the shard: so positions follow commits.
   `create table mailroom.log_head (shard smallint primary key, position bigint not null) with (fillfactor = 50)`,
   `insert into mailroom.log_head select shard, 0 from generate_series(0, 15) shard`,
-  // What must rise per tenant: its last message's created_us, and the latest occurred_ms of its events.
+  // What must rise per tenant: its last message's created_us, and the latest occurred_ms of its events; the least bigint
+  // if there are none. previous_: the same before the transaction that wrote the row last, so that one statement both
+  // takes a place and learns where it begins. messages: how many the tenant has had.
   `create table mailroom.tenant_log (
-    tenant_id uuid primary key, last_created_us bigint not null, latest_occurred_ms bigint not null
+    tenant_id uuid primary key, messages bigint not null,
+    last_created_us bigint not null, previous_created_us bigint not null,
+    latest_occurred_ms bigint not null, previous_occurred_ms bigint not null
   ) with (fillfactor = 70)`,
   // latest_ms: the latest occurred_ms of the tenant's events up to this one. It rises with the position, so a time finds its place.
   `create table mailroom.event (
-    shard smallint not null, position bigint not null, tenant_id uuid not null, environment text, audience uuid,
+    shard smallint not null, position bigint not null, tenant_id uuid not null, environment text not null, audience uuid,
     occurred_ms bigint not null, latest_ms bigint not null, record json not null,
     primary key (shard, position)
   )`,
-  `create index event_page on mailroom.event (tenant_id, position)`,
-  `create index event_time on mailroom.event (tenant_id, latest_ms, position)`,
+  // By environment, so that one who reads a quiet environment does not pass over all that happens in the other. An event of
+  // the tenant as a whole has an empty one: an index is not in the order of what comes behind a null.
+  `create index event_page on mailroom.event (tenant_id, environment, position)`,
+  `create index event_time on mailroom.event (tenant_id, environment, latest_ms, position)`,
   `create table mailroom.relay (
     shard smallint primary key, position bigint not null, holder text not null, held_until_ms bigint not null
   ) with (fillfactor = 50)`,
@@ -96,8 +102,10 @@ export const statements: ReadonlyArray<string> = [
     primary key (application_id, idempotency_key)
   )`,
   `create index reservation_expiry on mailroom.reservation (expires_ms)`,
+  // allowed: what its last taker would have let it come to. So a taker need not look first.
   `create table mailroom.quota (
-    tenant_id uuid not null, day text collate "C" not null, used bigint not null, primary key (tenant_id, day)
+    tenant_id uuid not null, day text collate "C" not null, used bigint not null, allowed bigint not null,
+    primary key (tenant_id, day), constraint quota_kept check (used <= allowed)
   ) with (fillfactor = 70)`,
   `create index quota_day on mailroom.quota (day)`,
   `create table mailroom.suppression (
@@ -112,11 +120,13 @@ export const statements: ReadonlyArray<string> = [
   `create index notification_ref on mailroom.notification (provider, provider_message_id)`,
   `create index notification_kept on mailroom.notification (kept_ms, number)`,
 
-  `create table mailroom.audit (number bigint generated always as identity primary key, tenant_id uuid not null, record json not null)`,
-  `create index audit_page on mailroom.audit (tenant_id, number)`,
-  `create table mailroom.request (
-    number bigint generated always as identity primary key, tenant_id uuid not null, at_ms bigint not null, record json not null
+  // No key by the number alone: a page of a quiet tenant would be looked for in it, past all that the others did since.
+  `create table mailroom.audit (
+    tenant_id uuid not null, number bigint generated always as identity, record json not null, primary key (tenant_id, number)
   )`,
-  `create index request_page on mailroom.request (tenant_id, number)`,
+  `create table mailroom.request (
+    tenant_id uuid not null, number bigint generated always as identity, at_ms bigint not null, record json not null,
+    primary key (tenant_id, number)
+  )`,
   `create index request_age on mailroom.request (at_ms)`
 ]

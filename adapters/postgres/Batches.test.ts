@@ -1,0 +1,104 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Deferred, Effect, Exit, Fiber, Latch, Scope } from "effect"
+import * as Batches from "./Batches.ts"
+
+/** Batches of numbers that are answered with their doubles, while the gate is open. */
+const doubling = Effect.fnUntraced(function* (keyOf: (item: number) => string = String) {
+  const batches: Array<ReadonlyArray<number>> = []
+  const gate = yield* Latch.make(true)
+  const call = yield* Batches.make({
+    keyOf,
+    run: (items: ReadonlyArray<number>) =>
+      gate.whenOpen(
+        Effect.suspend(() => {
+          batches.push(items)
+          return items.includes(0) ? Effect.fail("nothing to double") : Effect.succeed(items.map((item) => 2 * item))
+        })
+      )
+  })
+  return { batches, gate, call }
+})
+
+const started = <A, E>(effect: Effect.Effect<A, E>) => Effect.forkChild(effect, { startImmediately: true })
+
+describe("batches", () => {
+  it.effect("gather the calls that come while one is under way", () =>
+    Effect.gen(function* () {
+      const { batches, gate, call } = yield* doubling()
+      yield* gate.close
+      const first = yield* started(call(1))
+      yield* Effect.yieldNow
+      const others = yield* started(Effect.all([call(2), call(3), call(4)], { concurrency: "unbounded" }))
+      yield* Effect.yieldNow
+      yield* gate.open
+
+      assert.strictEqual(yield* Fiber.join(first), 2)
+      assert.deepStrictEqual(yield* Fiber.join(others), [4, 6, 8])
+      assert.deepStrictEqual(batches, [[1], [2, 3, 4]])
+    })
+  )
+
+  it.effect("hold back the second call with one key, and lose no call of many", () =>
+    Effect.gen(function* () {
+      const { batches, call } = yield* doubling((item) => String(item % 400))
+
+      const items = Array.from({ length: 1_000 }, (_, index) => index + 1)
+      const answers = yield* Effect.forEach(items, (item) => call(item), { concurrency: "unbounded" })
+
+      assert.deepStrictEqual(answers, items.map((item) => 2 * item))
+      for (const batch of batches) {
+        assert.isAtMost(batch.length, 256)
+        assert.strictEqual(new Set(batch.map((item) => item % 400)).size, batch.length)
+      }
+    })
+  )
+
+  it.effect("fail all calls of a batch that fails, and none of the next", () =>
+    Effect.gen(function* () {
+      const { gate, call } = yield* doubling()
+      yield* gate.close
+      yield* started(call(1))
+      yield* Effect.yieldNow
+      const failing = yield* started(Effect.all([Effect.flip(call(0)), Effect.flip(call(2))], { concurrency: "unbounded" }))
+      yield* Effect.yieldNow
+      yield* gate.open
+
+      assert.deepStrictEqual(yield* Fiber.join(failing), ["nothing to double", "nothing to double"])
+      assert.strictEqual(yield* call(3), 6)
+    })
+  )
+
+  it.effect("carry out the call of who did not wait for it", () =>
+    Effect.gen(function* () {
+      const { batches, gate, call } = yield* doubling()
+      yield* gate.close
+      const first = yield* started(call(1))
+      const second = yield* started(call(2))
+      yield* Effect.yieldNow
+      yield* Fiber.interrupt(first)
+      yield* Fiber.interrupt(second)
+      yield* gate.open
+      yield* call(3)
+
+      assert.deepStrictEqual(new Set(batches.flat()), new Set([1, 2, 3]))
+    })
+  )
+
+  it.effect("interrupt who waits when their scope closes, and who comes later", () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const { gate, call } = yield* Scope.provide(doubling(), scope)
+      yield* gate.close
+      const waiting = yield* Effect.forEach([1, 2], (item) => started(Effect.exit(call(item))))
+      yield* Effect.yieldNow
+
+      yield* Scope.close(scope, Exit.void)
+
+      const late = yield* Deferred.make<Exit.Exit<number, string>>()
+      yield* started(Effect.flatMap(Effect.exit(call(3)), (exit) => Deferred.succeed(late, exit)))
+      for (const exit of [...(yield* Effect.forEach(waiting, Fiber.join)), yield* Deferred.await(late)]) {
+        assert.isTrue(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
+      }
+    })
+  )
+})

@@ -1,0 +1,213 @@
+/**
+ * Commits the changes of several callers in one transaction. Each gets its own
+ * answer: who cannot have its changes leaves nothing, and harms nobody else.
+ *
+ * Changes that bring only what is new are written without a look, in one
+ * statement; the database's constraints tell if something was there after all,
+ * and then the batch is played again on what it has.
+ */
+import { Effect } from "effect"
+import type { SqlError } from "effect/sql/SqlError"
+import type { Millis } from "../../core/model/Ids.ts"
+import type { Job } from "../../core/ports/JobQueue.ts"
+import { CommitRejected, StoreUnavailable, type Change, type Committed, type Rejection } from "../../core/ports/Store.ts"
+import { isConnectionLost, type Database } from "./Database.ts"
+import * as Forget from "./Forget.ts"
+import * as Jobs from "./Jobs.ts"
+import { load } from "./Load.ts"
+import { nothingLoaded, Overlay, unsure, type Loaded } from "./Overlay.ts"
+import { keyOfQuota, mustLook, touchedBy } from "./Touched.ts"
+import * as Write from "./Write.ts"
+
+export interface Call {
+  readonly changes: ReadonlyArray<Change>
+  readonly jobs: ReadonlyArray<Job>
+  /** On the caller's clock: which of its jobs are due. */
+  readonly now: Millis
+}
+
+export type Answer = Effect.Effect<Committed, CommitRejected | StoreUnavailable>
+
+export type CommitBatch = (calls: ReadonlyArray<Call>) => Effect.Effect<ReadonlyArray<Answer>>
+
+/** How often a batch that others were in the way of is played again before its callers are committed one by one. */
+const roundsMax = 3
+
+/** Something was played that depends on what was not looked up. */
+const mustLookUp = "mustLookUp" as const
+
+/** Whether the jobs are written with the changes. */
+export const make = ({ sql }: Database["Service"], options: { readonly jobsOffered: boolean }): CommitBatch => {
+  const { jobsOffered } = options
+  const tight = makeTight()
+  const lost = new WeakSet<Answer>()
+
+  /** Plays the calls on what was loaded and writes what they leave, and says which it could not apply. */
+  const playAndWrite = Effect.fnUntraced(function* (calls: ReadonlyArray<Call>, loaded: Loaded) {
+    const overlay = new Overlay(loaded)
+    const reasons: Array<Rejection | null> = []
+    const jobs: Array<Job> = []
+    let now = Number.NEGATIVE_INFINITY
+    for (const call of calls) {
+      const reason = overlay.play(call.changes)
+      if (reason === unsure) return yield* Effect.fail(mustLookUp)
+      if (reason?._tag === "QuotaExceeded") tight.add(call.changes)
+      reasons.push(reason)
+      if (reason !== null) continue
+      jobs.push(...call.jobs)
+      now = Math.max(now, call.now)
+    }
+    const written = Write.statement(overlay, jobsOffered && jobs.length > 0 ? Jobs.offering(jobs, now) : null)
+    if (written !== null) yield* sql.unsafe(written.text, written.parameters).values
+    return reasons
+  })
+
+  const looking = (calls: ReadonlyArray<Call>, everything: boolean) =>
+    sql.withTransaction(
+      Effect.flatMap(load(sql, touchedBy(calls.map(({ changes }) => changes), everything), everything), (loaded) =>
+        playAndWrite(calls, loaded)
+      )
+    )
+
+  /** A caller who forgets has a transaction of its own; what it forgets follows from the changes before it in its list. */
+  const forgetting = Effect.fnUntraced(function* (call: Call) {
+    let forgotten = 0
+    const forget = Effect.fnUntraced(function* (change: Extract<Change, { readonly _tag: "Forget" }>) {
+      const { text, parameters } = Forget.statement(change)
+      const [row] = yield* sql.unsafe(text, parameters).values
+      forgotten += Number(row![0])
+    })
+    const play = Effect.fnUntraced(function* (changes: ReadonlyArray<Change>, jobs: ReadonlyArray<Job>) {
+      const loaded = yield* load(sql, touchedBy([changes], true), true)
+      const [reason] = yield* playAndWrite([{ ...call, changes, jobs }], loaded)
+      if (reason != null) return yield* new CommitRejected({ reason })
+    })
+    const [only] = call.changes
+    if (only?._tag === "Forget" && call.changes.length === 1 && call.jobs.length === 0) yield* forget(only)
+    else {
+      yield* sql.withTransaction(
+        Effect.gen(function* () {
+          let changes: Array<Change> = []
+          for (const change of call.changes) {
+            if (change._tag !== "Forget") {
+              changes.push(change)
+              continue
+            }
+            yield* play(changes, [])
+            yield* forget(change)
+            changes = []
+          }
+          yield* play(changes, call.jobs)
+        })
+      )
+    }
+    return [Effect.succeed({ jobsOffered, forgotten })] satisfies ReadonlyArray<Answer>
+  }, Effect.catchIf((error) => error instanceof CommitRejected, (rejected) => Effect.succeed([Effect.fail(rejected)])))
+
+  const answerOf = (reason: Rejection | null): Answer =>
+    reason === null ? Effect.succeed({ jobsOffered, forgotten: 0 }) : Effect.fail(new CommitRejected({ reason }))
+
+  const attempt = (calls: ReadonlyArray<Call>, everything: boolean) => {
+    if (calls.length === 1 && forgets(calls[0]!)) return forgetting(calls[0]!)
+    const looks = everything || calls.some(({ changes }) => changes.some((change) => mustLook(change) || tight.has(change)))
+    // A quota that is nearly used up is looked at before anything is written in vain.
+    const all = everything || calls.some(({ changes }) => changes.some(tight.has))
+    return Effect.map(looks ? looking(calls, all) : playAndWrite(calls, nothingLoaded), (reasons) => reasons.map(answerOf))
+  }
+
+  /** Once the database does not answer, those who are left are not tried any more. */
+  const oneByOne = Effect.fnUntraced(function* (calls: ReadonlyArray<Call>) {
+    const answers: Array<Answer> = []
+    for (const call of calls) {
+      const last = answers.at(-1)
+      answers.push(last !== undefined && lost.has(last) ? last : (yield* rounds([call], 0, false))[0]!)
+    }
+    return answers
+  })
+
+  const rounds = (calls: ReadonlyArray<Call>, round: number, everything: boolean): Effect.Effect<ReadonlyArray<Answer>> =>
+    Effect.suspend(() => attempt(calls, everything)).pipe(
+      Effect.catch((error) => {
+        if (error === mustLookUp) return rounds(calls, round, true)
+        const again = whatNext(error)
+        if (again === "round" && round < roundsMax) return rounds(calls, round + 1, true)
+        if (again !== "nothing" && calls.length > 1) return oneByOne(calls)
+        const answer: Answer = Effect.fail(new StoreUnavailable({ cause: told(error) }))
+        if (again === "nothing") lost.add(answer)
+        return Effect.succeed(calls.map(() => answer))
+      }),
+      // Changes that no code of ours can have meant: nothing of them was written.
+      Effect.catchDefect((defect) => (calls.length > 1 ? oneByOne(calls) : Effect.succeed([Effect.die(defect)])))
+    )
+
+  return (calls) => {
+    const [batched, alone] = [calls.filter((call) => !forgets(call)), calls.filter(forgets)]
+    if (alone.length === 0) return rounds(calls, 0, false)
+    return Effect.gen(function* () {
+      const answers = new Map<Call, Answer>()
+      const together = batched.length === 0 ? [] : yield* rounds(batched, 0, false)
+      batched.forEach((call, index) => answers.set(call, together[index]!))
+      for (const call of alone) answers.set(call, (yield* rounds([call], 0, false))[0]!)
+      return calls.map((call) => answers.get(call)!)
+    })
+  }
+}
+
+const forgets = ({ changes }: Call): boolean => changes.some(({ _tag }) => _tag === "Forget")
+
+/**
+ * What to do about a statement that failed. `round`: others were in the way; by now it can be seen what they did. `alone`:
+ * something of one caller is not taken. `nothing`: the server takes nothing from anybody, or it is not known what it did.
+ */
+const whatNext = (error: SqlError): "round" | "alone" | "nothing" => {
+  if (isConnectionLost(error)) return "nothing"
+  switch (error.reason._tag) {
+    case "UniqueViolation":
+    case "ConstraintError":
+    case "DeadlockError":
+    case "SerializationError":
+    case "LockTimeoutError":
+      return "round"
+    case "StatementTimeoutError":
+    case "SqlSyntaxError":
+    case "AuthorizationError":
+      return "nothing"
+    default:
+      // Words of the server, or of the driver about what it was given: nothing of it is committed.
+      if (hasCode(error.reason.cause)) return serverTrouble.test(error.reason.cause.code) ? "nothing" : "alone"
+      return /encode/.test(error.reason.message ?? "") ? "alone" : "nothing"
+  }
+}
+
+/** Read only, without tables, rights or resources, on its way out. */
+const serverTrouble = /^(25|42|53|55|57|58|F0|XX)/
+
+/** What may be logged: the server's details quote the rows, which are the tenants'. */
+const told = ({ reason }: SqlError): Error => {
+  const { cause } = reason
+  return new Error(hasCode(cause) ? `${reason._tag}: ${cause.message} (${cause.code})` : `${reason._tag}: ${reason.message}`)
+}
+
+/** Whether these are the server's own words, and so the end of the transaction. */
+const hasCode = (cause: unknown): cause is Error & { readonly code: string } =>
+  cause instanceof Error && "code" in cause && typeof cause.code === "string" && /^[0-9A-Z]{5}$/.test(cause.code)
+
+/** Quotas that were found used up of late; a hint, and bounded. */
+const makeTight = () => {
+  const keys = new Set<string>()
+  const keyOf = (change: Change): string | null =>
+    change._tag === "TakeQuota" ? keyOfQuota(change.tenantId, change.day) : null
+  return {
+    add: (changes: ReadonlyArray<Change>): void => {
+      if (keys.size > 10_000) keys.clear()
+      for (const change of changes) {
+        const key = keyOf(change)
+        if (key !== null) keys.add(key)
+      }
+    },
+    has: (change: Change): boolean => {
+      const key = keyOf(change)
+      return key !== null && keys.has(key)
+    }
+  }
+}

@@ -1,0 +1,107 @@
+import { assert, layer } from "@effect/vitest"
+import { Cause, Clock, Context, Duration, Effect, Fiber, Layer } from "effect"
+import * as Database from "./Database.ts"
+import * as PrivatePostgres from "./PrivatePostgres.ts"
+
+const until = <E, R>(holds: Effect.Effect<boolean, E, R>) =>
+  Effect.repeat(Effect.tap(holds, () => Effect.sleep("5 millis")), { until: (is) => is })
+
+const elapsed = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const before = yield* Clock.currentTimeMillis
+    const value = yield* self
+    return { value, ms: (yield* Clock.currentTimeMillis) - before }
+  })
+
+/** A server that these tests may break, and a database on it with four connections. */
+class Server extends Context.Service<Server, PrivatePostgres.PrivatePostgres>()("Server") {}
+const server = Layer.effect(
+  Server,
+  Effect.tap(PrivatePostgres.open({ binaries: process.env["MAILROOM_TEST_POSTGRES_BIN"] }), ({ started }) => started)
+)
+const database = Layer.unwrap(Effect.map(Server, ({ url }) => Database.layer({ url: url("postgres"), connectionsMax: 4 })))
+
+/** Four at once, so that each connection is in use. */
+const four = <A, E, R>(one: Effect.Effect<A, E, R>) => Effect.forEach([1, 2, 3, 4], () => one, { concurrency: 4 })
+
+layer(Layer.provideMerge(database, server), { excludeTestServices: true })("a database whose server is lost", (it) => {
+  it.effect("replaces connections that were terminated while idle", () =>
+    Effect.gen(function* () {
+      const { sql, pool } = yield* Database.Database
+      yield* four(sql`select pg_sleep(0.05)`)
+      assert.strictEqual((yield* pool).connections, 4)
+
+      yield* sql`select pg_terminate_backend(pid) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()`
+      yield* until(Effect.map(pool, ({ connections }) => connections === 1))
+
+      yield* four(sql`select pg_sleep(0.05)`)
+      assert.deepStrictEqual(yield* pool, { connections: 4, busy: 0, waiting: 0 })
+    })
+  )
+
+  it.effect("fails a transaction whose connection is terminated, without a defect, and keeps nothing of it", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database.Database
+      yield* sql`create table victim (id integer)`
+      const work = yield* Effect.forkChild(
+        Effect.exit(sql.withTransaction(Effect.andThen(sql`insert into victim values (1)`, sql`select pg_sleep(60)`)))
+      )
+
+      yield* until(
+        Effect.map(
+          sql`select pg_terminate_backend(pid) from pg_stat_activity where query = 'select pg_sleep(60)' and state = 'active'`,
+          (rows) => rows.length === 1
+        )
+      )
+
+      const exit = yield* Fiber.join(work)
+      const [reason] = exit._tag === "Failure" ? exit.cause.reasons : []
+      assert.isTrue(reason !== undefined && Cause.isFailReason(reason) && Database.isConnectionLost(reason.error))
+      assert.deepStrictEqual(yield* sql`select id from victim`, [])
+    })
+  )
+
+  it.effect("fails at once while the server is down, and works again within a second of its return", () =>
+    Effect.gen(function* () {
+      const server = yield* Server
+      const { sql, pool } = yield* Database.Database
+      yield* four(sql`select pg_sleep(0.05)`)
+
+      yield* server.stop("immediate")
+      const down = yield* elapsed(Effect.forEach(Array(20).keys(), () => Effect.flip(sql`select 1`), { concurrency: "unbounded" }))
+      assert.isTrue(down.value.every(Database.isConnectionLost))
+      assert.isBelow(down.ms, 1_000)
+
+      yield* server.start
+      const up = yield* elapsed(four(sql.withTransaction(sql`select 1`)))
+      assert.isBelow(up.ms, 1_000)
+      assert.deepStrictEqual({ ...(yield* pool), connections: 0 }, { connections: 0, busy: 0, waiting: 0 })
+    })
+  )
+
+  it.effect("fails in time while the server stands still, and works again within a second of its return", () =>
+    Effect.gen(function* () {
+      const server = yield* Server
+      const { sql, pool } = yield* Database.Database
+      yield* four(sql`select pg_sleep(0.05)`)
+
+      yield* server.freeze
+      const work = [sql`select 1`, sql.withTransaction(sql`select 1`)]
+      const still = yield* elapsed(
+        Effect.forEach(
+          Array.from({ length: 20 }, (_, number) => work[number % 2]!),
+          (one) => Effect.exit(one),
+          { concurrency: "unbounded" }
+        )
+      )
+      // A connection that does not answer to its cancellation either is dropped after five seconds.
+      assert.isBelow(still.ms, 500 + 5_000 + 1_500)
+      assert.isTrue(still.value.every((exit) => exit._tag === "Failure" && !Cause.hasDies(exit.cause)))
+
+      yield* server.thaw
+      const back = yield* elapsed(four(sql.withTransaction(sql`select 1`)))
+      assert.isBelow(back.ms, 1_000)
+      assert.strictEqual((yield* pool).busy, 0)
+    }).pipe(Effect.provideService(Database.StatementDeadline, Duration.millis(500)))
+  )
+})

@@ -1,0 +1,185 @@
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Cause, Deferred, Duration, Effect, Fiber, Redacted, Result } from "effect"
+import { Database, isConnectionLost, layer as databaseLayer, onLiveClock, StatementDeadline } from "./Database.ts"
+import * as TestDatabase from "./TestDatabase.ts"
+
+const until = <E, R>(holds: Effect.Effect<boolean, E, R>) =>
+  onLiveClock(Effect.repeat(Effect.tap(holds, () => Effect.sleep("5 millis")), { until: (is) => is }))
+
+const within = (duration: Duration.Input) => Effect.provideService(StatementDeadline, Duration.fromInputUnsafe(duration))
+
+layer(TestDatabase.layer({ connectionsMax: 2 }))("a database", (it) => {
+  it.effect("works whatever clock its caller has", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+
+      const rows = yield* sql.withTransaction(sql<{ one: number }>`select 1 as one`)
+
+      assert.deepStrictEqual(rows, [{ one: 1 }])
+    })
+  )
+
+  it.effect("counts its connections, and who has one, and who waits for one", () =>
+    Effect.gen(function* () {
+      const { sql, pool } = yield* Database
+      const go = yield* Deferred.make<void>()
+      const work = sql.withTransaction(Effect.andThen(sql`select 1`, Deferred.await(go)))
+
+      const fibers = yield* Effect.forEach([1, 2, 3], () => Effect.forkChild(work))
+      yield* until(Effect.map(pool, ({ busy, waiting }) => busy === 2 && waiting === 1))
+      assert.deepStrictEqual(yield* pool, { connections: 2, busy: 2, waiting: 1 })
+
+      yield* Fiber.interrupt(fibers[2]!)
+      assert.deepStrictEqual(yield* pool, { connections: 2, busy: 2, waiting: 0 })
+
+      yield* Deferred.succeed(go, undefined)
+      yield* Effect.forEach([fibers[0]!, fibers[1]!], Fiber.join)
+      assert.deepStrictEqual(yield* pool, { connections: 2, busy: 0, waiting: 0 })
+    })
+  )
+
+  it.effect("says how far its clock is off ours, whatever clock the caller has", () =>
+    Effect.gen(function* () {
+      const { clockOffset } = yield* Database
+
+      assert.isBelow(Math.abs(yield* clockOffset), 1_000)
+    })
+  )
+
+  it.effect("ends a statement at its deadline, as if the connection were lost, and works on", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+
+      const error = yield* Effect.flip(sql`select pg_sleep(60)`.pipe(within("50 millis")))
+
+      assert.isTrue(isConnectionLost(error))
+      assert.strictEqual(error.message, "the database did not answer within 50ms")
+      yield* until(
+        Effect.map(sql`select from pg_stat_activity where query like 'select pg_sleep(60)%' and state = 'active'`, (rows) => rows.length === 0)
+      )
+    })
+  )
+
+  it.effect("keeps nothing of a transaction with a late statement", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      yield* sql`create table late (id integer)`
+
+      const exit = yield* Effect.exit(
+        sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`insert into late values (1)`
+            yield* Effect.ignore(sql`select pg_sleep(60)`.pipe(within("50 millis")))
+            const next = yield* Effect.flip(sql`insert into late values (2)`)
+            assert.strictEqual(next.message, "the database did not answer within 50ms")
+          })
+        )
+      )
+
+      assert.isTrue(exit._tag === "Failure" && exit.cause.reasons.every(Cause.isFailReason))
+      assert.deepStrictEqual(yield* sql`select id from late`, [])
+    })
+  )
+
+  it.effect("ends the wait for a connection at its deadline", () =>
+    Effect.gen(function* () {
+      const { sql, pool } = yield* Database
+      const go = yield* Deferred.make<void>()
+      const fibers = yield* Effect.forEach([1, 2], () =>
+        Effect.forkChild(sql.withTransaction(Effect.andThen(sql`select 1`, Deferred.await(go))))
+      )
+      yield* until(Effect.map(pool, ({ busy }) => busy === 2))
+
+      const error = yield* Effect.flip(sql`select 1`.pipe(within("50 millis")))
+
+      assert.isTrue(isConnectionLost(error))
+      assert.strictEqual(error.message, "no connection to the database was free within 50ms")
+      yield* Deferred.succeed(go, undefined)
+      yield* Effect.forEach(fibers, Fiber.join)
+    })
+  )
+
+  it.effect("fails a COMMIT that was a rollback", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+
+      const error = yield* Effect.flip(sql.withTransaction(Effect.ignore(sql`select 1 / 0`)))
+
+      assert.isFalse(isConnectionLost(error))
+      assert.strictEqual(error.message, "the transaction was aborted, and rolled back by its COMMIT")
+    })
+  )
+
+  it.effect("undoes an inner transaction that failed, and commits the outer one", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      yield* sql`create table nested (id integer)`
+
+      yield* sql.withTransaction(
+        Effect.gen(function* () {
+          yield* sql`insert into nested values (1)`
+          yield* Effect.ignore(sql.withTransaction(Effect.andThen(sql`insert into nested values (2)`, sql`select 1 / 0`)))
+        })
+      )
+
+      assert.deepStrictEqual(yield* sql`select id from nested`, [{ id: 1 }])
+    })
+  )
+
+  it.effect("lets no process hold locks for long that does nothing", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const rows = yield* sql`select current_setting('idle_in_transaction_session_timeout') as idle, current_setting('application_name') as name`
+      assert.deepStrictEqual(rows, [{ idle: "15s", name: "mailroom" }])
+    })
+  )
+})
+
+layer(TestDatabase.layer({ prepare: false, applicationName: "behind a pooler" }))("a database behind a pooler", (it) => {
+  it.effect("has no prepared statements and none of our settings", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      yield* Effect.forEach([1, 2, 3], (n) => sql`select ${n}::integer`)
+
+      const rows = yield* sql`select
+        (select count(*)::integer from pg_prepared_statements) as prepared,
+        current_setting('idle_in_transaction_session_timeout') as idle`
+
+      assert.deepStrictEqual(rows, [{ prepared: 0, idle: "0" }])
+    })
+  )
+})
+
+describe("a database's URL", () => {
+  const tries = (url: string) =>
+    Effect.result(Effect.provide(Effect.flatMap(Database, ({ sql }) => sql`select 1`), databaseLayer({ url: Redacted.make(url) })))
+
+  for (const url of ["secret", "postgres://user:secret@host:99999/db", "http://user:secret@localhost/db", "postgres://user:secret@/db"]) {
+    it.effect(`${url} is refused without being told`, () =>
+      Effect.gen(function* () {
+        const result = yield* tries(url)
+
+        assert.isTrue(Result.isFailure(result))
+        if (Result.isSuccess(result)) return
+        assert.include(result.failure.message, "the URL of the database cannot be read")
+        assert.notInclude(`${JSON.stringify(result.failure)}${Cause.pretty(Cause.fail(result.failure))}`, "secret")
+      })
+    )
+  }
+
+  for (const url of [
+    "postgres://user@localhost:1/db",
+    "postgres://user@[::1]:1/db",
+    "postgres://user@localhost/db?host=127.0.0.1&port=1",
+    "postgres://user@localhost/db?host=/nowhere"
+  ]) {
+    it.effect(`${url} is read, and nobody is there`, () =>
+      Effect.gen(function* () {
+        const result = yield* tries(url)
+
+        assert.isTrue(Result.isFailure(result) && isConnectionLost(result.failure))
+        assert.isTrue(Result.isFailure(result) && result.failure.message === "PgConnection: Failed to connect")
+      })
+    )
+  }
+})

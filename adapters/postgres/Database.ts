@@ -1,0 +1,115 @@
+/**
+ * A PostgreSQL database: a pool of connections, and what one must know of it.
+ * Each statement ends within its deadline, whatever becomes of the server: one
+ * that takes longer is cancelled, and a connection that does not answer to that
+ * either is dropped. A lost connection is replaced when the next one is needed.
+ * Deadlines and waits are real, whatever clock the caller has.
+ */
+import { PgPool, type PgClient } from "@effect/sql-pg"
+import { Clock, Context, Effect, Layer, type Redacted, type Scope } from "effect"
+import { Reactivity } from "effect/reactivity"
+import type { SqlError } from "effect/sql/SqlError"
+import type { Duplex } from "node:stream"
+import * as Client from "./Client.ts"
+import * as Socket from "./Socket.ts"
+
+export { isConnectionLost, onLiveClock, StatementDeadline } from "./Client.ts"
+
+export type Options = Pooling &
+  (
+    | {
+        /** `postgres://user:password@host:port/database`, as libpq reads it. */
+        readonly url: Redacted.Redacted<string>
+        readonly stream?: never
+      }
+    | {
+        /** Where to connect instead: a server in this process. */
+        readonly stream: () => Duplex
+      }
+  )
+
+export interface Pooling {
+  readonly connectionsMax?: number
+  readonly applicationName?: string
+  /** False behind a pooler that lends a connection for a transaction: no prepared statements, no settings of our own. */
+  readonly prepare?: boolean
+}
+
+export class Database extends Context.Service<
+  Database,
+  {
+    readonly sql: PgClient.PgClient
+    /** Runs something that waits for the database on the live clock. Statements of `sql` are so by themselves. */
+    readonly live: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+    /** What the pool does now: `busy` statements and transactions have a connection, `waiting` ones wait for one. */
+    readonly pool: Effect.Effect<PoolFigures>
+    /** The server's clock minus this process's, in milliseconds, as good as half the round trip. */
+    readonly clockOffset: Effect.Effect<number, SqlError>
+  }
+>()("mailroom/adapters/postgres/Database") {}
+
+export interface PoolFigures {
+  readonly connections: number
+  readonly busy: number
+  readonly waiting: number
+}
+
+export const layer = (options: Options): Layer.Layer<Database, SqlError> =>
+  Layer.effect(Database, make(options)).pipe(Layer.provide(Reactivity.layer))
+
+export const make = (options: Options): Effect.Effect<Database["Service"], SqlError, Scope.Scope | Reactivity.Reactivity> =>
+  Client.onLiveClock(
+    Effect.gen(function* () {
+      const dial = options.stream ?? Socket.dialOf(options.url)
+      if (dial === null) return yield* unreadable()
+      const sockets = Socket.counted(dial)
+      const config = configOf(options, sockets.stream)
+      const pool = yield* PgPool.make(config)
+      const counts = { busy: 0, waiting: 0 }
+      const sql = yield* Client.make(config, pool, counts)
+      return {
+        sql,
+        live: Client.onLiveClock,
+        pool: Effect.sync(() => ({ connections: sockets.open(), ...counts })),
+        clockOffset: Client.onLiveClock(
+          Effect.gen(function* () {
+            const before = yield* Clock.currentTimeMillis
+            const [row] = yield* sql<{ ms: string }>`select (extract(epoch from clock_timestamp()) * 1000)::text as ms`
+            const after = yield* Clock.currentTimeMillis
+            return Math.round(Number(row!.ms) - (before + after) / 2)
+          })
+        )
+      }
+    })
+  )
+
+/**
+ * Every statement has an index for what it looks for. A plan that reads a whole table, made while the table was small, would
+ * live on in its connection while the table grows. And the price that is put on such plans calls for no compiler.
+ */
+export const planning = {
+  enable_seqscan: "off",
+  enable_hashjoin: "off",
+  enable_mergejoin: "off",
+  enable_material: "off",
+  jit: "off"
+} as const
+
+/** The driver's own error would hold the URL, and so its password. */
+const unreadable = () =>
+  Client.lost("the URL of the database cannot be read: it is not of the form postgres://user:password@host:port/database")
+
+const configOf = (options: Options, stream: () => Duplex): PgPool.Config => ({
+  ...(options.stream === undefined ? { url: options.url } : { username: "postgres", database: "postgres", ssl: false }),
+  ...(options.stream === undefined &&
+    options.prepare !== false && {
+      // A process that dies or hangs within a transaction holds its locks no longer than that.
+      startupParameters: { idle_in_transaction_session_timeout: "15s", default_transaction_isolation: "read committed", ...planning }
+    }),
+  stream,
+  applicationName: options.applicationName ?? "mailroom",
+  prepare: options.prepare ?? true,
+  maxConnections: options.connectionsMax ?? 10,
+  maxMessageSize: 64 * 1024 * 1024,
+  connectTimeout: "5 seconds"
+})

@@ -1,0 +1,87 @@
+/**
+ * A folder that belongs to one process: PGlite takes no lock of its own, and
+ * two processes would lose each other's data. The lock names its holder, and
+ * is taken over when the holder is gone.
+ */
+import { Data, Effect, type Scope } from "effect"
+import * as fs from "node:fs/promises"
+import * as path from "node:path"
+import { kill, pid } from "node:process"
+
+export class FolderInUse extends Data.TaggedError("FolderInUse")<{ readonly folder: string; readonly holder: number }> {
+  override readonly message = `the database folder ${this.folder} is in use by process ${this.holder}; stop it, or choose another folder`
+}
+
+export class FolderUnusable extends Data.TaggedError("FolderUnusable")<{ readonly folder: string; readonly cause: unknown }> {
+  override readonly message = `the database folder ${this.folder} cannot be used: ${this.cause instanceof Error ? this.cause.message : String(this.cause)}`
+}
+
+/** Locks of this process: a lock with its number and not here is of an earlier process that had the same. */
+const held = new Set<string>()
+
+/** Makes the folder if need be, and has it until the scope closes. */
+export const take = (folder: string): Effect.Effect<void, FolderInUse | FolderUnusable, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.gen(function* () {
+      const io = ioOf(folder)
+      yield* io(() => fs.mkdir(folder, { recursive: true, mode: 0o700 }))
+      const lock = path.join(yield* io(() => fs.realpath(folder)), "lock")
+      for (;;) {
+        const outcome = yield* io(() => tryTake(lock))
+        if (outcome === "taken") return lock
+        if (outcome !== "stale") return yield* new FolderInUse({ folder, holder: outcome.holder })
+      }
+    }),
+    (lock) =>
+      Effect.promise(async () => {
+        if ((await holderOf(lock)) === pid) await fs.rm(lock, { force: true })
+        held.delete(lock)
+      })
+  )
+
+const ioOf =
+  (folder: string) =>
+  <A>(action: () => Promise<A>): Effect.Effect<A, FolderUnusable> =>
+    Effect.tryPromise({ try: action, catch: (cause) => new FolderUnusable({ folder, cause }) })
+
+type Outcome = "taken" | "stale" | { readonly holder: number }
+
+const tryTake = async (lock: string): Promise<Outcome> => {
+  if (held.has(lock)) return { holder: pid }
+  // Written aside and linked, so that a lock is never seen without its holder.
+  const mine = `${lock}.${pid}`
+  await fs.writeFile(mine, String(pid), { mode: 0o600 })
+  try {
+    await fs.link(mine, lock)
+    held.add(lock)
+    return "taken"
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error // node:fs throws ErrnoException
+    const holder = await holderOf(lock)
+    if (holder !== null && holder !== pid && isAlive(holder)) return { holder }
+    // Taken away under our own name first: of several who find it stale, one gets it, and sees whose it was.
+    const stale = `${mine}.stale`
+    await fs.rename(lock, stale).catch(() => undefined)
+    const moved = await holderOf(stale)
+    if (moved !== null && moved !== holder && isAlive(moved)) await fs.link(stale, lock).catch(() => undefined)
+    await fs.rm(stale, { force: true })
+    return "stale"
+  } finally {
+    await fs.rm(mine, { force: true })
+  }
+}
+
+/** The process that a lock names; null if it names none. */
+const holderOf = async (lock: string): Promise<number | null> => {
+  const holder = Number(await fs.readFile(lock, "utf8").catch(() => ""))
+  return Number.isInteger(holder) && holder > 0 ? holder : null
+}
+
+const isAlive = (other: number): boolean => {
+  try {
+    kill(other, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM" // node:process throws ErrnoException
+  }
+}

@@ -1,0 +1,129 @@
+import { assert, it } from "@effect/vitest"
+import { Effect, Exit, Fiber, Latch, Scope } from "effect"
+import { TestClock } from "effect/testing"
+import { takeQuota, times } from "../../conformance/StoreLaw.ts"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import { StoreUnavailable } from "../../core/ports/Store.ts"
+import type { Call } from "./CommitBatch.ts"
+import * as GroupCommit from "./GroupCommit.ts"
+
+/** A group whose batches wait at a gate, and what they held. */
+const gated = Effect.fnUntraced(function* (lanes = 1) {
+  const gate = yield* Latch.make(false)
+  const batches: Array<ReadonlyArray<Call>> = []
+  const commit = yield* GroupCommit.make({
+    commit: (calls) =>
+      Effect.suspend(() => {
+        batches.push(calls)
+        return Effect.as(gate.await, calls.map(() => Effect.succeed({ jobsOffered: false, forgotten: calls.length })))
+      }),
+    lanes,
+    onLiveClock: (self) => self
+  })
+  const begin = Effect.suspend(() => {
+    const change = takeQuota(Fixtures.realm().tenantId, 1, 1)
+    return Effect.forkChild(Effect.exit(commit([change], [])), { startImmediately: true })
+  })
+  const sizes = () => batches.map((batch) => batch.length)
+  /** Lets everybody get on who can. */
+  const settle = Effect.forEach(times(20, (turn) => turn), () => Effect.yieldNow, { discard: true })
+  return { gate, begin, sizes, settle }
+})
+
+const isUnavailable = (exit: Exit.Exit<unknown, unknown>) => {
+  const error = Exit.findErrorOption(exit)
+  return error._tag === "Some" && error.value instanceof StoreUnavailable
+}
+
+it.effect("commits those together who come while a batch is under way, and no more than a batch holds", () =>
+  Effect.gen(function* () {
+    const { gate, begin, sizes, settle } = yield* gated()
+    yield* begin
+    yield* settle
+
+    const fibers = yield* Effect.forEach(times(300, () => 0), () => begin)
+    yield* settle
+    assert.deepStrictEqual(sizes(), [1])
+    yield* gate.open
+    const exits = yield* Effect.forEach(fibers, Fiber.join)
+
+    assert.deepStrictEqual(sizes(), [1, 128, 128, 44])
+    assert.isTrue(exits.every(Exit.isSuccess))
+  })
+)
+
+it.effect("withdraws a caller that is interrupted before a batch takes it, and none that is taken", () =>
+  Effect.gen(function* () {
+    const { gate, begin, sizes, settle } = yield* gated()
+    const taken = yield* begin
+    yield* settle
+    const [gone, other] = [yield* begin, yield* begin]
+
+    yield* Fiber.interrupt(gone)
+    yield* Fiber.interrupt(taken)
+    yield* gate.open
+    assert.isTrue(Exit.isSuccess(yield* Fiber.join(other)))
+
+    assert.deepStrictEqual(sizes(), [1, 1])
+  })
+)
+
+it.effect("answers within the deadline, and commits nothing of those that it sends away untaken", () =>
+  Effect.gen(function* () {
+    const { gate, begin, sizes, settle } = yield* gated()
+    const taken = yield* begin
+    yield* settle
+    yield* TestClock.adjust("5 seconds")
+    const waiting = yield* begin
+
+    yield* TestClock.adjust("4 seconds")
+    assert.isUndefined(taken.pollUnsafe())
+    yield* TestClock.adjust("2 seconds")
+    assert.isTrue(isUnavailable(yield* Fiber.join(taken)))
+    assert.isUndefined(waiting.pollUnsafe())
+    yield* TestClock.adjust("5 seconds")
+    assert.isTrue(isUnavailable(yield* Fiber.join(waiting)))
+
+    yield* gate.open
+    yield* settle
+    assert.deepStrictEqual(sizes(), [1])
+    assert.isTrue(Exit.isSuccess(yield* Fiber.join(yield* begin)))
+  })
+)
+
+it.effect("helps out with another lane where one is stuck, or has too much to do", () =>
+  Effect.gen(function* () {
+    const { gate, begin, sizes, settle } = yield* gated(3)
+    yield* begin
+    yield* settle
+    yield* begin
+    yield* settle
+    assert.deepStrictEqual(sizes(), [1])
+
+    yield* TestClock.adjust("25 millis")
+    yield* settle
+    assert.deepStrictEqual(sizes(), [1, 1])
+
+    yield* Effect.forEach(times(64, () => 0), () => begin)
+    yield* settle
+    assert.deepStrictEqual(sizes(), [1, 1, 64])
+    yield* gate.open
+  })
+)
+
+it.effect("sees those through who are there when it closes, and takes nobody after", () =>
+  Effect.gen(function* () {
+    const scope = yield* Scope.make()
+    const { gate, begin, sizes, settle } = yield* Scope.provide(gated(), scope)
+    const [one, other] = [yield* begin, yield* Effect.andThen(settle, begin)]
+
+    const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
+    assert.isTrue(isUnavailable(yield* Fiber.join(yield* begin)))
+    assert.isUndefined(closing.pollUnsafe())
+    yield* gate.open
+    yield* Fiber.join(closing)
+
+    assert.isTrue(Exit.isSuccess(yield* Fiber.join(one)) && Exit.isSuccess(yield* Fiber.join(other)))
+    assert.deepStrictEqual(sizes(), [1, 1])
+  })
+)

@@ -1,0 +1,184 @@
+/**
+ * Gathers the callers of `commit` in this process into batches. Whoever comes
+ * while batches are under way goes into the next one. A batch is no caller's
+ * fiber: interrupting a caller stops nothing, and withdraws only what no batch
+ * has taken yet. Nobody waits longer than the deadline: who was not taken by
+ * then is withdrawn, and who was does not know what became of it.
+ *
+ * One lane after the other makes the largest batches, so the others help out
+ * only where it is stuck, waiting for a row or a disk, or has too much to do.
+ */
+import { Clock, Effect, Exit, type Scope } from "effect"
+import type { Job } from "../../core/ports/JobQueue.ts"
+import { StoreUnavailable, type Change, type CommitRejected, type Committed } from "../../core/ports/Store.ts"
+import type { Answer, Call, CommitBatch } from "./CommitBatch.ts"
+
+export interface Options {
+  readonly commit: CommitBatch
+  /** Batches under way at a time, at most. */
+  readonly lanes: number
+  readonly onLiveClock: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+  /** Seconds that a caller waits at most. */
+  readonly deadline?: number
+}
+
+export type Commit = (
+  changes: ReadonlyArray<Change>,
+  jobs: ReadonlyArray<Job>
+) => Effect.Effect<Committed, CommitRejected | StoreUnavailable>
+
+/** Callers in one batch, and characters of bodies with which it is full. */
+export const batchMax = 128
+const charactersMax = 4_000_000
+
+/** Callers who wait, from which on another lane is worth its while. */
+const crowd = batchMax / 2
+
+/** A lane that is longer at its batch is stuck. */
+const patience = "25 millis"
+
+interface Caller extends Call {
+  readonly characters: number
+  /** Ticks of the deadline's clock when it came. */
+  readonly since: number
+  state: "waiting" | "taken" | "done"
+  readonly answer: (answer: Answer) => void
+}
+
+export const make = Effect.fnUntraced(function* ({
+  commit,
+  lanes,
+  onLiveClock,
+  deadline = 10
+}: Options): Effect.fn.Return<Commit, never, Scope.Scope> {
+  let waiting: Array<Caller> = []
+  const underWay = new Set<Caller>()
+  /** Who sleeps, to be woken: lanes, the first one in front, and the one who watches for lanes that are stuck. */
+  const idle = new Map<number, () => void>()
+  let watcher: (() => void) | null = null
+  let batches = 0
+  let whenDone: (() => void) | null = null
+  let isClosed = false
+  let ticks = 0
+
+  const settle = (caller: Caller, answer: Answer) => {
+    if (caller.state === "done") return
+    caller.state = "done"
+    caller.answer(answer)
+  }
+
+  const take = (): ReadonlyArray<Caller> => {
+    let [count, characters] = [0, 0]
+    while (count < waiting.length && count < batchMax && (count === 0 || characters < charactersMax)) {
+      characters += waiting[count]!.characters
+      count += 1
+    }
+    const taken = waiting.slice(0, count)
+    waiting = waiting.slice(count)
+    batches += 1
+    for (const caller of taken) {
+      caller.state = "taken"
+      underWay.add(caller)
+    }
+    return taken
+  }
+
+  const wake = (lane: number) => {
+    const resume = idle.get(lane)
+    idle.delete(lane)
+    resume?.()
+    return resume !== undefined
+  }
+
+  const wakeAnother = () => {
+    for (let lane = 1; lane < lanes; lane++) if (wake(lane)) return
+  }
+
+  const arrived = () => {
+    if (wake(0)) return
+    if (waiting.length >= crowd) wakeAnother()
+    watcher?.()
+    watcher = null
+  }
+
+  const sleepsUntilWoken = (lane: number) =>
+    Effect.callback<void>((resume) => {
+      if (lane === 0 ? waiting.length > 0 : waiting.length >= crowd) resume(Effect.void)
+      else idle.set(lane, () => resume(Effect.void))
+    })
+
+  const work = Effect.fnUntraced(function* (lane: number) {
+    yield* sleepsUntilWoken(lane)
+    const callers = take()
+    if (callers.length === 0) return
+    const exit = yield* Effect.exit(commit(callers))
+    callers.forEach((caller, index) =>
+      settle(caller, Exit.isSuccess(exit) ? exit.value[index]! : Effect.failCause(exit.cause))
+    )
+    for (const caller of callers) underWay.delete(caller)
+    if (whenDone !== null && waiting.length === 0 && underWay.size === 0) whenDone()
+  })
+
+  const watch = Effect.gen(function* () {
+    yield* Effect.callback<void>((resume) => {
+      watcher = () => resume(Effect.void)
+    })
+    const before = batches
+    yield* Effect.sleep(patience)
+    if (batches === before && waiting.length > 0) wakeAnother()
+  })
+
+  /** Counts the time, and lets those go who have waited long enough. */
+  const tick = Effect.sync(() => {
+    ticks += 1
+    const isLate = ({ since }: Caller) => ticks - since > deadline
+    if (waiting.some(isLate)) {
+      const late = waiting.filter(isLate)
+      waiting = waiting.filter((caller) => !isLate(caller))
+      for (const caller of late) settle(caller, unavailable("no batch took the commit in time"))
+    }
+    for (const caller of underWay) {
+      if (isLate(caller)) settle(caller, unavailable("the database did not answer in time, whatever it did"))
+    }
+  })
+
+  for (let lane = 0; lane < lanes; lane++) yield* Effect.forkScoped(Effect.forever(work(lane)))
+  yield* Effect.forkScoped(onLiveClock(Effect.forever(watch)))
+  yield* Effect.forkScoped(onLiveClock(Effect.forever(Effect.andThen(Effect.sleep("1 second"), tick))))
+  // Those who are here are seen through; the lanes end behind this.
+  yield* Effect.addFinalizer(() =>
+    Effect.callback<void>((resume) => {
+      isClosed = true
+      if (waiting.length === 0 && underWay.size === 0) resume(Effect.void)
+      else whenDone = () => resume(Effect.void)
+    })
+  )
+
+  return (changes, jobs) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      Effect.callback<Committed, CommitRejected | StoreUnavailable>((resume) => {
+        if (isClosed) return resume(unavailable("the store is closed"))
+        const characters = charactersOf(changes)
+        const caller: Caller = { changes, jobs, now, characters, since: ticks, state: "waiting", answer: resume }
+        waiting.push(caller)
+        arrived()
+        return Effect.sync(() => {
+          if (caller.state === "waiting") waiting = waiting.filter((one) => one !== caller)
+          caller.state = "done"
+        })
+      })
+    )
+})
+
+/** The length of what is long in changes. */
+const charactersOf = (changes: ReadonlyArray<Change>): number => {
+  let characters = 0
+  for (const change of changes) {
+    if (change._tag === "InsertDelivery") characters += change.body.length
+    if (change._tag !== "InsertMessage") continue
+    characters += (change.content.text?.length ?? 0) + (change.content.html?.length ?? 0)
+  }
+  return characters
+}
+
+const unavailable = (why: string): Answer => Effect.fail(new StoreUnavailable({ cause: new Error(why) }))

@@ -1,0 +1,233 @@
+/**
+ * Claims, and waits for work. The groups that have ready jobs lie in a ring, by
+ * kind and name; each process has a place in it, for each set of kinds that it
+ * claims, and goes on from there. So a claim costs what it takes and the groups
+ * it passes, however many jobs and groups there are.
+ */
+import { PgTypes } from "@effect/sql-pg"
+import { Clock, Duration, Effect, Option, Random, Semaphore } from "effect"
+import type { Environment, Millis, TenantId } from "../../core/model/Ids.ts"
+import { jobKinds, type JobKind, type JobQueue, type Lease, type QueueUnavailable } from "../../core/ports/JobQueue.ts"
+import type { JobNews } from "./JobNews.ts"
+import { array, toBigint, type Row } from "./Rows.ts"
+
+/**
+ * Groups that a statement looks at, and statements of a claim. A group at its cap has a lease, so there are no more of
+ * them than the workers of all processes have places.
+ */
+const groupsMax = 256
+const statementsMax = 8
+/** Groups that a statement takes from. It holds a lock for each, of which the server has some thousands. */
+const turnsMax = 64
+/** How long to wait for what no news tells of: a lease in another process that ended, and freed a place below a cap. */
+const fullPause = 250
+/** How long to wait when there are groups that were not looked at. */
+const restPause = 20
+/** How long to believe that nothing falls due earlier: another process may take a lease, and die. */
+const lookPause = 15_000
+
+export type Rows = (text: string, parameters?: ReadonlyArray<unknown>) => Effect.Effect<ReadonlyArray<Row>, QueueUnavailable>
+
+type ClaimOptions = Parameters<JobQueue["Service"]["claim"]>[0]
+
+export interface JobClaims extends Pick<JobQueue["Service"], "claim" | "awaitWork"> {
+  /** The last claim of this kind found nothing but groups at their caps: a place that becomes free is news. */
+  readonly isFull: (kind: JobKind) => boolean
+}
+
+export const make = (rows: Rows, news: JobNews["Service"]): JobClaims => {
+  const rings = new Map<string, Ring>()
+  const ringOf = (kinds: ReadonlyArray<JobKind>): Ring => {
+    const ofKinds = jobKinds.filter((kind) => kinds.includes(kind))
+    const name = ofKinds.join(" ")
+    const ring = rings.get(name) ?? { kinds: ofKinds, place: null, quiet: null, isFull: false, claiming: Semaphore.makeUnsafe(1) }
+    rings.set(name, ring)
+    return ring
+  }
+
+  return {
+    claim: (options) => {
+      const ring = ringOf(options.kinds)
+      if (ring.kinds.length === 0 || options.limit <= 0) return Effect.succeed([])
+      return ring.claiming.withPermits(1)(claim(rows, news, ring, options))
+    },
+    awaitWork: (kinds, atMost) => {
+      const ring = ringOf(kinds)
+      const work = ring.kinds.length === 0 ? Effect.never : wait(rows, news, ring, Duration.toMillis(atMost))
+      // Nobody learns here that the database is away: the next claim does.
+      const away = Effect.sleep(Math.min(1_000, Duration.toMillis(atMost)))
+      return Effect.asVoid(Effect.timeoutOption(Effect.catch(work, () => away), atMost))
+    },
+    isFull: (kind) => [...rings.values()].some((ring) => ring.isFull && ring.kinds.includes(kind))
+  }
+}
+
+/** The claims of one set of kinds. */
+interface Ring {
+  readonly kinds: ReadonlyArray<JobKind>
+  /** Where the last turn was. */
+  place: Place | null
+  /** Set by a claim that found nothing, until somebody waits by it. */
+  quiet: Quiet | null
+  /** The last claim passed groups at their caps, and took nothing. */
+  isFull: boolean
+  readonly claiming: Semaphore.Semaphore
+}
+
+interface Place {
+  readonly kind: JobKind
+  readonly group: string
+}
+
+/** What a claim, or a look, found out when there was nothing to take. */
+interface Quiet {
+  /** Ends at the first news since. */
+  readonly heard: Effect.Effect<void>
+  /** When a job becomes ready by the mere passing of time. */
+  readonly nextAt: Millis
+  /** How long to wait, at most, where there are ready jobs of groups at their caps; null: there are none. */
+  readonly pause: Millis | null
+}
+
+/** Goes on along the ring until it has found something, or has been round. */
+const claim = Effect.fnUntraced(function* (rows: Rows, news: JobNews["Service"], ring: Ring, options: ClaimOptions) {
+  ring.quiet = null
+  ring.isFull = false
+  const heard = yield* news.listen(ring.kinds)
+  ring.place ??= yield* anyPlace(ring.kinds)
+  let arcs = roundFrom(ring.place, ring.kinds)
+  let passed = 0
+  for (let statement = 0; statement < statementsMax; statement++) {
+    const found = yield* claimAlong(rows, arcs, options)
+    const last = found.leases.at(-1)?.job
+    if (last !== undefined && found.leases.length === options.limit) ring.place = { kind: last.kind, group: last.group }
+    else if (!found.isRound) ring.place = { kind: arcs[found.arc]!.kind, group: found.lastGroup } // it stopped in one of them
+    ring.quiet = null
+    if (found.leases.length > 0) {
+      ring.isFull = false
+      return found.leases
+    }
+    passed += found.passed
+    ring.isFull ||= found.looked > 0
+    // Where another claimer was at, there may be work in a moment.
+    const pause = !found.isRound ? restPause : ring.isFull ? fullPause : null
+    if (passed === 0) ring.quiet = { heard, nextAt: found.nextAt, pause }
+    if (found.isRound) return []
+    arcs = [{ ...arcs[found.arc]!, after: found.lastGroup }, ...arcs.slice(found.arc + 1)]
+  }
+  return []
+})
+
+const claimAlong = Effect.fnUntraced(function* (rows: Rows, arcs: ReadonlyArray<Arc>, options: ClaimOptions) {
+  const now = yield* Clock.currentTimeMillis
+  const expiresAt = now + Duration.toMillis(options.visibilityTimeout)
+  const [row] = yield* rows(claimStatement, [
+    array("text", arcs.map(({ kind }) => kind)),
+    array("text", arcs.map(({ after }) => after)),
+    array("text", arcs.map(({ upto }) => upto)),
+    PgTypes.int4(options.limit),
+    PgTypes.int4(Math.min(options.limit, turnsMax)),
+    PgTypes.int4(groupsMax),
+    PgTypes.int4(Math.min(options.inFlightMax, int4Max)),
+    PgTypes.int8(toBigint(now)),
+    PgTypes.int8(toBigint(expiresAt))
+  ])
+  return decode(row!, expiresAt) // the function gives one row
+})
+
+const wait = Effect.fnUntraced(function* (rows: Rows, news: JobNews["Service"], ring: Ring, atMost: Millis) {
+  let quiet = ring.quiet
+  ring.quiet = null
+  for (;;) {
+    quiet ??= yield* look(rows, news, ring)
+    if (quiet === null) return
+    const left = quiet.nextAt - (yield* Clock.currentTimeMillis)
+    if (left <= 0) return
+    const heard = yield* Effect.timeoutOption(quiet.heard, Math.min(left, atMost, quiet.pause ?? lookPause))
+    if (quiet.pause !== null && Option.isNone(heard)) return
+    quiet = null
+  }
+})
+
+/** Null: there is work. */
+const look = Effect.fnUntraced(function* (
+  rows: Rows,
+  news: JobNews["Service"],
+  { kinds }: Ring
+): Effect.fn.Return<Quiet | null, QueueUnavailable> {
+  const heard = yield* news.listen(kinds)
+  const [row] = yield* rows(lookStatement, [array("text", kinds)])
+  return row!["is_ready"] === true ? null : { heard, nextAt: toNextAt(row!["next_ms"]), pause: null } // one row of two scalars
+})
+
+/** Processes begin anywhere, so that they do not all go along with one another. */
+const anyPlace = Effect.fnUntraced(function* (kinds: ReadonlyArray<JobKind>): Effect.fn.Return<Place> {
+  const kind = kinds[yield* Random.nextIntBetween(0, kinds.length, { halfOpen: true })]! // there is one
+  const number = yield* Random.nextIntBetween(0, 0x1_0000_0000, { halfOpen: true })
+  return { kind, group: number.toString(16).padStart(8, "0") }
+})
+
+/** A part of the ring: the groups of a kind behind `after`, up to and with `upto`. */
+interface Arc {
+  readonly kind: JobKind
+  readonly after: string
+  readonly upto: string | null
+}
+
+const roundFrom = (place: Place, kinds: ReadonlyArray<JobKind>): ReadonlyArray<Arc> => {
+  const index = kinds.indexOf(place.kind)
+  const others = [...kinds.slice(index + 1), ...kinds.slice(0, index)]
+  return [
+    { kind: place.kind, after: place.group, upto: null },
+    ...others.map((kind) => ({ kind, after: "", upto: null })),
+    { kind: place.kind, after: "", upto: place.group }
+  ]
+}
+
+interface Found {
+  readonly leases: ReadonlyArray<Lease>
+  /** Where it stopped: in which arc, and behind which group. */
+  readonly arc: number
+  readonly lastGroup: string
+  readonly isRound: boolean
+  /** Groups with ready jobs, and those of them that another claimer was at. */
+  readonly looked: number
+  readonly passed: number
+  readonly nextAt: Millis
+}
+
+const decode = (row: Row, expiresAt: Millis): Found => {
+  const column = (name: string) => (row[name] ?? []) as ReadonlyArray<unknown> // null where nothing was taken
+  const leases = column("subjects").map((subject, index) => {
+    const value = (name: string) => column(name)[index]
+    return {
+      // As they were offered.
+      job: {
+        kind: value("kinds") as JobKind,
+        subject: subject as string,
+        realm: { tenantId: value("tenant_ids") as TenantId, environment: value("environments") as Environment },
+        group: value("group_names") as string,
+        dueAt: Number(value("dues_ms"))
+      },
+      token: value("tokens") as string,
+      claims: Number(value("claim_counts")),
+      expiresAt
+    }
+  })
+  return {
+    leases,
+    arc: Number(row["arc"]) - 1,
+    lastGroup: String(row["last_group"]),
+    isRound: row["is_round"] === true,
+    looked: Number(row["looked"]),
+    passed: Number(row["passed"]),
+    nextAt: toNextAt(row["next_ms"])
+  }
+}
+
+const toNextAt = (value: unknown): Millis => (value === null ? Infinity : Number(value))
+
+const int4Max = 2_147_483_647
+
+const claimStatement = "select * from mailroom.claim_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+const lookStatement = "select mailroom.has_ready_job($1) as is_ready, mailroom.next_job_ms($1) as next_ms"

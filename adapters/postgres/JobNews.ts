@@ -1,0 +1,106 @@
+/**
+ * News that there is work: within the process at once, to the others by
+ * NOTIFY over one connection beside the pool, a few at a time. News may get
+ * lost with a connection, so it only shortens a wait, and a listener that was
+ * cut off is told that there may be anything.
+ */
+import { PgConnection } from "@effect/sql-pg"
+import { Context, Effect, Latch, Layer, Queue } from "effect"
+import { jobKinds, type JobKind } from "../../core/ports/JobQueue.ts"
+import { Database } from "./Database.ts"
+
+export class JobNews extends Context.Service<
+  JobNews,
+  {
+    /** Tells everybody: this process at once, the others within some milliseconds. Never fails, never waits. */
+    readonly tell: (kinds: ReadonlyArray<JobKind>) => Effect.Effect<void>
+    /** Registers now; the inner effect ends at the next news of one of these kinds since. */
+    readonly listen: (kinds: ReadonlyArray<JobKind>) => Effect.Effect<Effect.Effect<void>>
+  }
+>()("mailroom/adapters/postgres/JobNews") {}
+
+export const channel = "mailroom_jobs"
+
+/** Between two NOTIFYs of a process, in milliseconds: they take a lock that all of the database's processes share. */
+const pause = 10
+
+/** One process: nobody else to tell. */
+export const layerLocal: Layer.Layer<JobNews> = Layer.sync(JobNews, () => makeBoard().news)
+
+/** All processes on the database. Where a pooler lends connections (`prepare: false`) there is no listening: as `layerLocal`. */
+export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
+  JobNews,
+  Effect.gen(function* () {
+    const { live, sql } = yield* Database
+    const { news, post } = makeBoard()
+    if (sql.config.prepare === false) return news
+
+    const untold = new Set<JobKind>()
+    const hasUntold = yield* Latch.make(false)
+    const send = (connection: PgConnection.PgConnection) =>
+      Effect.gen(function* () {
+        yield* hasUntold.await
+        yield* hasUntold.close
+        const kinds = [...untold]
+        untold.clear()
+        yield* Effect.timeout(connection.query("select pg_notify($1, $2)", [channel, kinds.join(" ")]), "10 seconds")
+        yield* Effect.sleep(pause)
+      })
+    const receive = (heard: Queue.Dequeue<PgConnection.Notification, unknown>, own: number) =>
+      Effect.map(Queue.take(heard), ({ payload, processId }) => {
+        if (processId !== own) post(jobKinds.filter((kind) => payload.split(" ").includes(kind)))
+      })
+    const session = Effect.scoped(
+      Effect.gen(function* () {
+        const connection = yield* Effect.flatMap(PgConnection.make(sql.config), ({ pin }) => pin)
+        const heard = yield* connection.listen(channel)
+        post(jobKinds)
+        return yield* Effect.raceFirst(Effect.forever(send(connection)), Effect.forever(receive(heard, connection.processId)))
+      })
+    )
+    yield* session.pipe(
+      Effect.catch((cause) => Effect.logDebug("news of jobs is cut off from other processes", cause)),
+      Effect.andThen(Effect.sleep("200 millis")),
+      Effect.forever,
+      live,
+      Effect.forkScoped
+    )
+    return {
+      tell: (kinds) =>
+        Effect.suspend(() => {
+          for (const kind of kinds) untold.add(kind)
+          return Effect.andThen(news.tell(kinds), kinds.length === 0 ? Effect.void : hasUntold.open)
+        }),
+      listen: news.listen
+    }
+  })
+)
+
+/** Who listens in this process. */
+const makeBoard = () => {
+  const counts: Record<JobKind, number> = { submit: 0, poll: 0, scan: 0, deliver: 0 }
+  const looks = new Set<() => void>()
+  const post = (kinds: ReadonlyArray<JobKind>) => {
+    for (const kind of kinds) counts[kind]++
+    for (const look of looks) look()
+  }
+  const news: JobNews["Service"] = {
+    tell: (kinds) => Effect.sync(() => post(kinds)),
+    listen: (kinds) =>
+      Effect.sync(() => {
+        const sum = () => kinds.reduce((total, kind) => total + counts[kind], 0)
+        const before = sum()
+        return Effect.callback<void>((resume) => {
+          const look = () => {
+            if (sum() === before) return
+            looks.delete(look)
+            resume(Effect.void)
+          }
+          looks.add(look)
+          look()
+          return Effect.sync(() => looks.delete(look))
+        })
+      })
+  }
+  return { news, post }
+}

@@ -1,0 +1,65 @@
+/**
+ * Offers of jobs, as one statement: what the queue's own `offer` runs, and the
+ * store's commit within its transaction. Running it twice changes nothing the
+ * second time.
+ */
+import type { PgClient } from "@effect/sql-pg"
+import { Effect } from "effect"
+import type { SqlError } from "effect/sql/SqlError"
+import type { Millis } from "../../core/model/Ids.ts"
+import type { Job } from "../../core/ports/JobQueue.ts"
+import type { Part, Shape } from "./Parts.ts"
+import { array, toBigint, toText } from "./Rows.ts"
+
+/** `now`, of the caller's clock: what is due by then is ready at once. */
+export const offer = (sql: PgClient.PgClient, jobs: ReadonlyArray<Job>, now: Millis): Effect.Effect<void, SqlError> => {
+  if (jobs.length === 0) return Effect.void
+  const { shape, parameters } = offering(jobs, now)
+  return Effect.asVoid(sql.unsafe(shape.text(1, "true"), parameters))
+}
+
+/** The same as a part of a statement that writes more. */
+export const offering = (jobs: ReadonlyArray<Job>, now: Millis): Part => {
+  const rows = inOrderOfKey(jobs)
+  return {
+    shape,
+    parameters: [
+      array("text", rows.map(({ kind }) => kind)),
+      array("text", rows.map(({ subject }) => toText(subject))),
+      array("uuid", rows.map(({ realm }) => realm.tenantId)),
+      array("text", rows.map(({ realm }) => realm.environment)),
+      array("text", rows.map(({ group }) => toText(group))),
+      array("bigint", rows.map(({ dueAt }) => toBigint(dueAt))),
+      array("boolean", rows.map(({ dueAt }) => dueAt <= now))
+    ]
+  }
+}
+
+const shape: Shape = {
+  name: "offered_job",
+  text: (first, behind) => `
+  insert into mailroom.job as held (kind, subject, tenant_id, environment, group_name, due_ms, at_ms, ready, claims)
+  select kind, subject, tenant_id, environment, group_name, due_ms, due_ms, ready, 0
+  from unnest($${first}::text[], $${first + 1}::text[], $${first + 2}::uuid[], $${first + 3}::text[], $${first + 4}::text[],
+    $${first + 5}::bigint[], $${first + 6}::boolean[])
+    as offered (kind, subject, tenant_id, environment, group_name, due_ms, ready)
+  where ${behind}
+  on conflict (kind, subject) do update set
+    beside_ms = case when held.token is not null then excluded.due_ms end,
+    due_ms = case when held.token is null then excluded.due_ms else held.due_ms end,
+    at_ms = case when held.token is null then excluded.due_ms else held.at_ms end,
+    ready = held.ready or (held.token is null and excluded.ready)
+  where excluded.due_ms < case when held.token is null then held.due_ms else coalesce(held.beside_ms, 9223372036854775807) end
+  returning 1`
+}
+
+/** Each (kind, subject) once, for its earliest time; all transactions lock the rows in the same order. */
+const inOrderOfKey = (jobs: ReadonlyArray<Job>): ReadonlyArray<Job> => {
+  const rows = new Map<string, Job>()
+  for (const job of jobs) {
+    const key = `${job.kind} ${job.subject}`
+    const known = rows.get(key)
+    if (known === undefined || job.dueAt < known.dueAt) rows.set(key, job)
+  }
+  return [...rows].sort(([left], [right]) => (left < right ? -1 : 1)).map(([, job]) => job)
+}

@@ -1,0 +1,130 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Deferred, Effect, Fiber, Layer, Result } from "effect"
+import * as Database from "./Database.ts"
+import { current, currentOf, migrate, migrateTo, migrations, type Migration } from "./Migrations.ts"
+import * as TestDatabase from "./TestDatabase.ts"
+
+const first: Migration = { name: "0001_first", statements: ["create table mailroom.one (id integer primary key)"] }
+const second: Migration = {
+  name: "0002_second",
+  statements: ["alter table mailroom.one add column name text not null default ''", "create index one_name on mailroom.one (name)"]
+}
+
+const onEmpty = <A, E>(check: Effect.Effect<A, E, Database.Database>) =>
+  Effect.flatMap(TestDatabase.url("empty"), (url) => Effect.provide(check, Database.layer({ url }))).pipe(Effect.scoped)
+
+const columns = Effect.flatMap(Database.Database, ({ sql }) =>
+  Effect.map(
+    sql<{ column: string }>`select table_name || '.' || column_name as column from information_schema.columns where table_schema = 'mailroom' order by 1`,
+    (rows) => rows.map(({ column }) => column).filter((column) => !column.startsWith("migration."))
+  )
+)
+
+describe("migrations", () => {
+  it.effect("are all taken by an empty database, once", () =>
+    onEmpty(
+      Effect.gen(function* () {
+        const names = migrations.map(({ name }) => name)
+        assert.deepStrictEqual(yield* current, { applied: [], missing: names, unknown: [] })
+
+        assert.deepStrictEqual(yield* migrate, { applied: names })
+        assert.deepStrictEqual(yield* migrate, { applied: [] })
+
+        assert.deepStrictEqual(yield* current, { applied: names, missing: [], unknown: [] })
+      })
+    )
+  )
+
+  it("have names that rise, and are never the same", () => {
+    const names = migrations.map(({ name }) => name)
+    assert.deepStrictEqual(names, [...new Set(names)].sort())
+    for (const name of names) assert.match(name, /^\d{4}_[a-z_]+$/)
+  })
+
+  it.effect("leave nothing of a step that fails, and keep the steps before it", () =>
+    onEmpty(
+      Effect.gen(function* () {
+        const broken = { ...second, statements: [...second.statements, "create table mailroom.one (id integer)"] }
+
+        const error = yield* Effect.flip(migrateTo([first, broken]))
+        assert.strictEqual(error.message, 'migration 0002_second failed: relation "one" already exists')
+        assert.deepStrictEqual(yield* columns, ["one.id"])
+        assert.deepStrictEqual(yield* currentOf([first, second]), { applied: ["0001_first"], missing: ["0002_second"], unknown: [] })
+
+        assert.deepStrictEqual(yield* migrateTo([first, second]), { applied: ["0002_second"] })
+        assert.deepStrictEqual(yield* columns, ["one.id", "one.name"])
+      })
+    )
+  )
+
+  it.effect("refuse a database that a later version has changed", () =>
+    onEmpty(
+      Effect.gen(function* () {
+        yield* migrateTo([first, second])
+
+        const error = yield* Effect.flip(migrateTo([first]))
+
+        assert.strictEqual(error._tag, "DatabaseNewer")
+        assert.include(error.message, "0002_second")
+        assert.deepStrictEqual(yield* currentOf([first]), { applied: ["0001_first", "0002_second"], missing: [], unknown: ["0002_second"] })
+      })
+    )
+  )
+
+  it.effect("are taken once by runners that come at the same time", () =>
+    Effect.gen(function* () {
+      const url = yield* TestDatabase.url("empty")
+      const runner = Effect.provide(migrateTo([first, second]), Layer.fresh(Database.layer({ url, connectionsMax: 1 })))
+
+      const results = yield* Effect.all([runner, runner, runner, runner], { concurrency: "unbounded" })
+
+      assert.deepStrictEqual(results.flatMap(({ applied }) => applied).sort(), ["0001_first", "0002_second"])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("disturb no process of the version before", () =>
+    Effect.gen(function* () {
+      const url = yield* TestDatabase.url("empty")
+      const older = Context.get(yield* Layer.build(Database.layer({ url })), Database.Database)
+      const started = yield* Deferred.make<void>()
+      const done = yield* Deferred.make<void>()
+      yield* Effect.provide(migrateTo([first]), Database.layer({ url }))
+
+      // It has prepared these statements, and goes on with them.
+      const worker = yield* Effect.forkChild(
+        Effect.gen(function* () {
+          for (let id = 1; !(yield* Deferred.isDone(done)); id++) {
+            yield* older.sql`insert into mailroom.one (id) values (${id})`
+            const rows = yield* older.sql`select id from mailroom.one where id = ${id}`
+            assert.deepStrictEqual(rows, [{ id }])
+            if (id === 20) yield* Deferred.succeed(started, undefined)
+          }
+        }).pipe(Effect.result)
+      )
+      yield* Deferred.await(started)
+      yield* Effect.provide(migrateTo([first, second]), Layer.fresh(Database.layer({ url })))
+      yield* Deferred.succeed(done, undefined)
+
+      assert.isTrue(Result.isSuccess(yield* Fiber.join(worker)))
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("rather fail than make the service wait behind a table that is in use", () =>
+    Effect.gen(function* () {
+      const url = yield* TestDatabase.url("empty")
+      const { sql } = Context.get(yield* Layer.build(Database.layer({ url })), Database.Database)
+      yield* Effect.provide(migrateTo([first]), Layer.fresh(Database.layer({ url })))
+
+      const error = yield* Effect.flip(
+        sql.withTransaction(
+          Effect.andThen(
+            sql`insert into mailroom.one values (1)`,
+            Effect.provide(migrateTo([first, second]), Layer.fresh(Database.layer({ url })))
+          )
+        )
+      )
+
+      assert.include(error.message, "lock timeout")
+    }).pipe(Effect.scoped)
+  )
+})

@@ -1,0 +1,117 @@
+/**
+ * The tables' history: forward only, each step in a transaction of its own with
+ * its row in `mailroom.migration`, one runner at a time. A step adds; what it
+ * would take away or change the meaning of waits until no running version
+ * needs it. So processes of the version before work on while a step is taken.
+ */
+import { Clock, Data, Duration, Effect } from "effect"
+import type { SqlError } from "effect/sql/SqlError"
+import { Database, StatementDeadline } from "./Database.ts"
+import * as truth from "./migrations/0001_truth.ts"
+import * as jobs from "./migrations/0002_jobs.ts"
+import * as blobs from "./migrations/0003_blobs.ts"
+import * as dayCounts from "./migrations/0004_day_counts.ts"
+
+export interface Migration {
+  readonly name: string
+  readonly statements: ReadonlyArray<string>
+}
+
+/** In order. A name never changes, nor does what stands under it. */
+export const migrations: ReadonlyArray<Migration> = [
+  { name: "0001_truth", statements: truth.statements },
+  { name: "0002_jobs", statements: jobs.statements },
+  { name: "0003_blobs", statements: blobs.statements },
+  { name: "0004_day_counts", statements: dayCounts.statements }
+]
+
+/** A step failed, and nothing of it is left. The steps before it stay. */
+export class MigrationFailed extends Data.TaggedError("MigrationFailed")<{ readonly migration: string; readonly cause: SqlError }> {
+  override readonly message = `migration ${this.migration} failed: ${reasonOf(this.cause)}`
+}
+
+/** The database has steps that this version does not know. */
+export class DatabaseNewer extends Data.TaggedError("DatabaseNewer")<{ readonly unknown: ReadonlyArray<string> }> {
+  override readonly message =
+    `the database is newer than this version: it has ${this.unknown.join(", ")}. Run the version that made them, or a later one`
+}
+
+export interface Current {
+  readonly applied: ReadonlyArray<string>
+  /** Of this version, but not taken yet. */
+  readonly missing: ReadonlyArray<string>
+  /** Taken by a later version. */
+  readonly unknown: ReadonlyArray<string>
+}
+
+/** What has been done and what has not. Reads only. */
+export const currentOf = Effect.fnUntraced(function* (list: ReadonlyArray<Migration>): Effect.fn.Return<Current, SqlError, Database> {
+  const { sql } = yield* Database
+  const [table] = yield* sql<{ oid: string | null }>`select to_regclass('mailroom.migration')::text as oid`
+  const rows = table!.oid === null ? [] : yield* sql<{ name: string }>`select name from mailroom.migration order by name`
+  const applied = rows.map(({ name }) => name)
+  return {
+    applied,
+    missing: list.map(({ name }) => name).filter((name) => !applied.includes(name)),
+    unknown: applied.filter((name) => !list.some((migration) => migration.name === name))
+  }
+})
+
+/** Takes the steps that are missing. */
+export const migrateTo = Effect.fnUntraced(
+  function* (
+    list: ReadonlyArray<Migration>
+  ): Effect.fn.Return<{ readonly applied: ReadonlyArray<string> }, MigrationFailed | DatabaseNewer, Database> {
+    yield* prepare
+    const failed = (cause: SqlError) => new MigrationFailed({ migration: "check", cause })
+    const { unknown } = yield* Effect.mapError(currentOf(list), failed)
+    if (unknown.length > 0) return yield* new DatabaseNewer({ unknown })
+    const applied: Array<string> = []
+    for (const migration of list) {
+      if (yield* take(migration)) applied.push(migration.name)
+    }
+    return { applied }
+  },
+  Effect.provideService(StatementDeadline, Duration.hours(4))
+)
+
+export const migrate = migrateTo(migrations)
+export const current = currentOf(migrations)
+
+/** One runner at a time: the number is of no meaning, but for being ours. */
+const lockKey = 5_311_776_021
+
+const prepare = Effect.gen(function* () {
+  const { sql } = yield* Database
+  yield* sql.withTransaction(
+    Effect.gen(function* () {
+      yield* sql`select pg_advisory_xact_lock(${lockKey})`
+      yield* sql`create schema if not exists mailroom`
+      yield* sql`create table if not exists mailroom.migration (name text collate "C" primary key, applied_ms bigint not null)`
+    })
+  )
+}).pipe(Effect.mapError((cause) => new MigrationFailed({ migration: "schema", cause })))
+
+/** True when it was this run that took the step. */
+const take = Effect.fnUntraced(
+  function* (migration: Migration) {
+    const { sql } = yield* Database
+    const now = yield* Clock.currentTimeMillis
+    return yield* sql.withTransaction(
+      Effect.gen(function* () {
+        yield* sql`select pg_advisory_xact_lock(${lockKey})`
+        const rows = yield* sql`select from mailroom.migration where name = ${migration.name}`
+        if (rows.length > 0) return false
+        // A lock on a busy table makes all others wait behind it: rather fail than hold up the service.
+        yield* sql`set local lock_timeout = '5s'`
+        for (const statement of migration.statements) yield* sql.unsafe(statement).unprepared
+        yield* sql`insert into mailroom.migration (name, applied_ms) values (${migration.name}, ${now})`
+        return true
+      })
+    )
+  },
+  (effect, { name }) => Effect.mapError(effect, (cause) => new MigrationFailed({ migration: name, cause }))
+)
+
+/** PostgreSQL's own words. */
+const reasonOf = ({ reason }: SqlError): string => (reason.cause instanceof Error ? reason.cause.message : reason.message)

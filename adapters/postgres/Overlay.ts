@@ -1,0 +1,348 @@
+/**
+ * A commit before it is written: plays lists of changes, one after the other,
+ * on what was loaded of the database, and holds what is then to be written.
+ * A list that cannot be applied leaves nothing, as in the memory Store.
+ *
+ * What depends on a place in a log stays relative: the log's end is known only
+ * where it is written. Keys that were not looked up are taken to be free, which
+ * the database's own constraints see to.
+ */
+import type { AuditEntry, RequestEntry } from "../../core/model/Audit.ts"
+import type { Endpoint } from "../../core/model/Endpoint.ts"
+import type { Event } from "../../core/model/Event.ts"
+import type { Reservation } from "../../core/model/IdempotencyKey.ts"
+import { shardOf, type Micros, type Millis, type TenantId } from "../../core/model/Ids.ts"
+import type { Plan } from "../../core/model/Limits.ts"
+import type { Content, Message } from "../../core/model/Message.ts"
+import type { Suppression } from "../../core/model/Suppression.ts"
+import type { Change, Kind, Records, Rejection, Relay } from "../../core/ports/Store.ts"
+import * as Rows from "./Rows.ts"
+import { keyOfName, keyOfQuota, keyOfReservation, keyOfRow, keyOfSuppression, uniqueField } from "./Touched.ts"
+
+/** What the database holds of what is touched. */
+export interface Loaded {
+  /** Whether every key was looked up, also those that are to be new: what is not here is not there. */
+  readonly isComplete: boolean
+  readonly rows: ReadonlyMap<string, { readonly version: number; readonly enabled: boolean }>
+  readonly names: ReadonlySet<string>
+  readonly reservations: ReadonlyMap<string, Millis>
+  readonly quotas: ReadonlyMap<string, number>
+  readonly relays: ReadonlyMap<number, bigint>
+}
+
+export const nothingLoaded: Loaded = {
+  isComplete: false,
+  rows: new Map(),
+  names: new Set(),
+  reservations: new Map(),
+  quotas: new Map(),
+  relays: new Map()
+}
+
+/** A message's place among its tenant's new ones, from 1, and the least that its `createdAt` can be, less that place. */
+export interface MessagePlace {
+  readonly ordinal: bigint
+  readonly floor: Micros
+}
+
+/** A row as the changes leave it. */
+export interface Entry<K extends Kind = Kind> {
+  readonly kind: K
+  readonly id: string
+  /** In the database; null if it is not there. */
+  readonly base: number | null
+  /** Null if it is not there any more, or not yet. */
+  readonly version: number | null
+  /** It was removed from the database, whether or not there is another by now. */
+  readonly isRemoved: boolean
+  readonly record: Records[K] | null
+  readonly content: Content | null
+  readonly body: string | null
+  /** Of a message that is new. */
+  readonly place: MessagePlace | null
+  readonly enabled: boolean
+  /** Events of its shard's log that come before it here; null if `enabledAfter` stays as the database has it. */
+  readonly enabledAfter: number | null
+}
+
+/** What a tenant adds to its log. */
+export interface TenantLog {
+  readonly messages: bigint
+  readonly floor: Micros | null
+  readonly latestAt: Millis | null
+}
+
+export interface AppendedEvent {
+  readonly event: Event
+  readonly shard: number
+  /** From 1, among the events of the shard here. */
+  readonly ordinal: number
+  /** The latest `occurredAt` of its tenant's events here, up to this one. */
+  readonly latestAt: Millis
+}
+
+export interface Quota {
+  readonly tenantId: TenantId
+  readonly day: string
+  readonly taken: number
+  /** What may be used before `taken` without any taker passing its limit. */
+  readonly room: number
+}
+
+/** `isDropped`: what the database keeps goes first. */
+export interface Note {
+  readonly isDropped: boolean
+  readonly kept: Rows.KeptNotification | null
+}
+
+/** A rejection that what was not looked up might change. */
+export const unsure = "unsure"
+
+export class Overlay {
+  readonly plans = new Map<string, Plan>()
+  readonly entries = new Map<string, Entry>()
+  readonly names = new Set<string>()
+  readonly tenantLogs = new Map<TenantId, TenantLog>()
+  /** Events by shard; a shard that is here with none has its end looked up. */
+  readonly heads = new Map<number, number>()
+  readonly events: Array<AppendedEvent> = []
+  readonly relays = new Map<number, Relay>()
+  readonly reservations = new Map<string, Reservation>()
+  readonly quotas = new Map<string, Quota>()
+  readonly suppressions = new Map<string, Suppression>()
+  readonly notes = new Map<string, Note>()
+  readonly touches = new Map<string, Millis>()
+  readonly audit: Array<AuditEntry> = []
+  readonly requests: Array<RequestEntry> = []
+
+  private readonly loaded: Loaded
+  private undo: Array<() => void> = []
+  /** Whether the list that is played relies on a key being free that was not looked up. */
+  private hasAssumed = false
+
+  constructor(loaded: Loaded) {
+    this.loaded = loaded
+  }
+
+  /** Applies a caller's changes: all, or none and says why. */
+  play(changes: ReadonlyArray<Change>): Rejection | typeof unsure | null {
+    this.undo = []
+    this.hasAssumed = false
+    for (const change of changes) {
+      const reason = this.apply(change)
+      if (reason === null) continue
+      for (const takeBack of this.undo.toReversed()) takeBack()
+      return this.hasAssumed ? unsure : reason
+    }
+    return null
+  }
+
+  /** Whether the database holds a reservation of this key, expired or not. */
+  isStored(reservation: string): boolean {
+    return this.loaded.reservations.has(reservation)
+  }
+
+  private apply(change: Change): Rejection | null {
+    switch (change._tag) {
+      case "PutPlan":
+        this.set(this.plans, change.plan.id, change.plan)
+        return null
+      case "Insert":
+        return this.insert(change.kind, change.record)
+      case "InsertMessage":
+        return this.insertMessage(change.message, change.content)
+      case "InsertDelivery":
+        return this.insert("delivery", change.delivery, { body: change.body })
+      case "Update":
+        return this.update(change.kind, change.record)
+      case "Require": {
+        const { kind, id, version } = change
+        return this.entry(kind, id).version === version ? null : { _tag: "VersionMoved", kind, id }
+      }
+      case "MoveRelay": {
+        const { shard } = change.relay
+        const position = this.relays.get(shard)?.position ?? this.loaded.relays.get(shard) ?? 0n
+        if (position !== change.from) return { _tag: "VersionMoved", kind: "relay", id: String(shard) }
+        this.set(this.relays, shard, change.relay)
+        return null
+      }
+      case "RemoveAttachment": {
+        const { id, version } = change.attachment
+        const entry = this.entry("attachment", id)
+        if (entry.version !== version) return { _tag: "VersionMoved", kind: "attachment", id }
+        this.put({ ...entry, version: null, record: null, isRemoved: true })
+        return null
+      }
+      case "Reserve":
+        return this.reserve(change.reservation)
+      case "TakeQuota":
+        return this.takeQuota(change)
+      case "AppendEvent":
+        this.append(change.event)
+        return null
+      case "AppendAudit":
+        this.push(this.audit, change.entry)
+        return null
+      case "AppendRequests":
+        for (const entry of change.entries) this.push(this.requests, entry)
+        return null
+      case "TouchApiKeys":
+        for (const { id, at } of change.used) this.touch(id, at)
+        return null
+      case "Suppress": {
+        const key = keyOfSuppression(change.suppression)
+        if (!this.suppressions.has(key)) this.set(this.suppressions, key, change.suppression)
+        return null
+      }
+      case "KeepNotification": {
+        const { notification, at } = change
+        const hash = Rows.hashOf(notification)
+        const note = this.notes.get(hash) ?? { isDropped: false, kept: null }
+        if (note.kept === null) this.set(this.notes, hash, { ...note, kept: { notification, at } })
+        return null
+      }
+      case "DropNotification":
+        this.set(this.notes, Rows.hashOf(change.notification), { isDropped: true, kept: null })
+        return null
+      case "Forget":
+        throw new Error("what is forgotten is not played")
+    }
+  }
+
+  private insert<K extends Kind>(kind: K, record: Records[K], own: Partial<Entry> = {}): Rejection | null {
+    const entry = this.entry(kind, record.id)
+    if (entry.version !== null) return { _tag: "Duplicate", kind, field: "id" }
+    this.assume()
+    const field = uniqueField[kind]
+    if (field !== undefined) {
+      const name = keyOfName(kind, record)
+      if (this.names.has(name) || this.loaded.names.has(name)) return { _tag: "Duplicate", kind, field }
+      this.names.add(name)
+      this.undo.push(() => this.names.delete(name))
+    }
+    if (kind === "apiKey") this.set(this.touches, record.id, undefined)
+    const enabled = kind === "endpoint" && (record as Endpoint).enabled // by its kind
+    const enabledAfter = kind === "endpoint" ? this.endOfLog(record as Endpoint) : null // the same
+    this.put({ ...entry, version: record.version, record, enabled, enabledAfter, ...own })
+    return null
+  }
+
+  private insertMessage(message: Message, content: Content): Rejection | null {
+    const { id, tenantId, createdAt } = message
+    if (this.entry("message", id).version !== null) return { _tag: "Duplicate", kind: "message", field: "id" }
+    const log = this.tenantLog(tenantId)
+    const ordinal = log.messages + 1n
+    const own = createdAt - ordinal
+    const floor = log.floor === null || own > log.floor ? own : log.floor
+    this.set(this.tenantLogs, tenantId, { ...log, messages: ordinal, floor })
+    return this.insert("message", message, { content, place: { ordinal, floor } })
+  }
+
+  private update<K extends Kind>(kind: K, record: Records[K]): Rejection | null {
+    const entry = this.entry(kind, record.id)
+    if (entry.version === null || entry.version !== record.version - 1) return { _tag: "VersionMoved", kind, id: record.id }
+    if (kind === "apiKey") this.set(this.touches, record.id, undefined)
+    const enabled = kind === "endpoint" && (record as Endpoint).enabled // by its kind
+    const isEnabledNow = enabled && !entry.enabled
+    const enabledAfter = isEnabledNow ? this.endOfLog(record as Endpoint) : entry.enabledAfter // the same
+    this.put({ ...entry, version: record.version, record, enabled, enabledAfter })
+    return null
+  }
+
+  /** What an endpoint of this tenant would start behind, counted from the log's end before all that is here. */
+  private endOfLog({ tenantId }: Endpoint): number {
+    const shard = shardOf(tenantId)
+    const events = this.heads.get(shard)
+    if (events === undefined) this.set(this.heads, shard, 0)
+    return events ?? 0
+  }
+
+  private reserve(reservation: Reservation): Rejection | null {
+    const key = keyOfReservation(reservation)
+    const held = this.reservations.get(key)?.expiresAt ?? this.loaded.reservations.get(key)
+    if (held !== undefined && held > reservation.reservedAt) {
+      return { _tag: "KeyTaken", idempotencyKey: reservation.idempotencyKey }
+    }
+    if (held === undefined) this.assume()
+    this.set(this.reservations, key, reservation)
+    return null
+  }
+
+  private takeQuota({ tenantId, day, amount, limit }: Extract<Change, { readonly _tag: "TakeQuota" }>): Rejection | null {
+    const key = keyOfQuota(tenantId, day)
+    const quota = this.quotas.get(key) ?? { tenantId, day, taken: 0, room: Number.MAX_SAFE_INTEGER }
+    const known = this.loaded.quotas.get(key)
+    if (known === undefined) this.assume()
+    const used = (known ?? 0) + quota.taken
+    if (used + amount > limit) return { _tag: "QuotaExceeded", limit, used }
+    const taken = quota.taken + amount
+    this.set(this.quotas, key, { ...quota, taken, room: Math.min(quota.room, limit - taken) })
+    return null
+  }
+
+  private append(event: Event): void {
+    const shard = shardOf(event.tenantId)
+    const ordinal = (this.heads.get(shard) ?? 0) + 1
+    const log = this.tenantLog(event.tenantId)
+    const latestAt = Math.max(log.latestAt ?? event.occurredAt, event.occurredAt)
+    this.set(this.heads, shard, ordinal)
+    this.set(this.tenantLogs, event.tenantId, { ...log, latestAt })
+    this.push(this.events, { event, shard, ordinal, latestAt })
+  }
+
+  private touch(id: string, at: Millis): void {
+    const entry = this.entries.get(keyOfRow("apiKey", id))
+    if (entry?.record == null) {
+      const touched = this.touches.get(id)
+      if (touched === undefined || touched < at) this.set(this.touches, id, at)
+      return
+    }
+    const apiKey = entry.record as Records["apiKey"] // by its kind
+    if (apiKey.lastUsedAt === null || apiKey.lastUsedAt < at) this.put({ ...entry, record: { ...apiKey, lastUsedAt: at } })
+  }
+
+  private tenantLog(tenantId: TenantId): TenantLog {
+    return this.tenantLogs.get(tenantId) ?? { messages: 0n, floor: null, latestAt: null }
+  }
+
+  private entry<K extends Kind>(kind: K, id: string): Entry {
+    const key = keyOfRow(kind, id)
+    const entry = this.entries.get(key)
+    if (entry !== undefined) return entry
+    const row = this.loaded.rows.get(key)
+    return {
+      kind,
+      id,
+      base: row?.version ?? null,
+      version: row?.version ?? null,
+      isRemoved: false,
+      record: null,
+      content: null,
+      body: null,
+      place: null,
+      enabled: row?.enabled ?? false,
+      enabledAfter: null
+    }
+  }
+
+  private put(entry: Entry): void {
+    this.set(this.entries, keyOfRow(entry.kind, entry.id), entry)
+  }
+
+  private assume(): void {
+    if (!this.loaded.isComplete) this.hasAssumed = true
+  }
+
+  /** Writes one entry of a map; `undefined` deletes it. */
+  private set<K, V>(map: Map<K, V>, key: K, value: V | undefined): void {
+    const before = map.get(key)
+    const write = (to: V | undefined) => void (to === undefined ? map.delete(key) : map.set(key, to))
+    write(value)
+    this.undo.push(() => write(before))
+  }
+
+  private push<A>(list: Array<A>, item: A): void {
+    list.push(item)
+    this.undo.push(() => list.pop())
+  }
+}

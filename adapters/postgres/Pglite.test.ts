@@ -1,0 +1,222 @@
+import { afterAll, assert, beforeAll, describe, it, layer } from "@effect/vitest"
+import { Context, Effect, Exit, Fiber, Layer, Result, Scope } from "effect"
+import { PgConnection } from "@effect/sql-pg"
+import { spawn } from "node:child_process"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { createInterface } from "node:readline"
+import { Database, onLiveClock } from "./Database.ts"
+import { migrate, migrations } from "./Migrations.ts"
+import * as Pglite from "./Pglite.ts"
+
+const temporary: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
+  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "mailroom-pglite-"))),
+  (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
+)
+
+/** A folder with a cluster in it, copied from one that is made once. */
+const used = Effect.tap(temporary, (directory) => Effect.promise(async () => fs.cpSync(await prepared, directory, { recursive: true })))
+let prepared: Promise<string>
+
+const opened = (directory: string) => Effect.map(Layer.build(Layer.fresh(Pglite.layer({ directory }))), (context) => Context.get(context, Database))
+
+/** A process that commits one number after another, and says so after each. */
+const committer = `
+  const { Effect, Layer } = await import("effect")
+  const { Database } = await import(${JSON.stringify(new URL("./Database.ts", import.meta.url).href)})
+  const Pglite = await import(${JSON.stringify(new URL("./Pglite.ts", import.meta.url).href)})
+  await Effect.runPromise(Effect.provide(Effect.gen(function* () {
+    const { sql } = yield* Database
+    yield* sql\`create table if not exists public.done (number integer primary key, filler text)\`
+    const [last] = yield* sql\`select coalesce(max(number), 0)::integer as number from public.done\`
+    for (let number = last.number + 1; ; number++) {
+      yield* sql.withTransaction(Effect.andThen(
+        sql\`insert into public.done values (\${number}, repeat('x', 2000))\`,
+        sql\`update public.done set filler = repeat('y', 2000) where number = \${number - 1}\`
+      ))
+      process.stdout.write(number + "\\n")
+      yield* Effect.yieldNow
+    }
+  }), Pglite.layer({ directory: process.argv[1] })))`
+
+/** Lets it commit that often, and kills it; the last number that it said. */
+const killedAfter = (directory: string, commits: number) =>
+  Effect.callback<number>((resume) => {
+    const child = spawn(process.execPath, ["--input-type=module", "--eval", committer, directory], { stdio: ["ignore", "pipe", "inherit"] })
+    let said = 0
+    let count = 0
+    createInterface(child.stdout).on("line", (line) => {
+      said = Number(line)
+      if (++count === commits) child.kill("SIGKILL")
+    })
+    child.once("close", () => resume(Effect.succeed(said)))
+  })
+
+layer(Pglite.layerMemory, { timeout: "120 seconds" })("PGlite in memory", (it) => {
+  it.effect("takes the migrations", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* migrate, { applied: migrations.map(({ name }) => name) })
+    })
+  )
+
+  it.effect("serves many at once, whose transactions take turns", () =>
+    Effect.gen(function* () {
+      const { sql, pool } = yield* Database
+      yield* sql`create table turns (number integer)`
+
+      yield* Effect.forEach(
+        Array(50).keys(),
+        (number) =>
+          sql.withTransaction(
+            Effect.gen(function* () {
+              const [before] = yield* sql<{ count: bigint }>`select count(*) from turns`
+              yield* Effect.yieldNow
+              yield* sql`insert into turns values (${number})`
+              const [after] = yield* sql<{ count: bigint }>`select count(*) from turns`
+              assert.strictEqual(after!.count, before!.count + 1n)
+              if (number % 2 === 1) return yield* Effect.fail("undo")
+            }).pipe(Effect.catchTag("SqlError", Effect.die))
+          ).pipe(Effect.result),
+        { concurrency: "unbounded" }
+      )
+
+      assert.deepStrictEqual(yield* sql`select count(*)::integer as kept from turns`, [{ kept: 25 }])
+      assert.deepStrictEqual(yield* pool, { connections: 1, busy: 0, waiting: 0 })
+    })
+  )
+
+  it.effect("leaves nothing of an interrupted transaction, and goes on", () =>
+    Effect.gen(function* () {
+      const { sql, pool } = yield* Database
+      yield* sql`create table interrupted (number integer)`
+
+      const work = yield* Effect.forkChild(sql.withTransaction(Effect.andThen(sql`insert into interrupted values (1)`, Effect.never)))
+      yield* onLiveClock(Effect.repeat(Effect.delay(pool, "5 millis"), { until: ({ busy }) => busy === 1 }))
+      yield* Fiber.interrupt(work)
+
+      assert.deepStrictEqual(yield* sql`select number from interrupted`, [])
+    })
+  )
+
+  it.effect("hands nothing of a connection on to the next one", () =>
+    Effect.gen(function* () {
+      const { sql, pool } = yield* Database
+      const before = (yield* pool).connections
+      const connected = <A, E>(use: (connection: PgConnection.PgConnection) => Effect.Effect<A, E>) =>
+        Effect.scoped(Effect.flatMap(PgConnection.make(sql.config), use))
+
+      yield* connected(({ query }) =>
+        Effect.forEach(["set search_path to nowhere", "begin", "create temporary table mine (id integer)"], (text) => query(text))
+      )
+
+      yield* connected(({ query }) =>
+        Effect.gen(function* () {
+          const { rows } = yield* query("select current_setting('search_path') as path, to_regclass('pg_temp.mine')::text as mine")
+          assert.deepStrictEqual(rows, [{ path: "public", mine: null }])
+        })
+      )
+      yield* onLiveClock(Effect.repeat(Effect.delay(pool, "5 millis"), { until: ({ connections }) => connections === before }))
+      assert.deepStrictEqual(yield* sql`select 1 as one`, [{ one: 1 }])
+    })
+  )
+})
+
+/** A fresh folder takes seconds, and more on a machine that is busy. */
+const patience = 300_000
+
+describe("PGlite in a folder", () => {
+  const scope = Scope.makeUnsafe()
+  beforeAll(() => {
+    prepared = Effect.runPromise(Scope.provide(Effect.tap(temporary, (directory) => Effect.scoped(opened(directory))), scope))
+    return prepared
+  }, patience)
+  afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
+
+  it.live("has every acknowledged commit of a process that was killed, time and again", () =>
+    Effect.gen(function* () {
+      const directory = yield* used
+
+      for (const commits of [1, 40, 7, 150, 3]) {
+        const said = yield* killedAfter(directory, commits)
+        assert.isAtLeast(said, commits)
+        yield* Effect.scoped(
+          Effect.gen(function* () {
+            const { sql } = yield* opened(directory)
+            const [found] = yield* sql<{ count: number; last: number }>`select count(*)::integer as count, max(number) as last from public.done`
+            assert.strictEqual(found!.count, found!.last, "a commit in between is missing")
+            // The last one may have been committed and not said.
+            assert.include([said, said + 1], found!.last)
+          })
+        )
+      }
+    }).pipe(Effect.scoped),
+    patience
+  )
+
+  it.live("belongs to one at a time", () =>
+    Effect.gen(function* () {
+      const directory = yield* used
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          const { sql } = yield* opened(directory)
+          const second = yield* Effect.result(opened(directory))
+          assert.isTrue(Result.isFailure(second) && second.failure._tag === "FolderInUse")
+          assert.isTrue(Result.isFailure(second) && second.failure.message.includes(`in use by process ${process.pid}`))
+          yield* sql`create table kept as select 1 as one`
+        })
+      )
+      assert.deepStrictEqual(fs.readdirSync(directory), ["cluster"])
+
+      const { sql } = yield* opened(directory)
+      assert.deepStrictEqual(yield* sql`select one from kept`, [{ one: 1 }])
+    }).pipe(Effect.scoped),
+    patience
+  )
+
+  it.live("is refused to a second process, and taken over from one that is gone", () =>
+    Effect.gen(function* () {
+      const directory = yield* used
+      const living = spawn(process.execPath, ["--eval", "setInterval(() => {}, 1000)"])
+      fs.writeFileSync(path.join(directory, "lock"), String(living.pid))
+
+      const refused = yield* Effect.result(Effect.scoped(opened(directory)))
+      assert.isTrue(Result.isFailure(refused) && refused.failure.message.includes(`in use by process ${living.pid}`))
+
+      yield* Effect.callback<void>((resume) => {
+        living.once("exit", () => resume(Effect.void))
+        living.kill("SIGKILL")
+      })
+      yield* Effect.scoped(opened(directory))
+      assert.isFalse(fs.existsSync(path.join(directory, "lock")))
+    }).pipe(Effect.scoped),
+    patience
+  )
+
+  it.live("is made anew when its making was cut short", () =>
+    Effect.gen(function* () {
+      const directory = yield* temporary
+      fs.mkdirSync(path.join(directory, "cluster.new"))
+      fs.writeFileSync(path.join(directory, "cluster.new", "PG_VERSION"), "18\n")
+
+      const { sql } = yield* opened(directory)
+
+      assert.deepStrictEqual(yield* sql`select 1 as one`, [{ one: 1 }])
+    }).pipe(Effect.scoped),
+    patience
+  )
+
+  it.live("says what is wrong with a folder that cannot be used", () =>
+    Effect.gen(function* () {
+      const directory = yield* temporary
+      const file = path.join(directory, "file")
+      fs.writeFileSync(file, "")
+
+      const result = yield* Effect.result(Effect.scoped(opened(path.join(file, "database"))))
+
+      assert.isTrue(Result.isFailure(result) && result.failure._tag === "FolderUnusable")
+      assert.isTrue(Result.isFailure(result) && result.failure.message.includes(`the database folder ${file}/database cannot be used: ENOTDIR`))
+    }).pipe(Effect.scoped),
+    patience
+  )
+})

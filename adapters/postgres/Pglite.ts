@@ -1,0 +1,142 @@
+/**
+ * A Database without a server: PGlite, PostgreSQL in this process, on a folder
+ * or in memory. One connection has it, so transactions take turns; a statement
+ * holds up the process while it runs. What was committed outlives the process,
+ * however it ends, but not a power cut: PGlite leaves writing to the disk to
+ * the operating system.
+ */
+import type { PGlite } from "@electric-sql/pglite"
+import { Data, Effect, Layer, type Scope } from "effect"
+import type { SqlError } from "effect/sql/SqlError"
+import { mkdir, rename, rm, stat } from "node:fs/promises"
+import * as path from "node:path"
+import { Duplex } from "node:stream"
+import * as Database from "./Database.ts"
+import * as FolderLock from "./FolderLock.ts"
+
+export { FolderInUse } from "./FolderLock.ts"
+
+export interface Options {
+  /** Made when it is not there. It belongs to one process at a time. */
+  readonly directory: string
+}
+
+/** PGlite cannot run: it is not installed, or cannot read what is in the folder. */
+export class PgliteUnavailable extends Data.TaggedError("PgliteUnavailable")<{ readonly message: string; readonly cause: unknown }> {}
+
+export const layer = (
+  options: Options
+): Layer.Layer<Database.Database, PgliteUnavailable | FolderLock.FolderInUse | FolderLock.FolderUnusable | SqlError> =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      yield* FolderLock.take(options.directory)
+      const cluster = path.join(options.directory, "cluster")
+      if (!(yield* exists(cluster))) yield* makeCluster(cluster)
+      return overPglite(yield* opened(cluster))
+    })
+  )
+
+/** Gone with its layer. */
+export const layerMemory: Layer.Layer<Database.Database, PgliteUnavailable | SqlError> = Layer.unwrap(
+  Effect.map(opened("memory://"), overPglite)
+)
+
+/** A process that ends on the way leaves nothing that would be taken for a cluster. */
+const makeCluster = Effect.fnUntraced(function* (cluster: string) {
+  const making = `${cluster}.new`
+  yield* io(() => rm(making, { recursive: true, force: true }))
+  yield* io(() => mkdir(making, { mode: 0o700 }))
+  yield* Effect.scoped(opened(making))
+  yield* io(() => rename(making, cluster))
+})
+
+const exists = (file: string) =>
+  io(() =>
+    stat(file).then(
+      () => true,
+      (error: NodeJS.ErrnoException) => {
+        if (error.code === "ENOENT") return false
+        throw error
+      }
+    )
+  )
+
+const io = <A>(action: () => Promise<A>): Effect.Effect<A, PgliteUnavailable> =>
+  Effect.tryPromise({ try: action, catch: (cause) => new PgliteUnavailable({ message: `PGlite cannot be opened: ${String(cause)}`, cause }) })
+
+function opened(where: string): Effect.Effect<PGlite, PgliteUnavailable, Scope.Scope> {
+  return Effect.acquireRelease(
+    Effect.flatMap(
+      Effect.tryPromise({
+        try: () => import("@electric-sql/pglite"),
+        catch: (cause) => new PgliteUnavailable({ message: "the package @electric-sql/pglite is not installed", cause })
+      }),
+      ({ PGlite }) => io(() => PGlite.create(where))
+    ),
+    (pglite) => Effect.promise(() => pglite.close())
+  )
+}
+
+function overPglite(pglite: PGlite) {
+  return Database.layer({ stream: connector(pglite), connectionsMax: 1 })
+}
+
+const frameOf = (statement: string): Uint8Array => {
+  const text = Buffer.from(`${statement}\0`)
+  const header = Buffer.from([0x51, 0, 0, 0, 0])
+  header.writeInt32BE(text.length + 4, 1)
+  return new Uint8Array(Buffer.concat([header, text]))
+}
+
+/** What a connection may leave behind for the next one, for there is one session for all; and what each begins with. */
+const leftovers = [
+  frameOf("ROLLBACK"),
+  frameOf("DISCARD ALL"),
+  frameOf(Object.entries(Database.planning).map(([name, value]) => `SET ${name} = ${value}`).join("; "))
+]
+
+const isTerminate = (frame: Uint8Array) => frame[0] === 0x58
+/** There is nobody who could listen to it while a statement runs. */
+const isCancelRequest = (frame: Uint8Array) => frame[0] === 0 && frame[4] === 0x04 && frame[5] === 0xd2 && frame[6] === 0x16 && frame[7] === 0x2e
+
+/** Connections to it, one after another, for a driver that writes whole units: a startup message, or a statement up to its Sync. */
+const connector = (pglite: PGlite) => {
+  let line: Promise<unknown> = Promise.resolve()
+  const inTurn = <A>(work: () => Promise<A>): Promise<A> => {
+    const mine = line.then(work)
+    line = mine.catch(() => undefined)
+    return mine
+  }
+  return (): Duplex => {
+    let used = false
+    const connection: Duplex = new Duplex({
+      read: () => undefined,
+      write: (frame: Uint8Array, _encoding, done) => {
+        if (isTerminate(frame) || isCancelRequest(frame)) {
+          done()
+          return void connection.destroy()
+        }
+        used = true
+        inTurn(() => pglite.execProtocolRaw(new Uint8Array(frame))).then(
+          (answer) => {
+            // A copy: PGlite writes the next answer over this one.
+            if (!connection.destroyed) connection.push(answer.slice())
+            done()
+          },
+          (cause: Error) => done(cause)
+        )
+      },
+      final: (done) => {
+        done()
+        connection.destroy()
+      },
+      destroy: (error, done) => {
+        if (used && !pglite.closed) {
+          for (const frame of leftovers) void inTurn(() => pglite.execProtocolRaw(frame)).catch(() => undefined)
+        }
+        done(error)
+      }
+    })
+    return connection
+  }
+}

@@ -1,0 +1,32 @@
+import { PgTypes } from "@effect/sql-pg"
+import { Effect, Layer } from "effect"
+import { suite } from "../../conformance/BlobStore.ts"
+import { conforms } from "../../conformance/vitest.ts"
+import type { BlobRef } from "../../core/model/Blob.ts"
+import type { TenantId } from "../../core/model/Ids.ts"
+import { Database } from "./Database.ts"
+import { migrate } from "./Migrations.ts"
+import * as Pglite from "./Pglite.ts"
+import * as PostgresBlobStore from "./PostgresBlobStore.ts"
+import * as TestDatabase from "./TestDatabase.ts"
+
+const corrupted = {
+  altered: "set_byte(bytes, length(bytes) - 1, get_byte(bytes, length(bytes) - 1) # 1)",
+  cut: "substr(bytes, 1, length(bytes) - 1)"
+}
+
+const corrupt = (tenantId: TenantId, { sha256 }: BlobRef, how: "altered" | "cut") =>
+  Database.use(({ sql }) =>
+    sql.unsafe(
+      `update mailroom.blob_part set bytes = ${corrupted[how]} where (upload_id, part) in (
+        select upload_id, max(part) from mailroom.blob join mailroom.blob_part using (upload_id)
+        where tenant_id = $1 and sha256 = $2 group by upload_id
+      )`,
+      [PgTypes.uuid(tenantId), sha256]
+    )
+  ).pipe(Effect.asVoid)
+
+const pglite = Layer.effectDiscard(migrate).pipe(Layer.provideMerge(Pglite.layerMemory))
+
+conforms("PostgresBlobStore", suite({ corrupt }), PostgresBlobStore.layer.pipe(Layer.provideMerge(TestDatabase.layer())))
+conforms("PostgresBlobStore over PGlite", suite({ corrupt }), PostgresBlobStore.layer.pipe(Layer.provideMerge(pglite)))

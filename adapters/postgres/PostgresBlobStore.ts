@@ -1,0 +1,246 @@
+/**
+ * Blobs as rows of up to 256 KiB. A writer stages full parts under an upload,
+ * and `finish` makes them the blob's, in one statement. A read takes each part
+ * by a statement of its own, one or two ahead of its reader: a slow download
+ * holds no transaction open, and some parts in memory.
+ */
+import { PgTypes } from "@effect/sql-pg"
+import { Clock, Effect, Layer, Stream } from "effect"
+import type { SqlError } from "effect/sql/SqlError"
+import { createHash } from "node:crypto"
+import type { BlobRef } from "../../core/model/Blob.ts"
+import type { Millis, TenantId } from "../../core/model/Ids.ts"
+import { BlobCorrupt, BlobMissing, BlobStore, BlobUnavailable } from "../../core/ports/BlobStore.ts"
+import { Database } from "./Database.ts"
+import { id, idAfter } from "./Query.ts"
+import { toBigint, type Row } from "./Rows.ts"
+
+export const partSizeBytes = 256 * 1024
+
+/** An upload to which nothing was added for a day is nobody's: its process has ended. */
+export const abandonedAfter: Millis = 86_400_000
+
+export const layer: Layer.Layer<BlobStore, never, Database> = Layer.effect(
+  BlobStore,
+  Effect.map(Database, ({ sql }) => {
+    const rows: Run = (text, parameters) => Effect.mapError(sql.unsafe<Row>(text, parameters), unavailable)
+    return BlobStore.of({
+      writer: (tenantId) => writer(rows, tenantId),
+      read: (tenantId, ref) => read(rows, tenantId, ref),
+      olderThan: Effect.fnUntraced(function* ({ before, after, limit }) {
+        if (after === null) yield* removeAbandoned(rows)
+        const [tenantAfter, sha256After] = after === null ? [null, ""] : after.split(" ")
+        const found = yield* rows(olderStatement, [
+          int8(before),
+          idAfter(tenantAfter ?? null),
+          PgTypes.text(sha256After ?? ""),
+          PgTypes.int8(BigInt(limit + 1))
+        ])
+        const blobs = found.slice(0, limit).map((row) => ({
+          tenantId: row["tenant_id"] as TenantId, // as written
+          sha256: row["sha256"] as string
+        }))
+        const last = blobs.at(-1)
+        return { blobs, next: found.length > limit && last !== undefined ? `${last.tenantId} ${last.sha256}` : null }
+      }),
+      remove: (tenantId, sha256, before) =>
+        Effect.asVoid(rows(removeStatement, [id(tenantId), PgTypes.text(sha256), int8(before)]))
+    })
+  })
+)
+
+type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<ReadonlyArray<Row>, BlobUnavailable>
+
+const unavailable = (cause: SqlError) => new BlobUnavailable({ cause })
+
+const int8 = (at: Millis) => PgTypes.int8(toBigint(at))
+
+const writer = Effect.fnUntraced(function* (rows: Run, tenantId: TenantId) {
+  const hash = createHash("sha256")
+  let sizeBytes = 0
+  let buffer = new Uint8Array(0)
+  let filled = 0
+  let staged: { readonly upload: string; readonly parts: number } | null = null
+  let state: "open" | "broken" | "closed" = "open"
+  yield* Effect.addFinalizer(() => {
+    const upload = state === "closed" ? null : staged?.upload ?? null
+    state = "closed"
+    // What is left behind is found by its age.
+    return upload === null ? Effect.void : Effect.ignoreCause(rows(abandonStatement, [PgTypes.uuid(upload)]))
+  })
+
+  const stage = Effect.fnUntraced(function* (bytes: Uint8Array) {
+    const now = int8(yield* Clock.currentTimeMillis)
+    const [row] =
+      staged === null
+        ? yield* rows(beginStatement, [now, PgTypes.bytea(bytes)])
+        : yield* rows(stageStatement, [PgTypes.uuid(staged.upload), now, PgTypes.int4(staged.parts), PgTypes.bytea(bytes)])
+    if (row === undefined) return yield* unusable(removedMeanwhile)
+    staged = { upload: row["upload_id"] as string, parts: (staged?.parts ?? 0) + 1 } // a uuid
+  })
+
+  const append = Effect.fnUntraced(function* (bytes: Uint8Array) {
+    hash.update(bytes)
+    sizeBytes += bytes.length
+    for (let offset = 0; offset < bytes.length; ) {
+      if (filled === buffer.length) {
+        // Small blobs are many: their buffers grow as they do.
+        const larger = new Uint8Array(Math.min(partSizeBytes, Math.max(4_096, 2 * filled, filled + bytes.length - offset)))
+        larger.set(buffer)
+        buffer = larger
+      }
+      const piece = bytes.subarray(offset, offset + buffer.length - filled)
+      buffer.set(piece, filled)
+      filled += piece.length
+      offset += piece.length
+      if (filled === partSizeBytes) {
+        yield* stage(buffer)
+        buffer = new Uint8Array(0)
+        filled = 0
+      }
+    }
+  })
+
+  const finish = Effect.gen(function* () {
+    const ref: BlobRef = { sha256: hash.digest("hex"), sizeBytes }
+    const now = int8(yield* Clock.currentTimeMillis)
+    const rest = PgTypes.bytea(buffer.subarray(0, filled))
+    const named = [id(tenantId), PgTypes.text(ref.sha256), PgTypes.int8(BigInt(sizeBytes)), now, rest]
+    const done =
+      staged === null
+        ? yield* rows(finishWholeStatement, named)
+        : yield* rows(finishStagedStatement, [...named, PgTypes.uuid(staged.upload), PgTypes.int4(staged.parts)])
+    if (done.length === 0) return yield* unusable(removedMeanwhile)
+    state = "closed"
+    return ref
+  })
+
+  /** A step that came to no good end leaves a writer that has only its scope to close. */
+  const whileOpen = <A>(step: Effect.Effect<A, BlobUnavailable>): Effect.Effect<A, BlobUnavailable> =>
+    Effect.suspend(() => {
+      if (state === "closed") return Effect.die(new Error("the blob writer is closed"))
+      if (state === "broken") return unusable("an earlier step of this writer failed")
+      state = "broken"
+      return Effect.tap(step, () =>
+        Effect.sync(() => {
+          if (state === "broken") state = "open"
+        })
+      )
+    })
+
+  return { append: (bytes: Uint8Array) => whileOpen(append(bytes)), finish: whileOpen(finish) }
+})
+
+const unusable = (why: string) => Effect.fail(new BlobUnavailable({ cause: new Error(why) }))
+const removedMeanwhile = "the upload was idle for too long, and has been removed"
+
+interface Reading {
+  readonly upload: string
+  readonly part: number
+  readonly partsMax: number
+  readonly bytes: Uint8Array | null
+}
+
+const read = (
+  rows: Run,
+  tenantId: TenantId,
+  { sha256 }: BlobRef
+): Stream.Stream<Uint8Array, BlobUnavailable | BlobMissing | BlobCorrupt> => {
+  const named = [id(tenantId), PgTypes.text(sha256)]
+  const begin = Effect.map(rows(readStatement, named), ([row]): Reading | null =>
+    row === undefined
+      ? null
+      : {
+          upload: row["upload_id"] as string, // a uuid
+          part: 0,
+          partsMax: Math.ceil(Number(row["size_bytes"]) / partSizeBytes),
+          bytes: bytesOf(row)
+        }
+  )
+  const next = ({ upload, part, partsMax }: Reading) =>
+    Effect.map(rows(readPartStatement, [PgTypes.uuid(upload), PgTypes.int4(part)]), ([row]): Reading => ({
+      upload,
+      part,
+      partsMax,
+      bytes: row === undefined ? null : bytesOf(row)
+    }))
+  /** A part is not there: somebody has removed the blob meanwhile, or has broken it. */
+  const missing = (upload: string) =>
+    Effect.flatMap(rows(readStatement, named), ([row]) =>
+      Effect.fail(row?.["upload_id"] === upload ? new BlobCorrupt({ sha256 }) : new BlobMissing({ sha256 }))
+    )
+
+  return Stream.suspend(() => {
+    const hash = createHash("sha256")
+    let reading: Reading | null = null
+    return Stream.unfold(0, (part: number) =>
+      Effect.gen(function* () {
+        reading = reading === null ? yield* begin : part < reading.partsMax ? yield* next({ ...reading, part }) : reading
+        if (reading === null) return yield* new BlobMissing({ sha256 })
+        if (part >= reading.partsMax) return hash.digest("hex") === sha256 ? undefined : yield* new BlobCorrupt({ sha256 })
+        if (reading.bytes === null) return yield* missing(reading.upload)
+        hash.update(reading.bytes)
+        return [reading.bytes, part + 1] as const
+      })
+    ).pipe(Stream.buffer({ capacity: 1 }))
+  })
+}
+
+/** A copy: the driver's bytes are a view of what it has received. */
+const bytesOf = (row: Row): Uint8Array | null => (row["bytes"] instanceof Uint8Array ? Uint8Array.from(row["bytes"]) : null)
+
+/** Few at a time: an upload may have some hundred parts. */
+const removeAbandoned = (rows: Run) =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) =>
+    rows(removeAbandonedStatement, [int8(now - abandonedAfter), PgTypes.int8(BigInt(abandonedMax))]).pipe(
+      Effect.repeat({ until: (removed) => removed.length < abandonedMax })
+    )
+  )
+
+const abandonedMax = 10
+
+const beginStatement = `
+  with upload as (insert into mailroom.blob_upload (id, touched_ms) values (gen_random_uuid(), $1) returning id)
+  insert into mailroom.blob_part (upload_id, part, bytes) select id, 0, $2 from upload returning upload_id`
+const stageStatement = `
+  with upload as (update mailroom.blob_upload set touched_ms = $2 where id = $1 returning id)
+  insert into mailroom.blob_part (upload_id, part, bytes) select id, $3, $4 from upload returning upload_id`
+const abandonStatement = `
+  with upload as (delete from mailroom.blob_upload where id = $1 returning id)
+  delete from mailroom.blob_part using upload where upload_id = upload.id`
+const removeAbandonedStatement = `
+  with upload as (
+    delete from mailroom.blob_upload where id in (
+      select id from mailroom.blob_upload where touched_ms < $1 limit $2 for update skip locked
+    ) returning id
+  ), parts as (delete from mailroom.blob_part using upload where upload_id = upload.id)
+  select id from upload`
+/** The copy that is there already stays, and its readers with it. */
+const putBlob = `
+  insert into mailroom.blob (tenant_id, sha256, upload_id, size_bytes, written_ms) select $1, $2, id, $3, $4 from upload
+  on conflict (tenant_id, sha256) do update set written_ms = greatest(blob.written_ms, excluded.written_ms) returning upload_id`
+const finishWholeStatement = `
+  with upload as materialized (select gen_random_uuid() as id), put as (${putBlob}), rest as (
+    insert into mailroom.blob_part (upload_id, part, bytes)
+    select id, 0, $5 from upload, put where put.upload_id = upload.id and length($5) > 0
+  )
+  select from put`
+const finishStagedStatement = `
+  with upload as (delete from mailroom.blob_upload where id = $6 returning id), put as (${putBlob}), rest as (
+    insert into mailroom.blob_part (upload_id, part, bytes)
+    select id, $7, $5 from upload, put where put.upload_id = upload.id and length($5) > 0
+  ), twice as (
+    delete from mailroom.blob_part part using upload, put where part.upload_id = upload.id and put.upload_id <> upload.id
+  )
+  select from put`
+const readStatement = `
+  select blob.upload_id, blob.size_bytes, part.bytes from mailroom.blob
+  left join mailroom.blob_part part on part.upload_id = blob.upload_id and part.part = 0
+  where blob.tenant_id = $1 and blob.sha256 = $2`
+const readPartStatement = "select bytes from mailroom.blob_part where upload_id = $1 and part = $2"
+const olderStatement = `
+  select tenant_id, sha256 from mailroom.blob where written_ms < $1 and (tenant_id, sha256) > ($2, $3)
+  order by tenant_id, sha256 limit $4`
+const removeStatement = `
+  with gone as (delete from mailroom.blob where tenant_id = $1 and sha256 = $2 and written_ms < $3 returning upload_id)
+  delete from mailroom.blob_part part using gone where part.upload_id = gone.upload_id`

@@ -1,0 +1,279 @@
+import { assert, layer } from "@effect/vitest"
+import { Clock, Context, Duration, Effect, Fiber, Layer } from "effect"
+import { freshId, realm } from "../../conformance/fixtures.ts"
+import { JobQueue, jobKinds, type Job, type Lease } from "../../core/ports/JobQueue.ts"
+import * as Database from "./Database.ts"
+import * as JobNews from "./JobNews.ts"
+import * as Jobs from "./Jobs.ts"
+import { migrate } from "./Migrations.ts"
+import * as PostgresJobQueue from "./PostgresJobQueue.ts"
+import * as PrivatePostgres from "./PrivatePostgres.ts"
+import * as TestDatabase from "./TestDatabase.ts"
+
+type Queue = JobQueue["Service"]
+
+/** Three processes on one database, as it were. */
+class Processes extends Context.Service<
+  Processes,
+  { readonly queues: ReadonlyArray<Queue>; readonly database: Database.Database["Service"] }
+>()("Processes") {}
+const processes = Layer.effect(
+  Processes,
+  Effect.gen(function* () {
+    const url = yield* TestDatabase.url()
+    const process = PostgresJobQueue.layer.pipe(
+      Layer.provide(JobNews.layer),
+      Layer.provideMerge(Database.layer({ url, connectionsMax: 4 }))
+    )
+    const made = yield* Effect.forEach([1, 2, 3], () => Layer.build(Layer.fresh(process)))
+    return { queues: made.map((one) => Context.get(one, JobQueue)), database: Context.get(made[0]!, Database.Database) }
+  })
+)
+
+const job = (group: string, dueAt: number, over: Partial<Job> = {}): Job => ({
+  kind: "submit",
+  subject: freshId<string>(),
+  realm: realm(),
+  group,
+  dueAt,
+  ...over
+})
+
+const claim = (queue: Queue, limit = 100, inFlightMax = 1_000) =>
+  queue.claim({ kinds: jobKinds, limit, visibilityTimeout: Duration.minutes(1), inFlightMax })
+
+const completeAll = (queue: Queue, leases: ReadonlyArray<Lease>) =>
+  Effect.forEach(leases, (lease) => queue.complete(lease), { concurrency: "unbounded", discard: true })
+
+const drain = (queue: Queue) =>
+  claim(queue, 500).pipe(
+    Effect.tap((leases) => completeAll(queue, leases)),
+    Effect.repeat({ until: (leases) => leases.length === 0 })
+  )
+
+/** All at once; how each ended. */
+const results = <A, E>(effects: ReadonlyArray<Effect.Effect<A, E>>) =>
+  Effect.forEach(effects, (effect) => Effect.result(effect), { concurrency: "unbounded" })
+
+const waitingOf = (queue: Queue, kinds = jobKinds) =>
+  Effect.forkChild(Effect.timeoutOption(queue.awaitWork(kinds, Duration.minutes(10)), "10 seconds"))
+
+layer(processes, { excludeTestServices: true })("the job queue of several processes", (it) => {
+  it.effect("keeps each group's cap over all of them, and hands out each job once", () =>
+    Effect.gen(function* () {
+      const { queues } = yield* Processes
+      const now = yield* Clock.currentTimeMillis
+      yield* queues[0]!.throttle("submit", "group-3", 2)
+      yield* queues[0]!.offer(Array.from({ length: 400 }, (_, index) => job(`group-${index % 8}`, now)))
+      const held = new Map<string, number>()
+      const done: Array<string> = []
+
+      const worker = (queue: Queue) =>
+        Effect.gen(function* () {
+          while (done.length < 400) {
+            const leases = yield* claim(queue, 20, 5)
+            for (const { job } of leases) {
+              held.set(job.group, (held.get(job.group) ?? 0) + 1)
+              assert.isAtMost(held.get(job.group)!, job.group === "group-3" ? 2 : 5)
+            }
+            yield* Effect.sleep(2)
+            for (const lease of leases) {
+              held.set(lease.job.group, held.get(lease.job.group)! - 1)
+              done.push(lease.job.subject)
+              yield* queue.complete(lease)
+            }
+          }
+        })
+      yield* Effect.forEach([...queues, ...queues], worker, { concurrency: "unbounded" })
+
+      assert.strictEqual(new Set(done).size, 400)
+      yield* queues[0]!.throttle("submit", "group-3", null)
+    })
+  )
+
+  it.effect("fences the leases of one against the claims of another", () =>
+    Effect.gen(function* () {
+      const { queues } = yield* Processes
+      const [ours, theirs] = [queues[0]!, queues[1]!]
+      yield* ours.offer([job("fenced", yield* Clock.currentTimeMillis)])
+      const [lost] = yield* ours.claim({ kinds: ["submit"], limit: 1, visibilityTimeout: Duration.millis(1), inFlightMax: 9 })
+      yield* Effect.sleep(5)
+      const [held] = yield* claim(theirs)
+
+      assert.strictEqual((yield* Effect.flip(ours.complete(lost!)))._tag, "LeaseLost")
+      assert.strictEqual((yield* Effect.flip(ours.extend(lost!, Duration.minutes(1))))._tag, "LeaseLost")
+      assert.strictEqual((yield* Effect.flip(ours.release(lost!, Duration.zero)))._tag, "LeaseLost")
+      yield* ours.complete(held!)
+    })
+  )
+
+  it.effect("answers each of many calls in one batch for its own lease", () =>
+    Effect.gen(function* () {
+      const { queues } = yield* Processes
+      const now = yield* Clock.currentTimeMillis
+      yield* queues[0]!.offer(Array.from({ length: 300 }, () => job("batched", now)))
+      const leases = yield* claim(queues[0]!, 300)
+      const [gone, kept] = [leases.filter((_, index) => index % 3 === 0), leases.filter((_, index) => index % 3 !== 0)]
+      yield* completeAll(queues[1]!, gone)
+
+      const ends = yield* results(leases.map((lease) => queues[0]!.complete(lease)))
+
+      assert.deepStrictEqual(
+        ends.map(({ _tag }) => _tag),
+        leases.map((lease) => (gone.includes(lease) ? "Failure" : "Success"))
+      )
+      const again = yield* results(kept.map((lease) => queues[0]!.extend(lease, Duration.minutes(1))))
+      assert.isTrue(again.every(({ _tag }) => _tag === "Failure"))
+    })
+  )
+
+  it.effect("wakes who waits in one of them for what is offered in another, and for a throttle that is lifted", () =>
+    Effect.gen(function* () {
+      const { queues } = yield* Processes
+      yield* drain(queues[0]!)
+      const now = yield* Clock.currentTimeMillis
+      const waiting = yield* waitingOf(queues[1]!, ["deliver"])
+      yield* Effect.sleep(50)
+      yield* queues[0]!.offer([1, 2].map(() => job("woken", now, { kind: "deliver" })))
+      assert.strictEqual((yield* Fiber.join(waiting))._tag, "Some")
+
+      yield* queues[0]!.throttle("deliver", "woken", 1)
+      const first = yield* claim(queues[1]!)
+      assert.deepStrictEqual(yield* claim(queues[1]!), [])
+      const stuck = yield* waitingOf(queues[1]!)
+      yield* queues[0]!.throttle("deliver", "woken", null)
+      assert.strictEqual((yield* Fiber.join(stuck))._tag, "Some")
+      yield* completeAll(queues[1]!, [...first, ...(yield* claim(queues[1]!))])
+    })
+  )
+
+  it.effect("serves who comes last to a queue of many groups within a round, by short claims", () =>
+    Effect.gen(function* () {
+      const { queues } = yield* Processes
+      const now = yield* Clock.currentTimeMillis
+      const groupOf = (index: number) => (index % 2 === 0 ? "crowd" : `group-${index % 300}`)
+      yield* queues[0]!.offer(Array.from({ length: 3_000 }, (_, index) => job(groupOf(index), now - 1_000)))
+      yield* queues[0]!.offer([job("late", now)])
+
+      const served: Array<string> = []
+      for (let turn = 0; turn < 8 && !served.includes("late"); turn++) {
+        const leases = yield* claim(queues[0]!, 32, 16)
+        served.push(...leases.map((lease) => lease.job.group))
+        yield* completeAll(queues[0]!, leases)
+      }
+
+      assert.isTrue(served.includes("late"), "151 groups are round in 8 claims of 32")
+      yield* drain(queues[0]!)
+    })
+  )
+
+  it.effect("is in one epoch for all of them, and in another when its table was emptied", () =>
+    Effect.gen(function* () {
+      const { queues, database } = yield* Processes
+      const epochs = yield* Effect.forEach(queues, (queue) => queue.epoch, { concurrency: "unbounded" })
+      assert.strictEqual(new Set(epochs).size, 1)
+
+      yield* database.sql`truncate mailroom.job`
+
+      const after = yield* Effect.forEach(queues, (queue) => queue.epoch, { concurrency: "unbounded" })
+      assert.strictEqual(new Set(after).size, 1)
+      assert.notStrictEqual(after[0], epochs[0])
+    })
+  )
+
+  it.effect("holds nothing of an offer whose transaction was rolled back, and deadlocks over none", () =>
+    Effect.gen(function* () {
+      const { queues, database } = yield* Processes
+      const now = yield* Clock.currentTimeMillis
+      yield* drain(queues[0]!)
+      const jobs = Array.from({ length: 200 }, () => job("offered", now))
+      const lost = database.sql.withTransaction(Effect.andThen(Jobs.offer(database.sql, jobs, now), Effect.fail("rolled back")))
+      yield* Effect.ignore(lost)
+      assert.deepStrictEqual(yield* claim(queues[0]!), [])
+
+      const earlier = jobs.map((one, index) => ({ ...one, dueAt: now - index }))
+      yield* Effect.forEach(
+        Array.from({ length: 12 }, (_, turn) => (turn % 2 === 0 ? earlier : earlier.toReversed())),
+        (offered, turn) => queues[turn % 3]!.offer(offered.map((one) => ({ ...one, dueAt: one.dueAt - turn }))),
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual((yield* claim(queues[0]!, 500)).length, 200)
+    })
+  )
+})
+
+/** A server that a test may break. */
+class Server extends Context.Service<Server, PrivatePostgres.PrivatePostgres>()("Server") {}
+const migrated = Layer.unwrap(
+  Effect.map(Server, ({ url }) =>
+    Layer.effectDiscard(migrate).pipe(Layer.provideMerge(Database.layer({ url: url("postgres"), connectionsMax: 6 })))
+  )
+)
+const breakable = PostgresJobQueue.layer.pipe(
+  Layer.provide(JobNews.layer),
+  Layer.provideMerge(migrated),
+  Layer.provideMerge(
+    Layer.effect(
+      Server,
+      Effect.tap(PrivatePostgres.open({ binaries: process.env["MAILROOM_TEST_POSTGRES_BIN"] }), ({ started }) => started)
+    )
+  )
+)
+
+layer(breakable, { excludeTestServices: true })("the job queue of a server that is lost", (it) => {
+  it.effect("fails what is under way when its connection ends, and then works again", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database.Database
+      const queue = yield* JobQueue
+      const now = yield* Clock.currentTimeMillis
+      yield* queue.offer(Array.from({ length: 20 }, () => job("lost", now)))
+      const leases = yield* claim(queue, 10)
+
+      // They wait for the row until they are ended.
+      const connection = yield* sql.reserve
+      yield* connection.execute("begin", [], undefined)
+      yield* connection.execute("lock table mailroom.job in access exclusive mode", [], undefined)
+      const calls = yield* Effect.forkChild(
+        results<unknown, { readonly _tag: string }>([
+          claim(queue),
+          queue.complete(leases[0]!),
+          queue.extend(leases[1]!, Duration.minutes(1))
+        ])
+      )
+      const waiting = "from pg_stat_activity where wait_event_type = 'Lock'"
+      yield* sql.unsafe(`select pid ${waiting}`).pipe(
+        Effect.tap(() => Effect.sleep(5)),
+        Effect.repeat({ until: (rows) => rows.length === 3 })
+      )
+      yield* sql.unsafe(`select pg_terminate_backend(pid) ${waiting}`)
+      yield* connection.execute("rollback", [], undefined)
+
+      const ends = yield* Fiber.join(calls)
+      assert.deepStrictEqual(
+        ends.map((end) => (end._tag === "Failure" ? end.failure._tag : "")),
+        ["QueueUnavailable", "QueueUnavailable", "QueueUnavailable"]
+      )
+      yield* completeAll(queue, leases)
+      assert.strictEqual((yield* claim(queue)).length, 10)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("is emptied by a crash, which its epoch tells, and works again", () =>
+    Effect.gen(function* () {
+      const server = yield* Server
+      const queue = yield* JobQueue
+      const now = yield* Clock.currentTimeMillis
+      yield* queue.offer([job("crash", now)])
+      const before = yield* queue.epoch
+
+      yield* server.stop("immediate")
+      assert.strictEqual((yield* Effect.flip(claim(queue)))._tag, "QueueUnavailable")
+      yield* server.start
+
+      assert.notStrictEqual(yield* queue.epoch, before)
+      assert.deepStrictEqual(yield* claim(queue), [])
+      yield* queue.offer([job("crash", now)])
+      assert.strictEqual((yield* claim(queue)).length, 1)
+    })
+  )
+})

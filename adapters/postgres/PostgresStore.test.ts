@@ -1,0 +1,298 @@
+import { assert, layer } from "@effect/vitest"
+import { Context, Deferred, Effect, Exit, Fiber, Layer, Redacted } from "effect"
+import { mkdtempSync, rmSync } from "node:fs"
+import { connect, createServer } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import {
+  append,
+  insert,
+  insertMessage,
+  logBehind,
+  next,
+  outcome,
+  realmInShard,
+  reservation,
+  reserve,
+  takeQuota,
+  times,
+  together,
+  update
+} from "../../conformance/StoreLaw.ts"
+import type { LoggedEvent } from "../../core/model/Event.ts"
+import type { Realm, TenantId } from "../../core/model/Ids.ts"
+import type { Job } from "../../core/ports/JobQueue.ts"
+import { Store, StoreUnavailable, type Change, type Rejection } from "../../core/ports/Store.ts"
+import * as Database from "./Database.ts"
+import * as JobNews from "./JobNews.ts"
+import * as PostgresStore from "./PostgresStore.ts"
+import * as TestDatabase from "./TestDatabase.ts"
+
+class Url extends Context.Service<Url, Redacted.Redacted<string>>()("Url") {}
+const url = Layer.effect(Url, TestDatabase.url())
+
+/** A process of its own, as the database sees it. It looks for a deadlock as soon as it has to wait. */
+const newProcess = Effect.fnUntraced(function* (at?: Redacted.Redacted<string>) {
+  const own = new URL(Redacted.value(at ?? (yield* Url)))
+  own.searchParams.set("options", "-c deadlock_timeout=100ms")
+  const database = Database.layer({ url: Redacted.make(own.href), applicationName: "mailroom-under-test" })
+  const context = yield* Layer.build(Layer.provideMerge(PostgresStore.layer, Layer.provideMerge(JobNews.layerLocal, database)))
+  const { sql } = Context.get(context, Database.Database)
+  return { sql, store: Context.get(context, Store), news: Context.get(context, JobNews.JobNews) }
+})
+
+/** A transaction of somebody else, by hand. */
+const foreign = Effect.gen(function* () {
+  const context = yield* Layer.build(Database.layer({ url: yield* Url, applicationName: "somebody else" }))
+  const connection = yield* Context.get(context, Database.Database).sql.reserve
+  const run = (text: string, parameters: ReadonlyArray<unknown> = []) => connection.executeValues(text, parameters)
+  yield* run("begin")
+  return { run, commit: run("commit"), rollback: run("rollback") }
+})
+
+const until = <E, R>(holds: Effect.Effect<boolean, E, R>) =>
+  Effect.repeat(Effect.tap(holds, () => Effect.sleep("5 millis")), { until: (is) => is })
+
+/** Until a backend of this process waits for a lock; its pid. */
+const blocked = Effect.fnUntraced(function* ({ sql }: Pick<Database.Database["Service"], "sql">) {
+  const waiting = sql<{ pid: number }>`select pid from pg_stat_activity
+    where application_name = 'mailroom-under-test' and datname = current_database() and wait_event_type = 'Lock'`
+  yield* until(Effect.map(waiting, (rows) => rows.length > 0))
+  return (yield* waiting)[0]!.pid
+})
+
+const sent = (realm: Realm = Fixtures.realm()) => {
+  const message = Fixtures.message(realm)
+  const event = Fixtures.queuedEvent(message)
+  const changes: ReadonlyArray<Change> = [
+    reserve(reservation({ messageId: message.id })),
+    insertMessage(message),
+    append(event),
+    takeQuota(realm.tenantId, 1, 1_000)
+  ]
+  return { message, event, changes }
+}
+
+const isUnavailable = (exit: Exit.Exit<unknown, unknown>) =>
+  Exit.isFailure(exit) &&
+  exit.cause.reasons.some((reason) => reason._tag === "Fail" && reason.error instanceof StoreUnavailable)
+
+const isThere = (store: typeof Store.Service, { message }: ReturnType<typeof sent>) =>
+  Effect.map(store.messages.get(message, message.id), (found) => found !== null)
+
+/** The socket of a server, behind one that can lose an answer. */
+const lossyUrl = Effect.gen(function* () {
+  const direct = new URL(Redacted.value(yield* Url))
+  const socket = `${direct.searchParams.get("host")}/.s.PGSQL.5432`
+  const folder = mkdtempSync(join(tmpdir(), "mailroom-lossy-"))
+  let isLosing = false
+  const server = createServer((client) => {
+    const upstream = connect(socket)
+    client.pipe(upstream)
+    upstream.on("data", (chunk) => {
+      if (!isLosing) return void client.write(chunk)
+      isLosing = false
+      client.destroy()
+    })
+    for (const [one, other] of [[client, upstream], [upstream, client]] as const) {
+      one.on("close", () => other.destroy())
+      one.on("error", () => other.destroy())
+    }
+  })
+  yield* Effect.acquireRelease(
+    Effect.callback<void>((resume) => void server.listen(join(folder, ".s.PGSQL.5432"), () => resume(Effect.void))),
+    () => Effect.sync(() => (server.close(), rmSync(folder, { recursive: true })))
+  )
+  direct.searchParams.set("host", folder)
+  return { url: Redacted.make(direct.href), loseNextAnswer: () => void (isLosing = true) }
+})
+
+layer(url, { excludeTestServices: true })("PostgresStore among other processes", (it) => {
+  it.effect("lets a reader wait for nobody and step over nothing, however slowly others write", () =>
+    Effect.gen(function* () {
+      const [shard, elsewhere] = [7, 8]
+      const [one, other, reader] = [yield* newProcess(), yield* newProcess(), yield* newProcess()]
+      const slow = yield* foreign
+      const [realm, tenant] = [realmInShard(shard), Fixtures.tenant()]
+      yield* one.store.commit([insert("tenant", tenant)], [])
+      const read: Array<LoggedEvent> = []
+      const readOn = Effect.gen(function* () {
+        const page = yield* reader.store.events.readLog(shard, read.at(-1)?.position ?? 0n, 10)
+        read.push(...page)
+        return page
+      })
+      const reading = yield* Effect.forkChild(Effect.forever(Effect.andThen(readOn, Effect.yieldNow)))
+      const write = ({ store }: typeof one) =>
+        Effect.forEach(times(30, () => sent(realm)), ({ changes }) => store.commit(changes, []))
+      const soon = Effect.timeout("1 second")
+
+      // It holds rows, and has no place in the log yet: nobody has to wait for it.
+      yield* slow.run("update mailroom.tenant set version = version where id = $1", [tenant.id])
+      yield* together([write(one), write(other)])
+
+      // Now it has one. Whoever comes behind it waits for it, and elsewhere nobody does.
+      const { changes, event } = sent(realm)
+      yield* slow.run("update mailroom.log_head set position = position + 1 where shard = $1", [shard])
+      yield* slow.run(
+        `insert into mailroom.event
+         select shard, position, $2::uuid, '', null, 0, 0, $3::json from mailroom.log_head where shard = $1`,
+        [shard, realm.tenantId, JSON.stringify(event)]
+      )
+      const behind = sent(realm)
+      const waiting = yield* Effect.forkChild(one.store.commit(behind.changes, []))
+      yield* blocked(reader)
+      yield* soon(other.store.commit(sent(realmInShard(elsewhere)).changes, []))
+      const events = reader.store.events.page(realm, Fixtures.freshId(), { start: null, limit: 100 })
+      const messages = reader.store.messages.page(realm, { mailboxId: null, before: null, limit: 100 })
+      assert.strictEqual((yield* soon(events)).length, 60)
+      assert.strictEqual((yield* soon(messages)).length, 60)
+      assert.strictEqual(read.length, 60)
+      assert.isUndefined(waiting.pollUnsafe())
+
+      yield* slow.commit
+      yield* Fiber.join(waiting)
+      yield* one.store.commit(changes.slice(1, 2), [])
+      yield* until(Effect.sync(() => read.length === 62))
+      yield* Fiber.interrupt(reading)
+      assert.deepStrictEqual(read, yield* logBehind(reader.store, shard, 0n))
+      assert.deepStrictEqual(read.map(({ position }) => position), times(62, (index) => BigInt(index + 1)))
+      assert.deepStrictEqual(read.slice(60).map(({ id }) => id), [event.id, behind.event.id])
+    }).pipe(Effect.scoped)
+  )
+
+  for (const end of ["commit", "rollback"] as const) {
+    it.effect(`waits for another process that reserves the same key, and is right about its ${end}`, () =>
+      Effect.gen(function* () {
+        const one = yield* newProcess()
+        const other = yield* foreign
+        const held = reservation()
+        yield* other.run("insert into mailroom.reservation values ($1::uuid, $2, $3, $4::json)", [
+          held.applicationId,
+          held.idempotencyKey,
+          BigInt(held.expiresAt),
+          JSON.stringify(held)
+        ])
+        const [twin, first, second] = [sent(), sent(), sent()]
+
+        const lists = [[...twin.changes, reserve({ ...held, messageId: twin.message.id })], first.changes, second.changes]
+        const waiting = yield* Effect.forkChild(together(lists.map((list) => outcome(one.store, ...list))))
+        yield* blocked(one)
+        yield* other[end]
+
+        const taken: Rejection = { _tag: "KeyTaken", idempotencyKey: held.idempotencyKey }
+        assert.deepStrictEqual(yield* Fiber.join(waiting), [end === "commit" ? taken : null, null, null])
+        assert.strictEqual(yield* isThere(one.store, twin), end === "rollback")
+        assert.deepStrictEqual(yield* Effect.forEach([first, second], (of) => isThere(one.store, of)), [true, true])
+      }).pipe(Effect.scoped)
+    )
+  }
+
+  it.effect("ends a deadlock with another process, and harms nobody", () =>
+    Effect.gen(function* () {
+      const one = yield* newProcess()
+      const other = yield* foreign
+      const [begin, end] = [Fixtures.freshId<TenantId>(), Fixtures.freshId<TenantId>()].toSorted()
+      const [first, second] = [Fixtures.tenant({ id: begin! }), Fixtures.tenant({ id: end! })]
+      yield* one.store.commit([insert("tenant", first), insert("tenant", second)], [])
+      const lock = (id: string) => other.run("select from mailroom.tenant where id = $1 for update", [id])
+      const beside = sent()
+
+      yield* other.run("set local deadlock_timeout = '1min'")
+      yield* lock(second.id)
+      const waiting = yield* Effect.forkChild(
+        together([
+          one.store.commit([update("tenant", next(first)), update("tenant", next(second))], []),
+          one.store.commit(beside.changes, [])
+        ])
+      )
+      yield* blocked(one)
+      yield* lock(first.id)
+      yield* other.commit
+      yield* Fiber.join(waiting)
+
+      assert.deepStrictEqual(yield* one.store.credentials.tenant(first.id), next(first))
+      assert.deepStrictEqual(yield* one.store.credentials.tenant(second.id), next(second))
+      assert.isTrue(yield* isThere(one.store, beside))
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("says that it does not know, when its connection is lost on the way, and commits again after", () =>
+    Effect.gen(function* () {
+      const one = yield* newProcess()
+      const other = yield* foreign
+      const tenant = Fixtures.tenant()
+      yield* one.store.commit([insert("tenant", tenant)], [])
+      yield* other.run("select from mailroom.tenant where id = $1 for update", [tenant.id])
+      const fiber = yield* Effect.forkChild(Effect.exit(one.store.commit([update("tenant", next(tenant))], [])))
+
+      const pid = yield* blocked(one)
+      yield* one.sql`select pg_terminate_backend(${pid})`
+
+      assert.isTrue(isUnavailable(yield* Fiber.join(fiber)))
+      yield* other.rollback
+      assert.deepStrictEqual(yield* one.store.credentials.tenant(tenant.id), tenant)
+      yield* one.store.commit([update("tenant", next(tenant))], [])
+      assert.deepStrictEqual(yield* one.store.credentials.tenant(tenant.id), next(tenant))
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("says that it does not know, when the answer to a commit that landed is lost", () =>
+    Effect.gen(function* () {
+      const { url, loseNextAnswer } = yield* lossyUrl
+      const one = yield* newProcess(url)
+      const [before, lost] = [sent(), sent()]
+      yield* one.store.commit(before.changes, [])
+
+      loseNextAnswer()
+      assert.isTrue(isUnavailable(yield* Effect.exit(one.store.commit(lost.changes, []))))
+
+      yield* until(isThere(one.store, lost))
+      assert.strictEqual((yield* outcome(one.store, ...lost.changes.slice(1)))?._tag, "Duplicate")
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("commits for the others while one waits for a row, and sees through what an interrupted caller began", () =>
+    Effect.gen(function* () {
+      const one = yield* newProcess()
+      const other = yield* foreign
+      const tenant = Fixtures.tenant()
+      yield* one.store.commit([insert("tenant", tenant)], [])
+      yield* other.run("select from mailroom.tenant where id = $1 for update", [tenant.id])
+
+      const fiber = yield* Effect.forkChild(one.store.commit([update("tenant", next(tenant))], []))
+      yield* blocked(one)
+      yield* Effect.timeout(together(times(20, () => one.store.commit(sent().changes, []))), "2 seconds")
+      yield* Fiber.interrupt(fiber)
+      yield* other.rollback
+
+      yield* until(Effect.map(one.store.credentials.tenant(tenant.id), (found) => found?.version === 2))
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("writes jobs with the changes that make them due, or neither, and tells who listens", () =>
+    Effect.gen(function* () {
+      const one = yield* newProcess()
+      const realm = Fixtures.realm()
+      const job = ({ message }: ReturnType<typeof sent>): Job => ({
+        kind: "submit",
+        subject: message.id,
+        realm: { tenantId: realm.tenantId, environment: realm.environment },
+        group: realm.tenantId,
+        dueAt: 5
+      })
+      const [lands, fails] = [sent(realm), sent(realm)]
+      const news = yield* one.news.listen(["submit"])
+      const heard = yield* Deferred.make<void>()
+      yield* Effect.forkChild(Effect.andThen(news, Deferred.succeed(heard, undefined)))
+
+      assert.deepStrictEqual(yield* one.store.commit(lands.changes, [job(lands)]), { jobsOffered: true, forgotten: 0 })
+      yield* Effect.timeout(Deferred.await(heard), "1 second")
+      yield* Effect.flip(one.store.commit([...fails.changes, takeQuota(realm.tenantId, 1, 1)], [job(fails)]))
+
+      const jobs = yield* one.sql`
+        select subject, kind, due_ms::int as due from mailroom.job where tenant_id = ${realm.tenantId}::uuid`
+      assert.deepStrictEqual(jobs, [{ subject: lands.message.id, kind: "submit", due: 5 }])
+    }).pipe(Effect.scoped)
+  )
+})

@@ -1,0 +1,70 @@
+/**
+ * How a read asks: a text that never changes, and parameters whose types are
+ * told, so that it is prepared once for each connection whatever is asked.
+ */
+import { PgTypes } from "@effect/sql-pg"
+import { Effect } from "effect"
+import type { Millis, Realm } from "../../core/model/Ids.ts"
+import { StoreUnavailable } from "../../core/ports/Store.ts"
+import type { Database } from "./Database.ts"
+import * as Rows from "./Rows.ts"
+import type { Row } from "./Rows.ts"
+
+type Parameter = PgTypes.Parameter
+type Read<A> = Effect.Effect<A, StoreUnavailable>
+
+/** Makes a record of a row. */
+interface Decoder<A> {
+  readonly decode: (row: Row) => A
+}
+
+export interface Query {
+  readonly rows: (text: string, parameters?: ReadonlyArray<Parameter>) => Read<ReadonlyArray<Row>>
+  readonly list: <A>(of: Decoder<A>, text: string, parameters?: ReadonlyArray<Parameter>) => Read<ReadonlyArray<A>>
+  /** The one row that there can be; null if there is none. */
+  readonly one: <A>(of: Decoder<A>, text: string, parameters: ReadonlyArray<Parameter>) => Read<A | null>
+}
+
+export const make = ({ sql }: Database["Service"]): Query => {
+  const rows: Query["rows"] = (text, parameters) =>
+    Effect.mapError(sql.unsafe<Row>(text, parameters), (cause) => new StoreUnavailable({ cause }))
+  return {
+    rows,
+    list: ({ decode }, text, parameters) => Effect.map(rows(text, parameters), (found) => found.map(decode)),
+    one: ({ decode }, text, parameters) =>
+      Effect.map(rows(text, parameters), ([row]) => (row === undefined ? null : decode(row)))
+  }
+}
+
+/** A text that is no identifier names nothing, as null does. */
+export const id = (value: string): Parameter => PgTypes.uuid(Rows.isId(value) ? value : null)
+
+/** Identifiers, each once. */
+export const ids = (values: ReadonlyArray<string>): Parameter => Rows.array("uuid", [...new Set(values)].filter(Rows.isId))
+
+/** The place behind an identifier; null: before all of them. */
+export const idAfter = (value: string | null): Parameter => id(value ?? "00000000-0000-0000-0000-000000000000")
+
+export const text = (value: string): Parameter => PgTypes.text(Rows.toText(value))
+
+/** Texts, each once. */
+export const texts = (values: ReadonlyArray<string>): Parameter => Rows.array("text", [...new Set(values)].map(Rows.toText))
+
+/** A time up to which is asked. */
+export const millis = (value: Millis): Parameter => PgTypes.int8(Rows.toBigint(value))
+
+/** A time from which on is asked. */
+export const millisFrom = (value: Millis): Parameter => PgTypes.int8(Rows.toBigint(Math.ceil(value)))
+
+export const bigint = (value: bigint): Parameter => PgTypes.int8(value)
+
+export const count = (value: number): Parameter => PgTypes.int8(Rows.toBigint(value))
+
+export const shard = (value: number): Parameter => PgTypes.int2(value)
+
+/** Before all times, and behind them. */
+export const bigintMin = PgTypes.int8(-Rows.bigintMax)
+export const bigintMax = PgTypes.int8(Rows.bigintMax)
+
+/** The first two parameters of what lies in a realm. */
+export const inRealm = (realm: Realm): readonly [Parameter, Parameter] => [id(realm.tenantId), text(realm.environment)]

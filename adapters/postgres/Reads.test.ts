@@ -1,0 +1,284 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import * as Law from "../../conformance/StoreLaw.ts"
+import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
+import { jobKinds } from "../../core/ports/JobQueue.ts"
+import { Database } from "./Database.ts"
+import * as Reads from "./Reads.ts"
+import * as Rows from "./Rows.ts"
+import * as TestDatabase from "./TestDatabase.ts"
+
+interface Statement {
+  readonly text: string
+  readonly parameters: ReadonlyArray<{ readonly oid: number; readonly value: unknown }>
+}
+
+const realm = Fixtures.realm()
+const id = Fixtures.freshId<never>()
+const limit = 10
+
+/** Every read, asked in each way that has a text of its own; `sorts`: what the few that it finds are sorted by. */
+const questions: ReadonlyArray<{
+  readonly name: string
+  readonly ask: (reads: Reads.Reads) => Effect.Effect<unknown, unknown>
+  readonly sorts?: string
+}> = [
+  { name: "keys by public id", ask: ({ credentials }) => credentials.byPublicId(["a", "b"]) },
+  { name: "an API key", ask: ({ credentials }) => credentials.apiKey(id, id) },
+  { name: "an application", ask: ({ credentials }) => credentials.application(id, id) },
+  { name: "a tenant", ask: ({ credentials }) => credentials.tenant(id) },
+  { name: "all tenants", ask: ({ credentials }) => credentials.tenants({ after: id, limit }) },
+  { name: "a tenant's applications", ask: ({ credentials }) => credentials.applications(id) },
+  { name: "a tenant's keys", ask: ({ credentials }) => credentials.apiKeys(id) },
+  { name: "the plans", ask: ({ credentials }) => credentials.plans },
+  { name: "a mailbox", ask: ({ mailboxes }) => mailboxes.get(id, id) },
+  { name: "a tenant's mailboxes", ask: ({ mailboxes }) => mailboxes.list(id) },
+  { name: "a domain", ask: ({ domains }) => domains.get(id, id) },
+  { name: "a tenant's domains", ask: ({ domains }) => domains.list(id), sorts: "domain_id" },
+  { name: "a message", ask: ({ messages }) => messages.get(realm, id) },
+  { name: "a message's content", ask: ({ messages }) => messages.content(realm, id) },
+  { name: "a page of messages", ask: ({ messages }) => messages.page(realm, { mailboxId: null, before: 5n, limit }) },
+  { name: "a page of a mailbox", ask: ({ messages }) => messages.page(realm, { mailboxId: id, before: 5n, limit }) },
+  { name: "a submission's message", ask: ({ messages }) => messages.bySubmission(Law.submissionRef()) },
+  { name: "messages queued with an attachment", ask: ({ messages }) => messages.queuedWith(realm, id) },
+  { name: "an attachment", ask: ({ attachments }) => attachments.get(realm, id) },
+  { name: "many attachments", ask: ({ attachments }) => attachments.many(realm, [id]) },
+  { name: "expired attachments", ask: ({ attachments }) => attachments.expired(5, limit) },
+  { name: "a page of events", ask: ({ events }) => events.page(realm, id, { start: { _tag: "After", position: 5n }, limit }) },
+  { name: "a page of events since", ask: ({ events }) => events.page(realm, id, { start: { _tag: "Since", at: 5 }, limit }) },
+  { name: "a shard's log", ask: ({ events }) => events.readLog(3, 5n, limit) },
+  { name: "the shards behind", ask: ({ relay }) => relay.behind },
+  { name: "an endpoint", ask: ({ endpoints }) => endpoints.get(realm, id) },
+  { name: "an application's endpoints", ask: ({ endpoints }) => endpoints.list(realm, id) },
+  { name: "enabled endpoints", ask: ({ endpoints }) => endpoints.enabled([id]) },
+  // One page for each version in use, and these merged.
+  { name: "endpoints sealed below", ask: ({ endpoints }) => endpoints.sealedBelow(5, { after: id, limit }), sorts: "id" },
+  { name: "a delivery", ask: ({ deliveries }) => deliveries.get(realm, id) },
+  { name: "a delivery's body", ask: ({ deliveries }) => deliveries.body(realm, id) },
+  { name: "a page of deliveries", ask: ({ deliveries }) => deliveries.page(realm, { applicationId: id, endpointId: null, limit }) },
+  { name: "a page of an endpoint", ask: ({ deliveries }) => deliveries.page(realm, { applicationId: id, endpointId: id, limit }) },
+  { name: "dead deliveries", ask: ({ deliveries }) => deliveries.deadSince(realm, id, 5, limit) },
+  { name: "a reservation", ask: ({ reservations }) => reservations.get(id, "key" as IdempotencyKey, 5) }, // any text
+  { name: "suppressed addresses", ask: ({ suppressions }) => suppressions.among(realm, [Fixtures.address()]) },
+  // Of one submission there are a few for each recipient.
+  { name: "kept notifications", ask: ({ notifications }) => notifications.kept(Law.submissionRef()), sorts: "kept_ms" },
+  { name: "matched notifications", ask: ({ notifications }) => notifications.matched(limit) },
+  { name: "a page of the audit trail", ask: ({ audit }) => audit.page(id, limit) },
+  { name: "a page of requests", ask: ({ audit }) => audit.requests(id, limit) },
+  { name: "referenced blobs", ask: ({ blobs }) => blobs.referenced(id, ["a"]) },
+  ...jobKinds.map((kind) => ({
+    name: `what is due of ${kind}`,
+    ask: ({ due }: Reads.Reads) => due(kind, { dueBefore: 5, after: `3 ${id}`, limit })
+  })),
+  { name: "the backlog", ask: ({ backlog }) => backlog }
+]
+
+/** Reads that note what they ask the server. */
+const watched = Effect.gen(function* () {
+  const database = yield* Database
+  const asked: Array<Statement> = []
+  const unsafe = (text: string, parameters: Statement["parameters"] = []) => {
+    const statement = database.sql.unsafe(text, parameters)
+    return Effect.andThen(
+      Effect.sync(() => void asked.push({ text, parameters })),
+      statement
+    )
+  }
+  // The reads use nothing else of the client.
+  const sql = { unsafe } as unknown as (typeof database)["sql"]
+  return { reads: Reads.make({ ...database, sql }), asked }
+})
+
+layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
+  it.effect("ask one statement each", () =>
+    Effect.gen(function* () {
+      const { reads, asked } = yield* watched
+      for (const { name, ask } of questions) {
+        asked.length = 0
+
+        yield* ask(reads)
+
+        assert.lengthOf(asked, 1, name)
+      }
+    })
+  )
+
+  it.effect("find their rows by an index, and a page in its order", () =>
+    Effect.gen(function* () {
+      const { reads, asked } = yield* watched
+      const { sql } = yield* Database
+      // With these off, the planner passes over a table or sorts only where no index serves, however full the tables are.
+      yield* sql`set enable_seqscan = off`
+      yield* sql`set enable_sort = off`
+      yield* sql`set enable_incremental_sort = off`
+      yield* sql`set enable_bitmapscan = off`
+      for (const { name, ask, sorts } of questions) {
+        asked.length = 0
+        yield* ask(reads)
+        const { text, parameters } = asked[0]!
+        const plan = yield* sql.unsafe<{ "QUERY PLAN": string }>(`explain (costs off) ${text}`, parameters)
+        const lines = plan.map((row) => row["QUERY PLAN"])
+
+        const passes = lines.filter((line) => /Seq Scan/.test(line) && !/ on (relay|log_head)\b/.test(line))
+        const keys = lines.flatMap((line, index) =>
+          /(^|-> +)Sort$/.test(line) ? lines.slice(index).find((detail) => detail.includes("Sort Key:"))! : []
+        )
+        const sorted = keys.filter((key) => sorts === undefined || !key.includes(sorts))
+        assert.deepStrictEqual([passes, sorted], [[], []], `${name}\n${lines.join("\n")}`)
+      }
+      yield* sql`reset all`
+    })
+  )
+
+  it.effect("name their tenant in the statement, but for those that are asked of all", () =>
+    Effect.gen(function* () {
+      const { reads, asked } = yield* watched
+      const ofAll: Array<string> = []
+      for (const { name, ask } of questions) {
+        asked.length = 0
+        yield* ask(reads)
+        const { text, parameters } = asked[0]!
+
+        const tenant = /tenant_id = \$(\d)/.exec(text)?.[1]
+        if (tenant === undefined) ofAll.push(name)
+        else assert.include([id, realm.tenantId], parameters[Number(tenant) - 1]!.value, name)
+      }
+
+      assert.deepStrictEqual(ofAll, [
+        "keys by public id",
+        "a tenant",
+        "all tenants",
+        "the plans",
+        "a submission's message",
+        "expired attachments",
+        "a shard's log",
+        "the shards behind",
+        "enabled endpoints",
+        "endpoints sealed below",
+        "a reservation",
+        "kept notifications",
+        "matched notifications",
+        ...jobKinds.map((kind) => `what is due of ${kind}`),
+        "the backlog"
+      ])
+    })
+  )
+
+  it.effect("are prepared once for each text, whatever they are asked", () =>
+    Effect.gen(function* () {
+      const { reads, asked } = yield* watched
+      const { credentials, messages, attachments, events, deliveries, endpoints, due, blobs } = reads
+      const other = Fixtures.freshId<never>()
+      const twins: ReadonlyArray<ReadonlyArray<Effect.Effect<unknown, unknown>>> = [
+        [credentials.byPublicId([]), credentials.byPublicId(["a"]), credentials.byPublicId(["a", "b"])],
+        [credentials.tenants({ after: null, limit: 1 }), credentials.tenants({ after: other, limit: 1e12 })],
+        [messages.get(realm, id), messages.get(Fixtures.otherEnvironment(realm), "none" as never)],
+        [null, 5n, 1n << 60n].map((before) => messages.page(realm, { mailboxId: null, before, limit })),
+        [attachments.many(realm, []), attachments.many(realm, [id, other])],
+        [events.page(realm, id, { start: null, limit }), events.page(realm, id, { start: { _tag: "After", position: 9n }, limit: 1 })],
+        [endpoints.enabled([]), endpoints.enabled(Law.times(200, () => Fixtures.freshId<never>()))],
+        [-1e12, 5, Number.MAX_SAFE_INTEGER, Infinity].map((since) => deliveries.deadSince(realm, id, since, limit)),
+        [
+          due("deliver", { dueBefore: Infinity, after: null, limit: 1_000 }),
+          due("deliver", { dueBefore: -5, after: `-1000000000000 ${id}`, limit: 0 })
+        ],
+        [blobs.referenced(id, []), blobs.referenced(id, ["a", "a"])]
+      ]
+      for (const asks of twins) {
+        asked.length = 0
+        for (const ask of asks) yield* ask
+
+        const prepared = asked.map(({ text, parameters }) => JSON.stringify([text, parameters.map(({ oid }) => oid)]))
+        assert.lengthOf(asked, asks.length)
+        assert.lengthOf(new Set(prepared), 1)
+      }
+    })
+  )
+
+  it.effect("answer a text that is no identifier as what does not exist", () =>
+    Effect.gen(function* () {
+      const reads = Reads.make(yield* Database)
+      const none = { ...realm, tenantId: "nobody" as never }
+      for (const text of ["", "nobody", "'; drop schema mailroom; --", "a\u0000", "\ud800", realm.tenantId.slice(1)]) {
+        const wrong = text as never // whatever the place asks for
+
+        assert.isNull(yield* reads.messages.get(realm, wrong))
+        assert.isNull(yield* reads.messages.content(none, wrong))
+        assert.isNull(yield* reads.credentials.tenant(wrong))
+        assert.isNull(yield* reads.reservations.get(wrong, wrong, 0))
+        assert.isNull(yield* reads.messages.bySubmission({ provider: text, providerMessageId: text }))
+        assert.isNull(yield* reads.deliveries.body(realm, wrong))
+        assert.deepStrictEqual(yield* reads.attachments.many(realm, [wrong, id]), [])
+        assert.deepStrictEqual(yield* reads.endpoints.enabled([wrong, id]), [])
+        assert.deepStrictEqual(yield* reads.credentials.byPublicId([text, text]), [])
+        assert.deepStrictEqual(yield* reads.suppressions.among(none, [wrong]), [])
+        assert.deepStrictEqual(yield* reads.notifications.kept({ provider: text, providerMessageId: text }), [])
+        assert.deepStrictEqual(yield* reads.blobs.referenced(wrong, [text]), [])
+        assert.deepStrictEqual(yield* reads.messages.page(none, { mailboxId: wrong, before: null, limit }), [])
+        assert.deepStrictEqual(yield* reads.events.page(none, wrong, { start: null, limit }), [])
+      }
+    })
+  )
+
+  it.effect("show a quiet environment, or a late time, without passing over all the rest", () =>
+    Effect.gen(function* () {
+      const { reads, asked } = yield* watched
+      const { sql } = yield* Database
+      const busy = Fixtures.realm("production")
+      const quiet = Fixtures.otherEnvironment(busy)
+      const events = Law.times(5_000, (index) => ({
+        ...Fixtures.queuedEvent(Fixtures.message(busy), { occurredAt: index, ...(index % 1_000 === 0 && { environment: null }) }),
+        shard: 1,
+        position: BigInt(index + 1),
+        latestAt: index
+      }))
+      const { name, columns } = Rows.event
+      yield* sql.unsafe(
+        `insert into ${name} (${Rows.names(columns)}) select * from ${Rows.unnest(columns)}`,
+        Rows.parameters(columns, events)
+      )
+      yield* sql`analyze mailroom.event`
+
+      const pagesRead = Effect.fnUntraced(function* () {
+        const { text, parameters } = asked.at(-1)!
+        const plan = yield* sql.unsafe<{ "QUERY PLAN": string }>(`explain (analyze, buffers, costs off) ${text}`, parameters)
+        return Number(/hit=(\d+)/.exec(plan.map((row) => row["QUERY PLAN"]).find((line) => line.includes("Buffers"))!)![1])
+      })
+
+      for (const start of [null, { _tag: "After", position: 10n }, { _tag: "Since", at: 10 }] as const) {
+        const found = yield* reads.events.page(quiet, id, { start, limit: 100 })
+        assert.deepStrictEqual(
+          found.map((event) => [event.environment, event.occurredAt]),
+          (start === null ? [0, 1_000, 2_000, 3_000, 4_000] : [1_000, 2_000, 3_000, 4_000]).map((at) => [null, at])
+        )
+        assert.isBelow(yield* pagesRead(), 40)
+      }
+      const late = yield* reads.events.page(busy, id, { start: { _tag: "Since", at: 4_990 }, limit: 100 })
+      assert.deepStrictEqual(late.map(({ occurredAt }) => occurredAt), Law.times(10, (index) => 4_990 + index))
+      assert.isBelow(yield* pagesRead(), 40)
+    })
+  )
+
+  it.effect("name a place behind a page of what is due only where there is more", () =>
+    Effect.gen(function* () {
+      const reads = Reads.make(yield* Database)
+      const { sql } = yield* Database
+      const { name, columns } = Rows.tables.attachment
+      const waiting = Law.times(3, (index) => Fixtures.attachment(realm, { nextScanAt: index >> 1 }))
+      yield* sql.unsafe(
+        `insert into ${name} (${Rows.names(columns)}) select * from ${Rows.unnest(columns)}`,
+        Rows.parameters(columns, waiting)
+      )
+      const page = (after: string | null, limit: number) => reads.due("scan", { dueBefore: Infinity, after, limit })
+
+      const first = yield* page(null, 2)
+      assert.lengthOf(first.jobs, 2)
+      assert.isNotNull(first.next)
+      const second = yield* page(first.next, 1)
+      assert.deepStrictEqual(second.jobs.map(({ subject, dueAt }) => [subject, dueAt]), [[waiting[2]!.id, 1]])
+      assert.isNull(second.next)
+      assert.isNull((yield* page(null, 3)).next)
+    })
+  )
+})

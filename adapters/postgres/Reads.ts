@@ -1,0 +1,324 @@
+/**
+ * The reads of the Store, each one statement. None locks, and each finds its
+ * rows by an index: a page starts at its place and ends at its limit.
+ *
+ * Texts are ordered by their bytes (`collate "C"`). That is the order of the
+ * model, by UTF-16 code units, but for characters beyond U+FFFF, and what is
+ * ordered by text here (addresses, domain names, plan ids) has none.
+ */
+import { Effect } from "effect"
+import { foldCase } from "../../core/model/Address.ts"
+import type { AttachmentReads, DeliveryReads, EndpointReads, MessageReads, Store } from "../../core/ports/Store.ts"
+import type { Database } from "./Database.ts"
+import * as EventReads from "./EventReads.ts"
+import * as Query from "./Query.ts"
+import * as Rows from "./Rows.ts"
+import type { Row } from "./Rows.ts"
+import * as WorkReads from "./WorkReads.ts"
+
+export type Reads = Omit<typeof Store.Service, "commit">
+
+export const make = (database: Database["Service"]): Reads => {
+  const query = Query.make(database)
+  return {
+    ...accounts(query),
+    messages: messages(query),
+    attachments: attachments(query),
+    ...EventReads.make(query),
+    endpoints: endpoints(query),
+    deliveries: deliveries(query),
+    ...notes(query),
+    ...WorkReads.make(query)
+  }
+}
+
+const { tenant, application, apiKey, domain, mailbox, attachment, message, endpoint, delivery } = Rows.tables
+
+type Selectable = Pick<Rows.Table<never>, "name" | "selected">
+
+const ofTenant = ({ name, selected }: Selectable): string => `select ${selected()} from ${name} where id = $1 and tenant_id = $2`
+
+const ofRealm = ({ name, selected }: Selectable): string =>
+  `select ${selected()} from ${name} where id = $1 and tenant_id = $2 and environment = $3`
+
+const byCreation = ({ name, selected }: Selectable): string =>
+  `select ${selected()} from ${name} where tenant_id = $1 order by created_ms, id`
+
+const newestFirst = ({ name, selected }: Selectable): string =>
+  `select ${selected()} from ${name} where tenant_id = $1 order by number desc limit $2`
+
+/** One text for each of what they are asked of. */
+const texts = {
+  tenant: `select ${tenant.selected()} from mailroom.tenant where id = $1`,
+  tenants: `select ${tenant.selected()} from mailroom.tenant where id > $1 order by id limit $2`,
+  application: ofTenant(application),
+  applications: byCreation(application),
+  apiKey: ofTenant(apiKey),
+  apiKeys: byCreation(apiKey),
+  plans: `select ${Rows.plan.selected()} from mailroom.plan order by id`,
+  domain: ofTenant(domain),
+  mailbox: ofTenant(mailbox),
+  mailboxes: `select ${mailbox.selected()} from mailroom.mailbox where tenant_id = $1 order by address`,
+  attachment: ofRealm(attachment),
+  message: ofRealm(message),
+  endpoint: ofRealm(endpoint),
+  delivery: ofRealm(delivery),
+  audit: newestFirst(Rows.audit),
+  requests: newestFirst(Rows.request)
+}
+
+const accounts = ({ rows, list, one }: Query.Query): Pick<Reads, "credentials" | "mailboxes" | "domains"> => ({
+  credentials: {
+    byPublicId: (publicIds) =>
+      Effect.map(rows(credentialsByPublicId, [Query.texts(publicIds)]), (found) => found.flatMap(credentialOf)),
+    apiKey: (tenantId, id) => one(apiKey, texts.apiKey, [Query.id(id), Query.id(tenantId)]),
+    application: (tenantId, id) => one(application, texts.application, [Query.id(id), Query.id(tenantId)]),
+    tenant: (id) => one(tenant, texts.tenant, [Query.id(id)]),
+    tenants: ({ after, limit }) => list(tenant, texts.tenants, [Query.idAfter(after), Query.count(limit)]),
+    applications: (tenantId) => list(application, texts.applications, [Query.id(tenantId)]),
+    apiKeys: (tenantId) => list(apiKey, texts.apiKeys, [Query.id(tenantId)]),
+    plans: list(Rows.plan, texts.plans)
+  },
+  mailboxes: {
+    get: (tenantId, id) => one(mailbox, texts.mailbox, [Query.id(id), Query.id(tenantId)]),
+    list: (tenantId) => list(mailbox, texts.mailboxes, [Query.id(tenantId)])
+  },
+  domains: {
+    get: (tenantId, id) => one(domain, texts.domain, [Query.id(id), Query.id(tenantId)]),
+    list: (tenantId) =>
+      list({ decode: (row) => ({ domain: domain.decode(row), mailboxCount: Number(row["mailbox_count"]) }) }, domainsOfTenant, [
+        Query.id(tenantId)
+      ])
+  }
+})
+
+// Look-ups for each key, for a join of four tables may be planned as a pass over all tenants.
+const credentialsByPublicId = `
+  select api_key.record::text as api_key, api_key.last_used_ms,
+    (select record::text from mailroom.application where id = api_key.application_id) as application,
+    (select record::text from mailroom.tenant where id = api_key.tenant_id) as tenant,
+    (
+      select record::text from mailroom.plan
+      where id = (select record ->> 'planId' from mailroom.tenant where id = api_key.tenant_id)
+    ) as plan
+  from mailroom.api_key
+  where public_id = any($1)`
+
+/** The credential that a row holds; none while part of it is missing. */
+const credentialOf = (row: Row) =>
+  row["application"] === null || row["tenant"] === null || row["plan"] === null
+    ? []
+    : [
+        {
+          apiKey: apiKey.decode({ record: row["api_key"], last_used_ms: row["last_used_ms"] }),
+          application: application.decode({ record: row["application"] }),
+          tenant: tenant.decode({ record: row["tenant"] }),
+          plan: Rows.plan.decode({ record: row["plan"] })
+        }
+      ]
+
+const domainsOfTenant = `
+  select ${domain.selected("domain")}, coalesce(counted.mailboxes, 0) as mailbox_count
+  from mailroom.domain domain
+  left join (
+    select domain_id, count(*) as mailboxes from mailroom.mailbox where tenant_id = $1 group by domain_id
+  ) counted on counted.domain_id = domain.id
+  where domain.tenant_id = $1
+  order by domain.domain`
+
+const messages = ({ list, one }: Query.Query): MessageReads => ({
+  get: (realm, id) => one(message, texts.message, [Query.id(id), ...Query.inRealm(realm)]),
+  content: (realm, id) => one(Rows.messageContent, contentOfMessage, [Query.id(id), ...Query.inRealm(realm)]),
+  page: (realm, { mailboxId, before, limit }) => {
+    const asked = [...Query.inRealm(realm), before === null ? Query.bigintMax : Query.bigint(before), Query.count(limit)]
+    return mailboxId === null
+      ? list(message, messagesOfRealm, asked)
+      : list(message, messagesOfMailbox, [...asked, Query.id(mailboxId)])
+  },
+  bySubmission: ({ provider, providerMessageId }) =>
+    one(message, messageBySubmission, [Query.text(provider), Query.text(providerMessageId)]),
+  queuedWith: (realm, attachmentId) => list(message, messagesQueuedWith, [Query.id(attachmentId), ...Query.inRealm(realm)])
+})
+
+const contentOfMessage = `
+  select ${Rows.messageContent.selected("content")}
+  from mailroom.message message
+  join mailroom.message_content content on content.message_id = message.id
+  where message.id = $1 and message.tenant_id = $2 and message.environment = $3`
+
+const messagesWhere = (where: string): string => `
+  select ${message.selected()} from mailroom.message
+  where tenant_id = $1 and environment = $2 and created_us < $3 ${where}
+  order by created_us desc limit $4`
+
+const messagesOfRealm = messagesWhere("")
+
+const messagesOfMailbox = messagesWhere("and mailbox_id = $5")
+
+const messageBySubmission = `
+  select ${message.selected("message")}
+  from mailroom.submission submission
+  join mailroom.message message on message.id = submission.message_id
+  where submission.provider = $1 and submission.provider_message_id = $2`
+
+const messagesQueuedWith = `
+  select ${message.selected("message")}
+  from mailroom.queued_attachment queued
+  join mailroom.message message on message.id = queued.message_id
+  where queued.attachment_id = $1 and message.tenant_id = $2 and message.environment = $3`
+
+const attachments = ({ list, one }: Query.Query): AttachmentReads => ({
+  get: (realm, id) => one(attachment, texts.attachment, [Query.id(id), ...Query.inRealm(realm)]),
+  many: (realm, ids) =>
+    Effect.map(list(attachment, attachmentsOfRealm, [Query.ids(ids), ...Query.inRealm(realm)]), (found) => {
+      const byId = new Map(found.map((one) => [one.id, one]))
+      return ids.flatMap((id) => byId.get(id) ?? [])
+    }),
+  expired: (at, limit) => list(attachment, attachmentsExpired, [Query.millis(at), Query.count(limit)])
+})
+
+const attachmentsOfRealm = `
+  select ${attachment.selected()} from mailroom.attachment where id = any($1) and tenant_id = $2 and environment = $3`
+
+const attachmentsExpired = `
+  select ${attachment.selected()} from mailroom.attachment where unused_until_ms <= $1 order by unused_until_ms, id limit $2`
+
+const endpoints = ({ list, one }: Query.Query): EndpointReads => ({
+  get: (realm, id) => one(endpoint, texts.endpoint, [Query.id(id), ...Query.inRealm(realm)]),
+  list: (realm, applicationId) => list(endpoint, endpointsOfApplication, [...Query.inRealm(realm), Query.id(applicationId)]),
+  enabled: (tenantIds) => list(endpoint, endpointsEnabled, [Query.ids(tenantIds)]),
+  sealedBelow: (version, { after, limit }) =>
+    list(endpoint, endpointsSealedBelow, [Query.count(version), Query.idAfter(after), Query.count(limit)])
+})
+
+const endpointsOfApplication = `
+  select ${endpoint.selected()} from mailroom.endpoint
+  where tenant_id = $1 and environment = $2 and application_id = $3
+  order by created_ms, id`
+
+const endpointsEnabled = `select ${endpoint.selected()} from mailroom.endpoint where tenant_id = any($1) and enabled`
+
+// The versions in use are few, so each is walked by id in its own part of the index.
+const endpointsSealedBelow = `
+  with recursive version (used) as (
+    select min(seal_version) from mailroom.endpoint where seal_version < $1
+    union all
+    select (select min(seal_version) from mailroom.endpoint where seal_version > version.used and seal_version < $1)
+    from version where version.used is not null
+  )
+  select found.* from version
+  cross join lateral (
+    select id, ${endpoint.selected()} from mailroom.endpoint
+    where seal_version = version.used and id > $2
+    order by id limit $3
+  ) found
+  order by found.id limit $3`
+
+const deliveries = ({ rows, list, one }: Query.Query): DeliveryReads => ({
+  get: (realm, id) => one(delivery, texts.delivery, [Query.id(id), ...Query.inRealm(realm)]),
+  body: (realm, id) =>
+    Effect.map(
+      rows(bodyOfDelivery, [Query.id(id), ...Query.inRealm(realm)]),
+      ([row]) => (row === undefined ? null : (row["body"] as string)) // a text
+    ),
+  page: (realm, { applicationId, endpointId, limit }) => {
+    const asked = [...Query.inRealm(realm), Query.id(applicationId), Query.count(limit)]
+    return endpointId === null
+      ? list(delivery, deliveriesOfApplication, asked)
+      : list(delivery, deliveriesOfEndpoint, [...asked, Query.id(endpointId)])
+  },
+  deadSince: (realm, endpointId, since, limit) =>
+    list(delivery, deliveriesDeadSince, [
+      ...Query.inRealm(realm),
+      Query.id(endpointId),
+      Query.millisFrom(since),
+      Query.count(limit)
+    ])
+})
+
+const bodyOfDelivery = `
+  select body.body
+  from mailroom.delivery delivery
+  join mailroom.delivery_body body on body.delivery_id = delivery.id
+  where delivery.id = $1 and delivery.tenant_id = $2 and delivery.environment = $3`
+
+const deliveriesWhere = (where: string): string => `
+  select ${delivery.selected()} from mailroom.delivery
+  where tenant_id = $1 and environment = $2 and application_id = $3 ${where}
+  order by created_ms desc, id desc limit $4`
+
+const deliveriesOfApplication = deliveriesWhere("")
+
+const deliveriesOfEndpoint = deliveriesWhere("and endpoint_id = $5")
+
+// An endpoint lies in one realm, so it is looked at last: a planner that knows of it sorts what the index has in order.
+const deliveriesDeadSince = `
+  select ${delivery.selected()} from (
+    select * from mailroom.delivery
+    where endpoint_id = $3 and dead_ms >= $4
+    order by dead_ms, id limit $5
+  ) delivery
+  where tenant_id = $1 and environment = $2
+  order by dead_ms, id`
+
+const notes = ({
+  rows,
+  list,
+  one
+}: Query.Query): Pick<Reads, "reservations" | "suppressions" | "notifications" | "audit" | "blobs"> => ({
+  reservations: {
+    get: (applicationId, idempotencyKey, at) =>
+      one(Rows.reservation, reservationHeld, [Query.id(applicationId), Query.text(idempotencyKey), Query.millis(at)])
+  },
+  suppressions: {
+    among: (realm, addresses) =>
+      list(Rows.suppression, suppressionsAmong, [...Query.inRealm(realm), Query.texts(addresses.map(foldCase))])
+  },
+  notifications: {
+    kept: ({ provider, providerMessageId }) =>
+      list(Rows.notification, notificationsKept, [Query.text(provider), Query.text(providerMessageId)]),
+    matched: (limit) => list(Rows.notification, notificationsMatched, [Query.count(limit)])
+  },
+  audit: {
+    page: (tenantId, limit) => list(Rows.audit, texts.audit, [Query.id(tenantId), Query.count(limit)]),
+    requests: (tenantId, limit) => list(Rows.request, texts.requests, [Query.id(tenantId), Query.count(limit)])
+  },
+  blobs: {
+    referenced: (tenantId, digests) =>
+      Effect.map(
+        rows(blobsReferenced, [Query.id(tenantId), Query.texts(digests)]),
+        (found) => found.map((row) => row["digest"] as string) // a text
+      )
+  }
+})
+
+const reservationHeld = `
+  select ${Rows.reservation.selected()} from mailroom.reservation
+  where application_id = $1 and idempotency_key = $2 and expires_ms > $3`
+
+const suppressionsAmong = `
+  select ${Rows.suppression.selected()} from mailroom.suppression
+  where tenant_id = $1 and environment = $2 and folded_address = any($3)`
+
+const notificationsKept = `
+  select ${Rows.notification.selected()} from mailroom.notification
+  where provider = $1 and provider_message_id = $2
+  order by kept_ms, number`
+
+const notificationsMatched = `
+  select ${Rows.notification.selected("kept")}
+  from mailroom.notification kept
+  where (
+    select true from mailroom.submission submission
+    where submission.provider = kept.provider and submission.provider_message_id = kept.provider_message_id
+  )
+  order by kept.kept_ms, kept.number limit $1`
+
+// Scalar look-ups, which are never planned as a pass over all that the tenant has.
+const blobsReferenced = `
+  select digest from unnest($2) digest
+  where coalesce(
+    (select true from mailroom.attachment where tenant_id = $1 and sha256 = digest limit 1),
+    (select true from mailroom.message where tenant_id = $1 and mime_sha256 = digest limit 1),
+    false
+  )`

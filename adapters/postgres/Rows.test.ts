@@ -1,0 +1,135 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import * as Law from "../../conformance/StoreLaw.ts"
+import { hashOf, isId, names, parameters, tables, toBigint, toText, unnest, type Column, type Row } from "./Rows.ts"
+import * as Rows from "./Rows.ts"
+
+/** A row as the server would give it back. */
+const rowOf = <A>(columns: ReadonlyArray<Column<A>>, item: A): Row =>
+  Object.fromEntries(columns.map(({ name, value }) => [name, value(item)]))
+
+const roundTrip = <A, B>({ columns, decode }: Rows.Table<A, B>, item: A): B => decode(rowOf(columns, item))
+
+const realm = Fixtures.realm()
+const domain = Fixtures.mailDomain(realm.tenantId)
+const endpoint = Fixtures.endpoint(realm, { enabledAfter: 12_345_678_901_234_567n })
+
+describe("a record", () => {
+  it("of each kind is read as it was written", () => {
+    const ref = Law.submissionRef()
+    const message = Fixtures.message(realm, { createdAt: 1_796_117_400_123_457n, submissions: [Law.submission(ref, { pollAt: 7 })] })
+    const apiKey = Fixtures.apiKey(Fixtures.application(realm), { lastUsedAt: 5, scopes: ["messages:send"] })
+
+    assert.deepStrictEqual(roundTrip(tables.message, message), message)
+    assert.deepStrictEqual(roundTrip(tables.endpoint, endpoint), endpoint)
+    assert.deepStrictEqual(roundTrip(tables.apiKey, apiKey), apiKey)
+    const unused = { ...apiKey, lastUsedAt: null }
+    assert.deepStrictEqual(roundTrip(tables.apiKey, unused), unused)
+    const delivery = Fixtures.delivery(endpoint, { status: "dead", nextAttemptAt: null, deadAt: 9 })
+    assert.deepStrictEqual(roundTrip(tables.delivery, delivery), delivery)
+    const mailbox = Fixtures.mailbox(domain)
+    assert.deepStrictEqual(roundTrip(tables.mailbox, mailbox), mailbox)
+    assert.deepStrictEqual(roundTrip(tables.domain, domain), domain)
+    const event = { ...Fixtures.queuedEvent(message), shard: 3, position: 12_345_678_901_234_567n }
+    assert.deepStrictEqual(roundTrip(Rows.event, { ...event, latestAt: 9 }), event)
+    const kept = Law.notification(ref)
+    assert.deepStrictEqual(roundTrip(Rows.notification, { notification: kept, at: 4 }), kept)
+  })
+
+  it("keeps the members that other code gave it", () => {
+    const { columns, decode } = tables.tenant
+    const tenant = { ...Fixtures.tenant(), region: "eu" }
+
+    const read = decode(rowOf(columns, tenant))
+    const written = decode(rowOf(columns, { ...read, version: 2 }))
+
+    assert.deepStrictEqual(written, { ...tenant, version: 2 })
+  })
+
+  it("says in its columns what it is found and ordered by", () => {
+    const attachment = Fixtures.attachment(realm, { expiresAt: 5, nextScanAt: 6 })
+    const message = Fixtures.message(realm, {
+      submissions: [Law.submission(Law.submissionRef(), { pollAt: 9 }), Law.submission(Law.submissionRef(), { pollAt: 8 })]
+    })
+    const of = <A>(table: Rows.Table<A>, item: A, column: string) => rowOf(table.columns, item)[column]
+
+    assert.strictEqual(of(tables.attachment, attachment, "unused_until_ms"), 5n)
+    assert.isNull(of(tables.attachment, { ...attachment, messageId: message.id }, "unused_until_ms"))
+    assert.strictEqual(of(tables.message, message, "poll_ms"), 8n)
+    assert.isNull(of(tables.message, Fixtures.message(realm), "poll_ms"))
+    assert.strictEqual(of(tables.mailbox, Fixtures.mailbox(domain, { address: Fixtures.address("Ada") }), "folded_address"), "ada@example.com")
+    const delivery = Fixtures.delivery(endpoint, { nextAttemptAt: 3 })
+    const shown = (over: Partial<typeof delivery>) => {
+      const row = rowOf(tables.delivery.columns, { ...delivery, ...over })
+      return [row["next_attempt_ms"], row["dead_ms"], row["ended_ms"]]
+    }
+    assert.deepStrictEqual(shown({}), [3n, null, null])
+    assert.deepStrictEqual(shown({ status: "dead", nextAttemptAt: null, deadAt: 4 }), [null, 4n, 4n])
+    assert.deepStrictEqual(shown({ status: "delivered", nextAttemptAt: null, deliveredAt: 5 }), [null, null, 5n])
+  })
+})
+
+describe("a message", () => {
+  const attachmentIds = [Fixtures.freshId<never>(), Fixtures.freshId<never>()]
+  const queued = Fixtures.message(realm, { attachmentIds: [...attachmentIds, attachmentIds[0]!] })
+
+  it("holds each of its attachments once, while a recipient is queued", () => {
+    assert.deepStrictEqual(
+      Rows.queuedAttachmentsOf(queued),
+      attachmentIds.map((attachmentId) => ({ attachmentId, messageId: queued.id }))
+    )
+    const sent = queued.recipients.map((recipient) => ({ ...recipient, status: "sent" as const }))
+    assert.deepStrictEqual(Rows.queuedAttachmentsOf({ ...queued, recipients: sent }), [])
+  })
+
+  it("is named by each of its submissions", () => {
+    const refs = [Law.submissionRef(), Law.submissionRef()]
+
+    assert.deepStrictEqual(
+      Rows.submissionsOf({ ...queued, submissions: refs.map((ref) => Law.submission(ref)) }),
+      refs.map((ref) => ({ ...ref, messageId: queued.id }))
+    )
+  })
+})
+
+describe("a value", () => {
+  it("beyond what a column holds is the column's end", () => {
+    assert.deepStrictEqual([-Infinity, Infinity].map(toBigint), [-9_223_372_036_854_775_807n, 9_223_372_036_854_775_807n])
+    assert.deepStrictEqual([2 ** 63, -(2 ** 63)].map(toBigint), [9_223_372_036_854_775_807n, -9_223_372_036_854_775_807n])
+    assert.deepStrictEqual(
+      [Number.MAX_SAFE_INTEGER, -5, -0, 1.9, -1.1].map(toBigint),
+      [9_007_199_254_740_991n, -5n, 0n, 1n, -2n]
+    )
+  })
+
+  it("is an identifier only as we write them", () => {
+    const id = Fixtures.freshId<string>()
+
+    assert.isTrue(isId(id))
+    for (const other of ["", "x", id.toUpperCase(), `{${id}}`, id.replaceAll("-", ""), `${id} `, `${id}\n`]) assert.isFalse(isId(other), other)
+  })
+
+  it("of others' choice has no NUL and no half of a character", () => {
+    assert.strictEqual(toText("a\u0000b\ud800c 🏳️‍🌈"), "a\ufffdb\ufffdc 🏳️‍🌈")
+  })
+
+  it("is hashed to one text for one meaning", () => {
+    const note = Law.notification(Law.submissionRef())
+    const turned = Object.fromEntries(Object.entries(note).toReversed()) as typeof note // the same members
+
+    assert.match(hashOf(note), /^[0-9a-f]{64}$/)
+    assert.strictEqual(hashOf(turned), hashOf(note))
+    assert.notStrictEqual(hashOf({ ...note, recipient: null }), hashOf(note))
+  })
+})
+
+describe("a statement over many rows", () => {
+  it("has one text and the same types for any number of them", () => {
+    const { columns } = tables.tenant
+    const types = (count: number) => parameters(columns, Law.times(count, () => Fixtures.tenant())).map(({ oid }) => oid)
+
+    assert.strictEqual(names(columns), "id, version, record")
+    assert.strictEqual(unnest(columns, 3), "unnest($3::uuid[], $4::integer[], $5::json[]) as given(id, version, record)")
+    for (const count of [0, 1, 5]) assert.deepStrictEqual(types(count), [2951, 1007, 1009])
+  })
+})

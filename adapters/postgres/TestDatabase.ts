@@ -1,0 +1,73 @@
+/**
+ * Databases for tests, each of its own on the run's private server, gone when
+ * its layer is. The first one asked for makes the template that they are
+ * copied from.
+ */
+import { Effect, Layer, Redacted, Schedule, Scope } from "effect"
+import type { SqlError } from "effect/sql/SqlError"
+import { randomBytes } from "node:crypto"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { inject } from "vitest"
+import * as Database from "./Database.ts"
+import { migrate } from "./Migrations.ts"
+import { urlOf } from "./PrivatePostgres.ts"
+
+const server = (database: string) => Redacted.make(urlOf(inject("postgresFolder"), database))
+
+/** One connection as the server's owner, to one of its databases. */
+const connected = <A, E, R>(database: string, use: Effect.Effect<A, E, R>) =>
+  Effect.provide(use, Database.layer({ url: server(database), connectionsMax: 1 }))
+
+const run = (database: string, statement: string) =>
+  connected(
+    database,
+    Effect.flatMap(Database.Database, ({ sql }) => sql.unsafe(statement))
+  )
+
+const template = "mailroom_template"
+
+/** Waits for the server, which may still be starting, and says why there is none. */
+const ready = run("postgres", "select 1").pipe(
+  Effect.retry({ schedule: Schedule.spaced("50 millis"), times: 600, while: Database.isConnectionLost }),
+  Effect.catch((error) => Effect.die(new Error(`the private PostgreSQL server does not answer: ${error.message}\n${lastWords()}`)))
+)
+
+const lastWords = (): string => {
+  const log = path.join(inject("postgresFolder"), "log")
+  return fs.existsSync(log) ? fs.readFileSync(log, "utf8").slice(-2_000) : "it left no log"
+}
+
+/** Test files run in several processes: one of them makes it. */
+const templated = connected(
+  "postgres",
+  Effect.gen(function* () {
+    const { sql } = yield* Database.Database
+    const connection = yield* sql.reserve
+    yield* connection.execute("select pg_advisory_lock(1)", [], undefined)
+    const found = yield* connection.execute("select from pg_database where datname = $1", [template], undefined)
+    if (found.length > 0) return
+    const making = `${template}_new`
+    yield* connection.execute(`drop database if exists ${making}`, [], undefined)
+    yield* connection.execute(`create database ${making}`, [], undefined)
+    yield* connected(making, migrate)
+    yield* connection.execute(`alter database ${making} rename to ${template}`, [], undefined)
+  }).pipe(Effect.scoped)
+)
+
+/** The URL of a new database, with all tables; or `empty`, without any. */
+export const url = (content: "migrated" | "empty" = "migrated"): Effect.Effect<Redacted.Redacted<string>, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const name = `test_${randomBytes(6).toString("hex")}`
+    yield* ready
+    if (content === "migrated") yield* templated
+    const from = content === "migrated" ? template : "template0"
+    yield* Effect.acquireRelease(run("postgres", `create database ${name} template ${from} strategy file_copy`), () =>
+      Effect.ignore(run("postgres", `drop database ${name} with (force)`))
+    )
+    return server(name)
+  }).pipe(Database.onLiveClock, Effect.orDie)
+
+/** A database of its own, as an application sees it. */
+export const layer = (options: Database.Pooling = {}): Layer.Layer<Database.Database, SqlError> =>
+  Layer.unwrap(Effect.map(url(), (url) => Database.layer({ ...options, url })))

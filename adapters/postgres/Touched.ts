@@ -1,0 +1,100 @@
+/**
+ * What changes touch: the rows that they may find, and the keys that they
+ * need. Locked in one order by everybody, so that no two wait for each other.
+ */
+import { foldCase } from "../../core/model/Address.ts"
+import type { Reservation } from "../../core/model/IdempotencyKey.ts"
+import type { TenantId } from "../../core/model/Ids.ts"
+import type { Suppression } from "../../core/model/Suppression.ts"
+import type { Change, Kind, Records } from "../../core/ports/Store.ts"
+import * as Rows from "./Rows.ts"
+
+export const kinds: ReadonlyArray<Kind> = [
+  "tenant",
+  "application",
+  "apiKey",
+  "domain",
+  "mailbox",
+  "attachment",
+  "message",
+  "endpoint",
+  "delivery"
+]
+
+/** The field that must be free beside the id, by the name that the port has for it. */
+export const uniqueField: { readonly [K in Kind]?: string } = { apiKey: "publicId", mailbox: "address", domain: "domain" }
+export type NamedKind = "apiKey" | "mailbox" | "domain"
+export const namedKinds: ReadonlyArray<NamedKind> = ["apiKey", "domain", "mailbox"]
+
+export interface Touched {
+  /** Ids of rows that are changed, by kind; those of them that are only required. */
+  readonly written: ReadonlyMap<Kind, ReadonlySet<string>>
+  readonly required: ReadonlyMap<Kind, ReadonlySet<string>>
+  readonly names: ReadonlyMap<NamedKind, ReadonlySet<string>>
+  readonly reservations: ReadonlyMap<string, Reservation>
+  readonly quotas: ReadonlyMap<string, { readonly tenantId: TenantId; readonly day: string }>
+  readonly relays: ReadonlySet<number>
+}
+
+/** Whether a change needs to know what is there. The others need only what they bring to be new, or do not mind. */
+export const mustLook = (change: Change): boolean => {
+  const tag = change._tag
+  return tag === "Update" || tag === "Require" || tag === "MoveRelay" || tag === "RemoveAttachment"
+}
+
+/** What these changes touch; what they take for new only if `everything` is to be looked up. */
+export const touchedBy = (lists: ReadonlyArray<ReadonlyArray<Change>>, everything: boolean): Touched => {
+  const touched = {
+    written: new Map<Kind, Set<string>>(),
+    required: new Map<Kind, Set<string>>(),
+    names: new Map<NamedKind, Set<string>>(),
+    reservations: new Map<string, Reservation>(),
+    quotas: new Map<string, { readonly tenantId: TenantId; readonly day: string }>(),
+    relays: new Set<number>()
+  }
+  for (const change of lists.flat()) {
+    if (change._tag === "Update") add(touched.written, change.kind, change.record.id)
+    if (change._tag === "RemoveAttachment") add(touched.written, "attachment", change.attachment.id)
+    if (change._tag === "Require") add(touched.required, change.kind, change.id)
+    if (change._tag === "MoveRelay") touched.relays.add(change.relay.shard)
+    if (!everything) continue
+    if (change._tag === "Insert") add(touched.written, change.kind, change.record.id)
+    if (change._tag === "Insert" && isNamed(change.kind)) add(touched.names, change.kind, nameOf(change.kind, change.record))
+    if (change._tag === "InsertMessage") add(touched.written, "message", change.message.id)
+    if (change._tag === "InsertDelivery") add(touched.written, "delivery", change.delivery.id)
+    if (change._tag === "Reserve") touched.reservations.set(keyOfReservation(change.reservation), change.reservation)
+    if (change._tag === "TakeQuota") touched.quotas.set(keyOfQuota(change.tenantId, change.day), change)
+  }
+  // Locked once, in the stronger way; and of one kind all in one way, so that they are locked in one order.
+  for (const [kind, ids] of touched.required) {
+    if (touched.written.has(kind)) for (const id of ids) add(touched.written, kind, id)
+  }
+  for (const kind of touched.written.keys()) touched.required.delete(kind)
+  return touched
+}
+
+const add = <K, V>(sets: Map<K, Set<V>>, key: K, value: V): void => {
+  const held = sets.get(key)
+  if (held === undefined) sets.set(key, new Set([value]))
+  else held.add(value)
+}
+
+const isNamed = (kind: Kind): kind is NamedKind => uniqueField[kind] !== undefined
+
+/** What is unique of a record beside its id, as the database compares it. */
+const nameOf = (kind: NamedKind, record: Records[Kind]): string => {
+  if (kind === "mailbox") return foldCase((record as Records["mailbox"]).address) // by its kind, as below
+  return kind === "apiKey" ? (record as Records["apiKey"]).publicId : (record as Records["domain"]).domain
+}
+
+export const keyOfRow = (kind: Kind, id: string): string => `${kind} ${id}`
+
+export const keyOfName = (kind: Kind, record: Records[Kind]): string =>
+  isNamed(kind) ? `${kind} ${nameOf(kind, record)}` : ""
+
+export const keyOfReservation = (of: Pick<Reservation, "applicationId" | "idempotencyKey">): string =>
+  `${of.applicationId} ${Rows.toText(of.idempotencyKey)}`
+
+export const keyOfQuota = (tenantId: TenantId, day: string): string => `${tenantId} ${day}`
+
+export const keyOfSuppression = (of: Suppression): string => `${of.tenantId} ${of.environment} ${foldCase(of.address)}`

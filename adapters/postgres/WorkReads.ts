@@ -1,0 +1,90 @@
+/** What is due, and what waits: asked often, answered from the ends of indexes. */
+import { Effect } from "effect"
+import type { Environment, TenantId } from "../../core/model/Ids.ts"
+import type { Job, JobKind } from "../../core/ports/JobQueue.ts"
+import type { Store } from "../../core/ports/Store.ts"
+import * as Query from "./Query.ts"
+import * as Rows from "./Rows.ts"
+import type { Row } from "./Rows.ts"
+
+export const make = ({ rows }: Query.Query): Pick<typeof Store.Service, "due" | "backlog"> => ({
+  due: (kind, { dueBefore, after, limit }) =>
+    Effect.map(
+      rows(dueOf[kind], [Query.millis(dueBefore), ...placeOf(after), Query.count(limit + 1)]),
+      (found) => {
+        const jobs = found.slice(0, limit).map((row) => jobOf(kind, row))
+        const last = jobs.at(-1)
+        return { jobs, next: found.length > limit && last !== undefined ? textOf(last) : null }
+      }
+    ),
+  backlog: Effect.map(rows(backlog), ([row]) => ({
+    earliestDue: {
+      submit: Rows.toMillisOrNull(row!["submit"]),
+      poll: Rows.toMillisOrNull(row!["poll"]),
+      scan: Rows.toMillisOrNull(row!["scan"]),
+      deliver: Rows.toMillisOrNull(row!["deliver"])
+    },
+    unrelayed: Number(row!["unrelayed"]),
+    oldestUnrelayedAt: Rows.toMillisOrNull(row!["oldest"])
+  }))
+})
+
+/** Where the state says when work of a kind is due. */
+const places: Readonly<Record<JobKind, { readonly table: string; readonly column: string; readonly group: string }>> = {
+  submit: { table: "mailroom.message", column: "next_attempt_ms", group: "tenant_id" },
+  poll: { table: "mailroom.message", column: "poll_ms", group: "tenant_id" },
+  scan: { table: "mailroom.attachment", column: "next_scan_ms", group: "tenant_id" },
+  deliver: { table: "mailroom.delivery", column: "next_attempt_ms", group: "endpoint_id" }
+}
+
+const dueFrom = (kind: JobKind): string => {
+  const { table, column, group } = places[kind]
+  return `
+    select id, tenant_id, environment, ${group} as "group", ${column} as due_ms from ${table}
+    where ${column} <= $1 and (${column}, id) > ($2, $3)
+    order by ${column}, id limit $4`
+}
+
+const dueOf: Readonly<Record<JobKind, string>> = {
+  submit: dueFrom("submit"),
+  poll: dueFrom("poll"),
+  scan: dueFrom("scan"),
+  deliver: dueFrom("deliver")
+}
+
+/** The columns are UUIDs, a text and an int8. */
+const jobOf = (kind: JobKind, row: Row): Job => ({
+  kind,
+  subject: row["id"] as string,
+  realm: { tenantId: row["tenant_id"] as TenantId, environment: row["environment"] as Environment },
+  group: row["group"] as string,
+  dueAt: Rows.toMillis(row["due_ms"])
+})
+
+/** The place behind a job, as the caller keeps it. */
+const textOf = ({ dueAt, subject }: Job): string => `${dueAt} ${subject}`
+
+const placeOf = (after: string | null) => {
+  if (after === null) return [Query.bigintMin, Query.idAfter(null)]
+  const space = after.indexOf(" ")
+  return [Query.millis(Number(after.slice(0, space))), Query.id(after.slice(space + 1))]
+}
+
+const earliest = (kind: JobKind): string => {
+  const { table, column } = places[kind]
+  return `(select ${column} from ${table} where ${column} is not null order by ${column} limit 1) as ${kind}`
+}
+
+// Positions rise by one, so what a shard has unread is counted by its ends.
+const backlog = `
+  select ${earliest("submit")}, ${earliest("poll")}, ${earliest("scan")}, ${earliest("deliver")}, news.unrelayed, news.oldest
+  from (
+    select coalesce(sum(head.position - next.position + 1), 0)::bigint as unrelayed, min(next.occurred_ms) as oldest
+    from mailroom.log_head head
+    join mailroom.relay relay on relay.shard = head.shard
+    cross join lateral (
+      select event.position, event.occurred_ms from mailroom.event event
+      where event.shard = head.shard and event.position > relay.position
+      order by event.position limit 1
+    ) next
+  ) news`

@@ -1,0 +1,338 @@
+/**
+ * Writes what an overlay holds, in one statement, so that a commit which has
+ * nothing to look up is a single round trip and its own transaction.
+ *
+ * Its parts stand in the order in which everybody locks: rows, keys, quotas,
+ * the tenants' logs with the messages, and last the heads of the shards with
+ * what needs to know where they are. So a head is held for the end of the
+ * statement and the commit only, and nothing else is waited for meanwhile.
+ */
+import type { Endpoint } from "../../core/model/Endpoint.ts"
+import { shardOf } from "../../core/model/Ids.ts"
+import type { Content, Message } from "../../core/model/Message.ts"
+import type { Kind, Records } from "../../core/ports/Store.ts"
+import type { AppendedEvent, Entry, MessagePlace, Overlay, Quota, TenantLog } from "./Overlay.ts"
+import { column, deleting, inserting, insertingPlaced, statementOf, updating } from "./Parts.ts"
+import type { Part, PartOf, Shape, Statement } from "./Parts.ts"
+import * as Rows from "./Rows.ts"
+import { kinds } from "./Touched.ts"
+
+/** The statement; null if there is nothing to write. Jobs are written before the heads are taken. */
+export const statement = (overlay: Overlay, jobs: Part | null): Statement | null => {
+  const [first, ...others] = partsOf(overlay, jobs)
+  return first === undefined ? null : statementOf([first, ...others])
+}
+
+const partsOf = (overlay: Overlay, jobs: Part | null): ReadonlyArray<Part> => {
+  const entries = Map.groupBy(overlay.entries.values(), ({ kind }) => kind)
+  const has = <A>(part: PartOf<A>, items: ReadonlyArray<A>): ReadonlyArray<Part> => (items.length === 0 ? [] : [part(items)])
+  const [held, notes] = [sorted(overlay.reservations), sorted(overlay.notes)]
+  return [
+    ...has(touches, sorted(overlay.touches)),
+    ...has(plans, sorted(overlay.plans).map(([, plan]) => plan)),
+    ...kinds.flatMap((kind) =>
+      kind === "message" || kind === "endpoint" ? [] : rowParts(kind, entries.get(kind) ?? [])
+    ),
+    ...has(replacedReservations, held.filter(([key]) => overlay.isStored(key)).map(([, reservation]) => reservation)),
+    ...has(newReservations, held.filter(([key]) => !overlay.isStored(key)).map(([, reservation]) => reservation)),
+    ...has(suppressions, sorted(overlay.suppressions).map(([, suppression]) => suppression)),
+    ...has(droppedNotes, notes.flatMap(([hash, { isDropped }]) => (isDropped ? [hash] : []))),
+    // Numbered in the order in which they came.
+    ...has(keptNotes, [...overlay.notes.values()].flatMap(({ kept }) => kept ?? [])),
+    ...has(quotas, sorted(overlay.quotas).map(([, quota]) => quota)),
+    ...has(tenantLogs, sorted(overlay.tenantLogs)),
+    ...messageParts(entries.get("message") ?? []),
+    ...has(audit, overlay.audit),
+    ...has(requests, overlay.requests),
+    ...(jobs === null ? [] : [jobs]),
+    ...has(relays, [...overlay.relays.values()].sort((one, other) => one.shard - other.shard)),
+    ...has(heads, [...overlay.heads].sort(([one], [other]) => one - other)),
+    ...endpointParts(entries.get("endpoint") ?? [], overlay),
+    ...has(events, overlay.events.map((one) => ({ ...one, back: overlay.heads.get(one.shard)! - one.ordinal })))
+  ]
+}
+
+/** The entries of a map by their keys: rows that others may hold are waited for in one order. */
+const sorted = <V>(map: ReadonlyMap<string, V>): ReadonlyArray<readonly [string, V]> =>
+  map.size < 2 ? [...map] : [...map].sort(([one], [other]) => (one < other ? -1 : 1))
+
+// Rows by id
+
+const isNew = ({ base, isRemoved, record }: Entry): boolean => record !== null && (base === null || isRemoved)
+const isChanged = ({ base, isRemoved, record }: Entry): boolean => record !== null && base !== null && !isRemoved
+const isGone = ({ base, isRemoved }: Entry): boolean => base !== null && isRemoved
+
+interface RowShapes {
+  readonly insert: PartOf<Records[Kind]>
+  readonly update: PartOf<Records[Kind]>
+  readonly remove: PartOf<string>
+}
+
+const shapesOf = (kind: Kind): RowShapes => {
+  const { name } = Rows.tables[kind]
+  // It is given records of its kind alone.
+  const columns = Rows.tables[kind].columns as ReadonlyArray<Rows.Column<never>> as ReadonlyArray<Rows.Column<Records[Kind]>>
+  const suffix = name.slice("mailroom.".length)
+  return {
+    insert: inserting(`new_${suffix}`, name, columns),
+    update: updating(`changed_${suffix}`, name, columns),
+    remove: deleting(`gone_${suffix}`, name, "id")
+  }
+}
+const rowShapes = new Map(kinds.map((kind) => [kind, shapesOf(kind)]))
+
+const rowParts = (kind: Kind, entries: ReadonlyArray<Entry>): ReadonlyArray<Part> => {
+  const { insert, update, remove } = rowShapes.get(kind)!
+  const [created, changed, gone] = [entries.filter(isNew), entries.filter(isChanged), entries.filter(isGone)]
+  return [
+    ...(gone.length === 0 ? [] : [remove(gone.map(({ id }) => id))]),
+    ...(created.length === 0 ? [] : [insert(recordsOf(created))]),
+    ...(changed.length === 0 ? [] : [update(recordsOf(changed))]),
+    ...(created.length === 0 || kind !== "delivery" ? [] : [bodies(created)])
+  ]
+}
+
+const recordsOf = (entries: ReadonlyArray<Entry>): ReadonlyArray<Records[Kind]> =>
+  entries.flatMap(({ record }) => record ?? [])
+
+const bodies = inserting<Entry>("delivery_body", "mailroom.delivery_body", [
+  column("delivery_id", "uuid", ({ id }) => id),
+  column("body", "text", ({ body }) => body)
+])
+
+/** Raises when keys were last used; the keys are not locked yet. */
+const touches: PartOf<readonly [string, number]> = (items) => ({
+  shape: touchShape,
+  parameters: [
+    Rows.array("uuid", items.map(([id]) => id)),
+    Rows.array("bigint", items.map(([, at]) => Rows.toBigint(at)))
+  ]
+})
+const touchShape: Shape = {
+  name: "touched",
+  text: (first, behind) =>
+    `update mailroom.api_key as stored set last_used_ms = used.at
+     from unnest($${first}::uuid[], $${first + 1}::bigint[]) as used(id, at)
+     join (
+       select id from mailroom.api_key where id = any($${first}::uuid[]) order by id for update
+     ) as locked on locked.id = used.id
+     where stored.id = locked.id and (stored.last_used_ms is null or stored.last_used_ms < used.at) and ${behind} returning 1`
+}
+
+// What has a key of its own
+
+const plans = inserting("plan", Rows.plan.name, Rows.plan.columns, { conflict: "(id) do update set record = excluded.record" })
+
+const newReservations = inserting("new_reservation", Rows.reservation.name, Rows.reservation.columns)
+/** Those of which the database holds one that has expired. */
+const replacedReservations = inserting("replaced_reservation", Rows.reservation.name, Rows.reservation.columns, {
+  conflict: "(application_id, idempotency_key) do update set expires_ms = excluded.expires_ms, record = excluded.record"
+})
+
+const suppressions = inserting("suppression", Rows.suppression.name, Rows.suppression.columns, { conflict: "do nothing" })
+
+const droppedNotes = deleting("dropped_notification", Rows.notification.name, "hash", "text")
+const keptNotes = inserting("kept_notification", Rows.notification.name, Rows.notification.columns, { conflict: "do nothing" })
+
+const audit = inserting("audit", Rows.audit.name, Rows.audit.columns)
+const requests = inserting("request", Rows.request.name, Rows.request.columns)
+
+/** A quota that would pass what its takers allow fails the statement. */
+const quotas = inserting<Quota>(
+  "quota",
+  "mailroom.quota",
+  [
+    column("tenant_id", "uuid", ({ tenantId }) => tenantId),
+    column("day", "text", ({ day }) => day),
+    column("used", "bigint", ({ taken }) => BigInt(taken)),
+    column("allowed", "bigint", ({ taken, room }) => BigInt(taken) + BigInt(room))
+  ],
+  { conflict: "(tenant_id, day) do update set used = quota.used + excluded.used, allowed = excluded.allowed" }
+)
+
+const relays = inserting("relay", Rows.relay.name, Rows.relay.columns, {
+  conflict: `(shard) do update
+    set position = excluded.position, holder = excluded.holder, held_until_ms = excluded.held_until_ms`
+})
+
+// The tenants' logs, and the messages that have a place in them
+
+/** What a column holds as long as there has been none. */
+const none = -Rows.bigintMax
+
+const tenantLogs = inserting<readonly [string, TenantLog]>(
+  "place",
+  "mailroom.tenant_log",
+  [
+    column("tenant_id", "uuid", ([tenantId]) => tenantId),
+    column("messages", "bigint", ([, { messages }]) => messages),
+    column("last_created_us", "bigint", ([, { messages, floor }]) => (floor === null ? none : floor + messages)),
+    column("previous_created_us", "bigint", () => none),
+    column("latest_occurred_ms", "bigint", ([, { latestAt }]) => (latestAt === null ? none : Rows.toBigint(latestAt))),
+    column("previous_occurred_ms", "bigint", () => none)
+  ],
+  {
+    conflict: `(tenant_id) do update set messages = tenant_log.messages + excluded.messages,
+      last_created_us = greatest(excluded.last_created_us, tenant_log.last_created_us + excluded.messages),
+      previous_created_us = tenant_log.last_created_us,
+      latest_occurred_ms = greatest(excluded.latest_occurred_ms, tenant_log.latest_occurred_ms),
+      previous_occurred_ms = tenant_log.latest_occurred_ms`,
+    returning: "tenant_id, previous_created_us, previous_occurred_ms"
+  }
+)
+
+interface NewMessage {
+  readonly message: Message
+  readonly content: Content
+  readonly place: MessagePlace
+}
+
+const newMessages = insertingPlaced<NewMessage>(
+  "new_message",
+  "mailroom.message",
+  Rows.tables.message.columns
+    .filter(({ name }) => name !== "created_us")
+    .map((one) => ({ ...one, value: ({ message }: NewMessage) => one.value(message) })),
+  {
+    by: [column("ordinal", "bigint", ({ place }) => place.ordinal), column("floor", "bigint", ({ place }) => place.floor)],
+    columns: { created_us: "given.ordinal + greatest(given.floor, place.previous_created_us)" },
+    from: "place",
+    where: "place.tenant_id = given.tenant_id"
+  }
+)
+
+const contents = inserting<NewMessage>(
+  "message_content",
+  Rows.messageContent.name,
+  Rows.messageContent.columns.map((one) => ({
+    ...one,
+    value: ({ message, content }) => one.value({ messageId: message.id, content })
+  }))
+)
+
+const changedMessages = updating("changed_message", "mailroom.message", Rows.tables.message.columns)
+
+type Submission = ReturnType<typeof Rows.submissionsOf>[number]
+
+/** Mostly they are there already, and then only looked at. */
+const submissions: PartOf<Submission> = (items) => ({
+  shape: submissionShape,
+  parameters: Rows.parameters(Rows.submissionColumns, items)
+})
+const submissionShape: Shape = {
+  name: "submission",
+  text: (first, behind) =>
+    `insert into mailroom.submission (${Rows.names(Rows.submissionColumns)})
+     select * from ${Rows.unnest(Rows.submissionColumns, first)}
+     where ${behind} and not exists (
+       select from mailroom.submission as stored where stored.provider = given.provider
+         and stored.provider_message_id = given.provider_message_id and stored.message_id = given.message_id
+     )
+     on conflict (provider, provider_message_id) do update set message_id = excluded.message_id returning 1`
+}
+
+const unqueued = deleting("unqueued_attachment", "mailroom.queued_attachment", "message_id")
+const queued = inserting("queued_attachment", "mailroom.queued_attachment", Rows.queuedAttachmentColumns, {
+  conflict: "do nothing"
+})
+
+const messageParts = (entries: ReadonlyArray<Entry>): ReadonlyArray<Part> => {
+  if (entries.length === 0) return []
+  const created = entries.filter(isNew).map(({ record, content, place }) => ({
+    message: record as Message, // by its kind, as below
+    content: content!, // a message that is new has both
+    place: place!
+  }))
+  const changed = entries.filter(isChanged).map(({ record }) => record as Message)
+  const messages = [...created.map(({ message }) => message), ...changed]
+  // One row for each name, of the message that said it last.
+  const refs = new Map(messages.flatMap(Rows.submissionsOf).map((one) => [`${one.provider}\n${one.providerMessageId}`, one]))
+  const pairs = messages.flatMap(Rows.queuedAttachmentsOf)
+  const holders = new Set(pairs.map(({ messageId }) => messageId))
+  const left = changed.filter(({ id }) => !holders.has(id)).map(({ id }) => id)
+  return [
+    ...(created.length === 0 ? [] : [newMessages(created), contents(created)]),
+    ...(changed.length === 0 ? [] : [changedMessages(changed)]),
+    ...(refs.size === 0 ? [] : [submissions([...refs.values()])]),
+    ...(left.length === 0 ? [] : [unqueued(left)]),
+    ...(pairs.length === 0 ? [] : [queued(pairs)])
+  ]
+}
+
+// The shards' logs, and what has a place in them
+
+/** `back`: how many events of this commit come behind, in the shard. */
+interface Backed {
+  readonly back: number
+}
+
+const heads = inserting<readonly [number, number]>(
+  "head",
+  "mailroom.log_head",
+  [column("shard", "smallint", ([shard]) => shard), column("position", "bigint", ([, events]) => BigInt(events))],
+  {
+    conflict: "(shard) do update set position = log_head.position + excluded.position",
+    returning: "shard, position"
+  }
+)
+
+const back = column<Backed>("back", "bigint", ({ back }) => BigInt(back))
+
+/** The columns that an event has before it has a place. */
+const eventColumns = Rows.event.columns.filter(({ name }) => !["shard", "position", "latest_ms", "record"].includes(name))
+
+const events = insertingPlaced<AppendedEvent & Backed>(
+  "new_event",
+  "mailroom.event",
+  [
+    column("shard", "smallint", ({ shard }) => shard),
+    // None of them reads the place.
+    ...eventColumns.map((one) => ({ ...one, value: ({ event }: AppendedEvent) => one.value(event as Rows.StoredEvent) })),
+    column("record", "json", ({ event }) => JSON.stringify(event))
+  ],
+  {
+    by: [back, column("latest_ms", "bigint", ({ latestAt }) => Rows.toBigint(latestAt))],
+    columns: {
+      position: "head.position - given.back",
+      latest_ms: "greatest(given.latest_ms, place.previous_occurred_ms)"
+    },
+    from: "head, place",
+    where: "head.shard = given.shard and place.tenant_id = given.tenant_id"
+  }
+)
+
+interface PlacedEndpoint extends Backed {
+  readonly endpoint: Endpoint
+  readonly shard: number
+}
+
+const endpointColumns = Rows.tables.endpoint.columns.filter(({ name }) => name !== "enabled_after")
+const placedColumns = endpointColumns.map((one) => ({
+  ...one,
+  value: ({ endpoint }: PlacedEndpoint) => one.value(endpoint)
+}))
+const placedBy = [column<PlacedEndpoint>("shard", "smallint", ({ shard }) => shard), back]
+const enabledAfter = { enabled_after: "head.position - given.back" }
+
+const placed = { by: placedBy, columns: enabledAfter, from: "head", where: "head.shard = given.shard" }
+const newEndpoints = insertingPlaced("new_endpoint", "mailroom.endpoint", placedColumns, placed)
+const enabledEndpoints = updating("enabled_endpoint", "mailroom.endpoint", placedColumns, placed)
+const changedEndpoints = updating("changed_endpoint", "mailroom.endpoint", endpointColumns)
+
+const endpointParts = (entries: ReadonlyArray<Entry>, overlay: Overlay): ReadonlyArray<Part> => {
+  if (entries.length === 0) return []
+  const inPlace = (of: ReadonlyArray<Entry>): ReadonlyArray<PlacedEndpoint> =>
+    of.flatMap(({ record, enabledAfter }) => {
+      if (record === null || enabledAfter === null) return []
+      const endpoint = record as Endpoint // by its kind
+      const shard = shardOf(endpoint.tenantId)
+      return [{ endpoint, shard, back: overlay.heads.get(shard)! - enabledAfter }]
+    })
+  const [created, enabled] = [inPlace(entries.filter(isNew)), inPlace(entries.filter(isChanged))]
+  const others = entries.filter((entry) => isChanged(entry) && entry.enabledAfter === null)
+  return [
+    ...(created.length === 0 ? [] : [newEndpoints(created)]),
+    ...(enabled.length === 0 ? [] : [enabledEndpoints(enabled)]),
+    ...(others.length === 0 ? [] : [changedEndpoints(others.map(({ record }) => record as Endpoint))])
+  ]
+}
