@@ -1,0 +1,213 @@
+/**
+ * A Redis server: one connection for scripts, and one for whoever wants to hear
+ * of something. While the server is away every command fails at once, or after
+ * the timeout if it does not answer, and the connection comes back by itself.
+ * What goes wrong is told in words that hold no password.
+ *
+ * All keys begin with one hash tag, so on a cluster they lie on one node.
+ */
+import { Clock, Context, Data, Duration, Effect, Layer, Redacted, type Scope } from "effect"
+import { Redis, type RedisOptions } from "ioredis"
+import { createHash } from "node:crypto"
+
+export interface Options {
+  /** `redis://user:password@host:port/database`, `rediss://` over TLS, or `unix:` with the path of a socket. */
+  readonly url: Redacted.Redacted<string>
+  /** Keys begin with `{prefix}:`; "mailroom" unless set. Deployments that share a server have one each. */
+  readonly prefix?: string
+  /** For an answer, and for a connection; one second unless set. */
+  readonly timeout?: Duration.Input
+}
+
+/** The reason is for the operator, in the words of the server or of the driver. */
+export class RedisUnavailable extends Data.TaggedError("RedisUnavailable")<{ readonly reason: string }> {
+  override get message(): string {
+    return `Redis is unavailable: ${this.reason}`
+  }
+}
+
+export interface Script {
+  readonly lua: string
+  readonly sha: string
+}
+
+/** A script gets what all keys begin with as its only key. */
+export const script = (lua: string): Script => ({ lua, sha: createHash("sha1").update(lua).digest("hex") })
+
+export class RedisClient extends Context.Service<
+  RedisClient,
+  {
+    /** One round trip, unless the server has lost the script. */
+    readonly run: (script: Script, args: ReadonlyArray<string | number>) => Effect.Effect<unknown, RedisUnavailable>
+    readonly info: (section: string) => Effect.Effect<ReadonlyMap<string, string>, RedisUnavailable>
+    /** By how many milliseconds the server's clock is ahead of this machine's; 0 where that is less than could be measured. */
+    readonly clockOffset: Effect.Effect<number, RedisUnavailable>
+    /** How many connections there have been: a new number may mean another server. */
+    readonly connections: () => number
+    /**
+     * Calls with each message on a channel, whose name begins as keys do; with null whenever messages may have been missed.
+     */
+    readonly subscribe: (channel: string, hear: (message: string | null) => void) => Effect.Effect<void, never, Scope.Scope>
+  }
+>()("mailroom/adapters/redis/RedisClient") {}
+
+export const layer = (options: Options): Layer.Layer<RedisClient, RedisUnavailable> => Layer.effect(RedisClient, make(options))
+
+const unreadable = new RedisUnavailable({
+  reason: "its URL cannot be read: it is not of the form redis://user:password@host:port/database"
+})
+
+/** Waits for the connection, but no longer than the timeout: a server that is away is no reason not to start. */
+export const make = Effect.fnUntraced(function* (
+  options: Options
+): Effect.fn.Return<RedisClient["Service"], RedisUnavailable, Scope.Scope> {
+  const place = placeOf(Redacted.value(options.url))
+  if (place === null) return yield* unreadable
+  const timeout = Duration.toMillis(Duration.fromInputUnsafe(options.timeout ?? "1 second"))
+  const base = `{${options.prefix ?? "mailroom"}}:`
+  const settings: Settings = {
+    ...place,
+    protocol: 2, // HELLO puts the password where an older server repeats it in its error
+    lazyConnect: true,
+    connectTimeout: timeout,
+    socketTimeout: timeout, // what does not answer is dropped, and not sent more that it would do later
+    commandTimeout: timeout * 1.5,
+    disconnectTimeout: timeout / 2,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    autoResubscribe: false,
+    maxRetriesPerRequest: 0,
+    maxLoadingRetryTime: 500,
+    keepAlive: 10_000,
+    retryStrategy: (times) => Math.min(times * 50, 500),
+    reconnectOnError: (error) => error.message.startsWith("READONLY") // its place may be taken by the new primary
+  }
+  let connections = 0
+  let lost: string | null = null
+  const open = acquire(settings, (client) => {
+    client.on("error", (error) => (lost = wordsOf(error)))
+  })
+  const wordsOf = (error: unknown): string => {
+    const { message, code } = error as { readonly message?: string; readonly code?: string } // a driver's error, of whatever class
+    const words = message || code || "no reason given"
+    return place.password === undefined ? words : words.replaceAll(place.password, "<redacted>")
+  }
+
+  const client = yield* open
+  const isReady = new Promise<void>((resolve) => {
+    client.on("ready", () => {
+      connections += 1
+      lost = null
+      resolve()
+    })
+    client.once("close", resolve)
+    client.once("end", resolve)
+  })
+  client.connect().catch(() => {}) // the next try follows by itself
+  yield* Effect.promise(() => isReady)
+
+  const ask = <A>(send: () => Promise<A>): Effect.Effect<A, RedisUnavailable> =>
+    Effect.tryPromise({
+      try: send,
+      catch: (error) =>
+        new RedisUnavailable({
+          reason: client.status === "ready" ? wordsOf(error) : `there is no connection${lost === null ? "" : `: ${lost}`}`
+        })
+    })
+
+  const liveClock = Clock.Clock.defaultValue() // whatever clock the caller has
+  const measure = Effect.gen(function* () {
+    const before = liveClock.currentTimeMillisUnsafe()
+    const [seconds, micros] = yield* ask(() => client.time())
+    const after = liveClock.currentTimeMillisUnsafe()
+    return { offset: Number(seconds) * 1000 + Number(micros) / 1000 - (before + after) / 2, trip: after - before }
+  })
+
+  return {
+    run: ({ lua, sha }, args) =>
+      ask(() =>
+        client.evalsha(sha, 1, base, ...args).catch((error: Error) => {
+          if (!error.message.startsWith("NOSCRIPT")) throw error
+          return client.eval(lua, 1, base, ...args)
+        })
+      ),
+    info: (section) => Effect.map(ask(() => client.info(section)), parseInfo),
+    clockOffset: Effect.map(Effect.all([measure, measure, measure]), (measured) => {
+      const { offset, trip } = measured.reduce((best, one) => (one.trip < best.trip ? one : best))
+      return Math.abs(offset) <= trip / 2 + 1 ? 0 : offset
+    }),
+    connections: () => connections,
+    subscribe: Effect.fnUntraced(function* (channel, hear) {
+      const subscriber = yield* open
+      const comeBack = () => hear(null)
+      yield* Effect.acquireRelease(
+        Effect.sync(() => client.on("ready", comeBack)),
+        () => Effect.sync(() => client.off("ready", comeBack))
+      )
+      subscriber.on("ready", () => {
+        subscriber.subscribe(base + channel).then(comeBack, () => {}) // a connection that is lost comes back
+      })
+      subscriber.on("message", (_channel, message) => hear(message))
+      subscriber.connect().catch(() => {}) // as above
+    })
+  }
+})
+
+type Settings = RedisOptions & { readonly replyMapping?: "legacy" }
+
+const acquire = (settings: Settings, prepare: (client: Redis) => void) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const client = new Redis(settings)
+      prepare(client)
+      return client
+    }),
+    (client) =>
+      Effect.promise(() =>
+        client
+          .quit()
+          .catch(() => {})
+          .then(() => client.disconnect())
+      )
+  )
+
+const parseInfo = (text: string): ReadonlyMap<string, string> =>
+  new Map(
+    text.split("\r\n").flatMap((line) => {
+      const colon = line.indexOf(":")
+      return colon < 0 ? [] : [[line.slice(0, colon), line.slice(colon + 1)] as const]
+    })
+  )
+
+type Place = Pick<RedisOptions, "db" | "tls"> & {
+  readonly host?: string
+  readonly port?: number
+  readonly path?: string
+  readonly username?: string
+  readonly password?: string
+}
+
+/** Reads the parts that are named in `Options`, and no settings of the driver. */
+const placeOf = (text: string): Place | null => {
+  const url = URL.parse(text)
+  if (url === null || !/^(rediss?|unix):$/.test(url.protocol)) return null
+  const isSocket = url.protocol === "unix:"
+  const [path, database] = isSocket ? [url.pathname, url.searchParams.get("db") ?? ""] : ["", url.pathname.slice(1)]
+  const [username, password] = [decode(url.username), decode(url.password)]
+  if (!/^\d{0,4}$/.test(database) || (isSocket ? path.length < 2 : url.hostname === "") || username === null || password === null) return null
+  return {
+    db: Number(database),
+    ...(isSocket ? { path: decode(path) ?? path } : { host: url.hostname.replace(/^\[|\]$/g, ""), port: Number(url.port || "6379") }),
+    ...(username !== "" && { username }),
+    ...(password !== "" && { password }),
+    ...(url.protocol === "rediss:" && { tls: {} })
+  }
+}
+
+const decode = (text: string): string | null => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return null
+  }
+}

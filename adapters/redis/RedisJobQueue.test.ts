@@ -1,0 +1,322 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Duration, Effect, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import { Redis } from "ioredis"
+import { realm } from "../../conformance/fixtures.ts"
+import { JobQueue, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
+import * as PrivateRedis from "./PrivateRedis.ts"
+import * as RedisClient from "./RedisClient.ts"
+import * as RedisJobQueue from "./RedisJobQueue.ts"
+
+const of = realm()
+const job = (subject: string, group: string, dueAt: number, kind: JobKind = "submit"): Job => ({ kind, subject, realm: of, group, dueAt })
+
+/** A server, and what it takes to be one of the processes on it. */
+const begin = Effect.gen(function* () {
+  const server = yield* PrivateRedis.open()
+  const process = (prefix = "mailroom") =>
+    Effect.gen(function* () {
+      const redis = yield* RedisClient.make({ url: server.url, prefix })
+      return yield* Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, redis)
+    })
+  const administrator = yield* Effect.acquireRelease(
+    Effect.sync(() => new Redis(`${server.folder}/socket`)),
+    (client) => Effect.sync(() => client.disconnect())
+  )
+  return { server, process, administrator }
+})
+
+const elapsed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const start = yield* TestClock.withLive(Clock.monotonicTimeNanos)
+    yield* effect
+    return Number((yield* TestClock.withLive(Clock.monotonicTimeNanos)) - start) / 1e6
+  })
+
+/** Still waiting, after it had the time to hear whatever the server has to say. */
+const isIdle = (fiber: Fiber.Fiber<unknown, unknown>) =>
+  Effect.gen(function* () {
+    yield* TestClock.withLive(Effect.sleep("50 millis"))
+    return fiber.pollUnsafe() === undefined
+  })
+
+const claimOf = (queue: JobQueue["Service"], kinds: ReadonlyArray<JobKind>, limit: number, inFlightMax: number) =>
+  queue.claim({ kinds, limit, visibilityTimeout: Duration.hours(1), inFlightMax })
+
+describe("RedisJobQueue", () => {
+  it.effect("hands each job to one of several processes, and keeps the cap over all of them", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const queues = yield* Effect.all([process(), process(), process()])
+      const jobs = Array.from({ length: 600 }, (_, index) => job(`s${index}`, `g${index % 6}`, 0))
+      yield* queues[0].offer(jobs)
+
+      const leases = (
+        yield* Effect.all([0, 1, 2, 0, 1, 2, 0, 1, 2].map((at) => claimOf(queues[at]!, ["submit"], 40, 7)), { concurrency: "unbounded" })
+      ).flat()
+
+      assert.strictEqual(leases.length, 6 * 7)
+      assert.strictEqual(new Set(leases.map((lease) => lease.job.subject)).size, leases.length)
+      assert.strictEqual(new Set(leases.map((lease) => lease.token)).size, leases.length)
+      for (const [, { length }] of Map.groupBy(leases, (lease) => lease.job.group)) assert.strictEqual(length, 7)
+    })
+  )
+
+  it.effect("lets one process complete what another has claimed, by its token alone", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const [one, other] = yield* Effect.all([process(), process()])
+      yield* one.offer([job("a", "g", 0)])
+      const [lease] = yield* claimOf(one, ["submit"], 1, 1)
+
+      yield* other.complete(lease!)
+
+      assert.strictEqual((yield* Effect.flip(one.complete(lease!)))._tag, "LeaseLost")
+    })
+  )
+
+  it.live("wakes another process within milliseconds", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const [one, other] = yield* Effect.all([process(), process()])
+      for (const kind of ["submit", "deliver"] as const) {
+        const waiting = yield* Effect.forkScoped(other.awaitWork([kind], Duration.seconds(30)))
+        yield* Effect.sleep("100 millis")
+
+        yield* one.offer([job("a", "g", yield* Clock.currentTimeMillis, kind)])
+        const [ms] = yield* Effect.timed(Fiber.join(waiting))
+
+        assert.isBelow(Duration.toMillis(ms), 300)
+      }
+    })
+  )
+
+  it.live("gives back what it claimed for one who gave up meanwhile", () =>
+    Effect.gen(function* () {
+      const { server, process } = yield* begin
+      const [one, other] = yield* Effect.all([process(), process()])
+      yield* one.offer([job("a", "g", 0), job("b", "g", 0)])
+      yield* server.freeze
+      const claiming = yield* Effect.forkScoped(claimOf(one, ["submit"], 5, 5))
+      yield* Effect.sleep("50 millis")
+      const givingUp = yield* Effect.forkScoped(Fiber.interrupt(claiming))
+      yield* server.thaw
+      yield* Fiber.join(givingUp)
+
+      const leases = yield* claimOf(other, ["submit"], 5, 5)
+
+      assert.deepStrictEqual(leases.map(({ job, claims }) => [job.subject, claims]), [["a", 1], ["b", 1]])
+    })
+  )
+
+  it.effect("sleeps while all that is due is at its cap, until a lease is completed", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const queue = yield* process()
+      yield* queue.offer([job("a", "g", 0), job("b", "g", 60_000), job("c", "h", 60_000)])
+      yield* TestClock.adjust("1 minute")
+      const [lease, other] = yield* claimOf(queue, ["submit"], 10, 1)
+      assert.deepStrictEqual(yield* claimOf(queue, ["submit"], 10, 1), [])
+      const waiting = yield* Effect.forkScoped(queue.awaitWork(["submit"], Duration.minutes(30)))
+
+      yield* TestClock.adjust("10 minutes")
+      yield* queue.extend(lease!, Duration.hours(1))
+      yield* queue.throttle("submit", "g", 2)
+      yield* queue.complete(other!)
+      yield* TestClock.adjust(1)
+      assert.isTrue(yield* isIdle(waiting))
+      yield* queue.complete(lease!)
+      yield* Fiber.join(waiting)
+
+      assert.strictEqual((yield* claimOf(queue, ["submit"], 10, 1)).length, 1)
+    })
+  )
+
+  it.effect("sleeps while all that is due is throttled, until the throttle is lifted or lapses", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const queue = yield* process()
+      for (const lapses of [false, true]) {
+        const group = lapses ? "lapsing" : "lifted"
+        yield* queue.throttle("deliver", group, 1)
+        yield* queue.offer([job(`a ${group}`, group, 0, "deliver"), job(`b ${group}`, group, 0, "deliver")])
+        yield* claimOf(queue, ["deliver"], 10, 8)
+        assert.deepStrictEqual(yield* claimOf(queue, ["deliver"], 10, 8), [])
+        const waiting = yield* Effect.forkScoped(queue.awaitWork(["deliver"], Duration.minutes(30)))
+
+        yield* TestClock.adjust("4 minutes")
+        assert.isTrue(yield* isIdle(waiting))
+        if (lapses) yield* TestClock.adjust("1 minute")
+        else yield* queue.throttle("deliver", group, null)
+        yield* Fiber.join(waiting)
+
+        assert.strictEqual((yield* claimOf(queue, ["deliver"], 10, 8)).length, 1)
+      }
+    })
+  )
+
+  it.effect("sleeps beside due jobs of other kinds, and while it is empty, and while nothing is due yet", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const queue = yield* process()
+      yield* queue.offer([job("a", "g", 0), job("b", "g", 30 * 60_000, "scan")])
+      const waiting = yield* Effect.forkScoped(queue.awaitWork(["deliver", "scan"], Duration.hours(2)))
+      assert.isTrue(yield* isIdle(waiting))
+
+      yield* TestClock.adjust("29 minutes")
+      yield* claimOf(queue, ["submit"], 1, 1)
+      assert.isTrue(yield* isIdle(waiting))
+      yield* TestClock.adjust("1 minute")
+      yield* Fiber.join(waiting)
+    })
+  )
+
+  it.effect("claims as fast beside 30,000 due jobs of another group, and 2,000 groups at their cap", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const queue = yield* process()
+      const claims = (count: number) =>
+        Effect.repeat(
+          Effect.flatMap(claimOf(queue, ["submit"], 1, 1), ([lease]) => queue.complete(lease!)),
+          { times: count - 1 }
+        )
+      yield* queue.offer(Array.from({ length: 500 }, (_, index) => job(`x${index}`, "small", 0)))
+      const alone = yield* elapsed(claims(300))
+      yield* queue.offer(Array.from({ length: 30_000 }, (_, index) => job(`s${index}`, "big", index)))
+      yield* queue.offer(Array.from({ length: 4_000 }, (_, index) => job(`c${index}`, `g${index % 2_000}`, 0)))
+      yield* TestClock.adjust("2 minutes")
+      assert.strictEqual((yield* claimOf(queue, ["submit"], 2_002, 1)).length, 2_002)
+      yield* queue.offer(Array.from({ length: 500 }, (_, index) => job(`y${index}`, "late", 0)))
+
+      const beside = yield* elapsed(claims(300))
+
+      assert.isBelow(beside, 3 * alone + 300)
+    }),
+    60_000
+  )
+
+  it.effect("reaches a job of its group in the next round, though 20,000 of another become due with it", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const queue = yield* process()
+      yield* queue.offer(Array.from({ length: 20_000 }, (_, index) => job(`s${index}`, "big", 60_000)))
+      yield* queue.offer([job("one", "small", 60_000)])
+      yield* TestClock.adjust("1 minute")
+
+      const groups = (yield* claimOf(queue, ["submit"], 2, 1)).map((lease) => lease.job.group)
+
+      assert.deepStrictEqual(groups.toSorted(), ["big", "small"])
+    })
+  )
+
+  it.effect("hands out all of 2,000 groups that become due, and of 2,000 leases that run out, in one claim", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const queue = yield* process()
+      yield* queue.offer(Array.from({ length: 2_000 }, (_, index) => job(`s${index}`, `g${index}`, 60_000)))
+
+      for (let round = 0; round < 2; round++) {
+        yield* TestClock.adjust("1 hour")
+        assert.strictEqual((yield* claimOf(queue, ["submit"], 5_000, 1)).length, 2_000)
+      }
+    })
+  )
+
+  it.effect("reaches a due job behind any number of groups at their cap", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const queue = yield* process()
+      yield* queue.offer(Array.from({ length: 1_200 }, (_, index) => job(`s${index}`, `g${index % 600}`, index < 600 ? 0 : 60_000)))
+      assert.strictEqual((yield* claimOf(queue, ["submit"], 1_000, 1)).length, 600)
+      yield* queue.offer([job("free", "free", 61_000)])
+      yield* TestClock.adjust(61_000)
+
+      assert.deepStrictEqual((yield* claimOf(queue, ["submit"], 1, 1)).map((lease) => lease.job.subject), ["free"])
+    })
+  )
+
+  it.effect("hands out nothing before it is due by the clock of who claims, whatever another's clock says", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const queue = yield* process()
+      const clock = yield* Clock.Clock
+      const ahead = Effect.provideService(Clock.Clock, {
+        ...clock,
+        currentTimeMillis: Effect.map(clock.currentTimeMillis, (now) => now + 1_000)
+      })
+      yield* ahead(queue.offer([job("a", "g", 500)]))
+
+      assert.deepStrictEqual(yield* claimOf(queue, ["submit"], 1, 1), [])
+      yield* TestClock.adjust(500)
+      assert.strictEqual((yield* claimOf(queue, ["submit"], 1, 1)).length, 1)
+    })
+  )
+
+  it.effect("leaves nothing behind of jobs that are done and throttles that lapsed", () =>
+    Effect.gen(function* () {
+      const { administrator, process } = yield* begin
+      const queue = yield* process()
+      const kinds = ["submit", "deliver"] as const
+      yield* queue.throttle("deliver", "idle", 3)
+      yield* queue.offer(kinds.flatMap((kind) => [job("a", "g", 0, kind), job("b", "g", 0, kind), job("c", "h", 60_000, kind)]))
+      yield* TestClock.adjust("10 minutes")
+      for (const lease of yield* claimOf(queue, kinds, 10, 10)) yield* queue.complete(lease)
+      assert.deepStrictEqual(yield* claimOf(queue, kinds, 10, 10), [])
+
+      const keys = yield* Effect.promise(() => administrator.keys("*"))
+
+      assert.deepStrictEqual(keys.filter((key) => key.includes(":submit:") || key.includes(":deliver:")), [])
+      assert.isTrue(keys.every((key) => key.startsWith("{mailroom}:")))
+    })
+  )
+
+  it.effect("keeps deployments on one server apart by their prefixes, each on one node of a cluster", () =>
+    Effect.gen(function* () {
+      const { administrator, process } = yield* begin
+      const [one, other] = yield* Effect.all([process("one"), process("other")])
+      yield* one.offer([job("a", "g", 0), job("b", "h", 60_000)])
+      yield* one.throttle("deliver", "e", 1)
+      yield* claimOf(one, ["submit", "deliver"], 1, 1)
+
+      assert.deepStrictEqual(yield* claimOf(other, ["submit"], 1, 1), [])
+      assert.notStrictEqual(yield* one.epoch, yield* other.epoch)
+      const keys = yield* Effect.promise(() => administrator.keys("{one}:*"))
+      assert.isAbove(keys.length, 6)
+      assert.isEmpty((yield* Effect.promise(() => administrator.keys("*"))).filter((key) => !/^\{(one|other)\}:/.test(key)))
+    })
+  )
+
+  it.effect("asks the server once for all calls of a moment, and for a claim, whatever they are about", () =>
+    Effect.gen(function* () {
+      const { administrator, process } = yield* begin
+      const queue = yield* process()
+      yield* queue.offer(Array.from({ length: 150 }, (_, index) => job(`s${index}`, `g${index % 9}`, 0)))
+      const calls = Effect.promise(() => administrator.info("commandstats")).pipe(
+        Effect.map((text) => Number(/cmdstat_evalsha:calls=(\d+)/.exec(text)?.[1] ?? 0))
+      )
+      const before = yield* calls
+      const leases = yield* claimOf(queue, ["submit", "deliver"], 200, 100)
+      assert.strictEqual(leases.length, 150)
+      assert.isAtMost((yield* calls) - before, 2)
+
+      const asked = yield* calls
+      yield* Effect.forEach(leases, queue.complete, { concurrency: "unbounded", discard: true })
+
+      assert.isAtMost((yield* calls) - asked, 3)
+    })
+  )
+
+  it.effect("hands out a job under the realm and group that it was offered with, whatever characters are in them", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const queue = yield* process()
+      const offered: Job = { ...job("ünï:{code} \"%d\"", "gröup:with {braces}\n", 12.5), realm: realm("sandbox") }
+      yield* queue.offer([offered])
+      yield* TestClock.adjust(13)
+
+      const [lease] = yield* claimOf(queue, ["submit"], 1, 1)
+
+      assert.deepStrictEqual(lease?.job, offered)
+    })
+  )
+})

@@ -1,0 +1,227 @@
+/**
+ * A job queue in Redis, shared by all processes on one server. The server may
+ * lose all of it, which the epoch tells: it changes when the queue was emptied
+ * and when the server was restarted or replaced, and so may have gone back to
+ * an older state. Calls of one process that come while the server is busy with
+ * another go in one round trip.
+ *
+ * It wants a server that evicts none of its keys: `maxmemory-policy noeviction`,
+ * or one of the `volatile` ones. Another is refused, for a queue that forgets
+ * single jobs is worse than one that is away.
+ */
+import { Clock, Context, Deferred, Duration, Effect, Exit, Layer, Random, Scope } from "effect"
+import type { Millis, Realm } from "../../core/model/Ids.ts"
+import { JobQueue, LeaseLost, QueueUnavailable, throttleLifetime, type Job, type JobKind, type Lease } from "../../core/ports/JobQueue.ts"
+import * as Scripts from "./QueueScripts.ts"
+import { RedisClient, RedisUnavailable, type Script } from "./RedisClient.ts"
+
+export const make: Effect.Effect<Context.Service.Shape<typeof JobQueue>, never, RedisClient | Scope.Scope> = Effect.gen(function* () {
+  const redis = yield* RedisClient
+  const draw = Effect.map(Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER), (number) => number.toString(36))
+  /** Tokens of this process begin with it. */
+  const self = `${yield* draw}${yield* draw}`
+  let claims = 0
+
+  const isFit = yield* makeFitness
+  const run = (script: Script, args: ReadonlyArray<string | number>) => Effect.andThen(isFit.known, redis.run(script, args))
+  const apply = yield* makeSteps((args) => run(Scripts.steps, args))
+  const bell = makeBell()
+  yield* redis.subscribe("news", bell.ring)
+
+  /** Of each kind, the news after the last claim that left nothing which it was allowed to take. */
+  const exhausted = new Map<JobKind, string>()
+
+  const stepHeld = (lease: Lease, ...rest: ReadonlyArray<string | number>) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      const [what = "", ...more] = rest
+      return Effect.flatMap(apply([stepOf(what, now, lease.job.kind, lease.job.subject, lease.token, ...more)]), ([answer]) =>
+        answer === "lost" ? Effect.fail(new LeaseLost({ token: lease.token })) : Effect.void
+      )
+    })
+
+  const release = (lease: Lease, delay: Millis) => stepHeld(lease, "release", delay)
+
+  const claimSome = Effect.fnUntraced(function* (
+    kinds: ReadonlyArray<JobKind>,
+    limit: number,
+    visibilityTimeout: Duration.Duration,
+    inFlightMax: number
+  ) {
+    const now = yield* Clock.currentTimeMillis
+    const expiresAt = now + Duration.toMillis(visibilityTimeout)
+    const token = `${self}.${++claims}`
+    const answer = (yield* run(Scripts.claim, [now, limit, expiresAt, inFlightMax, token, ...kinds])) as ReadonlyArray<string> // as the script says
+    const mayBeMore = answer[0] === "more"
+    if (!mayBeMore) kinds.forEach((kind, index) => exhausted.set(kind, answer[1 + index]!))
+    const leases: Array<Lease> = []
+    for (let at = 1 + kinds.length; at < answer.length; at += Scripts.leaseLength) {
+      leases.push(leaseOf(answer.slice(at, at + Scripts.leaseLength), expiresAt))
+    }
+    return { leases, mayBeMore }
+  })
+
+  const claim: JobQueue["Service"]["claim"] = Effect.fnUntraced(function* ({ kinds, limit, visibilityTimeout, inFlightMax }) {
+    const asked = [...new Set(kinds)]
+    const leases: Array<Lease> = []
+    for (let mayBeMore = asked.length > 0; mayBeMore && leases.length < limit; ) {
+      const some = yield* Effect.result(claimSome(asked, Math.min(limit - leases.length, atOnce), visibilityTimeout, inFlightMax))
+      if (some._tag === "Failure") {
+        if (leases.length === 0) return yield* Effect.fail(some.failure)
+        break
+      }
+      leases.push(...some.success.leases)
+      mayBeMore = some.success.mayBeMore
+    }
+    return leases
+  }, Effect.mapError(unavailable))
+
+  const giveBack = (leases: ReadonlyArray<Lease>) =>
+    Effect.forEach(leases, (lease) => Effect.ignore(release(lease, 0)), { concurrency: "unbounded", discard: true })
+
+  const work = Effect.fnUntraced(function* (kinds: ReadonlyArray<JobKind>, atMost: Millis) {
+    for (;;) {
+      const news = bell.listen(kinds)
+      const wait = Effect.gen(function* () {
+        const seen = kinds.flatMap((kind) => [kind, exhausted.get(kind) ?? "none"])
+        const answer = yield* Effect.option(run(Scripts.look, [yield* Clock.currentTimeMillis, ...seen]))
+        if (answer._tag === "None") return yield* Effect.as(news.rung, false) // until the server is back
+        const next = answer.value === "" ? Infinity : Number(answer.value)
+        const untilNext = next - (yield* Clock.currentTimeMillis)
+        if (untilNext > 0) yield* Effect.timeoutOption(news.rung, Math.min(atMost, untilNext))
+        return untilNext <= 0
+      })
+      if (yield* Effect.ensuring(wait, Effect.sync(news.stop))) return
+    }
+  })
+
+  return {
+    offer: (jobs) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        Effect.forEach(
+          chunksOf(jobs.map((job) => stepOf("offer", now, job.kind, job.subject, job.group, realmText(job.realm), job.dueAt))),
+          apply,
+          { discard: true }
+        )
+      ).pipe(Effect.mapError(unavailable)),
+    // Whoever gives up while the server answers gives back what he got.
+    claim: (options) =>
+      Effect.uninterruptibleMask((restore) =>
+        Effect.flatMap(claim(options), (leases) => Effect.onInterrupt(restore(Effect.succeed(leases)), () => giveBack(leases)))
+      ),
+    complete: (lease) => Effect.catchTag(stepHeld(lease, "complete"), "RedisUnavailable", asUnavailable),
+    extend: (lease, visibilityTimeout) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        const expiresAt = now + Duration.toMillis(visibilityTimeout)
+        return Effect.as(stepHeld(lease, "extend", expiresAt), { ...lease, expiresAt })
+      }).pipe(Effect.catchTag("RedisUnavailable", asUnavailable)),
+    release: (lease, delay) => Effect.catchTag(release(lease, Duration.toMillis(delay)), "RedisUnavailable", asUnavailable),
+    throttle: (kind, group, inFlightMax) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        apply([stepOf("throttle", now, kind, group, inFlightMax ?? "", now + throttleLifetime)])
+      ).pipe(Effect.asVoid, Effect.mapError(unavailable)),
+    epoch: Effect.gen(function* () {
+      yield* isFit.judge
+      const server = yield* redis.info("server")
+      const replication = yield* redis.info("replication")
+      const content = String(yield* redis.run(Scripts.epoch, [yield* draw]))
+      return [content, server.get("run_id"), replication.get("master_replid")].join(".")
+    }).pipe(Effect.mapError(unavailable)),
+    awaitWork: (kinds, atMost) => Effect.asVoid(Effect.timeoutOption(work([...new Set(kinds)], Duration.toMillis(atMost)), atMost))
+  }
+})
+
+export const layer: Layer.Layer<JobQueue, never, RedisClient> = Layer.effect(JobQueue, make)
+
+const unavailable = (cause: RedisUnavailable) => new QueueUnavailable({ cause })
+const asUnavailable = (cause: RedisUnavailable) => Effect.fail(unavailable(cause))
+
+/** Steps, and leases, of one script: while it runs, the server does nothing else. */
+const atOnce = 200
+
+type Step = ReadonlyArray<string | number>
+
+const stepOf = (...step: Step): Step => [...step, ...Array.from({ length: Scripts.stepLength - step.length }, () => "")]
+
+const chunksOf = (list: ReadonlyArray<Step>): ReadonlyArray<ReadonlyArray<Step>> =>
+  Array.from({ length: Math.ceil(list.length / atOnce) }, (_, index) => list.slice(index * atOnce, (index + 1) * atOnce))
+
+const realmText = ({ tenantId, environment }: Realm): string => JSON.stringify([tenantId, environment])
+
+const leaseOf = (parts: ReadonlyArray<string>, expiresAt: Millis): Lease => {
+  const [kind, subject, group, realm, dueAt, token, claims] = parts as [JobKind, string, string, string, string, string, string] // as `claim` answers
+  const [tenantId, environment] = JSON.parse(realm) as [Realm["tenantId"], Realm["environment"]] // by realmText
+  const job: Job = { kind, subject, realm: { tenantId, environment }, group, dueAt: Number(dueAt) }
+  return { job, token, claims: Number(claims), expiresAt }
+}
+
+/** Gathers what comes while the last steps are under way. They go on, whoever of those who wait for them gives up. */
+const makeSteps = Effect.fnUntraced(function* (run: (args: ReadonlyArray<string | number>) => Effect.Effect<unknown, RedisUnavailable>) {
+  interface Call {
+    readonly steps: ReadonlyArray<Step>
+    readonly done: Deferred.Deferred<ReadonlyArray<string>, RedisUnavailable>
+  }
+  const scope = yield* Effect.scope
+  let calls: Array<Call> = []
+  let isSending = false
+
+  const send = Effect.gen(function* () {
+    while (calls.length > 0) {
+      let steps = 0
+      const fitting = calls.findIndex((call, index) => (steps += call.steps.length) > atOnce && index > 0)
+      const sent = calls.slice(0, fitting < 0 ? calls.length : fitting)
+      calls = calls.slice(sent.length)
+      const exit = yield* Effect.exit(run(sent.flatMap((call) => call.steps.flat())))
+      let at = 0
+      for (const call of sent) {
+        const from = at
+        at += call.steps.length
+        const answers = Exit.map(exit, (all) => (all as ReadonlyArray<string>).slice(from, from + call.steps.length)) // one for each step
+        Deferred.doneUnsafe(call.done, answers)
+      }
+    }
+  }).pipe(Effect.ensuring(Effect.sync(() => (isSending = false))), Effect.uninterruptible)
+
+  return (steps: ReadonlyArray<Step>) =>
+    Effect.suspend(() => {
+      const call: Call = { steps, done: Deferred.makeUnsafe() }
+      calls.push(call)
+      const answered = Deferred.await(call.done)
+      if (isSending) return answered
+      isSending = true
+      return Effect.andThen(Effect.forkIn(send, scope), answered)
+    })
+})
+
+/** Who waits in this process for which kinds. */
+const makeBell = () => {
+  const waiting = new Set<{ readonly kinds: ReadonlyArray<JobKind>; readonly heard: Deferred.Deferred<void> }>()
+  return {
+    ring: (kind: string | null) => {
+      for (const { kinds, heard } of waiting) if (kind === null || kinds.some((one) => one === kind)) Deferred.doneUnsafe(heard, Exit.void)
+    },
+    listen: (kinds: ReadonlyArray<JobKind>) => {
+      const one = { kinds, heard: Deferred.makeUnsafe<void>() }
+      waiting.add(one)
+      return { rung: Deferred.await(one.heard), stop: () => waiting.delete(one) }
+    }
+  }
+}
+
+/** Whether the server keeps what it is given; asked anew of each connection. */
+const makeFitness = Effect.gen(function* () {
+  const redis = yield* RedisClient
+  let verdict: Effect.Effect<void, RedisUnavailable> = Effect.void
+  let judged = 0
+  const judge = Effect.gen(function* () {
+    const connection = redis.connections()
+    const memory = yield* redis.info("memory")
+    const policy = memory.get("maxmemory_policy") ?? "noeviction"
+    const evicts = policy.startsWith("allkeys") && memory.get("maxmemory") !== "0"
+    verdict = evicts
+      ? Effect.fail(new RedisUnavailable({ reason: `its maxmemory-policy is ${policy}, which loses single jobs; set noeviction` }))
+      : Effect.void
+    judged = connection
+    yield* verdict
+  })
+  return { judge, known: Effect.suspend(() => (judged === redis.connections() ? verdict : judge)) }
+})

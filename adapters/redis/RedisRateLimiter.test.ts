@@ -1,0 +1,135 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Schedule } from "effect"
+import { TestClock } from "effect/testing"
+import { Redis } from "ioredis"
+import { vi } from "vitest"
+import type { Guard } from "../../core/ports/RateLimiter.ts"
+import * as PrivateRedis from "./PrivateRedis.ts"
+import * as RedisClient from "./RedisClient.ts"
+import * as RedisRateLimiter from "./RedisRateLimiter.ts"
+
+const perMinute = (limit: number, bucket = "b"): Guard => ({ scope: "key", bucket, limit, window: "minute" })
+const perDay = (limit: number, bucket = "b"): Guard => ({ scope: "tenant_day", bucket, limit, window: "day" })
+
+const begin = Effect.gen(function* () {
+  const server = yield* PrivateRedis.open()
+  const process = Effect.gen(function* () {
+    const redis = yield* RedisClient.make({ url: server.url })
+    return yield* Effect.provideService(RedisRateLimiter.make, RedisClient.RedisClient, redis)
+  })
+  const administrator = yield* Effect.acquireRelease(
+    Effect.sync(() => new Redis(`${server.folder}/socket`)),
+    (client) => Effect.sync(() => client.disconnect())
+  )
+  return { server, process, administrator }
+})
+
+const hour = 3_600_000
+
+describe("RedisRateLimiter", () => {
+  it.live("accepts exactly the limit over several processes, however many ask at once", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const [one, other] = yield* Effect.all([process, process])
+      for (const guard of [perMinute(37), perDay(37)]) {
+        const taken = yield* Effect.all(
+          Array.from({ length: 200 }, (_, index) => (index % 2 === 0 ? one : other).take([perMinute(1_000, "all"), guard])),
+          { concurrency: "unbounded" }
+        )
+
+        assert.strictEqual(taken.filter(({ refusedBy }) => refusedBy === null).length, 37)
+      }
+      assert.strictEqual((yield* one.take([perMinute(1_000, "all")])).standings[0]?.remaining, 1_000 - 74 - 1)
+    })
+  )
+
+  it.effect("gives back each place a minute after any process took it, to a process that starts in between too", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      yield* TestClock.adjust("10 hours")
+      const one = yield* process
+      assert.isNull((yield* one.take([perMinute(2)])).refusedBy)
+      yield* TestClock.adjust("20 seconds")
+      const other = yield* process
+      assert.isNull((yield* other.take([perMinute(2)])).refusedBy)
+
+      yield* TestClock.adjust(39_999)
+      assert.deepStrictEqual([yield* one.take([perMinute(2)]), yield* other.take([perMinute(2)])].map(({ refusedBy }) => refusedBy?.resetMs), [1, 1])
+      yield* TestClock.adjust(1)
+      assert.isNull((yield* other.take([perMinute(2)])).refusedBy)
+      assert.strictEqual((yield* one.take([perMinute(2)])).refusedBy?.resetMs, 20_000)
+    })
+  )
+
+  it.live("does not shorten a minute for a process whose clock is an hour off", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const one = yield* process
+      assert.isNull((yield* one.take([perMinute(2)])).refusedBy)
+      for (const shift of [hour, -hour]) {
+        const now = Date.now
+        vi.spyOn(Date, "now").mockImplementation(() => now() + shift)
+        const other = yield* process
+        vi.restoreAllMocks()
+        const { refusedBy, standings } = yield* other.take([perMinute(2)])
+        assert.strictEqual(refusedBy === null, shift > 0)
+        assert.isAbove(standings[0]!.resetMs, 55_000)
+        assert.isAtMost(standings[0]!.resetMs, 60_000)
+      }
+      assert.isNotNull((yield* one.take([perMinute(2)])).refusedBy)
+    })
+  )
+
+  it.live("keeps what was counted while all processes were gone, and while it was away", () =>
+    Effect.gen(function* () {
+      const { server, process } = yield* begin
+      yield* Effect.scoped(Effect.flatMap(process, (one) => one.take([perMinute(2), perDay(2)])))
+      const other = yield* process
+      yield* server.freeze
+      assert.strictEqual((yield* Effect.flip(other.take([perMinute(2), perDay(2)])))._tag, "RateLimiterUnavailable")
+      yield* server.thaw
+
+      const { standings } = yield* Effect.retry(other.take([perMinute(5), perDay(5)]), { schedule: Schedule.spaced("20 millis"), times: 200 })
+
+      // What was asked when it stood still may have been counted.
+      for (const { remaining } of standings) assert.isTrue(remaining === 2 || remaining === 3)
+    })
+  )
+
+  it.live("forgets each counter by itself, and keeps of a minute's no more than its limit", () =>
+    Effect.gen(function* () {
+      const { process, administrator } = yield* begin
+      const limiter = yield* process
+      for (let request = 0; request < 700; request++) yield* limiter.take([perMinute(600), perMinute(1_000, "c"), perDay(1_000)])
+
+      const keys = yield* Effect.promise(() => administrator.keys("*"))
+      assert.strictEqual(keys.length, 3)
+      for (const key of keys) {
+        assert.isTrue(key.startsWith("{mailroom}:"))
+        const lifetime = yield* Effect.promise(() => administrator.pttl(key))
+        assert.isAbove(lifetime, 60_000)
+        assert.isAtMost(lifetime, 2 * 24 * hour)
+        const sizeBytes = yield* Effect.promise(() => administrator.memory("USAGE", key, "SAMPLES", 0))
+        assert.isBelow(Number(sizeBytes), key.includes("day") ? 150 : 200 + 12 * 600)
+      }
+      assert.strictEqual(yield* Effect.promise(() => administrator.llen("{mailroom}:minute:key b")), 600)
+    })
+  )
+
+  it.effect("asks the server once for all guards of a request", () =>
+    Effect.gen(function* () {
+      const { process, administrator } = yield* begin
+      const limiter = yield* process
+      yield* limiter.take([perMinute(9)])
+      const asked = vi.spyOn(Redis.prototype, "sendCommand")
+
+      yield* limiter.take([perMinute(9), perMinute(9, "c"), perDay(9)])
+      yield* limiter.take([])
+
+      assert.strictEqual(asked.mock.calls.length, 1)
+      asked.mockRestore()
+      assert.include(yield* Effect.promise(() => administrator.info("commandstats")), "cmdstat_evalsha")
+      yield* TestClock.adjust(Duration.millis(1))
+    })
+  )
+})

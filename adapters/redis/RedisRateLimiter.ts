@@ -1,0 +1,54 @@
+/**
+ * Limits that all processes on one Redis server share, exact over all of them:
+ * a call's guards are judged and counted in one script.
+ *
+ * The minute is measured by each process's monotonic clock, set by the server's
+ * when the process starts. So neither a wall clock that jumps nor one that is
+ * off shortens it; a server whose clock is set by so much between the starts of
+ * two processes makes their minutes overlap by as much. The day is that of
+ * Effect's Clock.
+ *
+ * A minute's counter costs about 100 bytes and 10 for each request in it, for
+ * five minutes; a day's about 100, for two days. A server that is short of
+ * memory must not evict them: `maxmemory-policy noeviction`.
+ */
+import { Clock, Effect, Layer } from "effect"
+import { RateLimiter, RateLimiterUnavailable, type Guard, type Standing, type Taken } from "../../core/ports/RateLimiter.ts"
+import * as LimiterScript from "./LimiterScript.ts"
+import { RedisClient, type RedisUnavailable } from "./RedisClient.ts"
+
+const day = 86_400_000
+
+export const make = Effect.gen(function* () {
+  const redis = yield* RedisClient
+  /** The time that processes agree on, less this process's monotonic clock; in nanoseconds. */
+  let origin: bigint | null = null
+
+  const findOrigin = Effect.gen(function* () {
+    const offset = yield* redis.clockOffset
+    const clock = yield* Clock.Clock
+    origin ??= BigInt(Math.round((clock.currentTimeMillisUnsafe() + offset) * 1e6)) - clock.monotonicTimeNanosUnsafe()
+    return origin
+  })
+  yield* Effect.ignore(findOrigin)
+
+  const take = Effect.fnUntraced(function* (guards: ReadonlyArray<Guard>): Effect.fn.Return<Taken, RedisUnavailable> {
+    if (guards.length === 0) return { refusedBy: null, standings: [] }
+    const start = origin ?? (yield* findOrigin)
+    const clock = yield* Clock.Clock
+    const steady = Number((start + clock.monotonicTimeNanosUnsafe()) / 1000n)
+    const now = clock.currentTimeMillisUnsafe()
+    const today = Math.floor(now / day)
+    const names = guards.flatMap(({ scope, bucket, limit, window }) => [window, `${scope} ${bucket}`, limit])
+    const answer = yield* redis.run(LimiterScript.take, [steady, today, (today + 1) * day - now, ...names])
+    const [refusing, ...figures] = answer as [number, ...Array<number>] // as the script says
+    const standings = guards.map(
+      (guard, index): Standing => ({ guard, remaining: figures[2 * index]!, resetMs: figures[2 * index + 1]! })
+    )
+    return { refusedBy: standings[refusing - 1] ?? null, standings }
+  })
+
+  return RateLimiter.of({ take: (guards) => Effect.mapError(take(guards), (cause) => new RateLimiterUnavailable({ cause })) })
+})
+
+export const layer: Layer.Layer<RateLimiter, never, RedisClient> = Layer.effect(RateLimiter, make)
