@@ -1,6 +1,9 @@
 /** The public surface of the core: model, ports, operations and jobs, each as a namespace or service of its own. */
 export * as Mailroom from "./Mailroom.ts"
+export * from "./ClockOffset.ts"
+export * as Metrics from "./Metrics.ts"
 export * from "./Settings.ts"
+export * as Tracing from "./Tracing.ts"
 
 export * as Address from "./model/Address.ts"
 export * as ApiKey from "./model/ApiKey.ts"
@@ -42,13 +45,27 @@ export * from "./ports/Store.ts"
 export * from "./ports/WebhookTransport.ts"
 
 export * from "./operations/Access.ts"
+export {
+  InvalidInput,
+  NameTaken,
+  StaleVersion,
+  UnknownResource,
+  type Guarded,
+  type Page,
+  type PageQuery,
+  type Refused
+} from "./operations/Administration.ts"
 export * from "./operations/Attachments.ts"
 export * from "./operations/Events.ts"
+export { KeyEnded, type IssuedKey, type KeyManagement, type ManagedKey } from "./operations/KeyManagement.ts"
 export * from "./operations/Mailboxes.ts"
+export type { MailManagement, ManagedDomain } from "./operations/MailManagement.ts"
 export * from "./operations/Management.ts"
 export * from "./operations/Messages.ts"
 export { NotFound } from "./operations/Ownership.ts"
 export * from "./operations/RequestLog.ts"
+export * from "./operations/Resealing.ts"
+export { installation, type PlanNumbers, type TenantManagement } from "./operations/TenantManagement.ts"
 export * from "./operations/WebhookManagement.ts"
 export * from "./operations/Webhooks.ts"
 

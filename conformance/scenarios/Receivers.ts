@@ -1,6 +1,5 @@
 /** Webhook endpoints of a scenario: setting them up, having their receivers answer, and what has come of it. */
 import { Effect, Fiber, type Redacted } from "effect"
-import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import type { Delivery } from "../../core/model/Delivery.ts"
 import type * as Endpoints from "../../core/model/Endpoint.ts"
@@ -9,6 +8,7 @@ import * as Webhook from "../../core/model/Webhook.ts"
 import type { CreateWebhookEndpointInput } from "../../core/operations/Webhooks.ts"
 import type { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { address, freshId } from "../fixtures.ts"
+import * as Time from "./Time.ts"
 import { answered, send, settle, welcoming, type Posted, type Process, type Tenancy, type World } from "./World.ts"
 
 /** An endpoint with the secret that its creation told. */
@@ -78,7 +78,7 @@ export const replay = (process: Process, { principal }: Tenancy, { id }: { reado
 export const untilNextAttempt = (process: Process, { nextAttemptAt }: Delivery) =>
   Effect.gen(function* () {
     assert.ok(nextAttemptAt !== null, "another attempt is due")
-    yield* TestClock.setTime(nextAttemptAt)
+    yield* Time.setTime(nextAttemptAt)
     yield* settle(process)
   })
 
@@ -87,16 +87,16 @@ export const untilPosted = ({ stage }: World, count: number) =>
   Effect.gen(function* () {
     yield* Effect.repeat(Effect.yieldNow, { until: () => stage.posts.length >= count, times: 100_000 })
     assert.ok(stage.posts.length >= count, `${stage.posts.length} of ${count} requests were made`)
-    yield* Effect.repeat(Effect.yieldNow, { times: 100 })
+    yield* Time.calm
   })
 
 /** Has what is due done while the clock goes on: where receivers take their time. At least one of them is asked. */
-export const settleFor = (world: World, process: Process, duration: Parameters<typeof TestClock.adjust>[0]) =>
+export const settleFor = (world: World, process: Process, duration: Parameters<typeof Time.adjust>[0]) =>
   Effect.gen(function* () {
     const before = world.stage.posts.length
     const fiber = yield* Effect.forkChild(settle(process))
     yield* untilPosted(world, before + 1)
-    yield* TestClock.adjust(duration)
+    yield* Time.adjust(duration)
     yield* Fiber.join(fiber)
   })
 

@@ -8,7 +8,6 @@
  * invariants, and a scenario ends by asking it.
  */
 import { Clock, Context, Duration, Effect, Layer, Logger, Redacted, Stream } from "effect"
-import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import type { Address } from "../../core/model/Address.ts"
 import { scopes } from "../../core/model/ApiKey.ts"
@@ -47,6 +46,7 @@ import { defaults, Settings, type SettingsShape } from "../../core/Settings.ts"
 import type { Suite } from "../Suite.ts"
 import { address, domainName, freshId } from "../fixtures.ts"
 import { aroundEach, faulty, type Faults } from "./Faults.ts"
+import * as Time from "./Time.ts"
 import { Witness } from "./Witness.ts"
 
 /** The sandbox's provider of the adapter set. */
@@ -219,7 +219,8 @@ export interface World {
 
 /** The ports of an adapter set, with the doubles of a stage, as one process sees them. */
 export const make = Effect.gen(function* () {
-  const ports = yield* Effect.context<AdapterSet>()
+  const calls = yield* Time.WorldCalls
+  const ports = watched(calls, yield* Effect.context<AdapterSet>())
   const stage = makeStage()
   const raw = Context.get(ports, Store)
   const witness = new Witness()
@@ -310,6 +311,16 @@ export const make = Effect.gen(function* () {
   return { stage, witness, store: raw, queue, crypto, boot, found, foundApplication } satisfies World
 })
 
+/** The ports of a set, their calls counted. */
+const watched = (calls: Time.Calls, ports: Context.Context<AdapterSet>): Context.Context<AdapterSet> =>
+  ports.pipe(
+    Context.add(Store, calls.watch("Store", Context.get(ports, Store))),
+    Context.add(JobQueue, calls.watch("JobQueue", Context.get(ports, JobQueue))),
+    Context.add(BlobStore, calls.watch("BlobStore", Context.get(ports, BlobStore))),
+    Context.add(RateLimiter, calls.watch("RateLimiter", Context.get(ports, RateLimiter))),
+    Context.add(Crypto, calls.watch("Crypto", Context.get(ports, Crypto)))
+  )
+
 /** A round of checks that makes a domain healthy. */
 export const healthyChecks = (["ownership", "dkim"] as const).map(
   (record) => ({ record, state: "ok", expected: "x", observed: "x", since: 0 }) as const
@@ -322,7 +333,10 @@ export const scenario = <E>(title: string, play: (world: World) => Effect.Effect
     const world = yield* make
     yield* play(world)
     assert.deepEqual(world.witness.violations, [])
-  }).pipe(Effect.provide(Logger.layer([]))) // crashes that a scenario stages are no news
+  }).pipe(
+    Effect.provideServiceEffect(Time.WorldCalls, Effect.sync(() => new Time.Calls())),
+    Effect.provide(Logger.layer([])) // crashes that a scenario stages are no news
+  )
 })
 export type ScenarioSuite = Suite<AdapterSet>
 
@@ -361,7 +375,7 @@ export const pass = (process: Process, duration: Duration.Input, step: Duration.
     yield* settle(process)
     while ((yield* Clock.currentTimeMillis) < end) {
       const left = Duration.millis(end - (yield* Clock.currentTimeMillis))
-      yield* TestClock.adjust(Duration.min(Duration.fromInputUnsafe(step), left))
+      yield* Time.adjust(Duration.min(Duration.fromInputUnsafe(step), left))
       yield* process.sweep.tick
       yield* settle(process)
     }

@@ -1,6 +1,5 @@
 /** The breaker of an endpoint: ten failed attempts since the last success disable it, and only an operator enables it again. */
 import { Clock, Deferred, Duration, Effect, Fiber } from "effect"
-import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { EndpointId } from "../../core/model/Ids.ts"
@@ -23,6 +22,7 @@ import {
   untilPosted,
   type Hook
 } from "./Receivers.ts"
+import * as Time from "./Time.ts"
 import { answered, pass, scenario, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 const play = (world: World) =>
@@ -89,7 +89,7 @@ export const suite: ScenarioSuite = {
         const { process, of, to } = yield* play(world)
         yield* fail(world, process, of, 9)
         assert.deepEqual(yield* countOf(world, to), [9, true])
-        yield* TestClock.adjust("1 second")
+        yield* Time.adjust("1 second")
         const now = yield* Clock.currentTimeMillis
 
         yield* fail(world, process, of, 1)
@@ -138,7 +138,7 @@ export const suite: ScenarioSuite = {
         assert.ok(before.every(({ status }) => status === "pending"))
         respond(world, () => ok)
         const first = Math.min(...before.map(({ nextAttemptAt }) => nextAttemptAt!))
-        yield* TestClock.setTime(first - 1)
+        yield* Time.setTime(first - 1)
         yield* settle(process)
         assert.ok((yield* deliveriesTo(world, to)).every(({ status }) => status === "pending"), "not before they are due")
 
@@ -164,7 +164,7 @@ export const suite: ScenarioSuite = {
         const asked = world.stage.posts.length
         const slow = yield* Effect.forkChild(settle(process))
         yield* untilPosted(world, asked + 1)
-        yield* TestClock.adjust("1 second")
+        yield* Time.adjust("1 second")
         respond(world, () => broken)
         yield* happen(second, of)
         yield* process.relay.tick
@@ -194,7 +194,7 @@ export const suite: ScenarioSuite = {
         const working = yield* Effect.forkChild(process.worker.tick)
         yield* untilPosted(world, asked + 2)
         assert.deepEqual(yield* countOf(world, to), [1, true])
-        yield* TestClock.adjust("2 seconds")
+        yield* Time.adjust("2 seconds")
         yield* Fiber.join(working)
 
         assert.deepEqual(yield* countOf(world, to), [0, true])
@@ -255,7 +255,7 @@ export const suite: ScenarioSuite = {
         respond(world, () => ok)
         yield* happen(early, of)
         yield* settle(early)
-        yield* TestClock.adjust("10 seconds")
+        yield* Time.adjust("10 seconds")
         yield* fail(world, process, of, 10)
         yield* pass(process, "5 minutes")
         const dead = (yield* deliveriesTo(world, to)).filter(({ id, status }) => status === "dead" && id !== old.id)
@@ -345,11 +345,11 @@ export const suite: ScenarioSuite = {
         yield* times(4, happen(process, of))
 
         yield* running(process, Effect.gen(function* () {
-          yield* TestClock.adjust("900 millis")
+          yield* Time.adjust("900 millis")
           assert.deepEqual(flight, { now: 1, most: 1 })
-          yield* TestClock.adjust("600 millis")
+          yield* Time.adjust("600 millis")
           assert.deepEqual(flight, { now: 3, most: 3 }, "any answer will do")
-          yield* TestClock.adjust("2 seconds")
+          yield* Time.adjust("2 seconds")
         }))
 
         assert.equal((yield* endpointOf(world, to)).isSlow, false)
@@ -384,7 +384,7 @@ export const suite: ScenarioSuite = {
         yield* enable(process, to, false)
         yield* times(6, happen(process, of))
         const flight = watched(world, () => Effect.delay(ok, "1 second"))
-        yield* running(process, TestClock.adjust("2 minutes"))
+        yield* running(process, Time.adjust("2 minutes"))
 
         assert.ok(flight.most >= 6, `${flight.most} at a time`)
       })
@@ -402,7 +402,7 @@ export const suite: ScenarioSuite = {
 
         const flight = watched(world, () => Effect.never)
         yield* times(3, happen(process, of))
-        yield* running(process, TestClock.adjust("4 seconds"))
+        yield* running(process, Time.adjust("4 seconds"))
 
         assert.equal(flight.most, 1)
       })
@@ -420,16 +420,16 @@ export const suite: ScenarioSuite = {
         const working = yield* Effect.forkChild(settle(process))
         yield* untilPosted(world, asked + 1)
         world.stage.queueIsDown = true
-        yield* TestClock.adjust("5 seconds")
+        yield* Time.adjust("5 seconds")
         world.stage.queueIsDown = false
         yield* Fiber.join(working)
-        yield* TestClock.adjust("2 minutes")
+        yield* Time.adjust("2 minutes")
         
         yield* happen(process, of)
         yield* settleFor(world, process, "5 seconds")
         const flight = watched(world, () => Effect.delay(ok, "1 second"))
         yield* times(5, happen(process, of))
-        yield* running(process, TestClock.adjust("3 seconds"))
+        yield* running(process, Time.adjust("3 seconds"))
 
         assert.equal((yield* endpointOf(world, to)).isSlow, false)
         assert.equal(flight.most, 5)
@@ -445,9 +445,9 @@ export const suite: ScenarioSuite = {
         yield* times(300, happen(process, of))
 
         yield* running(process, Effect.gen(function* () {
-          yield* TestClock.adjust("1 second")
+          yield* Time.adjust("1 second")
           yield* happen(process, other)
-          yield* TestClock.adjust("1 second")
+          yield* Time.adjust("1 second")
           assert.equal((yield* deliveryTo(world, good)).status, "delivered")
         }))
 
@@ -461,7 +461,7 @@ export const suite: ScenarioSuite = {
         world.stage.behave = () => Effect.never
         yield* times(100, happen(process, of))
 
-        yield* running(process, TestClock.adjust("2 seconds"))
+        yield* running(process, Time.adjust("2 seconds"))
 
         assert.equal(postsTo(world, to).length, 100)
       })

@@ -4,7 +4,6 @@
  * nothing, and nothing is submitted more often than the crash explains.
  */
 import { Duration, Effect, Exit, Redacted, Stream } from "effect"
-import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import * as Endpoint from "../../core/model/Endpoint.ts"
@@ -13,6 +12,7 @@ import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
 import { atEachCall, CommitFaults, Faults } from "./Faults.ts"
 import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, replay, respond } from "./Receivers.ts"
+import * as Time from "./Time.ts"
 import { accepted, letter, logOf, messageOf, pass, scenario, settle, someKey, typesOf, type ScenarioSuite, type World } from "./World.ts"
 
 /** Long enough for leases to run out and every retry of the plays below to come. */
@@ -39,7 +39,7 @@ const sendThroughCrash = (world: World, faults: Faults, environment: "sandbox" |
     const exit = yield* Effect.exit(whole)
     if (Exit.isSuccess(exit)) {
       for (let tick = 0; tick < 10; tick++) yield* Effect.exit(doomed.worker.tick)
-      yield* TestClock.adjust("1 second")
+      yield* Time.adjust("1 second")
       for (let tick = 0; tick < 5; tick++) yield* Effect.exit(doomed.worker.tick)
     }
     const heir = yield* world.boot()
@@ -180,7 +180,7 @@ export const suite: ScenarioSuite = {
             yield* happen(calm, of)
             yield* happen(calm, of)
             for (let tick = 0; tick < 3; tick++) yield* Effect.exit(doomed.relay.tick)
-            yield* TestClock.adjust("5 seconds")
+            yield* Time.adjust("5 seconds")
             yield* heir.relay.tick
 
             const events = (yield* logOf(world, of)).filter(({ type }) => type === "message.queued").map(({ id }) => id)
@@ -231,7 +231,7 @@ export const suite: ScenarioSuite = {
             const of = yield* world.found()
             const to = yield* hook(heir, of)
             yield* happen(heir, of)
-            yield* TestClock.adjust("6 seconds")
+            yield* Time.adjust("6 seconds")
             yield* settle(heir)
             const delivered = yield* deliveryTo(world, to)
 
@@ -336,7 +336,7 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
-        yield* TestClock.setTime(30 * 86_400_000)
+        yield* Time.setTime(30 * 86_400_000)
         world.stage.behave = (request, nth) =>
           nth < 3 ? Effect.fail(new MailProviderUnavailable({ cause: "reset" })) : Effect.succeed(accepted(request))
         const send = Effect.suspend(() =>
@@ -345,10 +345,10 @@ export const suite: ScenarioSuite = {
 
         const first = yield* send
         yield* settle(process)
-        yield* TestClock.setTime(31 * 86_400_000)
+        yield* Time.setTime(31 * 86_400_000)
         const second = yield* send
         yield* settle(process)
-        yield* TestClock.setTime(30 * 86_400_000)
+        yield* Time.setTime(30 * 86_400_000)
         const third = yield* send
         yield* pass(process, "2 days", "10 minutes")
 

@@ -1,6 +1,5 @@
 /** One event on its way to one endpoint: when it is tried, what each attempt sends and records, and how it is replayed. */
 import { Clock, DateTime, Effect } from "effect"
-import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import type { DeliveryId, EndpointId } from "../../core/model/Ids.ts"
 import * as Webhook from "../../core/model/Webhook.ts"
@@ -22,6 +21,7 @@ import {
   settleFor,
   untilNextAttempt
 } from "./Receivers.ts"
+import * as Time from "./Time.ts"
 import { answered, pass, scenario, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 const minute = 60_000
@@ -77,10 +77,10 @@ export const suite: ScenarioSuite = {
           assert.deepEqual([status, attempts.length, attemptCount, postsTo(world, to).length], ["pending", index + 1, index + 1, index + 1])
           const wait = nextAttemptAt! - attempts.at(-1)!.startedAt
           assert.ok(wait >= 0.8 * step && wait <= 1.2 * step, `the ${index + 1}. wait: ${wait}`)
-          yield* TestClock.setTime(nextAttemptAt! - 1)
+          yield* Time.setTime(nextAttemptAt! - 1)
           yield* settle(process)
           assert.equal(postsTo(world, to).length, index + 1, "not before its time")
-          yield* TestClock.setTime(nextAttemptAt!)
+          yield* Time.setTime(nextAttemptAt!)
           yield* settle(process)
         }
 
@@ -162,7 +162,7 @@ export const suite: ScenarioSuite = {
         for (const _ of statuses) {
           yield* happen(process, of)
           yield* settle(process)
-          yield* TestClock.adjust("1 second")
+          yield* Time.adjust("1 second")
         }
 
         const found = yield* deliveriesTo(world, to)
@@ -384,7 +384,7 @@ export const suite: ScenarioSuite = {
           yield* settle(process)
           for (let attempt = 2; attempt <= 4; attempt++) yield* untilNextAttempt(process, yield* deliveryTo(world, to))
           const last = yield* deliveryTo(world, to)
-          yield* TestClock.setTime(last.nextAttemptAt!)
+          yield* Time.setTime(last.nextAttemptAt!)
           const late = Effect.gen(function* () {
             for (let turn = 0; turn < turns; turn++) yield* Effect.yieldNow
             yield* replay(second, of, last)
@@ -409,7 +409,7 @@ export const suite: ScenarioSuite = {
         for (let count = 0; count < 3; count++) {
           yield* happen(process, of)
           yield* settle(process)
-          yield* TestClock.adjust("1 second")
+          yield* Time.adjust("1 second")
         }
         const list = (limit: number, endpointId: EndpointId | null) =>
           Effect.map(process.webhooks.listDeliveries(of.principal, { limit, endpointId }), ({ items }) => items)
@@ -460,20 +460,20 @@ export const suite: ScenarioSuite = {
         yield* untilDead(world, process, of, away)
         const [delivered, dead] = [yield* deliveryTo(world, to), yield* deliveryTo(world, away)]
         const waiting = yield* hook(process, of)
-        yield* TestClock.setTime(delivered.deliveredAt! + 1)
+        yield* Time.setTime(delivered.deliveredAt! + 1)
         yield* happen(process, of)
         yield* process.relay.tick // it will be looked at after a month only
         const days30 = 30 * 24 * 60 * minute
         const exists = ({ id }: { readonly id: DeliveryId }) =>
           Effect.map(world.store.deliveries.body(of.realm, id), (body) => body !== null)
 
-        yield* TestClock.setTime(delivered.deliveredAt! + days30)
+        yield* Time.setTime(delivered.deliveredAt! + days30)
         yield* process.sweep.retain
         assert.deepEqual([yield* exists(delivered), yield* exists(dead)], [true, true])
-        yield* TestClock.setTime(delivered.deliveredAt! + days30 + 1)
+        yield* Time.setTime(delivered.deliveredAt! + days30 + 1)
         yield* process.sweep.retain
         assert.deepEqual([yield* exists(delivered), yield* exists(dead)], [false, true])
-        yield* TestClock.setTime(dead.deadAt! + days30 + 1)
+        yield* Time.setTime(dead.deadAt! + days30 + 1)
         yield* process.sweep.retain
 
         assert.equal(yield* exists(dead), false)

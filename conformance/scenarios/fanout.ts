@@ -1,6 +1,5 @@
 /** From the log to the endpoints: each event once to each endpoint whose it is, and to no other. */
 import { Effect } from "effect"
-import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import { domainOf } from "../../core/model/Address.ts"
 import { system } from "../../core/model/Audit.ts"
@@ -23,6 +22,7 @@ import {
   untilNextAttempt,
   type Hook
 } from "./Receivers.ts"
+import * as Time from "./Time.ts"
 import { logOf, pass, scenario, send, settle, typesOf, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 /** The types of what an endpoint has deliveries of, in the order of their events. */
@@ -133,7 +133,7 @@ export const suite: ScenarioSuite = {
         const of = yield* world.found()
         const early = yield* hook(process, of)
         yield* happen(process, of)
-        yield* TestClock.adjust("1 hour") // no relay runs
+        yield* Time.adjust("1 hour") // no relay runs
 
         const late = yield* hook(process, of)
         yield* happen(process, of)
@@ -186,7 +186,7 @@ export const suite: ScenarioSuite = {
           }))
           const process = yield* world.boot(interlude)
           yield* process.relay.tick
-          yield* TestClock.adjust("6 seconds")
+          yield* Time.adjust("6 seconds")
           yield* relayAll(calm)
           if (!interlude.hasStruck) break
           moments += 1
@@ -253,7 +253,7 @@ export const suite: ScenarioSuite = {
         for (let round = 0; round < 10; round++) {
           yield* Effect.forEach(tenancies, (of) => happen(processes[0]!, of))
           yield* Effect.all(processes.map(({ relay }) => relay.tick), { concurrency: "unbounded" })
-          yield* TestClock.adjust("6 seconds") // nobody's turn: all try at once again
+          yield* Time.adjust("6 seconds") // nobody's turn: all try at once again
         }
         yield* Effect.all(processes.map(settle), { concurrency: "unbounded" })
 
@@ -275,9 +275,9 @@ export const suite: ScenarioSuite = {
         yield* happen(first, of)
 
         assert.equal(yield* second.relay.tick, 0)
-        yield* TestClock.adjust(4_999)
+        yield* Time.adjust(4_999)
         assert.equal(yield* second.relay.tick, 0)
-        yield* TestClock.adjust(1)
+        yield* Time.adjust(1)
 
         assert.equal(yield* second.relay.tick, 1)
         assert.equal((yield* deliveriesTo(world, to)).length, 2)
@@ -290,11 +290,11 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const of = yield* world.found()
         const [first, second] = [yield* world.boot(), yield* world.boot()]
-        yield* TestClock.setTime(3 * 86_400_000)
+        yield* Time.setTime(3 * 86_400_000)
         const to = yield* hook(first, of)
         yield* happen(first, of)
         yield* settle(first)
-        yield* TestClock.setTime(86_400_000)
+        yield* Time.setTime(86_400_000)
 
         yield* happen(second, of)
         yield* settle(second)

@@ -1,12 +1,12 @@
 /** Endpoints come to be: by an echoed challenge and in no other way, and their secrets are told once. */
 import { Deferred, Effect, Fiber, Redacted } from "effect"
-import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import { types, verificationType } from "../../core/model/Event.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
 import type { Answer } from "../../core/model/Webhook.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { happen, hook, hookUrl, postsTo, untilPosted } from "./Receivers.ts"
+import * as Time from "./Time.ts"
 import { answered, scenario, settle, welcoming, type Posted, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 const input = (over: Partial<Parameters<Process["webhooks"]["createEndpoint"]>[1]> = {}) => ({
@@ -165,9 +165,9 @@ export const suite: ScenarioSuite = {
         world.stage.receive = (posted) => Effect.delay(welcoming(posted), 5_001)
         const late = yield* Effect.forkChild(Effect.flip(create(process, of)))
         yield* untilPosted(world, 1)
-        yield* TestClock.adjust(4_999)
+        yield* Time.adjust(4_999)
         assert.equal(late.pollUnsafe(), undefined)
-        yield* TestClock.adjust(1)
+        yield* Time.adjust(1)
         const error = yield* Fiber.join(late)
         assert.deepEqual([error._tag, "reason" in error && error.reason], ["WebhookVerificationFailed", "timeout"])
         yield* assertNothing(world, process, of)
@@ -175,7 +175,7 @@ export const suite: ScenarioSuite = {
         world.stage.receive = (posted) => Effect.delay(welcoming(posted), 4_999)
         const punctual = yield* Effect.forkChild(create(process, of))
         yield* untilPosted(world, 2)
-        yield* TestClock.adjust("5 seconds")
+        yield* Time.adjust("5 seconds")
 
         assert.equal((yield* Fiber.join(punctual)).endpoint.enabled, true)
       })
@@ -293,7 +293,7 @@ export const suite: ScenarioSuite = {
           yield* Fiber.interrupt(left)
           const silent = yield* Effect.forkChild(Effect.flip(create(process, of, { url })))
           yield* untilPosted(world, 2 * count + 2)
-          yield* TestClock.adjust("5 seconds")
+          yield* Time.adjust("5 seconds")
           assert.equal((yield* Fiber.join(silent))._tag, "WebhookVerificationFailed")
         }
         world.stage.receive = () => Effect.fail(unanswered("network_error"))
@@ -320,7 +320,7 @@ export const suite: ScenarioSuite = {
         for (let count = 0; count < 3; count++) {
           created.push((yield* create(process, of)).endpoint)
           yield* Effect.forEach(others, (other) => create(process, other))
-          yield* TestClock.adjust("1 second")
+          yield* Time.adjust("1 second")
         }
 
         assert.deepEqual((yield* process.webhooks.listEndpoints(of.principal)).items, created)

@@ -1,10 +1,10 @@
 /** One key, one message: in races, in other processes, over a day, and never across applications. */
 import { Effect, Exit, Result } from "effect"
-import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { Sent } from "../../core/operations/Messages.ts"
 import { address, freshId } from "../fixtures.ts"
+import * as Time from "./Time.ts"
 import { healthyChecks, letter, logOf, scenario, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"
 
 const listed = (process: Process, of: Tenancy) =>
@@ -122,11 +122,11 @@ export const suite: ScenarioSuite = {
         const [key, input] = [someKey(), letter(tenancy, address("ada"))]
         const first = yield* process.messages.send(tenancy.principal, key, input)
 
-        yield* TestClock.adjust("23 hours")
-        yield* TestClock.adjust("59 minutes")
+        yield* Time.adjust("23 hours")
+        yield* Time.adjust("59 minutes")
         yield* process.sweep.retain
         const held = yield* process.messages.send(tenancy.principal, key, input)
-        yield* TestClock.adjust("1 minute")
+        yield* Time.adjust("1 minute")
         const free = yield* process.messages.send(tenancy.principal, key, letter(tenancy, address("bob")))
 
         assert.equal(held.message.id, first.message.id)

@@ -1,6 +1,5 @@
 /** Limits under races and outages, keys that end, feeds that are complete. */
 import { Clock, Effect, Exit, Redacted, Result } from "effect"
-import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { Operation } from "../../core/operations/Access.ts"
@@ -8,6 +7,7 @@ import { requiredScopes } from "../../core/operations/Access.ts"
 import type { Standing } from "../../core/ports/RateLimiter.ts"
 import { address } from "../fixtures.ts"
 import { Faults } from "./Faults.ts"
+import * as Time from "./Time.ts"
 import { letter, scenario, someKey, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"
 
 const admit = (process: Process, of: Tenancy, authorization = `Bearer ${of.apiKeyText}`, operation: Operation = "listMessages") => {
@@ -47,7 +47,7 @@ export const suite: ScenarioSuite = {
           assert.deepEqual([error.limit, error.used, error.requested], [20, 20, 2])
           assert.ok(error.retryAfterSeconds >= 1)
         }
-        yield* TestClock.adjust("24 hours")
+        yield* Time.adjust("24 hours")
         const next = yield* processes[0]!.messages.send(principal, someKey(), pair)
         assert.equal(next.replayed, false, "the next day has its own")
       })
@@ -63,7 +63,7 @@ export const suite: ScenarioSuite = {
         assert.equal(tag, "RateLimited")
         assert.ok(Result.isFailure(result) && result.failure._tag === "RateLimited")
         assert.deepEqual([result.failure.scope, result.failure.limit, result.failure.windowSeconds], ["key", 60, 60])
-        yield* TestClock.adjust(result.failure.retryAfterSeconds * 1000)
+        yield* Time.adjust(result.failure.retryAfterSeconds * 1000)
 
         assert.equal((yield* admit(process, tenancy)).tag, "admitted")
       })
@@ -123,9 +123,9 @@ export const suite: ScenarioSuite = {
         const text = `Bearer ${Redacted.value(issued.text)}`
 
         assert.equal((yield* admit(process, tenancy, text)).tag, "admitted")
-        yield* TestClock.adjust(59_999)
+        yield* Time.adjust(59_999)
         assert.equal((yield* admit(process, tenancy, text)).tag, "admitted")
-        yield* TestClock.adjust(1)
+        yield* Time.adjust(1)
         assert.equal((yield* admit(process, tenancy, text)).tag, "Unauthorized")
 
         yield* process.management.setApplicationStatus(system, tenantId, tenancy.application.id, "suspended")
@@ -139,7 +139,7 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
-        yield* TestClock.adjust("1 hour")
+        yield* Time.adjust("1 hour")
         yield* admit(process, tenancy)
 
         yield* process.requestLog.flush

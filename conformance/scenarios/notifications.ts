@@ -1,11 +1,11 @@
 /** The end is a function of the set: every order, repetition and batching of a set of notifications comes to the same. */
 import { Clock, Effect } from "effect"
-import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import type { Address } from "../../core/model/Address.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
 import type { Notification, Outcome } from "../../core/model/Notification.ts"
 import { address } from "../fixtures.ts"
+import * as Time from "./Time.ts"
 import {
   letter,
   logOf,
@@ -172,10 +172,10 @@ export const suite: ScenarioSuite = {
         yield* process.notifications.record([early])
         const ref = { provider: early.provider, providerMessageId: early.providerMessageId }
 
-        yield* TestClock.adjust("47 hours")
+        yield* Time.adjust("47 hours")
         yield* process.sweep.retain
         assert.equal((yield* world.store.notifications.kept(ref)).length, 1)
-        yield* TestClock.adjust("2 hours")
+        yield* Time.adjust("2 hours")
         yield* process.sweep.retain
 
         assert.equal((yield* world.store.notifications.kept(ref)).length, 0)

@@ -1,11 +1,13 @@
 /** What breaks for a while, hangs, or breaks whoever touches it, harms nothing else and loses nothing. */
 import { Duration, Effect, Fiber } from "effect"
-import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
+import { ClockOffset, clockOffsetMax } from "../../core/ClockOffset.ts"
 import { system } from "../../core/model/Audit.ts"
 import type { RequestEntry } from "../../core/model/Audit.ts"
+import { shardOf } from "../../core/model/Ids.ts"
 import { address, freshId } from "../fixtures.ts"
 import { Faults } from "./Faults.ts"
+import * as Time from "./Time.ts"
 import {
   accepted,
   letter,
@@ -47,6 +49,29 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("a process whose clock is far from the store's takes no work, and goes on when it is near again", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        let offset = 0
+        const process = yield* Effect.provideService(world.boot(), ClockOffset, () => offset)
+        const id = yield* send(process, tenancy, ada)
+        const shard = shardOf(tenancy.realm.tenantId)
+        const isBehind = Effect.map(world.store.relay.behind, (behind) => behind.some((one) => one.shard === shard))
+
+        for (offset of [clockOffsetMax + 1, -clockOffsetMax - 1]) {
+          yield* pass(process, "5 minutes")
+          yield* process.sweep.retain
+          assert.equal((yield* messageOf(world, tenancy, id)).status, "queued")
+          assert.ok(yield* isBehind, "nothing is relayed")
+        }
+        for (offset of [clockOffsetMax, -clockOffsetMax]) yield* pass(process, "1 minute")
+
+        assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
+        assert.ok(!(yield* isBehind), "all is relayed")
+        assert.equal(world.stage.submissions.length, 1)
+      })
+    ),
+
     scenario("a message that kills the process fails alone: those claimed with it are sent", (world) =>
       Effect.gen(function* () {
         const tenancy = yield* world.found()
@@ -65,7 +90,7 @@ export const suite: ScenarioSuite = {
         let process = first
         for (let restart = 0; restart < 20; restart++) {
           for (let tick = 0; tick < 20; tick++) yield* Effect.exit(process.worker.tick)
-          yield* TestClock.adjust("2 minutes")
+          yield* Time.adjust("2 minutes")
           if (faults.crashed === null) continue
           faults = new Faults(0, "before")
           process = yield* world.boot(faults)
@@ -76,7 +101,8 @@ export const suite: ScenarioSuite = {
         for (const id of innocent) {
           assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
           const count = world.stage.submissions.filter(({ request }) => request.messageId === id).length
-          assert.ok(count <= 2, `${count} submissions`)
+          // Twice they may be claimed together with it, and end with it before their end is recorded.
+          assert.ok(count <= 3, `${count} submissions`)
         }
       })
     ),
@@ -91,20 +117,20 @@ export const suite: ScenarioSuite = {
         let stopping = false
         const run = ({ worker }: Process) => Effect.forkChild(worker.run(() => stopping, Duration.millis(200)))
         const running = [yield* run(process)]
-        yield* TestClock.adjust("1 second")
+        yield* Time.adjust("1 second")
         running.push(yield* run(second))
 
         const id = yield* send(process, other, ada)
-        yield* TestClock.adjust("1 second")
+        yield* Time.adjust("1 second")
         assert.equal((yield* messageOf(world, other, id)).status, "sent")
         const tries = () => world.stage.submissions.filter(({ request }) => request.messageId === hung).length
-        yield* TestClock.adjust("5 minutes")
+        yield* Time.adjust("5 minutes")
         assert.equal(tries(), 1, "its lease is held")
-        yield* TestClock.adjust("10 minutes")
+        yield* Time.adjust("10 minutes")
         assert.equal((yield* messageOf(world, stuck, hung)).status, "sent")
         assert.equal(tries(), 2)
         stopping = true
-        yield* TestClock.adjust("1 second")
+        yield* Time.adjust("1 second")
         yield* Fiber.joinAll(running)
       })
     ),
@@ -215,7 +241,7 @@ export const suite: ScenarioSuite = {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
         for (let count = 0; count < 3; count++) yield* send(process, tenancy, ada)
-        yield* TestClock.adjust("31 days") // and retention has not run yet
+        yield* Time.adjust("31 days") // and retention has not run yet
         const recent = [yield* send(process, tenancy, ada), yield* send(process, tenancy, ada)]
         const list = (cursor: string | null) => process.events.list(tenancy.principal, { limit: 1, cursor })
 
@@ -246,7 +272,7 @@ export const suite: ScenarioSuite = {
         }
         for (let count = 0; count < 1_201; count++) process.requestLog.append({ ...entry, requestId: freshId() })
         yield* process.requestLog.flush
-        yield* TestClock.adjust("31 days")
+        yield* Time.adjust("31 days")
 
         yield* process.sweep.retain
 

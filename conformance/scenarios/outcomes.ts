@@ -1,6 +1,5 @@
 /** From accepted to every end there is: the sandbox's outcomes, refusals, retries, suppression, scans. */
 import { Clock, Duration, Effect, Result, Stream } from "effect"
-import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import type { Address, DomainName } from "../../core/model/Address.ts"
 import { system } from "../../core/model/Audit.ts"
@@ -10,6 +9,7 @@ import type { Reply } from "../../core/model/Reply.ts"
 import { MailProviderUnavailable, SubmissionRefused, type SubmitRequest } from "../../core/ports/MailProvider.ts"
 import { ScanFailed } from "../../core/ports/Scanner.ts"
 import { address } from "../fixtures.ts"
+import * as Time from "./Time.ts"
 import {
   accepted,
   healthyChecks,
@@ -391,7 +391,7 @@ export const suite: ScenarioSuite = {
           const id = yield* send(process, tenancy, ada, { attachmentIds: [attachment.id] })
 
           const ticking = yield* Effect.forkChild(settle(process))
-          yield* TestClock.adjust("3 minutes")
+          yield* Time.adjust("3 minutes")
           yield* Effect.yieldNow
           const stored = yield* world.store.attachments.get(tenancy.realm, attachment.id)
           assert.equal(stored?.scanState, "error")
@@ -399,7 +399,7 @@ export const suite: ScenarioSuite = {
           const refused = yield* Effect.flip(process.messages.send(tenancy.principal, someKey(), letter(tenancy, ada, { attachmentIds: [attachment.id] })))
           assert.equal(refused._tag, "AttachmentNotClean")
           world.stage.scan = () => Effect.succeed({ _tag: "Clean" })
-          yield* TestClock.adjust("1 minute")
+          yield* Time.adjust("1 minute")
           void ticking
           yield* pass(process, "30 minutes", "30 seconds")
 
@@ -460,10 +460,10 @@ export const suite: ScenarioSuite = {
         yield* send(process, tenancy, ada, { attachmentIds: [used.id] })
         yield* settle(process)
 
-        yield* TestClock.adjust("6 days")
+        yield* Time.adjust("6 days")
         yield* process.sweep.retain
         assert.ok((yield* world.store.attachments.get(tenancy.realm, unused.id)) !== null)
-        yield* TestClock.adjust("2 days")
+        yield* Time.adjust("2 days")
         yield* process.sweep.retain
         yield* process.sweep.retain
 

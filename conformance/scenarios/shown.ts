@@ -1,6 +1,5 @@
 /** What a caller is shown of all that happens: the data of each event that is emitted, the detail at each end, and how long. */
 import { Clock, Effect } from "effect"
-import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import type { Address } from "../../core/model/Address.ts"
 import { system } from "../../core/model/Audit.ts"
@@ -9,6 +8,7 @@ import type { Reply } from "../../core/model/Reply.ts"
 import { fromMillis } from "../../core/model/Timestamp.ts"
 import { SubmissionRefused, type SubmitRequest } from "../../core/ports/MailProvider.ts"
 import { address, domainName } from "../fixtures.ts"
+import * as Time from "./Time.ts"
 import {
   accepted,
   healthyChecks,
@@ -55,7 +55,7 @@ export const suite: ScenarioSuite = {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
         world.stage.behave = (request) => Effect.succeed(refusing(request, eve, noSuchUser))
-        yield* TestClock.adjust("1 hour")
+        yield* Time.adjust("1 hour")
         const sentAt = fromMillis(yield* Clock.currentTimeMillis)
         const id = yield* send(process, tenancy, [ada, bob, eve])
         yield* settle(process)
@@ -181,7 +181,7 @@ export const suite: ScenarioSuite = {
         yield* process.management.recordChecks(tenantId, id, healthyChecks)
         const missing = { record: "dkim", state: "missing", expected: "k=rsa", observed: null } as const
         yield* process.management.recordChecks(tenantId, id, [{ ...missing, since: 0 }])
-        yield* TestClock.adjust("25 hours")
+        yield* Time.adjust("25 hours")
         yield* process.management.recordChecks(tenantId, id, [{ ...missing, since: 0 }])
 
         const common = { object: "domain", id, domain }
@@ -214,7 +214,7 @@ export const suite: ScenarioSuite = {
         assert.equal(yield* sends, "sent")
         yield* check("missing")
         assert.equal(yield* sends, "sent", "degraded")
-        yield* TestClock.adjust("25 hours")
+        yield* Time.adjust("25 hours")
         yield* check("missing")
         assert.equal(yield* sends, "DomainNotSendable", "failing")
         yield* process.management.setDomainSuspended(system, tenantId, domainId, true)
@@ -234,11 +234,11 @@ export const suite: ScenarioSuite = {
         const list = (cursor: string | null, limit = 100) => process.events.list(tenancy.principal, { limit, cursor })
         const { nextCursor } = yield* list(null, 1)
 
-        yield* TestClock.adjust("30 days")
+        yield* Time.adjust("30 days")
         yield* process.sweep.retain
         assert.ok(typesOf((yield* logOf(world, tenancy))).includes("message.queued"))
         assert.equal((yield* list(nextCursor)).items.length, 2)
-        yield* TestClock.adjust(1)
+        yield* Time.adjust(1)
         yield* process.sweep.retain
 
         assert.deepEqual((yield* list(null)).items, [])
@@ -251,7 +251,7 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const tenancy = yield* world.found()
         const process = yield* world.boot(undefined, { eventRetention: 86_400_000 })
-        yield* TestClock.adjust("25 hours")
+        yield* Time.adjust("25 hours")
         yield* process.sweep.retain
 
         assert.deepEqual((yield* process.events.list(tenancy.principal, { limit: 100, cursor: null })).items, [])

@@ -1,12 +1,12 @@
 /** Deliveries while something else breaks: the process, the queue, the store, a sealing key, the clock. */
 import { Deferred, Effect, Fiber } from "effect"
-import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { Faults } from "./Faults.ts"
 import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, respond, untilPosted } from "./Receivers.ts"
+import * as Time from "./Time.ts"
 import { pass, scenario, settle, type ScenarioSuite } from "./World.ts"
 
 /** A store that answers reads, and takes nothing while it is on. */
@@ -47,7 +47,7 @@ export const suite: ScenarioSuite = {
         let process = first
         for (let restart = 0; restart < 20; restart++) {
           for (let tick = 0; tick < 10; tick++) yield* Effect.exit(Effect.andThen(process.relay.tick, process.worker.tick))
-          yield* TestClock.adjust("2 minutes")
+          yield* Time.adjust("2 minutes")
           if (faults.crashed === null) continue
           faults = new Faults(0, "before")
           process = yield* world.boot(faults)
@@ -100,21 +100,21 @@ export const suite: ScenarioSuite = {
           const standing = yield* Effect.forkChild(settle(stalled))
           yield* untilPosted(world, asked + 1)
           world.stage.queueIsDown = true
-          yield* TestClock.adjust("61 seconds")
+          yield* Time.adjust("61 seconds")
           world.stage.queueIsDown = false
 
           yield* settle(heir)
           const recorded = yield* deliveryTo(world, to)
           const counted = yield* endpointOf(world, to)
           yield* Deferred.succeed(gate, undefined)
-          yield* TestClock.adjust("1 second")
+          yield* Time.adjust("1 second")
           yield* Fiber.join(standing)
 
           assert.equal(postsTo(world, to).length, 2)
           assert.deepEqual([recorded.status, outcomesOf(recorded)], [status, [outcome]])
           assert.deepEqual(yield* deliveryTo(world, to), recorded)
           assert.deepEqual(yield* endpointOf(world, to), counted)
-          yield* TestClock.adjust("31 seconds")
+          yield* Time.adjust("31 seconds")
           assert.equal(yield* heir.worker.tick, 0, "there is nothing to do again")
         })
       )
@@ -174,10 +174,10 @@ export const suite: ScenarioSuite = {
         const { nextAttemptAt } = yield* deliveryTo(world, to)
         respond(world, () => ok)
 
-        yield* TestClock.setTime(nextAttemptAt! - 1)
+        yield* Time.setTime(nextAttemptAt! - 1)
         yield* settle(process)
         assert.equal((yield* deliveryTo(world, to)).status, "pending")
-        yield* TestClock.setTime(nextAttemptAt!)
+        yield* Time.setTime(nextAttemptAt!)
         yield* settle(process)
 
         assert.equal((yield* deliveryTo(world, to)).status, "delivered")
@@ -198,10 +198,10 @@ export const suite: ScenarioSuite = {
         yield* world.queue.offer([early]) // as a sweep does that meets a lease
         yield* settle(process)
         assert.equal(postsTo(world, to).length, 1)
-        yield* TestClock.setTime(nextAttemptAt! - 1)
+        yield* Time.setTime(nextAttemptAt! - 1)
         yield* settle(process)
         assert.equal(postsTo(world, to).length, 1)
-        yield* TestClock.setTime(nextAttemptAt!)
+        yield* Time.setTime(nextAttemptAt!)
         yield* settle(process)
 
         assert.deepEqual(outcomesOf(yield* deliveryTo(world, to)), ["http_error", "success"])
@@ -280,7 +280,7 @@ export const suite: ScenarioSuite = {
         const working = yield* Effect.forkChild(settle(process))
         yield* untilPosted(world, asked + 1)
         world.stage.storeIsDown = true
-        yield* TestClock.adjust("2 seconds")
+        yield* Time.adjust("2 seconds")
         world.stage.storeIsDown = false
         yield* Fiber.join(working)
         yield* pass(process, "3 minutes")
@@ -321,14 +321,14 @@ export const suite: ScenarioSuite = {
         const day = 86_400_000
         const happenAt = (at: number) =>
           Effect.gen(function* () {
-            yield* TestClock.setTime(at)
+            yield* Time.setTime(at)
             yield* happen(process, of)
             yield* settle(process)
           })
         respond(world, (_, nth) => (nth === 1 ? broken : ok))
         yield* happenAt(30 * day)
         yield* happenAt(31 * day)
-        respond(world, (_, nth) => (nth === 1 ? Effect.andThen(TestClock.setTime(29 * day), broken) : ok))
+        respond(world, (_, nth) => (nth === 1 ? Effect.andThen(Time.setTime(29 * day), broken) : ok))
         yield* happenAt(30 * day)
         respond(world, () => ok)
 

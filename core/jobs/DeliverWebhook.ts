@@ -20,7 +20,9 @@ import { Crypto, type SealBroken } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { WebhookTransport } from "../ports/WebhookTransport.ts"
+import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
+import * as Tracing from "../Tracing.ts"
 import { claimsMax } from "./SubmitMessage.ts"
 
 /** Endings that are remembered while the store takes none. */
@@ -51,11 +53,28 @@ export class DeliverWebhook extends Context.Service<
       const transport = yield* WebhookTransport
       const settings = yield* Settings
 
-      const handle = Effect.fn("DeliverWebhook.handle")(function* ({ job, claims }: Lease) {
-        const delivery = yield* store.deliveries.get(job.realm, job.subject as DeliveryId)
+      const handle = Effect.fnUntraced(function* (lease: Lease) {
+        const delivery = yield* store.deliveries.get(lease.job.realm, lease.job.subject as DeliveryId)
         if (delivery === null || delivery.nextAttemptAt === null) return
+        const messageId = delivery.eventType.startsWith("message.") ? delivery.resourceId : null
+        yield* deliver(lease, delivery, delivery.nextAttemptAt).pipe(
+          Tracing.spanOf(messageId ?? delivery.id, "DeliverWebhook.handle", {
+            ...(messageId === null ? {} : { "mailroom.message_id": messageId }),
+            "mailroom.delivery_id": delivery.id,
+            "mailroom.endpoint_id": delivery.endpointId,
+            "mailroom.event_id": delivery.eventId,
+            "mailroom.event_type": delivery.eventType,
+            "mailroom.tenant_id": delivery.tenantId,
+            "mailroom.environment": delivery.environment,
+            "mailroom.job.claims": lease.claims
+          }),
+          Effect.annotateLogs({ endpointId: delivery.endpointId, ...(messageId === null ? {} : { messageId }) })
+        )
+      })
+
+      const deliver = Effect.fnUntraced(function* ({ job, claims }: Lease, delivery: Delivery, nextAttemptAt: Millis) {
         const now = yield* Clock.currentTimeMillis
-        if (delivery.nextAttemptAt > now) return yield* offer(queue, [deliverJob(delivery, delivery.nextAttemptAt)])
+        if (nextAttemptAt > now) return yield* offer(queue, [deliverJob(delivery, nextAttemptAt)])
         if (claims >= claimsMax) return yield* end(delivery, { _tag: "Abandoned", at: now }, "internal_error", null)
         const endpoint = yield* store.endpoints.get(job.realm, delivery.endpointId)
         if (endpoint === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no endpoint`))
@@ -64,10 +83,19 @@ export class DeliverWebhook extends Context.Service<
         if (!endpoint.enabled) return yield* end(delivery, { _tag: "EndpointDisabled", at: now }, "endpoint_disabled", endpoint)
         const body = yield* store.deliveries.body(job.realm, delivery.id)
         if (body === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no body`))
-        const ending = yield* attempt(delivery, endpoint, new TextEncoder().encode(body))
+        const ending = yield* attempt(delivery, endpoint, new TextEncoder().encode(body)).pipe(
+          Effect.tap(({ outcome, answer }) => told(outcome, answer?.status ?? null)),
+          Tracing.span("WebhookTransport.post", "client", { "mailroom.attempt": delivery.attemptCount + 1 })
+        )
         remember(delivery, ending)
         yield* record(delivery, endpoint, ending)
       })
+
+      const told = (outcome: Outcome, status: number | null) =>
+        Effect.andThen(
+          Metrics.count(Metrics.webhookAttempts[outcome]),
+          Tracing.annotate({ "mailroom.outcome": outcome, ...(status === null ? {} : { "http.response.status_code": status }) })
+        )
 
       const attempt = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, body: Uint8Array) {
         const startedAt = yield* Clock.currentTimeMillis
@@ -87,7 +115,8 @@ export class DeliverWebhook extends Context.Service<
           Effect.timeoutOrElse({
             duration: Limits.webhookDeadline,
             orElse: () => Effect.succeed(unanswered("timeout"))
-          })
+          }),
+          Metrics.timed(Metrics.webhookAttemptDuration)
         )
         return { startedAt, endedAt: yield* Clock.currentTimeMillis, outcome, answer } satisfies Ending
       })
@@ -119,7 +148,7 @@ export class DeliverWebhook extends Context.Service<
             Effect.catchIf((error) => isRejected(error, "VersionMoved"), () => Effect.succeed(false)),
             dieOnRejection
           )
-          if (isDone) return
+          if (isDone) return yield* countEnded(after)
         }
 
         yield* changing(
@@ -132,8 +161,10 @@ export class DeliverWebhook extends Context.Service<
             const changes: Array<Change> = [written, { _tag: "Update", kind: "endpoint", record: counted }]
             if (current.enabled && !counted.enabled) changes.push(yield* disabledEntry(counted, ending.endedAt))
             yield* commit(store, queue, changes, jobs)
+            yield* countEnded(after)
             if (counted.isSlow) yield* throttle(counted.id, 1) // each time: the queue may have lost it
             if (current.enabled && !counted.enabled) {
+              yield* Metrics.count(Metrics.endpointsDisabled)
               yield* Effect.logWarning("a webhook endpoint was disabled after ten failed attempts in a row").pipe(
                 Effect.annotateLogs({ endpointId: counted.id })
               )
@@ -153,6 +184,7 @@ export class DeliverWebhook extends Context.Service<
           const premise: ReadonlyArray<Change> =
             because === null ? [] : [{ _tag: "Require", kind: "endpoint", id: because.id, version: because.version }]
           yield* commit(store, queue, [...premise, { _tag: "Update", kind: "delivery", record }], [])
+          yield* countEnded(record)
         },
         (effect, delivery) =>
           effect.pipe(
@@ -189,6 +221,9 @@ export class DeliverWebhook extends Context.Service<
     })
   )
 }
+
+const countEnded = ({ status }: Delivery): Effect.Effect<void> =>
+  status === "pending" ? Effect.void : Metrics.count(Metrics.deliveriesEnded[status])
 
 /** The delivery after an attempt, one version on. */
 const settled = (delivery: Delivery, ending: Ending, backoff: ReadonlyArray<Millis>, random: number): Delivery => {

@@ -11,9 +11,12 @@ import type { DeliveryId, Millis } from "../model/Ids.ts"
 import * as Webhook from "../model/Webhook.ts"
 import { commit, dieOnRejection, isRejected } from "../operations/Commit.ts"
 import { deliverJob } from "../operations/Webhooks.ts"
+import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
+import * as Metrics from "../Metrics.ts"
 import { Store, type Change, type Relay, type StoreUnavailable } from "../ports/Store.ts"
+import * as Tracing from "../Tracing.ts"
 
 /** Events of a shard that are read at a time. */
 const batchSize = 200
@@ -37,6 +40,7 @@ export class EventRelay extends Context.Service<
       const store = yield* Store
       const queue = yield* JobQueue
       const crypto = yield* Crypto
+      const clockOffset = yield* ClockOffset
       const holder = yield* crypto.uuid
 
       const relay = Effect.fnUntraced(
@@ -62,7 +66,11 @@ export class EventRelay extends Context.Service<
           const next: Relay = { shard, position: moved.position, holder, heldUntil: now + holdDuration }
           changes.push({ _tag: "MoveRelay", relay: next, from: position })
           yield* commit(store, queue, changes, made.map((delivery) => deliverJob(delivery, now)))
-          return events.indexOf(moved) + 1
+          const relayed = events.slice(0, events.indexOf(moved) + 1)
+          yield* Metrics.add(Metrics.eventsRelayed, relayed.length)
+          yield* Metrics.add(Metrics.deliveriesMade, made.length)
+          yield* Effect.forEach(relayed, (event) => traced(event, made), { discard: true })
+          return relayed.length
         },
         // Another worker was faster, and goes on from where it is.
         Effect.catchIf((error) => isRejected(error, "VersionMoved"), () => Effect.succeed(0)),
@@ -83,6 +91,7 @@ export class EventRelay extends Context.Service<
         )
 
       const tick = Effect.gen(function* () {
+        if (!isClockTrusted(clockOffset)) return 0
         const now = yield* Clock.currentTimeMillis
         const behind = yield* store.relay.behind
         const open = behind.filter(
@@ -101,6 +110,21 @@ export class EventRelay extends Context.Service<
     })
   )
 }
+
+/** A mark in a message's trace: here one of its events became deliveries. */
+const traced = (event: LoggedEvent, made: ReadonlyArray<Delivery>): Effect.Effect<void> =>
+  event.resourceType !== "message"
+    ? Effect.void
+    : Effect.suspend(() =>
+        Tracing.annotate({ "mailroom.deliveries": made.filter(({ eventId }) => eventId === event.id).length })
+      ).pipe(
+        Tracing.spanOf(event.resourceId, "EventRelay.relay", {
+          "mailroom.message_id": event.resourceId,
+          "mailroom.event_id": event.id,
+          "mailroom.event_type": event.type,
+          "mailroom.tenant_id": event.tenantId
+        })
+      )
 
 /** An event on its way to an endpoint, due at once. */
 const deliveryOf = (event: LoggedEvent, endpoint: Endpoint, id: DeliveryId, now: Millis): Delivery => {

@@ -6,6 +6,7 @@ import * as Message from "../model/Message.ts"
 import { offer } from "../operations/Commit.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { MailProviderUnavailable, MailProviders } from "../ports/MailProvider.ts"
+import * as Tracing from "../Tracing.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import { pollJob, RecordNotification } from "./RecordNotification.ts"
 import { claimsMax } from "./SubmitMessage.ts"
@@ -49,6 +50,7 @@ export class PollProvider extends Context.Service<
             duration: pollTimeout,
             orElse: () => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))
           }),
+          Tracing.span("MailProvider.poll", "client", { "mailroom.provider": provider.name }),
           Effect.catch((error) => Effect.as(Effect.logWarning("the provider did not answer a poll", error.cause), again))
         )
         yield* notifications.recordPoll(submission, polled.notifications, polled.pollAt)

@@ -16,7 +16,9 @@ import { settle, suppressed, type Draft, type Outcome } from "../model/Settlemen
 import { changing, commit, dieOnRejection } from "../operations/Commit.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
+import * as Metrics from "../Metrics.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
+import * as Tracing from "../Tracing.ts"
 
 export class RecordNotification extends Context.Service<
   RecordNotification,
@@ -51,6 +53,23 @@ export class RecordNotification extends Context.Service<
       ) {
         const message = yield* store.messages.bySubmission(ref)
         if (message === null) return false
+        yield* applyTo(message, notifications, kept, poll).pipe(
+          Tracing.spanOf(message.id, "RecordNotification.apply", {
+            "mailroom.message_id": message.id,
+            "mailroom.tenant_id": message.tenantId,
+            "mailroom.environment": message.environment
+          }),
+          Effect.annotateLogs({ messageId: message.id })
+        )
+        return true
+      })
+
+      const applyTo = Effect.fnUntraced(function* (
+        message: Message.Message,
+        notifications: ReadonlyArray<Notification.Notification>,
+        kept: boolean,
+        poll: { readonly submission: Message.Submission; readonly pollAt: Millis | null } | null
+      ) {
         const now = yield* Clock.currentTimeMillis
         const outcomes = notifications.flatMap((notification) => outcomesOf(message, notification))
         const { message: settled, drafts } = settle(message, outcomes, now)
@@ -62,8 +81,9 @@ export class RecordNotification extends Context.Service<
           ...(kept ? notifications.map((notification) => ({ _tag: "DropNotification", notification }) as const) : [])
         ]
         const jobs = poll === null || poll.pollAt === null ? [] : [pollJob(polled, poll.pollAt)]
-        if (changes.length > 0) yield* commit(store, queue, changes, jobs)
-        return true
+        if (changes.length === 0) return
+        yield* commit(store, queue, changes, jobs)
+        yield* countRecipients(message, 0, drafts)
       })
 
       const applyAll = (ref: SubmissionRef, notifications: ReadonlyArray<Notification.Notification>, kept: boolean) =>
@@ -132,6 +152,21 @@ export const appendEvents = Effect.fnUntraced(function* (
   }
   return changes
 })
+
+/** Counts the recipients that have come to another status: each of them is told of in an event, but for acceptance. */
+export const countRecipients = (
+  { environment }: Message.Message,
+  accepted: number,
+  drafts: ReadonlyArray<Draft>
+): Effect.Effect<void> => {
+  const { sent, delivered, bounced, failed } = Metrics.recipients[environment]
+  const of = (type: Draft["type"]) => drafts.filter((draft) => draft.type === type).length
+  return Metrics.add(sent, accepted).pipe(
+    Effect.andThen(Metrics.add(delivered, of("message.delivered"))),
+    Effect.andThen(Metrics.add(bounced, of("message.bounced"))),
+    Effect.andThen(Metrics.add(failed, of("message.failed")))
+  )
+}
 
 /** The addresses that these outcomes take off our list. */
 export const suppressions = (

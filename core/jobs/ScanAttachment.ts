@@ -17,7 +17,9 @@ import { BlobStore } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { ScanFailed, Scanner, type Verdict } from "../ports/Scanner.ts"
+import * as Metrics from "../Metrics.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
+import * as Tracing from "../Tracing.ts"
 import { claimsMax } from "./SubmitMessage.ts"
 
 /** A scanner that takes longer has given no verdict. */
@@ -47,6 +49,7 @@ export class ScanAttachment extends Context.Service<
         if (attachment.scanState === "error") yield* move(attachment, (at) => ({ _tag: "Rescan", at }))
         const verdict =
           claims >= claimsMax ? Result.fail(`gave up after ${claimsMax} scans that came to no end`) : yield* scan(attachment)
+        yield* Metrics.count(Metrics.scans[Result.isFailure(verdict) ? "error" : verdict.success._tag === "Clean" ? "clean" : "infected"])
         const random = yield* Random.next
         yield* move(attachment, (at, current) => {
           if (Result.isSuccess(verdict)) return { _tag: verdict.success._tag, at }
@@ -68,7 +71,9 @@ export class ScanAttachment extends Context.Service<
           Effect.timeoutOrElse({ duration: scanTimeout, orElse: () => Effect.fail(new ScanFailed({ reason: "timeout" })) }),
           Effect.map((verdict) => Result.succeed(verdict)),
           Effect.catch((error) => Effect.succeed(Result.fail(error._tag === "ScanFailed" ? error.reason : error.message))),
-          Effect.catchDefect(() => Effect.succeed(Result.fail("the scanner broke")))
+          Effect.catchDefect(() => Effect.succeed(Result.fail("the scanner broke"))),
+          Metrics.timed(Metrics.scanDuration),
+          Tracing.span("Scanner.scan", "client")
         )
 
       /** Commits a step of the scan machine on what stands now; a step that the machine does not take is none. */

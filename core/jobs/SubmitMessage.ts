@@ -7,7 +7,7 @@
  * if it fell between the provider's acceptance and our commit: then with the
  * same Message-ID and the same bytes.
  */
-import { Clock, Context, Data, Duration, Effect, Layer, Random, Stream } from "effect"
+import { Clock, Context, Data, Duration, Effect, Exit, Layer, Option, Random, Stream } from "effect"
 import type { Address } from "../model/Address.ts"
 import * as Addresses from "../model/Address.ts"
 import type { Attachment } from "../model/Attachment.ts"
@@ -25,11 +25,13 @@ import { submitJob } from "../operations/Messages.ts"
 import { BlobStore } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
-import { MailProviderUnavailable, MailProviders, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
+import { MailProviderUnavailable, MailProviders, SubmissionRefused, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
 import { Mime } from "../ports/Mime.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
+import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
-import { appendEvents, pollJob, RecordNotification, suppressions } from "./RecordNotification.ts"
+import * as Tracing from "../Tracing.ts"
+import { appendEvents, countRecipients, pollJob, RecordNotification, suppressions } from "./RecordNotification.ts"
 
 /** A lease claimed this often without an end is poison: its message fails, and harms nobody else. */
 export const claimsMax = 5
@@ -212,6 +214,9 @@ export class SubmitMessage extends Context.Service<
               duration: submitTimeout,
               orElse: () => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))
             }),
+            Metrics.timed(Metrics.submissionDuration),
+            Effect.onExit((exit) => measured(message, exit)),
+            Tracing.span("MailProvider.submit", "client", { "mailroom.provider": provider.name }),
             Effect.catchTag("SubmissionRefused", ({ reply }) => Effect.fail(refused(reply))),
             Effect.catchTag("MailProviderUnavailable", (error) =>
               Effect.andThen(
@@ -225,6 +230,16 @@ export class SubmitMessage extends Context.Service<
           )
         return attempted(provider, sendable, blob, result, yield* Clock.currentTimeMillis)
       })
+
+      /** Counts a submission by its outcome, and says so in its span. */
+      const measured = ({ environment }: Message.Message, exit: Exit.Exit<SubmitResult, { readonly _tag: string }>) => {
+        if (Exit.hasInterrupts(exit)) return Effect.void
+        const outcome = submissionOutcome(exit)
+        return Effect.andThen(
+          Metrics.count(Metrics.submissions[environment][outcome]),
+          Tracing.annotate({ "mailroom.outcome": outcome })
+        )
+      }
 
       const returnPath = Effect.fnUntraced(function* (message: Message.Message) {
         if (settings.bounceDomain === null) return message.from.address
@@ -274,6 +289,7 @@ export class SubmitMessage extends Context.Service<
                 ...(attempt.submission?.pollAt == null ? [] : [pollJob(record, attempt.submission.pollAt)])
               ]
             )
+            yield* countRecipients(message, given.filter((one) => "input" in one && one.input._tag === "Accepted").length, drafts)
             if (waits && attempt.postponed !== null && record.nextAttemptAt !== null) {
               const { code, detail } = attempt.postponed
               yield* Effect.logWarning("a message could not be submitted; it is tried again").pipe(
@@ -386,6 +402,21 @@ const refused = (reply: Reply): Abandoned | Postponed =>
         failure: { stage: "submit", code: codeOf(reply), message: textOf(reply.text) ?? "the provider refused the message" }
       })
     : new Postponed({ code: codeOf(reply), detail: textOf(reply.text) ?? "the provider refused the message for the moment" })
+
+const submissionOutcome = (
+  exit: Exit.Exit<SubmitResult, { readonly _tag: string }>
+): (typeof Metrics.submissionOutcomes)[number] => {
+  if (Exit.isSuccess(exit)) {
+    const kinds = new Set(exit.value.replies.map(({ reply }) => classify(reply)))
+    return kinds.has("accepted") ? "accepted" : kinds.has("transient") || kinds.size === 0 ? "transient" : "permanent"
+  }
+  const error = Option.getOrNull(Exit.findErrorOption(exit))
+  return error instanceof SubmissionRefused && classify(error.reply) === "permanent"
+    ? "permanent"
+    : error instanceof SubmissionRefused
+      ? "transient"
+      : "unavailable"
+}
 
 const codeOf = (reply: Reply): string => reply.enhancedCode ?? String(reply.smtpCode)
 

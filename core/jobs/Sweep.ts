@@ -6,7 +6,9 @@
  */
 import { Clock, Context, Effect, Layer, Option } from "effect"
 import type { Attachment } from "../model/Attachment.ts"
+import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
 import * as Limits from "../model/Limits.ts"
+import * as Metrics from "../Metrics.ts"
 import { commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { BlobStore, type BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, jobKinds, type JobKind } from "../ports/JobQueue.ts"
@@ -42,6 +44,7 @@ export class Sweep extends Context.Service<
       const blobs = yield* BlobStore
       const notifications = yield* RecordNotification
       const settings = yield* Settings
+      const clockOffset = yield* ClockOffset
       let seenEpoch: string | null = null
 
       const offerDue = Effect.fnUntraced(function* (kind: JobKind, dueBefore: number) {
@@ -52,12 +55,14 @@ export class Sweep extends Context.Service<
             yield* store.due(kind, { dueBefore, after, limit: pageSize })
           yield* offer(queue, page.jobs)
           offered += page.jobs.length
+          yield* Metrics.add(Metrics.jobsOffered[kind], page.jobs.length)
           after = page.next
         } while (after !== null)
         return offered
       })
 
       const tick = Effect.gen(function* () {
+        if (!isClockTrusted(clockOffset)) return 0
         const now = yield* Clock.currentTimeMillis
         const epoch = yield* Effect.option(queue.epoch)
         const emptied = Option.isSome(epoch) && epoch.value !== seenEpoch
@@ -72,6 +77,7 @@ export class Sweep extends Context.Service<
       const forget = (log: Log, before: number) =>
         commit(store, queue, [{ _tag: "Forget", log, before, limit: pageSize }], []).pipe(
           dieOnRejection,
+          Effect.tap(({ forgotten }) => Metrics.add(Metrics.retentionRemoved[log], forgotten)),
           Effect.repeat({ until: ({ forgotten }) => forgotten < pageSize })
         )
 
@@ -80,7 +86,8 @@ export class Sweep extends Context.Service<
         do {
           found = yield* store.attachments.expired(now, pageSize)
           for (const attachment of found) {
-            yield* Effect.asVoid(commit(store, queue, [{ _tag: "RemoveAttachment", attachment }], [])).pipe(
+            yield* commit(store, queue, [{ _tag: "RemoveAttachment", attachment }], []).pipe(
+              Effect.andThen(Metrics.count(Metrics.retentionRemoved.attachments)),
               // A message has just begun to use it.
               Effect.catchIf((error) => error instanceof CommitRejected, () => Effect.void)
             )
@@ -100,7 +107,10 @@ export class Sweep extends Context.Service<
           for (const [tenantId, group] of Map.groupBy(page.blobs, (blob) => blob.tenantId)) {
             const digests = group.map(({ sha256 }) => sha256)
             const kept = new Set(yield* store.blobs.referenced(tenantId, digests))
-            for (const sha256 of digests) if (!kept.has(sha256)) yield* blobs.remove(tenantId, sha256, before)
+            for (const sha256 of digests.filter((digest) => !kept.has(digest))) {
+              yield* blobs.remove(tenantId, sha256, before)
+              yield* Metrics.count(Metrics.retentionRemoved.blobs)
+            }
           }
           after = page.next
         } while (after !== null)
@@ -109,6 +119,7 @@ export class Sweep extends Context.Service<
       return Sweep.of({
         tick: tick.pipe(Effect.catch((error) => Effect.as(Effect.logWarning("the sweep could not read the store", error), 0))),
         retain: Effect.gen(function* () {
+          if (!isClockTrusted(clockOffset)) return
           const now = yield* Clock.currentTimeMillis
           yield* forget("events", now - settings.eventRetention)
           yield* forget("deliveries", now - settings.eventRetention)

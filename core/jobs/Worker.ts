@@ -4,10 +4,13 @@
  * store or a provider could not serve is offered for later, and starts anew.
  */
 import { Cause, Clock, Context, Duration, Effect, FiberSet, Layer, Semaphore } from "effect"
+import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
 import { JobQueue, type JobKind, type Lease } from "../ports/JobQueue.ts"
 import type { StoreUnavailable } from "../ports/Store.ts"
 import { offer } from "../operations/Commit.ts"
+import * as Metrics from "../Metrics.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
+import * as Tracing from "../Tracing.ts"
 import { DeliverWebhook } from "./DeliverWebhook.ts"
 import { PollProvider } from "./PollProvider.ts"
 import { ScanAttachment } from "./ScanAttachment.ts"
@@ -29,6 +32,25 @@ const lanes: ReadonlyArray<Lane> = [
   { kinds: ["submit", "poll", "scan"], placesMax: 32, inFlightMax: 16 },
   { kinds: ["deliver"], placesMax: 128, inFlightMax: 8 }
 ]
+
+/** What a job's subject is called in the log. */
+const subjects = { submit: "messageId", poll: "messageId", scan: "attachmentId", deliver: "deliveryId" } as const satisfies {
+  readonly [K in JobKind]: string
+}
+
+/** Puts what is done to a message, or an attachment, into its trace. What a delivery is about, its handler reads first. */
+const joined = ({ job: { kind, subject, realm }, claims }: Lease) => {
+  const about = { "mailroom.tenant_id": realm.tenantId, "mailroom.environment": realm.environment, "mailroom.job.claims": claims }
+  switch (kind) {
+    case "submit":
+    case "poll":
+      return Tracing.within(subject, { ...about, "mailroom.message_id": subject })
+    case "scan":
+      return Tracing.within(subject, { ...about, "mailroom.attachment_id": subject })
+    case "deliver":
+      return <A, E, R>(self: Effect.Effect<A, E, R>) => self
+  }
+}
 
 /** Claims of a job that are not held against it: the first, and one more, for a process may end for any reason. */
 const trustedClaims = 2
@@ -57,6 +79,7 @@ export class Worker extends Context.Service<
       const scanAttachment = yield* ScanAttachment
       const pollProvider = yield* PollProvider
       const deliverWebhook = yield* DeliverWebhook
+      const clockOffset = yield* ClockOffset
 
       const handlers: Record<JobKind, (lease: Lease) => Effect.Effect<void, StoreUnavailable | SealBroken>> = {
         submit: submitMessage.handle,
@@ -86,8 +109,17 @@ export class Worker extends Context.Service<
       const work = Effect.fnUntraced(
         function* (lease: Lease) {
           yield* Effect.forkScoped(heartbeat(lease))
-          yield* handlers[lease.job.kind](lease).pipe(Effect.catch((error) => later(lease, error)))
-          yield* queue.complete(lease).pipe(Effect.catchTag("LeaseLost", () => Effect.void))
+          const ended = Metrics.jobsEnded[lease.job.kind]
+          const metric = yield* handlers[lease.job.kind](lease).pipe(
+            joined(lease),
+            Effect.as(ended.completed),
+            Effect.catch((error) => Effect.as(later(lease, error), ended.postponed))
+          )
+          yield* queue.complete(lease).pipe(
+            Effect.as(metric),
+            Effect.catchTag("LeaseLost", () => Effect.succeed(ended.lost)),
+            Effect.flatMap(Metrics.count)
+          )
         },
         Effect.scoped,
         (effect, { job }) =>
@@ -95,9 +127,12 @@ export class Worker extends Context.Service<
             Effect.catchCause((cause) =>
               Cause.hasInterruptsOnly(cause)
                 ? Effect.interrupt
-                : Effect.logError("a job came to no end; its lease runs out and it comes again", cause)
+                : Effect.andThen(
+                    Metrics.count(Metrics.jobsEnded[job.kind].broken),
+                    Effect.logError("a job came to no end; its lease runs out and it comes again", cause)
+                  )
             ),
-            Effect.annotateLogs({ job: job.kind, subject: job.subject, tenantId: job.realm.tenantId })
+            Effect.annotateLogs({ job: job.kind, [subjects[job.kind]]: job.subject, tenantId: job.realm.tenantId })
           )
       )
 
@@ -126,10 +161,12 @@ export class Worker extends Context.Service<
        */
       const claim = Effect.fnUntraced(function* (lane: Lane, limit: number) {
         const { kinds, inFlightMax } = lane
+        if (!isClockTrusted(clockOffset)) return { fresh: [], suspect: null, isAway: true }
         const leases = yield* queue.claim({ kinds, limit, visibilityTimeout, inFlightMax }).pipe(
           Effect.catch((error) => Effect.as(Effect.logWarning("the job queue is away", error), null))
         )
         if (leases === null) return { fresh: [], suspect: null, isAway: true }
+        for (const { job } of leases) yield* Metrics.count(Metrics.jobsClaimed[job.kind])
         const fresh = leases.filter(({ claims }) => claims <= trustedClaims)
         const suspects = leases.filter(({ claims }) => claims > trustedClaims)
         if (suspects.length === 0 && next === lane) next = null

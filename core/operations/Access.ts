@@ -16,6 +16,7 @@ import { LocalLimiter } from "../model/LocalLimiter.ts"
 import { Crypto, type CryptoBusy } from "../ports/Crypto.ts"
 import { RateLimiter, type Guard, type Standing } from "../ports/RateLimiter.ts"
 import { Store, type Credential, type StoreUnavailable } from "../ports/Store.ts"
+import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
 import { RequestLog } from "./RequestLog.ts"
 
@@ -135,6 +136,7 @@ export class Access extends Context.Service<
         )
         if (taken.refusedBy === null) return taken.standings
         const { guard, resetMs } = taken.refusedBy
+        yield* Metrics.count(Metrics.rateLimited[guard.scope])
         return yield* new RateLimited({
           scope: guard.scope,
           limit: guard.limit,
@@ -185,16 +187,29 @@ export class Access extends Context.Service<
         const now = yield* Clock.currentTimeMillis
         const proof = yield* crypto.proof(token.secret, apiKey.secretHash)
         const known = proofs.get(apiKey.publicId)
-        if (known !== undefined && known.proof === proof && known.until > now && known.until - now <= proofLifetime) return
+        if (known !== undefined && known.proof === proof && known.until > now && known.until - now <= proofLifetime) return "proof"
         if (!(yield* verifyOnce(token, apiKey.secretHash, proof))) return yield* new Unauthorized({ reason: "mismatch" })
         if (proofs.size >= proofsMax) proofs.delete(proofs.keys().next().value!)
         proofs.set(apiKey.publicId, { proof, until: now + proofLifetime })
+        return "hash"
       })
 
       const checkStatus = Effect.fnUntraced(function* (token: ApiKeys.Token, { apiKey, application, tenant }: Credential) {
         const reason = ApiKeys.refusal(apiKey, application, tenant, token, yield* Clock.currentTimeMillis)
         if (reason !== null) return yield* new Unauthorized({ reason })
       })
+
+      const authenticate = Effect.fnUntraced(
+        function* (authorization: string | undefined) {
+          const token = yield* parseToken(authorization)
+          const credential = yield* findCredential(token)
+          const by = yield* verifySecret(token, credential)
+          yield* checkStatus(token, credential)
+          yield* Metrics.count(Metrics.keyVerifications[by])
+          return credential
+        },
+        Effect.tapError(({ _tag }) => (_tag === "Unauthorized" ? Metrics.count(Metrics.keyVerifications.refused) : Effect.void))
+      )
 
       const checkScope = (principal: Principal, operation: Operation) => {
         const required = [requiredScopes[operation]]
@@ -207,11 +222,7 @@ export class Access extends Context.Service<
           take([{ scope: "ip", bucket: bucketOf(clientAddress), limit: settings.ipRequestsPerMinute, window: "minute" }]),
 
         admit: Effect.fn("Access.admit")(function* (request, standings, caller) {
-          const token = yield* parseToken(request.authorization)
-          const credential = yield* findCredential(token)
-          yield* verifySecret(token, credential)
-          yield* checkStatus(token, credential)
-          const { apiKey, plan } = credential
+          const { apiKey, plan } = yield* authenticate(request.authorization)
           const principal: Principal = {
             realm: { tenantId: apiKey.tenantId, environment: apiKey.environment },
             applicationId: apiKey.applicationId,

@@ -13,6 +13,7 @@ import { BlobStore } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
+import * as Tracing from "../Tracing.ts"
 import type { Principal } from "./Access.ts"
 import { commit, dieOnRejection } from "./Commit.ts"
 import { auditEntry, AttachmentNotClean } from "./Messages.ts"
@@ -122,7 +123,15 @@ export class Attachments extends Context.Service<
               }
             ],
             [scanJob(attachment, now)]
-          ).pipe(dieOnRejection)
+          ).pipe(
+            dieOnRejection,
+            Tracing.first(attachment.id, "attachment", {
+              "mailroom.attachment_id": attachment.id,
+              "mailroom.tenant_id": attachment.tenantId,
+              "mailroom.environment": attachment.environment,
+              "mailroom.request_id": principal.requestId
+            })
+          )
           return MessageView.attachment(attachment)
         })
 

@@ -2,8 +2,10 @@
  * The way to write. Offers the jobs of a commit to the queue where the store
  * is not the queue itself, and tries again from a fresh read when a version moved.
  */
-import { Effect, Semaphore } from "effect"
+import { Effect, Exit, Option, Semaphore } from "effect"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
+import * as Metrics from "../Metrics.ts"
+import * as Tracing from "../Tracing.ts"
 import { CommitRejected, Store, StoreUnavailable, type Change, type Committed, type Rejection } from "../ports/Store.ts"
 
 /** How often a decision is made anew when its version moved, before it is given up as busy. */
@@ -45,8 +47,28 @@ export const commit = (
 ): Effect.Effect<Committed, CommitRejected | StoreUnavailable> =>
   // Once begun it is seen through: a caller who hangs up must not part the commit from its jobs.
   Effect.uninterruptible(
-    Effect.tap(store.commit(changes, jobs), ({ jobsOffered }) => (jobsOffered ? Effect.void : offer(queue, jobs)))
+    Effect.tap(measured(store.commit(changes, jobs)), ({ jobsOffered }) => (jobsOffered ? Effect.void : offer(queue, jobs)))
   )
+
+const measured = (self: Effect.Effect<Committed, CommitRejected | StoreUnavailable>) =>
+  self.pipe(
+    Metrics.timed(Metrics.commitDuration),
+    Effect.onExit((exit) => Metrics.count(Metrics.commits[resultOf(exit)])),
+    Tracing.span("Store.commit", "client")
+  )
+
+const resultOf = (exit: Exit.Exit<Committed, CommitRejected | StoreUnavailable>): (typeof Metrics.commitResults)[number] => {
+  if (Exit.isSuccess(exit)) return "committed"
+  const error = Option.getOrNull(Exit.findErrorOption(exit))
+  return error instanceof CommitRejected ? rejected[error.reason._tag] : "unavailable"
+}
+
+const rejected = {
+  VersionMoved: "version_moved",
+  KeyTaken: "key_taken",
+  QuotaExceeded: "quota_exceeded",
+  Duplicate: "duplicate"
+} as const satisfies { readonly [T in Rejection["_tag"]]: (typeof Metrics.commitResults)[number] }
 
 /**
  * Reads, decides and commits a change of one record, again while another writer was faster; `StoreUnavailable` if it

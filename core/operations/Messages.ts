@@ -22,6 +22,8 @@ import * as Timestamp from "../model/Timestamp.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
 import { CommitRejected, Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
+import * as Metrics from "../Metrics.ts"
+import * as Tracing from "../Tracing.ts"
 import type { Principal } from "./Access.ts"
 import { changing, commit, dieOnRejection, retryOnVersionMoved } from "./Commit.ts"
 import * as Ownership from "./Ownership.ts"
@@ -315,7 +317,13 @@ export class Messages extends Context.Service<
       ) {
         const fingerprint = yield* crypto.digest(canonical(input))
         const id = (yield* crypto.uuid) as MessageId
-        const { applicationId } = principal
+        const { applicationId, realm } = principal
+        const about = {
+          "mailroom.message_id": id,
+          "mailroom.tenant_id": realm.tenantId,
+          "mailroom.environment": realm.environment,
+          "mailroom.request_id": principal.requestId
+        }
 
         const reserved = Effect.flatMap(Clock.currentTimeMillis, (now) =>
           store.reservations.get(applicationId, idempotencyKey, now)
@@ -333,10 +341,15 @@ export class Messages extends Context.Service<
           if (reservation !== null) return yield* answer(reservation, fingerprint, id)
           return yield* retryOnVersionMoved(accept(principal, idempotencyKey, fingerprint, id, input)).pipe(
             Effect.catchTag(["CommitRejected", "StoreUnavailable"], whatStands),
-            dieOnRejection
+            dieOnRejection,
+            Tracing.first(id, "message", about, ({ replayed }) => !replayed),
+            Effect.annotateLogs({ messageId: id })
           )
         })
-        return yield* alone(applicationId, idempotencyKey, fingerprint, first)
+        const sent = yield* alone(applicationId, idempotencyKey, fingerprint, first)
+        if (!sent.replayed) yield* Metrics.count(Metrics.messagesAccepted[realm.environment])
+        yield* Tracing.annotate({ "mailroom.message_id": sent.message.id })
+        return sent
       })
 
       const list = Effect.fn("Messages.list")(function* (

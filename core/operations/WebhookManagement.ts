@@ -1,28 +1,35 @@
 /**
  * What the surrounding product does with webhooks (Spec 1, point 2; Spec 6,
- * Delivery semantics): enables an endpoint again, and sends test events. Never
- * reachable with an API key.
+ * Delivery semantics): shows endpoints, enables one again, replays what died
+ * there, and sends test events. Never reachable with an API key. Endpoints are
+ * made by applications, over the API, for their receivers must answer.
  */
 import { Clock, Context, Data, Effect, Layer, Option, Result } from "effect"
 import { entryOf, type Actor } from "../model/Audit.ts"
 import * as Deliveries from "../model/Delivery.ts"
 import * as Endpoints from "../model/Endpoint.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
-import type { Event, Type } from "../model/Event.ts"
+import { types, type Event, type Type } from "../model/Event.ts"
 import * as EventSample from "../model/EventSample.ts"
 import type { ApplicationId, EndpointId, EventId, MailboxId, MessageId, Millis, Realm, TenantId } from "../model/Ids.ts"
+import type { Application } from "../model/Tenant.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
+import { InvalidInput, line, pageOf, UnknownResource, type Page, type PageQuery } from "./Administration.ts"
 import { changing, commit, dieOnRejection } from "./Commit.ts"
-import { UnknownResource } from "./Management.ts"
-import { deliverJob } from "./Webhooks.ts"
+import { deliverJob, EndpointDisabled } from "./Webhooks.ts"
 
 /** Test events are for sandbox applications. */
 export class NotSandbox extends Data.TaggedError("NotSandbox")<{ readonly applicationId: ApplicationId }> {
   override get message(): string {
     return `The application ${this.applicationId} is a production application. Choose a sandbox application for test events.`
   }
+}
+
+/** An endpoint as it is shown to those who manage it: without its sealed secret, of which only the sealing key's version is told. */
+export interface ManagedEndpoint extends Omit<Endpoint, "secret" | "enabledAfter"> {
+  readonly sealVersion: number
 }
 
 /** Deliveries that one commit makes pending again. */
@@ -33,6 +40,13 @@ const nothing = { changes: [], jobs: [], count: 0 }
 export class WebhookManagement extends Context.Service<
   WebhookManagement,
   {
+    /** Of the tenant, or of one application: application by application, oldest first. */
+    readonly listEndpoints: (
+      tenantId: TenantId,
+      query: PageQuery & { readonly applicationId?: ApplicationId }
+    ) => Effect.Effect<Page<ManagedEndpoint>, UnknownResource | InvalidInput | StoreUnavailable>
+    /** In whichever environment of the tenant it is. */
+    readonly getEndpoint: (tenantId: TenantId, id: EndpointId) => Effect.Effect<ManagedEndpoint, UnknownResource | StoreUnavailable>
     /**
      * Takes a disabled endpoint into use again, its counter at 0; with `replayDead`, what died since it was disabled
      * becomes pending again. Events that happened meanwhile and were never made deliveries stay without one.
@@ -42,7 +56,10 @@ export class WebhookManagement extends Context.Service<
       realm: Realm,
       id: EndpointId,
       options: { readonly replayDead: boolean }
-    ) => Effect.Effect<{ readonly endpoint: Endpoint; readonly replayed: number }, UnknownResource | StoreUnavailable>
+    ) => Effect.Effect<
+      { readonly endpoint: Endpoint; readonly replayed: number },
+      UnknownResource | InvalidInput | StoreUnavailable
+    >
     /**
      * Makes pending again what died at this endpoint since then and up to now, while it is enabled; how many that were.
      * Safe to repeat, as after `StoreUnavailable`: what is pending already stays as it is.
@@ -52,7 +69,7 @@ export class WebhookManagement extends Context.Service<
       realm: Realm,
       id: EndpointId,
       since: Millis
-    ) => Effect.Effect<number, StoreUnavailable>
+    ) => Effect.Effect<number, InvalidInput | StoreUnavailable>
     /**
      * Appends a synthetic event with `demo: true`, which only this application's endpoints and event list see. It is
      * delivered, retried and replayed as any other.
@@ -60,7 +77,17 @@ export class WebhookManagement extends Context.Service<
     readonly sendTestEvent: (
       actor: Actor,
       input: { readonly tenantId: TenantId; readonly applicationId: ApplicationId; readonly type: Type }
-    ) => Effect.Effect<Event, UnknownResource | NotSandbox | StoreUnavailable>
+    ) => Effect.Effect<Event, UnknownResource | InvalidInput | NotSandbox | StoreUnavailable>
+    /**
+     * The same for a look at one endpoint: of a type that it gets (the first of its subscription, if none is given), and
+     * not while it is disabled. Other endpoints of the application that get the type get the event too.
+     */
+    readonly testEndpoint: (
+      actor: Actor,
+      tenantId: TenantId,
+      id: EndpointId,
+      type?: string
+    ) => Effect.Effect<Event, UnknownResource | InvalidInput | NotSandbox | EndpointDisabled | StoreUnavailable>
   }
 >()("mailroom/core/operations/WebhookManagement") {
   static readonly layer = Layer.effect(
@@ -71,6 +98,7 @@ export class WebhookManagement extends Context.Service<
       const crypto = yield* Crypto
 
       const audit = Effect.fnUntraced(function* (actor: Actor, realm: Realm, action: string, id: string, at: Millis) {
+        yield* Effect.fromResult(line("actor", actor.id))
         const entry = entryOf({
           ...realm,
           id: yield* crypto.uuid,
@@ -152,7 +180,57 @@ export class WebhookManagement extends Context.Service<
           })
         ).pipe(dieOnRejection)
 
+      const found = Effect.fnUntraced(function* (tenantId: TenantId, id: EndpointId) {
+        for (const environment of ["sandbox", "production"] as const) {
+          const endpoint = yield* store.endpoints.get({ tenantId, environment }, id)
+          if (endpoint !== null) return endpoint
+        }
+        return yield* new UnknownResource({ what: "webhook endpoint", id })
+      })
+
+      const application = Effect.fnUntraced(function* (tenantId: TenantId, id: ApplicationId) {
+        return (yield* store.credentials.application(tenantId, id)) ?? (yield* new UnknownResource({ what: "application", id }))
+      })
+
+      const applications = Effect.fnUntraced(function* (tenantId: TenantId, id: ApplicationId | undefined) {
+        if ((yield* store.credentials.tenant(tenantId)) === null) return yield* new UnknownResource({ what: "tenant", id: tenantId })
+        return id === undefined ? yield* store.credentials.applications(tenantId) : [yield* application(tenantId, id)]
+      })
+
+      const endpointsOf = ({ id, tenantId, environment }: Application) => store.endpoints.list({ tenantId, environment }, id)
+
+      const sendTestEvent = Effect.fn("WebhookManagement.sendTestEvent")(function* (
+        actor: Actor,
+        { tenantId, applicationId, type }: { readonly tenantId: TenantId; readonly applicationId: ApplicationId; readonly type: Type }
+      ) {
+        const { environment } = yield* application(tenantId, applicationId)
+        if (environment !== "sandbox") return yield* new NotSandbox({ applicationId })
+        const at = yield* Clock.currentTimeMillis
+        const ids = {
+          event: (yield* crypto.uuid) as EventId, // a UUID is any of the three
+          resource: (yield* crypto.uuid) as MessageId,
+          mailbox: (yield* crypto.uuid) as MailboxId
+        }
+        const event: Event = EventSample.make(type, { tenantId, applicationId }, ids, at)
+        const realm: Realm = { tenantId, environment }
+        yield* commit(
+          store,
+          queue,
+          [{ _tag: "AppendEvent", event }, yield* audit(actor, realm, "event.test", event.id, at)],
+          []
+        ).pipe(dieOnRejection)
+        return event
+      })
+
       return WebhookManagement.of({
+        listEndpoints: Effect.fn("WebhookManagement.listEndpoints")(function* (tenantId, query) {
+          const lists = yield* Effect.forEach(yield* applications(tenantId, query.applicationId), endpointsOf)
+          const { items, hasMore } = yield* pageOf(lists.flat(), query, ({ id }) => id)
+          return { items: items.map(managed), hasMore }
+        }),
+
+        getEndpoint: Effect.fn("WebhookManagement.getEndpoint")((tenantId, id) => Effect.map(found(tenantId, id), managed)),
+
         replayDead,
 
         enableEndpoint: Effect.fn("WebhookManagement.enableEndpoint")(function* (actor, realm, id, options) {
@@ -161,27 +239,21 @@ export class WebhookManagement extends Context.Service<
           return { endpoint, replayed: replayed + (isMore ? yield* replayDead(actor, realm, id, disabledAt) : 0) }
         }),
 
-        sendTestEvent: Effect.fn("WebhookManagement.sendTestEvent")(function* (actor, { tenantId, applicationId, type }) {
-          const application = yield* store.credentials.application(tenantId, applicationId)
-          if (application === null) return yield* new UnknownResource({ what: "application", id: applicationId })
-          if (application.environment !== "sandbox") return yield* new NotSandbox({ applicationId })
-          const at = yield* Clock.currentTimeMillis
-          const ids = {
-            event: (yield* crypto.uuid) as EventId, // a UUID is any of the three
-            resource: (yield* crypto.uuid) as MessageId,
-            mailbox: (yield* crypto.uuid) as MailboxId
+        sendTestEvent,
+
+        testEndpoint: Effect.fn("WebhookManagement.testEndpoint")(function* (actor, tenantId, id, given) {
+          const { applicationId, enabled, eventTypes } = yield* found(tenantId, id)
+          const subscribed = types.filter((type) => eventTypes.includes("*") || eventTypes.includes(type))
+          const type = given === undefined ? subscribed[0] : subscribed.find((one) => one === given)
+          if (type === undefined) {
+            return yield* new InvalidInput({ field: "type", fault: `is none that this endpoint gets; it gets ${subscribed.join(", ")}` })
           }
-          const event: Event = EventSample.make(type, { tenantId, applicationId }, ids, at)
-          const realm: Realm = { tenantId, environment: "sandbox" }
-          yield* commit(
-            store,
-            queue,
-            [{ _tag: "AppendEvent", event }, yield* audit(actor, realm, "event.test", event.id, at)],
-            []
-          ).pipe(dieOnRejection)
-          return event
+          if (!enabled) return yield* new EndpointDisabled()
+          return yield* sendTestEvent(actor, { tenantId, applicationId, type })
         })
       })
     })
   )
 }
+
+const managed = ({ secret, enabledAfter: _, ...shown }: Endpoint): ManagedEndpoint => ({ ...shown, sealVersion: secret.version })

@@ -18,7 +18,9 @@ import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import { WebhookTransport } from "../ports/WebhookTransport.ts"
+import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
+import * as Tracing from "../Tracing.ts"
 import type { Principal } from "./Access.ts"
 import { changing, commit, dieOnRejection } from "./Commit.ts"
 import { auditEntry } from "./Messages.ts"
@@ -171,7 +173,13 @@ export class Webhooks extends Context.Service<
           )
         const fault = Webhook.handshakeFault(answer, challenge)
         if (fault !== null) return yield* new WebhookVerificationFailed({ reason: fault })
-      })
+      }, (self) =>
+        self.pipe(
+          Effect.tap(() => Metrics.count(Metrics.handshakes.verified)),
+          Effect.tapError(({ reason }) => Metrics.count(Metrics.handshakes[reason])),
+          Tracing.span("Webhooks.verify", "client")
+        )
+      )
 
       return Webhooks.of({
         createEndpoint: Effect.fn("Webhooks.createEndpoint")(function* (principal, input) {
@@ -179,7 +187,11 @@ export class Webhooks extends Context.Service<
           const target = yield* Effect.fromResult(
             Result.mapError(WebhookUrl.parse(input.url, settings.webhookTargets), (fault) => new InvalidWebhookUrl({ fault }))
           )
-          yield* verify(target).pipe(toHosts.pass(target.host), ofApplications.pass(principal.applicationId))
+          yield* verify(target).pipe(
+            toHosts.pass(target.host),
+            ofApplications.pass(principal.applicationId),
+            Effect.tapErrorTag("HandshakesBusy", () => Metrics.count(Metrics.rateLimited.handshake))
+          )
 
           const { tenantId, environment } = principal.realm
           const now = yield* Clock.currentTimeMillis

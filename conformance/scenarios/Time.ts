@@ -1,0 +1,67 @@
+/**
+ * The virtual clock of a scenario, on ports that are really waited for: before
+ * and after time is moved, whatever the ports are asked has been answered, and
+ * whoever asked has gone on. So a scenario means the same on a database as it
+ * does in memory.
+ */
+import { Clock, Context, Duration, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import { aroundEach } from "./Faults.ts"
+
+/** Counts the calls that ports have not answered yet. */
+export class Calls {
+  underWay = 0
+  /** Calls that wait for time to pass. */
+  asleep = 0
+
+  /** A port whose calls are counted. */
+  watch<S extends object>(name: string, service: S): S {
+    return aroundEach(service, name, (call, effect) =>
+      Effect.suspend(() => {
+        const isSleep = call === "JobQueue.awaitWork"
+        const count = (by: number) => (isSleep ? (this.asleep += by) : (this.underWay += by))
+        count(1)
+        return Effect.ensuring(effect, Effect.sync(() => void count(-1)))
+      })
+    )
+  }
+}
+
+/** The calls of the scenario that is played. */
+export const WorldCalls = Context.Reference<Calls>("mailroom/conformance/WorldCalls", { defaultValue: () => new Calls() })
+
+/** Turns of the scheduler without a call under way, after which nobody is about to make one. */
+const quietTurns = 50
+
+/** Waits, the clock standing still, until every port has answered and nobody asks on. */
+export const calm = Effect.gen(function* () {
+  const calls = yield* WorldCalls
+  for (let quiet = 0; quiet < quietTurns; ) {
+    quiet = calls.underWay > 0 ? 0 : quiet + 1
+    yield* calls.underWay > 0 ? TestClock.withLive(Effect.sleep(1)) : Effect.yieldNow
+  }
+})
+
+/** At most so much passes at once while workers run: what one of them sets in motion takes its time. */
+const stepMax = Duration.seconds(1)
+
+/** Lets time pass. */
+export const adjust = Effect.fnUntraced(function* (duration: Duration.Input) {
+  const calls = yield* WorldCalls
+  yield* calm
+  let left = Duration.fromInputUnsafe(duration)
+  do {
+    const step = calls.asleep > 0 ? Duration.min(left, stepMax) : left
+    yield* TestClock.adjust(step)
+    yield* calm
+    left = Duration.subtract(left, step)
+  } while (Duration.isGreaterThan(left, Duration.zero))
+})
+
+/** Lets time pass, or turns it back, to this moment. */
+export const setTime = Effect.fnUntraced(function* (at: number) {
+  yield* calm
+  if (at > (yield* Clock.currentTimeMillis)) yield* adjust(at - (yield* Clock.currentTimeMillis))
+  else yield* TestClock.setTime(at)
+  yield* calm
+})

@@ -1,0 +1,181 @@
+/**
+ * What all of management has in common: how it refuses, what an operator may
+ * write, how it lists, and the one way in which it writes: each change of a
+ * tenant's state in one commit with the audit entry that says who made it.
+ */
+import { Clock, Data, Effect, Result } from "effect"
+import { entryOf, type Actor } from "../model/Audit.ts"
+import type { TenantId } from "../model/Ids.ts"
+import { Crypto } from "../ports/Crypto.ts"
+import { JobQueue } from "../ports/JobQueue.ts"
+import { CommitRejected, Store, type Change, type Rejection, type StoreUnavailable } from "../ports/Store.ts"
+import { commit, dieOnRejection } from "./Commit.ts"
+
+/** What the call is about does not exist: in this tenant, or, of tenants and plans, at all. */
+export class UnknownResource extends Data.TaggedError("UnknownResource")<{ readonly what: string; readonly id: string }> {
+  override get message(): string {
+    const isOfNoTenant = this.what === "tenant" || this.what === "plan"
+    return `There is no ${this.what} ${this.id}${isOfNoTenant ? "" : " in this tenant"}.`
+  }
+}
+
+/** The name is taken: an address, a domain or an id that must be unique. */
+export class NameTaken extends Data.TaggedError("NameTaken")<{ readonly what: string; readonly field: string }> {
+  override get message(): string {
+    return `A ${this.what} with this ${this.field} exists already.`
+  }
+}
+
+/** A member of the input is not what it must be; `fault` follows its name in a sentence. */
+export class InvalidInput extends Data.TaggedError("InvalidInput")<{ readonly field: string; readonly fault: string }> {
+  override get message(): string {
+    return `${this.field} ${this.fault}.`
+  }
+}
+
+/** The record has changed since the version that the change was decided on; nothing is written. */
+export class StaleVersion extends Data.TaggedError("StaleVersion")<{
+  readonly what: string
+  readonly id: string
+  readonly version: number
+}> {
+  override get message(): string {
+    return `The ${this.what} ${this.id} has changed meanwhile: it is at version ${this.version}. Look at it again, then decide.`
+  }
+}
+
+/** What any write of management may be refused with. */
+export type Refused = UnknownResource | NameTaken | InvalidInput | StoreUnavailable
+export type Written<A> = Effect.Effect<A, Refused>
+/** Of a record that others may be changing, where the caller can say which version was looked at. */
+export type Changed<A> = Effect.Effect<A, Refused | StaleVersion>
+
+/** `version`: the one that the change was decided on. Without it, the change is made to whatever there is. */
+export interface Guarded {
+  readonly version?: number
+}
+
+/** Some of a list: those behind the item of this id (all, without it), so many (100, without it; 1000 at most). */
+export interface PageQuery {
+  readonly after?: string
+  readonly limit?: number
+}
+
+/** The id of the last item is the next page's `after`. */
+export interface Page<A> {
+  readonly items: ReadonlyArray<A>
+  readonly hasMore: boolean
+}
+
+/** Characters, as code points, of the names of tenants, applications, keys and mailboxes. */
+export const managedNameLengthMax = 200
+export const pageLimitMax = 1_000
+const pageLimitDefault = 100
+
+/** Also what shows as nothing, or turns the writing round, and would make two names look the same. */
+const invisible = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u
+
+/** A line of text for people: so many characters, without control characters, and not all blank if it may not be empty. */
+export const line = (
+  field: string,
+  text: string,
+  { minimum = 1, maximum = managedNameLengthMax }: { readonly minimum?: 0 | 1; readonly maximum?: number } = {}
+): Result.Result<string, InvalidInput> => {
+  const length = [...text].length
+  const isBlank = text.trim() === ""
+  return length > maximum || (minimum > 0 && isBlank)
+    ? Result.fail(new InvalidInput({ field, fault: `wants ${minimum} to ${maximum} characters` }))
+    : !text.isWellFormed() || invisible.test(text)
+      ? Result.fail(new InvalidInput({ field, fault: "holds a control character, or half of a character" }))
+      : Result.succeed(text)
+}
+
+/** A whole number within bounds. */
+export const whole = (
+  field: string,
+  value: number,
+  { minimum, maximum }: { readonly minimum: number; readonly maximum: number }
+): Result.Result<number, InvalidInput> =>
+  Number.isInteger(value) && value >= minimum && value <= maximum
+    ? Result.succeed(value)
+    : Result.fail(new InvalidInput({ field, fault: `wants a whole number from ${minimum} to ${maximum}` }))
+
+export const limitOf = (query: PageQuery) =>
+  Effect.fromResult(whole("limit", query.limit ?? pageLimitDefault, { minimum: 1, maximum: pageLimitMax }))
+
+/** A page of a list that the store gives whole. */
+export const pageOf = Effect.fnUntraced(function* <A>(
+  all: ReadonlyArray<A>,
+  query: PageQuery,
+  idOf: (item: A) => string
+): Effect.fn.Return<Page<A>, InvalidInput> {
+  const limit = yield* limitOf(query)
+  const { after } = query
+  const index = after === undefined ? -1 : all.findIndex((item) => idOf(item) === after)
+  if (after !== undefined && index < 0) return yield* new InvalidInput({ field: "after", fault: "names nothing in this list" })
+  return { items: all.slice(index + 1, index + 1 + limit), hasMore: all.length > index + 1 + limit }
+})
+
+/** A page of what the store was asked one more of than the limit. */
+export const cutTo = <A>(limit: number, found: ReadonlyArray<A>): Page<A> => ({
+  items: found.slice(0, limit),
+  hasMore: found.length > limit
+})
+
+export const make = Effect.gen(function* () {
+  const store = yield* Store
+  const queue = yield* JobQueue
+  const crypto = yield* Crypto
+
+  const uuid = <Id extends string>() => Effect.map(crypto.uuid, (id) => id as Id) // a UUID is any of them
+
+  /** Lands the changes with an entry for each act; a unique field in use is `NameTaken`. */
+  const write = Effect.fnUntraced(function* (
+    actor: Actor,
+    tenantId: TenantId,
+    acts: ReadonlyArray<{ readonly action: string; readonly id: string }>,
+    changes: ReadonlyArray<Change>
+  ) {
+    yield* Effect.fromResult(line("actor", actor.id))
+    const at = yield* Clock.currentTimeMillis
+    const entries = yield* Effect.forEach(acts, ({ action, id }) =>
+      Effect.map(crypto.uuid, (entryId) => entryOf({ id: entryId, tenantId, environment: null, at, actor, action }, id))
+    )
+    const audit = entries.map((entry): Change => ({ _tag: "AppendAudit", entry }))
+    yield* commit(store, queue, [...changes, ...audit], []).pipe(
+      Effect.catchIf(
+        (error) => rejection(error)?._tag === "Duplicate",
+        (error) => {
+          const reason = rejection(error)
+          return new NameTaken(reason?._tag === "Duplicate" ? { what: nameOf(reason.kind), field: reason.field } : { what: "", field: "" })
+        }
+      )
+    )
+  })
+
+  /** The usual write: one act, and no record that somebody else could have moved. */
+  const audited = (actor: Actor, tenantId: TenantId, action: string, id: string, changes: ReadonlyArray<Change>) =>
+    write(actor, tenantId, [{ action, id }], changes)
+
+  const required = <A>(what: string, id: string, found: Effect.Effect<A | null, StoreUnavailable>) =>
+    Effect.flatMap(found, (record) => (record === null ? Effect.fail(new UnknownResource({ what, id })) : Effect.succeed(record)))
+
+  const tenant = (id: TenantId) => required("tenant", id, store.credentials.tenant(id))
+
+  /** What inserts meet with, once a taken name is told, is a bug. */
+  const inserted = (...parameters: Parameters<typeof audited>) => audited(...parameters).pipe(dieOnRejection)
+
+  return { store, queue, crypto, uuid, write, audited, inserted, required, tenant }
+})
+
+export type Administration = Effect.Success<typeof make>
+
+/** Holds a change to the version that it was decided on, if one was given. */
+export const unmoved = (what: string, record: { readonly id: string; readonly version: number }, { version }: Guarded) =>
+  version === undefined || version === record.version
+    ? Effect.void
+    : Effect.fail(new StaleVersion({ what, id: record.id, version: record.version }))
+
+const rejection = (error: unknown): Rejection | null => (error instanceof CommitRejected ? error.reason : null)
+
+const nameOf = (kind: string): string => (kind === "apiKey" ? "API key" : kind)

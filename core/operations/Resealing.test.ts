@@ -1,0 +1,103 @@
+/** Re-sealing with a ring that has got a new key, beside workers that go on. */
+import { assert, it } from "@effect/vitest"
+import { Effect, Layer, Redacted } from "effect"
+import * as MemoryJobQueue from "../../adapters/memory/MemoryJobQueue.ts"
+import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
+import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import type { Actor } from "../model/Audit.ts"
+import * as Endpoints from "../model/Endpoint.ts"
+import type { Endpoint } from "../model/Endpoint.ts"
+import type { Realm } from "../model/Ids.ts"
+import { Crypto } from "../ports/Crypto.ts"
+import { Store } from "../ports/Store.ts"
+import { Resealing } from "./Resealing.ts"
+
+const ada: Actor = { type: "operator", id: "ada" }
+
+const ringOf = (...versions: ReadonlyArray<number>) =>
+  NodeCrypto.layerSeeded(versions.join(), {
+    sealingKeys: versions.map((version) => ({ version, key: Redacted.make(new Uint8Array(32).fill(version)) }))
+  })
+
+const memory = Layer.merge(MemoryStore.layer, MemoryJobQueue.layer)
+
+const reseal = (...versions: ReadonlyArray<number>) =>
+  Resealing.use((resealing) => resealing.reseal(ada)).pipe(Effect.provide(Layer.provide(Resealing.layer, ringOf(...versions))))
+
+/** An endpoint whose secret the newest key of this ring has sealed. */
+const sealedBy = Effect.fnUntraced(function* (ring: ReadonlyArray<number>, realm: Realm = Fixtures.realm()) {
+  const endpoint = Fixtures.endpoint(realm)
+  const secret = yield* Crypto.use(({ seal }) => seal(Redacted.make(`whsec_${endpoint.id}`), Endpoints.sealContext(endpoint))).pipe(
+    Effect.provide(ringOf(...ring))
+  )
+  const record = { ...endpoint, secret }
+  yield* Store.use(({ commit }) => commit([{ _tag: "Insert", kind: "endpoint", record }], []))
+  return record
+})
+
+const stored = ({ id, tenantId, environment }: Endpoint) =>
+  Effect.map(Store.use(({ endpoints }) => endpoints.get({ tenantId, environment }, id)), (found) => found!)
+
+const opened = Effect.fnUntraced(function* (endpoint: Endpoint, ...ring: ReadonlyArray<number>) {
+  const { secret } = yield* stored(endpoint)
+  const text = yield* Crypto.use(({ open }) => open(secret, Endpoints.sealContext(endpoint))).pipe(Effect.provide(ringOf(...ring)))
+  return { sealVersion: secret.version, text: Redacted.value(text) }
+})
+
+it.effect("seals every secret anew, of all tenants and over many pages, so that the old key can go", () =>
+  Effect.gen(function* () {
+    const endpoints = yield* Effect.forEach(Array.from({ length: 450 }), (_, index) =>
+      sealedBy([1], Fixtures.realm(index % 2 === 0 ? "sandbox" : "production"))
+    )
+    const done = yield* sealedBy([1, 3])
+
+    assert.deepStrictEqual(yield* reseal(1, 3), { version: 3, resealed: 450, unopened: [] })
+
+    for (const endpoint of endpoints) {
+      assert.deepStrictEqual(yield* opened(endpoint, 3), { sealVersion: 3, text: `whsec_${endpoint.id}` })
+      assert.strictEqual((yield* stored(endpoint)).version, 2)
+    }
+    assert.deepStrictEqual(yield* stored(done), done)
+    const [entry] = yield* Store.use(({ audit }) => audit.page(endpoints[0]!.tenantId, 9))
+    assert.deepInclude(entry, { action: "webhook_endpoint.reseal", actor: ada, environment: "sandbox" })
+    assert.deepStrictEqual(yield* reseal(1, 3), { version: 3, resealed: 0, unopened: [] })
+  }).pipe(Effect.provide(memory))
+)
+
+it.effect("leaves a secret that it cannot open as it is, and counts it by the key that sealed it", () =>
+  Effect.gen(function* () {
+    const [lost, other, good] = [yield* sealedBy([1]), yield* sealedBy([1]), yield* sealedBy([2])]
+
+    const { resealed, unopened } = yield* reseal(2, 3)
+
+    assert.strictEqual(resealed, 1)
+    assert.deepInclude(unopened[0], { sealVersion: 1, count: 2 })
+    assert.include([lost.id, other.id], unopened[0]!.endpointId)
+    assert.deepStrictEqual([yield* stored(lost), yield* stored(other)], [lost, other])
+    assert.strictEqual((yield* opened(good, 3)).text, `whsec_${good.id}`)
+  }).pipe(Effect.provide(memory))
+)
+
+it.effect("loses nothing of what workers change meanwhile, nor they of it, and two of it do each once", () =>
+  Effect.gen(function* () {
+    const store = yield* Store
+    const endpoints = yield* Effect.forEach(Array.from({ length: 20 }), () => sealedBy([1]))
+    // As a worker counts a failed attempt: anew, while somebody else was faster.
+    const count = (endpoint: Endpoint) =>
+      Effect.gen(function* () {
+        const before = yield* stored(endpoint)
+        const record = { ...before, version: before.version + 1, consecutiveFailures: before.consecutiveFailures + 1 }
+        yield* store.commit([{ _tag: "Update", kind: "endpoint", record }], [])
+      }).pipe(Effect.retry({ times: 100 }), Effect.repeat({ times: 4 }))
+
+    const [one, two] = yield* Effect.all([reseal(1, 2), reseal(1, 2), ...endpoints.map(count)], { concurrency: "unbounded" })
+
+    assert.deepStrictEqual((one as { resealed: number }).resealed + (two as { resealed: number }).resealed, 20)
+    for (const endpoint of endpoints) {
+      assert.strictEqual((yield* opened(endpoint, 2)).text, `whsec_${endpoint.id}`)
+      const { consecutiveFailures, version } = yield* stored(endpoint)
+      assert.deepStrictEqual([consecutiveFailures, version], [5, 7])
+    }
+  }).pipe(Effect.provide(memory))
+)
