@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect } from "effect"
-import { readFileSync } from "node:fs"
+import { Effect, Redacted } from "effect"
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { onTestFinished } from "vitest"
 import * as Config from "./Config.ts"
 import { version } from "./Version.ts"
 
@@ -17,6 +19,15 @@ describe("Config", () => {
         mode: "production",
         host: "127.0.0.1",
         port: 3025,
+        publicUrl: null,
+        workerPort: null,
+        databaseUrl: null,
+        databasePool: 10,
+        databasePrepare: true,
+        redisUrl: null,
+        queue: "postgres",
+        blobs: "postgres",
+        sealingKeys: [],
         data: ".mailroom",
         logLevel: "Info",
         ipRequestsPerMinute: 120,
@@ -31,7 +42,7 @@ describe("Config", () => {
         smtpPassword: null,
         smtpCa: null,
         dkimFile: null,
-        scanner: "eicar",
+        scanner: null,
         clamd: { host: "127.0.0.1", port: 3310 },
         webhookAllowHttp: false,
         webhookAllowedAddresses: [],
@@ -66,7 +77,13 @@ describe("Config", () => {
     ["MAILROOM_SMTP_HOST", ["relay.example", "::1", ""], ["relay.example:25", "a b"]],
     ["MAILROOM_SMTP_PORT", ["25", "465"], ["0", "65536"]],
     ["MAILROOM_SMTP_TLS", ["implicit", "none"], ["tls", ""]],
-    ["MAILROOM_SCANNER", ["clamd"], ["none", ""]],
+    ["MAILROOM_PUBLIC_URL", ["https://mail.example", "http://[::1]:3025/", ""], ["mail.example", "https://mail.example/api", "ftp://mail.example"]],
+    ["MAILROOM_WORKER_PORT", ["0", ""], ["-1", "65536"]],
+    ["MAILROOM_DATABASE_POOL", ["2", "200"], ["1", "201", ""]],
+    ["MAILROOM_DATABASE_PREPARE", ["false"], ["no", ""]],
+    ["MAILROOM_QUEUE", ["postgres"], ["memory", ""]],
+    ["MAILROOM_BLOBS", ["postgres", "./blobs", "/var/lib/mailroom/blobs"], ["blobs", "s3://bucket", ""]],
+    ["MAILROOM_SCANNER", ["clamd", "none", "eicar", ""], ["clam", "unscanned"]],
     ["MAILROOM_CLAMD", ["clamd.example:3310", "[::1]:3310", "/run/clamd.sock"], ["clamd.example", "::1:3310", "host:0", ""]],
     ["MAILROOM_WEBHOOK_ALLOW_HTTP", ["false"], ["yes", ""]],
     ["MAILROOM_WEBHOOK_ALLOWED_ADDRESSES", [""], ["localhost", "10.0.0.0/64"]],
@@ -91,6 +108,7 @@ describe("Config", () => {
     ["MAILROOM_SMTP_USER", { MAILROOM_SMTP_HOST: "relay.example", MAILROOM_SMTP_PASSWORD: "x" }],
     ["MAILROOM_SMTP_USER", { MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_PASSWORD: "x" }],
     ["MAILROOM_DKIM_FILE", { MAILROOM_DKIM_FILE: "keys.json" }],
+    ["MAILROOM_QUEUE", { MAILROOM_QUEUE: "redis" }],
     [
       "MAILROOM_SMTP_TLS",
       { MAILROOM_SMTP_HOST: "relay.example", MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_PASSWORD: "x", MAILROOM_SMTP_TLS: "none" }
@@ -128,6 +146,119 @@ describe("Config", () => {
       assert.notInclude(JSON.stringify(config), "lacelove")
     })
   )
+
+  it.effect("names what does not parse and what does not go together at once", () =>
+    Effect.gen(function* () {
+      const faults = yield* faultsOf({ MAILROOM_PORT: "x", MAILROOM_QUEUE: "redis", MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_TLS: "tls" })
+
+      assert.deepStrictEqual(faults.map((fault) => fault.split(" ")[0]).toSorted(), [
+        "MAILROOM_PORT",
+        "MAILROOM_QUEUE",
+        "MAILROOM_SMTP_TLS",
+        "MAILROOM_SMTP_USER", // wants a password
+        "MAILROOM_SMTP_USER" // wants a host
+      ])
+    })
+  )
+
+  describe("secrets", () => {
+    const key = (fill: number) => Buffer.alloc(32, fill).toString("base64")
+    const secrets: ReadonlyArray<readonly [string, string, string]> = [
+      ["MAILROOM_DATABASE_URL", "postgres://ada:lovelace@db.example/mailroom", "mysql://ada:lovelace@db.example"],
+      ["MAILROOM_REDIS_URL", "rediss://:lovelace@redis.example", "http://lovelace.example"],
+      ["MAILROOM_SEALING_KEYS", `2:${key(2)},1:${key(1)}`, `1:lovelace,2:${key(2)}`],
+      ["MAILROOM_API_KEY", "svc_live_lovelace", "lovelace\0"]
+    ]
+
+    const inFile = (text: string) => {
+      const folder = mkdtempSync(join(tmpdir(), "mailroom-config-"))
+      onTestFinished(() => rmSync(folder, { recursive: true }))
+      writeFileSync(join(folder, "secret"), text)
+      return join(folder, "secret")
+    }
+
+    for (const [name, good, bad] of secrets) {
+      it.effect(`${name} is taken from the environment or from a file, and repeated nowhere`, () =>
+        Effect.gen(function* () {
+          const direct = yield* Config.load({ [name]: good })
+
+          for (const end of ["", "\n", "\r\n"]) {
+            assert.deepStrictEqual(yield* Config.load({ [`${name}_FILE`]: inFile(good + end) }), direct)
+          }
+          assert.notDeepEqual(direct, yield* Config.load({}))
+          assert.notInclude(JSON.stringify(direct), "lovelace")
+          assert.notInclude(JSON.stringify(direct), key(1))
+          for (const variables of [{ [name]: bad }, { [`${name}_FILE`]: inFile(bad) }]) {
+            const faults = yield* faultsOf(variables)
+            assert.lengthOf(faults, 1)
+            assert.include(faults[0], name)
+            assert.notInclude(faults[0], "lovelace")
+          }
+        })
+      )
+    }
+
+    it.effect("are not taken from two places, nor from a file that is not there", () =>
+      Effect.gen(function* () {
+        const url = "postgres://db.example/mailroom"
+
+        assert.deepStrictEqual(yield* faultsOf({ MAILROOM_DATABASE_URL: url, MAILROOM_DATABASE_URL_FILE: inFile(url) }), [
+          "MAILROOM_DATABASE_URL and MAILROOM_DATABASE_URL_FILE are both set; one of them is too many"
+        ])
+        assert.match((yield* faultsOf({ MAILROOM_REDIS_URL_FILE: inFile("") + "x" }))[0]!, /^MAILROOM_REDIS_URL_FILE: ENOENT/)
+      })
+    )
+
+    it.effect("may come by a name that hosts set, unless there is one of ours, or it means another kind of database", () =>
+      Effect.gen(function* () {
+        const [theirs, ours] = ["postgres://theirs.example/a", "postgres://ours.example/b"]
+        const urlOf = (variables: Readonly<Record<string, string>>) =>
+          Effect.map(Config.load(variables), ({ databaseUrl }) => (databaseUrl === null ? null : Redacted.value(databaseUrl)))
+
+        assert.strictEqual(yield* urlOf({ DATABASE_URL: theirs }), theirs)
+        assert.strictEqual(yield* urlOf({ DATABASE_URL: theirs, MAILROOM_DATABASE_URL: ours }), ours)
+        assert.strictEqual(yield* urlOf({ DATABASE_URL: theirs, MAILROOM_DATABASE_URL_FILE: inFile(ours) }), ours)
+        assert.isNull(yield* urlOf({ DATABASE_URL: "mysql://theirs.example/a" }))
+      })
+    )
+
+    it.effect("seal by a ring of keys, each of its own version and of 32 bytes", () =>
+      Effect.gen(function* () {
+        const { sealingKeys } = yield* Config.load({ MAILROOM_SEALING_KEYS: `7:${key(7)}\n, 2:${key(2)}` })
+
+        assert.deepStrictEqual(
+          sealingKeys.map(({ version, key }) => [version, Redacted.value(key)]),
+          [[7, new Uint8Array(32).fill(7)], [2, new Uint8Array(32).fill(2)]]
+        )
+        for (const ring of [key(1), `1:${key(1)},1:${key(2)}`, `0:${key(1)}`, `1:${key(1).slice(4)}`, `1:${key(1)};2:${key(2)}`]) {
+          assert.lengthOf(yield* faultsOf({ MAILROOM_SEALING_KEYS: ring }), 1, ring)
+        }
+      })
+    )
+  })
+
+  describe("of a deployment", () => {
+    const needs = ["database", "sealing keys", "scanner"] as const
+    const missing = (variables: Readonly<Record<string, string>>) =>
+      Config.read(variables, {}, needs).faults.map((fault) => fault.split(" ")[0])
+
+    it("want a database, sealing keys, and a word about attachments", () => {
+      assert.deepStrictEqual(missing({}), ["MAILROOM_DATABASE_URL", "MAILROOM_SEALING_KEYS", "MAILROOM_SCANNER"])
+    })
+
+    it("are whole with these three, and need none for what runs without them", () => {
+      const MAILROOM_SEALING_KEYS = `1:${Buffer.alloc(32).toString("base64")}`
+
+      for (const MAILROOM_SCANNER of ["clamd", "none", "eicar"]) {
+        assert.deepStrictEqual(missing({ DATABASE_URL: "postgres://db.example/a", MAILROOM_SEALING_KEYS, MAILROOM_SCANNER }), [])
+      }
+      assert.deepStrictEqual(Config.read({}).faults, [])
+    })
+
+    it("may leave attachments to the test file's finder in development alone", () => {
+      assert.notInclude(missing({ MAILROOM_MODE: "development" }), "MAILROOM_SCANNER")
+    })
+  })
 
   it.effect("knows all its settings, so that a mistyped one is named", () =>
     Effect.gen(function* () {

@@ -1,240 +1,16 @@
 /**
- * All settings, in one table: environment variables with the prefix
- * `MAILROOM_`. They are read once, at start; every fault is named, with the
- * setting and what it wants, before anything runs. `docs/configuration.md` is
- * generated from this table.
+ * The settings of a process: environment variables with the prefix
+ * `MAILROOM_`, by the table in `ConfigTable.ts`. They are read once, at start;
+ * every fault is named, with the setting and what it wants, before anything
+ * runs.
  */
-import { Data, Effect, Layer, Logger, Redacted, References, Result, Schema } from "effect"
+import { Data, Effect, Layer, Logger, References, Result, type Redacted } from "effect"
+import { readFileSync } from "node:fs"
 import { isIP } from "node:net"
-import { parseDomain, type DomainName } from "../core/model/Address.ts"
-import * as Backoff from "../core/model/Backoff.ts"
-import * as Limits from "../core/model/Limits.ts"
 import { Settings } from "../core/Settings.ts"
+import { settings, type Config, type Setting } from "./ConfigTable.ts"
 
-interface Setting<A> {
-  readonly name: `MAILROOM_${string}`
-  /** What a value must be, to follow "wants". */
-  readonly wants: string
-  readonly about: string
-  readonly fallback: string
-  readonly parse: (text: string) => Result.Result<A, unknown>
-  /** Not repeated in a fault. */
-  readonly isSecret?: boolean
-}
-
-const integer = (minimum: number, maximum: number) => (text: string): Result.Result<number, unknown> => {
-  const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
-  return value >= minimum && value <= maximum ? Result.succeed(value) : Result.fail(text)
-}
-
-const oneOf = <const L extends ReadonlyArray<string>>(literals: L) => Schema.decodeUnknownResult(Schema.Literals(literals))
-
-const setting = <A>(options: Setting<A>): Setting<A> => options
-
-const addressOrRange = (text: string): boolean => {
-  const [address, bits, ...rest] = text.split("/")
-  const family = isIP(address!)
-  if (family === 0 || rest.length > 0) return false
-  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128))
-}
-
-const ranges = (text: string): Result.Result<ReadonlyArray<string>, unknown> => {
-  const given = text.split(",").map((part) => part.trim()).filter((part) => part !== "")
-  return given.every(addressOrRange) ? Result.succeed(given) : Result.fail(text)
-}
-
-/** An empty text is nothing. */
-const optional = <A>(parse: (text: string) => Result.Result<A, unknown>) => (text: string): Result.Result<A | null, unknown> =>
-  text === "" ? Result.succeed(null) : parse(text)
-
-const anyText = (text: string): Result.Result<string, unknown> => (text.includes("\0") ? Result.fail(text) : Result.succeed(text))
-
-/** `60,600` in seconds as milliseconds. */
-const waits = (text: string): Result.Result<ReadonlyArray<number>, unknown> => {
-  const seconds = text.split(",").map((part) => part.trim())
-  const isGood = seconds.length < Limits.deliveryAttemptsMax && seconds.every((part) => /^\d{1,6}$/.test(part))
-  return isGood ? Result.succeed(seconds.map((part) => Number(part) * 1_000)) : Result.fail(text)
-}
-
-/** `host:port`, `[::1]:3310` or the path of a socket. */
-const socketAddress = (
-  text: string
-): Result.Result<{ readonly path: string } | { readonly host: string; readonly port: number }, unknown> => {
-  if (text.startsWith("/")) return Result.succeed({ path: text })
-  const match = /^(?:\[([0-9a-f:.]+)\]|([^:/\s]+)):(\d{1,5})$/i.exec(text)
-  const port = Number(match?.[3])
-  return match === null || port < 1 || port > 65_535 ? Result.fail(text) : Result.succeed({ host: (match[1] ?? match[2])!, port })
-}
-
-export const settings = {
-  mode: setting({
-    name: "MAILROOM_MODE",
-    wants: "`production` or `development`",
-    about: "`dev` sets development, and does not start in production.",
-    fallback: "production",
-    parse: oneOf(["production", "development"])
-  }),
-  host: setting({
-    name: "MAILROOM_HOST",
-    wants: "an IP address to listen on",
-    about: "Where the HTTP server listens.",
-    fallback: "127.0.0.1",
-    parse: (text) => (isIP(text) === 0 ? Result.fail(text) : Result.succeed(text))
-  }),
-  port: setting({
-    name: "MAILROOM_PORT",
-    wants: "a port from 0 to 65535 (0: any free one)",
-    about: "The HTTP server's port. `--port` of `dev` goes before it.",
-    fallback: "3025",
-    parse: integer(0, 65_535)
-  }),
-  data: setting({
-    name: "MAILROOM_DATA",
-    wants: "a folder",
-    about: "Where `dev` keeps what it keeps. `--data` goes before it.",
-    fallback: ".mailroom",
-    parse: (text) => (text === "" || text.includes("\0") ? Result.fail(text) : Result.succeed(text))
-  }),
-  devDomain: setting({
-    name: "MAILROOM_DEV_DOMAIN",
-    wants: "a domain name",
-    about: "The domain of the mailboxes that `dev` makes. One of your own, if its production mail is to be taken by a real mail server.",
-    fallback: "dev.example",
-    parse: (text): Result.Result<DomainName, unknown> => parseDomain(text)
-  }),
-  logLevel: setting({
-    name: "MAILROOM_LOG_LEVEL",
-    wants: "`Debug`, `Info`, `Warn` or `Error`",
-    about: "The least level that is logged. Logs are JSON lines on standard error. On a terminal `dev` uses Warn unless it is set.",
-    fallback: "Info",
-    parse: oneOf(["Debug", "Info", "Warn", "Error"])
-  }),
-  ipRequestsPerMinute: setting({
-    name: "MAILROOM_IP_REQUESTS_PER_MINUTE",
-    wants: "a whole number from 1 to 1000000",
-    about: "The IP guard: requests in any 60 seconds from one address, or one IPv6 /64. `dev` uses 6000 unless it is set.",
-    fallback: String(Limits.ipRequestsPerMinute),
-    parse: integer(1, 1_000_000)
-  }),
-  trustedProxies: setting({
-    name: "MAILROOM_TRUSTED_PROXIES",
-    wants: "IP addresses or CIDR ranges, separated by commas",
-    about: "Peers whose `X-Forwarded-For` names the client. Without it, forwarding headers mean nothing.",
-    fallback: "",
-    parse: ranges
-  }),
-  bounceDomain: setting({
-    name: "MAILROOM_BOUNCE_DOMAIN",
-    wants: "a domain name",
-    about: "Bounces come back to a signed address there. Without it they go to the sending mailbox.",
-    fallback: "",
-    parse: optional<DomainName>(parseDomain)
-  }),
-  eventRetentionDays: setting({
-    name: "MAILROOM_EVENT_RETENTION_DAYS",
-    wants: "a whole number from 1 to 3650",
-    about: "For how many days events can be listed.",
-    fallback: String(Limits.eventRetentionDefault / 86_400_000),
-    parse: integer(1, 3_650)
-  }),
-  smtpHost: setting({
-    name: "MAILROOM_SMTP_HOST",
-    wants: "a host name or an IP address",
-    about: "The mail server that takes production mail. Without it production mail waits. Sandbox mail never goes there.",
-    fallback: "",
-    parse: optional((text) => (isIP(text) !== 0 || /^[A-Za-z0-9.-]{1,253}$/.test(text) ? Result.succeed(text) : Result.fail(text)))
-  }),
-  smtpPort: setting({
-    name: "MAILROOM_SMTP_PORT",
-    wants: "a port from 1 to 65535",
-    about: "The mail server's port: 587 for `starttls`, 465 for `implicit`.",
-    fallback: "587",
-    parse: integer(1, 65_535)
-  }),
-  smtpTls: setting({
-    name: "MAILROOM_SMTP_TLS",
-    wants: "`starttls`, `implicit` or `none`",
-    about: "How the connection is encrypted. A server that does not offer it gets no mail. `none` is for a relay on this machine, or on a network that is yours alone.",
-    fallback: "starttls",
-    parse: oneOf(["starttls", "implicit", "none"])
-  }),
-  smtpUser: setting({
-    name: "MAILROOM_SMTP_USER",
-    wants: "a user name",
-    about: "Whom to sign in as. Without it nobody signs in.",
-    fallback: "",
-    parse: optional(anyText)
-  }),
-  smtpPassword: setting({
-    name: "MAILROOM_SMTP_PASSWORD",
-    wants: "a password",
-    about: "That user's password.",
-    fallback: "",
-    isSecret: true,
-    parse: optional((text) => Result.map(anyText(text), (password) => Redacted.make(password)))
-  }),
-  smtpCa: setting({
-    name: "MAILROOM_SMTP_CA_FILE",
-    wants: "a file",
-    about: "Certificates in PEM that are trusted for the mail server, beside those that Node trusts.",
-    fallback: "",
-    parse: optional(anyText)
-  }),
-  dkimFile: setting({
-    name: "MAILROOM_DKIM_FILE",
-    wants: "a file",
-    about: "A JSON list of `{domain, selector, privateKey}`, the key in PEM: mail from these domains is signed with DKIM.",
-    fallback: "",
-    parse: optional(anyText)
-  }),
-  scanner: setting({
-    name: "MAILROOM_SCANNER",
-    wants: "`eicar` or `clamd`",
-    about: "What looks for malware in attachments. `eicar` finds only the test file, and is for development.",
-    fallback: "eicar",
-    parse: oneOf(["eicar", "clamd"])
-  }),
-  clamd: setting({
-    name: "MAILROOM_CLAMD",
-    wants: "host:port, or the path of a socket",
-    about: "Where clamd listens, for the scanner `clamd`.",
-    fallback: "127.0.0.1:3310",
-    parse: socketAddress
-  }),
-  webhookAllowHttp: setting({
-    name: "MAILROOM_WEBHOOK_ALLOW_HTTP",
-    wants: "`true` or `false`",
-    about: "Whether webhooks may go to plain http. `dev` says true unless it is set; production refuses it.",
-    fallback: "false",
-    parse: (text) => Result.map(oneOf(["true", "false"])(text), (word) => word === "true")
-  }),
-  webhookAllowedAddresses: setting({
-    name: "MAILROOM_WEBHOOK_ALLOWED_ADDRESSES",
-    wants: "IP addresses or CIDR ranges, separated by commas",
-    about: "Addresses that are not public and may get webhooks all the same. `dev` allows loopback unless it is set; production refuses any.",
-    fallback: "",
-    parse: ranges
-  }),
-  webhookBackoff: setting({
-    name: "MAILROOM_WEBHOOK_BACKOFF",
-    wants: "one to four waits in seconds, separated by commas",
-    about: "The waits after the first, second, … failed attempt of a delivery; the last one repeats. Each varies by 20 %.",
-    fallback: Backoff.delivery.map((wait) => wait / 1_000).join(","),
-    parse: waits
-  }),
-  apiKey: setting({
-    name: "MAILROOM_API_KEY",
-    wants: "an API key",
-    about: "The key that `conformance` calls a deployment with. `--api-key-file` goes before it; nothing else reads it.",
-    fallback: "",
-    isSecret: true,
-    parse: optional((text) => Result.map(anyText(text), (apiKey) => Redacted.make(apiKey)))
-  })
-}
-
-export type Config = {
-  readonly [K in keyof typeof settings]: (typeof settings)[K] extends Setting<infer A> ? A : never
-}
+export { settings, type Config } from "./ConfigTable.ts"
 
 /** Settings that hold what they must not; one line for each. */
 export class ConfigFaults extends Data.TaggedError("ConfigFaults")<{ readonly faults: ReadonlyArray<string> }> {
@@ -244,59 +20,162 @@ export class ConfigFaults extends Data.TaggedError("ConfigFaults")<{ readonly fa
 }
 
 /** The environment of this process; the only place that reads it. */
-export const environment = (): Readonly<Record<string, string | undefined>> => process.env
+export const environment = (): Variables => process.env
 
-/** Reads every setting from an environment, or names every fault. `defaults` stand in for settings that are not set. */
-export const load = (
-  variables: Readonly<Record<string, string | undefined>>,
-  defaults: { readonly [K in keyof Config]?: string } = {}
-): Effect.Effect<Config, ConfigFaults> => {
-  const faults: Array<string> = []
-  const known = new Set<string>(Object.values(settings).map(({ name }) => name))
-  for (const name of Object.keys(variables)) {
-    if (name.startsWith("MAILROOM_") && !known.has(name)) faults.push(`${name} is no setting of Mailroom; see docs/configuration.md`)
+/** An environment. */
+export type Variables = Readonly<Record<string, string | undefined>>
+
+/** What a runtime cannot do without, beyond settings that parse. */
+export type Need = "database" | "sealing keys" | "scanner"
+
+/** The settings of a process that shares a database with others. */
+export type Deployment = Config & { readonly databaseUrl: Redacted.Redacted<string> }
+
+export interface Reading {
+  /** Null if a setting could not be read. */
+  readonly config: Config | null
+  readonly faults: ReadonlyArray<string>
+}
+
+/** Reads every setting from an environment, and notes every fault. `defaults` stand in for settings that are not set. */
+export const read = (
+  variables: Variables,
+  defaults: { readonly [K in keyof Config]?: string } = {},
+  needs: ReadonlyArray<Need> = []
+): Reading => {
+  const all: ReadonlyArray<readonly [string, Setting<unknown>]> = Object.entries(settings)
+  const known = new Set(all.flatMap(([, { name, isSecret }]) => (isSecret === true ? [name, fileNameOf(name)] : [name])))
+  const faults = Object.keys(variables)
+    .filter((name) => name.startsWith("MAILROOM_") && !known.has(name))
+    .map((name) => `${name} is no setting of Mailroom; see docs/configuration.md`)
+  const values = new Map<string, unknown>()
+  for (const [key, setting] of all) {
+    const given = textOf(setting, variables)
+    if (Result.isFailure(given)) {
+      faults.push(given.failure)
+      continue
+    }
+    const { name, text } = given.success ?? { name: setting.name, text: defaults[key as keyof Config] ?? setting.fallback } // keys of the literal above
+    const parsed = setting.parse(text)
+    if (Result.isSuccess(parsed)) values.set(key, parsed.success)
+    else faults.push(`${name} ${setting.isSecret === true ? "" : `is ${JSON.stringify(text)}; it `}wants ${setting.wants}`)
   }
-  const values = Object.entries(settings).map(([key, { name, wants, fallback, parse, isSecret }]) => {
-    const text = variables[name] ?? defaults[key as keyof Config] ?? fallback // keys of the literal above
-    const parsed: Result.Result<unknown, unknown> = parse(text)
-    if (Result.isSuccess(parsed)) return [key, parsed.success] as const
-    faults.push(isSecret === true ? `${name} wants ${wants}` : `${name} is ${JSON.stringify(text)}; it wants ${wants}`)
-    return [key, null] as const
+  const config = Object.fromEntries(values) as Config // whole where it is looked at: each rule names what it looks at
+  for (const { about, breaks, fault } of [...rules, ...needs.flatMap((need) => requirements[need])]) {
+    if (about.every((key) => values.has(key)) && breaks(config)) faults.push(fault)
+  }
+  return { config: values.size === all.length ? config : null, faults }
+}
+
+/** Reads every setting, or fails with every fault. */
+export const load = (
+  variables: Variables,
+  defaults: { readonly [K in keyof Config]?: string } = {},
+  needs: ReadonlyArray<Need> = []
+): Effect.Effect<Config, ConfigFaults> =>
+  Effect.suspend(() => {
+    const { config, faults } = read(variables, defaults, needs)
+    return config === null || faults.length > 0 ? Effect.fail(new ConfigFaults({ faults })) : Effect.succeed(config)
   })
-  if (faults.length > 0) return Effect.fail(new ConfigFaults({ faults }))
-  const config = Object.fromEntries(values) as Config // every key was parsed by its own parser
-  const clashes = clashesIn(config)
-  return clashes.length > 0 ? Effect.fail(new ConfigFaults({ faults: clashes })) : Effect.succeed(config)
+
+/** The settings of this process, for a runtime that works on the shared database. */
+export const deployment = (...needs: ReadonlyArray<Exclude<Need, "database">>): Effect.Effect<Deployment, ConfigFaults> =>
+  Effect.map(load(environment(), {}, ["database", ...needs]), (config) => config as Deployment) // the database is needed
+
+/** The variable that names a file with the secret. */
+export const fileNameOf = (name: string): string => `${name}_FILE`
+
+/** What stands for a setting, and under which name; null if nothing does. A secret may stand in a file. */
+const textOf = (
+  { name, isSecret, alias, parse }: Setting<unknown>,
+  variables: Variables
+): Result.Result<{ readonly name: string; readonly text: string } | null, string> => {
+  const text = variables[name]
+  if (isSecret !== true) return Result.succeed(text === undefined ? null : { name, text })
+  const inFile = fileNameOf(name)
+  const file = variables[inFile] ?? ""
+  if (file !== "") {
+    if ((text ?? "") !== "") return Result.fail(`${name} and ${inFile} are both set; one of them is too many`)
+    return Result.try({
+      try: () => ({ name: `the file of ${inFile}`, text: readFileSync(file, "utf8").replace(/\r?\n$/, "") }),
+      catch: (cause) => `${inFile}: ${cause instanceof Error ? cause.message : String(cause)}`
+    })
+  }
+  const theirs = alias === undefined ? undefined : variables[alias]
+  // A host, or another project's shell, may mean something else by a name that is not ours.
+  const isOurs = theirs !== undefined && theirs !== "" && Result.isSuccess(parse(theirs))
+  if (text !== undefined && text !== "") return Result.succeed({ name, text })
+  return Result.succeed(isOurs ? { name: alias!, text: theirs } : null) // an alias that was read is there
+}
+
+interface Rule {
+  readonly about: ReadonlyArray<keyof Config>
+  readonly breaks: (config: Config) => boolean
+  readonly fault: string
 }
 
 /** What each setting allows by itself, and not together. */
-const clashesIn = (config: Config): ReadonlyArray<string> => {
-  const { mode, smtpHost, dkimFile, smtpUser, smtpPassword, smtpTls, webhookAllowHttp, webhookAllowedAddresses } = config
-  const rules: ReadonlyArray<readonly [boolean, string]> = [
-    [mode === "production" && webhookAllowHttp, `${settings.webhookAllowHttp.name} is true, and production wants https`],
-    [
-      mode === "production" && webhookAllowedAddresses.length > 0,
-      `${settings.webhookAllowedAddresses.name} is set, and production sends webhooks to public addresses only`
-    ],
-    [
-      (smtpUser === null) !== (smtpPassword === null),
-      `${settings.smtpUser.name} and ${settings.smtpPassword.name} want each other`
-    ],
-    [
-      smtpUser !== null && smtpTls === "none",
-      `${settings.smtpTls.name} is none, which would show the password; it wants starttls or implicit`
-    ],
-    [smtpHost === null && smtpUser !== null, `${settings.smtpUser.name} is set, and ${settings.smtpHost.name} is not`],
-    [smtpHost === null && dkimFile !== null, `${settings.dkimFile.name} is set, and ${settings.smtpHost.name} is not`]
-  ]
-  return rules.flatMap(([clashes, fault]) => (clashes ? [fault] : []))
+const rules: ReadonlyArray<Rule> = [
+  {
+    about: ["mode", "webhookAllowHttp"],
+    breaks: ({ mode, webhookAllowHttp }) => mode === "production" && webhookAllowHttp,
+    fault: `${settings.webhookAllowHttp.name} is true, and production wants https`
+  },
+  {
+    about: ["mode", "webhookAllowedAddresses"],
+    breaks: ({ mode, webhookAllowedAddresses }) => mode === "production" && webhookAllowedAddresses.length > 0,
+    fault: `${settings.webhookAllowedAddresses.name} is set, and production sends webhooks to public addresses only`
+  },
+  {
+    about: ["smtpUser", "smtpPassword"],
+    breaks: ({ smtpUser, smtpPassword }) => (smtpUser === null) !== (smtpPassword === null),
+    fault: `${settings.smtpUser.name} and ${settings.smtpPassword.name} want each other`
+  },
+  {
+    about: ["smtpUser", "smtpTls"],
+    breaks: ({ smtpUser, smtpTls }) => smtpUser !== null && smtpTls === "none",
+    fault: `${settings.smtpTls.name} is none, which would show the password; it wants starttls or implicit`
+  },
+  {
+    about: ["smtpHost", "smtpUser"],
+    breaks: ({ smtpHost, smtpUser }) => smtpHost === null && smtpUser !== null,
+    fault: `${settings.smtpUser.name} is set, and ${settings.smtpHost.name} is not`
+  },
+  {
+    about: ["smtpHost", "dkimFile"],
+    breaks: ({ smtpHost, dkimFile }) => smtpHost === null && dkimFile !== null,
+    fault: `${settings.dkimFile.name} is set, and ${settings.smtpHost.name} is not`
+  },
+  {
+    about: ["queue", "redisUrl"],
+    breaks: ({ queue, redisUrl }) => queue === "redis" && redisUrl === null,
+    fault: `${settings.queue.name} is redis, and ${settings.redisUrl.name} is not set`
+  }
+]
+
+const requirements: Record<Need, Rule> = {
+  database: {
+    about: ["databaseUrl"],
+    breaks: ({ databaseUrl }) => databaseUrl === null,
+    fault: `${settings.databaseUrl.name} (or ${settings.databaseUrl.alias}) is not set; it wants ${settings.databaseUrl.wants}`
+  },
+  "sealing keys": {
+    about: ["sealingKeys"],
+    breaks: ({ sealingKeys }) => sealingKeys.length === 0,
+    fault: `${settings.sealingKeys.name} is not set; \`mailroom keys generate\` prints a key to begin with`
+  },
+  scanner: {
+    about: ["mode", "scanner"],
+    breaks: ({ mode, scanner }) => mode === "production" && scanner === null,
+    fault: `${settings.scanner.name} is not set; production wants clamd, or none to pass attachments unscanned`
+  }
 }
 
 /** An environment in which flags of the command line stand over its settings. */
 export const withFlags = (
-  variables: Readonly<Record<string, string | undefined>>,
+  variables: Variables,
   flags: { readonly data: string | null; readonly port: number | null }
-): Readonly<Record<string, string | undefined>> => ({
+): Variables => ({
   ...variables,
   ...(flags.data === null ? {} : { [settings.data.name]: flags.data }),
   ...(flags.port === null ? {} : { [settings.port.name]: String(flags.port) })
@@ -327,10 +206,14 @@ export const configurationMarkdown = (): string =>
     "Settings are environment variables. They are read once, at start; a fault stops the start and names the setting and what it wants.",
     "This page is generated: `npm run docs`.",
     "",
+    "A setting marked \u{1F512} is secret: it is printed nowhere, and may stand in a file instead, named by the setting's name with `_FILE`",
+    "behind it (`MAILROOM_DATABASE_URL_FILE=/run/secrets/database`). The end of its last line is cut off. Such a file is for its owner only.",
+    "",
     "| setting | default | wants | about |",
     "|---|---|---|---|",
     ...Object.values(settings).map(
-      ({ name, fallback, wants, about }) => `| \`${name}\` | ${fallback === "" ? "–" : `\`${fallback}\``} | ${wants} | ${about} |`
+      ({ name, fallback, wants, about, isSecret, alias }) =>
+        `| \`${name}\`${isSecret === true ? " \u{1F512}" : ""}${alias === undefined ? "" : `, or \`${alias}\``} | ${fallback === "" ? "–" : `\`${fallback}\``} | ${wants} | ${about} |`
     ),
     ""
   ].join("\n")

@@ -1,4 +1,4 @@
-/** Runs the core's jobs for as long as the process lives. What breaks in a tick is logged, and the next one tries again. */
+/** Runs what is not a caller's, for as long as the process lives. What breaks in a tick is logged, and the next one tries again. */
 import { Cause, Duration, Effect, Fiber, Layer } from "effect"
 import { EventRelay } from "../core/jobs/EventRelay.ts"
 import { Sweep } from "../core/jobs/Sweep.ts"
@@ -18,29 +18,45 @@ const unbroken = (name: string) => <A>(tick: Effect.Effect<A>): Effect.Effect<A 
     Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.logError(`${name} broke; it goes on`, cause)
   )
 
-const every = <A>(interval: Duration.Input, name: string, tick: Effect.Effect<A>) =>
-  Effect.forkScoped(Effect.forever(Effect.andThen(Effect.sleep(interval), unbroken(name)(tick))))
+/** One tick after the other, each so long after the one before. */
+export const every = <A, R>(interval: Duration.Input, name: string, tick: Effect.Effect<A, never, R>) =>
+  Effect.context<R>().pipe(
+    Effect.flatMap((context) =>
+      Effect.forkScoped(
+        Effect.forever(Effect.andThen(Effect.sleep(interval), unbroken(name)(Effect.provideContext(tick, context))))
+      )
+    )
+  )
 
-/** Worker, relay, sweep, retention and the request log. On the way out, what is under way is finished and the log written. */
-export const layer = Layer.effectDiscard(
+/** Beside callers: the log of their requests, which is written to its end on the way out. */
+export const serving = Layer.effectDiscard(
+  Effect.gen(function* () {
+    const requestLog = yield* RequestLog
+    yield* Effect.addFinalizer(() => requestLog.flush)
+    yield* every("1 second", "the request log", requestLog.flush)
+  })
+)
+
+/** Worker, relay, sweep and retention. On the way out, jobs under way are finished. */
+export const working = Layer.effectDiscard(
   Effect.gen(function* () {
     const worker = yield* Worker
     const relay = yield* EventRelay
     const sweep = yield* Sweep
-    const requestLog = yield* RequestLog
-    yield* Effect.addFinalizer(() => requestLog.flush)
 
     let stopping = false
     const isStopping = () => stopping
-    const working = yield* Effect.forkDetach(Effect.repeat(unbroken("the worker")(worker.run(isStopping, idle)), { until: isStopping }))
+    const running = yield* Effect.forkDetach(Effect.repeat(unbroken("the worker")(worker.run(isStopping, idle)), { until: isStopping }))
     yield* Effect.addFinalizer(() => {
       stopping = true
-      return Fiber.await(working).pipe(Effect.timeoutOption(drain), Effect.andThen(Fiber.interrupt(working)))
+      return Fiber.await(running).pipe(Effect.timeoutOption(drain), Effect.andThen(Fiber.interrupt(running)))
     })
     yield* unbroken("the sweep")(sweep.tick)
     yield* every(relayInterval, "the relay", Effect.repeat(relay.tick, { until: (count) => count === 0 }))
     yield* every("10 seconds", "the sweep", sweep.tick)
     yield* every("10 minutes", "retention", sweep.retain)
-    yield* every("1 second", "the request log", requestLog.flush)
   })
 )
+
+/** Everything, in one process. */
+export const layer = Layer.merge(working, serving)

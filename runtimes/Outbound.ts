@@ -1,5 +1,5 @@
 /** What leaves the process, and what looks at what comes in, as the settings say: mail providers, webhooks, the scanner. */
-import { Effect, Layer, Redacted, Schema } from "effect"
+import { Effect, Layer, Redacted, Result, Schema, Stream } from "effect"
 import { readFileSync } from "node:fs"
 import * as ClamdScanner from "../adapters/clamd/ClamdScanner.ts"
 import * as EicarScanner from "../adapters/eicar/EicarScanner.ts"
@@ -8,6 +8,7 @@ import * as SandboxMailProvider from "../adapters/sandbox/SandboxMailProvider.ts
 import * as SmtpMailProvider from "../adapters/smtp/SmtpMailProvider.ts"
 import * as UndiciWebhookTransport from "../adapters/undici/UndiciWebhookTransport.ts"
 import { MailProviders } from "../core/ports/MailProvider.ts"
+import { Scanner, type Verdict } from "../core/ports/Scanner.ts"
 import { ConfigFaults, settings, type Config } from "./Config.ts"
 
 const DkimFile = Schema.Array(
@@ -37,25 +38,49 @@ const dkimKeys = Effect.fnUntraced(function* (file: string) {
   return keys.map(({ domain, selector, privateKey }) => ({ domain, selector, privateKey: Redacted.make(privateKey) }))
 })
 
+/** What the mail server is spoken to with; null if there is none. Fails with every file at fault. */
+export const smtpOptions = Effect.fnUntraced(function* (config: Config) {
+  const { smtpHost, smtpPort, smtpTls, smtpUser, smtpPassword, smtpCa, dkimFile } = config
+  if (smtpHost === null) return null
+  const ca = yield* Effect.result(smtpCa === null ? Effect.succeed(null) : certificates(smtpCa))
+  const dkim = yield* Effect.result(dkimFile === null ? Effect.succeed([]) : dkimKeys(dkimFile))
+  if (Result.isFailure(ca) || Result.isFailure(dkim)) {
+    const faultsOf = (read: Result.Result<unknown, ConfigFaults>) => (Result.isFailure(read) ? read.failure.faults : [])
+    return yield* new ConfigFaults({ faults: [...faultsOf(ca), ...faultsOf(dkim)] })
+  }
+  const auth = smtpUser === null || smtpPassword === null ? null : { user: smtpUser, password: smtpPassword }
+  return { host: smtpHost, port: smtpPort, tls: smtpTls, auth, ca: ca.success, dkim: dkim.success }
+})
+
 const production = Effect.fnUntraced(function* (config: Config) {
-  if (config.smtpHost === null) return null
-  return yield* SmtpMailProvider.make({
-    host: config.smtpHost,
-    port: config.smtpPort,
-    tls: config.smtpTls,
-    auth:
-      config.smtpUser === null || config.smtpPassword === null
-        ? null
-        : { user: config.smtpUser, password: config.smtpPassword },
-    ca: config.smtpCa === null ? null : yield* certificates(config.smtpCa),
-    dkim: config.dkimFile === null ? [] : yield* dkimKeys(config.dkimFile)
-  }).pipe(
+  const options = yield* smtpOptions(config)
+  if (options === null) return null
+  return yield* SmtpMailProvider.make(options).pipe(
     // Options that cannot work are settings that cannot.
     Effect.catchDefect((defect) =>
       Effect.fail(new ConfigFaults({ faults: [`${settings.smtpHost.name} and beside: ${defect instanceof Error ? defect.message : String(defect)}`] }))
     )
   )
 })
+
+/** Passes everything that is all there. */
+const unscanned = Layer.succeed(Scanner, { scan: (bytes) => Effect.as(Stream.runDrain(bytes), { _tag: "Clean" } as Verdict) })
+
+/** What looks at attachments; one that is no protection says so at every start, where it matters. */
+const scanner = ({ mode, scanner, clamd }: Config) => {
+  if (scanner === "clamd") return ClamdScanner.layerWith({ address: clamd })
+  const warning =
+    scanner === "none"
+      ? `attachments are passed unscanned: ${settings.scanner.name} is none`
+      : `attachments are passed all but unscanned: ${settings.scanner.name} is eicar, which finds a test file`
+  return Layer.merge(
+    scanner === "none" ? unscanned : EicarScanner.layer,
+    Layer.effectDiscard(scanner === "none" || mode === "production" ? Effect.logWarning(warning) : Effect.void)
+  )
+}
+
+/** Looks where webhooks go, and posts them. */
+export const webhooks = UndiciWebhookTransport.layer.pipe(Layer.provide(NodeResolver.layer))
 
 /** MailProviders, Scanner and WebhookTransport; fails with the settings at fault. */
 export const layer = (config: Config) =>
@@ -64,6 +89,6 @@ export const layer = (config: Config) =>
       MailProviders,
       Effect.map(production(config), (provider) => ({ sandbox: SandboxMailProvider.make(), production: provider }))
     ),
-    config.scanner === "clamd" ? ClamdScanner.layerWith({ address: config.clamd }) : EicarScanner.layer,
-    UndiciWebhookTransport.layer.pipe(Layer.provide(NodeResolver.layer))
+    scanner(config),
+    webhooks
   )

@@ -2,40 +2,30 @@
 /** `mailroom VERB`: every runtime behind one command. Faults are one line each on standard error; exit code 2 means usage or configuration. */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { Cause, Effect, Option } from "effect"
-import { CliError, Command, Flag } from "effect/cli"
-
+import { Cause, Effect } from "effect"
+import { CliError, Command } from "effect/cli"
 import { version } from "../Version.ts"
 import { CommandFailed } from "./CommandFailed.ts"
 import { conformanceCommand } from "./Conformance.ts"
+import { doctorCommand } from "./Doctor.ts"
 import { inspectCommand } from "./Inspect.ts"
+import { keysCommand } from "./Keys.ts"
 import { openApiCommand } from "./OpenApi.ts"
-
-const devCommand = Command.make(
-  "dev",
-  {
-    data: Flag.String("data").pipe(
-      Flag.withDescription("The folder for dev.json and the keys (default .mailroom)"),
-      Flag.optional
-    ),
-    port: Flag.Int("port").pipe(
-      Flag.withDescription("The port to listen on; 0 for any free one (default 3025)"),
-      Flag.optional
-    )
-  },
-  // Every adapter comes with it: too much to load for the commands beside it.
-  Effect.fnUntraced(function* ({ data, port }) {
-    const { dev } = yield* Effect.promise(() => import("../dev/main.ts"))
-    return yield* dev({ data: Option.getOrNull(data), port: Option.getOrNull(port) })
-  })
-).pipe(
-  Command.withDescription("Everything in one process, with a sandbox, a key and a mailbox. Stops at Ctrl-C."),
-  Command.withExamples([{ command: "mailroom dev --data ./elsewhere --port 4000", description: "Another folder and port" }])
-)
+import { devCommand, migrateCommand, serveCommand, workerCommand } from "./Runtimes.ts"
 
 const mailroom = Command.make("mailroom").pipe(
   Command.withDescription("An email API to host yourself: send, inspect and automate mailbox activity"),
-  Command.withSubcommands([devCommand, conformanceCommand, inspectCommand, openApiCommand])
+  Command.withSubcommands([
+    devCommand,
+    serveCommand,
+    workerCommand,
+    migrateCommand,
+    doctorCommand,
+    keysCommand,
+    conformanceCommand,
+    inspectCommand,
+    openApiCommand
+  ])
 )
 
 /** What was asked for cannot be done as asked: the caller has to change something. */

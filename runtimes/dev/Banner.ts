@@ -1,30 +1,8 @@
-/** What `dev` says at its start, and why it could not. */
-import { Data } from "effect"
-import type { HttpServer, HttpServerError } from "effect/http"
+/** What `dev` says at its start. */
+import { placeOf } from "../Adapters.ts"
 import type { Config } from "../Config.ts"
 import type { DevFile } from "./DataFolder.ts"
-
-/** The server could not listen; one line. */
-export class ListenFault extends Data.TaggedError("ListenFault")<{ readonly message: string }> {}
-
-export const listenFault = ({ host, port }: Config, { cause }: HttpServerError.ServeError): ListenFault => {
-  const code = cause instanceof Error && "code" in cause ? cause.code : null
-  const why =
-    code === "EADDRINUSE"
-      ? `port ${port} of ${host} is in use, perhaps by another Mailroom; stop it, or choose another with --port N`
-      : code === "EACCES"
-        ? `port ${port} of ${host} may not be used by this user; choose one above 1023 with --port N`
-        : code === "EADDRNOTAVAIL"
-          ? `${host} is no address of this machine; MAILROOM_HOST wants one`
-          : `cannot listen on ${host}:${port}: ${cause instanceof Error ? cause.message : String(cause)}`
-  return new ListenFault({ message: why })
-}
-
-/** The address to call, as seen from this machine. */
-export const baseUrl = ({ host }: Config, address: HttpServer.HttpServer["Service"]["address"]): string => {
-  const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host
-  return `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${"port" in address ? address.port : 0}`
-}
+import type { Place } from "./Ports.ts"
 
 /** A first send that works when pasted. */
 export const curl = ({ baseUrl, apiKey, mailboxes }: DevFile): string =>
@@ -36,18 +14,35 @@ export const curl = ({ baseUrl, apiKey, mailboxes }: DevFile): string =>
     `  -d '{"fromMailboxId":"${mailboxes[0]?.id}","to":["delivered@example.com"],"subject":"Hello","text":"It works."}'`
   ].join("\n")
 
-export const text = ({ data, smtpHost, smtpPort }: Config, devFile: DevFile): string =>
+const databaseOf = ({ databaseUrl }: Config): string => (databaseUrl === null ? "" : placeOf({ databaseUrl }))
+
+/** For those who wait. */
+export const preparing = (config: Config, place: Place): string =>
+  place === "server" ? `  Preparing the database at ${databaseOf(config)} …` : `  Preparing the database in ${config.data} …`
+
+const kept = (config: Config, place: Place): ReadonlyArray<string> => {
+  switch (place) {
+    case "memory":
+      return [`The key and the mailboxes are kept in ${config.data}/dev.json. Mail is kept in memory, and is gone when this stops.`]
+    case "folder":
+      return [`All of it is kept in ${config.data}: the database, attachments, and dev.json with the key and the mailboxes.`]
+    case "server":
+      return [`Mail is kept in the database at ${databaseOf(config)}, the key and the mailboxes in ${config.data}/dev.json.`]
+  }
+}
+
+export const text = (config: Config, place: Place, devFile: DevFile): string =>
   [
     "",
     `  Mailroom listens at  ${devFile.baseUrl}`,
     `  Documentation        ${devFile.docsUrl}`,
     `  API key (sandbox)    ${devFile.apiKey}`,
-    ...(smtpHost === null || devFile.production === undefined
+    ...(config.smtpHost === null || devFile.production === undefined
       ? []
-      : [`  API key (production) ${devFile.production.apiKey}`, `                       sends real mail through ${smtpHost}:${smtpPort}`]),
+      : [`  API key (production) ${devFile.production.apiKey}`, `                       sends real mail through ${config.smtpHost}:${config.smtpPort}`]),
     ...devFile.mailboxes.map(({ id, address }, index) => `  ${index === 0 ? "Mailboxes" : "         "}            ${id}  ${address}`),
     "",
-    `  The key and the mailboxes are kept in ${data}/dev.json. Mail is kept in memory, and is gone when this stops.`,
+    ...kept(config, place).map((line) => `  ${line}`),
     "",
     "  Send a first message; it is delivered in the sandbox, and nothing leaves this process:",
     "",

@@ -1,7 +1,7 @@
 /**
  * The folder of `dev`: `dev.json` (what one needs to call it), `keys.json`
- * (the sealing key) and, while it runs, `lock` and `blobs/`. One process owns
- * it at a time.
+ * (the sealing key), `database/` and `blobs/`, and while it runs `lock`. One
+ * process owns it at a time.
  */
 import { Data, Effect, Redacted, Schema } from "effect"
 import { randomBytes } from "node:crypto"
@@ -129,17 +129,3 @@ export const sealingKeys = Effect.fnUntraced(function* (folder: string) {
   }
   return keys.sealingKeys.map(({ version, key }) => ({ version, key: Redacted.make(new Uint8Array(Buffer.from(key, "base64"))) }))
 })
-
-/** An empty folder for blobs, for as long as the scope is open: their records are gone when it closes. */
-export const blobFolder = (folder: string) => {
-  const blobs = path.join(folder, "blobs")
-  const clear = () => fs.rm(blobs, { recursive: true, force: true })
-  return Effect.acquireRelease(
-    io(`cannot empty ${blobs}`, async () => {
-      await clear()
-      await fs.mkdir(blobs, { recursive: true, mode: 0o700 })
-      return blobs
-    }),
-    () => Effect.promise(clear)
-  )
-}

@@ -38,10 +38,12 @@ const formatDisabled = ({ url, consecutiveFailures, disabledAt }: Endpoint): str
 /** Deliveries that are looked at: older ones are not what a person waits for. */
 const deliveriesMax = 100
 
-/** Prints the attempts at an application's newest deliveries, each once. */
+/** Prints the attempts at an application's newest deliveries, each once; none of those that it finds at first. */
 const followAttempts = (store: Store["Service"], realm: Realm, applicationId: ApplicationId) => {
   const printed = new Map<DeliveryId, Attempt | undefined>()
   const disabled = new Set<EndpointId>()
+  let isFirst = true
+  const say = (line: string) => (isFirst ? Effect.void : Console.log(line))
   return Effect.gen(function* () {
     const page = yield* store.deliveries.page(realm, { applicationId, endpointId: null, limit: deliveriesMax })
     for (const delivery of page.toReversed()) {
@@ -50,18 +52,19 @@ const followAttempts = (store: Store["Service"], realm: Realm, applicationId: Ap
       const fresh = delivery.attempts.slice(delivery.attempts.findIndex((one) => isSame(one, last)) + 1)
       if (fresh.length === 0) continue
       const endpoint = yield* store.endpoints.get(realm, delivery.endpointId)
-      for (const attempt of fresh) yield* Console.log(formatAttempt(delivery, attempt, endpoint))
+      for (const attempt of fresh) yield* say(formatAttempt(delivery, attempt, endpoint))
       printed.set(delivery.id, fresh.at(-1))
     }
     for (const endpoint of yield* store.endpoints.list(realm, applicationId)) {
       if (endpoint.enabled) disabled.delete(endpoint.id)
       else if (!disabled.has(endpoint.id)) {
         disabled.add(endpoint.id)
-        yield* Console.log(formatDisabled(endpoint))
+        yield* say(formatDisabled(endpoint))
       }
     }
     const shown = new Set(page.map(({ id }) => id))
     for (const id of printed.keys()) if (!shown.has(id)) printed.delete(id)
+    isFirst = false
   })
 }
 
@@ -85,8 +88,9 @@ export const follow = Effect.fnUntraced(function* (
     }
     return events.length
   })
-  yield* Effect.repeat(read, { until: (count) => count === 0 })
-  print = true
   const attempts = applications.map(({ id, environment }) => followAttempts(store, { tenantId, environment }, id))
+  yield* Effect.repeat(read, { until: (count) => count === 0 })
+  yield* Effect.all(attempts)
+  print = true
   return yield* Effect.sleep("100 millis").pipe(Effect.andThen(read), Effect.andThen(Effect.all(attempts)), Effect.forever)
 })

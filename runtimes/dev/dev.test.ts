@@ -1,11 +1,13 @@
 /** `dev` as a person meets it: a real process, its folder, its output, the commands of the README. */
 import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Redacted, Scope } from "effect"
 import { spawn, spawnSync, type ChildProcess } from "node:child_process"
-import { mkdtempSync, readFileSync, rmSync, statSync, existsSync, writeFileSync } from "node:fs"
+import { cpSync, mkdtempSync, readFileSync, rmSync, statSync, existsSync, writeFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterEach } from "vitest"
+import { afterAll, afterEach, beforeAll } from "vitest"
+import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
 import type { DevFile } from "./DataFolder.ts"
 
 const root = join(import.meta.dirname, "../..")
@@ -31,10 +33,15 @@ const freshFolder = (): string => {
   return folder
 }
 
+/** What the test's own environment says of settings is not for these processes. */
+const clean = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !name.startsWith("MAILROOM_") && name !== "DATABASE_URL")
+)
+
 /** Starts `mailroom dev` and waits until it says that it listens. */
-const start = async (folder = freshFolder(), variables: Readonly<Record<string, string>> = {}): Promise<Running> => {
-  const child = spawn(process.execPath, [cli, "dev", "--data", folder, "--port", "0"], {
-    env: { ...process.env, ...variables },
+const start = async (folder = freshFolder(), variables: Readonly<Record<string, string>> = {}, flags: ReadonlyArray<string> = []): Promise<Running> => {
+  const child = spawn(process.execPath, [cli, "dev", "--data", folder, "--port", "0", ...flags], {
+    env: { ...clean, ...variables },
     stdio: ["ignore", "pipe", "pipe"]
   })
   cleanUps.push(() => child.kill("SIGKILL"))
@@ -52,10 +59,22 @@ const start = async (folder = freshFolder(), variables: Readonly<Record<string, 
   return { child, folder, devFile, output: () => output.join(""), errors: () => errors.join(""), ended }
 }
 
+/** A folder in which there is a database already: to make one takes seconds. */
+const madeFolder = (): string => {
+  const folder = freshFolder()
+  cpSync(template, folder, { recursive: true })
+  return folder
+}
+const template = mkdtempSync(join(tmpdir(), "mailroom-dev-template-"))
+afterAll(() => rmSync(template, { recursive: true, force: true }))
+
+/** For what is the same over any database: this one is made at once. */
+const fleeting = (folder = freshFolder()) => start(folder, {}, ["--memory"])
+
 /** Runs a command to its end; for starts that must fail. */
 const fail = (parameters: ReadonlyArray<string>, variables: Readonly<Record<string, string>> = {}) => {
   const { status, stderr } = spawnSync(process.execPath, [cli, ...parameters], {
-    env: { ...process.env, ...variables },
+    env: { ...clean, ...variables },
     encoding: "utf8"
   })
   return { status, lines: stderr.trim().split("\n") }
@@ -69,7 +88,7 @@ const stop = async ({ child, ended }: Running): Promise<number | null> => {
 const bash = (script: string, cwd: string) => spawnSync("bash", ["-euo", "pipefail", "-c", script], { cwd, encoding: "utf8" })
 
 const eventually = async <A>(what: string, look: () => Promise<A | undefined> | A | undefined): Promise<A> => {
-  for (let tries = 0; tries < 500; tries++) {
+  for (const end = Date.now() + 20_000; Date.now() < end; ) {
     const found = await look()
     if (found !== undefined) return found
     await new Promise((resolve) => setTimeout(resolve, 10))
@@ -84,8 +103,14 @@ const api = async (running: Running, path: string, init: RequestInit = {}) => {
 }
 
 describe("mailroom dev", () => {
+  beforeAll(async () => {
+    const first = await start(template)
+    assert.strictEqual(await stop(first), 0)
+    cleanUps.splice(0)
+  }, 120_000)
+
   it("prints a curl that works when pasted, and the way of its message", async () => {
-    const running = await start()
+    const running = await fleeting()
     const curl = /^curl [\s\S]*?\}'$/m.exec(running.output())?.[0]
     assert.isDefined(curl)
 
@@ -103,7 +128,7 @@ describe("mailroom dev", () => {
   })
 
   it("writes what one needs to call it, for its owner only", async () => {
-    const { devFile, folder, output } = await start()
+    const { devFile, folder, output } = await start(madeFolder())
 
     assert.match(devFile.baseUrl, /^http:\/\/127\.0\.0\.1:\d+$/)
     assert.strictEqual(devFile.docsUrl, `${devFile.baseUrl}/docs`)
@@ -113,27 +138,134 @@ describe("mailroom dev", () => {
     assert.strictEqual(statSync(join(folder, "dev.json")).mode & 0o777, 0o600)
     assert.strictEqual(statSync(join(folder, "keys.json")).mode & 0o777, 0o600)
     for (const shown of [devFile.baseUrl, devFile.docsUrl, devFile.apiKey, devFile.mailboxes[0]!.id]) assert.include(output(), shown)
-    assert.include(output(), "gone when this stops", "it says that mail is not kept")
+    assert.include(output(), `All of it is kept in ${folder}`)
   })
 
-  it("keeps tenant, application, mailboxes and key over a restart, and no mail", async () => {
-    const first = await start()
-    await api(first, "/v1/messages", {
+  const send = (running: Running, idempotencyKey: string, to = "a@example.com", more: object = {}) =>
+    api(running, "/v1/messages", {
       method: "POST",
-      headers: { "idempotency-key": "restart-1" },
-      body: JSON.stringify({ fromMailboxId: first.devFile.mailboxes[0]!.id, to: ["a@example.com"], text: "x" })
+      headers: { "idempotency-key": idempotencyKey },
+      body: JSON.stringify({ fromMailboxId: running.devFile.mailboxes[0]!.id, to: [to], text: "x", ...more })
     })
+
+  const settled = (running: Running, id: string) =>
+    eventually("its end", async () => {
+      const { body } = await api(running, `/v1/messages/${id}`)
+      return body.message.status === "delivered" ? body.message : undefined
+    })
+
+  const typesOf = async (running: Running, id: string) => {
+    const { body } = await api(running, "/v1/events?limit=100")
+    const items = body.items as ReadonlyArray<{ readonly type: string; readonly resourceId: string }> // as the contract has it
+    return items.filter((item) => item.resourceId === id).map(({ type }) => type)
+  }
+
+  const sameButWhere = (one: DevFile, other: DevFile) =>
+    assert.deepStrictEqual({ ...one, baseUrl: "", docsUrl: "" }, { ...other, baseUrl: "", docsUrl: "" })
+
+  it("keeps all of it over a restart: tenant, key, mailboxes, messages, attachments", { timeout: 60_000 }, async () => {
+    const first = await start(madeFolder())
+    const upload = await api(first, "/v1/attachments", {
+      method: "POST",
+      body: JSON.stringify({ mailboxId: first.devFile.mailboxes[0]!.id, filename: "a.txt", mediaType: "text/plain", contentBase64: "QQ==" })
+    })
+    const sent = await send(first, "restart-1", "a@example.com", { attachmentIds: [upload.body.id] })
+    const message = await settled(first, sent.body.id)
     assert.strictEqual(await stop(first), 0)
 
     const second = await start(first.folder)
 
-    assert.deepStrictEqual({ ...second.devFile, baseUrl: "", docsUrl: "" }, { ...first.devFile, baseUrl: "", docsUrl: "" })
-    const { status, body } = await api(second, "/v1/messages")
-    assert.deepStrictEqual([status, body.items], [200, []])
+    sameButWhere(second.devFile, first.devFile)
+    assert.deepStrictEqual(await settled(second, message.id), message)
+    const content = await fetch(`${second.devFile.baseUrl}/v1/attachments/${upload.body.id}/content`, {
+      headers: { authorization: `Bearer ${second.devFile.apiKey}` }
+    })
+    assert.deepStrictEqual([content.status, await content.text()], [200, "A"])
+    assert.deepStrictEqual(await typesOf(second, message.id), ["message.queued", "message.sent", "message.delivered"])
+    assert.notInclude(second.output(), message.id, "what was before is not told again")
+  })
+
+  it("completes each send once that it was killed in", { timeout: 90_000 }, async () => {
+    let running = await start(madeFolder())
+    const sent: Array<string> = []
+    for (let round = 0; round < 3; round++) {
+      const accepted = await Promise.all(Array.from({ length: 10 }, (_, index) => send(running, `killed-${round}-${index}`)))
+      sent.push(...accepted.map(({ body }) => body.id))
+      running.child.kill("SIGKILL")
+      await running.ended
+      running = await start(running.folder)
+    }
+
+    for (const id of sent) await settled(running, id)
+    for (const id of sent) assert.deepStrictEqual(await typesOf(running, id), ["message.queued", "message.sent", "message.delivered"])
+  })
+
+  it("finds what it has made when dev.json is gone, and gives out a new key", { timeout: 60_000 }, async () => {
+    const first = await start(madeFolder())
+    const { body } = await send(first, "lost-1")
+    await stop(first)
+    rmSync(join(first.folder, "dev.json"))
+
+    const second = await start(first.folder)
+
+    const { apiKey: _, ...rest } = second.devFile
+    sameButWhere({ ...rest, apiKey: first.devFile.apiKey }, first.devFile)
+    assert.notStrictEqual(second.devFile.apiKey, first.devFile.apiKey)
+    await settled(second, body.id)
+  })
+
+  it("keeps ids and key when the database is gone", { timeout: 60_000 }, async () => {
+    const first = await start(madeFolder())
+    await stop(first)
+    rmSync(join(first.folder, "database"), { recursive: true })
+
+    const second = await start(first.folder)
+
+    sameButWhere(second.devFile, first.devFile)
+    assert.strictEqual((await send(second, "anew-1")).status, 202)
+  })
+
+  it("forgets all mail with --memory, and leaves what a run without it keeps", { timeout: 60_000 }, async () => {
+    const kept = await start(madeFolder())
+    const { body } = await send(kept, "kept-1")
+    await settled(kept, body.id)
+    await stop(kept)
+
+    const memory = await fleeting(kept.folder)
+    sameButWhere(memory.devFile, kept.devFile)
+    assert.include(memory.output(), "gone when this stops")
+    assert.deepStrictEqual((await api(memory, "/v1/messages")).body.items, [])
+    assert.strictEqual((await send(memory, "thrown-1")).status, 202)
+    await stop(memory)
+
+    const again = await start(kept.folder)
+    const { items } = (await api(again, "/v1/messages")).body
+    assert.deepStrictEqual(items.map(({ id }: { readonly id: string }) => id), [body.id])
+  })
+
+  it("works on a database that is named, which it migrates, and says where that is", { timeout: 60_000 }, async () => {
+    const scope = Scope.makeUnsafe()
+    try {
+      const url = Redacted.value(await Effect.runPromise(Scope.provide(TestDatabase.url("empty"), scope)))
+      const first = await start(freshFolder(), { DATABASE_URL: url })
+      const { body } = await send(first, "named-1")
+      await settled(first, body.id)
+      assert.match(first.output(), /Mail is kept in the database at \S+:5432\/test_/)
+      assert.isFalse(existsSync(join(first.folder, "database")))
+      await stop(first)
+
+      const elsewhere = await start(freshFolder(), { MAILROOM_DATABASE_URL: url })
+
+      assert.strictEqual(elsewhere.devFile.tenantId, first.devFile.tenantId)
+      await settled(elsewhere, body.id)
+      await stop(elsewhere)
+    } finally {
+      await Effect.runPromise(Scope.close(scope, Exit.void))
+    }
   })
 
   it("is in a folder alone, and takes over the lock of a process that is gone", async () => {
-    const running = await start()
+    const running = await fleeting()
 
     const { status, lines } = fail(["dev", "--data", running.folder, "--port", "0"])
 
@@ -143,13 +275,13 @@ describe("mailroom dev", () => {
     running.child.kill("SIGKILL")
     await running.ended
     assert.isTrue(existsSync(join(running.folder, "lock")), "a killed process leaves its lock")
-    const heir = await start(running.folder)
+    const heir = await fleeting(running.folder)
     assert.strictEqual(heir.devFile.apiKey, running.devFile.apiKey)
   })
 
   it("has one owner of a folder, however many start at once", async () => {
     const folder = freshFolder()
-    const starts = [1, 2, 3].map(() => start(folder))
+    const starts = [1, 2, 3].map(() => fleeting(folder))
 
     const settled = await Promise.allSettled(starts)
 
@@ -159,7 +291,7 @@ describe("mailroom dev", () => {
   })
 
   it("goes on when nobody reads its output any more", async () => {
-    const running = await start()
+    const running = await fleeting()
     running.child.stdout!.destroy()
 
     for (let sends = 0; sends < 3; sends++) {
@@ -225,8 +357,8 @@ describe("mailroom dev", () => {
     assert.deepStrictEqual(lines, [`mailroom: ${join(folder, "dev.json")} is damaged; remove it to start anew`])
   })
 
-  it("finishes a request in flight at SIGTERM, ends with 0, and leaves neither lock nor mail behind", async () => {
-    const running = await start()
+  it("finishes a request in flight at SIGTERM, ends with 0, and leaves no lock behind", async () => {
+    const running = await fleeting()
     const { baseUrl, apiKey, mailboxes } = running.devFile
     let release: () => void = () => {}
     const held = new Promise<void>((resolve) => (release = resolve))
@@ -253,11 +385,10 @@ describe("mailroom dev", () => {
     assert.strictEqual((await slow).status, 201)
     assert.strictEqual(await running.ended, 0)
     assert.isFalse(existsSync(join(running.folder, "lock")))
-    assert.isFalse(existsSync(join(running.folder, "blobs")))
   })
 
   it("logs JSON lines with request id, tenant and operation, and never a key", async () => {
-    const running = await start()
+    const running = await fleeting()
     await api(running, "/v1/mailboxes?api_key=svc_live_secret")
     await api(running, "/v1/messages?limit=0")
     await stop(running)
@@ -282,7 +413,7 @@ describe("the README", () => {
   const blocks = [...readme.matchAll(/```sh\n([\s\S]*?)```/g)].map((match) => match[1]!)
 
   it("shows a first send that works, command by command", async () => {
-    const running = await start()
+    const running = await fleeting()
     const byHand = blocks.find((block) => block.includes("BASE="))!
     assert.isDefined(byHand)
 
@@ -302,7 +433,7 @@ describe("the README", () => {
   })
 
   it("runs the example of a first send, and of catching up with events", async () => {
-    const running = await start()
+    const running = await fleeting()
     const example = (name: string, ...parameters: ReadonlyArray<string>) =>
       spawnSync(process.execPath, [join(root, "examples/run.ts"), name, join(running.folder, "dev.json"), ...parameters], {
         cwd: root,

@@ -2,7 +2,7 @@
  * One request on its way through: what is learned about it step by step, and
  * what its answer, its log line and its entry in the request log are made of.
  */
-import { Context } from "effect"
+import { Context, Effect } from "effect"
 import type { Millis, RequestId } from "../../core/model/Ids.ts"
 import type { Operation, Principal } from "../../core/operations/Access.ts"
 import { RateLimited, Unauthorized } from "../../core/operations/Access.ts"
@@ -29,6 +29,8 @@ export class CallState {
   code: Code | null = null
   /** Why a credential was refused: for the log, never for the answer. */
   reason: string | null = null
+  /** Ids of what it was about, once it is known to be the caller's: for the log and the trace. */
+  readonly subjects: { messageId?: string; attachmentId?: string; endpointId?: string; deliveryId?: string } = {}
   /** Headers that the answer is to have. */
   readonly headers: Record<string, string> = {}
   #tightest: Window | null = null
@@ -75,6 +77,12 @@ export class CallState {
     if (this.#tightest === null || window.remaining <= this.#tightest.remaining) this.#tightest = window
   }
 }
+
+/** Notes what the request that is being answered is about. */
+export const about = (subjects: CallState["subjects"]): Effect.Effect<void> =>
+  Effect.map(Call, (call) => {
+    Object.assign(call.subjects, subjects)
+  })
 
 /** The request that is being answered. The pipeline puts it there for each. */
 export const Call = Context.Reference<CallState>("mailroom/http/Call", {

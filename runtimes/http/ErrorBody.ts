@@ -252,6 +252,7 @@ const rows = {
   InvalidWebhookUrl: { code: "invalid_webhook_url", details: ({ reason }) => ({ reason }) },
   WebhookVerificationFailed: { code: "webhook_verification_failed", details: ({ reason }) => ({ reason }) },
   Unauthorized: { code: "unauthorized", details: empty, headers: () => ({ "www-authenticate": "Bearer" }) },
+  MetricsUnauthorized: { code: "unauthorized", details: empty, headers: () => ({ "www-authenticate": "Bearer" }) },
   InsufficientScope: { code: "insufficient_scope", details: ({ required, missing }) => ({ required, missing }) },
   NotFound: { code: "not_found", details: ({ field, index }) => (field === null ? {} : { field, ...(index === undefined ? {} : { index }) }) },
   RouteUnknown: { code: "not_found", details: empty },

@@ -21,8 +21,7 @@ export const refuse = <R extends Refusal>(refusal: R): Effect.Effect<never, Erro
   Effect.flatMap(Call, (call) => {
     const { status, body } = call.refuse(refusal)
     if (status < 500) return Effect.fail(body)
-    const log = Effect.logWarning(refusal.message, "cause" in refusal ? refusal.cause : refusal._tag)
-    return Effect.andThen(Effect.annotateLogs(log, { requestId: call.requestId }), Effect.fail(body))
+    return Effect.andThen(Effect.logWarning(refusal.message, "cause" in refusal ? refusal.cause : refusal._tag), Effect.fail(body))
   })
 
 export const guardLayer = Layer.effect(

@@ -12,6 +12,7 @@ import type { Principal } from "../../core/operations/Access.ts"
 import type { BlobUnavailable } from "../../core/ports/BlobStore.ts"
 import { Api, Caller, UploadAttachmentInput } from "./Api.ts"
 import { brokenOff } from "./Body.ts"
+import { about } from "./Call.ts"
 import * as Download from "./Download.ts"
 import { refuse } from "./Guard.ts"
 import * as Issues from "./Issues.ts"
@@ -38,6 +39,7 @@ const messages = HttpApiBuilder.group(Api, "messages", (handlers) =>
         call((principal) => messages.list(principal, { limit, cursor, mailboxId })),
       sendMessage: ({ headers, payload }) =>
         call((principal) => messages.send(principal, headers["idempotency-key"], payload)).pipe(
+          Effect.tap(({ message }) => about({ messageId: message.id })),
           Effect.map(({ message, replayed }) =>
             HttpApiSchema.withHeaders({
               body: message,
@@ -45,8 +47,10 @@ const messages = HttpApiBuilder.group(Api, "messages", (handlers) =>
             })
           )
         ),
-      getMessage: ({ params }) => call((principal) => messages.get(principal, params.messageId)),
-      updateMessage: ({ params, payload }) => call((principal) => messages.update(principal, params.messageId, payload))
+      getMessage: ({ params: { messageId } }) =>
+        Effect.tap(call((principal) => messages.get(principal, messageId)), () => about({ messageId })),
+      updateMessage: ({ params: { messageId }, payload }) =>
+        Effect.tap(call((principal) => messages.update(principal, messageId, payload)), () => about({ messageId }))
     })
   )
 )
@@ -54,9 +58,14 @@ const messages = HttpApiBuilder.group(Api, "messages", (handlers) =>
 const attachments = HttpApiBuilder.group(Api, "attachments", (handlers) =>
   Effect.map(Attachments, (attachments) =>
     handlers
-      .handleRaw("uploadAttachment", ({ request }) => call((principal) => upload(attachments, principal, request)))
-      .handle("downloadAttachment", ({ params }) =>
-        call((principal) => Effect.flatMap(attachments.download(principal, params.attachmentId), Download.respond))
+      .handleRaw("uploadAttachment", ({ request }) =>
+        Effect.tap(call((principal) => upload(attachments, principal, request)), ({ attachment: { id } }) => about({ attachmentId: id }))
+      )
+      .handle("downloadAttachment", ({ params: { attachmentId } }) =>
+        Effect.tap(
+          call((principal) => Effect.flatMap(attachments.download(principal, attachmentId), Download.respond)),
+          () => about({ attachmentId })
+        )
       )
   )
 )
@@ -73,10 +82,12 @@ const webhooks = HttpApiBuilder.group(Api, "webhooks", (handlers) =>
   Effect.map(Webhooks, (webhooks) =>
     handlers.handleAll({
       listWebhookEndpoints: () => call(webhooks.listEndpoints),
-      createWebhookEndpoint: ({ payload }) => call((principal) => webhooks.createEndpoint(principal, payload)),
+      createWebhookEndpoint: ({ payload }) =>
+        Effect.tap(call((principal) => webhooks.createEndpoint(principal, payload)), ({ endpoint: { id } }) => about({ endpointId: id })),
       listWebhookDeliveries: ({ query: { limit, endpointId = null } }) =>
         call((principal) => webhooks.listDeliveries(principal, { limit, endpointId })),
-      replayWebhookDelivery: ({ params }) => call((principal) => webhooks.replay(principal, params.deliveryId))
+      replayWebhookDelivery: ({ params: { deliveryId } }) =>
+        Effect.tap(call((principal) => webhooks.replay(principal, deliveryId)), () => about({ deliveryId }))
     })
   )
 )

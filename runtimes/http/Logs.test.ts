@@ -29,7 +29,7 @@ layer(Harness.layer(), { excludeTestServices: true })("The log", (it) => {
       const getting = { operation: "getMessage", method: "GET", route: "/v1/messages/:messageId", status: 404, code: "not_found" }
       const nothing = { operation: null, method: "GET", route: "/v1/nothing", status: 404, code: "not_found" }
       const nobody = { tenantId: null, applicationId: null }
-      assert.deepStrictEqual(first, { ...who, ...sending, requestId: sent.headers.get("x-request-id") })
+      assert.deepStrictEqual(first, { ...who, ...sending, requestId: sent.headers.get("x-request-id"), messageId: sent.json.id })
       assert.deepStrictEqual(second, { ...who, ...getting, requestId: refused.json.requestId })
       assert.deepStrictEqual(third, { ...nobody, ...nothing, requestId: unknown.json.requestId })
       assert.deepStrictEqual(more, [])

@@ -3,17 +3,19 @@
  * answer to whatever went wrong, the headers that all answers have, one log
  * line, and one entry in the request log for a caller who is known.
  */
-import { Cause, Clock, Effect, Option, Result } from "effect"
-import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Cause, Clock, Effect, Option, Result, Tracer } from "effect"
+import { HttpMethod, HttpRouter, HttpServerRequest, HttpServerResponse, HttpTraceContext, type Headers } from "effect/http"
 import { Access, RateLimited } from "../../core/operations/Access.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
+import * as Tracing from "../../core/Tracing.ts"
 import { Call, CallState } from "./Call.ts"
 import { Drain } from "./Drain.ts"
 import type { Issue } from "./Issues.ts"
+import * as Metrics from "./Metrics.ts"
 import { isProbe } from "./Probes.ts"
 import { Defect, InvalidRequest, MethodNotAllowed, RouteUnknown, ShuttingDown } from "./Refusals.ts"
-import { allowedAt } from "./Routes.ts"
+import { allowedAt, templateAt } from "./Routes.ts"
 import { addressOf, type TrustedProxies } from "./TrustedProxies.ts"
 
 export const pipelineLayer = (trusted: TrustedProxies) =>
@@ -46,7 +48,7 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
           const request = yield* HttpServerRequest.HttpServerRequest
           const path = pathOf(request.url)
           const peer = Option.getOrElse(request.remoteAddress, () => "unknown")
-          const call = new CallState({
+          const call: CallState = new CallState({
             requestId: yield* crypto.uuid,
             clientAddress: addressOf(peer, request.headers["x-forwarded-for"], trusted),
             method: request.method,
@@ -54,19 +56,43 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
             startedAt: yield* Clock.currentTimeMillis,
             startedNanos: yield* Clock.monotonicTimeNanos
           })
-          const response = yield* admitted(call, request.headers["host"], httpEffect).pipe(
+          return yield* admitted(call, request.headers["host"], httpEffect).pipe(
             Effect.provideService(HttpServerRequest.HttpServerRequest, routable(request, path)),
             Effect.provideService(Call, call),
             Effect.onInterrupt(() => record(call, requestLog, clientGone)),
-            Effect.catchCause((cause) => answerCause(call, cause))
+            Effect.catchCause((cause) => answerCause(call, cause)),
+            Effect.map((response) => finish(call, response, drain.isDraining)),
+            Effect.tap(({ status }) => record(call, requestLog, status)),
+            Effect.annotateLogs({ requestId: call.requestId }),
+            traced(call, request.headers)
           )
-          const finished = finish(call, response, drain.isDraining)
-          yield* record(call, requestLog, finished.status)
-          return finished
         })
     }),
     { global: true }
   )
+
+/** The request's span, in the trace of a caller who names one. Probes and scrapes have none. */
+const traced =
+  ({ method, route, requestId }: CallState, headers: Headers.Headers) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.withFiber((fiber) => {
+      if (!Tracing.isTraced(fiber) || isProbe(route)) return self
+      const template = templateAt(route)
+      const verb = HttpMethod.isHttpMethod(method) ? method : "_OTHER"
+      return Effect.useSpan(
+        template === null ? verb : `${verb} ${template}`,
+        {
+          kind: "server",
+          ...Option.match(HttpTraceContext.w3c(headers), { onNone: () => ({ root: true }), onSome: (parent) => ({ parent }) }),
+          attributes: {
+            "http.request.method": verb,
+            ...(template === null ? {} : { "http.route": template }),
+            "mailroom.request_id": requestId
+          }
+        },
+        (span) => Effect.provideService(self, Tracer.ParentSpan, span)
+      ) as Effect.Effect<A, E, R> // nobody asks for a parent span
+    })
 
 /** The status in our logs for a request whose client did not wait for the answer. */
 const clientGone = 499
@@ -90,7 +116,7 @@ const answerCause = <E>(call: CallState, cause: Cause.Cause<E>) =>
     if (Cause.hasInterruptsOnly(cause)) return yield* Effect.failCause(cause)
     const refusal = refusalOf(cause)
     if (refusal._tag === "Defect") {
-      yield* Effect.logError("a request met with a defect", cause).pipe(Effect.annotateLogs({ requestId: call.requestId }))
+      yield* Effect.logError("a request met with a defect", cause)
     }
     const { status, body } = call.refuse(refusal)
     return HttpServerResponse.jsonUnsafe(body, { status })
@@ -116,10 +142,34 @@ const finish = (call: CallState, response: HttpServerResponse.HttpServerResponse
     ...(isDraining ? { connection: "close" } : {})
   })
 
+/** Counts the request, and says in its span how it ended; the id of its trace, if it has one. */
+const measured = ({ route, operation, code, principal, subjects }: CallState, status: number, seconds: number) =>
+  Effect.withFiber<string | null>((fiber) => {
+    if (isProbe(route)) return Effect.succeed(null)
+    Metrics.answered(fiber.context, operation, status, code, seconds)
+    const span = fiber.cache.span
+    if (span?._tag !== "Span" || !Tracing.isTraced(fiber)) return Effect.succeed(null)
+    span.attribute("http.response.status_code", status)
+    if (operation !== null) span.attribute("mailroom.operation", operation)
+    if (code !== null) span.attribute("mailroom.code", code)
+    if (principal !== null) span.attribute("mailroom.tenant_id", principal.realm.tenantId)
+    if (principal !== null) span.attribute("mailroom.environment", principal.realm.environment)
+    for (const [name, id] of Object.entries(subjects)) span.attribute(attributeNames[name as keyof typeof subjects], id) // its own keys
+    return Effect.succeed(span.traceId)
+  })
+
+const attributeNames = {
+  messageId: "mailroom.message_id",
+  attachmentId: "mailroom.attachment_id",
+  endpointId: "mailroom.endpoint_id",
+  deliveryId: "mailroom.delivery_id"
+} as const satisfies { readonly [K in keyof CallState["subjects"]]-?: string }
+
 /** One line per request, without its headers, its query or its body. */
 const record = Effect.fnUntraced(function* (call: CallState, requestLog: typeof RequestLog.Service, status: number) {
-  const { principal, operation, code, requestId, clientAddress } = call
+  const { principal, operation, code, requestId, clientAddress, subjects } = call
   const durationMs = Number((yield* Clock.monotonicTimeNanos) - call.startedNanos) / 1e6
+  const traceId = yield* measured(call, status, durationMs / 1000)
   if (principal !== null && operation !== null) {
     requestLog.append({
       requestId,
@@ -138,7 +188,8 @@ const record = Effect.fnUntraced(function* (call: CallState, requestLog: typeof 
   const log = status >= 500 ? Effect.logWarning : isProbe(call.route) ? Effect.logDebug : Effect.logInfo
   yield* log("request").pipe(
     Effect.annotateLogs({
-      requestId,
+      ...subjects,
+      ...(traceId === null ? {} : { traceId }),
       tenantId: principal?.realm.tenantId ?? null,
       applicationId: principal?.applicationId ?? null,
       operation,

@@ -34,6 +34,11 @@ export class RouteUnknown extends Data.TaggedError("RouteUnknown")<{}> {
   override readonly message = "There is nothing at this path. GET /openapi.yaml lists the operations; GET /docs shows them."
 }
 
+/** 401: `/metrics` wants a token of its own. */
+export class MetricsUnauthorized extends Data.TaggedError("MetricsUnauthorized")<{}> {
+  override readonly message = "Send the metrics token as `Authorization: Bearer <MAILROOM_METRICS_TOKEN>`."
+}
+
 /** 405. */
 export class MethodNotAllowed extends Data.TaggedError("MethodNotAllowed")<{ readonly allow: ReadonlyArray<string> }> {
   override get message(): string {
@@ -77,6 +82,7 @@ type Own =
   | InvalidRequest
   | InvalidIdempotencyKey
   | RouteUnknown
+  | MetricsUnauthorized
   | MethodNotAllowed
   | RequestTimeout
   | PayloadTooLarge

@@ -4,6 +4,7 @@
  */
 import { HttpApi } from "effect/http-api"
 import { Api } from "./Api.ts"
+import { path as metrics } from "./Metrics.ts"
 import { paths as probes } from "./Probes.ts"
 
 /** Paths beside the contract's and the probes', all of them GET. */
@@ -16,6 +17,10 @@ const templates: Array<{ readonly template: string; readonly pattern: RegExp; re
 export const allowedAt = (path: string): ReadonlyArray<string> =>
   fixed.get(path) ?? templates.find(({ pattern }) => pattern.test(path))?.methods ?? []
 
+/** The path as the contract has it, with the names of its parameters; null if there is nothing at it. */
+export const templateAt = (path: string): string | null =>
+  fixed.has(path) ? path : (templates.find(({ pattern }) => pattern.test(path))?.template ?? null)
+
 const methodsOf = (path: string): Array<string> => {
   const known = fixed.get(path) ?? templates.find(({ template }) => template === path)?.methods
   if (known !== undefined) return known
@@ -26,7 +31,7 @@ const methodsOf = (path: string): Array<string> => {
   return methods
 }
 
-for (const path of [...probes, ...Object.values(pages)]) methodsOf(path).push("GET", "HEAD")
+for (const path of [...probes, metrics, ...Object.values(pages)]) methodsOf(path).push("GET", "HEAD")
 HttpApi.reflect(Api, {
   onGroup: () => {},
   onEndpoint: ({ endpoint: { method, path } }) => methodsOf(path).push(...(method === "GET" ? ["GET", "HEAD"] : [method]))

@@ -10,6 +10,7 @@ import { createServer, type IncomingMessage, type Server, type ServerOptions, ty
 import type { Duplex } from "node:stream"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import { answer } from "./ErrorBody.ts"
+import * as Metrics from "./Metrics.ts"
 import { HeadersTooLarge, InvalidRequest, RequestTimeout, type Refusal } from "./Refusals.ts"
 
 export interface ListenOptions {
@@ -120,6 +121,7 @@ const refuse = Effect.fnUntraced(function* (socket: Duplex, refusal: Refusal) {
     "Connection: close"
   ]
   socket.end(`${head.join("\r\n")}\r\n\r\n${json}`)
+  Metrics.answered(yield* Effect.context<never>(), null, status, body.code, null)
   yield* Effect.logInfo("request").pipe(Effect.annotateLogs({ requestId, operation: null, status, code: body.code }))
   yield* Effect.sleep(lastWords)
   socket.destroy()

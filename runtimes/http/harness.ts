@@ -3,7 +3,7 @@
  * 127.0.0.1, over memory adapters, with a tenant that can send. A test may put
  * something in front of an adapter, to see what happens when it fails.
  */
-import { Clock, Context, Effect, Layer, Logger, Redacted, Result, Schedule, type Scope } from "effect"
+import { Clock, Context, Effect, Layer, Logger, Metric, Redacted, Result, Schedule, Tracer, type Scope } from "effect"
 import { HttpServer } from "effect/http"
 import { connect } from "node:net"
 import * as Memory from "../../adapters/memory/index.ts"
@@ -24,6 +24,7 @@ import { Management } from "../../core/operations/Management.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { WebhookManagement } from "../../core/operations/WebhookManagement.ts"
 import { BlobStore } from "../../core/ports/BlobStore.ts"
+import { MailProviders, type MailProvider } from "../../core/ports/MailProvider.ts"
 import { Store } from "../../core/ports/Store.ts"
 import { Settings, defaults } from "../../core/Settings.ts"
 import * as Http from "./index.ts"
@@ -35,6 +36,12 @@ export interface Options {
   readonly trustedProxies?: ReadonlyArray<string>
   readonly timeouts?: Http.Server.ListenOptions["timeouts"]
   readonly grace?: Http.Server.ListenOptions["grace"]
+  /** Takes spans. */
+  readonly tracer?: Tracer.Tracer
+  /** Who may read `/metrics`. Default: everybody. */
+  readonly metrics?: Http.Metrics.MetricsAccess
+  /** Takes sandbox mail. Default: the memory adapter's, which says nothing of what became of it. */
+  readonly sandbox?: MailProvider
   /** Put in front of the store or the blobs. Provisioning goes through it too. */
   readonly store?: (store: typeof Store.Service) => typeof Store.Service
   readonly blobs?: (blobs: typeof BlobStore.Service) => typeof BlobStore.Service
@@ -134,15 +141,20 @@ export const adapters = Layer.mergeAll(
   NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32).fill(7)) }] })
 )
 
-const inFront = ({ store = (real) => real, blobs = (real) => real }: Options, receivers: Receivers) =>
+const inFront = ({ store = (real) => real, blobs = (real) => real, sandbox }: Options, receivers: Receivers) =>
   Layer.mergeAll(
+    sandbox === undefined ? Layer.empty : Layer.succeed(MailProviders, { sandbox, production: null }),
     Layer.effect(Store, Effect.map(Store, store)),
     Layer.effect(BlobStore, Effect.map(BlobStore, blobs)),
     receivers.layer
   ).pipe(Layer.provideMerge(adapters))
 
 const runtime = (options: Options, receivers: Receivers) =>
-  Http.layer({ grace: options.grace ?? "2 seconds", trustedProxies: options.trustedProxies ?? [] }).pipe(
+  Http.layer({
+    grace: options.grace ?? "2 seconds",
+    trustedProxies: options.trustedProxies ?? [],
+    metrics: options.metrics === undefined ? "open" : options.metrics
+  }).pipe(
     Layer.provideMerge(
       Http.Server.layer({ host: "127.0.0.1", port: 0, grace: options.grace ?? "2 seconds", timeouts: options.timeouts ?? {} })
     ),
@@ -154,7 +166,10 @@ const runtime = (options: Options, receivers: Receivers) =>
         ipRequestsPerMinute: options.ipRequestsPerMinute ?? 1_000_000,
         deliveryBackoff: [0]
       })
-    )
+    ),
+    // Each counts for itself, whatever else runs in this process.
+    Layer.provideMerge(Layer.succeed(Metric.MetricRegistry, new Map())),
+    Layer.provideMerge(options.tracer === undefined ? Layer.empty : Layer.succeed(Tracer.Tracer, options.tracer))
   )
 
 type Services = HttpServer.HttpServer | Management | WebhookManagement | RequestLog | Store | EventRelay | Worker

@@ -3,8 +3,8 @@
  * the operations of the core. `layer` needs a server to listen with; `Server`
  * has Node's.
  */
-import { Context, Deferred, Duration, Effect, Layer, Option } from "effect"
-import { Headers, HttpEffect, HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Context, Deferred, Duration, Effect, Layer, Option, Tracer } from "effect"
+import { Headers, HttpEffect, HttpMiddleware, HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "./Api.ts"
 import * as DocsPage from "./DocsPage.ts"
@@ -13,6 +13,7 @@ import { Drain, DrainState } from "./Drain.ts"
 import { guardLayer, inputFaultsLayer } from "./Guard.ts"
 import { handlersLayer } from "./Handlers.ts"
 import { pipelineLayer } from "./Pipeline.ts"
+import { metricsLayer, type MetricsAccess } from "./Metrics.ts"
 import { probesLayer } from "./Probes.ts"
 import { ShuttingDown } from "./Refusals.ts"
 import { pages } from "./Routes.ts"
@@ -22,6 +23,7 @@ import * as TrustedProxies from "./TrustedProxies.ts"
 export { Api } from "./Api.ts"
 export * as Document from "./Document.ts"
 export { catalogue, errorsMarkdown, type Code, type ErrorBody } from "./ErrorBody.ts"
+export * as Metrics from "./Metrics.ts"
 export * as Server from "./Server.ts"
 
 export interface Options {
@@ -31,6 +33,8 @@ export interface Options {
   readonly trustedProxies?: ReadonlyArray<string>
   /** How long requests in flight may take to finish once it stops; as given to the server. */
   readonly grace?: Duration.Input
+  /** Who may read `/metrics`. Default: nobody. */
+  readonly metrics?: MetricsAccess
 }
 
 /** The longest path parameter that the router passes on; what is no UUID is for the schema to refuse. */
@@ -38,24 +42,36 @@ const maxParamLength = 16 * 1024
 
 const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false, maxParamLength }
 
-const routes = (servers: ReadonlyArray<string>, trustedProxies: ReadonlyArray<string>) => {
+const routes = (servers: ReadonlyArray<string>, trustedProxies: ReadonlyArray<string>, metrics: MetricsAccess) => {
   const api = HttpApiBuilder.layer(Api).pipe(Layer.provide(handlersLayer), Layer.provide([guardLayer, inputFaultsLayer]))
-  return Layer.mergeAll(api, probesLayer, pagesLayer(servers)).pipe(
-    Layer.provide(pipelineLayer(TrustedProxies.make(trustedProxies)))
+  return Layer.mergeAll(api, probesLayer, metricsLayer(metrics), pagesLayer(servers)).pipe(
+    Layer.provide(pipelineLayer(TrustedProxies.make(trustedProxies))),
+    outsideOfSpans
   )
 }
 
+/** Handlers run in the context that they were built in, which may be within a span of whoever starts the process. */
+const outsideOfSpans = <A, E, R>(layer: Layer.Layer<A, E, R>): Layer.Layer<A, E, R> =>
+  Layer.fromBuild((memoMap, scope) =>
+    Effect.updateContext(Layer.buildWithMemoMap(layer, memoMap, scope), (context: Context.Context<R>) =>
+      Context.omit(Tracer.ParentSpan)(context as Context.Context<R | Tracer.ParentSpan>) as Context.Context<R> // it may be in there all the same
+    )
+  )
+
+/** The router's own spans would hold URLs, addresses and user agents. The pipeline has one for each request. */
+const ownSpansOnly = Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
+
 /** Serves until its scope closes; then it turns new requests away and lets those in flight finish. */
-export const layer = ({ servers, trustedProxies = [], grace = Server.graceDefault }: Options = {}) => {
+export const layer = ({ servers, trustedProxies = [], grace = Server.graceDefault, metrics = null }: Options = {}) => {
   const served = Layer.unwrap(
     Effect.map(HttpServer.HttpServer, ({ address }) =>
-      HttpRouter.serve(routes(servers ?? [HttpServer.formatAddress(address)], trustedProxies), {
+      HttpRouter.serve(routes(servers ?? [HttpServer.formatAddress(address)], trustedProxies, metrics), {
         disableLogger: true,
         disableListenLog: true,
         routerConfig
       })
     )
-  )
+  ).pipe(Layer.provide(ownSpansOnly))
   return Drain.onClose(Duration.fromInputUnsafe(grace)).pipe(Layer.provideMerge(served), Layer.provide(Drain.layer))
 }
 
@@ -70,10 +86,14 @@ const ClientAddress = Context.Reference<string>("mailroom/http/ClientAddress", {
  * scope closes, which waits for the requests that are under way. The host says who the client is; forwarding headers mean nothing here. What concerns bytes on a
  * connection (slow, malformed or oversized headers) is the host's to refuse.
  */
-export const fetchHandler = ({ servers, grace = Server.graceDefault }: Pick<Options, "grace"> & { readonly servers: ReadonlyArray<string> }) =>
+export const fetchHandler = ({
+  servers,
+  grace = Server.graceDefault,
+  metrics = null
+}: Pick<Options, "grace" | "metrics"> & { readonly servers: ReadonlyArray<string> }) =>
   Effect.gen(function* () {
     const drain = new DrainState()
-    const app = Layer.provide(routes(servers, []), Layer.succeed(Drain, drain))
+    const app = Layer.provide(routes(servers, [], metrics), Layer.succeed(Drain, drain))
     const router = yield* HttpRouter.toHttpEffect(app).pipe(Effect.provideService(HttpRouter.RouterConfig, routerConfig))
     const asHosted = Effect.gen(function* () {
       const request = yield* HttpServerRequest.HttpServerRequest
@@ -86,8 +106,9 @@ export const fetchHandler = ({ servers, grace = Server.graceDefault }: Pick<Opti
       })
       return yield* Effect.provideService(router, HttpServerRequest.HttpServerRequest, hosted)
     })
-    // Loggers, levels and the clock are those of whoever builds the handler.
-    const handle = HttpEffect.toWebHandlerWith<never, Effect.Services<typeof asHosted>>(yield* Effect.context<never>())(asHosted)
+    // Loggers, levels, the tracer and the clock are those of whoever builds the handler.
+    const context = Context.add(yield* Effect.context<never>(), HttpMiddleware.TracerDisabledWhen, () => true)
+    const handle = HttpEffect.toWebHandlerWith<never, Effect.Services<typeof asHosted>>(context)(asHosted)
     const underWay = new Set<Promise<unknown>>()
     const handler: FetchHandler = (request, clientAddress) => {
       const answer = handle(request, Context.make(ClientAddress, clientAddress))

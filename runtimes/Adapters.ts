@@ -1,0 +1,118 @@
+/**
+ * The adapters of a durable deployment, as its settings choose them: the store
+ * is PostgreSQL, and what stands in it is the truth; the queue, the limiter and
+ * the blobs are there too, unless a setting names another place.
+ */
+import { Data, Effect, Layer, Redacted } from "effect"
+import type { SqlError } from "effect/sql/SqlError"
+import * as FileBlobStore from "../adapters/node/FileBlobStore.ts"
+import * as NodeCrypto from "../adapters/node/NodeCrypto.ts"
+import * as NodemailerMime from "../adapters/nodemailer/NodemailerMime.ts"
+import * as Postgres from "../adapters/postgres/Database.ts"
+import * as JobNews from "../adapters/postgres/JobNews.ts"
+import * as Migrations from "../adapters/postgres/Migrations.ts"
+import * as PostgresBlobStore from "../adapters/postgres/PostgresBlobStore.ts"
+import * as PostgresJobQueue from "../adapters/postgres/PostgresJobQueue.ts"
+import * as PostgresRateLimiter from "../adapters/postgres/PostgresRateLimiter.ts"
+import * as PostgresStore from "../adapters/postgres/PostgresStore.ts"
+import * as RedisClient from "../adapters/redis/RedisClient.ts"
+import * as RedisJobQueue from "../adapters/redis/RedisJobQueue.ts"
+import * as RedisRateLimiter from "../adapters/redis/RedisRateLimiter.ts"
+import { PoolGauge } from "../core/Metrics.ts"
+import type { BlobStore, BlobUnavailable } from "../core/ports/BlobStore.ts"
+import type { Crypto } from "../core/ports/Crypto.ts"
+import type { JobQueue } from "../core/ports/JobQueue.ts"
+import type { RateLimiter } from "../core/ports/RateLimiter.ts"
+import type { Store } from "../core/ports/Store.ts"
+import * as ClockWatch from "./ClockWatch.ts"
+import type { Config, Deployment } from "./Config.ts"
+
+/** The database cannot be used as it is; one line. */
+export class DatabaseFault extends Data.TaggedError("DatabaseFault")<{ readonly message: string }> {}
+
+/** Where the database is, without credentials. */
+export const placeOf = ({ databaseUrl }: Pick<Deployment, "databaseUrl">): string => {
+  const { hostname, port, pathname, searchParams } = new URL(Redacted.value(databaseUrl))
+  const host = searchParams.get("host") ?? hostname
+  return `${host === "" ? "localhost" : host}:${searchParams.get("port") ?? (port === "" ? "5432" : port)}${pathname === "/" ? "" : pathname}`
+}
+
+/** PostgreSQL's own words, or the system's. */
+export const reasonOf = ({ reason }: SqlError): string => {
+  const cause = reason.cause instanceof AggregateError ? reason.cause.errors[0] : reason.cause
+  return cause instanceof Error && cause.message !== "" ? cause.message : reason.message
+}
+
+/** A pool of connections to the database of these settings. */
+export const database = (config: Deployment, name: string) =>
+  Postgres.layer({
+    url: config.databaseUrl,
+    connectionsMax: config.databasePool,
+    prepare: config.databasePrepare,
+    applicationName: `mailroom ${name}`
+  }).pipe(
+    Layer.catchTag("SqlError", (error) => Layer.effectContext(unreachable(config)(error)))
+  )
+
+const unreachable = (config: Deployment) => (error: SqlError) =>
+  new DatabaseFault({ message: `the database at ${placeOf(config)} cannot be reached: ${reasonOf(error)}` })
+
+/** Fails unless every step of this version has been taken. */
+const migrated = Effect.fnUntraced(function* (config: Deployment) {
+  const { missing, unknown } = yield* Effect.mapError(Migrations.current, unreachable(config))
+  if (missing.length > 0) {
+    return yield* new DatabaseFault({ message: `the database lacks ${missing.join(", ")}; run \`mailroom migrate\`` })
+  }
+  if (unknown.length > 0) yield* Effect.logWarning(`the database was migrated by a later version: ${unknown.join(", ")}`)
+})
+
+/** Takes the steps that are missing; a database that is not there is told apart from one that refuses. */
+export const migrate = (config: Deployment) =>
+  Effect.andThen(Effect.mapError(Migrations.current, unreachable(config)), Migrations.migrate)
+
+type Choice<Port, R = never> = Layer.Layer<Port, RedisClient.RedisUnavailable | BlobUnavailable, R>
+
+type Redis = Layer.Layer<RedisClient.RedisClient, RedisClient.RedisUnavailable> | null
+
+const redisOf = ({ redisUrl }: Config): Redis => (redisUrl === null ? null : RedisClient.layer({ url: redisUrl }))
+
+/** The truth, and the queue beside it or in it. */
+const storeAndQueue = ({ queue }: Config, redis: Redis): Choice<Store | JobQueue, Postgres.Database | JobNews.JobNews> =>
+  queue === "redis" && redis !== null
+    ? Layer.merge(PostgresStore.layerWithoutJobs, Layer.provide(RedisJobQueue.layer, redis))
+    : Layer.merge(PostgresStore.layer, PostgresJobQueue.layer)
+
+const limiter = (redis: Redis): Choice<RateLimiter, Postgres.Database> =>
+  redis === null ? PostgresRateLimiter.layer : Layer.provide(RedisRateLimiter.layer, redis)
+
+const blobs = ({ blobs }: Config): Choice<BlobStore, Postgres.Database> =>
+  blobs === "postgres" ? PostgresBlobStore.layer : FileBlobStore.layer(blobs)
+
+/** For `/metrics`. */
+const pool = Layer.effect(PoolGauge, Effect.map(Postgres.Database, ({ pool }) => pool))
+
+/** Every port that keeps something, over a database that `ready` has made fit for it; and how far our clock is from its. */
+export const over = <E, R>(config: Config, database: Layer.Layer<Postgres.Database, E>, ready: Effect.Effect<unknown, R, Postgres.Database>) => {
+  const redis = redisOf(config)
+  return Layer.mergeAll(storeAndQueue(config, redis), limiter(redis), blobs(config), crypto(config), NodemailerMime.layer, ClockWatch.layer, pool).pipe(
+    Layer.provideMerge(JobNews.layer),
+    Layer.provideMerge(Layer.effectDiscard(ready)),
+    Layer.provideMerge(database)
+  )
+}
+
+/** The ports of a process of this deployment; `name` is what the database's own lists call it. Refuses tables that are not up to date. */
+export const layer = (config: Deployment, name: string) => over(config, database(config, name), migrated(config))
+
+/** The services of `operator`. */
+export type Operated = Store | JobQueue | Crypto | Postgres.Database
+
+/** What management commands want of it: one short-lived process, and no more than it needs. */
+export const operator = (config: Deployment) =>
+  Layer.merge(storeAndQueue(config, redisOf(config)), crypto(config)).pipe(
+    Layer.provideMerge(JobNews.layer),
+    Layer.provideMerge(Layer.effectDiscard(migrated(config))),
+    Layer.provideMerge(database({ ...config, databasePool: 2 }, "operator"))
+  )
+
+export const crypto = ({ sealingKeys }: Pick<Config, "sealingKeys">) => NodeCrypto.layer({ sealingKeys })

@@ -1,0 +1,293 @@
+/**
+ * The table of all settings: their names, what they want, what they are for,
+ * and what they are when nobody sets them. `Config.ts` reads an environment by
+ * it, and `docs/configuration.md` is written from it.
+ */
+import { Result } from "effect"
+import { isIP } from "node:net"
+import { parseDomain, type DomainName } from "../core/model/Address.ts"
+import * as Backoff from "../core/model/Backoff.ts"
+import * as Limits from "../core/model/Limits.ts"
+import * as Values from "./ConfigValues.ts"
+
+export interface Setting<A> {
+  readonly name: `MAILROOM_${string}`
+  /** What a value must be, to follow "wants". */
+  readonly wants: string
+  readonly about: string
+  readonly fallback: string
+  readonly parse: (text: string) => Values.Parsed<A>
+  /** Not repeated in a fault, and may stand in a file that `<name>_FILE` names. */
+  readonly isSecret?: boolean
+  /** A name beside ours that hosts set by themselves; ours goes before it. */
+  readonly alias?: string
+}
+
+const setting = <A>(options: Setting<A>): Setting<A> => options
+
+export const settings = {
+  mode: setting({
+    name: "MAILROOM_MODE",
+    wants: "`production` or `development`",
+    about: "`dev` sets development, and does not start in production.",
+    fallback: "production",
+    parse: Values.oneOf(["production", "development"])
+  }),
+  host: setting({
+    name: "MAILROOM_HOST",
+    wants: "an IP address to listen on",
+    about: "Where the HTTP server listens.",
+    fallback: "127.0.0.1",
+    parse: (text) => (isIP(text) === 0 ? Result.fail(text) : Result.succeed(text))
+  }),
+  port: setting({
+    name: "MAILROOM_PORT",
+    wants: "a port from 0 to 65535 (0: any free one)",
+    about: "The HTTP server's port. `--port` of `dev` goes before it.",
+    fallback: "3025",
+    parse: Values.integer(0, 65_535)
+  }),
+  publicUrl: setting({
+    name: "MAILROOM_PUBLIC_URL",
+    wants: "`https://` and a host, without a path",
+    about: "Where clients reach the service, for the document that it serves. Without it, where it listens.",
+    fallback: "",
+    parse: Values.optional(Values.origin)
+  }),
+  workerPort: setting({
+    name: "MAILROOM_WORKER_PORT",
+    wants: "a port from 0 to 65535 (0: any free one)",
+    about: "Where `worker` answers `/healthz`, `/readyz` and `/metrics`, at the address of `MAILROOM_HOST`. Without it, it listens nowhere.",
+    fallback: "",
+    parse: Values.optional(Values.integer(0, 65_535))
+  }),
+  databaseUrl: setting({
+    name: "MAILROOM_DATABASE_URL",
+    alias: "DATABASE_URL",
+    wants: "a URL such as `postgres://user:password@host:5432/database?sslmode=require`",
+    about: "The PostgreSQL database, version 15 or later. `serve`, `worker` and `migrate` want it; without it `dev` has a database of its own in its folder.",
+    fallback: "",
+    isSecret: true,
+    parse: Values.optional(Values.secret(Values.url("postgres:", "postgresql:")))
+  }),
+  databasePool: setting({
+    name: "MAILROOM_DATABASE_POOL",
+    wants: "a whole number from 2 to 200",
+    about: "Connections to the database, at most, for each process.",
+    fallback: "10",
+    parse: Values.integer(2, 200)
+  }),
+  databasePrepare: setting({
+    name: "MAILROOM_DATABASE_PREPARE",
+    wants: "`true` or `false`",
+    about: "Whether statements are prepared once per connection. `false` behind a pooler that does not keep them.",
+    fallback: "true",
+    parse: Values.boolean
+  }),
+  redisUrl: setting({
+    name: "MAILROOM_REDIS_URL",
+    wants: "a URL such as `rediss://user:password@host:6379/0`",
+    about: "Redis counts requests when it is set, exactly over all processes. It never holds the truth.",
+    fallback: "",
+    isSecret: true,
+    parse: Values.optional(Values.secret(Values.url("redis:", "rediss:", "unix:")))
+  }),
+  queue: setting({
+    name: "MAILROOM_QUEUE",
+    wants: "`postgres` or `redis`",
+    about: "What hands out the work. With `postgres` it is written in the same transaction as what it is about.",
+    fallback: "postgres",
+    parse: Values.oneOf(["postgres", "redis"])
+  }),
+  blobs: setting({
+    name: "MAILROOM_BLOBS",
+    wants: "`postgres`, or a folder as `/path` or `./path`",
+    about: "Where attachments and built messages are kept. A folder must be one for all processes. `dev` keeps them in its own.",
+    fallback: "postgres",
+    parse: Values.blobPlace
+  }),
+  sealingKeys: setting({
+    name: "MAILROOM_SEALING_KEYS",
+    wants: "`version:key`, separated by commas, each key 32 bytes in base64",
+    about: "The keys that webhook secrets are sealed with. The highest version seals, every version opens, and the lowest signs bounce addresses. `mailroom keys generate` makes one; without these keys a backup is no backup.",
+    fallback: "",
+    isSecret: true,
+    parse: Values.keyRing
+  }),
+  metrics: setting({
+    name: "MAILROOM_METRICS",
+    wants: "`token` or `open`",
+    about: "Who may read `/metrics`: who sends `MAILROOM_METRICS_TOKEN` (without one, nobody), or everybody who reaches the port. `dev` says open unless it is set.",
+    fallback: "token",
+    parse: Values.oneOf(["token", "open"])
+  }),
+  metricsToken: setting({
+    name: "MAILROOM_METRICS_TOKEN",
+    wants: "at least 16 characters without spaces",
+    about: "What a scraper of `/metrics` sends as `Authorization: Bearer …`.",
+    fallback: "",
+    isSecret: true,
+    parse: Values.optional(Values.secret((text) => (/^[\x21-\x7e]{16,}$/.test(text) ? Result.succeed(text) : Result.fail(text))))
+  }),
+  otlpEndpoint: setting({
+    name: "MAILROOM_OTLP_ENDPOINT",
+    wants: "a URL such as `http://localhost:4318`",
+    about: "The OpenTelemetry collector that gets traces, by OTLP over HTTP in JSON. Without it nothing is traced.",
+    fallback: "",
+    parse: Values.optional(Values.url("http:", "https:"))
+  }),
+  otlpHeaders: setting({
+    name: "MAILROOM_OTLP_HEADERS",
+    wants: "`name=value`, separated by commas, values percent-encoded",
+    about: "Headers of requests to the collector, such as its credential.",
+    fallback: "",
+    isSecret: true,
+    parse: Values.optional(Values.secret(Values.headers))
+  }),
+  data: setting({
+    name: "MAILROOM_DATA",
+    wants: "a folder",
+    about: "Where `dev` keeps what it keeps. `--data` goes before it.",
+    fallback: ".mailroom",
+    parse: (text) => (text === "" || text.includes("\0") ? Result.fail(text) : Result.succeed(text))
+  }),
+  devDomain: setting({
+    name: "MAILROOM_DEV_DOMAIN",
+    wants: "a domain name",
+    about: "The domain of the mailboxes that `dev` makes. One of your own, if its production mail is to be taken by a real mail server.",
+    fallback: "dev.example",
+    parse: (text): Values.Parsed<DomainName> => parseDomain(text)
+  }),
+  logLevel: setting({
+    name: "MAILROOM_LOG_LEVEL",
+    wants: "`Debug`, `Info`, `Warn` or `Error`",
+    about: "The least level that is logged. Logs are JSON lines on standard error. On a terminal `dev` uses Warn unless it is set.",
+    fallback: "Info",
+    parse: Values.oneOf(["Debug", "Info", "Warn", "Error"])
+  }),
+  ipRequestsPerMinute: setting({
+    name: "MAILROOM_IP_REQUESTS_PER_MINUTE",
+    wants: "a whole number from 1 to 1000000",
+    about: "The IP guard: requests in any 60 seconds from one address, or one IPv6 /64. `dev` uses 6000 unless it is set.",
+    fallback: String(Limits.ipRequestsPerMinute),
+    parse: Values.integer(1, 1_000_000)
+  }),
+  trustedProxies: setting({
+    name: "MAILROOM_TRUSTED_PROXIES",
+    wants: "IP addresses or CIDR ranges, separated by commas",
+    about: "Peers whose `X-Forwarded-For` names the client. Without it, forwarding headers mean nothing.",
+    fallback: "",
+    parse: Values.ranges
+  }),
+  bounceDomain: setting({
+    name: "MAILROOM_BOUNCE_DOMAIN",
+    wants: "a domain name",
+    about: "Bounces come back to a signed address there. Without it they go to the sending mailbox.",
+    fallback: "",
+    parse: Values.optional<DomainName>(parseDomain)
+  }),
+  eventRetentionDays: setting({
+    name: "MAILROOM_EVENT_RETENTION_DAYS",
+    wants: "a whole number from 1 to 3650",
+    about: "For how many days events can be listed.",
+    fallback: String(Limits.eventRetentionDefault / 86_400_000),
+    parse: Values.integer(1, 3_650)
+  }),
+  smtpHost: setting({
+    name: "MAILROOM_SMTP_HOST",
+    wants: "a host name or an IP address",
+    about: "The mail server that takes production mail. Without it production mail waits. Sandbox mail never goes there.",
+    fallback: "",
+    parse: Values.optional((text) => (isIP(text) !== 0 || /^[A-Za-z0-9.-]{1,253}$/.test(text) ? Result.succeed(text) : Result.fail(text)))
+  }),
+  smtpPort: setting({
+    name: "MAILROOM_SMTP_PORT",
+    wants: "a port from 1 to 65535",
+    about: "The mail server's port: 587 for `starttls`, 465 for `implicit`.",
+    fallback: "587",
+    parse: Values.integer(1, 65_535)
+  }),
+  smtpTls: setting({
+    name: "MAILROOM_SMTP_TLS",
+    wants: "`starttls`, `implicit` or `none`",
+    about: "How the connection is encrypted. A server that does not offer it gets no mail. `none` is for a relay on this machine, or on a network that is yours alone.",
+    fallback: "starttls",
+    parse: Values.oneOf(["starttls", "implicit", "none"])
+  }),
+  smtpUser: setting({
+    name: "MAILROOM_SMTP_USER",
+    wants: "a user name",
+    about: "Whom to sign in as. Without it nobody signs in.",
+    fallback: "",
+    parse: Values.optional(Values.anyText)
+  }),
+  smtpPassword: setting({
+    name: "MAILROOM_SMTP_PASSWORD",
+    wants: "a password",
+    about: "That user's password.",
+    fallback: "",
+    isSecret: true,
+    parse: Values.optional(Values.secret(Values.anyText))
+  }),
+  smtpCa: setting({
+    name: "MAILROOM_SMTP_CA_FILE",
+    wants: "a file",
+    about: "Certificates in PEM that are trusted for the mail server, beside those that Node trusts.",
+    fallback: "",
+    parse: Values.optional(Values.anyText)
+  }),
+  dkimFile: setting({
+    name: "MAILROOM_DKIM_FILE",
+    wants: "a file",
+    about: "A JSON list of `{domain, selector, privateKey}`, the key in PEM: mail from these domains is signed with DKIM.",
+    fallback: "",
+    parse: Values.optional(Values.anyText)
+  }),
+  scanner: setting({
+    name: "MAILROOM_SCANNER",
+    wants: "`clamd`, `none` or `eicar`",
+    about: "What looks for malware in attachments. `none` passes them unscanned; `eicar` finds only the test file, and is what development has unless it is set. A production `worker` wants one named.",
+    fallback: "",
+    parse: Values.optional(Values.oneOf(["clamd", "none", "eicar"]))
+  }),
+  clamd: setting({
+    name: "MAILROOM_CLAMD",
+    wants: "host:port, or the path of a socket",
+    about: "Where clamd listens, for the scanner `clamd`.",
+    fallback: "127.0.0.1:3310",
+    parse: Values.socketAddress
+  }),
+  webhookAllowHttp: setting({
+    name: "MAILROOM_WEBHOOK_ALLOW_HTTP",
+    wants: "`true` or `false`",
+    about: "Whether webhooks may go to plain http. `dev` says true unless it is set; production refuses it.",
+    fallback: "false",
+    parse: Values.boolean
+  }),
+  webhookAllowedAddresses: setting({
+    name: "MAILROOM_WEBHOOK_ALLOWED_ADDRESSES",
+    wants: "IP addresses or CIDR ranges, separated by commas",
+    about: "Addresses that are not public and may get webhooks all the same. `dev` allows loopback unless it is set; production refuses any.",
+    fallback: "",
+    parse: Values.ranges
+  }),
+  webhookBackoff: setting({
+    name: "MAILROOM_WEBHOOK_BACKOFF",
+    wants: "one to four waits in seconds, separated by commas",
+    about: "The waits after the first, second, … failed attempt of a delivery; the last one repeats. Each varies by 20 %.",
+    fallback: Backoff.delivery.map((wait) => wait / 1_000).join(","),
+    parse: Values.waits
+  }),
+  apiKey: setting({
+    name: "MAILROOM_API_KEY",
+    wants: "an API key",
+    about: "The key that `conformance` calls a deployment with. `--api-key-file` goes before it; nothing else reads it.",
+    fallback: "",
+    isSecret: true,
+    parse: Values.optional(Values.secret(Values.anyText))
+  })
+}
+
+export type Config = {
+  readonly [K in keyof typeof settings]: (typeof settings)[K] extends Setting<infer A> ? A : never
+}

@@ -1,0 +1,102 @@
+/** What the text of a setting may be, kind by kind. Each parser takes a text whole or refuses it, and never says why: `wants` does. */
+import { Redacted, Result, Schema } from "effect"
+import { isIP } from "node:net"
+import { isAbsolute } from "node:path"
+import type { SealingKey } from "../adapters/node/NodeCrypto.ts"
+import * as Limits from "../core/model/Limits.ts"
+
+export type Parsed<A> = Result.Result<A, unknown>
+
+export const integer = (minimum: number, maximum: number) => (text: string): Parsed<number> => {
+  const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
+  return value >= minimum && value <= maximum ? Result.succeed(value) : Result.fail(text)
+}
+
+export const oneOf = <const L extends ReadonlyArray<string>>(literals: L) => Schema.decodeUnknownResult(Schema.Literals(literals))
+
+export const boolean = (text: string): Parsed<boolean> => Result.map(oneOf(["true", "false"])(text), (word) => word === "true")
+
+/** An empty text is nothing. */
+export const optional = <A>(parse: (text: string) => Parsed<A>) => (text: string): Parsed<A | null> =>
+  text === "" ? Result.succeed(null) : parse(text)
+
+export const anyText = (text: string): Parsed<string> => (text.includes("\0") ? Result.fail(text) : Result.succeed(text))
+
+export const secret = (parse: (text: string) => Parsed<string>) => (text: string): Parsed<Redacted.Redacted<string>> =>
+  Result.map(parse(text), (value) => Redacted.make(value))
+
+const addressOrRange = (text: string): boolean => {
+  const [address, bits, ...rest] = text.split("/")
+  const family = isIP(address!)
+  if (family === 0 || rest.length > 0) return false
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128))
+}
+
+export const ranges = (text: string): Parsed<ReadonlyArray<string>> => {
+  const given = text.split(",").map((part) => part.trim()).filter((part) => part !== "")
+  return given.every(addressOrRange) ? Result.succeed(given) : Result.fail(text)
+}
+
+/** `60,600` in seconds as milliseconds. */
+export const waits = (text: string): Parsed<ReadonlyArray<number>> => {
+  const seconds = text.split(",").map((part) => part.trim())
+  const isGood = seconds.length < Limits.deliveryAttemptsMax && seconds.every((part) => /^\d{1,6}$/.test(part))
+  return isGood ? Result.succeed(seconds.map((part) => Number(part) * 1_000)) : Result.fail(text)
+}
+
+/** `host:port`, `[::1]:3310` or the path of a socket. */
+export const socketAddress = (
+  text: string
+): Parsed<{ readonly path: string } | { readonly host: string; readonly port: number }> => {
+  if (text.startsWith("/")) return Result.succeed({ path: text })
+  const match = /^(?:\[([0-9a-f:.]+)\]|([^:/\s]+)):(\d{1,5})$/i.exec(text)
+  const port = Number(match?.[3])
+  return match === null || port < 1 || port > 65_535 ? Result.fail(text) : Result.succeed({ host: (match[1] ?? match[2])!, port })
+}
+
+/** A URL of one of these schemes, such as `redis:`. */
+export const url = (...schemes: ReadonlyArray<string>) => (text: string): Parsed<string> =>
+  URL.canParse(text) && schemes.includes(new URL(text).protocol) ? Result.succeed(text) : Result.fail(text)
+
+/** `name=value`, separated by commas, as OTEL_EXPORTER_OTLP_HEADERS has them: percent-encoded. */
+export const headers = (text: string): Parsed<string> => (headersIn(text) === null ? Result.fail(text) : Result.succeed(text))
+
+/** Null if it is no list of headers. */
+export const headersIn = (text: string): Readonly<Record<string, string>> | null => {
+  const pairs = text.split(",").map((pair) => /^\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(.*?)\s*$/.exec(pair))
+  const decoded = pairs.map((pair) => (pair === null ? null : headerValue(pair[2]!)))
+  if (decoded.includes(null)) return null
+  return Object.fromEntries(pairs.map((pair, index) => [pair![1]!.toLowerCase(), decoded[index]!])) // none of them is null
+}
+
+const headerValue = (text: string): string | null => {
+  const value = Result.getOrNull(Result.try(() => decodeURIComponent(text)))
+  return value !== null && /^[\t\x20-\x7e]*$/.test(value) ? value : null
+}
+
+/** An address at which clients reach us, without a path. */
+export const origin = (text: string): Parsed<string> => {
+  const parsed = url("http:", "https:")(text)
+  return Result.isSuccess(parsed) && [text, `${text}/`].includes(`${new URL(text).origin}/`)
+    ? Result.succeed(new URL(text).origin)
+    : Result.fail(text)
+}
+
+/** `postgres`, or the path of a folder. A bare name is neither: it would depend on where one stands. */
+export const blobPlace = (text: string): Parsed<{ readonly directory: string } | "postgres"> => {
+  if (text === "postgres") return Result.succeed("postgres")
+  const isPath = (isAbsolute(text) || /^\.{1,2}\//.test(text)) && !text.includes("\0")
+  return isPath ? Result.succeed({ directory: text }) : Result.fail(text)
+}
+
+/** `1:base64,2:base64`, of 32 bytes each. */
+export const keyRing = (text: string): Parsed<ReadonlyArray<SealingKey>> => {
+  const parts = text.split(/[,\s]+/).filter((part) => part !== "")
+  const keys = parts.flatMap((part): ReadonlyArray<SealingKey> => {
+    const [, version, base64] = /^([1-9]\d{0,8}):([A-Za-z0-9+/]{43}=)$/.exec(part) ?? []
+    if (version === undefined || base64 === undefined) return []
+    return [{ version: Number(version), key: Redacted.make(new Uint8Array(Buffer.from(base64, "base64"))) }]
+  })
+  const isWhole = keys.length === parts.length && new Set(keys.map((key) => key.version)).size === keys.length
+  return isWhole ? Result.succeed(keys) : Result.fail(text)
+}

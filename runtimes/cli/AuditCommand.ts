@@ -1,0 +1,81 @@
+/** `mailroom audit`: what was done, and by whom. */
+import { Effect, Option } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
+import type { AuditEntry, RequestEntry } from "../../core/model/Audit.ts"
+import type { TenantId } from "../../core/model/Ids.ts"
+import * as Timestamp from "../../core/model/Timestamp.ts"
+import { Management } from "../../core/operations/Management.ts"
+import { installation } from "../../core/operations/TenantManagement.ts"
+import { usage } from "./CommandFailed.ts"
+import { given, idArgument, idOf, json, page } from "./Inputs.ts"
+import { operating } from "./Operator.ts"
+import { printPage } from "./Output.ts"
+
+const shownEntry = ({ id, at, actor, action, subject, environment, requestId, clientAddress }: AuditEntry) => ({
+  id,
+  at: Timestamp.fromMillis(at),
+  action,
+  actorType: actor.type,
+  actorId: actor.id,
+  subjectType: subject.type,
+  subjectId: subject.id,
+  environment,
+  requestId,
+  clientAddress
+})
+
+const shownRequest = ({ requestId, at, operation, status, code, durationMs, environment, applicationId, apiKeyId, clientAddress }: RequestEntry) => ({
+  requestId,
+  at: Timestamp.fromMillis(at),
+  operation,
+  status,
+  code,
+  durationMs,
+  environment,
+  applicationId,
+  apiKeyId,
+  clientAddress
+})
+
+const id = idArgument("The id of the tenant")
+const { limit } = page
+
+const list = Command.make(
+  "list",
+  {
+    id: id.pipe(Argument.optional),
+    ofInstallation: Flag.Boolean("installation").pipe(
+      Flag.withDescription("What is no tenant's: changes of plans"),
+      Flag.withDefault(false)
+    ),
+    limit,
+    json
+  },
+  operating(Effect.fnUntraced(function* ({ id, ofInstallation, limit, json }) {
+    const { listAudit } = yield* Management
+    if (Option.isSome(id) === ofInstallation) return yield* usage("audit list wants the id of a tenant, or --installation")
+    const tenantId = Option.isNone(id) ? installation : yield* idOf<TenantId>("ID", id.value)
+    const columns = ["at", "action", "actorType", "actorId", "subjectId", "environment"]
+    yield* printPage(json, yield* listAudit(tenantId, given("limit", limit)), shownEntry, columns, false)
+  }))
+).pipe(
+  Command.withDescription(
+    "Lists the writes of a tenant's state, newest first: who made them, be it an API key, an operator or the service itself"
+  )
+)
+
+const requests = Command.make(
+  "requests",
+  { id, limit, json },
+  operating(Effect.fnUntraced(function* ({ id, limit, json }) {
+    const { listRequests } = yield* Management
+    const found = yield* listRequests(yield* idOf<TenantId>("ID", id), given("limit", limit))
+    const columns = ["at", "operation", "status", "code", "durationMs", "environment", "apiKeyId", "clientAddress", "requestId"]
+    yield* printPage(json, found, shownRequest, columns, false)
+  }))
+).pipe(Command.withDescription("Lists a tenant's API requests as they ended, newest first; the last seconds may not be written yet"))
+
+export const auditCommand = Command.make("audit").pipe(
+  Command.withDescription("What was done, and by whom"),
+  Command.withSubcommands([list, requests])
+)

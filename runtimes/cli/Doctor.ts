@@ -1,0 +1,39 @@
+/** `mailroom doctor`: is this deployment in order? One line per finding, and what to do. Exit code 1 if something is not. */
+import { Effect } from "effect"
+import { Command, Flag } from "effect/cli"
+import * as Config from "../Config.ts"
+import type { Finding, Reader } from "../doctor/Findings.ts"
+import { CommandFailed } from "./CommandFailed.ts"
+import { print, untilClosed } from "./Streams.ts"
+
+const look = Effect.fnUntraced(function* ({ json }: { readonly json: boolean }) {
+  // Every adapter comes with it: too much to load for the commands beside it.
+  const [{ examine }, { line }] = yield* Effect.promise(() =>
+    Promise.all([import("../doctor/main.ts"), import("../doctor/Findings.ts")])
+  )
+  const counts = { ok: 0, warn: 0, fail: 0 }
+  const isWatched = !json && process.stdout.isTTY
+  const clear = isWatched ? "\r\u001b[K" : ""
+  const reader: Reader = {
+    began: (check) => (isWatched ? say(`${clear}      ${check} …`) : Effect.void),
+    found: (finding: Finding) => {
+      counts[finding.status] += 1
+      return say(json ? `${JSON.stringify(finding)}\n` : `${clear}${line(finding)}\n`)
+    }
+  }
+  yield* examine(Config.environment(), reader)
+  if (!json) yield* say(`${clear}${counts.ok} ok, ${counts.warn} to look at, ${counts.fail} to mend\n`)
+  if (counts.fail > 0) return yield* new CommandFailed({ exitCode: 1, message: "" })
+})
+
+/** A reader that goes away changes no exit code. */
+const say = (text: string) => untilClosed(print(text))
+
+export const doctorCommand = Command.make(
+  "doctor",
+  { json: Flag.Boolean("json").pipe(Flag.withDescription("JSON Lines: check, status, message, advice"), Flag.withDefault(false)) },
+  look
+).pipe(
+  Command.withDescription("Looks at settings, database, Redis, mail server, scanner and files of this deployment, and changes nothing"),
+  Command.withExamples([{ command: "mailroom doctor --json | jq 'select(.status != \"ok\")'", description: "What is not in order" }])
+)

@@ -1,0 +1,158 @@
+/** `mailroom endpoint`: webhook endpoints, which applications make over the API and operators take into use again. */
+import { Effect, Option } from "effect"
+import { Command, Flag } from "effect/cli"
+import type { ApplicationId, EndpointId, Realm } from "../../core/model/Ids.ts"
+import * as Timestamp from "../../core/model/Timestamp.ts"
+import { Resealing } from "../../core/operations/Resealing.ts"
+import { type ManagedEndpoint, WebhookManagement } from "../../core/operations/WebhookManagement.ts"
+import { CommandFailed } from "./CommandFailed.ts"
+import { idArgument, idOf, json, optionalIdOf, optionalText, page, pageQuery, tenantFlag, tenantOf, timeOf } from "./Inputs.ts"
+import { actorOf, by, operating } from "./Operator.ts"
+import { note, printPage, printRecord } from "./Output.ts"
+
+const shown = (endpoint: ManagedEndpoint) => ({
+  id: endpoint.id,
+  tenantId: endpoint.tenantId,
+  environment: endpoint.environment,
+  applicationId: endpoint.applicationId,
+  url: endpoint.url,
+  description: endpoint.description,
+  eventTypes: endpoint.eventTypes,
+  enabled: endpoint.enabled,
+  consecutiveFailures: endpoint.consecutiveFailures,
+  disabledAt: Timestamp.fromMillisOrNull(endpoint.disabledAt),
+  isSlow: endpoint.isSlow,
+  apiVersion: endpoint.apiVersion,
+  sealVersion: endpoint.sealVersion,
+  version: endpoint.version,
+  createdAt: Timestamp.fromMillis(endpoint.createdAt)
+})
+
+const realmOf = ({ tenantId, environment }: ManagedEndpoint): Realm => ({ tenantId, environment })
+
+const id = idArgument("The id of the endpoint")
+
+const list = Command.make(
+  "list",
+  { tenant: tenantFlag, app: optionalText("app", "Only the endpoints of this application"), ...page, json },
+  operating(Effect.fnUntraced(function* ({ tenant, app, json, ...flags }) {
+    const { listEndpoints } = yield* WebhookManagement
+    const application = yield* optionalIdOf<"applicationId", ApplicationId>("applicationId", "--app", app)
+    const found = yield* listEndpoints(yield* tenantOf(tenant), { ...pageQuery(flags), ...application })
+    const columns = ["id", "environment", "url", "enabled", "consecutiveFailures", "disabledAt", "eventTypes"]
+    yield* printPage(json, found, shown, columns, ({ id }) => id)
+  }))
+).pipe(Command.withDescription("Lists a tenant's webhook endpoints, application by application"))
+
+const show = Command.make(
+  "show",
+  { id, tenant: tenantFlag, json },
+  operating(Effect.fnUntraced(function* ({ id, tenant, json }) {
+    const { getEndpoint } = yield* WebhookManagement
+    yield* printRecord(json, shown(yield* getEndpoint(yield* tenantOf(tenant), yield* idOf<EndpointId>("ID", id))))
+  }))
+).pipe(Command.withDescription("Shows a webhook endpoint; its secret is never shown again"))
+
+const enable = Command.make(
+  "enable",
+  {
+    id,
+    tenant: tenantFlag,
+    replay: Flag.Boolean("replay").pipe(
+      Flag.withDescription("Deliver again what died since it was disabled"),
+      Flag.withDefault(false)
+    ),
+    by,
+    json
+  },
+  operating(Effect.fnUntraced(function* ({ id, tenant, replay, by, json }) {
+    const { enableEndpoint, getEndpoint } = yield* WebhookManagement
+    const tenantId = yield* tenantOf(tenant)
+    const before = yield* getEndpoint(tenantId, yield* idOf<EndpointId>("ID", id))
+    const { replayed } = yield* enableEndpoint(actorOf(by), realmOf(before), before.id, { replayDead: replay })
+    yield* printRecord(json, { ...shown(yield* getEndpoint(tenantId, before.id)), replayed })
+    yield* note(before.enabled ? "it was enabled already; nothing has changed" : enabled(replay, replayed))
+  }))
+).pipe(
+  Command.withDescription(
+    "Takes a disabled endpoint into use again, its failure counter at 0. What happened meanwhile and never became a delivery is not made up for."
+  ),
+  Command.withExamples([{ command: "mailroom endpoint enable ID --tenant ID --replay" }])
+)
+
+const enabled = (replay: boolean, replayed: number): string =>
+  `enabled: events are delivered to it from now on${replay ? `, and ${replayed} dead deliveries again` : ""}`
+
+const replay = Command.make(
+  "replay",
+  {
+    id,
+    tenant: tenantFlag,
+    since: Flag.String("since").pipe(Flag.withDescription("A date-time such as 2027-01-31T12:00:00Z: what died then or later")),
+    by,
+    json
+  },
+  operating(Effect.fnUntraced(function* ({ id, tenant, since, by, json }) {
+    const { getEndpoint, replayDead } = yield* WebhookManagement
+    const endpoint = yield* getEndpoint(yield* tenantOf(tenant), yield* idOf<EndpointId>("ID", id))
+    if (!endpoint.enabled) {
+      return yield* new CommandFailed({
+        exitCode: 4,
+        message: "The webhook endpoint is disabled. `mailroom endpoint enable --replay` takes it into use again."
+      })
+    }
+    const replayed = yield* replayDead(actorOf(by), realmOf(endpoint), endpoint.id, yield* timeOf("--since", since))
+    yield* printRecord(json, { id: endpoint.id, replayed })
+  }))
+).pipe(Command.withDescription("Delivers again what died at an endpoint since a time. Safe to repeat."))
+
+const test = Command.make(
+  "test",
+  { id, tenant: tenantFlag, type: optionalText("type", "An event type that it gets (default: the first of them)"), by, json },
+  operating(Effect.fnUntraced(function* ({ id, tenant, type, by, json }) {
+    const { testEndpoint } = yield* WebhookManagement
+    const endpointId = yield* idOf<EndpointId>("ID", id)
+    const event = yield* testEndpoint(actorOf(by), yield* tenantOf(tenant), endpointId, Option.getOrUndefined(type))
+    yield* printRecord(json, {
+      id: event.id,
+      type: event.type,
+      applicationId: event.audience,
+      demo: true,
+      occurredAt: Timestamp.fromMillis(event.occurredAt)
+    })
+    yield* note("on its way; endpoints of the same application that get this type get it too")
+  }))
+).pipe(
+  Command.withDescription(
+    "Sends a made-up event with `demo: true` to a sandbox endpoint. It is delivered, retried and listed as any other."
+  )
+)
+
+const reseal = Command.make(
+  "reseal",
+  { by, json },
+  operating(Effect.fnUntraced(function* ({ by, json }) {
+    const result = yield* Resealing.use(({ reseal }) => reseal(actorOf(by)))
+    yield* printRecord(json, { ...result })
+    const [first] = result.unopened
+    if (first === undefined) return yield* note(`all secrets are sealed with key ${result.version} of the ring`)
+    const count = result.unopened.reduce((sum, { count }) => sum + count, 0)
+    return yield* new CommandFailed({
+      exitCode: 1,
+      message:
+        `secrets that cannot be opened: ${count}, such as that of endpoint ${first.endpointId}. ` +
+        `Sealing key ${first.sealVersion} is not in the ring, or the secret was altered.`
+    })
+  }))
+).pipe(
+  Command.withDescription(
+    "Seals the secrets of all webhook endpoints anew with the newest sealing key. First give every process the ring with the new key beside " +
+      "the old ones; then reseal; then take the old key away. (The oldest key also signs the addresses that bounces come back to.) " +
+      "Workers may run meanwhile, and it is safe to repeat."
+  )
+)
+
+export const endpointCommand = Command.make("endpoint").pipe(
+  Command.withDescription("Webhook endpoints, which applications create over the API"),
+  Command.withSubcommands([list, show, enable, replay, test, reseal])
+)

@@ -1,0 +1,420 @@
+/** The management commands as an operator types them, in this process and on memory adapters: what they print, and how they end. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
+import { Cause, Effect, Exit, Layer, Redacted } from "effect"
+import { CliError, CliOutput, Command } from "effect/cli"
+import { TestClock } from "effect/testing"
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll } from "vitest"
+import * as MemoryJobQueue from "../../adapters/memory/MemoryJobQueue.ts"
+import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
+import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
+import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import type { ApplicationId, TenantId } from "../../core/model/Ids.ts"
+import * as Endpoints from "../../core/model/Endpoint.ts"
+import { Access } from "../../core/operations/Access.ts"
+import { RequestLog } from "../../core/operations/RequestLog.ts"
+import { Crypto } from "../../core/ports/Crypto.ts"
+import { Store } from "../../core/ports/Store.ts"
+import { CommandFailed } from "./CommandFailed.ts"
+import { managementCommands } from "./Management.ts"
+import { Operator, services } from "./Operator.ts"
+import { Output } from "./Output.ts"
+
+const folder = mkdtempSync(join(tmpdir(), "mailroom-cli-"))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const nobody = "0197a000-0000-7000-8000-000000000000"
+const epoch = "1970-01-01T00:00:00.000Z"
+
+const sealingKey = (version: number) => ({ version, key: Redacted.make(new Uint8Array(32).fill(version)) })
+const ring = (...versions: ReadonlyArray<number>) =>
+  NodeCrypto.layerSeeded("cli", { sealingKeys: versions.map(sealingKey), memoryCostKiB: 64, timeCost: 1 })
+
+const ports = Layer.mergeAll(MemoryStore.layer, MemoryJobQueue.layer, MemoryRateLimiter.layer, ring(1))
+const layer = Layer.merge(services, Access.layer).pipe(Layer.provide(RequestLog.layer), Layer.provideMerge(ports))
+
+const mailroom = Command.make("mailroom").pipe(Command.withSubcommands([...managementCommands]))
+
+interface Ended {
+  readonly code: number
+  readonly out: string
+  readonly error: string
+}
+
+/** Runs a command line; what has blanks in it comes behind. */
+const run = (line: string, ...more: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const [out, error]: [Array<string>, Array<string>] = [[], []]
+    const context = yield* Effect.context<Layer.Success<typeof layer>>()
+    const exit = yield* Command.runWith(mailroom, { version: "0" })([...line.split(" "), ...more]).pipe(
+      Effect.provide([NodeServices.layer, CliOutput.layerPresenter({ present: () => Effect.void })]),
+      Effect.provideService(Operator, Layer.succeedContext(context)),
+      Effect.provideService(Output, {
+        out: (text) => Effect.sync(() => void out.push(text)),
+        error: (text) => Effect.sync(() => void error.push(text))
+      }),
+      Effect.exit
+    )
+    const fault = Exit.isSuccess(exit) ? null : Cause.squash(exit.cause)
+    if (fault instanceof CommandFailed) error.push(fault.message)
+    else if (fault !== null && !CliError.isCliError(fault)) assert.fail(String(fault))
+    const code = fault === null ? 0 : fault instanceof CommandFailed ? fault.exitCode : 2
+    return { code, out: out.join(""), error: error.join("") } satisfies Ended
+  })
+
+/** Runs what must succeed, with `--json`; its document. */
+// oxlint-disable-next-line typescript/no-explicit-any -- a test reads the members it is about
+const json = (line: string, ...more: ReadonlyArray<string>): Effect.Effect<any, never, Layer.Success<typeof layer>> =>
+  Effect.map(run(line, ...more, "--json"), ({ code, out, error }) => {
+    assert.strictEqual(code, 0, `${line}: ${error}`)
+    return JSON.parse(out) as unknown
+  })
+
+/** A plan, a tenant and a sandbox application. */
+const founded = Effect.gen(function* () {
+  yield* json("plan create standard")
+  const tenant: string = (yield* json("tenant create --plan standard", "--name", "Analytical Engines")).id
+  const app: string = (yield* json(`app create --tenant ${tenant} --name Billing --environment sandbox`)).id
+  return { tenant, app }
+})
+
+const admitted = (text: string) =>
+  Access.use(({ admit }) =>
+    admit({ authorization: `Bearer ${text.trim()}`, operation: "listMessages", requestId: "r", clientAddress: "192.0.2.1" }, () => {}, () => {})
+  ).pipe(Effect.as("admitted"), Effect.catchTag("Unauthorized", ({ reason }) => Effect.succeed(reason)))
+
+/** An endpoint of the application, with a dead delivery, disabled. */
+const disabled = Effect.fnUntraced(function* (tenant: string, app: string) {
+  const realm = { tenantId: tenant as TenantId, environment: "sandbox" } as const
+  const endpoint = Fixtures.endpoint(realm, { applicationId: app as ApplicationId, enabled: false, consecutiveFailures: 10, disabledAt: 5 })
+  const secret = yield* Crypto.use(({ seal }) => seal(Redacted.make("whsec_topsecret"), Endpoints.sealContext(endpoint)))
+  const delivery = Fixtures.delivery(endpoint, { status: "dead", nextAttemptAt: null, deadAt: 7, lastError: "endpoint_disabled" })
+  yield* Store.use(({ commit }) =>
+    commit(
+      [
+        { _tag: "Insert", kind: "endpoint", record: { ...endpoint, secret } },
+        { _tag: "InsertDelivery", delivery, body: "{}" }
+      ],
+      []
+    )
+  ).pipe(Effect.orDie)
+  return { endpoint, delivery, realm }
+})
+
+const typed = <E>(title: string, test: Effect.Effect<void, E, Layer.Success<typeof layer>>) =>
+  it.effect(title, () => Effect.provide(test, layer))
+
+describe("management commands", () => {
+  typed(
+    "print stable documents, and times as RFC 3339",
+    Effect.gen(function* () {
+      const { tenant, app } = yield* founded
+
+      assert.deepStrictEqual(yield* json(`tenant show ${tenant}`), {
+        id: tenant,
+        name: "Analytical Engines",
+        planId: "standard",
+        status: "active",
+        version: 1,
+        createdAt: epoch
+      })
+      assert.deepStrictEqual(yield* json("plan show standard"), {
+        id: "standard",
+        keyRequestsPerMinute: 120,
+        tenantRequestsPerDay: 100_000,
+        recipientsPerDay: 50_000
+      })
+      assert.deepStrictEqual(yield* json(`app list --tenant ${tenant}`), [
+        { id: app, tenantId: tenant, environment: "sandbox", name: "Billing", status: "active", version: 1, createdAt: epoch }
+      ])
+      const { apiKey, key, ...rest } = yield* json(`key create -t ${tenant} --app ${app} --name web --scope messages:send,messages:read --expires 90d`)
+      assert.deepStrictEqual(rest, {})
+      assert.match(key, /^svc_test_[0-9A-Za-z]{50}$/)
+      assert.deepStrictEqual(apiKey, {
+        id: apiKey.id,
+        tenantId: tenant,
+        applicationId: app,
+        environment: "sandbox",
+        publicId: key.slice(9, 20),
+        name: "web",
+        scopes: ["messages:send", "messages:read"],
+        state: "active",
+        createdAt: epoch,
+        expiresAt: "1970-04-01T00:00:00.000Z",
+        revokedAt: null,
+        lastUsedAt: null,
+        version: 1
+      })
+      assert.deepStrictEqual(yield* json(`key list -t ${tenant}`), [apiKey])
+      yield* Effect.orDie(Store.use(({ commit }) => commit([{ _tag: "TouchApiKeys", used: [{ id: apiKey.id, at: 5 }] }], [])))
+      const used = { ...apiKey, lastUsedAt: "1970-01-01T00:00:00.005Z" }
+      assert.deepStrictEqual(yield* json(`key show ${apiKey.id} -t ${tenant}`), used)
+
+      const domain = yield* json(`domain create Bücher.example -t ${tenant}`)
+      assert.deepStrictEqual(domain, {
+        id: domain.id,
+        tenantId: tenant,
+        domain: "xn--bcher-kva.example",
+        health: "pending",
+        verified: false,
+        checks: [],
+        version: 1,
+        createdAt: epoch
+      })
+      assert.strictEqual((yield* json(`domain confirm ${domain.id} -t ${tenant}`)).verified, true)
+      const mailbox = yield* json(`mailbox create ada@xn--bcher-kva.example -t ${tenant}`, "--name", "Ada Lovelace")
+      assert.deepStrictEqual(mailbox, {
+        id: mailbox.id,
+        tenantId: tenant,
+        domainId: domain.id,
+        address: "ada@xn--bcher-kva.example",
+        displayName: "Ada Lovelace",
+        status: "active",
+        version: 1,
+        createdAt: epoch
+      })
+      assert.deepStrictEqual(yield* json(`mailbox list -t ${tenant} --domain ${domain.id}`), [mailbox])
+      assert.strictEqual((yield* json(`domain list -t ${tenant}`))[0].mailboxCount, 1)
+
+      const audit = yield* json(`audit list ${tenant} --limit 1`)
+      assert.deepStrictEqual(audit, [
+        {
+          id: audit[0].id,
+          at: epoch,
+          action: "mailbox.create",
+          actorType: "operator",
+          actorId: audit[0].actorId,
+          subjectType: "mailbox",
+          subjectId: mailbox.id,
+          environment: null,
+          requestId: null,
+          clientAddress: null
+        }
+      ])
+      assert.deepStrictEqual(yield* json(`audit requests ${tenant}`), [])
+    })
+  )
+
+  typed(
+    "print tables and key and value for people, in which nothing can command a terminal",
+    Effect.gen(function* () {
+      const { tenant, app } = yield* founded
+      yield* json(`app create -t ${tenant} --environment production --name 日本`)
+
+      const list = yield* run(`app list -t ${tenant}`)
+      const [head, ...rows] = list.out.split("\n")
+      assert.match(head!, /^ID {36}NAME {5}ENVIRONMENT  STATUS  CREATED AT$/)
+      assert.strictEqual(rows[0], `${app}  Billing  sandbox      active  ${epoch}`)
+      assert.match(rows[1]!, /^[-0-9a-f]{36} {2}日本 {5}production {3}active {2}1970/)
+      const plan = yield* run("plan show standard")
+      assert.strictEqual(
+        plan.out,
+        "id                    standard\nkeyRequestsPerMinute  120\ntenantRequestsPerDay  100000\nrecipientsPerDay      50000\n"
+      )
+      const { realm } = yield* disabled(tenant, app)
+      const record = Fixtures.endpoint(realm, { applicationId: app as ApplicationId, description: "a\u001b[2J\u009bb\nc" })
+      yield* Effect.orDie(Store.use(({ commit }) => commit([{ _tag: "Insert", kind: "endpoint", record }], [])))
+      const endpoint = yield* run(`endpoint show ${record.id} -t ${tenant}`)
+      assert.include(endpoint.out, "description          a\\u001b[2J\\u009bb c\n")
+      assert.strictEqual((yield* json(`endpoint show ${record.id} -t ${tenant}`)).description, "a\u001b[2J\u009bb\nc")
+      assert.notInclude((yield* run(`endpoint show ${record.id} -t ${tenant} --json`)).out, "\u009b")
+      assert.deepStrictEqual(yield* run(`domain list -t ${tenant}`), { code: 0, out: "", error: "mailroom: there are none\n" })
+    })
+  )
+
+  typed(
+    "list page by page, and say when there is more",
+    Effect.gen(function* () {
+      const { tenant, app } = yield* founded
+      yield* json(`app create -t ${tenant} --environment production --name live`)
+
+      const first = yield* run(`app list -t ${tenant} --limit 1 --json`)
+      assert.strictEqual(first.error, `mailroom: there is more: go on with --after ${app}\n`)
+      assert.lengthOf(JSON.parse(first.out), 1)
+      assert.deepStrictEqual((yield* json(`app list -t ${tenant} --after ${app}`)).map(({ name }: { name: string }) => name), ["live"])
+      assert.strictEqual((yield* run(`audit list ${tenant} --limit 1`)).error, "mailroom: there is more: raise --limit, 1000 at most\n")
+      assert.lengthOf(yield* json("tenant list"), 1)
+      assert.lengthOf(yield* json("audit list --installation"), 1)
+    })
+  )
+
+  typed(
+    "change, suspend and reinstate, say what they did, and put on record who did it",
+    Effect.gen(function* () {
+      const { tenant, app } = yield* founded
+      yield* json("plan create scale")
+      const { key } = yield* json(`key create -t ${tenant} --app ${app} --name web --scope messages:read`)
+      assert.deepInclude(yield* json(`tenant update ${tenant} --plan scale --name Engines --if-version 1`), { name: "Engines", planId: "scale", version: 2 })
+      assert.strictEqual((yield* json("plan update scale --recipients-per-day 5")).recipientsPerDay, 5)
+      assert.strictEqual((yield* json(`app update ${app} -t ${tenant} --name Bills`)).name, "Bills")
+
+      const suspended = yield* run(`tenant suspend ${tenant} --by`, "Grace Hopper")
+      assert.strictEqual(suspended.error, "mailroom: suspended: its keys are refused from the next request on; accepted mail is still sent\n")
+      assert.strictEqual(yield* admitted(key), "tenant")
+      const waiting = yield* run(`key create -t ${tenant} --app ${app} --name late --scope messages:read`)
+      assert.include(waiting.error, "the tenant is suspended, and the key is refused until `mailroom tenant reinstate`")
+      yield* json(`tenant reinstate ${tenant}`)
+      assert.strictEqual((yield* json(`app suspend ${app} -t ${tenant}`)).status, "suspended")
+      assert.strictEqual(yield* admitted(key), "application")
+      yield* json(`app reinstate ${app} -t ${tenant}`)
+      assert.strictEqual(yield* admitted(key), "admitted")
+
+      const { id: domain } = yield* json(`domain create mail.example -t ${tenant}`)
+      const { id: mailbox } = yield* json(`mailbox create ada@mail.example -t ${tenant}`)
+      assert.strictEqual((yield* json(`domain suspend ${domain} -t ${tenant}`)).health, "suspended")
+      assert.strictEqual((yield* json(`domain reinstate ${domain} -t ${tenant}`)).health, "pending")
+      assert.strictEqual((yield* json(`mailbox update ${mailbox} -t ${tenant} --name Ada`)).displayName, "Ada")
+      assert.strictEqual((yield* json(`mailbox suspend ${mailbox} -t ${tenant} --reason unpaid`)).status, "suspended")
+      assert.strictEqual((yield* json(`mailbox reinstate ${mailbox} -t ${tenant}`)).status, "active")
+      const entries: ReadonlyArray<{ action: string; actorId: string }> = yield* json(`audit list ${tenant}`)
+      assert.strictEqual(entries.find(({ action }) => action === "tenant.suspend")?.actorId, "Grace Hopper")
+    })
+  )
+
+  typed(
+    "write a key to a file that only its owner can read, and tell it nowhere else",
+    Effect.gen(function* () {
+      const { tenant, app } = yield* founded
+      const file = join(folder, "web.key")
+      const create = (scope: string, to = file) => run(`key create -t ${tenant} --app ${app} --name web --scope ${scope} --out`, to, "--json")
+
+      const made = yield* create("messages:read")
+      const text = readFileSync(file, "utf8")
+      assert.match(text, /^svc_test_[0-9A-Za-z]{50}\n$/)
+      assert.strictEqual(statSync(file).mode & 0o777, 0o600)
+      assert.strictEqual(yield* admitted(text), "admitted")
+      assert.strictEqual(JSON.parse(made.out).file, file)
+      assert.notInclude(made.out + made.error, text.trim())
+
+      writeFileSync(join(folder, "taken"), "mine")
+      const taken = yield* create("messages:read", join(folder, "taken"))
+      assert.deepStrictEqual([taken.code, readFileSync(join(folder, "taken"), "utf8")], [2, "mine"])
+      const refused = yield* create("messages:sent", join(folder, "none"))
+      assert.deepStrictEqual([refused.code, existsSync(join(folder, "none"))], [2, false])
+      assert.lengthOf(yield* json(`key list -t ${tenant}`), 1)
+    })
+  )
+
+  typed(
+    "rotate a key with an overlap, and revoke one at once",
+    Effect.gen(function* () {
+      const { tenant, app } = yield* founded
+      const old = yield* json(`key create -t ${tenant} --app ${app} --name web --scope messages:read`)
+
+      const { apiKey, replaced, key } = yield* json(`key rotate ${old.apiKey.id} -t ${tenant} --overlap 24h`)
+      assert.deepStrictEqual([apiKey.name, apiKey.scopes, apiKey.expiresAt], ["web", ["messages:read"], null])
+      assert.deepStrictEqual([replaced.id, replaced.expiresAt], [old.apiKey.id, "1970-01-02T00:00:00.000Z"])
+      yield* TestClock.adjust(86_399_999)
+      assert.deepStrictEqual([yield* admitted(old.key), yield* admitted(key)], ["admitted", "admitted"])
+      yield* TestClock.adjust(1)
+      assert.deepStrictEqual([yield* admitted(old.key), yield* admitted(key)], ["expired", "admitted"])
+      const over = yield* run(`key rotate ${old.apiKey.id} -t ${tenant}`)
+      assert.deepStrictEqual(over, { code: 4, out: "", error: `The API key ${old.apiKey.id} is expired already. Issue a new one instead.` })
+
+      const shown = yield* run(`key rotate ${apiKey.id} -t ${tenant} --overlap 0s --expires 7d`)
+      assert.match(shown.out, new RegExp(`^replaces +${apiKey.id}\nreplacedUntil +1970-01-02T00:00:00.000Z\nkey +svc_test_[0-9A-Za-z]{50}\n`, "m"))
+      assert.strictEqual(shown.error, "mailroom: the key is shown this once; keep it as a secret\n")
+      const last = /svc_test_\S+/.exec(shown.out)![0]
+      assert.deepStrictEqual([yield* admitted(key), yield* admitted(last)], ["expired", "admitted"])
+      const id = (yield* json(`key list -t ${tenant}`)).at(-1).id
+      assert.strictEqual((yield* json(`key update ${id} -t ${tenant} --name site`)).name, "site")
+      assert.strictEqual((yield* json(`key revoke ${id} -t ${tenant}`)).state, "revoked")
+      assert.strictEqual(yield* admitted(last), "revoked")
+    })
+  )
+
+  typed(
+    "take an endpoint into use again, replay what died there, and send it a test event",
+    Effect.gen(function* () {
+      const { tenant, app } = yield* founded
+      const { endpoint, delivery, realm } = yield* disabled(tenant, app)
+
+      assert.deepInclude((yield* json(`endpoint list -t ${tenant} --app ${app}`))[0], { id: endpoint.id, enabled: false, disabledAt: "1970-01-01T00:00:00.005Z", sealVersion: 1 })
+      assert.deepInclude(yield* run(`endpoint test ${endpoint.id} -t ${tenant}`), { code: 4 })
+      assert.deepInclude(yield* run(`endpoint replay ${endpoint.id} -t ${tenant} --since ${epoch}`), { code: 4 })
+      yield* TestClock.adjust(10)
+      const enabled = yield* json(`endpoint enable ${endpoint.id} --tenant ${tenant} --replay`)
+      assert.deepInclude(enabled, { enabled: true, consecutiveFailures: 0, disabledAt: null, replayed: 1 })
+      assert.strictEqual((yield* Store.use(({ deliveries }) => deliveries.get(realm, delivery.id)))?.status, "pending")
+      assert.include((yield* run(`endpoint enable ${endpoint.id} -t ${tenant}`)).error, "it was enabled already")
+      assert.deepStrictEqual(yield* json(`endpoint replay ${endpoint.id} -t ${tenant} --since ${epoch}`), { id: endpoint.id, replayed: 0 })
+      assert.deepInclude(yield* json(`endpoint test ${endpoint.id} -t ${tenant} --type mailbox.created`), { type: "mailbox.created", applicationId: app, demo: true })
+      const strange = yield* run(`endpoint test ${endpoint.id} -t ${tenant} --type message.read`)
+      assert.match(strange.error, /^--type is none that this endpoint gets; it gets message\.queued, /)
+    })
+  )
+
+  typed(
+    "seal secrets anew with the newest key, and end with 1 if some cannot be opened",
+    Effect.gen(function* () {
+      const { tenant, app } = yield* founded
+      const { endpoint } = yield* disabled(tenant, app)
+      const resealing = (...versions: ReadonlyArray<number>) =>
+        run("endpoint reseal --json").pipe(Effect.provide(Layer.fresh(Layer.provide(services, ring(...versions)))))
+
+      const lost = yield* resealing(3)
+      assert.strictEqual(lost.code, 1)
+      assert.include(lost.error, `secrets that cannot be opened: 1, such as that of endpoint ${endpoint.id}. Sealing key 1 is not in the ring`)
+      assert.deepStrictEqual(JSON.parse((yield* resealing(1, 2)).out), { version: 2, resealed: 1, unopened: [] })
+      assert.strictEqual((yield* json(`endpoint show ${endpoint.id} -t ${tenant}`)).sealVersion, 2)
+    })
+  )
+
+  typed(
+    "refuse what is wrong in one line that says what to do, with the exit code of its kind",
+    Effect.gen(function* () {
+      const { tenant, app } = yield* founded
+      const { id: domain } = yield* json(`domain create mail.example -t ${tenant}`)
+      yield* json(`mailbox create ada@mail.example -t ${tenant}`)
+      const { apiKey } = yield* json(`key create -t ${tenant} --app ${app} --name k --scope messages:read --expires 1d`)
+      yield* TestClock.adjust(60_000)
+      const key = `key create -t ${tenant} --app ${app} --name k`
+      const wrong: ReadonlyArray<readonly [line: string, code: number, says: string]> = [
+        [`${key} --scope messages:sent`, 2, "--scope holds \"messages:sent\", which is no scope; there are mailboxes:read, messages:read,"],
+        [`${key} --scope messages:read --expires tomorrow`, 2, "--expires wants a date-time such as 2027-01-31T12:00:00Z, a duration from now such as 90d, or never, and got \"tomorrow\""],
+        [`${key} --scope messages:read --expires 1970-01-01T00:00:30Z`, 2, "--expires lies in the past"],
+        [`key rotate ${apiKey.id} -t ${tenant}`, 2, "--expires is missing: the old key has one"],
+        [`key rotate ${apiKey.id} -t ${tenant} --overlap day`, 2, "--overlap wants a duration such as 30m, 24h or 7d, and got \"day\""],
+        [`key rotate ${apiKey.id} -t ${tenant} --overlap 400d`, 2, "--overlap wants a whole number from 0 to 7776000000"],
+        [`app list -t ${nobody}`, 3, `There is no tenant ${nobody}. \`mailroom tenant list\` shows those there are.`],
+        [`tenant show ${nobody}`, 3, `There is no tenant ${nobody}.`],
+        ["tenant create --name n --plan gold", 3, "There is no plan gold. `mailroom plan list` shows those there are."],
+        [`key revoke ${nobody} -t ${tenant}`, 3, `There is no API key ${nobody} in this tenant. \`mailroom key list --tenant ID\` shows those there are.`],
+        [`endpoint enable ${nobody} -t ${tenant}`, 3, `There is no webhook endpoint ${nobody} in this tenant.`],
+        [`mailbox create a@other.example -t ${tenant}`, 3, "There is no domain other.example in this tenant."],
+        ["tenant show 17", 2, "ID wants a UUID, and got \"17\""],
+        ["app list -t T", 2, "--tenant wants a UUID, and got \"T\""],
+        ["plan create standard", 4, "A plan with this id exists already."],
+        ["plan create trial", 2, "--key-requests-per-minute is missing"],
+        ["plan update standard", 2, "plan update wants at least one of its numbers"],
+        ["plan update standard --recipients-per-day 0", 2, "--recipients-per-day wants a whole number from 1 to"],
+        [`tenant update ${tenant}`, 2, "tenant update wants --name, --plan or both"],
+        [`tenant update ${tenant} --name n --if-version 7`, 4, `The tenant ${tenant} has changed meanwhile: it is at version 1.`],
+        [`tenant list --limit 1001`, 2, "--limit wants a whole number from 1 to 1000"],
+        [`domain create localhost -t ${tenant}`, 2, "\"localhost\": the domain needs at least two labels"],
+        [`domain create MAIL.example -t ${tenant}`, 4, "A domain with this domain exists already."],
+        [`mailbox create ADA@mail.example -t ${tenant}`, 4, "A mailbox with this address exists already."],
+        [`mailbox create ada -t ${tenant}`, 2, "\"ada\": an address is local@domain"],
+        [`domain show ${domain} -t ${nobody}`, 3, `There is no domain ${domain} in this tenant.`],
+        [`endpoint replay ${nobody} -t ${tenant} --since now`, 3, "There is no webhook endpoint"],
+        [`tenant suspend ${tenant} --by `, 2, "--by wants 1 to 200 characters"],
+        ["audit list", 2, "audit list wants the id of a tenant, or --installation"],
+        [`app create -t ${tenant} --name n --environment test`, 2, ""],
+        ["tenant list --json --nonsense", 2, ""],
+        [key, 2, ""]
+      ]
+
+      for (const [line, code, says] of wrong) {
+        const ended = yield* run(line)
+        assert.deepStrictEqual([line, ended.code, ended.out], [line, code, ""])
+        assert.include(ended.error, says)
+        assert.notInclude(ended.error, "\n")
+      }
+      assert.lengthOf(yield* json(`key list -t ${tenant}`), 1)
+    })
+  )
+})

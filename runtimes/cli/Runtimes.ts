@@ -1,0 +1,63 @@
+/** The verbs that run: `dev`, `serve`, `worker`, and `migrate`. Every adapter comes with them, so each is loaded when it is asked for. */
+import { Console, Effect, Option } from "effect"
+import { Command, Flag } from "effect/cli"
+
+export const devCommand = Command.make(
+  "dev",
+  {
+    data: Flag.String("data").pipe(
+      Flag.withDescription("The folder for the database, the keys and dev.json (default .mailroom)"),
+      Flag.optional
+    ),
+    port: Flag.Int("port").pipe(
+      Flag.withDescription("The port to listen on; 0 for any free one (default 3025)"),
+      Flag.optional
+    ),
+    memory: Flag.Boolean("memory").pipe(
+      Flag.withDescription("Keep mail in memory alone: nothing of it is left when it stops"),
+      Flag.withDefault(false)
+    )
+  },
+  Effect.fnUntraced(function* ({ data, port, memory }) {
+    const { dev } = yield* Effect.promise(() => import("../dev/main.ts"))
+    return yield* dev({ data: Option.getOrNull(data), port: Option.getOrNull(port), memory })
+  })
+).pipe(
+  Command.withDescription("Everything in one process, with a sandbox, a key and a mailbox. Keeps its data in a folder. Stops at Ctrl-C."),
+  Command.withExamples([
+    { command: "mailroom dev --data ./elsewhere --port 4000", description: "Another folder and port" },
+    { command: "DATABASE_URL=postgres://… mailroom dev", description: "On a database of yours, which it migrates" }
+  ])
+)
+
+export const serveCommand = Command.make(
+  "serve",
+  {},
+  Effect.fnUntraced(function* () {
+    const { serve } = yield* Effect.promise(() => import("../serve/main.ts"))
+    return yield* serve
+  })
+).pipe(Command.withDescription("The HTTP API on the database of MAILROOM_DATABASE_URL. Run as many as you like. SIGTERM drains."))
+
+export const workerCommand = Command.make(
+  "worker",
+  {},
+  Effect.fnUntraced(function* () {
+    const { worker } = yield* Effect.promise(() => import("../worker/main.ts"))
+    return yield* worker
+  })
+).pipe(
+  Command.withDescription("Submits mail, delivers webhooks, scans attachments, and keeps house, on the same database. Run as many as you like. SIGTERM drains.")
+)
+
+export const migrateCommand = Command.make(
+  "migrate",
+  { json: Flag.Boolean("json").pipe(Flag.withDescription("JSON: {applied}"), Flag.withDefault(false)) },
+  Effect.fnUntraced(function* ({ json }) {
+    const { migrate } = yield* Effect.promise(() => import("../migrate/main.ts"))
+    const { applied } = yield* migrate
+    if (json) return yield* Console.log(JSON.stringify({ applied }))
+    for (const name of applied) yield* Console.log(`took ${name}`)
+    if (applied.length === 0) yield* Console.log("nothing to do")
+  })
+).pipe(Command.withDescription("Brings the tables of MAILROOM_DATABASE_URL up to date: forward only, safe to repeat, while other processes run"))

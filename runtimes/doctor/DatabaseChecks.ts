@@ -1,0 +1,151 @@
+/** The database, as a deployment needs it. One connection, and nothing but reads. */
+import { Effect, Layer, Redacted, Result } from "effect"
+import type { SqlError } from "effect/sql/SqlError"
+import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
+import * as Postgres from "../../adapters/postgres/Database.ts"
+import * as Migrations from "../../adapters/postgres/Migrations.ts"
+import * as Reads from "../../adapters/postgres/Reads.ts"
+import { clockOffsetMax } from "../../core/ClockOffset.ts"
+import * as Endpoints from "../../core/model/Endpoint.ts"
+import { Crypto } from "../../core/ports/Crypto.ts"
+import { placeOf, reasonOf } from "../Adapters.ts"
+import { settings, type Deployment } from "../Config.ts"
+import { bounded, voice, type Reader, type Voice } from "./Findings.ts"
+
+const versionMin = 150_000
+/** Milliseconds; half of what a process may be off. */
+const clockOffsetNoted = clockOffsetMax / 2
+const secretsTried = 20
+
+/** What the checks behind it want is there, or they are left out. */
+export const database = Effect.fnUntraced(function* (config: Deployment, reader: Reader) {
+  const says = voice("database", reader)
+  const opened = yield* Effect.result(
+    Layer.build(
+      Postgres.layer({ url: config.databaseUrl, connectionsMax: 2, applicationName: "mailroom doctor", prepare: config.databasePrepare })
+    ).pipe(Effect.flatMap((context) => Effect.provideContext(server(config, says), context).pipe(Effect.as(context))))
+  )
+  if (Result.isFailure(opened)) {
+    return yield* says.fail(`${placeOf(config)}: ${reasonOf(opened.failure)}`, `Start PostgreSQL, open the way to it, or mend ${settings.databaseUrl.name}.`)
+  }
+  const checks = { clock, migrations, rights, durability, secrets: sealed(config) }
+  for (const [name, check] of Object.entries(checks)) {
+    yield* reader.began(name)
+    const voiced = voice(name, reader)
+    yield* bounded(check(voiced).pipe(Effect.catch((error) => voiced.fail(describe(error), advice))), voiced).pipe(
+      Effect.provideContext(opened.success)
+    )
+  }
+}, Effect.scoped)
+
+const advice = "Look at the checks before this one."
+
+const describe = (error: unknown): string =>
+  error instanceof Error && "reason" in error ? reasonOf(error as SqlError) : String(error) // SqlError alone has a reason here
+
+const server = Effect.fnUntraced(function* (config: Deployment, says: Voice) {
+  const { sql } = yield* Postgres.Database
+  const [row] = yield* sql<{ number: string; version: string; connections: string; standby: boolean }>`
+    select current_setting('server_version_num') as number, current_setting('server_version') as version,
+      current_setting('max_connections') as connections, pg_is_in_recovery() as standby`
+  const { number, version, connections, standby } = row!
+  const place = placeOf(config)
+  if (Number(number) < versionMin) yield* says.fail(`PostgreSQL ${version} at ${place}`, "Mailroom wants version 15 or later.")
+  else if (standby) yield* says.fail(`${place} is a standby, which takes no writes`, `Name the primary in ${settings.databaseUrl.name}.`)
+  else yield* says.ok(`PostgreSQL ${version} at ${place}`)
+  if (config.databasePool > Number(connections) / 2) {
+    yield* says.warn(
+      `a process of ours may open ${config.databasePool} of ${connections} connections`,
+      `Raise max_connections, lower ${settings.databasePool.name}, or put a pooler between.`
+    )
+  }
+  if (!isEncrypted(config) && !isNear(config)) {
+    yield* says.warn("the connection is not encrypted", `Add ?sslmode=require to ${settings.databaseUrl.name}, unless the network is yours alone.`)
+  }
+})
+
+const isEncrypted = ({ databaseUrl }: Deployment): boolean => {
+  const mode = new URL(Redacted.value(databaseUrl)).searchParams.get("sslmode")
+  return mode !== null && mode !== "disable"
+}
+
+/** On this machine, by a socket or by its own address. */
+const isNear = ({ databaseUrl }: Deployment): boolean => {
+  const url = new URL(Redacted.value(databaseUrl))
+  const host = url.searchParams.get("host") ?? url.hostname
+  return host === "" || host === "localhost" || host.startsWith("/") || host.startsWith("127.") || host === "[::1]"
+}
+
+const clock = Effect.fnUntraced(function* (says: Voice) {
+  const { clockOffset } = yield* Postgres.Database
+  const offset = yield* clockOffset
+  const message = `${Math.abs(offset)} ms ${offset < 0 ? "before" : "behind"} the database's`
+  if (Math.abs(offset) > clockOffsetMax) yield* says.fail(message, "Set this machine's clock, by NTP: a process that is more than 5 s off takes no work.")
+  else if (Math.abs(offset) > clockOffsetNoted) yield* says.warn(message, "Set this machine's clock, by NTP.")
+  else yield* says.ok(message)
+})
+
+const migrations = Effect.fnUntraced(function* (says: Voice) {
+  const { applied, missing, unknown } = yield* Migrations.current
+  if (missing.length > 0) yield* says.fail(`missing: ${missing.join(", ")}`, "Run `mailroom migrate`.")
+  if (unknown.length > 0) yield* says.warn(`of a later version: ${unknown.join(", ")}`, "Bring this version up to the one that migrated.")
+  if (missing.length + unknown.length === 0) yield* says.ok(`all ${applied.length} taken`)
+})
+
+const rights = Effect.fnUntraced(function* (says: Voice) {
+  const { sql } = yield* Postgres.Database
+  const [found] = yield* sql<{ user: string; there: boolean; usable: boolean | null }>`
+    select current_user::text as user, to_regnamespace('mailroom') is not null as there,
+      has_schema_privilege(to_regnamespace('mailroom'), 'usage') as usable`
+  const { user, there, usable } = found!
+  if (!there) return yield* says.fail("there is no schema mailroom yet", "Run `mailroom migrate`.")
+  if (usable !== true) return yield* says.fail(`${user} may not use the schema mailroom`, `grant usage on schema mailroom to ${user}`)
+  const closed = yield* sql<{ name: string }>`
+    select c.relname::text as name from pg_class c
+    where c.relnamespace = to_regnamespace('mailroom') and (
+      c.relkind in ('r', 'p') and not (
+        has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert')
+        and has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete'))
+      or c.relkind = 'S' and not has_sequence_privilege(c.oid, 'usage')
+        -- An identity column's is used with the right to insert.
+        and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'i'))
+    order by 1`
+  if (closed.length === 0) return yield* says.ok(`${user} may read and write every table`)
+  yield* says.fail(
+    `${user} may not read and write ${closed.map(({ name }) => name).join(", ")}`,
+    `grant select, insert, update, delete on all tables in schema mailroom to ${user}`
+  )
+})
+
+const durability = Effect.fnUntraced(function* (says: Voice) {
+  const { sql } = yield* Postgres.Database
+  const rows = yield* sql<{ name: string; setting: string }>`
+    select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit')`
+  const off = rows.filter(({ setting }) => setting === "off").map(({ name }) => name).toSorted()
+  if (off.length === 0) return yield* says.ok("what is committed is on disk")
+  yield* says.fail(`${off.join(" and ")} ${off.length === 1 ? "is" : "are"} off: a crash loses accepted mail`, `Set ${off.join(", ")} = on for this database.`)
+})
+
+/** Whether the ring opens what is stored; a few of each kind are enough to see a key that is not there. */
+const sealed = (config: Deployment) => Effect.fnUntraced(function* (says: Voice) {
+  if (config.sealingKeys.length === 0 || (yield* Migrations.current).missing.length > 0) return
+  const { endpoints } = Reads.make(yield* Postgres.Database)
+  const crypto = yield* Effect.provide(Crypto, NodeCrypto.layer({ sealingKeys: config.sealingKeys }))
+  const versions = config.sealingKeys.map(({ version }) => version).toSorted((left, right) => left - right)
+  const below = (version: number) => endpoints.sealedBelow(version, { after: null, limit: secretsTried })
+  const old = yield* below(versions.at(-1)!) // the ring has a key
+  const tried = [...old, ...(yield* below(versions[0]!)), ...(yield* below(versionLimit))]
+  const closed = yield* Effect.filter(tried, (endpoint) => Effect.isFailure(crypto.open(endpoint.secret, Endpoints.sealContext(endpoint))))
+  if (closed.length > 0) {
+    const wanted = [...new Set(closed.map(({ secret }) => secret.version))].toSorted((left, right) => left - right)
+    return yield* says.fail(
+      `the keys of version ${versions.join(", ")} do not open what version ${wanted.join(", ")} sealed`,
+      `Give ${settings.sealingKeys.name} the keys back that were in use: without them webhooks cannot be signed.`
+    )
+  }
+  if (old.length > 0) yield* says.warn("some secrets are sealed by an older key", "Run `mailroom keys reseal` before the older key is taken away.")
+  else yield* says.ok(tried.length === 0 ? "none is stored yet" : "the keys open what is stored")
+})
+
+/** Above every version that a key can have. */
+const versionLimit = 2 ** 31 - 1

@@ -1,0 +1,67 @@
+/** The mail server and the scanner, as far as one can look at them without sending mail. */
+import { Duration, Effect, Result } from "effect"
+import * as ClamdScanner from "../../adapters/clamd/ClamdScanner.ts"
+import * as SmtpConnection from "../../adapters/smtp/SmtpConnection.ts"
+import { settings, type Config } from "../Config.ts"
+import * as Outbound from "../Outbound.ts"
+import type { Voice } from "./Findings.ts"
+
+/** Connects, encrypts, signs in, and leaves. */
+export const mail = Effect.fnUntraced(function* (config: Config, says: Voice) {
+  const options = yield* Effect.result(Outbound.smtpOptions(config))
+  if (Result.isFailure(options)) {
+    for (const fault of options.failure.faults) yield* says.fail(fault, "Mend the file, or the setting that names it.")
+    return
+  }
+  if (options.success === null) {
+    return yield* says.warn("no mail server: production mail waits", `Set ${settings.smtpHost.name}, or leave it, if only the sandbox is used.`)
+  }
+  const { host, port, tls, auth, ca, dkim } = options.success
+  const place = `${host}:${port}`
+  const opened = yield* Effect.result(
+    SmtpConnection.open({
+      ...{ host, port, tls, auth, ca },
+      servername: null,
+      ehloName: null,
+      connectTimeout: Duration.seconds(10),
+      greetingTimeout: Duration.seconds(10),
+      socketTimeout: Duration.seconds(10)
+    })
+  )
+  if (Result.isFailure(opened)) {
+    const { command, detail } = opened.failure
+    return yield* says.fail(
+      `${place}: ${command}: ${detail}`,
+      command.startsWith("AUTH")
+        ? `Mend ${settings.smtpUser.name} and ${settings.smtpPassword.name}.`
+        : `Mend ${settings.smtpHost.name}, ${settings.smtpPort.name} or ${settings.smtpTls.name}, or open the way there.`
+    )
+  }
+  yield* opened.success.quit
+  const signing = dkim.length === 0 ? "" : `; signs for ${[...new Set(dkim.map(({ domain }) => domain))].join(", ")}`
+  yield* says.ok(`${place} answers, ${tls === "none" ? "in clear text" : `with TLS (${tls})`}${auth === null ? "" : `, and takes ${auth.user}`}${signing}`)
+  if (dkim.length === 0) {
+    yield* says.warn("mail is not signed with DKIM here", `Set ${settings.dkimFile.name}, unless ${host} signs it.`)
+  }
+})
+
+/** Asks clamd for more than its pulse: whether it says OK to what it has not seen. */
+export const scanner = Effect.fnUntraced(function* ({ mode, scanner, clamd }: Config, says: Voice) {
+  if (scanner !== "clamd") {
+    if (scanner === null && mode === "production") return
+    const message = scanner === "none" ? "attachments are passed unscanned" : "only the EICAR test file is found"
+    const advice = `${settings.scanner.name}=clamd scans them.`
+    return yield* mode === "production" ? says.warn(message, advice) : says.ok(message)
+  }
+  const place = "path" in clamd ? clamd.path : `${clamd.host}:${clamd.port}`
+  const report = yield* Effect.result(ClamdScanner.check({ address: clamd, timeout: "20 seconds" }))
+  if (Result.isFailure(report)) {
+    return yield* says.fail(`clamd at ${place}: ${report.failure.reason}`, `Start clamd, or mend ${settings.clamd.name}; until then attachments wait.`)
+  }
+  const { version, faults } = report.success
+  yield* says.ok(`clamd at ${place} answers: ${version}`)
+  for (const fault of faults) {
+    const at = fault.lastIndexOf("; ")
+    yield* says.warn(fault.slice(0, at), fault.slice(at + 2))
+  }
+})

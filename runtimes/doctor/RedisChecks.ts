@@ -1,0 +1,23 @@
+/** Redis, where there is one: what it is for can be lost, but not be evicted piece by piece. */
+import { Effect, Result } from "effect"
+import * as RedisClient from "../../adapters/redis/RedisClient.ts"
+import { settings, type Config } from "../Config.ts"
+import type { Voice } from "./Findings.ts"
+
+/** `info` of a Redis of version 7 or later, or of one of its kin, says what it does when its memory is full. */
+export const redis = Effect.fnUntraced(function* ({ redisUrl, queue }: Config, says: Voice) {
+  if (redisUrl === null) return yield* says.ok("none: PostgreSQL does without")
+  const client = yield* Effect.result(RedisClient.make({ url: redisUrl, timeout: "5 seconds" }))
+  const info = Result.isFailure(client)
+    ? Result.fail(client.failure)
+    : yield* Effect.result(Effect.all([client.success.info("server"), client.success.info("memory")]))
+  if (Result.isFailure(info)) {
+    return yield* says.fail(info.failure.message, `Start Redis, open the way to it, or mend ${settings.redisUrl.name}.`)
+  }
+  const [server, memory] = info.success
+  yield* says.ok(`Redis ${server.get("redis_version") ?? "of an unknown version"} answers, and ${queue === "redis" ? "is the queue" : "counts requests"}`)
+  const policy = memory.get("maxmemory_policy") ?? "unknown"
+  if (policy === "noeviction") return
+  const isRefused = queue === "redis" && policy.startsWith("allkeys")
+  yield* (isRefused ? says.fail : says.warn)(`its maxmemory-policy is ${policy}: it may drop jobs and counts one by one`, "Set maxmemory-policy noeviction.")
+}, Effect.scoped)

@@ -1,0 +1,272 @@
+/** The doctor over deployments in order, and over each fault that it is there to find. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Redacted } from "effect"
+import { spawnSync } from "node:child_process"
+import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { createServer } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { SMTPServer } from "smtp-server"
+import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
+import * as Database from "../../adapters/postgres/Database.ts"
+import * as PostgresStore from "../../adapters/postgres/PostgresStore.ts"
+import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
+import * as PrivateRedis from "../../adapters/redis/PrivateRedis.ts"
+import { endpoint, realm } from "../../conformance/fixtures.ts"
+import * as Endpoints from "../../core/model/Endpoint.ts"
+import { Crypto } from "../../core/ports/Crypto.ts"
+import { Store } from "../../core/ports/Store.ts"
+import type { Variables } from "../Config.ts"
+import type { Finding } from "./Findings.ts"
+import { examine } from "./main.ts"
+
+const key = (fill: number) => Buffer.alloc(32, fill).toString("base64")
+const complete = {
+  MAILROOM_DATABASE_URL: "postgres://ada:lovelace@127.0.0.1:1/mailroom",
+  MAILROOM_SEALING_KEYS: `1:${key(1)}`,
+  MAILROOM_SCANNER: "none"
+}
+
+const findingsOf = Effect.fnUntraced(function* (variables: Variables) {
+  const findings: Array<Finding> = []
+  yield* examine(variables, { began: () => Effect.void, found: (finding) => Effect.sync(() => void findings.push(finding)) })
+  return findings
+})
+
+/** What it says of one check: `status message`. */
+const says = (findings: ReadonlyArray<Finding>, check: string) =>
+  findings.filter((finding) => finding.check === check).map(({ status, message }) => `${status} ${message}`)
+
+const fresh = Effect.fnUntraced(function* (content: "migrated" | "empty" = "migrated") {
+  return { ...complete, MAILROOM_DATABASE_URL: Redacted.value(yield* TestDatabase.url(content)) }
+})
+
+const folder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "mailroom-doctor-"))),
+  (made) => Effect.sync(() => rmSync(made, { recursive: true, force: true }))
+)
+
+interface Listener {
+  readonly server: { listen: (port: number, host: string, done: () => void) => unknown; close: (done: () => void) => unknown }
+  readonly port: () => number
+}
+
+const listening = (make: () => Listener) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const { server, port } = make()
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+      return { server, port: port() }
+    }),
+    ({ server }) => Effect.promise(() => new Promise<void>((resolve) => void server.close(resolve)))
+  )
+
+const portOf = (address: ReturnType<ReturnType<typeof createServer>["address"]>) => (address !== null && typeof address === "object" ? address.port : 0)
+
+describe("the doctor", () => {
+  it.live("finds nothing wrong with a database in order, but what the tests' own server is lacking", () =>
+    Effect.gen(function* () {
+      const findings = yield* findingsOf(yield* fresh())
+
+      assert.deepStrictEqual(says(findings, "settings"), ["ok all in order, for production"])
+      assert.match(says(findings, "database")[0]!, /^ok PostgreSQL \d+/)
+      assert.match(says(findings, "clock")[0]!, /^ok \d+ ms/)
+      assert.match(says(findings, "migrations")[0]!, /^ok all \d+ taken$/)
+      assert.deepStrictEqual(says(findings, "rights"), ["ok postgres may read and write every table"])
+      assert.deepStrictEqual(says(findings, "durability"), ["fail fsync and full_page_writes are off: a crash loses accepted mail"])
+      assert.deepStrictEqual(says(findings, "secrets"), ["ok none is stored yet"])
+      assert.deepStrictEqual(says(findings, "scanner"), ["warn attachments are passed unscanned"])
+      assert.isTrue(findings.every(({ status, advice }) => (status === "ok") === (advice === null)), "what is not in order has an advice")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("changes nothing", () =>
+    Effect.gen(function* () {
+      const variables = yield* fresh("empty")
+      const at = yield* folder
+
+      yield* findingsOf({ ...variables, MAILROOM_BLOBS: join(at, "blobs") })
+
+      const again = yield* findingsOf(variables)
+      assert.match(says(again, "migrations")[0]!, /^fail missing: 0001_truth/)
+      assert.deepStrictEqual(says(again, "rights"), ["fail there is no schema mailroom yet"])
+      assert.deepStrictEqual(readdirSync(at), [])
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("names every fault of the settings, and goes on where it can", () =>
+    Effect.gen(function* () {
+      const findings = yield* findingsOf({ MAILROOM_SMTP_USER: "ada" })
+
+      assert.deepStrictEqual(says(findings, "settings").map((text) => text.split(" ").slice(0, 2).join(" ")).toSorted(), [
+        "fail MAILROOM_DATABASE_URL",
+        "fail MAILROOM_SCANNER",
+        "fail MAILROOM_SEALING_KEYS",
+        "fail MAILROOM_SMTP_USER",
+        "fail MAILROOM_SMTP_USER"
+      ])
+      assert.deepStrictEqual(says(findings, "blobs"), ["ok in the database"])
+      const unread = yield* findingsOf({ MAILROOM_PORT: "x" })
+      assert.include(says(unread, "settings").at(-1), "nothing else was looked at")
+    })
+  )
+
+  it.live("says that the database is away, and not with which password", () =>
+    Effect.gen(function* () {
+      const findings = yield* findingsOf(complete)
+
+      assert.match(says(findings, "database")[0]!, /^fail 127\.0\.0\.1:1\/mailroom: .*ECONNREFUSED/)
+      assert.notInclude(JSON.stringify(findings), "lovelace")
+    })
+  )
+
+  it.live("sees what the user may not write", () =>
+    Effect.gen(function* () {
+      const variables = yield* fresh()
+      const url = new URL(variables.MAILROOM_DATABASE_URL)
+      const role = `reader_${url.pathname.slice(1)}`
+      yield* Effect.gen(function* () {
+        const { sql } = yield* Database.Database
+        yield* sql.unsafe(`create role ${role} login`)
+        yield* sql.unsafe(`grant usage on schema mailroom to ${role}`)
+        yield* sql.unsafe(`grant select, insert, update, delete on all tables in schema mailroom to ${role}`)
+        yield* sql.unsafe(`revoke update on mailroom.message from ${role}`)
+      }).pipe(Effect.provide(Database.layer({ url: Redacted.make(url.href) })))
+      url.username = role
+
+      const findings = yield* findingsOf({ ...variables, MAILROOM_DATABASE_URL: url.href })
+
+      assert.deepStrictEqual(says(findings, "rights"), [`fail ${role} may not read and write message`])
+      yield* Effect.gen(function* () {
+        const { sql } = yield* Database.Database
+        yield* sql.unsafe(`drop owned by ${role}`)
+        yield* sql.unsafe(`drop role ${role}`)
+      }).pipe(Effect.provide(Database.layer({ url: Redacted.make(variables.MAILROOM_DATABASE_URL) })))
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("tries the key ring on what is stored", () =>
+    Effect.gen(function* () {
+      const variables = yield* fresh()
+      const sealed = endpoint(realm())
+      yield* Effect.gen(function* () {
+        const [store, crypto] = [yield* Store, yield* Crypto]
+        const secret = yield* crypto.seal(Redacted.make("whsec_x"), Endpoints.sealContext(sealed))
+        yield* store.commit([{ _tag: "Insert", kind: "endpoint", record: { ...sealed, secret } }], [])
+      }).pipe(
+        Effect.provide(
+          Layer.merge(
+            PostgresStore.layerWithoutJobs.pipe(Layer.provide(Database.layer({ url: Redacted.make(variables.MAILROOM_DATABASE_URL) }))),
+            NodeCrypto.layer({ sealingKeys: [{ version: 2, key: Redacted.make(new Uint8Array(32).fill(2)) }] })
+          )
+        )
+      )
+      const secretsWith = (ring: string) => Effect.map(findingsOf({ ...variables, MAILROOM_SEALING_KEYS: ring }), (found) => says(found, "secrets"))
+
+      assert.deepStrictEqual(yield* secretsWith(`2:${key(2)}`), ["ok the keys open what is stored"])
+      assert.deepStrictEqual(yield* secretsWith(`2:${key(2)},3:${key(3)}`), ["warn some secrets are sealed by an older key"])
+      for (const ring of [`1:${key(1)}`, `3:${key(3)}`]) {
+        const [said, ...more] = yield* secretsWith(ring)
+        assert.deepStrictEqual(more, [])
+        assert.match(said!, /^fail the keys of version \d do not open what version 2 sealed$/)
+      }
+      assert.match((yield* secretsWith(`2:${key(9)}`))[0]!, /^fail /)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("looks at Redis, where there is one", () =>
+    Effect.gen(function* () {
+      const server = yield* PrivateRedis.open({ settings: ["--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"] })
+      const variables = { ...complete, MAILROOM_REDIS_URL: Redacted.value(server.url) }
+
+      const counting = says(yield* findingsOf(variables), "redis")
+      assert.match(counting[0]!, /^ok Redis \d+\.\S+ answers, and counts requests$/)
+      assert.match(counting[1]!, /^warn its maxmemory-policy is allkeys-lru/)
+      assert.match(says(yield* findingsOf({ ...variables, MAILROOM_QUEUE: "redis" }), "redis")[1]!, /^fail its maxmemory-policy/)
+      yield* server.kill
+      assert.match(says(yield* findingsOf(variables), "redis")[0]!, /^fail Redis is unavailable/)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("signs in at the mail server and leaves, without a mail", () =>
+    Effect.gen(function* () {
+      let mails = 0
+      const { port } = yield* listening(() => {
+        const smtp = new SMTPServer({
+          disabledCommands: ["STARTTLS", "AUTH"],
+          onMailFrom: (_address, _session, done) => {
+            mails += 1
+            done()
+          }
+        })
+        return { server: smtp, port: () => portOf(smtp.server.address()) }
+      })
+      const variables = { ...complete, MAILROOM_SMTP_HOST: "127.0.0.1", MAILROOM_SMTP_PORT: String(port) }
+
+      const open = says(yield* findingsOf({ ...variables, MAILROOM_SMTP_TLS: "none" }), "mail")
+      assert.deepStrictEqual(open, [`ok 127.0.0.1:${port} answers, in clear text`, "warn mail is not signed with DKIM here"])
+      assert.match(says(yield* findingsOf(variables), "mail")[0]!, /^fail 127\.0\.0\.1:\d+: /)
+      assert.match(says(yield* findingsOf({ ...variables, MAILROOM_SMTP_CA_FILE: "/nowhere" }), "mail")[0]!, /^fail MAILROOM_SMTP_CA_FILE: ENOENT/)
+      assert.strictEqual(mails, 0)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("asks clamd, and says when there is none", () =>
+    Effect.gen(function* () {
+      const { port } = yield* listening(() => {
+        const answer = (bytes: Buffer) => (bytes.includes("VERSION") ? "ClamAV 1.4.3/27000\0" : "stream: OK\0")
+        const server = createServer((socket) => socket.on("error", () => {}).on("data", (bytes) => socket.end(answer(bytes))))
+        return { server, port: () => portOf(server.address()) }
+      })
+      const at = (place: string) => Effect.map(findingsOf({ ...complete, MAILROOM_SCANNER: "clamd", MAILROOM_CLAMD: place }), (found) => says(found, "scanner"))
+
+      const careless = yield* at(`127.0.0.1:${port}`)
+      assert.match(careless[0]!, /^ok clamd at 127\.0\.0\.1:\d+ answers: ClamAV 1\.4\.3/)
+      assert.isAbove(careless.length, 1, "it calls everything OK")
+      assert.match((yield* at("127.0.0.1:1"))[0]!, /^fail clamd at 127\.0\.0\.1:1: /)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("looks at files: who may read secrets, and whether blobs can be written", () =>
+    Effect.gen(function* () {
+      const at = yield* folder
+      const secret = join(at, "keys")
+      writeFileSync(secret, `1:${key(1)}\n`)
+      const { MAILROOM_SEALING_KEYS: _, ...rest } = complete
+      const files = () => findingsOf({ ...rest, MAILROOM_SEALING_KEYS_FILE: secret, MAILROOM_BLOBS: join(at, "blobs/of/us") })
+
+      chmodSync(secret, 0o600)
+      assert.deepStrictEqual(says(yield* files(), "files"), [`ok MAILROOM_SEALING_KEYS_FILE: ${secret} is closed to others`])
+      assert.deepStrictEqual(says(yield* files(), "blobs"), [`ok ${join(at, "blobs/of/us")} can be written`])
+      chmodSync(secret, 0o644)
+      writeFileSync(join(at, "blobs"), "")
+      assert.match(says(yield* files(), "files")[0]!, /^warn .* is open to every user/)
+      assert.match(says(yield* files(), "blobs")[0]!, /^fail .* is no folder$/)
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("mailroom doctor", () => {
+  const doctor = (variables: Readonly<Record<string, string>>, ...flags: ReadonlyArray<string>) =>
+    spawnSync(process.execPath, [join(import.meta.dirname, "../cli/main.ts"), "doctor", ...flags], {
+      env: { PATH: process.env["PATH"], ...variables },
+      encoding: "utf8"
+    })
+
+  it("prints a line for each finding and what to do, and ends with 1 when something is to mend", () => {
+    const { status, stdout, stderr } = doctor(complete)
+
+    assert.deepStrictEqual([status, stderr], [1, ""])
+    assert.match(stdout, /^ok {4}settings {5}all in order, for production$/m)
+    assert.match(stdout, /^FAIL {2}database {5}127\.0\.0\.1:1\/mailroom: .*\n +→ Start PostgreSQL/m)
+    assert.match(stdout, /\n\d+ ok, \d+ to look at, 1 to mend\n$/)
+  })
+
+  it("prints JSON Lines with --json", () => {
+    const { status, stdout } = doctor(complete, "--json")
+
+    const findings = stdout.trim().split("\n").map((line): Finding => JSON.parse(line))
+    assert.strictEqual(status, 1)
+    assert.deepStrictEqual(findings[0], { check: "settings", status: "ok", message: "all in order, for production", advice: null })
+  })
+})

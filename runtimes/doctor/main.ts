@@ -1,0 +1,33 @@
+/**
+ * Looks at a deployment before it runs, or while it does: settings, database,
+ * Redis, mail server, scanner, files. Changes nothing, and tells each finding
+ * as soon as it has it, with what to do.
+ */
+import { Effect } from "effect"
+import * as Config from "../Config.ts"
+import * as DatabaseChecks from "./DatabaseChecks.ts"
+import * as Files from "./Files.ts"
+import { bounded, voice, type Reader, type Voice } from "./Findings.ts"
+import * as Outside from "./Outside.ts"
+import * as RedisChecks from "./RedisChecks.ts"
+
+export const examine = Effect.fn("doctor")(function* (variables: Config.Variables, reader: Reader) {
+  const run = Effect.fnUntraced(function* <E, R>(name: string, check: (says: Voice) => Effect.Effect<void, E, R>) {
+    yield* reader.began(name)
+    const says = voice(name, reader)
+    return yield* bounded(check(says), says)
+  })
+  const { config, faults } = Config.read(variables, {}, ["database", "sealing keys", "scanner"])
+  const says = voice("settings", reader)
+  for (const fault of faults) yield* says.fail(fault, "See docs/configuration.md.")
+  if (faults.length === 0) yield* says.ok(`all in order, for ${config?.mode}`)
+  if (config === null) return yield* says.warn("nothing else was looked at", "Mend the settings first.")
+
+  yield* run("files", (says) => Files.secrets(config, variables, says))
+  const { databaseUrl } = config
+  if (databaseUrl !== null) yield* run("database", () => DatabaseChecks.database({ ...config, databaseUrl }, reader))
+  yield* run("redis", (says) => RedisChecks.redis(config, says))
+  yield* run("blobs", (says) => Files.blobs(config, says))
+  yield* run("mail", (says) => Outside.mail(config, says))
+  yield* run("scanner", (says) => Outside.scanner(config, says))
+})

@@ -1,0 +1,37 @@
+/** The HTTP API, over the deployment's database. What happens after a 202 is the workers'. */
+import { Effect, Layer } from "effect"
+import { HttpServer } from "effect/http"
+import * as Mailroom from "../../core/Mailroom.ts"
+import * as Adapters from "../Adapters.ts"
+import * as Config from "../Config.ts"
+import * as Http from "../http/index.ts"
+import { baseUrl, listenFault } from "../Listening.ts"
+import * as Loops from "../Loops.ts"
+import * as Outbound from "../Outbound.ts"
+import * as Telemetry from "../Telemetry.ts"
+import { version } from "../Version.ts"
+
+/** Runs until it is interrupted. */
+export const serve = Effect.gen(function* () {
+  const config = yield* Config.deployment("sealing keys")
+  const { host, port, publicUrl, trustedProxies } = config
+  const operations = Mailroom.operations.pipe(
+    Layer.provideMerge(Layer.merge(Adapters.layer(config, "serve"), Outbound.webhooks)),
+    Layer.provide(Config.settingsLayer(config))
+  )
+  const server = Http.Server.layer({ host, port })
+  const http = Http.layer({ trustedProxies, metrics: Http.Metrics.accessOf(config), ...(publicUrl === null ? {} : { servers: [publicUrl] }) })
+  const listening = Effect.gen(function* () {
+    const { address } = yield* HttpServer.HttpServer
+    yield* Effect.logInfo("serve: ready").pipe(
+      Effect.annotateLogs({ version, address: baseUrl(config, address), database: Adapters.placeOf(config) })
+    )
+    return yield* Effect.never
+  })
+  return yield* listening.pipe(
+    // In this order: the server stops taking requests before the request log is written for the last time.
+    Effect.provide(http.pipe(Layer.provideMerge(server), Layer.provideMerge(Loops.serving), Layer.provideMerge(operations))),
+    Effect.catchTag("ServeError", (error) => Effect.fail(listenFault(config, port, error, Config.settings.port.name))),
+    Effect.provide(Layer.provideMerge(Telemetry.layer(config, "serve"), Config.logLayer(config)))
+  )
+})

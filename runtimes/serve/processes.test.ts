@@ -1,0 +1,298 @@
+/** A deployment as an operator has it: real processes over the real command line, on one database. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Layer, Redacted, Result, Scope } from "effect"
+import { spawn, type ChildProcess } from "node:child_process"
+import { createServer, type Server } from "node:http"
+import type { AddressInfo } from "node:net"
+import { join } from "node:path"
+import { json } from "node:stream/consumers"
+import { afterAll, beforeAll } from "vitest"
+import * as PrivatePostgres from "../../adapters/postgres/PrivatePostgres.ts"
+import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
+import { Mailroom, MailroomError } from "../../client/index.ts"
+import * as Address from "../../core/model/Address.ts"
+import { Management } from "../../core/operations/Management.ts"
+import * as Adapters from "../Adapters.ts"
+import * as Config from "../Config.ts"
+import { provision, type Provisioned } from "../dev/Provision.ts"
+
+const cli = join(import.meta.dirname, "../cli/main.ts")
+const sealingKeys = `1:${Buffer.alloc(32, 1).toString("base64")}`
+
+/** What the test's own environment says of settings is not for these processes. */
+const clean = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !name.startsWith("MAILROOM_") && name !== "DATABASE_URL")
+)
+
+const scope = Scope.makeUnsafe()
+const children = new Set<ChildProcess>()
+afterAll(async () => {
+  for (const child of children) child.kill("SIGKILL")
+  await Effect.runPromise(Scope.close(scope, Exit.void))
+}, 60_000)
+
+interface Process {
+  readonly child: ChildProcess
+  readonly errors: () => string
+  readonly output: () => string
+  readonly ended: Promise<number | null>
+  /** What it says of itself once it is ready. */
+  readonly annotations: Readonly<Record<string, string>>
+}
+
+const launch = (verb: string, variables: Readonly<Record<string, string>>) => {
+  const child = spawn(process.execPath, [cli, ...verb.split(" ")], { env: { ...clean, ...variables }, stdio: ["ignore", "pipe", "pipe"] })
+  children.add(child)
+  let [output, errors] = ["", ""]
+  child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()))
+  child.stderr.on("data", (chunk: Buffer) => (errors += chunk.toString()))
+  const ended = new Promise<number | null>((resolve) => child.once("close", resolve))
+  return { child, output: () => output, errors: () => errors, ended }
+}
+
+/** Runs a verb to its end. */
+const run = async (verb: string, variables: Readonly<Record<string, string>>) => {
+  const { ended, output, errors } = launch(verb, variables)
+  return { status: await ended, output: output(), lines: errors().trim().split("\n") }
+}
+
+/** Waits for what processes bring about; fails if they do not. */
+const until = async <A>(what: string, look: () => A | Promise<A>, seconds = 20): Promise<NonNullable<A>> => {
+  for (const end = Date.now() + seconds * 1000; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 20))) {
+    const seen = await look()
+    if (seen !== null && seen !== undefined && seen !== false) return seen
+  }
+  return assert.fail(`in ${seconds} seconds there was no ${what}`)
+}
+
+/** Starts a verb that runs, and waits until it says that it is ready. */
+const start = async (verb: "serve" | "worker", variables: Readonly<Record<string, string>>): Promise<Process> => {
+  const launched = launch(verb, { MAILROOM_PORT: "0", ...variables })
+  const line = await until(`${verb} that is ready`, () => {
+    if (launched.child.exitCode !== null) assert.fail(launched.errors())
+    return launched.errors().split("\n").find((text) => text.includes(`${verb}: ready`))
+  })
+  return { ...launched, annotations: JSON.parse(line).annotations }
+}
+
+const stop = async ({ child, ended }: Process) => {
+  child.kill("SIGTERM")
+  return ended
+}
+
+const settingsOf = (url: Redacted.Redacted<string>) => ({
+  MAILROOM_DATABASE_URL: Redacted.value(url),
+  MAILROOM_DATABASE_POOL: "4",
+  MAILROOM_SEALING_KEYS: sealingKeys,
+  MAILROOM_SCANNER: "eicar",
+  // Receivers are on this machine.
+  MAILROOM_MODE: "development",
+  MAILROOM_WEBHOOK_ALLOW_HTTP: "true",
+  MAILROOM_WEBHOOK_ALLOWED_ADDRESSES: "127.0.0.0/8",
+  MAILROOM_IP_REQUESTS_PER_MINUTE: "100000"
+})
+
+/** What an operator does on the database of these settings. */
+const operating = <A, E>(variables: Readonly<Record<string, string>>, work: Effect.Effect<A, E, Management | Adapters.Operated>) =>
+  Config.load(variables, {}, ["database"]).pipe(
+    Effect.flatMap((config) =>
+      Effect.provide(work, Layer.provideMerge(Management.layer, Adapters.operator(config as Config.Deployment))) // the database is needed
+    ),
+    Effect.runPromise
+  )
+
+describe("a deployment of two serve and two worker processes", () => {
+  let settings: ReturnType<typeof settingsOf>
+  let tenancy: Provisioned
+  let serving: ReadonlyArray<Process>
+  let working: Array<Process>
+  const clients: Array<Mailroom> = []
+
+  beforeAll(async () => {
+    settings = settingsOf(await Effect.runPromise(Scope.provide(TestDatabase.url(), scope)))
+    const domain = Result.getOrThrow(Address.parseDomain("processes.example"))
+    tenancy = await operating(settings, provision(null, { domain, withProduction: false }))
+    ;[serving, working] = await Promise.all([
+      Promise.all([start("serve", settings), start("serve", settings)]),
+      Promise.all([start("worker", settings), start("worker", { ...settings, MAILROOM_WORKER_PORT: "0" })])
+    ])
+    for (const { annotations } of serving) clients.push(new Mailroom({ baseUrl: annotations["address"]!, apiKey: tenancy.apiKey, maxRetries: 0 }))
+  }, 120_000)
+
+  const letter = () => ({ fromMailboxId: tenancy.mailboxes[0]!.id, to: ["delivered@example.com"], subject: "Note", text: "The engine weaves." })
+  const statusAt = async (client: Mailroom, id: string) => (await client.getMessage(id)).message.status
+
+  /** A receiver that is registered, and what it got. */
+  const receive = async (client: Mailroom) => {
+    const got: Array<{ readonly type: string; readonly data: { readonly id: string } }> = []
+    const server: Server = createServer((request, response) => {
+      void json(request).then((body) => {
+        // The shape that webhooks have.
+        const event = body as (typeof got)[number] & { readonly data: { readonly challenge?: string } }
+        if (event.data.challenge !== undefined) return response.end(JSON.stringify({ challenge: event.data.challenge }))
+        got.push(event)
+        return response.writeHead(204).end()
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+    await Effect.runPromise(Scope.addFinalizer(scope, Effect.sync(() => void server.close())))
+    const { port } = server.address() as AddressInfo // it listens
+    await client.createWebhookEndpoint({ url: `http://127.0.0.1:${port}/`, eventTypes: ["*"] })
+    return got
+  }
+
+  it("does at one process what another has accepted, and shows it at a third", { timeout: 60_000 }, async () => {
+    const got = await receive(clients[0]!)
+
+    const sent = await Promise.all(Array.from({ length: 20 }, (_, index) => clients[index % 2]!.sendMessage(letter())))
+
+    for (const { id } of sent) await until("delivery", async () => (await statusAt(clients[1]!, id)) === "delivered")
+    const ids = new Set<string>(sent.map(({ id }) => id))
+    const mine = () => got.filter(({ data }) => ids.has(data.id))
+    await until("webhooks of all", () => mine().length === 60)
+    const about = mine().map(({ type, data }) => `${type} ${data.id}`)
+    assert.strictEqual(new Set(about).size, 60, "each event once")
+  })
+
+  it("refuses a key at every process within a second of its revocation", async () => {
+    const issued = await operating(
+      settings,
+      Effect.flatMap(Management, (management) =>
+        management.issueKey({ type: "operator", id: "test" }, { ...tenancy, name: "short", scopes: ["mailboxes:read"] })
+      )
+    )
+    const others = clients.map((_, index) => new Mailroom({ baseUrl: serving[index]!.annotations["address"]!, apiKey: Redacted.value(issued.text), maxRetries: 0 }))
+    for (const client of others) await client.listMailboxes()
+
+    await operating(
+      settings,
+      Effect.flatMap(Management, (management) => management.revokeKey({ type: "operator", id: "test" }, tenancy.tenantId, issued.apiKey.id))
+    )
+
+    for (const client of others) {
+      await until("refusal", () => client.listMailboxes().then(() => false, (error: unknown) => error instanceof MailroomError && error.status === 401), 1)
+    }
+  })
+
+  it("relays and sends on within seconds when the worker that did is killed", async () => {
+    const got = await receive(clients[1]!)
+
+    // One of the two held the relay.
+    for (const place of [0, 1]) {
+      const { id } = await clients[0]!.sendMessage(letter())
+      await until("delivery", async () => (await statusAt(clients[1]!, id)) === "delivered")
+      working[place]!.child.kill("SIGKILL")
+      await working[place]!.ended
+      const after = await clients[1]!.sendMessage(letter())
+      await until("its three webhooks", () => got.filter(({ data }) => data.id === after.id).length === 3, 10)
+      working[place] = await start("worker", { ...settings, MAILROOM_WORKER_PORT: "0" })
+    }
+  }, 60_000)
+
+  it("is ready, and a worker too, where it has a port", async () => {
+    for (const { annotations } of serving) assert.strictEqual((await fetch(`${annotations["address"]}/readyz`)).status, 200)
+    const health = /the worker's health is at (http:\S+?)"/.exec(working[1]!.errors())![1]!
+    for (const path of ["/healthz", "/readyz"]) assert.strictEqual((await fetch(`${health}${path}`)).status, 200)
+    assert.strictEqual((await fetch(`${health}/v1/messages`)).status, 404)
+  })
+
+  it("ends with 0 at SIGTERM, all of it", async () => {
+    assert.deepStrictEqual(await Promise.all([...serving, ...working].map(stop)), [0, 0, 0, 0])
+  })
+})
+
+describe("serve, worker and migrate", () => {
+  it("want tables that are up to date, and say how to get them", async () => {
+    const url = await Effect.runPromise(Scope.provide(TestDatabase.url("empty"), scope))
+    const settings = settingsOf(url)
+
+    for (const verb of ["serve", "worker"]) {
+      const { status, lines } = await run(verb, settings)
+      assert.strictEqual(status, 1)
+      assert.lengthOf(lines, 1)
+      assert.match(lines[0]!, /^mailroom: the database lacks 0001_truth.*; run `mailroom migrate`$/)
+    }
+    const first = await run("migrate", settings)
+    assert.strictEqual(first.status, 0, first.lines.join("\n"))
+    assert.match(first.output, /^took 0001_truth$/m)
+    assert.strictEqual((await run("migrate", settings)).output, "nothing to do\n")
+    assert.strictEqual(await stop(await start("serve", settings)), 0)
+  }, 60_000)
+
+  it("name in one line a database that is not there, and no password", async () => {
+    for (const verb of ["serve", "worker", "migrate"]) {
+      const { status, lines } = await run(verb, {
+        ...settingsOf(Redacted.make("postgres://ada:lovelace@127.0.0.1:1/mailroom"))
+      })
+      assert.strictEqual(status, 1)
+      assert.lengthOf(lines, 1)
+      assert.match(lines[0]!, /^mailroom: the database at 127\.0\.0\.1:1\/mailroom cannot be reached: .*ECONNREFUSED/)
+      assert.notInclude(lines[0], "lovelace")
+    }
+  }, 60_000)
+
+  it("name every setting that they cannot do without", async () => {
+    const { status, lines } = await run("worker", { MAILROOM_PORT: "x" })
+
+    assert.strictEqual(status, 2)
+    assert.deepStrictEqual(
+      lines.map((line) => line.split(" ")[1]).toSorted(),
+      ["MAILROOM_DATABASE_URL", "MAILROOM_PORT", "MAILROOM_SCANNER", "MAILROOM_SEALING_KEYS"]
+    )
+  })
+
+  it("stop at once at a second signal", async () => {
+    const settings = settingsOf(await Effect.runPromise(Scope.provide(TestDatabase.url(), scope)))
+    const serving = await start("serve", settings)
+    // A request that does not end holds the first signal up.
+    const address = new URL(serving.annotations["address"]!)
+    const { connect } = await import("node:net")
+    const socket = connect(Number(address.port), address.hostname)
+    socket.on("error", () => {})
+    await new Promise<void>((resolve) =>
+      socket.write("POST /v1/messages HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nAuthorization: Bearer x\r\n\r\n", () => resolve())
+    )
+
+    serving.child.kill("SIGTERM")
+    await until("draining", () => fetch(`${address.origin}/healthz`).then(() => false, () => true))
+    serving.child.kill("SIGTERM")
+
+    assert.include([130, 0], await serving.ended)
+    socket.destroy()
+  })
+})
+
+describe("readiness", () => {
+  it("is gone within its deadline while the database hangs or is away, and comes back with it", async () => {
+    const server = await Effect.runPromise(Scope.provide(PrivatePostgres.open(), scope))
+    await Effect.runPromise(server.started)
+    const settings = settingsOf(server.url("postgres"))
+    assert.strictEqual((await run("migrate", settings)).status, 0)
+    const serving = await start("serve", settings)
+    const readiness = async () => {
+      const before = Date.now()
+      const { status } = await fetch(`${serving.annotations["address"]}/readyz`)
+      return { status, took: Date.now() - before }
+    }
+    const becomes = async (status: number, seconds: number) => {
+      const seen = await until(`readiness ${status}`, async () => {
+        const found = await readiness()
+        assert.isBelow(found.took, 2_500)
+        return found.status === status ? found : null
+      }, seconds)
+      return seen.status
+    }
+
+    assert.strictEqual((await readiness()).status, 200)
+    await Effect.runPromise(server.freeze)
+    await becomes(503, 5)
+    await Effect.runPromise(server.thaw)
+    await becomes(200, 15)
+    await Effect.runPromise(server.stop("immediate"))
+    await becomes(503, 5)
+    await Effect.runPromise(server.start)
+    await becomes(200, 15)
+    assert.strictEqual((await fetch(`${serving.annotations["address"]}/healthz`)).status, 200)
+    assert.strictEqual(await stop(serving), 0)
+  }, 90_000)
+})

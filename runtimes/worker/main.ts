@@ -1,0 +1,30 @@
+/** What happens after a 202, over the deployment's database: relay, submissions, deliveries, scans, sweeps, retention. */
+import { Effect, Layer } from "effect"
+import * as Mailroom from "../../core/Mailroom.ts"
+import * as Adapters from "../Adapters.ts"
+import * as Config from "../Config.ts"
+import { listenFault } from "../Listening.ts"
+import * as Loops from "../Loops.ts"
+import * as Outbound from "../Outbound.ts"
+import * as Telemetry from "../Telemetry.ts"
+import { version } from "../Version.ts"
+import * as Health from "./Health.ts"
+
+/** Runs until it is interrupted. */
+export const worker = Effect.gen(function* () {
+  const config = yield* Config.deployment("sealing keys", "scanner")
+  const jobs = Mailroom.jobs.pipe(
+    Layer.provideMerge(Layer.merge(Adapters.layer(config, "worker"), Outbound.layer(config))),
+    Layer.provide(Config.settingsLayer(config))
+  )
+  const working = Effect.logInfo("worker: ready").pipe(
+    Effect.annotateLogs({ version, database: Adapters.placeOf(config), queue: config.queue }),
+    Effect.andThen(Effect.never)
+  )
+  return yield* working.pipe(
+    // In this order: who asks how it is learns that it stops, before it does.
+    Effect.provide(Health.layer(config).pipe(Layer.provideMerge(Loops.working), Layer.provideMerge(jobs))),
+    Effect.catchTag("ServeError", (error) => Effect.fail(listenFault(config, config.workerPort, error, Config.settings.workerPort.name))),
+    Effect.provide(Layer.provideMerge(Telemetry.layer(config, "worker"), Config.logLayer(config)))
+  )
+})
