@@ -1,0 +1,140 @@
+/**
+ * Whether a crowd holds up its neighbours, on the product's own processes over
+ * Postgres: first one tenant has 100,000 messages queued, and another tenant
+ * sends; then a fifth of the webhook receivers hang until their deadline, and
+ * what the healthy ones get is timed.
+ */
+import { Effect, Exit, Layer, Redacted, Scope } from "effect"
+import { randomBytes, randomUUID } from "node:crypto"
+import * as Database from "../adapters/postgres/Database.ts"
+import * as JobNews from "../adapters/postgres/JobNews.ts"
+import * as PostgresStore from "../adapters/postgres/PostgresStore.ts"
+import * as PrivatePostgres from "../adapters/postgres/PrivatePostgres.ts"
+import type { MessageId } from "../core/model/Ids.ts"
+import { Store, type Change } from "../core/ports/Store.ts"
+import type { Job } from "../core/ports/JobQueue.ts"
+import { call, sleep, type Caller } from "./faults/Clients.ts"
+import * as Cluster from "./faults/Cluster.ts"
+import { found } from "./faults/Founding.ts"
+import { Receiver } from "./faults/Witnesses.ts"
+import { median } from "./Load.ts"
+
+const backlog = Number(process.env["BENCH_BACKLOG"] ?? 100_000)
+const sends = Number(process.env["BENCH_SENDS"] ?? 40)
+const receiversMax = 50
+const hanging = 10
+
+const quantile = (values: ReadonlyArray<number>, share: number) =>
+  values.toSorted((left, right) => left - right)[Math.min(values.length - 1, Math.floor(values.length * share))]!
+const figures = (values: ReadonlyArray<number>) =>
+  `p50 ${Math.round(median(values))} ms   p95 ${Math.round(quantile(values, 0.95))} ms   max ${Math.round(Math.max(...values))} ms`
+
+const scope = Scope.makeUnsafe()
+const postgres = await Effect.runPromise(Effect.provideService(PrivatePostgres.open({ isDurable: true }), Scope.Scope, scope))
+await Effect.runPromise(postgres.started)
+const url = postgres.url("postgres")
+const variables = {
+  MAILROOM_MODE: "development",
+  MAILROOM_DATABASE_URL: Redacted.value(url),
+  MAILROOM_SEALING_KEYS: `1:${randomBytes(32).toString("base64")}`,
+  MAILROOM_IP_REQUESTS_PER_MINUTE: "1000000",
+  MAILROOM_WEBHOOK_ALLOW_HTTP: "true",
+  MAILROOM_WEBHOOK_ALLOWED_ADDRESSES: "127.0.0.0/8"
+}
+
+/** Copies of one accepted message, queued with their jobs, as 100,000 sends would have left them. */
+const queueMany = (caller: Caller, id: string) =>
+  Effect.gen(function* () {
+    const store = yield* Store
+    const { sql } = yield* Database.Database
+    const [row] = yield* sql.unsafe<{ tenant_id: string }>(`select tenant_id::text as tenant_id from mailroom.message where id = '${id}'`)
+    const realm = { tenantId: row!.tenant_id as never, environment: caller.environment } // a tenant's id
+    const model = yield* store.messages.get(realm, id as MessageId)
+    const content = yield* store.messages.content(realm, id as MessageId)
+    const perCommit = 500
+    for (let done = 0; done < backlog; done += perCommit) {
+      const changes: Array<Change> = []
+      const jobs: Array<Job> = []
+      for (let index = 0; index < perCommit; index++) {
+        const copy = { ...model!, id: randomUUID() as MessageId, nextAttemptAt: 1, status: "queued" as const, version: 1, submissions: [], attempts: 0, sentAt: null, mime: null }
+        const recipients = copy.recipients.map((recipient) => ({ ...recipient, status: "queued" as const }))
+        changes.push({ _tag: "InsertMessage", message: { ...copy, recipients }, content: content! })
+        jobs.push({ kind: "submit", subject: copy.id, realm, group: realm.tenantId, dueAt: 1 })
+      }
+      yield* store.commit(changes, jobs)
+      if (done % 10_000 === 0) process.stderr.write(`${done} of ${backlog} queued\r`)
+    }
+  })
+
+try {
+  const cluster = await Cluster.start({ serves: 1, workers: 0 }, variables)
+  const [crowd] = await found(variables, "crowd.example")
+  const [neighbour] = await found(variables, "neighbour.example")
+  const baseUrl = cluster.baseUrls[0]!
+  const send = async (caller: Caller) => {
+    const body = { fromMailboxId: caller.mailboxId, to: ["delivered@example.com"], subject: "x", text: "x" }
+    const reply = await call(baseUrl, caller.apiKey, "POST", "/v1/messages", { body, headers: { "idempotency-key": randomUUID() } })
+    if (reply?.status !== 202) throw new Error(`void: ${reply?.status} ${JSON.stringify(reply?.json)}`)
+    return String(reply.json["id"])
+  }
+  const statusOf = async (caller: Caller, id: string) =>
+    (await call(baseUrl, caller.apiKey, "GET", `/v1/messages/${id}`))?.json["message"]?.status as string | undefined
+
+  const layer = PostgresStore.layer.pipe(Layer.provideMerge(JobNews.layerLocal), Layer.provideMerge(Database.layer({ url })))
+  await Effect.runPromise(Effect.provide(queueMany(crowd!, await send(crowd!)), layer))
+  const workers = [1, 2].map((number) => new Cluster.Supervised(`worker-${number}`, ["worker"], variables, cluster.folder))
+  for (const worker of workers) worker.start()
+  try {
+    while ((await statusOf(crowd!, await send(crowd!))) === undefined) await sleep(50)
+    await sleep(3_000) // the workers are at it
+    const waits: Array<number> = []
+    for (let number = 0; number < sends; number++) {
+      const begin = performance.now()
+      const id = await send(neighbour!)
+      while ((await statusOf(neighbour!, id)) === "queued") await sleep(5)
+      waits.push(performance.now() - begin)
+      await sleep(50)
+    }
+    const left = await Effect.runPromise(
+      Effect.provide(
+        Effect.flatMap(Database.Database, ({ sql }) => sql.unsafe<{ n: bigint }>(`select count(*) as n from mailroom.job where kind = 'submit'`)),
+        Database.layer({ url })
+      )
+    )
+    console.log(`\n${backlog} messages of one tenant queued (${left[0]!.n} left at the end); another tenant sends ${sends}: from the request to its submission\n`)
+    console.log(figures(waits))
+
+    const receivers = await Promise.all(
+      Array.from({ length: receiversMax }, async () => {
+        const receiver = new Receiver(0)
+        await receiver.listen()
+        return receiver
+      })
+    )
+    for (const receiver of receivers) {
+      const made = await call(baseUrl, neighbour!.apiKey, "POST", "/v1/webhook-endpoints", { body: { url: receiver.url, eventTypes: ["message.queued"] } })
+      if (made?.status !== 201) throw new Error(`void: ${made?.status} ${JSON.stringify(made?.json)}`)
+      receiver.secret = String(made.json["secret"])
+    }
+    for (const receiver of receivers.slice(0, hanging)) receiver.hangs = true
+    for (let number = 0; number < sends; number++) {
+      await send(neighbour!)
+      await sleep(50)
+    }
+    const healthy = receivers.slice(hanging)
+    for (let waited = 0; healthy.some(({ posts }) => posts.length < sends); waited += 50) {
+      if (waited > 60_000) throw new Error("void: not all deliveries arrived")
+      await sleep(50)
+    }
+    const delays = healthy.flatMap(({ posts }) => posts.map(({ at, body }) => at - Date.parse(JSON.parse(body).occurredAt)))
+    console.log(`\n${sends} events to ${receiversMax} receivers of which ${hanging} hang for 5 s: from event to arrival at the others\n`)
+    console.log(figures(delays))
+    for (const receiver of receivers) receiver.close()
+    if (quantile(delays, 0.95) > 2_000 || quantile(waits, 0.95) > 2_000) process.exitCode = 1
+  } finally {
+    await Promise.all(workers.map((worker) => worker.stop()))
+    await cluster.stop()
+  }
+} finally {
+  await Effect.runPromise(Scope.close(scope, Exit.void))
+}

@@ -1,0 +1,34 @@
+/**
+ * `npm run faults`: real faults on real processes, and what must hold after
+ * them. `-- --short` is the round that the tests run; `-- --kills N` changes
+ * how often processes are killed. Exit code 1 if anything did not hold.
+ */
+import { parseArgs } from "node:util"
+import { full, short } from "./faults/Plans.ts"
+import { runDev } from "./faults/Dev.ts"
+import { run, type Outcome } from "./faults/Run.ts"
+
+const { values } = parseArgs({ options: { short: { type: "boolean", default: false }, kills: { type: "string" } } })
+const plans = values.short ? short : full
+const kills = values.kills === undefined ? null : Number(values.kills)
+
+const since = performance.now()
+const tell = (line: string) => console.log(`${((performance.now() - since) / 1_000).toFixed(1).padStart(6)} s  ${line}`)
+
+const outcomes: Array<readonly [string, Outcome]> = []
+for (const plan of plans.clusters) {
+  console.log(`\n# serve and worker, queue in ${plan.queue}`)
+  outcomes.push([`queue in ${plan.queue}`, await run({ ...plan, kills: kills ?? plan.kills }, tell)])
+}
+console.log("\n# dev")
+outcomes.push(["dev", await runDev({ ...plans.dev, kills: kills ?? plans.dev.kills }, tell)])
+
+for (const [name, { counts, returns, violations }] of outcomes) {
+  console.log(`\n${name}: ${Object.entries(counts).map(([what, count]) => `${count} ${what}`).join(", ")}`)
+  for (const [fault, all] of Map.groupBy(returns, (one) => one.fault)) {
+    const times = all.map(({ ms }) => ms).toSorted((left, right) => left - right)
+    console.log(`  ${String(all.length).padStart(4)} × ${fault}: back after ${times[times.length >> 1]} ms (${times[0]}–${times.at(-1)})`)
+  }
+  console.log(violations.length === 0 ? "  all rules hold" : `  BROKEN ${violations.length} times:\n    ${violations.slice(0, 20).join("\n    ")}`)
+}
+process.exit(outcomes.some(([, { violations }]) => violations.length > 0) ? 1 : 0)

@@ -1,0 +1,136 @@
+/**
+ * The product's own processes on real servers: as many `serve` and `worker` as
+ * asked for over a private Postgres and Redis, each started again when it ends,
+ * as a supervisor would.
+ */
+import { spawn, type ChildProcess } from "node:child_process"
+import { appendFileSync, mkdtempSync, openSync, readFileSync } from "node:fs"
+import { createServer } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { sleep } from "./Clients.ts"
+
+const main = join(import.meta.dirname, "../../runtimes/cli/main.ts")
+
+export const freePort = (): Promise<number> =>
+  new Promise((resolve) => {
+    const server = createServer().listen(0, "127.0.0.1", () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0))
+    })
+  })
+
+/** A process that a supervisor keeps running. */
+export class Supervised {
+  readonly name: string
+  readonly log: string
+  kills = 0
+  #child: ChildProcess | null = null
+  #wanted = true
+  readonly #parameters: ReadonlyArray<string>
+  readonly #variables: Readonly<Record<string, string>>
+
+  constructor(name: string, parameters: ReadonlyArray<string>, variables: Readonly<Record<string, string>>, folder: string) {
+    this.name = name
+    this.log = join(folder, `${name}.log`)
+    this.#parameters = parameters
+    this.#variables = variables
+  }
+
+  start(): void {
+    const log = openSync(this.log, "a")
+    const child = spawn(process.execPath, [main, ...this.#parameters], {
+      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...this.#variables },
+      stdio: ["ignore", log, log]
+    })
+    this.#child = child
+    child.once("exit", (code, signal) => {
+      if (this.#child !== child) return
+      this.#child = null
+      if (!this.#wanted) return
+      if (signal !== "SIGKILL") appendFileSync(this.log, `ended by itself: ${code ?? signal}\n`)
+      setTimeout(() => this.#wanted && this.start(), signal === "SIGKILL" ? 0 : 250)
+    })
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#child?.kill(name)
+  }
+
+  /** The end without a word. */
+  kill(): void {
+    this.kills += 1
+    this.signal("SIGKILL")
+  }
+
+  async stop(): Promise<void> {
+    this.#wanted = false
+    this.signal("SIGCONT")
+    this.signal("SIGTERM")
+    for (let waited = 0; this.#child !== null && waited < 20_000; waited += 20) await sleep(20)
+    this.signal("SIGKILL")
+  }
+
+  /** The last lines that it wrote. */
+  tail(lines: number): string {
+    return readFileSync(this.log, "utf8").trimEnd().split("\n").slice(-lines).join("\n")
+  }
+}
+
+/** A verb that ends by itself; throws with what it said if it failed. */
+export const run = (parameters: ReadonlyArray<string>, variables: Readonly<Record<string, string>>): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [main, ...parameters], {
+      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...variables },
+      stdio: ["ignore", "pipe", "pipe"]
+    })
+    let [output, errors] = ["", ""]
+    child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()))
+    child.stderr.on("data", (chunk: Buffer) => (errors += chunk.toString()))
+    child.once("exit", (code) =>
+      code === 0 ? resolve(output) : reject(new Error(`mailroom ${parameters.join(" ")} ended with ${code}: ${errors}${output}`))
+    )
+  })
+
+export interface Cluster {
+  readonly serves: ReadonlyArray<Supervised>
+  readonly workers: ReadonlyArray<Supervised>
+  readonly baseUrls: ReadonlyArray<string>
+  readonly variables: Readonly<Record<string, string>>
+  readonly folder: string
+  readonly stop: () => Promise<void>
+}
+
+/** Migrates, starts, and waits until every `serve` is ready. */
+export const start = async (
+  counts: { readonly serves: number; readonly workers: number },
+  variables: Readonly<Record<string, string>>
+): Promise<Cluster> => {
+  const folder = mkdtempSync(join(tmpdir(), "mailroom-faults-"))
+  await run(["migrate"], variables)
+  const ports = await Promise.all(Array.from({ length: counts.serves }, freePort))
+  const serves = ports.map((port, index) => new Supervised(`serve-${index + 1}`, ["serve"], { ...variables, MAILROOM_PORT: String(port) }, folder))
+  const workers = Array.from({ length: counts.workers }, (_, index) => new Supervised(`worker-${index + 1}`, ["worker"], variables, folder))
+  const baseUrls = ports.map((port) => `http://127.0.0.1:${port}`)
+  for (const one of [...serves, ...workers]) one.start()
+  for (const [index, baseUrl] of baseUrls.entries()) await ready(baseUrl, serves[index]!)
+  return {
+    serves,
+    workers,
+    baseUrls,
+    variables,
+    folder,
+    stop: async () => void (await Promise.all([...serves, ...workers].map((one) => one.stop())))
+  }
+}
+
+/** Milliseconds until it is ready. */
+export const ready = async (baseUrl: string, supervised: Supervised, atMostMs = 30_000): Promise<number> => {
+  const begin = performance.now()
+  for (;;) {
+    const response = await fetch(`${baseUrl}/readyz`, { signal: AbortSignal.timeout(2_000) }).catch(() => null)
+    if (response?.status === 200) return performance.now() - begin
+    if (performance.now() - begin > atMostMs) throw new Error(`${supervised.name} is not ready after ${atMostMs} ms:\n${supervised.tail(20)}`)
+    await sleep(20)
+  }
+}

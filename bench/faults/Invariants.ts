@@ -1,0 +1,299 @@
+/**
+ * What must hold once the faults are over: each rule compares what clients,
+ * receivers and the mail server saw with what the database holds, and returns
+ * a line for each case that breaks it.
+ */
+import type { Caller, Clients } from "./Clients.ts"
+import type { MailServer, Receiver } from "./Witnesses.ts"
+
+export interface Seen {
+  readonly clients: Clients
+  readonly callers: ReadonlyArray<Caller>
+  /** By endpoint id. */
+  readonly receivers: ReadonlyMap<string, Receiver>
+  readonly mailServer: MailServer
+  /** How often something was killed, cut off or held: what was sent twice must be explained by one of these. */
+  readonly disruptions: number
+  readonly query: (sql: string) => Promise<ReadonlyArray<Record<string, any>>>
+}
+
+export interface Rule {
+  readonly name: string
+  readonly check: (seen: Seen) => Promise<ReadonlyArray<string>>
+}
+
+const ended = ["sent", "delivered", "bounced", "failed"]
+
+/** How many of them, where that is more than none. */
+const duplicates = (list: Iterable<string>): ReadonlyArray<string> => {
+  const counts = new Map<string, number>()
+  for (const one of list) counts.set(one, (counts.get(one) ?? 0) + 1)
+  return [...counts].filter(([, count]) => count > 1).map(([one, count]) => `${one} × ${count}`)
+}
+
+export const rules: ReadonlyArray<Rule> = [
+  {
+    name: "I1: what was accepted is there, for its sender, and has come to its end",
+    check: async ({ clients }) => {
+      const broken: Array<string> = []
+      for (const { caller, ids } of clients.sendings) {
+        for (const id of ids) {
+          const reply = await clients.ask(caller, "GET", `/v1/messages/${id}`)
+          const status = reply?.json["message"]?.status
+          if (reply?.status !== 200 || !ended.includes(status)) broken.push(`${id}: ${reply?.status} ${status}`)
+        }
+      }
+      return broken
+    }
+  },
+  {
+    name: "I2: what was refused left no message, and nothing is there that nobody sent",
+    check: async ({ clients, query }) => {
+      const bySubject = new Map(clients.sendings.map((sending) => [sending.subject, sending]))
+      const messages = await query(`select id::text as id, record->>'subject' as subject from mailroom.message`)
+      return messages.flatMap(({ id, subject }) => {
+        const sending = bySubject.get(subject)
+        if (sending === undefined) return [`${id}: nobody sent ${subject}`]
+        return sending.refusedWith === null ? [] : [`${id}: was refused with ${sending.refusedWith}`]
+      })
+    }
+  },
+  {
+    name: "I3: message, reservation, audit entry and message.queued stand together",
+    check: async ({ query }) => {
+      const alone = await query(`
+        select m.id::text as id,
+          (select count(*) from mailroom.reservation r where r.record->>'messageId' = m.id::text) as reservations,
+          (select count(*) from mailroom.audit a where a.tenant_id = m.tenant_id and a.record->'subject'->>'id' = m.id::text and a.record->>'action' = 'message.send') as entries,
+          (select count(*) from mailroom.event e where e.tenant_id = m.tenant_id and e.record->>'resourceId' = m.id::text and e.record->>'type' = 'message.queued') as events
+        from mailroom.message m`)
+      return alone
+        .filter(({ reservations, entries, events }) => [reservations, entries, events].some((count) => Number(count) !== 1))
+        .map(({ id, reservations, entries, events }) => `${id}: ${reservations} reservations, ${entries} audit entries, ${events} message.queued`)
+    }
+  },
+  {
+    name: "I4: one key made one message, and at most one answer was a first",
+    check: async ({ clients, query }) => {
+      const subjects = await query(`select record->>'subject' as subject from mailroom.message`)
+      return [
+        ...clients.sendings.filter(({ ids }) => ids.size > 1).map(({ key, ids }) => `${key}: ${[...ids].join(", ")}`),
+        ...clients.sendings.filter(({ firsts }) => firsts > 1).map(({ key, firsts }) => `${key}: ${firsts} firsts`),
+        ...duplicates(subjects.map(({ subject }) => String(subject)))
+      ]
+    }
+  },
+  {
+    name: "I5: submissions of one message are the same bytes, and as many as faults explain",
+    check: async ({ mailServer, disruptions }) => {
+      const byId = Map.groupBy(mailServer.handed, ({ messageId }) => messageId)
+      const broken = [...byId].flatMap(([id, handed]) =>
+        new Set(handed.map(({ sha256 }) => sha256)).size > 1 ? [`${id}: different bytes`] : []
+      )
+      const extra = mailServer.handed.length - byId.size
+      // One batch of submissions may be under way in each disruption.
+      return extra > disruptions * 32 ? [...broken, `${extra} submissions more than messages, at ${disruptions} disruptions`] : broken
+    }
+  },
+  {
+    name: "I5: every production message that was sent reached the mail server",
+    check: async ({ mailServer, query }) => {
+      const handed = new Set(mailServer.handed.map(({ messageId }) => messageId))
+      const sent = await query(`
+        select record->>'internetMessageId' as id from mailroom.message where environment = 'production' and record->>'status' = 'sent'`)
+      return sent.filter(({ id }) => !handed.has(id)).map(({ id }) => `${id} is sent, and the mail server never had it`)
+    }
+  },
+  {
+    name: "I7, I10: a message's events number its transitions without gap, and each state has its event",
+    check: async ({ query }) => {
+      const rows = await query(`
+        select m.id::text as id, (m.record->>'eventSequence')::int as last,
+          array_agg((e.record->'data'->>'sequence')::int order by e.position) as sequence
+        from mailroom.message m join mailroom.event e on e.tenant_id = m.tenant_id and e.record->>'resourceId' = m.id::text
+        group by m.id, m.record->>'eventSequence'`)
+      return rows
+        .filter(({ last, sequence }) => sequence.length !== last || sequence.some((one: number, index: number) => one !== index + 1))
+        .map(({ id, last, sequence }) => `${id}: ${sequence.join(",")} of ${last}`)
+    }
+  },
+  {
+    name: "I8: each recipient and outcome made one event",
+    check: async ({ query }) => {
+      const rows = await query(`
+        select record->>'resourceId' || ' ' || (record->>'type') || ' ' || coalesce(record->'data'->>'recipient', '') as what, count(*) as count
+        from mailroom.event where record->>'type' in ('message.delivered', 'message.bounced', 'message.failed')
+        group by 1 having count(*) > 1`)
+      return rows.map(({ what, count }) => `${what} × ${count}`)
+    }
+  },
+  {
+    name: "I11: positions of a shard rise by one, and the head is the last",
+    check: async ({ query }) => {
+      const rows = await query(`
+        select h.shard, h.position, count(e.position) as count, coalesce(max(e.position), 0) as last
+        from mailroom.log_head h left join mailroom.event e using (shard) group by 1, 2`)
+      return rows
+        .filter(({ position, count, last }) => Number(count) !== Number(position) || Number(last) !== Number(position))
+        .map(({ shard, position, count, last }) => `shard ${shard}: head ${position}, ${count} events up to ${last}`)
+    }
+  },
+  {
+    name: "I11: whoever followed a feed saw every event, in the order that all see",
+    check: async ({ clients, callers }) => {
+      const broken: Array<string> = []
+      for (const caller of callers) {
+        await clients.readFeed(caller)
+        const followed = [...clients.feeds.get(caller)!.ids]
+        const anew = await wholeFeed(clients, caller)
+        if (followed.join() !== anew.join()) broken.push(`${caller.name}: followed ${followed.length}, anew ${anew.length}`)
+      }
+      return broken
+    }
+  },
+  {
+    name: "I11: no two messages of a tenant share a createdAt",
+    check: async ({ query }) => {
+      const rows = await query(`select tenant_id::text || ' ' || created_us as what from mailroom.message group by 1 having count(*) > 1`)
+      return rows.map(({ what }) => what)
+    }
+  },
+  {
+    name: "I12: each event went to each endpoint once, and came to an end",
+    check: async ({ receivers, query }) => {
+      const ids = [...receivers.keys()].map((id) => `'${id}'::uuid`).join(", ")
+      const missing = await query(`
+        select e.record->>'id' as id, w.id::text as endpoint
+        from mailroom.endpoint w
+        join mailroom.event e on e.tenant_id = w.tenant_id and (e.environment is null or e.environment = w.environment) and e.position > w.enabled_after
+        where w.id in (${ids}) and not exists (
+          select from mailroom.delivery d where d.endpoint_id = w.id and d.record->>'eventId' = e.record->>'id')`)
+      const twice = await query(`
+        select endpoint_id::text || ' ' || (record->>'eventId') as what from mailroom.delivery group by 1 having count(*) > 1`)
+      const open = await query(`select id::text as id from mailroom.delivery where record->>'status' = 'pending'`)
+      return [
+        ...missing.map(({ id, endpoint }) => `${id} has no delivery to ${endpoint}`),
+        ...twice.map(({ what }) => `${what} twice`),
+        ...open.map(({ id }) => `${id} is pending`)
+      ]
+    }
+  },
+  {
+    name: "I12: what is delivered was received, each time under one id with the same bytes",
+    check: async ({ receivers, query }) => {
+      const broken: Array<string> = []
+      for (const [endpoint, { posts }] of receivers) {
+        const byEvent = Map.groupBy(posts, ({ eventId }) => eventId)
+        for (const [event, all] of byEvent) {
+          if (new Set(all.map(({ webhookId, body }) => `${webhookId} ${body}`)).size > 1) broken.push(`${event}: differs between attempts`)
+        }
+        const answered = new Set(posts.filter(({ answered }) => answered === 200).map(({ eventId }) => eventId))
+        const delivered = await query(
+          `select record->>'eventId' as id from mailroom.delivery where endpoint_id = '${endpoint}' and record->>'status' = 'delivered'`
+        )
+        for (const { id } of delivered) if (!answered.has(id)) broken.push(`${id} is delivered, and the receiver never said so`)
+      }
+      return broken
+    }
+  },
+  {
+    name: "I13: at most five attempts a round are recorded, and none was made without a record but for a fault",
+    check: async ({ receivers, disruptions, query }) => {
+      const over = await query(`select id::text as id from mailroom.delivery where (record->>'attemptCount')::int > 5`)
+      const [{ count }] = (await query(`select coalesce(sum(json_array_length(record->'attempts')), 0) as count from mailroom.delivery`)) as [
+        { readonly count: unknown }
+      ]
+      const seen = [...receivers.values()].reduce((sum, { posts }) => sum + posts.length, 0)
+      const unrecorded = seen - Number(count)
+      return [
+        ...over.map(({ id }) => `${id} has more than five attempts`),
+        // One lane of deliveries may be under way in each disruption.
+        ...(unrecorded > disruptions * 128 ? [`${unrecorded} requests without a record, at ${disruptions} disruptions`] : [])
+      ]
+    }
+  },
+  {
+    name: "I14: every request was signed for its receiver",
+    check: async ({ receivers }) =>
+      [...receivers.values()].flatMap(({ posts }) => posts.filter(({ isSigned }) => !isSigned).map(({ webhookId }) => webhookId))
+  },
+  {
+    name: "I16: nobody saw what is another tenant's",
+    check: async ({ clients, receivers, callers, query }) => {
+      const broken = [...clients.leaks]
+      for (const [endpoint, { posts }] of receivers) {
+        const [owner] = await query(`select tenant_id::text as tenant from mailroom.endpoint where id = '${endpoint}'`)
+        const own = callers.find(({ name }) => name.includes(String(owner?.["tenant"])))
+        for (const { body, eventId } of posts) {
+          if (callers.some(({ canary }) => canary !== own?.canary && body.includes(canary))) broken.push(`${eventId} at ${endpoint}`)
+        }
+      }
+      return broken
+    }
+  },
+  {
+    name: "I17, I18: no job and no due work is left",
+    check: async ({ query }) => {
+      const rows = await query(`
+        select 'message ' || id::text as what from mailroom.message where next_attempt_ms is not null or poll_ms is not null
+        union all select 'delivery ' || id::text from mailroom.delivery where next_attempt_ms is not null
+        union all select 'attachment ' || id::text from mailroom.attachment where next_scan_ms is not null`)
+      return rows.map(({ what }) => what)
+    }
+  },
+  {
+    name: "S37: every failure was an envelope, and none was a 500",
+    check: ({ clients }) => Promise.resolve(clients.oddities)
+  }
+]
+
+const wholeFeed = async (clients: Clients, caller: Caller): Promise<ReadonlyArray<string>> => {
+  const ids = new Set<string>()
+  let cursor: string | null = null
+  do {
+    const from: string = cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`
+    const reply = await clients.ask(caller, "GET", `/v1/events?limit=100${from}`)
+    if (reply?.status !== 200) return [`the feed cannot be read: ${reply?.status}`]
+    for (const { id } of reply.json["items"] as ReadonlyArray<{ readonly id: string }>) ids.add(id)
+    cursor = reply.json["nextCursor"] as string | null
+  } while (cursor !== null)
+  return [...ids]
+}
+
+/** The same as far as it can be told from outside: a service without a database that others could look into. */
+export const verdict = async (clients: Clients, caller: Caller): Promise<ReadonlyArray<string>> => {
+  const broken: Array<string> = [...clients.oddities]
+  const sequences = new Map<string, Array<number>>()
+  const open = new Set(clients.sendings.flatMap(({ ids }) => [...ids]))
+  for (let waited = 0; open.size > 0 && waited < 60_000; waited += 250) {
+    for (const id of open) {
+      const reply = await clients.ask(caller, "GET", `/v1/messages/${id}`)
+      if (reply?.status === 200 && ended.includes(reply.json["message"]?.status)) open.delete(id)
+    }
+    if (open.size > 0) await new Promise((resolve) => setTimeout(resolve, 250))
+  }
+  broken.push(...[...open].map((id) => `${id} came to no end`))
+  for (const { key, ids, firsts } of clients.sendings) {
+    if (ids.size > 1) broken.push(`${key}: ${[...ids].join(", ")}`)
+    if (firsts > 1) broken.push(`${key}: ${firsts} firsts`)
+  }
+  await clients.readFeed(caller)
+  const followed = [...clients.feeds.get(caller)!.ids]
+  let cursor: string | null = null
+  const anew: Array<string> = []
+  do {
+    const from: string = cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`
+    const reply = await clients.ask(caller, "GET", `/v1/events?limit=100${from}`)
+    if (reply?.status !== 200) return [...broken, `the feed cannot be read: ${reply?.status}`]
+    for (const { id, type, resourceId, data } of reply.json["items"] as ReadonlyArray<Record<string, any>>) {
+      anew.push(String(id))
+      if (String(type).startsWith("message.")) sequences.set(resourceId, [...(sequences.get(resourceId) ?? []), data.sequence])
+    }
+    cursor = reply.json["nextCursor"] as string | null
+  } while (cursor !== null)
+  if (followed.join() !== anew.join()) broken.push(`followed ${followed.length} events, and there are ${anew.length}`)
+  for (const [id, sequence] of sequences) {
+    if (sequence.some((one, index) => one !== index + 1)) broken.push(`${id}: events ${sequence.join(",")}`)
+  }
+  return broken
+}
