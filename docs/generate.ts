@@ -17,11 +17,11 @@ import * as Recipient from "../core/model/Recipient.ts"
 import { conformanceCommand } from "../runtimes/cli/Conformance.ts"
 import { doctorCommand } from "../runtimes/cli/Doctor.ts"
 import { inspectCommand } from "../runtimes/cli/Inspect.ts"
-import { keysCommand } from "../runtimes/cli/Keys.ts"
 import { managementCommands } from "../runtimes/cli/Management.ts"
 import { cliMarkdown } from "../runtimes/cli/Markdown.ts"
 import { openApiCommand } from "../runtimes/cli/OpenApi.ts"
 import { devCommand, migrateCommand, serveCommand, workerCommand } from "../runtimes/cli/Runtimes.ts"
+import { sealingCommand } from "../runtimes/cli/Sealing.ts"
 import { configurationMarkdown } from "../runtimes/Config.ts"
 import * as OpenApi from "../runtimes/http/Document.ts"
 import { errorsMarkdown } from "../runtimes/http/ErrorBody.ts"
@@ -189,7 +189,7 @@ const commands = [
   workerCommand,
   migrateCommand,
   doctorCommand,
-  keysCommand,
+  sealingCommand,
   conformanceCommand,
   inspectCommand,
   openApiCommand

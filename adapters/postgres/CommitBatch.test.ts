@@ -189,7 +189,7 @@ const counting = Effect.map(Database, (database) => {
   return { counts, database: { ...database, sql } }
 })
 
-for (const seed of times(6, (seed) => `seed ${seed}`)) {
+for (const seed of times(4, (seed) => `seed ${seed}`)) {
   it.live(`answers the callers of a batch as the model answers them one by one (${seed})`, () =>
     Effect.gen(function* () {
       const model = Context.get(yield* Layer.build(Layer.fresh(MemoryStore.layer)), Store)

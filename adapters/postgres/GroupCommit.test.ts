@@ -1,9 +1,9 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Latch, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { takeQuota, times } from "../../conformance/StoreLaw.ts"
+import { insertMessage, takeQuota, times } from "../../conformance/StoreLaw.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
-import { StoreUnavailable } from "../../core/ports/Store.ts"
+import { StoreUnavailable, type Change } from "../../core/ports/Store.ts"
 import type { Call } from "./CommitBatch.ts"
 import * as GroupCommit from "./GroupCommit.ts"
 
@@ -20,14 +20,12 @@ const gated = Effect.fnUntraced(function* (lanes = 1) {
     lanes,
     onLiveClock: (self) => self
   })
-  const begin = Effect.suspend(() => {
-    const change = takeQuota(Fixtures.realm().tenantId, 1, 1)
-    return Effect.forkChild(Effect.exit(commit([change], [])), { startImmediately: true })
-  })
+  const beginWith = (change: Change) => Effect.forkChild(Effect.exit(commit([change], [])), { startImmediately: true })
+  const begin = Effect.suspend(() => beginWith(takeQuota(Fixtures.realm().tenantId, 1, 1)))
   const sizes = () => batches.map((batch) => batch.length)
   /** Lets everybody get on who can. */
   const settle = Effect.forEach(times(20, (turn) => turn), () => Effect.yieldNow, { discard: true })
-  return { gate, begin, sizes, settle }
+  return { gate, begin, beginWith, sizes, settle }
 })
 
 const isUnavailable = (exit: Exit.Exit<unknown, unknown>) => {
@@ -49,6 +47,22 @@ it.effect("commits those together who come while a batch is under way, and no mo
 
     assert.deepStrictEqual(sizes(), [1, 128, 128, 44])
     assert.isTrue(exits.every(Exit.isSuccess))
+  })
+)
+
+it.effect("takes few callers at once whose messages are long", () =>
+  Effect.gen(function* () {
+    const { gate, begin, beginWith, sizes, settle } = yield* gated()
+    yield* begin
+    yield* settle
+    const message = Fixtures.message(Fixtures.realm())
+    const long = insertMessage(message, Fixtures.content(message, { text: "x".repeat(1_000_000), html: "x".repeat(1_000_000) }))
+
+    const fibers = yield* Effect.forEach(times(5, () => long), beginWith)
+    yield* gate.open
+    yield* Effect.forEach(fibers, Fiber.join)
+
+    assert.deepStrictEqual(sizes(), [1, 2, 2, 1])
   })
 )
 

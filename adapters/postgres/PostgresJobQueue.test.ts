@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Clock, Context, Duration, Effect, Fiber, Layer } from "effect"
+import { TestClock } from "effect/testing"
 import { freshId, realm } from "../../conformance/fixtures.ts"
 import { JobQueue, jobKinds, type Job, type Lease } from "../../core/ports/JobQueue.ts"
 import * as Database from "./Database.ts"
@@ -198,6 +199,69 @@ layer(processes, { excludeTestServices: true })("the job queue of several proces
         { concurrency: "unbounded" }
       )
       assert.strictEqual((yield* claim(queues[0]!, 500)).length, 200)
+    })
+  )
+})
+
+const onTestClock = PostgresJobQueue.layer.pipe(Layer.provide(JobNews.layer), Layer.provide(TestDatabase.layer()))
+
+layer(onTestClock)("who waits for the job queue, while time stands still", (it) => {
+  /** Waits behind a claim that found a group at its cap, until `frees` has made room; what is to be had then. */
+  const woken = Effect.fnUntraced(function* (frees: (queue: Queue, held: Lease) => Effect.Effect<void, unknown>) {
+    const queue = yield* JobQueue
+    const group = freshId<string>()
+    yield* queue.offer([1, 2].map(() => job(group, 0)))
+    yield* queue.throttle("submit", group, 1)
+    const [held] = yield* claim(queue)
+    assert.deepStrictEqual(yield* claim(queue), [])
+    const waiting = yield* Effect.forkChild(queue.awaitWork(jobKinds, Duration.minutes(10)), { startImmediately: true })
+    yield* TestClock.withLive(Effect.sleep(50))
+    assert.isUndefined(waiting.pollUnsafe())
+
+    yield* frees(queue, held!)
+
+    assert.isDefined(yield* TestClock.withLive(Effect.timeout(Fiber.await(waiting), "5 seconds")))
+    const leases = yield* claim(queue)
+    yield* completeAll(queue, leases)
+    yield* Effect.ignore(queue.complete(held!))
+    yield* queue.throttle("submit", group, null)
+    yield* drain(queue)
+    return leases.length
+  })
+
+  it.effect("is woken by a completion that frees a place", () =>
+    Effect.gen(function* () {
+      assert.strictEqual(yield* woken((queue, held) => queue.complete(held)), 1)
+    })
+  )
+
+  it.effect("is woken by a throttle that is lifted", () =>
+    Effect.gen(function* () {
+      assert.strictEqual(yield* woken((queue, { job }) => queue.throttle("submit", job.group, null)), 1)
+    })
+  )
+
+  it.effect("is woken by a job that is released", () =>
+    Effect.gen(function* () {
+      assert.strictEqual(yield* woken((queue, held) => queue.release(held, Duration.zero)), 1)
+    })
+  )
+
+  it.effect("is woken by an offer that becomes the job when its lease is completed", () =>
+    Effect.gen(function* () {
+      const queue = yield* JobQueue
+      const offered = job("again", 0)
+      yield* queue.offer([offered])
+      const [lease] = yield* claim(queue)
+      yield* queue.offer([offered])
+      const waiting = yield* Effect.forkChild(queue.awaitWork(jobKinds, Duration.minutes(10)), { startImmediately: true })
+      yield* TestClock.withLive(Effect.sleep(50))
+      assert.isUndefined(waiting.pollUnsafe())
+
+      yield* queue.complete(lease!)
+
+      assert.isDefined(yield* TestClock.withLive(Effect.timeout(Fiber.await(waiting), "5 seconds")))
+      yield* drain(queue)
     })
   )
 })

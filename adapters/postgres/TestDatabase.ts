@@ -3,12 +3,12 @@
  * its layer is. The first one asked for makes the template that they are
  * copied from.
  */
-import { Effect, Layer, Redacted, Schedule, Scope } from "effect"
+import { Effect, Exit, Layer, Redacted, Schedule, Scope, type Context } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import { randomBytes } from "node:crypto"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { inject } from "vitest"
+import { afterAll, inject } from "vitest"
 import * as Database from "./Database.ts"
 import { migrate } from "./Migrations.ts"
 import { urlOf } from "./PrivatePostgres.ts"
@@ -71,3 +71,25 @@ export const url = (content: "migrated" | "empty" = "migrated"): Effect.Effect<R
 /** A database of its own, as an application sees it. */
 export const layer = (options: Database.Pooling = {}): Layer.Layer<Database.Database, SqlError> =>
   Layer.unwrap(Effect.map(url(), (url) => Database.layer({ ...options, url })))
+
+/**
+ * One database for all scenarios of a test file, opened when first asked for and emptied before each: a set of its own
+ * for each of them, at a fraction of what a database costs.
+ */
+export const emptied = <E>(database: Layer.Layer<Database.Database, E>): Layer.Layer<Database.Database, E> => {
+  const scope = Scope.makeUnsafe()
+  const memoMap = Layer.makeMemoMapUnsafe()
+  afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
+  const opened: Effect.Effect<Context.Context<Database.Database>, E> = Database.onLiveClock(Layer.buildWithMemoMap(database, memoMap, scope))
+  return Layer.effectContext(Effect.tap(opened, (services) => Effect.orDie(Effect.provideContext(empty, services))))
+}
+
+const empty = Effect.gen(function* () {
+  const { sql } = yield* Database.Database
+  const kept = ["migration", "log_head", "relay"]
+  const found = yield* sql<{ name: string }>`select tablename as name from pg_tables where schemaname = 'mailroom'`
+  const names = found.map(({ name }) => name).filter((name) => !kept.includes(name))
+  yield* sql.unsafe(`truncate ${names.map((name) => `mailroom.${name}`).join(", ")}`)
+  yield* sql`update mailroom.log_head set position = 0`
+  yield* sql`update mailroom.relay set position = 0, holder = '', held_until_ms = 0`
+})

@@ -2,7 +2,6 @@ import { Effect, Layer } from "effect"
 import { scenarios } from "../../conformance/Proof.ts"
 import { companions } from "../../conformance/sets.ts"
 import { plays } from "../../conformance/vitest.ts"
-import * as EmptiedDatabase from "../postgres/EmptiedDatabase.ts"
 import * as PostgresBlobStore from "../postgres/PostgresBlobStore.ts"
 import * as PostgresStore from "../postgres/PostgresStore.ts"
 import * as TestDatabase from "../postgres/TestDatabase.ts"
@@ -14,7 +13,7 @@ import * as RedisRateLimiter from "./RedisRateLimiter.ts"
 const redis = Layer.unwrap(Effect.map(PrivateRedis.open(), ({ url }) => RedisClient.layer({ url })))
 
 const set = Layer.mergeAll(PostgresStore.layerWithoutJobs, PostgresBlobStore.layer).pipe(
-  Layer.provide(EmptiedDatabase.layer(TestDatabase.layer())),
+  Layer.provide(TestDatabase.emptied(TestDatabase.layer())),
   Layer.merge(Layer.mergeAll(RedisJobQueue.layer, RedisRateLimiter.layer).pipe(Layer.provide(redis))),
   Layer.merge(companions)
 )

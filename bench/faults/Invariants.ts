@@ -165,7 +165,7 @@ export const rules: ReadonlyArray<Rule> = [
       const missing = await query(`
         select e.record->>'id' as id, w.id::text as endpoint
         from mailroom.endpoint w
-        join mailroom.event e on e.tenant_id = w.tenant_id and (e.environment is null or e.environment = w.environment) and e.position > w.enabled_after
+        join mailroom.event e on e.tenant_id = w.tenant_id and e.environment in ('', w.environment) and e.position > w.enabled_after
         where w.id in (${ids}) and not exists (
           select from mailroom.delivery d where d.endpoint_id = w.id and d.record->>'eventId' = e.record->>'id')`)
       const twice = await query(`

@@ -3,7 +3,6 @@ import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { ApplicationId, EndpointId, Realm } from "../../core/model/Ids.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
-import { Resealing } from "../../core/operations/Resealing.ts"
 import { type ManagedEndpoint, WebhookManagement } from "../../core/operations/WebhookManagement.ts"
 import { CommandFailed } from "./CommandFailed.ts"
 import { idArgument, idOf, json, optionalIdOf, optionalText, page, pageQuery, tenantFlag, tenantOf, timeOf } from "./Inputs.ts"
@@ -128,31 +127,7 @@ const test = Command.make(
   )
 )
 
-const reseal = Command.make(
-  "reseal",
-  { by, json },
-  operating(Effect.fnUntraced(function* ({ by, json }) {
-    const result = yield* Resealing.use(({ reseal }) => reseal(actorOf(by)))
-    yield* printRecord(json, { ...result })
-    const [first] = result.unopened
-    if (first === undefined) return yield* note(`all secrets are sealed with key ${result.version} of the ring`)
-    const count = result.unopened.reduce((sum, { count }) => sum + count, 0)
-    return yield* new CommandFailed({
-      exitCode: 1,
-      message:
-        `secrets that cannot be opened: ${count}, such as that of endpoint ${first.endpointId}. ` +
-        `Sealing key ${first.sealVersion} is not in the ring, or the secret was altered.`
-    })
-  }))
-).pipe(
-  Command.withDescription(
-    "Seals the secrets of all webhook endpoints anew with the newest sealing key. First give every process the ring with the new key beside " +
-      "the old ones; then reseal; then take the old key away. (The oldest key also signs the addresses that bounces come back to.) " +
-      "Workers may run meanwhile, and it is safe to repeat."
-  )
-)
-
 export const endpointCommand = Command.make("endpoint").pipe(
   Command.withDescription("Webhook endpoints, which applications create over the API"),
-  Command.withSubcommands([list, show, enable, replay, test, reseal])
+  Command.withSubcommands([list, show, enable, replay, test])
 )

@@ -23,6 +23,7 @@ import { CommandFailed } from "./CommandFailed.ts"
 import { managementCommands } from "./Management.ts"
 import { Operator, services } from "./Operator.ts"
 import { Output } from "./Output.ts"
+import { sealingCommand } from "./Sealing.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "mailroom-cli-"))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -37,7 +38,7 @@ const ring = (...versions: ReadonlyArray<number>) =>
 const ports = Layer.mergeAll(MemoryStore.layer, MemoryJobQueue.layer, MemoryRateLimiter.layer, ring(1))
 const layer = Layer.merge(services, Access.layer).pipe(Layer.provide(RequestLog.layer), Layer.provideMerge(ports))
 
-const mailroom = Command.make("mailroom").pipe(Command.withSubcommands([...managementCommands]))
+const mailroom = Command.make("mailroom").pipe(Command.withSubcommands([...managementCommands, sealingCommand]))
 
 interface Ended {
   readonly code: number
@@ -354,7 +355,7 @@ describe("management commands", () => {
       const { tenant, app } = yield* founded
       const { endpoint } = yield* disabled(tenant, app)
       const resealing = (...versions: ReadonlyArray<number>) =>
-        run("endpoint reseal --json").pipe(Effect.provide(Layer.fresh(Layer.provide(services, ring(...versions)))))
+        run("sealing reseal --json").pipe(Effect.provide(Layer.fresh(Layer.provide(services, ring(...versions)))))
 
       const lost = yield* resealing(3)
       assert.strictEqual(lost.code, 1)

@@ -9,9 +9,10 @@ import { CommandFailed } from "./CommandFailed.ts"
 import { conformanceCommand } from "./Conformance.ts"
 import { doctorCommand } from "./Doctor.ts"
 import { inspectCommand } from "./Inspect.ts"
-import { keysCommand } from "./Keys.ts"
+import { managementCommands } from "./Management.ts"
 import { openApiCommand } from "./OpenApi.ts"
 import { devCommand, migrateCommand, serveCommand, workerCommand } from "./Runtimes.ts"
+import { sealingCommand } from "./Sealing.ts"
 
 const mailroom = Command.make("mailroom").pipe(
   Command.withDescription("An email API to host yourself: send, inspect and automate mailbox activity"),
@@ -21,7 +22,8 @@ const mailroom = Command.make("mailroom").pipe(
     workerCommand,
     migrateCommand,
     doctorCommand,
-    keysCommand,
+    sealingCommand,
+    ...managementCommands,
     conformanceCommand,
     inspectCommand,
     openApiCommand

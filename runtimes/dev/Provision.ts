@@ -14,6 +14,7 @@ import * as Limits from "../../core/model/Limits.ts"
 import * as MailDomains from "../../core/model/MailDomain.ts"
 import type { Tenant } from "../../core/model/Tenant.ts"
 import { Management } from "../../core/operations/Management.ts"
+import { WebhookManagement } from "../../core/operations/WebhookManagement.ts"
 import { Store } from "../../core/ports/Store.ts"
 import { settings } from "../Config.ts"
 import type { DevFile } from "./DataFolder.ts"
@@ -50,6 +51,20 @@ export const provision = Effect.fnUntraced(function* (
     // Kept while there is no mail server, so that the key is the same when there is one again.
     ...(production === undefined ? {} : { production })
   } satisfies Provisioned
+})
+
+/** Takes endpoints into use again that were disabled: whoever starts `dev` is its operator, and has no other way while it runs. */
+export const enableEndpoints = Effect.fnUntraced(function* ({ tenantId, applicationId, production }: Provisioned) {
+  const [store, webhooks] = [yield* Store, yield* WebhookManagement]
+  const realms = [
+    [{ tenantId, environment: "sandbox" }, applicationId] as const,
+    ...(production === undefined ? [] : [[{ tenantId, environment: "production" }, production.applicationId] as const])
+  ]
+  for (const [realm, application] of realms) {
+    for (const { id, enabled } of yield* store.endpoints.list(realm, application)) {
+      if (!enabled) yield* webhooks.enableEndpoint(actor, realm, id, { replayDead: false })
+    }
+  }
 })
 
 /** `dev` is ours to set; the others may have been changed since. */

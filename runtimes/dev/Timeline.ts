@@ -92,5 +92,5 @@ export const follow = Effect.fnUntraced(function* (
   yield* Effect.repeat(read, { until: (count) => count === 0 })
   yield* Effect.all(attempts)
   print = true
-  return yield* Effect.sleep("100 millis").pipe(Effect.andThen(read), Effect.andThen(Effect.all(attempts)), Effect.forever)
+  return yield* Effect.sleep("200 millis").pipe(Effect.andThen(read), Effect.andThen(Effect.all(attempts)), Effect.forever)
 })

@@ -15,7 +15,7 @@ import * as Telemetry from "../Telemetry.ts"
 import * as Banner from "./Banner.ts"
 import * as DataFolder from "./DataFolder.ts"
 import * as Ports from "./Ports.ts"
-import { provision } from "./Provision.ts"
+import { enableEndpoints, provision } from "./Provision.ts"
 import * as Timeline from "./Timeline.ts"
 
 /** Flags go before settings; null: not given. */
@@ -66,6 +66,7 @@ export const dev = Effect.fn("dev")(function* (flags: Flags) {
     })
     const devFile: DataFolder.DevFile = { baseUrl, docsUrl: `${baseUrl}/docs`, smtp: null, ...provisioned }
     yield* DataFolder.writeDevFile(config.data, devFile)
+    yield* enableEndpoints(provisioned)
     yield* Fiber.interrupt(preparing)
     yield* Console.log(Banner.text(config, place, devFile))
     const { production } = devFile

@@ -143,7 +143,7 @@ const sealed = (config: Deployment) => Effect.fnUntraced(function* (says: Voice)
       `Give ${settings.sealingKeys.name} the keys back that were in use: without them webhooks cannot be signed.`
     )
   }
-  if (old.length > 0) yield* says.warn("some secrets are sealed by an older key", "Run `mailroom keys reseal` before the older key is taken away.")
+  if (old.length > 0) yield* says.warn("some secrets are sealed by an older key", "Run `mailroom sealing reseal` before the older key is taken away.")
   else yield* says.ok(tried.length === 0 ? "none is stored yet" : "the keys open what is stored")
 })
 

@@ -214,16 +214,29 @@ describe("The span of a request", () => {
     })
   )
 
-  it.live("is there for no probe and no scrape, and for nothing that another tracer began", () =>
+  it.live("is the only one of its request, and there for no probe and no scrape", () =>
     Effect.gen(function* () {
-      const { server, spans } = yield* traced
-      for (const path of ["/healthz", "/readyz", "/metrics"]) yield* server.call("GET", path)
-      assert.deepStrictEqual(spans, [])
+      const spans: Array<Span> = []
+      const server = yield* Harness.start({ tracer: SpanTracer.make((span) => void spans.push(span)) })
+      for (const path of ["/healthz", "/readyz", "/metrics", "/v1/mailboxes"]) yield* server.call("GET", path)
+      assert.deepStrictEqual(spans.filter(({ kind }) => kind === 2).map(({ name }) => name), ["GET /v1/mailboxes"])
+    })
+  )
 
+  it.live("is let out without what a library puts in, and not beneath what another tracer began", () =>
+    Effect.gen(function* () {
+      const spans: Array<Span> = []
       const tracer = SpanTracer.make((span) => void spans.push(span))
       const inner = Effect.void.pipe(Effect.withSpan("inner"), Effect.provideService(Tracer.Tracer, tracer))
       yield* inner.pipe(Effect.withSpan("outer"), Effect.provideService(Tracer.Tracer, Tracer.nativeTracer))
       assert.deepStrictEqual(spans, [])
+
+      const attributes = { "url.full": "confidential", "client.address": "confidential", "db.query.text": "confidential", "db.system.name": "postgresql" }
+      const queried = Effect.withSpan(Effect.logInfo("confidential"), "sql.execute", { attributes })
+      yield* Effect.provideService(queried, Tracer.Tracer, tracer)
+      assert.deepStrictEqual(spans.map((span) => [span.name, attributesOf(span), span.events]), [
+        ["sql.execute", { "db.system.name": "postgresql" }, []]
+      ])
     })
   )
 
