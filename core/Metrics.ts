@@ -37,7 +37,7 @@ export const quick = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25
 export const slow = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120]
 
 export const messagesAccepted = each(Environment.literals, (environment) =>
-  counter("messages_accepted", "Messages accepted: answered with 202 and committed. Replays of a request do not count.", { environment })
+  counter("messages_accepted", "Messages answered with 202 and committed. Replays of a request do not count.", { environment })
 )
 
 /** `unavailable`: the provider was not reached, or the message's bytes were not. */
@@ -51,7 +51,7 @@ export const submissionDuration = histogram("submission_duration", "How long mai
 
 export const recipients = each(Environment.literals, (environment) =>
   each(["sent", "delivered", "bounced", "failed"], (status) =>
-    counter("recipients", "Recipients that have come to a status. A late bounce counts as delivered and as bounced.", { environment, status })
+    counter("recipients", "Recipients that have come to a status; a late bounce counts twice.", { environment, status })
   )
 )
 

@@ -37,8 +37,11 @@ export const isTraced = (fiber: AnyFiber): boolean => {
 
 type Kind = "internal" | "client" | "consumer"
 
-const spanned = <A, E, R>(self: Effect.Effect<A, E, R>, name: string, options: Tracer.SpanOptionsNoTrace): Effect.Effect<A, E, R> =>
-  Effect.useSpan(name, options, (span) => Effect.provideService(self, Tracer.ParentSpan, span)) as Effect.Effect<A, E, R> // nobody asks for a parent span
+const beneath = <A, E, R>(self: Effect.Effect<A, E, R>, parent: Tracer.AnySpan) =>
+  Effect.provideService(self, Tracer.ParentSpan, parent) as Effect.Effect<A, E, R> // nobody asks for a parent span
+
+const spanned = <A, E, R>(self: Effect.Effect<A, E, R>, name: string, options: Tracer.SpanOptionsNoTrace) =>
+  Effect.useSpan(name, options, (span) => beneath(self, span))
 
 /** A span beneath the current one, where there is one. */
 export const span =
@@ -52,11 +55,7 @@ export const span =
 export const within =
   (id: string, attributes: Attributes) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.withFiber((fiber) =>
-      isTraced(fiber)
-        ? Effect.provideService(self as Effect.Effect<A, E>, Tracer.ParentSpan, rootOf(id)).pipe(Effect.annotateSpans(attributes)) // as above
-        : self
-    )
+    Effect.withFiber((fiber) => (isTraced(fiber) ? Effect.annotateSpans(beneath(self, rootOf(id)), attributes) : self))
 
 /**
  * A span in the trace of a resource: beneath the current one if that is in it, else beneath its first one, and linked to

@@ -72,14 +72,26 @@ const valuesOf = (attributes: OtlpSpan["attributes"]): Readonly<Record<string, u
   Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue ?? value.intValue ?? value.boolValue]))
 
 const eventually = <A>(look: () => A | null | undefined | false): Effect.Effect<A> =>
-  Effect.suspend(() => Option.match(Option.fromNullishOr(look() || null), { onNone: () => Effect.fail("not yet"), onSome: Effect.succeed })).pipe(
+  Effect.suspend(() => {
+    const seen = look()
+    return seen === null || seen === undefined || seen === false ? Effect.fail("not yet") : Effect.succeed(seen)
+  }).pipe(
     Effect.retry(Schedule.spaced("10 millis")),
     Effect.timeout("50 seconds"),
     Effect.orDie
   )
 
 const spanNamed = (tracer: Tracer.Tracer, name: string) =>
-  tracer.span({ name, parent: Option.none(), annotations: Context.empty(), links: [], startTime: 1_700_000_000_000_000_000n, kind: "internal", root: true, sampled: true })
+  tracer.span({
+    name,
+    parent: Option.none(),
+    annotations: Context.empty(),
+    links: [],
+    startTime: 1_700_000_000_000_000_000n,
+    kind: "internal",
+    root: true,
+    sampled: true
+  })
 
 const finish = (tracer: Tracer.Tracer, name: string) =>
   Effect.map(Clock.currentTimeNanos, (now) => spanNamed(tracer, name).end(now, Exit.void))
@@ -107,7 +119,11 @@ describe("Traces", () => {
       const child = yield* Effect.acquireRelease(
         Effect.sync(() =>
           spawn(process.execPath, [join(import.meta.dirname, "cli/main.ts"), "dev", "--memory", "--data", folder, "--port", "0"], {
-            env: { PATH: process.env["PATH"], MAILROOM_OTLP_ENDPOINT: endpoint, MAILROOM_OTLP_HEADERS: "authorization=Bearer%20of-the-collector" },
+            env: {
+              PATH: process.env["PATH"],
+              MAILROOM_OTLP_ENDPOINT: endpoint,
+              MAILROOM_OTLP_HEADERS: "authorization=Bearer%20of-the-collector"
+            },
             stdio: ["ignore", "ignore", "pipe"]
           })
         ),
@@ -133,7 +149,12 @@ describe("Traces", () => {
       const client = new Mailroom({ apiKey: devFile.apiKey, baseUrl: devFile.baseUrl })
       yield* Effect.promise(() => client.webhookEndpoints.create({ url, eventTypes: ["message.delivered"] }))
       const { id } = yield* Effect.promise(() =>
-        client.messages.send({ fromMailboxId: devFile.mailboxes[0]!.id, to: ["delivered@example.com"], subject: "confidential", text: "confidential" })
+        client.messages.send({
+          fromMailboxId: devFile.mailboxes[0]!.id,
+          to: ["delivered@example.com"],
+          subject: "confidential",
+          text: "confidential"
+        })
       )
       const own = () => spans().filter(({ traceId }) => traceId === traceIdOf(id))
       yield* eventually(() => own().find(({ name }) => name === "WebhookTransport.post"))

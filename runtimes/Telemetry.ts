@@ -34,7 +34,10 @@ const patience = "10 seconds"
 const farewell = "3 seconds"
 
 const exported = Metric.counter("mailroom_spans_exported_total", { description: "Spans that the collector took.", incremental: true })
-const dropped = Metric.counter("mailroom_spans_dropped_total", { description: "Spans that were lost, because the collector did not take them in time.", incremental: true })
+const dropped = Metric.counter("mailroom_spans_dropped_total", {
+  description: "Spans that were lost, because the collector did not take them in time.",
+  incremental: true
+})
 
 /** Answers after which the same spans may be sent again (OTLP over HTTP). */
 const isTransient = (status: number): boolean => [429, 502, 503, 504].includes(status)
@@ -81,7 +84,8 @@ export const make = Effect.fnUntraced(function* ({ endpoint, headers, role, inte
       return true
     }
     // The reason alone: an address or a header is not for the log.
-    const reason = Result.isSuccess(answer) ? `status ${answer.success}` : answer.failure._tag === "TimeoutError" ? "timeout" : "network_error"
+    const silence = Result.isFailure(answer) && answer.failure._tag === "TimeoutError" ? "timeout" : "network_error"
+    const reason = Result.isSuccess(answer) ? `status ${answer.success}` : silence
     if (!isAway) {
       yield* Effect.logWarning("the collector does not take traces; they are dropped until it does").pipe(Effect.annotateLogs({ reason }))
     }

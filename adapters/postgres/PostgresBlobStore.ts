@@ -95,7 +95,6 @@ const writer = Effect.fnUntraced(function* (rows: Run, tenantId: TenantId) {
       offset += piece.length
       if (filled === partSizeBytes) {
         yield* stage(buffer)
-        buffer = new Uint8Array(0)
         filled = 0
       }
     }
@@ -199,12 +198,14 @@ const removeAbandoned = (rows: Run) =>
 
 const abandonedMax = 10
 
+/** Parts do not wait for the disk: the commit that finishes a blob waits for all that was written before it. */
+const unhurried = "(select set_config('synchronous_commit', 'off', true)) as unhurried"
 const beginStatement = `
   with upload as (insert into mailroom.blob_upload (id, touched_ms) values (gen_random_uuid(), $1) returning id)
-  insert into mailroom.blob_part (upload_id, part, bytes) select id, 0, $2 from upload returning upload_id`
+  insert into mailroom.blob_part (upload_id, part, bytes) select id, 0, $2 from upload, ${unhurried} returning upload_id`
 const stageStatement = `
   with upload as (update mailroom.blob_upload set touched_ms = $2 where id = $1 returning id)
-  insert into mailroom.blob_part (upload_id, part, bytes) select id, $3, $4 from upload returning upload_id`
+  insert into mailroom.blob_part (upload_id, part, bytes) select id, $3, $4 from upload, ${unhurried} returning upload_id`
 const abandonStatement = `
   with upload as (delete from mailroom.blob_upload where id = $1 returning id)
   delete from mailroom.blob_part using upload where upload_id = upload.id`

@@ -1,4 +1,5 @@
 import { Layer } from "effect"
+import { vi } from "vitest"
 import { suite } from "../../conformance/Store.ts"
 import { agreement } from "../../conformance/StoreModel.ts"
 import { conforms } from "../../conformance/vitest.ts"
@@ -8,6 +9,9 @@ import { migrate } from "./Migrations.ts"
 import * as Pglite from "./Pglite.ts"
 import * as PostgresStore from "./PostgresStore.ts"
 import * as TestDatabase from "./TestDatabase.ts"
+
+// The model is asked for everything, over and over: thousands of round trips for each seed.
+vi.setConfig({ testTimeout: 90_000 })
 
 const model = agreement(MemoryStore.layer)
 

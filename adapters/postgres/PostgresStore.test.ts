@@ -32,11 +32,9 @@ import * as TestDatabase from "./TestDatabase.ts"
 class Url extends Context.Service<Url, Redacted.Redacted<string>>()("Url") {}
 const url = Layer.effect(Url, TestDatabase.url())
 
-/** A process of its own, as the database sees it. It looks for a deadlock as soon as it has to wait. */
+/** A process of its own, as the database sees it. */
 const newProcess = Effect.fnUntraced(function* (at?: Redacted.Redacted<string>) {
-  const own = new URL(Redacted.value(at ?? (yield* Url)))
-  own.searchParams.set("options", "-c deadlock_timeout=100ms")
-  const database = Database.layer({ url: Redacted.make(own.href), applicationName: "mailroom-under-test" })
+  const database = Database.layer({ url: at ?? (yield* Url), applicationName: "mailroom-under-test" })
   const context = yield* Layer.build(Layer.provideMerge(PostgresStore.layer, Layer.provideMerge(JobNews.layerLocal, database)))
   const { sql } = Context.get(context, Database.Database)
   return { sql, store: Context.get(context, Store), news: Context.get(context, JobNews.JobNews) }
@@ -198,6 +196,7 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
       const lock = (id: string) => other.run("select from mailroom.tenant where id = $1 for update", [id])
       const beside = sent()
 
+      // So it is the store that notices, a second after it had to wait.
       yield* other.run("set local deadlock_timeout = '1min'")
       yield* lock(second.id)
       const waiting = yield* Effect.forkChild(

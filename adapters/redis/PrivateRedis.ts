@@ -40,7 +40,8 @@ export const open = (options: Options = {}): Effect.Effect<PrivateRedis, never, 
     )
     const socket = path.join(folder, "socket")
     const port = options.isOverTcp === true ? yield* Effect.promise(freePort) : 0
-    const settings = ["--port", String(port), "--bind", "127.0.0.1", "--unixsocket", socket, "--dir", folder, "--save", "", ...(options.settings ?? [])]
+    const place = ["--port", String(port), "--bind", "127.0.0.1", "--unixsocket", socket, "--dir", folder]
+    const settings = [...place, "--save", "", ...(options.settings ?? [])]
     let server: Server | null = null
     const start = Effect.promise(() => launch(folder, settings).then((launched) => (server = launched)))
     const kill = Effect.promise(() => {
@@ -96,7 +97,8 @@ const launch = (folder: string, settings: ReadonlyArray<string>): Promise<Server
         resolve({ pid: Number(/^pid (\d+)$/m.exec(said)?.[1]), kill })
       } else if (/fatal|exiting|aborting/i.test(said)) {
         const hasSaidAll = pass(100)
-        void hasSaidAll.then(kill).then(() => reject(new Error(`the private Redis server does not start: ${said.trim().split("\n").at(-1)}`)))
+        const words = () => `the private Redis server does not start: ${said.trim().split("\n").at(-1)}`
+        void hasSaidAll.then(kill).then(() => reject(new Error(words())))
       }
     }
     shell.stdout.on("data", hear)
@@ -124,7 +126,8 @@ const advice = "install Redis (Debian and Ubuntu: apt-get install redis-server; 
 
 const provideServer = async (): Promise<void> => {
   if (isThere()) return
-  if (process.getuid?.() !== 0 || !fs.existsSync("/etc/debian_version")) throw new Error(`there is no redis-server on PATH: ${advice}`)
+  const mayInstall = process.getuid?.() === 0 && fs.existsSync("/etc/debian_version")
+  if (!mayInstall) throw new Error(`there is no redis-server on PATH: ${advice}`)
   const { status, words } = await installed()
   if (status !== 0 || !isThere()) throw new Error(`redis-server could not be installed (${words}): ${advice}`)
 }
@@ -149,7 +152,8 @@ exit 0
 
 const installed = (): Promise<{ readonly status: number | null; readonly words: string }> =>
   new Promise((resolve) => {
-    const shell = spawn("sh", ["-c", install, "sh", path.join(os.tmpdir(), "mailroom-redis-install.lock")], { stdio: ["ignore", "ignore", "pipe"] })
+    const lock = path.join(os.tmpdir(), "mailroom-redis-install.lock")
+    const shell = spawn("sh", ["-c", install, "sh", lock], { stdio: ["ignore", "ignore", "pipe"] })
     let words = ""
     shell.stderr.on("data", (chunk: Buffer) => (words += chunk.toString()))
     shell.once("error", (error) => resolve({ status: 1, words: error.message }))

@@ -6,7 +6,7 @@
  *     <kind>:jobs:<group>    the group's jobs that nobody holds, by due time
  *     <kind>:leased          jobs that somebody holds, by expiry
  *     <kind>:group:<group>   its leases, its turn, the line it stands in, its throttle
- *     <kind>:line:<leases>   groups with a due job and so many leases, by turn; `lines` names them, and some that are gone
+ *     <kind>:line:<leases>   groups with a due job and so many leases, by turn; `lines` names these lines
  *     <kind>:later           groups without a due job, by when one will be
  *     <kind>:throttled       throttled groups, by when that lapses
  *
@@ -25,7 +25,7 @@ local function nextNumber(now)
   return number
 end
 
--- Puts a group where its jobs and leases say; returns the line it stands in, or '', and where it stood. A new turn is the last.
+-- Puts a group where its jobs and leases say. A new turn is the last. Returns the line it stands in, or '', and where it stood.
 local function settle(kind, group, now, moreLeases, hadItsTurn, firstDueAt)
   local own = base .. kind
   local key = own .. ':group:' .. group

@@ -40,7 +40,7 @@ export class RedisClient extends Context.Service<
     /** One round trip, unless the server has lost the script. */
     readonly run: (script: Script, args: ReadonlyArray<string | number>) => Effect.Effect<unknown, RedisUnavailable>
     readonly info: (section: string) => Effect.Effect<ReadonlyMap<string, string>, RedisUnavailable>
-    /** By how many milliseconds the server's clock is ahead of this machine's; 0 where that is less than could be measured. */
+    /** By how many milliseconds the server's clock is ahead of this machine's; 0 where that is too little to be measured. */
     readonly clockOffset: Effect.Effect<number, RedisUnavailable>
     /** How many connections there have been: a new number may mean another server. */
     readonly connections: () => number
@@ -88,7 +88,7 @@ export const make = Effect.fnUntraced(function* (
     client.on("error", (error) => (lost = wordsOf(error)))
   })
   const wordsOf = (error: unknown): string => {
-    const { message, code } = error as { readonly message?: string; readonly code?: string } // a driver's error, of whatever class
+    const { message, code } = error as Partial<NodeJS.ErrnoException> // the driver's, of whatever class
     const words = message || code || "no reason given"
     return place.password === undefined ? words : words.replaceAll(place.password, "<redacted>")
   }
@@ -192,12 +192,13 @@ const placeOf = (text: string): Place | null => {
   const url = URL.parse(text)
   if (url === null || !/^(rediss?|unix):$/.test(url.protocol)) return null
   const isSocket = url.protocol === "unix:"
-  const [path, database] = isSocket ? [url.pathname, url.searchParams.get("db") ?? ""] : ["", url.pathname.slice(1)]
-  const [username, password] = [decode(url.username), decode(url.password)]
-  if (!/^\d{0,4}$/.test(database) || (isSocket ? path.length < 2 : url.hostname === "") || username === null || password === null) return null
+  const database = isSocket ? (url.searchParams.get("db") ?? "") : url.pathname.slice(1)
+  const [path, username, password] = [decode(url.pathname), decode(url.username), decode(url.password)]
+  if (!/^\d{0,4}$/.test(database) || path === null || username === null || password === null) return null
+  if (isSocket ? path.length < 2 : url.hostname === "") return null
   return {
     db: Number(database),
-    ...(isSocket ? { path: decode(path) ?? path } : { host: url.hostname.replace(/^\[|\]$/g, ""), port: Number(url.port || "6379") }),
+    ...(isSocket ? { path } : { host: url.hostname.replace(/^\[|\]$/g, ""), port: Number(url.port || "6379") }),
     ...(username !== "" && { username }),
     ...(password !== "" && { password }),
     ...(url.protocol === "rediss:" && { tls: {} })

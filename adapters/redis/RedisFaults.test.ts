@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Fiber, Logger, Redacted, type Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { Redis } from "ioredis"
+import { createServer, type AddressInfo } from "node:net"
 import { inspect } from "node:util"
 import { vi } from "vitest"
 import { realm } from "../../conformance/fixtures.ts"
@@ -32,7 +33,7 @@ const begin = (options: PrivateRedis.Options = {}) =>
 const order = (server: PrivateRedis.PrivateRedis, ...command: ReadonlyArray<string>): Effect.Effect<unknown, never, Scope.Scope> =>
   Effect.gen(function* () {
     const client = yield* Effect.acquireRelease(
-      Effect.sync(() => new Redis(`${server.folder}/socket`)),
+      Effect.sync(() => new Redis(`${server.folder}/socket`).on("error", () => {})),
       (client) => Effect.sync(() => client.disconnect())
     )
     return yield* Effect.promise(() => client.call(command[0]!, ...command.slice(1)))
@@ -205,6 +206,19 @@ describe("a Redis that is away", () => {
     })
   )
 
+  it.live("misses no work while only the news of it are cut off", () =>
+    Effect.gen(function* () {
+      const { server, queue } = yield* begin()
+      const waiting = yield* Effect.forkScoped(queue.awaitWork(["submit"], Duration.minutes(10)))
+      yield* Effect.sleep("100 millis")
+
+      yield* order(server, "CLIENT", "KILL", "TYPE", "pubsub")
+      yield* queue.offer([job("a")])
+
+      assert.isBelow((yield* timed(Fiber.join(waiting))).ms, 1_000)
+    })
+  )
+
   it.effect("lets him who waits for work go when his time is over", () =>
     Effect.gen(function* () {
       const { server, queue } = yield* begin()
@@ -327,9 +341,29 @@ describe("a password of Redis", () => {
         assert.notInclude(text, secret)
         assert.notInclude(text, encodeURIComponent(secret))
         assert.include(text, "Redis is unavailable")
+        assert.notInclude(text, "Unhandled")
       }
       assert.match(wrong.text, /WRONGPASS/)
       assert.match(away.text, /there is no connection/)
+    })
+  )
+
+  it.live("is in no error of a server that repeats what it is sent", () =>
+    Effect.gen(function* () {
+      const parrot = createServer((socket) => {
+        socket.on("error", () => {})
+        socket.on("data", (bytes) => socket.write(`-ERR unknown command, with args ${bytes.toString().replaceAll("\r\n", " ")}\r\n`))
+      })
+      yield* Effect.callback<void>((resume) => void parrot.listen(0, "127.0.0.1", () => resume(Effect.void)))
+      const { port } = parrot.address() as AddressInfo // it listens on a port
+      const url = Redacted.make(`redis://:${encodeURIComponent(secret)}@127.0.0.1:${port}`)
+
+      const { exit, text } = yield* seen(Effect.flatMap(process({ url }), ({ queue }) => queue.offer([job("a")])))
+      parrot.close()
+
+      assert.isTrue(Exit.isFailure(exit))
+      assert.match(text, /unknown command, with args/)
+      assert.notInclude(text, secret)
     })
   )
 

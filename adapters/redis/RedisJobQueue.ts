@@ -9,13 +9,14 @@
  * or one of the `volatile` ones. Another is refused, for a queue that forgets
  * single jobs is worse than one that is away.
  */
-import { Clock, Context, Deferred, Duration, Effect, Exit, Layer, Random, Scope } from "effect"
+import { Clock, Deferred, Duration, Effect, Exit, Layer, Random, Scope } from "effect"
 import type { Millis, Realm } from "../../core/model/Ids.ts"
-import { JobQueue, LeaseLost, QueueUnavailable, throttleLifetime, type Job, type JobKind, type Lease } from "../../core/ports/JobQueue.ts"
+import { JobQueue, LeaseLost, QueueUnavailable, throttleLifetime } from "../../core/ports/JobQueue.ts"
+import type { JobKind, Lease } from "../../core/ports/JobQueue.ts"
 import * as Scripts from "./QueueScripts.ts"
 import { RedisClient, RedisUnavailable, type Script } from "./RedisClient.ts"
 
-export const make: Effect.Effect<Context.Service.Shape<typeof JobQueue>, never, RedisClient | Scope.Scope> = Effect.gen(function* () {
+export const make: Effect.Effect<JobQueue["Service"], never, RedisClient | Scope.Scope> = Effect.gen(function* () {
   const redis = yield* RedisClient
   const draw = Effect.map(Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER), (number) => number.toString(36))
   /** Tokens of this process begin with it. */
@@ -50,7 +51,8 @@ export const make: Effect.Effect<Context.Service.Shape<typeof JobQueue>, never, 
     const now = yield* Clock.currentTimeMillis
     const expiresAt = now + Duration.toMillis(visibilityTimeout)
     const token = `${self}.${++claims}`
-    const answer = (yield* run(Scripts.claim, [now, limit, expiresAt, inFlightMax, token, ...kinds])) as ReadonlyArray<string> // as the script says
+    const asked = [now, limit, expiresAt, inFlightMax, token, ...kinds]
+    const answer = (yield* run(Scripts.claim, asked)) as ReadonlyArray<string> // as the script says
     const mayBeMore = answer[0] === "more"
     if (!mayBeMore) kinds.forEach((kind, index) => exhausted.set(kind, answer[1 + index]!))
     const leases: Array<Lease> = []
@@ -148,14 +150,14 @@ const chunksOf = (list: ReadonlyArray<Step>): ReadonlyArray<ReadonlyArray<Step>>
 const realmText = ({ tenantId, environment }: Realm): string => JSON.stringify([tenantId, environment])
 
 const leaseOf = (parts: ReadonlyArray<string>, expiresAt: Millis): Lease => {
-  const [kind, subject, group, realm, dueAt, token, claims] = parts as [JobKind, string, string, string, string, string, string] // as `claim` answers
+  const [kind = "", subject = "", group = "", realm = "", dueAt, token = "", claims] = parts // as `claim` answers
   const [tenantId, environment] = JSON.parse(realm) as [Realm["tenantId"], Realm["environment"]] // by realmText
-  const job: Job = { kind, subject, realm: { tenantId, environment }, group, dueAt: Number(dueAt) }
+  const job = { kind: kind as JobKind, subject, realm: { tenantId, environment }, group, dueAt: Number(dueAt) } // as it was offered
   return { job, token, claims: Number(claims), expiresAt }
 }
 
 /** Gathers what comes while the last steps are under way. They go on, whoever of those who wait for them gives up. */
-const makeSteps = Effect.fnUntraced(function* (run: (args: ReadonlyArray<string | number>) => Effect.Effect<unknown, RedisUnavailable>) {
+const makeSteps = Effect.fnUntraced(function* (run: (args: Step) => Effect.Effect<unknown, RedisUnavailable>) {
   interface Call {
     readonly steps: ReadonlyArray<Step>
     readonly done: Deferred.Deferred<ReadonlyArray<string>, RedisUnavailable>
@@ -175,8 +177,8 @@ const makeSteps = Effect.fnUntraced(function* (run: (args: ReadonlyArray<string 
       for (const call of sent) {
         const from = at
         at += call.steps.length
-        const answers = Exit.map(exit, (all) => (all as ReadonlyArray<string>).slice(from, from + call.steps.length)) // one for each step
-        Deferred.doneUnsafe(call.done, answers)
+        const answers = Exit.map(exit, (all) => all as ReadonlyArray<string>) // one for each step
+        Deferred.doneUnsafe(call.done, Exit.map(answers, (all) => all.slice(from, from + call.steps.length)))
       }
     }
   }).pipe(Effect.ensuring(Effect.sync(() => (isSending = false))), Effect.uninterruptible)
@@ -197,7 +199,9 @@ const makeBell = () => {
   const waiting = new Set<{ readonly kinds: ReadonlyArray<JobKind>; readonly heard: Deferred.Deferred<void> }>()
   return {
     ring: (kind: string | null) => {
-      for (const { kinds, heard } of waiting) if (kind === null || kinds.some((one) => one === kind)) Deferred.doneUnsafe(heard, Exit.void)
+      for (const { kinds, heard } of waiting) {
+        if (kind === null || kinds.some((one) => one === kind)) Deferred.doneUnsafe(heard, Exit.void)
+      }
     },
     listen: (kinds: ReadonlyArray<JobKind>) => {
       const one = { kinds, heard: Deferred.makeUnsafe<void>() }
@@ -218,7 +222,7 @@ const makeFitness = Effect.gen(function* () {
     const policy = memory.get("maxmemory_policy") ?? "noeviction"
     const evicts = policy.startsWith("allkeys") && memory.get("maxmemory") !== "0"
     verdict = evicts
-      ? Effect.fail(new RedisUnavailable({ reason: `its maxmemory-policy is ${policy}, which loses single jobs; set noeviction` }))
+      ? new RedisUnavailable({ reason: `its maxmemory-policy is ${policy}, which loses single jobs; set noeviction` })
       : Effect.void
     judged = connection
     yield* verdict

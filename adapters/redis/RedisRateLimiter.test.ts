@@ -4,6 +4,7 @@ import { TestClock } from "effect/testing"
 import { Redis } from "ioredis"
 import { vi } from "vitest"
 import type { Guard } from "../../core/ports/RateLimiter.ts"
+import * as LimiterScript from "./LimiterScript.ts"
 import * as PrivateRedis from "./PrivateRedis.ts"
 import * as RedisClient from "./RedisClient.ts"
 import * as RedisRateLimiter from "./RedisRateLimiter.ts"
@@ -77,6 +78,20 @@ describe("RedisRateLimiter", () => {
         assert.isAtMost(standings[0]!.resetMs, 60_000)
       }
       assert.isNotNull((yield* one.take([perMinute(2)])).refusedBy)
+    })
+  )
+
+  it.live("does not shorten a minute for a process that measures it a little late", () =>
+    Effect.gen(function* () {
+      const { server } = yield* begin
+      const redis = yield* RedisClient.make({ url: server.url })
+      const refusing = (seconds: number) =>
+        Effect.map(redis.run(LimiterScript.take, [1e15 + seconds * 1e6, 1, 1, "minute", "b", 2]), (answer) => (answer as Array<number>)[0])
+      assert.strictEqual(yield* refusing(100), 0)
+      assert.strictEqual(yield* refusing(90), 0)
+
+      assert.strictEqual(yield* refusing(159), 1)
+      assert.strictEqual(yield* refusing(160), 0)
     })
   )
 

@@ -5,7 +5,7 @@ import("./main.ts").catch((error: unknown) => {
   if (!isMissing) throw error
   const [, name = "a package"] = /Cannot find package '([^']+)'/.exec(error.message) ?? []
   process.stderr.write(
-    `mailroom: ${name} is not installed. The command line wants: npm install @effect/platform-node argon2 nodemailer postal-mime undici yaml\n`
+    `mailroom: ${name} is not installed. The command line wants: npm install @effect/platform-node @effect/sql-pg @electric-sql/pglite argon2 ioredis nodemailer postal-mime undici yaml\n`
   )
   process.exitCode = 1
 })

@@ -85,8 +85,8 @@ const patience = "1 second"
 /** How often it is asked, however many scrape. */
 const freshness = "1 second"
 
-/** Makes the text of a scrape. What only the store can tell is left out while it is away. */
-export const scrape = Effect.gen(function* () {
+/** `text` answers a scrape. What only the store can tell is left out while it is away. */
+const scraping = Effect.gen(function* () {
   const store = yield* Store
   const clockOffset = yield* ClockOffset
   const pool = yield* Core.PoolGauge
@@ -99,7 +99,7 @@ export const scrape = Effect.gen(function* () {
     Effect.map((answer) => (Option.isSome(answer) && Exit.isSuccess(answer.value) ? answer.value.value : null)),
     Effect.cachedWithTTL(freshness)
   )
-  return Effect.gen(function* () {
+  const text = Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
     const gauges = new Gauges()
     const waiting = yield* backlog
@@ -112,6 +112,7 @@ export const scrape = Effect.gen(function* () {
     const ours = [...Context.get(context, Metric.MetricRegistry)].filter(([, { id }]) => id.startsWith("mailroom_"))
     return PrometheusMetrics.formatUnsafe(Context.make(Metric.MetricRegistry, new Map([...ours, ...gauges.registry])))
   })
+  return { text }
 })
 
 /** What is measured by a scrape, and kept by none. */
@@ -136,7 +137,8 @@ const setBacklog = (gauges: Gauges, { earliestDue, unrelayed, oldestUnrelayedAt 
     gauges.set("mailroom_queue_age_seconds", about, ageSeconds(earliestDue[kind], now), { kind })
   }
   gauges.set("mailroom_relay_lag_events", "Events that have yet to become deliveries.", unrelayed)
-  gauges.set("mailroom_relay_lag_seconds", "Age of the oldest event that has yet to become deliveries; 0 if there is none.", ageSeconds(oldestUnrelayedAt, now))
+  const about = "Age of the oldest event that has yet to become deliveries; 0 if there is none."
+  gauges.set("mailroom_relay_lag_seconds", about, ageSeconds(oldestUnrelayedAt, now))
 }
 
 const setPool = (gauges: Gauges, { connections, busy, waiting }: Core.Pool): void => {
@@ -150,7 +152,8 @@ const setProcess = (gauges: Gauges, now: number): void => {
   const { user, system } = process.cpuUsage()
   gauges.count("process_cpu_seconds_total", "Processor time of this process, user and system.", (user + system) / 1e6)
   gauges.set("process_resident_memory_bytes", "Resident memory of this process.", process.memoryUsage.rss())
-  gauges.set("process_start_time_seconds", "When this process started, in seconds since 1970.", Math.round(now - process.uptime() * 1000) / 1000)
+  const startedAt = Math.round(now - process.uptime() * 1000)
+  gauges.set("process_start_time_seconds", "When this process started, in seconds since 1970.", startedAt / 1000)
 }
 
 type MetricsRefusal = RouteUnknown | MetricsUnauthorized
@@ -160,7 +163,7 @@ const routeLayer = (access: MetricsAccess, refuse: (refusal: MetricsRefusal) => 
   Layer.unwrap(
     Effect.gen(function* () {
       const crypto = yield* Crypto
-      const text = yield* scrape
+      const { text } = yield* scraping
 
       /** Compared as their MACs, so that the time it takes tells nothing of the token. */
       const isToken = Effect.fnUntraced(function* (given: string | undefined, token: Redacted.Redacted<string>) {

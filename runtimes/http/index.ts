@@ -53,8 +53,10 @@ const routes = (servers: ReadonlyArray<string>, trustedProxies: ReadonlyArray<st
 /** Handlers run in the context that they were built in, which may be within a span of whoever starts the process. */
 const outsideOfSpans = <A, E, R>(layer: Layer.Layer<A, E, R>): Layer.Layer<A, E, R> =>
   Layer.fromBuild((memoMap, scope) =>
-    Effect.updateContext(Layer.buildWithMemoMap(layer, memoMap, scope), (context: Context.Context<R>) =>
-      Context.omit(Tracer.ParentSpan)(context as Context.Context<R | Tracer.ParentSpan>) as Context.Context<R> // it may be in there all the same
+    Effect.updateContext(
+      Layer.buildWithMemoMap(layer, memoMap, scope),
+      // It may be in there, though nobody asks for it.
+      (context: Context.Context<R>) => Context.omit(Tracer.ParentSpan)(context as Context.Context<R | Tracer.ParentSpan>) as Context.Context<R>
     )
   )
 

@@ -12,7 +12,9 @@ export interface Family {
 
 const name = "[a-zA-Z_:][a-zA-Z0-9_:]*"
 const label = "[a-zA-Z_][a-zA-Z0-9_]*"
-const sampleLine = new RegExp(`^(${name})(?:\\{((?:${label}="(?:[^"\\\\\\n]|\\\\["\\\\n])*",?)*)\\})? (-?(?:[0-9.]+(?:e[+-]?[0-9]+)?)|[+-]Inf|NaN)$`)
+const labels = `(?:${label}="(?:[^"\\\\\\n]|\\\\["\\\\n])*",?)*`
+const number = "-?[0-9.]+(?:e[+-]?[0-9]+)?|[+-]Inf|NaN"
+const sampleLine = new RegExp(`^(${name})(?:\\{(${labels})\\})? (${number})$`)
 const labelPair = new RegExp(`(${label})="((?:[^"\\\\]|\\\\.)*)"(,|$)`, "g")
 const suffixes: Readonly<Record<string, ReadonlyArray<string>>> = {
   counter: [""],
@@ -38,7 +40,9 @@ const labelsOf = (text: string, line: string): ReadonlyArray<readonly [string, s
 }
 
 const render = (series: string, labels: ReadonlyArray<readonly [string, string]>): string =>
-  labels.length === 0 ? series : `${series}{${labels.map(([key, value]) => `${key}="${value}"`).toSorted((left, right) => (left < right ? -1 : 1)).join(",")}}`
+  labels.length === 0 ? series : `${series}{${inOrder(labels.map(([key, value]) => `${key}="${value}"`)).join(",")}}`
+
+const inOrder = (texts: ReadonlyArray<string>) => texts.toSorted((left, right) => (left < right ? -1 : 1))
 
 /** The families of a text, each whole: its HELP, its TYPE, then its samples. */
 export const read = (text: string): ReadonlyMap<string, Family> => {
@@ -66,7 +70,8 @@ export const read = (text: string): ReadonlyMap<string, Family> => {
       if (sample === null) return fail(line, "no sample")
       const [, series, labels = "", value] = sample
       const family = families.get(current)
-      if (family === undefined || !suffixes[family.type]!.some((suffix) => `${current}${suffix}` === series)) return fail(line, `not of ${current}`)
+      const isOf = (family: { readonly type: string }) => suffixes[family.type]!.some((suffix) => `${current}${suffix}` === series)
+      if (family === undefined || !isOf(family)) return fail(line, `not of ${current}`)
       const key = render(series!, labelsOf(labels, line))
       if (family.samples.has(key)) fail(line, "a series is there twice")
       family.samples.set(key, valueOf(value!))
