@@ -166,7 +166,7 @@ describe("mailroom dev", () => {
   const sameButWhere = (one: DevFile, other: DevFile) =>
     assert.deepStrictEqual({ ...one, baseUrl: "", docsUrl: "" }, { ...other, baseUrl: "", docsUrl: "" })
 
-  it("keeps all of it over a restart: tenant, key, mailboxes, messages, attachments", { timeout: 60_000 }, async () => {
+  it("keeps all of it over a restart: tenant, key, mailboxes, messages, attachments", { timeout: 120_000 }, async () => {
     const first = await start(madeFolder())
     const upload = await api(first, "/v1/attachments", {
       method: "POST",
@@ -201,7 +201,7 @@ describe("mailroom dev", () => {
     for (const id of sent) assert.deepStrictEqual(await typesOf(running, id), ["message.queued", "message.sent", "message.delivered"])
   })
 
-  it("finds what it has made when dev.json is gone, and gives out a new key", { timeout: 60_000 }, async () => {
+  it("finds what it has made when dev.json is gone, and gives out a new key", { timeout: 120_000 }, async () => {
     const first = await start(madeFolder())
     const { id } = await send(first, "lost-1")
     await stop(first)
@@ -215,7 +215,7 @@ describe("mailroom dev", () => {
     await settled(second, id)
   })
 
-  it("keeps ids and key when the database is gone", { timeout: 60_000 }, async () => {
+  it("keeps ids and key when the database is gone", { timeout: 120_000 }, async () => {
     const first = await start(madeFolder())
     await stop(first)
     rmSync(join(first.folder, "database"), { recursive: true })
@@ -226,7 +226,7 @@ describe("mailroom dev", () => {
     await send(second, "anew")
   })
 
-  it("forgets all mail with --memory, and leaves what a run without it keeps", { timeout: 60_000 }, async () => {
+  it("forgets all mail with --memory, and leaves what a run without it keeps", { timeout: 120_000 }, async () => {
     const kept = await start(madeFolder())
     const { id } = await send(kept, "kept-1")
     await settled(kept, id)
@@ -244,7 +244,7 @@ describe("mailroom dev", () => {
     assert.deepStrictEqual(items.map((item: { readonly id: string }) => item.id), [id])
   })
 
-  it("works on a database that is named, which it migrates, and says where that is", { timeout: 60_000 }, async () => {
+  it("works on a database that is named, which it migrates, and says where that is", { timeout: 120_000 }, async () => {
     const scope = Scope.makeUnsafe()
     try {
       const url = Redacted.value(await Effect.runPromise(Scope.provide(TestDatabase.url("empty"), scope)))

@@ -57,7 +57,7 @@ const run = async (verb: string, variables: Readonly<Record<string, string>>) =>
 }
 
 /** Waits for what processes bring about; fails if they do not. */
-const until = async <A>(what: string, look: () => A | Promise<A>, seconds = 20): Promise<NonNullable<A>> => {
+const until = async <A>(what: string, look: () => A | Promise<A>, seconds = 60): Promise<NonNullable<A>> => {
   for (const end = Date.now() + seconds * 1000; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 20))) {
     const seen = await look()
     if (seen !== null && seen !== undefined && seen !== false) return seen
@@ -141,7 +141,7 @@ describe("a deployment of two serve and two worker processes", () => {
     return got
   }
 
-  it("does at one process what another has accepted, and shows it at a third", { timeout: 60_000 }, async () => {
+  it("does at one process what another has accepted, and shows it at a third", { timeout: 120_000 }, async () => {
     const got = await receive(clients[0]!)
 
     const sent = await Promise.all(Array.from({ length: 20 }, (_, index) => clients[index % 2]!.sendMessage(letter())))
@@ -154,7 +154,7 @@ describe("a deployment of two serve and two worker processes", () => {
     assert.strictEqual(new Set(about).size, 60, "each event once")
   })
 
-  it("refuses a key at every process within a second of its revocation", async () => {
+  it("refuses a key at every process from its revocation on", async () => {
     const issued = await operating(
       settings,
       Effect.flatMap(Management, (management) =>
@@ -170,7 +170,8 @@ describe("a deployment of two serve and two worker processes", () => {
     )
 
     for (const client of others) {
-      await until("refusal", () => client.listMailboxes().then(() => false, (error: unknown) => error instanceof MailroomError && error.status === 401), 1)
+      const refusal: unknown = await client.listMailboxes().then(() => null, (error: unknown) => error)
+      assert.deepStrictEqual(refusal instanceof MailroomError ? refusal.status : refusal, 401)
     }
   })
 
@@ -184,10 +185,10 @@ describe("a deployment of two serve and two worker processes", () => {
       working[place]!.child.kill("SIGKILL")
       await working[place]!.ended
       const after = await clients[1]!.sendMessage(letter())
-      await until("its three webhooks", () => got.filter(({ data }) => data.id === after.id).length === 3, 10)
+      await until("its three webhooks", () => got.filter(({ data }) => data.id === after.id).length === 3, 30)
       working[place] = await start("worker", { ...settings, MAILROOM_WORKER_PORT: "0" })
     }
-  }, 60_000)
+  }, 120_000)
 
   it("is ready, and a worker too, where it has a port", async () => {
     for (const { annotations } of serving) assert.strictEqual((await fetch(`${annotations["address"]}/readyz`)).status, 200)
@@ -217,7 +218,7 @@ describe("serve, worker and migrate", () => {
     assert.match(first.output, /^took 0001_truth$/m)
     assert.strictEqual((await run("migrate", settings)).output, "nothing to do\n")
     assert.strictEqual(await stop(await start("serve", settings)), 0)
-  }, 60_000)
+  }, 120_000)
 
   it("name in one line a database that is not there, and no password", async () => {
     for (const verb of ["serve", "worker", "migrate"]) {
@@ -229,7 +230,7 @@ describe("serve, worker and migrate", () => {
       assert.match(lines[0]!, /^mailroom: the database at 127\.0\.0\.1:1\/mailroom cannot be reached: .*ECONNREFUSED/)
       assert.notInclude(lines[0], "lovelace")
     }
-  }, 60_000)
+  }, 120_000)
 
   it("name every setting that they cannot do without", async () => {
     const { status, lines } = await run("worker", { MAILROOM_PORT: "x" })
@@ -294,5 +295,5 @@ describe("readiness", () => {
     await becomes(200, 15)
     assert.strictEqual((await fetch(`${serving.annotations["address"]}/healthz`)).status, 200)
     assert.strictEqual(await stop(serving), 0)
-  }, 90_000)
+  }, 180_000)
 })
