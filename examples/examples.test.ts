@@ -106,7 +106,7 @@ describe("the examples", () => {
   it("verify webhooks: the receiver registers itself and prints each event of a send once", { timeout: 60_000 }, async () => {
     const folder = mkdtempSync(join(tmpdir(), "mailroom-example-"))
     cleanUps.push(() => rmSync(folder, { recursive: true, force: true }))
-    await until(start([join(root, "runtimes/cli/main.ts"), "dev", "--data", folder, "--port", "0"]), /line by line/)
+    await until(start([join(root, "runtimes/cli/main.ts"), "dev", "--memory", "--data", folder, "--port", "0"]), /line by line/)
     const receiver = start(example("verify-webhook", join(folder, "dev.json")))
     await until(receiver, /^endpoint [0-9a-f-]{36} at http:/m)
     const arrived = until(receiver, /message\.delivered/)

@@ -28,6 +28,10 @@ describe("Config", () => {
         queue: "postgres",
         blobs: "postgres",
         sealingKeys: [],
+        metrics: "token",
+        metricsToken: null,
+        otlpEndpoint: null,
+        otlpHeaders: null,
         data: ".mailroom",
         logLevel: "Info",
         ipRequestsPerMinute: 120,
@@ -151,7 +155,7 @@ describe("Config", () => {
     Effect.gen(function* () {
       const faults = yield* faultsOf({ MAILROOM_PORT: "x", MAILROOM_QUEUE: "redis", MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_TLS: "tls" })
 
-      assert.deepStrictEqual(faults.map((fault) => fault.split(" ")[0]).toSorted(), [
+      assert.deepStrictEqual(faults.map((fault) => fault.split(" ", 1).join("")).toSorted(), [
         "MAILROOM_PORT",
         "MAILROOM_QUEUE",
         "MAILROOM_SMTP_TLS",
@@ -177,15 +181,22 @@ describe("Config", () => {
       return join(folder, "secret")
     }
 
+    /** Secrets are equal to each other, whatever they hold, until they are looked into. */
+    const revealed = (config: object) => [JSON.stringify(config), ...secretsIn(config)].join(" ")
+    const secretsIn = (value: unknown): ReadonlyArray<string> => {
+      if (Redacted.isRedacted(value)) return [String(Redacted.value(value))]
+      return typeof value === "object" && value !== null ? Object.values(value).flatMap(secretsIn) : []
+    }
+
     for (const [name, good, bad] of secrets) {
       it.effect(`${name} is taken from the environment or from a file, and repeated nowhere`, () =>
         Effect.gen(function* () {
           const direct = yield* Config.load({ [name]: good })
 
           for (const end of ["", "\n", "\r\n"]) {
-            assert.deepStrictEqual(yield* Config.load({ [`${name}_FILE`]: inFile(good + end) }), direct)
+            assert.strictEqual(revealed(yield* Config.load({ [`${name}_FILE`]: inFile(good + end) })), revealed(direct))
           }
-          assert.notDeepEqual(direct, yield* Config.load({}))
+          assert.notStrictEqual(revealed(direct), revealed(yield* Config.load({})))
           assert.notInclude(JSON.stringify(direct), "lovelace")
           assert.notInclude(JSON.stringify(direct), key(1))
           for (const variables of [{ [name]: bad }, { [`${name}_FILE`]: inFile(bad) }]) {

@@ -1,7 +1,7 @@
 /**
- * Drops what is older than a time, oldest first. What somebody else is just
- * forgetting is passed over, so nobody waits; nothing that is not final is
- * looked at.
+ * Drops what is older than a time, oldest first. What somebody else holds is
+ * passed over, but for events: they go from the front of the log only, so
+ * there one waits for the other. Nothing that is not final is looked at.
  */
 import type { PgTypes } from "@effect/sql-pg"
 import { utcDay } from "../../core/model/Timestamp.ts"

@@ -25,6 +25,14 @@ const fullPause = 250
 const restPause = 20
 /** How long to believe that nothing falls due earlier: another process may take a lease, and die. */
 const lookPause = 15_000
+/**
+ * While somebody holds an old snapshot of the database, as a backup does for hours, each claim wades through all that
+ * was completed since. One that took so long for nothing is not made again for ten times as long: until then claims
+ * leave alone, unread, what has been ready for more than a minute.
+ */
+const slowClaim = 100
+const restFactor = 10
+const recent = 60_000
 
 export type Rows = (text: string, parameters?: ReadonlyArray<unknown>) => Effect.Effect<ReadonlyArray<Row>, QueueUnavailable>
 
@@ -40,7 +48,7 @@ export const make = (rows: Rows, news: JobNews["Service"]): JobClaims => {
   const ringOf = (kinds: ReadonlyArray<JobKind>): Ring => {
     const ofKinds = jobKinds.filter((kind) => kinds.includes(kind))
     const name = ofKinds.join(" ")
-    const ring = rings.get(name) ?? { kinds: ofKinds, place: null, quiet: null, isFull: false, claiming: Semaphore.makeUnsafe(1) }
+    const ring = rings.get(name) ?? { kinds: ofKinds, place: null, quiet: null, isFull: false, restUntil: 0, claiming: Semaphore.makeUnsafe(1) }
     rings.set(name, ring)
     return ring
   }
@@ -49,7 +57,7 @@ export const make = (rows: Rows, news: JobNews["Service"]): JobClaims => {
     claim: (options) => {
       const ring = ringOf(options.kinds)
       if (ring.kinds.length === 0 || options.limit <= 0) return Effect.succeed([])
-      return ring.claiming.withPermits(1)(claim(rows, news, ring, options))
+      return ring.claiming.withPermits(1)(restingly(ring, (since) => claim(rows, news, ring, options, since)))
     },
     awaitWork: (kinds, atMost) => {
       const ring = ringOf(kinds)
@@ -71,6 +79,8 @@ interface Ring {
   quiet: Quiet | null
   /** The last claim passed groups at their caps, and took nothing. */
   isFull: boolean
+  /** Until when claims are for what is recent, by the clock that never jumps. */
+  restUntil: Millis
   readonly claiming: Semaphore.Semaphore
 }
 
@@ -89,8 +99,34 @@ interface Quiet {
   readonly pause: Millis | null
 }
 
+const restingly = Effect.fnUntraced(function* (
+  ring: Ring,
+  claim: (since: Millis) => Effect.Effect<ReadonlyArray<Lease>, QueueUnavailable>
+) {
+  const since = yield* sinceOf(ring)
+  const begun = yield* steadyMillis
+  const leases = yield* claim(since)
+  const now = yield* Clock.currentTimeMillis
+  const ended = yield* steadyMillis
+  const isWorthIt = leases.some(({ job }) => job.dueAt < now - recent)
+  if (since === -Infinity && ended - begun > slowClaim && !isWorthIt) ring.restUntil = ended + restFactor * (ended - begun)
+  return leases
+})
+
+const sinceOf = Effect.fnUntraced(function* (ring: Ring) {
+  return (yield* steadyMillis) < ring.restUntil ? (yield* Clock.currentTimeMillis) - recent : -Infinity
+})
+
+const steadyMillis = Effect.map(Clock.monotonicTimeNanos, (nanos): Millis => Number(nanos / 1_000_000n))
+
 /** Goes on along the ring until it has found something, or has been round. */
-const claim = Effect.fnUntraced(function* (rows: Rows, news: JobNews["Service"], ring: Ring, options: ClaimOptions) {
+const claim = Effect.fnUntraced(function* (
+  rows: Rows,
+  news: JobNews["Service"],
+  ring: Ring,
+  options: ClaimOptions,
+  since: Millis
+) {
   ring.quiet = null
   ring.isFull = false
   const heard = yield* news.listen(ring.kinds)
@@ -98,7 +134,7 @@ const claim = Effect.fnUntraced(function* (rows: Rows, news: JobNews["Service"],
   let arcs = roundFrom(ring.place, ring.kinds)
   let passed = 0
   for (let statement = 0; statement < statementsMax; statement++) {
-    const found = yield* claimAlong(rows, arcs, options)
+    const found = yield* claimAlong(rows, arcs, options, since)
     const last = found.leases.at(-1)?.job
     if (last !== undefined && found.leases.length === options.limit) ring.place = { kind: last.kind, group: last.group }
     else if (!found.isRound) ring.place = { kind: arcs[found.arc]!.kind, group: found.lastGroup } // it stopped in one of them
@@ -110,7 +146,7 @@ const claim = Effect.fnUntraced(function* (rows: Rows, news: JobNews["Service"],
     passed += found.passed
     ring.isFull ||= found.looked > 0
     // Where another claimer was at, there may be work in a moment.
-    const pause = !found.isRound ? restPause : ring.isFull ? fullPause : null
+    const pause = !found.isRound ? restPause : ring.isFull || since > -Infinity ? fullPause : null
     if (passed === 0) ring.quiet = { heard, nextAt: found.nextAt, pause }
     if (found.isRound) return []
     arcs = [{ ...arcs[found.arc]!, after: found.lastGroup }, ...arcs.slice(found.arc + 1)]
@@ -118,7 +154,7 @@ const claim = Effect.fnUntraced(function* (rows: Rows, news: JobNews["Service"],
   return []
 })
 
-const claimAlong = Effect.fnUntraced(function* (rows: Rows, arcs: ReadonlyArray<Arc>, options: ClaimOptions) {
+const claimAlong = Effect.fnUntraced(function* (rows: Rows, arcs: ReadonlyArray<Arc>, options: ClaimOptions, since: Millis) {
   const now = yield* Clock.currentTimeMillis
   const expiresAt = now + Duration.toMillis(options.visibilityTimeout)
   const [row] = yield* rows(claimStatement, [
@@ -130,7 +166,8 @@ const claimAlong = Effect.fnUntraced(function* (rows: Rows, arcs: ReadonlyArray<
     PgTypes.int4(groupsMax),
     PgTypes.int4(Math.min(options.inFlightMax, int4Max)),
     PgTypes.int8(toBigint(now)),
-    PgTypes.int8(toBigint(expiresAt))
+    PgTypes.int8(toBigint(expiresAt)),
+    PgTypes.int8(toBigint(since))
   ])
   return decode(row!, expiresAt) // the function gives one row
 })
@@ -153,10 +190,11 @@ const wait = Effect.fnUntraced(function* (rows: Rows, news: JobNews["Service"], 
 const look = Effect.fnUntraced(function* (
   rows: Rows,
   news: JobNews["Service"],
-  { kinds }: Ring
+  ring: Ring
 ): Effect.fn.Return<Quiet | null, QueueUnavailable> {
-  const heard = yield* news.listen(kinds)
-  const [row] = yield* rows(lookStatement, [array("text", kinds)])
+  const heard = yield* news.listen(ring.kinds)
+  const now = PgTypes.int8(toBigint(yield* Clock.currentTimeMillis))
+  const [row] = yield* rows(lookStatement, [array("text", ring.kinds), PgTypes.int8(toBigint(yield* sinceOf(ring))), now])
   return row!["is_ready"] === true ? null : { heard, nextAt: toNextAt(row!["next_ms"]), pause: null } // one row of two scalars
 })
 
@@ -229,5 +267,5 @@ const toNextAt = (value: unknown): Millis => (value === null ? Infinity : Number
 
 const int4Max = 2_147_483_647
 
-const claimStatement = "select * from mailroom.claim_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9)"
-const lookStatement = "select mailroom.has_ready_job($1) as is_ready, mailroom.next_job_ms($1) as next_ms"
+const claimStatement = "select * from mailroom.claim_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+const lookStatement = "select mailroom.has_ready_job($1, $2, $3) as is_ready, mailroom.next_job_ms($1, $3) as next_ms"

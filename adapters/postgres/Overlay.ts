@@ -111,6 +111,7 @@ export class Overlay {
   readonly quotas = new Map<string, Quota>()
   readonly suppressions = new Map<string, Suppression>()
   readonly notes = new Map<string, Note>()
+  /** Of keys that are not written otherwise up to then: they are touched before all else. */
   readonly touches = new Map<string, Millis>()
   readonly audit: Array<AuditEntry> = []
   readonly requests: Array<RequestEntry> = []
@@ -220,7 +221,6 @@ export class Overlay {
       this.names.add(name)
       this.undo.push(() => this.names.delete(name))
     }
-    if (kind === "apiKey") this.set(this.touches, record.id, undefined)
     const enabled = kind === "endpoint" && (record as Endpoint).enabled // by its kind
     const enabledAfter = kind === "endpoint" ? this.endOfLog(record as Endpoint) : null // the same
     this.put({ ...entry, version: record.version, record, enabled, enabledAfter, ...own })
@@ -241,7 +241,6 @@ export class Overlay {
   private update<K extends Kind>(kind: K, record: Records[K]): Rejection | null {
     const entry = this.entry(kind, record.id)
     if (entry.version === null || entry.version !== record.version - 1) return { _tag: "VersionMoved", kind, id: record.id }
-    if (kind === "apiKey") this.set(this.touches, record.id, undefined)
     const enabled = kind === "endpoint" && (record as Endpoint).enabled // by its kind
     const isEnabledNow = enabled && !entry.enabled
     const enabledAfter = isEnabledNow ? this.endOfLog(record as Endpoint) : entry.enabledAfter // the same

@@ -7,7 +7,9 @@ import { join } from "node:path"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import {
   append,
+  demand,
   insert,
+  insertDelivery,
   insertMessage,
   logBehind,
   next,
@@ -185,6 +187,24 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
       }).pipe(Effect.scoped)
     )
   }
+
+  it.effect("waits for another process that is about to move what it requires", () =>
+    Effect.gen(function* () {
+      const one = yield* newProcess()
+      const other = yield* foreign
+      const endpoint = Fixtures.endpoint(Fixtures.realm())
+      const delivery = Fixtures.delivery(endpoint)
+      yield* one.store.commit([insert("endpoint", endpoint)], [])
+      yield* other.run("update mailroom.endpoint set version = 2 where id = $1", [endpoint.id])
+
+      const waiting = yield* Effect.forkChild(outcome(one.store, demand("endpoint", endpoint), insertDelivery(delivery)))
+      yield* blocked(one)
+      yield* other.commit
+
+      assert.deepStrictEqual(yield* Fiber.join(waiting), { _tag: "VersionMoved", kind: "endpoint", id: endpoint.id })
+      assert.isNull(yield* one.store.deliveries.get(endpoint, delivery.id))
+    }).pipe(Effect.scoped)
+  )
 
   it.effect("ends a deadlock with another process, and harms nobody", () =>
     Effect.gen(function* () {

@@ -234,14 +234,19 @@ describe("a Redis that is away", () => {
   it.live("lets a process end at once, and those who wait for an answer with it", () =>
     Effect.gen(function* () {
       const server = yield* PrivateRedis.open()
-      yield* Effect.scoped(
-        Effect.gen(function* () {
-          const { queue } = yield* process({ url: server.url })
-          yield* server.freeze
-          yield* Effect.forkScoped(Effect.ignore(queue.offer([job("a")])))
-          yield* Effect.sleep("20 millis")
-        })
-      ).pipe(Effect.timed, Effect.map(([duration]) => assert.isBelow(Duration.toMillis(duration), 5_000)))
+      const begun = Effect.gen(function* () {
+        const { queue } = yield* process({ url: server.url })
+        yield* server.freeze
+        const offering = yield* Effect.forkDetach(Effect.flip(queue.offer([job("a")])))
+        yield* Effect.sleep("20 millis")
+        return { queue, offering }
+      })
+
+      const { result, ms } = yield* timed(Effect.scoped(begun))
+
+      assert.isBelow(ms, 5_000)
+      assert.strictEqual((yield* Fiber.join(result.offering))._tag, "QueueUnavailable")
+      assert.strictEqual((yield* Effect.flip(result.queue.offer([job("b")])))._tag, "QueueUnavailable")
       yield* server.thaw
     })
   )

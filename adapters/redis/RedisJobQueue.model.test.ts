@@ -146,11 +146,11 @@ describe("RedisJobQueue", () => {
         const { url } = yield* PrivateRedis.open()
         const context = yield* Effect.context<never>()
         let runs = 0
-        const property = fc.asyncProperty(fc.array(command, { maxLength: 80 }), (commands) => {
+        const property = fc.asyncProperty(fc.array(command, { minLength: 40, maxLength: 80 }), (commands) => {
           const queue = Layer.provide(RedisJobQueue.layer, RedisClient.layer({ url, prefix: `run${runs++}` }))
           return Effect.runPromiseWith(context)(Effect.provide(play(commands), queue))
         })
-        yield* Effect.promise(() => fc.assert(property, { numRuns: 150 }))
+        yield* Effect.promise(() => fc.assert(property, { numRuns: 100 }))
       }),
     60_000
   )

@@ -52,7 +52,7 @@ describe("RedisJobQueue", () => {
       yield* queues[0].offer(jobs)
 
       const leases = (
-        yield* Effect.all([0, 1, 2, 0, 1, 2, 0, 1, 2].map((at) => claimOf(queues[at]!, ["submit"], 40, 7)), { concurrency: "unbounded" })
+        yield* Effect.all([0, 1, 2, 0, 1, 2, 0, 1, 2].map((at) => claimOf(queues[at]!, ["submit"], 5, 7)), { concurrency: "unbounded" })
       ).flat()
 
       assert.strictEqual(leases.length, 6 * 7)

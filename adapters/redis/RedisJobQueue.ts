@@ -25,20 +25,18 @@ export const make: Effect.Effect<JobQueue["Service"], never, RedisClient | Scope
 
   const isFit = yield* makeFitness
   const run = (script: Script, args: ReadonlyArray<string | number>) => Effect.andThen(isFit.known, redis.run(script, args))
-  const apply = yield* makeSteps((args) => run(Scripts.steps, args))
+  const apply = makeSteps((args) => run(Scripts.steps, args))
   const bell = makeBell()
   yield* redis.subscribe("news", bell.ring)
 
   /** Of each kind, the news after the last claim that left nothing which it was allowed to take. */
   const exhausted = new Map<JobKind, string>()
 
-  const stepHeld = (lease: Lease, ...rest: ReadonlyArray<string | number>) =>
-    Effect.flatMap(Clock.currentTimeMillis, (now) => {
-      const [what = "", ...more] = rest
-      return Effect.flatMap(apply([stepOf(what, now, lease.job.kind, lease.job.subject, lease.token, ...more)]), ([answer]) =>
-        answer === "lost" ? Effect.fail(new LeaseLost({ token: lease.token })) : Effect.void
-      )
-    })
+  const stepHeld = Effect.fnUntraced(function* ({ job, token }: Lease, what: string, ...more: Step) {
+    const now = yield* Clock.currentTimeMillis
+    const [answer] = yield* apply([stepOf(what, now, job.kind, job.subject, token, ...more)])
+    if (answer === "lost") return yield* new LeaseLost({ token })
+  })
 
   const release = (lease: Lease, delay: Millis) => stepHeld(lease, "release", delay)
 
@@ -157,12 +155,11 @@ const leaseOf = (parts: ReadonlyArray<string>, expiresAt: Millis): Lease => {
 }
 
 /** Gathers what comes while the last steps are under way. They go on, whoever of those who wait for them gives up. */
-const makeSteps = Effect.fnUntraced(function* (run: (args: Step) => Effect.Effect<unknown, RedisUnavailable>) {
+const makeSteps = (run: (args: Step) => Effect.Effect<unknown, RedisUnavailable>) => {
   interface Call {
     readonly steps: ReadonlyArray<Step>
     readonly done: Deferred.Deferred<ReadonlyArray<string>, RedisUnavailable>
   }
-  const scope = yield* Effect.scope
   let calls: Array<Call> = []
   let isSending = false
 
@@ -181,7 +178,8 @@ const makeSteps = Effect.fnUntraced(function* (run: (args: Step) => Effect.Effec
         Deferred.doneUnsafe(call.done, Exit.map(answers, (all) => all.slice(from, from + call.steps.length)))
       }
     }
-  }).pipe(Effect.ensuring(Effect.sync(() => (isSending = false))), Effect.uninterruptible)
+    isSending = false // in one turn with the look at `calls`, or a call that comes in between would wait for ever
+  }).pipe(Effect.uninterruptible)
 
   return (steps: ReadonlyArray<Step>) =>
     Effect.suspend(() => {
@@ -190,9 +188,9 @@ const makeSteps = Effect.fnUntraced(function* (run: (args: Step) => Effect.Effec
       const answered = Deferred.await(call.done)
       if (isSending) return answered
       isSending = true
-      return Effect.andThen(Effect.forkIn(send, scope), answered)
+      return Effect.andThen(Effect.forkDetach(send), answered) // each command of it ends by itself
     })
-})
+}
 
 /** Who waits in this process for which kinds. */
 const makeBell = () => {

@@ -1,8 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Schedule } from "effect"
+import { Clock, Duration, Effect, Schedule } from "effect"
 import { TestClock } from "effect/testing"
+import * as fc from "fast-check"
 import { Redis } from "ioredis"
 import { vi } from "vitest"
+import { LocalLimiter } from "../../core/model/LocalLimiter.ts"
 import type { Guard } from "../../core/ports/RateLimiter.ts"
 import * as LimiterScript from "./LimiterScript.ts"
 import * as PrivateRedis from "./PrivateRedis.ts"
@@ -42,6 +44,40 @@ describe("RedisRateLimiter", () => {
       }
       assert.strictEqual((yield* one.take([perMinute(1_000, "all")])).standings[0]?.remaining, 1_000 - 74 - 1)
     })
+  )
+
+  it.effect("answers as the limiter of one process does, whatever is asked of two", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const limiters = yield* Effect.all([process, process])
+      const context = yield* Effect.context<never>()
+      let runs = 0
+      const guard = fc.record({
+        scope: fc.constantFrom("ip" as const, "key" as const),
+        bucket: fc.constantFrom("a", "b"),
+        limit: fc.integer({ min: 0, max: 4 }),
+        window: fc.constantFrom("minute" as const, "day" as const)
+      })
+      const request = fc.record({ guards: fc.array(guard, { maxLength: 3 }), asks: fc.nat(1), waits: fc.constantFrom(0, 0, 1, 20_000, 59_999, 4 * hour) })
+      const property = fc.asyncProperty(fc.array(request, { maxLength: 40 }), (requests) =>
+        Effect.runPromiseWith(context)(
+          Effect.gen(function* () {
+            const clock = yield* Clock.Clock
+            const local = new LocalLimiter()
+            const run = runs++
+            for (const { guards, asks, waits } of requests) {
+              yield* TestClock.adjust(waits)
+              const asked = guards.map((one) => ({ ...one, bucket: `${run} ${one.bucket}` }))
+              const expected = local.take(asked, clock.monotonicTimeNanosUnsafe(), clock.currentTimeMillisUnsafe())
+
+              assert.deepStrictEqual(yield* limiters[asks]!.take(asked), expected)
+            }
+          })
+        )
+      )
+      yield* Effect.promise(() => fc.assert(property, { numRuns: 100 }))
+    }),
+    60_000
   )
 
   it.effect("gives back each place a minute after any process took it, to a process that starts in between too", () =>

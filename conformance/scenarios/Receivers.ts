@@ -85,7 +85,7 @@ export const untilNextAttempt = (process: Process, { nextAttemptAt }: Delivery) 
 /** Waits, the clock standing still, until receivers were asked so often in all, and their answers are waited for. */
 export const untilPosted = ({ stage }: World, count: number) =>
   Effect.gen(function* () {
-    yield* Effect.repeat(Effect.yieldNow, { until: () => stage.posts.length >= count, times: 100_000 })
+    yield* Time.until(() => stage.posts.length >= count)
     assert.ok(stage.posts.length >= count, `${stage.posts.length} of ${count} requests were made`)
     yield* Time.calm
   })

@@ -42,6 +42,10 @@ export const calm = Effect.gen(function* () {
   }
 })
 
+/** Waits, the clock standing still, until this holds; for half a minute at most. */
+export const until = (claim: () => boolean): Effect.Effect<void> =>
+  Effect.asVoid(Effect.repeat(TestClock.withLive(Effect.sleep(1)), { until: claim, times: 30_000 }))
+
 /** At most so much passes at once while workers run: what one of them sets in motion takes its time. */
 const stepMax = Duration.seconds(1)
 

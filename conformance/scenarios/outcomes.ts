@@ -240,7 +240,8 @@ export const suite: ScenarioSuite = {
         const { recipients } = yield* messageOf(world, tenancy, again)
         assert.deepEqual(recipients.map(({ status }) => status), ["bounced", "sent"])
         assert.equal(recipients[0]!.evidence.bounced?.bounce.class, "suppressed")
-        assert.deepEqual(world.stage.submissions[1]!.request.envelope.recipients, [bob])
+        const resubmitted = world.stage.submissions.filter(({ request }) => request.messageId === again)
+        assert.deepEqual(resubmitted.map(({ request }) => request.envelope.recipients), [[bob]])
         assert.equal((yield* messageOf(world, other, foreign)).status, "sent")
       })
     ),
@@ -311,7 +312,8 @@ export const suite: ScenarioSuite = {
         const paths = world.stage.submissions.map(({ request }) => request.envelope.returnPath)
         assert.equal(paths[0], tenancy.mailbox.address)
         const signed = paths.slice(1).map((path) => /^b\.([0-9a-f]{32})\.([0-9a-f]{16})@bounces\.example$/.exec(path ?? ""))
-        assert.deepEqual(signed.map((match) => match?.[1]), ids.map((id) => id.replaceAll("-", "")))
+        // They are submitted at once, in whatever order.
+        assert.deepEqual(signed.map((match) => match?.[1]).toSorted(), ids.map((id) => id.replaceAll("-", "")).toSorted())
         assert.notEqual(signed[0]?.[2], signed[1]?.[2])
       })
     ),

@@ -84,7 +84,7 @@ const proxy = (change: (json: Record<string, unknown>, status: number) => void):
   )
 
 beforeAll(async () => {
-  const child = spawn(process.execPath, [cli, "dev", "--data", folder, "--port", "0"], {
+  const child = spawn(process.execPath, [cli, "dev", "--memory", "--data", folder, "--port", "0"], {
     stdio: ["ignore", "pipe", "pipe"]
   })
   children.push(child)

@@ -10,6 +10,7 @@ import { conformanceCommand } from "./Conformance.ts"
 import { doctorCommand } from "./Doctor.ts"
 import { inspectCommand } from "./Inspect.ts"
 import { managementCommands } from "./Management.ts"
+import { missingPackage } from "./MissingPackage.ts"
 import { openApiCommand } from "./OpenApi.ts"
 import { devCommand, migrateCommand, serveCommand, workerCommand } from "./Runtimes.ts"
 import { sealingCommand } from "./Sealing.ts"
@@ -43,7 +44,8 @@ const report = (cause: Cause.Cause<unknown>) =>
     // The command line has shown its own faults, with the help that goes with them.
     if (Cause.hasInterruptsOnly(cause) || CliError.isCliError(error)) return
     if (error instanceof CommandFailed && error.message === "") return
-    for (const line of (error instanceof Error ? error.message : String(error)).split("\n")) process.stderr.write(`mailroom: ${line}\n`)
+    const text = missingPackage(error) ?? (error instanceof Error ? error.message : String(error))
+    for (const line of text.split("\n")) process.stderr.write(`mailroom: ${line}\n`)
   })
 
 // Whoever closes our output does not want to read it; the service goes on.

@@ -265,7 +265,7 @@ describe("mailroom dev", () => {
     }
   })
 
-  it("is in a folder alone, and takes over the lock of a process that is gone", async () => {
+  it("is in a folder alone, and takes over the lock of a process that is gone", { timeout: 120_000 }, async () => {
     const running = await fleeting()
 
     const { status, lines } = fail(["dev", "--data", running.folder, "--port", "0"])
@@ -280,7 +280,7 @@ describe("mailroom dev", () => {
     assert.strictEqual(heir.devFile.apiKey, running.devFile.apiKey)
   })
 
-  it("has one owner of a folder, however many start at once", async () => {
+  it("has one owner of a folder, however many start at once", { timeout: 120_000 }, async () => {
     const folder = freshFolder()
     const starts = [1, 2, 3].map(() => fleeting(folder))
 
@@ -317,7 +317,7 @@ describe("mailroom dev", () => {
     const address = blocker.address()
     const port = address !== null && typeof address === "object" ? address.port : 0
 
-    const { status, lines } = fail(["dev", "--data", freshFolder(), "--port", String(port)])
+    const { status, lines } = fail(["dev", "--memory", "--data", freshFolder(), "--port", String(port)])
 
     assert.strictEqual(status, 1)
     assert.deepStrictEqual(lines, [

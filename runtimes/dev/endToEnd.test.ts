@@ -36,11 +36,11 @@ afterAll(async () => {
 
 /** Waits for what processes and sockets bring about; fails if they do not. */
 const until = async <A>(what: string, look: () => A | Promise<A>): Promise<NonNullable<A>> => {
-  for (const end = Date.now() + 20_000; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 15))) {
+  for (const end = Date.now() + 60_000; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 15))) {
     const seen = await look()
     if (seen !== null && seen !== undefined && seen !== false) return seen
   }
-  return assert.fail(`in 20 seconds there was no ${what}`)
+  return assert.fail(`in 60 seconds there was no ${what}`)
 }
 
 const portOf = (server: { readonly address: () => AddressInfo | string | null }) => (server.address() as AddressInfo).port // it listens
@@ -166,7 +166,7 @@ beforeAll(async () => {
     if (child.exitCode !== null) assert.fail(output)
     return output.includes("line by line") ? JSON.parse(readFileSync(join(folder, "data/dev.json"), "utf8")) : null
   })
-}, 60_000)
+}, 120_000)
 
 const sandbox = () => new Mailroom({ baseUrl: devFile.baseUrl, apiKey: devFile.apiKey })
 const production = () => new Mailroom({ baseUrl: devFile.baseUrl, apiKey: devFile.production.apiKey })
@@ -199,7 +199,7 @@ const subscribe = async (client: Mailroom, receiver: Receiver, eventTypes: ["*" 
 const typesAbout = ({ events }: Receiver, id: string) => events.filter(({ data }) => data.id === id).map(({ type }) => type)
 
 describe("the whole product", () => {
-  it("takes a message over HTTP, mails it signed and encrypted, and tells receivers that verify", { timeout: 60_000 }, async () => {
+  it("takes a message over HTTP, mails it signed and encrypted, and tells receivers that verify", { timeout: 120_000 }, async () => {
     const client = production()
     const [all, some] = [await receive(byClient), await receive(byHand)]
     await subscribe(client, all, ["*"])
@@ -259,7 +259,7 @@ describe("the whole product", () => {
     assert.lengthOf(mails, 1)
   })
 
-  it("sends no sandbox mail to the mail server", { timeout: 60_000 }, async () => {
+  it("sends no sandbox mail to the mail server", { timeout: 120_000 }, async () => {
     const client = sandbox()
     const before = mails.length
 
@@ -269,7 +269,7 @@ describe("the whole product", () => {
     assert.lengthOf(mails, before)
   })
 
-  it("shows a failing receiver each attempt, gives up after five, replays, and disables it after ten", { timeout: 60_000 }, async () => {
+  it("shows a failing receiver each attempt, gives up after five, replays, and disables it after ten", { timeout: 120_000 }, async () => {
     const client = sandbox()
     const receiver = await receive(byHand)
     const endpoint = await subscribe(client, receiver, ["message.queued"])
@@ -303,7 +303,7 @@ describe("the whole product", () => {
     assert.deepStrictEqual(receiver.refusals, [])
   })
 
-  it("ends when it is told to, and leaves nothing behind", { timeout: 60_000 }, async () => {
+  it("ends when it is told to, and leaves nothing behind", { timeout: 120_000 }, async () => {
     process_.kill("SIGTERM")
 
     assert.strictEqual(await until("end", () => (process_.exitCode === null ? null : { code: process_.exitCode })).then(({ code }) => code), 0)

@@ -20,7 +20,11 @@ export const mail = Effect.fnUntraced(function* (config: Config, says: Voice) {
   const place = `${host}:${port}`
   const opened = yield* Effect.result(
     SmtpConnection.open({
-      ...{ host, port, tls, auth, ca },
+      host,
+      port,
+      tls,
+      auth,
+      ca,
       servername: null,
       ehloName: null,
       connectTimeout: Duration.seconds(10),

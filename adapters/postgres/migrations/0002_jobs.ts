@@ -50,7 +50,7 @@ export const statements: ReadonlyArray<string> = [
   // the cap is kept over all claimers. Whoever does not get the lock passes on to the next group.
   `create function mailroom.claim_jobs(
     arc_kinds text[], arc_afters text[], arc_uptos text[], leases_max integer, turns_max integer, groups_max integer, cap integer,
-    now_ms bigint, expires_ms bigint,
+    now_ms bigint, expires_ms bigint, since_ms bigint,
     out kinds text[], out subjects text[], out tenant_ids uuid[], out environments text[], out group_names text[],
     out dues_ms bigint[], out claim_counts integer[], out tokens uuid[],
     out arc integer, out last_group text, out is_round boolean, out looked integer, out passed integer, out next_ms bigint
@@ -62,6 +62,7 @@ export const statements: ReadonlyArray<string> = [
       found_group text;
       group_cap integer;
       room integer;
+      promoted integer;
     begin
       is_round := true;
       looked := 0;
@@ -69,10 +70,11 @@ export const statements: ReadonlyArray<string> = [
 
       update mailroom.job j set ready = true
       from (select distinct k from unnest(arc_kinds) k) of_kind cross join lateral (
-        select w.kind, w.subject from mailroom.job w where not w.ready and w.kind = of_kind.k and w.at_ms <= now_ms
+        select w.kind, w.subject from mailroom.job w where not w.ready and w.kind = of_kind.k and w.at_ms between since_ms and now_ms
         order by w.at_ms limit 250 for update skip locked
       ) due
       where j.kind = due.kind and j.subject = due.subject;
+      get diagnostics promoted = row_count;
 
       <<arcs>>
       for i in 1 .. coalesce(cardinality(arc_kinds), 0) loop
@@ -80,7 +82,8 @@ export const statements: ReadonlyArray<string> = [
         last_group := arc_afters[i];
         loop
           select j.group_name into found_group from mailroom.job j
-          where j.ready and j.kind = arc_kinds[i] and j.group_name > last_group order by j.group_name limit 1;
+          where j.ready and j.kind = arc_kinds[i] and j.group_name > last_group and j.at_ms >= since_ms
+          order by j.group_name limit 1;
           exit when found_group is null or found_group > arc_uptos[i];
           if looked >= groups_max or cardinality(rooms) >= turns_max then
             is_round := false;
@@ -118,7 +121,7 @@ export const statements: ReadonlyArray<string> = [
           from unnest(turn_kinds, turn_groups, rooms) with ordinality w(kind, group_name, room, turn) cross join lateral (
             select first.subject, row_number() over (order by first.at_ms) as nth from (
               select r.subject, r.at_ms from mailroom.job r
-              where r.ready and r.kind = w.kind and r.group_name = w.group_name and r.at_ms <= now_ms
+              where r.ready and r.kind = w.kind and r.group_name = w.group_name and r.at_ms between since_ms and now_ms
               order by r.at_ms limit least(w.room, leases_max - cardinality(rooms) + 1)
             ) first
           ) j
@@ -138,7 +141,7 @@ export const statements: ReadonlyArray<string> = [
         into kinds, subjects, tenant_ids, environments, group_names, dues_ms, claim_counts, tokens
         from (select * from taken order by nth, turn) t;
       end if;
-      next_ms := mailroom.next_job_ms(arc_kinds);
+      next_ms := case when promoted < 250 then mailroom.next_job_ms(arc_kinds, now_ms) else now_ms end;
     end
   $$`,
 
@@ -192,18 +195,20 @@ export const statements: ReadonlyArray<string> = [
       beside_ms = null
     from held where j.kind = held.kind and j.subject = held.subject returning held.n;
   end $$`,
-  `create function mailroom.has_ready_job(of_kinds text[]) returns boolean stable
+  `create function mailroom.has_ready_job(of_kinds text[], since_ms bigint, now_ms bigint) returns boolean stable
   language plpgsql ${indexesOnly} as $$ begin
     return exists (
-      select from unnest(of_kinds) k where exists (select from mailroom.job j where j.ready and j.kind = k offset 0)
+      select from unnest(of_kinds) k
+      where exists (select from mailroom.job j where not j.ready and j.kind = k and j.at_ms between since_ms and now_ms offset 0)
+        or exists (select from mailroom.job j where j.ready and j.kind = k and j.at_ms >= since_ms offset 0)
     );
   end $$`,
   // When the next job becomes ready by the mere passing of time.
-  `create function mailroom.next_job_ms(of_kinds text[]) returns bigint stable
+  `create function mailroom.next_job_ms(of_kinds text[], now_ms bigint) returns bigint stable
   language plpgsql ${indexesOnly} as $$ begin
     return (
       select min(first.at_ms) from unnest(of_kinds) k cross join lateral (
-        select j.at_ms from mailroom.job j where not j.ready and j.kind = k order by j.at_ms limit 1
+        select j.at_ms from mailroom.job j where not j.ready and j.kind = k and j.at_ms > now_ms order by j.at_ms limit 1
       ) first
     );
   end $$`

@@ -1,0 +1,62 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Logger, Stream } from "effect"
+import { testFile } from "../adapters/eicar/EicarScanner.ts"
+import { Scanner } from "../core/ports/Scanner.ts"
+import * as Config from "./Config.ts"
+import * as Outbound from "./Outbound.ts"
+
+/** What the scanner of these settings says of the EICAR test file, and what the log says at the start. */
+const scanned = Effect.fnUntraced(function* (variables: Config.Variables) {
+  const lines: Array<string> = []
+  const log = Logger.layer([Logger.make(({ logLevel, message }) => void lines.push(`${logLevel} ${String(message)}`))])
+  const context = yield* Layer.build(Layer.provide(Outbound.layer(yield* Config.load(variables)), log))
+  const verdict = yield* Scanner.use(({ scan }) => scan(Stream.make(testFile), testFile.length)).pipe(Effect.provideContext(context))
+  return { verdict: verdict._tag, lines }
+})
+
+describe("what looks at attachments", () => {
+  it.effect("passes everything where the settings say none, and says so at the start", () =>
+    Effect.gen(function* () {
+      for (const MAILROOM_MODE of ["production", "development"]) {
+        const { verdict, lines } = yield* scanned({ MAILROOM_MODE, MAILROOM_SCANNER: "none" })
+
+        assert.deepStrictEqual([verdict, lines], ["Clean", ["Warn attachments are passed unscanned: MAILROOM_SCANNER is none"]])
+      }
+    })
+  )
+
+  it.effect("finds the test file where the settings say eicar, and says in production that this is no protection", () =>
+    Effect.gen(function* () {
+      const production = yield* scanned({ MAILROOM_SCANNER: "eicar" })
+      assert.strictEqual(production.verdict, "Infected")
+      assert.match(production.lines.join("\n"), /^Warn attachments are passed all but unscanned/)
+
+      for (const variables of [{ MAILROOM_SCANNER: "eicar" }, {}]) {
+        assert.deepStrictEqual(yield* scanned({ MAILROOM_MODE: "development", ...variables }), { verdict: "Infected", lines: [] })
+      }
+    })
+  )
+
+  it.effect("fails with a stream that fails, also where nothing is scanned", () =>
+    Effect.gen(function* () {
+      const context = yield* Layer.build(Outbound.layer(yield* Config.load({ MAILROOM_SCANNER: "none" })))
+
+      const failure = yield* Scanner.use(({ scan }) => scan(Stream.fail("gone"), 1)).pipe(Effect.provideContext(context), Effect.flip)
+
+      assert.strictEqual(failure, "gone")
+    })
+  )
+})
+
+describe("the mail server's files", () => {
+  it.effect("are all named that are at fault", () =>
+    Effect.gen(function* () {
+      const variables = { MAILROOM_SMTP_HOST: "relay.example", MAILROOM_SMTP_CA_FILE: "/nowhere/ca.pem", MAILROOM_DKIM_FILE: import.meta.filename }
+      const { faults } = yield* Effect.flip(Outbound.smtpOptions(yield* Config.load(variables)))
+
+      assert.lengthOf(faults, 2)
+      assert.match(faults[0]!, /^MAILROOM_SMTP_CA_FILE: ENOENT/)
+      assert.match(faults[1]!, /^MAILROOM_DKIM_FILE: .* wants a JSON list of/)
+    })
+  )
+})
