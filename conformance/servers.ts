@@ -1,6 +1,6 @@
 /**
  * The servers that the tests bring along: one private PostgreSQL for a run,
- * which starts while the first tests are loaded. MAILROOM_TEST_POSTGRES_BIN
+ * which starts while the first tests are loaded. TEST_POSTGRES_BIN
  * names the folder of another version's `initdb` and `postgres`.
  */
 import { Effect, Exit, Scope } from "effect"
@@ -16,7 +16,7 @@ declare module "vitest" {
 
 export default async (project: TestProject): Promise<() => Promise<void>> => {
   const scope = Scope.makeUnsafe()
-  const binaries = process.env["MAILROOM_TEST_POSTGRES_BIN"]
+  const binaries = process.env["TEST_POSTGRES_BIN"]
   const server = await Effect.runPromise(Scope.provide(PrivatePostgres.open({ binaries }), scope))
   project.provide("postgresFolder", server.folder)
   return () => Effect.runPromise(Scope.close(scope, Exit.void))

@@ -17,7 +17,7 @@ const elapsed = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 class Server extends Context.Service<Server, PrivatePostgres.PrivatePostgres>()("Server") {}
 const server = Layer.effect(
   Server,
-  Effect.tap(PrivatePostgres.open({ binaries: process.env["MAILROOM_TEST_POSTGRES_BIN"] }), ({ started }) => started)
+  Effect.tap(PrivatePostgres.open({ binaries: process.env["TEST_POSTGRES_BIN"] }), ({ started }) => started)
 )
 const database = Layer.unwrap(Effect.map(Server, ({ url }) => Database.layer({ url: url("postgres"), connectionsMax: 4 })))
 

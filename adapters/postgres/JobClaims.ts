@@ -48,7 +48,10 @@ export const make = (rows: Rows, news: JobNews["Service"]): JobClaims => {
   const ringOf = (kinds: ReadonlyArray<JobKind>): Ring => {
     const ofKinds = jobKinds.filter((kind) => kinds.includes(kind))
     const name = ofKinds.join(" ")
-    const ring = rings.get(name) ?? { kinds: ofKinds, place: null, quiet: null, isFull: false, restUntil: 0, claiming: Semaphore.makeUnsafe(1) }
+    const known = rings.get(name)
+    if (known !== undefined) return known
+    const claiming = Semaphore.makeUnsafe(1)
+    const ring = { kinds: ofKinds, place: null, quiet: null, isFull: false, restUntil: 0, claiming }
     rings.set(name, ring)
     return ring
   }
@@ -99,6 +102,7 @@ interface Quiet {
   readonly pause: Millis | null
 }
 
+/** Claims everything, or what is recent if that took too long for nothing. */
 const restingly = Effect.fnUntraced(function* (
   ring: Ring,
   claim: (since: Millis) => Effect.Effect<ReadonlyArray<Lease>, QueueUnavailable>
@@ -193,9 +197,14 @@ const look = Effect.fnUntraced(function* (
   ring: Ring
 ): Effect.fn.Return<Quiet | null, QueueUnavailable> {
   const heard = yield* news.listen(ring.kinds)
-  const now = PgTypes.int8(toBigint(yield* Clock.currentTimeMillis))
-  const [row] = yield* rows(lookStatement, [array("text", ring.kinds), PgTypes.int8(toBigint(yield* sinceOf(ring))), now])
-  return row!["is_ready"] === true ? null : { heard, nextAt: toNextAt(row!["next_ms"]), pause: null } // one row of two scalars
+  const since = yield* sinceOf(ring)
+  const [row] = yield* rows(lookStatement, [
+    array("text", ring.kinds),
+    PgTypes.int8(toBigint(since)),
+    PgTypes.int8(toBigint(yield* Clock.currentTimeMillis))
+  ])
+  if (row!["is_ready"] === true) return null // one row of two scalars
+  return { heard, nextAt: toNextAt(row!["next_ms"]), pause: since === -Infinity ? null : fullPause }
 })
 
 /** Processes begin anywhere, so that they do not all go along with one another. */

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Clock, Context, Duration, Effect, Fiber, Layer } from "effect"
+import { Clock, Context, Duration, Effect, Fiber, Latch, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { freshId, realm } from "../../conformance/fixtures.ts"
 import { JobQueue, jobKinds, type Job, type Lease } from "../../core/ports/JobQueue.ts"
@@ -168,6 +168,33 @@ layer(processes, { excludeTestServices: true })("the job queue of several proces
     })
   )
 
+  it.effect("leaves old jobs alone for a while after a slow claim that found none, and then serves them", () =>
+    Effect.gen(function* () {
+      const { queues, database } = yield* Processes
+      const queue = queues[2]!
+      yield* drain(queue)
+      const locked = yield* Latch.make()
+      const lock = Effect.andThen(database.sql`lock table mailroom.job`, locked.open)
+      const slow = yield* Effect.forkChild(database.sql.withTransaction(Effect.andThen(lock, Effect.sleep(200))))
+      yield* locked.await
+      assert.deepStrictEqual(yield* claim(queue), [])
+      yield* Fiber.join(slow)
+      const now = yield* Clock.currentTimeMillis
+      const [old, fresh] = [job("old", now - 120_000), job("fresh", now)]
+      yield* queue.offer([old, fresh])
+
+      const first = yield* claim(queue)
+      assert.deepStrictEqual(first.map((lease) => lease.job.subject), [fresh.subject])
+      const [later] = yield* queue.awaitWork(jobKinds, Duration.minutes(1)).pipe(
+        Effect.andThen(claim(queue)),
+        Effect.repeat({ until: (leases) => leases.length > 0 })
+      )
+
+      assert.strictEqual(later!.job.subject, old.subject)
+      yield* completeAll(queue, [...first, later!])
+    })
+  )
+
   it.effect("is in one epoch for all of them, and in another when its table was emptied", () =>
     Effect.gen(function* () {
       const { queues, database } = yield* Processes
@@ -279,7 +306,7 @@ const breakable = PostgresJobQueue.layer.pipe(
   Layer.provideMerge(
     Layer.effect(
       Server,
-      Effect.tap(PrivatePostgres.open({ binaries: process.env["MAILROOM_TEST_POSTGRES_BIN"] }), ({ started }) => started)
+      Effect.tap(PrivatePostgres.open({ binaries: process.env["TEST_POSTGRES_BIN"] }), ({ started }) => started)
     )
   )
 )

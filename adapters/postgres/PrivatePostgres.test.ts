@@ -7,7 +7,7 @@ import * as os from "node:os"
 import * as path from "node:path"
 import * as PrivatePostgres from "./PrivatePostgres.ts"
 
-const binaries = process.env["MAILROOM_TEST_POSTGRES_BIN"]
+const binaries = process.env["TEST_POSTGRES_BIN"]
 
 const until = (holds: () => boolean) => Effect.repeat(Effect.delay(Effect.sync(holds), "5 millis"), { until: (is) => is })
 

@@ -9,6 +9,7 @@ import { json } from "node:stream/consumers"
 import { afterAll, beforeAll } from "vitest"
 import * as PrivatePostgres from "../../adapters/postgres/PrivatePostgres.ts"
 import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
+import * as PrivateRedis from "../../adapters/redis/PrivateRedis.ts"
 import { Mailroom, MailroomError } from "../../client/index.ts"
 import * as Address from "../../core/model/Address.ts"
 import { Management } from "../../core/operations/Management.ts"
@@ -199,6 +200,32 @@ describe("a deployment of two serve and two worker processes", () => {
 
   it("ends with 0 at SIGTERM, all of it", async () => {
     assert.deepStrictEqual(await Promise.all([...serving, ...working].map(stop)), [0, 0, 0, 0])
+  })
+})
+
+describe("a deployment with Redis", () => {
+  it("queues and counts there, and works on while it has lost everything", { timeout: 120_000 }, async () => {
+    const redis = await Effect.runPromise(Scope.provide(PrivateRedis.open(), scope))
+    const settings = {
+      ...settingsOf(await Effect.runPromise(Scope.provide(TestDatabase.url(), scope))),
+      MAILROOM_REDIS_URL: Redacted.value(redis.url),
+      MAILROOM_QUEUE: "redis"
+    }
+    const domain = Result.getOrThrow(Address.parseDomain("redis.example"))
+    const tenancy = await operating(settings, provision(null, { domain, withProduction: false }))
+    const [serving, working] = await Promise.all([start("serve", settings), start("worker", settings)])
+    const client = new Mailroom({ baseUrl: serving.annotations["address"]!, apiKey: tenancy.apiKey, maxRetries: 0 })
+    const send = async () =>
+      client.sendMessage({ fromMailboxId: tenancy.mailboxes[0]!.id, to: ["delivered@example.com"], subject: "Note", text: "The engine weaves." })
+    const delivered = async (id: string) => until("delivery", async () => (await client.getMessage(id)).message.status === "delivered")
+
+    await delivered((await send()).id)
+    await Effect.runPromise(redis.kill)
+    const { id } = await send()
+    await Effect.runPromise(redis.start)
+    await delivered(id)
+
+    assert.deepStrictEqual(await Promise.all([serving, working].map(stop)), [0, 0])
   })
 })
 

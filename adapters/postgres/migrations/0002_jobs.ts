@@ -47,10 +47,11 @@ export const statements: ReadonlyArray<string> = [
   // Goes along a part of the ring of groups, and claims from those with room. What the ring is, and where this part of it
   // begins, the caller says: arcs of kinds, each from behind one group up to and with another (null: to the kind's last).
   // The statements within see what others committed before each: so leases are counted after the group's lock is held, and
-  // the cap is kept over all claimers. Whoever does not get the lock passes on to the next group.
+  // the cap is kept over all claimers. Whoever does not get the lock passes on to the next group. since_ms: what has been
+  // ready, or due, for longer is left alone; its index entries are passed without a look at their rows, which may be dead.
   `create function mailroom.claim_jobs(
-    arc_kinds text[], arc_afters text[], arc_uptos text[], leases_max integer, turns_max integer, groups_max integer, cap integer,
-    now_ms bigint, expires_ms bigint, since_ms bigint,
+    arc_kinds text[], arc_afters text[], arc_uptos text[], leases_max integer, turns_max integer, groups_max integer,
+    cap integer, now_ms bigint, expires_ms bigint, since_ms bigint,
     out kinds text[], out subjects text[], out tenant_ids uuid[], out environments text[], out group_names text[],
     out dues_ms bigint[], out claim_counts integer[], out tokens uuid[],
     out arc integer, out last_group text, out is_round boolean, out looked integer, out passed integer, out next_ms bigint
