@@ -46,16 +46,20 @@ export const calm = Effect.gen(function* () {
 export const until = (claim: () => boolean): Effect.Effect<void> =>
   Effect.asVoid(Effect.repeat(TestClock.withLive(Effect.sleep(1)), { until: claim, times: 30_000 }))
 
-/** At most so much passes at once while workers run: what one of them sets in motion takes its time. */
+/** At most so much passes at once: what one timer sets in motion takes its time, and may set the next one. */
 const stepMax = Duration.seconds(1)
+
+/** Longer waits pass at once, unless workers run: nothing is under way in them. */
+const steppedMax = Duration.minutes(10)
 
 /** Lets time pass. */
 export const adjust = Effect.fnUntraced(function* (duration: Duration.Input) {
   const calls = yield* WorldCalls
   yield* calm
   let left = Duration.fromInputUnsafe(duration)
+  const isStepped = calls.asleep > 0 || Duration.isLessThanOrEqualTo(left, steppedMax)
   do {
-    const step = calls.asleep > 0 ? Duration.min(left, stepMax) : left
+    const step = isStepped ? Duration.min(left, stepMax) : left
     yield* TestClock.adjust(step)
     yield* calm
     left = Duration.subtract(left, step)
