@@ -87,6 +87,13 @@ const bounded = <A, R>(what: string, effect: Effect.Effect<A, SqlError, R>): Eff
     )
   )
 
+/** An error as it may be logged: in these fields the server quotes rows, which are the tenants'. */
+const withoutContents = (error: SqlError): SqlError => {
+  const { cause } = error.reason
+  if (cause instanceof Error) for (const field of ["detail", "where", "internalQuery"]) Reflect.deleteProperty(cause, field)
+  return error
+}
+
 type RowTransform = (<A extends object>(rows: ReadonlyArray<A>) => ReadonlyArray<A>) | undefined
 
 /** The driver's connection while it is lent, as `effect/sql` sees it. */
@@ -100,7 +107,8 @@ const leaseOf = (connection: PgConnection.PgConnection, invalidate: Effect.Effec
   const once = <A>(statement: Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
     Effect.suspend(() => {
       if (end !== null) return Effect.fail(end)
-      return Effect.catchIf(bounded("the database did not answer", statement), isConnectionLost, ended)
+      const answered = Effect.mapError(bounded("the database did not answer", statement), withoutContents)
+      return Effect.catchIf(answered, isConnectionLost, ended)
     })
   const query = (sql: string, params: ReadonlyArray<unknown>, transform: RowTransform, prepare?: boolean) => {
     const rows = Effect.map(connection.query(sql, params, prepare), (result) => (transform === undefined ? result.rows : transform(result.rows)))

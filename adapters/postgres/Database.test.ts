@@ -1,5 +1,5 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Cause, Deferred, Duration, Effect, Fiber, Redacted, Result } from "effect"
+import { Cause, Deferred, Duration, Effect, Fiber, Formatter, Redacted, Result } from "effect"
 import { Database, isConnectionLost, layer as databaseLayer, onLiveClock, StatementDeadline } from "./Database.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
@@ -96,6 +96,21 @@ layer(TestDatabase.layer({ connectionsMax: 2 }))("a database", (it) => {
       assert.strictEqual(error.message, "no connection to the database was free within 50ms")
       yield* Deferred.succeed(go, undefined)
       yield* Effect.forEach(fibers, Fiber.join)
+    })
+  )
+
+  it.effect("fails without a word of what stands in the rows", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const insert = sql`insert into mailroom.plan (id, record) values ('canary-of-a-tenant', '{}')`
+      yield* insert
+
+      const error = yield* Effect.flip(insert)
+
+      assert.strictEqual(error.reason._tag, "UniqueViolation")
+      const told = [error.message, Cause.pretty(Cause.fail(error)), Formatter.format(error), JSON.stringify(error)].join("\n")
+      assert.notInclude(told, "canary")
+      assert.include(told, "plan_pkey")
     })
   )
 

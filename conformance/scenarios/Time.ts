@@ -52,16 +52,17 @@ const stepMax = Duration.seconds(1)
 /** Longer waits pass at once, unless workers run: nothing is under way in them. */
 const steppedMax = Duration.minutes(10)
 
-/** Lets time pass. */
+/** Lets time pass at once: for those who do what is due at its end themselves. */
+export const leap = (duration: Duration.Input) => Effect.andThen(calm, Effect.andThen(TestClock.adjust(duration), calm))
+
+/** Lets time pass, bit by bit. */
 export const adjust = Effect.fnUntraced(function* (duration: Duration.Input) {
   const calls = yield* WorldCalls
-  yield* calm
   let left = Duration.fromInputUnsafe(duration)
   const isStepped = calls.asleep > 0 || Duration.isLessThanOrEqualTo(left, steppedMax)
   do {
     const step = isStepped ? Duration.min(left, stepMax) : left
-    yield* TestClock.adjust(step)
-    yield* calm
+    yield* leap(step)
     left = Duration.subtract(left, step)
   } while (Duration.isGreaterThan(left, Duration.zero))
 })

@@ -375,7 +375,7 @@ export const pass = (process: Process, duration: Duration.Input, step: Duration.
     yield* settle(process)
     while ((yield* Clock.currentTimeMillis) < end) {
       const left = Duration.millis(end - (yield* Clock.currentTimeMillis))
-      yield* Time.adjust(Duration.min(Duration.fromInputUnsafe(step), left))
+      yield* Time.leap(Duration.min(Duration.fromInputUnsafe(step), left))
       yield* process.sweep.tick
       yield* settle(process)
     }
