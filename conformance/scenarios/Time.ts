@@ -31,7 +31,7 @@ export class Calls {
 export const WorldCalls = Context.Reference<Calls>("mailroom/conformance/WorldCalls", { defaultValue: () => new Calls() })
 
 /** Turns of the scheduler without a call under way, after which nobody is about to make one. */
-const quietTurns = 50
+const quietTurns = 20
 
 /** Waits, the clock standing still, until every port has answered and nobody asks on. */
 export const calm = Effect.gen(function* () {

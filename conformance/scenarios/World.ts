@@ -318,6 +318,7 @@ const watched = (calls: Time.Calls, ports: Context.Context<AdapterSet>): Context
     Context.add(JobQueue, calls.watch("JobQueue", Context.get(ports, JobQueue))),
     Context.add(BlobStore, calls.watch("BlobStore", Context.get(ports, BlobStore))),
     Context.add(RateLimiter, calls.watch("RateLimiter", Context.get(ports, RateLimiter))),
+    Context.add(Mime, calls.watch("Mime", Context.get(ports, Mime))),
     Context.add(Crypto, calls.watch("Crypto", Context.get(ports, Crypto)))
   )
 

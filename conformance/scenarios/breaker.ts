@@ -108,7 +108,7 @@ export const suite: ScenarioSuite = {
         const { process, of, to } = yield* play(world)
         yield* fail(world, process, of, 2)
 
-        yield* pass(process, "12 hours", "1 minute")
+        yield* pass(process, "12 hours", "10 minutes")
 
         assert.deepEqual(yield* countOf(world, to), [10, false])
         assert.equal(postsTo(world, to).length, 10)

@@ -163,7 +163,7 @@ export const suite: ScenarioSuite = {
             const { tenancy, answer } = yield* sendThroughCrash(world, faults, "production")
             if (answer === null) return
             const heir = yield* world.boot()
-            yield* pass(heir, "30 minutes", "1 minute")
+            yield* pass(heir, "15 minutes", "1 minute")
             assert.equal((yield* messageOf(world, tenancy, answer.id)).status, "sent", label)
           })
         , ["after"])

@@ -40,6 +40,7 @@ export interface SubmitRequest {
 }
 
 export interface SubmitResult {
+  /** Short: at most 500 characters. */
   readonly providerMessageId: string
   /** One reply for each recipient of the envelope. */
   readonly replies: ReadonlyArray<{ readonly recipient: Address; readonly reply: Reply }>
