@@ -61,15 +61,17 @@ export const rules: ReadonlyArray<Rule> = [
   {
     name: "I3: message, reservation, audit entry and message.queued stand together",
     check: async ({ query }) => {
-      const alone = await query(`
-        select m.id::text as id,
-          (select count(*) from mailroom.reservation r where r.record->>'messageId' = m.id::text) as reservations,
-          (select count(*) from mailroom.audit a where a.tenant_id = m.tenant_id and a.record->'subject'->>'id' = m.id::text and a.record->>'action' = 'message.send') as entries,
-          (select count(*) from mailroom.event e where e.tenant_id = m.tenant_id and e.record->>'resourceId' = m.id::text and e.record->>'type' = 'message.queued') as events
-        from mailroom.message m`)
-      return alone
-        .filter(({ reservations, entries, events }) => [reservations, entries, events].some((count) => Number(count) !== 1))
-        .map(({ id, reservations, entries, events }) => `${id}: ${reservations} reservations, ${entries} audit entries, ${events} message.queued`)
+      const messages = await query(`select id::text as id from mailroom.message`)
+      const beside = {
+        reservations: await query(`select record->>'messageId' as id from mailroom.reservation`),
+        "audit entries": await query(`select record->'subject'->>'id' as id from mailroom.audit where record->>'action' = 'message.send'`),
+        "message.queued": await query(`select record->>'resourceId' as id from mailroom.event where record->>'type' = 'message.queued'`)
+      }
+      return Object.entries(beside).flatMap(([what, rows]) => {
+        const counts = Map.groupBy(rows, ({ id }) => String(id))
+        const wrong = messages.filter(({ id }) => counts.get(id)?.length !== 1).map(({ id }) => `${id}: ${counts.get(id)?.length ?? 0} ${what}`)
+        return rows.length === messages.length ? wrong : [...wrong, `${rows.length} ${what} to ${messages.length} messages`]
+      })
     }
   },
   {
@@ -107,14 +109,15 @@ export const rules: ReadonlyArray<Rule> = [
   {
     name: "I7, I10: a message's events number its transitions without gap, and each state has its event",
     check: async ({ query }) => {
-      const rows = await query(`
-        select m.id::text as id, (m.record->>'eventSequence')::int as last,
-          array_agg((e.record->'data'->>'sequence')::int order by e.position) as sequence
-        from mailroom.message m join mailroom.event e on e.tenant_id = m.tenant_id and e.record->>'resourceId' = m.id::text
-        group by m.id, m.record->>'eventSequence'`)
-      return rows
-        .filter(({ last, sequence }) => sequence.length !== last || sequence.some((one: number, index: number) => one !== index + 1))
-        .map(({ id, last, sequence }) => `${id}: ${sequence.join(",")} of ${last}`)
+      const messages = await query(`select id::text as id, (record->>'eventSequence')::int as last from mailroom.message`)
+      const events = await query(`
+        select record->>'resourceId' as id, (record->'data'->>'sequence')::int as sequence from mailroom.event order by shard, position`)
+      const sequences = Map.groupBy(events, ({ id }) => String(id))
+      return messages.flatMap(({ id, last }) => {
+        const sequence = (sequences.get(id) ?? []).map((event) => Number(event["sequence"]))
+        const isWhole = sequence.length === last && sequence.every((one, index) => one === index + 1)
+        return isWhole ? [] : [`${id}: ${sequence.join(",")} of ${last}`]
+      })
     }
   },
   {
@@ -161,13 +164,20 @@ export const rules: ReadonlyArray<Rule> = [
   {
     name: "I12: each event went to each endpoint once, and came to an end",
     check: async ({ receivers, query }) => {
-      const ids = [...receivers.keys()].map((id) => `'${id}'::uuid`).join(", ")
-      const missing = await query(`
-        select e.record->>'id' as id, w.id::text as endpoint
-        from mailroom.endpoint w
-        join mailroom.event e on e.tenant_id = w.tenant_id and e.environment in ('', w.environment) and e.position > w.enabled_after
-        where w.id in (${ids}) and not exists (
-          select from mailroom.delivery d where d.endpoint_id = w.id and d.record->>'eventId' = e.record->>'id')`)
+      const endpoints = await query(`
+        select id::text as id, tenant_id::text as tenant, environment, enabled_after as after from mailroom.endpoint`)
+      const events = await query(`
+        select record->>'id' as id, tenant_id::text as tenant, environment, position from mailroom.event`)
+      const deliveries = await query(`select endpoint_id::text || ' ' || (record->>'eventId') as what from mailroom.delivery`)
+      const made = new Set(deliveries.map(({ what }) => String(what)))
+      const missing = endpoints
+        .filter(({ id }) => receivers.has(id))
+        .flatMap((to) =>
+          events
+            .filter(({ tenant, environment, position }) => tenant === to["tenant"] && ["", to["environment"]].includes(environment) && position > to["after"])
+            .filter(({ id }) => !made.has(`${to["id"]} ${id}`))
+            .map(({ id }) => ({ id, endpoint: to["id"] }))
+        )
       const twice = await query(`
         select endpoint_id::text || ' ' || (record->>'eventId') as what from mailroom.delivery group by 1 having count(*) > 1`)
       const open = await query(`select id::text as id from mailroom.delivery where record->>'status' = 'pending'`)
