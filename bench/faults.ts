@@ -15,6 +15,12 @@ const kills = values.kills === undefined ? null : Number(values.kills)
 const since = performance.now()
 const tell = (line: string) => console.log(`${((performance.now() - since) / 1_000).toFixed(1).padStart(6)} s  ${line}`)
 
+/** Median and range. */
+const spreadOf = (times: ReadonlyArray<number>) => {
+  const sorted = times.toSorted((left, right) => left - right)
+  return `${sorted[sorted.length >> 1]} ms (${sorted[0]}–${sorted.at(-1)})`
+}
+
 const outcomes: Array<readonly [string, Outcome]> = []
 for (const plan of plans.clusters) {
   console.log(`\n# serve and worker, queue in ${plan.queue}`)
@@ -26,8 +32,7 @@ outcomes.push(["dev", await runDev({ ...plans.dev, kills: kills ?? plans.dev.kil
 for (const [name, { counts, returns, violations }] of outcomes) {
   console.log(`\n${name}: ${Object.entries(counts).map(([what, count]) => `${count} ${what}`).join(", ")}`)
   for (const [fault, all] of Map.groupBy(returns, (one) => one.fault)) {
-    const times = all.map(({ ms }) => ms).toSorted((left, right) => left - right)
-    console.log(`  ${String(all.length).padStart(4)} × ${fault}: back after ${times[times.length >> 1]} ms (${times[0]}–${times.at(-1)})`)
+    console.log(`  ${String(all.length).padStart(4)} × ${fault}: back after ${spreadOf(all.map(({ ms }) => ms))}, every process after ${spreadOf(all.map(({ allMs }) => allMs))}`)
   }
   console.log(violations.length === 0 ? "  all rules hold" : `  BROKEN ${violations.length} times:\n    ${violations.slice(0, 20).join("\n    ")}`)
 }

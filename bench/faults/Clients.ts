@@ -167,8 +167,8 @@ export class Clients {
     }
   }
 
-  /** Whether a message that is sent now is taken at once, wherever it is sent. */
-  async probe(caller: Caller): Promise<boolean> {
+  /** Whether a message that is sent now is taken at once: by any process, and by every one. */
+  async probe(caller: Caller): Promise<{ readonly byAny: boolean; readonly byAll: boolean }> {
     const sending = this.#begin(caller)
     const taken = await Promise.all(
       this.#baseUrls().map(async (baseUrl, index) => {
@@ -179,7 +179,7 @@ export class Clients {
         return reply?.status === 202
       })
     )
-    return taken.every((one) => one)
+    return { byAny: taken.includes(true), byAll: !taken.includes(false) }
   }
 
   async #readOn(caller: Caller): Promise<void> {
