@@ -25,7 +25,7 @@ interface Row {
 }
 
 /** Parts of the product that are still to come. */
-const parts = ["webhooks", "inbound", "domains", "providers", "postgres", "redis", "operations", "client", "dashboard"]
+const parts = ["inbound", "domains", "providers", "dashboard"]
 
 /** Every table and heading that has statements. */
 const sections = [

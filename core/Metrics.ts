@@ -126,16 +126,17 @@ export const add = (metric: Metric.Counter<number>, amount: number): Effect.Effe
     return Effect.void
   })
 
-/** Measures how long an effect takes, however it ends, unless it is interrupted. */
+/** Measures how long an effect takes, however it ends, unless it is interrupted; and counts it, by how it ends. */
 export const timed =
-  (metric: Metric.Histogram<number>) =>
-  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  <A, E>(metric: Metric.Histogram<number>, counterOf?: (exit: Exit.Exit<A, E>) => Metric.Counter<number>) =>
+  <R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.withFiber((fiber) => {
       const clock = fiber.getRef(Clock.Clock)
       const begun = clock.monotonicTimeNanosUnsafe()
       return Effect.onExit(self, (exit) => {
         if (!Exit.hasInterrupts(exit)) {
           metric.updateUnsafe(Number(clock.monotonicTimeNanosUnsafe() - begun) / 1e9, fiber.context)
+          counterOf?.(exit).updateUnsafe(1, fiber.context)
         }
         return Effect.void
       })

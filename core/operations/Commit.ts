@@ -52,8 +52,7 @@ export const commit = (
 
 const measured = (self: Effect.Effect<Committed, CommitRejected | StoreUnavailable>) =>
   self.pipe(
-    Metrics.timed(Metrics.commitDuration),
-    Effect.onExit((exit) => Metrics.count(Metrics.commits[resultOf(exit)])),
+    Metrics.timed(Metrics.commitDuration, (exit) => Metrics.commits[resultOf(exit)]),
     Tracing.span("Store.commit", "client")
   )
 

@@ -342,13 +342,11 @@ export class Messages extends Context.Service<
           return yield* retryOnVersionMoved(accept(principal, idempotencyKey, fingerprint, id, input)).pipe(
             Effect.catchTag(["CommitRejected", "StoreUnavailable"], whatStands),
             dieOnRejection,
-            Tracing.first(id, "message", about, ({ replayed }) => !replayed),
-            Effect.annotateLogs({ messageId: id })
+            Tracing.first(id, "message", about, ({ replayed }) => !replayed)
           )
         })
         const sent = yield* alone(applicationId, idempotencyKey, fingerprint, first)
         if (!sent.replayed) yield* Metrics.count(Metrics.messagesAccepted[realm.environment])
-        yield* Tracing.annotate({ "mailroom.message_id": sent.message.id })
         return sent
       })
 

@@ -56,43 +56,47 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
             startedAt: yield* Clock.currentTimeMillis,
             startedNanos: yield* Clock.monotonicTimeNanos
           })
-          return yield* admitted(call, request.headers["host"], httpEffect).pipe(
-            Effect.provideService(HttpServerRequest.HttpServerRequest, routable(request, path)),
+          const answered = admitted(call, request.headers["host"], httpEffect).pipe(
+            routable(request, path),
             Effect.provideService(Call, call),
             Effect.onInterrupt(() => record(call, requestLog, clientGone)),
             Effect.catchCause((cause) => answerCause(call, cause)),
-            Effect.map((response) => finish(call, response, drain.isDraining)),
-            Effect.tap(({ status }) => record(call, requestLog, status)),
-            Effect.annotateLogs({ requestId: call.requestId }),
-            traced(call, request.headers)
+            Effect.flatMap((response) => {
+              const finished = finish(call, response, drain.isDraining)
+              return Effect.as(record(call, requestLog, finished.status), finished)
+            }),
+            Effect.annotateLogs({ requestId: call.requestId })
           )
+          return yield* traced(answered, call, request.headers)
         })
     }),
     { global: true }
   )
 
 /** The request's span, in the trace of a caller who names one. Probes and scrapes have none. */
-const traced =
-  ({ method, route, requestId }: CallState, headers: Headers.Headers) =>
-  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.withFiber((fiber) => {
-      if (!Tracing.isTraced(fiber) || isProbe(route)) return self
-      const template = templateAt(route)
-      const verb = HttpMethod.isHttpMethod(method) ? method : "_OTHER"
-      return Effect.useSpan(
-        template === null ? verb : `${verb} ${template}`,
-        {
-          kind: "server",
-          ...Option.match(HttpTraceContext.w3c(headers), { onNone: () => ({ root: true }), onSome: (parent) => ({ parent }) }),
-          attributes: {
-            "http.request.method": verb,
-            ...(template === null ? {} : { "http.route": template }),
-            "mailroom.request_id": requestId
-          }
-        },
-        (span) => Effect.provideService(self, Tracer.ParentSpan, span)
-      ) as Effect.Effect<A, E, R> // nobody asks for a parent span
-    })
+const traced = <A, E, R>(
+  self: Effect.Effect<A, E, R>,
+  { method, route, requestId }: CallState,
+  headers: Headers.Headers
+): Effect.Effect<A, E, R> =>
+  Effect.withFiber((fiber) => {
+    if (!Tracing.isTraced(fiber) || isProbe(route)) return self
+    const template = templateAt(route)
+    const verb = HttpMethod.isHttpMethod(method) ? method : "_OTHER"
+    return Effect.useSpan(
+      template === null ? verb : `${verb} ${template}`,
+      {
+        kind: "server",
+        ...Option.match(HttpTraceContext.w3c(headers), { onNone: () => ({ root: true }), onSome: (parent) => ({ parent }) }),
+        attributes: {
+          "http.request.method": verb,
+          ...(template === null ? {} : { "http.route": template }),
+          "mailroom.request_id": requestId
+        }
+      },
+      (span) => Effect.provideService(self, Tracer.ParentSpan, span)
+    ) as Effect.Effect<A, E, R> // nobody asks for a parent span
+  })
 
 /** The status in our logs for a request whose client did not wait for the answer. */
 const clientGone = 499
@@ -105,10 +109,16 @@ const pathOf = (url: string): string => {
 }
 
 /** The router knows no path that is not percent-encoded UTF-8; it gets one that says the same and is. */
-const routable = (request: HttpServerRequest.HttpServerRequest, path: string): HttpServerRequest.HttpServerRequest =>
-  !path.includes("%") || Result.isSuccess(Result.try(() => decodeURI(path)))
-    ? request
-    : request.modify({ url: path.replaceAll("%", "%25") + request.url.slice(path.length) })
+const routable =
+  (request: HttpServerRequest.HttpServerRequest, path: string) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>) =>
+    !path.includes("%") || Result.isSuccess(Result.try(() => decodeURI(path)))
+      ? self
+      : Effect.provideService(
+          self,
+          HttpServerRequest.HttpServerRequest,
+          request.modify({ url: path.replaceAll("%", "%25") + request.url.slice(path.length) })
+        )
 
 /** The answer to all that did not become one inside. */
 const answerCause = <E>(call: CallState, cause: Cause.Cause<E>) =>
