@@ -19,7 +19,7 @@ const two: Suite<never> = {
   name: "Two",
   checks: [
     { title: "holds", check: Effect.void },
-    { title: "is broken", check: Effect.fail(new Error("because")) }
+    { title: "is broken", check: Effect.fail("because") }
   ]
 }
 
@@ -66,7 +66,7 @@ describe("a proof", () => {
 
   it.live("fails every check of an adapter that cannot be made", () =>
     Effect.gen(function* () {
-      const broken = Layer.effect(JobQueue, Effect.fail(new Error("no server")))
+      const broken = Layer.effect(JobQueue, Effect.fail("no server"))
       const { report } = yield* run([conforms("mine", jobQueue, broken)], ["epoch"])
 
       assert.isAbove(report.failed, 0)

@@ -4,7 +4,7 @@
  * store its cursor; they read what they sent. What they were told is the
  * truth that the service is held to afterwards.
  */
-import { randomUUID } from "node:crypto"
+import { randomInt, randomUUID } from "node:crypto"
 
 export interface Caller {
   readonly name: string
@@ -31,9 +31,13 @@ export interface Sending {
   refusedWith: string | null
 }
 
+/** A JSON object or a row, whose members are looked at by name. */
+// oxlint-disable-next-line typescript/no-explicit-any -- rules read the members that they are about, and declare no shapes
+export type Members = Record<string, any>
+
 export interface Reply {
   readonly status: number
-  readonly json: Record<string, any>
+  readonly json: Members
   readonly headers: Headers
 }
 
@@ -53,7 +57,7 @@ export const call = async (
       signal: AbortSignal.timeout(timeoutMs)
     })
     const text = await response.text()
-    return { status: response.status, json: text === "" ? {} : (JSON.parse(text) as Record<string, any>), headers: response.headers }
+    return { status: response.status, json: text === "" ? {} : (JSON.parse(text) as Members), headers: response.headers }
   } catch {
     return null
   }
@@ -66,7 +70,10 @@ const requestOf = ({ caller, key, subject, recipients }: Sending) => ({
   headers: { "idempotency-key": key }
 })
 
-const pick = <A>(list: ReadonlyArray<A>): A => list[Math.floor(Math.random() * list.length)]!
+/** From 0 up to 1. */
+export const chance = (): number => randomInt(0, 2 ** 32) / 2 ** 32
+
+const pick = <A>(list: ReadonlyArray<A>): A => list[Math.floor(chance() * list.length)]!
 
 const locals = ["delivered", "delivered", "delivered", "bounced", "failed", "delayed", "late-bounce", "duplicate"]
 
@@ -129,13 +136,13 @@ export class Clients {
     for (let number = 0; !this.#stopped; number++) {
       const caller = this.#callers[(index + number) % this.#callers.length]!
       await this.send(caller)
-      await sleep(Math.random() * 20)
+      await sleep(chance() * 20)
     }
   }
 
   #begin(caller: Caller): Sending {
     const recipients = Array.from(
-      { length: 1 + Math.floor(Math.random() * 2) },
+      { length: 1 + Math.floor(chance() * 2) },
       (_, place) => `${pick(locals)}+${place}${randomUUID().slice(0, 8)}@example.com`
     )
     const subject = `${caller.canary} ${randomUUID()}`
@@ -154,10 +161,10 @@ export class Clients {
         if (reply.headers.get("idempotent-replayed") !== "true") sending.firsts += 1
         this.lastAccepted = Date.now()
         // Now and then once more: a replay must name the same message.
-        if (Math.random() < 0.9) return sending
+        if (chance() < 0.9) return sending
       } else if (reply === null || reply.status >= 500) {
         sending.unknowns += 1
-        await sleep(50 + Math.random() * 200)
+        await sleep(50 + chance() * 200)
       } else if (reply.json["code"] === "idempotency_pending" || reply.status === 429) {
         await sleep(200)
       } else {

@@ -2,7 +2,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Clients, sleep, type Caller } from "./Clients.ts"
+import { chance, Clients, sleep, type Caller } from "./Clients.ts"
 import { freePort, ready, Supervised } from "./Cluster.ts"
 import { verdict } from "./Invariants.ts"
 import type { Outcome } from "./Run.ts"
@@ -29,7 +29,7 @@ export const runDev = async ({ kills, senders, backWithinMs }: DevPlan, tell: (l
     const returns: Array<{ fault: string; ms: number; allMs: number }> = []
     clients.start(senders)
     for (let number = 1; number <= kills; number++) {
-      await sleep(300 + Math.random() * 1_500)
+      await sleep(300 + chance() * 1_500)
       dev.kill()
       const begin = performance.now()
       while (!(await clients.probe(caller)).byAll) {

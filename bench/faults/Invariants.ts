@@ -3,7 +3,7 @@
  * receivers and the mail server saw with what the database holds, and returns
  * a line for each case that breaks it.
  */
-import type { Caller, Clients } from "./Clients.ts"
+import type { Caller, Clients, Members } from "./Clients.ts"
 import type { MailServer, Receiver } from "./Witnesses.ts"
 
 export interface Seen {
@@ -14,7 +14,7 @@ export interface Seen {
   readonly mailServer: MailServer
   /** How often something was killed, cut off or held: what was sent twice must be explained by one of these. */
   readonly disruptions: number
-  readonly query: (sql: string) => Promise<ReadonlyArray<Record<string, any>>>
+  readonly query: (sql: string) => Promise<ReadonlyArray<Members>>
 }
 
 export interface Rule {
@@ -295,7 +295,7 @@ export const verdict = async (clients: Clients, caller: Caller): Promise<Readonl
     const from: string = cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`
     const reply = await clients.ask(caller, "GET", `/v1/events?limit=100${from}`)
     if (reply?.status !== 200) return [...broken, `the feed cannot be read: ${reply?.status}`]
-    for (const { id, type, resourceId, data } of reply.json["items"] as ReadonlyArray<Record<string, any>>) {
+    for (const { id, type, resourceId, data } of reply.json["items"] as ReadonlyArray<Members>) {
       anew.push(String(id))
       if (String(type).startsWith("message.")) sequences.set(resourceId, [...(sequences.get(resourceId) ?? []), data.sequence])
     }

@@ -8,7 +8,7 @@ import { randomBytes } from "node:crypto"
 import * as Database from "../../adapters/postgres/Database.ts"
 import * as PrivatePostgres from "../../adapters/postgres/PrivatePostgres.ts"
 import * as PrivateRedis from "../../adapters/redis/PrivateRedis.ts"
-import { call, Clients, sleep } from "./Clients.ts"
+import { call, chance, Clients, sleep, type Members } from "./Clients.ts"
 import * as Cluster from "./Cluster.ts"
 import { found } from "./Founding.ts"
 import { rules } from "./Invariants.ts"
@@ -71,7 +71,7 @@ export const run = async (plan: Plan, tell: Tell): Promise<Outcome> => {
 
     const database = ManagedRuntime.make(Database.layer({ url: Redacted.make(databaseUrl), connectionsMax: 2 }))
     const query = (text: string) =>
-      database.runPromise(Effect.flatMap(Database.Database, ({ sql }) => sql.unsafe<Record<string, any>>(text)))
+      database.runPromise(Effect.flatMap(Database.Database, ({ sql }) => sql.unsafe<Members>(text)))
     const callers = [...(await found(variables, "one.example")), ...(await found(variables, "two.example"))]
     const clients = new Clients(callers, () => running.baseUrls)
     for (const caller of callers) {
@@ -106,9 +106,9 @@ export const run = async (plan: Plan, tell: Tell): Promise<Outcome> => {
     await sleep(1_500)
     const processes = [...running.serves, ...running.workers]
     for (let number = 1; number <= plan.kills; number++) {
-      const victim = processes[Math.floor(Math.random() * processes.length)]!
+      const victim = processes[Math.floor(chance() * processes.length)]!
       await broken(`kill -9 ${victim.name.split("-")[0]!}`, () => victim.kill())
-      await sleep(Math.random() * 1_200)
+      await sleep(chance() * 1_200)
       if (number % 10 === 0 || number === plan.kills) tell(`${number} of ${plan.kills} kills, ${clients.sendings.length} sends`)
     }
     for (let number = 1; number <= plan.postgresRestarts; number++) {
@@ -200,7 +200,7 @@ const breakRedis = async (
 }
 
 /** True when nothing is due any more; false after two minutes. */
-const rest = async (query: (text: string) => Promise<ReadonlyArray<Record<string, any>>>): Promise<boolean> => {
+const rest = async (query: (text: string) => Promise<ReadonlyArray<Members>>): Promise<boolean> => {
   for (let waited = 0; waited < 120_000; waited += 250) {
     const [row] = await query(`
       select

@@ -9,6 +9,7 @@ import type { AddressInfo } from "node:net"
 import { text } from "node:stream/consumers"
 import { SMTPServer } from "smtp-server"
 import { verifyWebhook } from "../../client/index.ts"
+import { chance } from "./Clients.ts"
 
 export interface Posted {
   readonly webhookId: string
@@ -52,7 +53,7 @@ export class Receiver {
     const json = JSON.parse(body)
     if (json.type === "webhook.endpoint_verification") return void response.end(JSON.stringify({ challenge: json.data.challenge }))
     if (this.hangs) return
-    const answered = Math.random() < this.#failing ? 500 : 200
+    const answered = chance() < this.#failing ? 500 : 200
     const header = (name: string) => String(request.headers[name] ?? "")
     const isSigned = this.secret !== null && (await this.#verifies(body, request))
     this.posts.push({ webhookId: header("service-webhook-id"), eventId: json.id, body, at: Date.now(), isSigned, answered })

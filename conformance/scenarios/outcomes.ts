@@ -314,7 +314,7 @@ export const suite: ScenarioSuite = {
         assert.equal(paths[0], tenancy.mailbox.address)
         const signed = paths.slice(1).map((path) => /^b\.([0-9a-f]{32})\.([0-9a-f]{16})@bounces\.example$/.exec(path ?? ""))
         // They are submitted at once, in whatever order.
-        assert.deepEqual(signed.map((match) => match?.[1]).toSorted(), ids.map((id) => id.replaceAll("-", "")).toSorted())
+        assert.deepEqual(new Set(signed.map((match) => match?.[1])), new Set(ids.map((id) => id.replaceAll("-", ""))))
         assert.notEqual(signed[0]?.[2], signed[1]?.[2])
       })
     ),

@@ -32,31 +32,34 @@ export const accessOf = ({ metrics, metricsToken }: Pick<Config, "metrics" | "me
 type Named = Operation | "none"
 
 /** Series that are made when first needed: most operations never meet with most refusals. */
-const lazily = <Labels extends ReadonlyArray<string>, M>(make: (...labels: Labels) => M) => {
-  const made = new Map<string, M>()
-  return (...labels: Labels): M => {
-    const key = labels.join(" ")
-    const known = made.get(key)
+const lazily = <Label, M>(make: (label: Label) => M) => {
+  const made = new Map<Label, M>()
+  return (label: Label): M => {
+    const known = made.get(label)
     if (known !== undefined) return known
-    const fresh = make(...labels)
-    made.set(key, fresh)
+    const fresh = make(label)
+    made.set(label, fresh)
     return fresh
   }
 }
 
-const requests = lazily((operation: Named, status: string) =>
-  Metric.counter("mailroom_http_requests_total", {
-    description: "Requests answered, by operation and class of status. Probes and scrapes do not count.",
-    attributes: { operation, status },
-    incremental: true
-  })
+const requests = lazily((operation: Named) =>
+  lazily((hundreds: number) =>
+    Metric.counter("mailroom_http_requests_total", {
+      description: "Requests answered, by operation and class of status. Probes and scrapes do not count.",
+      attributes: { operation, status: `${hundreds}xx` },
+      incremental: true
+    })
+  )
 )
-const refusals = lazily((operation: Named, code: Code) =>
-  Metric.counter("mailroom_http_refusals_total", {
-    description: "Requests that were not served, by operation and the code of the answer.",
-    attributes: { operation, code },
-    incremental: true
-  })
+const refusals = lazily((operation: Named) =>
+  lazily((code: Code) =>
+    Metric.counter("mailroom_http_refusals_total", {
+      description: "Requests that were not served, by operation and the code of the answer.",
+      attributes: { operation, code },
+      incremental: true
+    })
+  )
 )
 const duration = lazily((operation: Named) =>
   Metric.histogram("mailroom_http_request_duration_seconds", {
@@ -75,8 +78,8 @@ export const answered = (
   seconds: number | null
 ): void => {
   const named = operation ?? "none"
-  requests(named, `${Math.floor(status / 100)}xx`).updateUnsafe(1, context)
-  if (code !== null) refusals(named, code).updateUnsafe(1, context)
+  requests(named)(Math.floor(status / 100)).updateUnsafe(1, context)
+  if (code !== null) refusals(named)(code).updateUnsafe(1, context)
   if (seconds !== null) duration(named).updateUnsafe(seconds, context)
 }
 
