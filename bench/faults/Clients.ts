@@ -136,7 +136,7 @@ export class Clients {
     for (let number = 0; !this.#stopped; number++) {
       const caller = this.#callers[(index + number) % this.#callers.length]!
       await this.send(caller)
-      await sleep(chance() * 20)
+      await sleep(chance() * 200)
     }
   }
 
