@@ -1,26 +1,17 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
+import { aroundEach } from "../../conformance/scenarios/Faults.ts"
 import { StoreUnavailable, type Store } from "../../core/ports/Store.ts"
 import * as Harness from "./harness.ts"
 
 const live = { excludeTestServices: true }
 const secretPath = "/srv/mail/db.sock: SELECT * FROM api_key"
 
-/** A store whose every method fails in one way, once it is told to. */
+/** A store whose every call fails in one way, once it is told to. */
 const failing = () => {
   const state = { with: null as Effect.Effect<never, StoreUnavailable> | null }
-  const wrap = <A extends object>(target: A): A =>
-    new Proxy(target, {
-      get: (of, name) => {
-        const value: unknown = Reflect.get(of, name)
-        if (typeof value === "function") {
-          return (...args: ReadonlyArray<unknown>) =>
-            Effect.suspend(() => state.with ?? (Reflect.apply(value, of, args) as Effect.Effect<never>)) // the port's methods give effects
-        }
-        return typeof value === "object" && value !== null ? wrap(value) : value
-      }
-    })
-  return { state, wrap: (store: typeof Store.Service) => wrap(store) }
+  const wrap = (store: typeof Store.Service) => aroundEach(store, "Store", (_, effect) => Effect.suspend(() => state.with ?? effect))
+  return { state, wrap }
 }
 
 const calls = (server: Harness.Harness) => [
