@@ -1,5 +1,5 @@
 /** `dev` with its database in its folder, killed in the middle of what it does, and started again. */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { chance, Clients, sleep, type Caller } from "./Clients.ts"
@@ -23,7 +23,9 @@ export const runDev = async ({ kills, senders, backWithinMs }: DevPlan, tell: (l
   try {
     dev.start()
     tell(`ready after ${Math.round(await ready(baseUrl, dev))} ms`)
-    const { apiKey, mailboxes } = JSON.parse(readFileSync(join(data, "dev.json"), "utf8"))
+    const devFile = join(data, "dev.json")
+    while (!existsSync(devFile)) await sleep(20) // it is written once all is provisioned
+    const { apiKey, mailboxes } = JSON.parse(readFileSync(devFile, "utf8"))
     const caller: Caller = { name: "dev", apiKey, mailboxId: mailboxes[0].id, environment: "sandbox", canary: "dev" }
     const clients = new Clients([caller], () => [baseUrl])
     const returns: Array<{ fault: string; ms: number; allMs: number }> = []
