@@ -21,19 +21,21 @@ const spreadOf = (times: ReadonlyArray<number>) => {
   return `${sorted[sorted.length >> 1]} ms (${sorted[0]}–${sorted.at(-1)})`
 }
 
-const outcomes: Array<readonly [string, Outcome]> = []
-for (const plan of plans.clusters) {
-  console.log(`\n# serve and worker, queue in ${plan.queue}`)
-  outcomes.push([`queue in ${plan.queue}`, await run({ ...plan, kills: kills ?? plan.kills }, tell)])
-}
-console.log("\n# dev")
-outcomes.push(["dev", await runDev({ ...plans.dev, kills: kills ?? plans.dev.kills }, tell)])
+let isBroken = false
 
-for (const [name, { counts, returns, violations }] of outcomes) {
+const report = (name: string, { counts, returns, violations }: Outcome) => {
+  isBroken ||= violations.length > 0
   console.log(`\n${name}: ${Object.entries(counts).map(([what, count]) => `${count} ${what}`).join(", ")}`)
   for (const [fault, all] of Map.groupBy(returns, (one) => one.fault)) {
     console.log(`  ${String(all.length).padStart(4)} × ${fault}: back after ${spreadOf(all.map(({ ms }) => ms))}, every process after ${spreadOf(all.map(({ allMs }) => allMs))}`)
   }
   console.log(violations.length === 0 ? "  all rules hold" : `  BROKEN ${violations.length} times:\n    ${violations.slice(0, 20).join("\n    ")}`)
 }
-process.exit(outcomes.some(([, { violations }]) => violations.length > 0) ? 1 : 0)
+
+for (const plan of plans.clusters) {
+  console.log(`\n# serve and worker, queue in ${plan.queue}`)
+  report(`queue in ${plan.queue}`, await run({ ...plan, kills: kills ?? plan.kills }, tell))
+}
+console.log("\n# dev")
+report("dev", await runDev({ ...plans.dev, kills: kills ?? plans.dev.kills }, tell))
+process.exit(isBroken ? 1 : 0)
