@@ -1,8 +1,8 @@
 /**
  * Whether a crowd holds up its neighbours, on the product's own processes over
- * Postgres: first one tenant has 100,000 messages queued, and another tenant
- * sends; then a fifth of the webhook receivers hang until their deadline, and
- * what the healthy ones get is timed.
+ * Postgres: first a fifth of the webhook receivers hang until their deadline,
+ * and what the healthy ones get is timed, beside the same with none that hangs;
+ * then one tenant has 100,000 messages queued, and another tenant sends.
  */
 import { Effect, Exit, Layer, Redacted, Scope } from "effect"
 import { randomBytes, randomUUID } from "node:crypto"
@@ -22,6 +22,8 @@ import { median } from "./Load.ts"
 const backlog = Number(process.env["BENCH_BACKLOG"] ?? 100_000)
 const sends = Number(process.env["BENCH_SENDS"] ?? 40)
 const receiversMax = 50
+/** Between two events, each of which goes to all receivers. */
+const eventPauseMs = 750
 const hanging = 10
 
 const quantile = (values: ReadonlyArray<number>, share: number) =>
@@ -66,6 +68,24 @@ const queueMany = (caller: Caller, id: string) =>
     }
   })
 
+/** From event to arrival at the healthy receivers, with a fifth of them hanging or none. */
+const deliver = async (receivers: ReadonlyArray<Receiver>, send: () => Promise<unknown>, doHang: boolean): Promise<ReadonlyArray<number>> => {
+  for (const [index, receiver] of receivers.entries()) {
+    receiver.hangs = doHang && index < hanging
+    receiver.posts.length = 0
+  }
+  for (let number = 0; number < sends; number++) {
+    await send()
+    await sleep(eventPauseMs)
+  }
+  const healthy = receivers.slice(hanging)
+  for (let waited = 0; healthy.some(({ posts }) => posts.length < sends); waited += 50) {
+    if (waited > 60_000) throw new Error("void: not all deliveries arrived")
+    await sleep(50)
+  }
+  return healthy.flatMap(({ posts }) => posts.map(({ at, body }) => at - Date.parse(JSON.parse(body).occurredAt)))
+}
+
 try {
   const cluster = await Cluster.start({ serves: 1, workers: 0 }, variables)
   const [crowd] = await found(variables, "crowd.example")
@@ -80,13 +100,41 @@ try {
   const statusOf = async (caller: Caller, id: string) =>
     (await call(baseUrl, caller.apiKey, "GET", `/v1/messages/${id}`))?.json["message"]?.status as string | undefined
 
+  const withWorkers = async (play: () => Promise<void>) => {
+    const workers = [1, 2].map((number) => new Cluster.Supervised(`worker-${number}`, ["worker"], variables, cluster.folder))
+    for (const worker of workers) worker.start()
+    try {
+      await play()
+    } finally {
+      await Promise.all(workers.map((worker) => worker.stop()))
+    }
+  }
+
+  await withWorkers(async () => {
+    const receivers = Array.from({ length: receiversMax }, () => new Receiver(0))
+    for (const receiver of receivers) {
+      await receiver.listen()
+      const body = { url: receiver.url, eventTypes: ["message.queued"] }
+      const made = await call(baseUrl, crowd!.apiKey, "POST", "/v1/webhook-endpoints", { body })
+      if (made?.status !== 201) throw new Error(`void: ${made?.status} ${JSON.stringify(made?.json)}`)
+      receiver.secret = String(made.json["secret"])
+    }
+    await send(crowd!) // the workers have started when it has come; it is not counted
+    while (receivers.some(({ posts }) => posts.length === 0)) await sleep(50)
+    const none = await deliver(receivers, () => send(crowd!), false)
+    const some = await deliver(receivers, () => send(crowd!), true)
+    console.log(`\n${sends} events to ${receiversMax} receivers: from event to arrival at ${receiversMax - hanging} of them\n`)
+    console.log(`none hangs          ${figures(none)}`)
+    console.log(`the other ${hanging} hang   ${figures(some)}`)
+    for (const receiver of receivers) receiver.close()
+    if (quantile(some, 0.95) > 2_000) process.exitCode = 1
+  })
+
   const layer = PostgresStore.layer.pipe(Layer.provideMerge(JobNews.layerLocal), Layer.provideMerge(Database.layer({ url })))
   await Effect.runPromise(Effect.provide(queueMany(crowd!, await send(crowd!)), layer))
-  const workers = [1, 2].map((number) => new Cluster.Supervised(`worker-${number}`, ["worker"], variables, cluster.folder))
-  for (const worker of workers) worker.start()
-  try {
-    while ((await statusOf(crowd!, await send(crowd!))) === undefined) await sleep(50)
-    await sleep(3_000) // the workers are at it
+  await withWorkers(async () => {
+    const first = await send(neighbour!) // the workers have started when it is submitted; it is not counted
+    while ((await statusOf(neighbour!, first)) === "queued") await sleep(50)
     const waits: Array<number> = []
     for (let number = 0; number < sends; number++) {
       const begin = performance.now()
@@ -95,46 +143,11 @@ try {
       waits.push(performance.now() - begin)
       await sleep(50)
     }
-    const left = await Effect.runPromise(
-      Effect.provide(
-        Effect.flatMap(Database.Database, ({ sql }) => sql.unsafe<{ n: bigint }>(`select count(*) as n from mailroom.job where kind = 'submit'`)),
-        Database.layer({ url })
-      )
-    )
-    console.log(`\n${backlog} messages of one tenant queued (${left[0]!.n} left at the end); another tenant sends ${sends}: from the request to its submission\n`)
+    console.log(`\n${backlog} messages of one tenant queued; another tenant sends ${sends}: from the request to its submission\n`)
     console.log(figures(waits))
-
-    const receivers = await Promise.all(
-      Array.from({ length: receiversMax }, async () => {
-        const receiver = new Receiver(0)
-        await receiver.listen()
-        return receiver
-      })
-    )
-    for (const receiver of receivers) {
-      const made = await call(baseUrl, neighbour!.apiKey, "POST", "/v1/webhook-endpoints", { body: { url: receiver.url, eventTypes: ["message.queued"] } })
-      if (made?.status !== 201) throw new Error(`void: ${made?.status} ${JSON.stringify(made?.json)}`)
-      receiver.secret = String(made.json["secret"])
-    }
-    for (const receiver of receivers.slice(0, hanging)) receiver.hangs = true
-    for (let number = 0; number < sends; number++) {
-      await send(neighbour!)
-      await sleep(50)
-    }
-    const healthy = receivers.slice(hanging)
-    for (let waited = 0; healthy.some(({ posts }) => posts.length < sends); waited += 50) {
-      if (waited > 60_000) throw new Error("void: not all deliveries arrived")
-      await sleep(50)
-    }
-    const delays = healthy.flatMap(({ posts }) => posts.map(({ at, body }) => at - Date.parse(JSON.parse(body).occurredAt)))
-    console.log(`\n${sends} events to ${receiversMax} receivers of which ${hanging} hang for 5 s: from event to arrival at the others\n`)
-    console.log(figures(delays))
-    for (const receiver of receivers) receiver.close()
-    if (quantile(delays, 0.95) > 2_000 || quantile(waits, 0.95) > 2_000) process.exitCode = 1
-  } finally {
-    await Promise.all(workers.map((worker) => worker.stop()))
-    await cluster.stop()
-  }
+    if (quantile(waits, 0.95) > 2_000) process.exitCode = 1
+  })
+  await cluster.stop()
 } finally {
   await Effect.runPromise(Scope.close(scope, Exit.void))
 }
