@@ -8,7 +8,7 @@ const minutes = 60_000
 
 const held = ({ violations, counts }: Awaited<ReturnType<typeof run>>) => {
   assert.deepStrictEqual(violations, [])
-  assert.isAbove(counts["accepted"]!, 20, "too little happened to say anything")
+  assert.isAbove(counts["accepted"]!, 5, "too little happened to say anything")
 }
 
 describe("after faults, every rule holds", () => {
