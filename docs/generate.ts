@@ -14,14 +14,8 @@ import * as Machine from "../core/model/Machine.ts"
 import * as MailDomain from "../core/model/MailDomain.ts"
 import * as Message from "../core/model/Message.ts"
 import * as Recipient from "../core/model/Recipient.ts"
-import { conformanceCommand } from "../runtimes/cli/Conformance.ts"
-import { doctorCommand } from "../runtimes/cli/Doctor.ts"
-import { inspectCommand } from "../runtimes/cli/Inspect.ts"
-import { managementCommands } from "../runtimes/cli/Management.ts"
+import { commands, managementCommands } from "../runtimes/cli/Commands.ts"
 import { cliMarkdown } from "../runtimes/cli/Markdown.ts"
-import { openApiCommand } from "../runtimes/cli/OpenApi.ts"
-import { devCommand, migrateCommand, serveCommand, workerCommand } from "../runtimes/cli/Runtimes.ts"
-import { sealingCommand } from "../runtimes/cli/Sealing.ts"
 import { configurationMarkdown } from "../runtimes/Config.ts"
 import * as OpenApi from "../runtimes/http/Document.ts"
 import { errorsMarkdown } from "../runtimes/http/ErrorBody.ts"
@@ -181,19 +175,6 @@ const eventsPage = (): string =>
       ].join("\n\n")
     })
   ].join("\n\n") + "\n"
-
-/** The commands beside management, in the order of `mailroom --help`. */
-const commands = [
-  devCommand,
-  serveCommand,
-  workerCommand,
-  migrateCommand,
-  doctorCommand,
-  sealingCommand,
-  conformanceCommand,
-  inspectCommand,
-  openApiCommand
-]
 
 /** All documents that `npm run docs` writes. */
 export const documents = (): ReadonlyArray<GeneratedDocument> => [

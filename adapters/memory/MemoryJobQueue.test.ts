@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Fiber, Random } from "effect"
+import { Clock, Duration, Effect, Fiber, Layer, Random } from "effect"
 import { TestClock } from "effect/testing"
-import * as fc from "fast-check"
 import { realm } from "../../conformance/fixtures.ts"
-import { JobQueue, type Job, type JobKind, type Lease } from "../../core/ports/JobQueue.ts"
+import { agrees } from "../../conformance/JobQueueModel.ts"
+import { JobQueue, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
 import * as MemoryJobQueue from "./MemoryJobQueue.ts"
 
 const of = realm()
@@ -18,138 +18,9 @@ const elapsed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     return Number((yield* TestClock.withLive(Clock.monotonicTimeNanos)) - start) / 1e6
   })
 
-interface Held {
-  job: Job
-  claims: number
-  token: string | null
-  expiresAt: number
-  beside: number | null
-}
-
-const nameOf = ({ kind, subject }: Job) => `${kind} ${subject}`
-const placeOf = ({ kind, group }: Job) => `${kind} ${group}`
-
-/** The contract in the plainest words: a list of jobs, searched from end to end. */
-class Plain {
-  readonly jobs = new Map<string, Held>()
-  readonly throttles = new Map<string, number>()
-
-  offer(offered: Job): void {
-    const held = this.jobs.get(nameOf(offered))
-    if (held === undefined) {
-      this.jobs.set(nameOf(offered), { job: offered, claims: 0, token: null, expiresAt: 0, beside: null })
-    } else if (held.token !== null) held.beside = Math.min(held.beside ?? Infinity, offered.dueAt)
-    else held.job = { ...held.job, dueAt: Math.min(held.job.dueAt, offered.dueAt) }
-  }
-
-  isDue({ job: { dueAt }, token, expiresAt }: Held, now: number): boolean {
-    return token === null ? dueAt <= now : expiresAt <= now
-  }
-
-  inFlight(place: string, now: number): number {
-    return [...this.jobs.values()].filter((one) => placeOf(one.job) === place && one.token !== null && one.expiresAt > now).length
-  }
-
-  /** How many jobs a claim must hand out. */
-  allowed(kinds: ReadonlyArray<JobKind>, limit: number, inFlightMax: number, now: number): number {
-    const due = [...this.jobs.values()].filter((one) => kinds.includes(one.job.kind) && this.isDue(one, now))
-    let sum = 0
-    for (const [place, { length }] of Map.groupBy(due, (one) => placeOf(one.job))) {
-      const cap = Math.min(inFlightMax, this.throttles.get(place) ?? Infinity)
-      sum += Math.max(0, Math.min(length, cap - this.inFlight(place, now)))
-    }
-    return Math.min(limit, sum)
-  }
-
-  claimed({ job, token, claims, expiresAt }: Lease, now: number): void {
-    const held = this.jobs.get(nameOf(job))
-    assert.isDefined(held)
-    assert.isTrue(this.isDue(held, now))
-    assert.strictEqual(claims, held.claims + 1)
-    Object.assign(held, { claims, token, expiresAt, beside: null })
-  }
-
-  /** Ends a lease in one of three ways; false if it is lost. */
-  ended(how: "complete" | "release" | "extend", { job, token }: Lease, expiresAt: number): boolean {
-    const held = this.jobs.get(nameOf(job))
-    if (held?.token !== token) return false
-    if (how === "extend") held.expiresAt = expiresAt
-    else if (how === "release") Object.assign(held, { claims: held.claims - 1, token: null, beside: null })
-    else if (held.beside === null) this.jobs.delete(nameOf(job))
-    else Object.assign(held, { job: { ...held.job, dueAt: held.beside }, claims: 0, token: null, beside: null })
-    return true
-  }
-}
-
-const kind = fc.constantFrom<JobKind>("submit", "deliver")
-const lease = fc.nat(30)
-
-const command = fc.oneof(
-  { weight: 4, arbitrary: fc.record({ do: fc.constant("offer" as const), subject: fc.nat(11), wait: fc.nat(4), kind }) },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      do: fc.constant("claim" as const),
-      limit: fc.integer({ min: 1, max: 6 }),
-      cap: fc.integer({ min: 1, max: 3 }),
-      kinds: fc.uniqueArray(kind)
-    })
-  },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("complete" as const), lease }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant("extend" as const), lease }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("release" as const), lease }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant("throttle" as const), group: fc.nat(2), to: fc.option(fc.integer({ min: 1, max: 2 })), kind }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant("wait" as const), quarters: fc.integer({ min: 1, max: 3 }) }) }
-)
-
 describe("MemoryJobQueue", () => {
   it.effect("does what a plain list of jobs would, whatever is asked of it", () =>
-    Effect.gen(function* () {
-      const context = yield* Effect.context<never>()
-      const property = fc.asyncProperty(fc.array(command, { maxLength: 80 }), (commands) =>
-        Effect.runPromiseWith(context)(
-          Effect.gen(function* () {
-            const queue = yield* MemoryJobQueue.make
-            const plain = new Plain()
-            const leases: Array<Lease> = []
-            for (const one of commands) {
-              const now = yield* Clock.currentTimeMillis
-              if (one.do === "offer") {
-                const offered = job(`s${one.subject}`, `g${one.subject % 3}`, now + one.wait * 1000 - 1000, one.kind)
-                yield* queue.offer([offered])
-                plain.offer(offered)
-              } else if (one.do === "claim") {
-                const { kinds, limit, cap } = one
-                const count = plain.allowed(kinds, limit, cap, now)
-                const claimed = yield* queue.claim({ kinds, limit, visibilityTimeout: Duration.seconds(2), inFlightMax: cap })
-                for (const lease of claimed) plain.claimed(lease, now)
-                assert.strictEqual(claimed.length, count)
-                assert.isTrue(claimed.every((lease) => kinds.includes(lease.job.kind)))
-                leases.push(...claimed)
-              } else if (one.do === "throttle") {
-                yield* queue.throttle(one.kind, `g${one.group}`, one.to)
-                plain.throttles.set(`${one.kind} g${one.group}`, one.to ?? Infinity)
-              } else if (one.do === "wait") {
-                // A run is over before any throttle lapses.
-                yield* TestClock.adjust(Duration.millis(one.quarters * 250))
-              } else {
-                const lease = leases[one.lease % Math.max(1, leases.length)]
-                if (lease === undefined) continue
-                const outcome = yield* Effect.result(
-                  one.do === "extend"
-                    ? queue.extend(lease, Duration.seconds(2))
-                    : one.do === "release"
-                      ? queue.release(lease, Duration.zero)
-                      : queue.complete(lease)
-                )
-                assert.strictEqual(outcome._tag, plain.ended(one.do, lease, now + 2000) ? "Success" : "Failure")
-              }
-            }
-          })
-        )
-      )
-      yield* Effect.promise(() => fc.assert(property, { numRuns: 300 }))
-    })
+    agrees(() => Layer.fresh(MemoryJobQueue.layer), { numRuns: 300 })
   )
 
   it.effect("takes, hands out and ends 100,000 jobs of 1,000 groups in a few seconds", () =>

@@ -240,7 +240,7 @@ layer(Layer.provideMerge(PostgresStore.layerWithoutJobs, TestDatabase.layer()))(
       const { counts, database } = yield* counting
       const commit = yield* GroupCommit.make({
         commit: CommitBatch.make(database, { jobsOffered: true }),
-        lanes: 2,
+        committers: 2,
         onLiveClock: database.live
       })
       const lists = times(64, () => sent())

@@ -8,7 +8,7 @@ import type { Call } from "./CommitBatch.ts"
 import * as GroupCommit from "./GroupCommit.ts"
 
 /** A group whose batches wait at a gate, and what they held. */
-const gated = Effect.fnUntraced(function* (lanes = 1) {
+const gated = Effect.fnUntraced(function* (committers = 1) {
   const gate = yield* Latch.make(false)
   const batches: Array<ReadonlyArray<Call>> = []
   const commit = yield* GroupCommit.make({
@@ -17,7 +17,7 @@ const gated = Effect.fnUntraced(function* (lanes = 1) {
         batches.push(calls)
         return Effect.as(gate.await, calls.map(() => Effect.succeed({ jobsOffered: false, forgotten: calls.length })))
       }),
-    lanes,
+    committers,
     onLiveClock: (self) => self
   })
   const beginWith = (change: Change) => Effect.forkChild(Effect.exit(commit([change], [])), { startImmediately: true })
@@ -105,7 +105,7 @@ it.effect("answers within the deadline, and commits nothing of those that it sen
   })
 )
 
-it.effect("helps out with another lane where one is stuck, or has too much to do", () =>
+it.effect("helps out with another committer where one is stuck, or has too much to do", () =>
   Effect.gen(function* () {
     const { gate, begin, sizes, settle } = yield* gated(3)
     yield* begin

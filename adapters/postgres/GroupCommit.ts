@@ -5,7 +5,7 @@
  * has taken yet. Nobody waits longer than the deadline: who was not taken by
  * then is withdrawn, and who was does not know what became of it.
  *
- * One lane after the other makes the largest batches, so the others help out
+ * One committer after the other makes the largest batches, so the others help out
  * only where it is stuck, waiting for a row or a disk, or has too much to do.
  */
 import { Clock, Effect, Exit, type Scope } from "effect"
@@ -16,7 +16,7 @@ import type { Answer, Call, CommitBatch } from "./CommitBatch.ts"
 export interface Options {
   readonly commit: CommitBatch
   /** Batches under way at a time, at most. */
-  readonly lanes: number
+  readonly committers: number
   readonly onLiveClock: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   /** Seconds that a caller waits at most. */
   readonly deadline?: number
@@ -31,10 +31,10 @@ export type Commit = (
 export const batchMax = 128
 const charactersMax = 4_000_000
 
-/** Callers who wait, from which on another lane is worth its while. */
+/** Callers who wait, from which on another committer is worth its while. */
 const crowd = batchMax / 2
 
-/** A lane that is longer at its batch is stuck. */
+/** A committer that is longer at its batch is stuck. */
 const patience = "25 millis"
 
 interface Caller extends Call {
@@ -47,13 +47,13 @@ interface Caller extends Call {
 
 export const make = Effect.fnUntraced(function* ({
   commit,
-  lanes,
+  committers,
   onLiveClock,
   deadline = 10
 }: Options): Effect.fn.Return<Commit, never, Scope.Scope> {
   let waiting: Array<Caller> = []
   const underWay = new Set<Caller>()
-  /** Who sleeps, to be woken: lanes, the first one in front, and the one who watches for lanes that are stuck. */
+  /** Who sleeps, to be woken: committers, the first one in front, and the one who watches for committers that are stuck. */
   const idle = new Map<number, () => void>()
   let watcher: (() => void) | null = null
   let batches = 0
@@ -83,15 +83,15 @@ export const make = Effect.fnUntraced(function* ({
     return taken
   }
 
-  const wake = (lane: number) => {
-    const resume = idle.get(lane)
-    idle.delete(lane)
+  const wake = (committer: number) => {
+    const resume = idle.get(committer)
+    idle.delete(committer)
     resume?.()
     return resume !== undefined
   }
 
   const wakeAnother = () => {
-    for (let lane = 1; lane < lanes; lane++) if (wake(lane)) return
+    for (let committer = 1; committer < committers; committer++) if (wake(committer)) return
   }
 
   const arrived = () => {
@@ -101,14 +101,14 @@ export const make = Effect.fnUntraced(function* ({
     watcher = null
   }
 
-  const sleepsUntilWoken = (lane: number) =>
+  const sleepsUntilWoken = (committer: number) =>
     Effect.callback<void>((resume) => {
-      if (lane === 0 ? waiting.length > 0 : waiting.length >= crowd) resume(Effect.void)
-      else idle.set(lane, () => resume(Effect.void))
+      if (committer === 0 ? waiting.length > 0 : waiting.length >= crowd) resume(Effect.void)
+      else idle.set(committer, () => resume(Effect.void))
     })
 
-  const work = Effect.fnUntraced(function* (lane: number) {
-    yield* sleepsUntilWoken(lane)
+  const work = Effect.fnUntraced(function* (committer: number) {
+    yield* sleepsUntilWoken(committer)
     const callers = take()
     if (callers.length === 0) return
     const exit = yield* Effect.exit(commit(callers))
@@ -142,10 +142,10 @@ export const make = Effect.fnUntraced(function* ({
     }
   })
 
-  for (let lane = 0; lane < lanes; lane++) yield* Effect.forkScoped(Effect.forever(work(lane)))
+  for (let committer = 0; committer < committers; committer++) yield* Effect.forkScoped(Effect.forever(work(committer)))
   yield* Effect.forkScoped(onLiveClock(Effect.forever(watch)))
   yield* Effect.forkScoped(onLiveClock(Effect.forever(Effect.andThen(Effect.sleep("1 second"), tick))))
-  // Those who are here are seen through; the lanes end behind this.
+  // Those who are here are seen through; the committers end behind this.
   yield* Effect.addFinalizer(() =>
     Effect.callback<void>((resume) => {
       isClosed = true

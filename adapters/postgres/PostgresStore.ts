@@ -12,7 +12,7 @@ import { JobNews } from "./JobNews.ts"
 import * as Reads from "./Reads.ts"
 
 /** Two: while one waits for the server, the other's statement is made. */
-const lanes = 2
+const committers = 2
 
 /** Its jobs are written with the changes: for the queue of the same database. */
 export const layer: Layer.Layer<Store, never, Database | JobNews> = Layer.effect(
@@ -36,7 +36,7 @@ function make(
       ...Reads.make(database),
       commit: yield* GroupCommit.make({
         commit: (calls) => Effect.tap(commit(calls), () => news(calls)),
-        lanes,
+        committers,
         onLiveClock: database.live
       })
     })

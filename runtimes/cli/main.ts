@@ -6,29 +6,12 @@ import { Cause, Effect } from "effect"
 import { CliError, Command } from "effect/cli"
 import { version } from "../Version.ts"
 import { CommandFailed } from "./CommandFailed.ts"
-import { conformanceCommand } from "./Conformance.ts"
-import { doctorCommand } from "./Doctor.ts"
-import { inspectCommand } from "./Inspect.ts"
-import { managementCommands } from "./Management.ts"
+import { commands, managementCommands } from "./Commands.ts"
 import { missingPackage } from "./MissingPackage.ts"
-import { openApiCommand } from "./OpenApi.ts"
-import { devCommand, migrateCommand, serveCommand, workerCommand } from "./Runtimes.ts"
-import { sealingCommand } from "./Sealing.ts"
 
 const mailroom = Command.make("mailroom").pipe(
   Command.withDescription("An email API to host yourself: send, inspect and automate mailbox activity"),
-  Command.withSubcommands([
-    devCommand,
-    serveCommand,
-    workerCommand,
-    migrateCommand,
-    doctorCommand,
-    sealingCommand,
-    ...managementCommands,
-    conformanceCommand,
-    inspectCommand,
-    openApiCommand
-  ])
+  Command.withSubcommands([...commands, ...managementCommands])
 )
 
 /** What was asked for cannot be done as asked: the caller has to change something. */

@@ -7,6 +7,7 @@ import { Data, Effect, Redacted, Schema } from "effect"
 import { randomBytes } from "node:crypto"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
+import * as FolderLock from "../../adapters/postgres/FolderLock.ts"
 import { ApplicationId, MailboxId, TenantId } from "../../core/model/Ids.ts"
 
 export const DevFile = Schema.Struct({
@@ -35,63 +36,14 @@ const io = <A>(what: string, action: () => Promise<A>) =>
   })
 
 /** Creates the folder if need be, and owns it until the scope closes. */
-export const open = Effect.fnUntraced(function* (folder: string) {
-  yield* io(`cannot create the folder ${folder}`, () => fs.mkdir(folder, { recursive: true, mode: 0o700 }))
-  const lock = path.join(folder, "lock")
-  yield* Effect.acquireRelease(takeLock(folder, lock), () =>
-    Effect.promise(async () => {
-      if ((await holderOf(lock)) === process.pid) await fs.rm(lock, { force: true })
-    })
+export const open = (folder: string) =>
+  FolderLock.take(folder).pipe(
+    Effect.mapError((error) =>
+      error._tag === "FolderInUse"
+        ? new FolderFault({ message: `the folder ${folder} is in use by process ${error.holder}; stop it, or choose another with --data DIR` })
+        : new FolderFault({ message: `cannot use the folder ${folder}: ${error.cause instanceof Error ? error.cause.message : String(error.cause)}` })
+    )
   )
-})
-
-/** The process that a lock names; null if it names none. */
-const holderOf = async (lock: string): Promise<number | null> => {
-  const holder = Number(await fs.readFile(lock, "utf8").catch(() => ""))
-  return Number.isInteger(holder) && holder > 0 ? holder : null
-}
-
-/** A lock left by a process that is gone is taken over. */
-const takeLock = (folder: string, lock: string): Effect.Effect<void, FolderFault> =>
-  io(`cannot lock the folder ${folder}`, async () => {
-    // Written aside and linked, so that a lock is never seen without its holder.
-    const mine = `${lock}.${process.pid}`
-    await fs.writeFile(mine, String(process.pid), { mode: 0o600 })
-    try {
-      await fs.link(mine, lock)
-      return "taken"
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error // node:fs throws ErrnoException
-      const holder = await holderOf(lock)
-      if (holder !== null && holder !== process.pid && isAlive(holder)) return `held by ${holder}`
-      // Taken away under our own name first: of several who find it stale, one gets it, and sees whose it was.
-      const stale = `${mine}.stale`
-      await fs.rename(lock, stale).catch(() => undefined)
-      const moved = await holderOf(stale)
-      if (moved !== null && moved !== holder && isAlive(moved)) await fs.link(stale, lock).catch(() => undefined)
-      await fs.rm(stale, { force: true })
-      return "stale"
-    } finally {
-      await fs.rm(mine, { force: true })
-    }
-  }).pipe(
-    Effect.flatMap((outcome) => {
-      if (outcome === "taken") return Effect.void
-      if (outcome === "stale") return takeLock(folder, lock)
-      return new FolderFault({
-        message: `the folder ${folder} is in use by process ${outcome.slice("held by ".length)}; stop it, or choose another with --data DIR`
-      })
-    })
-  )
-
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM" // node:process throws ErrnoException
-  }
-}
 
 const read = Effect.fnUntraced(function* <S extends Schema.Constraint & { readonly DecodingServices: never }>(file: string, schema: S) {
   const text = yield* io(`cannot read ${file}`, () =>
