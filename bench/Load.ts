@@ -1,6 +1,9 @@
-/** Keeps a number of connections busy with one request after the other, and measures what that costs the server. */
-import { readFileSync } from "node:fs"
-import * as http from "node:http"
+/**
+ * Keeps connections busy with one request after the other. The bytes go over
+ * plain sockets, and of an answer nothing is read but what tells where it ends:
+ * the load shares the machine with what it measures.
+ */
+import { connect, type Socket } from "node:net"
 
 export interface Request {
   readonly method: string
@@ -14,81 +17,105 @@ export interface Figures {
   readonly perSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
-  /** Processor time of the server process for each request, user and system. */
+  /** Processor time for each request, user and system, of all that was asked about. */
   readonly cpuMicros: number
 }
 
-/** Processor time of a process in milliseconds; Linux counts it in hundredths of a second. */
-export const cpuMs = (pid: number): number => {
-  const fields = readFileSync(`/proc/${pid}/stat`, "latin1").split(") ")[1]!.split(" ")
-  return (Number(fields[11]) + Number(fields[12])) * 10
-}
-
-/** Peak resident memory of a process in MiB. */
-export const peakMiB = (pid: number): number =>
-  Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "latin1"))![1]) / 1024
-
-const one = (agent: http.Agent, base: URL, request: Request): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const outgoing = http.request(
-      {
-        agent,
-        host: base.hostname,
-        port: base.port,
-        method: request.method,
-        path: request.path,
-        headers: {
-          ...request.headers,
-          ...(request.body === undefined ? {} : { "content-length": Buffer.byteLength(request.body) })
-        }
-      },
-      (response) => {
-        response.on("error", reject)
-        response.on("end", () => resolve(response.statusCode ?? 0))
-        response.resume()
-      }
-    )
-    outgoing.on("error", reject)
-    outgoing.end(request.body)
-  })
-
-/** Sends requests for a while over so many connections. Any answer but the expected one voids the run. */
-export const run = async (options: {
+export interface Options {
   readonly base: URL
-  readonly pid: number
+  /** Processor time used so far in milliseconds, of whatever does the work. */
+  readonly cpu: () => number
   readonly connections: number
   readonly durationMs: number
   readonly expected: number
   readonly request: () => Request
-}): Promise<Figures> => {
-  const agent = new http.Agent({ keepAlive: true, maxSockets: options.connections })
+}
+
+const bytesOf = (host: string, { method, path, headers, body }: Request): string => {
+  const fields = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  const length = body === undefined ? "" : `content-length: ${Buffer.byteLength(body)}\r\n`
+  return `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\n${fields.join("")}${length}\r\n${body ?? ""}`
+}
+
+/** One connection, over which one request is under way at a time. */
+class Connection {
+  #held = ""
+  #answered: ((status: number) => void) | null = null
+  #failed: ((error: Error) => void) | null = null
+  readonly #socket: Socket
+  readonly #host: string
+
+  constructor(base: URL) {
+    this.#host = base.host
+    this.#socket = connect({ host: base.hostname, port: Number(base.port), noDelay: true })
+    this.#socket.setEncoding("latin1")
+    this.#socket.on("data", (text: string) => this.#take(text))
+    this.#socket.on("error", (error) => this.#failed?.(error))
+    this.#socket.on("close", () => this.#failed?.(new Error("void: the server closed the connection")))
+  }
+
+  request(request: Request): Promise<number> {
+    return new Promise((resolve, reject) => {
+      this.#answered = resolve
+      this.#failed = reject
+      this.#socket.write(bytesOf(this.#host, request))
+    })
+  }
+
+  close(): void {
+    this.#failed = null
+    this.#socket.destroy()
+  }
+
+  #take(text: string): void {
+    this.#held += text
+    const end = this.#held.indexOf("\r\n\r\n")
+    if (end < 0) return
+    const head = this.#held.slice(0, end)
+    const length = /^content-length: (\d+)/im.exec(head)?.[1]
+    if (length === undefined) {
+      const isChunked = /^transfer-encoding: chunked/im.test(head)
+      if (!isChunked || !this.#held.endsWith("0\r\n\r\n")) return
+    } else if (this.#held.length < end + 4 + Number(length)) return
+    const status = Number(head.slice(9, 12))
+    this.#held = ""
+    this.#answered?.(status)
+  }
+}
+
+/** Sends requests for a while. Any answer but the expected one voids the run. */
+export const run = async (options: Options): Promise<Figures> => {
+  const connections = Array.from({ length: options.connections }, () => new Connection(options.base))
   const latencies: Array<number> = []
+  const cpuBefore = options.cpu()
   const started = performance.now()
-  const cpuBefore = cpuMs(options.pid)
-  const connection = async () => {
+  const busy = async (connection: Connection) => {
     while (performance.now() - started < options.durationMs) {
       const begun = performance.now()
-      const status = await one(agent, options.base, options.request())
+      const status = await connection.request(options.request())
       if (status !== options.expected) throw new Error(`void: answered ${status}, expected ${options.expected}`)
       latencies.push(performance.now() - begun)
     }
   }
-  await Promise.all(Array.from({ length: options.connections }, connection))
+  try {
+    await Promise.all(connections.map(busy))
+  } finally {
+    for (const connection of connections) connection.close()
+  }
   const elapsed = performance.now() - started
-  const cpu = cpuMs(options.pid) - cpuBefore
-  agent.destroy()
-  latencies.sort((left, right) => left - right)
   return {
     requests: latencies.length,
     perSecond: latencies.length / (elapsed / 1000),
-    p50Ms: latencies[Math.floor(latencies.length * 0.5)]!,
-    p99Ms: latencies[Math.floor(latencies.length * 0.99)]!,
-    cpuMicros: (cpu * 1000) / latencies.length
+    p50Ms: quantile(latencies, 0.5),
+    p99Ms: quantile(latencies, 0.99),
+    cpuMicros: ((options.cpu() - cpuBefore) * 1000) / latencies.length
   }
 }
 
-export const median = (values: ReadonlyArray<number>): number =>
-  values.toSorted((left, right) => left - right)[Math.floor(values.length / 2)]!
+export const quantile = (values: ReadonlyArray<number>, share: number): number =>
+  values.toSorted((left, right) => left - right)[Math.min(values.length - 1, Math.floor(values.length * share))]!
+
+export const median = (values: ReadonlyArray<number>): number => quantile(values, 0.5)
 
 /** `1.23 (1.10–1.40)` */
 export const spread = (values: ReadonlyArray<number>, digits = 2): string =>

@@ -3,6 +3,7 @@
  * a revoked key. Only whether a (public) key id exists shows, by the hash.
  */
 import { median, run, spread } from "./Load.ts"
+import { cpuMs } from "./Processor.ts"
 import { start } from "./Process.ts"
 import * as ApiKeys from "../core/model/ApiKey.ts"
 import { Option, Redacted } from "effect"
@@ -29,7 +30,7 @@ try {
     for (let sample = 0; sample < samples; sample++) {
       const { p50Ms } = await run({
         base,
-        pid: product.pid,
+        cpu: () => cpuMs(product.pid),
         connections: 1,
         durationMs: 1,
         expected: 401,

@@ -9,7 +9,8 @@ import * as PrivatePostgres from "../adapters/postgres/PrivatePostgres.ts"
 import * as Reads from "../adapters/postgres/Reads.ts"
 import * as Rows from "../adapters/postgres/Rows.ts"
 import * as Fixtures from "../conformance/fixtures.ts"
-import { cpuMs, median, spread } from "./Load.ts"
+import { median, spread } from "./Load.ts"
+import { cpuMs } from "./Processor.ts"
 
 const rounds = Number(process.env["BENCH_ROUNDS"] ?? 5)
 const durationMs = Number(process.env["BENCH_ROUND_MS"] ?? 3000)

@@ -1,6 +1,7 @@
 /** A cheap GET and a send through the whole stack, beside a bare node:http server in the same rounds. */
 import { run, spread, type Figures, type Request } from "./Load.ts"
 import { start } from "./Process.ts"
+import { cpuMs } from "./Processor.ts"
 
 const rounds = Number(process.env["BENCH_ROUNDS"] ?? 5)
 const durationMs = Number(process.env["BENCH_ROUND_MS"] ?? 3000)
@@ -30,7 +31,7 @@ const cases = [
 ]
 
 const measure = ({ of, request, expected }: (typeof cases)[number], ms: number): Promise<Figures> =>
-  run({ base: new URL(of.ready["baseUrl"]!), pid: of.pid, connections, durationMs: ms, expected, request })
+  run({ base: new URL(of.ready["baseUrl"]!), cpu: () => cpuMs(of.pid), connections, durationMs: ms, expected, request })
 
 try {
   for (const one of cases) await measure(one, Math.min(1000, durationMs)) // warm-up, not counted

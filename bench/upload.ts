@@ -1,6 +1,6 @@
 /** Peak memory of the server while 20 attachments of 25 MB upload at once. */
 import * as http from "node:http"
-import { peakMiB } from "./Load.ts"
+import { peakMiB } from "./Processor.ts"
 import { start } from "./Process.ts"
 
 const uploads = Number(process.env["BENCH_UPLOADS"] ?? 20)

@@ -5,15 +5,7 @@
  * truth that the service is held to afterwards.
  */
 import { randomInt, randomUUID } from "node:crypto"
-
-export interface Caller {
-  readonly name: string
-  readonly apiKey: string
-  readonly mailboxId: string
-  readonly environment: "sandbox" | "production"
-  /** A text that only this caller's tenant may ever see. */
-  readonly canary: string
-}
+import { call, sleep, type Caller, type Reply } from "../Api.ts"
 
 /** All that a client knows of one send. */
 export interface Sending {
@@ -30,40 +22,6 @@ export interface Sending {
   /** The code of a refusal that ended it. */
   refusedWith: string | null
 }
-
-/** A JSON object or a row, whose members are looked at by name. */
-// oxlint-disable-next-line typescript/no-explicit-any -- rules read the members that they are about, and declare no shapes
-export type Members = Record<string, any>
-
-export interface Reply {
-  readonly status: number
-  readonly json: Members
-  readonly headers: Headers
-}
-
-/** Null: no answer. */
-export const call = async (
-  baseUrl: string,
-  apiKey: string,
-  method: string,
-  path: string,
-  { body, headers = {}, timeoutMs = 15_000 }: { readonly body?: unknown; readonly headers?: Record<string, string>; readonly timeoutMs?: number } = {}
-): Promise<Reply | null> => {
-  try {
-    const response = await fetch(`${baseUrl}${path}`, {
-      method,
-      headers: { authorization: `Bearer ${apiKey}`, ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(timeoutMs)
-    })
-    const text = await response.text()
-    return { status: response.status, json: text === "" ? {} : (JSON.parse(text) as Members), headers: response.headers }
-  } catch {
-    return null
-  }
-}
-
-export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
 const requestOf = ({ caller, key, subject, recipients }: Sending) => ({
   body: { fromMailboxId: caller.mailboxId, to: recipients, subject, text: "The engine weaves." },

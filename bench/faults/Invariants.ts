@@ -3,7 +3,8 @@
  * receivers and the mail server saw with what the database holds, and returns
  * a line for each case that breaks it.
  */
-import type { Caller, Clients, Members } from "./Clients.ts"
+import type { Caller, Members } from "../Api.ts"
+import type { Clients } from "./Clients.ts"
 import type { MailServer, Receiver } from "./Witnesses.ts"
 
 export interface Seen {

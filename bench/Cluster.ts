@@ -8,9 +8,9 @@ import { appendFileSync, mkdtempSync, openSync, readFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { sleep } from "./Clients.ts"
+import { sleep } from "./Api.ts"
 
-const main = join(import.meta.dirname, "../../runtimes/cli/main.ts")
+const main = join(import.meta.dirname, "../runtimes/cli/main.ts")
 
 export const freePort = (): Promise<number> =>
   new Promise((resolve) => {
@@ -51,6 +51,11 @@ export class Supervised {
       if (signal !== "SIGKILL") appendFileSync(this.log, `ended by itself: ${code ?? signal}\n`)
       setTimeout(() => this.#wanted && this.start(), signal === "SIGKILL" ? 0 : 250)
     })
+  }
+
+  /** Null while it is not running. */
+  get pid(): number | null {
+    return this.#child?.pid ?? null
   }
 
   signal(name: NodeJS.Signals): void {
@@ -98,6 +103,8 @@ export interface Cluster {
   readonly baseUrls: ReadonlyArray<string>
   readonly variables: Readonly<Record<string, string>>
   readonly folder: string
+  /** Of those that are running. */
+  readonly pids: () => ReadonlyArray<number>
   readonly stop: () => Promise<void>
 }
 
@@ -106,7 +113,7 @@ export const start = async (
   counts: { readonly serves: number; readonly workers: number },
   variables: Readonly<Record<string, string>>
 ): Promise<Cluster> => {
-  const folder = mkdtempSync(join(tmpdir(), "mailroom-faults-"))
+  const folder = mkdtempSync(join(tmpdir(), "mailroom-cluster-"))
   await run(["migrate"], variables)
   const ports = await Promise.all(Array.from({ length: counts.serves }, freePort))
   const serves = ports.map((port, index) => new Supervised(`serve-${index + 1}`, ["serve"], { ...variables, MAILROOM_PORT: String(port) }, folder))
@@ -120,6 +127,7 @@ export const start = async (
     baseUrls,
     variables,
     folder,
+    pids: () => [...serves, ...workers].flatMap(({ pid }) => pid ?? []),
     stop: async () => void (await Promise.all([...serves, ...workers].map((one) => one.stop())))
   }
 }

@@ -1,0 +1,45 @@
+/** Calls to the API as a client without a library makes them. */
+
+/** Who calls: a key of an application, and a mailbox that it may send from. */
+export interface Caller {
+  readonly name: string
+  readonly apiKey: string
+  readonly mailboxId: string
+  readonly environment: "sandbox" | "production"
+  /** A text that only this caller's tenant may ever see. */
+  readonly canary: string
+}
+
+/** A JSON object or a row, whose members are looked at by name. */
+// oxlint-disable-next-line typescript/no-explicit-any -- rules read the members that they are about, and declare no shapes
+export type Members = Record<string, any>
+
+export interface Reply {
+  readonly status: number
+  readonly json: Members
+  readonly headers: Headers
+}
+
+/** Null: no answer. */
+export const call = async (
+  baseUrl: string,
+  apiKey: string,
+  method: string,
+  path: string,
+  { body, headers = {}, timeoutMs = 15_000 }: { readonly body?: unknown; readonly headers?: Record<string, string>; readonly timeoutMs?: number } = {}
+): Promise<Reply | null> => {
+  try {
+    const response = await fetch(`${baseUrl}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${apiKey}`, ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(timeoutMs)
+    })
+    const text = await response.text()
+    return { status: response.status, json: text === "" ? {} : (JSON.parse(text) as Members), headers: response.headers }
+  } catch {
+    return null
+  }
+}
+
+export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))

@@ -1,0 +1,42 @@
+/** What processes have used of the machine; Linux tells it under /proc. */
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+
+/** The fields behind the name, from the state on. */
+const statOf = (pid: number): ReadonlyArray<string> => readFileSync(`/proc/${pid}/stat`, "latin1").split(") ")[1]!.split(" ")
+
+/** Processor time of a process and all its threads in milliseconds; Linux counts it in hundredths of a second. */
+export const cpuMs = (pid: number): number => {
+  const fields = statOf(pid)
+  return (Number(fields[11]) + Number(fields[12])) * 10
+}
+
+/** Processor time of a PostgreSQL server: of its postmaster, of its backends, and of those that have ended. */
+export const postgresCpuMs = (folder: string): number => {
+  const postmaster = Number(readFileSync(join(folder, "data", "postmaster.pid"), "latin1").split("\n")[0])
+  const fields = statOf(postmaster)
+  let sum = cpuMs(postmaster) + (Number(fields[13]) + Number(fields[14])) * 10
+  for (const pid of childrenOf(postmaster)) sum += cpuMs(pid)
+  return sum
+}
+
+const childrenOf = (parent: number): ReadonlyArray<number> =>
+  readdirSync("/proc").flatMap((name) => {
+    if (!/^\d+$/.test(name)) return []
+    try {
+      return Number(statOf(Number(name))[1]) === parent ? [Number(name)] : []
+    } catch {
+      return [] // it has ended meanwhile
+    }
+  })
+
+const memoryMiB = (pid: number, field: "VmHWM" | "VmRSS"): number =>
+  Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${pid}/status`, "latin1"))![1]) / 1024
+
+/** Peak resident memory of a process in MiB. */
+export const peakMiB = (pid: number): number => memoryMiB(pid, "VmHWM")
+
+export const residentMiB = (pid: number): number => memoryMiB(pid, "VmRSS")
+
+/** Files, sockets and pipes that a process has open. */
+export const openFiles = (pid: number): number => readdirSync(`/proc/${pid}/fd`).length

@@ -1,0 +1,95 @@
+/**
+ * What a benchmark has found: ratios against a reference of the same rounds,
+ * each beside the floor that must hold and the goal; printed as a table, and
+ * kept as JSON for docs/benchmarks.md.
+ */
+import { mkdirSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { availableParallelism, cpus } from "node:os"
+import { median, spread } from "./Load.ts"
+
+export interface Ratio {
+  readonly path: string
+  readonly better: "higher" | "lower"
+  readonly floor: number
+  readonly goal: number
+  readonly unit?: string
+  /** One for each round. */
+  readonly values: ReadonlyArray<number>
+}
+
+/** An absolute figure, by which a ratio is understood. */
+export interface Figure {
+  readonly name: string
+  readonly unit: string
+  readonly values: ReadonlyArray<number>
+}
+
+export interface Report {
+  readonly name: string
+  /** What was done, in a sentence or two. */
+  readonly about: string
+  readonly ratios: ReadonlyArray<Ratio>
+  readonly figures: ReadonlyArray<Figure>
+}
+
+/** How much is done: rounds, and a share of each round's work. A smoke round only shows that it runs. */
+export interface Scale {
+  readonly rounds: number
+  readonly isSmoke: boolean
+  /** So many, or so many milliseconds: the whole, or the little of a smoke round. */
+  readonly of: (whole: number, little: number) => number
+}
+
+export const scale: Scale = (() => {
+  const isSmoke = process.argv.includes("--smoke")
+  const rounds = isSmoke ? 1 : Number(process.env["BENCH_ROUNDS"] ?? 5)
+  return { rounds, isSmoke, of: (whole, little) => (isSmoke ? little : whole) }
+})()
+
+/** Rounds in turn, after one that warms up and is not counted. */
+export const inRounds = async <A>(round: (number: number) => Promise<A>): Promise<ReadonlyArray<A>> => {
+  const results: Array<A> = []
+  for (let number = scale.isSmoke ? 1 : 0; number <= scale.rounds; number++) {
+    process.stderr.write(number === 0 ? "warm-up\n" : `round ${number} of ${scale.rounds}\n`)
+    const result = await round(number)
+    if (number > 0) results.push(result)
+  }
+  return results
+}
+
+export const verdictOf = ({ better, floor, goal, values }: Ratio): "goal" | "floor" | "missed" => {
+  const value = median(values)
+  const meets = (bound: number) => (better === "higher" ? value >= bound : value <= bound)
+  return meets(goal) ? "goal" : meets(floor) ? "floor" : "missed"
+}
+
+const words = { goal: "goal reached", floor: "floor holds", missed: "FLOOR MISSED" }
+
+export const results = join(import.meta.dirname, "../docs/benchmarks")
+
+/** Prints it, and keeps it unless this was only a smoke round. */
+export const report = (of: Report): void => {
+  console.log(`\n${of.about}\n`)
+  const width = Math.max(...[...of.ratios.map(({ path }) => path), ...of.figures.map(({ name }) => name)].map(({ length }) => length))
+  for (const { name, unit, values } of of.figures) {
+    const digits = median(values) < 10 ? 2 : median(values) < 100 ? 1 : 0
+    console.log(`  ${name.padEnd(width)}  ${spread(values, digits)} ${unit}`)
+  }
+  console.log(`\n  ratios, median (range) of ${scale.rounds} rounds`)
+  for (const ratio of of.ratios) {
+    const bound = ratio.better === "higher" ? "≥" : "≤"
+    const unit = ratio.unit === undefined ? "" : ` ${ratio.unit}`
+    const verdict = scale.isSmoke ? "not judged" : words[verdictOf(ratio)]
+    console.log(`  ${ratio.path.padEnd(width)}  ${spread(ratio.values)}${unit}   floor ${bound} ${ratio.floor}   goal ${bound} ${ratio.goal}   ${verdict}`)
+  }
+  if (scale.isSmoke) return
+  mkdirSync(results, { recursive: true })
+  const machine = { cores: availableParallelism(), processor: cpus()[0]?.model ?? "unknown", node: process.version }
+  const at = new Date().toISOString().slice(0, 10)
+  writeFileSync(join(results, `${of.name}.json`), `${JSON.stringify({ ...of, at, machine, rounds: scale.rounds }, null, 2)}\n`)
+}
+
+/** Round by round: the one's value through the other's. */
+export const ratios = <A>(rounds: ReadonlyArray<A>, ours: (round: A) => number, reference: (round: A) => number): ReadonlyArray<number> =>
+  rounds.map((round) => ours(round) / reference(round))
