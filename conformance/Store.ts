@@ -11,6 +11,7 @@ import { commits } from "./StoreCommits.ts"
 import { concurrency } from "./StoreConcurrency.ts"
 import { lookups } from "./StoreLookups.ts"
 import { operator } from "./StoreOperator.ts"
+import { gathered } from "./StoreGathered.ts"
 import { reads } from "./StoreReads.ts"
 import { firstOfAllRelays, relaying } from "./StoreRelay.ts"
 import { firstOfAll, retentions } from "./StoreRetention.ts"
@@ -25,6 +26,7 @@ export const suite: Suite<Store> = {
     ...commits,
     ...concurrency,
     ...reads,
+    ...gathered,
     ...lookups,
     ...operator,
     ...webhooks,

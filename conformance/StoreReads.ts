@@ -374,6 +374,7 @@ const isolation = [
           "messages.content": (by) => store.messages.content(by, message.id),
           "messages.page": (by) => store.messages.page(by, { mailboxId: null, before: null, limit: 10 }),
           "messages.page, of a mailbox": (by) => store.messages.page(by, { mailboxId: mailbox.id, before: null, limit: 10 }),
+          "messages.outbound": (by) => store.messages.outbound(by, message.id),
           "messages.queuedWith": (by) => store.messages.queuedWith(by, attachment.id),
           "attachments.get": (by) => store.attachments.get(by, attachment.id),
           "attachments.many": (by) => store.attachments.many(by, [attachment.id]),

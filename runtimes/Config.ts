@@ -4,11 +4,12 @@
  * every fault is named, with the setting and what it wants, before anything
  * runs.
  */
-import { Data, Effect, Layer, Logger, References, Result, type Redacted } from "effect"
+import { Data, Effect, Layer, References, Result, type Redacted } from "effect"
 import { readFileSync } from "node:fs"
 import { isIP } from "node:net"
 import { Settings } from "../core/Settings.ts"
 import { settings, type Config, type Setting } from "./ConfigTable.ts"
+import * as LogLines from "./LogLines.ts"
 
 export { settings, type Config } from "./ConfigTable.ts"
 
@@ -194,9 +195,9 @@ export const settingsLayer = (config: Config) =>
     deliveryBackoff: config.webhookBackoff
   })
 
-/** JSON lines on standard error, from the configured level up. */
+/** The log, from the configured level up. */
 export const logLayer = ({ logLevel }: Config) =>
-  Layer.merge(Logger.layer([Logger.withConsoleError(Logger.formatJson)]), Layer.succeed(References.MinimumLogLevel, logLevel))
+  Layer.merge(LogLines.layer, Layer.succeed(References.MinimumLogLevel, logLevel))
 
 /** `docs/configuration.md`. */
 export const configurationMarkdown = (): string =>

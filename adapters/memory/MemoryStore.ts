@@ -8,7 +8,8 @@
  */
 import { Effect, Layer } from "effect"
 import type { LoggedEvent } from "../../core/model/Event.ts"
-import { shardCount, type ApplicationId, type Environment, type Realm, type TenantId } from "../../core/model/Ids.ts"
+import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
+import { shardCount, type ApplicationId, type Environment, type MailboxId, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
 import * as Notifications from "../../core/model/Notification.ts"
 import type { Job, JobKind } from "../../core/ports/JobQueue.ts"
 import { CommitRejected, Store, type Kind } from "../../core/ports/Store.ts"
@@ -21,6 +22,14 @@ export const layer: Layer.Layer<Store> = Layer.sync(Store, () => make(new Tables
 const make = (tables: Tables): typeof Store.Service => {
   const { records } = tables
   const read = Effect.sync
+  const held = (applicationId: ApplicationId, idempotencyKey: IdempotencyKey, at: Millis) => {
+    const reservation = tables.reservations.get(keyOfReservation({ applicationId, idempotencyKey }))
+    return reservation !== undefined && reservation.expiresAt > at ? reservation : null
+  }
+  const senderOf = (tenantId: TenantId, mailboxId: MailboxId) => {
+    const mailbox = ofTenant(tenantId, records.mailbox.get(mailboxId))
+    return { mailbox, domain: mailbox === null ? null : ofTenant(tenantId, records.domain.get(mailbox.domainId)) }
+  }
 
   return Store.of({
     commit: (changes) =>
@@ -69,6 +78,14 @@ const make = (tables: Tables): typeof Store.Service => {
       get: (realm, id) => read(() => ofRealm(realm, records.message.get(id))),
       content: (realm, id) =>
         read(() => (ofRealm(realm, records.message.get(id)) === null ? null : (tables.contents.get(id) ?? null))),
+      admission: ({ tenantId, mailboxId, applicationId, idempotencyKey, at }) =>
+        read(() => ({ reservation: held(applicationId, idempotencyKey, at), ...senderOf(tenantId, mailboxId) })),
+      outbound: (realm, id) =>
+        read(() => {
+          const message = ofRealm(realm, records.message.get(id))
+          if (message === null) return null
+          return { message, content: tables.contents.get(id) ?? null, ...senderOf(realm.tenantId, message.mailboxId) }
+        }),
       page: (realm, { mailboxId, before, limit }) =>
         read(() => {
           const list = tables.messageLists.get(keyOfList(realm, mailboxId)) ?? []
@@ -168,10 +185,7 @@ const make = (tables: Tables): typeof Store.Service => {
 
     reservations: {
       get: (applicationId, idempotencyKey, at) =>
-        read(() => {
-          const held = tables.reservations.get(keyOfReservation({ applicationId, idempotencyKey }))
-          return held !== undefined && held.expiresAt > at ? held : null
-        })
+read(() => held(applicationId, idempotencyKey, at))
     },
 
     suppressions: {

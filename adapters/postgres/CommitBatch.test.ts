@@ -186,7 +186,11 @@ const counting = Effect.map(Database, (database) => {
       return Reflect.get(target, name)
     }
   })
-  return { counts, database: { ...database, sql } }
+  const rows: Database["Service"]["rows"] = (text, parameters) => {
+    counts.statements += 1
+    return database.rows(text, parameters)
+  }
+  return { counts, database: { ...database, sql, rows } }
 })
 
 for (const seed of times(4, (seed) => `seed ${seed}`)) {

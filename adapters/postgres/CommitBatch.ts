@@ -30,6 +30,8 @@ export type Answer = Effect.Effect<Committed, CommitRejected | StoreUnavailable>
 
 export type CommitBatch = (calls: ReadonlyArray<Call>) => Effect.Effect<ReadonlyArray<Answer>>
 
+type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, SqlError>
+
 /** How often a batch that others were in the way of is played again before its callers are committed one by one. */
 const roundsMax = 3
 
@@ -37,13 +39,15 @@ const roundsMax = 3
 const mustLookUp = "mustLookUp" as const
 
 /** Whether the jobs are written with the changes. */
-export const make = ({ sql }: Database["Service"], options: { readonly jobsOffered: boolean }): CommitBatch => {
+export const make = ({ sql, rows }: Database["Service"], options: { readonly jobsOffered: boolean }): CommitBatch => {
   const { jobsOffered } = options
   const tight = makeTight()
   const lost = new WeakSet<Answer>()
 
+  const inTransaction: Run = (text, parameters) => sql.unsafe(text, parameters).values
+
   /** Plays the calls on what was loaded and writes what they leave, and says which it could not apply. */
-  const playAndWrite = Effect.fnUntraced(function* (calls: ReadonlyArray<Call>, loaded: Loaded) {
+  const playAndWrite = Effect.fnUntraced(function* (calls: ReadonlyArray<Call>, loaded: Loaded, write: Run = inTransaction) {
     const overlay = new Overlay(loaded)
     const reasons: Array<Rejection | null> = []
     const jobs: Array<Job> = []
@@ -58,7 +62,7 @@ export const make = ({ sql }: Database["Service"], options: { readonly jobsOffer
       now = Math.max(now, call.now)
     }
     const written = Write.statement(overlay, jobsOffered && jobs.length > 0 ? Jobs.offering(jobs, now) : null)
-    if (written !== null) yield* sql.unsafe(written.text, written.parameters).values
+    if (written !== null) yield* write(written.text, written.parameters)
     return reasons
   })
 
@@ -112,7 +116,7 @@ export const make = ({ sql }: Database["Service"], options: { readonly jobsOffer
     const looks = everything || calls.some(({ changes }) => changes.some((change) => mustLook(change) || tight.has(change)))
     // A quota that is nearly used up is looked at before anything is written in vain.
     const all = everything || calls.some(({ changes }) => changes.some(tight.has))
-    return Effect.map(looks ? looking(calls, all) : playAndWrite(calls, nothingLoaded), (reasons) => reasons.map(answerOf))
+    return Effect.map(looks ? looking(calls, all) : playAndWrite(calls, nothingLoaded, rows), (reasons) => reasons.map(answerOf))
   }
 
   /** Once the database does not answer, those who are left are not tried any more. */

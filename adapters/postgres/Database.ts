@@ -5,15 +5,17 @@
  * either is dropped. A lost connection is replaced when the next one is needed.
  * Deadlines and waits are real, whatever clock the caller has.
  */
-import { PgPool, type PgClient } from "@effect/sql-pg"
+import { PgConnection, type PgClient } from "@effect/sql-pg"
 import { Clock, Context, Effect, Layer, type Redacted, type Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Duplex } from "node:stream"
 import * as Client from "./Client.ts"
+import * as Connections from "./Connections.ts"
 import * as Socket from "./Socket.ts"
 
-export { isConnectionLost, onLiveClock, StatementDeadline } from "./Client.ts"
+export { onLiveClock } from "./Client.ts"
+export { isConnectionLost, StatementDeadline } from "./Connections.ts"
 
 export type Options = Pooling &
   (
@@ -38,7 +40,10 @@ export interface Pooling {
 export class Database extends Context.Service<
   Database,
   {
+    /** For transactions, and what is asked seldom. */
     readonly sql: PgClient.PgClient
+    /** One statement by itself, and its rows by the names of the columns: what is asked for with every request. */
+    readonly rows: <Row>(text: string, parameters?: ReadonlyArray<unknown>) => Effect.Effect<ReadonlyArray<Row>, SqlError>
     /** Runs something that waits for the database on the live clock. Statements of `sql` are so by themselves. */
     readonly live: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
     /** What the pool does now: `busy` statements and transactions have a connection, `waiting` ones wait for one. */
@@ -62,15 +67,29 @@ export const make = (options: Options): Effect.Effect<Database["Service"], SqlEr
     Effect.gen(function* () {
       const dial = options.stream ?? Socket.dialOf(options.url)
       if (dial === null) return yield* unreadable()
-      const sockets = Socket.counted(dial)
-      const config = configOf(options, sockets.stream)
-      const pool = yield* PgPool.make(config)
-      const counts = { busy: 0, waiting: 0 }
-      const sql = yield* Client.make(config, pool, counts)
+      const config = configOf(options, dial)
+      let open = 0
+      const connections = yield* Connections.make({
+        connectionsMax: options.connectionsMax ?? 10,
+        open: (onEnd) =>
+          PgConnection.make({
+            ...config,
+            stream: () => {
+              open += 1
+              return dial().once("close", () => {
+                open -= 1
+                onEnd()
+              })
+            }
+          })
+      })
+      const sql = yield* Client.make(config, connections)
       return {
         sql,
+        rows: <Row>(text: string, parameters: ReadonlyArray<unknown> = []) =>
+          connections.run((connection) => Effect.map(connection.query(text, parameters), ({ rows }) => rows as ReadonlyArray<Row>)), // as its text has them
         live: Client.onLiveClock,
-        pool: Effect.sync(() => ({ connections: sockets.open(), ...counts })),
+        pool: Effect.sync(() => ({ connections: open, ...connections.counts() })),
         clockOffset: Client.onLiveClock(
           Effect.gen(function* () {
             const before = yield* Clock.currentTimeMillis
@@ -92,14 +111,16 @@ export const planning = {
   enable_hashjoin: "off",
   enable_mergejoin: "off",
   enable_material: "off",
-  jit: "off"
+  jit: "off",
+  // Which plan is best does not depend on what is asked, and planning takes longer than most of these statements.
+  plan_cache_mode: "force_generic_plan"
 } as const
 
 /** The driver's own error would hold the URL, and so its password. */
 const unreadable = () =>
-  Client.lost("the URL of the database cannot be read: it is not of the form postgres://user:password@host:port/database")
+  Connections.lost("the URL of the database cannot be read: it is not of the form postgres://user:password@host:port/database")
 
-const configOf = (options: Options, stream: () => Duplex): PgPool.Config => ({
+const configOf = (options: Options, stream: () => Duplex): PgConnection.Config => ({
   ...(options.stream === undefined ? { url: options.url } : { username: "postgres", database: "postgres", ssl: false }),
   ...(options.stream === undefined &&
     options.prepare !== false && {
@@ -109,7 +130,6 @@ const configOf = (options: Options, stream: () => Duplex): PgPool.Config => ({
   stream,
   applicationName: options.applicationName ?? "mailroom",
   prepare: options.prepare ?? true,
-  maxConnections: options.connectionsMax ?? 10,
   maxMessageSize: 64 * 1024 * 1024,
   connectTimeout: "5 seconds"
 })

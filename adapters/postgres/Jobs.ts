@@ -3,7 +3,6 @@
  * store's commit within its transaction. Running it twice changes nothing the
  * second time.
  */
-import type { PgClient } from "@effect/sql-pg"
 import { Effect } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Millis } from "../../core/model/Ids.ts"
@@ -11,11 +10,13 @@ import type { Job } from "../../core/ports/JobQueue.ts"
 import type { Part, Shape } from "./Parts.ts"
 import { array, toBigint, toText } from "./Rows.ts"
 
+type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, SqlError>
+
 /** `now`, of the caller's clock: what is due by then is ready at once. */
-export const offer = (sql: PgClient.PgClient, jobs: ReadonlyArray<Job>, now: Millis): Effect.Effect<void, SqlError> => {
+export const offer = (run: Run, jobs: ReadonlyArray<Job>, now: Millis): Effect.Effect<void, SqlError> => {
   if (jobs.length === 0) return Effect.void
   const { shape, parameters } = offering(jobs, now)
-  return Effect.asVoid(sql.unsafe(shape.text(1, "true"), parameters))
+  return Effect.asVoid(run(shape.text(1, "true"), parameters))
 }
 
 /** The same as a part of a statement that writes more. */

@@ -22,8 +22,8 @@ export const abandonedAfter: Millis = 86_400_000
 
 export const layer: Layer.Layer<BlobStore, never, Database> = Layer.effect(
   BlobStore,
-  Effect.map(Database, ({ sql }) => {
-    const rows: Run = (text, parameters) => Effect.mapError(sql.unsafe<Row>(text, parameters), unavailable)
+  Effect.map(Database, (database) => {
+    const rows: Run = (text, parameters) => Effect.mapError(database.rows<Row>(text, parameters), unavailable)
     return BlobStore.of({
       writer: (tenantId) => writer(rows, tenantId),
       read: (tenantId, ref) => read(rows, tenantId, ref),

@@ -26,9 +26,9 @@ import { array, toBigint, toText, type Row } from "./Rows.ts"
 export const layer: Layer.Layer<JobQueue, never, Database | JobNews> = Layer.effect(
   JobQueue,
   Effect.gen(function* () {
-    const { sql } = yield* Database
+    const database = yield* Database
     const news = yield* JobNews
-    const rows: JobClaims.Rows = (text, parameters = []) => Effect.mapError(sql.unsafe<Row>(text, parameters), unavailable)
+    const rows: JobClaims.Rows = (text, parameters = []) => Effect.mapError(database.rows<Row>(text, parameters), unavailable)
     const tell = (isOf: (kind: JobKind) => boolean) => news.tell(jobKinds.filter(isOf))
     const { claim, awaitWork, isFull } = JobClaims.make(rows, news)
 
@@ -43,7 +43,7 @@ export const layer: Layer.Layer<JobQueue, never, Database | JobNews> = Layer.eff
 
     return JobQueue.of({
       offer: Effect.fnUntraced(function* (jobs) {
-        yield* Effect.mapError(Jobs.offer(sql, jobs, yield* Clock.currentTimeMillis), unavailable)
+        yield* Effect.mapError(Jobs.offer(database.rows, jobs, yield* Clock.currentTimeMillis), unavailable)
         yield* tell((kind) => jobs.some((job) => job.kind === kind))
       }),
       claim,

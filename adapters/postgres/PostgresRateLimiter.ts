@@ -63,7 +63,7 @@ class Day {
 export const layer: Layer.Layer<RateLimiter, never, Database.Database> = Layer.effect(
   RateLimiter,
   Effect.gen(function* () {
-    const { sql } = yield* Database.Database
+    const database = yield* Database.Database
     const minutes = new LocalLimiter()
     const days = new Map<string, Day>()
     const hasDays = Latch.makeUnsafe(false)
@@ -71,7 +71,7 @@ export const layer: Layer.Layer<RateLimiter, never, Database.Database> = Layer.e
     let cleanedOn = -Infinity
 
     const rows = (statement: string, parameters: ReadonlyArray<unknown>) =>
-      sql.unsafe<Row>(statement, parameters).pipe(
+      database.rows<Row>(statement, parameters).pipe(
         Effect.timeout(patience),
         Database.onLiveClock,
         Effect.mapError((cause) => new RateLimiterUnavailable({ cause }))

@@ -7,6 +7,7 @@ import { Effect } from "effect"
 import type { Millis, Realm } from "../../core/model/Ids.ts"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 import type { Database } from "./Database.ts"
+import * as Lookups from "./Lookups.ts"
 import * as Rows from "./Rows.ts"
 import type { Row } from "./Rows.ts"
 
@@ -23,21 +24,30 @@ export interface Query {
   readonly list: <A>(of: Decoder<A>, text: string, parameters?: ReadonlyArray<Parameter>) => Read<ReadonlyArray<A>>
   /** The one row that there can be; null if there is none. */
   readonly one: <A>(of: Decoder<A>, text: string, parameters: ReadonlyArray<Parameter>) => Read<A | null>
+  /** The same by these keys, for what is asked with every request. */
+  readonly lookup: <A>(of: Decoder<A>, text: string, types: ReadonlyArray<Lookups.KeyType>) => Lookups.Lookup<A>
 }
 
-export const make = ({ sql }: Database["Service"]): Query => {
+export const make = (database: Database["Service"]): Query => {
   const rows: Query["rows"] = (text, parameters) =>
-    Effect.mapError(sql.unsafe<Row>(text, parameters), (cause) => new StoreUnavailable({ cause }))
+    Effect.mapError(database.rows<Row>(text, parameters), (cause) => new StoreUnavailable({ cause }))
   return {
     rows,
     list: ({ decode }, text, parameters) => Effect.map(rows(text, parameters), (found) => found.map(decode)),
     one: ({ decode }, text, parameters) =>
-      Effect.map(rows(text, parameters), ([row]) => (row === undefined ? null : decode(row)))
+      Effect.map(rows(text, parameters), ([row]) => (row === undefined ? null : decode(row))),
+    lookup: ({ decode }, text, types) => Lookups.make(database, { types, text, decode })
   }
 }
 
 /** A text that is no identifier names nothing, as null does. */
 export const id = (value: string): Parameter => PgTypes.uuid(Rows.isId(value) ? value : null)
+
+/** The same as a key of a look-up. */
+export const idKey = (value: string): Lookups.Key => (Rows.isId(value) ? value : null)
+export const textKey = (value: string): Lookups.Key => Rows.toText(value)
+export const millisKey = (value: Millis): Lookups.Key => Rows.toBigint(value)
+export const realmKeys = ({ tenantId, environment }: Realm): readonly [Lookups.Key, Lookups.Key] => [idKey(tenantId), environment]
 
 /** Identifiers, each once. */
 export const ids = (values: ReadonlyArray<string>): Parameter => Rows.array("uuid", [...new Set(values)].filter(Rows.isId))

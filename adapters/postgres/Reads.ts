@@ -8,7 +8,7 @@
  */
 import { Effect } from "effect"
 import { foldCase } from "../../core/model/Address.ts"
-import type { AttachmentReads, DeliveryReads, EndpointReads, MessageReads, Store } from "../../core/ports/Store.ts"
+import type { Admission, AttachmentReads, DeliveryReads, EndpointReads, MessageReads, Outbound, Store } from "../../core/ports/Store.ts"
 import type { Database } from "./Database.ts"
 import * as EventReads from "./EventReads.ts"
 import * as Query from "./Query.ts"
@@ -67,10 +67,19 @@ const texts = {
   requests: newestFirst(Rows.request)
 }
 
-const accounts = ({ rows, list, one }: Query.Query): Pick<Reads, "credentials" | "mailboxes" | "domains"> => ({
+const inTenant = ["uuid", "uuid"] as const
+const inRealm = ["uuid", "uuid", "text"] as const
+
+const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials" | "mailboxes" | "domains"> => {
+  const credentialBy = lookup({ decode: credentialOf }, credentialByPublicId, ["text"])
+  const [mailboxBy, domainBy] = [lookup(mailbox, texts.mailbox, inTenant), lookup(domain, texts.domain, inTenant)]
+  return {
   credentials: {
     byPublicId: (publicIds) =>
-      Effect.map(rows(credentialsByPublicId, [Query.texts(publicIds)]), (found) => found.flatMap(credentialOf)),
+      Effect.map(
+        Effect.forEach([...new Set(publicIds)], (publicId) => credentialBy([Query.textKey(publicId)]), { concurrency: "unbounded" }),
+        (found) => found.flatMap((one) => one ?? [])
+      ),
     apiKey: (tenantId, id) => one(apiKey, texts.apiKey, [Query.id(id), Query.id(tenantId)]),
     application: (tenantId, id) => one(application, texts.application, [Query.id(id), Query.id(tenantId)]),
     tenant: (id) => one(tenant, texts.tenant, [Query.id(id)]),
@@ -80,20 +89,21 @@ const accounts = ({ rows, list, one }: Query.Query): Pick<Reads, "credentials" |
     plans: list(Rows.plan, texts.plans)
   },
   mailboxes: {
-    get: (tenantId, id) => one(mailbox, texts.mailbox, [Query.id(id), Query.id(tenantId)]),
+    get: (tenantId, id) => mailboxBy([Query.idKey(id), Query.idKey(tenantId)]),
     list: (tenantId) => list(mailbox, texts.mailboxes, [Query.id(tenantId)])
   },
   domains: {
-    get: (tenantId, id) => one(domain, texts.domain, [Query.id(id), Query.id(tenantId)]),
+    get: (tenantId, id) => domainBy([Query.idKey(id), Query.idKey(tenantId)]),
     list: (tenantId) =>
       list({ decode: (row) => ({ domain: domain.decode(row), mailboxCount: Number(row["mailbox_count"]) }) }, domainsOfTenant, [
         Query.id(tenantId)
       ])
   }
-})
+  }
+}
 
 // Look-ups for each key, for a join of four tables may be planned as a pass over all tenants.
-const credentialsByPublicId = `
+const credentialByPublicId = `
   select api_key.record::text as api_key, api_key.last_used_ms,
     (select record::text from mailroom.application where id = api_key.application_id) as application,
     (select record::text from mailroom.tenant where id = api_key.tenant_id) as tenant,
@@ -102,20 +112,18 @@ const credentialsByPublicId = `
       where id = (select record ->> 'planId' from mailroom.tenant where id = api_key.tenant_id)
     ) as plan
   from mailroom.api_key
-  where public_id = any($1)`
+  where public_id = $1`
 
 /** The credential that a row holds; none while part of it is missing. */
 const credentialOf = (row: Row) =>
   row["application"] === null || row["tenant"] === null || row["plan"] === null
-    ? []
-    : [
-        {
-          apiKey: apiKey.decode({ record: row["api_key"], last_used_ms: row["last_used_ms"] }),
-          application: application.decode({ record: row["application"] }),
-          tenant: tenant.decode({ record: row["tenant"] }),
-          plan: Rows.plan.decode({ record: row["plan"] })
-        }
-      ]
+    ? null
+    : {
+        apiKey: apiKey.decode({ record: row["api_key"], last_used_ms: row["last_used_ms"] }),
+        application: application.decode({ record: row["application"] }),
+        tenant: tenant.decode({ record: row["tenant"] }),
+        plan: Rows.plan.decode({ record: row["plan"] })
+      }
 
 const domainsOfTenant = `
   select ${domain.selected("domain")}, coalesce(counted.mailboxes, 0) as mailbox_count
@@ -126,9 +134,26 @@ const domainsOfTenant = `
   where domain.tenant_id = $1
   order by domain.domain`
 
-const messages = ({ list, one }: Query.Query): MessageReads => ({
-  get: (realm, id) => one(message, texts.message, [Query.id(id), ...Query.inRealm(realm)]),
-  content: (realm, id) => one(Rows.messageContent, contentOfMessage, [Query.id(id), ...Query.inRealm(realm)]),
+const messages = ({ list, one, lookup }: Query.Query): MessageReads => {
+  const messageBy = lookup(message, texts.message, inRealm)
+  const contentBy = lookup(Rows.messageContent, contentOfMessage, inRealm)
+  const admissionBy = lookup({ decode: admissionOf }, admission, ["uuid", "uuid", "uuid", "text", "bigint"])
+  const outboundBy = lookup({ decode: outboundOf }, outbound, inRealm)
+  return {
+  admission: ({ tenantId, mailboxId, applicationId, idempotencyKey, at }) =>
+    Effect.map(
+      admissionBy([
+        Query.idKey(mailboxId),
+        Query.idKey(tenantId),
+        Query.idKey(applicationId),
+        Query.textKey(idempotencyKey),
+        Query.millisKey(at)
+      ]),
+      (found) => found! // one row whatever there is
+    ),
+  outbound: (realm, id) => outboundBy([Query.idKey(id), ...Query.realmKeys(realm)]),
+  get: (realm, id) => messageBy([Query.idKey(id), ...Query.realmKeys(realm)]),
+  content: (realm, id) => contentBy([Query.idKey(id), ...Query.realmKeys(realm)]),
   page: (realm, { mailboxId, before, limit }) => {
     const asked = [...Query.inRealm(realm), before === null ? Query.bigintMax : Query.bigint(before), Query.count(limit)]
     return mailboxId === null
@@ -138,13 +163,48 @@ const messages = ({ list, one }: Query.Query): MessageReads => ({
   bySubmission: ({ provider, providerMessageId }) =>
     one(message, messageBySubmission, [Query.text(provider), Query.text(providerMessageId)]),
   queuedWith: (realm, attachmentId) => list(message, messagesQueuedWith, [Query.id(attachmentId), ...Query.inRealm(realm)])
-})
+  }
+}
 
 const contentOfMessage = `
   select ${Rows.messageContent.selected("content")}
   from mailroom.message message
   join mailroom.message_content content on content.message_id = message.id
   where message.id = $1 and message.tenant_id = $2 and message.environment = $3`
+
+/** Scalar look-ups, each by its index. */
+const admission = `
+  select
+    (select record::text from mailroom.reservation where application_id = $3 and idempotency_key = $4 and expires_ms > $5) as reservation,
+    mailbox.record::text as mailbox,
+    (select record::text from mailroom.domain where id = mailbox.domain_id and tenant_id = $2) as domain
+  from (select) as always
+  left join mailroom.mailbox mailbox on mailbox.id = $1 and mailbox.tenant_id = $2`
+
+const senderOf = (row: Row) => ({
+  mailbox: row["mailbox"] === null ? null : mailbox.decode({ record: row["mailbox"] }),
+  domain: row["domain"] === null ? null : domain.decode({ record: row["domain"] })
+})
+
+const admissionOf = (row: Row): Admission => ({
+  reservation: row["reservation"] === null ? null : Rows.reservation.decode({ record: row["reservation"] }),
+  ...senderOf(row)
+})
+
+const outbound = `
+  select ${message.selected("message")}, content.record::text as content,
+    mailbox.record::text as mailbox,
+    (select record::text from mailroom.domain where id = mailbox.domain_id and tenant_id = $2) as domain
+  from mailroom.message message
+  left join mailroom.message_content content on content.message_id = message.id
+  left join mailroom.mailbox mailbox on mailbox.id = message.mailbox_id and mailbox.tenant_id = $2
+  where message.id = $1 and message.tenant_id = $2 and message.environment = $3`
+
+const outboundOf = (row: Row): Outbound => ({
+  message: message.decode(row),
+  content: row["content"] === null ? null : Rows.messageContent.decode({ record: row["content"] }),
+  ...senderOf(row)
+})
 
 const messagesWhere = (where: string): string => `
   select ${message.selected()} from mailroom.message
@@ -183,13 +243,16 @@ const attachmentsOfRealm = `
 const attachmentsExpired = `
   select ${attachment.selected()} from mailroom.attachment where unused_until_ms <= $1 order by unused_until_ms, id limit $2`
 
-const endpoints = ({ list, one }: Query.Query): EndpointReads => ({
-  get: (realm, id) => one(endpoint, texts.endpoint, [Query.id(id), ...Query.inRealm(realm)]),
+const endpoints = ({ list, lookup }: Query.Query): EndpointReads => {
+  const endpointBy = lookup(endpoint, texts.endpoint, inRealm)
+  return {
+  get: (realm, id) => endpointBy([Query.idKey(id), ...Query.realmKeys(realm)]),
   list: (realm, applicationId) => list(endpoint, endpointsOfApplication, [...Query.inRealm(realm), Query.id(applicationId)]),
   enabled: (tenantIds) => list(endpoint, endpointsEnabled, [Query.ids(tenantIds)]),
   sealedBelow: (version, { after, limit }) =>
     list(endpoint, endpointsSealedBelow, [Query.count(version), Query.idAfter(after), Query.count(limit)])
-})
+  }
+}
 
 const endpointsOfApplication = `
   select ${endpoint.selected()} from mailroom.endpoint
@@ -214,13 +277,12 @@ const endpointsSealedBelow = `
   ) found
   order by found.id limit $3`
 
-const deliveries = ({ rows, list, one }: Query.Query): DeliveryReads => ({
-  get: (realm, id) => one(delivery, texts.delivery, [Query.id(id), ...Query.inRealm(realm)]),
-  body: (realm, id) =>
-    Effect.map(
-      rows(bodyOfDelivery, [Query.id(id), ...Query.inRealm(realm)]),
-      ([row]) => (row === undefined ? null : (row["body"] as string)) // a text
-    ),
+const deliveries = ({ list, lookup }: Query.Query): DeliveryReads => {
+  const deliveryBy = lookup(delivery, texts.delivery, inRealm)
+  const bodyBy = lookup({ decode: (row) => row["body"] as string }, bodyOfDelivery, inRealm) // a text
+  return {
+  get: (realm, id) => deliveryBy([Query.idKey(id), ...Query.realmKeys(realm)]),
+  body: (realm, id) => bodyBy([Query.idKey(id), ...Query.realmKeys(realm)]),
   page: (realm, { applicationId, endpointId, limit }) => {
     const asked = [...Query.inRealm(realm), Query.id(applicationId), Query.count(limit)]
     return endpointId === null
@@ -234,7 +296,8 @@ const deliveries = ({ rows, list, one }: Query.Query): DeliveryReads => ({
       Query.millisFrom(since),
       Query.count(limit)
     ])
-})
+  }
+}
 
 const bodyOfDelivery = `
   select body.body

@@ -1,25 +1,7 @@
-/** Sockets to a server, counted while they are open. */
+/** Where a server is, and sockets to it. */
 import { Redacted } from "effect"
 import { connect } from "node:net"
 import type { Duplex } from "node:stream"
-
-export interface Counted {
-  readonly stream: () => Duplex
-  readonly open: () => number
-}
-
-export const counted = (dial: () => Duplex): Counted => {
-  const open = new Set<Duplex>()
-  return {
-    stream: () => {
-      const socket = dial()
-      open.add(socket)
-      socket.once("close", () => open.delete(socket))
-      return socket
-    },
-    open: () => open.size
-  }
-}
 
 /** Null when the URL says no address. It is not told, for there may be a password in it. */
 export const dialOf = (url: Redacted.Redacted<string>): (() => Duplex) | null => {

@@ -27,7 +27,7 @@ import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { MailProviderUnavailable, MailProviders, SubmissionRefused, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
 import { Mime } from "../ports/Mime.ts"
-import { Store, type StoreUnavailable } from "../ports/Store.ts"
+import { Store, type Outbound, type StoreUnavailable } from "../ports/Store.ts"
 import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
@@ -82,17 +82,18 @@ export class SubmitMessage extends Context.Service<
       const settings = yield* Settings
 
       const handle = Effect.fn("SubmitMessage.handle")(function* (lease: Lease) {
-        const message = yield* store.messages.get(lease.job.realm, lease.job.subject as MessageId)
-        if (message === null || message.nextAttemptAt === null) return
+        const outbound = yield* store.messages.outbound(lease.job.realm, lease.job.subject as MessageId)
+        if (outbound === null || outbound.message.nextAttemptAt === null) return
+        const { message } = outbound
         const now = yield* Clock.currentTimeMillis
-        if (message.nextAttemptAt > now) return yield* offer(queue, [submitJob(message, message.nextAttemptAt)])
+        if (outbound.message.nextAttemptAt > now) return yield* offer(queue, [submitJob(message, outbound.message.nextAttemptAt)])
         if (lease.claims >= claimsMax) return yield* conclude(message, abandoned(Message.queuedRecipients(message), poison, now))
 
         const queued = Message.queuedRecipients(message)
         const suppressed = yield* findSuppressed(message, queued)
         const sendable = queued.filter(({ address }) => !suppressed.has(Addresses.foldCase(address)))
         const bounces = bounceSuppressed(queued, suppressed, now)
-        const attempt = yield* attemptTo(message, sendable).pipe(
+        const attempt = yield* attemptTo(outbound, sendable).pipe(
           Effect.catchTag("Abandoned", ({ failure }) =>
             Effect.as(Effect.logWarning("a message failed", failure), abandoned(sendable, failure, now))
           ),
@@ -104,16 +105,17 @@ export class SubmitMessage extends Context.Service<
       })
 
       /** The try itself: everything that may refuse or put it off, and then the provider. */
-      const attemptTo = Effect.fnUntraced(function* (message: Message.Message, sendable: ReadonlyArray<Recipient>) {
+      const attemptTo = Effect.fnUntraced(function* (outbound: Outbound, sendable: ReadonlyArray<Recipient>) {
         if (sendable.length === 0) return nothingToSend
-        yield* checkSender(message)
+        const { message } = outbound
+        yield* checkSender(outbound)
         const attachments = yield* checkAttachments(message)
-        const blob = yield* storeMime(message, attachments)
+        const blob = yield* storeMime(outbound, attachments)
         return yield* submit(message, sendable, blob).pipe(
           // The bytes are gone, and are made again, the same: the next try finds them.
           Effect.catchTag("BlobMissing", (error) =>
             Effect.andThen(
-              storeMime({ ...message, mime: null }, attachments),
+              storeMime({ ...outbound, message: { ...message, mime: null } }, attachments),
               Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message, mime: null }))
             )
           ),
@@ -121,12 +123,10 @@ export class SubmitMessage extends Context.Service<
         )
       })
 
-      const checkSender = Effect.fnUntraced(function* (message: Message.Message) {
-        const mailbox = yield* store.mailboxes.get(message.tenantId, message.mailboxId)
+      const checkSender = Effect.fnUntraced(function* ({ mailbox, domain }: Outbound) {
         if (mailbox === null || mailbox.status !== "active") {
           return yield* new Postponed({ code: "mailbox_suspended", detail: "the sending mailbox is suspended" })
         }
-        const domain = yield* store.domains.get(mailbox.tenantId, mailbox.domainId)
         if (domain === null || !isVerified(domain.health)) {
           return yield* new Postponed({ code: "domain_not_sendable", detail: "the sending domain may not send" })
         }
@@ -160,9 +160,8 @@ export class SubmitMessage extends Context.Service<
       })
 
       /** The stored object: made once, and found again by its digest. */
-      const storeMime = Effect.fnUntraced(function* (message: Message.Message, attachments: ReadonlyArray<Attachment>) {
+      const storeMime = Effect.fnUntraced(function* ({ message, content }: Outbound, attachments: ReadonlyArray<Attachment>) {
         if (message.mime !== null) return message.mime
-        const content = yield* store.messages.content(realmOf(message), message.id)
         if (content === null) {
           return yield* new Abandoned({
             failure: { stage: "build", code: "content_missing", message: "the message's content is no longer there" }

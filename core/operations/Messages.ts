@@ -14,7 +14,7 @@ import { canonical, type IdempotencyKey, type Reservation } from "../model/Idemp
 import { AttachmentId, MailboxId, MessageId, type ApplicationId, type EventId, type Millis } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
 import type { Mailbox } from "../model/Mailbox.ts"
-import { isVerified, type Health } from "../model/MailDomain.ts"
+import { isVerified, type Health, type MailDomain } from "../model/MailDomain.ts"
 import * as Message from "../model/Message.ts"
 import * as MessageView from "../model/MessageView.ts"
 import * as Recipient from "../model/Recipient.ts"
@@ -236,9 +236,8 @@ export class Messages extends Context.Service<
             })
           : Effect.fail(new IdempotencyConflict())
 
-      const checkSender = Effect.fnUntraced(function* (mailbox: Mailbox) {
+      const checkSender = Effect.fnUntraced(function* (mailbox: Mailbox, domain: MailDomain | null) {
         if (mailbox.status !== "active") return yield* new MailboxSuspended()
-        const domain = yield* store.domains.get(mailbox.tenantId, mailbox.domainId)
         const health = domain?.health ?? "pending"
         if (!isVerified(health)) return yield* new DomainNotSendable({ health })
       })
@@ -260,9 +259,19 @@ export class Messages extends Context.Service<
         input: SendMessageInput
       ) {
         const now = yield* Clock.currentTimeMillis
-        const mailbox = yield* Ownership.mailbox(store, principal, input.fromMailboxId, "fromMailboxId")
+        const { applicationId, realm } = principal
+        const admission = yield* store.messages.admission({
+          tenantId: realm.tenantId,
+          mailboxId: input.fromMailboxId,
+          applicationId,
+          idempotencyKey,
+          at: now
+        })
+        if (admission.reservation !== null) return yield* answer(admission.reservation, fingerprint, id)
+        if (admission.mailbox === null) return yield* new NotFound({ field: "fromMailboxId" })
+        const { mailbox } = admission
         const attachments = yield* Ownership.attachments(store, principal, mailbox.id, input.attachmentIds)
-        yield* checkSender(mailbox)
+        yield* checkSender(mailbox, admission.domain)
         yield* checkScans(attachments)
 
         const { message, content } = compose(principal, id, mailbox, attachments, input, now)
@@ -336,15 +345,11 @@ export class Messages extends Context.Service<
               reservation === null ? Effect.fail(error) : answer(reservation, fingerprint, id)
           )
 
-        const first = Effect.gen(function* () {
-          const reservation = yield* reserved
-          if (reservation !== null) return yield* answer(reservation, fingerprint, id)
-          return yield* retryOnVersionMoved(accept(principal, idempotencyKey, fingerprint, id, input)).pipe(
-            Effect.catchTag(["CommitRejected", "StoreUnavailable"], whatStands),
-            dieOnRejection,
-            Tracing.first(id, "message", about, ({ replayed }) => !replayed)
-          )
-        })
+        const first = retryOnVersionMoved(accept(principal, idempotencyKey, fingerprint, id, input)).pipe(
+          Effect.catchTag(["CommitRejected", "StoreUnavailable"], whatStands),
+          dieOnRejection,
+          Tracing.first(id, "message", about, ({ replayed }) => !replayed)
+        )
         const sent = yield* alone(applicationId, idempotencyKey, fingerprint, first)
         if (!sent.replayed) yield* Metrics.count(Metrics.messagesAccepted[realm.environment])
         return sent

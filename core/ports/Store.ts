@@ -199,6 +199,15 @@ type Read<A> = Effect.Effect<A, StoreUnavailable>
 export interface MessageReads {
   readonly get: (realm: Realm, id: MessageId) => Read<Message | null>
   readonly content: (realm: Realm, id: MessageId) => Read<Content | null>
+  /** What its idempotency key has been used for, unexpired at that time, and who sends it. */
+  readonly admission: (query: {
+    readonly tenantId: TenantId
+    readonly mailboxId: MailboxId
+    readonly applicationId: ApplicationId
+    readonly idempotencyKey: IdempotencyKey
+    readonly at: Millis
+  }) => Read<Admission>
+  readonly outbound: (realm: Realm, id: MessageId) => Read<Outbound | null>
   /** Newest first; `before` is exclusive. */
   readonly page: (
     realm: Realm,
@@ -208,6 +217,21 @@ export interface MessageReads {
   readonly bySubmission: (ref: SubmissionRef) => Read<Message | null>
   /** Messages with a queued recipient that use this attachment. */
   readonly queuedWith: (realm: Realm, attachmentId: AttachmentId) => Read<ReadonlyArray<Message>>
+}
+
+/** What accepting a message asks first, in one look-up; each part as its own read has it. */
+export interface Admission {
+  readonly reservation: Reservation | null
+  readonly mailbox: Mailbox | null
+  readonly domain: MailDomain | null
+}
+
+/** A message with all that submitting it asks of the store; each part as its own read has it. */
+export interface Outbound {
+  readonly message: Message
+  readonly content: Content | null
+  readonly mailbox: Mailbox | null
+  readonly domain: MailDomain | null
 }
 
 export interface AttachmentReads {

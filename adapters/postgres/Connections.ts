@@ -1,0 +1,269 @@
+/**
+ * Connections to a server, opened when they are needed and kept while they
+ * are. Who comes first is served first, with a connection for one statement or
+ * for as long as a scope is open. A pool of the driver's does the same with a
+ * scope, a fiber or two and a timer for each statement, which costs more than
+ * the statement; here one costs little more than its round trip.
+ *
+ * Each statement and each wait has a deadline, in real time. A connection that
+ * missed one, or was interrupted or lost, is not used again.
+ */
+import { PgConnection } from "@effect/sql-pg"
+import { Context, Duration, Effect, Exit, Option, Scope } from "effect"
+import { ConnectionError, SqlError } from "effect/sql/SqlError"
+
+/** For how long a statement may run. Work that is known to be long, as a migration, provides its own. */
+export const StatementDeadline = Context.Reference<Duration.Duration>("mailroom/adapters/postgres/StatementDeadline", {
+  defaultValue: () => Duration.seconds(10)
+})
+
+/** True when the connection is gone, or was never there: what the statement did is unknown. */
+export const isConnectionLost = (error: SqlError): boolean => {
+  if (error.reason._tag === "ConnectionError" || error.reason._tag === "AuthenticationError") return true
+  // The server's own words on its way out: shutdown (57P01 to 57P05), and no room for us (53300).
+  const { cause } = error.reason
+  const code = typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined
+  return typeof code === "string" && (code.startsWith("57P") || code === "53300")
+}
+
+export const lost = (message: string): SqlError =>
+  new SqlError({ reason: new ConnectionError({ cause: new Error(message), message, operation: "query" }) })
+
+/** A connection that somebody has for a while. */
+export interface Held {
+  readonly connection: PgConnection.PgConnection
+  /** Takes it out of use: nobody gets it again. */
+  readonly giveUp: () => void
+}
+
+export interface Connections {
+  /** One statement on any connection. */
+  readonly run: <A>(statement: (connection: PgConnection.PgConnection) => Effect.Effect<A, SqlError>) => Effect.Effect<A, SqlError>
+  /** A connection of one's own, until the scope closes. */
+  readonly hold: Effect.Effect<Held, SqlError, Scope.Scope>
+  /** One statement on a connection that is held. */
+  readonly bounded: <A>(held: Held, statement: Effect.Effect<A, SqlError>) => Effect.Effect<A, SqlError>
+  /** `busy` ones have a statement or a holder; so many wait for one. */
+  readonly counts: () => { readonly busy: number; readonly waiting: number }
+}
+
+interface Kept extends Held {
+  isGivenUp: boolean
+  expiry: NodeJS.Timeout | null
+}
+
+interface Waiter {
+  readonly start: (kept: Kept) => void
+  readonly fail: (error: SqlError) => void
+}
+
+/** How long a connection is kept that nobody needs. */
+const idleMs = 60_000
+
+export interface Options {
+  readonly connectionsMax: number
+  /** Opens one in the scope; `onEnd` is called once it has ended, by whomever. */
+  readonly open: (onEnd: () => void) => Effect.Effect<PgConnection.PgConnection, SqlError, Scope.Scope>
+}
+
+export const make = ({ connectionsMax, open }: Options): Effect.Effect<Connections, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const idle: Array<Kept> = []
+    const waiting = new Set<Waiter>()
+    const scopes = new Set<Scope.Closeable>()
+    /** Being opened, idle or in use. */
+    let count = 0
+    let busy = 0
+    let isClosed = false
+
+    yield* Effect.addFinalizer(() =>
+      Effect.suspend(() => {
+        isClosed = true
+        for (const { expiry } of idle.splice(0)) if (expiry !== null) clearTimeout(expiry)
+        for (const waiter of waiting) waiter.fail(lost("the database is closed"))
+        waiting.clear()
+        return Effect.forEach(scopes, (scope) => Scope.close(scope, Exit.void), { concurrency: "unbounded", discard: true })
+      })
+    )
+
+    const next = (): Waiter | undefined => {
+      const [waiter] = waiting
+      if (waiter !== undefined) waiting.delete(waiter)
+      return waiter
+    }
+
+    const openOne = () => {
+      count += 1
+      const scope = Scope.makeUnsafe()
+      scopes.add(scope)
+      let isCounted = true
+      const close = () => {
+        if (!isCounted) return
+        isCounted = false
+        count -= 1
+        scopes.delete(scope)
+        Effect.runFork(Scope.close(scope, Exit.void))
+      }
+      let kept: Kept | null = null
+      const giveUp = () => {
+        if (kept !== null) {
+          kept.isGivenUp = true
+          if (kept.expiry !== null) clearTimeout(kept.expiry)
+          const place = idle.indexOf(kept)
+          if (place >= 0) idle.splice(place, 1)
+        }
+        close()
+      }
+      Effect.runFork(Scope.provide(open(giveUp), scope)).addObserver((exit) => {
+        if (Exit.isSuccess(exit) && isCounted) {
+          kept = { connection: exit.value, isGivenUp: false, expiry: null, giveUp }
+          busy += 1
+          return giveBack(kept)
+        }
+        giveUp()
+        const error = Option.getOrElse(Exit.findErrorOption(exit), () => lost("no connection could be opened"))
+        next()?.fail(error)
+        if (waiting.size > 0 && count === 0) openOne()
+      })
+    }
+
+    const take = (waiter: Waiter) => {
+      if (isClosed) return waiter.fail(lost("the database is closed"))
+      const kept = idle.pop()
+      if (kept !== undefined) {
+        if (kept.expiry !== null) clearTimeout(kept.expiry)
+        busy += 1
+        return waiter.start(kept)
+      }
+      waiting.add(waiter)
+      if (count < connectionsMax) openOne()
+    }
+
+    const giveBack = (kept: Kept) => {
+      busy -= 1
+      if (isClosed || kept.isGivenUp) {
+        kept.giveUp()
+        if (waiting.size > 0 && count < connectionsMax) openOne()
+        return
+      }
+      const waiter = next()
+      if (waiter !== undefined) {
+        busy += 1
+        return waiter.start(kept)
+      }
+      idle.push(kept)
+      kept.expiry = setTimeout(kept.giveUp, idleMs)
+      kept.expiry.unref()
+    }
+
+    /** Ends when the statement has, at the server too. */
+    const within = <A>(
+      held: Held,
+      statement: Effect.Effect<A, SqlError>,
+      deadline: Duration.Duration,
+      ended: (exit: Exit.Exit<A, SqlError>) => void
+    ): (() => Effect.Effect<void>) => {
+      const fiber = Effect.runFork(statement)
+      let isLate = false
+      const timer = setTimeout(() => {
+        isLate = true
+        fiber.interruptUnsafe()
+      }, Duration.toMillis(deadline))
+      fiber.addObserver((exit) => {
+        clearTimeout(timer)
+        const told = isLate
+          ? Exit.fail(lost(`the database did not answer within ${Duration.format(deadline)}`))
+          : Exit.mapError(exit, withoutContents)
+        const error = Option.getOrNull(Exit.findErrorOption(told))
+        if (error !== null && isConnectionLost(error)) held.giveUp()
+        ended(told)
+      })
+      // The server may hear of a cancellation late, and cancel what comes next on that connection: nothing does.
+      return () =>
+        Effect.callback<void>((resume) => {
+          held.giveUp()
+          fiber.addObserver(() => resume(Effect.void))
+          fiber.interruptUnsafe()
+        })
+    }
+
+    /** Calls `start` with a connection; until then it can be called off. */
+    const waitFor = (deadline: Duration.Duration, start: (kept: Kept) => void, fail: (error: SqlError) => void): (() => boolean) => {
+      let timer: NodeJS.Timeout | null = null
+      const waiter: Waiter = {
+        start: (kept) => {
+          if (timer !== null) clearTimeout(timer)
+          start(kept)
+        },
+        fail: (error) => {
+          if (timer !== null) clearTimeout(timer)
+          fail(error)
+        }
+      }
+      take(waiter)
+      if (waiting.has(waiter)) {
+        timer = setTimeout(() => {
+          if (waiting.delete(waiter)) fail(lost(`no connection to the database was free within ${Duration.format(deadline)}`))
+        }, Duration.toMillis(deadline))
+      }
+      return () => {
+        if (timer !== null) clearTimeout(timer)
+        return waiting.delete(waiter)
+      }
+    }
+
+    return {
+      run: <A>(statement: (connection: PgConnection.PgConnection) => Effect.Effect<A, SqlError>) =>
+        Effect.flatMap(StatementDeadline, (deadline) =>
+          Effect.callback<A, SqlError>((resume) => {
+            let cancel: (() => Effect.Effect<void>) | null = null as (() => Effect.Effect<void>) | null // assigned below
+            const callOff = waitFor(
+              deadline,
+              (kept) => {
+                cancel = within(kept, statement(kept.connection), deadline, (exit) => {
+                  giveBack(kept)
+                  resume(exit)
+                })
+              },
+              (error) => resume(Effect.fail(error))
+            )
+            return Effect.suspend(() => (callOff() || cancel === null ? Effect.void : cancel()))
+          })
+        ),
+      hold: Effect.flatMap(StatementDeadline, (deadline) =>
+        Effect.acquireRelease(
+          Effect.callback<Kept, SqlError>((resume) => {
+            let taken: Kept | null = null as Kept | null // assigned below
+            const callOff = waitFor(
+              deadline,
+              (kept) => {
+                taken = kept
+                resume(Effect.succeed(kept))
+              },
+              (error) => resume(Effect.fail(error))
+            )
+            return Effect.sync(() => {
+              if (!callOff() && taken !== null) giveBack(taken)
+            })
+          }),
+          (kept) => Effect.sync(() => giveBack(kept)),
+          { interruptible: true }
+        )
+      ),
+      bounded: <A>(held: Held, statement: Effect.Effect<A, SqlError>) =>
+        Effect.flatMap(StatementDeadline, (deadline) =>
+          Effect.callback<A, SqlError>((resume) => {
+            const cancel = within(held, statement, deadline, resume)
+            return Effect.suspend(cancel)
+          })
+        ),
+      counts: () => ({ busy, waiting: waiting.size })
+    }
+  })
+
+/** An error as it may be logged: in these fields the server quotes rows, which are the tenants'. */
+const withoutContents = (error: SqlError): SqlError => {
+  const { cause } = error.reason
+  if (cause instanceof Error) for (const field of ["detail", "where", "internalQuery"]) Reflect.deleteProperty(cause, field)
+  return error
+}

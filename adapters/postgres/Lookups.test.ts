@@ -1,0 +1,88 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Deferred, Effect, Exit, Fiber } from "effect"
+import { SqlError, UnknownError } from "effect/sql/SqlError"
+import { setImmediate } from "node:timers/promises"
+import * as Lookups from "./Lookups.ts"
+import type { Row } from "./Rows.ts"
+
+/** A server that answers when it is told to, each key with itself but for those that begin with "no". */
+const held = () => {
+  const statements: Array<{ readonly keys: ReadonlyArray<string>; readonly answer: Deferred.Deferred<void, SqlError> }> = []
+  const rows = <A>(_text: string, parameters: ReadonlyArray<unknown> = []) =>
+    Effect.gen(function* () {
+      const answer = Deferred.makeUnsafe<void, SqlError>()
+      const keys = (parameters[0] as { readonly value: ReadonlyArray<{ readonly value: string }> }).value.map((one) =>
+        typeof one === "string" ? one : one.value
+      )
+      statements.push({ keys, answer })
+      yield* Deferred.await(answer)
+      return keys.flatMap((key, index): ReadonlyArray<Row> => (key.startsWith("no") ? [] : [{ place: index + 1, found: key }])) as unknown as ReadonlyArray<A>
+    })
+  const lookup = Lookups.make({ rows }, { types: ["text"], text: "select $1 as found", decode: (row) => row["found"] as string })
+  return { statements, ask: (key: string) => Effect.forkChild(lookup([key]), { startImmediately: true }) }
+}
+
+const turn = Effect.promise(() => setImmediate())
+
+describe("Lookups", () => {
+  it.live("asks for all that one turn brings in one statement, and for the same once", () =>
+    Effect.gen(function* () {
+      const { statements, ask } = held()
+      const asks = yield* Effect.forEach(["a", "none", "b", "a"], ask)
+      yield* turn
+
+      assert.deepStrictEqual(statements.map(({ keys }) => keys), [["a", "none", "b"]])
+      Deferred.doneUnsafe(statements[0]!.answer, Effect.void)
+      assert.deepStrictEqual(yield* Effect.forEach(asks, (fiber) => Fiber.join(fiber)), ["a", null, "b", "a"])
+    })
+  )
+
+  it.live("lets nobody share a statement that had begun before", () =>
+    Effect.gen(function* () {
+      const { statements, ask } = held()
+      yield* ask("a")
+      yield* turn
+      yield* ask("a")
+      yield* turn
+
+      assert.deepStrictEqual(statements.map(({ keys }) => keys), [["a"], ["a"]])
+    })
+  )
+
+  it.live("has two statements under way, and what comes meanwhile in the next", () =>
+    Effect.gen(function* () {
+      const { statements, ask } = held()
+      const asks: Array<Fiber.Fiber<unknown, unknown>> = []
+      for (const key of ["a", "b", "c", "d"]) {
+        asks.push(yield* ask(key))
+        yield* turn
+      }
+      assert.deepStrictEqual(statements.map(({ keys }) => keys), [["a"], ["b"]])
+
+      Deferred.doneUnsafe(statements[0]!.answer, Effect.void)
+      yield* turn
+      assert.deepStrictEqual(statements.map(({ keys }) => keys), [["a"], ["b"], ["c", "d"]])
+      for (const { answer } of statements) Deferred.doneUnsafe(answer, Effect.void)
+      assert.deepStrictEqual(yield* Effect.forEach(asks, (fiber) => Fiber.join(fiber)), ["a", "b", "c", "d"])
+    })
+  )
+
+  it.live("asks nothing for who has gone, and fails those whose statement failed, and nobody else", () =>
+    Effect.gen(function* () {
+      const { statements, ask } = held()
+      const [gone, kept] = [yield* ask("gone"), yield* ask("kept")]
+      yield* Fiber.interrupt(gone)
+      yield* turn
+      const after = yield* ask("after")
+      yield* turn
+
+      assert.deepStrictEqual(statements.map(({ keys }) => keys), [["kept"], ["after"]])
+      const failure = new SqlError({ reason: new UnknownError({ cause: new Error("away"), message: "away", operation: "query" }) })
+      Deferred.doneUnsafe(statements[0]!.answer, Effect.fail(failure))
+      Deferred.doneUnsafe(statements[1]!.answer, Effect.void)
+      const exit = yield* Fiber.await(kept)
+      assert.isTrue(Exit.isFailure(exit))
+      assert.strictEqual(yield* Fiber.join(after), "after")
+    })
+  )
+})

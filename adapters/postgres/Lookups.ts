@@ -1,0 +1,107 @@
+/**
+ * Look-ups of one thing each by its keys, of which those that are asked for at
+ * about the same time share a statement, and those of the same keys an answer.
+ * A look-up never joins a statement that has begun: what it tells is as of now
+ * or later.
+ */
+import { Effect, Exit } from "effect"
+import type { SqlError } from "effect/sql/SqlError"
+import { StoreUnavailable } from "../../core/ports/Store.ts"
+import type { Database } from "./Database.ts"
+import * as Rows from "./Rows.ts"
+import type { Row } from "./Rows.ts"
+
+export type KeyType = "uuid" | "text" | "bigint"
+export type Key = string | bigint | null
+
+export interface Options<A> {
+  /** Of the placeholders of the text, in order. */
+  readonly types: ReadonlyArray<KeyType>
+  /** Finds one row at most. */
+  readonly text: string
+  /** Makes an answer of a row; it is shared, and so never written to. */
+  readonly decode: (row: Row) => A
+}
+
+export type Lookup<A> = (keys: ReadonlyArray<Key>) => Effect.Effect<A | null, StoreUnavailable>
+
+/** Different keys of one statement. */
+const keysMax = 256
+/** Statements of one look-up under way. */
+const underWayMax = 2
+
+interface Asked<A> {
+  readonly keys: ReadonlyArray<Key>
+  readonly answers: Set<(answer: Effect.Effect<A | null, StoreUnavailable>) => void>
+}
+
+/** The text asked for many keys at once; `place` counts them from 1. */
+export const gathered = (text: string, types: ReadonlyArray<KeyType>): string => {
+  const keys = types.map((_, index) => `key_${index + 1}`)
+  const asked = text.replace(/\$(\d+)/g, (_, number: string) => `asked.key_${number}`)
+  const arrays = types.map((type, index) => `$${index + 1}::${type}[]`)
+  return `select asked.place::int as place, found.* from unnest(${arrays.join(", ")}) with ordinality as asked(${keys.join(", ")}, place)
+    cross join lateral (${asked}) found`
+}
+
+export const make = <A>({ rows }: Pick<Database["Service"], "rows">, { types, text, decode }: Options<A>): Lookup<A> => {
+  const statement = gathered(text, types)
+  const waiting = new Map<string, Asked<A>>()
+  let underWay = 0
+  let isDue = false
+
+  const take = (): ReadonlyArray<Asked<A>> => {
+    const taken: Array<Asked<A>> = []
+    for (const [name, asked] of waiting) {
+      if (taken.length === keysMax) break
+      taken.push(asked)
+      waiting.delete(name)
+    }
+    return taken
+  }
+
+  const tell = (taken: ReadonlyArray<Asked<A>>, exit: Exit.Exit<ReadonlyArray<Row>, SqlError>) => {
+    const told: Array<A | null> = taken.map(() => null)
+    const answered = Exit.mapError(
+      Exit.map(exit, (found) => {
+        for (const row of found) told[(row["place"] as number) - 1] = decode(row) // counted from 1
+      }),
+      (cause) => new StoreUnavailable({ cause })
+    )
+    taken.forEach(({ answers }, index) => {
+      const answer = Exit.isSuccess(answered) ? Effect.succeed(told[index]!) : Effect.failCause(answered.cause)
+      for (const resume of answers) resume(answer)
+    })
+  }
+
+  const send = () => {
+    isDue = false
+    while (waiting.size > 0 && underWay < underWayMax) {
+      const taken = take()
+      const parameters = types.map((type, index) => Rows.array(type, taken.map(({ keys }) => keys[index]!)))
+      underWay += 1
+      Effect.runFork(rows<Row>(statement, parameters)).addObserver((exit) => {
+        underWay -= 1
+        tell(taken, exit)
+        if (waiting.size > 0) send()
+      })
+    }
+  }
+
+  return (keys) =>
+    Effect.callback((resume) => {
+      const name = keys.join("\u0000")
+      const asked = waiting.get(name) ?? { keys, answers: new Set() }
+      asked.answers.add(resume)
+      waiting.set(name, asked)
+      if (!isDue && underWay < underWayMax) {
+        isDue = true
+        // Behind all that this turn of the loop brings.
+        setImmediate(send)
+      }
+      return Effect.sync(() => {
+        asked.answers.delete(resume)
+        if (asked.answers.size === 0 && waiting.get(name) === asked) waiting.delete(name)
+      })
+    })
+}

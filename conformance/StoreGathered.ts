@@ -1,0 +1,72 @@
+/** Reads that a busy service asks all the time: of several things at once, and by many callers at once. */
+import { Effect } from "effect"
+import assert from "node:assert/strict"
+import * as Fixtures from "./fixtures.ts"
+import { insert, insertMessage, land, law, reservation } from "./StoreLaw.ts"
+
+export const gathered = [
+  law("tells what accepting a message asks as each of its reads does", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const { tenantId } = realm
+      const domain = Fixtures.mailDomain(tenantId)
+      const mailbox = Fixtures.mailbox(domain)
+      const held = reservation({ expiresAt: 1_000 })
+      yield* land(store, insert("domain", domain), insert("mailbox", mailbox), { _tag: "Reserve", reservation: held })
+      const { applicationId, idempotencyKey } = held
+      const query = { tenantId, mailboxId: mailbox.id, applicationId, idempotencyKey, at: 999 }
+      const ask = (other: Partial<typeof query>) => store.messages.admission({ ...query, ...other })
+
+      assert.deepEqual(yield* ask({}), { reservation: held, mailbox, domain })
+      assert.deepEqual(yield* ask({ at: 1_000 }), { reservation: null, mailbox, domain })
+      assert.deepEqual(yield* ask({ applicationId: Fixtures.freshId() }), { reservation: null, mailbox, domain })
+      assert.deepEqual(yield* ask({ mailboxId: Fixtures.freshId() }), { reservation: held, mailbox: null, domain: null })
+      assert.deepEqual(yield* ask({ tenantId: Fixtures.freshId() }), { reservation: held, mailbox: null, domain: null })
+      assert.deepEqual(yield* ask({ tenantId: Fixtures.freshId(), applicationId: Fixtures.freshId() }), {
+        reservation: null,
+        mailbox: null,
+        domain: null
+      })
+    })
+  ),
+  law("tells what submitting a message asks as each of its reads does", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const { tenantId } = realm
+      const domain = Fixtures.mailDomain(tenantId)
+      const mailbox = Fixtures.mailbox(domain)
+      const [message, stray] = [Fixtures.message(realm, { mailboxId: mailbox.id }), Fixtures.message(realm)]
+      const content = Fixtures.content(message)
+      yield* land(store, insert("domain", domain), insert("mailbox", mailbox), insertMessage(message, content), insertMessage(stray, content))
+
+      const found = yield* store.messages.outbound(realm, message.id)
+      assert.deepEqual(found, { message: yield* store.messages.get(realm, message.id), content, mailbox, domain })
+      assert.deepEqual(yield* store.messages.outbound(realm, stray.id), {
+        message: yield* store.messages.get(realm, stray.id),
+        content,
+        mailbox: null,
+        domain: null
+      })
+    })
+  ),
+  law("answers many who ask at once each with its own", (store) =>
+    Effect.gen(function* () {
+      const owned = Array.from({ length: 40 }, () => {
+        const realm = Fixtures.realm()
+        return { realm, mailbox: Fixtures.mailbox(Fixtures.mailDomain(realm.tenantId)) }
+      })
+      yield* land(store, ...owned.map(({ mailbox }) => insert("mailbox", mailbox)))
+      const asks = owned.flatMap(({ realm, mailbox }, index) => [
+        { tenantId: realm.tenantId, id: mailbox.id, expected: mailbox },
+        // What is another's, what is nobody's, and the same once more.
+        { tenantId: realm.tenantId, id: owned[(index + 1) % owned.length]!.mailbox.id, expected: null },
+        { tenantId: realm.tenantId, id: Fixtures.freshId<never>(), expected: null },
+        { tenantId: realm.tenantId, id: mailbox.id, expected: mailbox }
+      ])
+
+      const found = yield* Effect.forEach(asks, ({ tenantId, id }) => store.mailboxes.get(tenantId, id), { concurrency: "unbounded" })
+
+      assert.deepEqual(found, asks.map(({ expected }) => expected))
+    })
+  )
+]
