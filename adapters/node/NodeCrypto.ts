@@ -104,7 +104,7 @@ const make = (options: Options, { draw, argon2, cost }: { draw: Draw; argon2: Ar
   const ring = keyRing(options.sealingKeys)
   const pooled = hashPool(options.hashConcurrency ?? availableParallelism(), options.hashQueueMax ?? 64)
   const proofKey = createSecretKey(draw(32))
-  const nextUuid = uuids(draw)
+  const nextUuid = uuids(inStock(draw))
 
   return Crypto.of({
     uuid: Effect.map(Clock.currentTimeMillis, nextUuid),
@@ -285,6 +285,17 @@ const seeded = (seed: string | number): Draw => {
   return (count) => stream.update(Buffer.alloc(count))
 }
 
+/** Drawn by the page, and given out once: asking the system costs more than the bytes. For what is no secret. */
+const inStock = (draw: Draw): Draw => {
+  let stock: Buffer = Buffer.alloc(0)
+  let used = 0
+  return (count) => {
+    if (used + count > stock.length) [stock, used] = [draw(4_096), 0]
+    used += count
+    return stock.subarray(used - count, used)
+  }
+}
+
 const uuids = (draw: Draw): ((now: number) => string) => {
   let millis = -1
   let counter = 0
@@ -298,8 +309,9 @@ const uuids = (draw: Draw): ((now: number) => string) => {
     }
     const high = Math.floor(counter / 2 ** 30)
     const low = counter % 2 ** 30
-    const hex = [hexOf(millis, 12), "7", hexOf(high, 3), hexOf(0x8000_0000 + low, 8), draw(4).toString("hex")].join("")
-    return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-")
+    const [time12, counter8] = [hexOf(millis, 12), hexOf(0x8000_0000 + low, 8)]
+    const random8 = hexOf(draw(4).readUInt32BE(), 8)
+    return `${time12.slice(0, 8)}-${time12.slice(8)}-7${hexOf(high, 3)}-${counter8.slice(0, 4)}-${counter8.slice(4)}${random8}`
   }
 }
 

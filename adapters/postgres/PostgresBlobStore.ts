@@ -11,9 +11,10 @@ import { createHash } from "node:crypto"
 import type { BlobRef } from "../../core/model/Blob.ts"
 import type { Millis, TenantId } from "../../core/model/Ids.ts"
 import { BlobCorrupt, BlobMissing, BlobStore, BlobUnavailable } from "../../core/ports/BlobStore.ts"
+import * as Batches from "./Batches.ts"
 import { Database } from "./Database.ts"
 import { id, idAfter } from "./Query.ts"
-import { toBigint, type Row } from "./Rows.ts"
+import { array, byteaArray, toBigint, type Row } from "./Rows.ts"
 
 export const partSizeBytes = 256 * 1024
 
@@ -22,10 +23,12 @@ export const abandonedAfter: Millis = 86_400_000
 
 export const layer: Layer.Layer<BlobStore, never, Database> = Layer.effect(
   BlobStore,
-  Effect.map(Database, (database) => {
+  Effect.gen(function* () {
+    const database = yield* Database
     const rows: Run = (text, parameters) => Effect.mapError(database.rows<Row>(text, parameters), unavailable)
+    const putWhole = yield* Batches.make({ keyOf: nameOf, run: (wholes: ReadonlyArray<Whole>) => putAll(rows, wholes) })
     return BlobStore.of({
-      writer: (tenantId) => writer(rows, tenantId),
+      writer: (tenantId) => writer(rows, putWhole, tenantId),
       read: (tenantId, ref) => read(rows, tenantId, ref),
       olderThan: Effect.fnUntraced(function* ({ before, after, limit }) {
         if (after === null) yield* removeAbandoned(rows)
@@ -55,7 +58,36 @@ const unavailable = (cause: SqlError) => new BlobUnavailable({ cause })
 
 const int8 = (at: Millis) => PgTypes.int8(toBigint(at))
 
-const writer = Effect.fnUntraced(function* (rows: Run, tenantId: TenantId) {
+/** A blob of one part, written by a single statement with those that are finished at the same time. */
+interface Whole {
+  readonly tenantId: TenantId
+  readonly ref: BlobRef
+  readonly now: Millis
+  readonly bytes: Uint8Array
+}
+
+const nameOf = ({ tenantId, ref }: Whole): string => `${tenantId} ${ref.sha256}`
+
+const putAll = (rows: Run, wholes: ReadonlyArray<Whole>) => {
+  // In the order of their keys: two processes that write the same blobs do not wait for each other crosswise.
+  const inOrder = wholes.toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
+  return Effect.as(
+    rows(putWholeStatement, [
+      array("uuid", inOrder.map(({ tenantId }) => tenantId)),
+      array("text", inOrder.map(({ ref }) => ref.sha256)),
+      array("bigint", inOrder.map(({ ref }) => BigInt(ref.sizeBytes))),
+      array("bigint", inOrder.map(({ now }) => toBigint(now))),
+      byteaArray(inOrder.map(({ bytes }) => bytes))
+    ]),
+    wholes.map(({ ref }) => ref)
+  )
+}
+
+const writer = Effect.fnUntraced(function* (
+  rows: Run,
+  putWhole: (whole: Whole) => Effect.Effect<BlobRef, BlobUnavailable>,
+  tenantId: TenantId
+) {
   const hash = createHash("sha256")
   let sizeBytes = 0
   let buffer = new Uint8Array(0)
@@ -102,14 +134,14 @@ const writer = Effect.fnUntraced(function* (rows: Run, tenantId: TenantId) {
 
   const finish = Effect.gen(function* () {
     const ref: BlobRef = { sha256: hash.digest("hex"), sizeBytes }
-    const now = int8(yield* Clock.currentTimeMillis)
-    const rest = PgTypes.bytea(buffer.subarray(0, filled))
-    const named = [id(tenantId), PgTypes.text(ref.sha256), PgTypes.int8(BigInt(sizeBytes)), now, rest]
-    const done =
-      staged === null
-        ? yield* rows(finishWholeStatement, named)
-        : yield* rows(finishStagedStatement, [...named, PgTypes.uuid(staged.upload), PgTypes.int4(staged.parts)])
-    if (done.length === 0) return yield* unusable(removedMeanwhile)
+    const now = yield* Clock.currentTimeMillis
+    const rest = buffer.subarray(0, filled)
+    if (staged === null) yield* putWhole({ tenantId, ref, now, bytes: rest })
+    else {
+      const named = [id(tenantId), PgTypes.text(ref.sha256), PgTypes.int8(BigInt(sizeBytes)), int8(now), PgTypes.bytea(rest)]
+      const done = yield* rows(finishStagedStatement, [...named, PgTypes.uuid(staged.upload), PgTypes.int4(staged.parts)])
+      if (done.length === 0) return yield* unusable(removedMeanwhile)
+    }
     state = "closed"
     return ref
   })
@@ -220,12 +252,17 @@ const removeAbandonedStatement = `
 const putBlob = `
   insert into mailroom.blob (tenant_id, sha256, upload_id, size_bytes, written_ms) select $1, $2, id, $3, $4 from upload
   on conflict (tenant_id, sha256) do update set written_ms = greatest(blob.written_ms, excluded.written_ms) returning upload_id`
-const finishWholeStatement = `
-  with upload as materialized (select gen_random_uuid() as id), put as (${putBlob}), rest as (
-    insert into mailroom.blob_part (upload_id, part, bytes)
-    select id, 0, $5 from upload, put where put.upload_id = upload.id and length($5) > 0
+const putWholeStatement = `
+  with upload as materialized (
+    select gen_random_uuid() as id, given.* from unnest($1::uuid[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[])
+      as given(tenant_id, sha256, size_bytes, written_ms, bytes)
+  ), put as (
+    insert into mailroom.blob (tenant_id, sha256, upload_id, size_bytes, written_ms)
+    select tenant_id, sha256, id, size_bytes, written_ms from upload
+    on conflict (tenant_id, sha256) do update set written_ms = greatest(blob.written_ms, excluded.written_ms) returning upload_id
   )
-  select from put`
+  insert into mailroom.blob_part (upload_id, part, bytes)
+  select id, 0, bytes from upload join put on put.upload_id = upload.id where length(bytes) > 0`
 const finishStagedStatement = `
   with upload as (delete from mailroom.blob_upload where id = $6 returning id), put as (${putBlob}), rest as (
     insert into mailroom.blob_part (upload_id, part, bytes)

@@ -8,6 +8,7 @@
  */
 import { Effect } from "effect"
 import { foldCase } from "../../core/model/Address.ts"
+import type { Notification } from "../../core/model/Notification.ts"
 import type { Admission, AttachmentReads, DeliveryReads, EndpointReads, MessageReads, Outbound, Store } from "../../core/ports/Store.ts"
 import type { Database } from "./Database.ts"
 import * as EventReads from "./EventReads.ts"
@@ -327,19 +328,28 @@ const deliveriesDeadSince = `
 const notes = ({
   rows,
   list,
-  one
-}: Query.Query): Pick<Reads, "reservations" | "suppressions" | "notifications" | "audit" | "blobs"> => ({
+  one,
+  lookup
+}: Query.Query): Pick<Reads, "reservations" | "suppressions" | "notifications" | "audit" | "blobs"> => {
+  const suppressionBy = lookup(Rows.suppression, suppressionOf, ["uuid", "text", "text"])
+  const keptBy = lookup({ decode: keptOf }, notificationsKept, ["text", "text"])
+  return {
   reservations: {
     get: (applicationId, idempotencyKey, at) =>
       one(Rows.reservation, reservationHeld, [Query.id(applicationId), Query.text(idempotencyKey), Query.millis(at)])
   },
   suppressions: {
-    among: (realm, addresses) =>
-      list(Rows.suppression, suppressionsAmong, [...Query.inRealm(realm), Query.texts(addresses.map(foldCase))])
+    among: (realm, addresses) => {
+      const folded = [...new Set(addresses.map(foldCase))]
+      const [first] = folded
+      return folded.length === 1 && first !== undefined
+        ? Effect.map(suppressionBy([...Query.realmKeys(realm), Query.textKey(first)]), (found) => (found === null ? [] : [found]))
+        : list(Rows.suppression, suppressionsAmong, [...Query.inRealm(realm), Query.texts(folded)])
+    }
   },
   notifications: {
     kept: ({ provider, providerMessageId }) =>
-      list(Rows.notification, notificationsKept, [Query.text(provider), Query.text(providerMessageId)]),
+      Effect.map(keptBy([Query.textKey(provider), Query.textKey(providerMessageId)]), (found) => found ?? []),
     matched: (limit) => list(Rows.notification, notificationsMatched, [Query.count(limit)])
   },
   audit: {
@@ -353,20 +363,27 @@ const notes = ({
         (found) => found.map((row) => row["digest"] as string) // a text
       )
   }
-})
+  }
+}
 
 const reservationHeld = `
   select ${Rows.reservation.selected()} from mailroom.reservation
   where application_id = $1 and idempotency_key = $2 and expires_ms > $3`
+
+const suppressionOf = `
+  select ${Rows.suppression.selected()} from mailroom.suppression
+  where tenant_id = $1 and environment = $2 and folded_address = $3`
 
 const suppressionsAmong = `
   select ${Rows.suppression.selected()} from mailroom.suppression
   where tenant_id = $1 and environment = $2 and folded_address = any($3)`
 
 const notificationsKept = `
-  select ${Rows.notification.selected()} from mailroom.notification
-  where provider = $1 and provider_message_id = $2
-  order by kept_ms, number`
+  select json_agg(record order by kept_ms, number)::text as records from mailroom.notification
+  where provider = $1 and provider_message_id = $2`
+
+const keptOf = (row: Row): ReadonlyArray<Notification> =>
+  row["records"] === null ? [] : (JSON.parse(row["records"] as string) as ReadonlyArray<Notification>) // as written
 
 const notificationsMatched = `
   select ${Rows.notification.selected("kept")}

@@ -402,6 +402,10 @@ const elementOids: Readonly<Record<SqlType, number>> = {
   json: PgTypes.OID.text // it is text already
 }
 
+/** An array of bytes. */
+export const byteaArray = (values: ReadonlyArray<Uint8Array>): PgTypes.Parameter =>
+  Result.getOrThrow(PgTypes.array(values, PgTypes.OID.bytea)) // fails only for a type without arrays
+
 /** An array parameter. Its type is told, so that neither nulls nor small numbers change the statement. */
 export const array = (type: SqlType, values: ReadonlyArray<Value>): PgTypes.Parameter =>
   Result.getOrThrow(PgTypes.array(values, elementOids[type])) // fails only for a type without arrays

@@ -36,6 +36,15 @@ import { appendEvents, countRecipients, pollJob, RecordNotification, suppression
 /** A lease claimed this often without an end is poison: its message fails, and harms nobody else. */
 export const claimsMax = 5
 
+/** Bytes of an object that are kept from its making to its submission, instead of being read back. */
+const keptMax = 128 * 1024
+
+/** The stored object, with its bytes while they are at hand. */
+interface Stored {
+  readonly blob: BlobRef
+  readonly bytes: ReadonlyArray<Uint8Array> | null
+}
+
 /** A provider that takes longer has not answered; long enough for the largest message over a slow line. */
 const submitTimeout = Duration.minutes(10)
 
@@ -110,8 +119,9 @@ export class SubmitMessage extends Context.Service<
         const { message } = outbound
         yield* checkSender(outbound)
         const attachments = yield* checkAttachments(message)
-        const blob = yield* storeMime(outbound, attachments)
-        return yield* submit(message, sendable, blob).pipe(
+        const stored = yield* storeMime(outbound, attachments)
+        const { blob } = stored
+        return yield* submit(message, sendable, stored).pipe(
           // The bytes are gone, and are made again, the same: the next try finds them.
           Effect.catchTag("BlobMissing", (error) =>
             Effect.andThen(
@@ -161,7 +171,7 @@ export class SubmitMessage extends Context.Service<
 
       /** The stored object: made once, and found again by its digest. */
       const storeMime = Effect.fnUntraced(function* ({ message, content }: Outbound, attachments: ReadonlyArray<Attachment>) {
-        if (message.mime !== null) return message.mime
+        if (message.mime !== null) return { blob: message.mime, bytes: null } satisfies Stored
         if (content === null) {
           return yield* new Abandoned({
             failure: { stage: "build", code: "content_missing", message: "the message's content is no longer there" }
@@ -175,8 +185,15 @@ export class SubmitMessage extends Context.Service<
         return yield* Effect.scoped(
           Effect.gen(function* () {
             const writer = yield* blobs.writer(message.tenantId)
-            yield* Stream.runForEach(bytes, writer.append)
-            return yield* writer.finish
+            let kept: Array<Uint8Array> | null = []
+            let size = 0
+            yield* Stream.runForEach(bytes, (chunk) => {
+              size += chunk.length
+              if (size > keptMax) kept = null
+              kept?.push(chunk)
+              return writer.append(chunk)
+            })
+            return { blob: yield* writer.finish, bytes: kept } satisfies Stored
           })
         ).pipe(
           Effect.catchTag("MimeFailed", () =>
@@ -192,7 +209,7 @@ export class SubmitMessage extends Context.Service<
         )
       })
 
-      const submit = Effect.fnUntraced(function* (message: Message.Message, sendable: ReadonlyArray<Recipient>, blob: BlobRef) {
+      const submit = Effect.fnUntraced(function* (message: Message.Message, sendable: ReadonlyArray<Recipient>, { blob, bytes }: Stored) {
         const provider = providers[message.environment]
         if (provider === null) {
           return yield* new Postponed({ code: "no_provider", detail: "no mail provider is configured for production" })
@@ -206,7 +223,7 @@ export class SubmitMessage extends Context.Service<
               recipients: sendable.map(({ address }) => address)
             },
             sizeBytes: blob.sizeBytes,
-            mime: blobs.read(message.tenantId, blob)
+            mime: bytes === null ? blobs.read(message.tenantId, blob) : Stream.fromArray(bytes)
           })
           .pipe(
             Effect.timeoutOrElse({
@@ -247,13 +264,15 @@ export class SubmitMessage extends Context.Service<
         return `b.${compact}.${signature}@${settings.bounceDomain}` as Address // hex and dots at a checked domain
       })
 
-      /** Commits what the try came to. Read afresh, for flags may have been set meanwhile. */
+      /** Commits what the try came to; on the message as it was when the try began, and read afresh if it has changed since. */
       const conclude = Effect.fnUntraced(function* (started: Message.Message, attempt: Attempt) {
         const random = yield* Random.next
+        let known: Message.Message | null = started
         const ref = yield* changing(
           started.id,
           Effect.gen(function* () {
-            const message = yield* store.messages.get(realmOf(started), started.id)
+            const message: Message.Message | null = known ?? (yield* store.messages.get(realmOf(started), started.id))
+            known = null
             if (message === null) return null
             const now = yield* Clock.currentTimeMillis
             // Another holder of this job may have settled some recipients: what is no longer queued is not ours to move.

@@ -134,8 +134,11 @@ const snippetSourceMax = 20_000
 
 /** The first 200 characters of what a person would read, white space folded. */
 export const snippet = (text: string | null, html: string | null): string => {
-  const folded = (text ?? shownText(html ?? "")).trimStart().slice(0, snippetSourceMax).replace(/\s+/g, " ").trim()
-  // 400 code units hold 200 characters, whatever they are.
+  const shown = (text ?? shownText(html ?? "")).trimStart()
+  const foldTo = (length: number) => shown.slice(0, length).replace(/\s+/g, " ").trim()
+  // 400 code units hold 200 characters, whatever they are; mostly the first page has as many.
+  const first = foldTo(1_000)
+  const folded = first.length > 400 ? first : foldTo(snippetSourceMax)
   return Array.from(folded.slice(0, 400)).slice(0, 200).join("").toWellFormed().trimEnd()
 }
 

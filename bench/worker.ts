@@ -1,0 +1,82 @@
+/**
+ * How fast one worker drains a backlog of 2 KB messages with text and HTML to a
+ * mail server on this machine, beside nodemailer's pool building and submitting
+ * the same message, with no database, to the same server.
+ */
+import * as Backlog from "./Backlog.ts"
+import * as Deployment from "./Deployment.ts"
+import { start } from "./Process.ts"
+import { cpuMs } from "./Processor.ts"
+import { inRounds, ratios, report, scale } from "./Report.ts"
+import * as Sink from "./Sink.ts"
+
+const count = scale.of(3_000, 50)
+const text = "The Analytical Engine weaves algebraic patterns. ".repeat(20)
+
+const sink = await Sink.open()
+const product = await Deployment.open({
+  workers: 1,
+  variables: { MAILROOM_SMTP_HOST: "127.0.0.1", MAILROOM_SMTP_PORT: String(sink.port), MAILROOM_SMTP_TLS: "none" }
+})
+const url = product.database.url("postgres")
+const [worker] = product.cluster.workers
+try {
+  const model = await Backlog.send(product.baseUrl, product.production, {
+    to: ["reader@example.com"],
+    subject: "Note G",
+    text,
+    html: `<p>${text}</p>`
+  })
+  await Backlog.drained(url) // the worker works
+
+  const drain = async () => {
+    worker!.signal("SIGSTOP")
+    await Backlog.queueCopies(url, model, count)
+    const before = { worker: cpuMs(worker!.pid!), postgres: product.database.cpu() }
+    const begun = performance.now()
+    worker!.signal("SIGCONT")
+    await Backlog.drained(url)
+    return {
+      perSecond: (count * 1000) / (performance.now() - begun),
+      workerMicros: ((cpuMs(worker!.pid!) - before.worker) * 1000) / count,
+      postgresMicros: ((product.database.cpu() - before.postgres) * 1000) / count
+    }
+  }
+  const pool = async () => {
+    const { ready, stop } = await start("reference/nodemailer-pool.ts", String(sink.port), String(count))
+    await stop()
+    return { perSecond: Number(ready["perSecond"]), cpuMicros: Number(ready["cpuMicros"]) }
+  }
+  const rounds = await inRounds(async () => ({ nodemailer: await pool(), ours: await drain() }))
+  const ofBoth = (round: (typeof rounds)[number]) => round.ours.workerMicros + round.ours.postgresMicros
+  report({
+    name: "worker",
+    about: `One worker drains ${count} messages of 2 KB to ${sink.name}, beside nodemailer's pool of 5 connections without a database.`,
+    ratios: [
+      {
+        path: "worker: rate / nodemailer pool",
+        better: "higher",
+        floor: 0.8,
+        goal: 1.5,
+        values: ratios(rounds, ({ ours }) => ours.perSecond, ({ nodemailer }) => nodemailer.perSecond)
+      },
+      {
+        path: "worker: CPU, worker and Postgres / nodemailer pool",
+        better: "lower",
+        floor: 1.6,
+        goal: 0.9,
+        values: ratios(rounds, ofBoth, ({ nodemailer }) => nodemailer.cpuMicros)
+      }
+    ],
+    figures: [
+      { name: "ours: rate", unit: "messages/s", values: rounds.map(({ ours }) => ours.perSecond) },
+      { name: "ours: CPU of the worker", unit: "µs a message", values: rounds.map(({ ours }) => ours.workerMicros) },
+      { name: "ours: CPU of Postgres", unit: "µs a message", values: rounds.map(({ ours }) => ours.postgresMicros) },
+      { name: "nodemailer pool: rate", unit: "messages/s", values: rounds.map(({ nodemailer }) => nodemailer.perSecond) },
+      { name: "nodemailer pool: CPU", unit: "µs a message", values: rounds.map(({ nodemailer }) => nodemailer.cpuMicros) }
+    ]
+  })
+} finally {
+  await product.stop()
+  await sink.stop()
+}
