@@ -13,7 +13,7 @@ import * as EicarScanner from "../adapters/eicar/EicarScanner.ts"
 import * as Memory from "../adapters/memory/index.ts"
 import * as NodeCrypto from "../adapters/node/NodeCrypto.ts"
 import * as NodeResolver from "../adapters/node/NodeResolver.ts"
-import * as NodemailerMime from "../adapters/nodemailer/NodemailerMime.ts"
+import * as RfcMime from "../adapters/mime/RfcMime.ts"
 import * as SandboxMailProvider from "../adapters/sandbox/SandboxMailProvider.ts"
 import * as UndiciWebhookTransport from "../adapters/undici/UndiciWebhookTransport.ts"
 import { EventRelay } from "../core/jobs/EventRelay.ts"
@@ -86,7 +86,7 @@ async function measure(): Promise<void> {
     Memory.MemoryRateLimiter.layer,
     Memory.MemoryBlobStore.layer,
     NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] }),
-    NodemailerMime.layer,
+    RfcMime.layer,
     EicarScanner.layer,
     Layer.succeed(MailProviders, { sandbox: SandboxMailProvider.make(), production: null }),
     UndiciWebhookTransport.layer.pipe(Layer.provide(NodeResolver.layer))

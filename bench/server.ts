@@ -15,7 +15,7 @@ import * as MemoryRateLimiter from "../adapters/memory/MemoryRateLimiter.ts"
 import * as MemoryStore from "../adapters/memory/MemoryStore.ts"
 import * as FileBlobStore from "../adapters/node/FileBlobStore.ts"
 import * as NodeCrypto from "../adapters/node/NodeCrypto.ts"
-import * as NodemailerMime from "../adapters/nodemailer/NodemailerMime.ts"
+import * as RfcMime from "../adapters/mime/RfcMime.ts"
 import * as NodeResolver from "../adapters/node/NodeResolver.ts"
 import * as SandboxMailProvider from "../adapters/sandbox/SandboxMailProvider.ts"
 import * as UndiciWebhookTransport from "../adapters/undici/UndiciWebhookTransport.ts"
@@ -42,7 +42,7 @@ const program = Effect.gen(function* () {
     MemoryRateLimiter.layer,
     FileBlobStore.layer({ directory: folder }),
     NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] }),
-    NodemailerMime.layer,
+    RfcMime.layer,
     EicarScanner.layer,
     UndiciWebhookTransport.layer.pipe(Layer.provide(NodeResolver.layer)),
     Layer.succeed(MailProviders, { sandbox: SandboxMailProvider.make(), production: null })

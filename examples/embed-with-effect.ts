@@ -4,7 +4,7 @@ import { Address, IdempotencyKey, Limits, Mailroom, MailProviders, Management, M
 import { EicarScanner } from "mailroom/adapters/eicar"
 import { MemoryBlobStore, MemoryJobQueue, MemoryRateLimiter, MemoryStore } from "mailroom/adapters/memory"
 import { NodeCrypto, NodeResolver } from "mailroom/adapters/node"
-import { NodemailerMime } from "mailroom/adapters/nodemailer"
+import { RfcMime } from "mailroom/adapters/mime"
 import { SandboxMailProvider } from "mailroom/adapters/sandbox"
 import { UndiciWebhookTransport } from "mailroom/adapters/undici"
 
@@ -17,7 +17,7 @@ const ports = Layer.mergeAll(
   MemoryBlobStore.layer,
   MemoryRateLimiter.layer,
   NodeCrypto.layer({ sealingKeys: [{ version: 1, key: sealingKey }] }),
-  NodemailerMime.layer,
+  RfcMime.layer,
   EicarScanner.layer,
   UndiciWebhookTransport.layer.pipe(Layer.provide(NodeResolver.layer)),
   Layer.succeed(MailProviders, { sandbox: SandboxMailProvider.make({ outcomeAfter: 0 }), production: null })

@@ -3,7 +3,7 @@ import { Redacted } from "effect"
 import { EicarScanner } from "mailroom/adapters/eicar"
 import { MemoryBlobStore, MemoryJobQueue, MemoryStore } from "mailroom/adapters/memory"
 import { NodeCrypto } from "mailroom/adapters/node"
-import { NodemailerMime } from "mailroom/adapters/nodemailer"
+import { RfcMime } from "mailroom/adapters/mime"
 import { UndiciWebhookTransport } from "mailroom/adapters/undici"
 import { createMailroom, parseAddress, parseDomain, plans, reveal } from "mailroom/embedded"
 
@@ -13,7 +13,7 @@ const mailroom = await createMailroom({
   blobs: MemoryBlobStore.layer,
   // Keep this key: what it sealed, only it opens.
   crypto: NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(crypto.getRandomValues(new Uint8Array(32))) }] }),
-  mime: NodemailerMime.layer,
+  mime: RfcMime.layer,
   scanner: EicarScanner.layer,
   webhooks: UndiciWebhookTransport.layer,
   provider: null // production mail waits; the sandbox needs nobody

@@ -3,7 +3,7 @@ import { Redacted } from "effect"
 import { EicarScanner } from "mailroom/adapters/eicar"
 import { MemoryBlobStore, MemoryJobQueue, MemoryStore } from "mailroom/adapters/memory"
 import { NodeCrypto } from "mailroom/adapters/node"
-import { NodemailerMime } from "mailroom/adapters/nodemailer"
+import { RfcMime } from "mailroom/adapters/mime"
 import { UndiciWebhookTransport } from "mailroom/adapters/undici"
 import { createMailroom } from "mailroom/embedded"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
@@ -15,7 +15,7 @@ const mailroom = await createMailroom({
   queue: MemoryJobQueue.layer,
   blobs: MemoryBlobStore.layer,
   crypto: NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(crypto.getRandomValues(new Uint8Array(32))) }] }),
-  mime: NodemailerMime.layer,
+  mime: RfcMime.layer,
   scanner: EicarScanner.layer,
   webhooks: UndiciWebhookTransport.layer,
   provider: null,

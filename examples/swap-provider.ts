@@ -10,7 +10,7 @@ import type { MailProvider } from "mailroom"
 import { EicarScanner } from "mailroom/adapters/eicar"
 import { MemoryBlobStore, MemoryJobQueue, MemoryStore } from "mailroom/adapters/memory"
 import { NodeCrypto } from "mailroom/adapters/node"
-import { NodemailerMime } from "mailroom/adapters/nodemailer"
+import { RfcMime } from "mailroom/adapters/mime"
 import { SmtpMailProvider } from "mailroom/adapters/smtp"
 import { UndiciWebhookTransport } from "mailroom/adapters/undici"
 import { createMailroom, parseAddress, parseDomain, plans, reveal } from "mailroom/embedded"
@@ -45,7 +45,7 @@ const mailroom = await createMailroom({
   queue: MemoryJobQueue.layer,
   blobs: MemoryBlobStore.layer,
   crypto: NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(crypto.getRandomValues(new Uint8Array(32))) }] }),
-  mime: NodemailerMime.layer,
+  mime: RfcMime.layer,
   scanner: EicarScanner.layer,
   webhooks: UndiciWebhookTransport.layer,
   provider

@@ -7,7 +7,7 @@ import { Data, Effect, Layer, Redacted } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import * as FileBlobStore from "../adapters/node/FileBlobStore.ts"
 import * as NodeCrypto from "../adapters/node/NodeCrypto.ts"
-import * as NodemailerMime from "../adapters/nodemailer/NodemailerMime.ts"
+import * as RfcMime from "../adapters/mime/RfcMime.ts"
 import * as Postgres from "../adapters/postgres/Database.ts"
 import * as JobNews from "../adapters/postgres/JobNews.ts"
 import * as Migrations from "../adapters/postgres/Migrations.ts"
@@ -94,7 +94,7 @@ const pool = Layer.effect(PoolGauge, Effect.map(Postgres.Database, ({ pool }) =>
 /** Every port that keeps something, over a database that `ready` has made fit for it; and how far our clock is from its. */
 export const over = <E, R>(config: Config, database: Layer.Layer<Postgres.Database, E>, ready: Effect.Effect<unknown, R, Postgres.Database>) => {
   const redis = redisOf(config)
-  return Layer.mergeAll(storeAndQueue(config, redis), limiter(redis), blobs(config), crypto(config), NodemailerMime.layer, ClockWatch.layer, pool).pipe(
+  return Layer.mergeAll(storeAndQueue(config, redis), limiter(redis), blobs(config), crypto(config), RfcMime.layer, ClockWatch.layer, pool).pipe(
     Layer.provideMerge(JobNews.layer),
     Layer.provideMerge(Layer.effectDiscard(ready)),
     Layer.provideMerge(database)

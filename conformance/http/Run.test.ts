@@ -7,7 +7,7 @@ import * as EicarScanner from "../../adapters/eicar/EicarScanner.ts"
 import { MemoryBlobStore, MemoryJobQueue, MemoryRateLimiter, MemoryStore } from "../../adapters/memory/index.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as NodeResolver from "../../adapters/node/NodeResolver.ts"
-import * as NodemailerMime from "../../adapters/nodemailer/NodemailerMime.ts"
+import * as RfcMime from "../../adapters/mime/RfcMime.ts"
 import * as SandboxMailProvider from "../../adapters/sandbox/SandboxMailProvider.ts"
 import * as UndiciWebhookTransport from "../../adapters/undici/UndiciWebhookTransport.ts"
 import * as Mailroom from "../../core/Mailroom.ts"
@@ -52,7 +52,7 @@ const service = Layer.effect(
       MemoryRateLimiter.layer,
       MemoryBlobStore.layer,
       NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32).fill(7)) }] }),
-      NodemailerMime.layer,
+      RfcMime.layer,
       EicarScanner.layer,
       Layer.succeed(MailProviders, {
         sandbox: SandboxMailProvider.make({ delayedAfter: 1_500, lateBounceAfter: 1_500 }),

@@ -9,7 +9,7 @@ import * as MemoryJobQueue from "../../adapters/memory/MemoryJobQueue.ts"
 import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
 import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
 import * as FileBlobStore from "../../adapters/node/FileBlobStore.ts"
-import * as NodemailerMime from "../../adapters/nodemailer/NodemailerMime.ts"
+import * as RfcMime from "../../adapters/mime/RfcMime.ts"
 import * as JobNews from "../../adapters/postgres/JobNews.ts"
 import * as Migrations from "../../adapters/postgres/Migrations.ts"
 import * as Pglite from "../../adapters/postgres/Pglite.ts"
@@ -40,7 +40,7 @@ const folder = (data: string) =>
   )
 
 const alone = <E>(kept: Layer.Layer<Store | JobQueue | BlobStore, E>, config: Config) =>
-  Layer.mergeAll(kept, MemoryRateLimiter.layer, NodemailerMime.layer, Adapters.crypto(config))
+  Layer.mergeAll(kept, MemoryRateLimiter.layer, RfcMime.layer, Adapters.crypto(config))
 
 const server = (config: Config, databaseUrl: Deployment["databaseUrl"]) =>
   Adapters.over(config, Adapters.database({ ...config, databaseUrl }, "dev"), Adapters.migrate({ ...config, databaseUrl }))

@@ -5,7 +5,7 @@ import { afterEach } from "vitest"
 import * as EicarScanner from "../../adapters/eicar/EicarScanner.ts"
 import * as Memory from "../../adapters/memory/index.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
-import * as NodemailerMime from "../../adapters/nodemailer/NodemailerMime.ts"
+import * as RfcMime from "../../adapters/mime/RfcMime.ts"
 import * as SandboxMailProvider from "../../adapters/sandbox/SandboxMailProvider.ts"
 import { MailroomError } from "../../client/index.ts"
 import { scopes } from "../../core/model/ApiKey.ts"
@@ -38,7 +38,7 @@ const embed = async (over: Partial<Options> = {}) => {
     queue: Memory.MemoryJobQueue.layer,
     blobs: Memory.MemoryBlobStore.layer,
     crypto: NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] }),
-    mime: NodemailerMime.layer,
+    mime: RfcMime.layer,
     scanner: EicarScanner.layer,
     webhooks: receiver().layer,
     sandbox: SandboxMailProvider.make({ outcomeAfter: 0 }),

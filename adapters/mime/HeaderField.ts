@@ -16,3 +16,6 @@ export const isPlainAddress = (address: string): boolean => /^[\w!#$%&'*+\-/=?^`
 /** Text as a header can hold it: line ends and control characters become a space. */
 export const oneLine = (text: string): string =>
   text.toWellFormed().replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim()
+
+/** A quoted string, whatever the text holds. */
+export const quoted = (text: string): string => `"${text.replace(/["\\]/g, "\\$&")}"`

@@ -9,11 +9,11 @@
  * inside a message is an attachment: its text is not the text of this one.
  */
 import { Effect, Stream } from "effect"
-import { parseHeaderValue, quoteString } from "nodemailer/lib/mime-funcs"
 import PostalMime, { addressParser, decodeWords } from "postal-mime"
 import type { Header } from "../../core/model/Message.ts"
 import { MimeFailed, type Parsed, type ParsedAttachment } from "../../core/ports/Mime.ts"
-import { isAddressField, isPlainAddress, isStructuredField, oneLine } from "./HeaderField.ts"
+import { isAddressField, isPlainAddress, isStructuredField, oneLine, quoted } from "./HeaderField.ts"
+import { readParameters } from "./Parameters.ts"
 
 export const read = <E>(bytes: Stream.Stream<Uint8Array, E>): Effect.Effect<Parsed, E | MimeFailed> =>
   Effect.flatMap(collect(bytes), parse)
@@ -87,9 +87,9 @@ const split = (raw: Buffer): { readonly fields: ReadonlyArray<Header>; readonly 
     headBytes += headEnd
     const fields = fieldsOf(bytes.subarray(0, headEnd))
     const body = bytes.subarray(bytes[headEnd] === 10 ? headEnd + 1 : headEnd + 2)
-    const type = parseHeaderValue(valueOf(fields, "content-type") ?? "text/plain", { stripComments: true })
+    const type = readParameters(valueOf(fields, "content-type") ?? "text/plain")
     const mediaType = type.value.toLowerCase()
-    const boundary = decodeWords(type.params["boundary"] ?? "")
+    const boundary = type.params.get("boundary") ?? ""
     if (!mediaType.startsWith("multipart/")) {
       leaves.push({ mediaType, fields: isNamedText(mediaType, fields) ? [asFile, ...fields] : fields, body })
     } else if (boundary === "" || boundary.length > boundaryLengthMax) {
@@ -110,7 +110,7 @@ const asBase64: Header = { name: "Content-Transfer-Encoding", value: "base64" }
 
 /** Some senders mark the text files that they attach as inline. */
 const isNamedText = (mediaType: string, fields: ReadonlyArray<Header>): boolean =>
-  /^text\/(?:plain|html)$/.test(mediaType) && "filename" in parseHeaderValue(valueOf(fields, "content-disposition") ?? "").params
+  /^text\/(?:plain|html)$/.test(mediaType) && readParameters(valueOf(fields, "content-disposition") ?? "").params.has("filename")
 
 /** Where the first empty line begins; the end, if there is none. */
 const headEndOf = (bytes: Buffer, lengthMax: number): number => {
@@ -159,8 +159,8 @@ const splitParts = (body: Buffer, boundary: string): ReadonlyArray<Buffer> => {
 // Bodies
 
 const decodeTransfer = ({ fields, body }: Entity): Buffer => {
-  const named = parseHeaderValue(valueOf(fields, "content-transfer-encoding") ?? "", { stripComments: true })
-  const encoding = /[\w-]+/.exec(named.value)?.[0].toLowerCase()
+  const { value } = readParameters(valueOf(fields, "content-transfer-encoding") ?? "")
+  const encoding = /[\w-]+/.exec(value)?.[0].toLowerCase()
   return encoding === "base64" ? decodeBase64(body) : encoding === "quoted-printable" ? decodeQuotedPrintable(body) : body
 }
 
@@ -264,6 +264,6 @@ const readField = ({ name, value }: Header): Header => {
 const readParties = (value: string): string => {
   const found = addressParser(value)
   return found.every(({ address }) => address !== undefined && isPlainAddress(address) && value.includes(address))
-    ? found.map(({ name, address }) => (name === "" ? address : `${quoteString(oneLine(name))} <${address}>`)).join(", ")
+    ? found.map(({ name, address }) => (name === "" ? address : `${quoted(oneLine(name))} <${address}>`)).join(", ")
     : oneLine(value)
 }

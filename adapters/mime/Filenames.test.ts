@@ -7,7 +7,7 @@ import PostalMime from "postal-mime"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import { Filename } from "../../core/model/Attachment.ts"
 import { Mime } from "../../core/ports/Mime.ts"
-import * as NodemailerMime from "./NodemailerMime.ts"
+import * as RfcMime from "./RfcMime.ts"
 
 const realm = Fixtures.realm()
 const message = Fixtures.message(realm)
@@ -19,7 +19,7 @@ const build = (filename: string) =>
     const content = Fixtures.content(message, { text: "" }, [attachment])
     const pieces = yield* Stream.runCollect(mime.build(message, content, [{ attachment, bytes: Stream.make(Buffer.from("x")) }]))
     return Buffer.concat([...pieces])
-  }).pipe(Effect.provide(NodemailerMime.layer))
+  }).pipe(Effect.provide(RfcMime.layer))
 
 const assertArrives = Effect.fnUntraced(function* (filename: string) {
   const bytes = yield* build(filename)
@@ -28,7 +28,7 @@ const assertArrives = Effect.fnUntraced(function* (filename: string) {
     assert.isAtMost(line.length, 78)
     assert.match(line, /^[\t\u0020-\u007e]*$/)
   }
-  const ours = yield* Mime.use((mime) => mime.parse(Stream.make(bytes))).pipe(Effect.provide(NodemailerMime.layer))
+  const ours = yield* Mime.use((mime) => mime.parse(Stream.make(bytes))).pipe(Effect.provide(RfcMime.layer))
   const postal = yield* Effect.promise(() => PostalMime.parse(bytes))
   const mailparser = yield* Effect.promise(() => simpleParser(bytes))
   for (const { attachments } of [ours, postal, mailparser]) assert.deepStrictEqual(attachments.map(({ filename }) => filename), [filename])

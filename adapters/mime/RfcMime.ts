@@ -1,4 +1,4 @@
-/** Mime: written with nodemailer's encoders, read with postal-mime's understanding of headers and characters. */
+/** Mime by the RFCs: written by encoders of its own, read with postal-mime's understanding of headers and characters. */
 import { Layer } from "effect"
 import { Mime } from "../../core/ports/Mime.ts"
 import { read } from "./MimeReader.ts"

@@ -11,10 +11,10 @@ import * as Fixtures from "../../conformance/fixtures.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
 import * as Recipients from "../../core/model/Recipient.ts"
 import { Mime } from "../../core/ports/Mime.ts"
-import * as NodemailerMime from "./NodemailerMime.ts"
+import * as RfcMime from "./RfcMime.ts"
 
 const use = <A, E>(body: (mime: Mime["Service"]) => Effect.Effect<A, E>) =>
-  Effect.flatMap(Mime, body).pipe(Effect.provide(NodemailerMime.layer))
+  Effect.flatMap(Mime, body).pipe(Effect.provide(RfcMime.layer))
 
 const built = (stream: Stream.Stream<Uint8Array, unknown>) =>
   Effect.map(Stream.runCollect(stream), (chunks) => Buffer.concat([...chunks]))
@@ -60,7 +60,7 @@ describe("the same message", () => {
     const program = `
       import { Effect, Stream } from "effect"
       import { Mime } from ${JSON.stringify(import.meta.resolve("../../core/ports/Mime.ts"))}
-      import { layer } from ${JSON.stringify(import.meta.resolve("./NodemailerMime.ts"))}
+      import { layer } from ${JSON.stringify(import.meta.resolve("./RfcMime.ts"))}
       const { id, content, attachments } = JSON.parse(process.argv[1])
       const files = attachments.map((attachment, index) => ({ attachment, bytes: Stream.make(new Uint8Array(60).fill(index)) }))
       const print = (chunk) => Effect.sync(() => process.stdout.write(chunk))

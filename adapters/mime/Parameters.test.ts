@@ -1,0 +1,40 @@
+import { assert, describe, it } from "@effect/vitest"
+import { readParameters } from "./Parameters.ts"
+
+const cases: ReadonlyArray<readonly [text: string, value: string, params: Readonly<Record<string, string>>]> = [
+  ["", "", {}],
+  ["text/plain", "text/plain", {}],
+  ["text/plain; charset=utf-8", "text/plain", { charset: "utf-8" }],
+  ["Text/Plain;CHARSET = \"utf-8\" ;", "Text/Plain", { charset: "utf-8" }],
+  ["a/b; x=\"semi;colon, eq=ual (no comment)\"; y=1", "a/b", { x: "semi;colon, eq=ual (no comment)", y: "1" }],
+  ["a/b; x=\"back\\\\slash \\\"quoted\\\"\"", "a/b", { x: "back\\slash \"quoted\"" }],
+  ["a/b; x=\"in\" behind; y=2", "a/b", { x: "in", y: "2" }],
+  ["a/b; x=\"never closed; y=2", "a/b", { x: "never closed; y=2" }],
+  ["a/b; flag; boundary=b", "a/b", { flag: "", boundary: "b" }],
+  ["\"a/b\" c; x=y\"z; \"", "a/b", { x: "yz; " }],
+  ["a/b; x=\" kept \"; y= cut ; z=\"\"", "a/b", { x: " kept ", y: "cut", z: "" }],
+  ["a/b; x=1; X=2", "a/b", { x: "1" }],
+  ["a/b; x=a b ; y=C:\\d", "a/b", { x: "a b", y: "C:\\d" }],
+  ["a/b; x==?utf-8?Q?a?=", "a/b", { x: "=?utf-8?Q?a?=" }],
+  ["a/b (so (they) say; x=0) ; (a) x (b) = (c)(d) 1 (e)", "a/b", { x: "1" }],
+  ["a/b; name=copy(1).txt", "a/b", { name: "copy(1).txt" }],
+  ["a/b (never closed", "a/b", {}],
+  ["a/b (never closed; x=1", "a/b (never closed", { x: "1" }],
+  ["a/b; f*=utf-8'en'%C3%BC%zz", "a/b", { f: "\u00c3\u00bc%zz" }],
+  ["a/b; f*1*=%62; f*0*=utf-8''%61; f*10=%6b; f*2=c", "a/b", { f: "abc%6b" }],
+  ["a/b; f=plain; f*=utf-8''encoded", "a/b", { f: "plain" }],
+  ["a/b; f*0=no; f*1=' charset'", "a/b", { f: "no' charset'" }],
+  ["a/b; *=x; *0*=y; =z", "a/b", {}],
+  ["a/b; __proto__=x; constructor=y", "a/b", { ["__proto__"]: "x", constructor: "y" }]
+]
+
+describe("parameters", () => {
+  for (const [text, value, params] of cases) {
+    it(`are read from: ${text}`, () => {
+      const read = readParameters(text)
+
+      assert.strictEqual(read.value, value)
+      assert.deepStrictEqual(read.params, new Map(Object.entries(params)))
+    })
+  }
+})

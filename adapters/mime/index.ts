@@ -1,0 +1,1 @@
+export * as RfcMime from "./RfcMime.ts"

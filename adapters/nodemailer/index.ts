@@ -1,1 +1,0 @@
-export * as NodemailerMime from "./NodemailerMime.ts"
