@@ -20,6 +20,13 @@ export const freePort = (): Promise<number> =>
     })
   })
 
+/** Those that must not outlive this process, by whatever end. */
+const supervised = new Set<Supervised>()
+process.on("exit", () => {
+  for (const one of supervised) one.signal("SIGKILL")
+})
+for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(name, () => process.exit(1))
+
 /** A process that a supervisor keeps running. */
 export class Supervised {
   readonly name: string
@@ -44,9 +51,11 @@ export class Supervised {
       stdio: ["ignore", log, log]
     })
     this.#child = child
+    supervised.add(this)
     child.once("exit", (code, signal) => {
       if (this.#child !== child) return
       this.#child = null
+      supervised.delete(this)
       if (!this.#wanted) return
       if (signal !== "SIGKILL") appendFileSync(this.log, `ended by itself: ${code ?? signal}\n`)
       setTimeout(() => this.#wanted && this.start(), signal === "SIGKILL" ? 0 : 250)

@@ -37,10 +37,13 @@ const { tenant, application, apiKey, domain, mailbox, attachment, message, endpo
 
 type Selectable = Pick<Rows.Table<never>, "name" | "selected">
 
-const ofTenant = ({ name, selected }: Selectable): string => `select ${selected()} from ${name} where id = $1 and tenant_id = $2`
+/** Looked up by its id, and then looked at: a plan made while a table is small must not take another index for it. */
+const byId = (name: string, alias: string): string => `(select * from ${name} where id = $1 offset 0) ${alias}`
+
+const ofTenant = ({ name, selected }: Selectable): string => `select ${selected()} from ${byId(name, "held")} where tenant_id = $2`
 
 const ofRealm = ({ name, selected }: Selectable): string =>
-  `select ${selected()} from ${name} where id = $1 and tenant_id = $2 and environment = $3`
+  `select ${selected()} from ${byId(name, "held")} where tenant_id = $2 and environment = $3`
 
 const byCreation = ({ name, selected }: Selectable): string =>
   `select ${selected()} from ${name} where tenant_id = $1 order by created_ms, id`
@@ -168,10 +171,9 @@ const messages = ({ list, one, lookup }: Query.Query): MessageReads => {
 }
 
 const contentOfMessage = `
-  select ${Rows.messageContent.selected("content")}
-  from mailroom.message message
-  join mailroom.message_content content on content.message_id = message.id
-  where message.id = $1 and message.tenant_id = $2 and message.environment = $3`
+  select (select record::text from mailroom.message_content where message_id = message.id) as record
+  from ${byId("mailroom.message", "message")}
+  where message.tenant_id = $2 and message.environment = $3`
 
 /** Scalar look-ups, each by its index. */
 const admission = `
@@ -180,7 +182,7 @@ const admission = `
     mailbox.record::text as mailbox,
     (select record::text from mailroom.domain where id = mailbox.domain_id and tenant_id = $2) as domain
   from (select) as always
-  left join mailroom.mailbox mailbox on mailbox.id = $1 and mailbox.tenant_id = $2`
+  left join ${byId("mailroom.mailbox", "mailbox")} on mailbox.tenant_id = $2`
 
 const senderOf = (row: Row) => ({
   mailbox: row["mailbox"] === null ? null : mailbox.decode({ record: row["mailbox"] }),
@@ -192,14 +194,17 @@ const admissionOf = (row: Row): Admission => ({
   ...senderOf(row)
 })
 
+// Each by its index from the message on; a join of them may be planned from the other end.
 const outbound = `
-  select ${message.selected("message")}, content.record::text as content,
-    mailbox.record::text as mailbox,
-    (select record::text from mailroom.domain where id = mailbox.domain_id and tenant_id = $2) as domain
-  from mailroom.message message
-  left join mailroom.message_content content on content.message_id = message.id
-  left join mailroom.mailbox mailbox on mailbox.id = message.mailbox_id and mailbox.tenant_id = $2
-  where message.id = $1 and message.tenant_id = $2 and message.environment = $3`
+  select ${message.selected("message")},
+    (select record::text from mailroom.message_content where message_id = message.id) as content,
+    (select record::text from mailroom.mailbox where id = message.mailbox_id and tenant_id = $2) as mailbox,
+    (
+      select record::text from mailroom.domain
+      where id = (select domain_id from mailroom.mailbox where id = message.mailbox_id and tenant_id = $2) and tenant_id = $2
+    ) as domain
+  from ${byId("mailroom.message", "message")}
+  where message.tenant_id = $2 and message.environment = $3`
 
 const outboundOf = (row: Row): Outbound => ({
   message: message.decode(row),
@@ -301,10 +306,9 @@ const deliveries = ({ list, lookup }: Query.Query): DeliveryReads => {
 }
 
 const bodyOfDelivery = `
-  select body.body
-  from mailroom.delivery delivery
-  join mailroom.delivery_body body on body.delivery_id = delivery.id
-  where delivery.id = $1 and delivery.tenant_id = $2 and delivery.environment = $3`
+  select (select body from mailroom.delivery_body where delivery_id = delivery.id) as body
+  from ${byId("mailroom.delivery", "delivery")}
+  where delivery.tenant_id = $2 and delivery.environment = $3`
 
 const deliveriesWhere = (where: string): string => `
   select ${delivery.selected()} from mailroom.delivery
