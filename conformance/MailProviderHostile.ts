@@ -8,6 +8,7 @@ import assert from "node:assert/strict"
 import { Effect, Fiber, Schedule, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import * as Replies from "../core/model/Reply.ts"
+import { pipelines } from "./MailProviderPipelines.ts"
 import { sessions } from "./MailProviderSessions.ts"
 import {
   arrivals,
@@ -15,6 +16,7 @@ import {
   circumstancesOf,
   endOf,
   heard,
+  large,
   mail,
   once,
   type Checks,
@@ -26,7 +28,7 @@ import type { Suite } from "./Suite.ts"
 
 export const suite = <R>(options: Options<R>): Suite<R> => ({
   name: "MailProvider, against a hostile server",
-  checks: [...refusals(options), ...unknowns(options), ...sessions(options)]
+  checks: [...refusals(options), ...unknowns(options), ...sessions(options), ...pipelines(options)]
 })
 
 /** Before a message is spoken of. */
@@ -230,7 +232,7 @@ const unknowns = <R>({ against }: Options<R>): Checks<R> => [
       const chunk = new Uint8Array(65_536).fill(10)
       const endless = Stream.repeat(Stream.make(chunk), Schedule.forever)
 
-      assert.equal(yield* endOf(provider, { ...mail(), mime: endless }), "unavailable")
+      assert.equal(yield* endOf(provider, { ...large(mail()), mime: endless }), "unavailable")
       yield* assertGoesOn(provider, server)
     })
   },
@@ -253,8 +255,8 @@ const unknowns = <R>({ against }: Options<R>): Checks<R> => [
     check: Effect.gen(function* () {
       const { provider, server } = yield* against(once(place, {}), circumstancesOf(place))
       const request = mail()
-      const mime = place === "bytes" ? Stream.concat(request.mime, Stream.never) : request.mime
-      const submitting = yield* Effect.forkScoped(provider.submit({ ...request, mime }))
+      const endless = { ...large(request), mime: Stream.concat(request.mime, Stream.never) }
+      const submitting = yield* Effect.forkScoped(provider.submit(place === "bytes" ? endless : request))
       yield* server.until((all) => isAt(all, place))
 
       yield* Fiber.interrupt(submitting)

@@ -38,6 +38,8 @@ export interface Step {
   readonly trickles?: boolean
   /** Goes on as a good server would have said `say`: into the message after DATA, into TLS after STARTTLS. */
   readonly goesOn?: boolean
+  /** Does this, and takes up what else has come, when it is told to go on. */
+  readonly waits?: boolean
   /** Reads no more. */
   readonly stalls?: boolean
   /** Then it drops the connection. */
@@ -54,6 +56,10 @@ export interface Conversation {
   readonly messages: ReadonlyArray<string>
   /** What has come so far of a message whose end has not. */
   readonly partial: string
+  /** What has come and waits to be taken up. */
+  readonly pending: string
+  /** Commands that came behind another one, before the reply to it. */
+  readonly overruns: number
   readonly isClosed: boolean
   readonly isEncrypted: boolean
   readonly saidBytes: number
@@ -66,6 +72,8 @@ export interface Server {
   /** On all open connections, unasked. */
   readonly say: (text: string) => Effect.Effect<void>
   readonly dropAll: Effect.Effect<void>
+  /** Whoever waits goes on. */
+  readonly goOn: Effect.Effect<void>
 }
 
 export interface Circumstances {
@@ -83,6 +91,8 @@ export interface Options<R> {
     script: Script,
     circumstances?: Circumstances
   ) => Effect.Effect<{ readonly provider: MailProvider; readonly server: Server }, unknown, R | Scope.Scope>
+  /** The server offers PIPELINING, and the provider makes use of it. */
+  readonly isPipelining?: boolean
 }
 
 export type Checks<R> = ReadonlyArray<Check<R>>
@@ -100,6 +110,9 @@ export const mail = (recipients: ReadonlyArray<string> = ["charles"], body = "Th
     mime: Stream.make(bytes.subarray(0, 20), bytes.subarray(20))
   }
 }
+
+/** Said to be so large that nobody reads it before the server wants it. */
+export const large = (request: SubmitRequest): SubmitRequest => ({ ...request, sizeBytes: 1_000_000 })
 
 /** How a submission ended: `unavailable`, `refused 550`, or a code for each recipient. */
 export const endOf = Effect.fnUntraced(function* (provider: MailProvider, request: SubmitRequest) {

@@ -1,7 +1,8 @@
 /**
  * An SMTP server for tests, on a port of its own: it does what its script says,
  * and where that says nothing, what a good server does. It knows one end of a
- * message, CRLF dot CRLF, and keeps all it hears.
+ * message, CRLF dot CRLF, and keeps all it hears. It wants a sender before a
+ * recipient, a recipient before a message, and no second sender.
  */
 import { Effect, Schedule, type Scope } from "effect"
 import { createServer, type AddressInfo, type Socket } from "node:net"
@@ -14,6 +15,7 @@ export interface ScriptedServer {
   readonly until: (holds: (conversations: ReadonlyArray<Conversation>) => boolean) => Effect.Effect<void>
   readonly say: (text: string) => Effect.Effect<void>
   readonly dropAll: Effect.Effect<void>
+  readonly goOn: Effect.Effect<void>
 }
 
 export interface Certificate {
@@ -27,6 +29,8 @@ export interface Options {
   readonly isImplicit?: boolean
   /** Takes one command at a time. */
   readonly isSerial?: boolean
+  /** How its replies are cut: each as it is said, all to what came together, or a byte at a time. */
+  readonly pace?: "apiece" | "together" | "byByte"
 }
 
 export const start = (script: Script, options: Options = {}): Effect.Effect<ScriptedServer, never, Scope.Scope> =>
@@ -65,7 +69,8 @@ export const start = (script: Script, options: Options = {}): Effect.Effect<Scri
           return Effect.sync(() => waiting.delete(look))
         }),
       say: (text) => Effect.sync(() => parties.forEach(({ say }) => say(text))),
-      dropAll: Effect.sync(() => parties.forEach(({ drop }) => drop()))
+      dropAll: Effect.sync(() => parties.forEach(({ drop }) => drop())),
+      goOn: Effect.sync(() => parties.forEach(({ goOn }) => goOn()))
     }
   })
 
@@ -73,6 +78,7 @@ interface Party {
   readonly conversation: () => Conversation
   readonly say: (text: string) => void
   readonly drop: () => void
+  readonly goOn: () => void
 }
 
 const converse = (
@@ -80,7 +86,7 @@ const converse = (
   script: Script,
   number: number,
   context: SecureContext | null,
-  { isImplicit = false, isSerial = false }: Options,
+  { isImplicit = false, isSerial = false, pace = "apiece" }: Options,
   changed: () => void
 ): Party => {
   const commands: Array<string> = []
@@ -93,11 +99,25 @@ const converse = (
   let isClosed = false
   let isEncrypted = false
   let saidBytes = 0
+  let hasSender = false
+  let recipients = 0
+  let overruns = 0
+  let isReading = false
+  let unsaid = ""
+  let onGoOn: (() => void) | null = null
 
   const say = (text: string) => {
-    if (isClosed || !socket.writable) return
+    unsaid += text
+    if (!isReading || pace !== "together") flush()
+  }
+  const flush = () => {
+    const text = unsaid
+    unsaid = ""
+    if (isClosed || !socket.writable || text === "") return
     saidBytes += text.length
-    socket.write(text)
+    // Much of it says the same in one piece.
+    if (pace === "byByte" && text.length < 1_000) for (const byte of Buffer.from(text)) socket.write(Buffer.of(byte))
+    else socket.write(text)
     changed()
   }
   /** In real time, whatever the time of the test. */
@@ -107,7 +127,10 @@ const converse = (
     const fiber = Effect.runFork(Effect.repeat(next, Schedule.spaced("1 millis")))
     socket.on("close", () => fiber.interruptUnsafe())
   }
-  const drop = () => socket.destroySoon()
+  const drop = () => {
+    flush()
+    socket.destroySoon()
+  }
 
   const good = (place: Place, argument: string): string => {
     switch (place) {
@@ -125,8 +148,13 @@ const converse = (
         return context === null ? "502 5.5.1 no\r\n" : "220 2.0.0 go ahead\r\n"
       case "AUTH":
         return argument.startsWith("PLAIN ") ? "235 2.7.0 welcome\r\n" : "504 5.5.4 no\r\n"
+      case "MAIL":
+        return hasSender ? "503 5.5.1 nested MAIL\r\n" : "250 2.1.0 ok\r\n"
+      case "RCPT":
+        return hasSender ? "250 2.1.5 ok\r\n" : "503 5.5.1 need MAIL\r\n"
       case "DATA":
-        return "354 go on\r\n"
+        if (recipients > 0) return "354 go on\r\n"
+        return hasSender ? "554 5.5.1 no valid recipients\r\n" : "503 5.5.1 need RCPT\r\n"
       case "message":
         return "250 2.0.0 queued\r\n"
       case "QUIT":
@@ -138,17 +166,36 @@ const converse = (
     }
   }
 
+  /** What the words make of the transaction. */
+  const note = (place: Place, words: string) => {
+    const isYes = words.startsWith("2")
+    if (place === "MAIL" && isYes) hasSender = true
+    if (place === "RCPT" && isYes) recipients += 1
+    if (place === "message" || (place === "RSET" && isYes)) {
+      hasSender = false
+      recipients = 0
+    }
+  }
+
   /** Whether the conversation goes on as after the good answer. */
   const act = (place: Place, argument = ""): boolean => {
     const moment = { place, argument, connection: number, message: Math.max(1, begun), isEncrypted }
     const step = script(moment)
-    if (step?.trickles === true) trickle(step.say ?? "")
-    else say(step === null ? good(place, argument) : (step.say ?? ""))
-    if (step?.stalls === true) socket.pause()
-    // Who has not ended a reply answers nothing else.
-    isBusy = step !== null && step.goesOn !== true && (step.trickles === true || !(step.say ?? "").endsWith("\n"))
-    if (step?.drops === true || (place === "QUIT" && step === null)) drop()
-    return step === null || step.goesOn === true
+    const words = step === null ? good(place, argument) : (step.say ?? "")
+    const perform = () => {
+      note(place, words)
+      if (step?.trickles === true) trickle(words)
+      else say(words)
+      if (step?.stalls === true) socket.pause()
+      // Who has not ended a reply answers nothing else.
+      isBusy = step !== null && step.goesOn !== true && (step.trickles === true || !words.endsWith("\n"))
+      if (step?.drops === true || (place === "QUIT" && step === null)) drop()
+    }
+    if (step?.waits === true) {
+      isBusy = true
+      onGoOn = perform
+    } else perform()
+    return step === null ? !/^[45]/.test(words) : step.goesOn === true
   }
 
   const command = (line: string) => {
@@ -177,16 +224,28 @@ const converse = (
   }
 
   const read = (chunk: Buffer) => {
-    if (mode === "message" && heard === "\r\n") act("bytes")
+    const isFirst = mode === "message" && heard === "\r\n"
     heard += chunk.toString("latin1")
+    if (isFirst) act("bytes")
+    takeUp()
+  }
+
+  const takeUp = () => {
+    isReading = true
+    let commandCount = 0
     for (let whole = next(); whole !== null; whole = next()) {
-      if (mode === "commands") command(whole)
-      else {
+      if (mode === "commands") {
+        commandCount += 1
+        if (commandCount > 1) overruns += 1
+        command(whole)
+      } else {
         messages.push(`${whole}\r\n`.slice(2))
         mode = "commands"
         act("message")
       }
     }
+    isReading = false
+    flush()
     changed()
   }
 
@@ -200,6 +259,7 @@ const converse = (
   }
 
   const upgrade = (secureContext: SecureContext) => {
+    flush()
     plain.removeListener("data", read)
     heard = ""
     const secure = new TLSSocket(plain, { isServer: true, secureContext })
@@ -221,12 +281,19 @@ const converse = (
       commands: [...commands],
       messages: [...messages],
       partial: mode === "message" ? heard.slice(2) : "",
+      pending: mode === "message" ? "" : heard,
+      overruns,
       isClosed,
       isEncrypted,
       saidBytes
     }),
     say,
-    drop
+    drop,
+    goOn: () => {
+      onGoOn?.()
+      onGoOn = null
+      takeUp()
+    }
   }
 }
 

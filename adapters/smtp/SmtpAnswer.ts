@@ -61,17 +61,31 @@ const refused = (ending: Ending, error: NodemailerError): Result.Result<Answer, 
   if (error.code === "EMESSAGE" && error.response === undefined) return Result.succeed(tooLarge(error))
   if (!isDefinite(error) || (error.responseCode === 421 && isUntouched)) return unknown(isUntouched)
 
+  const answer = judge(ending.recipients, command, own(ending.refusals), parse(error.response ?? ""))
+  return answer === null ? unknown(false) : Result.succeed(answer)
+}
+
+/**
+ * What a refusal comes to that was the reply to this command: of the sender, of everybody, or of the message. Null:
+ * it is about us, or no refusal, and says nothing of the message.
+ */
+export const judge = (
+  recipients: ReadonlyArray<Address>,
+  command: string,
+  refusals: ReadonlyMap<string, Reply>,
+  last: Reply | null
+): Answer | null => {
   // After a refused sender, each recipient is refused for want of one.
-  const replies = command === "MAIL FROM" ? new Map<string, Reply>() : own(ending.refusals)
-  const everybody = replies.size === new Set(ending.recipients).size
-  const reply = everybody ? replies.values().next().value! : parse(error.response ?? "") // there is somebody
-  if (reply === null || reply.smtpCode < 400) return unknown(false)
+  const replies = command === "MAIL FROM" ? new Map<string, Reply>() : refusals
+  const everybody = replies.size === new Set(recipients).size
+  const reply = everybody ? replies.values().next().value! : last // there is somebody
+  if (reply === null || reply.smtpCode < 400) return null
   const isOperators = command === "MAIL FROM" ? isAboutUs : isAboutSession
-  if (everybody ? [...replies.values()].every(isAboutUs) : isOperators(reply)) return unknown(false)
+  if (everybody ? [...replies.values()].every(isAboutUs) : isOperators(reply)) return null
   // What was refused for good need not be asked again; a message refused for good is refused for all.
   return everybody || (replies.size > 0 && classify(reply) === "transient")
-    ? Result.succeed(replied(ending.recipients, replies, reply))
-    : Result.succeed({ _tag: "Refused", reply })
+    ? replied(recipients, replies, reply)
+    : { _tag: "Refused", reply }
 }
 
 /** A whole reply to a command, rather than what was left of one when the connection ended. */
@@ -79,9 +93,9 @@ const isDefinite = ({ code, responseCode }: NodemailerError): boolean =>
   code === "EENVELOPE" || code === "EMESSAGE" || responseCode === 421
 
 /** The server said how much it takes (RFC 1870), and was not asked. */
-const tooLarge = (error: NodemailerError): Answer => ({
+export const tooLarge = ({ message }: { readonly message: string }): Answer => ({
   _tag: "Refused",
-  reply: { smtpCode: 552, enhancedCode: "5.3.4", text: error.message }
+  reply: { smtpCode: 552, enhancedCode: "5.3.4", text: message }
 })
 
 /** The server does not take 8BITMIME, and the message cannot do without (RFC 6152, 3). */
@@ -93,7 +107,7 @@ export const needsEightBit: Answer = {
 const own = (refusals: ReadonlyArray<NodemailerError>): ReadonlyMap<string, Reply> =>
   new Map(refusals.map(({ recipient, response }) => [recipient ?? "", parseOrDefer(response ?? "")]))
 
-const replied = (recipients: ReadonlyArray<Address>, own: ReadonlyMap<string, Reply>, otherwise: Reply): Answer => ({
+export const replied = (recipients: ReadonlyArray<Address>, own: ReadonlyMap<string, Reply>, otherwise: Reply): Answer => ({
   _tag: "Replied",
   replies: recipients.map((recipient) => ({ recipient, reply: own.get(recipient) ?? otherwise }))
 })
@@ -120,7 +134,7 @@ export const parse = (said: string): Reply | null => {
 }
 
 /** For one recipient among others: who got no sensible answer is asked for again. */
-const parseOrDefer = (said: string): Reply =>
+export const parseOrDefer = (said: string): Reply =>
   parse(said) ?? {
     smtpCode: 451,
     enhancedCode: "4.5.0",

@@ -20,20 +20,10 @@ import { getCACertificates } from "node:tls"
 import type { Envelope } from "../../core/model/Envelope.ts"
 import { MessageSource } from "./MessageSource.ts"
 import { conclude, failed, needsEightBit, type Answer, type SmtpFailed } from "./SmtpAnswer.ts"
+import { quotesSecret, replySizeMax, type Settings } from "./SmtpSettings.ts"
 import { hasEightBit } from "./WireLines.ts"
 
-export interface Settings {
-  readonly host: string
-  readonly port: number
-  readonly tls: "implicit" | "starttls" | "none"
-  readonly servername: string | null
-  readonly ca: string | null
-  readonly ehloName: string | null
-  readonly auth: { readonly user: string; readonly password: Redacted.Redacted<string> } | null
-  readonly connectTimeout: Duration.Duration
-  readonly greetingTimeout: Duration.Duration
-  readonly socketTimeout: Duration.Duration
-}
+export type { Settings } from "./SmtpSettings.ts"
 
 export interface Connection {
   readonly isOpen: () => boolean
@@ -81,9 +71,6 @@ interface Line {
   readonly quit: Effect.Effect<void>
   readonly close: Effect.Effect<void>
 }
-
-/** How much of a reply is taken in before the server is given up. */
-const replySizeMax = 64 * 1024
 
 const start = (settings: Settings): Line => {
   const smtp = new SMTPConnection(optionsOf(settings))
@@ -185,15 +172,9 @@ const settled = (line: Line): Effect.Effect<boolean> =>
   })
 
 /** nodemailer's words, and the server's, without our secrets. */
-const describe = (error: NodemailerError, { auth }: Pick<Settings, "auth">): string => {
+const describe = (error: NodemailerError, settings: Pick<Settings, "auth">): string => {
   const code = error.originalCode ?? error.code ?? "error"
-  if (auth === null) return `${code} ${error.message}`
-  const base64 = (text: string) => Buffer.from(text).toString("base64")
-  const password = Redacted.value(auth.password)
-  const secrets = [password, base64(password), base64(`\0${auth.user}\0${password}`)]
-  return secrets.some((secret) => error.message.includes(secret))
-    ? `${code} (the server quotes the credentials)`
-    : `${code} ${error.message}`
+  return quotesSecret(error.message, settings) ? `${code} (the server quotes the credentials)` : `${code} ${error.message}`
 }
 
 // Messages

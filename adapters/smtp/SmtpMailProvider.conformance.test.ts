@@ -6,13 +6,14 @@ import { suite, type Received } from "../../conformance/MailProvider.ts"
 import { conforms } from "../../conformance/vitest.ts"
 import type { Address } from "../../core/model/Address.ts"
 import type { MailProvider } from "../../core/ports/MailProvider.ts"
+import * as PipeliningSmtpMailProvider from "./PipeliningSmtpMailProvider.ts"
 import * as SmtpMailProvider from "./SmtpMailProvider.ts"
 
 class Relay extends Context.Service<Relay, { readonly provider: MailProvider; readonly received: Array<Received> }>()(
   "test/Relay"
 ) {}
 
-const relay = (dkim: ReadonlyArray<SmtpMailProvider.DkimKey>) =>
+const relay = ({ make }: Pick<typeof SmtpMailProvider, "make">, dkim: ReadonlyArray<SmtpMailProvider.DkimKey>) =>
   Layer.effect(
     Relay,
     Effect.gen(function* () {
@@ -39,7 +40,7 @@ const relay = (dkim: ReadonlyArray<SmtpMailProvider.DkimKey>) =>
         server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server.server.address() as AddressInfo)))
       })
       yield* Effect.addFinalizer(() => Effect.callback<void>((resume) => server.close(() => resume(Effect.void))))
-      const provider = yield* SmtpMailProvider.make({ host: "127.0.0.1", port, tls: "none", dkim })
+      const provider = yield* make({ host: "127.0.0.1", port, tls: "none", dkim })
       return { provider, received }
     })
   )
@@ -49,8 +50,6 @@ const relayed = suite({
   received: ({ messageId }) =>
     Relay.useSync(({ received }) => received.filter(({ bytes }) => Buffer.from(bytes).includes(`Message-ID: <${messageId}@`)))
 })
-
-conforms("SmtpMailProvider", relayed, relay([]))
 
 const { privateKey } = generateKeyPairSync("rsa", {
   modulusLength: 2048,
@@ -72,4 +71,7 @@ const signed = suite({
 })
 
 const key = { domain: "example.com", selector: "s", privateKey: Redacted.make(privateKey) }
-conforms("SmtpMailProvider with a key", signed, relay([key]))
+for (const [title, adapter] of Object.entries({ SmtpMailProvider, PipeliningSmtpMailProvider })) {
+  conforms(title, relayed, relay(adapter, []))
+  conforms(`${title} with a key`, signed, relay(adapter, [key]))
+}

@@ -3,16 +3,10 @@
  * after their message, and replaced when they are lost or worn. All are closed
  * with the scope.
  */
-import { Effect, Semaphore, type Duration, type Fiber, type Scope } from "effect"
+import { Effect, Semaphore, type Fiber, type Scope } from "effect"
 import { failed, SmtpFailed } from "./SmtpAnswer.ts"
-import { open, type Connection, type Settings } from "./SmtpConnection.ts"
-
-export interface Limits {
-  readonly connectionsMax: number
-  readonly messagesPerConnectionMax: number
-  readonly idleTimeout: Duration.Duration
-  readonly submitTimeout: Duration.Duration
-}
+import { open, type Connection } from "./SmtpConnection.ts"
+import type { Limits, Settings } from "./SmtpSettings.ts"
 
 export interface Pool {
   /** Waits for a place; from then on it ends within the time to submit. Interruption closes the connection. */

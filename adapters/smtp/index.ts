@@ -1,1 +1,2 @@
 export * as SmtpMailProvider from "./SmtpMailProvider.ts"
+export * as PipeliningSmtpMailProvider from "./PipeliningSmtpMailProvider.ts"

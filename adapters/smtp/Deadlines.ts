@@ -1,0 +1,58 @@
+/**
+ * Many deadlines of one duration. They fall due in the order in which they are
+ * set, so that one fiber sleeps for all of them, on Effect's clock.
+ */
+import { Clock, Duration, Effect, type Fiber, type Scope } from "effect"
+
+export interface Deadlines {
+  /** Null if it never falls due. */
+  readonly set: (onDue: () => void) => Deadline | null
+  readonly clear: (deadline: Deadline | null) => void
+}
+
+export interface Deadline {
+  readonly at: bigint
+  readonly onDue: () => void
+}
+
+export const make = (duration: Duration.Duration): Effect.Effect<Deadlines, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const clock = yield* Clock.Clock
+    const fork = Effect.runForkWith(yield* Effect.context<never>())
+    const nanos = Duration.isFinite(duration) ? Duration.toNanosUnsafe(duration) : null
+    const all = new Set<Deadline>()
+    let isWatched = false
+    let watching: Fiber.Fiber<void> | null = null
+
+    const watch = Effect.gen(function* () {
+      for (const deadline of all) {
+        const left = deadline.at - clock.monotonicTimeNanosUnsafe()
+        if (left > 0n) yield* Effect.sleep(Duration.nanos(left))
+        // It may have been cleared, and others set: what a Set is asked for next is what is in it by then.
+        if (all.delete(deadline)) deadline.onDue()
+      }
+      isWatched = false
+    })
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        all.clear()
+        watching?.interruptUnsafe()
+      })
+    )
+
+    return {
+      set: (onDue) => {
+        if (nanos === null) return null
+        const deadline = { at: clock.monotonicTimeNanosUnsafe() + nanos, onDue }
+        all.add(deadline)
+        if (!isWatched) {
+          isWatched = true
+          watching = fork(watch)
+        }
+        return deadline
+      },
+      clear: (deadline) => {
+        if (deadline !== null) all.delete(deadline)
+      }
+    }
+  })

@@ -1,0 +1,398 @@
+/**
+ * Carries messages over one connection, and says what came of each. Where the
+ * server takes pipelining (RFC 2920), a message's envelope and DATA go out at
+ * once, and behind the dot of the message before it; else one command waits
+ * for the reply to the other.
+ *
+ * A message is in one of three stages. Of one in its envelope the server has
+ * not a byte, and behind another message it may go to another connection; of
+ * one whose bytes have begun, only the server's word tells what became of it.
+ */
+import { Result } from "effect"
+import type { Address } from "../../core/model/Address.ts"
+import type { Envelope } from "../../core/model/Envelope.ts"
+import type { Reply } from "../../core/model/Reply.ts"
+import { failed, judge, needsEightBit, parse, parseOrDefer, replied, tooLarge, type Answer, type SmtpFailed } from "./SmtpAnswer.ts"
+import type { Extensions } from "./SmtpIntroduction.ts"
+import type { Said } from "./SmtpReplies.ts"
+import { quotesSecret, type Settings } from "./SmtpSettings.ts"
+import { stuffDots } from "./WireLines.ts"
+import type { Owner, SmtpWire } from "./SmtpWire.ts"
+
+export interface Outgoing {
+  readonly envelope: Envelope
+  readonly sizeBytes: number
+  /** All of it, in pieces, with dots stuffed and the final dot; null if it is poured when it is asked for. */
+  readonly whole: ReadonlyArray<Uint8Array> | null
+  readonly hasEightBit: () => boolean
+  /** The server wants the bytes; at most once. */
+  readonly onWanted: (sink: Sink) => void
+  /** What came of it; once. */
+  readonly onEnd: (result: Result.Result<Answer, SmtpFailed>) => void
+}
+
+/** Takes lines of the wire, without their dots. */
+export interface Sink {
+  readonly takesEightBit: boolean
+  /** Whether more may follow at once; else `onDrain` tells when. */
+  readonly write: (lines: Uint8Array) => boolean
+  readonly onDrain: (onDrain: () => void) => void
+  readonly end: () => void
+  /** The message cannot go on: it ends with this answer, and without a dot. */
+  readonly breakOff: (answer: Answer) => void
+}
+
+/** Where messages come from and connections go back to. */
+export interface Host<Message extends Outgoing> {
+  /** The next message that waits, which then has its place here. */
+  readonly next: () => Message | null
+  /** The server has nothing of it. */
+  readonly giveBack: (message: Message) => void
+  /** It may carry another message now. */
+  readonly onIdle: () => void
+  /** It carries nothing more. Said once. */
+  readonly onEnd: (why: SmtpFailed) => void
+  /** Calls back after the time to connect, unless it is told that there is no need. */
+  readonly within: (onDue: () => void) => () => void
+}
+
+interface Transaction<Message extends Outgoing> {
+  readonly message: Message
+  /** On this connection. */
+  readonly isFirst: boolean
+  readonly refusals: Map<string, Reply>
+  stage: "envelope" | "bytes" | "dot"
+  hasSender: boolean
+  recipientCount: number
+  isAnswered: boolean
+}
+
+export class PipeliningConnection<Message extends Outgoing> implements Owner {
+  readonly #settings: Settings
+  readonly #messagesMax: number
+  readonly #host: Host<Message>
+  #wire: SmtpWire | null = null
+  #extensions: Extensions | null = null
+  #messageCount = 0
+  /** What the server's next reply is about, and what was said behind its dot. */
+  #current: Transaction<Message> | null = null
+  #behind: Transaction<Message> | null = null
+  /** An answer that is told when the connection is fit again, or is lost. */
+  #held: (() => void) | null = null
+  /** It ends with the current message. */
+  #isCondemned = false
+  #hasEnded = false
+
+  constructor(settings: Settings, messagesMax: number, host: Host<Message>) {
+    this.#settings = settings
+    this.#messagesMax = messagesMax
+    this.#host = host
+  }
+
+  /** Its wire is on its way. */
+  attach(wire: SmtpWire): void {
+    this.#wire = wire
+  }
+
+  /** It is connected and signed in. */
+  ready(extensions: Extensions): void {
+    this.#extensions = extensions
+  }
+
+  /** To be called on a new one that has nothing to carry. */
+  rest(): void {
+    this.#free(() => undefined)
+  }
+
+  /** To be called on an idle connection, and on a new one. Whether it has taken it: what cannot be sent is answered. */
+  begin(message: Message): boolean {
+    if (!this.#takes(message)) return false
+    this.#speak((this.#current = this.#transaction(message)))
+    return true
+  }
+
+  /** Whether the envelope of another message may go out behind the dot of the current one. */
+  takesAnother(): boolean {
+    return (
+      this.#extensions?.isPipelining === true &&
+      this.#current?.stage === "dot" &&
+      !this.#current.isAnswered &&
+      this.#behind === null &&
+      !this.#isCondemned &&
+      !this.#isWorn() &&
+      this.#wire!.isOpen() // it has extensions
+    )
+  }
+
+  beginBehind(message: Message): boolean {
+    if (!this.#takes(message)) return false
+    this.#speak((this.#behind = this.#transaction(message)))
+    return true
+  }
+
+  /** Nobody waits for it any more. What is under way beside it goes on. */
+  abandon(message: Message): void {
+    if (this.#behind?.message === message) {
+      // The server knows its envelope, and the bytes are never to follow.
+      this.#behind.isAnswered = true
+      this.#isCondemned = true
+    } else if (this.#current?.message === message && !this.#current.isAnswered) {
+      this.#current.isAnswered = true
+      this.end("the message was given up")
+    }
+  }
+
+  quit(): void {
+    this.#wire?.quit()
+    this.#over(failed("QUIT", "the connection was left"))
+  }
+
+  end(why: string): void {
+    const error = failed("CONN", why)
+    if (this.#wire === null) this.#over(error)
+    else this.#wire.end(error)
+  }
+
+  onEnd(why: SmtpFailed): void {
+    this.#over(why)
+  }
+
+  onUnasked(said: Said | null): boolean {
+    const current = this.#current
+    if (current?.stage !== "bytes") return false
+    if (said === null) return true
+    // A refusal in the midst of the bytes leaves the rest of them on the wire.
+    if (said.code >= 400) this.#refuse(current, "DATA", said)
+    else this.#fail(current, "DATA", "the server answered before the end of the message")
+    return false
+  }
+
+  #isWorn(): boolean {
+    return this.#messageCount >= this.#messagesMax
+  }
+
+  #takes(message: Message): boolean {
+    const { sizeBytesMax, takesEightBit } = this.#extensions! // as above
+    const isTooLarge = sizeBytesMax !== null && message.sizeBytes > sizeBytesMax
+    if (isTooLarge) message.onEnd(Result.succeed(tooLarge({ message: `the server takes ${sizeBytesMax} bytes` })))
+    else if (!takesEightBit && message.hasEightBit()) message.onEnd(Result.succeed(needsEightBit))
+    else return true
+    return false
+  }
+
+  // The envelope
+
+  #transaction(message: Message): Transaction<Message> {
+    this.#messageCount += 1
+    return {
+      message,
+      isFirst: this.#messageCount === 1,
+      refusals: new Map(),
+      stage: "envelope",
+      hasSender: false,
+      recipientCount: 0,
+      isAnswered: false
+    }
+  }
+
+  #speak(transaction: Transaction<Message>): void {
+    const { message } = transaction
+    const { returnPath, recipients } = message.envelope
+    const { announcesSize, takesEightBit, isPipelining } = this.#extensions! // as above
+    const size = announcesSize ? ` SIZE=${message.sizeBytes}` : ""
+    const sender = `MAIL FROM:<${returnPath ?? ""}>${size}${takesEightBit ? " BODY=8BITMIME" : ""}\r\n`
+    const wire = this.#wire! // it has extensions
+
+    if (isPipelining) {
+      wire.expect("MAIL FROM", (said) => this.#onSender(transaction, said))
+      for (const recipient of recipients) wire.expect("RCPT TO", (said) => this.#onRecipient(transaction, recipient, said))
+      wire.expect("DATA", (said) => this.#onData(transaction, said))
+      const words = recipients.map((recipient) => `RCPT TO:<${recipient}>\r\n`)
+      wire.say(`${sender}${words.join("")}DATA\r\n`)
+      return
+    }
+    const askNext = (index: number): void => {
+      if (!wire.isOpen()) return
+      const recipient = recipients[index]
+      if (recipient === undefined) {
+        if (transaction.isAnswered) this.#reset()
+        else wire.ask("DATA", "DATA\r\n", (said) => this.#onData(transaction, said))
+        return
+      }
+      wire.ask("RCPT TO", `RCPT TO:<${recipient}>\r\n`, (said) => {
+        this.#onRecipient(transaction, recipient, said)
+        askNext(index + 1)
+      })
+    }
+    wire.ask("MAIL FROM", sender, (said) => {
+      this.#onSender(transaction, said)
+      if (transaction.isAnswered && wire.isOpen()) this.#reset()
+      else askNext(0)
+    })
+  }
+
+  #onSender(transaction: Transaction<Message>, said: Said): void {
+    if (said.code >= 200 && said.code < 300) transaction.hasSender = true
+    else this.#refuse(transaction, "MAIL FROM", said)
+  }
+
+  #onRecipient(transaction: Transaction<Message>, recipient: Address, said: Said): void {
+    transaction.recipientCount += 1
+    if (transaction.isAnswered) return
+    if (said.code === 421) return this.#refuse(transaction, "RCPT TO", said)
+    const { refusals, recipientCount, message } = transaction
+    if (said.code < 200 || said.code >= 300) refusals.set(recipient, parseOrDefer(said.text))
+    const isLast = recipientCount === message.envelope.recipients.length
+    if (isLast && refusals.size === recipientCount) this.#refuse(transaction, "RCPT TO", said)
+  }
+
+  #onData(transaction: Transaction<Message>, said: Said): void {
+    const isWanted = said.code === 354
+    if (!transaction.isAnswered) return isWanted ? this.#pass(transaction) : this.#refusedData(transaction, said)
+    if (said.code === 421 || (isWanted && !transaction.hasSender)) return this.end("the server took a message of nobody")
+    if (!isWanted) return this.#reset()
+    // It wants a message without a recipient: RFC 2920, 3.1 has it get a dot, which it refuses.
+    this.#wire!.ask("DATA", ".\r\n", ({ code }) => (code === 421 ? this.end("the server took its leave") : this.#reset()))
+  }
+
+  #refusedData(transaction: Transaction<Message>, said: Said): void {
+    this.#refuse(transaction, "DATA", said)
+    if (this.#wire!.isOpen()) this.#reset()
+  }
+
+  // The bytes
+
+  #pass(transaction: Transaction<Message>): void {
+    const { message } = transaction
+    const wire = this.#wire! // somebody said something on it
+    if (message.whole !== null) {
+      for (const piece of message.whole) wire.say(piece)
+      return this.#onPassed(transaction)
+    }
+    transaction.stage = "bytes"
+    let isAtStart = true
+    const isCurrent = () => this.#current === transaction && !transaction.isAnswered && wire.isOpen()
+    message.onWanted({
+      takesEightBit: this.#extensions!.takesEightBit, // the same
+      write: (lines) => {
+        if (lines.length === 0) return true
+        if (!isCurrent()) return false
+        const stuffed = stuffDots(lines, isAtStart)
+        isAtStart = lines.at(-1) === 0x0a
+        return wire.pour(stuffed)
+      },
+      onDrain: (onDrain) => wire.onDrain(onDrain),
+      end: () => {
+        if (!isCurrent()) return
+        wire.say(isAtStart ? ".\r\n" : "\r\n.\r\n")
+        this.#onPassed(transaction)
+      },
+      breakOff: (answer) => {
+        if (!isCurrent()) return
+        this.#answer(transaction, answer)
+        this.end("a message was broken off")
+      }
+    })
+  }
+
+  #onPassed(transaction: Transaction<Message>): void {
+    transaction.stage = "dot"
+    this.#wire!.expect("DATA", (said) => this.#onDot(transaction, said))
+    while (this.takesAnother()) {
+      const message = this.#host.next()
+      if (message === null || this.beginBehind(message)) return
+    }
+  }
+
+  #onDot(transaction: Transaction<Message>, said: Said): void {
+    const { refusals, message } = transaction
+    const reply = said.code >= 200 && said.code < 300 ? parse(said.text) : null
+    if (reply === null) this.#refuse(transaction, "DATA", said)
+    if (!this.#wire!.isOpen()) return
+    const tell = () => {
+      if (reply !== null) this.#answer(transaction, replied(message.envelope.recipients, refusals, reply))
+    }
+    this.#current = this.#behind
+    this.#behind = null
+    if (this.#isCondemned) {
+      tell()
+      return this.end("a message was given up")
+    }
+    if (this.#current !== null) return tell()
+    this.#free(tell)
+  }
+
+  // Afterwards
+
+  /** Whatever is left of a transaction that came to nothing is forgotten by the server too. */
+  #reset(): void {
+    const isInTime = this.#host.within(() => this.end("the session was not reset within the time"))
+    this.#wire!.ask("RSET", "RSET\r\n", ({ code }) => {
+      isInTime()
+      if (code < 200 || code >= 300) return this.end("the session was not reset")
+      this.#current = null
+      this.#free(() => undefined)
+    })
+  }
+
+  /** Goes on with a message that waits; else sees that the server says nothing more, and rests. */
+  #free(tell: () => void): void {
+    if (this.#isWorn()) {
+      tell()
+      return this.quit()
+    }
+    for (let message = this.#host.next(); message !== null; message = this.#host.next()) {
+      if (!this.begin(message)) continue
+      return tell()
+    }
+    this.#held = tell
+    this.#wire!.whenQuiet(() => {
+      this.#held = null
+      this.#host.onIdle()
+      tell()
+    })
+  }
+
+  #answer(transaction: Transaction<Message>, answer: Answer): void {
+    if (transaction.isAnswered) return
+    transaction.isAnswered = true
+    transaction.message.onEnd(Result.succeed(answer))
+  }
+
+  #fail(transaction: Transaction<Message>, command: string, text: string): void {
+    if (!transaction.isAnswered) {
+      transaction.isAnswered = true
+      const shown = quotesSecret(text, this.#settings) ? "the server quotes the credentials" : text
+      transaction.message.onEnd(Result.fail(failed(command, shown)))
+    }
+    this.end("something unknown happened")
+  }
+
+  /** A reply that is no yes. */
+  #refuse(transaction: Transaction<Message>, command: string, said: Said): void {
+    const { message, isFirst, stage, refusals } = transaction
+    if (said.code === 421 && stage === "envelope" && !isFirst) return this.end("the server took its leave")
+    const reply = said.code >= 400 ? parse(said.text) : null
+    const answer = judge(message.envelope.recipients, command, refusals, reply)
+    if (answer === null) return this.#fail(transaction, command, said.text)
+    this.#answer(transaction, answer)
+    if (said.code === 421) this.end("the server took its leave")
+  }
+
+  #over(why: SmtpFailed): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    const tell = this.#held
+    this.#held = null
+    tell?.()
+    for (const transaction of [this.#current, this.#behind]) {
+      if (transaction === null || transaction.isAnswered) continue
+      transaction.isAnswered = true
+      if (transaction.stage === "envelope" && !transaction.isFirst) this.#host.giveBack(transaction.message)
+      else transaction.message.onEnd(Result.fail(why))
+    }
+    this.#current = null
+    this.#behind = null
+    this.#host.onEnd(why)
+  }
+}

@@ -1,0 +1,170 @@
+/**
+ * The messages that wait and the connections that carry them: never more than
+ * so many. A message goes to a connection that rests, else to a new one, else
+ * behind the dot of another message, else it waits. All are closed with the
+ * scope.
+ */
+import { Effect, Result, type Scope } from "effect"
+import * as Deadlines from "./Deadlines.ts"
+import { PipeliningConnection, type Outgoing } from "./PipeliningConnection.ts"
+import { failed, type Answer, type SmtpFailed } from "./SmtpAnswer.ts"
+import { introduce } from "./SmtpIntroduction.ts"
+import type { Limits, Settings } from "./SmtpSettings.ts"
+import { trust } from "./SmtpWire.ts"
+
+export interface Pool {
+  /** Waits for a place; from then on it ends within the time to submit. Interruption takes the message back. */
+  readonly submit: (message: Omit<Outgoing, "onEnd">) => Effect.Effect<Answer, SmtpFailed>
+}
+
+interface Submission extends Outgoing {
+  carrier: Carrier | null
+  deadline: Deadlines.Deadline | null
+}
+
+interface Carrier {
+  readonly connection: PipeliningConnection<Submission>
+  /** For whom it is being opened. */
+  sponsor: Submission | null
+  /** To be connected, or to rest. */
+  deadline: Deadlines.Deadline | null
+}
+
+export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, never, Scope.Scope> =>
+  Effect.gen(function* () {
+    const toSubmit = yield* Deadlines.make(limits.submitTimeout)
+    const toRest = yield* Deadlines.make(limits.idleTimeout)
+    const toConnect = yield* Deadlines.make(settings.connectTimeout)
+    const context = trust(settings)
+    const all = new Set<Carrier>()
+    const idle: Array<Carrier> = []
+    const waiting = new Set<Submission>()
+    /** Of which a connection was lost before the server had them: they go first. */
+    const returned: Array<Submission> = []
+    let isClosed = false
+
+    const next = (carrier: Carrier): Submission | null => {
+      const submission = returned.shift() ?? waiting.values().next().value ?? null
+      if (submission === null) return null
+      waiting.delete(submission)
+      submission.carrier = carrier
+      submission.deadline ??= toSubmit.set(() => {
+        submission.onEnd(Result.fail(failed("DATA", "not submitted within the time")))
+        withdraw(submission)
+      })
+      return submission
+    }
+
+    const withdraw = (submission: Submission): void => {
+      const { carrier } = submission
+      toSubmit.clear(submission.deadline)
+      if (waiting.delete(submission)) return
+      const index = returned.indexOf(submission)
+      if (index >= 0) returned.splice(index, 1)
+      else if (carrier?.sponsor === submission) {
+        carrier.sponsor = null
+        carrier.connection.end("nobody waits for it")
+      } else carrier?.connection.abandon(submission)
+    }
+
+    const rested = (carrier: Carrier): void => {
+      toRest.clear(carrier.deadline)
+      const index = idle.indexOf(carrier)
+      if (index >= 0) idle.splice(index, 1)
+    }
+
+    const open = (): void => {
+      const connection: PipeliningConnection<Submission> = new PipeliningConnection(settings, limits.messagesPerConnectionMax, {
+        next: () => next(carrier),
+        giveBack: (submission) => {
+          submission.carrier = null
+          returned.push(submission)
+        },
+        onIdle: () => {
+          idle.push(carrier)
+          carrier.deadline = toRest.set(() => connection.quit())
+          dispatch()
+        },
+        onEnd: (why) => {
+          const { sponsor } = carrier
+          all.delete(carrier)
+          rested(carrier)
+          toConnect.clear(carrier.deadline)
+          carrier.sponsor = null
+          sponsor?.onEnd(Result.fail(why))
+          dispatch()
+        },
+        within: (onDue) => {
+          const deadline = toConnect.set(onDue)
+          return () => toConnect.clear(deadline)
+        }
+      })
+      const carrier: Carrier = { connection, sponsor: null, deadline: null }
+      all.add(carrier)
+      carrier.sponsor = next(carrier)
+      carrier.deadline = toConnect.set(() => connection.end("not connected and signed in within the time"))
+      try {
+        connection.attach(
+          introduce(settings, context, connection, (extensions) => {
+            const { sponsor } = carrier
+            toConnect.clear(carrier.deadline)
+            carrier.sponsor = null
+            connection.ready(extensions)
+            if (sponsor === null || !connection.begin(sponsor)) connection.rest()
+          })
+        )
+      } catch (error) {
+        connection.end(String(error))
+      }
+    }
+
+    const dispatch = (): void => {
+      if (isClosed) return
+      while (waiting.size + returned.length > 0) {
+        // The one used last, so that those not needed expire.
+        const carrier = idle.at(-1)
+        if (carrier !== undefined) {
+          rested(carrier)
+          if (!carrier.connection.begin(next(carrier)!)) carrier.connection.rest() // there is one
+        } else if (all.size < limits.connectionsMax) open()
+        else {
+          const busy = [...all].find(({ connection }) => connection.takesAnother())
+          if (busy === undefined) return
+          busy.connection.beginBehind(next(busy)!) // the same
+        }
+      }
+    }
+
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        isClosed = true
+        const error = failed("CONN", "the pool is closed")
+        for (const submission of [...returned.splice(0), ...waiting]) submission.onEnd(Result.fail(error))
+        waiting.clear()
+        for (const carrier of all) {
+          if (idle.includes(carrier)) carrier.connection.quit()
+          else carrier.connection.end("the pool is closed")
+        }
+        for (const submission of returned.splice(0)) submission.onEnd(Result.fail(error))
+      })
+    )
+
+    return {
+      submit: (message) =>
+        Effect.callback((resume) => {
+          const submission: Submission = {
+            ...message,
+            carrier: null,
+            deadline: null,
+            onEnd: (result) => {
+              toSubmit.clear(submission.deadline)
+              resume(Effect.fromResult(result))
+            }
+          }
+          if (isClosed) return submission.onEnd(Result.fail(failed("CONN", "the pool is closed")))
+          waiting.add(submission)
+          dispatch()
+          return Effect.sync(() => withdraw(submission))
+        })
+    }
+  })
