@@ -74,7 +74,7 @@ export const drained = async (databaseUrl: string, timeoutMs = 120_000): Promise
       const { rowCount } = await client.query("select from mailroom.message where next_attempt_ms is not null limit 1")
       if (rowCount === 0) return
       if (performance.now() - begun > timeoutMs) throw new Error("void: the backlog does not drain")
-      await new Promise((resolve) => setTimeout(resolve, 10))
+      await new Promise((resolve) => setTimeout(resolve, 50))
     }
   } finally {
     await client.end()

@@ -16,19 +16,17 @@ export const postgresCpuMs = (folder: string): number => {
   const postmaster = Number(readFileSync(join(folder, "data", "postmaster.pid"), "latin1").split("\n")[0])
   const fields = statOf(postmaster)
   let sum = cpuMs(postmaster) + (Number(fields[13]) + Number(fields[14])) * 10
-  for (const pid of childrenOf(postmaster)) sum += cpuMs(pid)
+  for (const name of readdirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue
+    try {
+      const stat = statOf(Number(name))
+      if (Number(stat[1]) === postmaster) sum += (Number(stat[11]) + Number(stat[12])) * 10
+    } catch {
+      continue // it has ended meanwhile, and counts among those
+    }
+  }
   return sum
 }
-
-const childrenOf = (parent: number): ReadonlyArray<number> =>
-  readdirSync("/proc").flatMap((name) => {
-    if (!/^\d+$/.test(name)) return []
-    try {
-      return Number(statOf(Number(name))[1]) === parent ? [Number(name)] : []
-    } catch {
-      return [] // it has ended meanwhile
-    }
-  })
 
 const memoryMiB = (pid: number, field: "VmHWM" | "VmRSS"): number =>
   Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${pid}/status`, "latin1"))![1]) / 1024

@@ -5,7 +5,7 @@ import * as ClamdScanner from "../adapters/clamd/ClamdScanner.ts"
 import * as EicarScanner from "../adapters/eicar/EicarScanner.ts"
 import * as NodeResolver from "../adapters/node/NodeResolver.ts"
 import * as SandboxMailProvider from "../adapters/sandbox/SandboxMailProvider.ts"
-import * as SmtpMailProvider from "../adapters/smtp/SmtpMailProvider.ts"
+import * as PipeliningSmtpMailProvider from "../adapters/smtp/PipeliningSmtpMailProvider.ts"
 import * as UndiciWebhookTransport from "../adapters/undici/UndiciWebhookTransport.ts"
 import { MailProviders } from "../core/ports/MailProvider.ts"
 import { Scanner, type Verdict } from "../core/ports/Scanner.ts"
@@ -55,7 +55,7 @@ export const smtpOptions = Effect.fnUntraced(function* (config: Config) {
 const production = Effect.fnUntraced(function* (config: Config) {
   const options = yield* smtpOptions(config)
   if (options === null) return null
-  return yield* SmtpMailProvider.make(options).pipe(
+  return yield* PipeliningSmtpMailProvider.make(options).pipe(
     // Options that cannot work are settings that cannot.
     Effect.catchDefect((defect) =>
       Effect.fail(new ConfigFaults({ faults: [`${settings.smtpHost.name} and beside: ${defect instanceof Error ? defect.message : String(defect)}`] }))

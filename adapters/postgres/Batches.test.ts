@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Effect, Exit, Fiber, Latch, Scope } from "effect"
+import { setImmediate } from "node:timers/promises"
 import * as Batches from "./Batches.ts"
 
 /** Batches of numbers that are answered with their doubles, while the gate is open. */
@@ -24,22 +25,24 @@ const doubling = Effect.fnUntraced(function* (keyOf: (item: number) => string = 
   return { batches, gate, call }
 })
 
+const turn = Effect.promise(() => setImmediate())
+
 const started = <A, E>(effect: Effect.Effect<A, E>) => Effect.forkChild(effect, { startImmediately: true })
 
 describe("batches", () => {
-  it.effect("gather the calls that come while one is under way", () =>
+  it.effect("gather the calls of one turn, and those that come while a batch is under way", () =>
     Effect.gen(function* () {
       const { batches, gate, call } = yield* doubling()
       yield* gate.close
-      const first = yield* started(call(1))
-      yield* Effect.yieldNow
+      const first = yield* started(Effect.all([call(5), call(1)], { concurrency: "unbounded" }))
+      yield* turn
       const others = yield* started(Effect.all([call(2), call(3), call(4)], { concurrency: "unbounded" }))
       yield* Effect.yieldNow
       yield* gate.open
 
-      assert.strictEqual(yield* Fiber.join(first), 2)
+      assert.deepStrictEqual(yield* Fiber.join(first), [10, 2])
       assert.deepStrictEqual(yield* Fiber.join(others), [4, 6, 8])
-      assert.deepStrictEqual(batches, [[1], [2, 3, 4]])
+      assert.deepStrictEqual(batches, [[5, 1], [2, 3, 4]])
     })
   )
 

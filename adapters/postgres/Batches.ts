@@ -1,7 +1,7 @@
 /**
- * Gathers concurrent calls into one statement. The first call goes at once;
- * those that come while a batch is under way make up the next one. A call that
- * is interrupted is carried out all the same.
+ * Gathers concurrent calls into one statement: those that one turn of the
+ * event loop brings, and those that come while a batch is under way. A call
+ * that is interrupted is carried out all the same.
  */
 import { Deferred, Effect, Exit, type Scope } from "effect"
 
@@ -70,8 +70,14 @@ export const make = Effect.fnUntraced(function* <In, Out, E>({
       waiting.push({ item, answer })
       if (isUnderWay) return Deferred.await(answer)
       isUnderWay = true
-      return Effect.andThen(Effect.forkIn(drain, scope), Deferred.await(answer))
+      return Effect.andThen(Effect.forkIn(Effect.andThen(turn, drain), scope), Deferred.await(answer))
     })
+})
+
+/** Until all that this turn of the event loop brings is there. */
+const turn = Effect.callback<void>((resume) => {
+  const immediate = setImmediate(() => resume(Effect.void))
+  return Effect.sync(() => clearImmediate(immediate))
 })
 
 interface Call<In, Out, E> {

@@ -94,8 +94,19 @@ export const make = Effect.fnUntraced(function* ({
     for (let committer = 1; committer < committers; committer++) if (wake(committer)) return
   }
 
+  let isDue = false
+
+  /** The first committer begins when this turn of the event loop has brought all that it brings. */
   const arrived = () => {
-    if (wake(0)) return
+    if (isDue) return
+    if (idle.has(0)) {
+      isDue = true
+      setImmediate(() => {
+        isDue = false
+        if (waiting.length > 0) wake(0)
+      })
+      return
+    }
     if (waiting.length >= crowd) wakeAnother()
     watcher?.()
     watcher = null

@@ -29,7 +29,7 @@ interface Lane {
 }
 
 const lanes: ReadonlyArray<Lane> = [
-  { kinds: ["submit", "poll", "scan"], placesMax: 32, inFlightMax: 16 },
+  { kinds: ["submit", "poll", "scan"], placesMax: 64, inFlightMax: 32 },
   { kinds: ["deliver"], placesMax: 128, inFlightMax: 8 }
 ]
 
@@ -54,6 +54,11 @@ const joined = ({ job: { kind, subject, realm }, claims }: Lease) => {
 
 /** Claims of a job that are not held against it: the first, and one more, for a process may end for any reason. */
 const trustedClaims = 2
+/**
+ * How long a lane that has work under way lets places become free before it claims again: one claim costs the queue as
+ * much for one job as for many, and so do the steps that jobs claimed together take together.
+ */
+const claimPause = Duration.millis(10)
 /** When a job is tried again that the store could not serve. */
 const unavailableRetry = 30_000
 /** For how long a suspect is put off that may not be worked now. */
@@ -192,6 +197,7 @@ export class Worker extends Context.Service<
         }
         while (!isStopping()) {
           yield* places.withPermits(1)(Effect.void) // a place is free
+          if (busy > 0) yield* Effect.sleep(claimPause)
           const { fresh, suspect, isAway } = yield* claim(lane, Math.max(1, lane.placesMax - busy))
           for (const lease of fresh) yield* start(lease)
           if (suspect !== null) yield* workBehind(suspect, FiberSet.awaitEmpty(fibers)).pipe(tested(lane))
