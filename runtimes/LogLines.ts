@@ -4,6 +4,7 @@
  * warnings and errors go at once, with all that was said before them.
  */
 import { Effect, Formatter, Layer, Logger, LogLevel } from "effect"
+import { clearTimeout, setTimeout } from "node:timers"
 
 /** How late a line may be, in milliseconds. */
 const lateMs = 20

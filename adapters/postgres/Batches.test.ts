@@ -25,7 +25,9 @@ const doubling = Effect.fnUntraced(function* (keyOf: (item: number) => string = 
   return { batches, gate, call }
 })
 
-const turn = Effect.promise(() => setImmediate())
+const turn = Effect.promise(async () => {
+  for (let turns = 0; turns < 3; turns++) await setImmediate()
+})
 
 const started = <A, E>(effect: Effect.Effect<A, E>) => Effect.forkChild(effect, { startImmediately: true })
 
@@ -37,7 +39,7 @@ describe("batches", () => {
       const first = yield* started(Effect.all([call(5), call(1)], { concurrency: "unbounded" }))
       yield* turn
       const others = yield* started(Effect.all([call(2), call(3), call(4)], { concurrency: "unbounded" }))
-      yield* Effect.yieldNow
+      yield* turn
       yield* gate.open
 
       assert.deepStrictEqual(yield* Fiber.join(first), [10, 2])

@@ -11,6 +11,7 @@
 import { PgConnection } from "@effect/sql-pg"
 import { Context, Duration, Effect, Exit, Option, Scope } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
+import { clearTimeout, setTimeout } from "node:timers"
 
 /** For how long a statement may run. Work that is known to be long, as a migration, provides its own. */
 export const StatementDeadline = Context.Reference<Duration.Duration>("mailroom/adapters/postgres/StatementDeadline", {

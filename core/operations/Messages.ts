@@ -259,19 +259,13 @@ export class Messages extends Context.Service<
         input: SendMessageInput
       ) {
         const now = yield* Clock.currentTimeMillis
-        const { applicationId, realm } = principal
-        const admission = yield* store.messages.admission({
-          tenantId: realm.tenantId,
-          mailboxId: input.fromMailboxId,
-          applicationId,
-          idempotencyKey,
-          at: now
-        })
-        if (admission.reservation !== null) return yield* answer(admission.reservation, fingerprint, id)
-        if (admission.mailbox === null) return yield* new NotFound({ field: "fromMailboxId" })
-        const { mailbox } = admission
+        const { applicationId, realm: { tenantId } } = principal
+        const asked = { tenantId, mailboxId: input.fromMailboxId, applicationId, idempotencyKey, at: now }
+        const { reservation, mailbox, domain } = yield* store.messages.admission(asked)
+        if (reservation !== null) return yield* answer(reservation, fingerprint, id)
+        if (mailbox === null) return yield* new NotFound({ field: "fromMailboxId" })
         const attachments = yield* Ownership.attachments(store, principal, mailbox.id, input.attachmentIds)
-        yield* checkSender(mailbox, admission.domain)
+        yield* checkSender(mailbox, domain)
         yield* checkScans(attachments)
 
         const { message, content } = compose(principal, id, mailbox, attachments, input, now)
