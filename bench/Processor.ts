@@ -11,22 +11,25 @@ export const cpuMs = (pid: number): number => {
   return (Number(fields[11]) + Number(fields[12])) * 10
 }
 
-/** Processor time of a PostgreSQL server: of its postmaster, of its backends, and of those that have ended. */
-export const postgresCpuMs = (folder: string): number => {
-  const postmaster = Number(readFileSync(join(folder, "data", "postmaster.pid"), "latin1").split("\n")[0])
-  const fields = statOf(postmaster)
-  let sum = cpuMs(postmaster) + (Number(fields[13]) + Number(fields[14])) * 10
+/** Processor time of a process, of its children, and of those that have ended. */
+export const treeCpuMs = (parent: number): number => {
+  const fields = statOf(parent)
+  let sum = cpuMs(parent) + (Number(fields[13]) + Number(fields[14])) * 10
   for (const name of readdirSync("/proc")) {
     if (!/^\d+$/.test(name)) continue
     try {
       const stat = statOf(Number(name))
-      if (Number(stat[1]) === postmaster) sum += (Number(stat[11]) + Number(stat[12])) * 10
+      if (Number(stat[1]) === parent) sum += (Number(stat[11]) + Number(stat[12])) * 10
     } catch {
       continue // it has ended meanwhile, and counts among those
     }
   }
   return sum
 }
+
+/** Processor time of a PostgreSQL server. */
+export const postgresCpuMs = (folder: string): number =>
+  treeCpuMs(Number(readFileSync(join(folder, "data", "postmaster.pid"), "latin1").split("\n")[0]))
 
 const memoryMiB = (pid: number, field: "VmHWM" | "VmRSS"): number =>
   Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${pid}/status`, "latin1"))![1]) / 1024

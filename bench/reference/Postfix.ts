@@ -1,0 +1,96 @@
+/**
+ * Postfix as a durable relay: an instance of its own in a temporary folder,
+ * which takes mail on a port of loopback, keeps it in its queue on the disk
+ * until it is handed on, and relays all of it to one server.
+ */
+import { execFileSync, spawn } from "node:child_process"
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { freePort } from "../Cluster.ts"
+import { treeCpuMs } from "../Processor.ts"
+
+const services = `
+pickup unix n - n 60 1 pickup
+cleanup unix n - n - 0 cleanup
+qmgr unix n - n 300 1 qmgr
+rewrite unix - - n - - trivial-rewrite
+bounce unix - - n - 0 bounce
+defer unix - - n - 0 bounce
+trace unix - - n - 0 bounce
+flush unix n - n 1000? 0 flush
+smtp unix - - n - - smtp
+relay unix - - n - - smtp
+error unix - - n - - error
+retry unix - - n - - error
+anvil unix - - n - 1 anvil
+scache unix - - n - 1 scache
+postlog unix-dgram n - n - 1 postlogd
+`
+
+export interface Postfix {
+  readonly port: number
+  /** Messages that it still has. */
+  readonly queued: () => number
+  /** Processor time so far, in milliseconds, of its processes and of those that have ended. */
+  readonly cpu: () => number
+  readonly stop: () => Promise<void>
+}
+
+const idOf = (file: string, name: string): number => Number(new RegExp(`^${name}:[^:]*:(\\d+):`, "m").exec(readFileSync(file, "utf8"))![1])
+
+export const open = async (relayPort: number): Promise<Postfix> => {
+  const folder = mkdtempSync(join(tmpdir(), "mailroom-postfix-"))
+  const [etc, spool, data] = ["etc", "spool", "data"].map((name) => join(folder, name)) as [string, string, string]
+  for (const path of [etc, spool, data]) mkdirSync(path)
+  chmodSync(folder, 0o755)
+  chownSync(data, idOf("/etc/passwd", "postfix"), idOf("/etc/group", "postfix"))
+  const port = await freePort()
+  const settings = {
+    compatibility_level: "3.6",
+    queue_directory: spool,
+    data_directory: data,
+    inet_interfaces: "127.0.0.1",
+    inet_protocols: "ipv4",
+    myhostname: "relay.bench.example",
+    mydestination: "",
+    mynetworks: "127.0.0.0/8",
+    relayhost: `[127.0.0.1]:${relayPort}`,
+    alias_maps: "",
+    local_recipient_maps: "",
+    default_destination_concurrency_limit: "50",
+    maillog_file: join(folder, "log"),
+    maillog_file_prefixes: folder,
+    smtpd_client_connection_count_limit: "0",
+    smtpd_client_connection_rate_limit: "0"
+  }
+  writeFileSync(join(etc, "main.cf"), Object.entries(settings).map(([name, value]) => `${name} = ${value}\n`).join(""))
+  writeFileSync(join(etc, "master.cf"), `127.0.0.1:${port} inet n - n - - smtpd${services}`)
+  execFileSync("postfix", ["-c", etc, "start"], { stdio: "ignore" })
+  const filesIn = (path: string): number =>
+    readdirSync(path).reduce((sum, name) => {
+      const at = join(path, name)
+      try {
+        return sum + (statSync(at).isDirectory() ? filesIn(at) : 1)
+      } catch {
+        return sum // it has been handed on meanwhile
+      }
+    }, 0)
+  return {
+    port,
+    queued: () => ["maildrop", "incoming", "active", "deferred"].reduce((sum, queue) => sum + filesIn(join(spool, queue)), 0),
+    cpu: () => treeCpuMs(Number(readFileSync(join(spool, "pid", "master.pid"), "latin1"))),
+    stop: async () => {
+      execFileSync("postfix", ["-c", etc, "stop"], { stdio: "ignore" })
+      rmSync(folder, { recursive: true, force: true })
+    }
+  }
+}
+
+/** Submits so many messages over so many connections with Postfix's own load generator; resolves when all are taken. */
+export const submit = (port: number, count: number, connections: number, sizeBytes: number): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const parameters = ["-s", String(connections), "-m", String(count), "-l", String(sizeBytes), "-f", "ada@bench.example", "-t", "reader@example.com"]
+    const child = spawn("/usr/sbin/smtp-source", [...parameters, `127.0.0.1:${port}`], { stdio: ["ignore", "ignore", "inherit"] })
+    child.once("exit", (code) => (code === 0 ? resolve() : reject(new Error(`smtp-source ended with ${code}`))))
+  })
