@@ -18,7 +18,7 @@ import { changing, commit, dieOnRejection, isRejected, offer } from "../operatio
 import { deliverJob } from "../operations/Webhooks.ts"
 import { Crypto, type SealBroken } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
-import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
+import { Store, type Change, type Outgoing, type StoreUnavailable } from "../ports/Store.ts"
 import { WebhookTransport } from "../ports/WebhookTransport.ts"
 import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
@@ -54,10 +54,11 @@ export class DeliverWebhook extends Context.Service<
       const settings = yield* Settings
 
       const handle = Effect.fnUntraced(function* (lease: Lease) {
-        const delivery = yield* store.deliveries.get(lease.job.realm, lease.job.subject as DeliveryId)
-        if (delivery === null || delivery.nextAttemptAt === null) return
+        const outgoing = yield* store.deliveries.outgoing(lease.job.realm, lease.job.subject as DeliveryId)
+        if (outgoing === null || outgoing.delivery.nextAttemptAt === null) return
+        const { delivery } = outgoing
         const messageId = delivery.eventType.startsWith("message.") ? delivery.resourceId : null
-        yield* deliver(lease, delivery, delivery.nextAttemptAt).pipe(
+        yield* deliver(lease, outgoing, outgoing.delivery.nextAttemptAt).pipe(
           Tracing.spanOf(messageId ?? delivery.id, "DeliverWebhook.handle", {
             ...(messageId === null ? {} : { "mailroom.message_id": messageId }),
             "mailroom.delivery_id": delivery.id,
@@ -72,16 +73,14 @@ export class DeliverWebhook extends Context.Service<
         )
       })
 
-      const deliver = Effect.fnUntraced(function* ({ job, claims }: Lease, delivery: Delivery, nextAttemptAt: Millis) {
+      const deliver = Effect.fnUntraced(function* ({ claims }: Lease, { delivery, endpoint, body }: Outgoing, nextAttemptAt: Millis) {
         const now = yield* Clock.currentTimeMillis
         if (nextAttemptAt > now) return yield* offer(queue, [deliverJob(delivery, nextAttemptAt)])
         if (claims >= claimsMax) return yield* end(delivery, { _tag: "Abandoned", at: now }, "internal_error", null)
-        const endpoint = yield* store.endpoints.get(job.realm, delivery.endpointId)
         if (endpoint === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no endpoint`))
         const unrecorded = endings.get(keyOf(delivery))
         if (unrecorded !== undefined) return yield* record(delivery, endpoint, unrecorded)
         if (!endpoint.enabled) return yield* end(delivery, { _tag: "EndpointDisabled", at: now }, "endpoint_disabled", endpoint)
-        const body = yield* store.deliveries.body(job.realm, delivery.id)
         if (body === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no body`))
         const ending = yield* attempt(delivery, endpoint, new TextEncoder().encode(body)).pipe(
           Effect.tap(({ outcome, answer }) => told(outcome, answer?.status ?? null)),

@@ -274,6 +274,7 @@ export interface DeliveryReads {
   readonly get: (realm: Realm, id: DeliveryId) => Read<Delivery | null>
   /** The bytes that every attempt sends, as text. */
   readonly body: (realm: Realm, id: DeliveryId) => Read<string | null>
+  readonly outgoing: (realm: Realm, id: DeliveryId) => Read<Outgoing | null>
   /** Of one application's endpoints, newest first: by `createdAt`, then by id, both falling. */
   readonly page: (
     realm: Realm,
@@ -281,6 +282,13 @@ export interface DeliveryReads {
   ) => Read<ReadonlyArray<Delivery>>
   /** Of one endpoint, those that are dead since this time or later, oldest death first; of one time, by id. */
   readonly deadSince: (realm: Realm, endpointId: EndpointId, since: Millis, limit: number) => Read<ReadonlyArray<Delivery>>
+}
+
+/** A delivery with all that an attempt at it asks of the store, as of one moment; each part as its own read has it. */
+export interface Outgoing {
+  readonly delivery: Delivery
+  readonly endpoint: Endpoint | null
+  readonly body: string | null
 }
 
 export interface RelayReads {
