@@ -55,7 +55,7 @@ import type { Notification } from "../model/Notification.ts"
 import type { SubmissionRef } from "../model/Recipient.ts"
 import type { Suppression } from "../model/Suppression.ts"
 import type { Application, Tenant } from "../model/Tenant.ts"
-import type { Job, JobKind } from "./JobQueue.ts"
+import type { Job, JobKind, Lease } from "./JobQueue.ts"
 
 /** Records with an identity and a version. The version starts at 1 and rises by one with each update. */
 export interface Records {
@@ -166,6 +166,8 @@ export class StoreUnavailable extends Data.TaggedError("StoreUnavailable")<{ rea
 export interface Committed {
   /** True if the jobs were written with the changes; false if the caller has yet to offer them to the queue. */
   readonly jobsOffered: boolean
+  /** True if the lease, unless it was lost, has been completed with the changes; false if the caller has yet to complete it. */
+  readonly leaseEnded: boolean
   /** Rows that `Forget` changes have dropped. */
   readonly forgotten: number
 }
@@ -302,9 +304,14 @@ export interface RelayReads {
 export class Store extends Context.Service<
   Store,
   {
+    /**
+     * `jobs`: what the changes make due. `lease`: of the job that the changes are the end of; it is no condition, so they
+     * land also if it was lost.
+     */
     readonly commit: (
       changes: ReadonlyArray<Change>,
-      jobs: ReadonlyArray<Job>
+      jobs: ReadonlyArray<Job>,
+      lease?: Lease
     ) => Effect.Effect<Committed, CommitRejected | StoreUnavailable>
 
     readonly credentials: {
