@@ -1,82 +1,111 @@
-/** Work that waits in the store, as as many sends would have left it. */
-import { Effect, Layer, Redacted } from "effect"
-import { randomUUID } from "node:crypto"
-import { Client } from "pg"
+/**
+ * A backlog of events for the worker of a deployment: tenants with an endpoint
+ * at each receiver, and events of 1 KB appended in bulk while the worker stands
+ * still, so that what is timed begins with all of them there.
+ */
+import { Effect, Layer, ManagedRuntime } from "effect"
 import * as Database from "../adapters/postgres/Database.ts"
-import * as JobNews from "../adapters/postgres/JobNews.ts"
-import * as PostgresStore from "../adapters/postgres/PostgresStore.ts"
-import type { MessageId } from "../core/model/Ids.ts"
-import type { Job } from "../core/ports/JobQueue.ts"
+import * as EventSample from "../core/model/EventSample.ts"
+import type { ApplicationId, Environment, EventId, MailboxId, MessageId, TenantId } from "../core/model/Ids.ts"
+import { Crypto } from "../core/ports/Crypto.ts"
 import { Store, type Change } from "../core/ports/Store.ts"
-import { call, type Caller } from "./Api.ts"
+import * as Adapters from "../runtimes/Adapters.ts"
+import * as Config from "../runtimes/Config.ts"
+import { call, sleep, type Caller } from "./Api.ts"
+import type { Deployment } from "./Deployment.ts"
+import { cpuMs } from "./Processor.ts"
+import type { Behaviour, Received, Receivers } from "./receiver.ts"
 
-/** A send through the API; the id of what was accepted. */
-export const send = async (baseUrl: string, caller: Caller, input: Readonly<Record<string, unknown>>): Promise<string> => {
-  const body = { fromMailboxId: caller.mailboxId, ...input }
-  const reply = await call(baseUrl, caller.apiKey, "POST", "/v1/messages", { body, headers: { "idempotency-key": randomUUID() } })
-  if (reply?.status !== 202) throw new Error(`void: ${reply?.status} ${JSON.stringify(reply?.json)}`)
-  return String(reply.json["id"])
+const eventsPerCommit = 500
+
+export interface Subscriber {
+  readonly environment: Environment
+  readonly tenantId: TenantId
+  readonly applicationId: ApplicationId
 }
 
-const perCommit = 500
+export interface Drained {
+  readonly received: Received
+  /** Deliveries that receivers have answered, by the second. */
+  readonly perSecond: number
+  /** Processor time of the worker and of PostgreSQL in milliseconds, until the last one was recorded. */
+  readonly workerMs: number
+  readonly postgresMs: number
+}
 
-/** Queues copies of an accepted message, with their jobs. */
-export const queueCopies = (databaseUrl: string, id: string, count: number): Promise<void> =>
-  Effect.gen(function* () {
-    const store = yield* Store
-    const { sql } = yield* Database.Database
-    const [row] = yield* sql.unsafe<{ tenant_id: string; environment: string }>(
-      `select tenant_id::text as tenant_id, environment from mailroom.message where id = '${id}'`
-    )
-    const realm = { tenantId: row!.tenant_id as never, environment: row!.environment as never } // as written
-    const model = yield* store.messages.get(realm, id as MessageId)
-    const content = yield* store.messages.content(realm, id as MessageId)
-    for (let done = 0; done < count; done += perCommit) {
-      const changes: Array<Change> = []
-      const jobs: Array<Job> = []
-      for (let index = done; index < Math.min(count, done + perCommit); index++) {
-        const recipients = model!.recipients.map((recipient) => ({ ...recipient, status: "queued" as const }))
-        const message = {
-          ...model!,
-          id: randomUUID() as MessageId,
-          recipients,
-          nextAttemptAt: 1,
-          status: "queued" as const,
-          version: 1,
-          submissions: [],
-          attempts: 0,
-          sentAt: null,
-          mime: null
+export interface Backlog {
+  /** Lets an application subscribe at each of these. */
+  readonly subscribe: (caller: Caller, urls: ReadonlyArray<string>) => Promise<Subscriber>
+  /** Appends events, and lets the worker deliver them: so many to receivers that answer. */
+  readonly drain: (of: {
+    readonly subscriber: Subscriber
+    readonly events: number
+    readonly receivers: Receivers
+    readonly behaviour: Behaviour
+    readonly answered: number
+  }) => Promise<Drained>
+  readonly stop: () => Promise<void>
+}
+
+export const open = async (product: Deployment): Promise<Backlog> => {
+  const config = (await Effect.runPromise(Config.load(product.variables, {}, ["database"]))) as Config.Deployment // the database is needed
+  const runtime = ManagedRuntime.make(Layer.fresh(Adapters.operator(config)))
+  const [worker] = product.cluster.workers
+  const workerPid = () => worker!.pid! // it runs as long as the deployment
+  while (!worker!.tail(1).includes("worker: ready")) await sleep(20)
+
+  const append = ({ environment, tenantId, applicationId }: Subscriber, count: number) =>
+    Effect.gen(function* () {
+      const [store, crypto] = [yield* Store, yield* Crypto]
+      for (let done = 0; done < count; done += eventsPerCommit) {
+        const changes: Array<Change> = []
+        for (let index = 0; index < Math.min(eventsPerCommit, count - done); index++) {
+          // A UUID is any of the three.
+          const ids = { event: (yield* crypto.uuid) as EventId, resource: (yield* crypto.uuid) as MessageId, mailbox: (yield* crypto.uuid) as MailboxId }
+          const event = EventSample.make("message.queued", { tenantId, applicationId }, ids, Date.now())
+          changes.push({ _tag: "AppendEvent", event: { ...event, environment, data: { ...event.data, subject: "An analytical engine. ".repeat(22) } } })
         }
-        changes.push({ _tag: "InsertMessage", message, content: content! })
-        jobs.push({ kind: "submit", subject: message.id, realm, group: realm.tenantId, dueAt: 1 })
+        yield* store.commit(changes, [])
       }
-      yield* store.commit(changes, jobs)
-      if (done % 10_000 === 0) process.stderr.write(`${done} of ${count} queued\r`)
-    }
-  }).pipe(
-    Effect.provide(
-      PostgresStore.layer.pipe(
-        Layer.provideMerge(JobNews.layerLocal),
-        Layer.provideMerge(Database.layer({ url: Redacted.make(databaseUrl) }))
-      )
-    ),
-    Effect.runPromise
-  )
+    })
 
-/** Resolves when no message waits for its submission any more, some milliseconds late. */
-export const drained = async (databaseUrl: string, timeoutMs = 120_000): Promise<void> => {
-  const client = new Client({ connectionString: databaseUrl })
-  await client.connect()
-  try {
-    const begun = performance.now()
-    for (;;) {
-      const { rowCount } = await client.query("select from mailroom.message where next_attempt_ms is not null limit 1")
-      if (rowCount === 0) return
-      if (performance.now() - begun > timeoutMs) throw new Error("void: the backlog does not drain")
-      await new Promise((resolve) => setTimeout(resolve, 50))
-    }
-  } finally {
-    await client.end()
+  const unrecorded = Effect.gen(function* () {
+    const { rows } = yield* Database.Database
+    const [row] = yield* rows<{ count: bigint }>("select count(*) from mailroom.delivery where next_attempt_ms is not null and (record ->> 'attemptCount')::int = 0")
+    return Number(row!.count)
+  })
+
+  return {
+    subscribe: async (caller, urls) => {
+      let applicationId = ""
+      for (const url of urls) {
+        // One after the other: a host is verified once at a time.
+        const made = await call(product.baseUrl, caller.apiKey, "POST", "/v1/webhook-endpoints", { body: { url, eventTypes: ["message.queued"] } })
+        if (made?.status !== 201) throw new Error(`void: ${made?.status} ${JSON.stringify(made?.json)}`)
+        applicationId = String(made.json["endpoint"]?.appId ?? made.json["appId"])
+      }
+      // Named by `found`.
+      return { environment: caller.environment, tenantId: caller.name.slice(caller.name.lastIndexOf(" ") + 1) as TenantId, applicationId: applicationId as ApplicationId }
+    },
+    drain: async ({ subscriber, events, receivers, behaviour, answered }) => {
+      worker!.signal("SIGSTOP")
+      await runtime.runPromise(append(subscriber, events))
+      await receivers.behave(behaviour)
+      const before = [cpuMs(workerPid()), product.database.cpu()] as const
+      worker!.signal("SIGCONT")
+      const deadline = performance.now() + 120_000
+      let received = await receivers.received()
+      while (received.answered < answered) {
+        if (performance.now() > deadline) throw new Error(`void: ${received.answered} of ${answered} arrived\n${worker!.tail(5)}`)
+        await sleep(20)
+        received = await receivers.received()
+      }
+      while (behaviour.hanging === 0 && (await runtime.runPromise(unrecorded)) > 0) await sleep(20)
+      const [workerMs, postgresMs] = [cpuMs(workerPid()) - before[0], product.database.cpu() - before[1]]
+      received = await receivers.received()
+      if (received.answered !== answered) throw new Error(`void: ${received.answered} arrived where ${answered} were due`)
+      return { received, perSecond: answered / (received.lastMs / 1_000), workerMs, postgresMs }
+    },
+    stop: () => runtime.dispose()
   }
 }

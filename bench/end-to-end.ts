@@ -6,7 +6,7 @@
  */
 import { randomUUID } from "node:crypto"
 import { existsSync } from "node:fs"
-import * as Backlog from "./Backlog.ts"
+import * as Outbox from "./Outbox.ts"
 import * as Deployment from "./Deployment.ts"
 import { run } from "./Load.ts"
 import * as Postfix from "./reference/Postfix.ts"
@@ -54,7 +54,7 @@ const ours = async (): Promise<Figures & { readonly count: number }> => {
       body
     })
   })
-  await Backlog.drained(url)
+  await Outbox.drained(url)
   return {
     count: requests,
     perSecond: (requests * 1_000) / (performance.now() - begun),

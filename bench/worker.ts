@@ -3,7 +3,7 @@
  * mail server on this machine, beside nodemailer's pool building and submitting
  * the same message, with no database, to the same server.
  */
-import * as Backlog from "./Backlog.ts"
+import * as Outbox from "./Outbox.ts"
 import * as Deployment from "./Deployment.ts"
 import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
@@ -21,21 +21,21 @@ const product = await Deployment.open({
 const url = product.database.url("postgres")
 const [worker] = product.cluster.workers
 try {
-  const model = await Backlog.send(product.baseUrl, product.production, {
+  const model = await Outbox.send(product.baseUrl, product.production, {
     to: ["reader@example.com"],
     subject: "Note G",
     text,
     html: `<p>${text}</p>`
   })
-  await Backlog.drained(url) // the worker works
+  await Outbox.drained(url) // the worker works
 
   const drain = async () => {
     worker!.signal("SIGSTOP")
-    await Backlog.queueCopies(url, model, count)
+    await Outbox.queueCopies(url, model, count)
     const before = { worker: cpuMs(worker!.pid!), postgres: product.database.cpu() }
     const begun = performance.now()
     worker!.signal("SIGCONT")
-    await Backlog.drained(url)
+    await Outbox.drained(url)
     return {
       perSecond: (count * 1000) / (performance.now() - begun),
       workerMicros: ((cpuMs(worker!.pid!) - before.worker) * 1000) / count,

@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import assert from "node:assert/strict"
 import * as Fixtures from "./fixtures.ts"
-import { insert, insertMessage, land, law, reservation } from "./StoreLaw.ts"
+import { insert, insertDelivery, insertMessage, land, law, reservation } from "./StoreLaw.ts"
 
 export const gathered = [
   law("tells what accepting a message asks as each of its reads does", (store) =>
@@ -47,6 +47,29 @@ export const gathered = [
         mailbox: null,
         domain: null
       })
+    })
+  ),
+  law("tells what an attempt at a delivery asks as each of its reads does", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const endpoint = Fixtures.endpoint(realm)
+      const delivery = Fixtures.delivery(endpoint)
+      const stray = Fixtures.delivery(Fixtures.endpoint(realm))
+      const foreign = Fixtures.endpoint(Fixtures.realm())
+      const astray = Fixtures.delivery({ ...foreign, tenantId: realm.tenantId })
+      yield* land(store, insert("endpoint", endpoint), insert("endpoint", foreign))
+      yield* land(store, insertDelivery(delivery, "{ }"), insertDelivery(stray), insertDelivery(astray))
+
+      assert.deepEqual(yield* store.deliveries.outgoing(realm, delivery.id), {
+        delivery,
+        endpoint: yield* store.endpoints.get(realm, endpoint.id),
+        body: "{ }"
+      })
+      assert.deepEqual(yield* store.deliveries.outgoing(realm, stray.id), { delivery: stray, endpoint: null, body: "{}" })
+      assert.deepEqual(yield* store.deliveries.outgoing(realm, astray.id), { delivery: astray, endpoint: null, body: "{}" })
+      assert.equal(yield* store.deliveries.outgoing(realm, Fixtures.freshId()), null)
+      assert.equal(yield* store.deliveries.outgoing({ ...realm, environment: "production" }, delivery.id), null)
+      assert.equal(yield* store.deliveries.outgoing(Fixtures.realm(), delivery.id), null)
     })
   ),
   law("answers many who ask at once each with its own", (store) =>

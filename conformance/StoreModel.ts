@@ -295,6 +295,10 @@ const look = Effect.fnUntraced(function* (store: Service, world: World, places: 
         Effect.all({
           get: store.deliveries.get(realm, id),
           body: store.deliveries.body(realm, id),
+          outgoing: Effect.map(
+            store.deliveries.outgoing(realm, id),
+            (found) => found && { ...found, endpoint: found.endpoint && relative(found.endpoint) }
+          ),
           page: store.deliveries.page(realm, { applicationId, endpointId, limit: 5 }),
           dead: store.deliveries.deadSince(realm, endpointId, age + 2, 1)
         })

@@ -382,6 +382,7 @@ const isolation = [
           "endpoints.list": (by) => store.endpoints.list(by, applicationId),
           "deliveries.get": (by) => store.deliveries.get(by, delivery.id),
           "deliveries.body": (by) => store.deliveries.body(by, delivery.id),
+          "deliveries.outgoing": (by) => store.deliveries.outgoing(by, delivery.id),
           "deliveries.page": (by) => store.deliveries.page(by, { applicationId, endpointId: null, limit: 10 }),
           "deliveries.page, of an endpoint": (by) =>
             store.deliveries.page(by, { applicationId, endpointId: endpoint.id, limit: 10 }),

@@ -38,7 +38,7 @@ const make = (tables: Tables): typeof Store.Service => {
         Effect.yieldNow,
         Effect.suspend(() => {
           const reason = tables.commit(changes)
-          return reason === null ? Effect.succeed({ jobsOffered: false, forgotten: tables.forgotten }) : Effect.fail(new CommitRejected({ reason }))
+          return reason === null ? Effect.succeed({ jobsOffered: false, leaseEnded: false, forgotten: tables.forgotten }) : Effect.fail(new CommitRejected({ reason }))
         })
       ),
 
@@ -161,6 +161,12 @@ const make = (tables: Tables): typeof Store.Service => {
       get: (realm, id) => read(() => ofRealm(realm, records.delivery.get(id))),
       body: (realm, id) =>
         read(() => (ofRealm(realm, records.delivery.get(id)) === null ? null : (tables.bodies.get(id) ?? null))),
+      outgoing: (realm, id) =>
+        read(() => {
+          const delivery = ofRealm(realm, records.delivery.get(id))
+          if (delivery === null) return null
+          return { delivery, endpoint: ofRealm(realm, records.endpoint.get(delivery.endpointId)), body: tables.bodies.get(id) ?? null }
+        }),
       page: (realm, { applicationId, endpointId, limit }) =>
         read(() => {
           const list = tables.deliveryLists.get(keyOfApplication(realm, applicationId, endpointId))

@@ -17,6 +17,7 @@ import {
   next,
   notification,
   outcome,
+  remove,
   requestEntry,
   reservation,
   reserve,
@@ -231,7 +232,7 @@ layer(Layer.provideMerge(PostgresStore.layerWithoutJobs, TestDatabase.layer()))(
       const lists = times(100, () => sent())
 
       const [answer] = yield* commit([call(lists[0]!, submitJob(lists[0]!))])
-      assert.deepStrictEqual(yield* Effect.exit(answer!), Exit.succeed({ jobsOffered: true, forgotten: 0 }))
+      assert.deepStrictEqual(yield* Effect.exit(answer!), Exit.succeed({ jobsOffered: true, leaseEnded: true, forgotten: 0 }))
       assert.deepStrictEqual(counts, { statements: 1, transactions: 0 })
 
       yield* Effect.all(yield* commit(lists.slice(1).map((changes) => call(changes, submitJob(changes)))))
@@ -256,19 +257,55 @@ layer(Layer.provideMerge(PostgresStore.layerWithoutJobs, TestDatabase.layer()))(
     })
   )
 
-  it.effect("takes two statements in one transaction for callers who change what is there", () =>
+  it.effect("takes one statement and no transaction of its own for callers who write over versions that they name", () =>
     Effect.gen(function* () {
       const store = yield* Store
       const { counts, database } = yield* counting
       const commit = CommitBatch.make(database, { jobsOffered: false })
-      const tenants = times(20, () => Fixtures.tenant())
-      yield* land(store, ...tenants.map((tenant) => insert("tenant", tenant)))
+      const realm = Fixtures.realm()
+      const [endpoint, tenants] = [Fixtures.endpoint(realm), times(20, () => Fixtures.tenant())]
+      const [deliveries, messages] = [times(20, () => Fixtures.delivery(endpoint)), times(20, () => Fixtures.message(realm))]
+      yield* land(store, insert("endpoint", endpoint), ...tenants.map((tenant) => insert("tenant", tenant)))
+      yield* land(store, ...deliveries.map((one) => insertDelivery(one)), ...messages.map((one) => insertMessage(one)))
 
-      yield* Effect.all(yield* commit([...tenants.map((tenant) => call([update("tenant", next(tenant))])), call(sent())]))
+      yield* Effect.all(
+        yield* commit([
+          ...tenants.map((tenant) => call([update("tenant", next(tenant))])),
+          ...deliveries.map((delivery) => call([demand("endpoint", endpoint), update("delivery", next(delivery))])),
+          ...messages.map((message) => call([update("message", next(message)), takeQuota(message.tenantId, 1, 100)])),
+          call(sent())
+        ])
+      )
 
-      assert.deepStrictEqual(counts, { statements: 2, transactions: 1 })
+      assert.deepStrictEqual(counts, { statements: 1, transactions: 0 })
+      for (const { id } of deliveries) assert.strictEqual((yield* store.deliveries.get(realm, id))?.version, 2)
+      for (const { id } of messages) assert.strictEqual((yield* store.messages.get(realm, id))?.version, 2)
     })
   )
+
+  for (const [name, stale] of [
+    ["writes over", (tenant: Records["tenant"]) => update("tenant", { ...tenant, version: 3 })],
+    ["requires", (tenant: Records["tenant"]) => demand("tenant", { ...tenant, version: 2 })],
+    ["removes", (tenant: Records["tenant"]) => remove(Fixtures.attachment({ tenantId: tenant.id, environment: "sandbox" }))]
+  ] as const) {
+    it.effect(`looks once more, in a transaction, if a version that somebody ${name} is not there`, () =>
+      Effect.gen(function* () {
+        const store = yield* Store
+        const { counts, database } = yield* counting
+        const commit = CommitBatch.make(database, { jobsOffered: false })
+        const [tenant, ...tenants] = times(20, () => Fixtures.tenant())
+        yield* land(store, insert("tenant", tenant!), ...tenants.map((one) => insert("tenant", one)))
+
+        const fits = tenants.map((one) => call([update("tenant", next(one))]))
+        const answers = yield* commit([call([...sent(), stale(tenant!)]), ...fits])
+
+        const reasons = yield* Effect.forEach(answers, reasonOf)
+        assert.deepStrictEqual(reasons.map((reason) => reason?._tag), ["VersionMoved", ...fits.map(() => undefined)])
+        assert.isAtMost(counts.transactions, 2)
+        for (const { id } of tenants) assert.strictEqual((yield* store.credentials.tenant(id))?.version, 2)
+      })
+    )
+  }
 
   it.effect("harms no caller but the one whose changes do not fit", () =>
     Effect.gen(function* () {

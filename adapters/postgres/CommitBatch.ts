@@ -2,26 +2,30 @@
  * Commits the changes of several callers in one transaction. Each gets its own
  * answer: who cannot have its changes leaves nothing, and harms nobody else.
  *
- * Changes that bring only what is new are written without a look, in one
- * statement; the database's constraints tell if something was there after all,
- * and then the batch is played again on what it has.
+ * Changes that bring what is new, or write over a version that they name, are
+ * written without a look, in one statement; the database's constraints, and the
+ * statement itself, tell if something else was there after all, and then the
+ * batch is played again on what it has.
  */
 import { Effect } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Millis } from "../../core/model/Ids.ts"
-import type { Job } from "../../core/ports/JobQueue.ts"
+import type { Job, Lease } from "../../core/ports/JobQueue.ts"
 import { CommitRejected, StoreUnavailable, type Change, type Committed, type Rejection } from "../../core/ports/Store.ts"
 import { isConnectionLost, type Database } from "./Database.ts"
 import * as Forget from "./Forget.ts"
 import * as Jobs from "./Jobs.ts"
 import { load } from "./Load.ts"
-import { nothingLoaded, Overlay, unsure, type Loaded } from "./Overlay.ts"
+import { assumed, canBeAssumed, nothingLoaded, Overlay, unsure, type Loaded } from "./Overlay.ts"
+import { premiseFailed } from "./Parts.ts"
 import { keyOfQuota, mustLook, touchedBy } from "./Touched.ts"
 import * as Write from "./Write.ts"
 
 export interface Call {
   readonly changes: ReadonlyArray<Change>
   readonly jobs: ReadonlyArray<Job>
+  /** Ends with the changes, where the jobs are offered with them. */
+  readonly lease?: Lease | undefined
   /** On the caller's clock: which of its jobs are due. */
   readonly now: Millis
 }
@@ -35,8 +39,12 @@ type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<u
 /** How often a batch that others were in the way of is played again before its callers are committed one by one. */
 const roundsMax = 3
 
-/** Something was played that depends on what was not looked up. */
+/** Something was played that depends on what was not looked up, or on what was only assumed. */
 const mustLookUp = "mustLookUp" as const
+const mustNotAssume = "mustNotAssume" as const
+
+/** How much is looked up: nothing, where the changes say what there is; what they change; or what they bring, too. */
+type Looking = "assuming" | "at changed" | "at all"
 
 /** Whether the jobs are written with the changes. */
 export const make = ({ sql, rows }: Database["Service"], options: { readonly jobsOffered: boolean }): CommitBatch => {
@@ -51,17 +59,20 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
     const overlay = new Overlay(loaded)
     const reasons: Array<Rejection | null> = []
     const jobs: Array<Job> = []
+    const leases: Array<Lease> = []
     let now = Number.NEGATIVE_INFINITY
     for (const call of calls) {
       const reason = overlay.play(call.changes)
       if (reason === unsure) return yield* Effect.fail(mustLookUp)
+      if (reason !== null && loaded.isAssumed) return yield* Effect.fail(mustNotAssume)
       if (reason?._tag === "QuotaExceeded") tight.add(call.changes)
       reasons.push(reason)
       if (reason !== null) continue
       jobs.push(...call.jobs)
+      if (call.lease !== undefined) leases.push(call.lease)
       now = Math.max(now, call.now)
     }
-    const written = Write.statement(overlay, jobsOffered && jobs.length > 0 ? Jobs.offering(jobs, now) : null)
+    const written = Write.statement(overlay, jobsOffered ? Jobs.parts(jobs, leases, now) : [])
     if (written !== null) yield* write(written.text, written.parameters)
     return reasons
   })
@@ -105,18 +116,26 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
         })
       )
     }
-    return [Effect.succeed({ jobsOffered, forgotten })] satisfies ReadonlyArray<Answer>
+    return [Effect.succeed({ jobsOffered, leaseEnded: jobsOffered, forgotten })] satisfies ReadonlyArray<Answer>
   }, Effect.catchIf((error) => error instanceof CommitRejected, (rejected) => Effect.succeed([Effect.fail(rejected)])))
 
   const answerOf = (reason: Rejection | null): Answer =>
-    reason === null ? Effect.succeed({ jobsOffered, forgotten: 0 }) : Effect.fail(new CommitRejected({ reason }))
+    reason === null ? Effect.succeed({ jobsOffered, leaseEnded: jobsOffered, forgotten: 0 }) : Effect.fail(new CommitRejected({ reason }))
 
-  const attempt = (calls: ReadonlyArray<Call>, everything: boolean) => {
-    if (calls.length === 1 && forgets(calls[0]!)) return forgetting(calls[0]!)
-    const looks = everything || calls.some(({ changes }) => changes.some((change) => mustLook(change) || tight.has(change)))
+  /** Without a look, if that may be; null if it may not. */
+  const unlooked = (calls: ReadonlyArray<Call>, how: Looking): Loaded | null => {
+    const some = (is: (change: Change) => boolean) => calls.some(({ changes }) => changes.some(is))
     // A quota that is nearly used up is looked at before anything is written in vain.
-    const all = everything || calls.some(({ changes }) => changes.some(tight.has))
-    return Effect.map(looks ? looking(calls, all) : playAndWrite(calls, nothingLoaded, rows), (reasons) => reasons.map(answerOf))
+    if (how === "at all" || some(tight.has)) return null
+    if (!some(mustLook)) return nothingLoaded
+    return how === "assuming" && !some((change) => !canBeAssumed(change)) ? assumed(calls.map(({ changes }) => changes)) : null
+  }
+
+  const attempt = (calls: ReadonlyArray<Call>, how: Looking) => {
+    if (calls.length === 1 && forgets(calls[0]!)) return forgetting(calls[0]!)
+    const loaded = unlooked(calls, how)
+    const all = how === "at all" || calls.some(({ changes }) => changes.some(tight.has))
+    return Effect.map(loaded === null ? looking(calls, all) : playAndWrite(calls, loaded, rows), (reasons) => reasons.map(answerOf))
   }
 
   /** Once the database does not answer, those who are left are not tried any more. */
@@ -124,17 +143,19 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
     const answers: Array<Answer> = []
     for (const call of calls) {
       const last = answers.at(-1)
-      answers.push(last !== undefined && lost.has(last) ? last : (yield* rounds([call], 0, false))[0]!)
+      answers.push(last !== undefined && lost.has(last) ? last : (yield* rounds([call], 0, "assuming"))[0]!)
     }
     return answers
   })
 
-  const rounds = (calls: ReadonlyArray<Call>, round: number, everything: boolean): Effect.Effect<ReadonlyArray<Answer>> =>
-    Effect.suspend(() => attempt(calls, everything)).pipe(
+  const rounds = (calls: ReadonlyArray<Call>, round: number, how: Looking): Effect.Effect<ReadonlyArray<Answer>> =>
+    Effect.suspend(() => attempt(calls, how)).pipe(
       Effect.catch((error) => {
-        if (error === mustLookUp) return rounds(calls, round, true)
+        if (error === mustLookUp) return rounds(calls, round, "at all")
+        if (how === "assuming" && (error === mustNotAssume || isPremiseFailed(error))) return rounds(calls, round, "at changed")
+        if (error === mustNotAssume) return Effect.die(error) // nothing was assumed
         const again = whatNext(error)
-        if (again === "round" && round < roundsMax) return rounds(calls, round + 1, true)
+        if (again === "round" && round < roundsMax) return rounds(calls, round + 1, "at all")
         if (again !== "nothing" && calls.length > 1) return oneByOne(calls)
         const answer: Answer = Effect.fail(new StoreUnavailable({ cause: told(error) }))
         if (again === "nothing") lost.add(answer)
@@ -146,12 +167,12 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
 
   return (calls) => {
     const [batched, alone] = [calls.filter((call) => !forgets(call)), calls.filter(forgets)]
-    if (alone.length === 0) return rounds(calls, 0, false)
+    if (alone.length === 0) return rounds(calls, 0, "assuming")
     return Effect.gen(function* () {
       const answers = new Map<Call, Answer>()
-      const together = batched.length === 0 ? [] : yield* rounds(batched, 0, false)
+      const together = batched.length === 0 ? [] : yield* rounds(batched, 0, "assuming")
       batched.forEach((call, index) => answers.set(call, together[index]!))
-      for (const call of alone) answers.set(call, (yield* rounds([call], 0, false))[0]!)
+      for (const call of alone) answers.set(call, (yield* rounds([call], 0, "assuming"))[0]!)
       return calls.map((call) => answers.get(call)!)
     })
   }
@@ -185,6 +206,9 @@ const whatNext = (error: SqlError): "round" | "alone" | "nothing" => {
 
 /** Read only, without tables, rights or resources, on its way out. */
 const serverTrouble = /^(25|42|53|55|57|58|F0|XX)/
+
+/** Whether something was not as the changes said. */
+const isPremiseFailed = (error: SqlError): boolean => hasCode(error.reason.cause) && error.reason.cause.code === premiseFailed
 
 /** What may be logged: the server's details quote the rows, which are the tenants'. */
 const told = ({ reason }: SqlError): Error => {

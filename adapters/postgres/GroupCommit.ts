@@ -9,7 +9,7 @@
  * only where it is stuck, waiting for a row or a disk, or has too much to do.
  */
 import { Clock, Effect, Exit, type Scope } from "effect"
-import type { Job } from "../../core/ports/JobQueue.ts"
+import type { Job, Lease } from "../../core/ports/JobQueue.ts"
 import { StoreUnavailable, type Change, type CommitRejected, type Committed } from "../../core/ports/Store.ts"
 import type { Answer, Call, CommitBatch } from "./CommitBatch.ts"
 
@@ -24,7 +24,8 @@ export interface Options {
 
 export type Commit = (
   changes: ReadonlyArray<Change>,
-  jobs: ReadonlyArray<Job>
+  jobs: ReadonlyArray<Job>,
+  lease?: Lease
 ) => Effect.Effect<Committed, CommitRejected | StoreUnavailable>
 
 /** Callers in one batch, and characters of bodies with which it is full. */
@@ -165,12 +166,12 @@ export const make = Effect.fnUntraced(function* ({
     })
   )
 
-  return (changes, jobs) =>
+  return (changes, jobs, lease) =>
     Effect.flatMap(Clock.currentTimeMillis, (now) =>
       Effect.callback<Committed, CommitRejected | StoreUnavailable>((resume) => {
         if (isClosed) return resume(unavailable("the store is closed"))
         const characters = charactersOf(changes)
-        const caller: Caller = { changes, jobs, now, characters, since: ticks, state: "waiting", answer: resume }
+        const caller: Caller = { changes, jobs, lease, now, characters, since: ticks, state: "waiting", answer: resume }
         waiting.push(caller)
         arrived()
         return Effect.sync(() => {

@@ -38,13 +38,12 @@ export type Rows = (text: string, parameters?: ReadonlyArray<unknown>) => Effect
 
 type ClaimOptions = Parameters<JobQueue["Service"]["claim"]>[0]
 
-export interface JobClaims extends Pick<JobQueue["Service"], "claim" | "awaitWork"> {
-  /** The last claim of this kind found nothing but groups at their caps: a place that becomes free is news. */
-  readonly isFull: (kind: JobKind) => boolean
-}
+export type JobClaims = Pick<JobQueue["Service"], "claim" | "awaitWork">
 
 export const make = (rows: Rows, news: JobNews["Service"]): JobClaims => {
   const rings = new Map<string, Ring>()
+  // The last claim of this kind left groups at their caps: a place that becomes free is news.
+  news.whoWaitsForPlaces((kind) => [...rings.values()].some((ring) => ring.isFull && ring.kinds.includes(kind)))
   const ringOf = (kinds: ReadonlyArray<JobKind>): Ring => {
     const ofKinds = jobKinds.filter((kind) => kinds.includes(kind))
     const name = ofKinds.join(" ")
@@ -68,8 +67,7 @@ export const make = (rows: Rows, news: JobNews["Service"]): JobClaims => {
       // Nobody learns here that the database is away: the next claim does.
       const away = Effect.sleep(Math.min(1_000, Duration.toMillis(atMost)))
       return Effect.asVoid(Effect.timeoutOption(Effect.catch(work, () => away), atMost))
-    },
-    isFull: (kind) => [...rings.values()].some((ring) => ring.isFull && ring.kinds.includes(kind))
+    }
   }
 }
 
@@ -78,9 +76,9 @@ interface Ring {
   readonly kinds: ReadonlyArray<JobKind>
   /** Where the last turn was. */
   place: Place | null
-  /** Set by a claim that found nothing, until somebody waits by it. */
+  /** Set by a claim that left nothing to take, until somebody waits by it. */
   quiet: Quiet | null
-  /** The last claim passed groups at their caps, and took nothing. */
+  /** The last claim left nothing to take, and there may be groups at their caps. */
   isFull: boolean
   /** Until when claims are for what is recent, by the clock that never jumps. */
   restUntil: Millis
@@ -95,7 +93,7 @@ interface Place {
 /** What a claim, or a look, found out when there was nothing to take. */
 interface Quiet {
   /** Ends at the first news since. */
-  readonly heard: Effect.Effect<void>
+  readonly heard: Effect.Effect<boolean>
   /** When a job becomes ready by the mere passing of time. */
   readonly nextAt: Millis
   /** How long to wait, at most, where there are ready jobs of groups at their caps; null: there are none. */
@@ -143,7 +141,7 @@ const claim = Effect.fnUntraced(function* (
     if (last !== undefined && found.leases.length === options.limit) ring.place = { kind: last.kind, group: last.group }
     else if (!found.isRound) ring.place = { kind: arcs[found.arc]!.kind, group: found.lastGroup } // it stopped in one of them
     ring.quiet = null
-    if (found.leases.length > 0) {
+    if (found.leases.length > 0 && (found.leases.length === options.limit || !found.isRound)) {
       ring.isFull = false
       return found.leases
     }
@@ -152,7 +150,7 @@ const claim = Effect.fnUntraced(function* (
     // Where another claimer was at, there may be work in a moment.
     const pause = !found.isRound ? restPause : ring.isFull || since > -Infinity ? fullPause : null
     if (passed === 0) ring.quiet = { heard, nextAt: found.nextAt, pause }
-    if (found.isRound) return []
+    if (found.isRound) return found.leases
     arcs = [{ ...arcs[found.arc]!, after: found.lastGroup }, ...arcs.slice(found.arc + 1)]
   }
   return []
@@ -185,7 +183,8 @@ const wait = Effect.fnUntraced(function* (rows: Rows, news: JobNews["Service"], 
     const left = quiet.nextAt - (yield* Clock.currentTimeMillis)
     if (left <= 0) return
     const heard = yield* Effect.timeoutOption(quiet.heard, Math.min(left, atMost, quiet.pause ?? lookPause))
-    if (quiet.pause !== null && Option.isNone(heard)) return
+    // Of what a free place is good for, a claim tells as much as a look.
+    if (Option.isSome(heard) ? heard.value : quiet.pause !== null) return
     quiet = null
   }
 })

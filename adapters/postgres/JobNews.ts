@@ -14,8 +14,12 @@ export class JobNews extends Context.Service<
   {
     /** Tells everybody: this process at once, the others within some milliseconds. Never fails, never waits. */
     readonly tell: (kinds: ReadonlyArray<JobKind>) => Effect.Effect<void>
-    /** Registers now; the inner effect ends at the next news of one of these kinds since. */
-    readonly listen: (kinds: ReadonlyArray<JobKind>) => Effect.Effect<Effect.Effect<void>>
+    /** Tells of jobs that have ended, and so of places below caps: the same, if anybody here waits for one. */
+    readonly tellOfPlaces: (kinds: ReadonlyArray<JobKind>) => Effect.Effect<void>
+    /** Sets who does. */
+    readonly whoWaitsForPlaces: (waits: (kind: JobKind) => boolean) => void
+    /** Registers now; the inner effect ends at the next news of one of these kinds since. True: it was of a place. */
+    readonly listen: (kinds: ReadonlyArray<JobKind>) => Effect.Effect<Effect.Effect<boolean>>
   }
 >()("mailroom/adapters/postgres/JobNews") {}
 
@@ -66,12 +70,12 @@ export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
       Effect.forkScoped
     )
     return {
+      ...news,
       tell: (kinds) =>
         Effect.suspend(() => {
           for (const kind of kinds) untold.add(kind)
           return Effect.andThen(news.tell(kinds), kinds.length === 0 ? Effect.void : hasUntold.open)
-        }),
-      listen: news.listen
+        })
     }
   })
 )
@@ -79,22 +83,29 @@ export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
 /** Who listens in this process. */
 const makeBoard = () => {
   const counts: Record<JobKind, number> = { submit: 0, poll: 0, scan: 0, deliver: 0 }
+  const places: Record<JobKind, number> = { submit: 0, poll: 0, scan: 0, deliver: 0 }
   const looks = new Set<() => void>()
-  const post = (kinds: ReadonlyArray<JobKind>) => {
-    for (const kind of kinds) counts[kind]++
+  const post = (kinds: ReadonlyArray<JobKind>, to = counts) => {
+    for (const kind of kinds) to[kind]++
     for (const look of looks) look()
   }
+  let waits = (_: JobKind) => false
   const news: JobNews["Service"] = {
     tell: (kinds) => Effect.sync(() => post(kinds)),
+    tellOfPlaces: (kinds) => Effect.sync(() => post(kinds.filter(waits), places)),
+    whoWaitsForPlaces: (given) => {
+      waits = given
+    },
     listen: (kinds) =>
       Effect.sync(() => {
-        const sum = () => kinds.reduce((total, kind) => total + counts[kind], 0)
-        const before = sum()
-        return Effect.callback<void>((resume) => {
+        const sum = (of: Record<JobKind, number>) => kinds.reduce((total, kind) => total + of[kind], 0)
+        const before = [sum(counts), sum(places)] as const
+        return Effect.callback<boolean>((resume) => {
           const look = () => {
-            if (sum() === before) return
+            const isOfPlace = sum(places) !== before[1]
+            if (!isOfPlace && sum(counts) === before[0]) return
             looks.delete(look)
-            resume(Effect.void)
+            resume(Effect.succeed(isOfPlace))
           }
           looks.add(look)
           look()

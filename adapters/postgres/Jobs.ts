@@ -3,12 +3,13 @@
  * store's commit within its transaction. Running it twice changes nothing the
  * second time.
  */
+import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Millis } from "../../core/model/Ids.ts"
-import type { Job } from "../../core/ports/JobQueue.ts"
+import type { Job, Lease } from "../../core/ports/JobQueue.ts"
 import type { Part, Shape } from "./Parts.ts"
-import { array, toBigint, toText } from "./Rows.ts"
+import { array, isId, toBigint, toText } from "./Rows.ts"
 
 type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, SqlError>
 
@@ -52,6 +53,52 @@ const shape: Shape = {
     ready = held.ready or (held.token is null and excluded.ready)
   where excluded.due_ms < case when held.token is null then held.due_ms else coalesce(held.beside_ms, 9223372036854775807) end
   returning 1`
+}
+
+/** What a commit does to jobs, as parts of its statement: ends those under these leases, and offers these. */
+export const parts = (jobs: ReadonlyArray<Job>, leases: ReadonlyArray<Lease>, now: Millis): ReadonlyArray<Part> => [
+  ...(leases.length === 0 ? [] : ending(leases, now)),
+  ...(jobs.length === 0 ? [] : [offering(jobs, now)])
+]
+
+/** As `complete_jobs` does it. */
+const ending = (leases: ReadonlyArray<Lease>, now: Millis): ReadonlyArray<Part> => [
+  {
+    shape: heldShape,
+    parameters: [
+      array("text", leases.map(({ job }) => job.kind)),
+      array("text", leases.map(({ job }) => toText(job.subject))),
+      array("uuid", leases.map(({ token }) => (isId(token) ? token : null)))
+    ]
+  },
+  { shape: endedShape, parameters: [] },
+  { shape: renewedShape, parameters: [PgTypes.int8(toBigint(now))] }
+]
+
+const heldShape: Shape = {
+  name: "held_job",
+  text: (first, behind) =>
+    `select job.kind, job.subject, job.beside_ms
+     from unnest($${first}::text[], $${first + 1}::text[], $${first + 2}::uuid[]) as lease(kind, subject, token)
+     join mailroom.job as job on job.kind = lease.kind and job.subject = lease.subject and job.token = lease.token
+     where ${behind} order by job.kind, job.subject for update of job`
+}
+
+const endedShape: Shape = {
+  name: "ended_job",
+  text: () =>
+    `delete from mailroom.job as job using held_job as held
+     where job.kind = held.kind and job.subject = held.subject and held.beside_ms is null returning 1`
+}
+
+/** What was offered beside the lease becomes the job. */
+const renewedShape: Shape = {
+  name: "renewed_job",
+  text: (first) =>
+    `update mailroom.job as job
+     set due_ms = held.beside_ms, at_ms = held.beside_ms, ready = held.beside_ms <= $${first}, token = null, claims = 0, beside_ms = null
+     from held_job as held
+     where job.kind = held.kind and job.subject = held.subject and held.beside_ms is not null returning 1`
 }
 
 /** Each (kind, subject) once, for its earliest time; all transactions lock the rows in the same order. */

@@ -31,6 +31,7 @@ export const load = Effect.fnUntraced(function* (
   const found = yield* sql.unsafe(textOf(looks), looks.flatMap(({ parameters }) => parameters)).values
   const loaded = {
     isComplete,
+    isAssumed: false,
     rows: new Map<string, { readonly version: number; readonly enabled: boolean }>(),
     names: new Set<string>(),
     reservations: new Map<string, number>(),

@@ -17,12 +17,14 @@ import type { Content, Message } from "../../core/model/Message.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Change, Kind, Records, Rejection, Relay } from "../../core/ports/Store.ts"
 import * as Rows from "./Rows.ts"
-import { keyOfName, keyOfQuota, keyOfReservation, keyOfRow, keyOfSuppression, uniqueField } from "./Touched.ts"
+import { keyOfName, keyOfQuota, keyOfReservation, keyOfRow, keyOfSuppression, mustLook, uniqueField } from "./Touched.ts"
 
 /** What the database holds of what is touched. */
 export interface Loaded {
   /** Whether every key was looked up, also those that are to be new: what is not here is not there. */
   readonly isComplete: boolean
+  /** Whether the rows are what the changes themselves say of them. What is written then holds only if they are right. */
+  readonly isAssumed: boolean
   readonly rows: ReadonlyMap<string, { readonly version: number; readonly enabled: boolean }>
   readonly names: ReadonlySet<string>
   readonly reservations: ReadonlyMap<string, Millis>
@@ -32,11 +34,28 @@ export interface Loaded {
 
 export const nothingLoaded: Loaded = {
   isComplete: false,
+  isAssumed: false,
   rows: new Map(),
   names: new Set(),
   reservations: new Map(),
   quotas: new Map(),
   relays: new Map()
+}
+
+/** Whether this change, if it needs to know what is there, says what that must be. */
+export const canBeAssumed = (change: Change): boolean =>
+  !mustLook(change) || change._tag === "Require" || (change._tag === "Update" && change.kind !== "endpoint")
+
+/** What the first change of each row says that there is. */
+export const assumed = (lists: ReadonlyArray<ReadonlyArray<Change>>): Loaded => {
+  const rows = new Map<string, { readonly version: number; readonly enabled: boolean }>()
+  for (const change of lists.flat()) {
+    if (change._tag !== "Update" && change._tag !== "Require") continue
+    const [id, version] = change._tag === "Update" ? [change.record.id, change.record.version - 1] : [change.id, change.version]
+    const key = keyOfRow(change.kind, id)
+    if (Rows.isId(id) && !rows.has(key)) rows.set(key, { version, enabled: false })
+  }
+  return { ...nothingLoaded, isAssumed: true, rows }
 }
 
 /** A message's place among its tenant's new ones, from 1, and the least that its `createdAt` can be, less that place. */
@@ -141,6 +160,17 @@ export class Overlay {
   /** Whether the database holds a reservation of this key, expired or not. */
   isStored(reservation: string): boolean {
     return this.loaded.reservations.has(reservation)
+  }
+
+  /** The rows of a kind that were assumed, and are not written: they must be what they were taken for. By id. */
+  premises(kind: Kind): ReadonlyArray<{ readonly id: string; readonly version: number }> {
+    if (!this.loaded.isAssumed) return []
+    const premises: Array<{ readonly id: string; readonly version: number }> = []
+    for (const [key, { version }] of this.loaded.rows) {
+      if (!key.startsWith(`${kind} `) || this.entries.has(key)) continue
+      premises.push({ id: key.slice(kind.length + 1), version })
+    }
+    return premises.sort((one, other) => (one.id < other.id ? -1 : 1))
   }
 
   private apply(change: Change): Rejection | null {

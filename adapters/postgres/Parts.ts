@@ -12,6 +12,8 @@ export interface Shape {
   readonly name: string
   /** Its text, with parameters from this number on; `behind` is a condition that waits for the part before it. */
   readonly text: (first: number, behind: string) => string
+  /** How many rows it must have found, if so: else the statement fails, and nothing of it is done. */
+  readonly expected?: (first: number) => string
 }
 
 export interface Part {
@@ -30,6 +32,9 @@ export interface Statement {
 /** By shape, so that a text is made once, and prepared once. */
 const texts = new Map<string, string>()
 
+/** What a statement fails with whose parts did not find what they must: a division by zero. */
+export const premiseFailed = "22012"
+
 /** One statement of these parts. */
 export const statementOf = (parts: readonly [Part, ...ReadonlyArray<Part>]): Statement => ({
   text: textOf(parts),
@@ -41,13 +46,18 @@ const textOf = (parts: readonly [Part, ...ReadonlyArray<Part>]): string => {
   const known = texts.get(shape)
   if (known !== undefined) return known
   let [first, behind] = [1, "true"]
+  const premises: Array<string> = []
   const steps = parts.map((part) => {
     const text = `${part.shape.name} as (${part.shape.text(first, behind)})`
+    const expected = part.shape.expected?.(first)
+    if (expected !== undefined) premises.push(`(select count(*) from ${part.shape.name}) = ${expected}`)
     first += part.parameters.length
     behind = `(select count(*) from ${part.shape.name}) >= 0`
     return text
   })
-  const text = `with ${steps.join(", ")} select count(*) from ${(parts.at(-1) ?? parts[0]).shape.name}`
+  const last = (parts.at(-1) ?? parts[0]).shape.name
+  const held = premises.length === 0 ? "" : `, 1 / (case when ${premises.join(" and ")} then 1 else 0 end)`
+  const text = `with ${steps.join(", ")} select (select count(*) from ${last})${held}`
   texts.set(shape, text)
   return text
 }
@@ -111,21 +121,54 @@ export const insertingPlaced = <A>(
   return (items) => ({ shape, parameters: Rows.parameters(given, items) })
 }
 
-/** Writes what may change of rows by their id. They are locked. */
-export const updating = <A>(name: string, table: string, columns: ReadonlyArray<Column<A>>, placed?: Placed<A>): PartOf<A> => {
-  const given = [...columns.filter((column) => column.name === "id" || !column.fixed), ...(placed?.by ?? [])]
+/** An item, and the version of the row that it is to be written over. */
+export interface Based<A> {
+  readonly item: A
+  readonly base: number
+}
+
+/** Writes what may change of rows by their id, over their versions, if all of them are there. */
+export const updating = <A>(
+  name: string,
+  table: string,
+  columns: ReadonlyArray<Column<A>>,
+  placed?: Placed<A>
+): PartOf<Based<A>> => {
+  const own = [...columns.filter((column) => column.name === "id" || !column.fixed), ...(placed?.by ?? [])]
+  const given: ReadonlyArray<Column<Based<A>>> = [
+    ...own.map((one) => ({ ...one, value: ({ item }: Based<A>) => one.value(item) })),
+    column("base", "integer", ({ base }) => base)
+  ]
   const sets = [
     ...columns.filter((column) => !column.fixed).map((column) => `${column.name} = given.${column.name}`),
     ...Object.entries(placed?.columns ?? {}).map(([name, value]) => `${name} = ${value}`)
   ].join(", ")
   const [from, where] = placed === undefined ? ["", ""] : [`, ${placed.from}`, ` and ${placed.where}`]
+  const place = given.findIndex((column) => column.name === "id")
   const shape: Shape = {
     name,
     text: (first, behind) =>
       `update ${table} as stored set ${sets} from ${Rows.unnest(given, first)}${from}
-       where stored.id = given.id${where} and ${behind} returning 1`
+       where stored.id = given.id and stored.version = given.base${where} and ${behind} returning 1`,
+    expected: (first) => `cardinality($${first + place}::uuid[])`
   }
   return (items) => ({ shape, parameters: Rows.parameters(given, items) })
+}
+
+/** Holds rows at their versions until the transaction ends, if all of them are there. */
+export const requiring = (name: string, table: string): PartOf<{ readonly id: string; readonly version: number }> => {
+  const shape: Shape = {
+    name,
+    text: (first, behind) =>
+      `select 1 from ${table} as stored join unnest($${first}::uuid[], $${first + 1}::integer[]) as given(id, version)
+         on stored.id = given.id and stored.version = given.version
+       where ${behind} order by stored.id for share of stored`,
+    expected: (first) => `cardinality($${first}::uuid[])`
+  }
+  return (items) => ({
+    shape,
+    parameters: [Rows.array("uuid", items.map(({ id }) => id)), Rows.array("integer", items.map(({ version }) => version))]
+  })
 }
 
 /** Deletes rows by the values of one column. */

@@ -30,11 +30,14 @@ export const layer: Layer.Layer<JobQueue, never, Database | JobNews> = Layer.eff
     const news = yield* JobNews
     const rows: JobClaims.Rows = (text, parameters = []) => Effect.mapError(database.rows<Row>(text, parameters), unavailable)
     const tell = (isOf: (kind: JobKind) => boolean) => news.tell(jobKinds.filter(isOf))
-    const { claim, awaitWork, isFull } = JobClaims.make(rows, news)
+    const { claim, awaitWork } = JobClaims.make(rows, news)
 
     // Who waits for a place below a cap is told of those that become free; all are told of a job that begins anew.
     const complete = yield* forLeases(rows, completeStatement, [nows], (answers) =>
-      tell((kind) => answers.some((one) => one.kind === kind && (one.isAgain || isFull(kind))))
+      Effect.andThen(
+        tell((kind) => answers.some((one) => one.kind === kind && one.isAgain)),
+        news.tellOfPlaces(jobKinds.filter((kind) => answers.some((one) => one.kind === kind)))
+      )
     )
     const extend = yield* forLeases(rows, extendStatement, [untils], () => Effect.void)
     const release = yield* forLeases(rows, releaseStatement, [untils, nows], (answers) =>

@@ -3,7 +3,7 @@
  * and one write, which concurrent callers share.
  */
 import { Effect, Layer, type Scope } from "effect"
-import { jobKinds, type JobKind } from "../../core/ports/JobQueue.ts"
+import { jobKinds } from "../../core/ports/JobQueue.ts"
 import { Store } from "../../core/ports/Store.ts"
 import * as CommitBatch from "./CommitBatch.ts"
 import { Database } from "./Database.ts"
@@ -17,25 +17,30 @@ const committers = 2
 /** Its jobs are written with the changes: for the queue of the same database. */
 export const layer: Layer.Layer<Store, never, Database | JobNews> = Layer.effect(
   Store,
-  Effect.flatMap(JobNews, (news) => make(true, news.tell))
+  Effect.flatMap(JobNews, (news) => make(true, news))
 )
 
 /** Its jobs are offered by the caller, to another queue. */
-export const layerWithoutJobs: Layer.Layer<Store, never, Database> = Layer.effect(Store, make(false, () => Effect.void))
+export const layerWithoutJobs: Layer.Layer<Store, never, Database> = Layer.effect(Store, make(false, null))
 
 function make(
   jobsOffered: boolean,
-  tell: (kinds: ReadonlyArray<JobKind>) => Effect.Effect<void>
+  news: JobNews["Service"] | null
 ): Effect.Effect<typeof Store.Service, never, Database | Scope.Scope> {
   return Effect.gen(function* () {
     const database = yield* Database
     const commit = CommitBatch.make(database, { jobsOffered })
-    const news = (calls: ReadonlyArray<CommitBatch.Call>) =>
-      tell(jobKinds.filter((kind) => calls.some(({ jobs }) => jobs.some((job) => job.kind === kind))))
+    const tell = (calls: ReadonlyArray<CommitBatch.Call>) =>
+      news === null
+        ? Effect.void
+        : Effect.andThen(
+            news.tell(jobKinds.filter((kind) => calls.some(({ jobs }) => jobs.some((job) => job.kind === kind)))),
+            news.tellOfPlaces(jobKinds.filter((kind) => calls.some(({ lease }) => lease?.job.kind === kind)))
+          )
     return Store.of({
       ...Reads.make(database),
       commit: yield* GroupCommit.make({
-        commit: (calls) => Effect.tap(commit(calls), () => news(calls)),
+        commit: (calls) => Effect.tap(commit(calls), () => tell(calls)),
         committers,
         onLiveClock: database.live
       })

@@ -62,6 +62,7 @@ const questions: ReadonlyArray<{
   { name: "endpoints sealed below", ask: ({ endpoints }) => endpoints.sealedBelow(5, { after: id, limit }), sorts: "id" },
   { name: "a delivery", ask: ({ deliveries }) => deliveries.get(realm, id) },
   { name: "a delivery's body", ask: ({ deliveries }) => deliveries.body(realm, id) },
+  { name: "a delivery on its way", ask: ({ deliveries }) => deliveries.outgoing(realm, id) },
   { name: "a page of deliveries", ask: ({ deliveries }) => deliveries.page(realm, { applicationId: id, endpointId: null, limit }) },
   { name: "a page of an endpoint", ask: ({ deliveries }) => deliveries.page(realm, { applicationId: id, endpointId: id, limit }) },
   { name: "dead deliveries", ask: ({ deliveries }) => deliveries.deadSince(realm, id, 5, limit) },

@@ -9,7 +9,7 @@
 import { Effect } from "effect"
 import { foldCase } from "../../core/model/Address.ts"
 import type { Notification } from "../../core/model/Notification.ts"
-import type { Admission, AttachmentReads, DeliveryReads, EndpointReads, MessageReads, Outbound, Store } from "../../core/ports/Store.ts"
+import type { Admission, AttachmentReads, DeliveryReads, EndpointReads, MessageReads, Outbound, Outgoing, Store } from "../../core/ports/Store.ts"
 import type { Database } from "./Database.ts"
 import * as EventReads from "./EventReads.ts"
 import * as Query from "./Query.ts"
@@ -286,9 +286,11 @@ const endpointsSealedBelow = `
 const deliveries = ({ list, lookup }: Query.Query): DeliveryReads => {
   const deliveryBy = lookup(delivery, texts.delivery, inRealm)
   const bodyBy = lookup({ decode: (row) => row["body"] as string }, bodyOfDelivery, inRealm) // a text
+  const outgoingBy = lookup({ decode: outgoingOf }, outgoing, inRealm)
   return {
   get: (realm, id) => deliveryBy([Query.idKey(id), ...Query.realmKeys(realm)]),
   body: (realm, id) => bodyBy([Query.idKey(id), ...Query.realmKeys(realm)]),
+  outgoing: (realm, id) => outgoingBy([Query.idKey(id), ...Query.realmKeys(realm)]),
   page: (realm, { applicationId, endpointId, limit }) => {
     const asked = [...Query.inRealm(realm), Query.id(applicationId), Query.count(limit)]
     return endpointId === null
@@ -309,6 +311,21 @@ const bodyOfDelivery = `
   select (select body from mailroom.delivery_body where delivery_id = delivery.id) as body
   from ${byId("mailroom.delivery", "delivery")}
   where delivery.tenant_id = $2 and delivery.environment = $3`
+
+const outgoing = `
+  select ${delivery.selected("delivery")},
+    (select body from mailroom.delivery_body where delivery_id = delivery.id) as body,
+    endpoint.record::text as endpoint, endpoint.enabled_after
+  from ${byId("mailroom.delivery", "delivery")}
+  left join lateral (select * from mailroom.endpoint where id = delivery.endpoint_id offset 0) endpoint
+    on endpoint.tenant_id = $2 and endpoint.environment = $3
+  where delivery.tenant_id = $2 and delivery.environment = $3`
+
+const outgoingOf = (row: Row): Outgoing => ({
+  delivery: delivery.decode(row),
+  endpoint: row["endpoint"] === null ? null : endpoint.decode({ record: row["endpoint"], enabled_after: row["enabled_after"] }),
+  body: row["body"] as string | null // a text
+})
 
 const deliveriesWhere = (where: string): string => `
   select ${delivery.selected()} from mailroom.delivery

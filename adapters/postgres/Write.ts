@@ -12,27 +12,29 @@ import { shardOf } from "../../core/model/Ids.ts"
 import type { Content, Message } from "../../core/model/Message.ts"
 import type { Kind, Records } from "../../core/ports/Store.ts"
 import type { AppendedEvent, Entry, MessagePlace, Overlay, Quota, TenantLog } from "./Overlay.ts"
-import { column, deleting, inserting, insertingPlaced, statementOf, updating } from "./Parts.ts"
-import type { Part, PartOf, Shape, Statement } from "./Parts.ts"
+import { column, deleting, inserting, insertingPlaced, requiring, statementOf, updating } from "./Parts.ts"
+import type { Based, Part, PartOf, Shape, Statement } from "./Parts.ts"
 import * as Rows from "./Rows.ts"
 import { kinds } from "./Touched.ts"
 
 /** The statement; null if there is nothing to write. Jobs are written before the heads are taken. */
-export const statement = (overlay: Overlay, jobs: Part | null): Statement | null => {
+export const statement = (overlay: Overlay, jobs: ReadonlyArray<Part>): Statement | null => {
   const [first, ...others] = partsOf(overlay, jobs)
   return first === undefined ? null : statementOf([first, ...others])
 }
 
-const partsOf = (overlay: Overlay, jobs: Part | null): ReadonlyArray<Part> => {
+const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Part> => {
   const entries = Map.groupBy(overlay.entries.values(), ({ kind }) => kind)
   const has = <A>(part: PartOf<A>, items: ReadonlyArray<A>): ReadonlyArray<Part> => (items.length === 0 ? [] : [part(items)])
   const [held, notes] = [sorted(overlay.reservations), sorted(overlay.notes)]
   return [
     ...has(touches, sorted(overlay.touches)),
     ...has(plans, sorted(overlay.plans).map(([, plan]) => plan)),
-    ...kinds.flatMap((kind) =>
-      kind === "message" || kind === "endpoint" ? [] : rowParts(kind, entries.get(kind) ?? [])
-    ),
+    ...kinds.flatMap((kind) => {
+      const own = entries.get(kind) ?? []
+      return kind === "endpoint" ? [] : kind === "message" ? has(changedMessages, changedOf<"message">(own)) : rowParts(kind, own)
+    }),
+    ...kinds.flatMap((kind) => has(requiredRows.get(kind)!, overlay.premises(kind))),
     ...has(replacedReservations, held.filter(([key]) => overlay.isStored(key)).map(([, reservation]) => reservation)),
     ...has(newReservations, held.filter(([key]) => !overlay.isStored(key)).map(([, reservation]) => reservation)),
     ...has(suppressions, sorted(overlay.suppressions).map(([, suppression]) => suppression)),
@@ -44,7 +46,7 @@ const partsOf = (overlay: Overlay, jobs: Part | null): ReadonlyArray<Part> => {
     ...messageParts(entries.get("message") ?? []),
     ...has(audit, overlay.audit),
     ...has(requests, overlay.requests),
-    ...(jobs === null ? [] : [jobs]),
+    ...jobs,
     ...has(relays, [...overlay.relays.values()].sort((one, other) => one.shard - other.shard)),
     ...has(heads, [...overlay.heads].sort(([one], [other]) => one - other)),
     ...endpointParts(entries.get("endpoint") ?? [], overlay),
@@ -64,7 +66,7 @@ const isGone = ({ base, isRemoved }: Entry): boolean => base !== null && isRemov
 
 interface RowShapes {
   readonly insert: PartOf<Records[Kind]>
-  readonly update: PartOf<Records[Kind]>
+  readonly update: PartOf<Based<Records[Kind]>>
   readonly remove: PartOf<string>
 }
 
@@ -83,14 +85,24 @@ const rowShapes = new Map(kinds.map((kind) => [kind, shapesOf(kind)]))
 
 const rowParts = (kind: Kind, entries: ReadonlyArray<Entry>): ReadonlyArray<Part> => {
   const { insert, update, remove } = rowShapes.get(kind)!
-  const [created, changed, gone] = [entries.filter(isNew), entries.filter(isChanged), entries.filter(isGone)]
+  const [created, changed, gone] = [entries.filter(isNew), changedOf(entries), entries.filter(isGone)]
   return [
     ...(gone.length === 0 ? [] : [remove(gone.map(({ id }) => id))]),
     ...(created.length === 0 ? [] : [insert(recordsOf(created))]),
-    ...(changed.length === 0 ? [] : [update(recordsOf(changed))]),
+    ...(changed.length === 0 ? [] : [update(changed)]),
     ...(created.length === 0 || kind !== "delivery" ? [] : [bodies(created)])
   ]
 }
+
+const requiredRows = new Map(
+  kinds.map((kind) => [kind, requiring(`required_${Rows.tables[kind].name.slice("mailroom.".length)}`, Rows.tables[kind].name)])
+)
+
+/** Those that are written over what is there, by id: they are waited for in one order. The caller names their kind. */
+const changedOf = <K extends Kind>(entries: ReadonlyArray<Entry>): ReadonlyArray<Based<Records[K]>> =>
+  entries
+    .flatMap((entry) => (isChanged(entry) ? { item: entry.record as Records[K], base: entry.base! } : []))
+    .sort((one, other) => (one.item.id < other.item.id ? -1 : 1))
 
 const recordsOf = (entries: ReadonlyArray<Entry>): ReadonlyArray<Records[Kind]> =>
   entries.flatMap(({ record }) => record ?? [])
@@ -243,7 +255,7 @@ const messageParts = (entries: ReadonlyArray<Entry>): ReadonlyArray<Part> => {
     content: content!, // a message that is new has both
     place: place!
   }))
-  const changed = entries.filter(isChanged).map(({ record }) => record as Message)
+  const changed = changedOf<"message">(entries).map(({ item }) => item)
   const messages = [...created.map(({ message }) => message), ...changed]
   // One row for each name, of the message that said it last.
   const refs = new Map(messages.flatMap(Rows.submissionsOf).map((one) => [`${one.provider}\n${one.providerMessageId}`, one]))
@@ -252,7 +264,6 @@ const messageParts = (entries: ReadonlyArray<Entry>): ReadonlyArray<Part> => {
   const left = changed.filter(({ id }) => !holders.has(id)).map(({ id }) => id)
   return [
     ...(created.length === 0 ? [] : [newMessages(created), contents(created)]),
-    ...(changed.length === 0 ? [] : [changedMessages(changed)]),
     ...(refs.size === 0 ? [] : [submissions([...refs.values()])]),
     ...(left.length === 0 ? [] : [unqueued(left)]),
     ...(pairs.length === 0 ? [] : [queued(pairs)])
@@ -321,18 +332,18 @@ const changedEndpoints = updating("changed_endpoint", "mailroom.endpoint", endpo
 
 const endpointParts = (entries: ReadonlyArray<Entry>, overlay: Overlay): ReadonlyArray<Part> => {
   if (entries.length === 0) return []
-  const inPlace = (of: ReadonlyArray<Entry>): ReadonlyArray<PlacedEndpoint> =>
-    of.flatMap(({ record, enabledAfter }) => {
+  const inPlace = (of: ReadonlyArray<Entry>): ReadonlyArray<Based<PlacedEndpoint>> =>
+    of.flatMap(({ record, base, enabledAfter }) => {
       if (record === null || enabledAfter === null) return []
       const endpoint = record as Endpoint // by its kind
       const shard = shardOf(endpoint.tenantId)
-      return [{ endpoint, shard, back: overlay.heads.get(shard)! - enabledAfter }]
+      return [{ item: { endpoint, shard, back: overlay.heads.get(shard)! - enabledAfter }, base: base ?? 0 }]
     })
   const [created, enabled] = [inPlace(entries.filter(isNew)), inPlace(entries.filter(isChanged))]
-  const others = entries.filter((entry) => isChanged(entry) && entry.enabledAfter === null)
+  const others = changedOf<"endpoint">(entries.filter(({ enabledAfter }) => enabledAfter === null))
   return [
-    ...(created.length === 0 ? [] : [newEndpoints(created)]),
+    ...(created.length === 0 ? [] : [newEndpoints(created.map(({ item }) => item))]),
     ...(enabled.length === 0 ? [] : [enabledEndpoints(enabled)]),
-    ...(others.length === 0 ? [] : [changedEndpoints(others.map(({ record }) => record as Endpoint))])
+    ...(others.length === 0 ? [] : [changedEndpoints(others)])
   ]
 }

@@ -33,8 +33,8 @@ export class Witness {
     return {
       ...store,
       // Nothing comes between a commit and its record here, not even an interruption.
-      commit: (changes, jobs) =>
-        Effect.uninterruptible(Effect.tap(store.commit(changes, jobs), () => Effect.sync(() => this.#check(changes))))
+      commit: (changes, jobs, lease) =>
+        Effect.uninterruptible(Effect.tap(store.commit(changes, jobs, lease), () => Effect.sync(() => this.#check(changes))))
     }
   }
 

@@ -157,7 +157,7 @@ const stagedTransport = (stage: Stage): typeof WebhookTransport.Service => ({
 /** The store, when it is down; or when it is the queue as well, and forgets. */
 const stagedStore = (stage: Stage, store: typeof Store.Service): typeof Store.Service =>
   aroundEach(
-    { ...store, commit: (changes, jobs) => store.commit(changes, stage.queueForgets ? [] : jobs) } satisfies typeof Store.Service,
+    { ...store, commit: (changes, jobs, lease) => store.commit(changes, stage.queueForgets ? [] : jobs, lease) } satisfies typeof Store.Service,
     "Store",
     (_, effect) => Effect.suspend(() => (stage.storeIsDown ? Effect.fail(new StoreUnavailable({ cause: "down" })) : effect))
   )

@@ -18,7 +18,7 @@ import { changing, commit, dieOnRejection, isRejected, offer } from "../operatio
 import { deliverJob } from "../operations/Webhooks.ts"
 import { Crypto, type SealBroken } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
-import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
+import { Store, type Change, type Outgoing, type StoreUnavailable } from "../ports/Store.ts"
 import { WebhookTransport } from "../ports/WebhookTransport.ts"
 import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
@@ -40,8 +40,11 @@ interface Ending {
 export class DeliverWebhook extends Context.Service<
   DeliverWebhook,
   {
-    /** One attempt at the job's delivery, if it is due. Fails only if the store does, or the endpoint's secret cannot be opened. */
-    readonly handle: (lease: Lease) => Effect.Effect<void, StoreUnavailable | SealBroken>
+    /**
+     * One attempt at the job's delivery, if it is due. True: its job ended with what it committed. Fails only if the store
+     * does, or the endpoint's secret cannot be opened.
+     */
+    readonly handle: (lease: Lease) => Effect.Effect<boolean, StoreUnavailable | SealBroken>
   }
 >()("mailroom/core/jobs/DeliverWebhook") {
   static readonly layer = Layer.effect(
@@ -54,10 +57,11 @@ export class DeliverWebhook extends Context.Service<
       const settings = yield* Settings
 
       const handle = Effect.fnUntraced(function* (lease: Lease) {
-        const delivery = yield* store.deliveries.get(lease.job.realm, lease.job.subject as DeliveryId)
-        if (delivery === null || delivery.nextAttemptAt === null) return
+        const outgoing = yield* store.deliveries.outgoing(lease.job.realm, lease.job.subject as DeliveryId)
+        if (outgoing === null || outgoing.delivery.nextAttemptAt === null) return false
+        const { delivery } = outgoing
         const messageId = delivery.eventType.startsWith("message.") ? delivery.resourceId : null
-        yield* deliver(lease, delivery, delivery.nextAttemptAt).pipe(
+        return yield* deliver(lease, outgoing, outgoing.delivery.nextAttemptAt).pipe(
           Tracing.spanOf(messageId ?? delivery.id, "DeliverWebhook.handle", {
             ...(messageId === null ? {} : { "mailroom.message_id": messageId }),
             "mailroom.delivery_id": delivery.id,
@@ -72,23 +76,21 @@ export class DeliverWebhook extends Context.Service<
         )
       })
 
-      const deliver = Effect.fnUntraced(function* ({ job, claims }: Lease, delivery: Delivery, nextAttemptAt: Millis) {
+      const deliver = Effect.fnUntraced(function* (lease: Lease, { delivery, endpoint, body }: Outgoing, nextAttemptAt: Millis) {
         const now = yield* Clock.currentTimeMillis
-        if (nextAttemptAt > now) return yield* offer(queue, [deliverJob(delivery, nextAttemptAt)])
-        if (claims >= claimsMax) return yield* end(delivery, { _tag: "Abandoned", at: now }, "internal_error", null)
-        const endpoint = yield* store.endpoints.get(job.realm, delivery.endpointId)
+        if (nextAttemptAt > now) return yield* Effect.as(offer(queue, [deliverJob(delivery, nextAttemptAt)]), false)
+        if (lease.claims >= claimsMax) return yield* end(delivery, { _tag: "Abandoned", at: now }, "internal_error", null)
         if (endpoint === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no endpoint`))
         const unrecorded = endings.get(keyOf(delivery))
-        if (unrecorded !== undefined) return yield* record(delivery, endpoint, unrecorded)
+        if (unrecorded !== undefined) return yield* record(lease, delivery, endpoint, unrecorded)
         if (!endpoint.enabled) return yield* end(delivery, { _tag: "EndpointDisabled", at: now }, "endpoint_disabled", endpoint)
-        const body = yield* store.deliveries.body(job.realm, delivery.id)
         if (body === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no body`))
         const ending = yield* attempt(delivery, endpoint, new TextEncoder().encode(body)).pipe(
           Effect.tap(({ outcome, answer }) => told(outcome, answer?.status ?? null)),
           Tracing.span("WebhookTransport.post", "client", { "mailroom.attempt": delivery.attemptCount + 1 })
         )
         remember(delivery, ending)
-        yield* record(delivery, endpoint, ending)
+        return yield* record(lease, delivery, endpoint, ending)
       })
 
       const told = (outcome: Outcome, status: number | null) =>
@@ -131,11 +133,11 @@ export class DeliverWebhook extends Context.Service<
         endings.set(keyOf(delivery), ending)
       }
 
-      const record = (delivery: Delivery, endpoint: Endpoint, ending: Ending) =>
-        Effect.tap(commitEnding(delivery, endpoint, ending), () => Effect.sync(() => endings.delete(keyOf(delivery))))
+      const record = (lease: Lease, delivery: Delivery, endpoint: Endpoint, ending: Ending) =>
+        Effect.tap(commitEnding(lease, delivery, endpoint, ending), () => Effect.sync(() => endings.delete(keyOf(delivery))))
 
-      /** Commits an ending on the versions that the attempt began with; of two holders of one job, one does. */
-      const commitEnding = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, ending: Ending) {
+      /** Commits an ending on the versions that the attempt began with; of two holders of one job, one does. True: the job has ended. */
+      const commitEnding = Effect.fnUntraced(function* (lease: Lease, delivery: Delivery, endpoint: Endpoint, ending: Ending) {
         const random = yield* Random.next
         const after = settled(delivery, ending, settings.deliveryBackoff, random)
         const jobs = after.nextAttemptAt === null ? [] : [deliverJob(after, after.nextAttemptAt)]
@@ -144,11 +146,11 @@ export class DeliverWebhook extends Context.Service<
         // A success of a healthy endpoint changes nothing of it, so successes need not wait for each other.
         if (ending.outcome === "success" && endpoint.consecutiveFailures === 0 && !endpoint.isSlow) {
           const unchanged: Change = { _tag: "Require", kind: "endpoint", id: endpoint.id, version: endpoint.version }
-          const isDone = yield* Effect.as(commit(store, queue, [unchanged, written], jobs), true).pipe(
-            Effect.catchIf((error) => isRejected(error, "VersionMoved"), () => Effect.succeed(false)),
+          const done = yield* commit(store, queue, [unchanged, written], jobs, lease).pipe(
+            Effect.catchIf((error) => isRejected(error, "VersionMoved"), () => Effect.succeed(null)),
             dieOnRejection
           )
-          if (isDone) return yield* countEnded(after)
+          if (done !== null) return yield* Effect.as(countEnded(after), done.leaseEnded)
         }
 
         yield* changing(
@@ -171,6 +173,7 @@ export class DeliverWebhook extends Context.Service<
             }
           })
         ).pipe(dieOnRejection)
+        return false
       })
 
       /**
@@ -179,18 +182,19 @@ export class DeliverWebhook extends Context.Service<
       const end = Effect.fnUntraced(
         function* (delivery: Delivery, input: Deliveries.Input, lastError: string, because: Endpoint | null) {
           const decision = Deliveries.decide(delivery, input)
-          if (Result.isFailure(decision)) return
+          if (Result.isFailure(decision)) return false
           const record = { ...Deliveries.apply(delivery, decision.success), version: delivery.version + 1, lastError }
           const premise: ReadonlyArray<Change> =
             because === null ? [] : [{ _tag: "Require", kind: "endpoint", id: because.id, version: because.version }]
           yield* commit(store, queue, [...premise, { _tag: "Update", kind: "delivery", record }], [])
           yield* countEnded(record)
+          return false
         },
         (effect, delivery) =>
           effect.pipe(
             Effect.catchIf(
               (error) => isRejected(error, "VersionMoved"),
-              () => offer(queue, [deliverJob(delivery, delivery.nextAttemptAt ?? 0)])
+              () => Effect.as(offer(queue, [deliverJob(delivery, delivery.nextAttemptAt ?? 0)]), false)
             ),
             dieOnRejection
           )

@@ -86,7 +86,8 @@ export class Worker extends Context.Service<
       const deliverWebhook = yield* DeliverWebhook
       const clockOffset = yield* ClockOffset
 
-      const handlers: Record<JobKind, (lease: Lease) => Effect.Effect<void, StoreUnavailable | SealBroken>> = {
+      /** Those that answer with true have ended the job themselves. */
+      const handlers: Record<JobKind, (lease: Lease) => Effect.Effect<boolean | void, StoreUnavailable | SealBroken>> = {
         submit: submitMessage.handle,
         scan: scanAttachment.handle,
         poll: pollProvider.handle,
@@ -115,12 +116,12 @@ export class Worker extends Context.Service<
         function* (lease: Lease) {
           yield* Effect.forkScoped(heartbeat(lease))
           const ended = Metrics.jobsEnded[lease.job.kind]
-          const metric = yield* handlers[lease.job.kind](lease).pipe(
+          const { metric, isEnded } = yield* handlers[lease.job.kind](lease).pipe(
             joined(lease),
-            Effect.as(ended.completed),
-            Effect.catch((error) => Effect.as(later(lease, error), ended.postponed))
+            Effect.map((isEnded) => ({ metric: ended.completed, isEnded: isEnded === true })),
+            Effect.catch((error) => Effect.as(later(lease, error), { metric: ended.postponed, isEnded: false }))
           )
-          yield* queue.complete(lease).pipe(
+          yield* (isEnded ? Effect.void : queue.complete(lease)).pipe(
             Effect.as(metric),
             Effect.catchTag("LeaseLost", () => Effect.succeed(ended.lost)),
             Effect.flatMap(Metrics.count)
@@ -166,11 +167,11 @@ export class Worker extends Context.Service<
        */
       const claim = Effect.fnUntraced(function* (lane: Lane, limit: number) {
         const { kinds, inFlightMax } = lane
-        if (!isClockTrusted(clockOffset)) return { fresh: [], suspect: null, isAway: true }
+        if (!isClockTrusted(clockOffset)) return { fresh: [], suspect: null, isAway: true, isAll: false }
         const leases = yield* queue.claim({ kinds, limit, visibilityTimeout, inFlightMax }).pipe(
           Effect.catch((error) => Effect.as(Effect.logWarning("the job queue is away", error), null))
         )
-        if (leases === null) return { fresh: [], suspect: null, isAway: true }
+        if (leases === null) return { fresh: [], suspect: null, isAway: true, isAll: false }
         for (const { job } of leases) yield* Metrics.count(Metrics.jobsClaimed[job.kind])
         const fresh = leases.filter(({ claims }) => claims <= trustedClaims)
         const suspects = leases.filter(({ claims }) => claims > trustedClaims)
@@ -178,7 +179,7 @@ export class Worker extends Context.Service<
         const suspect = suspects.length > 0 && mayTest(lane) ? suspects[0]! : null
         const others = suspects.filter((lease) => lease !== suspect)
         yield* Effect.forEach(others, (lease) => Effect.ignore(queue.release(lease, suspectPause)), { discard: true })
-        return { fresh, suspect, isAway: false }
+        return { fresh, suspect, isAway: false, isAll: leases.length < limit }
       })
 
       /** Holds a suspect's lease while others come to their end, and then works it. */
@@ -198,11 +199,11 @@ export class Worker extends Context.Service<
         while (!isStopping()) {
           yield* places.withPermits(1)(Effect.void) // a place is free
           if (busy > 0) yield* Effect.sleep(claimPause)
-          const { fresh, suspect, isAway } = yield* claim(lane, Math.max(1, lane.placesMax - busy))
+          const { fresh, suspect, isAway, isAll } = yield* claim(lane, Math.max(1, lane.placesMax - busy))
           for (const lease of fresh) yield* start(lease)
           if (suspect !== null) yield* workBehind(suspect, FiberSet.awaitEmpty(fibers)).pipe(tested(lane))
           else if (isAway) yield* Effect.sleep(idle)
-          else if (fresh.length === 0) yield* queue.awaitWork(lane.kinds, idle)
+          else if (isAll) yield* queue.awaitWork(lane.kinds, idle)
         }
         yield* FiberSet.awaitEmpty(fibers)
       }, Effect.scoped)

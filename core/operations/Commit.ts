@@ -3,7 +3,7 @@
  * is not the queue itself, and tries again from a fresh read when a version moved.
  */
 import { Effect, Exit, Option, Semaphore } from "effect"
-import { JobQueue, type Job } from "../ports/JobQueue.ts"
+import { JobQueue, type Job, type Lease } from "../ports/JobQueue.ts"
 import * as Metrics from "../Metrics.ts"
 import * as Tracing from "../Tracing.ts"
 import { CommitRejected, Store, StoreUnavailable, type Change, type Committed, type Rejection } from "../ports/Store.ts"
@@ -38,16 +38,17 @@ export const offer = (queue: typeof JobQueue.Service, jobs: ReadonlyArray<Job>):
     ? Effect.void
     : queue.offer(jobs).pipe(Effect.catch((error) => Effect.logWarning("jobs were not offered; the sweep will", error)))
 
-/** Commits changes with the jobs they make due. */
+/** Commits changes with the jobs they make due, and with the end of the job that they are of, where the store can. */
 export const commit = (
   store: typeof Store.Service,
   queue: typeof JobQueue.Service,
   changes: ReadonlyArray<Change>,
-  jobs: ReadonlyArray<Job>
+  jobs: ReadonlyArray<Job>,
+  lease?: Lease
 ): Effect.Effect<Committed, CommitRejected | StoreUnavailable> =>
   // Once begun it is seen through: a caller who hangs up must not part the commit from its jobs.
   Effect.uninterruptible(
-    Effect.tap(measured(store.commit(changes, jobs)), ({ jobsOffered }) => (jobsOffered ? Effect.void : offer(queue, jobs)))
+    Effect.tap(measured(store.commit(changes, jobs, lease)), ({ jobsOffered }) => (jobsOffered ? Effect.void : offer(queue, jobs)))
   )
 
 const measured = (self: Effect.Effect<Committed, CommitRejected | StoreUnavailable>) =>

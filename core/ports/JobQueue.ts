@@ -62,7 +62,7 @@ export class JobQueue extends Context.Service<
   JobQueue,
   {
     readonly offer: (jobs: ReadonlyArray<Job>) => Effect.Effect<void, QueueUnavailable>
-    /** Up to `limit` due jobs of these kinds, at once; an empty list if none is due. */
+    /** Up to `limit` due jobs of these kinds, at once; an empty list if none is due. Fewer than `limit`: no more may be taken now. */
     readonly claim: (options: {
       readonly kinds: ReadonlyArray<JobKind>
       readonly limit: number

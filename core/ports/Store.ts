@@ -55,7 +55,7 @@ import type { Notification } from "../model/Notification.ts"
 import type { SubmissionRef } from "../model/Recipient.ts"
 import type { Suppression } from "../model/Suppression.ts"
 import type { Application, Tenant } from "../model/Tenant.ts"
-import type { Job, JobKind } from "./JobQueue.ts"
+import type { Job, JobKind, Lease } from "./JobQueue.ts"
 
 /** Records with an identity and a version. The version starts at 1 and rises by one with each update. */
 export interface Records {
@@ -166,6 +166,8 @@ export class StoreUnavailable extends Data.TaggedError("StoreUnavailable")<{ rea
 export interface Committed {
   /** True if the jobs were written with the changes; false if the caller has yet to offer them to the queue. */
   readonly jobsOffered: boolean
+  /** True if the lease, unless it was lost, has been completed with the changes; false if the caller has yet to complete it. */
+  readonly leaseEnded: boolean
   /** Rows that `Forget` changes have dropped. */
   readonly forgotten: number
 }
@@ -274,6 +276,7 @@ export interface DeliveryReads {
   readonly get: (realm: Realm, id: DeliveryId) => Read<Delivery | null>
   /** The bytes that every attempt sends, as text. */
   readonly body: (realm: Realm, id: DeliveryId) => Read<string | null>
+  readonly outgoing: (realm: Realm, id: DeliveryId) => Read<Outgoing | null>
   /** Of one application's endpoints, newest first: by `createdAt`, then by id, both falling. */
   readonly page: (
     realm: Realm,
@@ -281,6 +284,13 @@ export interface DeliveryReads {
   ) => Read<ReadonlyArray<Delivery>>
   /** Of one endpoint, those that are dead since this time or later, oldest death first; of one time, by id. */
   readonly deadSince: (realm: Realm, endpointId: EndpointId, since: Millis, limit: number) => Read<ReadonlyArray<Delivery>>
+}
+
+/** A delivery with all that an attempt at it asks of the store, as of one moment; each part as its own read has it. */
+export interface Outgoing {
+  readonly delivery: Delivery
+  readonly endpoint: Endpoint | null
+  readonly body: string | null
 }
 
 export interface RelayReads {
@@ -294,9 +304,14 @@ export interface RelayReads {
 export class Store extends Context.Service<
   Store,
   {
+    /**
+     * `jobs`: what the changes make due. `lease`: of the job that the changes are the end of; it is no condition, so they
+     * land also if it was lost.
+     */
     readonly commit: (
       changes: ReadonlyArray<Change>,
-      jobs: ReadonlyArray<Job>
+      jobs: ReadonlyArray<Job>,
+      lease?: Lease
     ) => Effect.Effect<Committed, CommitRejected | StoreUnavailable>
 
     readonly credentials: {

@@ -1,0 +1,82 @@
+/** Work that waits in the store, as as many sends would have left it. */
+import { Effect, Layer, Redacted } from "effect"
+import { randomUUID } from "node:crypto"
+import { Client } from "pg"
+import * as Database from "../adapters/postgres/Database.ts"
+import * as JobNews from "../adapters/postgres/JobNews.ts"
+import * as PostgresStore from "../adapters/postgres/PostgresStore.ts"
+import type { MessageId } from "../core/model/Ids.ts"
+import type { Job } from "../core/ports/JobQueue.ts"
+import { Store, type Change } from "../core/ports/Store.ts"
+import { call, type Caller } from "./Api.ts"
+
+/** A send through the API; the id of what was accepted. */
+export const send = async (baseUrl: string, caller: Caller, input: Readonly<Record<string, unknown>>): Promise<string> => {
+  const body = { fromMailboxId: caller.mailboxId, ...input }
+  const reply = await call(baseUrl, caller.apiKey, "POST", "/v1/messages", { body, headers: { "idempotency-key": randomUUID() } })
+  if (reply?.status !== 202) throw new Error(`void: ${reply?.status} ${JSON.stringify(reply?.json)}`)
+  return String(reply.json["id"])
+}
+
+const perCommit = 500
+
+/** Queues copies of an accepted message, with their jobs. */
+export const queueCopies = (databaseUrl: string, id: string, count: number): Promise<void> =>
+  Effect.gen(function* () {
+    const store = yield* Store
+    const { sql } = yield* Database.Database
+    const [row] = yield* sql.unsafe<{ tenant_id: string; environment: string }>(
+      `select tenant_id::text as tenant_id, environment from mailroom.message where id = '${id}'`
+    )
+    const realm = { tenantId: row!.tenant_id as never, environment: row!.environment as never } // as written
+    const model = yield* store.messages.get(realm, id as MessageId)
+    const content = yield* store.messages.content(realm, id as MessageId)
+    for (let done = 0; done < count; done += perCommit) {
+      const changes: Array<Change> = []
+      const jobs: Array<Job> = []
+      for (let index = done; index < Math.min(count, done + perCommit); index++) {
+        const recipients = model!.recipients.map((recipient) => ({ ...recipient, status: "queued" as const }))
+        const message = {
+          ...model!,
+          id: randomUUID() as MessageId,
+          recipients,
+          nextAttemptAt: 1,
+          status: "queued" as const,
+          version: 1,
+          submissions: [],
+          attempts: 0,
+          sentAt: null,
+          mime: null
+        }
+        changes.push({ _tag: "InsertMessage", message, content: content! })
+        jobs.push({ kind: "submit", subject: message.id, realm, group: realm.tenantId, dueAt: 1 })
+      }
+      yield* store.commit(changes, jobs)
+      if (done % 10_000 === 0) process.stderr.write(`${done} of ${count} queued\r`)
+    }
+  }).pipe(
+    Effect.provide(
+      PostgresStore.layer.pipe(
+        Layer.provideMerge(JobNews.layerLocal),
+        Layer.provideMerge(Database.layer({ url: Redacted.make(databaseUrl) }))
+      )
+    ),
+    Effect.runPromise
+  )
+
+/** Resolves when no message waits for its submission any more, some milliseconds late. */
+export const drained = async (databaseUrl: string, timeoutMs = 120_000): Promise<void> => {
+  const client = new Client({ connectionString: databaseUrl })
+  await client.connect()
+  try {
+    const begun = performance.now()
+    for (;;) {
+      const { rowCount } = await client.query("select from mailroom.message where next_attempt_ms is not null limit 1")
+      if (rowCount === 0) return
+      if (performance.now() - begun > timeoutMs) throw new Error("void: the backlog does not drain")
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * Receivers of webhooks in a process of its own: as many ports as asked for,
+ * each answering 204 after a while, or not at all. Bytes over plain sockets, for
+ * receivers share the machine with what is measured.
+ */
+import { fork } from "node:child_process"
+import { createServer, type AddressInfo, type Socket } from "node:net"
+
+export interface Behaviour {
+  /** Milliseconds before an answer. */
+  readonly delayMs: number
+  /** The first so many of them never answer. */
+  readonly hanging: number
+}
+
+export interface Received {
+  /** Requests to those that answer, since the last change of behaviour. */
+  readonly answered: number
+  /** Milliseconds from that change to the last of them; 0: there was none. */
+  readonly lastMs: number
+  /** The last body. */
+  readonly sample: string
+}
+
+export interface Receivers {
+  readonly urls: ReadonlyArray<string>
+  /** Begins to count anew. */
+  readonly behave: (behaviour: Behaviour) => Promise<void>
+  readonly received: () => Promise<Received>
+  readonly stop: () => void
+}
+
+export const startReceivers = async (count: number): Promise<Receivers> => {
+  const child = fork(import.meta.filename, ["receivers", String(count)])
+  const answer = () => new Promise<unknown>((resolve) => child.once("message", resolve))
+  const ask = (question: Behaviour | "received") => {
+    const answered = answer()
+    child.send(question)
+    return answered
+  }
+  const ports = (await answer()) as ReadonlyArray<number> // what it sends first
+  return {
+    urls: ports.map((port) => `http://127.0.0.1:${port}/`),
+    behave: async (behaviour) => void (await ask(behaviour)),
+    received: async () => (await ask("received")) as Received, // what it answers
+    stop: () => void child.kill()
+  }
+}
+
+if (process.argv[2] === "receivers") await serve(Number(process.argv[3]))
+
+async function serve(count: number): Promise<void> {
+  let behaviour: Behaviour = { delayMs: 0, hanging: 0 }
+  let [begun, answered, lastAt, sample] = [performance.now(), 0, 0, ""]
+
+  const take = (index: number, socket: Socket, body: string) => {
+    if (body.includes('"webhook.endpoint_verification"')) {
+      const challenge = JSON.stringify({ challenge: JSON.parse(body).data.challenge })
+      return socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${challenge.length}\r\n\r\n${challenge}`)
+    }
+    if (index < behaviour.hanging) return
+    answered += 1
+    lastAt = performance.now()
+    sample = body
+    const answer = () => void socket.write("HTTP/1.1 204 No Content\r\n\r\n")
+    if (behaviour.delayMs === 0) answer()
+    else setTimeout(answer, behaviour.delayMs)
+  }
+
+  const listen = (index: number) =>
+    new Promise<number>((resolve) => {
+      const server = createServer({ noDelay: true }, (socket) => {
+        let held = ""
+        socket.setEncoding("latin1")
+        socket.on("error", () => socket.destroy())
+        socket.on("data", (text) => {
+          held += String(text)
+          const end = held.indexOf("\r\n\r\n")
+          if (end < 0) return
+          const length = Number(/^content-length: (\d+)/im.exec(held.slice(0, end))?.[1])
+          if (held.length < end + 4 + length) return
+          const body = held.slice(end + 4)
+          held = ""
+          take(index, socket, body)
+        })
+      })
+      server.listen(0, "127.0.0.1", () => resolve((server.address() as AddressInfo).port)) // it listens
+    })
+
+  const ports = await Promise.all(Array.from({ length: count }, (_, index) => listen(index)))
+  process.on("message", (question: Behaviour | "received") => {
+    if (question === "received") {
+      const received: Received = { answered, lastMs: answered === 0 ? 0 : lastAt - begun, sample }
+      process.send!(received) // forked
+    } else {
+      behaviour = question
+      ;[begun, answered] = [performance.now(), 0]
+      process.send!({})
+    }
+  })
+  process.on("disconnect", () => process.exit())
+  process.send!(ports)
+}
