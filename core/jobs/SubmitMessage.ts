@@ -74,8 +74,11 @@ interface Attempt {
 export class SubmitMessage extends Context.Service<
   SubmitMessage,
   {
-    /** One try at the job's message, if it is due. Fails only if the store does; all else is an outcome, or a later try. */
-    readonly handle: (lease: Lease) => Effect.Effect<void, StoreUnavailable>
+    /**
+     * One try at the job's message, if it is due. True: its job ended with what it committed. Fails only if the store does;
+     * all else is an outcome, or a later try.
+     */
+    readonly handle: (lease: Lease) => Effect.Effect<boolean, StoreUnavailable>
   }
 >()("mailroom/core/jobs/SubmitMessage") {
   static readonly layer = Layer.effect(
@@ -92,11 +95,13 @@ export class SubmitMessage extends Context.Service<
 
       const handle = Effect.fn("SubmitMessage.handle")(function* (lease: Lease) {
         const outbound = yield* store.messages.outbound(lease.job.realm, lease.job.subject as MessageId)
-        if (outbound === null || outbound.message.nextAttemptAt === null) return
+        if (outbound === null || outbound.message.nextAttemptAt === null) return false
         const { message } = outbound
         const now = yield* Clock.currentTimeMillis
-        if (outbound.message.nextAttemptAt > now) return yield* offer(queue, [submitJob(message, outbound.message.nextAttemptAt)])
-        if (lease.claims >= claimsMax) return yield* conclude(message, abandoned(Message.queuedRecipients(message), poison, now))
+        if (outbound.message.nextAttemptAt > now) {
+          return yield* Effect.as(offer(queue, [submitJob(message, outbound.message.nextAttemptAt)]), false)
+        }
+        if (lease.claims >= claimsMax) return yield* conclude(lease, message, abandoned(Message.queuedRecipients(message), poison, now))
 
         const queued = Message.queuedRecipients(message)
         const suppressed = yield* findSuppressed(message, queued)
@@ -110,7 +115,7 @@ export class SubmitMessage extends Context.Service<
           Effect.catchTag("AwaitsScan", () => Effect.succeed(bounces.length === 0 ? null : postponed(null)))
         )
         // Suppressed recipients bounce at once, whatever becomes of the others.
-        if (attempt !== null) yield* conclude(message, { ...attempt, outcomes: [...bounces, ...attempt.outcomes] })
+        return attempt === null ? false : yield* conclude(lease, message, { ...attempt, outcomes: [...bounces, ...attempt.outcomes] })
       })
 
       /** The try itself: everything that may refuse or put it off, and then the provider. */
@@ -265,10 +270,10 @@ export class SubmitMessage extends Context.Service<
       })
 
       /** Commits what the try came to; on the message as it was when the try began, and read afresh if it has changed since. */
-      const conclude = Effect.fnUntraced(function* (started: Message.Message, attempt: Attempt) {
+      const conclude = Effect.fnUntraced(function* (lease: Lease, started: Message.Message, attempt: Attempt) {
         const random = yield* Random.next
         let known: Message.Message | null = started
-        const ref = yield* changing(
+        const done = yield* changing(
           started.id,
           Effect.gen(function* () {
             const message: Message.Message | null = known ?? (yield* store.messages.get(realmOf(started), started.id))
@@ -294,7 +299,8 @@ export class SubmitMessage extends Context.Service<
               mime: attempt.mime ?? settled.mime,
               sizeBytes: attempt.mime?.sizeBytes ?? settled.sizeBytes
             }
-            yield* commit(
+            const isLast = record.nextAttemptAt === null
+            const { leaseEnded } = yield* commit(
               store,
               queue,
               [
@@ -305,7 +311,8 @@ export class SubmitMessage extends Context.Service<
               [
                 ...(record.nextAttemptAt === null || awaitsScan ? [] : [submitJob(record, record.nextAttemptAt)]),
                 ...(attempt.submission?.pollAt == null ? [] : [pollJob(record, attempt.submission.pollAt)])
-              ]
+              ],
+              isLast ? lease : undefined
             )
             yield* countRecipients(message, given.filter((one) => "input" in one && one.input._tag === "Accepted").length, drafts)
             if (waits && attempt.postponed !== null && record.nextAttemptAt !== null) {
@@ -314,10 +321,12 @@ export class SubmitMessage extends Context.Service<
                 Effect.annotateLogs({ code, detail, attempts: record.attempts, nextAttemptAt: Timestamp.fromMillis(record.nextAttemptAt) })
               )
             }
-            return attempt.submission
+            return { submission: attempt.submission, isEnded: isLast && leaseEnded }
           })
         ).pipe(dieOnRejection)
-        if (ref !== null) yield* notifications.applyKept(ref)
+        if (done === null) return false
+        if (done.submission !== null) yield* notifications.applyKept(done.submission)
+        return done.isEnded
       })
 
       return SubmitMessage.of({ handle })
