@@ -26,7 +26,7 @@ export class JobNews extends Context.Service<
 export const channel = "mailroom_jobs"
 
 /** Between two NOTIFYs of a process, in milliseconds: they take a lock that all of the database's processes share. */
-const pause = 10
+const pause = 25
 
 /** One process: nobody else to tell. */
 export const layerLocal: Layer.Layer<JobNews> = Layer.sync(JobNews, () => makeBoard().news)
