@@ -44,6 +44,8 @@ export interface Backlog {
     readonly behaviour: Behaviour
     readonly answered: number
   }) => Promise<Drained>
+  /** Waits until each delivery has been tried, or its endpoint disabled. */
+  readonly settled: (subscriber: Subscriber) => Promise<void>
   readonly stop: () => Promise<void>
 }
 
@@ -69,11 +71,16 @@ export const open = async (product: Deployment): Promise<Backlog> => {
       }
     })
 
-  const unrecorded = Effect.gen(function* () {
-    const { rows } = yield* Database.Database
-    const [row] = yield* rows<{ count: bigint }>("select count(*) from mailroom.delivery where next_attempt_ms is not null and (record ->> 'attemptCount')::int = 0")
-    return Number(row!.count)
-  })
+  /** Deliveries of a tenant that were never tried, and are to be. */
+  const untried = ({ tenantId }: Subscriber) =>
+    Effect.gen(function* () {
+      const { rows } = yield* Database.Database
+      const [row] = yield* rows<{ count: bigint }>(
+        `select count(*) from mailroom.delivery
+         where tenant_id = '${tenantId}' and next_attempt_ms is not null and (record ->> 'attemptCount')::int = 0`
+      )
+      return Number(row!.count)
+    })
 
   return {
     subscribe: async (caller, urls) => {
@@ -100,11 +107,14 @@ export const open = async (product: Deployment): Promise<Backlog> => {
         await sleep(20)
         received = await receivers.received()
       }
-      while (behaviour.hanging === 0 && (await runtime.runPromise(unrecorded)) > 0) await sleep(20)
+      while (behaviour.hanging === 0 && (await runtime.runPromise(untried(subscriber))) > 0) await sleep(20)
       const [workerMs, postgresMs] = [cpuMs(workerPid()) - before[0], product.database.cpu() - before[1]]
       received = await receivers.received()
       if (received.answered !== answered) throw new Error(`void: ${received.answered} arrived where ${answered} were due`)
       return { received, perSecond: answered / (received.lastMs / 1_000), workerMs, postgresMs }
+    },
+    settled: async (subscriber) => {
+      while ((await runtime.runPromise(untried(subscriber))) > 0) await sleep(250)
     },
     stop: () => runtime.dispose()
   }

@@ -11,10 +11,12 @@ export interface Behaviour {
   readonly delayMs: number
   /** The first so many of them never answer. */
   readonly hanging: number
+  /** The first so many are not counted; none, unless said otherwise. */
+  readonly uncounted?: number
 }
 
 export interface Received {
-  /** Requests to those that answer, since the last change of behaviour. */
+  /** Requests to those that are counted, since the last change of behaviour. */
   readonly answered: number
   /** Milliseconds from that change to the last of them; 0: there was none. */
   readonly lastMs: number
@@ -59,9 +61,11 @@ async function serve(count: number): Promise<void> {
       return socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${challenge.length}\r\n\r\n${challenge}`)
     }
     if (index < behaviour.hanging) return
-    answered += 1
-    lastAt = performance.now()
-    sample = body
+    if (index >= (behaviour.uncounted ?? 0)) {
+      answered += 1
+      lastAt = performance.now()
+      sample = body
+    }
     const answer = () => void socket.write("HTTP/1.1 204 No Content\r\n\r\n")
     if (behaviour.delayMs === 0) answer()
     else setTimeout(answer, behaviour.delayMs)

@@ -147,7 +147,7 @@ const make = (options: Options, { draw, argon2, cost }: { draw: Draw; argon2: Ar
       }),
 
     sign: (secret, bytes) =>
-      Effect.sync(() => createHmac("sha256", Buffer.from(Redacted.value(secret))).update(bytes).digest("hex")),
+      Effect.sync(() => createHmac("sha256", Redacted.value(secret)).update(bytes).digest("hex")),
 
     mac: (purpose, text) =>
       Effect.sync(() => {

@@ -68,6 +68,9 @@ export const make = Effect.fnUntraced(function* ({
     caller.answer(answer)
   }
 
+  /** Whoever comes in this turn of the loop comes together. */
+  const turn = Effect.callback<void>((resume) => void setImmediate(() => resume(Effect.void)))
+
   const take = (): ReadonlyArray<Caller> => {
     let [count, characters] = [0, 0]
     while (count < waiting.length && count < batchMax && (count === 0 || characters < charactersMax)) {
@@ -121,6 +124,7 @@ export const make = Effect.fnUntraced(function* ({
 
   const work = Effect.fnUntraced(function* (committer: number) {
     yield* sleepsUntilWoken(committer)
+    yield* turn
     const callers = take()
     if (callers.length === 0) return
     const exit = yield* Effect.exit(commit(callers))

@@ -22,7 +22,7 @@ const two = Effect.gen(function* () {
   return { url, database, ours: Context.get(ours, JobNews), theirs: Context.get(theirs, JobNews) }
 })
 
-const isHeard = (news: Fiber.Fiber<void>) => Effect.sync(() => news.pollUnsafe() !== undefined)
+const isHeard = (news: Fiber.Fiber<unknown>) => Effect.sync(() => news.pollUnsafe() !== undefined)
 
 const listening = (news: JobNews["Service"], kinds: ReadonlyArray<JobKind>) =>
   Effect.flatMap(news.listen(kinds), (heard) => Effect.forkChild(heard, { startImmediately: true }))

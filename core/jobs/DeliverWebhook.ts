@@ -3,7 +3,7 @@
  * secret, signs with the time of this attempt, posts, and commits the attempt,
  * the delivery and the endpoint's counter together (Spec 6, Delivery semantics).
  */
-import { Clock, Context, Effect, Layer, Option, Random, Result } from "effect"
+import { Clock, Context, Effect, Layer, Option, Random, type Redacted, Result } from "effect"
 import { entryOf, system } from "../model/Audit.ts"
 import * as Backoff from "../model/Backoff.ts"
 import * as Deliveries from "../model/Delivery.ts"
@@ -16,7 +16,7 @@ import * as Webhook from "../model/Webhook.ts"
 import * as WebhookUrl from "../model/WebhookUrl.ts"
 import { changing, commit, dieOnRejection, isRejected, offer } from "../operations/Commit.ts"
 import { deliverJob } from "../operations/Webhooks.ts"
-import { Crypto, type SealBroken } from "../ports/Crypto.ts"
+import { Crypto, type SealBroken, type SealedSecret } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { Store, type Change, type Outgoing, type StoreUnavailable } from "../ports/Store.ts"
 import { WebhookTransport } from "../ports/WebhookTransport.ts"
@@ -27,6 +27,9 @@ import { claimsMax } from "./SubmitMessage.ts"
 
 /** Endings that are remembered while the store takes none. */
 const endingsMax = 10_000
+
+/** Signing secrets that a worker keeps open. */
+const secretsMax = 10_000
 
 /** How an attempt ended, and what the receiver said to that. */
 interface Ending {
@@ -104,7 +107,7 @@ export class DeliverWebhook extends Context.Service<
         const target = WebhookUrl.parse(endpoint.url, settings.webhookTargets)
         // The rules may have become stricter since the endpoint was created.
         if (Result.isFailure(target)) return { startedAt, endedAt: startedAt, outcome: "unsafe_url", answer: null } satisfies Ending
-        const secret = yield* crypto.open(endpoint.secret, Endpoints.sealContext(endpoint))
+        const secret = yield* opened(endpoint)
         const timestamp = Webhook.timestampOf(startedAt)
         const mac = yield* crypto.sign(secret, Webhook.signedBytes(delivery.eventId, timestamp, body))
         const headers = Webhook.deliveryHeaders(delivery.eventId, timestamp, mac)
@@ -121,6 +124,19 @@ export class DeliverWebhook extends Context.Service<
           Metrics.timed(Metrics.webhookAttemptDuration)
         )
         return { startedAt, endedAt: yield* Clock.currentTimeMillis, outcome, answer } satisfies Ending
+      })
+
+      /** Signing secrets as they were opened last, by endpoint. One that was sealed anew is opened anew. */
+      const secrets = new Map<EndpointId, { readonly sealed: SealedSecret; readonly secret: Redacted.Redacted<string> }>()
+
+      const opened = Effect.fnUntraced(function* (endpoint: Endpoint) {
+        const sealed = endpoint.secret
+        const known = secrets.get(endpoint.id)
+        if (known?.sealed.tag === sealed.tag && known.sealed.ciphertext === sealed.ciphertext) return known.secret
+        const secret = yield* crypto.open(sealed, Endpoints.sealContext(endpoint))
+        if (secrets.size >= secretsMax) secrets.delete(secrets.keys().next().value!) // it holds some
+        secrets.set(endpoint.id, { sealed, secret })
+        return secret
       })
 
       /** Endings of attempts that were made and are not recorded yet, by delivery and version. */
