@@ -72,33 +72,53 @@ export const fillLog = (url: string, count: number): Promise<void> =>
     await client.query("vacuum analyze mailroom.event")
   })
 
-/** Queues so many more of a message that waits to be sent: with their bodies and their jobs, and identities that rise. */
-export const queueMessages = (url: string, messageId: string, count: number): Promise<void> =>
+/** Keeps a message that waits to be sent as a pattern for copies, whatever becomes of itself. */
+export const keepPattern = (url: string, messageId: string): Promise<void> =>
   connected(url, async (client) => {
-    const prefix = Date.now().toString(16).padStart(12, "0").replace(/^.{8}/, "$&-")
+    for (const [table, id] of [["message", "id"], ["message_content", "message_id"]]) {
+      await client.query(`create table if not exists public.pattern_${table} as select * from mailroom.${table} limit 0`)
+      await client.query(`insert into public.pattern_${table} select * from mailroom.${table} where ${id} = $1`, [messageId])
+    }
+  })
+
+/** Queues so many copies of every pattern: with their bodies and their jobs, and identities that rise. */
+export const queueMessages = (url: string, count: number): Promise<void> =>
+  connected(url, async (client) => {
+    const now = Date.now()
+    const prefix = now.toString(16).padStart(12, "0").replace(/^.{8}/, "$&-")
     const copies = `(
-      select n, ('${prefix}-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid as id from generate_series($1::bigint, $2::bigint) n
+      select n, m.id as pattern, ('${prefix}-7000-8000-' || lpad(to_hex(n * 64 + row_number() over (partition by n)), 12, '0'))::uuid as id
+      from generate_series($1::bigint, $2::bigint) n cross join (select id from public.pattern_message order by id) m
     ) made`
     await inParts(count, "messages", async (from, upto) => {
-      const write = (text: string) => client.query(text, [from, upto, messageId])
+      const write = (text: string) => client.query(text, [from, upto])
       await client.query("begin")
       await write(
         `insert into mailroom.message
-         select made.id, m.tenant_id, m.environment, m.mailbox_id, m.version, m.created_us + made.n, m.next_attempt_ms, m.poll_ms,
-           m.mime_sha256, replace(m.record::text, m.id::text, made.id::text)::json
-         from ${copies} join mailroom.message m on m.id = $3::uuid`
+         select made.id, m.tenant_id, m.environment, m.mailbox_id, m.version, ${now}000 + made.n, ${now}, m.poll_ms, m.mime_sha256,
+           replace(m.record::text, m.id::text, made.id::text)::json
+         from ${copies} join public.pattern_message m on m.id = made.pattern`
       )
       await write(
         `insert into mailroom.message_content
          select made.id, replace(c.record::text, c.message_id::text, made.id::text)::json
-         from ${copies} join mailroom.message_content c on c.message_id = $3::uuid`
+         from ${copies} join public.pattern_message_content c on c.message_id = made.pattern`
       )
       await write(
         `insert into mailroom.job (kind, subject, tenant_id, environment, group_name, due_ms, ready, at_ms, claims)
-         select 'submit', made.id::text, m.tenant_id, m.environment, m.tenant_id::text, m.next_attempt_ms, true, m.next_attempt_ms, 0
-         from ${copies} join mailroom.message m on m.id = $3::uuid`
+         select 'submit', made.id::text, m.tenant_id, m.environment, m.tenant_id::text, ${now}, true, ${now}, 0
+         from ${copies} join public.pattern_message m on m.id = made.pattern`
       )
       await client.query("commit")
     })
-    await client.query("vacuum analyze mailroom.message, mailroom.message_content, mailroom.job")
+    if (count > 10_000) await client.query("vacuum analyze mailroom.message, mailroom.message_content, mailroom.job")
+  })
+
+/** Throws unless every message that is no longer queued was sent. */
+export const checkSent = (url: string): Promise<void> =>
+  connected(url, async (client) => {
+    const { rows } = await client.query<{ status: string }>(
+      "select record->>'status' as status from mailroom.message where next_attempt_ms is null and record->>'status' <> 'sent' limit 1"
+    )
+    if (rows.length > 0) throw new Error(`void: a message is ${rows[0]!.status}`)
   })
