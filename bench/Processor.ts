@@ -1,5 +1,5 @@
 /** What processes have used of the machine; Linux tells it under /proc. */
-import { readdirSync, readFileSync } from "node:fs"
+import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
 /** The fields behind the name, from the state on. */
@@ -35,6 +35,9 @@ const memoryMiB = (pid: number, field: "VmHWM" | "VmRSS"): number =>
 
 /** Peak resident memory of a process in MiB. */
 export const peakMiB = (pid: number): number => memoryMiB(pid, "VmHWM")
+
+/** The peak is what it has now; from here on it is counted anew. */
+export const forgetPeak = (pid: number): void => writeFileSync(`/proc/${pid}/clear_refs`, "5")
 
 export const residentMiB = (pid: number): number => memoryMiB(pid, "VmRSS")
 
