@@ -29,6 +29,8 @@ export interface Options {
   readonly durationMs: number
   readonly expected: number | ReadonlyArray<number>
   readonly request: () => Request
+  /** No more than so many, over all connections; as many as go unless given. */
+  readonly perSecond?: number
 }
 
 const bytesOf = (host: string, { method, path, headers, body }: Request): string => {
@@ -90,8 +92,11 @@ export const run = async (options: Options): Promise<Figures> => {
   const latencies: Array<number> = []
   const cpuBefore = options.cpu()
   const started = performance.now()
+  const pauseMs = 1_000 / (options.perSecond ?? Infinity)
+  let places = 0
   const busy = async (connection: Connection) => {
     while (performance.now() - started < options.durationMs) {
+      if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, Math.max(0, started + places++ * pauseMs - performance.now())))
       const begun = performance.now()
       const status = await connection.request(options.request())
       if (!expected.includes(status)) throw new Error(`void: answered ${status}, expected ${expected.join(" or ")}`)

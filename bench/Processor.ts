@@ -13,11 +13,17 @@ export const cpuMs = (pid: number): number => {
 
 /** Processor time of a PostgreSQL server: of its postmaster, of its backends, and of those that have ended. */
 export const postgresCpuMs = (folder: string): number => {
-  const postmaster = Number(readFileSync(join(folder, "data", "postmaster.pid"), "latin1").split("\n")[0])
-  const fields = statOf(postmaster)
-  let sum = cpuMs(postmaster) + (Number(fields[13]) + Number(fields[14])) * 10
-  for (const pid of childrenOf(postmaster)) sum += cpuMs(pid)
+  const [postmaster, ...children] = postgresPids(folder)
+  const fields = statOf(postmaster!)
+  let sum = cpuMs(postmaster!) + (Number(fields[13]) + Number(fields[14])) * 10
+  for (const pid of children) sum += cpuMs(pid)
   return sum
+}
+
+/** The postmaster first. */
+export const postgresPids = (folder: string): ReadonlyArray<number> => {
+  const postmaster = Number(readFileSync(join(folder, "data", "postmaster.pid"), "latin1").split("\n")[0])
+  return [postmaster, ...childrenOf(postmaster)]
 }
 
 const childrenOf = (parent: number): ReadonlyArray<number> =>
@@ -30,7 +36,7 @@ const childrenOf = (parent: number): ReadonlyArray<number> =>
     }
   })
 
-const memoryMiB = (pid: number, field: "VmHWM" | "VmRSS"): number =>
+const memoryMiB = (pid: number, field: "VmHWM" | "VmRSS" | "RssAnon"): number =>
   Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${pid}/status`, "latin1"))![1]) / 1024
 
 /** Peak resident memory of a process in MiB. */
@@ -40,6 +46,9 @@ export const peakMiB = (pid: number): number => memoryMiB(pid, "VmHWM")
 export const forgetPeak = (pid: number): void => writeFileSync(`/proc/${pid}/clear_refs`, "5")
 
 export const residentMiB = (pid: number): number => memoryMiB(pid, "VmRSS")
+
+/** Of its resident memory what it shares with nobody: neither code nor the buffers of a server. */
+export const privateMiB = (pid: number): number => memoryMiB(pid, "RssAnon")
 
 /** Files, sockets and pipes that a process has open. */
 export const openFiles = (pid: number): number => readdirSync(`/proc/${pid}/fd`).length

@@ -25,12 +25,20 @@ export interface Figure {
   readonly values: ReadonlyArray<number>
 }
 
+/** What was seen over time: seconds, and the value then. */
+export interface Series {
+  readonly name: string
+  readonly unit: string
+  readonly points: ReadonlyArray<readonly [number, number]>
+}
+
 export interface Report {
   readonly name: string
   /** What was done, in a sentence or two. */
   readonly about: string
   readonly ratios: ReadonlyArray<Ratio>
   readonly figures: ReadonlyArray<Figure>
+  readonly series?: ReadonlyArray<Series>
 }
 
 /** How much is done: rounds, and a share of each round's work. A smoke round only shows that it runs. */

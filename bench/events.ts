@@ -30,7 +30,7 @@ const pageOf = (count: number): string => {
   return `/v1/events?limit=${limit}&cursor=${formatEvents(position, Date.now() - 60_000)}`
 }
 
-const load = ({ product, count }: Side, path: () => string): Promise<Figures> =>
+const load = ({ product }: Side, path: () => string): Promise<Figures> =>
   run({
     base: new URL(product.baseUrl),
     cpu: product.cpu,
