@@ -16,12 +16,16 @@ export const postgresCpuMs = (folder: string): number => {
   const [postmaster, ...children] = postgresPids(folder)
   const fields = statOf(postmaster!)
   let sum = cpuMs(postmaster!) + (Number(fields[13]) + Number(fields[14])) * 10
-  for (const pid of children) sum += cpuMs(pid)
+  for (const pid of children) sum += unlessEnded(() => cpuMs(pid))
   return sum
 }
 
+/** What a PostgreSQL server has of memory beside the buffers that its processes share. */
+export const postgresMiB = (folder: string): number =>
+  postgresPids(folder).reduce((sum, pid) => sum + unlessEnded(() => privateMiB(pid)), 0)
+
 /** The postmaster first. */
-export const postgresPids = (folder: string): ReadonlyArray<number> => {
+const postgresPids = (folder: string): ReadonlyArray<number> => {
   const postmaster = Number(readFileSync(join(folder, "data", "postmaster.pid"), "latin1").split("\n")[0])
   return [postmaster, ...childrenOf(postmaster)]
 }
@@ -38,6 +42,14 @@ const childrenOf = (parent: number): ReadonlyArray<number> =>
 
 const memoryMiB = (pid: number, field: "VmHWM" | "VmRSS" | "RssAnon"): number =>
   Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(readFileSync(`/proc/${pid}/status`, "latin1"))![1]) / 1024
+
+const unlessEnded = (look: () => number): number => {
+  try {
+    return look()
+  } catch {
+    return 0
+  }
+}
 
 /** Peak resident memory of a process in MiB. */
 export const peakMiB = (pid: number): number => memoryMiB(pid, "VmHWM")

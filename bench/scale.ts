@@ -23,6 +23,14 @@ const receiversMax = scale.of(50, 20)
 const tenants = scale.of(8, 2)
 const queued = scale.of(200, 100)
 
+interface Work {
+  /** Ends of work since the last time that this was asked. */
+  readonly count: () => Promise<number>
+  /** Makes enough of it: before the workers start, and after. */
+  readonly before: () => Promise<unknown>
+  readonly after: () => Promise<unknown>
+}
+
 let received = 0
 const receivers = createServer((request, response) => {
   void json(request).then((body) => {
@@ -66,14 +74,15 @@ try {
   }
 
   /** So many ends of work a second, once every worker is at it. */
-  const rateOf = async (workers: number, count: () => Promise<number>, refill: () => Promise<unknown>): Promise<number> => {
-    await refill()
+  const rateOf = async (workers: number, { count, before, after }: Work): Promise<number> => {
+    await before()
     const running = Array.from({ length: workers }, worker)
     try {
       while (running.some((one) => !one.tail(5).includes("worker: ready"))) await sleep(20)
       await count()
+      await after()
       while ((await count()) === 0) await sleep(20)
-      await sleep(scale.of(1_000, 100)) // until the pools are full and the code is warm
+      await sleep(scale.of(1_000, 0)) // until the pools are full and the code is warm
       await count()
       const begun = performance.now()
       await sleep(durationMs)
@@ -85,15 +94,19 @@ try {
     }
   }
 
-  const mail = () => Copies.queueMessages(url, queued)
-  const hooks = async () => {
-    for (let event = 0; event < scale.of(60, 20); event++) await send(product.baseUrl, product.sandbox)
+  const mail: Work = { count: sink.counted, before: () => Copies.queueMessages(url, queued), after: async () => {} }
+  const hooks: Work = {
+    count: counted,
+    before: async () => {},
+    after: async () => {
+      for (let event = 0; event < scale.of(100, 20); event++) await send(product.baseUrl, product.sandbox)
+    }
   }
   const rounds = await inRounds(async () => ({
-    mailOne: await rateOf(1, sink.counted, mail),
-    mailTwo: await rateOf(2, sink.counted, mail),
-    hooksOne: await rateOf(1, counted, hooks),
-    hooksTwo: await rateOf(2, counted, hooks)
+    mailOne: await rateOf(1, mail),
+    mailTwo: await rateOf(2, mail),
+    hooksOne: await rateOf(1, hooks),
+    hooksTwo: await rateOf(2, hooks)
   }))
   await Copies.checkSent(url)
   const of = (key: keyof (typeof rounds)[number]) => rounds.map((round) => round[key])

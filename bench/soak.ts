@@ -14,7 +14,7 @@ import { sleep } from "./Api.ts"
 import * as Copies from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
 import { run, type Request } from "./Load.ts"
-import { openFiles, postgresPids, privateMiB } from "./Processor.ts"
+import { openFiles, postgresMiB, privateMiB } from "./Processor.ts"
 import { report, scale } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
@@ -53,7 +53,7 @@ try {
   let handed = 0
   const drained = async (accepted: number) => {
     for (let waited = 0; handed < accepted; waited += 50) {
-      if (waited > 120_000) throw new Error(`void: ${handed} of ${accepted} messages arrived`)
+      if (waited > scale.of(120_000, 20_000)) throw new Error(`void: ${handed} of ${accepted} messages arrived\n${product.cluster.workers[0]!.tail(3)}`)
       await sleep(50)
       handed += await sink.counted()
     }
@@ -86,7 +86,7 @@ try {
         seconds: (performance.now() - begun) / 1_000,
         serveMiB: privateMiB(serve),
         workerMiB: privateMiB(worker),
-        postgresMiB: postgresPids(product.database.folder).reduce((sum, pid) => sum + privateMiB(pid), 0),
+        postgresMiB: postgresMiB(product.database.folder),
         serveFiles: openFiles(serve),
         workerFiles: openFiles(worker),
         connections: Number(rows[0]!.connections),
@@ -97,9 +97,8 @@ try {
       await sleep(everyMs)
     }
   })
-  const { requests } = await sendFor(totalMs, 16, perSecond)
-  isOver = true
-  await look
+  const sending = sendFor(totalMs, 16, perSecond).finally(() => (isOver = true))
+  const [{ requests }] = await Promise.all([sending, look])
   await drained(requests)
   await Copies.checkSent(url)
   if (product.cluster.serves[0]!.pid !== serve || product.cluster.workers[0]!.pid !== worker) throw new Error("void: a process ended meanwhile")
