@@ -17,7 +17,7 @@ export default defineConfig({
   // `mailroom/...` means the sources in this checkout, as for `node -C mailroom-source`.
   ssr: { resolve: { conditions: ["mailroom-source", "module", "node", "development|production"] } },
   test: {
-    include: ["{core,adapters,runtimes,conformance,examples,client,docs}/**/*.test.ts"],
+    include: ["{core,adapters,runtimes,conformance,examples,client,docs,bench}/**/*.test.ts"],
     globalSetup: ["conformance/servers.ts"],
     pool: "forks",
     // By default a processor is left to the one who watches; half the time of a run is worth more.

@@ -1,4 +1,5 @@
 /** Calls to the API as a client without a library makes them. */
+import { randomUUID } from "node:crypto"
 
 /** Who calls: a key of an application, and a mailbox that it may send from. */
 export interface Caller {
@@ -43,3 +44,11 @@ export const call = async (
 }
 
 export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+
+/** One message, accepted; its id. */
+export const send = async (baseUrl: string, caller: Caller, words = "The engine weaves algebraic patterns."): Promise<string> => {
+  const body = { fromMailboxId: caller.mailboxId, to: ["charles@example.com"], subject: "Note G", text: words, html: `<p>${words}</p>` }
+  const reply = await call(baseUrl, caller.apiKey, "POST", "/v1/messages", { body, headers: { "idempotency-key": randomUUID() } })
+  if (reply?.status !== 202) throw new Error(`void: answered ${reply?.status} ${JSON.stringify(reply?.json)}`)
+  return String(reply.json["id"])
+}

@@ -62,11 +62,13 @@ export const open = async ({ serves = 1, workers = 0, database: settings = [], v
     MAILROOM_IP_REQUESTS_PER_MINUTE: "1000000",
     MAILROOM_WEBHOOK_ALLOW_HTTP: "true",
     MAILROOM_WEBHOOK_ALLOWED_ADDRESSES: "127.0.0.0/8",
+    // Starts them sooner, where one is kept.
+    NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"] ?? "",
     ...others
   }
   try {
     const cluster = await Cluster.start({ serves, workers }, variables)
-    const [sandbox, production] = await found(variables, "bench.example", { id: "bench", ...ceilings })
+    const [sandbox, production] = await found(variables, "bench.example", plan)
     return {
       database,
       cluster,
@@ -86,4 +88,5 @@ export const open = async ({ serves = 1, workers = 0, database: settings = [], v
   }
 }
 
-const ceilings = { keyRequestsPerMinute: 1_000_000_000, tenantRequestsPerDay: 1_000_000_000, recipientsPerDay: 1_000_000_000 }
+/** No load here reaches it. */
+export const plan = { id: "bench", keyRequestsPerMinute: 1_000_000_000, tenantRequestsPerDay: 1_000_000_000, recipientsPerDay: 1_000_000_000 } as const

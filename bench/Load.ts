@@ -27,8 +27,10 @@ export interface Options {
   readonly cpu: () => number
   readonly connections: number
   readonly durationMs: number
-  readonly expected: number
+  readonly expected: number | ReadonlyArray<number>
   readonly request: () => Request
+  /** No more than so many, over all connections; as many as go unless given. */
+  readonly perSecond?: number
 }
 
 const bytesOf = (host: string, { method, path, headers, body }: Request): string => {
@@ -86,14 +88,18 @@ class Connection {
 /** Sends requests for a while. Any answer but the expected one voids the run. */
 export const run = async (options: Options): Promise<Figures> => {
   const connections = Array.from({ length: options.connections }, () => new Connection(options.base))
+  const expected = [options.expected].flat()
   const latencies: Array<number> = []
   const cpuBefore = options.cpu()
   const started = performance.now()
+  const pauseMs = 1_000 / (options.perSecond ?? Infinity)
+  let places = 0
   const busy = async (connection: Connection) => {
     while (performance.now() - started < options.durationMs) {
+      if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, Math.max(0, started + places++ * pauseMs - performance.now())))
       const begun = performance.now()
       const status = await connection.request(options.request())
-      if (status !== options.expected) throw new Error(`void: answered ${status}, expected ${options.expected}`)
+      if (!expected.includes(status)) throw new Error(`void: answered ${status}, expected ${expected.join(" or ")}`)
       latencies.push(performance.now() - begun)
     }
   }

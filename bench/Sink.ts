@@ -1,20 +1,46 @@
 /**
- * A mail server that takes everything and keeps nothing: Postfix's `smtp-sink`,
- * which costs next to nothing; in a smoke round, or where it cannot be had, one
- * of our own.
+ * Mail servers that take everything and keep nothing: `reference/sink.ts` as a
+ * process, which counts and can think for a while, and Postfix's `smtp-sink`,
+ * which costs next to nothing.
  */
-import { spawn, spawnSync, type ChildProcess } from "node:child_process"
+import { fork, spawn, spawnSync } from "node:child_process"
 import { existsSync } from "node:fs"
 import { connect } from "node:net"
+import { sleep } from "./Api.ts"
 import { freePort } from "./Cluster.ts"
 import { scale } from "./Report.ts"
-import { start } from "./Process.ts"
 
 export interface Sink {
-  readonly name: string
-  readonly port: number
-  readonly stop: () => Promise<void>
+  readonly pid: number
+  /** Messages since the last time that this was asked. */
+  readonly counted: () => Promise<number>
+  /** Settings by which the product hands production mail to it. */
+  readonly variables: Readonly<Record<string, string>>
+  readonly stop: () => void
 }
+
+/** `delayMs`: how long it thinks about each message. */
+export const start = async (delayMs = 0): Promise<Sink> => {
+  const child = fork(`${import.meta.dirname}/reference/sink.ts`, ["--delay-ms", String(delayMs)])
+  const said = () => new Promise<unknown>((resolve) => child.once("message", resolve))
+  const port = await said()
+  return {
+    pid: child.pid!, // it spoke
+    counted: async () => {
+      const answer = said()
+      child.send("count")
+      return ((await answer) as { readonly messages: number }).messages // what it sends
+    },
+    variables: variablesFor(Number(port)),
+    stop: () => void child.kill()
+  }
+}
+
+export const variablesFor = (port: number): Readonly<Record<string, string>> => ({
+  MAILROOM_SMTP_HOST: "127.0.0.1",
+  MAILROOM_SMTP_PORT: String(port),
+  MAILROOM_SMTP_TLS: "none"
+})
 
 const smtpSink = "/usr/sbin/smtp-sink"
 
@@ -30,31 +56,25 @@ const isInstalled = (): boolean => {
 const isListening = (port: number): Promise<boolean> =>
   new Promise((resolve) => {
     const socket = connect(port, "127.0.0.1")
-    socket.once("connect", () => resolve(true))
-    socket.once("error", () => resolve(false))
-    socket.once("close", () => socket.destroy())
-    socket.once("connect", () => socket.destroy())
+    const told = (is: boolean) => () => {
+      socket.destroy()
+      resolve(is)
+    }
+    socket.once("connect", told(true)).once("error", told(false))
   })
 
-/** `delayMs`: how long it takes to answer the end of a message; only our own can wait. */
-export const open = async ({ delayMs = 0 }: { readonly delayMs?: number } = {}): Promise<Sink> => {
-  if (scale.isSmoke || delayMs > 0 || !isInstalled()) {
-    const own = await start("reference/sink.ts", ...(delayMs === 0 ? [] : ["--delay-ms", String(delayMs)]))
-    return { name: "a sink of our own", port: Number(own.ready["port"]), stop: own.stop }
+/** The cheapest one there is, on its port; in a smoke round one of our own. */
+export const cheapest = async (): Promise<{ readonly name: string; readonly port: number; readonly stop: () => void }> => {
+  if (scale.isSmoke || !isInstalled()) {
+    const { variables, stop } = await start()
+    return { name: "a sink of our own", port: Number(variables["MAILROOM_SMTP_PORT"]), stop }
   }
   const port = await freePort()
-  const child: ChildProcess = spawn(smtpSink, ["-u", "nobody", `127.0.0.1:${port}`, "256"], { stdio: ["ignore", "ignore", "inherit"] })
-  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()))
+  const child = spawn(smtpSink, ["-u", "nobody", `127.0.0.1:${port}`, "256"], { stdio: ["ignore", "ignore", "inherit"] })
+  process.once("exit", () => child.kill())
   for (let tries = 0; !(await isListening(port)); tries++) {
     if (tries > 200 || child.exitCode !== null) throw new Error("smtp-sink does not listen")
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await sleep(20)
   }
-  return {
-    name: "smtp-sink of Postfix",
-    port,
-    stop: async () => {
-      child.kill()
-      await ended
-    }
-  }
+  return { name: "smtp-sink of Postfix", port, stop: () => void child.kill() }
 }

@@ -1,45 +1,55 @@
 /**
- * How long a refusal takes, by its cause: nothing may tell a wrong secret from
- * a revoked key. Only whether a (public) key id exists shows, by the hash.
+ * What callers with known keys notice while others try secrets of a known
+ * public id as fast as they are let, each of which costs an Argon2id hash:
+ * beside the same without them, in turn.
  */
-import { median, run, spread } from "./Load.ts"
-import { cpuMs } from "./Processor.ts"
-import { start } from "./Process.ts"
-import * as ApiKeys from "../core/model/ApiKey.ts"
 import { Option, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
+import * as ApiKeys from "../core/model/ApiKey.ts"
+import * as Deployment from "./Deployment.ts"
+import { run, type Figures } from "./Load.ts"
+import { inRounds, ratios, report, scale } from "./Report.ts"
 
-const samples = Number(process.env["BENCH_SAMPLES"] ?? 60)
-const product = await start("server.ts")
-const base = new URL(product.ready["baseUrl"]!)
-const known = Option.getOrThrow(ApiKeys.parse(product.ready["apiKey"]!))
+const durationMs = scale.of(2_500, 400)
+const known = 8
+const unknown = 8
 
-/** The known public id with another secret, and an id that nobody has. */
-const mint = () => Redacted.value(ApiKeys.format("sandbox", randomBytes(8), randomBytes(24)).text)
-const wrongSecret = () => Redacted.value(ApiKeys.withPublicId("sandbox", known.publicId, randomBytes(24)).text)
-
-const causes: Readonly<Record<string, () => string>> = {
-  "malformed": () => "svc_test_nothing",
-  "unknown id": mint,
-  "wrong secret": wrongSecret
-}
-
+const product = await Deployment.open()
 try {
-  for (const [cause, key] of Object.entries(causes)) {
-    const latencies: Array<number> = []
-    for (let sample = 0; sample < samples; sample++) {
-      const { p50Ms } = await run({
-        base,
-        cpu: () => cpuMs(product.pid),
-        connections: 1,
-        durationMs: 1,
-        expected: 401,
-        request: () => ({ method: "GET", path: "/v1/mailboxes", headers: { authorization: `Bearer ${key()}` } })
-      })
-      latencies.push(p50Ms)
-    }
-    console.log(`${cause.padEnd(14)} ${spread(latencies)} ms, median ${median(latencies).toFixed(2)} ms of ${samples}`)
-  }
+  const { publicId } = Option.getOrThrow(ApiKeys.parse(product.sandbox.apiKey))
+  const guess = () => Redacted.value(ApiKeys.withPublicId("sandbox", publicId, randomBytes(24)).text)
+  const load = (connections: number, key: () => string, expected: ReadonlyArray<number>, cpu: () => number): Promise<Figures> =>
+    run({
+      base: new URL(product.baseUrl),
+      cpu,
+      connections,
+      durationMs,
+      expected,
+      request: () => ({ method: "GET", path: "/v1/mailboxes", headers: { authorization: `Bearer ${key()}` } })
+    })
+  const callers = () => load(known, () => product.sandbox.apiKey, [200], product.cpu)
+  const rounds = await inRounds(async () => {
+    const without = await callers()
+    // 503: so many hashes are under way that no more are begun.
+    const [during, refused] = await Promise.all([callers(), load(unknown, guess, [401, 503], () => 0)])
+    return { without, during, refused }
+  })
+  const of = (who: keyof (typeof rounds)[number], key: keyof Figures) => rounds.map((round) => round[who][key])
+  const ratioOf = (key: keyof Figures) => ratios(rounds, ({ during }) => during[key], ({ without }) => without[key])
+  report({
+    name: "auth",
+    about: `GET /v1/mailboxes over ${known} connections with a known key, while ${unknown} others send wrong secrets without pause, beside the same without those.`,
+    ratios: [{ path: "known keys' p99 while others are hashed", better: "lower", floor: 4, goal: 2, values: ratioOf("p99Ms") }],
+    figures: [
+      { name: "known, without: p99", unit: "ms", values: of("without", "p99Ms") },
+      { name: "known, during: p99", unit: "ms", values: of("during", "p99Ms") },
+      { name: "known, without: p50", unit: "ms", values: of("without", "p50Ms") },
+      { name: "known, during: p50", unit: "ms", values: of("during", "p50Ms") },
+      { name: "known, without: rate", unit: "requests/s", values: of("without", "perSecond") },
+      { name: "known, during: rate", unit: "requests/s", values: of("during", "perSecond") },
+      { name: "wrong secrets", unit: "refused/s", values: of("refused", "perSecond") }
+    ]
+  })
 } finally {
   await product.stop()
 }

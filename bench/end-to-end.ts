@@ -17,10 +17,10 @@ const durationMs = scale.of(6_000, 300)
 const connections = 32
 const text = "The Analytical Engine weaves algebraic patterns. ".repeat(20)
 
-const sink = await Sink.open()
+const sink = await Sink.cheapest()
 const product = await Deployment.open({
   workers: 1,
-  variables: { MAILROOM_SMTP_HOST: "127.0.0.1", MAILROOM_SMTP_PORT: String(sink.port), MAILROOM_SMTP_TLS: "none" }
+  variables: Sink.variablesFor(sink.port)
 })
 const postfix = process.getuid?.() === 0 && existsSync("/usr/sbin/smtp-source") ? await Postfix.open(sink.port) : null
 if (postfix === null && !scale.isSmoke) throw new Error("the reference is Postfix: install the package postfix, and run this as root")
@@ -97,5 +97,5 @@ try {
 } finally {
   if (postfix !== null) await postfix.stop()
   await product.stop()
-  await sink.stop()
+  sink.stop()
 }

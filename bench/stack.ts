@@ -1,57 +1,48 @@
-/** A cheap GET and a send through the whole stack, beside a bare node:http server in the same rounds. */
-import { run, spread, type Figures, type Request } from "./Load.ts"
+/** A cheap GET through the whole stack, over PostgreSQL, beside a bare node:http server in the same rounds. */
+import * as Deployment from "./Deployment.ts"
+import { run, type Figures, type Request } from "./Load.ts"
 import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
+import { inRounds, ratios, report, scale } from "./Report.ts"
 
-const rounds = Number(process.env["BENCH_ROUNDS"] ?? 5)
-const durationMs = Number(process.env["BENCH_ROUND_MS"] ?? 3000)
+const durationMs = scale.of(2_000, 300)
 const connections = 32
 
-const product = await start("server.ts")
+const product = await Deployment.open()
 const bare = await start("reference/bare.ts")
-const { apiKey, mailboxId } = product.ready
-const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json" }
-const text = "The Analytical Engine weaves algebraic patterns. ".repeat(40)
-const body = JSON.stringify({ fromMailboxId: mailboxId, to: ["delivered@example.com"], subject: "Note G", text })
-let sends = 0
-
-const get = (): Request => ({ method: "GET", path: "/v1/mailboxes", headers })
-const send = (): Request => ({
-  method: "POST",
-  path: "/v1/messages",
-  headers: { ...headers, "idempotency-key": `bench-${process.pid}-${sends++}` },
-  body
-})
-
-const cases = [
-  { name: "GET, bare node:http", of: bare, request: get, expected: 200 },
-  { name: "GET /v1/mailboxes", of: product, request: get, expected: 200 },
-  { name: "POST 2 KB, bare node:http", of: bare, request: send, expected: 202 },
-  { name: "POST /v1/messages, 2 KB", of: product, request: send, expected: 202 }
-]
-
-const measure = ({ of, request, expected }: (typeof cases)[number], ms: number): Promise<Figures> =>
-  run({ base: new URL(of.ready["baseUrl"]!), cpu: () => cpuMs(of.pid), connections, durationMs: ms, expected, request })
-
 try {
-  for (const one of cases) await measure(one, Math.min(1000, durationMs)) // warm-up, not counted
-  const results = new Map<string, Array<Figures>>(cases.map(({ name }) => [name, []]))
-  for (let round = 1; round <= rounds; round++) {
-    process.stderr.write(`round ${round} of ${rounds}\n`)
-    for (const one of cases) results.get(one.name)!.push(await measure(one, durationMs))
-  }
-  console.log(`\n${connections} connections, ${rounds} rounds of ${durationMs} ms each: median (range)\n`)
-  for (const [name, figures] of results) {
-    const of = (key: keyof Figures, digits: number) => spread(figures.map((figure) => figure[key]), digits)
-    console.log(
-      `${name.padEnd(28)} ${of("perSecond", 0).padStart(24)} /s   p50 ${of("p50Ms", 2)} ms   p99 ${of("p99Ms", 1)} ms   CPU ${of("cpuMicros", 0)} µs`
-    )
-  }
-  const ratio = (product: string, reference: string, key: keyof Figures) =>
-    spread(results.get(product)!.map((figure, round) => figure[key] / results.get(reference)![round]![key]))
-  console.log("\nratios to bare node:http, round by round")
-  console.log(`  GET   rate ${ratio(cases[1]!.name, cases[0]!.name, "perSecond")}   CPU ${ratio(cases[1]!.name, cases[0]!.name, "cpuMicros")}`)
-  console.log(`  send  rate ${ratio(cases[3]!.name, cases[2]!.name, "perSecond")}   CPU ${ratio(cases[3]!.name, cases[2]!.name, "cpuMicros")}`)
+  const request = (): Request => ({
+    method: "GET",
+    path: "/v1/mailboxes",
+    headers: { authorization: `Bearer ${product.sandbox.apiKey}` }
+  })
+  const load = (baseUrl: string, cpu: () => number) =>
+    run({ base: new URL(baseUrl), cpu, connections, durationMs, expected: 200, request })
+  const [pid] = product.cluster.pids()
+  const rounds = await inRounds(async () => {
+    const before = product.database.cpu()
+    const ours = await load(product.baseUrl, () => cpuMs(pid!)) // it serves
+    const postgresMicros = ((product.database.cpu() - before) * 1_000) / ours.requests
+    return { ours: { ...ours, postgresMicros }, bare: await load(bare.ready["baseUrl"]!, () => cpuMs(bare.pid)) }
+  })
+  const of = (who: "ours" | "bare", key: keyof Figures) => rounds.map((round) => round[who][key])
+  report({
+    name: "stack",
+    about: `GET /v1/mailboxes, ${connections} connections, from the credential to the answer, beside bare node:http. Only the application's CPU is compared; PostgreSQL's is told beside it.`,
+    ratios: [
+      { path: "GET: CPU of the application", better: "lower", floor: 8, goal: 5, values: ratios(rounds, ({ ours }) => ours.cpuMicros, ({ bare }) => bare.cpuMicros) }
+    ],
+    figures: [
+      { name: "ours: CPU of the application", unit: "µs a request", values: of("ours", "cpuMicros") },
+      { name: "ours: CPU of PostgreSQL", unit: "µs a request", values: rounds.map(({ ours }) => ours.postgresMicros) },
+      { name: "bare: CPU", unit: "µs a request", values: of("bare", "cpuMicros") },
+      { name: "ours: rate", unit: "requests/s", values: of("ours", "perSecond") },
+      { name: "bare: rate", unit: "requests/s", values: of("bare", "perSecond") },
+      { name: "ours: p99", unit: "ms", values: of("ours", "p99Ms") },
+      { name: "bare: p99", unit: "ms", values: of("bare", "p99Ms") }
+    ]
+  })
 } finally {
-  await Promise.all([product.stop(), bare.stop()])
+  await bare.stop()
+  await product.stop()
 }

@@ -1,60 +1,74 @@
-/** Peak memory of the server while 20 attachments of 25 MB upload at once. */
-import * as http from "node:http"
-import { peakMiB } from "./Processor.ts"
+/**
+ * Attachments of 25 MB, several at a time: what memory each costs the server
+ * while it is in flight, and how long small requests take meanwhile, beside a
+ * server that buffers its bodies.
+ */
+import * as Deployment from "./Deployment.ts"
+import { run } from "./Load.ts"
 import { start } from "./Process.ts"
+import { cpuMs, forgetPeak, peakMiB, residentMiB } from "./Processor.ts"
+import { inRounds, ratios, report, scale } from "./Report.ts"
+import { keepUploading } from "./Uploads.ts"
 
-const uploads = Number(process.env["BENCH_UPLOADS"] ?? 20)
-const sizeBytes = 26_214_400
-const chunk = Buffer.alloc(48 * 1024, 0x61).toString("base64")
+const inFlight = scale.of(4, 2)
+const sizeBytes = scale.of(26_214_400, 1_000_000)
+const durationMs = scale.of(4_000, 300)
 
-const product = await start("server.ts")
-const { baseUrl, apiKey, mailboxId } = product.ready
-
-/** Writes the body as a client would that reads a file, with back-pressure. */
-const upload = (index: number): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const before = `{"mailboxId":"${mailboxId}","filename":"file-${index}.bin","mediaType":"application/octet-stream","contentBase64":"`
-    const rest = Buffer.alloc(sizeBytes % (48 * 1024), 0x61).toString("base64")
-    const whole = Math.floor(sizeBytes / (48 * 1024))
-    const outgoing = http.request(
-      new URL("/v1/attachments", baseUrl),
-      {
-        method: "POST",
-        headers: {
-          authorization: `Bearer ${apiKey}`,
-          "content-type": "application/json",
-          "content-length": before.length + whole * chunk.length + rest.length + 2
-        }
-      },
-      (response) => {
-        response.resume()
-        response.on("end", () => resolve(response.statusCode ?? 0))
-      }
-    )
-    outgoing.on("error", reject)
-    outgoing.write(before)
-    let written = 0
-    const pump = () => {
-      while (written < whole) {
-        written += 1
-        if (!outgoing.write(chunk)) return outgoing.once("drain", pump)
-      }
-      return outgoing.end(`${rest}"}`)
-    }
-    pump()
-  })
-
+const product = await Deployment.open()
+const buffering = await start("reference/buffering.ts")
 try {
-  const idle = peakMiB(product.pid)
-  const started = performance.now()
-  const statuses = await Promise.all(Array.from({ length: uploads }, (_, index) => upload(index)))
-  const seconds = (performance.now() - started) / 1000
-  if (statuses.some((status) => status !== 201)) throw new Error(`void: answered ${[...new Set(statuses)].join(", ")}`)
-  const peak = peakMiB(product.pid)
-  console.log(`${uploads} uploads of ${sizeBytes} bytes at once, in ${seconds.toFixed(1)} s (${((uploads * sizeBytes) / 1e6 / seconds).toFixed(0)} MB/s)`)
-  console.log(`resident memory: ${idle.toFixed(0)} MiB before, ${peak.toFixed(0)} MiB at the peak, ${((peak - idle) / uploads).toFixed(1)} MiB for each upload`)
-  console.log(peak < 1024 ? "under 1 GiB" : "OVER 1 GiB")
-  process.exitCode = peak < 1024 ? 0 : 1
+  const { apiKey, mailboxId } = product.sandbox
+  const small = (baseUrl: string, pid: number, durationMs: number) =>
+    run({
+      base: new URL(baseUrl),
+      cpu: () => cpuMs(pid),
+      connections: 2,
+      durationMs,
+      expected: 200,
+      request: () => ({ method: "GET", path: "/v1/mailboxes", headers: { authorization: `Bearer ${apiKey}` } })
+    })
+  const sides = {
+    ours: { baseUrl: product.baseUrl, pid: product.cluster.pids()[0]! },
+    buffering: { baseUrl: buffering.ready["baseUrl"]!, pid: buffering.pid }
+  }
+  for (const { baseUrl, pid } of Object.values(sides)) await small(baseUrl, pid, scale.of(1_000, 100))
+  const idleMiB = { ours: residentMiB(sides.ours.pid), buffering: residentMiB(sides.buffering.pid) }
+
+  const measure = async (who: keyof typeof sides) => {
+    const { baseUrl, pid } = sides[who]
+    forgetPeak(pid)
+    const begun = performance.now()
+    const uploading = keepUploading({ baseUrl, apiKey, mailboxId, inFlight, sizeBytes, durationMs })
+    const [figures, uploads] = await Promise.all([small(baseUrl, pid, durationMs), uploading])
+    const seconds = (performance.now() - begun) / 1_000
+    return {
+      grownMiB: (peakMiB(pid) - idleMiB[who]) / inFlight,
+      smallP99Ms: figures.p99Ms,
+      megabytes: (uploads * sizeBytes) / 1e6 / seconds
+    }
+  }
+  const rounds = await inRounds(async () => ({ buffering: await measure("buffering"), ours: await measure("ours") }))
+  const figures = (who: keyof typeof sides) => [
+    { name: `${who}: a small request's p99 meanwhile`, unit: "ms", values: rounds.map((round) => round[who].smallP99Ms) },
+    { name: `${who}: peak memory over idle, for each upload`, unit: "MiB", values: rounds.map((round) => round[who].grownMiB) },
+    { name: `${who}: uploaded`, unit: "MB/s", values: rounds.map((round) => round[who].megabytes) }
+  ]
+  report({
+    name: "upload",
+    about: `POST /v1/attachments of ${sizeBytes} bytes in base64, ${inFlight} in flight, kept in PostgreSQL, and small requests over two connections meanwhile; beside node:http that buffers, parses, decodes and hashes, and keeps nothing.`,
+    ratios: [
+      { path: "peak memory growth for each upload in flight", better: "lower", floor: 120, goal: 64, unit: "MiB", values: rounds.map(({ ours }) => ours.grownMiB) },
+      {
+        path: "a small request's p99 meanwhile",
+        better: "lower",
+        floor: 1,
+        goal: 0.4,
+        values: ratios(rounds, ({ ours }) => ours.smallP99Ms, ({ buffering }) => buffering.smallP99Ms)
+      }
+    ],
+    figures: [...figures("ours"), ...figures("buffering")]
+  })
 } finally {
+  await buffering.stop()
   await product.stop()
 }

@@ -13,10 +13,10 @@ import * as Sink from "./Sink.ts"
 const count = scale.of(3_000, 50)
 const text = "The Analytical Engine weaves algebraic patterns. ".repeat(20)
 
-const sink = await Sink.open()
+const sink = await Sink.cheapest()
 const product = await Deployment.open({
   workers: 1,
-  variables: { MAILROOM_SMTP_HOST: "127.0.0.1", MAILROOM_SMTP_PORT: String(sink.port), MAILROOM_SMTP_TLS: "none" }
+  variables: Sink.variablesFor(sink.port)
 })
 const url = product.database.url("postgres")
 const [worker] = product.cluster.workers
@@ -78,5 +78,5 @@ try {
   })
 } finally {
   await product.stop()
-  await sink.stop()
+  sink.stop()
 }

@@ -1,0 +1,28 @@
+/** The benchmarks by name; each is a program of this folder. */
+
+export interface Benchmark {
+  readonly name: string
+  readonly about: string
+}
+
+/** What `npm run bench` runs, in this order. */
+export const benchmarks: ReadonlyArray<Benchmark> = [
+  { name: "accept", about: "POST /v1/messages, beside one INSERT a request" },
+  { name: "worker", about: "a worker drains a backlog, beside nodemailer's pool" },
+  { name: "end-to-end", about: "from the request to the sink, beside Postfix" },
+  { name: "webhooks", about: "deliveries to fast and to slow receivers, beside undici" },
+  { name: "hang", about: "receivers that hang, and the others" },
+  { name: "events", about: "a page of a log of ten million events" },
+  { name: "claims", about: "claims with a million messages queued" },
+  { name: "upload", about: "memory for each upload, and small requests meanwhile" },
+  { name: "scale", about: "two workers beside one" },
+  { name: "stack", about: "a cheap GET, beside bare node:http" },
+  { name: "auth", about: "known keys, while others force hashes" },
+  { name: "latency", about: "from the 202 to the mail server" },
+  { name: "mime", about: "building a message, beside nodemailer" },
+  { name: "smtp", about: "handing messages over, beside nodemailer's pool" },
+  { name: "soak", about: "memory, files and connections over time" }
+]
+
+/** Older questions, to be asked by name. */
+export const others: ReadonlyArray<string> = ["refusals", "deadline", "bad-certificates", "hanging", "deliveries", "fairness", "row-security"]

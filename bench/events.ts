@@ -1,0 +1,76 @@
+/**
+ * A page of the event log from its middle, with ten million events in the log
+ * and with ten thousand: each over a server and a `serve` of its own, in turn.
+ */
+import { formatEvents } from "../core/model/Cursor.ts"
+import { send } from "./Api.ts"
+import * as Copies from "./Copies.ts"
+import * as Deployment from "./Deployment.ts"
+import { run, type Figures } from "./Load.ts"
+import { inRounds, ratios, report, scale } from "./Report.ts"
+
+const many = Number(process.env["BENCH_EVENTS"] ?? scale.of(10_000_000, 20_000))
+const few = scale.of(10_000, 2_000)
+const durationMs = scale.of(2_000, 300)
+const connections = 2
+const limit = 50
+
+const open = async (count: number) => {
+  const product = await Deployment.open({ database: Copies.settings })
+  await send(product.baseUrl, product.production)
+  await Copies.fillLog(product.database.url("postgres"), count)
+  return { product, count }
+}
+
+type Side = Awaited<ReturnType<typeof open>>
+
+/** From anywhere in the middle half, so that no page is always the one that was read last. */
+const pageOf = (count: number): string => {
+  const position = BigInt(Math.floor(count * (0.25 + Math.random() / 2)))
+  return `/v1/events?limit=${limit}&cursor=${formatEvents(position, Date.now() - 60_000)}`
+}
+
+const load = ({ product }: Side, path: () => string): Promise<Figures> =>
+  run({
+    base: new URL(product.baseUrl),
+    cpu: product.cpu,
+    connections,
+    durationMs,
+    expected: 200,
+    request: () => ({ method: "GET", path: path(), headers: { authorization: `Bearer ${product.production.apiKey}` } })
+  })
+
+const opened: Array<Side> = []
+try {
+  for (const count of [few, many]) opened.push(await open(count))
+  const [small, big] = [opened[0]!, opened[1]!]
+  const first = () => `/v1/events?limit=${limit}`
+  const rounds = await inRounds(async () => ({
+    small: await load(small, () => pageOf(small.count)),
+    big: await load(big, () => pageOf(big.count)),
+    smallFirst: await load(small, first),
+    bigFirst: await load(big, first)
+  }))
+  const of = (key: keyof Figures) => ratios(rounds, ({ big }) => big[key], ({ small }) => small[key])
+  const figures = (name: string, side: keyof (typeof rounds)[number]) => [
+    { name: `${name}: p50`, unit: "ms", values: rounds.map((round) => round[side].p50Ms) },
+    { name: `${name}: p99`, unit: "ms", values: rounds.map((round) => round[side].p99Ms) },
+    { name: `${name}: CPU, app and Postgres`, unit: "µs a page", values: rounds.map((round) => round[side].cpuMicros) }
+  ]
+  report({
+    name: "events",
+    about: `GET /v1/events, ${limit} a page from the middle of the log, ${connections} connections, with ${many} events in it beside ${few}.`,
+    ratios: [
+      { path: `${many} events beside ${few}: p50`, better: "lower", floor: 1.5, goal: 1.2, values: of("p50Ms") },
+      { path: `${many} events beside ${few}: p99`, better: "lower", floor: 3, goal: 2, values: of("p99Ms") }
+    ],
+    figures: [
+      ...figures(`${few} events`, "small"),
+      ...figures(`${many} events`, "big"),
+      ...figures(`${few} events, the first page`, "smallFirst"),
+      ...figures(`${many} events, the first page`, "bigFirst")
+    ]
+  })
+} finally {
+  for (const { product } of opened) await product.stop()
+}

@@ -1,0 +1,133 @@
+/**
+ * Two workers beside one where others are what takes the time: a mail server
+ * that thinks 50 ms about each message, then webhook receivers that take long
+ * enough that a worker has all its places busy with waiting. Eight tenants send.
+ */
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import { json } from "node:stream/consumers"
+import { call, send, sleep } from "./Api.ts"
+import { Supervised } from "./Cluster.ts"
+import * as Copies from "./Copies.ts"
+import * as Deployment from "./Deployment.ts"
+import { found } from "./Founding.ts"
+import { inRounds, ratios, report, scale } from "./Report.ts"
+import * as Sink from "./Sink.ts"
+
+const durationMs = scale.of(3_000, 400)
+const sinkMs = 50
+/** A worker delivers up to 128 at a time, so up to 256 a second: what two of them do, two cores still can. */
+const receiverMs = scale.of(500, 50)
+/** A receiver gets 8 at a time from all workers together: two workers' places find work, and as many again. */
+const receiversMax = scale.of(50, 20)
+const tenants = scale.of(8, 2)
+const queued = scale.of(200, 100)
+
+interface Work {
+  /** Ends of work since the last time that this was asked. */
+  readonly count: () => Promise<number>
+  /** Makes enough of it: before the workers start, and after. */
+  readonly before: () => Promise<unknown>
+  readonly after: () => Promise<unknown>
+}
+
+let received = 0
+const receivers = createServer((request, response) => {
+  void json(request).then((body) => {
+    const { type, data } = body as { readonly type: string; readonly data: { readonly challenge?: string } } // the product's
+    if (type === "webhook.endpoint_verification") return response.end(JSON.stringify({ challenge: data.challenge }))
+    setTimeout(() => {
+      received += 1
+      response.writeHead(204).end()
+    }, receiverMs * (0.5 + Math.random())) // they do not all answer at once
+  })
+})
+await new Promise<void>((resolve) => receivers.listen(0, "127.0.0.1", resolve))
+const { port } = receivers.address() as AddressInfo // it listens
+const counted = async () => {
+  const count = received
+  received = 0
+  return count
+}
+
+const sink = await Sink.start(sinkMs)
+const product = await Deployment.open({ variables: sink.variables })
+try {
+  const url = product.database.url("postgres")
+  const callers = [product.production]
+  for (let number = 1; number < tenants; number++) {
+    const [, production] = await found(product.variables, `bench${number}.example`, Deployment.plan)
+    callers.push(production!)
+  }
+  for (const caller of callers) await Copies.keepPattern(url, await send(product.baseUrl, caller))
+  for (let index = 0; index < receiversMax; index++) {
+    const body = { url: `http://127.0.0.1:${port}/${index}`, eventTypes: ["message.queued"] }
+    const made = await call(product.baseUrl, product.sandbox.apiKey, "POST", "/v1/webhook-endpoints", { body })
+    if (made?.status !== 201) throw new Error(`void: answered ${made?.status} ${JSON.stringify(made?.json)}`)
+  }
+
+  let started = 0
+  const worker = () => {
+    const supervised = new Supervised(`worker-${++started}`, ["worker"], product.variables, product.cluster.folder)
+    supervised.start()
+    return supervised
+  }
+
+  /** So many ends of work a second, once every worker is at it. */
+  const rateOf = async (workers: number, { count, before, after }: Work): Promise<number> => {
+    await before()
+    const running = Array.from({ length: workers }, worker)
+    try {
+      while (running.some((one) => !one.tail(5).includes("worker: ready"))) await sleep(20)
+      await count()
+      await after()
+      while ((await count()) === 0) await sleep(20)
+      await sleep(scale.of(1_000, 0)) // until the pools are full and the code is warm
+      await count()
+      const begun = performance.now()
+      await sleep(durationMs)
+      const done = await count()
+      if (done === 0) throw new Error(`void: nothing was done\n${running[0]!.tail(5)}`)
+      return done / ((performance.now() - begun) / 1_000)
+    } finally {
+      await Promise.all(running.map((one) => one.stop()))
+    }
+  }
+
+  const mail: Work = { count: sink.counted, before: () => Copies.queueMessages(url, queued), after: async () => {} }
+  const hooks: Work = {
+    count: counted,
+    before: async () => {},
+    after: async () => {
+      for (let event = 0; event < scale.of(100, 20); event++) await send(product.baseUrl, product.sandbox)
+    }
+  }
+  const rounds = await inRounds(async () => ({
+    mailOne: await rateOf(1, mail),
+    mailTwo: await rateOf(2, mail),
+    hooksOne: await rateOf(1, hooks),
+    hooksTwo: await rateOf(2, hooks)
+  }))
+  await Copies.checkSent(url)
+  const of = (key: keyof (typeof rounds)[number]) => rounds.map((round) => round[key])
+  report({
+    name: "scale",
+    about: `Two workers beside one: mail of ${tenants} tenants to a server that thinks ${sinkMs} ms about each message, and events to ${receiversMax} receivers that take ${receiverMs} ms each, give or take a half.`,
+    ratios: [
+      { path: "slow mail server: rate of two workers", better: "higher", floor: 1.6, goal: 1.85, values: ratios(rounds, ({ mailTwo }) => mailTwo, ({ mailOne }) => mailOne) },
+      { path: "slow receivers: rate of two workers", better: "higher", floor: 1.6, goal: 1.85, values: ratios(rounds, ({ hooksTwo }) => hooksTwo, ({ hooksOne }) => hooksOne) }
+    ],
+    figures: [
+      { name: "slow mail server, one worker", unit: "messages/s", values: of("mailOne") },
+      { name: "slow mail server, two workers", unit: "messages/s", values: of("mailTwo") },
+      { name: "slow receivers, one worker", unit: "deliveries/s", values: of("hooksOne") },
+      { name: "slow receivers, two workers", unit: "deliveries/s", values: of("hooksTwo") }
+    ]
+  })
+} finally {
+  await product.stop()
+  sink.stop()
+  receivers.close()
+  receivers.closeAllConnections()
+}
+process.exit()

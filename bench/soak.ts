@@ -1,0 +1,157 @@
+/**
+ * Ten minutes (`BENCH_SOAK_MINUTES`) of messages at half the rate that the
+ * deployment was just seen to take from the request to the sink, with memory,
+ * open files and connections of its processes looked at every ten seconds.
+ *
+ * Flat means: over the second half, a line through the samples rises by less
+ * than what keeping anything for each message would cost. 64 bytes are a key
+ * and a place in a map; a message keeps more than that if it is kept at all.
+ * Shorter runs cannot see so little behind the comings and goings of garbage
+ * collection, which are some MiB: so those are allowed in any case.
+ */
+import { randomUUID } from "node:crypto"
+import { sleep } from "./Api.ts"
+import * as Copies from "./Copies.ts"
+import * as Deployment from "./Deployment.ts"
+import { run, type Request } from "./Load.ts"
+import { openFiles, postgresMiB, privateMiB } from "./Processor.ts"
+import { report, scale } from "./Report.ts"
+import * as Sink from "./Sink.ts"
+
+const totalMs = scale.of(Number(process.env["BENCH_SOAK_MINUTES"] ?? 10) * 60_000, 3_000)
+const everyMs = scale.of(Math.min(10_000, totalMs / 24), 300)
+const keptBytes = 64
+const noiseMiB = 12
+
+interface Sample {
+  readonly seconds: number
+  readonly serveMiB: number
+  readonly workerMiB: number
+  readonly postgresMiB: number
+  readonly serveFiles: number
+  readonly workerFiles: number
+  readonly connections: number
+  readonly waiting: number
+}
+
+const sink = await Sink.start()
+const product = await Deployment.open({ workers: 1, variables: sink.variables })
+try {
+  const url = product.database.url("postgres")
+  const words = "The engine weaves algebraic patterns. ".repeat(25)
+  const body = JSON.stringify({ fromMailboxId: product.production.mailboxId, to: ["charles@example.com"], subject: "Note G", text: words, html: `<p>${words}</p>` })
+  const request = (): Request => ({
+    method: "POST",
+    path: "/v1/messages",
+    headers: { "authorization": `Bearer ${product.production.apiKey}`, "content-type": "application/json", "idempotency-key": randomUUID() },
+    body
+  })
+  /** One after the other over each connection, and no more than so many a second. */
+  const sendFor = (durationMs: number, connections: number, perSecond = Infinity) =>
+    run({ base: new URL(product.baseUrl), cpu: () => 0, connections, durationMs, expected: 202, request, perSecond })
+
+  let handed = 0
+  const drained = async (accepted: number) => {
+    for (let waited = 0; handed < accepted; waited += 50) {
+      if (waited > scale.of(120_000, 20_000)) throw new Error(`void: ${handed} of ${accepted} messages arrived\n${product.cluster.workers[0]!.tail(3)}`)
+      await sleep(50)
+      handed += await sink.counted()
+    }
+  }
+  /** Messages a second from the first request to the last hand-over. */
+  const measure = async (durationMs: number) => {
+    handed = 0
+    const begun = performance.now()
+    const { requests } = await sendFor(durationMs, 16)
+    await drained(requests)
+    return requests / ((performance.now() - begun) / 1_000)
+  }
+  await measure(scale.of(3_000, 500)) // warm-up
+  const most = await measure(scale.of(10_000, 1_000))
+  const perSecond = most / 2
+  process.stderr.write(`${most.toFixed(0)} messages a second were taken; ${(totalMs / 60_000).toFixed(1)} minutes at ${perSecond.toFixed(0)}\n`)
+
+  handed = 0
+  const samples: Array<Sample> = []
+  const [serve, worker] = [product.cluster.serves[0]!.pid!, product.cluster.workers[0]!.pid!]
+  const begun = performance.now()
+  const over = new AbortController()
+  const look = Copies.connected(url, async (client) => {
+    while (!over.signal.aborted) {
+      handed += await sink.counted()
+      const { rows } = await client.query<{ connections: string; waiting: string }>(
+        "select (select count(*) from pg_stat_activity where backend_type = 'client backend') as connections, (select count(*) from mailroom.job) as waiting"
+      )
+      samples.push({
+        seconds: (performance.now() - begun) / 1_000,
+        serveMiB: privateMiB(serve),
+        workerMiB: privateMiB(worker),
+        postgresMiB: postgresMiB(product.database.folder),
+        serveFiles: openFiles(serve),
+        workerFiles: openFiles(worker),
+        connections: Number(rows[0]!.connections),
+        waiting: Number(rows[0]!.waiting)
+      })
+      const { seconds, serveMiB, workerMiB, waiting } = samples.at(-1)!
+      process.stderr.write(`${seconds.toFixed(0)} s: serve ${serveMiB.toFixed(0)} MiB, worker ${workerMiB.toFixed(0)} MiB, ${waiting} jobs\n`)
+      await sleep(everyMs)
+    }
+  })
+  const sending = sendFor(totalMs, 16, perSecond).finally(() => over.abort())
+  const [{ requests }] = await Promise.all([sending, look])
+  await drained(requests)
+  await Copies.checkSent(url)
+  if (product.cluster.serves[0]!.pid !== serve || product.cluster.workers[0]!.pid !== worker) throw new Error("void: a process ended meanwhile")
+
+  const half = samples.filter(({ seconds }) => seconds >= totalMs / 2_000)
+  const halfSeconds = half.at(-1)!.seconds - half[0]!.seconds
+  /** What a straight line through the second half rises by. */
+  const rise = (key: keyof Sample): number => {
+    const meanX = mean(half.map(({ seconds }) => seconds))
+    const meanY = mean(half.map((sample) => sample[key]))
+    const above = half.reduce((sum, sample) => sum + (sample.seconds - meanX) * (sample[key] - meanY), 0)
+    const below = half.reduce((sum, { seconds }) => sum + (seconds - meanX) ** 2, 0)
+    return below === 0 ? 0 : (above / below) * halfSeconds
+  }
+  const memoryMax = noiseMiB + (keptBytes * perSecond * halfSeconds) / 1_048_576
+  const flat = (path: string, key: keyof Sample, bound: number, unit: string) =>
+    ({ path, better: "lower", floor: bound, goal: bound, unit, values: [rise(key)] }) as const
+  report({
+    name: "soak",
+    about: `${(totalMs / 60_000).toFixed(1)} minutes at half the rate that was taken just before; what rose over the second half, by a line through the samples. Memory may rise by ${noiseMiB} MiB, and ${keptBytes} bytes for each message sent meanwhile.`,
+    ratios: [
+      flat("serve: memory rose by", "serveMiB", Math.round(memoryMax), "MiB"),
+      flat("worker: memory rose by", "workerMiB", Math.round(memoryMax), "MiB"),
+      flat("serve: open files rose by", "serveFiles", 2, "files"),
+      flat("worker: open files rose by", "workerFiles", 2, "files"),
+      flat("connections to PostgreSQL rose by", "connections", 2, "connections")
+    ],
+    figures: [
+      { name: "taken at most", unit: "messages/s", values: [most] },
+      { name: "sent", unit: "messages/s", values: [requests / (totalMs / 1_000)] },
+      ...(
+        [
+          ["serve: memory", "serveMiB", "MiB"],
+          ["worker: memory", "workerMiB", "MiB"],
+          ["PostgreSQL: memory but the shared", "postgresMiB", "MiB"],
+          ["serve: open files", "serveFiles", "files"],
+          ["worker: open files", "workerFiles", "files"],
+          ["connections to PostgreSQL", "connections", "connections"],
+          ["jobs waiting", "waiting", "jobs"]
+        ] as const
+      ).map(([name, key, unit]) => ({ name, unit, values: half.map((sample) => Math.round(sample[key] * 10) / 10) }))
+    ],
+    series: (["serveMiB", "workerMiB"] as const).map((key) => ({
+      name: key === "serveMiB" ? "serve" : "worker",
+      unit: "MiB",
+      points: samples.map((sample) => [Math.round(sample.seconds), Math.round(sample[key] * 10) / 10] as const)
+    }))
+  })
+} finally {
+  await product.stop()
+  sink.stop()
+}
+
+function mean(values: ReadonlyArray<number>): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length
+}
