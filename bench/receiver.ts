@@ -1,10 +1,10 @@
 /**
- * Receivers of webhooks in a process of its own: as many ports as asked for,
- * each answering 204 after a while, or not at all. Bytes over plain sockets, for
- * receivers share the machine with what is measured.
+ * Receivers of webhooks in a process of its own: as many ports of node:http as
+ * asked for, each reading the body and answering 204 after a while, or not at all.
  */
 import { fork } from "node:child_process"
-import { createServer, type AddressInfo, type Socket } from "node:net"
+import { createServer, type ServerResponse } from "node:http"
+import type { AddressInfo } from "node:net"
 
 export interface Behaviour {
   /** Milliseconds before an answer. */
@@ -55,39 +55,28 @@ async function serve(count: number): Promise<void> {
   let behaviour: Behaviour = { delayMs: 0, hanging: 0 }
   let [begun, answered, lastAt, sample] = [performance.now(), 0, 0, ""]
 
-  const take = (index: number, socket: Socket, body: string) => {
-    if (body.includes('"webhook.endpoint_verification"')) {
-      const challenge = JSON.stringify({ challenge: JSON.parse(body).data.challenge })
-      return socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${challenge.length}\r\n\r\n${challenge}`)
-    }
-    if (index < behaviour.hanging) return
+  const take = (index: number, body: string, response: ServerResponse) => {
+    if (body.includes('"webhook.endpoint_verification"')) return response.end(JSON.stringify({ challenge: JSON.parse(body).data.challenge }))
     if (index >= (behaviour.uncounted ?? 0)) {
       answered += 1
       lastAt = performance.now()
       sample = body
     }
-    const answer = () => void socket.write("HTTP/1.1 204 No Content\r\n\r\n")
+    if (index < behaviour.hanging) return
+    const answer = () => void response.writeHead(204).end()
     if (behaviour.delayMs === 0) answer()
     else setTimeout(answer, behaviour.delayMs)
   }
 
   const listen = (index: number) =>
     new Promise<number>((resolve) => {
-      const server = createServer({ noDelay: true }, (socket) => {
-        let held = ""
-        socket.setEncoding("latin1")
-        socket.on("error", () => socket.destroy())
-        socket.on("data", (text) => {
-          held += String(text)
-          const end = held.indexOf("\r\n\r\n")
-          if (end < 0) return
-          const length = Number(/^content-length: (\d+)/im.exec(held.slice(0, end))?.[1])
-          if (held.length < end + 4 + length) return
-          const body = held.slice(end + 4)
-          held = ""
-          take(index, socket, body)
-        })
+      const server = createServer((request, response) => {
+        let body = ""
+        request.setEncoding("utf8")
+        request.on("data", (piece: string) => (body += piece))
+        request.on("end", () => take(index, body, response))
       })
+      server.keepAliveTimeout = 60_000
       server.listen(0, "127.0.0.1", () => resolve((server.address() as AddressInfo).port)) // it listens
     })
 

@@ -24,7 +24,7 @@ interface Figures {
   readonly workerMicros: number
 }
 
-const product = await Deployment.open({ workers: 1, variables: { ...(process.env["BENCH_NODE_OPTIONS"] === undefined ? {} : { NODE_OPTIONS: process.env["BENCH_NODE_OPTIONS"] }) } })
+const product = await Deployment.open({ workers: 1 })
 const [one, many] = [await startReceivers(1), await startReceivers(receiversMax)]
 const backlog = await Backlog.open(product)
 

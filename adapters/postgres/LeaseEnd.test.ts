@@ -1,0 +1,111 @@
+/** A job that ends with the commit of what it was about, where the store is the queue too. */
+import { assert, layer } from "@effect/vitest"
+import { Duration, Effect, Exit, Fiber, Layer } from "effect"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import { insert, next, update } from "../../conformance/StoreLaw.ts"
+import { JobQueue, type Job, type Lease } from "../../core/ports/JobQueue.ts"
+import { Store } from "../../core/ports/Store.ts"
+import * as JobNews from "./JobNews.ts"
+import * as PostgresJobQueue from "./PostgresJobQueue.ts"
+import * as PostgresStore from "./PostgresStore.ts"
+import * as TestDatabase from "./TestDatabase.ts"
+
+const both = Layer.merge(PostgresStore.layer, PostgresJobQueue.layer).pipe(
+  Layer.provide(JobNews.layerLocal),
+  Layer.provide(TestDatabase.layer())
+)
+
+const jobOf = (over: Partial<Job> = {}): Job => ({
+  kind: "deliver",
+  subject: Fixtures.freshId<string>(),
+  realm: Fixtures.realm(),
+  group: Fixtures.freshId<string>(),
+  dueAt: 0,
+  ...over
+})
+
+const claim = (visibility: Duration.Input = "1 minute", inFlightMax = 1) =>
+  JobQueue.use((queue) =>
+    queue.claim({ kinds: ["deliver"], limit: 10, visibilityTimeout: Duration.fromInputUnsafe(visibility), inFlightMax })
+  )
+
+const lost = (lease: Lease) => JobQueue.use((queue) => Effect.map(Effect.exit(queue.complete(lease)), Exit.isFailure))
+
+layer(both, { excludeTestServices: true })("a lease that is given to a commit", (it) => {
+  it.effect("ends with its changes", () =>
+    Effect.gen(function* () {
+      const [store, queue] = [yield* Store, yield* JobQueue]
+      const tenant = Fixtures.tenant()
+      yield* queue.offer([jobOf()])
+      const [lease] = yield* claim()
+
+      const committed = yield* store.commit([insert("tenant", tenant)], [], lease)
+
+      assert.deepStrictEqual(committed, { jobsOffered: true, leaseEnded: true, forgotten: 0 })
+      assert.isTrue(yield* lost(lease!))
+      assert.deepStrictEqual(yield* claim(), [])
+    })
+  )
+
+  it.effect("is held on when they are rejected", () =>
+    Effect.gen(function* () {
+      const [store, queue] = [yield* Store, yield* JobQueue]
+      yield* queue.offer([jobOf()])
+      const [lease] = yield* claim()
+
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(store.commit([update("tenant", next(Fixtures.tenant()))], [], lease))))
+
+      assert.isFalse(yield* lost(lease!))
+    })
+  )
+
+  it.effect("leaves the job that was offered meanwhile, and those of others", () =>
+    Effect.gen(function* () {
+      const [store, queue] = [yield* Store, yield* JobQueue]
+      const [again, other] = [jobOf(), jobOf()]
+      yield* queue.offer([again, other])
+      const leases = yield* claim()
+      const lease = leases.find(({ job }) => job.subject === again.subject)!
+      yield* queue.offer([{ ...again, dueAt: 1 }])
+
+      yield* store.commit([insert("tenant", Fixtures.tenant())], [], lease)
+
+      const claimed = yield* claim()
+      assert.deepStrictEqual(claimed.map(({ job, claims }) => [job.subject, job.dueAt, claims]), [[again.subject, 1, 1]])
+      for (const held of [...claimed, ...leases.filter((one) => one !== lease)]) yield* queue.complete(held)
+    })
+  )
+
+  it.effect("ends nothing when somebody else has the job, and the changes land", () =>
+    Effect.gen(function* () {
+      const [store, queue] = [yield* Store, yield* JobQueue]
+      const tenant = Fixtures.tenant()
+      yield* queue.offer([jobOf()])
+      const [stale] = yield* claim("0 millis")
+      const [lease] = yield* claim()
+
+      yield* store.commit([insert("tenant", tenant)], [], stale)
+
+      assert.isNotNull(yield* store.credentials.tenant(tenant.id))
+      assert.isFalse(yield* lost(lease!))
+    })
+  )
+
+  it.effect("frees a place below its group's cap, and wakes who waits for one", () =>
+    Effect.gen(function* () {
+      const [store, queue] = [yield* Store, yield* JobQueue]
+      const group = Fixtures.freshId<string>()
+      yield* queue.offer([jobOf({ group }), jobOf({ group })])
+      const [lease] = yield* claim()
+      const begun = performance.now()
+      const waiting = yield* Effect.forkChild(queue.awaitWork(["deliver"], Duration.minutes(1)), { startImmediately: true })
+
+      yield* store.commit([insert("tenant", Fixtures.tenant())], [], lease)
+      yield* Fiber.join(waiting)
+
+      assert.isBelow(performance.now() - begun, 240) // else it is looked for by itself
+      const [second] = yield* claim()
+      yield* queue.complete(second!)
+    })
+  )
+})
