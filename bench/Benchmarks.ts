@@ -25,4 +25,4 @@ export const benchmarks: ReadonlyArray<Benchmark> = [
 ]
 
 /** Older questions, to be asked by name. */
-export const others: ReadonlyArray<string> = ["refusals", "deadline", "bad-certificates", "hanging", "deliveries", "fairness", "row-security"]
+export const others: ReadonlyArray<string> = ["refusals", "deadline", "bad-certificates", "fairness", "row-security"]

@@ -8,10 +8,9 @@ import MailComposer from "nodemailer/lib/mail-composer"
 import * as RfcMime from "../adapters/mime/RfcMime.ts"
 import * as Fixtures from "../conformance/fixtures.ts"
 import { Mime } from "../core/ports/Mime.ts"
-import { spread } from "./Load.ts"
+import { inRounds, ratios, report, scale } from "./Report.ts"
 
-const rounds = Number(process.env["BENCH_ROUNDS"] ?? 7)
-const messages = Number(process.env["BENCH_MESSAGES"] ?? 5_000)
+const messages = scale.of(5_000, 20)
 
 const sentence = "The engine weaves algebraic patterns just as the Jacquard loom weaves flowers and leaves."
 const lines = Array.from({ length: 10 }, (_, index) => `${index + 1}. ${sentence}`)
@@ -54,23 +53,22 @@ const cpuOf = async (work: () => Promise<number>) => {
 
 const runOurs = () => Effect.runPromise(ours)
 
-const results: Array<{ readonly ours: number; readonly theirs: number }> = []
-const sizes = { ours: 0, theirs: 0 }
-for (let number = 0; number <= rounds; number++) {
-  process.stderr.write(number === 0 ? "warm-up\n" : `round ${number} of ${rounds}\n`)
-  const measured = { ours: await cpuOf(runOurs), theirs: await cpuOf(theirs) }
-  sizes.ours = measured.ours.bytes
-  sizes.theirs = measured.theirs.bytes
-  if (number > 0) results.push({ ours: measured.ours.micros, theirs: measured.theirs.micros })
-}
+const rounds = await inRounds(async () => ({ ours: await cpuOf(runOurs), theirs: await cpuOf(theirs) }))
 
-process.stdout.write(
-  [
-    `| one message of ${Buffer.byteLength(bodies.text) + Buffer.byteLength(bodies.html)} bytes of text and HTML | processor µs | bytes |`,
-    "|---|---|---|",
-    `| through the Mime port | ${spread(results.map(({ ours }) => ours), 1)} | ${sizes.ours} |`,
-    `| nodemailer's MailComposer | ${spread(results.map(({ theirs }) => theirs), 1)} | ${sizes.theirs} |`,
-    `| ratio | ${spread(results.map(({ ours, theirs }) => theirs / ours), 1)} | |`,
-    ""
-  ].join("\n")
-)
+report({
+  name: "mime",
+  about: `A message of ${Buffer.byteLength(bodies.text) + Buffer.byteLength(bodies.html)} bytes of text and HTML built through the Mime port, beside nodemailer's MailComposer.`,
+  ratios: [
+    {
+      path: "CPU of building a message / MailComposer",
+      better: "lower",
+      floor: 0.2,
+      goal: 0.06,
+      values: ratios(rounds, ({ ours }) => ours.micros, ({ theirs }) => theirs.micros)
+    }
+  ],
+  figures: [
+    { name: "ours", unit: "µs a message", values: rounds.map(({ ours }) => ours.micros) },
+    { name: "MailComposer", unit: "µs a message", values: rounds.map(({ theirs }) => theirs.micros) }
+  ]
+})

@@ -14,10 +14,9 @@ import * as SmtpMailProvider from "../adapters/smtp/SmtpMailProvider.ts"
 import type { Address } from "../core/model/Address.ts"
 import type { MessageId, TenantId } from "../core/model/Ids.ts"
 import type { MailProvider, SubmitRequest } from "../core/ports/MailProvider.ts"
-import { spread } from "./Load.ts"
+import { inRounds, ratios, report, scale } from "./Report.ts"
 
-const rounds = Number(process.env["BENCH_ROUNDS"] ?? 5)
-const count = Number(process.env["BENCH_MESSAGES"] ?? 10_000)
+const count = scale.of(Number(process.env["BENCH_MESSAGES"] ?? 5_000), 100)
 const inFlight = Number(process.env["BENCH_IN_FLIGHT"] ?? 64)
 const sizeBytes = Number(process.env["BENCH_SIZE"] ?? 2_048)
 const delayMs = process.env["BENCH_DELAY_MS"] ?? "0"
@@ -113,30 +112,36 @@ const dkim = (type: "rsa" | "ed25519") => {
 }
 const [rsa, ed25519] = [dkim("rsa"), dkim("ed25519")]
 
-const ways: Readonly<Record<string, () => Promise<Figures>>> = {
-  pipelining: () => provided(PipeliningSmtpMailProvider.make),
-  "over nodemailer": () => provided(SmtpMailProvider.make),
+const ways = {
+  "pipelining": () => provided(PipeliningSmtpMailProvider.make),
+  "over nodemailer's connection": () => provided(SmtpMailProvider.make),
   "nodemailer's pool": transported,
   "pipelining, Ed25519": () => provided(PipeliningSmtpMailProvider.make, ed25519),
   "pipelining, RSA 2048": () => provided(PipeliningSmtpMailProvider.make, rsa)
 }
+type Way = keyof typeof ways
+const names = Object.keys(ways) as ReadonlyArray<Way>
 
 try {
-  const results = new Map<string, Array<Figures>>()
-  for (let number = 0; number <= rounds; number++) {
-    process.stderr.write(number === 0 ? "warm-up\n" : `round ${number} of ${rounds}\n`)
-    for (const [name, run] of Object.entries(ways)) {
-      const figures = await run()
-      if (number > 0) results.set(name, [...(results.get(name) ?? []), figures])
-    }
-  }
-  console.log(
-    `\n${count} messages of ${message.length} bytes over ${connectionsMax} connections, ${inFlight} in flight, the server thinks ${delayMs} ms, ${rounds} rounds: median (range)\n`
-  )
-  for (const [name, all] of results) {
-    const rate = spread(all.map(({ perSecond }) => perSecond), 0)
-    console.log(`${name.padEnd(22)} ${rate.padEnd(24)} /s   CPU ${spread(all.map(({ cpuMicros }) => cpuMicros), 0)} µs`)
-  }
+  const rounds = await inRounds(async () => {
+    const found: Partial<Record<Way, Figures>> = {}
+    for (const name of names) found[name] = await ways[name]()
+    return found as Record<Way, Figures> // each was run
+  })
+  const of = (name: Way, key: keyof Figures) => rounds.map((round) => round[name][key])
+  const beside = (key: keyof Figures) => ratios(rounds, (round) => round["pipelining"][key], (round) => round["nodemailer's pool"][key])
+  report({
+    name: "smtp",
+    about: `${count} messages of ${message.length} bytes handed over, ${connectionsMax} connections, ${inFlight} in flight, the server thinks ${delayMs} ms, beside nodemailer's pool.`,
+    ratios: [
+      { path: "handing over: rate / nodemailer's pool", better: "higher", floor: 2, goal: 4, values: beside("perSecond") },
+      { path: "handing over: CPU / nodemailer's pool", better: "lower", floor: 0.5, goal: 0.2, values: beside("cpuMicros") }
+    ],
+    figures: names.flatMap((name) => [
+      { name: `${name}: rate`, unit: "messages/s", values: of(name, "perSecond") },
+      { name: `${name}: CPU`, unit: "µs a message", values: of(name, "cpuMicros") }
+    ])
+  })
 } finally {
   sink.kill()
 }
