@@ -86,7 +86,7 @@ export const pages = (): ReadonlyArray<Page> => {
       "npm ci",
       "npm run bench               # all, within a quarter of an hour; writes this page",
       "npm run bench -- accept     # one, or several",
-      "npm run bench -- soak       # ten minutes by itself, a minute and a half among all",
+      "npm run bench -- soak       # ten minutes by itself, one minute among all",
       "npm run bench -- --smoke    # whether they run, and nothing else",
       "```"
     ].join("\n"),
