@@ -1,4 +1,5 @@
 /** Calls to the API as a client without a library makes them. */
+import { randomInt } from "node:crypto"
 import { randomUUID } from "node:crypto"
 
 /** Who calls: a key of an application, and a mailbox that it may send from. */
@@ -52,3 +53,6 @@ export const send = async (baseUrl: string, caller: Caller, words = "The engine 
   if (reply?.status !== 202) throw new Error(`void: answered ${reply?.status} ${JSON.stringify(reply?.json)}`)
   return String(reply.json["id"])
 }
+
+/** From 0 up to 1. */
+export const chance = (): number => randomInt(0, 2 ** 32) / 2 ** 32

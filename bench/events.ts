@@ -3,7 +3,7 @@
  * and with ten thousand: each over a server and a `serve` of its own, in turn.
  */
 import { formatEvents } from "../core/model/Cursor.ts"
-import { send } from "./Api.ts"
+import { chance, send } from "./Api.ts"
 import * as Copies from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
 import { run, type Figures } from "./Load.ts"
@@ -26,7 +26,7 @@ type Side = Awaited<ReturnType<typeof open>>
 
 /** From anywhere in the middle half, so that no page is always the one that was read last. */
 const pageOf = (count: number): string => {
-  const position = BigInt(Math.floor(count * (0.25 + Math.random() / 2)))
+  const position = BigInt(Math.floor(count * (0.25 + chance() / 2)))
   return `/v1/events?limit=${limit}&cursor=${formatEvents(position, Date.now() - 60_000)}`
 }
 

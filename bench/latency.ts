@@ -5,7 +5,7 @@
  */
 import type { AddressInfo } from "node:net"
 import { SMTPServer } from "smtp-server"
-import { send, sleep } from "./Api.ts"
+import { chance, send, sleep } from "./Api.ts"
 import * as Deployment from "./Deployment.ts"
 import { quantile } from "./Load.ts"
 import { inRounds, report, scale } from "./Report.ts"
@@ -39,7 +39,7 @@ try {
     const accepted = performance.now()
     const at = await Promise.race([arrival, sleep(10_000).then(() => Promise.reject(new Error("void: a message did not arrive")))])
     // Long enough for all that follows a submission, and never in step with anything that ticks.
-    await sleep(150 + Math.random() * 100)
+    await sleep(150 + chance() * 100)
     return { handed: at - accepted, accepted: accepted - begun }
   }
   await one() // it comes once the worker has started

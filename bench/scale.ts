@@ -6,7 +6,7 @@
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { json } from "node:stream/consumers"
-import { call, send, sleep } from "./Api.ts"
+import { call, chance, send, sleep } from "./Api.ts"
 import { Supervised } from "./Cluster.ts"
 import * as Copies from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
@@ -39,7 +39,7 @@ const receivers = createServer((request, response) => {
     setTimeout(() => {
       received += 1
       response.writeHead(204).end()
-    }, receiverMs * (0.5 + Math.random())) // they do not all answer at once
+    }, receiverMs * (0.5 + chance())) // they do not all answer at once
   })
 })
 await new Promise<void>((resolve) => receivers.listen(0, "127.0.0.1", resolve))

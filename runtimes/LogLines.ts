@@ -34,6 +34,7 @@ export const make = (write: (lines: string) => void): { readonly logger: Logger.
   const logger = Logger.make<unknown, void>((options) => {
     held += `${lineOf(Logger.formatStructured.log(options))}\n`
     if (held.length >= heldMax || LogLevel.isGreaterThanOrEqualTo(options.logLevel, "Warn")) flush()
+    // @effect-diagnostics-next-line globalTimers:off -- a logger runs outside of any fiber, and lines are late in real time
     else timer ??= setTimeout(flush, lateMs).unref()
   })
   return { logger, flush }

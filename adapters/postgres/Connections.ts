@@ -67,200 +67,209 @@ export interface Options {
   readonly open: (onEnd: () => void) => Effect.Effect<PgConnection.PgConnection, SqlError, Scope.Scope>
 }
 
-export const make = ({ connectionsMax, open }: Options): Effect.Effect<Connections, never, Scope.Scope> =>
-  Effect.gen(function* () {
-    const idle: Array<Kept> = []
-    const waiting = new Set<Waiter>()
-    const scopes = new Set<Scope.Closeable>()
-    /** Being opened, idle or in use. */
-    let count = 0
-    let busy = 0
-    let isClosed = false
+/** They are closed with the scope. */
+export const make = (options: Options): Effect.Effect<Connections, never, Scope.Scope> =>
+  Effect.map(
+    Effect.acquireRelease(Effect.sync(() => keep(options)), ({ close }) => close),
+    ({ connections }) => connections
+  )
 
-    yield* Effect.addFinalizer(() =>
-      Effect.suspend(() => {
-        isClosed = true
-        for (const { expiry } of idle.splice(0)) if (expiry !== null) clearTimeout(expiry)
-        for (const waiter of waiting) waiter.fail(lost("the database is closed"))
-        waiting.clear()
-        return Effect.forEach(scopes, (scope) => Scope.close(scope, Exit.void), { concurrency: "unbounded", discard: true })
-      })
-    )
+/** Callbacks and real timers inside: an Effect for each step of a statement would cost more than the statement. */
+const keep = ({ connectionsMax, open }: Options): { readonly connections: Connections; readonly close: Effect.Effect<void> } => {
+  const idle: Array<Kept> = []
+  const waiting = new Set<Waiter>()
+  const scopes = new Set<Scope.Closeable>()
+  /** Being opened, idle or in use. */
+  let count = 0
+  let busy = 0
+  let isClosed = false
 
-    const next = (): Waiter | undefined => {
-      const [waiter] = waiting
-      if (waiter !== undefined) waiting.delete(waiter)
-      return waiter
-    }
-
-    const openOne = () => {
-      count += 1
-      const scope = Scope.makeUnsafe()
-      scopes.add(scope)
-      let isCounted = true
-      const close = () => {
-        if (!isCounted) return
-        isCounted = false
-        count -= 1
-        scopes.delete(scope)
-        Effect.runFork(Scope.close(scope, Exit.void))
-      }
-      let kept: Kept | null = null
-      const giveUp = () => {
-        if (kept !== null) {
-          kept.isGivenUp = true
-          if (kept.expiry !== null) clearTimeout(kept.expiry)
-          const place = idle.indexOf(kept)
-          if (place >= 0) idle.splice(place, 1)
-        }
-        close()
-      }
-      Effect.runFork(Scope.provide(open(giveUp), scope)).addObserver((exit) => {
-        if (Exit.isSuccess(exit) && isCounted) {
-          kept = { connection: exit.value, isGivenUp: false, expiry: null, giveUp }
-          busy += 1
-          return giveBack(kept)
-        }
-        giveUp()
-        const error = Option.getOrElse(Exit.findErrorOption(exit), () => lost("no connection could be opened"))
-        next()?.fail(error)
-        if (waiting.size > 0 && count === 0) openOne()
-      })
-    }
-
-    const take = (waiter: Waiter) => {
-      if (isClosed) return waiter.fail(lost("the database is closed"))
-      const kept = idle.pop()
-      if (kept !== undefined) {
-        if (kept.expiry !== null) clearTimeout(kept.expiry)
-        busy += 1
-        return waiter.start(kept)
-      }
-      waiting.add(waiter)
-      if (count < connectionsMax) openOne()
-    }
-
-    const giveBack = (kept: Kept) => {
-      busy -= 1
-      if (isClosed || kept.isGivenUp) {
-        kept.giveUp()
-        if (waiting.size > 0 && count < connectionsMax) openOne()
-        return
-      }
-      const waiter = next()
-      if (waiter !== undefined) {
-        busy += 1
-        return waiter.start(kept)
-      }
-      idle.push(kept)
-      kept.expiry = setTimeout(kept.giveUp, idleMs)
-      kept.expiry.unref()
-    }
-
-    /** Ends when the statement has, at the server too. */
-    const within = <A>(
-      held: Held,
-      statement: Effect.Effect<A, SqlError>,
-      deadline: Duration.Duration,
-      ended: (exit: Exit.Exit<A, SqlError>) => void
-    ): (() => Effect.Effect<void>) => {
-      const fiber = Effect.runFork(statement)
-      let isLate = false
-      const timer = setTimeout(() => {
-        isLate = true
-        fiber.interruptUnsafe()
-      }, Duration.toMillis(deadline))
-      fiber.addObserver((exit) => {
-        clearTimeout(timer)
-        const told = isLate
-          ? Exit.fail(lost(`the database did not answer within ${Duration.format(deadline)}`))
-          : Exit.mapError(exit, withoutContents)
-        const error = Option.getOrNull(Exit.findErrorOption(told))
-        if (error !== null && isConnectionLost(error)) held.giveUp()
-        ended(told)
-      })
-      // The server may hear of a cancellation late, and cancel what comes next on that connection: nothing does.
-      return () =>
-        Effect.callback<void>((resume) => {
-          held.giveUp()
-          fiber.addObserver(() => resume(Effect.void))
-          fiber.interruptUnsafe()
-        })
-    }
-
-    /** Calls `start` with a connection; until then it can be called off. */
-    const waitFor = (deadline: Duration.Duration, start: (kept: Kept) => void, fail: (error: SqlError) => void): (() => boolean) => {
-      let timer: NodeJS.Timeout | null = null
-      const waiter: Waiter = {
-        start: (kept) => {
-          if (timer !== null) clearTimeout(timer)
-          start(kept)
-        },
-        fail: (error) => {
-          if (timer !== null) clearTimeout(timer)
-          fail(error)
-        }
-      }
-      take(waiter)
-      if (waiting.has(waiter)) {
-        timer = setTimeout(() => {
-          if (waiting.delete(waiter)) fail(lost(`no connection to the database was free within ${Duration.format(deadline)}`))
-        }, Duration.toMillis(deadline))
-      }
-      return () => {
-        if (timer !== null) clearTimeout(timer)
-        return waiting.delete(waiter)
-      }
-    }
-
-    return {
-      run: <A>(statement: (connection: PgConnection.PgConnection) => Effect.Effect<A, SqlError>) =>
-        Effect.flatMap(StatementDeadline, (deadline) =>
-          Effect.callback<A, SqlError>((resume) => {
-            let cancel: (() => Effect.Effect<void>) | null = null as (() => Effect.Effect<void>) | null // assigned below
-            const callOff = waitFor(
-              deadline,
-              (kept) => {
-                cancel = within(kept, statement(kept.connection), deadline, (exit) => {
-                  giveBack(kept)
-                  resume(exit)
-                })
-              },
-              (error) => resume(Effect.fail(error))
-            )
-            return Effect.suspend(() => (callOff() || cancel === null ? Effect.void : cancel()))
-          })
-        ),
-      hold: Effect.flatMap(StatementDeadline, (deadline) =>
-        Effect.acquireRelease(
-          Effect.callback<Kept, SqlError>((resume) => {
-            let taken: Kept | null = null as Kept | null // assigned below
-            const callOff = waitFor(
-              deadline,
-              (kept) => {
-                taken = kept
-                resume(Effect.succeed(kept))
-              },
-              (error) => resume(Effect.fail(error))
-            )
-            return Effect.sync(() => {
-              if (!callOff() && taken !== null) giveBack(taken)
-            })
-          }),
-          (kept) => Effect.sync(() => giveBack(kept)),
-          { interruptible: true }
-        )
-      ),
-      bounded: <A>(held: Held, statement: Effect.Effect<A, SqlError>) =>
-        Effect.flatMap(StatementDeadline, (deadline) =>
-          Effect.callback<A, SqlError>((resume) => {
-            const cancel = within(held, statement, deadline, resume)
-            return Effect.suspend(cancel)
-          })
-        ),
-      counts: () => ({ busy, waiting: waiting.size })
-    }
+  const closeAll = Effect.suspend(() => {
+    isClosed = true
+    for (const { expiry } of idle.splice(0)) if (expiry !== null) clearTimeout(expiry)
+    for (const waiter of waiting) waiter.fail(lost("the database is closed"))
+    waiting.clear()
+    return Effect.forEach(scopes, (scope) => Scope.close(scope, Exit.void), { concurrency: "unbounded", discard: true })
   })
+
+  const next = (): Waiter | undefined => {
+    const [waiter] = waiting
+    if (waiter !== undefined) waiting.delete(waiter)
+    return waiter
+  }
+
+  const openOne = () => {
+    count += 1
+    const scope = Scope.makeUnsafe()
+    scopes.add(scope)
+    let isCounted = true
+    const close = () => {
+      if (!isCounted) return
+      isCounted = false
+      count -= 1
+      scopes.delete(scope)
+      Effect.runFork(Scope.close(scope, Exit.void))
+    }
+    let kept: Kept | null = null
+    const giveUp = () => {
+      if (kept !== null) {
+        kept.isGivenUp = true
+        if (kept.expiry !== null) clearTimeout(kept.expiry)
+        const place = idle.indexOf(kept)
+        if (place >= 0) idle.splice(place, 1)
+      }
+      close()
+    }
+    Effect.runFork(Scope.provide(open(giveUp), scope)).addObserver((exit) => {
+      if (Exit.isSuccess(exit) && isCounted) {
+        kept = { connection: exit.value, isGivenUp: false, expiry: null, giveUp }
+        busy += 1
+        return giveBack(kept)
+      }
+      giveUp()
+      const error = Option.getOrElse(Exit.findErrorOption(exit), () => lost("no connection could be opened"))
+      next()?.fail(error)
+      if (waiting.size > 0 && count === 0) openOne()
+    })
+  }
+
+  const take = (waiter: Waiter) => {
+    if (isClosed) return waiter.fail(lost("the database is closed"))
+    const kept = idle.pop()
+    if (kept !== undefined) {
+      if (kept.expiry !== null) clearTimeout(kept.expiry)
+      busy += 1
+      return waiter.start(kept)
+    }
+    waiting.add(waiter)
+    if (count < connectionsMax) openOne()
+  }
+
+  const giveBack = (kept: Kept) => {
+    busy -= 1
+    if (isClosed || kept.isGivenUp) {
+      kept.giveUp()
+      if (waiting.size > 0 && count < connectionsMax) openOne()
+      return
+    }
+    const waiter = next()
+    if (waiter !== undefined) {
+      busy += 1
+      return waiter.start(kept)
+    }
+    idle.push(kept)
+    // @effect-diagnostics-next-line globalTimers:off -- connections age in real time
+    kept.expiry = setTimeout(kept.giveUp, idleMs)
+    kept.expiry.unref()
+  }
+
+  /** Ends when the statement has, at the server too. */
+  const within = <A>(
+    held: Held,
+    statement: Effect.Effect<A, SqlError>,
+    deadline: Duration.Duration,
+    ended: (exit: Exit.Exit<A, SqlError>) => void
+  ): (() => Effect.Effect<void>) => {
+    const fiber = Effect.runFork(statement)
+    let isLate = false
+    // @effect-diagnostics-next-line globalTimers:off -- deadlines are real, whatever clock the caller has
+    const timer = setTimeout(() => {
+      isLate = true
+      fiber.interruptUnsafe()
+    }, Duration.toMillis(deadline))
+    fiber.addObserver((exit) => {
+      clearTimeout(timer)
+      const told = isLate
+        ? Exit.fail(lost(`the database did not answer within ${Duration.format(deadline)}`))
+        : Exit.mapError(exit, withoutContents)
+      const error = Option.getOrNull(Exit.findErrorOption(told))
+      if (error !== null && isConnectionLost(error)) held.giveUp()
+      ended(told)
+    })
+    // The server may hear of a cancellation late, and cancel what comes next on that connection: nothing does.
+    return () =>
+      Effect.callback<void>((resume) => {
+        held.giveUp()
+        fiber.addObserver(() => resume(Effect.void))
+        fiber.interruptUnsafe()
+      })
+  }
+
+  /** Calls `start` with a connection; until then it can be called off. */
+  const waitFor = (deadline: Duration.Duration, start: (kept: Kept) => void, fail: (error: SqlError) => void): (() => boolean) => {
+    let timer: NodeJS.Timeout | null = null
+    const waiter: Waiter = {
+      start: (kept) => {
+        if (timer !== null) clearTimeout(timer)
+        start(kept)
+      },
+      fail: (error) => {
+        if (timer !== null) clearTimeout(timer)
+        fail(error)
+      }
+    }
+    take(waiter)
+    if (waiting.has(waiter)) {
+      // @effect-diagnostics-next-line globalTimers:off -- the same
+      timer = setTimeout(() => {
+        if (waiting.delete(waiter)) fail(lost(`no connection to the database was free within ${Duration.format(deadline)}`))
+      }, Duration.toMillis(deadline))
+    }
+    return () => {
+      if (timer !== null) clearTimeout(timer)
+      return waiting.delete(waiter)
+    }
+  }
+
+  const connections: Connections = {
+    run: <A>(statement: (connection: PgConnection.PgConnection) => Effect.Effect<A, SqlError>) =>
+      Effect.flatMap(StatementDeadline, (deadline) =>
+        Effect.callback<A, SqlError>((resume) => {
+          let cancel: (() => Effect.Effect<void>) | null = null as (() => Effect.Effect<void>) | null // assigned below
+          const callOff = waitFor(
+            deadline,
+            (kept) => {
+              cancel = within(kept, statement(kept.connection), deadline, (exit) => {
+                giveBack(kept)
+                resume(exit)
+              })
+            },
+            (error) => resume(Effect.fail(error))
+          )
+          return Effect.suspend(() => (callOff() || cancel === null ? Effect.void : cancel()))
+        })
+      ),
+    hold: Effect.flatMap(StatementDeadline, (deadline) =>
+      Effect.acquireRelease(
+        Effect.callback<Kept, SqlError>((resume) => {
+          let taken: Kept | null = null as Kept | null // assigned below
+          const callOff = waitFor(
+            deadline,
+            (kept) => {
+              taken = kept
+              resume(Effect.succeed(kept))
+            },
+            (error) => resume(Effect.fail(error))
+          )
+          return Effect.sync(() => {
+            if (!callOff() && taken !== null) giveBack(taken)
+          })
+        }),
+        (kept) => Effect.sync(() => giveBack(kept)),
+        { interruptible: true }
+      )
+    ),
+    bounded: <A>(held: Held, statement: Effect.Effect<A, SqlError>) =>
+      Effect.flatMap(StatementDeadline, (deadline) =>
+        Effect.callback<A, SqlError>((resume) => {
+          const cancel = within(held, statement, deadline, resume)
+          return Effect.suspend(cancel)
+        })
+      ),
+    counts: () => ({ busy, waiting: waiting.size })
+  }
+  return { connections, close: closeAll }
+}
 
 /** An error as it may be logged: in these fields the server quotes rows, which are the tenants'. */
 const withoutContents = (error: SqlError): SqlError => {

@@ -4,8 +4,8 @@
  * store its cursor; they read what they sent. What they were told is the
  * truth that the service is held to afterwards.
  */
-import { randomInt, randomUUID } from "node:crypto"
-import { call, sleep, type Caller, type Reply } from "../Api.ts"
+import { randomUUID } from "node:crypto"
+import { call, chance, sleep, type Caller, type Reply } from "../Api.ts"
 
 /** All that a client knows of one send. */
 export interface Sending {
@@ -27,9 +27,6 @@ const requestOf = ({ caller, key, subject, recipients }: Sending) => ({
   body: { fromMailboxId: caller.mailboxId, to: recipients, subject, text: "The engine weaves." },
   headers: { "idempotency-key": key }
 })
-
-/** From 0 up to 1. */
-export const chance = (): number => randomInt(0, 2 ** 32) / 2 ** 32
 
 const pick = <A>(list: ReadonlyArray<A>): A => list[Math.floor(chance() * list.length)]!
 

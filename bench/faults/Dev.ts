@@ -2,9 +2,9 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { sleep, type Caller } from "../Api.ts"
+import { chance, sleep, type Caller } from "../Api.ts"
 import { freePort, ready, Supervised } from "../Cluster.ts"
-import { chance, Clients } from "./Clients.ts"
+import { Clients } from "./Clients.ts"
 import { verdict } from "./Invariants.ts"
 import type { Outcome } from "./Run.ts"
 

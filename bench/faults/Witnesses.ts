@@ -9,7 +9,7 @@ import type { AddressInfo } from "node:net"
 import { text } from "node:stream/consumers"
 import { SMTPServer } from "smtp-server"
 import { verifyWebhook } from "../../client/index.ts"
-import { chance } from "./Clients.ts"
+import { chance } from "../Api.ts"
 
 export interface Posted {
   readonly webhookId: string
