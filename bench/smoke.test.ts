@@ -26,9 +26,8 @@ const smoke = (name: string): Promise<{ readonly code: number | null; readonly s
   })
 
 describe("npm run bench -- --smoke", () => {
-  for (const { name } of benchmarks) {
-    const isThere = existsSync(join(import.meta.dirname, `${name}.ts`))
-    it.skipIf(!isThere)(`${name} comes to its end with a result`, { timeout: 120_000 }, async () => {
+  for (const { name } of benchmarks.filter(({ name }) => existsSync(join(import.meta.dirname, `${name}.ts`)))) {
+    it(`${name} comes to its end with a result`, { timeout: 120_000 }, async () => {
       const { code, said } = await smoke(name)
 
       assert.strictEqual(code, 0, said)
