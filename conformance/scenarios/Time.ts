@@ -32,13 +32,15 @@ export const WorldCalls = Context.Reference<Calls>("mailroom/conformance/WorldCa
 
 /** Turns of the scheduler without a call under way, after which nobody is about to make one. */
 const quietTurns = 20
+/** Milliseconds of it, where somebody waits for work: a queue may ask its server before it tells that there is some. */
+const quietMillis = 10
 
 /** Waits, the clock standing still, until every port has answered and nobody asks on. */
 export const calm = Effect.gen(function* () {
   const calls = yield* WorldCalls
-  for (let quiet = 0; quiet < quietTurns; ) {
+  for (let quiet = 0; quiet < (calls.asleep > 0 ? quietTurns + quietMillis : quietTurns); ) {
     quiet = calls.underWay > 0 ? 0 : quiet + 1
-    yield* calls.underWay > 0 ? TestClock.withLive(Effect.sleep(1)) : Effect.yieldNow
+    yield* calls.underWay > 0 || quiet > quietTurns ? TestClock.withLive(Effect.sleep(1)) : Effect.yieldNow
   }
 })
 
