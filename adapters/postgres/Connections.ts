@@ -210,7 +210,7 @@ const keep = ({ connectionsMax, open }: Options): { readonly connections: Connec
     }
     take(waiter)
     if (waiting.has(waiter)) {
-      // @effect-diagnostics-next-line globalTimers:off -- the same
+      // @effect-diagnostics-next-line globalTimers:off -- a wait's deadline is real, too
       timer = setTimeout(() => {
         if (waiting.delete(waiter)) fail(lost(`no connection to the database was free within ${Duration.format(deadline)}`))
       }, Duration.toMillis(deadline))

@@ -8,7 +8,6 @@
  */
 import { Effect } from "effect"
 import { foldCase } from "../../core/model/Address.ts"
-import type { Notification } from "../../core/model/Notification.ts"
 import type { Admission, AttachmentReads, DeliveryReads, EndpointReads, MessageReads, Outbound, Outgoing, Store } from "../../core/ports/Store.ts"
 import type { Database } from "./Database.ts"
 import * as EventReads from "./EventReads.ts"
@@ -62,7 +61,7 @@ const texts = {
   plans: `select ${Rows.plan.selected()} from mailroom.plan order by id`,
   domain: ofTenant(domain),
   mailbox: ofTenant(mailbox),
-  mailboxes: `select ${mailbox.selected()} from mailroom.mailbox where tenant_id = $1 order by address`,
+  mailboxes: "select json_agg(record::text order by address)::text as records from mailroom.mailbox where tenant_id = $1",
   attachment: ofRealm(attachment),
   message: ofRealm(message),
   endpoint: ofRealm(endpoint),
@@ -71,11 +70,18 @@ const texts = {
   requests: newestFirst(Rows.request)
 }
 
+/** A list in one row: `json_agg(record::text)` as `records`. */
+const listOf = <A>({ decode }: { readonly decode: (row: Row) => A }) => ({
+  decode: (row: Row): ReadonlyArray<A> =>
+    row["records"] === null ? [] : (JSON.parse(row["records"] as string) as ReadonlyArray<string>).map((record) => decode({ record })) // texts
+})
+
 const inTenant = ["uuid", "uuid"] as const
 const inRealm = ["uuid", "uuid", "text"] as const
 
 const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials" | "mailboxes" | "domains"> => {
   const credentialBy = lookup({ decode: credentialOf }, credentialByPublicId, ["text"])
+  const mailboxesBy = lookup(listOf(mailbox), texts.mailboxes, ["uuid"])
   const [mailboxBy, domainBy] = [lookup(mailbox, texts.mailbox, inTenant), lookup(domain, texts.domain, inTenant)]
   return {
   credentials: {
@@ -94,7 +100,7 @@ const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials"
   },
   mailboxes: {
     get: (tenantId, id) => mailboxBy([Query.idKey(id), Query.idKey(tenantId)]),
-    list: (tenantId) => list(mailbox, texts.mailboxes, [Query.id(tenantId)])
+    list: (tenantId) => Effect.map(mailboxesBy([Query.idKey(tenantId)]), (found) => found ?? [])
   },
   domains: {
     get: (tenantId, id) => domainBy([Query.idKey(id), Query.idKey(tenantId)]),
@@ -353,7 +359,7 @@ const notes = ({
   lookup
 }: Query.Query): Pick<Reads, "reservations" | "suppressions" | "notifications" | "audit" | "blobs"> => {
   const suppressionBy = lookup(Rows.suppression, suppressionOf, ["uuid", "text", "text"])
-  const keptBy = lookup({ decode: keptOf }, notificationsKept, ["text", "text"])
+  const keptBy = lookup(listOf(Rows.notification), notificationsKept, ["text", "text"])
   return {
   reservations: {
     get: (applicationId, idempotencyKey, at) =>
@@ -400,11 +406,9 @@ const suppressionsAmong = `
   where tenant_id = $1 and environment = $2 and folded_address = any($3)`
 
 const notificationsKept = `
-  select json_agg(record order by kept_ms, number)::text as records from mailroom.notification
+  select json_agg(record::text order by kept_ms, number)::text as records from mailroom.notification
   where provider = $1 and provider_message_id = $2`
 
-const keptOf = (row: Row): ReadonlyArray<Notification> =>
-  row["records"] === null ? [] : (JSON.parse(row["records"] as string) as ReadonlyArray<Notification>) // as written
 
 const notificationsMatched = `
   select ${Rows.notification.selected("kept")}
