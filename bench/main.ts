@@ -24,7 +24,7 @@ if (unknown.length > 0) {
 const chosen = asked.length === 0 ? names : asked
 const begun = Date.now()
 const minutes = () => ((Date.now() - begun) / 60_000).toFixed(1)
-// All of them are to be done within a quarter of an hour; `-- soak` by itself takes its ten minutes.
+// All of them take long enough; `-- soak` by itself takes its ten minutes.
 const variables = asked.length === 0 ? { BENCH_SOAK_MINUTES: "1", ...process.env } : process.env
 
 const found: Array<Kept> = []

@@ -26,11 +26,17 @@ interface Lane {
   readonly placesMax: number
   /** Leases of one group at a time, over all workers, so that a big one leaves room for the others. */
   readonly inFlightMax: number
+  /**
+   * How long a lane that has work under way lets places become free before it claims again: one claim costs the queue as
+   * much for one job as for many, and so do the steps that jobs claimed together take together.
+   */
+  readonly claimPause: Duration.Duration
 }
 
 const lanes: ReadonlyArray<Lane> = [
-  { kinds: ["submit", "poll", "scan"], placesMax: 64, inFlightMax: 32 },
-  { kinds: ["deliver"], placesMax: 128, inFlightMax: 8 }
+  { kinds: ["submit", "poll", "scan"], placesMax: 64, inFlightMax: 32, claimPause: Duration.millis(10) },
+  // One receiver has few at a time, and waits for the next.
+  { kinds: ["deliver"], placesMax: 128, inFlightMax: 8, claimPause: Duration.zero }
 ]
 
 /** What a job's subject is called in the log. */
@@ -54,11 +60,6 @@ const joined = ({ job: { kind, subject, realm }, claims }: Lease) => {
 
 /** Claims of a job that are not held against it: the first, and one more, for a process may end for any reason. */
 const trustedClaims = 2
-/**
- * How long a lane that has work under way lets places become free before it claims again: one claim costs the queue as
- * much for one job as for many, and so do the steps that jobs claimed together take together.
- */
-const claimPause = Duration.millis(10)
 /** When a job is tried again that the store could not serve. */
 const unavailableRetry = 30_000
 /** For how long a suspect is put off that may not be worked now. */
@@ -198,7 +199,7 @@ export class Worker extends Context.Service<
         }
         while (!isStopping()) {
           yield* places.withPermits(1)(Effect.void) // a place is free
-          if (busy > 0) yield* Effect.sleep(claimPause)
+          if (busy > 0 && !Duration.isZero(lane.claimPause)) yield* Effect.sleep(lane.claimPause)
           const { fresh, suspect, isAway, isAll } = yield* claim(lane, Math.max(1, lane.placesMax - busy))
           for (const lease of fresh) yield* start(lease)
           if (suspect !== null) yield* workBehind(suspect, FiberSet.awaitEmpty(fibers)).pipe(tested(lane))
