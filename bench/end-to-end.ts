@@ -96,7 +96,7 @@ try {
     ]
   })
 } finally {
-  if (postfix !== null) await postfix.stop()
+  postfix?.stop()
   await product.stop()
   sink.stop()
 }

@@ -34,7 +34,7 @@ export interface Postfix {
   readonly queued: () => number
   /** Processor time so far, in milliseconds, of its processes and of those that have ended. */
   readonly cpu: () => number
-  readonly stop: () => Promise<void>
+  readonly stop: () => void
 }
 
 const idOf = (file: string, name: string): number => Number(new RegExp(`^${name}:[^:]*:(\\d+):`, "m").exec(readFileSync(file, "utf8"))![1])
@@ -67,6 +67,13 @@ export const open = async (relayPort: number): Promise<Postfix> => {
   writeFileSync(join(etc, "main.cf"), Object.entries(settings).map(([name, value]) => `${name} = ${value}\n`).join(""))
   writeFileSync(join(etc, "master.cf"), `127.0.0.1:${port} inet n - n - - smtpd${services}`)
   execFileSync("postfix", ["-c", etc, "start"], { stdio: "ignore" })
+  const stop = () => {
+    process.off("exit", stop)
+    execFileSync("postfix", ["-c", etc, "stop"], { stdio: "ignore" })
+    rmSync(folder, { recursive: true, force: true })
+  }
+  // Its processes are nobody's children, and would outlive this one.
+  process.once("exit", stop)
   const filesIn = (path: string): number =>
     readdirSync(path).reduce((sum, name) => {
       const at = join(path, name)
@@ -80,10 +87,7 @@ export const open = async (relayPort: number): Promise<Postfix> => {
     port,
     queued: () => ["maildrop", "incoming", "active", "deferred"].reduce((sum, queue) => sum + filesIn(join(spool, queue)), 0),
     cpu: () => treeCpuMs(Number(readFileSync(join(spool, "pid", "master.pid"), "latin1"))),
-    stop: async () => {
-      execFileSync("postfix", ["-c", etc, "stop"], { stdio: "ignore" })
-      rmSync(folder, { recursive: true, force: true })
-    }
+    stop
   }
 }
 
