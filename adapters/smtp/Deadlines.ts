@@ -25,11 +25,13 @@ export const make = (duration: Duration.Duration): Effect.Effect<Deadlines, neve
     let watching: Fiber.Fiber<void> | null = null
 
     const watch = Effect.gen(function* () {
-      for (const deadline of all) {
-        const left = deadline.at - clock.monotonicTimeNanosUnsafe()
+      for (;;) {
+        // Asked anew each time: an iterator that is kept while this sleeps keeps all that has been in the Set since.
+        const [next] = all
+        if (next === undefined) break
+        const left = next.at - clock.monotonicTimeNanosUnsafe()
         if (left > 0n) yield* Effect.sleep(Duration.nanos(left))
-        // It may have been cleared, and others set: what a Set is asked for next is what is in it by then.
-        if (all.delete(deadline)) deadline.onDue()
+        else if (all.delete(next)) next.onDue()
       }
       isWatched = false
     })
