@@ -46,9 +46,21 @@ export const call = async (
 
 export const sleep = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
+/** A kilobyte: as text and as HTML it makes the 2 KB that sends are measured with. */
+export const kilobyte = "The Analytical Engine weaves algebraic patterns. ".repeat(20)
+
+/** What a send says: the words as text and as HTML. */
+export const letter = ({ mailboxId }: Caller, words: string) => ({
+  fromMailboxId: mailboxId,
+  to: ["charles@example.com"],
+  subject: "Note G",
+  text: words,
+  html: `<p>${words}</p>`
+})
+
 /** One message, accepted; its id. */
 export const send = async (baseUrl: string, caller: Caller, words = "The engine weaves algebraic patterns."): Promise<string> => {
-  const body = { fromMailboxId: caller.mailboxId, to: ["charles@example.com"], subject: "Note G", text: words, html: `<p>${words}</p>` }
+  const body = letter(caller, words)
   const reply = await call(baseUrl, caller.apiKey, "POST", "/v1/messages", { body, headers: { "idempotency-key": randomUUID() } })
   if (reply?.status !== 202) throw new Error(`void: answered ${reply?.status} ${JSON.stringify(reply?.json)}`)
   return String(reply.json["id"])

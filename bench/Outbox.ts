@@ -8,15 +8,6 @@ import * as PostgresStore from "../adapters/postgres/PostgresStore.ts"
 import type { MessageId } from "../core/model/Ids.ts"
 import type { Job } from "../core/ports/JobQueue.ts"
 import { Store, type Change } from "../core/ports/Store.ts"
-import { call, type Caller } from "./Api.ts"
-
-/** A send through the API; the id of what was accepted. */
-export const send = async (baseUrl: string, caller: Caller, input: Readonly<Record<string, unknown>>): Promise<string> => {
-  const body = { fromMailboxId: caller.mailboxId, ...input }
-  const reply = await call(baseUrl, caller.apiKey, "POST", "/v1/messages", { body, headers: { "idempotency-key": randomUUID() } })
-  if (reply?.status !== 202) throw new Error(`void: ${reply?.status} ${JSON.stringify(reply?.json)}`)
-  return String(reply.json["id"])
-}
 
 const perCommit = 500
 

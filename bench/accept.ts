@@ -4,6 +4,7 @@
  * connection, and 64 with every commit's flush slowed by 3 ms.
  */
 import { randomUUID } from "node:crypto"
+import { kilobyte, letter } from "./Api.ts"
 import * as Deployment from "./Deployment.ts"
 import { run, type Figures, type Request } from "./Load.ts"
 import { start } from "./Process.ts"
@@ -12,8 +13,7 @@ import { inRounds, ratios, report, scale } from "./Report.ts"
 
 const durationMs = scale.of(4_000, 300)
 
-const text = "The Analytical Engine weaves algebraic patterns. ".repeat(20)
-const run1 = randomUUID()
+const thisRun = randomUUID()
 let sends = 0
 
 interface Pair {
@@ -26,20 +26,14 @@ const compare = async (connections: ReadonlyArray<number>, settings: ReadonlyArr
   const product = await Deployment.open({ database: settings })
   const reference = await start("reference/insert1.ts", product.database.url("postgres"))
   try {
-    const body = JSON.stringify({
-      fromMailboxId: product.sandbox.mailboxId,
-      to: ["delivered@example.com"],
-      subject: "Note G",
-      text,
-      html: `<p>${text}</p>`
-    })
+    const body = JSON.stringify(letter(product.sandbox, kilobyte))
     const request = (): Request => ({
       method: "POST",
       path: "/v1/messages",
       headers: {
         "authorization": `Bearer ${product.sandbox.apiKey}`,
         "content-type": "application/json",
-        "idempotency-key": `${run1}-${sends++}`
+        "idempotency-key": `${thisRun}-${sends++}`
       },
       body
     })

@@ -7,6 +7,7 @@
 import { randomUUID } from "node:crypto"
 import { existsSync } from "node:fs"
 import * as Outbox from "./Outbox.ts"
+import { kilobyte, letter, sleep } from "./Api.ts"
 import * as Deployment from "./Deployment.ts"
 import { run } from "./Load.ts"
 import * as Postfix from "./reference/Postfix.ts"
@@ -15,7 +16,6 @@ import * as Sink from "./Sink.ts"
 
 const durationMs = scale.of(6_000, 300)
 const connections = 32
-const text = "The Analytical Engine weaves algebraic patterns. ".repeat(20)
 
 const sink = await Sink.cheapest()
 const product = await Deployment.open({
@@ -26,14 +26,7 @@ const hasPostfix = process.getuid?.() === 0 && existsSync("/usr/sbin/smtp-source
 const postfix = hasPostfix && !scale.isSmoke ? await Postfix.open(sink.port) : null
 if (postfix === null && !scale.isSmoke) throw new Error("the reference is Postfix: install the package postfix, and run this as root")
 const url = product.database.url("postgres")
-const body = JSON.stringify({
-  fromMailboxId: product.production.mailboxId,
-  to: ["reader@example.com"],
-  subject: "Note G",
-  text,
-  html: `<p>${text}</p>`
-})
-const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+const body = JSON.stringify(letter(product.production, kilobyte))
 
 interface Figures {
   readonly perSecond: number

@@ -4,20 +4,15 @@
  * and what the healthy ones get is timed, beside the same with none that hangs;
  * then one tenant has 100,000 messages queued, and another tenant sends.
  */
-import { Effect, Exit, Layer, Redacted, Scope } from "effect"
-import { randomBytes, randomUUID } from "node:crypto"
-import * as Database from "../adapters/postgres/Database.ts"
-import * as JobNews from "../adapters/postgres/JobNews.ts"
-import * as PostgresStore from "../adapters/postgres/PostgresStore.ts"
+import { Effect, Exit, Redacted, Scope } from "effect"
+import { randomBytes } from "node:crypto"
 import * as PrivatePostgres from "../adapters/postgres/PrivatePostgres.ts"
-import type { MessageId } from "../core/model/Ids.ts"
-import { Store, type Change } from "../core/ports/Store.ts"
-import type { Job } from "../core/ports/JobQueue.ts"
-import { call, sleep, type Caller } from "./Api.ts"
+import { call, send as sendLetter, sleep, type Caller } from "./Api.ts"
 import * as Cluster from "./Cluster.ts"
 import { found } from "./Founding.ts"
 import { Receiver } from "./faults/Witnesses.ts"
-import { median } from "./Load.ts"
+import { median, quantile } from "./Load.ts"
+import { queueCopies } from "./Outbox.ts"
 
 const backlog = Number(process.env["BENCH_BACKLOG"] ?? 100_000)
 const sends = Number(process.env["BENCH_SENDS"] ?? 40)
@@ -26,8 +21,6 @@ const receiversMax = 50
 const eventPauseMs = 750
 const hanging = 10
 
-const quantile = (values: ReadonlyArray<number>, share: number) =>
-  values.toSorted((left, right) => left - right)[Math.min(values.length - 1, Math.floor(values.length * share))]!
 const figures = (values: ReadonlyArray<number>) =>
   `p50 ${Math.round(median(values))} ms   p95 ${Math.round(quantile(values, 0.95))} ms   max ${Math.round(Math.max(...values))} ms`
 
@@ -43,30 +36,6 @@ const variables = {
   MAILROOM_WEBHOOK_ALLOW_HTTP: "true",
   MAILROOM_WEBHOOK_ALLOWED_ADDRESSES: "127.0.0.0/8"
 }
-
-/** Copies of one accepted message, queued with their jobs, as 100,000 sends would have left them. */
-const queueMany = (caller: Caller, id: string) =>
-  Effect.gen(function* () {
-    const store = yield* Store
-    const { sql } = yield* Database.Database
-    const [row] = yield* sql.unsafe<{ tenant_id: string }>(`select tenant_id::text as tenant_id from mailroom.message where id = '${id}'`)
-    const realm = { tenantId: row!.tenant_id as never, environment: caller.environment } // a tenant's id
-    const model = yield* store.messages.get(realm, id as MessageId)
-    const content = yield* store.messages.content(realm, id as MessageId)
-    const perCommit = 500
-    for (let done = 0; done < backlog; done += perCommit) {
-      const changes: Array<Change> = []
-      const jobs: Array<Job> = []
-      for (let index = 0; index < perCommit; index++) {
-        const copy = { ...model!, id: randomUUID() as MessageId, nextAttemptAt: 1, status: "queued" as const, version: 1, submissions: [], attempts: 0, sentAt: null, mime: null }
-        const recipients = copy.recipients.map((recipient) => ({ ...recipient, status: "queued" as const }))
-        changes.push({ _tag: "InsertMessage", message: { ...copy, recipients }, content: content! })
-        jobs.push({ kind: "submit", subject: copy.id, realm, group: realm.tenantId, dueAt: 1 })
-      }
-      yield* store.commit(changes, jobs)
-      if (done % 10_000 === 0) process.stderr.write(`${done} of ${backlog} queued\r`)
-    }
-  })
 
 /** From event to arrival at the healthy receivers, with a fifth of them hanging or none. */
 const deliver = async (receivers: ReadonlyArray<Receiver>, send: () => Promise<unknown>, doHang: boolean): Promise<ReadonlyArray<number>> => {
@@ -91,12 +60,7 @@ try {
   const [crowd] = await found(variables, "crowd.example")
   const [neighbour] = await found(variables, "neighbour.example")
   const baseUrl = cluster.baseUrls[0]!
-  const send = async (caller: Caller) => {
-    const body = { fromMailboxId: caller.mailboxId, to: ["delivered@example.com"], subject: "x", text: "x" }
-    const reply = await call(baseUrl, caller.apiKey, "POST", "/v1/messages", { body, headers: { "idempotency-key": randomUUID() } })
-    if (reply?.status !== 202) throw new Error(`void: ${reply?.status} ${JSON.stringify(reply?.json)}`)
-    return String(reply.json["id"])
-  }
+  const send = (caller: Caller) => sendLetter(baseUrl, caller, "x")
   const statusOf = async (caller: Caller, id: string) =>
     (await call(baseUrl, caller.apiKey, "GET", `/v1/messages/${id}`))?.json["message"]?.status as string | undefined
 
@@ -130,8 +94,7 @@ try {
     if (quantile(some, 0.95) > 2_000) process.exitCode = 1
   })
 
-  const layer = PostgresStore.layer.pipe(Layer.provideMerge(JobNews.layerLocal), Layer.provideMerge(Database.layer({ url })))
-  await Effect.runPromise(Effect.provide(queueMany(crowd!, await send(crowd!)), layer))
+  await queueCopies(Redacted.value(url), await send(crowd!), backlog)
   await withWorkers(async () => {
     const first = await send(neighbour!) // the workers have started when it is submitted; it is not counted
     while ((await statusOf(neighbour!, first)) === "queued") await sleep(50)

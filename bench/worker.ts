@@ -4,6 +4,7 @@
  * the same message, with no database, to the same server.
  */
 import * as Outbox from "./Outbox.ts"
+import { kilobyte, send } from "./Api.ts"
 import * as Deployment from "./Deployment.ts"
 import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
@@ -11,7 +12,6 @@ import { inRounds, ratios, report, scale } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
 const count = scale.of(3_000, 50)
-const text = "The Analytical Engine weaves algebraic patterns. ".repeat(20)
 
 const sink = await Sink.cheapest()
 const product = await Deployment.open({
@@ -21,12 +21,7 @@ const product = await Deployment.open({
 const url = product.database.url("postgres")
 const [worker] = product.cluster.workers
 try {
-  const model = await Outbox.send(product.baseUrl, product.production, {
-    to: ["reader@example.com"],
-    subject: "Note G",
-    text,
-    html: `<p>${text}</p>`
-  })
+  const model = await send(product.baseUrl, product.production, kilobyte)
   await Outbox.drained(url) // the worker works
 
   const drain = async () => {

@@ -75,7 +75,7 @@ export const make = Effect.fnUntraced(function* <In, Out, E>({
 })
 
 /** Until all that this turn of the event loop brings is there. */
-const turn = Effect.callback<void>((resume) => {
+export const turn = Effect.callback<void>((resume) => {
   const immediate = setImmediate(() => resume(Effect.void))
   return Effect.sync(() => clearImmediate(immediate))
 })

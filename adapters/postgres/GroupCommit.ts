@@ -11,6 +11,7 @@
 import { Clock, Effect, Exit, type Scope } from "effect"
 import type { Job, Lease } from "../../core/ports/JobQueue.ts"
 import { StoreUnavailable, type Change, type CommitRejected, type Committed } from "../../core/ports/Store.ts"
+import { turn } from "./Batches.ts"
 import type { Answer, Call, CommitBatch } from "./CommitBatch.ts"
 
 export interface Options {
@@ -68,9 +69,6 @@ export const make = Effect.fnUntraced(function* ({
     caller.answer(answer)
   }
 
-  /** Whoever comes in this turn of the loop comes together. */
-  const turn = Effect.callback<void>((resume) => void setImmediate(() => resume(Effect.void)))
-
   const take = (): ReadonlyArray<Caller> => {
     let [count, characters] = [0, 0]
     while (count < waiting.length && count < batchMax && (count === 0 || characters < charactersMax)) {
@@ -98,19 +96,8 @@ export const make = Effect.fnUntraced(function* ({
     for (let committer = 1; committer < committers; committer++) if (wake(committer)) return
   }
 
-  let isDue = false
-
-  /** The first committer begins when this turn of the event loop has brought all that it brings. */
   const arrived = () => {
-    if (isDue) return
-    if (idle.has(0)) {
-      isDue = true
-      setImmediate(() => {
-        isDue = false
-        if (waiting.length > 0) wake(0)
-      })
-      return
-    }
+    if (wake(0)) return
     if (waiting.length >= crowd) wakeAnother()
     watcher?.()
     watcher = null

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber } from "effect"
+import { Cause, Deferred, Effect, Exit, Fiber } from "effect"
 import { SqlError, UnknownError } from "effect/sql/SqlError"
 import { setImmediate } from "node:timers/promises"
 import * as Lookups from "./Lookups.ts"
@@ -18,8 +18,13 @@ const held = () => {
       yield* Deferred.await(answer)
       return keys.flatMap((key, index): ReadonlyArray<Row> => (key.startsWith("no") ? [] : [{ place: index + 1, found: key }])) as unknown as ReadonlyArray<A>
     })
-  const lookup = Lookups.make({ rows }, { types: ["text"], text: "select $1 as found", decode: (row) => row["found"] as string })
+  const lookup = Lookups.make({ rows }, { types: ["text"], text: "select $1 as found", decode: read })
   return { statements, ask: (key: string) => Effect.forkChild(lookup([key]), { startImmediately: true }) }
+}
+
+const read = (row: Row): string => {
+  if (row["found"] === "broken") throw new Error("a row that nobody has written")
+  return row["found"] as string
 }
 
 const turn = Effect.promise(() => setImmediate())
@@ -83,6 +88,19 @@ describe("Lookups", () => {
       const exit = yield* Fiber.await(kept)
       assert.isTrue(Exit.isFailure(exit))
       assert.strictEqual(yield* Fiber.join(after), "after")
+    })
+  )
+
+  it.live("dies for those whose row cannot be read, and answers the others", () =>
+    Effect.gen(function* () {
+      const { statements, ask } = held()
+      const [broken, whole] = [yield* ask("broken"), yield* ask("whole")]
+      yield* turn
+      Deferred.doneUnsafe(statements[0]!.answer, Effect.void)
+
+      assert.strictEqual(yield* Fiber.join(whole), "whole")
+      const exit = yield* Fiber.await(broken)
+      assert.isTrue(Exit.isFailure(exit) && Cause.hasDies(exit.cause))
     })
   )
 })

@@ -4,7 +4,7 @@
  * A look-up never joins a statement that has begun: what it tells is as of now
  * or later.
  */
-import { Effect, Exit } from "effect"
+import { Cause, Effect, Exit } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 import type { Database } from "./Database.ts"
@@ -15,7 +15,7 @@ export type KeyType = "uuid" | "text" | "bigint"
 export type Key = string | bigint | null
 
 export interface Options<A> {
-  /** Of the placeholders of the text, in order. */
+  /** Of the text's parameters, in order. */
   readonly types: ReadonlyArray<KeyType>
   /** Finds one row at most. */
   readonly text: string
@@ -60,17 +60,24 @@ export const make = <A>({ rows }: Pick<Database["Service"], "rows">, { types, te
     return taken
   }
 
+  /** A row that cannot be read is a bug, and harms nobody but those who asked for it. */
+  const answerOf = (row: Row): Effect.Effect<A> => {
+    try {
+      return Effect.succeed(decode(row))
+    } catch (defect) {
+      return Effect.die(defect)
+    }
+  }
+
   const tell = (taken: ReadonlyArray<Asked<A>>, exit: Exit.Exit<ReadonlyArray<Row>, SqlError>) => {
-    const told: Array<A | null> = taken.map(() => null)
-    const answered = Exit.mapError(
-      Exit.map(exit, (found) => {
-        for (const row of found) told[(row["place"] as number) - 1] = decode(row) // counted from 1
-      }),
-      (cause) => new StoreUnavailable({ cause })
+    const told: Array<Effect.Effect<A | null, StoreUnavailable>> = taken.map(() =>
+      Exit.isSuccess(exit) ? Effect.succeed(null) : Effect.failCause(Cause.map(exit.cause, (cause) => new StoreUnavailable({ cause })))
     )
+    for (const row of Exit.isSuccess(exit) ? exit.value : []) {
+      told[(row["place"] as number) - 1] = answerOf(row) // counted from 1
+    }
     taken.forEach(({ answers }, index) => {
-      const answer = Exit.isSuccess(answered) ? Effect.succeed(told[index]!) : Effect.failCause(answered.cause)
-      for (const resume of answers) resume(answer)
+      for (const resume of answers) resume(told[index]!)
     })
   }
 

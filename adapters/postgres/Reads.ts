@@ -84,31 +84,31 @@ const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials"
   const mailboxesBy = lookup(listOf(mailbox), texts.mailboxes, ["uuid"])
   const [mailboxBy, domainBy] = [lookup(mailbox, texts.mailbox, inTenant), lookup(domain, texts.domain, inTenant)]
   return {
-  credentials: {
-    byPublicId: (publicIds) =>
-      Effect.map(
-        Effect.forEach([...new Set(publicIds)], (publicId) => credentialBy([Query.textKey(publicId)]), { concurrency: "unbounded" }),
-        (found) => found.flatMap((one) => one ?? [])
-      ),
-    apiKey: (tenantId, id) => one(apiKey, texts.apiKey, [Query.id(id), Query.id(tenantId)]),
-    application: (tenantId, id) => one(application, texts.application, [Query.id(id), Query.id(tenantId)]),
-    tenant: (id) => one(tenant, texts.tenant, [Query.id(id)]),
-    tenants: ({ after, limit }) => list(tenant, texts.tenants, [Query.idAfter(after), Query.count(limit)]),
-    applications: (tenantId) => list(application, texts.applications, [Query.id(tenantId)]),
-    apiKeys: (tenantId) => list(apiKey, texts.apiKeys, [Query.id(tenantId)]),
-    plans: list(Rows.plan, texts.plans)
-  },
-  mailboxes: {
-    get: (tenantId, id) => mailboxBy([Query.idKey(id), Query.idKey(tenantId)]),
-    list: (tenantId) => Effect.map(mailboxesBy([Query.idKey(tenantId)]), (found) => found ?? [])
-  },
-  domains: {
-    get: (tenantId, id) => domainBy([Query.idKey(id), Query.idKey(tenantId)]),
-    list: (tenantId) =>
-      list({ decode: (row) => ({ domain: domain.decode(row), mailboxCount: Number(row["mailbox_count"]) }) }, domainsOfTenant, [
-        Query.id(tenantId)
-      ])
-  }
+    credentials: {
+      byPublicId: (publicIds) =>
+        Effect.map(
+          Effect.forEach([...new Set(publicIds)], (publicId) => credentialBy([Query.textKey(publicId)]), { concurrency: "unbounded" }),
+          (found) => found.flatMap((one) => one ?? [])
+        ),
+      apiKey: (tenantId, id) => one(apiKey, texts.apiKey, [Query.id(id), Query.id(tenantId)]),
+      application: (tenantId, id) => one(application, texts.application, [Query.id(id), Query.id(tenantId)]),
+      tenant: (id) => one(tenant, texts.tenant, [Query.id(id)]),
+      tenants: ({ after, limit }) => list(tenant, texts.tenants, [Query.idAfter(after), Query.count(limit)]),
+      applications: (tenantId) => list(application, texts.applications, [Query.id(tenantId)]),
+      apiKeys: (tenantId) => list(apiKey, texts.apiKeys, [Query.id(tenantId)]),
+      plans: list(Rows.plan, texts.plans)
+    },
+    mailboxes: {
+      get: (tenantId, id) => mailboxBy([Query.idKey(id), Query.idKey(tenantId)]),
+      list: (tenantId) => Effect.map(mailboxesBy([Query.idKey(tenantId)]), (found) => found ?? [])
+    },
+    domains: {
+      get: (tenantId, id) => domainBy([Query.idKey(id), Query.idKey(tenantId)]),
+      list: (tenantId) =>
+        list({ decode: (row) => ({ domain: domain.decode(row), mailboxCount: Number(row["mailbox_count"]) }) }, domainsOfTenant, [
+          Query.id(tenantId)
+        ])
+    }
   }
 }
 
@@ -150,29 +150,29 @@ const messages = ({ list, one, lookup }: Query.Query): MessageReads => {
   const admissionBy = lookup({ decode: admissionOf }, admission, ["uuid", "uuid", "uuid", "text", "bigint"])
   const outboundBy = lookup({ decode: outboundOf }, outbound, inRealm)
   return {
-  admission: ({ tenantId, mailboxId, applicationId, idempotencyKey, at }) =>
-    Effect.map(
-      admissionBy([
-        Query.idKey(mailboxId),
-        Query.idKey(tenantId),
-        Query.idKey(applicationId),
-        Query.textKey(idempotencyKey),
-        Query.millisKey(at)
-      ]),
-      (found) => found! // one row whatever there is
-    ),
-  outbound: (realm, id) => outboundBy([Query.idKey(id), ...Query.realmKeys(realm)]),
-  get: (realm, id) => messageBy([Query.idKey(id), ...Query.realmKeys(realm)]),
-  content: (realm, id) => contentBy([Query.idKey(id), ...Query.realmKeys(realm)]),
-  page: (realm, { mailboxId, before, limit }) => {
-    const asked = [...Query.inRealm(realm), before === null ? Query.bigintMax : Query.bigint(before), Query.count(limit)]
-    return mailboxId === null
-      ? list(message, messagesOfRealm, asked)
-      : list(message, messagesOfMailbox, [...asked, Query.id(mailboxId)])
-  },
-  bySubmission: ({ provider, providerMessageId }) =>
-    one(message, messageBySubmission, [Query.text(provider), Query.text(providerMessageId)]),
-  queuedWith: (realm, attachmentId) => list(message, messagesQueuedWith, [Query.id(attachmentId), ...Query.inRealm(realm)])
+    admission: ({ tenantId, mailboxId, applicationId, idempotencyKey, at }) =>
+      Effect.map(
+        admissionBy([
+          Query.idKey(mailboxId),
+          Query.idKey(tenantId),
+          Query.idKey(applicationId),
+          Query.textKey(idempotencyKey),
+          Query.millisKey(at)
+        ]),
+        (found) => found! // one row whatever there is
+      ),
+    outbound: (realm, id) => outboundBy([Query.idKey(id), ...Query.realmKeys(realm)]),
+    get: (realm, id) => messageBy([Query.idKey(id), ...Query.realmKeys(realm)]),
+    content: (realm, id) => contentBy([Query.idKey(id), ...Query.realmKeys(realm)]),
+    page: (realm, { mailboxId, before, limit }) => {
+      const asked = [...Query.inRealm(realm), before === null ? Query.bigintMax : Query.bigint(before), Query.count(limit)]
+      return mailboxId === null
+        ? list(message, messagesOfRealm, asked)
+        : list(message, messagesOfMailbox, [...asked, Query.id(mailboxId)])
+    },
+    bySubmission: ({ provider, providerMessageId }) =>
+      one(message, messageBySubmission, [Query.text(provider), Query.text(providerMessageId)]),
+    queuedWith: (realm, attachmentId) => list(message, messagesQueuedWith, [Query.id(attachmentId), ...Query.inRealm(realm)])
   }
 }
 
@@ -258,11 +258,11 @@ const attachmentsExpired = `
 const endpoints = ({ list, lookup }: Query.Query): EndpointReads => {
   const endpointBy = lookup(endpoint, texts.endpoint, inRealm)
   return {
-  get: (realm, id) => endpointBy([Query.idKey(id), ...Query.realmKeys(realm)]),
-  list: (realm, applicationId) => list(endpoint, endpointsOfApplication, [...Query.inRealm(realm), Query.id(applicationId)]),
-  enabled: (tenantIds) => list(endpoint, endpointsEnabled, [Query.ids(tenantIds)]),
-  sealedBelow: (version, { after, limit }) =>
-    list(endpoint, endpointsSealedBelow, [Query.count(version), Query.idAfter(after), Query.count(limit)])
+    get: (realm, id) => endpointBy([Query.idKey(id), ...Query.realmKeys(realm)]),
+    list: (realm, applicationId) => list(endpoint, endpointsOfApplication, [...Query.inRealm(realm), Query.id(applicationId)]),
+    enabled: (tenantIds) => list(endpoint, endpointsEnabled, [Query.ids(tenantIds)]),
+    sealedBelow: (version, { after, limit }) =>
+      list(endpoint, endpointsSealedBelow, [Query.count(version), Query.idAfter(after), Query.count(limit)])
   }
 }
 
@@ -294,22 +294,22 @@ const deliveries = ({ list, lookup }: Query.Query): DeliveryReads => {
   const bodyBy = lookup({ decode: (row) => row["body"] as string }, bodyOfDelivery, inRealm) // a text
   const outgoingBy = lookup({ decode: outgoingOf }, outgoing, inRealm)
   return {
-  get: (realm, id) => deliveryBy([Query.idKey(id), ...Query.realmKeys(realm)]),
-  body: (realm, id) => bodyBy([Query.idKey(id), ...Query.realmKeys(realm)]),
-  outgoing: (realm, id) => outgoingBy([Query.idKey(id), ...Query.realmKeys(realm)]),
-  page: (realm, { applicationId, endpointId, limit }) => {
-    const asked = [...Query.inRealm(realm), Query.id(applicationId), Query.count(limit)]
-    return endpointId === null
-      ? list(delivery, deliveriesOfApplication, asked)
-      : list(delivery, deliveriesOfEndpoint, [...asked, Query.id(endpointId)])
-  },
-  deadSince: (realm, endpointId, since, limit) =>
-    list(delivery, deliveriesDeadSince, [
-      ...Query.inRealm(realm),
-      Query.id(endpointId),
-      Query.millisFrom(since),
-      Query.count(limit)
-    ])
+    get: (realm, id) => deliveryBy([Query.idKey(id), ...Query.realmKeys(realm)]),
+    body: (realm, id) => bodyBy([Query.idKey(id), ...Query.realmKeys(realm)]),
+    outgoing: (realm, id) => outgoingBy([Query.idKey(id), ...Query.realmKeys(realm)]),
+    page: (realm, { applicationId, endpointId, limit }) => {
+      const asked = [...Query.inRealm(realm), Query.id(applicationId), Query.count(limit)]
+      return endpointId === null
+        ? list(delivery, deliveriesOfApplication, asked)
+        : list(delivery, deliveriesOfEndpoint, [...asked, Query.id(endpointId)])
+    },
+    deadSince: (realm, endpointId, since, limit) =>
+      list(delivery, deliveriesDeadSince, [
+        ...Query.inRealm(realm),
+        Query.id(endpointId),
+        Query.millisFrom(since),
+        Query.count(limit)
+      ])
   }
 }
 
@@ -361,35 +361,35 @@ const notes = ({
   const suppressionBy = lookup(Rows.suppression, suppressionOf, ["uuid", "text", "text"])
   const keptBy = lookup(listOf(Rows.notification), notificationsKept, ["text", "text"])
   return {
-  reservations: {
-    get: (applicationId, idempotencyKey, at) =>
-      one(Rows.reservation, reservationHeld, [Query.id(applicationId), Query.text(idempotencyKey), Query.millis(at)])
-  },
-  suppressions: {
-    among: (realm, addresses) => {
-      const folded = [...new Set(addresses.map(foldCase))]
-      const [first] = folded
-      return folded.length === 1 && first !== undefined
-        ? Effect.map(suppressionBy([...Query.realmKeys(realm), Query.textKey(first)]), (found) => (found === null ? [] : [found]))
-        : list(Rows.suppression, suppressionsAmong, [...Query.inRealm(realm), Query.texts(folded)])
+    reservations: {
+      get: (applicationId, idempotencyKey, at) =>
+        one(Rows.reservation, reservationHeld, [Query.id(applicationId), Query.text(idempotencyKey), Query.millis(at)])
+    },
+    suppressions: {
+      among: (realm, addresses) => {
+        const folded = [...new Set(addresses.map(foldCase))]
+        const [first] = folded
+        return folded.length === 1 && first !== undefined
+          ? Effect.map(suppressionBy([...Query.realmKeys(realm), Query.textKey(first)]), (found) => (found === null ? [] : [found]))
+          : list(Rows.suppression, suppressionsAmong, [...Query.inRealm(realm), Query.texts(folded)])
+      }
+    },
+    notifications: {
+      kept: ({ provider, providerMessageId }) =>
+        Effect.map(keptBy([Query.textKey(provider), Query.textKey(providerMessageId)]), (found) => found ?? []),
+      matched: (limit) => list(Rows.notification, notificationsMatched, [Query.count(limit)])
+    },
+    audit: {
+      page: (tenantId, limit) => list(Rows.audit, texts.audit, [Query.id(tenantId), Query.count(limit)]),
+      requests: (tenantId, limit) => list(Rows.request, texts.requests, [Query.id(tenantId), Query.count(limit)])
+    },
+    blobs: {
+      referenced: (tenantId, digests) =>
+        Effect.map(
+          rows(blobsReferenced, [Query.id(tenantId), Query.texts(digests)]),
+          (found) => found.map((row) => row["digest"] as string) // a text
+        )
     }
-  },
-  notifications: {
-    kept: ({ provider, providerMessageId }) =>
-      Effect.map(keptBy([Query.textKey(provider), Query.textKey(providerMessageId)]), (found) => found ?? []),
-    matched: (limit) => list(Rows.notification, notificationsMatched, [Query.count(limit)])
-  },
-  audit: {
-    page: (tenantId, limit) => list(Rows.audit, texts.audit, [Query.id(tenantId), Query.count(limit)]),
-    requests: (tenantId, limit) => list(Rows.request, texts.requests, [Query.id(tenantId), Query.count(limit)])
-  },
-  blobs: {
-    referenced: (tenantId, digests) =>
-      Effect.map(
-        rows(blobsReferenced, [Query.id(tenantId), Query.texts(digests)]),
-        (found) => found.map((row) => row["digest"] as string) // a text
-      )
-  }
   }
 }
 

@@ -5,18 +5,18 @@
  * node nodemailer-pool.ts PORT COUNT
  */
 import { createTransport } from "nodemailer"
+import { kilobyte } from "../Api.ts"
 
 const [port, count] = process.argv.slice(2).map(Number)
 const transport = createTransport({ host: "127.0.0.1", port: port!, secure: false, ignoreTLS: true, pool: true, maxConnections: 5, maxMessages: Infinity })
-const text = "The Analytical Engine weaves algebraic patterns. ".repeat(20)
 let sent = 0
 const send = () =>
   transport.sendMail({
     from: { name: "Ada", address: "ada@bench.example" },
     to: [`reader${sent++}@example.com`],
     subject: "Note G",
-    text,
-    html: `<p>${text}</p>`
+    text: kilobyte,
+    html: `<p>${kilobyte}</p>`
   })
 
 /** So many at a time that no connection waits for the next message. */
