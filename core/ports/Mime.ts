@@ -11,27 +11,12 @@
  */
 import { Context, Data, type Effect, type Stream } from "effect"
 import type { Attachment } from "../model/Attachment.ts"
-import type { Content, Header, Message } from "../model/Message.ts"
+import type { Content, Message } from "../model/Message.ts"
+import type { Head, ParsedMessage } from "../model/ParsedMessage.ts"
 
-/** The message cannot be written, or read, as MIME; trying again would fail again. */
+/** The message cannot be written as MIME; trying again would fail again. */
 export class MimeFailed extends Data.TaggedError("MimeFailed")<{ readonly cause: unknown }> {
   override readonly message = "the message is not fit for MIME"
-}
-
-export interface ParsedAttachment {
-  readonly filename: string | null
-  readonly mediaType: string
-  readonly disposition: "attachment" | "inline" | null
-  readonly contentId: string | null
-  readonly bytes: Uint8Array
-}
-
-export interface Parsed {
-  /** In order, repeats kept, decoded. */
-  readonly headers: ReadonlyArray<Header>
-  readonly text: string | null
-  readonly html: string | null
-  readonly attachments: ReadonlyArray<ParsedAttachment>
 }
 
 export class Mime extends Context.Service<
@@ -43,6 +28,9 @@ export class Mime extends Context.Service<
       content: Content,
       attachments: ReadonlyArray<{ readonly attachment: Attachment; readonly bytes: Stream.Stream<Uint8Array, E> }>
     ) => Stream.Stream<Uint8Array, E | MimeFailed>
-    readonly parse: <E>(bytes: Stream.Stream<Uint8Array, E>) => Effect.Effect<Parsed, E | MimeFailed>
+    /** What the first part of a message says, at most its first 256 KiB. */
+    readonly readHead: (start: Uint8Array) => Effect.Effect<Head>
+    /** The whole message, whatever it is like, in bounded time and memory, and away from the event loop. */
+    readonly parse: <E>(bytes: Stream.Stream<Uint8Array, E>) => Effect.Effect<ParsedMessage, E>
   }
 >()("mailroom/core/ports/Mime") {}

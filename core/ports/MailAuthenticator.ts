@@ -1,0 +1,23 @@
+/**
+ * Finds out whether a message comes from whom it says: SPF, DKIM, DMARC, ARC.
+ *
+ * An adapter
+ * - reports what it finds and judges nothing: what a result means for the
+ *   message is the core's to say;
+ * - answers within 10 s whatever the DNS does (`temperror` where it cannot
+ *   tell), and looks up a bounded number of names for one message;
+ * - reads the bytes as they come, and holds no thread for longer than 50 ms.
+ */
+import { Context, type Effect, type Stream } from "effect"
+import type { Authentication, Peer } from "../model/Reception.ts"
+
+export class MailAuthenticator extends Context.Service<
+  MailAuthenticator,
+  {
+    readonly authenticate: <E>(message: {
+      readonly peer: Peer
+      readonly returnPath: string | null
+      readonly bytes: Stream.Stream<Uint8Array, E>
+    }) => Effect.Effect<Authentication, E>
+  }
+>()("mailroom/core/ports/MailAuthenticator") {}
