@@ -356,9 +356,45 @@ const envelopes = [
   )
 ]
 
+// DKIM keys
+
+const rsa = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" }
+const { subtle } = globalThis.crypto
+
+/** The bytes between the lines of a PEM. */
+const derOf = (pem: string) => Uint8Array.from(bytesOf(pem.replace(/-----[^-]+-----|\s/g, "")))
+
+const dkimKeys = [
+  check("makes RSA keys of 2048 bits whose halves belong together, another one each time", (crypto) =>
+    Effect.gen(function* () {
+      const [first, second] = [yield* crypto.generateDkimKey, yield* crypto.generateDkimKey]
+      const pem = Redacted.value(first.privateKey)
+      const spki = Uint8Array.from(bytesOf(first.publicKey))
+      const publicKey = yield* Effect.promise(() => subtle.importKey("spki", spki, rsa, true, ["verify"]))
+      const privateKey = yield* Effect.promise(() => subtle.importKey("pkcs8", derOf(pem), rsa, false, ["sign"]))
+      const mail = Buffer.from("mail")
+      const signature = yield* Effect.promise(() => subtle.sign(rsa, privateKey, mail))
+      const { n, e } = yield* Effect.promise(() => subtle.exportKey("jwk", publicKey))
+
+      assert.match(pem, /^-----BEGIN PRIVATE KEY-----\n/)
+      assert.equal(Buffer.from(n!, "base64url").length, 256)
+      assert.equal(Buffer.from(e!, "base64url").toString("hex"), "010001")
+      assert.ok(yield* Effect.promise(() => subtle.verify(rsa, publicKey, signature, mail)))
+      assert.notEqual(first.publicKey, second.publicKey)
+    })
+  ),
+  check("hands out private keys so that no log prints them", (crypto) =>
+    Effect.gen(function* () {
+      const made = yield* crypto.generateDkimKey
+
+      assert.ok(!JSON.stringify(made).includes("PRIVATE KEY"), "the key is printed")
+    })
+  )
+]
+
 export const suite: Suite<Crypto> = {
   name: "Crypto",
-  checks: [...identifiers, ...digesting, ...secrets, ...envelopes]
+  checks: [...identifiers, ...digesting, ...secrets, ...envelopes, ...dkimKeys]
 }
 
 /** A key of the ring as the adapter's maker takes it. */

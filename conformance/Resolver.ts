@@ -1,7 +1,7 @@
 /** What every Resolver does, over a DNS that says what it is told to. */
 import assert from "node:assert/strict"
 import { Context, Effect, Fiber } from "effect"
-import { Resolver } from "../core/ports/Resolver.ts"
+import { Resolver, type ResolutionFailed } from "../core/ports/Resolver.ts"
 import type { Suite } from "./Suite.ts"
 
 /** What the DNS says of one family of a name's addresses. */
@@ -12,11 +12,21 @@ export interface Said {
   readonly ipv6: Records
 }
 
+/** What the DNS says of a name's other records; of those that are not given, that there are none. */
+export interface SaidBeside {
+  /** Each as its strings, of at most 255 bytes. */
+  readonly txt?: ReadonlyArray<ReadonlyArray<string>> | Exclude<Records, ReadonlyArray<string>>
+  /** Each as its preference and exchange; `""` is the root. */
+  readonly mx?: ReadonlyArray<readonly [preference: number, exchange: string]> | Exclude<Records, ReadonlyArray<string>>
+  readonly cname?: Records
+}
+
 /** The DNS that the adapter asks. It has never heard of a name that nobody told it of. */
 export class Zone extends Context.Service<
   Zone,
   {
     readonly say: (host: string, said: Said) => Effect.Effect<void>
+    readonly sayBeside: (name: string, said: SaidBeside) => Effect.Effect<void>
     /** How often a name was asked for, either family counted. */
     readonly questions: (host: string) => Effect.Effect<number>
   }
@@ -155,4 +165,88 @@ const checks: Suite<Resolver | Zone>["checks"] = [
   }
 ]
 
-export const suite: Suite<Resolver | Zone> = { name: "Resolver", checks }
+// Other records
+
+const besides = Effect.fnUntraced(function* (said: SaidBeside) {
+  const name = `_r.${freshHost()}`
+  yield* Zone.use((zone) => zone.sayBeside(name, said))
+  return name
+})
+
+const txt = (name: string) => Resolver.use((resolver) => resolver.txt(name))
+const mx = (name: string) => Resolver.use((resolver) => resolver.mx(name))
+const cname = (name: string) => Resolver.use((resolver) => resolver.cname(name))
+/** Asked for nothing but why there is none. */
+const kinds: Readonly<Record<"txt" | "mx" | "cname", (name: string) => Effect.Effect<unknown, ResolutionFailed, Resolver>>> = { txt, mx, cname }
+
+const recordChecks: Suite<Resolver | Zone>["checks"] = [
+  {
+    title: "gives every TXT record, its strings joined as they are",
+    check: Effect.gen(function* () {
+      const key = "A".repeat(255)
+      const name = yield* besides({ txt: [["v=spf1 ", "-all"], ["v=DKIM1; p=", key, "B"], [""], ["a", "", "b"]] })
+
+      assert.deepEqual([...(yield* txt(name))].toSorted(), ["", "ab", `v=DKIM1; p=${key}B`, "v=spf1 -all"])
+    })
+  },
+  {
+    title: "gives all TXT records, also when they do not fit one datagram",
+    check: Effect.gen(function* () {
+      const records = Array.from({ length: 60 }, (_, index) => [`${index} `.padEnd(255, "x")])
+
+      assert.deepEqual([...(yield* txt(yield* besides({ txt: records })))].toSorted(), records.flat().toSorted())
+    })
+  },
+  {
+    title: "gives MX records with their preferences, and a null MX as one of no name",
+    check: Effect.gen(function* () {
+      const name = yield* besides({ mx: [[20, "backup.example.com"], [0, "in.example.com"]] })
+      const found = (yield* mx(name)).toSorted((one, other) => one.preference - other.preference)
+
+      assert.deepEqual(found, [
+        { preference: 0, exchange: "in.example.com" },
+        { preference: 20, exchange: "backup.example.com" }
+      ])
+      assert.deepEqual(yield* mx(yield* besides({ mx: [[0, ""]] })), [{ preference: 0, exchange: "" }])
+    })
+  },
+  {
+    title: "says what a name is an alias of",
+    check: Effect.gen(function* () {
+      assert.equal(yield* cname(yield* besides({ cname: ["bounces.example.net"] })), "bounces.example.net")
+    })
+  },
+  {
+    title: "tells records that are not there from records that nobody could look up",
+    check: Effect.gen(function* () {
+      const reasonOf = (kind: keyof typeof kinds, said: SaidBeside) =>
+        Effect.flatMap(besides(said), (name) => Effect.map(Effect.flip(kinds[kind](name)), (error) => error.reason))
+      yield* Effect.forEach(
+        ["txt", "mx", "cname"] as const,
+        Effect.fnUntraced(function* (kind) {
+          assert.equal(yield* reasonOf(kind, {}), "not_found", kind)
+          assert.equal(yield* reasonOf(kind, { [kind]: [] }), "not_found", kind)
+          assert.equal(yield* reasonOf(kind, { [kind]: "NoSuchName" }), "not_found", kind)
+          assert.equal(yield* reasonOf(kind, { [kind]: "Failure" }), "unavailable", kind)
+          assert.equal(yield* reasonOf(kind, { [kind]: "Silence" }), "unavailable", kind)
+        }),
+        { concurrency: "unbounded" }
+      )
+      assert.equal((yield* Effect.flip(txt(`${"a".repeat(64)}.example`))).reason, "not_found")
+    })
+  },
+  {
+    title: "asks for each record again each time",
+    check: Effect.gen(function* () {
+      const { sayBeside } = yield* Zone
+      const name = yield* besides({ txt: [["one"]] })
+      assert.deepEqual(yield* txt(name), ["one"])
+
+      yield* sayBeside(name, { txt: [["two"]] })
+
+      assert.deepEqual(yield* txt(name), ["two"])
+    })
+  }
+]
+
+export const suite: Suite<Resolver | Zone> = { name: "Resolver", checks: [...checks, ...recordChecks] }

@@ -33,6 +33,7 @@ import {
   suppress,
   suppression,
   takeQuota,
+  unsuppress,
   update,
   type Service
 } from "./StoreLaw.ts"
@@ -84,6 +85,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
   const delivery = Fixtures.delivery(records.endpoint)
   const [held, old] = [reservation(), reservation({ reservedAt: age, expiresAt: age + 1 })]
   const [kept, dropped] = [notification(submissionRef()), notification(submissionRef())]
+  const pardoned = suppression(realm, { address: Fixtures.address("mary") })
   const mailbox = Fixtures.mailbox(records.domain, { address: Fixtures.address("grace", records.domain.domain) })
   yield* land(
     store,
@@ -95,6 +97,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
     insert("attachment", records.attachment),
     insert("endpoint", records.endpoint),
     reserve(old),
+    suppress(pardoned),
     keep(dropped, 0)
   )
 
@@ -121,6 +124,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
     { _tag: "AppendRequests", entries: [requestEntry(realm)] },
     { _tag: "TouchApiKeys", used: [{ id: records.apiKey.id, at: 7 }] },
     suppress(suppression(realm)),
+    unsuppress(realm, pardoned.address),
     keep(kept, 0),
     drop(dropped),
     { _tag: "Forget", log: "reservations", before: age + 2, limit: 10 }
@@ -153,13 +157,14 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
       AppendRequests: (yield* store.audit.requests(realm.tenantId, 1)).length > 0,
       TouchApiKeys: credential?.apiKey.lastUsedAt === 7,
       Suppress: (yield* store.suppressions.among(realm, [Fixtures.address()])).length > 0,
+      Unsuppress: (yield* store.suppressions.among(realm, [pardoned.address])).length === 0,
       KeepNotification: (yield* store.notifications.kept(kept)).length > 0,
       DropNotification: (yield* store.notifications.kept(dropped)).length === 0,
       Forget: (yield* store.reservations.get(old.applicationId, old.idempotencyKey, age)) === null
     }
     return Object.entries(traces).filter(([, isSeen]) => isSeen).map(([trace]) => trace)
   })
-  return { realm, changes, seen, traces: 25 }
+  return { realm, changes, seen, traces: 26 }
 })
 
 /** Changes that cannot be applied, each for its reason. */

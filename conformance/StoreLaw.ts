@@ -5,6 +5,7 @@
  */
 import { Effect, type Scope } from "effect"
 import assert from "node:assert/strict"
+import type { Address } from "../core/model/Address.ts"
 import type { Attachment } from "../core/model/Attachment.ts"
 import type { AuditEntry, RequestEntry } from "../core/model/Audit.ts"
 import type { Delivery } from "../core/model/Delivery.ts"
@@ -118,6 +119,8 @@ export const takeQuota = (tenantId: TenantId, amount: number, limit: number, day
 })
 
 export const suppress = (entry: Suppression): Change => ({ _tag: "Suppress", suppression: entry })
+
+export const unsuppress = (realm: Realm, address: Address): Change => ({ _tag: "Unsuppress", realm, address })
 
 export const keep = (note: Notification, at: Millis): Change => ({ _tag: "KeepNotification", notification: note, at })
 

@@ -21,6 +21,7 @@ import {
   submissionRef,
   suppress,
   suppression,
+  unsuppress,
   times,
   update
 } from "./StoreLaw.ts"
@@ -142,6 +143,40 @@ const notes = [
       yield* land(store, suppress(again))
 
       assert.deepEqual(yield* store.suppressions.among(realm, [Fixtures.address()]), [first])
+    })
+  ),
+  law("lifts a suppression, whoever spells it how, and takes another after it", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm("production")
+      const [first, other] = [suppression(realm, { address: Fixtures.address("Ada") }), suppression(realm, { address: Fixtures.address("mary") })]
+      const manual = suppression(realm, { reason: "manual", messageId: null, createdAt: 6 })
+      const listed = store.suppressions.page(realm, { after: null, limit: 10 })
+      yield* land(store, suppress(first), suppress(other))
+
+      yield* land(store, unsuppress(Fixtures.otherEnvironment(realm), first.address), unsuppress(Fixtures.realm("production"), first.address))
+      assert.deepEqual(yield* listed, [first, other])
+      yield* land(store, unsuppress(realm, Fixtures.address("ADA")), unsuppress(realm, Fixtures.address("nobody")))
+      assert.deepEqual(yield* listed, [other])
+      assert.deepEqual(yield* store.suppressions.among(realm, [first.address]), [])
+      yield* land(store, suppress(first), unsuppress(realm, first.address), suppress(manual), unsuppress(realm, other.address))
+      assert.deepEqual(yield* listed, [manual])
+      yield* land(store, unsuppress(realm, manual.address), suppress(first), suppress(manual))
+      assert.deepEqual(yield* listed, [first], "of one commit as of several")
+    })
+  ),
+  law("lists a realm's suppressions by folded address, page by page", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm("production")
+      const own = ["a-b", "Ada", "B1", "b", "c_d", "Z"].map((local) => suppression(realm, { address: Fixtures.address(local) }))
+      const foreign = [Fixtures.otherEnvironment(realm), Fixtures.realm("production")].map((of) => suppression(of))
+      yield* land(store, ...[...own.toReversed(), ...foreign].map(suppress))
+      const page = (after: Address | null, limit: number) => store.suppressions.page(realm, { after, limit })
+
+      assert.deepEqual(yield* page(null, 10), own)
+      assert.deepEqual(yield* page(null, 2), own.slice(0, 2))
+      assert.deepEqual(yield* page(own[1]!.address, 3), own.slice(2, 5))
+      assert.deepEqual(yield* page(Fixtures.address("B"), 10), own.slice(4), "a place need not be there")
+      assert.deepEqual(yield* page(own.at(-1)!.address, 10), [])
     })
   ),
   law("keeps notifications for a submission, oldest first and each once, until they are dropped", (store) =>

@@ -158,6 +158,61 @@ const listings = [
   )
 ]
 
+const domains = [
+  law("lists the domains of all tenants whose check is due, earliest first, of one time by id", (store) =>
+    Effect.gen(function* () {
+      const age = ownAge()
+      const [tenantId, other] = [Fixtures.realm().tenantId, Fixtures.realm().tenantId]
+      const at = (nextCheckAt: Millis | null, of = tenantId) => Fixtures.mailDomain(of, { nextCheckAt })
+      const [second, third] = byId([at(age + 2), at(age + 2, other)])
+      const [first, fourth, unchecked] = [at(age + 1, other), at(age + 3), at(null)]
+      const own = [unchecked, fourth, third!, first, second!]
+      yield* land(store, ...own.map((domain) => insert("domain", domain)))
+      const due = (until: Millis, limit = 1_000) => Effect.map(store.domains.due(until, limit), (found) => among(found, own))
+
+      assert.deepEqual(yield* due(age), [])
+      assert.deepEqual(yield* due(age + 2), [first, second, third])
+      assert.deepEqual(yield* due(age + 3), [first, second, third, fourth])
+      const all = yield* store.domains.due(age + 3, 1_000)
+      assert.deepEqual(yield* store.domains.due(age + 3, all.length - 1), all.slice(0, -1))
+
+      const [moved, never] = [next(first, { nextCheckAt: age + 9 }), next(second!, { nextCheckAt: null })]
+      yield* land(store, update("domain", moved), update("domain", never))
+      assert.deepEqual(yield* due(age + 3), [third, fourth])
+      yield* land(store, ...[moved, third!, fourth].map((domain) => update("domain", next(domain, { nextCheckAt: null }))))
+      assert.deepEqual(yield* due(age + 9), [])
+    })
+  ),
+  law("lists the domains of all tenants that hold a key sealed by an older one, by id, page by page", (store) =>
+    Effect.gen(function* () {
+      const key = (version: number) => ({
+        selector: "s",
+        publicKey: "AAAA",
+        privateKey: { version, iv: "AAAA", ciphertext: "AAAA", tag: "AAAA" }
+      })
+      const sealed = (dkim: number | null, nextDkim: number | null) => ({
+        dkim: dkim === null ? null : key(dkim),
+        nextDkim: nextDkim === null ? null : key(nextDkim)
+      })
+      const versions = [[null, null], [1, null], [null, 2], [3, 1], [2, 3], [3, 3], [4, null]] as const
+      const domains = byId(versions.map(([dkim, nextDkim]) => Fixtures.mailDomain(Fixtures.realm().tenantId, sealed(dkim, nextDkim))))
+      yield* land(store, ...domains.map((domain) => insert("domain", domain)))
+      type Place = (typeof domains)[number]["id"] | null
+      const below = (version: number) =>
+        Effect.map(walk((after: Place, limit) => store.domains.sealedBelow(version, { after, limit })), (found) => among(found, domains))
+      const oldest = ({ dkim, nextDkim }: (typeof domains)[number]) =>
+        Math.min(dkim?.privateKey.version ?? Infinity, nextDkim?.privateKey.version ?? Infinity)
+
+      for (const version of [1, 2, 3, 4, 5]) {
+        assert.deepEqual(yield* below(version), domains.filter((domain) => oldest(domain) < version))
+      }
+      const resealed = domains.map((domain) => (oldest(domain) === 1 ? next(domain, sealed(5, null)) : domain))
+      yield* land(store, ...resealed.filter(({ version }) => version === 2).map((domain) => update("domain", domain)))
+      assert.deepEqual(yield* below(3), resealed.filter((domain) => oldest(domain) < 3))
+    })
+  )
+]
+
 const backlogs = [
   law("says when the earliest work of each kind is due, past or to come", (store) =>
     Effect.gen(function* () {
@@ -237,4 +292,4 @@ const backlogs = [
   )
 ]
 
-export const operator = [...listings, ...backlogs]
+export const operator = [...listings, ...domains, ...backlogs]

@@ -388,7 +388,8 @@ const isolation = [
             store.deliveries.page(by, { applicationId, endpointId: endpoint.id, limit: 10 }),
           "deliveries.deadSince": (by) => store.deliveries.deadSince(by, endpoint.id, 0, 10),
           "events.page": (by) => store.events.page(by, application.id, { start: null, limit: 10 }),
-          "suppressions.among": (by) => store.suppressions.among(by, [Fixtures.address()])
+          "suppressions.among": (by) => store.suppressions.among(by, [Fixtures.address()]),
+          "suppressions.page": (by) => store.suppressions.page(by, { after: null, limit: 10 })
         }
         const ofTenant: typeof ofRealm = {
           "credentials.apiKey": (by) => store.credentials.apiKey(by.tenantId, apiKey.id),

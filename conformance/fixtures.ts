@@ -88,6 +88,10 @@ export const mailDomain = (tenantId: TenantId, over: Partial<MailDomain> = {}): 
   domain: domainName(),
   health: "healthy",
   checks: [],
+  proof: null,
+  dkim: null,
+  nextDkim: null,
+  nextCheckAt: null,
   createdAt: 0,
   ...over
 })

@@ -7,9 +7,11 @@
  * never change after its insert.
  */
 import { Effect, Layer } from "effect"
+import { foldCase } from "../../core/model/Address.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
 import { shardCount, type ApplicationId, type Environment, type MailboxId, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
+import { sealVersion } from "../../core/model/MailDomain.ts"
 import * as Notifications from "../../core/model/Notification.ts"
 import type { Job, JobKind } from "../../core/ports/JobQueue.ts"
 import { CommitRejected, Store, type Kind } from "../../core/ports/Store.ts"
@@ -71,7 +73,22 @@ const make = (tables: Tables): typeof Store.Service => {
               domain,
               mailboxCount: mailboxes.filter((mailbox) => mailbox.domainId === domain.id).length
             }))
-        })
+        }),
+      due: (at, limit) =>
+        read(() =>
+          [...records.domain.values()]
+            .flatMap((domain) => (domain.nextCheckAt !== null && domain.nextCheckAt <= at ? { domain, at: domain.nextCheckAt } : []))
+            .sort((left, right) => left.at - right.at || byId(left.domain, right.domain))
+            .slice(0, limit)
+            .map(({ domain }) => domain)
+        ),
+      sealedBelow: (version, { after, limit }) =>
+        read(() =>
+          [...records.domain.values()]
+            .filter((domain) => (sealVersion(domain) ?? version) < version && (after === null || domain.id > after))
+            .sort(byId)
+            .slice(0, limit)
+        )
     },
 
     messages: {
@@ -200,7 +217,15 @@ read(() => held(applicationId, idempotencyKey, at))
           [...new Set(addresses.map((address) => keyOfSuppression(realm, address)))].flatMap(
             (key) => tables.suppressions.get(key) ?? []
           )
-        )
+        ),
+      page: (realm, { after, limit }) =>
+        read(() => {
+          const place = after === null ? "" : foldCase(after)
+          return [...tables.suppressions.values()]
+            .filter((one) => ofRealm(realm, one) !== null && foldCase(one.address) > place)
+            .sort((left, right) => compare(foldCase(left.address), foldCase(right.address)))
+            .slice(0, limit)
+        })
     },
 
     notifications: {

@@ -232,6 +232,9 @@ export class Tables {
         if (!this.suppressions.has(key)) this.set(this.suppressions, key, change.suppression)
         return null
       }
+      case "Unsuppress":
+        this.set(this.suppressions, keyOfSuppression(change.realm, change.address), undefined)
+        return null
       case "KeepNotification": {
         const key = Notifications.keyOf(change.notification)
         if (!this.kept.has(key)) this.set(this.kept, key, { notification: change.notification, at: change.at })

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Redacted, type Layer } from "effect"
-import { createSecretKey } from "node:crypto"
+import { createPrivateKey, createSecretKey } from "node:crypto"
 import * as Webhook from "../../core/model/Webhook.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import webhookSignatures from "../../docs/webhook-signatures.json" with { type: "json" }
@@ -199,6 +199,35 @@ describe("randomness", () => {
 
     assert.isTrue(Effect.runSync(verified))
   })
+
+  it.effect("makes the same DKIM keys under a seed, and as small ones as it is told to", () =>
+    Effect.gen(function* () {
+      const keyOf = (layer: Layer.Layer<Crypto>) => over(layer, (crypto) => crypto.generateDkimKey)
+      const small = NodeCrypto.layerSeeded("seed 1", { ...cheap, dkimKeyBits: 1_024 })
+      const made = yield* keyOf(small)
+      const key = createPrivateKey(Redacted.value(made.privateKey))
+
+      assert.deepStrictEqual(yield* keyOf(small), made)
+      assert.notStrictEqual((yield* keyOf(NodeCrypto.layerSeeded("seed 2", { ...cheap, dkimKeyBits: 1_024 }))).publicKey, made.publicKey)
+      assert.strictEqual(key.asymmetricKeyDetails?.modulusLength, 1_024)
+    })
+  )
+
+  it.effect("makes a DKIM key on a thread, while others go on", () =>
+    over(NodeCrypto.layer({ sealingKeys }), (crypto) =>
+      Effect.gen(function* () {
+        const making = yield* Effect.forkScoped(crypto.generateDkimKey)
+        yield* Effect.yieldNow
+        const asked = performance.now()
+        yield* crypto.uuid
+        const waited = performance.now() - asked
+
+        assert.isUndefined(making.pollUnsafe(), "it was made in place")
+        assert.isBelow(waited, 20)
+        yield* Fiber.join(making)
+      }).pipe(Effect.scoped)
+    )
+  )
 
   it.effect("makes cheaper hashes only where it is told to", () =>
     Effect.gen(function* () {

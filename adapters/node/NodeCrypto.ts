@@ -16,6 +16,7 @@ import {
   createDecipheriv,
   createHmac,
   createSecretKey,
+  generateKeyPair,
   hash,
   hkdfSync,
   randomBytes,
@@ -23,7 +24,8 @@ import {
   type KeyObject
 } from "node:crypto"
 import { availableParallelism } from "node:os"
-import { Crypto, CryptoBusy, SealBroken, type SealedSecret } from "../../core/ports/Crypto.ts"
+import { Crypto, CryptoBusy, SealBroken, type GeneratedKey, type SealedSecret } from "../../core/ports/Crypto.ts"
+import { seededRsa } from "./SeededRsa.ts"
 
 /** One key of the ring: 32 bytes. The highest version seals, every version opens. */
 export interface SealingKey {
@@ -44,11 +46,13 @@ export interface SeededOptions extends Options {
   readonly memoryCostKiB?: number
   /** Argon2id's passes for new hashes; 2, unless said otherwise. */
   readonly timeCost?: number
+  /** Bits of the DKIM keys that are made, a multiple of 16, at least 1024; 2048, unless said otherwise. */
+  readonly dkimKeyBits?: number
 }
 
 /** Draws from the operating system. Dies at once on a key ring that is empty, ambiguous or not of 32-byte keys. */
 export const layer = (options: Options): Layer.Layer<Crypto> =>
-  Layer.sync(Crypto, () => make(options, { draw: randomBytes, argon2: argon2OnThreads, cost: productionCost }))
+  Layer.sync(Crypto, () => make(options, { draw: randomBytes, argon2: argon2OnThreads, cost: productionCost, generateDkimKey: rsaOnThread }))
 
 /**
  * For simulations, never for production: everything random follows from the
@@ -56,17 +60,19 @@ export const layer = (options: Options): Layer.Layer<Crypto> =>
  * not on threads, and may be made cheap, so a run replays exactly and fast.
  */
 export const layerSeeded = (seed: string | number, options: SeededOptions): Layer.Layer<Crypto> =>
-  Layer.sync(Crypto, () =>
-    make(options, {
-      draw: seeded(seed),
+  Layer.sync(Crypto, () => {
+    const draw = seeded(seed)
+    return make(options, {
+      draw,
       argon2: argon2InPlace,
+      generateDkimKey: Effect.sync(() => seededRsa(draw, options.dkimKeyBits ?? dkimKeyBits)),
       cost: {
         memory: options.memoryCostKiB ?? productionCost.memory,
         passes: options.timeCost ?? productionCost.passes,
         lanes: productionCost.lanes
       }
     })
-  )
+  })
 
 /** AES-256-GCM with a 128-bit tag. Public only for the published vectors. */
 export const encrypt = (
@@ -100,7 +106,16 @@ const productionCost: Cost = { memory: 19_456, passes: 2, lanes: 1 }
 const saltLength = 16
 const hashLength = 32
 
-const make = (options: Options, { draw, argon2, cost }: { draw: Draw; argon2: Argon2id; cost: Cost }) => {
+const dkimKeyBits = 2_048
+
+interface Means {
+  readonly draw: Draw
+  readonly argon2: Argon2id
+  readonly cost: Cost
+  readonly generateDkimKey: Effect.Effect<GeneratedKey>
+}
+
+const make = (options: Options, { draw, argon2, cost, generateDkimKey }: Means) => {
   const ring = keyRing(options.sealingKeys)
   const pooled = hashPool(options.hashConcurrency ?? availableParallelism(), options.hashQueueMax ?? 64)
   const proofKey = createSecretKey(draw(32))
@@ -153,9 +168,24 @@ const make = (options: Options, { draw, argon2, cost }: { draw: Draw; argon2: Ar
       Effect.sync(() => {
         const key = Buffer.from(hkdfSync("sha256", ring.oldest.key, "", `mailroom mac ${purpose}`, 32))
         return createHmac("sha256", key).update(text).digest("hex")
-      })
+      }),
+
+    generateDkimKey
   })
 }
+
+// DKIM keys
+
+const rsaOnThread: Effect.Effect<GeneratedKey> = Effect.callback((resume) => {
+  generateKeyPair("rsa", { modulusLength: dkimKeyBits }, (error, publicKey, privateKey) =>
+    resume(error === null ? Effect.sync(() => pairOf(publicKey, privateKey)) : Effect.die(error))
+  )
+})
+
+const pairOf = (publicKey: KeyObject, privateKey: KeyObject): GeneratedKey => ({
+  publicKey: toBase64(publicKey.export({ type: "spki", format: "der" })),
+  privateKey: Redacted.make(privateKey.export({ type: "pkcs8", format: "pem" }).toString())
+})
 
 // Key ring and envelopes
 

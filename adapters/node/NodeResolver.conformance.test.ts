@@ -2,13 +2,13 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { createSocket, type Socket } from "node:dgram"
-import { suite, Zone, type Records, type Said } from "../../conformance/Resolver.ts"
+import { createServer, type Server } from "node:net"
+import { suite, Zone, type Records, type Said, type SaidBeside } from "../../conformance/Resolver.ts"
 import { conforms } from "../../conformance/vitest.ts"
 import { Resolver } from "../../core/ports/Resolver.ts"
 import * as NodeResolver from "./NodeResolver.ts"
 
-const ipv4Type = 1
-const ipv6Type = 28
+const [ipv4Type, cnameType, mxType, txtType, ipv6Type] = [1, 5, 15, 16, 28]
 
 /** A question: its name, its type, and the bytes that an answer repeats. */
 const readQuestion = (query: Buffer) => {
@@ -26,18 +26,43 @@ const bytesOf = (address: string): Buffer => {
   return Buffer.from(groups.map((group) => group.padStart(4, "0")).join(""), "hex")
 }
 
+const nameBytes = (name: string): Buffer =>
+  Buffer.concat([...name.split(".").filter((label) => label !== "").map(shortText), Buffer.alloc(1)])
+
+/** A text of at most 255 bytes behind its length. */
+const shortText = (text: string): Buffer => Buffer.concat([Buffer.from([Buffer.byteLength(text)]), Buffer.from(text)])
+
+const preferenceBytes = (preference: number): Buffer => Buffer.from([preference >> 8, preference & 255])
+
+/** The records' data, or why there are none. */
+type RecordData = ReadonlyArray<Buffer> | Exclude<Records, ReadonlyArray<string>>
+
+const dataOf = <A>(records: ReadonlyArray<A> | Exclude<RecordData, ReadonlyArray<Buffer>> | undefined, encode: (record: A) => Buffer): RecordData =>
+  records === undefined ? [] : typeof records === "string" ? records : records.map(encode)
+
 /** Null: no answer at all. Records live for no time. */
-const answerTo = (query: Buffer, records: Records): Buffer | null => {
+const answerTo = (query: Buffer, records: RecordData): Buffer | null => {
   if (records === "Silence") return null
   const { bytes, type } = readQuestion(query)
-  const addresses = typeof records === "string" ? [] : records.map(bytesOf)
+  const data = typeof records === "string" ? [] : records
   const header = Buffer.alloc(12)
   query.copy(header, 0, 0, 2)
   header.writeUInt16BE(0x8180 + (records === "Failure" ? 2 : records === "NoSuchName" ? 3 : 0), 2)
   header.writeUInt16BE(1, 4)
-  header.writeUInt16BE(addresses.length, 6)
-  const record = (address: Buffer) => Buffer.concat([Buffer.from([0xc0, 12, 0, type, 0, 1, 0, 0, 0, 0, 0, address.length]), address])
-  return Buffer.concat([header, bytes, ...addresses.map(record)])
+  header.writeUInt16BE(data.length, 6)
+  const record = (one: Buffer) =>
+    Buffer.concat([Buffer.from([0xc0, 12, 0, type, 0, 1, 0, 0, 0, 0, one.length >> 8, one.length & 255]), one])
+  return Buffer.concat([header, bytes, ...data.map(record)])
+}
+
+/** The same answer where it does not fit: without its records, marked as cut off. */
+const cut = (answer: Buffer, query: Buffer): Buffer => {
+  if (answer.length <= 1_232) return answer
+  const { bytes } = readQuestion(query)
+  const head = Buffer.concat([answer.subarray(0, 12), bytes])
+  head.writeUInt16BE(head.readUInt16BE(2) | 0x0200, 2)
+  head.writeUInt16BE(0, 6)
+  return head
 }
 
 const bound = Effect.acquireRelease(
@@ -48,21 +73,66 @@ const bound = Effect.acquireRelease(
   (socket) => Effect.promise(() => new Promise<void>((resolve) => socket.close(() => resolve())))
 )
 
-const makeZone = Effect.map(bound, (socket) => {
+/** For answers that do not fit a datagram, at the same port. */
+const listening = (port: number, answerOf: (query: Buffer) => Buffer | null) =>
+  Effect.acquireRelease(
+    Effect.promise(() => {
+      const server = createServer((socket) => {
+        let held: Buffer = Buffer.alloc(0)
+        socket.on("error", () => {})
+        socket.on("data", (bytes) => {
+          held = Buffer.concat([held, bytes])
+          while (held.length >= 2 && held.length >= 2 + held.readUInt16BE(0)) {
+            const query = held.subarray(2, 2 + held.readUInt16BE(0))
+            held = held.subarray(2 + query.length)
+            const answer = answerOf(query)
+            if (answer !== null) socket.write(Buffer.concat([preferenceBytes(answer.length), answer]))
+          }
+        })
+      })
+      return new Promise<Server>((resolve, reject) => server.on("error", reject).listen(port, "127.0.0.1", () => resolve(server)))
+    }),
+    (server) => Effect.promise(() => new Promise<void>((resolve) => server.close(() => resolve())))
+  )
+
+const makeZone = Effect.gen(function* () {
+  const socket = yield* bound
   const said = new Map<string, Said>()
+  const beside = new Map<string, SaidBeside>()
   const asked = new Map<string, number>()
-  socket.on("message", (query, { address, port }) => {
+  const answerOf = (query: Buffer): Buffer | null => {
     const { host, type } = readQuestion(query)
-    asked.set(host, (asked.get(host) ?? 0) + 1)
     const { ipv4, ipv6 } = said.get(host) ?? { ipv4: "NoSuchName", ipv6: "NoSuchName" }
-    const answer = answerTo(query, type === ipv4Type ? ipv4 : type === ipv6Type ? ipv6 : "Failure")
-    if (answer !== null) socket.send(answer, port, address)
+    const other = beside.get(host)
+    switch (type) {
+      case ipv4Type:
+        return answerTo(query, dataOf(ipv4, bytesOf))
+      case ipv6Type:
+        return answerTo(query, dataOf(ipv6, bytesOf))
+      case txtType:
+        return answerTo(query, dataOf(other?.txt, (strings) => Buffer.concat(strings.map(shortText))))
+      case mxType:
+        return answerTo(query, dataOf(other?.mx, ([preference, name]) => Buffer.concat([preferenceBytes(preference), nameBytes(name)])))
+      case cnameType:
+        return answerTo(query, dataOf(other?.cname, nameBytes))
+      default:
+        return answerTo(query, "Failure")
+    }
+  }
+  socket.on("message", (query, { address, port }) => {
+    const { host } = readQuestion(query)
+    asked.set(host, (asked.get(host) ?? 0) + 1)
+    const answer = answerOf(query)
+    if (answer !== null) socket.send(cut(answer, query), port, address)
   })
+  const { port } = socket.address()
+  yield* listening(port, answerOf)
   const zone = Zone.of({
     say: (host, what) => Effect.sync(() => void said.set(host, what)),
+    sayBeside: (name, what) => Effect.sync(() => void beside.set(name, what)),
     questions: (host) => Effect.sync(() => asked.get(host) ?? 0)
   })
-  return { zone, server: `127.0.0.1:${socket.address().port}` }
+  return { zone, server: `127.0.0.1:${port}` }
 })
 
 const over = (options: NodeResolver.Options): Layer.Layer<Resolver | Zone> =>

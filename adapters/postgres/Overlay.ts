@@ -114,6 +114,12 @@ export interface Note {
   readonly kept: Rows.KeptNotification | null
 }
 
+/** `lifted`: what the database holds of it goes first. */
+export interface Suppressed {
+  readonly lifted: Pick<Suppression, "tenantId" | "environment" | "address"> | null
+  readonly kept: Suppression | null
+}
+
 /** A rejection that what was not looked up might change. */
 export const unsure = "unsure"
 
@@ -128,7 +134,7 @@ export class Overlay {
   readonly relays = new Map<number, Relay>()
   readonly reservations = new Map<string, Reservation>()
   readonly quotas = new Map<string, Quota>()
-  readonly suppressions = new Map<string, Suppression>()
+  readonly suppressions = new Map<string, Suppressed>()
   readonly notes = new Map<string, Note>()
   /** Of keys that are not written otherwise up to then: they are touched before all else. */
   readonly touches = new Map<string, Millis>()
@@ -222,7 +228,13 @@ export class Overlay {
         return null
       case "Suppress": {
         const key = keyOfSuppression(change.suppression)
-        if (!this.suppressions.has(key)) this.set(this.suppressions, key, change.suppression)
+        const held = this.suppressions.get(key) ?? { lifted: null, kept: null }
+        if (held.kept === null) this.set(this.suppressions, key, { ...held, kept: change.suppression })
+        return null
+      }
+      case "Unsuppress": {
+        const lifted = { ...change.realm, address: change.address }
+        this.set(this.suppressions, keyOfSuppression(lifted), { lifted, kept: null })
         return null
       }
       case "KeepNotification": {

@@ -107,7 +107,10 @@ const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials"
       list: (tenantId) =>
         list({ decode: (row) => ({ domain: domain.decode(row), mailboxCount: Number(row["mailbox_count"]) }) }, domainsOfTenant, [
           Query.id(tenantId)
-        ])
+        ]),
+      due: (at, limit) => list(domain, domainsDue, [Query.millis(at), Query.count(limit)]),
+      sealedBelow: (version, { after, limit }) =>
+        list(domain, sealedBelow(domain), [Query.count(version), Query.idAfter(after), Query.count(limit)])
     }
   }
 }
@@ -143,6 +146,9 @@ const domainsOfTenant = `
   ) counted on counted.domain_id = domain.id
   where domain.tenant_id = $1
   order by domain.domain`
+
+const domainsDue = `
+  select ${domain.selected()} from mailroom.domain where next_check_ms <= $1 order by next_check_ms, id limit $2`
 
 const messages = ({ list, one, lookup }: Query.Query): MessageReads => {
   const messageBy = lookup(message, texts.message, inRealm)
@@ -262,7 +268,7 @@ const endpoints = ({ list, lookup }: Query.Query): EndpointReads => {
     list: (realm, applicationId) => list(endpoint, endpointsOfApplication, [...Query.inRealm(realm), Query.id(applicationId)]),
     enabled: (tenantIds) => list(endpoint, endpointsEnabled, [Query.ids(tenantIds)]),
     sealedBelow: (version, { after, limit }) =>
-      list(endpoint, endpointsSealedBelow, [Query.count(version), Query.idAfter(after), Query.count(limit)])
+      list(endpoint, sealedBelow(endpoint), [Query.count(version), Query.idAfter(after), Query.count(limit)])
   }
 }
 
@@ -274,16 +280,16 @@ const endpointsOfApplication = `
 const endpointsEnabled = `select ${endpoint.selected()} from mailroom.endpoint where tenant_id = any($1) and enabled`
 
 // The versions in use are few, so each is walked by id in its own part of the index.
-const endpointsSealedBelow = `
+const sealedBelow = ({ name, selected }: Selectable): string => `
   with recursive version (used) as (
-    select min(seal_version) from mailroom.endpoint where seal_version < $1
+    select min(seal_version) from ${name} where seal_version < $1
     union all
-    select (select min(seal_version) from mailroom.endpoint where seal_version > version.used and seal_version < $1)
+    select (select min(seal_version) from ${name} where seal_version > version.used and seal_version < $1)
     from version where version.used is not null
   )
   select found.* from version
   cross join lateral (
-    select id, ${endpoint.selected()} from mailroom.endpoint
+    select id, ${selected()} from ${name}
     where seal_version = version.used and id > $2
     order by id limit $3
   ) found
@@ -372,7 +378,9 @@ const notes = ({
         return folded.length === 1 && first !== undefined
           ? Effect.map(suppressionBy([...Query.realmKeys(realm), Query.textKey(first)]), (found) => (found === null ? [] : [found]))
           : list(Rows.suppression, suppressionsAmong, [...Query.inRealm(realm), Query.texts(folded)])
-      }
+      },
+      page: (realm, { after, limit }) =>
+        list(Rows.suppression, suppressionsOfRealm, [...Query.inRealm(realm), Query.text(after === null ? "" : foldCase(after)), Query.count(limit)])
     },
     notifications: {
       kept: ({ provider, providerMessageId }) =>
@@ -404,6 +412,11 @@ const suppressionOf = `
 const suppressionsAmong = `
   select ${Rows.suppression.selected()} from mailroom.suppression
   where tenant_id = $1 and environment = $2 and folded_address = any($3)`
+
+const suppressionsOfRealm = `
+  select ${Rows.suppression.selected()} from mailroom.suppression
+  where tenant_id = $1 and environment = $2 and folded_address > $3
+  order by folded_address limit $4`
 
 const notificationsKept = `
   select json_agg(record::text order by kept_ms, number)::text as records from mailroom.notification

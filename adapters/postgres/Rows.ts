@@ -17,6 +17,7 @@ import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
 import type { AttachmentId, DeliveryId, MessageId, Millis, TenantId } from "../../core/model/Ids.ts"
 import type { Plan } from "../../core/model/Limits.ts"
+import { sealVersion } from "../../core/model/MailDomain.ts"
 import { nextPollAt, queuedRecipients, type Content, type Message } from "../../core/model/Message.ts"
 import * as Notifications from "../../core/model/Notification.ts"
 import type { Notification } from "../../core/model/Notification.ts"
@@ -66,7 +67,9 @@ export interface StoredContent {
 }
 
 /** Values of members that a record may lack, because an older version of this code wrote it. */
-const defaults: { readonly [K in Kind]?: Partial<Records[K]> } = {}
+const defaults: { readonly [K in Kind]?: Partial<Records[K]> } = {
+  domain: { proof: null, dkim: null, nextDkim: null, nextCheckAt: null }
+}
 
 export const bigintMax = 9_223_372_036_854_775_807n
 
@@ -172,6 +175,8 @@ export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
       ...identity<Records["domain"]>(),
       fixed("domain", "text", ({ domain }) => domain),
       version(),
+      moving("next_check_ms", "bigint", ({ nextCheckAt }) => toBigintOrNull(nextCheckAt)),
+      moving("seal_version", "integer", sealVersion),
       moving("record", "json", textWithout())
     ],
     parseWith("domain")

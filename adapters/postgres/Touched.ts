@@ -97,4 +97,5 @@ export const keyOfReservation = (of: Pick<Reservation, "applicationId" | "idempo
 
 export const keyOfQuota = (tenantId: TenantId, day: string): string => `${tenantId} ${day}`
 
-export const keyOfSuppression = (of: Suppression): string => `${of.tenantId} ${of.environment} ${foldCase(of.address)}`
+export const keyOfSuppression = (of: Pick<Suppression, "tenantId" | "environment" | "address">): string =>
+  `${of.tenantId} ${of.environment} ${foldCase(of.address)}`

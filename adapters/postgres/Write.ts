@@ -7,9 +7,11 @@
  * what needs to know where they are. So a head is held for the end of the
  * statement and the commit only, and nothing else is waited for meanwhile.
  */
+import { foldCase } from "../../core/model/Address.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import { shardOf } from "../../core/model/Ids.ts"
 import type { Content, Message } from "../../core/model/Message.ts"
+import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Kind, Records } from "../../core/ports/Store.ts"
 import type { AppendedEvent, Entry, MessagePlace, Overlay, Quota, TenantLog } from "./Overlay.ts"
 import { column, deleting, inserting, insertingPlaced, requiring, statementOf, updating } from "./Parts.ts"
@@ -37,7 +39,8 @@ const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Par
     ...kinds.flatMap((kind) => has(requiredRows.get(kind)!, overlay.premises(kind))),
     ...has(replacedReservations, held.filter(([key]) => overlay.isStored(key)).map(([, reservation]) => reservation)),
     ...has(newReservations, held.filter(([key]) => !overlay.isStored(key)).map(([, reservation]) => reservation)),
-    ...has(suppressions, sorted(overlay.suppressions).map(([, suppression]) => suppression)),
+    ...has(liftedSuppressions, sorted(overlay.suppressions).flatMap(([, { lifted }]) => lifted ?? [])),
+    ...has(suppressions, sorted(overlay.suppressions).flatMap(([, { kept }]) => kept ?? [])),
     ...has(droppedNotes, notes.flatMap(([hash, { isDropped }]) => (isDropped ? [hash] : []))),
     // Numbered in the order in which they came.
     ...has(keptNotes, [...overlay.notes.values()].flatMap(({ kept }) => kept ?? [])),
@@ -140,6 +143,29 @@ const newReservations = inserting("new_reservation", Rows.reservation.name, Rows
 const replacedReservations = inserting("replaced_reservation", Rows.reservation.name, Rows.reservation.columns, {
   conflict: "(application_id, idempotency_key) do update set expires_ms = excluded.expires_ms, record = excluded.record"
 })
+
+/** Rows that others may hold are waited for in one order. */
+const liftedSuppressions: PartOf<Pick<Suppression, "tenantId" | "environment" | "address">> = (items) => ({
+  shape: liftedShape,
+  parameters: [
+    Rows.array("uuid", items.map(({ tenantId }) => tenantId)),
+    Rows.array("text", items.map(({ environment }) => environment)),
+    Rows.array("text", items.map(({ address }) => foldCase(address)))
+  ]
+})
+const liftedShape: Shape = {
+  name: "lifted_suppression",
+  text: (first, behind) =>
+    `delete from mailroom.suppression as stored using (
+       select tenant_id, environment, folded_address from mailroom.suppression
+       where (tenant_id, environment, folded_address) in (
+         select * from unnest($${first}::uuid[], $${first + 1}::text[], $${first + 2}::text[])
+       )
+       order by tenant_id, environment, folded_address for update
+     ) as held
+     where stored.tenant_id = held.tenant_id and stored.environment = held.environment
+       and stored.folded_address = held.folded_address and ${behind} returning 1`
+}
 
 const suppressions = inserting("suppression", Rows.suppression.name, Rows.suppression.columns, { conflict: "do nothing" })
 

@@ -22,6 +22,9 @@ const freshHost = () => `h${globalThis.crypto.randomUUID()}.hooks.example`
 
 // Names
 
+const unasked = () => Effect.die("a webhook needs addresses only")
+const onlyAddresses = { txt: unasked, mx: unasked, cname: unasked }
+
 const makeNames = () => {
   const names = new Map<string, ReadonlyArray<ReadonlyArray<string>>>()
   const resolver = Resolver.of({
@@ -30,7 +33,8 @@ const makeNames = () => {
         const [first = [], ...rest] = names.get(host) ?? []
         if (rest.length > 0) names.set(host, rest)
         return first.length > 0 ? Effect.succeed(first) : Effect.fail(new ResolutionFailed({ reason: "not_found" }))
-      })
+      }),
+    ...onlyAddresses
   })
   const lead = (host: string, ...answers: ReadonlyArray<ReadonlyArray<string>>) => Effect.sync(() => void names.set(host, answers))
   return { resolver, lead }

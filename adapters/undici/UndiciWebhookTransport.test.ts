@@ -270,7 +270,8 @@ describe("connections", () => {
     Effect.gen(function* () {
       const { port, sockets } = yield* receiver(answers)
       const target = Result.getOrThrow(WebhookUrl.parse(`http://127.0.0.1:${port}/`, policy))
-      const resolver = Layer.succeed(Resolver, { addresses: () => Effect.die("an address is not looked up") })
+      const unasked = () => Effect.die("an address is not looked up")
+      const resolver = Layer.succeed(Resolver, { addresses: unasked, txt: unasked, mx: unasked, cname: unasked })
 
       yield* WebhookTransport.use(({ post }) => post({ target, headers: {}, body })).pipe(
         Effect.provide(Layer.provide(UndiciWebhookTransport.layerWith({ idleTimeout: 60_000 }), resolver))

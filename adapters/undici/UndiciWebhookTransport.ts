@@ -41,7 +41,7 @@ export const layer: Layer.Layer<WebhookTransport, never, Resolver> = layerWith({
 
 /** Public only so that a test can see that its lanes are empty. */
 export const make = (
-  resolver: Resolver["Service"],
+  resolver: Pick<Resolver["Service"], "addresses">,
   lanes: Lanes,
   { ca = [], idleTimeout = 4_000 }: Options
 ): WebhookTransport["Service"] => {

@@ -18,6 +18,7 @@ import { isVerified } from "../model/MailDomain.ts"
 import * as Message from "../model/Message.ts"
 import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/Recipient.ts"
 import { classify, type Reply } from "../model/Reply.ts"
+import type { Suppression } from "../model/Suppression.ts"
 import * as Timestamp from "../model/Timestamp.ts"
 import { settle, type Outcome } from "../model/Settlement.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
@@ -169,7 +170,7 @@ export class SubmitMessage extends Context.Service<
       })
 
       const findSuppressed = Effect.fnUntraced(function* (message: Message.Message, queued: ReadonlyArray<Recipient>) {
-        if (message.environment === "sandbox") return new Map<string, "bounce" | "complaint">()
+        if (message.environment === "sandbox") return new Map<string, Suppression["reason"]>()
         const found = yield* store.suppressions.among(realmOf(message), queued.map(({ address }) => address))
         return new Map(found.map(({ address, reason }) => [Addresses.foldCase(address), reason]))
       })
@@ -364,16 +365,21 @@ const postponed = (why: Postponed | null): Attempt => ({
 
 const bounceSuppressed = (
   queued: ReadonlyArray<Recipient>,
-  suppressed: ReadonlyMap<string, "bounce" | "complaint">,
+  suppressed: ReadonlyMap<string, Suppression["reason"]>,
   at: Millis
 ): ReadonlyArray<Outcome> =>
   queued.flatMap(({ address }): ReadonlyArray<Outcome> => {
     const reason = suppressed.get(Addresses.foldCase(address))
     if (reason === undefined) return []
-    const diagnostic = reason === "bounce" ? "the address bounced before" : "the address complained before"
-    const bounce: Bounce = { class: "suppressed", smtpCode: null, enhancedCode: null, diagnostic }
+    const bounce: Bounce = { class: "suppressed", smtpCode: null, enhancedCode: null, diagnostic: suppressedBecause[reason] }
     return [{ recipient: address, input: { _tag: "Bounced", at, bounce } }]
   })
+
+const suppressedBecause: Readonly<Record<Suppression["reason"], string>> = {
+  bounce: "the address bounced before",
+  complaint: "the address complained before",
+  manual: "the address is on the suppression list"
+}
 
 /** What the provider's replies mean for each recipient; who was refused for the moment stays queued. */
 const attempted = (

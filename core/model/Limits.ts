@@ -57,6 +57,10 @@ export const notificationRetention = 48 * 60 * 60 * 1000
 export const submissionRetention = 48 * 60 * 60 * 1000
 /** Milliseconds for which a domain may lack its ownership or DKIM record before it fails: 24 hours. */
 export const domainGrace = 24 * 60 * 60 * 1000
+/** Milliseconds between checks of a domain's records, by the age of one that waits for its first: 1 hour, 1 day, and all others. */
+export const domainCheckIntervals = { fresh: 3 * 60_000, recent: 15 * 60_000, settled: 60 * 60_000 }
+/** Milliseconds for which a checker has a domain to itself, and after which records that nobody could look up are looked up again. */
+export const domainCheckRetry = 5 * 60_000
 /** Milliseconds before an unreferenced blob may be removed: 24 hours. */
 export const blobGrace = 24 * 60 * 60 * 1000
 

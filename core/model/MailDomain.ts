@@ -8,6 +8,7 @@ import { DomainName } from "./Address.ts"
 import { DomainId, type Millis, type TenantId } from "./Ids.ts"
 import { domainGrace } from "./Limits.ts"
 import { next, type IllegalTransition, type Table } from "./Machine.ts"
+import type { SealedSecret } from "../ports/Crypto.ts"
 
 export const Health = Schema.Literals(["pending", "healthy", "degraded", "failing", "suspended"])
 export type Health = typeof Health.Type
@@ -49,6 +50,15 @@ export const transitions = {
   }
 } as const satisfies Table<Health, Input, "domain.health_changed">
 
+/** A key that signs the domain's mail. Its public half stands at `<selector>._domainkey.<domain>`. */
+export interface DkimKey {
+  readonly selector: string
+  /** SubjectPublicKeyInfo, DER in base64: the record's `p`. */
+  readonly publicKey: string
+  /** PKCS #8 in PEM. */
+  readonly privateKey: SealedSecret
+}
+
 export interface MailDomain {
   readonly id: DomainId
   readonly tenantId: TenantId
@@ -57,7 +67,24 @@ export interface MailDomain {
   readonly domain: DomainName
   readonly health: Health
   readonly checks: ReadonlyArray<RecordCheck>
+  /** What the ownership record proves the claim with. It is no secret. Null until the first key is made. */
+  readonly proof: string | null
+  /** Signs. Null until its record was seen in DNS. */
+  readonly dkim: DkimKey | null
+  /** Made, and not seen in DNS yet: takes the other's place when it is. */
+  readonly nextDkim: DkimKey | null
+  /** When the checker looks at the records again; null for a domain whose state others vouch for. */
+  readonly nextCheckAt: Millis | null
   readonly createdAt: Millis
+}
+
+/** What a domain's DKIM keys are sealed to. */
+export const sealContext = ({ tenantId, id }: Pick<MailDomain, "tenantId" | "id">): string => `domain ${tenantId} ${id}`
+
+/** The oldest sealing key that one of its secrets needs; null if it has none. */
+export const sealVersion = ({ dkim, nextDkim }: Pick<MailDomain, "dkim" | "nextDkim">): number | null => {
+  const versions = [dkim, nextDkim].flatMap((key) => key?.privateKey.version ?? [])
+  return versions.length === 0 ? null : Math.min(...versions)
 }
 
 export interface Decision {

@@ -199,6 +199,10 @@ export const mailManagement = (administration: Administration): MailManagement =
         domain,
         health: "pending",
         checks: [],
+        proof: null,
+        dkim: null,
+        nextDkim: null,
+        nextCheckAt: null,
         createdAt: yield* Clock.currentTimeMillis
       }
       yield* inserted(actor, tenantId, "domain.create", record.id, [{ _tag: "Insert", kind: "domain", record }])

@@ -20,6 +20,14 @@ export interface SealedSecret {
   readonly tag: string
 }
 
+/** A key pair. */
+export interface GeneratedKey {
+  /** SubjectPublicKeyInfo, DER in base64. */
+  readonly publicKey: string
+  /** PKCS #8 in PEM. */
+  readonly privateKey: Redacted.Redacted<string>
+}
+
 /** Too many hashes wait already. */
 export class CryptoBusy extends Data.TaggedError("CryptoBusy")<{}> {
   override readonly message = "too many key verifications are under way"
@@ -50,5 +58,7 @@ export class Crypto extends Context.Service<
     readonly sign: (secret: Redacted.Redacted<string>, bytes: Uint8Array) => Effect.Effect<string>
     /** HMAC-SHA256 under a key derived for a purpose from the oldest key of the ring, in hex: for addresses that must find their way back to us. */
     readonly mac: (purpose: string, text: string) => Effect.Effect<string>
+    /** A fresh RSA key of 2048 bits, made while others go on: what DKIM verifiers all know (RFC 8301). */
+    readonly generateDkimKey: Effect.Effect<GeneratedKey>
   }
 >()("mailroom/core/ports/Crypto") {}

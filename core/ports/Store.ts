@@ -117,8 +117,8 @@ export interface Relay {
  * - `TakeQuota`: `used + amount` of that tenant and UTC day must not pass
  *   `limit`: else `QuotaExceeded`. An `amount` is never taken in part.
  * - `AppendEvent`: appended in list order.
- * - `Suppress`, `KeepNotification`: idempotent (on realm and folded address;
- *   on `Notification.keyOf`).
+ * - `Suppress`, `Unsuppress`, `KeepNotification`: idempotent (on realm and
+ *   folded address; on `Notification.keyOf`).
  * - `TouchApiKeys`: raises `lastUsedAt`, never lowers it, and is no new
  *   version; unknown ids are passed over.
  * - `Forget`: drops what is older than `before`, oldest first, at most `limit`
@@ -141,6 +141,7 @@ export type Change =
   | { readonly _tag: "AppendRequests"; readonly entries: ReadonlyArray<RequestEntry> }
   | { readonly _tag: "TouchApiKeys"; readonly used: ReadonlyArray<{ readonly id: ApiKeyId; readonly at: Millis }> }
   | { readonly _tag: "Suppress"; readonly suppression: Suppression }
+  | { readonly _tag: "Unsuppress"; readonly realm: Realm; readonly address: Address }
   | { readonly _tag: "KeepNotification"; readonly notification: Notification; readonly at: Millis }
   | { readonly _tag: "DropNotification"; readonly notification: Notification }
   | { readonly _tag: "Forget"; readonly log: Log; readonly before: Millis; readonly limit: number }
@@ -340,6 +341,13 @@ export class Store extends Context.Service<
       readonly list: (
         tenantId: TenantId
       ) => Read<ReadonlyArray<{ readonly domain: MailDomain; readonly mailboxCount: number }>>
+      /** Of all tenants, those whose `nextCheckAt` is this time or earlier, earliest first; of one time, by id. */
+      readonly due: (at: Millis, limit: number) => Read<ReadonlyArray<MailDomain>>
+      /** Of all tenants, those that hold a secret sealed by a key of a lower version than this, by id, behind `after`. */
+      readonly sealedBelow: (
+        version: number,
+        query: { readonly after: DomainId | null; readonly limit: number }
+      ) => Read<ReadonlyArray<MailDomain>>
     }
     readonly messages: MessageReads
     readonly attachments: AttachmentReads
@@ -354,6 +362,11 @@ export class Store extends Context.Service<
     readonly suppressions: {
       /** Which of these addresses are suppressed; folded case. */
       readonly among: (realm: Realm, addresses: ReadonlyArray<Address>) => Read<ReadonlyArray<Suppression>>
+      /** By folded address, behind `after` in that order; null: from the first. */
+      readonly page: (
+        realm: Realm,
+        query: { readonly after: Address | null; readonly limit: number }
+      ) => Read<ReadonlyArray<Suppression>>
     }
     readonly notifications: {
       /** Kept for a submission that was not known when they arrived, oldest first. */
