@@ -16,12 +16,14 @@ import {
   insertDelivery,
   insertMessage,
   keep,
+  keepPayload,
   land,
   law,
   moveRelay,
   next,
   notification,
   ownAge,
+  payload,
   refusal,
   relayBehind,
   remove,
@@ -83,6 +85,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
   const other = Fixtures.endpoint(realm)
   const delivery = Fixtures.delivery(records.endpoint)
   const [held, old] = [reservation(), reservation({ reservedAt: age, expiresAt: age + 1 })]
+  const posted = payload()
   const [kept, dropped] = [notification(submissionRef()), notification(submissionRef())]
   const mailbox = Fixtures.mailbox(records.domain, { address: Fixtures.address("grace", records.domain.domain) })
   yield* land(
@@ -123,6 +126,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
     suppress(suppression(realm)),
     keep(kept, 0),
     drop(dropped),
+    keepPayload(posted),
     { _tag: "Forget", log: "reservations", before: age + 2, limit: 10 }
   ]
 
@@ -155,11 +159,12 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
       Suppress: (yield* store.suppressions.among(realm, [Fixtures.address()])).length > 0,
       KeepNotification: (yield* store.notifications.kept(kept)).length > 0,
       DropNotification: (yield* store.notifications.kept(dropped)).length === 0,
+      KeepPayload: (yield* store.audit.payloads(posted.provider, 1)).length > 0,
       Forget: (yield* store.reservations.get(old.applicationId, old.idempotencyKey, age)) === null
     }
     return Object.entries(traces).filter(([, isSeen]) => isSeen).map(([trace]) => trace)
   })
-  return { realm, changes, seen, traces: 25 }
+  return { realm, changes, seen, traces: 26 }
 })
 
 /** Changes that cannot be applied, each for its reason. */
