@@ -16,12 +16,14 @@ import {
   insertDelivery,
   insertMessage,
   keep,
+  keepPayload,
   land,
   law,
   moveRelay,
   next,
   notification,
   ownAge,
+  payload,
   refusal,
   relayBehind,
   remove,
@@ -84,6 +86,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
   const other = Fixtures.endpoint(realm)
   const delivery = Fixtures.delivery(records.endpoint)
   const [held, old] = [reservation(), reservation({ reservedAt: age, expiresAt: age + 1 })]
+  const posted = payload()
   const [kept, dropped] = [notification(submissionRef()), notification(submissionRef())]
   const pardoned = suppression(realm, { address: Fixtures.address("mary") })
   const mailbox = Fixtures.mailbox(records.domain, { address: Fixtures.address("grace", records.domain.domain) })
@@ -127,6 +130,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
     unsuppress(realm, pardoned.address),
     keep(kept, 0),
     drop(dropped),
+    keepPayload(posted),
     { _tag: "Forget", log: "reservations", before: age + 2, limit: 10 }
   ]
 
@@ -160,6 +164,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
       Unsuppress: (yield* store.suppressions.among(realm, [pardoned.address])).length === 0,
       KeepNotification: (yield* store.notifications.kept(kept)).length > 0,
       DropNotification: (yield* store.notifications.kept(dropped)).length === 0,
+      KeepPayload: (yield* store.audit.payloads(posted.provider, 1)).length > 0,
       Forget: (yield* store.reservations.get(old.applicationId, old.idempotencyKey, age)) === null
     }
     return Object.entries(traces).filter(([, isSeen]) => isSeen).map(([trace]) => trace)

@@ -14,6 +14,7 @@ import type { IdempotencyKey, Reservation } from "../core/model/IdempotencyKey.t
 import type { ApiKeyId, ApplicationId, MessageId, Millis, Realm, TenantId } from "../core/model/Ids.ts"
 import type { Message, Submission } from "../core/model/Message.ts"
 import type { Notification } from "../core/model/Notification.ts"
+import type { ProviderPayload } from "../core/model/ProviderPayload.ts"
 import type { SubmissionRef } from "../core/model/Recipient.ts"
 import type { Suppression } from "../core/model/Suppression.ts"
 import {
@@ -124,9 +125,23 @@ export const unsuppress = (realm: Realm, address: Address): Change => ({ _tag: "
 
 export const keep = (note: Notification, at: Millis): Change => ({ _tag: "KeepNotification", notification: note, at })
 
+export const keepPayload = (payload: ProviderPayload): Change => ({ _tag: "KeepPayload", payload })
+
 export const drop = (note: Notification): Change => ({ _tag: "DropNotification", notification: note })
 
 // Records
+
+/** Of a provider that nobody else has heard of, unless said otherwise. */
+export const payload = (over: Partial<ProviderPayload> = {}): ProviderPayload => ({
+  id: Fixtures.freshId<string>(),
+  provider: `p${Fixtures.freshId<string>()}`,
+  receivedAt: 0,
+  digest: "d".repeat(64),
+  text: "{\"Type\":\"Notification\",\"Subject\":\"\\u0000 ✓\"}",
+  kind: "Bounce",
+  notifications: 1,
+  ...over
+})
 
 export const reservation = (over: Partial<Reservation> = {}): Reservation => ({
   applicationId: Fixtures.freshId<ApplicationId>(),

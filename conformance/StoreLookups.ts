@@ -11,10 +11,12 @@ import {
   insert,
   insertMessage,
   keep,
+  keepPayload,
   land,
   law,
   next,
   notification,
+  payload,
   remove,
   requestEntry,
   submission,
@@ -254,6 +256,23 @@ const notes = [
       assert.deepEqual(yield* store.audit.page(realm.tenantId, 2), [whole, entries[4]])
       assert.deepEqual(yield* store.audit.requests(realm.tenantId, 10), requests.toReversed())
       assert.deepEqual(yield* store.audit.requests(realm.tenantId, 2), [requests[4], requests[3]])
+    })
+  ),
+  law("keeps what a provider posted once, and shows it newest first, whosever it is", (store) =>
+    Effect.gen(function* () {
+      const [{ provider }, { provider: another }] = [payload(), payload()]
+      const posted = times(4, (at) => payload({ provider, receivedAt: 3 - at, notifications: at }))
+      const same = payload({ provider: another, id: posted[0]!.id })
+      for (const one of posted) yield* land(store, keepPayload(one))
+      yield* land(store, keepPayload(same), keepPayload({ ...posted[1]!, text: "again" }), keepPayload({ ...same, kind: "again" }))
+      yield* land(store, keepPayload({ ...posted[2]!, text: "again" }))
+
+      assert.deepEqual(yield* store.audit.payloads(provider, 10), posted.toReversed())
+      assert.deepEqual(yield* store.audit.payloads(provider, 2), [posted[3], posted[2]])
+      assert.deepEqual(yield* store.audit.payloads(another, 10), [same])
+      const all = (yield* store.audit.payloads(null, 1_000)).filter((one) => [provider, another].includes(one.provider))
+      assert.deepEqual(all, [same, ...posted.toReversed()])
+      assert.deepEqual(yield* store.audit.payloads(payload().provider, 10), [])
     })
   ),
   law("raises a key's time of last use, never lowers it, and makes no new version of it", (store) =>

@@ -24,12 +24,14 @@ import {
   insertDelivery,
   insertMessage,
   keep,
+  keepPayload,
   land,
   law,
   moveRelay,
   notification,
   outcome,
   ownAge,
+  payload,
   relayBehind,
   remove,
   requestEntry,
@@ -107,6 +109,7 @@ const sincePlace = (places: Places) => (endpoint: Endpoint): Endpoint => ({
 const makeWorld = () => {
   const realms = [Fixtures.realm(), Fixtures.realm()].flatMap((realm) => [realm, Fixtures.otherEnvironment(realm)])
   const age = ownAge()
+  const { provider } = payload()
   const plan = { id: Fixtures.freshId<string>(), keyRequestsPerMinute: 1, tenantRequestsPerDay: 2, recipientsPerDay: 3 }
   const applications = realms.map((realm) => Fixtures.application(realm))
   const domains = realms.map((realm) => Fixtures.mailDomain(realm.tenantId))
@@ -118,6 +121,7 @@ const makeWorld = () => {
   )
   return {
     age,
+    provider,
     realms,
     endpoints,
     deliveries: endpoints.slice(0, 4).flatMap((endpoint) => times(2, () => Fixtures.delivery(endpoint))),
@@ -206,6 +210,7 @@ const randomChange = Effect.fnUntraced(function* (
     suppress(suppression(realm, { address: Fixtures.address(some > 2 ? "ada" : "Ada"), createdAt: step })),
     unsuppress(realm, Fixtures.address(some > 2 ? "ADA" : "ada")),
     keep(told, step),
+    keepPayload(payload({ provider: world.provider, id: String(some), receivedAt: step })),
     drop(told)
   ]
   const [ofEndpoint, ofDelivery] = [yield* nextVersion("endpoint", endpoint), yield* nextVersion("delivery", delivery)]
@@ -338,6 +343,7 @@ const look = Effect.fnUntraced(function* (store: Service, world: World, places: 
     plans: (yield* store.credentials.plans).filter(({ id }) => id === world.plan.id),
     tenants: yield* Effect.forEach(world.tenants, ({ id }) => listed(store, id)),
     submitted: yield* Effect.forEach(world.messages, ({ ref }) => store.messages.bySubmission(ref)),
+    payloads: yield* store.audit.payloads(world.provider, 3),
     kept: yield* Effect.forEach(world.messages, ({ ref }) => store.notifications.kept(ref)),
     reserved: yield* Effect.forEach(world.reservations, ({ applicationId, idempotencyKey }) =>
       store.reservations.get(applicationId, idempotencyKey, age + 5)

@@ -17,12 +17,14 @@ import {
   insertDelivery,
   insertMessage,
   keep,
+  keepPayload,
   land,
   law,
   logBehind,
   next,
   notification,
   ownAge,
+  payload,
   realmInShard,
   refusal,
   remove,
@@ -247,9 +249,16 @@ const logOf: { readonly [L in Exclude<Log, "events" | "quotas">]: (store: Servic
       row: (at) => ({ _tag: "AppendRequests", entries: [requestEntry(realm, { at: age + at })] }),
       left: Effect.map(store.audit.requests(realm.tenantId, 100), (found) => found.map(({ at }) => at - age))
     }
+  },
+  payloads: (store, age) => {
+    const { provider } = payload()
+    return {
+      row: (at) => keepPayload(payload({ provider, receivedAt: age + at })),
+      left: Effect.map(store.audit.payloads(provider, 100), (found) => found.map(({ receivedAt }) => receivedAt - age))
+    }
   }
 }
-const agedLogs = ["reservations", "notifications", "requests", "deliveries"] as const
+const agedLogs = ["reservations", "notifications", "requests", "deliveries", "payloads"] as const
 
 const retention = [
   ...agedLogs.map((log) =>

@@ -114,6 +114,28 @@ const checks: Suite<WebhookTransport | Receivers>["checks"] = [
     })
   },
   {
+    title: "gets what is there, without a body, and connects to nothing that is not allowed",
+    check: Effect.gen(function* () {
+      const { forbidden, lead, policy } = yield* Receivers
+      const { get } = yield* WebhookTransport
+      const whole = Uint8Array.from({ length: webhookAnswerBytesMax + 1 }, (_, index) => index % 251)
+      const receiver = yield* open(() => ({ _tag: "Answers", status: 200, body: whole }))
+      const { pathname, search, host } = new URL(receiver.url)
+      const target = yield* targetOf(receiver.url, policy)
+
+      const { body, status, truncated } = yield* get({ target, headers: { accept: "*/*" } })
+      yield* lead(receiver.host, [forbidden])
+      const unsafe = yield* Effect.flip(get({ target, headers: {} }))
+
+      assert.deepEqual([status, truncated, new Uint8Array(body)], [200, true, whole.slice(0, webhookAnswerBytesMax)])
+      assert.equal(unsafe.reason, "unsafe_url")
+      const [arrived, ...more] = yield* receiver.arrived
+      assert.deepEqual([arrived?.method, arrived?.path, arrived?.body.length, more.length], ["GET", pathname + search, 0, 0])
+      const { connection: _, ...headers } = arrived?.headers ?? {}
+      assert.deepEqual(headers, { accept: "*/*", host })
+    })
+  },
+  {
     title: "sends a view of larger bytes, and nothing around it",
     check: Effect.gen(function* () {
       const receiver = yield* open(echo)

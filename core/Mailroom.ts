@@ -16,12 +16,13 @@ import { Attachments } from "./operations/Attachments.ts"
 import { Events } from "./operations/Events.ts"
 import { Mailboxes } from "./operations/Mailboxes.ts"
 import { Management } from "./operations/Management.ts"
+import { Intake } from "./operations/Intake.ts"
 import { Messages } from "./operations/Messages.ts"
 import { RequestLog } from "./operations/RequestLog.ts"
 import { WebhookManagement } from "./operations/WebhookManagement.ts"
 import { Webhooks } from "./operations/Webhooks.ts"
 
-/** Access, Messages, Attachments, Events, Mailboxes, Webhooks, Management, WebhookManagement and RequestLog. */
+/** Access, Messages, Attachments, Events, Mailboxes, Webhooks, Intake, Management, WebhookManagement and RequestLog. */
 export const operations = Layer.mergeAll(
   Access.layer,
   Messages.layer,
@@ -29,6 +30,7 @@ export const operations = Layer.mergeAll(
   Events.layer,
   Mailboxes.layer,
   Webhooks.layer,
+  Intake.layer.pipe(Layer.provide(RecordNotification.layer)),
   Management.layer,
   WebhookManagement.layer
 ).pipe(Layer.provideMerge(RequestLog.layer))

@@ -106,9 +106,15 @@ export const commitResults = ["committed", "version_moved", "key_taken", "quota_
 export const commits = each(commitResults, (result) => counter("store_commits", "Commits by result.", { result }))
 export const commitDuration = histogram("store_commit_duration", "How long commits took.", quick)
 
-const retained = ["events", "reservations", "notifications", "requests", "quotas", "deliveries"] as const satisfies ReadonlyArray<Log>
+const retained = ["events", "reservations", "notifications", "requests", "quotas", "deliveries", "payloads"] as const satisfies ReadonlyArray<Log>
 export const retentionRemoved = each([...retained, "attachments", "blobs"], (log) =>
   counter("retention_removed", "Rows and blobs that had had their time and were removed.", { log })
+)
+
+/** `refused`: not authentic, or not for this account. `unavailable`: it could not be verified or committed, and is to come again. */
+export const intakeResults = ["recorded", "refused", "unavailable"] as const
+export const intakes = each(intakeResults, (result) =>
+  counter("provider_notifications", "Requests of providers that notify, by result.", { result })
 )
 
 /** Makes every series known to a registry, so that each is there from the start, at 0. */

@@ -239,7 +239,9 @@ read(() => held(applicationId, idempotencyKey, at))
 
     audit: {
       page: (tenantId, limit) => read(() => lastOf(tables.audit.get(tenantId) ?? [], limit)),
-      requests: (tenantId, limit) => read(() => lastOf(tables.requests.get(tenantId) ?? [], limit))
+      requests: (tenantId, limit) => read(() => lastOf(tables.requests.get(tenantId) ?? [], limit)),
+      payloads: (provider, limit) =>
+        read(() => lastOf(tables.payloadsInOrder().filter((one) => provider === null || one.provider === provider), limit))
     },
 
     blobs: {

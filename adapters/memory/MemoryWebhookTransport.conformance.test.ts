@@ -6,8 +6,8 @@ import { WebhookScript, type Ending, type Posted } from "./MemoryWebhookTranspor
 
 const [address, forbidden] = ["127.0.0.1", "127.0.0.2"]
 
-const arrivedOf = ({ url, headers, body }: Posted): Arrived => ({
-  method: "POST",
+const arrivedOf = ({ method, url, headers, body }: Posted): Arrived => ({
+  method,
   path: new URL(url).pathname + new URL(url).search,
   headers,
   body

@@ -10,13 +10,14 @@ import type { Millis } from "../../core/model/Ids.ts"
 import { webhookAnswerBytesMax } from "../../core/model/Limits.ts"
 import type { Answer } from "../../core/model/Webhook.ts"
 import * as PublicAddress from "../../core/model/PublicAddress.ts"
-import { WebhookTransport, WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
+import { WebhookTransport, WebhookUnanswered, type WebhookRequest } from "../../core/ports/WebhookTransport.ts"
 
 export interface Posted {
+  readonly method: "POST" | "GET"
   readonly url: string
   /** Where the name led. */
   readonly address: string
-  /** With `host` and `content-length`. */
+  /** With `host`, and `content-length` if it has a body. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: Uint8Array
   readonly at: Millis
@@ -76,24 +77,31 @@ export const layer: Layer.Layer<WebhookTransport | WebhookScript> = Layer.effect
       }
     }
 
+    const send = Effect.fnUntraced(function* (method: Posted["method"], { target, headers }: Omit<WebhookRequest, "body">, body: Uint8Array) {
+      const addresses = target.isAddress ? [target.host] : lookUp(target.host)
+      if (!addresses.every((address) => PublicAddress.isAllowed(address, target.policy.allowedBlocks))) {
+        return yield* new WebhookUnanswered({ reason: "unsafe_url" })
+      }
+      const [address] = addresses
+      if (address === undefined) return yield* new WebhookUnanswered({ reason: "network_error" })
+      const posted: Posted = {
+        method,
+        url: target.href,
+        address,
+        headers: {
+          ...headers,
+          host: new URL(target.href).host,
+          ...(method === "GET" ? {} : { "content-length": String(body.length) })
+        },
+        body,
+        at: yield* Clock.currentTimeMillis
+      }
+      posts.push(posted)
+      return yield* conclude(posted, receivers.get(target.href)?.(posted) ?? endings.shift() ?? welcoming(posted))
+    })
     const transport = WebhookTransport.of({
-      post: Effect.fnUntraced(function* ({ target, headers, body }) {
-        const addresses = target.isAddress ? [target.host] : lookUp(target.host)
-        if (!addresses.every((address) => PublicAddress.isAllowed(address, target.policy.allowedBlocks))) {
-          return yield* new WebhookUnanswered({ reason: "unsafe_url" })
-        }
-        const [address] = addresses
-        if (address === undefined) return yield* new WebhookUnanswered({ reason: "network_error" })
-        const posted: Posted = {
-          url: target.href,
-          address,
-          headers: { ...headers, host: new URL(target.href).host, "content-length": String(body.length) },
-          body,
-          at: yield* Clock.currentTimeMillis
-        }
-        posts.push(posted)
-        return yield* conclude(posted, receivers.get(target.href)?.(posted) ?? endings.shift() ?? welcoming(posted))
-      })
+      post: (request) => send("POST", request, request.body),
+      get: (request) => send("GET", request, new Uint8Array())
     })
     const script = WebhookScript.of({
       posts: Effect.sync(() => [...posts]),
@@ -113,7 +121,8 @@ interface Handshake {
   readonly data?: { readonly challenge?: unknown }
 }
 
-const welcoming = ({ body }: Posted): Ending => {
+const welcoming = ({ body, method }: Posted): Ending => {
+  if (method === "GET") return { _tag: "Answers", status: 200 }
   const { type, data } = JSON.parse(new TextDecoder().decode(body)) as Handshake // or another body of the core's
   return type === verificationType
     ? { _tag: "Answers", status: 200, body: new TextEncoder().encode(JSON.stringify({ challenge: data?.challenge })) }

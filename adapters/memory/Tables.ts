@@ -23,6 +23,7 @@ import type { Plan } from "../../core/model/Limits.ts"
 import { nextPollAt, queuedRecipients, type Content, type Message } from "../../core/model/Message.ts"
 import * as Notifications from "../../core/model/Notification.ts"
 import type { Notification } from "../../core/model/Notification.ts"
+import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import type { SubmissionRef } from "../../core/model/Recipient.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import { utcDay } from "../../core/model/Timestamp.ts"
@@ -92,8 +93,12 @@ export class Tables {
   readonly quotas = new Map<string, number>()
   readonly suppressions = new Map<string, Suppression>()
   readonly kept = new Map<string, { readonly notification: Notification; readonly at: Millis }>()
+  /** By provider and id; `place` rises as they come. */
+  readonly payloads = new Map<string, { readonly place: number; readonly payload: ProviderPayload }>()
   readonly audit = new Map<TenantId, Array<AuditEntry>>()
   readonly requests = new Map<TenantId, Array<RequestEntry>>()
+
+  private payloadsSeen = 0
 
   /** Rows that the last commit has forgotten. */
   forgotten = 0
@@ -148,6 +153,10 @@ export class Tables {
 
   keptInOrder(): ReadonlyArray<Notification> {
     return [...this.kept.values()].sort((left, right) => left.at - right.at).map(({ notification }) => notification)
+  }
+
+  payloadsInOrder(): ReadonlyArray<ProviderPayload> {
+    return [...this.payloads.values()].sort((left, right) => left.place - right.place).map(({ payload }) => payload)
   }
 
   private apply(change: Change): Rejection | null {
@@ -238,6 +247,11 @@ export class Tables {
       case "KeepNotification": {
         const key = Notifications.keyOf(change.notification)
         if (!this.kept.has(key)) this.set(this.kept, key, { notification: change.notification, at: change.at })
+        return null
+      }
+      case "KeepPayload": {
+        const key = keyOfPayload(change.payload)
+        if (!this.payloads.has(key)) this.set(this.payloads, key, { place: (this.payloadsSeen += 1), payload: change.payload })
         return null
       }
       case "DropNotification":
@@ -372,6 +386,12 @@ export class Tables {
           this.forgotten += 1
         }
         return null
+      case "payloads":
+        for (const { payload } of olderThan(before, limit, this.payloads.values(), (one) => one.payload.receivedAt)) {
+          this.set(this.payloads, keyOfPayload(payload), undefined)
+          this.forgotten += 1
+        }
+        return null
       case "quotas": {
         const today = utcDay(before)
         for (const key of [...this.quotas.keys()].filter((key) => dayOf(key) < today).sort(byDay).slice(0, limit)) {
@@ -452,6 +472,8 @@ export const keyOfRef = (ref: SubmissionRef): string => JSON.stringify([ref.prov
 
 export const keyOfReservation = (of: Pick<Reservation, "applicationId" | "idempotencyKey">): string =>
   `${of.applicationId} ${of.idempotencyKey}`
+
+const keyOfPayload = (of: Pick<ProviderPayload, "provider" | "id">): string => JSON.stringify([of.provider, of.id])
 
 const dayOf = (quota: string): string => quota.slice(quota.indexOf(" ") + 1)
 

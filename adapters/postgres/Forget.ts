@@ -44,6 +44,7 @@ const texts: Readonly<Record<Log, string>> = {
   reservations: oldest("reservation", "application_id, idempotency_key", "expires_ms"),
   notifications: oldest("notification", "hash", "kept_ms"),
   requests: oldest("request", "tenant_id, number", "at_ms"),
+  payloads: oldest("payload", "provider, id", "received_ms"),
   quotas: oldest("quota", "tenant_id, day", "day"),
   deliveries: `${oldest("delivery", "id", "ended_ms").replace("returning 1", "returning id")},
     bodies as (delete from mailroom.delivery_body where delivery_id in (select id from forgotten) returning 1)`

@@ -13,6 +13,7 @@ import * as blobs from "./migrations/0003_blobs.ts"
 import * as dayCounts from "./migrations/0004_day_counts.ts"
 import * as claims from "./migrations/0005_claims.ts"
 import * as domains from "./migrations/0007_domains.ts"
+import * as payloads from "./migrations/0008_payloads.ts"
 
 export interface Migration {
   readonly name: string
@@ -26,7 +27,8 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0003_blobs", statements: blobs.statements },
   { name: "0004_day_counts", statements: dayCounts.statements },
   { name: "0005_claims", statements: claims.statements },
-  { name: "0007_domains", statements: domains.statements }
+  { name: "0007_domains", statements: domains.statements },
+  { name: "0008_payloads", statements: payloads.statements }
 ]
 
 /** A step failed, and nothing of it is left. The steps before it stay. */

@@ -14,6 +14,7 @@ import type { Reservation } from "../../core/model/IdempotencyKey.ts"
 import { shardOf, type Micros, type Millis, type TenantId } from "../../core/model/Ids.ts"
 import type { Plan } from "../../core/model/Limits.ts"
 import type { Content, Message } from "../../core/model/Message.ts"
+import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Change, Kind, Records, Rejection, Relay } from "../../core/ports/Store.ts"
 import * as Rows from "./Rows.ts"
@@ -138,6 +139,7 @@ export class Overlay {
   readonly notes = new Map<string, Note>()
   /** Of keys that are not written otherwise up to then: they are touched before all else. */
   readonly touches = new Map<string, Millis>()
+  readonly payloads = new Map<string, ProviderPayload>()
   readonly audit: Array<AuditEntry> = []
   readonly requests: Array<RequestEntry> = []
 
@@ -242,6 +244,11 @@ export class Overlay {
         const hash = Rows.hashOf(notification)
         const note = this.notes.get(hash) ?? { isDropped: false, kept: null }
         if (note.kept === null) this.set(this.notes, hash, { ...note, kept: { notification, at } })
+        return null
+      }
+      case "KeepPayload": {
+        const key = `${change.payload.provider}\n${change.payload.id}`
+        if (!this.payloads.has(key)) this.set(this.payloads, key, change.payload)
         return null
       }
       case "DropNotification":

@@ -73,6 +73,8 @@ const questions: ReadonlyArray<{
   { name: "matched notifications", ask: ({ notifications }) => notifications.matched(limit) },
   { name: "a page of the audit trail", ask: ({ audit }) => audit.page(id, limit) },
   { name: "a page of requests", ask: ({ audit }) => audit.requests(id, limit) },
+  { name: "a page of payloads", ask: ({ audit }) => audit.payloads(null, limit) },
+  { name: "a page of a provider's payloads", ask: ({ audit }) => audit.payloads("ses", limit) },
   { name: "referenced blobs", ask: ({ blobs }) => blobs.referenced(id, ["a"]) },
   ...jobKinds.map((kind) => ({
     name: `what is due of ${kind}`,
@@ -162,6 +164,8 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
         "a reservation",
         "kept notifications",
         "matched notifications",
+        "a page of payloads",
+        "a page of a provider's payloads",
         ...jobKinds.map((kind) => `what is due of ${kind}`),
         "the backlog"
       ])

@@ -389,7 +389,11 @@ const notes = ({
     },
     audit: {
       page: (tenantId, limit) => list(Rows.audit, texts.audit, [Query.id(tenantId), Query.count(limit)]),
-      requests: (tenantId, limit) => list(Rows.request, texts.requests, [Query.id(tenantId), Query.count(limit)])
+      requests: (tenantId, limit) => list(Rows.request, texts.requests, [Query.id(tenantId), Query.count(limit)]),
+      payloads: (provider, limit) =>
+        provider === null
+          ? list(Rows.payload, payloads, [Query.count(limit)])
+          : list(Rows.payload, payloadsOf, [Query.text(provider), Query.count(limit)])
     },
     blobs: {
       referenced: (tenantId, digests) =>
@@ -400,6 +404,11 @@ const notes = ({
     }
   }
 }
+
+const payloads = `select ${Rows.payload.selected()} from mailroom.payload order by number desc limit $1`
+
+const payloadsOf = `
+  select ${Rows.payload.selected()} from mailroom.payload where provider = $1 order by number desc limit $2`
 
 const reservationHeld = `
   select ${Rows.reservation.selected()} from mailroom.reservation

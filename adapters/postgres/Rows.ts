@@ -21,6 +21,7 @@ import { sealVersion } from "../../core/model/MailDomain.ts"
 import { nextPollAt, queuedRecipients, type Content, type Message } from "../../core/model/Message.ts"
 import * as Notifications from "../../core/model/Notification.ts"
 import type { Notification } from "../../core/model/Notification.ts"
+import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import type { SubmissionRef } from "../../core/model/Recipient.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Kind, Records, Relay } from "../../core/ports/Store.ts"
@@ -377,6 +378,17 @@ export const notification: Table<KeptNotification, Notification> = table(
     fixed("record", "json", (kept) => JSON.stringify(kept.notification))
   ],
   parse<Notification>
+)
+
+export const payload: Table<ProviderPayload> = table(
+  "payload",
+  [
+    fixed("provider", "text", ({ provider }) => toText(provider)),
+    fixed("id", "text", ({ id }) => toText(id)),
+    fixed("received_ms", "bigint", ({ receivedAt }) => toBigint(receivedAt)),
+    fixed("record", "json", textWithout())
+  ],
+  parse<ProviderPayload>
 )
 
 export const audit: Table<AuditEntry> = table(

@@ -44,6 +44,7 @@ const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Par
     ...has(droppedNotes, notes.flatMap(([hash, { isDropped }]) => (isDropped ? [hash] : []))),
     // Numbered in the order in which they came.
     ...has(keptNotes, [...overlay.notes.values()].flatMap(({ kept }) => kept ?? [])),
+    ...has(payloads, [...overlay.payloads.values()]),
     ...has(quotas, sorted(overlay.quotas).map(([, quota]) => quota)),
     ...has(tenantLogs, sorted(overlay.tenantLogs)),
     ...messageParts(entries.get("message") ?? []),
@@ -171,6 +172,8 @@ const suppressions = inserting("suppression", Rows.suppression.name, Rows.suppre
 
 const droppedNotes = deleting("dropped_notification", Rows.notification.name, "hash", "text")
 const keptNotes = inserting("kept_notification", Rows.notification.name, Rows.notification.columns, { conflict: "do nothing" })
+
+const payloads = inserting("payload", Rows.payload.name, Rows.payload.columns, { conflict: "do nothing" })
 
 const audit = inserting("audit", Rows.audit.name, Rows.audit.columns)
 const requests = inserting("request", Rows.request.name, Rows.request.columns)

@@ -17,9 +17,12 @@ export interface Options {
 }
 
 export interface Request {
+  /** POST unless said otherwise. */
+  readonly method?: "GET"
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  readonly body: Uint8Array
+  /** Null where there is none. */
+  readonly body: Uint8Array | null
 }
 
 /** No answer. If it is not `isSent`, not a byte of the request has left, and it may be sent elsewhere. */
@@ -81,11 +84,11 @@ export class Connection {
   }
 
   /** Interrupted, it leaves the connection in the middle of things: to be destroyed. */
-  post({ path, headers, body }: Request): Effect.Effect<Answer, NoAnswer> {
+  post({ method, path, headers, body }: Request): Effect.Effect<Answer, NoAnswer> {
     return Effect.callback((resume) => {
       // Later: undici is reading, not to be called from within, and yet to decide whether the connection stays open.
       const end = (ending: Effect.Effect<Answer, NoAnswer>) => queueMicrotask(() => resume(ending))
-      this.#client.dispatch({ path, method: "POST", headers, body }, new Reader(end))
+      this.#client.dispatch({ path, method: method ?? "POST", headers, body }, new Reader(end))
     })
   }
 }

@@ -95,11 +95,14 @@ export const make = (
       )
     })
 
+  const send = Effect.fnUntraced(function* (target: WebhookTarget, request: Request) {
+    const origin = originOf(target)
+    return yield* lanes.within(origin, exchange(target, origin, request))
+  })
+
   return WebhookTransport.of({
-    post: Effect.fnUntraced(function* ({ target, headers, body }) {
-      const origin = originOf(target)
-      return yield* lanes.within(origin, exchange(target, origin, { path: WebhookUrl.pathOf(target), headers, body }))
-    })
+    post: ({ target, headers, body }) => send(target, { path: WebhookUrl.pathOf(target), headers, body }),
+    get: ({ target, headers }) => send(target, { method: "GET", path: WebhookUrl.pathOf(target), headers, body: null })
   })
 }
 

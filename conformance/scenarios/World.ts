@@ -151,7 +151,8 @@ const stagedTransport = (stage: Stage): typeof WebhookTransport.Service => ({
     const posted: Posted = { url: target.href, headers, text, json: JSON.parse(text), at: yield* Clock.currentTimeMillis }
     stage.posts.push(posted)
     return yield* stage.receive(posted)
-  })
+  }),
+  get: () => Effect.die(new Error("nothing is fetched"))
 })
 
 /** The store, when it is down; or when it is the queue as well, and forgets. */

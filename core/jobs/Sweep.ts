@@ -8,6 +8,7 @@ import { Clock, Context, Effect, Layer, Option } from "effect"
 import type { Attachment } from "../model/Attachment.ts"
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
 import * as Limits from "../model/Limits.ts"
+import { payloadRetention } from "../model/ProviderPayload.ts"
 import * as Metrics from "../Metrics.ts"
 import { commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { BlobStore, type BlobUnavailable } from "../ports/BlobStore.ts"
@@ -30,8 +31,8 @@ export class Sweep extends Context.Service<
     /** Offers lost jobs, and applies notifications that waited for their submission; how many. */
     readonly tick: Effect.Effect<number>
     /**
-     * Removes what has had its time: events, deliveries that ended, reservations, kept notifications, request logs, counts
-     * of past days, unused uploads, blobs that nothing refers to.
+     * Removes what has had its time: events, deliveries that ended, reservations, kept notifications, request logs,
+     * providers' payloads, counts of past days, unused uploads, blobs that nothing refers to.
      */
     readonly retain: Effect.Effect<void>
   }
@@ -126,6 +127,7 @@ export class Sweep extends Context.Service<
           yield* forget("reservations", now - margin)
           yield* forget("notifications", now - Limits.notificationRetention)
           yield* forget("requests", now - settings.eventRetention)
+          yield* forget("payloads", now - payloadRetention)
           yield* forget("quotas", now - margin)
           yield* removeUnused(now)
           yield* removeBlobs(now - Limits.blobGrace - margin)

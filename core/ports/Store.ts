@@ -52,6 +52,7 @@ import type { Mailbox } from "../model/Mailbox.ts"
 import type { MailDomain } from "../model/MailDomain.ts"
 import type { Content, Message } from "../model/Message.ts"
 import type { Notification } from "../model/Notification.ts"
+import type { ProviderPayload } from "../model/ProviderPayload.ts"
 import type { SubmissionRef } from "../model/Recipient.ts"
 import type { Suppression } from "../model/Suppression.ts"
 import type { Application, Tenant } from "../model/Tenant.ts"
@@ -82,7 +83,7 @@ type Update = { [K in Kind]: { readonly _tag: "Update"; readonly kind: K; readon
  * What is cut at an age, oldest first. `quotas` are counted by day: a day is as old as its beginning. Of `deliveries`
  * only those that are not pending, by when they ended.
  */
-export type Log = "events" | "reservations" | "notifications" | "requests" | "quotas" | "deliveries"
+export type Log = "events" | "reservations" | "notifications" | "requests" | "quotas" | "deliveries" | "payloads"
 
 /** How far a shard's events have been turned into deliveries, and by whom last. */
 export interface Relay {
@@ -117,8 +118,9 @@ export interface Relay {
  * - `TakeQuota`: `used + amount` of that tenant and UTC day must not pass
  *   `limit`: else `QuotaExceeded`. An `amount` is never taken in part.
  * - `AppendEvent`: appended in list order.
- * - `Suppress`, `Unsuppress`, `KeepNotification`: idempotent (on realm and
- *   folded address; on `Notification.keyOf`).
+ * - `Suppress`, `KeepNotification`, `KeepPayload`: idempotent (on realm and
+ *   folded address; on `Notification.keyOf`; on provider and id): the first stays.
+ *   `Unsuppress` takes away what is there, if anything is.
  * - `TouchApiKeys`: raises `lastUsedAt`, never lowers it, and is no new
  *   version; unknown ids are passed over.
  * - `Forget`: drops what is older than `before`, oldest first, at most `limit`
@@ -144,6 +146,7 @@ export type Change =
   | { readonly _tag: "Unsuppress"; readonly realm: Realm; readonly address: Address }
   | { readonly _tag: "KeepNotification"; readonly notification: Notification; readonly at: Millis }
   | { readonly _tag: "DropNotification"; readonly notification: Notification }
+  | { readonly _tag: "KeepPayload"; readonly payload: ProviderPayload }
   | { readonly _tag: "Forget"; readonly log: Log; readonly before: Millis; readonly limit: number }
 
 /** Why nothing of a commit was applied. */
@@ -378,6 +381,8 @@ export class Store extends Context.Service<
       /** Newest first. */
       readonly page: (tenantId: TenantId, limit: number) => Read<ReadonlyArray<AuditEntry>>
       readonly requests: (tenantId: TenantId, limit: number) => Read<ReadonlyArray<RequestEntry>>
+      /** What providers posted, in the order of commits, newest first; of one provider, or of all. No tenant's. */
+      readonly payloads: (provider: string | null, limit: number) => Read<ReadonlyArray<ProviderPayload>>
     }
     readonly blobs: {
       /** Which of a tenant's blobs any attachment or message refers to. */

@@ -1,6 +1,6 @@
 /**
- * Posts to a receiver whom a stranger has named, without becoming the
- * stranger's tool.
+ * Posts to a receiver whom a stranger has named, and gets what a stranger
+ * points at, without becoming the stranger's tool.
  *
  * An adapter
  * - looks the name up itself, each time it connects; every address must be
@@ -30,12 +30,16 @@ export class WebhookUnanswered extends Data.TaggedError("WebhookUnanswered")<{
 
 export interface WebhookRequest {
   readonly target: WebhookTarget
-  /** Names in lower case. The adapter adds `host` and `content-length`. */
+  /** Names in lower case. The adapter adds `host` and, to what has a body, `content-length`. */
   readonly headers: Readonly<Record<string, string>>
   readonly body: Uint8Array
 }
 
 export class WebhookTransport extends Context.Service<
   WebhookTransport,
-  { readonly post: (request: WebhookRequest) => Effect.Effect<Answer, WebhookUnanswered> }
+  {
+    readonly post: (request: WebhookRequest) => Effect.Effect<Answer, WebhookUnanswered>
+    /** As `post`, with a GET and without a body: for what a provider's notification refers to. */
+    readonly get: (request: Omit<WebhookRequest, "body">) => Effect.Effect<Answer, WebhookUnanswered>
+  }
 >()("mailroom/core/ports/WebhookTransport") {}

@@ -29,7 +29,7 @@ const receiver = () => {
       const answer = JSON.stringify({ challenge: data.challenge })
       return { status: 200, retryAfter: null, body: new TextEncoder().encode(answer), truncated: false }
     })
-  return { posts, layer: Layer.succeed(WebhookTransport, { post }) }
+  return { posts, layer: Layer.succeed(WebhookTransport, { post, get: () => Effect.die("nothing is fetched") }) }
 }
 
 const embed = async (over: Partial<Options> = {}) => {
@@ -202,6 +202,7 @@ describe("an embedded Mailroom", () => {
     const answer = Promise.withResolvers<void>()
     const posted = Promise.withResolvers<void>()
     const slow = Layer.succeed(WebhookTransport, {
+      get: () => Effect.die("nothing is fetched"),
       post: ({ body }) =>
         Effect.promise(async () => {
           posted.resolve()
