@@ -85,11 +85,11 @@ const handOuts: ReadonlyArray<Check<JobQueue>> = [
       yield* queue.offer([...jobKinds.map((kind) => ({ ...offered, kind })), { ...offered, subject: freshId<string>() }])
 
       const leases = yield* claim()
-      assert.equal(leases.length, 5)
+      assert.equal(leases.length, 6)
       yield* queue.complete(leases.find((lease) => lease.job.kind === "poll")!)
 
       yield* TestClock.adjust(visibilityTimeout)
-      assert.deepEqual((yield* claim()).map((lease) => lease.job.kind).toSorted(), ["deliver", "scan", "submit", "submit"])
+      assert.deepEqual((yield* claim()).map((lease) => lease.job.kind).toSorted(), ["deliver", "parse", "scan", "submit", "submit"])
     })
   },
   {

@@ -92,6 +92,7 @@ export const mailDomain = (tenantId: TenantId, over: Partial<MailDomain> = {}): 
   dkim: null,
   nextDkim: null,
   nextCheckAt: null,
+  catchAll: null,
   createdAt: 0,
   ...over
 })
@@ -157,7 +158,7 @@ export const message = (of: Realm, over: Partial<Message> = {}): Message => {
     snippet: "The engine weaves",
     sizeBytes: 17,
     attachmentIds: [],
-    internetMessageId: Messages.internetMessageId(id, from.address),
+    internetMessageId: Messages.internetMessageId(id, from.address as Address),
     inReplyTo: null,
     references: [],
     recipients,
@@ -168,6 +169,7 @@ export const message = (of: Realm, over: Partial<Message> = {}): Message => {
     nextAttemptAt: 0,
     submissions: [],
     mime: null,
+    reception: null,
     ...over
   }
 }

@@ -59,7 +59,8 @@ const make = (tables: Tables): typeof Store.Service => {
     mailboxes: {
       get: (tenantId, id) => read(() => ofTenant(tenantId, records.mailbox.get(id))),
       list: (tenantId) =>
-        read(() => allOfTenant(tenantId, records.mailbox).sort((left, right) => compare(left.address, right.address)))
+        read(() => allOfTenant(tenantId, records.mailbox).sort((left, right) => compare(left.address, right.address))),
+      addressed: (addresses) => read(() => tables.named("mailbox", addresses.map(foldCase)))
     },
 
     domains: {
@@ -88,7 +89,8 @@ const make = (tables: Tables): typeof Store.Service => {
             .filter((domain) => (sealVersion(domain) ?? version) < version && (after === null || domain.id > after))
             .sort(byId)
             .slice(0, limit)
-        )
+        ),
+      named: (names) => read(() => tables.named("domain", names))
     },
 
     messages: {
@@ -114,6 +116,7 @@ const make = (tables: Tables): typeof Store.Service => {
           const id = tables.submissions.get(keyOfRef(ref))
           return id === undefined ? null : (records.message.get(id) ?? null)
         }),
+      anywhere: (id) => read(() => records.message.get(id) ?? null),
       queuedWith: (realm, attachmentId) =>
         read(() =>
           [...(tables.queuedWith.get(attachmentId)?.keys() ?? [])].flatMap(
@@ -269,7 +272,7 @@ read(() => held(applicationId, idempotencyKey, at))
       const news = Array.from({ length: shardCount }, (_, shard) => tables.unrelayed(shard))
       const first = news.flatMap((events) => events[0]?.occurredAt ?? [])
       return {
-        earliestDue: { submit: earliest("submit"), poll: earliest("poll"), scan: earliest("scan"), deliver: earliest("deliver") },
+        earliestDue: { submit: earliest("submit"), poll: earliest("poll"), scan: earliest("scan"), deliver: earliest("deliver"), parse: earliest("parse") },
         unrelayed: news.reduce((sum, events) => sum + events.length, 0),
         oldestUnrelayedAt: first.length === 0 ? null : Math.min(...first)
       }
@@ -282,7 +285,8 @@ const subjectKind = {
   submit: "message",
   poll: "message",
   scan: "attachment",
-  deliver: "delivery"
+  deliver: "delivery",
+  parse: "message"
 } as const satisfies Record<JobKind, Kind>
 
 const isVisible = (event: LoggedEvent, realm: Realm, applicationId: ApplicationId): boolean =>

@@ -12,6 +12,7 @@ import * as jobs from "./migrations/0002_jobs.ts"
 import * as blobs from "./migrations/0003_blobs.ts"
 import * as dayCounts from "./migrations/0004_day_counts.ts"
 import * as claims from "./migrations/0005_claims.ts"
+import * as inbound from "./migrations/0006_inbound.ts"
 import * as domains from "./migrations/0007_domains.ts"
 import * as payloads from "./migrations/0008_payloads.ts"
 
@@ -27,6 +28,7 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0003_blobs", statements: blobs.statements },
   { name: "0004_day_counts", statements: dayCounts.statements },
   { name: "0005_claims", statements: claims.statements },
+  { name: "0006_inbound", statements: inbound.statements },
   { name: "0007_domains", statements: domains.statements },
   { name: "0008_payloads", statements: payloads.statements }
 ]

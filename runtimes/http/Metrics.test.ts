@@ -120,7 +120,7 @@ describe("/metrics", () => {
         store: (store) => ({
           ...store,
           backlog: Effect.succeed({
-            earliestDue: { submit: since, poll: Date.now() + 90_000, scan: null, deliver: since },
+            earliestDue: { submit: since, poll: Date.now() + 90_000, scan: null, deliver: since, parse: null },
             unrelayed: 7,
             oldestUnrelayedAt: since
           })
