@@ -22,9 +22,9 @@ const enhanced = /(?<![\w.])([245])\.(\d{1,3})\.(\d{1,3})(?![\w]|\.\d)/g
 const basic = /(?<![\w.@/])([245][0-7]\d)(?![\w/%@]|[.,]\d|:\d)/g
 
 /** What stands right before a number that is a reply code. A colon between digits is a time of day. */
-const introducesCode = /(?:^|[^\d\s]:|[;=>"'([<#|]|<<<|\b(?:said|says|responded|response|returned|reply|replied|error|code|status|smtp|esmtp|server|with|was|got|is|fehler|erreur|errore|fout|ошибка|kod|código|codigo))[\s:=-]{0,3}$/i
+const introducesCode = /(?:^|[^\d\s]:|[：;=>"'([<#|]|<<<|(?<![A-Za-z])(?:said|says|responded|response|returned|reply|replied|error|code|status|smtp|esmtp|server|with|was|got|is|fehler|erreur|errore|fout|ошибка|kod|código|codigo))[\s:：=-]{0,3}$/i
 const introducesOther = /\b(?:port|line|id|pid|ext|phone|tel|fax|room|size|limit|max|least|than|for|after)[\s.:#(=]{0,3}$/i
-const isCount = /^\s?(?:[kmg]i?b|bytes?|octets?|messages?|e?mails?|seconds?|minutes?|hours?|days?|recipients?|users?|ms|times|characters|lines?)\b/i
+const isCount = /^\s?(?:[kKmMgG]i?[bB]|bytes?|octets?|messages|e?mails|seconds?|minutes?|hours?|days?|recipients|users|ms|times|characters|lines)\b/
 
 /** The codes in what a server said. A reply code is one only where one would stand. */
 export const codesIn = (said: string): Codes => {

@@ -25,7 +25,7 @@ export interface Prose {
 }
 
 const copyMarkers = [
-  "below this line is a copy", "this is a copy of the message", "this is a copy of your message", "here is a copy of", "here is your message", "a copy of the original message", "copy of the original message", "copy of your message", "original message follows", "original message header", "original message:", "--original message", "- original message", "message header follows", "message headers follow", "message text follows", "header of the original message", "headers of the original message", "headers follow", "unsent message", "returned message", "message returned", "original mail", "undelivered message follows", "text of the message", "the initial part of the message", "the message headers are", "first part of the message", "start of returned", "beginning of the message", "the original message is attached", "--- message follows", "message follows ---", "your message follows", "your message was:", "header follows", "included below", "copy of the message", "begin message", "mail header", "body of the message", "ursprüngliche nachricht", "originalnachricht", "kopie der nachricht", "kopie ihrer", "message d'origine", "en-têtes du message", "mensaje original", "mensagem original", "messaggio originale", "oorspronkelijk bericht", "oryginalna wiadomość", "исходное сообщение", "заголовки сообщения", "заголовок сообщения", "元のメール", "送信したメール", "原始邮件", "原邮件", "以下是"
+  "below this line is a copy", "this is a copy of the message", "this is a copy of your message", "here is a copy of", "here is your message", "a copy of the original message", "copy of the original message", "copy of your message", "original message follows", "original message header", "original message:", "--original message", "- original message", "message header follows", "message headers follow", "message text follows", "header of the original message", "headers of the original message", "headers follow", "unsent message", "returned message", "message returned", "original mail", "undelivered message follows", "text of the message", "the initial part of the message", "the message headers are", "first part of the message", "start of returned", "beginning of the message", "the original message is attached", "--- message follows", "message follows ---", "your message follows", "your message was:", "header follows", "included below", "copy of the message", "begin message", "mail header", "body of the message", "ursprüngliche nachricht", "originalnachricht", "kopie der nachricht", "kopie ihrer", "message d'origine", "en-têtes du message", "mensaje original", "mensagem original", "messaggio originale", "oorspronkelijk bericht", "oryginalna wiadomość", "исходное сообщение", "заголовки сообщения", "заголовок сообщения", "元のメール", "原始邮件"
 ]
 
 const conversationMarkers = [
@@ -47,7 +47,7 @@ export const proseOf = (text: string): Prose => {
       end = index
       break
     }
-    if (marksCopy(lower) || startsHeader(all, index)) {
+    if (marksCopy(lower, all, index) || startsHeader(all, index)) {
       hasCopy = true
       end = index
       break
@@ -58,12 +58,19 @@ export const proseOf = (text: string): Prose => {
   return { lines, copy: all.slice(end).join("\n"), hasCopy, isConversation }
 }
 
-/** An announcement that a copy follows is short, or underlined by dashes. */
-const marksCopy = (lower: string): boolean =>
-  lower.length > 4 && lower.length < 160 && (/^[-=*_#|>\s[(]{2}|[-=*_:)|\]]$/.test(lower) || lower.length < 40) && copyMarkers.some((marker) => lower.includes(marker))
+/** An announcement that a copy follows: between dashes, or with a header behind it, or with nothing. */
+const marksCopy = (lower: string, all: ReadonlyArray<string>, index: number): boolean => {
+  if (lower.length < 5 || lower.length > 160 || !copyMarkers.some((marker) => lower.includes(marker))) return false
+  if (/^[-=*_#|+]{2}|[-=*_#|+]{2}$/.test(lower)) return true
+  const next = all.slice(index + 1, index + 10).map((line) => line.trim()).filter((line) => line !== "" && !/^[-=*_#|]+$/.test(line))
+  return next.length === 0 || next.slice(0, 3).some((line) => ofMessage.has(fieldOf(line.slice(0, 80).replace(/^>\s?/, ""))?.name ?? ""))
+}
 
-/** `> ` quotes; `>>>` and `<<<` are lines of an SMTP transcript. */
-const isQuotation = (line: string): boolean => line.startsWith(">") && !line.startsWith(">>>")
+const ofMessage = new Set(["received", "return-path", "from", "to", "subject", "date", "message-id", "mime-version", "content-type", "x-mailer", "dkim-signature", "delivered-to", "reply-to", "sender"])
+
+/** `> ` quotes; `>>>` and `<<<` are lines of an SMTP transcript, and MDaemon lists addresses so. */
+const isQuotation = (line: string): boolean =>
+  line.startsWith(">") && !line.startsWith(">>>") && !/^>\s?[^\s<>]{1,64}@[^\s<>]{1,255}$/.test(line)
 
 const quotesALot = (all: ReadonlyArray<string>, index: number): boolean =>
   all.slice(index, index + 3).filter((line) => isQuotation(line.trimStart())).length === 3
@@ -137,7 +144,7 @@ const shapeOf = (text: string, { start, end, isBracketed }: FoundAddress, index:
   const label = labels.exec(lead)
   if (label !== null && (index === 0 || /[,;]\s*<?$/.test(before))) return label[1] === undefined ? "labelled" : "fielded"
   if (/(?:rcpt|recipient) to:\s?<?$/i.test(before)) return "commanded"
-  const isFirst = /^[\s"'<([*•·\-–]*(?:smtp:)?$/i.test(before) || /^\d{1,3}[.)]\s*<?$/.test(before)
+  const isFirst = /^[\s"'<>([*•·\-–]*(?:smtp:)?$/i.test(before) || /^\d{1,3}[.)]\s*<?$/.test(before)
   if (isFirst && /^[>"')\]]*\s*$/.test(after)) return "alone"
   if (isFirst && (isBracketed || text.startsWith("\"")) && /^[>"']*\s?(?::|\.\.\.|\(|-|,|;|$)/.test(after)) return "headed"
   if (isFirst && /^[>"')\]]*\s?(?::|\.\.\.|\(|\[|-\s|–|,|;|on\s|failed|user|unknown|invalid)/i.test(after)) return "headed"

@@ -17,7 +17,7 @@ import { addressesIn, type Fields, headerOf, messageIdIn, plainOf } from "./Mail
 import type { MimePart } from "./Message.ts"
 import type { ParsedAttachment, ParsedMessage } from "./ParsedMessage.ts"
 import type { Bounce } from "./Recipient.ts"
-import { type Evidence, evidenceOf, headerValue, isAnswer, scoreMin } from "./ReportEvidence.ts"
+import { type Evidence, evidenceOf, headerValue, isAnswer, isReportShaped, scoreMin } from "./ReportEvidence.ts"
 
 /** One recipient that a report speaks of. */
 export interface ReportedRecipient {
@@ -58,7 +58,7 @@ export const read = (message: ParsedMessage, returnPath?: string | null): Report
   const found = { recipients: spoken.length, codes, hasOriginal: parts.original !== null }
   const evidence = evidenceOf(message, prose, found, returnPath)
   const status = statusOf(message, parts, prose, evidence)
-  if (status === null && !isProseReport(evidence, found)) return none
+  if (status === null && !isProseReport(message, evidence, found)) return none
   const original = originalOf(parts, prose)
   const findings = status === null ? spoken : completed(status.findings, spoken)
   const recipients = recipientsOf(findings, original, evidence, prose)
@@ -111,9 +111,11 @@ const partsOf = (message: ParsedMessage): Parts => {
 const isText = ({ mediaType, filename }: ParsedAttachment): boolean =>
   /^text\/plain$/i.test(mediaType) || (/^application\/octet-stream$/i.test(mediaType) && /\.(?:txt|dat|dsn)$|^details|^att\d/i.test(filename ?? ""))
 
-/** The page is asked where the text is none, or says nothing of anybody. */
-const textOf = ({ text, html }: ParsedMessage): string => {
-  const plain = (text ?? "").slice(0, textBytesMax)
+/** The page is asked where the text is none, or says nothing of anybody; a body that came apart is read as it is. */
+const textOf = ({ text, html, attachments }: ParsedMessage): string => {
+  const [first] = attachments
+  const isOpaque = (text ?? "").trim() === "" && html === null && attachments.length === 1 && first!.mediaType === "application/octet-stream" && first!.filename === null
+  const plain = isOpaque ? decoded(first!.bytes, textBytesMax) : (text ?? "").slice(0, textBytesMax)
   if (html === null || (plain.trim() !== "" && plain.includes("@"))) return plain
   return `${plain}\n${plainOf(html.slice(0, 256 * 1024))}`
 }
@@ -164,8 +166,7 @@ const headerFields = (message: ParsedMessage): Fields =>
 
 /** The status fields, if the message is such a report, or looks like a server's and has them at another place. */
 const statusOf = (message: ParsedMessage, parts: Parts, prose: Prose, evidence: Evidence): DeliveryStatus.DeliveryStatus | null => {
-  const root = message.structure.mediaType.toLowerCase()
-  const isReport = root === "multipart/report" || statusTypes.has(root)
+  const isReport = isReportShaped(message) || statusTypes.has(message.structure.mediaType.toLowerCase())
   const looksSent = !isAnswer(message.subject) && !prose.isConversation && !evidence.isOther && (evidence.sender >= 2 || evidence.score >= scoreMin)
   if (!isReport && !looksSent) return null
   const texts = parts.statuses.length > 0 ? parts.statuses : parts.lookalikes.length > 0 && (isReport || evidence.score >= scoreMin - 2) ? parts.lookalikes : []
@@ -193,8 +194,10 @@ const completed = (findings: ReadonlyArray<Finding>, told: ReadonlyArray<Finding
 
 // Judgement
 
-const isProseReport = (evidence: Evidence, found: { readonly recipients: number; readonly codes: number }): boolean =>
-  !evidence.isOther && evidence.score >= scoreMin && (evidence.says !== null || (found.recipients > 0 && found.codes > 0))
+/** Who sends it must count for something, and it must say something of delivery. */
+const isProseReport = (message: ParsedMessage, evidence: Evidence, found: { readonly recipients: number; readonly codes: number }): boolean =>
+  !evidence.isOther && (evidence.sender >= 2 || isReportShaped(message)) && evidence.score >= scoreMin &&
+  (evidence.says !== null || (found.recipients > 0 && found.codes > 0))
 
 const recipientsOf = (findings: ReadonlyArray<Finding>, original: Fields, evidence: Evidence, prose: Prose): ReadonlyArray<ReportedRecipient> => {
   const words = prose.lines.join("\n").slice(0, 8_000)

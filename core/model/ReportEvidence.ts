@@ -30,6 +30,10 @@ export interface Evidence {
 export const headerValue = (message: ParsedMessage, name: string): string | null =>
   message.headers.find((header) => header.name.toLowerCase() === name)?.value ?? null
 
+/** It calls itself a report, whether or not its parts hold together. */
+export const isReportShaped = (message: ParsedMessage): boolean =>
+  message.structure.mediaType.toLowerCase() === "multipart/report" || /^\s*multipart\/report\b/i.test(headerValue(message, "content-type") ?? "")
+
 /** `returnPath`: as the envelope had it, null for the null sender; undefined where only the header can tell. */
 export const evidenceOf = (
   message: ParsedMessage,
@@ -43,12 +47,11 @@ export const evidenceOf = (
   const says = sayingOf(words, folded(message.subject))
   const opening = words.slice(0, openingLength)
   const subject = folded(message.subject)
-  const isReportShaped = message.structure.mediaType === "multipart/report"
   const pro =
     sender +
     (strongSubjects.some((phrase) => subject.includes(phrase)) ? 3 : 0) +
     (says !== null && sayingOf(opening, "") !== null ? 3 : says !== null ? 2 : 0) +
-    (isReportShaped ? 3 : 0) +
+    (isReportShaped(message) ? 3 : 0) +
     (found.hasOriginal || prose.hasCopy ? 1 : 0) +
     (found.recipients > 0 ? 1 : 0) +
     (found.codes > 0 ? 1 : 0) +
@@ -91,6 +94,7 @@ const against = (message: ParsedMessage, prose: Prose, opening: string, path: st
     (humanMailers.test(mailer) ? 5 : 0) +
     (prose.isConversation ? 4 : 0) +
     (answers ? 2 : 0) +
+    (["list-id", "list-unsubscribe", "list-post"].some((name) => headerValue(message, name) !== null) ? 3 : 0) +
     (otherStatements.some((phrase) => opening.includes(phrase)) ? 6 : 0) +
     (greets(prose) ? 3 : 0) +
     (closes(prose) ? 2 : 0) +
@@ -115,5 +119,5 @@ const isOther = (message: ParsedMessage, subject: string, sender: number): boole
   const has = (name: string) => headerValue(message, name) !== null
   if (has("x-autoreply") || has("x-autorespond") || has("x-autoresponder") || has("x-vacation") || has("x-cron-env") || has("x-list-administrivia")) return true
   if (/auto[_-]?reply/i.test(headerValue(message, "precedence") ?? "")) return true
-  return sender < 3 && (has("list-id") || has("list-unsubscribe") || has("list-post"))
+  return sender < 2 && (has("list-id") || has("list-unsubscribe") || has("list-post"))
 }
