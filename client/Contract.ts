@@ -135,6 +135,8 @@ export interface Message {
     readonly dkim: string | null
     readonly dmarc: string | null
   } | null
+  readonly defects: ReadonlyArray<string>
+  readonly receivedAt: DateTime | null
   readonly sentAt: DateTime | null
   /** The request id of the call that sent it. */
   readonly requestId: string

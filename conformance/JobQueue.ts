@@ -89,7 +89,7 @@ const handOuts: ReadonlyArray<Check<JobQueue>> = [
       yield* queue.complete(leases.find((lease) => lease.job.kind === "poll")!)
 
       yield* TestClock.adjust(visibilityTimeout)
-      assert.deepEqual((yield* claim()).map((lease) => lease.job.kind).toSorted(), ["deliver", "scan", "submit", "submit"])
+      assert.deepEqual((yield* claim()).map((lease) => lease.job.kind).toSorted(), ["deliver", "parse", "scan", "submit", "submit"])
     })
   },
   {

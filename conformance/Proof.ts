@@ -17,6 +17,8 @@ import { suite as limits } from "./scenarios/limits.ts"
 import { suite as notifications } from "./scenarios/notifications.ts"
 import { suite as outages } from "./scenarios/outages.ts"
 import { suite as outcomes } from "./scenarios/outcomes.ts"
+import { suite as receiving } from "./scenarios/receiving.ts"
+import { suite as reports } from "./scenarios/reports.ts"
 import { suite as shown } from "./scenarios/shown.ts"
 import { suite as webhookOutages } from "./scenarios/webhookOutages.ts"
 import type { AdapterSet } from "./scenarios/World.ts"
@@ -36,7 +38,9 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   deliveries,
   breaker,
   fanout,
-  webhookOutages
+  webhookOutages,
+  receiving,
+  reports
 ]
 
 /** A check with all that it needs. */

@@ -88,6 +88,7 @@ export const mailDomain = (tenantId: TenantId, over: Partial<MailDomain> = {}): 
   domain: domainName(),
   health: "healthy",
   checks: [],
+  catchAll: null,
   createdAt: 0,
   ...over
 })
@@ -153,7 +154,7 @@ export const message = (of: Realm, over: Partial<Message> = {}): Message => {
     snippet: "The engine weaves",
     sizeBytes: 17,
     attachmentIds: [],
-    internetMessageId: Messages.internetMessageId(id, from.address),
+    internetMessageId: Messages.internetMessageId(id, from.address as Address),
     inReplyTo: null,
     references: [],
     recipients,
@@ -164,6 +165,7 @@ export const message = (of: Realm, over: Partial<Message> = {}): Message => {
     nextAttemptAt: 0,
     submissions: [],
     mime: null,
+    reception: null,
     ...over
   }
 }

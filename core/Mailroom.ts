@@ -5,8 +5,10 @@
 import { Layer } from "effect"
 import { DeliverWebhook } from "./jobs/DeliverWebhook.ts"
 import { EventRelay } from "./jobs/EventRelay.ts"
+import { ParseMessage } from "./jobs/ParseMessage.ts"
 import { PollProvider } from "./jobs/PollProvider.ts"
 import { RecordNotification } from "./jobs/RecordNotification.ts"
+import { RecordReport } from "./jobs/RecordReport.ts"
 import { ScanAttachment } from "./jobs/ScanAttachment.ts"
 import { SubmitMessage } from "./jobs/SubmitMessage.ts"
 import { Sweep } from "./jobs/Sweep.ts"
@@ -17,11 +19,12 @@ import { Events } from "./operations/Events.ts"
 import { Mailboxes } from "./operations/Mailboxes.ts"
 import { Management } from "./operations/Management.ts"
 import { Messages } from "./operations/Messages.ts"
+import { Receive } from "./operations/Receive.ts"
 import { RequestLog } from "./operations/RequestLog.ts"
 import { WebhookManagement } from "./operations/WebhookManagement.ts"
 import { Webhooks } from "./operations/Webhooks.ts"
 
-/** Access, Messages, Attachments, Events, Mailboxes, Webhooks, Management, WebhookManagement and RequestLog. */
+/** Access, Messages, Attachments, Events, Mailboxes, Webhooks, Receive, Management, WebhookManagement and RequestLog. */
 export const operations = Layer.mergeAll(
   Access.layer,
   Messages.layer,
@@ -29,6 +32,7 @@ export const operations = Layer.mergeAll(
   Events.layer,
   Mailboxes.layer,
   Webhooks.layer,
+  Layer.provide(Receive.layer, RecordReport.layer),
   Management.layer,
   WebhookManagement.layer
 ).pipe(Layer.provideMerge(RequestLog.layer))
@@ -36,7 +40,10 @@ export const operations = Layer.mergeAll(
 /** EventRelay, Worker and Sweep, whose ticks do all that is due, and RecordNotification, which takes in what providers push. */
 export const jobs = Layer.mergeAll(
   EventRelay.layer,
-  Worker.layer.pipe(Layer.provide([SubmitMessage.layer, ScanAttachment.layer, PollProvider.layer, DeliverWebhook.layer])),
+  Worker.layer.pipe(
+    Layer.provide([SubmitMessage.layer, ScanAttachment.layer, PollProvider.layer, DeliverWebhook.layer, ParseMessage.layer]),
+    Layer.provide(RecordReport.layer)
+  ),
   Sweep.layer
 ).pipe(Layer.provideMerge(RecordNotification.layer))
 

@@ -40,6 +40,10 @@ export const messagesAccepted = each(Environment.literals, (environment) =>
   counter("messages_accepted", "Messages answered with 202 and committed. Replays of a request do not count.", { environment })
 )
 
+export const messagesReceived = each(Environment.literals, (environment) =>
+  counter("messages_received", "Inbound messages taken and committed, one for each mailbox.", { environment })
+)
+
 /** `unavailable`: the provider was not reached, or the message's bytes were not. */
 export const submissionOutcomes = ["accepted", "transient", "permanent", "unavailable"] as const
 export const submissions = each(Environment.literals, (environment) =>

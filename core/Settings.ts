@@ -2,7 +2,7 @@
 import { Context } from "effect"
 import type { DomainName } from "./model/Address.ts"
 import * as Backoff from "./model/Backoff.ts"
-import type { Millis } from "./model/Ids.ts"
+import type { Environment, Millis } from "./model/Ids.ts"
 import * as Limits from "./model/Limits.ts"
 import { publicOnly, type TargetPolicy } from "./model/WebhookUrl.ts"
 
@@ -17,6 +17,12 @@ export interface SettingsShape {
   readonly webhookTargets: TargetPolicy
   /** The waits after the first, second, … failed attempt of a webhook delivery. */
   readonly deliveryBackoff: ReadonlyArray<Millis>
+  /** What we call ourselves to other mail servers, in the trace of what we receive. */
+  readonly hostName: string
+  /** The environment that inbound mail is of. */
+  readonly inboundEnvironment: Environment
+  /** What is done with mail that fails DMARC, where its domain asks to reject it. */
+  readonly dmarcReject: "refuse" | "spam"
 }
 
 export const defaults: SettingsShape = {
@@ -24,7 +30,10 @@ export const defaults: SettingsShape = {
   bounceDomain: null,
   eventRetention: Limits.eventRetentionDefault,
   webhookTargets: publicOnly,
-  deliveryBackoff: Backoff.delivery
+  deliveryBackoff: Backoff.delivery,
+  hostName: "localhost",
+  inboundEnvironment: "production",
+  dmarcReject: "refuse"
 }
 
 export const Settings = Context.Reference<SettingsShape>("mailroom/core/Settings", { defaultValue: () => defaults })

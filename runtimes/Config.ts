@@ -7,7 +7,7 @@
 import { Data, Effect, Layer, References, Result, type Redacted } from "effect"
 import { readFileSync } from "node:fs"
 import { isIP } from "node:net"
-import { Settings } from "../core/Settings.ts"
+import { defaults, Settings, type SettingsShape } from "../core/Settings.ts"
 import { settings, type Config, type Setting } from "./ConfigTable.ts"
 import * as LogLines from "./LogLines.ts"
 
@@ -185,14 +185,16 @@ export const withFlags = (
 /** An address alone is a block of one. */
 const blockOf = (range: string): string => (range.includes("/") ? range : `${range}/${isIP(range) === 4 ? 32 : 128}`)
 
-/** What the core wants to know of it. */
-export const settingsLayer = (config: Config) =>
+/** What the core wants to know of it, and what a runtime says beside. */
+export const settingsLayer = (config: Config, over: Partial<SettingsShape> = {}) =>
   Layer.succeed(Settings, {
+    ...defaults,
     ipRequestsPerMinute: config.ipRequestsPerMinute,
     bounceDomain: config.bounceDomain,
     eventRetention: config.eventRetentionDays * 86_400_000,
     webhookTargets: { allowHttp: config.webhookAllowHttp, allowedBlocks: config.webhookAllowedAddresses.map(blockOf) },
-    deliveryBackoff: config.webhookBackoff
+    deliveryBackoff: config.webhookBackoff,
+    ...over
   })
 
 /** The log, from the configured level up. */

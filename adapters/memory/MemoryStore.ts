@@ -7,6 +7,7 @@
  * never change after its insert.
  */
 import { Effect, Layer } from "effect"
+import { foldCase } from "../../core/model/Address.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
 import { shardCount, type ApplicationId, type Environment, type MailboxId, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
@@ -57,7 +58,8 @@ const make = (tables: Tables): typeof Store.Service => {
     mailboxes: {
       get: (tenantId, id) => read(() => ofTenant(tenantId, records.mailbox.get(id))),
       list: (tenantId) =>
-        read(() => allOfTenant(tenantId, records.mailbox).sort((left, right) => compare(left.address, right.address)))
+        read(() => allOfTenant(tenantId, records.mailbox).sort((left, right) => compare(left.address, right.address))),
+      addressed: (addresses) => read(() => tables.named("mailbox", addresses.map(foldCase)))
     },
 
     domains: {
@@ -71,7 +73,8 @@ const make = (tables: Tables): typeof Store.Service => {
               domain,
               mailboxCount: mailboxes.filter((mailbox) => mailbox.domainId === domain.id).length
             }))
-        })
+        }),
+      named: (names) => read(() => tables.named("domain", names))
     },
 
     messages: {
@@ -97,6 +100,7 @@ const make = (tables: Tables): typeof Store.Service => {
           const id = tables.submissions.get(keyOfRef(ref))
           return id === undefined ? null : (records.message.get(id) ?? null)
         }),
+      anywhere: (id) => read(() => records.message.get(id) ?? null),
       queuedWith: (realm, attachmentId) =>
         read(() =>
           [...(tables.queuedWith.get(attachmentId)?.keys() ?? [])].flatMap(
@@ -242,7 +246,7 @@ read(() => held(applicationId, idempotencyKey, at))
       const news = Array.from({ length: shardCount }, (_, shard) => tables.unrelayed(shard))
       const first = news.flatMap((events) => events[0]?.occurredAt ?? [])
       return {
-        earliestDue: { submit: earliest("submit"), poll: earliest("poll"), scan: earliest("scan"), deliver: earliest("deliver") },
+        earliestDue: { submit: earliest("submit"), poll: earliest("poll"), scan: earliest("scan"), deliver: earliest("deliver"), parse: earliest("parse") },
         unrelayed: news.reduce((sum, events) => sum + events.length, 0),
         oldestUnrelayedAt: first.length === 0 ? null : Math.min(...first)
       }
@@ -255,7 +259,8 @@ const subjectKind = {
   submit: "message",
   poll: "message",
   scan: "attachment",
-  deliver: "delivery"
+  deliver: "delivery",
+  parse: "message"
 } as const satisfies Record<JobKind, Kind>
 
 const isVisible = (event: LoggedEvent, realm: Realm, applicationId: ApplicationId): boolean =>

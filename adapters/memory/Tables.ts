@@ -64,7 +64,8 @@ export class Tables {
     submit: new Timeline(),
     poll: new Timeline(),
     scan: new Timeline(),
-    deliver: new Timeline()
+    deliver: new Timeline(),
+    parse: new Timeline()
   }
   /** Unused uploads by their expiry. */
   readonly expiries = new Timeline()
@@ -129,6 +130,11 @@ export class Tables {
     return apiKey && application && tenant && plan ? { apiKey, application, tenant, plan } : null
   }
 
+  /** Those whose unique field is one of these, each once. */
+  named<K extends "mailbox" | "domain">(kind: K, names: ReadonlyArray<string>): ReadonlyArray<Records[K]> {
+    return [...new Set(names)].flatMap((name) => this.records[kind].get(this.names.get(`${kind} ${name}`) ?? "") ?? [])
+  }
+
   /** The last position of a shard's log; 0 if nothing was ever appended. */
   endOfLog(shard: number): bigint {
     const log = this.shards.get(shard)
@@ -159,6 +165,12 @@ export class Tables {
         return this.insert(change)
       case "InsertMessage":
         return this.insertMessage(change.message, change.content)
+      case "PutContent": {
+        const { messageId, realm, content } = change
+        const message = this.records.message.get(messageId)
+        if (message?.tenantId === realm.tenantId && message.environment === realm.environment) this.set(this.contents, messageId, content)
+        return null
+      }
       case "InsertDelivery": {
         const { delivery, body } = change
         if (this.records.delivery.has(delivery.id)) return { _tag: "Duplicate", kind: "delivery", field: "id" }
@@ -317,6 +329,7 @@ export class Tables {
       if (message.mime !== null) this.countBlob(message.tenantId, message.mime.sha256, present)
       this.mark(this.due.submit, message.nextAttemptAt, message.id, present)
       this.mark(this.due.poll, nextPollAt(message), message.id, present)
+      this.mark(this.due.parse, message.reception?.nextParseAt ?? null, message.id, present)
     }
     if (kind === "endpoint") {
       const endpoint = record as Endpoint // by its kind

@@ -82,8 +82,8 @@ export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
 
 /** Who listens in this process. */
 const makeBoard = () => {
-  const counts: Record<JobKind, number> = { submit: 0, poll: 0, scan: 0, deliver: 0 }
-  const places: Record<JobKind, number> = { submit: 0, poll: 0, scan: 0, deliver: 0 }
+  const counts: Record<JobKind, number> = { submit: 0, poll: 0, scan: 0, deliver: 0, parse: 0 }
+  const places: Record<JobKind, number> = { ...counts }
   const looks = new Set<() => void>()
   const post = (kinds: ReadonlyArray<JobKind>, to = counts) => {
     for (const kind of kinds) to[kind]++

@@ -12,6 +12,7 @@ import * as jobs from "./migrations/0002_jobs.ts"
 import * as blobs from "./migrations/0003_blobs.ts"
 import * as dayCounts from "./migrations/0004_day_counts.ts"
 import * as claims from "./migrations/0005_claims.ts"
+import * as inbound from "./migrations/0006_inbound.ts"
 
 export interface Migration {
   readonly name: string
@@ -24,7 +25,8 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0002_jobs", statements: jobs.statements },
   { name: "0003_blobs", statements: blobs.statements },
   { name: "0004_day_counts", statements: dayCounts.statements },
-  { name: "0005_claims", statements: claims.statements }
+  { name: "0005_claims", statements: claims.statements },
+  { name: "0006_inbound", statements: inbound.statements }
 ]
 
 /** A step failed, and nothing of it is left. The steps before it stay. */

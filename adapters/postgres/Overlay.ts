@@ -11,7 +11,7 @@ import type { AuditEntry, RequestEntry } from "../../core/model/Audit.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import type { Event } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
-import { shardOf, type Micros, type Millis, type TenantId } from "../../core/model/Ids.ts"
+import { shardOf, type MessageId, type Micros, type Millis, type TenantId } from "../../core/model/Ids.ts"
 import type { Plan } from "../../core/model/Limits.ts"
 import type { Content, Message } from "../../core/model/Message.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
@@ -128,6 +128,8 @@ export class Overlay {
   readonly relays = new Map<number, Relay>()
   readonly reservations = new Map<string, Reservation>()
   readonly quotas = new Map<string, Quota>()
+  /** Contents of messages that the database has. */
+  readonly contents = new Map<MessageId, Extract<Change, { readonly _tag: "PutContent" }>>()
   readonly suppressions = new Map<string, Suppression>()
   readonly notes = new Map<string, Note>()
   /** Of keys that are not written otherwise up to then: they are touched before all else. */
@@ -182,6 +184,9 @@ export class Overlay {
         return this.insert(change.kind, change.record)
       case "InsertMessage":
         return this.insertMessage(change.message, change.content)
+      case "PutContent":
+        this.putContent(change)
+        return null
       case "InsertDelivery":
         return this.insert("delivery", change.delivery, { body: change.body })
       case "Update":
@@ -266,6 +271,14 @@ export class Overlay {
     const floor = log.floor === null || own > log.floor ? own : log.floor
     this.set(this.tenantLogs, tenantId, { ...log, messages: ordinal, floor })
     return this.insert("message", message, { content, place: { ordinal, floor } })
+  }
+
+  private putContent(change: Extract<Change, { readonly _tag: "PutContent" }>): void {
+    const { messageId, realm, content } = change
+    const entry = this.entry("message", messageId)
+    if (entry.content === null) return this.set(this.contents, messageId, change)
+    const message = entry.record as Message // by its kind; it is new here, so its content is not written yet
+    if (message.tenantId === realm.tenantId && message.environment === realm.environment) this.put({ ...entry, content })
   }
 
   private update<K extends Kind>(kind: K, record: Records[K]): Rejection | null {

@@ -62,6 +62,8 @@ const texts = {
   domain: ofTenant(domain),
   mailbox: ofTenant(mailbox),
   mailboxes: "select json_agg(record::text order by address)::text as records from mailroom.mailbox where tenant_id = $1",
+  mailboxAt: `select ${mailbox.selected()} from mailroom.mailbox where folded_address = $1`,
+  domainNamed: `select ${domain.selected()} from mailroom.domain where domain = $1`,
   attachment: ofRealm(attachment),
   message: ofRealm(message),
   endpoint: ofRealm(endpoint),
@@ -83,13 +85,10 @@ const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials"
   const credentialBy = lookup({ decode: credentialOf }, credentialByPublicId, ["text"])
   const mailboxesBy = lookup(listOf(mailbox), texts.mailboxes, ["uuid"])
   const [mailboxBy, domainBy] = [lookup(mailbox, texts.mailbox, inTenant), lookup(domain, texts.domain, inTenant)]
+  const [mailboxAt, domainNamed] = [lookup(mailbox, texts.mailboxAt, ["text"]), lookup(domain, texts.domainNamed, ["text"])]
   return {
     credentials: {
-      byPublicId: (publicIds) =>
-        Effect.map(
-          Effect.forEach([...new Set(publicIds)], (publicId) => credentialBy([Query.textKey(publicId)]), { concurrency: "unbounded" }),
-          (found) => found.flatMap((one) => one ?? [])
-        ),
+      byPublicId: (publicIds) => each(publicIds, (publicId) => credentialBy([Query.textKey(publicId)])),
       apiKey: (tenantId, id) => one(apiKey, texts.apiKey, [Query.id(id), Query.id(tenantId)]),
       application: (tenantId, id) => one(application, texts.application, [Query.id(id), Query.id(tenantId)]),
       tenant: (id) => one(tenant, texts.tenant, [Query.id(id)]),
@@ -100,17 +99,23 @@ const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials"
     },
     mailboxes: {
       get: (tenantId, id) => mailboxBy([Query.idKey(id), Query.idKey(tenantId)]),
-      list: (tenantId) => Effect.map(mailboxesBy([Query.idKey(tenantId)]), (found) => found ?? [])
+      list: (tenantId) => Effect.map(mailboxesBy([Query.idKey(tenantId)]), (found) => found ?? []),
+      addressed: (addresses) => each(addresses.map(foldCase), (address) => mailboxAt([Query.textKey(address)]))
     },
     domains: {
       get: (tenantId, id) => domainBy([Query.idKey(id), Query.idKey(tenantId)]),
       list: (tenantId) =>
         list({ decode: (row) => ({ domain: domain.decode(row), mailboxCount: Number(row["mailbox_count"]) }) }, domainsOfTenant, [
           Query.id(tenantId)
-        ])
+        ]),
+      named: (names) => each(names, (name) => domainNamed([Query.textKey(name)]))
     }
   }
 }
+
+/** What these name, each once. */
+const each = <A, E>(names: ReadonlyArray<string>, find: (name: string) => Effect.Effect<A | null, E>): Effect.Effect<ReadonlyArray<A>, E> =>
+  Effect.map(Effect.forEach([...new Set(names)], find, { concurrency: "unbounded" }), (found) => found.flatMap((one) => one ?? []))
 
 // Look-ups for each key, for a join of four tables may be planned as a pass over all tenants.
 const credentialByPublicId = `
@@ -172,6 +177,7 @@ const messages = ({ list, one, lookup }: Query.Query): MessageReads => {
     },
     bySubmission: ({ provider, providerMessageId }) =>
       one(message, messageBySubmission, [Query.text(provider), Query.text(providerMessageId)]),
+    anywhere: (id) => one(message, messageAnywhere, [Query.id(id)]),
     queuedWith: (realm, attachmentId) => list(message, messagesQueuedWith, [Query.id(attachmentId), ...Query.inRealm(realm)])
   }
 }
@@ -232,6 +238,8 @@ const messageBySubmission = `
   from mailroom.submission submission
   join mailroom.message message on message.id = submission.message_id
   where submission.provider = $1 and submission.provider_message_id = $2`
+
+const messageAnywhere = `select ${message.selected()} from mailroom.message where id = $1`
 
 const messagesQueuedWith = `
   select ${message.selected("message")}

@@ -66,7 +66,10 @@ export interface StoredContent {
 }
 
 /** Values of members that a record may lack, because an older version of this code wrote it. */
-const defaults: { readonly [K in Kind]?: Partial<Records[K]> } = {}
+const defaults: { readonly [K in Kind]?: Partial<Records[K]> } = {
+  domain: { catchAll: null },
+  message: { reception: null }
+}
 
 export const bigintMax = 9_223_372_036_854_775_807n
 
@@ -116,9 +119,10 @@ const parse = <A>(row: Row): A => JSON.parse(row["record"] as string) as A // en
 
 /** A row's record with what stands in columns put over it. */
 const parseWith = <A extends object>(kind: Kind, own?: (row: Row) => Partial<A>) => {
-  const missing = defaults[kind]
+  const missing = Object.entries(defaults[kind] ?? {})
   return (row: Row): A => {
-    const record = missing === undefined ? parse<A>(row) : { ...missing, ...parse<A>(row) }
+    const record = parse<A & Record<string, unknown>>(row)
+    for (const [member, value] of missing) if (record[member] === undefined) Object.assign(record, { [member]: value })
     return own === undefined ? record : Object.assign(record, own(row))
   }
 }
@@ -211,6 +215,7 @@ export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
       fixed("created_us", "bigint", ({ createdAt }) => createdAt),
       moving("next_attempt_ms", "bigint", ({ nextAttemptAt }) => toBigintOrNull(nextAttemptAt)),
       moving("poll_ms", "bigint", (message) => toBigintOrNull(nextPollAt(message))),
+      moving("parse_ms", "bigint", ({ reception }) => toBigintOrNull(reception?.nextParseAt ?? null)),
       moving("mime_sha256", "text", ({ mime }) => mime?.sha256 ?? null),
       moving("record", "json", textWithout("createdAt"))
     ],

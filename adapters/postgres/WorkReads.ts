@@ -22,7 +22,8 @@ export const make = ({ rows }: Query.Query): Pick<typeof Store.Service, "due" | 
       submit: Rows.toMillisOrNull(row!["submit"]),
       poll: Rows.toMillisOrNull(row!["poll"]),
       scan: Rows.toMillisOrNull(row!["scan"]),
-      deliver: Rows.toMillisOrNull(row!["deliver"])
+      deliver: Rows.toMillisOrNull(row!["deliver"]),
+      parse: Rows.toMillisOrNull(row!["parse"])
     },
     unrelayed: Number(row!["unrelayed"]),
     oldestUnrelayedAt: Rows.toMillisOrNull(row!["oldest"])
@@ -34,7 +35,8 @@ const places: Readonly<Record<JobKind, { readonly table: string; readonly column
   submit: { table: "mailroom.message", column: "next_attempt_ms", group: "tenant_id" },
   poll: { table: "mailroom.message", column: "poll_ms", group: "tenant_id" },
   scan: { table: "mailroom.attachment", column: "next_scan_ms", group: "tenant_id" },
-  deliver: { table: "mailroom.delivery", column: "next_attempt_ms", group: "endpoint_id" }
+  deliver: { table: "mailroom.delivery", column: "next_attempt_ms", group: "endpoint_id" },
+  parse: { table: "mailroom.message", column: "parse_ms", group: "tenant_id" }
 }
 
 const dueFrom = (kind: JobKind): string => {
@@ -49,7 +51,8 @@ const dueOf: Readonly<Record<JobKind, string>> = {
   submit: dueFrom("submit"),
   poll: dueFrom("poll"),
   scan: dueFrom("scan"),
-  deliver: dueFrom("deliver")
+  deliver: dueFrom("deliver"),
+  parse: dueFrom("parse")
 }
 
 /** The columns are UUIDs, a text and an int8. */
@@ -77,7 +80,7 @@ const earliest = (kind: JobKind): string => {
 
 // Positions rise by one, so what a shard has unread is counted by its ends.
 const backlog = `
-  select ${earliest("submit")}, ${earliest("poll")}, ${earliest("scan")}, ${earliest("deliver")}, news.unrelayed, news.oldest
+  select ${earliest("submit")}, ${earliest("poll")}, ${earliest("scan")}, ${earliest("deliver")}, ${earliest("parse")}, news.unrelayed, news.oldest
   from (
     select coalesce(sum(head.position - next.position + 1), 0)::bigint as unrelayed, min(next.occurred_ms) as oldest
     from mailroom.log_head head

@@ -10,7 +10,7 @@
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import { shardOf } from "../../core/model/Ids.ts"
 import type { Content, Message } from "../../core/model/Message.ts"
-import type { Kind, Records } from "../../core/ports/Store.ts"
+import type { Change, Kind, Records } from "../../core/ports/Store.ts"
 import type { AppendedEvent, Entry, MessagePlace, Overlay, Quota, TenantLog } from "./Overlay.ts"
 import { column, deleting, inserting, insertingPlaced, requiring, statementOf, updating } from "./Parts.ts"
 import type { Based, Part, PartOf, Shape, Statement } from "./Parts.ts"
@@ -34,6 +34,7 @@ const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Par
       const own = entries.get(kind) ?? []
       return kind === "endpoint" ? [] : kind === "message" ? has(changedMessages, changedOf<"message">(own)) : rowParts(kind, own)
     }),
+    ...has(putContents, sorted(overlay.contents).map(([, change]) => change)),
     ...kinds.flatMap((kind) => has(requiredRows.get(kind)!, overlay.premises(kind))),
     ...has(replacedReservations, held.filter(([key]) => overlay.isStored(key)).map(([, reservation]) => reservation)),
     ...has(newReservations, held.filter(([key]) => !overlay.isStored(key)).map(([, reservation]) => reservation)),
@@ -221,6 +222,26 @@ const contents = inserting<NewMessage>(
     value: ({ message, content }) => one.value({ messageId: message.id, content })
   }))
 )
+
+type PutContent = Extract<Change, { readonly _tag: "PutContent" }>
+
+const putColumns: ReadonlyArray<Rows.Column<PutContent>> = [
+  column("message_id", "uuid", ({ messageId }) => (Rows.isId(messageId) ? messageId : null)),
+  column("tenant_id", "uuid", ({ realm }) => (Rows.isId(realm.tenantId) ? realm.tenantId : null)),
+  column("environment", "text", ({ realm }) => realm.environment),
+  column("record", "json", ({ content }) => JSON.stringify(content))
+]
+
+/** Over what is there, of messages of these realms. */
+const putContents: PartOf<PutContent> = (items) => ({ shape: putShape, parameters: Rows.parameters(putColumns, items) })
+const putShape: Shape = {
+  name: "put_content",
+  text: (first, behind) =>
+    `update mailroom.message_content as stored set record = given.record
+     from ${Rows.unnest(putColumns, first)} join mailroom.message message on message.id = given.message_id
+       and message.tenant_id = given.tenant_id and message.environment = given.environment
+     where stored.message_id = message.id and ${behind} returning 1`
+}
 
 const changedMessages = updating("changed_message", "mailroom.message", Rows.tables.message.columns)
 

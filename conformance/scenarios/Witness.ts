@@ -6,13 +6,15 @@
  *   along the published graph; nothing is undone.
  * - A commit appends exactly one event for each transition that has one, and
  *   none without, but for demos; `sequence` has no gaps; `data` fits its schema.
- * - A message comes with its reservation, audit entry and `message.queued`.
+ * - An outbound message comes with its reservation, audit entry and `message.queued`; an inbound one is announced by the
+ *   commit that parses it, once.
  * - Deliveries and endpoints: see `WebhookWitness`.
  */
 import { Effect, Result, Schema } from "effect"
 import * as Attachment from "../../core/model/Attachment.ts"
 import * as Events from "../../core/model/Event.ts"
 import type { Event } from "../../core/model/Event.ts"
+import * as Inbound from "../../core/model/Inbound.ts"
 import * as Messages from "../../core/model/Message.ts"
 import type { Message } from "../../core/model/Message.ts"
 import * as Recipients from "../../core/model/Recipient.ts"
@@ -57,6 +59,11 @@ export class Witness {
 
   #inserted(message: Message, changes: ReadonlyArray<Change>): ReadonlyArray<string> {
     this.#messages.set(message.id, message)
+    if (message.direction === "inbound") {
+      if (message.status !== "received") this.violations.push(`message ${message.id} came in ${message.status}`)
+      if (!Inbound.isUnparsed(message)) this.violations.push(`message ${message.id} came in without a parse to come`)
+      return []
+    }
     for (const tag of ["Reserve", "AppendAudit", "AppendEvent", "TakeQuota"] as const) {
       if (!changes.some((change) => change._tag === tag)) this.violations.push(`message ${message.id} came without ${tag}`)
     }
@@ -69,6 +76,14 @@ export class Witness {
     this.#messages.set(after.id, after)
     if (before === undefined) return []
     if (after.version !== before.version + 1) this.violations.push(`${after.id}: version ${before.version} to ${after.version}`)
+    const patched = events.filter(({ type, resourceId }) => type === "message.updated" && resourceId === after.id)
+    // A flag's event follows each PATCH, also one that changes nothing, and nothing else shows that it was one.
+    const flagged = patched.length === 1 ? [`message.updated ${after.id}`] : []
+    if (after.direction === "inbound") {
+      if (after.status !== "received" || after.recipients.length > 0) this.violations.push(`${after.id}: ${after.status}`)
+      if (!Inbound.isUnparsed(before) && Inbound.isUnparsed(after)) this.violations.push(`${after.id}: to be parsed again`)
+      return [...flagged, ...(Inbound.isUnparsed(before) && !Inbound.isUnparsed(after) ? [`message.received ${after.id}`] : [])]
+    }
     const [from, to] = [Messages.fold(before.recipients), Messages.fold(after.recipients)]
     if (after.status !== to) this.violations.push(`${after.id}: shows ${after.status}, its recipients say ${to}`)
     if (from !== to && !Messages.successors[from].includes(to)) this.violations.push(`${after.id}: ${from} to ${to}`)
@@ -86,10 +101,7 @@ export class Witness {
       return
     })
     if (before.sentAt === null && after.sentAt !== null) expected.push(`message.sent ${after.id}`)
-    // A flag's event follows each PATCH, also one that changes nothing, and nothing else shows that it was one.
-    const patched = events.filter(({ type, resourceId }) => type === "message.updated" && resourceId === after.id)
-    if (patched.length === 1) expected.push(`message.updated ${after.id}`)
-    return expected
+    return [...expected, ...flagged]
   }
 
   #scanned(after: Attachment.Attachment): void {

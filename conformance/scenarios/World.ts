@@ -17,6 +17,7 @@ import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
 import { shardOf, type Environment, type Realm } from "../../core/model/Ids.ts"
 import * as Limits from "../../core/model/Limits.ts"
 import type { Mailbox } from "../../core/model/Mailbox.ts"
+import type { Authentication } from "../../core/model/Reception.ts"
 import type { Application } from "../../core/model/Tenant.ts"
 import type { Answer } from "../../core/model/Webhook.ts"
 import { EventRelay } from "../../core/jobs/EventRelay.ts"
@@ -30,15 +31,18 @@ import { Events } from "../../core/operations/Events.ts"
 import { Mailboxes } from "../../core/operations/Mailboxes.ts"
 import { Management } from "../../core/operations/Management.ts"
 import { Messages, type SendMessageInput } from "../../core/operations/Messages.ts"
+import { Receive } from "../../core/operations/Receive.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { WebhookManagement } from "../../core/operations/WebhookManagement.ts"
 import { Webhooks } from "../../core/operations/Webhooks.ts"
 import { BlobStore } from "../../core/ports/BlobStore.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import { JobQueue, QueueUnavailable } from "../../core/ports/JobQueue.ts"
+import { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
 import { MailProviders, type MailProvider, type SubmitRequest, type SubmitResult } from "../../core/ports/MailProvider.ts"
 import { Mime } from "../../core/ports/Mime.ts"
 import { RateLimiter, RateLimiterUnavailable } from "../../core/ports/RateLimiter.ts"
+import { SpamFilter, SpamFilterUnavailable } from "../../core/ports/SpamFilter.ts"
 import { Scanner, type ScanFailed, type Verdict } from "../../core/ports/Scanner.ts"
 import { Store, StoreUnavailable } from "../../core/ports/Store.ts"
 import { WebhookTransport, type WebhookRequest, type WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
@@ -82,6 +86,14 @@ export interface Stage {
   /** `nth` counts the submissions of this message, from 1. */
   behave: (request: SubmitRequest, nth: number) => ReturnType<MailProvider["submit"]>
   scan: (bytes: Uint8Array) => Effect.Effect<Verdict, ScanFailed>
+  /** Goes before each reading of a whole message. */
+  parse: (bytes: Uint8Array) => Effect.Effect<void>
+  /** What is found out about the sender of inbound mail. */
+  authentication: Authentication
+  /** What the spam filter says; null: it is away. */
+  spam: "ham" | "spam" | "refuse" | null
+  /** The bytes that were shown to those two. */
+  readonly judged: Array<Uint8Array>
   /** The shared limiter cannot be reached. */
   limiterIsDown: boolean
   /** The store answers nothing. */
@@ -126,6 +138,10 @@ const makeStage = (): Stage => ({
   receive: welcoming,
   behave: (request) => Effect.succeed(accepted(request)),
   scan: () => Effect.succeed({ _tag: "Clean" }),
+  parse: () => Effect.void,
+  authentication: { spf: "pass", dkim: "pass", dmarc: "pass", arc: "none", dmarcPolicy: "reject" },
+  spam: "ham",
+  judged: [],
   limiterIsDown: false,
   storeIsDown: false,
   queueIsDown: false,
@@ -153,6 +169,15 @@ const stagedTransport = (stage: Stage): typeof WebhookTransport.Service => ({
     return yield* stage.receive(posted)
   })
 })
+
+const stagedMime = (stage: Stage, mime: typeof Mime.Service): typeof Mime.Service => ({
+  ...mime,
+  parse: (bytes) =>
+    Effect.flatMap(Stream.mkUint8Array(bytes), (whole) => Effect.andThen(stage.parse(whole), mime.parse(Stream.make(whole))))
+})
+
+const seen = <E>(stage: Stage, bytes: Stream.Stream<Uint8Array, E>) =>
+  Effect.map(Stream.mkUint8Array(bytes), (whole) => stage.judged.push(whole))
 
 /** The store, when it is down; or when it is the queue as well, and forgets. */
 const stagedStore = (stage: Stage, store: typeof Store.Service): typeof Store.Service =>
@@ -188,6 +213,7 @@ export interface Process {
   readonly management: typeof Management.Service
   readonly webhookManagement: typeof WebhookManagement.Service
   readonly requestLog: typeof RequestLog.Service
+  readonly receive: typeof Receive.Service
   readonly notifications: typeof RecordNotification.Service
   readonly relay: typeof EventRelay.Service
   readonly worker: typeof Worker.Service
@@ -207,6 +233,7 @@ export interface World {
   readonly stage: Stage
   readonly witness: Witness
   readonly store: typeof Store.Service
+  readonly blobs: typeof BlobStore.Service
   readonly queue: typeof JobQueue.Service
   readonly crypto: typeof Crypto.Service
   /** Starts a process; with faults, one that may crash. */
@@ -233,7 +260,7 @@ export const make = Effect.gen(function* () {
       Layer.succeed(Store, wrap("Store", stagedStore(stage, witness.watch(raw)))),
       Layer.succeed(JobQueue, wrap("JobQueue", stagedQueue(stage, Context.get(ports, JobQueue)))),
       Layer.succeed(BlobStore, wrap("BlobStore", Context.get(ports, BlobStore))),
-      Layer.succeed(Mime, Context.get(ports, Mime)),
+      Layer.succeed(Mime, stagedMime(stage, Context.get(ports, Mime))),
       Layer.succeed(Crypto, Context.get(ports, Crypto)),
       Layer.succeed(RateLimiter, {
         take: (guards) =>
@@ -247,6 +274,15 @@ export const make = Effect.gen(function* () {
       Layer.succeed(MailProviders, {
         sandbox: wrap("MailProvider", Context.get(ports, Sandbox)),
         production: wrap("MailProvider", stagedProvider(stage))
+      }),
+      Layer.succeed(MailAuthenticator, {
+        authenticate: ({ bytes }) => Effect.as(seen(stage, bytes), stage.authentication)
+      }),
+      Layer.succeed(SpamFilter, {
+        judge: ({ bytes }) =>
+          Effect.flatMap(seen(stage, bytes), () =>
+            stage.spam === null ? Effect.fail(new SpamFilterUnavailable({ cause: "down" })) : Effect.succeed(stage.spam)
+          )
       }),
       Layer.succeed(WebhookTransport, wrap("WebhookTransport", stagedTransport(stage)))
     )
@@ -262,6 +298,7 @@ export const make = Effect.gen(function* () {
         management: Context.get(context, Management),
         webhookManagement: Context.get(context, WebhookManagement),
         requestLog: Context.get(context, RequestLog),
+        receive: Context.get(context, Receive),
         notifications: Context.get(context, RecordNotification),
         relay: Context.get(context, EventRelay),
         worker: Context.get(context, Worker),
@@ -307,8 +344,8 @@ export const make = Effect.gen(function* () {
     return yield* issue(realm, application, of.mailbox, of.principal.plan.id)
   }, Effect.orDie)
 
-  const [queue, crypto] = [Context.get(ports, JobQueue), Context.get(ports, Crypto)]
-  return { stage, witness, store: raw, queue, crypto, boot, found, foundApplication } satisfies World
+  const [queue, crypto, blobs] = [Context.get(ports, JobQueue), Context.get(ports, Crypto), Context.get(ports, BlobStore)]
+  return { stage, witness, store: raw, blobs, queue, crypto, boot, found, foundApplication } satisfies World
 })
 
 /** The ports of a set, their calls counted. */

@@ -17,7 +17,8 @@ import type { MessageId, Millis, Realm } from "../model/Ids.ts"
 import { isVerified } from "../model/MailDomain.ts"
 import * as Message from "../model/Message.ts"
 import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/Recipient.ts"
-import { classify, type Reply } from "../model/Reply.ts"
+import { classify, cleanReply, type Reply } from "../model/Reply.ts"
+import * as ReturnPath from "../model/ReturnPath.ts"
 import * as Timestamp from "../model/Timestamp.ts"
 import { settle, type Outcome } from "../model/Settlement.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
@@ -263,10 +264,8 @@ export class SubmitMessage extends Context.Service<
       }
 
       const returnPath = Effect.fnUntraced(function* (message: Message.Message) {
-        if (settings.bounceDomain === null) return message.from.address
-        const compact = message.id.replaceAll("-", "")
-        const signature = (yield* crypto.mac("return-path", message.id)).slice(0, 16)
-        return `b.${compact}.${signature}@${settings.bounceDomain}` as Address // hex and dots at a checked domain
+        if (settings.bounceDomain === null) return message.from.address as Address // of a mailbox, for this is outbound
+        return ReturnPath.format(message.id, yield* crypto.mac(ReturnPath.purpose, message.id), settings.bounceDomain)
       })
 
       /** Commits what the try came to; on the message as it was when the try began, and read afresh if it has changed since. */
@@ -367,9 +366,11 @@ const bounceSuppressed = (
   suppressed: ReadonlyMap<string, "bounce" | "complaint">,
   at: Millis
 ): ReadonlyArray<Outcome> =>
-  queued.flatMap(({ address }): ReadonlyArray<Outcome> => {
+  queued.flatMap(({ address, evidence }): ReadonlyArray<Outcome> => {
     const reason = suppressed.get(Addresses.foldCase(address))
     if (reason === undefined) return []
+    // It was submitted before a crash, and a report has come of it.
+    if (evidence.bounced !== null) return [{ recipient: address, input: { _tag: "Bounced", ...evidence.bounced } }]
     const diagnostic = reason === "bounce" ? "the address bounced before" : "the address complained before"
     const bounce: Bounce = { class: "suppressed", smtpCode: null, enhancedCode: null, diagnostic }
     return [{ recipient: address, input: { _tag: "Bounced", at, bounce } }]
@@ -399,7 +400,7 @@ const attempted = (
     postponed:
       outcomes.length === sendable.length
         ? null
-        : { code: deferred === undefined ? "no_reply" : codeOf(deferred), detail: textOf(deferred?.text ?? null) ?? "refused for the moment" }
+        : { code: deferred === undefined ? "no_reply" : codeOf(deferred), detail: cleanReply(deferred?.text ?? null) ?? "refused for the moment" }
   }
 }
 
@@ -415,7 +416,7 @@ const inputOf = (reply: Reply, submission: SubmissionRef, at: Millis): Input | n
           class: "permanent",
           smtpCode: reply.smtpCode,
           enhancedCode: reply.enhancedCode,
-          diagnostic: textOf(reply.text)
+          diagnostic: cleanReply(reply.text)
         }
       }
     case "transient":
@@ -426,9 +427,9 @@ const inputOf = (reply: Reply, submission: SubmissionRef, at: Millis): Input | n
 const refused = (reply: Reply): Abandoned | Postponed =>
   classify(reply) === "permanent"
     ? new Abandoned({
-        failure: { stage: "submit", code: codeOf(reply), message: textOf(reply.text) ?? "the provider refused the message" }
+        failure: { stage: "submit", code: codeOf(reply), message: cleanReply(reply.text) ?? "the provider refused the message" }
       })
-    : new Postponed({ code: codeOf(reply), detail: textOf(reply.text) ?? "the provider refused the message for the moment" })
+    : new Postponed({ code: codeOf(reply), detail: cleanReply(reply.text) ?? "the provider refused the message for the moment" })
 
 const submissionOutcome = (
   exit: Exit.Exit<SubmitResult, { readonly _tag: string }>
@@ -446,10 +447,6 @@ const submissionOutcome = (
 }
 
 const codeOf = (reply: Reply): string => reply.enhancedCode ?? String(reply.smtpCode)
-
-/** A server's words, made fit to be stored and shown: one line, bounded. */
-const textOf = (text: string | null): string | null =>
-  text === null ? null : text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim().slice(0, 500)
 
 /** The 48 h are over: whoever is still queued fails. */
 const expire = (

@@ -5,6 +5,7 @@
  */
 import { Cause, Clock, Context, Duration, Effect, FiberSet, Layer, Semaphore } from "effect"
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
+import type { BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, type JobKind, type Lease } from "../ports/JobQueue.ts"
 import type { StoreUnavailable } from "../ports/Store.ts"
 import { offer } from "../operations/Commit.ts"
@@ -12,6 +13,7 @@ import * as Metrics from "../Metrics.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import * as Tracing from "../Tracing.ts"
 import { DeliverWebhook } from "./DeliverWebhook.ts"
+import { ParseMessage } from "./ParseMessage.ts"
 import { PollProvider } from "./PollProvider.ts"
 import { ScanAttachment } from "./ScanAttachment.ts"
 import { SubmitMessage } from "./SubmitMessage.ts"
@@ -36,11 +38,13 @@ interface Lane {
 const lanes: ReadonlyArray<Lane> = [
   { kinds: ["submit", "poll", "scan"], placesMax: 64, inFlightMax: 32, claimPause: Duration.millis(10) },
   // One receiver has few at a time, and waits for the next.
-  { kinds: ["deliver"], placesMax: 128, inFlightMax: 8, claimPause: Duration.zero }
+  { kinds: ["deliver"], placesMax: 128, inFlightMax: 8, claimPause: Duration.zero },
+  // Each holds a whole message in memory.
+  { kinds: ["parse"], placesMax: 8, inFlightMax: 4, claimPause: Duration.millis(10) }
 ]
 
 /** What a job's subject is called in the log. */
-const subjects = { submit: "messageId", poll: "messageId", scan: "attachmentId", deliver: "deliveryId" } as const satisfies {
+const subjects = { submit: "messageId", poll: "messageId", scan: "attachmentId", deliver: "deliveryId", parse: "messageId" } as const satisfies {
   readonly [K in JobKind]: string
 }
 
@@ -50,6 +54,7 @@ const joined = ({ job: { kind, subject, realm }, claims }: Lease) => {
   switch (kind) {
     case "submit":
     case "poll":
+    case "parse":
       return Tracing.within(subject, { ...about, "mailroom.message_id": subject })
     case "scan":
       return Tracing.within(subject, { ...about, "mailroom.attachment_id": subject })
@@ -85,14 +90,16 @@ export class Worker extends Context.Service<
       const scanAttachment = yield* ScanAttachment
       const pollProvider = yield* PollProvider
       const deliverWebhook = yield* DeliverWebhook
+      const parseMessage = yield* ParseMessage
       const clockOffset = yield* ClockOffset
 
       /** Those that answer with true have ended the job themselves. */
-      const handlers: Record<JobKind, (lease: Lease) => Effect.Effect<boolean | void, StoreUnavailable | SealBroken>> = {
+      const handlers: Record<JobKind, (lease: Lease) => Effect.Effect<boolean | void, StoreUnavailable | SealBroken | BlobUnavailable>> = {
         submit: submitMessage.handle,
         scan: scanAttachment.handle,
         poll: pollProvider.handle,
-        deliver: deliverWebhook.handle
+        deliver: deliverWebhook.handle,
+        parse: parseMessage.handle
       }
 
       /**
@@ -107,8 +114,8 @@ export class Worker extends Context.Service<
           Effect.ignore
         )
 
-      /** The store was away, or a sealing key: no fault of the job, so its claims must not count against it. */
-      const later = Effect.fnUntraced(function* ({ job }: Lease, error: StoreUnavailable | SealBroken) {
+      /** The store was away, the blobs, or a sealing key: no fault of the job, so its claims must not count against it. */
+      const later = Effect.fnUntraced(function* ({ job }: Lease, error: StoreUnavailable | SealBroken | BlobUnavailable) {
         yield* Effect.logWarning("a job could not be done; it is tried again", error)
         yield* offer(queue, [{ ...job, dueAt: (yield* Clock.currentTimeMillis) + unavailableRetry }])
       })

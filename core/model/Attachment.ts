@@ -111,6 +111,29 @@ const fileNameFault = (name: string): string | null => {
   return null
 }
 
+/** The name under which a received part is kept: as its sender has it, where that is a file's name; made fit, where it can be. */
+export const receivedName = (filename: string | null, number: number): string => {
+  const name = Array.from((filename ?? "").normalize("NFC").toWellFormed().replace(/^.*[/\\]/s, ""))
+    .join("")
+    .replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\p{Bidi_Control}]/gu, "")
+    .replaceAll("=?", "=_")
+    .trim()
+  const fit = shortened(name)
+  return fit === "" || fileNameFault(fit) !== null ? `attachment-${number}` : fit
+}
+
+/** At most so many characters as a name may have; what is cut comes before the extension. */
+const shortened = (name: string): string => {
+  const characters = Array.from(name)
+  if (characters.length <= Limits.filenameLengthMax) return name
+  const extension = /\.[A-Za-z0-9]{1,16}$/.exec(name)?.[0] ?? ""
+  return characters.slice(0, Limits.filenameLengthMax - extension.length).join("") + extension
+}
+
+/** The media type under which a received part is kept; a mail, and what is none, as bytes, so that it can be sent on as a file. */
+export const receivedMediaType = (mediaType: string): string =>
+  Schema.is(MediaType)(mediaType) ? mediaType.toLowerCase() : "application/octet-stream"
+
 /** The attachment record of the API (Spec 2, resources only partly described). */
 export const View = Schema.Struct({
   id: AttachmentId,

@@ -186,7 +186,7 @@ const foreignTextLengthMax = 1_000
 /** What of an event's data was said by others and may be cut. */
 const foreign = ["diagnostic", "message", "smtpResponse", "observed", "expected", "reason", "displayName"]
 
-/** Keeps `data` within its size: cuts what another server said, then leaves addresses out, the least telling first. */
+/** Keeps `data` within its size: cuts what another server said, then leaves addresses and files out, the least telling first. */
 export const fit = (data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> => {
   const excessOf = (value: unknown) => utf8Length(JSON.stringify(value)) - eventDataBytesMax
   if (excessOf(data) <= 0) return data
@@ -196,10 +196,10 @@ export const fit = (data: Readonly<Record<string, unknown>>): Readonly<Record<st
       : value
   const fitting = JSON.parse(JSON.stringify({ ...data, truncated: true }, cut)) as Record<string, unknown> // still an object
   let excess = excessOf(fitting)
-  for (const name of ["cc", "to", "recipients"]) {
-    const addresses = fitting[name]
-    if (!Array.isArray(addresses)) continue
-    while (excess > 0 && addresses.length > 0) excess -= utf8Length(JSON.stringify(addresses.pop())) + 1
+  for (const name of ["cc", "to", "recipients", "attachments"]) {
+    const listed = fitting[name]
+    if (!Array.isArray(listed)) continue
+    while (excess > 0 && listed.length > 0) excess -= utf8Length(JSON.stringify(listed.pop())) + 1
   }
   return fitting
 }

@@ -47,6 +47,14 @@ export const handshakesPerApplicationMax = 5
 export const handshakesPerHostMax = 1
 export const consecutiveFailuresMax = 10
 
+/** Bytes of an inbound message that are looked at before it is taken: 256 KiB. */
+export const inboundHeadBytesMax = 256 * 1024
+/** What of an inbound message's header stands in its row; the header itself is kept whole. */
+export const mentionedMax = 100
+export const referencesMax = 100
+export const mentionedNameLengthMax = 255
+export const mentionedAddressLengthMax = 320
+
 /** Bytes of an event's `data`, as JSON: what a receiver can count on. */
 export const eventDataBytesMax = 20_000
 /** Milliseconds for which events, and dead deliveries with their bodies, are kept: 30 days. */

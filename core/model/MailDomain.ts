@@ -5,7 +5,7 @@
  */
 import { Result, Schema } from "effect"
 import { DomainName } from "./Address.ts"
-import { DomainId, type Millis, type TenantId } from "./Ids.ts"
+import { DomainId, type MailboxId, type Millis, type TenantId } from "./Ids.ts"
 import { domainGrace } from "./Limits.ts"
 import { next, type IllegalTransition, type Table } from "./Machine.ts"
 
@@ -57,6 +57,8 @@ export interface MailDomain {
   readonly domain: DomainName
   readonly health: Health
   readonly checks: ReadonlyArray<RecordCheck>
+  /** The mailbox that mail to any other address of the domain goes to; null: to none. */
+  readonly catchAll: MailboxId | null
   readonly createdAt: Millis
 }
 
@@ -98,8 +100,17 @@ export const apply = (domain: MailDomain, decision: Decision): MailDomain => ({
   health: decision.to
 })
 
-/** Whether mail may be sent from it. The same states are shown as `verified`. */
+/** Whether mail may be sent from it, and is taken for it. The same states are shown as `verified`. */
 export const isVerified = (health: Health): boolean => health === "healthy" || health === "degraded"
+
+/**
+ * Whether mail is taken for it. What is verified receives. A domain whose records went astray receives `later`, for its
+ * mail servers' peers keep what we do not take for days; one that was never shown to be its tenant's is nobody's.
+ */
+export const receives = (health: Health): "now" | "later" | "suspended" | "never" => {
+  if (isVerified(health)) return "now"
+  return health === "failing" ? "later" : health === "suspended" ? "suspended" : "never"
+}
 
 /** The Domain resource (Spec 2; closed). */
 export const View = Schema.Struct({

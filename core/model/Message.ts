@@ -6,7 +6,7 @@
  * same message always builds the same bytes.
  */
 import { Schema } from "effect"
-import type { Address, Party } from "./Address.ts"
+import type { Address } from "./Address.ts"
 import * as Addresses from "./Address.ts"
 import type { Attachment } from "./Attachment.ts"
 import type { BlobRef } from "./Blob.ts"
@@ -21,6 +21,8 @@ import {
   type RequestId,
   type TenantId
 } from "./Ids.ts"
+import type { Mentioned } from "./ParsedMessage.ts"
+import type { Reception } from "./Reception.ts"
 import type { Failure, Recipient, State as RecipientState, SubmissionRef } from "./Recipient.ts"
 
 export const Status = Schema.Literals(["queued", "sent", "delivered", "bounced", "failed", "received"])
@@ -45,7 +47,9 @@ export interface Message {
   readonly version: number
   /** The `sequence` of the last event about this message. */
   readonly eventSequence: number
-  readonly applicationId: ApplicationId
+  /** Who sent it; null for inbound mail. */
+  readonly applicationId: ApplicationId | null
+  /** Of the call that accepted it; of inbound mail, what our trace field names it by. */
   readonly requestId: RequestId
   readonly mailboxId: MailboxId
   readonly direction: "inbound" | "outbound"
@@ -56,13 +60,14 @@ export interface Message {
   readonly folder: Folder
   readonly isRead: boolean
   readonly isStarred: boolean
-  readonly from: Party
-  readonly replyTo: ReadonlyArray<Party>
+  /** Of outbound mail, the mailbox. Of inbound mail, whom the header names: its address may be none, or empty. */
+  readonly from: Mentioned
+  readonly replyTo: ReadonlyArray<Mentioned>
   readonly subject: string
   readonly snippet: string
   readonly sizeBytes: number
   readonly attachmentIds: ReadonlyArray<AttachmentId>
-  /** With its angle brackets. */
+  /** With its angle brackets; an empty text for inbound mail that has none. */
   readonly internetMessageId: string
   readonly inReplyTo: string | null
   readonly references: ReadonlyArray<string>
@@ -78,6 +83,8 @@ export interface Message {
   readonly submissions: ReadonlyArray<Submission>
   /** The MIME object, once stored. */
   readonly mime: BlobRef | null
+  /** How it came; null for outbound mail. */
+  readonly reception: Reception | null
 }
 
 export interface Header {
@@ -99,7 +106,7 @@ export interface MimePart {
   readonly parts: ReadonlyArray<MimePart>
 }
 
-/** The heavy part of a message, written once and never changed. */
+/** The heavy part of a message. Of outbound mail written once; of inbound mail once more, when it is parsed. */
 export interface Content {
   readonly text: string | null
   readonly html: string | null
@@ -197,7 +204,7 @@ export const outboundHeaders = (
   ]
 }
 
-const formatParty = (party: Party): string =>
+const formatParty = (party: Mentioned): string =>
   party.name === "" ? party.address : `"${party.name.replace(/["\\]/g, "\\$&")}" <${party.address}>`
 
 /** The MIME tree that an outbound message is built as. */

@@ -6,6 +6,7 @@ import { Schema } from "effect"
 import * as Attachments from "./Attachment.ts"
 import type { Attachment } from "./Attachment.ts"
 import { AttachmentId, MailboxId, MessageId } from "./Ids.ts"
+import { shownAuthentication } from "./Inbound.ts"
 import { Folder, Status, type Content, type Message, type MimePart } from "./Message.ts"
 import type { Recipient, Role } from "./Recipient.ts"
 import * as Timestamp from "./Timestamp.ts"
@@ -87,6 +88,8 @@ export const Detail = Schema.Struct({
     })
   ),
   authentication: Schema.NullOr(Schema.Struct({ spf: text, dkim: text, dmarc: text })),
+  defects: Schema.Array(Schema.String),
+  receivedAt: Schema.NullOr(dateTime),
   sentAt: Schema.NullOr(dateTime),
   requestId: Schema.String
 })
@@ -101,7 +104,7 @@ export const summary = (message: Message): typeof Summary.Type => ({
   isRead: message.isRead,
   isStarred: message.isStarred,
   from: message.from,
-  to: inRole(message, "to"),
+  to: message.reception?.to ?? inRole(message, "to"),
   subject: message.subject,
   snippet: message.snippet,
   hasAttachments: message.attachmentIds.length > 0,
@@ -116,7 +119,7 @@ export const detail = (
   attachments: ReadonlyArray<Attachment>
 ): typeof Detail.Type => ({
   ...summary(message),
-  cc: inRole(message, "cc"),
+  cc: message.reception?.cc ?? inRole(message, "cc"),
   bcc: message.direction === "outbound" ? inRole(message, "bcc") : [],
   replyTo: message.replyTo,
   internetMessageId: message.internetMessageId,
@@ -129,7 +132,9 @@ export const detail = (
   attachments: attachments.map(attachment),
   recipients: message.recipients.map(recipient),
   failure: message.failure,
-  authentication: null,
+  authentication: message.reception === null ? null : shownAuthentication(message.reception),
+  defects: message.reception?.defects ?? [],
+  receivedAt: Timestamp.fromMillisOrNull(message.reception?.receivedAt ?? null),
   sentAt: Timestamp.fromMillisOrNull(message.sentAt),
   requestId: message.requestId
 })

@@ -22,7 +22,8 @@ export interface Mentioned {
  * - `bad_media_type`, `bad_parameter`, `bad_encoded_word`, `unknown_charset`, `bad_charset`: characters or parameters that
  *   do not decode; `unknown_encoding`, `bad_base64`, `bad_quoted_printable`: so the transfer encoding;
  * - `missing_boundary`, `unclosed_multipart`, `empty_multipart`, `encoded_multipart`: a multipart that is not as it should be;
- * - `truncated_header`, `too_many_headers`, `too_many_parts`, `too_deep`, `too_long`: beyond what we read; the rest is opaque.
+ * - `truncated_header`, `too_many_headers`, `too_many_parts`, `too_deep`, `too_long`: beyond what we read; the rest is opaque;
+ * - `unparsed`: reading it came to no end, or its bytes are gone, so what is shown is of its header alone.
  */
 export type Defect = string
 

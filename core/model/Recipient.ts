@@ -151,6 +151,13 @@ const keep = (recipient: Recipient, input: Input): Recipient => {
   }
 }
 
+/** What was said of a recipient, beside how it stands: applied when it comes to where the machine takes it. */
+export const heard = ({ evidence: { delivered, bounced, failed } }: Recipient): ReadonlyArray<Input> => [
+  ...(delivered === null ? [] : [{ _tag: "Delivered", ...delivered } as const]),
+  ...(bounced === null ? [] : [{ _tag: "Bounced", ...bounced } as const]),
+  ...(failed === null ? [] : [{ _tag: "Failed", ...failed } as const])
+]
+
 /** A complaint moves no state; the first one's time is kept. */
 export const complain = (recipient: Recipient, at: Millis): Recipient =>
   recipient.complainedAt !== null && recipient.complainedAt <= at ? recipient : { ...recipient, complainedAt: at }

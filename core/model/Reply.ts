@@ -15,3 +15,7 @@ export const classify = (reply: Reply): "accepted" | "transient" | "permanent" =
     : String(reply.smtpCode)[0]
   return digit === "2" ? "accepted" : digit === "5" ? "permanent" : "transient"
 }
+
+/** A server's words, made fit to be stored and shown: one line, bounded. */
+export const cleanReply = (text: string | null): string | null =>
+  text === null ? null : text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim().slice(0, 500)

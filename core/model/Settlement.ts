@@ -11,9 +11,13 @@ import * as Message from "./Message.ts"
 import * as Recipient from "./Recipient.ts"
 import * as Timestamp from "./Timestamp.ts"
 
-/** An outcome for one recipient; `complained` moves no state. */
+/**
+ * An outcome for one recipient; `complained` moves no state. `reported`: by who may know of an acceptance before we do, so
+ * what it says of a queued recipient is kept beside it, and applied when the acceptance is known.
+ */
 export type Outcome =
   | { readonly recipient: Address.Address; readonly input: Recipient.Input }
+  | { readonly recipient: Address.Address; readonly reported: Recipient.Input }
   | { readonly recipient: Address.Address; readonly complainedAt: Millis }
 
 /** An event yet without id and time. */
@@ -43,14 +47,23 @@ export const settle = (message: Message.Message, outcomes: ReadonlyArray<Outcome
       recipients[index] = Recipient.complain(recipient, outcome.complainedAt)
       continue
     }
-    const decided = Recipient.decide(recipient, outcome.input)
-    if (Result.isFailure(decided)) {
-      recipients[index] = Recipient.witness(recipient, outcome.input)
+    const input = inputOf(outcome)
+    if ("reported" in outcome && recipient.status === "queued") {
+      recipients[index] = Recipient.witness(recipient, input)
       continue
     }
-    const moved = Recipient.apply(recipient, decided.success)
-    recipients[index] = moved
-    moves.push({ recipient: moved, decision: decided.success })
+    // What was said before of a recipient that is only now accepted comes behind that.
+    for (const next of input._tag === "Accepted" ? [input, ...Recipient.heard(recipient)] : [input]) {
+      const current = recipients[index]!
+      const decided = Recipient.decide(current, next)
+      if (Result.isFailure(decided)) {
+        recipients[index] = Recipient.witness(current, next)
+        continue
+      }
+      const moved = Recipient.apply(current, decided.success)
+      recipients[index] = moved
+      moves.push({ recipient: moved, decision: decided.success })
+    }
   }
   if (recipients.every((recipient, index) => recipient === message.recipients[index])) return { message, drafts: [] }
 
@@ -80,6 +93,9 @@ export const settle = (message: Message.Message, outcomes: ReadonlyArray<Outcome
   }
 }
 
+const inputOf = (outcome: Exclude<Outcome, { readonly complainedAt: Millis }>): Recipient.Input =>
+  "reported" in outcome ? outcome.reported : outcome.input
+
 /** Addresses that must not be mailed again: a bounce for good, or a complaint. Never in the sandbox. */
 export const suppressed = (
   message: Pick<Message.Message, "environment">,
@@ -89,8 +105,8 @@ export const suppressed = (
     ? []
     : outcomes.flatMap((outcome): ReturnType<typeof suppressed> => {
         if ("complainedAt" in outcome) return [{ address: outcome.recipient, reason: "complaint" }]
-        const { input, recipient } = outcome
-        return input._tag === "Bounced" && isHard(input.bounce) ? [{ address: recipient, reason: "bounce" }] : []
+        const input = inputOf(outcome)
+        return input._tag === "Bounced" && isHard(input.bounce) ? [{ address: outcome.recipient, reason: "bounce" }] : []
       })
 
 /** A bounce for good that speaks of the address. What was refused for its content or by policy says nothing against it. */

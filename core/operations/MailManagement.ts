@@ -62,6 +62,8 @@ export interface MailManagement {
   readonly confirmDomain: (actor: Actor, tenantId: TenantId, id: DomainId) => Written<MailDomain>
   /** Suspends a domain by an operator's decision, which no check lifts; or lets the next check decide again. */
   readonly setDomainSuspended: (actor: Actor, tenantId: TenantId, id: DomainId, suspended: boolean) => Written<MailDomain>
+  /** Has mail to all other addresses of the domain go to one of its mailboxes; null: refuses it. */
+  readonly setCatchAll: (actor: Actor, tenantId: TenantId, id: DomainId, mailboxId: MailboxId | null) => Written<MailDomain>
 
   /** By address; of one domain, if it is given. */
   readonly listMailboxes: (
@@ -199,6 +201,7 @@ export const mailManagement = (administration: Administration): MailManagement =
         domain,
         health: "pending",
         checks: [],
+        catchAll: null,
         createdAt: yield* Clock.currentTimeMillis
       }
       yield* inserted(actor, tenantId, "domain.create", record.id, [{ _tag: "Insert", kind: "domain", record }])
@@ -228,6 +231,21 @@ export const mailManagement = (administration: Administration): MailManagement =
             ? (["Suspended", "domain.suspend"] as const)
             : (["Reinstated", "domain.reinstate"] as const)
           return yield* moveDomain(actor, action, before, before, input)
+        })
+      ).pipe(dieOnRejection)
+    }),
+
+    setCatchAll: Effect.fn("Management.setCatchAll")(function* (actor, tenantId, id, mailboxId) {
+      return yield* changing(
+        id,
+        Effect.gen(function* () {
+          const before = yield* mailDomain(tenantId, id)
+          const mailbox = mailboxId === null ? null : yield* getMailbox(tenantId, mailboxId)
+          if (mailbox !== null && mailbox.domainId !== id) return yield* new UnknownResource({ what: "mailbox", id: mailbox.id })
+          if (before.catchAll === mailboxId) return before
+          const record: MailDomain = { ...before, version: before.version + 1, catchAll: mailboxId }
+          yield* audited(actor, tenantId, "domain.catch_all", id, [{ _tag: "Update", kind: "domain", record }])
+          return record
         })
       ).pipe(dieOnRejection)
     }),

@@ -455,7 +455,8 @@ const compose = (
     attempts: 0,
     nextAttemptAt: now,
     submissions: [],
-    mime: null
+    mime: null,
+    reception: null
   }
   return {
     message,

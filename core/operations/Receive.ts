@@ -2,20 +2,40 @@
  * Takes mail in: what an SMTP or LMTP listener asks of the core. Nothing is
  * acknowledged before its commit, and no mail is ever relayed.
  */
-import { Context, Data, type Effect, type Stream } from "effect"
-import type { Peer } from "../model/Reception.ts"
-import type { BlobUnavailable } from "../ports/BlobStore.ts"
-import type { StoreUnavailable } from "../ports/Store.ts"
+import { Clock, Context, Duration, Effect, Layer, Option, Stream } from "effect"
+import { RecordReport } from "../jobs/RecordReport.ts"
+import * as Metrics from "../Metrics.ts"
+import type { BlobRef } from "../model/Blob.ts"
+import type { MessageId, Millis, RequestId, TenantId } from "../model/Ids.ts"
+import * as Inbound from "../model/Inbound.ts"
+import * as Limits from "../model/Limits.ts"
+import type { Message } from "../model/Message.ts"
+import type { Head } from "../model/ParsedMessage.ts"
+import type { Authentication, Peer } from "../model/Reception.ts"
+import * as Trace from "../model/Trace.ts"
+import { BlobStore, BlobUnavailable } from "../ports/BlobStore.ts"
+import { Crypto } from "../ports/Crypto.ts"
+import { JobQueue, type Job } from "../ports/JobQueue.ts"
+import { MailAuthenticator } from "../ports/MailAuthenticator.ts"
+import { Mime } from "../ports/Mime.ts"
+import { SpamFilter } from "../ports/SpamFilter.ts"
+import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
+import { Settings } from "../Settings.ts"
+import * as Tracing from "../Tracing.ts"
+import { commit, dieOnRejection } from "./Commit.ts"
+import * as Routing from "./Routing.ts"
+import { refused, type Box, type ReceiveRefused } from "./Routing.ts"
 
-/** A refusal, as it is said on the wire: code, enhanced status code and text; 4xx where trying again may help. */
-export class ReceiveRefused extends Data.TaggedError("ReceiveRefused")<{
-  readonly code: number
-  readonly enhancedCode: string
-  readonly text: string
-}> {
-  override get message(): string {
-    return `${this.code} ${this.enhancedCode} ${this.text}`
-  }
+export { ReceiveRefused } from "./Routing.ts"
+
+/** A message as a listener gets it. */
+export interface Arriving<E> {
+  readonly peer: Peer
+  readonly returnPath: string | null
+  /** Each as given in RCPT TO; at least one. */
+  readonly recipients: ReadonlyArray<string>
+  /** The message with CRLF line ends, transparency undone; read once. */
+  readonly bytes: Stream.Stream<Uint8Array, E>
 }
 
 export class Receive extends Context.Service<
@@ -24,7 +44,8 @@ export class Receive extends Context.Service<
     /**
      * Whether mail to this RCPT TO is taken: a mailbox of a domain that receives, with or without a `+tag`; the domain's
      * catch-all; or the signed Return-Path of a message of ours. Else refused: 550 5.1.1 unknown mailbox, 550 5.7.1 a domain
-     * that is not ours (no relay), 550 5.2.1 suspended, 553 5.1.3 not an address that we read.
+     * that is not ours (no relay), 550 5.2.1 suspended, 553 5.1.3 not an address that we read; and 451 4.3.5 while the
+     * records of a domain that was verified are out of order.
      */
     readonly recipient: (address: string) => Effect.Effect<void, ReceiveRefused | StoreUnavailable>
     /**
@@ -32,13 +53,228 @@ export class Receive extends Context.Service<
      * where several recipients lead to one mailbox). When it succeeds, every recipient has its message; when it fails, nobody
      * has. Refused: 550 5.7.1 by the sender's DMARC policy or as spam, 554 5.4.6 a loop, and what `recipient` refuses.
      */
-    readonly accept: <E>(message: {
-      readonly peer: Peer
-      readonly returnPath: string | null
-      /** Each as given in RCPT TO; at least one. */
-      readonly recipients: ReadonlyArray<string>
-      /** The message with CRLF line ends, transparency undone; read once. */
-      readonly bytes: Stream.Stream<Uint8Array, E>
-    }) => Effect.Effect<void, E | ReceiveRefused | StoreUnavailable | BlobUnavailable>
+    readonly accept: <E>(
+      message: Arriving<E>
+    ) => Effect.Effect<void, E | ReceiveRefused | StoreUnavailable | BlobUnavailable>
   }
->()("mailroom/core/operations/Receive") {}
+>()("mailroom/core/operations/Receive") {
+  static readonly layer = Layer.effect(
+    Receive,
+    Effect.gen(function* () {
+      const store = yield* Store
+      const queue = yield* JobQueue
+      const blobs = yield* BlobStore
+      const mime = yield* Mime
+      const crypto = yield* Crypto
+      const reports = yield* RecordReport
+      const settings = yield* Settings
+      const authenticator = Option.getOrNull(yield* Effect.serviceOption(MailAuthenticator))
+      const spamFilter = Option.getOrNull(yield* Effect.serviceOption(SpamFilter))
+      const route = Routing.make(store, crypto, settings)
+
+      const accept = Effect.fn("Receive.accept")(function* <E>(arriving: Arriving<E>) {
+        const destinations = yield* Effect.forEach([...new Set(arriving.recipients)], route)
+        const returnPaths = new Set(destinations.flatMap((one) => (one._tag === "ReturnPath" ? [one.id] : [])))
+        const [first, ...others] = eachMailboxOnce(destinations)
+        if (first === undefined) return yield* report(returnPaths, arriving.bytes)
+
+        const stored = yield* storeFirst(arriving, first.mailbox.tenantId)
+        const asItCame = behind(stored.traceSize, read(stored))
+        const { authentication, folder } = yield* judge({ ...arriving, bytes: asItCame })
+        // What may be said twice comes first: a sender who gets no answer says all of it again.
+        if (returnPaths.size > 0) yield* report(returnPaths, asItCame)
+        yield* take([first, ...others], stored, { peer: arriving.peer, returnPath: arriving.returnPath, authentication, folder })
+      })
+
+      /** What comes to Return-Paths of ours is read for what it reports, and not kept. */
+      const report = Effect.fnUntraced(function* <E>(ids: ReadonlySet<MessageId>, bytes: Stream.Stream<Uint8Array, E>) {
+        const parsed = yield* mime.parse(bytes)
+        if (Trace.isLoop(parsed.headers, settings.hostName)) return yield* looping
+        yield* Effect.forEach(ids, (id) => reports.ofReturnPath(id, parsed), { discard: true })
+      })
+
+      /** Stores the message behind our trace, as it comes. */
+      const storeFirst = <E>({ peer, bytes }: Arriving<E>, tenantId: TenantId) =>
+        Effect.scoped(
+          Effect.gen(function* () {
+            const requestId = yield* crypto.uuid
+            const receivedAt = yield* Clock.currentTimeMillis
+            const trace = Trace.received(peer, settings.hostName, requestId, receivedAt)
+            const writer = yield* blobs.writer(tenantId)
+            yield* writer.append(trace)
+            const start = new Start(Limits.inboundHeadBytesMax)
+            yield* Stream.runForEach(bytes, (chunk) => {
+              start.add(chunk)
+              return writer.append(chunk)
+            })
+            const head = yield* mime.readHead(start.bytes())
+            if (Trace.isLoop(head.headers, settings.hostName)) return yield* looping
+            const blob = yield* writer.finish
+            return { tenantId, requestId, receivedAt, head, blob, traceSize: trace.length } satisfies Stored
+          })
+        )
+
+      /** What has just been stored: if it is not there, or not whole, the store is at fault, and the sender may try again. */
+      const read = ({ tenantId, blob }: Stored): Stream.Stream<Uint8Array, BlobUnavailable> =>
+        Stream.mapError(blobs.read(tenantId, blob), (error) =>
+          error._tag === "BlobUnavailable" ? error : new BlobUnavailable({ cause: error })
+        )
+
+      /** Who it is from, and the folder that it belongs in. */
+      const judge = Effect.fnUntraced(function* <E>({ peer, returnPath, recipients, bytes }: Arriving<E>) {
+        const authentication =
+          authenticator === null ? null : yield* inTime("MailAuthenticator", authenticator.authenticate({ peer, returnPath, bytes }))
+        const policy = authentication?.dmarc === "fail" ? authentication.dmarcPolicy : null
+        if (policy === "reject" && settings.dmarcReject === "refuse") {
+          return yield* refused(550, "5.7.1", "the DMARC policy of the sender's domain asks to refuse this message")
+        }
+        const verdict =
+          spamFilter === null
+            ? null
+            : yield* inTime("SpamFilter", spamFilter.judge({ peer, returnPath, recipients, bytes })).pipe(
+                Effect.catchTag("SpamFilterUnavailable", (error) =>
+                  Effect.as(Effect.logWarning("the spam filter is away; mail is taken as if there were none", error), null)
+                )
+              )
+        if (verdict === "refuse") return yield* refused(550, "5.7.1", "the message is taken for spam")
+        const isSpam = verdict === "spam" || policy === "quarantine" || policy === "reject"
+        return { authentication, folder: isSpam ? "spam" : "inbox" } as const
+      })
+
+      /** Commits a row for each mailbox, all at once. */
+      const take = Effect.fnUntraced(function* (boxes: ReadonlyArray<Box>, stored: Stored, about: About) {
+        const copied = new Set([stored.tenantId])
+        const messages: Array<Message> = []
+        const changes: Array<Change> = []
+        for (const { mailbox, address } of boxes) {
+          if (!copied.has(mailbox.tenantId)) yield* copy(stored, mailbox.tenantId)
+          copied.add(mailbox.tenantId)
+          const { message, content } = Inbound.take({
+            ...stored,
+            ...about,
+            id: (yield* crypto.uuid) as MessageId,
+            environment: settings.inboundEnvironment,
+            mailbox,
+            recipient: address
+          })
+          messages.push(message)
+          changes.push({ _tag: "InsertMessage", message, content })
+        }
+        const [first] = messages
+        if (first === undefined) return
+        yield* commit(store, queue, changes, messages.map((message) => parseJob(message, stored.receivedAt))).pipe(
+          dieOnRejection,
+          // The answer may be lost, and not the commit: what stands tells.
+          Effect.catchTag("StoreUnavailable", (error) =>
+            Effect.flatMap(store.messages.get(first, first.id), (landed) => (landed === null ? Effect.fail(error) : Effect.void))
+          ),
+          Tracing.first(first.id, "message", {
+            "mailroom.message_id": first.id,
+            "mailroom.tenant_id": first.tenantId,
+            "mailroom.environment": first.environment,
+            "mailroom.request_id": first.requestId
+          })
+        )
+        yield* Metrics.add(Metrics.messagesReceived[settings.inboundEnvironment], messages.length)
+      })
+
+      /** Each tenant has its bytes to itself. */
+      const copy = (stored: Stored, tenantId: TenantId) =>
+        Effect.scoped(
+          Effect.flatMap(blobs.writer(tenantId), (writer) =>
+            Effect.andThen(Stream.runForEach(read(stored), writer.append), writer.finish)
+          )
+        )
+
+      return Receive.of({ recipient: Effect.fn("Receive.recipient")((address) => Effect.asVoid(route(address))), accept })
+    })
+  )
+}
+
+/** The message as the first tenant has it: our trace, and then what came. */
+interface Stored {
+  readonly tenantId: TenantId
+  readonly requestId: RequestId
+  readonly receivedAt: Millis
+  readonly head: Head
+  readonly blob: BlobRef
+  /** Bytes of the trace. */
+  readonly traceSize: number
+}
+
+interface About {
+  readonly peer: Peer
+  readonly returnPath: string | null
+  readonly authentication: Authentication | null
+  readonly folder: "inbox" | "spam"
+}
+
+const looping = refused(554, "5.4.6", "the message goes round in circles")
+
+/** Mailboxes, each by the first address that led to it. */
+const eachMailboxOnce = (destinations: ReadonlyArray<Routing.Destination>): ReadonlyArray<Box> => {
+  const boxes = new Map<string, Box>()
+  for (const one of destinations) if (one._tag === "Box" && !boxes.has(one.mailbox.id)) boxes.set(one.mailbox.id, one)
+  return [...boxes.values()]
+}
+
+/** The first bytes of a stream, at most so many. */
+class Start {
+  private readonly chunks: Array<Uint8Array> = []
+  private room: number
+
+  constructor(room: number) {
+    this.room = room
+  }
+
+  add(chunk: Uint8Array): void {
+    if (this.room === 0) return
+    const taken = chunk.slice(0, this.room) // a copy, for a chunk may be used again by who made it
+    this.room -= taken.length
+    this.chunks.push(taken)
+  }
+
+  bytes(): Uint8Array {
+    const whole = new Uint8Array(this.chunks.reduce((sum, { length }) => sum + length, 0))
+    let at = 0
+    for (const chunk of this.chunks) {
+      whole.set(chunk, at)
+      at += chunk.length
+    }
+    return whole
+  }
+}
+
+/** A stream without its first bytes. */
+const behind = <E>(count: number, bytes: Stream.Stream<Uint8Array, E>): Stream.Stream<Uint8Array, E> =>
+  Stream.suspend(() => {
+    let left = count
+    return Stream.filter(
+      Stream.map(bytes, (chunk) => {
+        const skipped = Math.min(left, chunk.length)
+        left -= skipped
+        return skipped === 0 ? chunk : chunk.subarray(skipped)
+      }),
+      ({ length }) => length > 0
+    )
+  })
+
+/** How long we wait for somebody's opinion: three times as long as its port allows it. */
+const opinionTimeout = Duration.seconds(30)
+
+/** What somebody finds out, or null if it does not answer, or breaks. */
+const inTime = <A, E>(who: string, self: Effect.Effect<A, E>): Effect.Effect<A | null, E> =>
+  self.pipe(
+    Effect.timeoutOption(opinionTimeout),
+    Effect.map(Option.getOrNull),
+    Effect.catchDefect((defect) => Effect.as(Effect.logError(`${who} broke`, defect), null))
+  )
+
+/** A look at an inbound message that is to be parsed when it is due. */
+export const parseJob = (message: Message, dueAt: Millis): Job => ({
+  kind: "parse",
+  subject: message.id,
+  realm: { tenantId: message.tenantId, environment: message.environment },
+  group: message.tenantId,
+  dueAt
+})

@@ -2,10 +2,11 @@
  * Tenants, the plans they are on, their applications, and what was done to
  * them. `Management` is made of this and its neighbours.
  *
- * Suspending a tenant refuses all its keys from the next request on, and so
- * does suspending an application with its own. It stops nothing else: mail that
- * was accepted is still sent, and events are still delivered to webhooks. To
- * hold accepted mail back, suspend the mailbox or the domain that it is from.
+ * Suspending a tenant refuses all its keys from the next request on, and mail
+ * to its mailboxes; suspending an application refuses its own keys. It stops
+ * nothing else: mail that was accepted is still sent, and events are still
+ * delivered to webhooks. To hold accepted mail back, suspend the mailbox or the
+ * domain that it is from.
  */
 import { Clock, Effect } from "effect"
 import { system, type Actor, type AuditEntry, type RequestEntry } from "../model/Audit.ts"

@@ -21,10 +21,10 @@ import type { Millis, Realm } from "../model/Ids.ts"
 
 /**
  * `submit`: a message to its provider. `poll`: ask the provider what became of it. `scan`: an attachment. `deliver`: an
- * event to a webhook endpoint.
+ * event to a webhook endpoint. `parse`: an inbound message.
  */
-export type JobKind = "submit" | "poll" | "scan" | "deliver"
-export const jobKinds: ReadonlyArray<JobKind> = ["submit", "poll", "scan", "deliver"]
+export type JobKind = "submit" | "poll" | "scan" | "deliver" | "parse"
+export const jobKinds: ReadonlyArray<JobKind> = ["submit", "poll", "scan", "deliver", "parse"]
 
 /** Milliseconds for which a throttle holds unless it is renewed. */
 export const throttleLifetime = 5 * 60_000

@@ -24,7 +24,7 @@
  *   and the caller reads again to learn what happened.
  */
 import { Context, Data, type Effect } from "effect"
-import type { Address } from "../model/Address.ts"
+import type { Address, DomainName } from "../model/Address.ts"
 import type { ApiKey } from "../model/ApiKey.ts"
 import type { Attachment } from "../model/Attachment.ts"
 import type { AuditEntry, RequestEntry } from "../model/Audit.ts"
@@ -101,6 +101,7 @@ export interface Relay {
  * - `Insert`, `InsertMessage`: the id, and the unique fields of the kind (an
  *   API key's `publicId`, a mailbox's `address` in folded case, a domain's
  *   `domain`), must be free: else `Duplicate`.
+ * - `PutContent`: writes over the content of a message of that realm; passed over if there is none.
  * - `InsertDelivery`: the id must be free: else `Duplicate`. `body` never changes.
  * - `Update`: the stored version must be one less than the record's: else
  *   `VersionMoved`. `createdAt` of a message stays as the store set it, and
@@ -129,6 +130,7 @@ export type Change =
   | { readonly _tag: "PutPlan"; readonly plan: Plan }
   | Insert
   | { readonly _tag: "InsertMessage"; readonly message: Message; readonly content: Content }
+  | { readonly _tag: "PutContent"; readonly realm: Realm; readonly messageId: MessageId; readonly content: Content }
   | { readonly _tag: "InsertDelivery"; readonly delivery: Delivery; readonly body: string }
   | Update
   | { readonly _tag: "Require"; readonly kind: Kind; readonly id: string; readonly version: number }
@@ -217,6 +219,8 @@ export interface MessageReads {
   ) => Read<ReadonlyArray<Message>>
   /** The message that a provider took under this name; names of providers belong to no realm. */
   readonly bySubmission: (ref: SubmissionRef) => Read<Message | null>
+  /** Of whichever tenant: for ids that we have signed, and that come back to us. */
+  readonly anywhere: (id: MessageId) => Read<Message | null>
   /** Messages with a queued recipient that use this attachment. */
   readonly queuedWith: (realm: Realm, attachmentId: AttachmentId) => Read<ReadonlyArray<Message>>
 }
@@ -333,6 +337,8 @@ export class Store extends Context.Service<
       readonly get: (tenantId: TenantId, id: MailboxId) => Read<Mailbox | null>
       /** By address. */
       readonly list: (tenantId: TenantId) => Read<ReadonlyArray<Mailbox>>
+      /** Of all tenants, those at these addresses, in folded case; each once. */
+      readonly addressed: (addresses: ReadonlyArray<Address>) => Read<ReadonlyArray<Mailbox>>
     }
     readonly domains: {
       readonly get: (tenantId: TenantId, id: DomainId) => Read<MailDomain | null>
@@ -340,6 +346,8 @@ export class Store extends Context.Service<
       readonly list: (
         tenantId: TenantId
       ) => Read<ReadonlyArray<{ readonly domain: MailDomain; readonly mailboxCount: number }>>
+      /** Of all tenants, those of these names, each once. */
+      readonly named: (names: ReadonlyArray<DomainName>) => Read<ReadonlyArray<MailDomain>>
     }
     readonly messages: MessageReads
     readonly attachments: AttachmentReads
@@ -372,9 +380,9 @@ export class Store extends Context.Service<
     }
     /**
      * The work that the state says is due at or before a time: a message's
-     * `nextAttemptAt` (submit) and earliest `pollAt` (poll), an attachment's
-     * `nextScanAt` (scan), a delivery's `nextAttemptAt` (deliver). In keyset
-     * order, whatever that is.
+     * `nextAttemptAt` (submit), earliest `pollAt` (poll) and its reception's
+     * `nextParseAt` (parse), an attachment's `nextScanAt` (scan), a delivery's
+     * `nextAttemptAt` (deliver). In keyset order, whatever that is.
      */
     readonly due: (
       kind: JobKind,

@@ -54,7 +54,7 @@ export const dev = Effect.fn("dev")(function* (flags: Flags) {
   const preparing = yield* Effect.sleep("1 second").pipe(Effect.andThen(Console.log(Banner.preparing(config, place))), Effect.forkScoped)
   const core = Mailroom.layer.pipe(
     Layer.provideMerge(Layer.merge(Ports.layer(config, place), Outbound.layer(config))),
-    Layer.provide(Config.settingsLayer(config))
+    Layer.provide(Config.settingsLayer(config, { inboundEnvironment: "sandbox" }))
   )
   const server = Http.Server.layer({ host: config.host, port: config.port })
   const http = Http.layer({ trustedProxies: config.trustedProxies, metrics: Http.Metrics.accessOf(config) })

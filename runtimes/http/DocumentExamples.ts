@@ -103,6 +103,8 @@ const message: typeof Message.Encoded = {
   ],
   failure: null,
   authentication: null,
+  defects: [],
+  receivedAt: null,
   sentAt: "2026-12-01T09:30:01.000Z",
   requestId: exampleIds.request
 }

@@ -1,0 +1,103 @@
+/**
+ * What a report about mail of ours changes: a delivery status notification or
+ * a complaint in, outcomes out. Whoever sends a report is a stranger, so it is
+ * believed only about the message that its signed Return-Path names; or, where
+ * it came to a mailbox, about a message of that mailbox's tenant whose whole
+ * Message-ID it knows. Anything else changes nothing.
+ *
+ * The end depends on the set of reports, as with a provider's notifications.
+ * What one says of a recipient whose submission has not been committed yet is
+ * kept beside that recipient, and applied with the commit.
+ */
+import { Clock, Context, Effect, Layer } from "effect"
+import type { MessageId, Millis } from "../model/Ids.ts"
+import type { Message } from "../model/Message.ts"
+import type { ParsedMessage } from "../model/ParsedMessage.ts"
+import type { Report } from "../model/Report.ts"
+import { outcomesOf } from "../model/ReportOutcomes.ts"
+import * as Reports from "../model/ReportReading.ts"
+import { settle } from "../model/Settlement.ts"
+import { changing, commit, dieOnRejection } from "../operations/Commit.ts"
+import { Crypto } from "../ports/Crypto.ts"
+import { JobQueue } from "../ports/JobQueue.ts"
+import { Store, type StoreUnavailable } from "../ports/Store.ts"
+import * as Tracing from "../Tracing.ts"
+import { appendEvents, countRecipients, suppressions } from "./RecordNotification.ts"
+
+export class RecordReport extends Context.Service<
+  RecordReport,
+  {
+    /** What came to the signed Return-Path of this message. */
+    readonly ofReturnPath: (id: MessageId, parsed: ParsedMessage) => Effect.Effect<void, StoreUnavailable>
+    /** What came to a mailbox, if it is a report about mail of its tenant. */
+    readonly ofMailbox: (received: Message, parsed: ParsedMessage) => Effect.Effect<void, StoreUnavailable>
+  }
+>()("mailroom/core/jobs/RecordReport") {
+  static readonly layer = Layer.effect(
+    RecordReport,
+    Effect.gen(function* () {
+      const store = yield* Store
+      const queue = yield* JobQueue
+      const crypto = yield* Crypto
+
+      /** Applies a report to a message, read afresh. */
+      const record = Effect.fnUntraced(
+        function* (id: MessageId, report: Report, date: Millis | null) {
+          const message = yield* store.messages.anywhere(id)
+          if (message === null || message.direction !== "outbound") return
+          const now = yield* Clock.currentTimeMillis
+          const outcomes = outcomesOf(message, report, writtenAt(message, date, now))
+          const { message: settled, drafts } = settle(message, outcomes, now)
+          if (settled === message) return
+          yield* commit(
+            store,
+            queue,
+            [
+              { _tag: "Update", kind: "message", record: settled },
+              ...(yield* appendEvents(crypto, settled, drafts, now)),
+              ...suppressions(settled, outcomes, now)
+            ],
+            []
+          )
+          yield* countRecipients(message, 0, drafts)
+        },
+        (effect, id) =>
+          changing(id, effect).pipe(
+            dieOnRejection,
+            Tracing.spanOf(id, "RecordReport.record", { "mailroom.message_id": id }),
+            Effect.annotateLogs({ messageId: id })
+          )
+      )
+
+      return RecordReport.of({
+        ofReturnPath: Effect.fn("RecordReport.ofReturnPath")(function* (id, parsed) {
+          const report = Reports.read(parsed)
+          if (report.kind === "none") {
+            return yield* Effect.logInfo("what came to a Return-Path is no report; it is dropped").pipe(Effect.annotateLogs({ messageId: id }))
+          }
+          yield* record(id, report, parsed.date)
+        }),
+
+        ofMailbox: Effect.fn("RecordReport.ofMailbox")(function* (received, parsed) {
+          const report = Reports.read(parsed)
+          const id = report.kind === "none" ? null : messageIdOf(report.originalMessageId)
+          if (id === null) return
+          const { tenantId, environment } = received
+          const message = yield* store.messages.get({ tenantId, environment }, id)
+          if (message?.internetMessageId.toLowerCase() !== report.originalMessageId?.toLowerCase()) return
+          yield* record(id, report, parsed.date)
+        })
+      })
+    })
+  )
+}
+
+/** The message that a Message-ID of ours names; null for any other. */
+const messageIdOf = (internetMessageId: string | null): MessageId | null => {
+  const id = /^<([0-9a-f-]{36})@[^<>@]+>$/i.exec(internetMessageId ?? "")?.[1]?.toLowerCase()
+  return id === undefined ? null : (id as MessageId) // looked up before anything is made of it
+}
+
+/** As the report says, where that is neither before the message nor in the future. */
+const writtenAt = ({ acceptedAt }: Message, date: Millis | null, now: Millis): Millis =>
+  Math.max(acceptedAt, Math.min(date ?? now, now))

@@ -1,0 +1,98 @@
+/**
+ * Where mail to an address goes: a mailbox of a domain that receives, or the
+ * message whose bounces come back to that address. All else is refused, for no
+ * mail is ever passed on to others.
+ */
+import { Data, Effect, Result } from "effect"
+import * as Addresses from "../model/Address.ts"
+import type { Address, DomainName } from "../model/Address.ts"
+import type { MessageId } from "../model/Ids.ts"
+import type { Mailbox } from "../model/Mailbox.ts"
+import { receives, type MailDomain } from "../model/MailDomain.ts"
+import * as ReturnPath from "../model/ReturnPath.ts"
+import type { Crypto } from "../ports/Crypto.ts"
+import type { Store, StoreUnavailable } from "../ports/Store.ts"
+
+/** A refusal, as it is said on the wire: code, enhanced status code and text; 4xx where trying again may help. */
+export class ReceiveRefused extends Data.TaggedError("ReceiveRefused")<{
+  readonly code: number
+  readonly enhancedCode: string
+  readonly text: string
+}> {
+  override get message(): string {
+    return `${this.code} ${this.enhancedCode} ${this.text}`
+  }
+}
+
+export const refused = (code: number, enhancedCode: string, text: string) => new ReceiveRefused({ code, enhancedCode, text })
+
+/** A mailbox, and the address that found it. */
+export interface Box {
+  readonly _tag: "Box"
+  readonly mailbox: Mailbox
+  readonly address: Address
+}
+
+export type Destination = Box | { readonly _tag: "ReturnPath"; readonly id: MessageId }
+
+export type Route = (address: string) => Effect.Effect<Destination, ReceiveRefused | StoreUnavailable>
+
+export const make = (
+  store: typeof Store.Service,
+  crypto: typeof Crypto.Service,
+  { bounceDomain }: { readonly bounceDomain: DomainName | null }
+): Route => {
+  /** The message whose signed Return-Path this is. */
+  const signedMessage = Effect.fnUntraced(function* (address: Address) {
+    const claimed = bounceDomain === null ? null : ReturnPath.parse(address, bounceDomain)
+    if (claimed === null) return null
+    return ReturnPath.isSigned(claimed, yield* crypto.mac(ReturnPath.purpose, claimed.id)) ? claimed.id : null
+  })
+
+  /** The mailbox of this very address, or of what stands before its tag, or the domain's catch-all. */
+  const mailboxFor = Effect.fnUntraced(function* (address: Address, domain: MailDomain) {
+    const names = [address, ...withoutTag(address)].map(Addresses.foldCase)
+    const found = (yield* store.mailboxes.addressed([address, ...withoutTag(address)])).filter(({ domainId }) => domainId === domain.id)
+    const byName = new Map(found.map((mailbox) => [Addresses.foldCase(mailbox.address), mailbox]))
+    const named = names.map((name) => byName.get(name)).find((mailbox) => mailbox !== undefined)
+    if (named !== undefined || domain.catchAll === null) return named ?? null
+    return yield* store.mailboxes.get(domain.tenantId, domain.catchAll)
+  })
+
+  return Effect.fnUntraced(function* (text: string) {
+    const parsed = Addresses.parse(text)
+    if (Result.isFailure(parsed)) return yield* refused(553, "5.1.3", parsed.failure)
+    const address = parsed.success
+    const id = yield* signedMessage(address)
+    if (id !== null) return { _tag: "ReturnPath", id } satisfies Destination
+    const name = Addresses.domainOf(address)
+    const [domain] = yield* store.domains.named([name])
+    if (domain === undefined) return yield* name === bounceDomain ? unknown : foreign
+    const fault = domainFaults[receives(domain.health)]
+    if (fault !== null) return yield* fault
+    const mailbox = yield* mailboxFor(address, domain)
+    if (mailbox === null) return yield* unknown
+    const tenant = yield* store.credentials.tenant(mailbox.tenantId)
+    if (mailbox.status !== "active" || tenant?.status !== "active") return yield* suspended
+    return { _tag: "Box", mailbox, address } satisfies Destination
+  })
+}
+
+const unknown = refused(550, "5.1.1", "there is no such mailbox")
+const foreign = refused(550, "5.7.1", "mail for this domain is not taken here")
+const suspended = refused(550, "5.2.1", "the mailbox is suspended")
+
+/** What a domain that does not receive says; one that was never shown to be its tenant's is nobody's. */
+const domainFaults = {
+  now: null,
+  later: refused(451, "4.3.5", "the DNS records of this domain are out of order"),
+  suspended: refused(550, "5.2.1", "the domain is suspended"),
+  never: foreign
+} as const satisfies { readonly [K in ReturnType<typeof receives>]: ReceiveRefused | null }
+
+/** `user+tag@domain` without its tag. */
+const withoutTag = (address: Address): ReadonlyArray<Address> => {
+  const plus = Addresses.localPart(address).indexOf("+")
+  if (plus < 1) return []
+  return [`${address.slice(0, plus)}@${Addresses.domainOf(address)}` as Address] // a dot-atom's part may end in a dot, and then names nobody
+}
