@@ -1,0 +1,222 @@
+/**
+ * Listens for mail, by SMTP or LMTP, and hands it to the core: a server that
+ * only takes mail, for those whom the core knows. It signs nobody in, looks
+ * nobody up, and sends nothing on.
+ *
+ * Each connection holds a bounded buffer; a message goes through as a stream
+ * that is read as fast as the core takes it.
+ */
+import { Data, Duration, Effect, FiberSet, Result, type Scope } from "effect"
+import { createConnection, createServer, type AddressInfo, type Server, type Socket } from "node:net"
+import { unlinkSync } from "node:fs"
+import type { SecureContext } from "node:tls"
+import { Receive } from "../../core/operations/Receive.ts"
+import * as ProxyLine from "./ProxyLine.ts"
+import * as Reply from "./Reply.ts"
+import * as Session from "./Session.ts"
+import { Wire, WireEnded } from "./Wire.ts"
+
+/** It could not listen; the cause is the system's. */
+export class ListenFailed extends Data.TaggedError("ListenFailed")<{ readonly address: Address; readonly cause: unknown }> {
+  override get message(): string {
+    const place = "path" in this.address ? this.address.path : `${this.address.host}:${this.address.port}`
+    return `cannot listen on ${place}: ${this.cause instanceof Error ? this.cause.message : String(this.cause)}`
+  }
+}
+
+/** Port 0: any free one. A path is a Unix socket's. */
+export type Address = { readonly host: string; readonly port: number } | { readonly path: string }
+
+export interface Options {
+  readonly protocol: "SMTP" | "LMTP"
+  readonly address: Address
+  /** What we call ourselves: a host name. */
+  readonly hostname: string
+  /** STARTTLS is offered where there is a context. It is asked for with each connection, so that a new certificate needs no restart. */
+  readonly secureContext?: () => SecureContext | null
+  /** TLS from the first byte, with that context. */
+  readonly isImplicitTls?: boolean
+  /** Of one message; 50 MiB unless set. */
+  readonly sizeBytesMax?: number
+  /** Whether this peer is a proxy: then its connections begin with a PROXY line (version 1), and are those of whom it names. */
+  readonly isProxy?: (address: string) => boolean
+  readonly limits?: Partial<Limits>
+  readonly timeouts?: Partial<Timeouts>
+  /** Told of each connection and message, to count them. */
+  readonly onConnection?: (result: "accepted" | "refused") => void
+  readonly onMessage?: (outcome: Session.Outcome) => void
+}
+
+export interface Limits {
+  readonly connections: number
+  /** From one address. Those through a Unix socket have none. */
+  readonly connectionsPerAddress: number
+  readonly recipients: number
+  /** Refusals in one conversation. */
+  readonly errors: number
+  /** Commands in one conversation without a message that is taken. */
+  readonly commands: number
+}
+
+export interface Timeouts {
+  /** For the next command, or a byte of a message. RFC 5321 wants 5 minutes. */
+  readonly silence: Duration.Input
+  /** From DATA to the end of the message. */
+  readonly message: Duration.Input
+  /** For what is under way when we stop. */
+  readonly drain: Duration.Input
+}
+
+export const defaults = {
+  sizeBytesMax: 50 * 1024 * 1024,
+  limits: { connections: 1_000, connectionsPerAddress: 50, recipients: 100, errors: 50, commands: 1_000 },
+  timeouts: { silence: "5 minutes", message: "20 minutes", drain: "20 seconds" }
+} as const satisfies Partial<Options>
+
+export interface Listening {
+  /** With the port that it has. */
+  readonly address: Address
+}
+
+/** Listens until its scope closes; then it takes nothing new, and waits for messages that are under way. */
+export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.Return<Listening, ListenFailed, Receive | Scope.Scope> {
+  const receive = yield* Receive
+  const limits = { ...defaults.limits, ...options.limits }
+  const timeouts = { ...defaults.timeouts, ...options.timeouts }
+  const { secureContext = () => null, isProxy = () => false } = options
+  const settings: Session.Settings = {
+    protocol: options.protocol,
+    hostname: options.hostname,
+    secureContext,
+    sizeBytesMax: options.sizeBytesMax ?? defaults.sizeBytesMax,
+    recipientsMax: limits.recipients,
+    errorsMax: limits.errors,
+    commandsMax: limits.commands,
+    silence: Duration.fromInputUnsafe(timeouts.silence),
+    messageTotal: Duration.fromInputUnsafe(timeouts.message)
+  }
+  const connections = makeConnections(limits)
+  const fibers = yield* FiberSet.make<void>()
+  const run = yield* FiberSet.runtime(fibers)()
+
+  const attend = Effect.fnUntraced(function* (wire: Wire, peerAddress: string): Effect.fn.Return<void, WireEnded> {
+    const context = secureContext()
+    const isProxied = peerAddress !== "" && isProxy(peerAddress)
+    const named = isProxied ? yield* proxied(wire, settings.silence) : null
+    const address = named ?? peerAddress
+    const refusal = connections.enter(address, isProxied && named === null)
+    options.onConnection?.(refusal === null ? "accepted" : "refused")
+    const onMessage = (outcome: Session.Outcome) => options.onMessage?.(outcome)
+    // Through a Unix socket it is this machine.
+    const conversation =
+      refusal === null
+        ? Session.converse({ wire, remoteAddress: address === "" ? "127.0.0.1" : address, settings, receive, onMessage })
+        : Effect.sync(() => wire.say(Reply.lineOf(refusal)))
+    const encrypted = options.isImplicitTls === true && context !== null ? wire.encrypt(context, settings.silence) : Effect.void
+    yield* Effect.ensuring(
+      Effect.andThen(encrypted, conversation),
+      Effect.sync(() => (refusal === null ? connections.leave(address) : undefined))
+    )
+  })
+
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+    const wire = new Wire(socket)
+    if (!connections.open(wire)) return wire.drop()
+    run(
+      attend(wire, addressOf(socket)).pipe(
+        Effect.ignore,
+        Effect.andThen(wire.close),
+        Effect.ensuring(
+          Effect.sync(() => {
+            wire.drop()
+            connections.close(wire)
+          })
+        )
+      )
+    )
+  })
+  yield* Effect.acquireRelease(bind(server, options.address), () => Effect.sync(() => server.close()))
+  // Before the fibers are interrupted, and before the server is closed for good.
+  yield* Effect.addFinalizer(() => {
+    server.close()
+    connections.stop()
+    return Effect.timeoutOption(FiberSet.awaitEmpty(fibers), timeouts.drain)
+  })
+  return { address: "path" in options.address ? options.address : { ...options.address, port: (server.address() as AddressInfo).port } } // it listens on a port
+})
+
+/** Who is there. */
+const makeConnections = (limits: Limits) => {
+  const wires = new Set<Wire>()
+  const byAddress = new Map<string, number>()
+  let isStopping = false
+  return {
+    /** Whether there is room at all, a tenth of it for refusals in words. */
+    open: (wire: Wire): boolean => {
+      if (wires.size >= limits.connections * 1.1) return false
+      wires.add(wire)
+      if (isStopping) wire.stop()
+      return true
+    },
+    close: (wire: Wire): void => void wires.delete(wire),
+    /** Null: it may talk, and leaves when it is done. */
+    enter: (address: string, isUncounted: boolean): Reply.Reply | null => {
+      if (wires.size > limits.connections) return Reply.tooManyConnections
+      const count = byAddress.get(address) ?? 0
+      if (address !== "" && !isUncounted && count >= limits.connectionsPerAddress) return Reply.tooManyFromAddress
+      byAddress.set(address, count + 1)
+      return null
+    },
+    leave: (address: string): void => {
+      const count = byAddress.get(address) ?? 0
+      if (count <= 1) byAddress.delete(address)
+      else byAddress.set(address, count - 1)
+    },
+    stop: (): void => {
+      isStopping = true
+      for (const wire of wires) wire.stop()
+    }
+  }
+}
+
+/** Whom a proxy names: null for itself. A connection that does not begin as it has to is of nobody. */
+const proxied = Effect.fnUntraced(function* (wire: Wire, within: Duration.Duration): Effect.fn.Return<string | null, WireEnded> {
+  const line = yield* wire.line(ProxyLine.sizeMax, within)
+  const named = line._tag === "Line" ? ProxyLine.read(new TextDecoder("latin1").decode(line.bytes)) : undefined
+  return named === undefined ? yield* new WireEnded({ reason: "gone" }) : named
+})
+
+/** The peer's address without a zone, IPv4 as IPv4; empty through a Unix socket. */
+const addressOf = ({ remoteAddress = "" }: Socket): string =>
+  /^::ffff:(\d{1,3}(?:\.\d{1,3}){3})$/i.exec(remoteAddress)?.[1] ?? remoteAddress.replace(/%.*$/, "")
+
+const bind = Effect.fnUntraced(function* (server: Server, address: Address): Effect.fn.Return<void, ListenFailed> {
+  const first = yield* Effect.result(bindOnce(server, address))
+  if (Result.isSuccess(first)) return
+  // A socket that nobody listens on any more is left by a process that was killed.
+  if (!("path" in address) || codeOf(first.failure.cause) !== "EADDRINUSE" || (yield* answers(address.path))) return yield* first.failure
+  yield* Effect.try({ try: () => unlinkSync(address.path), catch: (cause) => new ListenFailed({ address, cause }) })
+  yield* bindOnce(server, address)
+})
+
+const bindOnce = (server: Server, address: Address): Effect.Effect<void, ListenFailed> =>
+  Effect.callback((resume) => {
+    const failed = (cause: Error) => resume(new ListenFailed({ address, cause }))
+    server.once("error", failed)
+    server.listen(address, () => {
+      server.removeListener("error", failed)
+      resume(Effect.void)
+    })
+  })
+
+const codeOf = (cause: unknown): unknown => (cause instanceof Error && "code" in cause ? cause.code : undefined)
+
+const answers = (path: string): Effect.Effect<boolean> =>
+  Effect.callback((resume) => {
+    const socket = createConnection({ path })
+    socket.once("connect", () => {
+      socket.destroy()
+      resume(Effect.succeed(true))
+    })
+    socket.once("error", () => resume(Effect.succeed(false)))
+  })

@@ -1,0 +1,60 @@
+/**
+ * Where a message ends, and what its bytes are (RFC 5321, 4.1.1.4 and 4.5.2).
+ * Its only end is CRLF dot CRLF; a CR or LF that stands alone ends nothing,
+ * neither the message nor a line, and is noted.
+ */
+
+export interface Decoded {
+  /** What belongs to the message, in order; views of what was given. */
+  readonly pieces: ReadonlyArray<Uint8Array>
+  /** What came behind its end; null while it has not ended. */
+  readonly rest: Uint8Array | null
+}
+
+export interface Decoder {
+  readonly decode: (chunk: Uint8Array) => Decoded
+  /** Whether a CR or LF stood alone so far. */
+  readonly hasBareLineEnd: () => boolean
+}
+
+const CR = 13
+const LF = 10
+const DOT = 46
+
+/** `start`: of a line. `dot`, `dotCr`: of a line that may be the end, and is not yet given out. */
+type State = "start" | "line" | "cr" | "dot" | "dotCr"
+
+/** For one message, from the first byte behind the reply to DATA. */
+export const make = (): Decoder => {
+  let state: State = "start"
+  let isBare = false
+
+  const decode = (chunk: Uint8Array): Decoded => {
+    const pieces: Array<Uint8Array> = []
+    let from = 0
+    const give = (to: number, next: number) => {
+      if (to > from) pieces.push(chunk.subarray(from, to))
+      from = next
+    }
+    for (let index = 0; index < chunk.length; index++) {
+      const byte = chunk[index]
+      if (state === "start" && byte === DOT) {
+        give(index, index + 1)
+        state = "dot"
+      } else if (state === "dot" && byte === CR) {
+        give(index, index + 1)
+        state = "dotCr"
+      } else if (state === "dotCr" && byte === LF) {
+        return { pieces, rest: chunk.subarray(index + 1) }
+      } else {
+        const isAfterCr = state === "cr" || state === "dotCr"
+        if (isAfterCr !== (byte === LF)) isBare = true
+        state = byte === CR ? "cr" : byte === LF && isAfterCr ? "start" : "line"
+      }
+    }
+    give(chunk.length, chunk.length)
+    return { pieces, rest: null }
+  }
+
+  return { decode, hasBareLineEnd: () => isBare }
+}

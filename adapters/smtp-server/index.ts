@@ -1,0 +1,1 @@
+export * as SmtpListener from "./SmtpListener.ts"
