@@ -10,7 +10,8 @@ import assert from "node:assert/strict"
 import type { Address } from "../core/model/Address.ts"
 import type { Header, MimePart } from "../core/model/Message.ts"
 import * as Recipients from "../core/model/Recipient.ts"
-import { Mime, MimeFailed, type Parsed } from "../core/ports/Mime.ts"
+import type { ParsedMessage } from "../core/model/ParsedMessage.ts"
+import { Mime, MimeFailed } from "../core/ports/Mime.ts"
 import * as Fixtures from "./fixtures.ts"
 import { binary, draft, drafts, file, from, type Draft } from "./MimeDrafts.ts"
 import { reading } from "./MimeReading.ts"
@@ -78,12 +79,12 @@ const assertBodies = (wire: WirePart, made: Draft): void => {
 
 const lineFeeds = (text: string | null): string => canonical(text ?? "").replace(/\r\n/g, "\n").replace(/\n$/, "")
 
-const assertParsed = (parsed: Parsed, made: Draft): void => {
+const assertParsed = (parsed: ParsedMessage, made: Draft): void => {
   assert.deepEqual(parsed.headers.filter((header) => !isContentField(header)), written(made))
   assert.equal(lineFeeds(parsed.text), lineFeeds(made.content.text), "the text differs")
   assert.equal(lineFeeds(parsed.html), lineFeeds(made.content.html), "the HTML differs")
   assert.deepEqual(
-    parsed.attachments.map(({ bytes: _, ...rest }) => rest),
+    parsed.attachments.map(({ bytes: _, partId: __, ...rest }) => rest),
     made.files.map(({ attachment: { filename, mediaType, disposition, contentId } }) => ({ filename, mediaType, disposition, contentId }))
   )
   for (const [index, { bytes }] of made.files.entries()) assert.ok(Buffer.from(parsed.attachments[index]!.bytes).equals(bytes))

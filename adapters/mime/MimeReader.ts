@@ -10,17 +10,25 @@
  */
 import { Effect, Stream } from "effect"
 import PostalMime, { addressParser, decodeWords } from "postal-mime"
-import type { Header } from "../../core/model/Message.ts"
-import { MimeFailed, type Parsed, type ParsedAttachment } from "../../core/ports/Mime.ts"
+import type { Header, MimePart } from "../../core/model/Message.ts"
+import type { Head, Mentioned, ParsedAttachment, ParsedMessage } from "../../core/model/ParsedMessage.ts"
+import { readDate } from "./DateField.ts"
 import { isAddressField, isPlainAddress, isStructuredField, oneLine, quoted } from "./HeaderField.ts"
 import { readParameters } from "./Parameters.ts"
 
-export const read = <E>(bytes: Stream.Stream<Uint8Array, E>): Effect.Effect<Parsed, E | MimeFailed> =>
-  Effect.flatMap(collect(bytes), parse)
+export const read = <E>(bytes: Stream.Stream<Uint8Array, E>): Effect.Effect<ParsedMessage, E> =>
+  Effect.flatMap(collect(bytes), ({ raw, isWhole }) => parse(raw, isWhole ? [] : ["too_long"]))
+
+export const readHead = (start: Uint8Array): Effect.Effect<Head> =>
+  Effect.sync(() => {
+    const defects = new Set<string>()
+    const raw = Buffer.from(start.buffer, start.byteOffset, Math.min(start.byteLength, headBytesMax))
+    return headOf(fieldsOf(raw.subarray(0, headEndOf(raw))), defects)
+  })
 
 // The tree
 
-/** A message above any of these is not read. */
+/** What is behind this is not read. */
 const sizeBytesMax = 64 * 1024 * 1024
 const headBytesMax = 256 * 1024
 const partsMax = 1_000
@@ -28,79 +36,145 @@ const depthMax = 20
 /** RFC 2046 allows 70. */
 const boundaryLengthMax = 200
 
-const collect = Effect.fnUntraced(function* <E>(bytes: Stream.Stream<Uint8Array, E>) {
+const collect = <E>(bytes: Stream.Stream<Uint8Array, E>) => {
   const chunks: Array<Uint8Array> = []
   let size = 0
-  yield* Stream.runForEach(bytes, (chunk) => {
-    size += chunk.length
-    chunks.push(chunk)
-    return size > sizeBytesMax ? Effect.fail(new MimeFailed({ cause: new Error("the message is too large") })) : Effect.void
-  })
-  return Buffer.concat(chunks)
-})
+  return bytes.pipe(
+    Stream.takeUntil((chunk) => (size += chunk.length) > sizeBytesMax),
+    Stream.runForEach((chunk) => Effect.sync(() => chunks.push(chunk))),
+    Effect.map(() => ({ raw: Buffer.concat(chunks).subarray(0, sizeBytesMax), isWhole: size <= sizeBytesMax }))
+  )
+}
 
-const parse = Effect.fnUntraced(function* (raw: Buffer) {
-  const { fields, leaves } = yield* Effect.try({ try: () => split(raw), catch: (cause) => new MimeFailed({ cause }) })
+const parse = Effect.fnUntraced(function* (raw: Buffer, found: ReadonlyArray<string>) {
+  const defects = new Set(found)
+  const { fields, tree } = split(raw, defects)
   const texts: Array<string> = []
   const htmls: Array<string> = []
   const attachments: Array<ParsedAttachment> = []
-  for (const leaf of leaves) {
+  const read = Effect.fnUntraced(function* (leaf: Leaf, partId: string) {
     const { attachments: [attachment] } = yield* understand(leaf, "")
     const bytes = decodeTransfer(leaf)
+    const { params } = readParameters(valueOf(leaf.fields, "content-type") ?? "")
+    const part: MimePart = {
+      partId,
+      mediaType: oneLine(leaf.mediaType),
+      charset: leaf.mediaType.startsWith("text/") ? (params.get("charset")?.toLowerCase() ?? null) : null,
+      disposition: null,
+      contentId: null,
+      filename: null,
+      sizeBytes: bytes.length,
+      attachmentId: null,
+      parts: []
+    }
     if (attachment !== undefined) {
-      attachments.push(toAttachment(attachment, leaf.mediaType, bytes))
-      continue
+      const file = toAttachment(attachment, partId, leaf.mediaType, bytes)
+      attachments.push(file)
+      const { bytes: _, ...about } = file
+      return { ...part, ...about }
     }
     const { text, html } = yield* understand(leaf, bytes.toString("base64"))
     if (text !== undefined) texts.push(lineFeeds(text))
     if (html !== undefined) htmls.push(lineFeeds(html))
-  }
-  const parsed: Parsed = {
-    headers: fields.map(readField),
+    return part
+  })
+  const number = (entity: Entity, partId: string): Effect.Effect<MimePart> =>
+    entity.parts === null
+      ? read(entity, partId === "" ? "1" : partId)
+      : Effect.map(
+          Effect.forEach(entity.parts, (part, index) => number(part, partId === "" ? `${index + 1}` : `${partId}.${index + 1}`)),
+          (parts) => ({
+            partId,
+            mediaType: oneLine(entity.mediaType),
+            charset: null,
+            disposition: null,
+            contentId: null,
+            filename: null,
+            sizeBytes: 0,
+            attachmentId: null,
+            parts
+          })
+        )
+  const structure = yield* number(tree, "")
+  const parsed: ParsedMessage = {
+    ...headOf(fields, defects),
     text: texts.length === 0 ? null : texts.join("\n"),
     html: htmls.length === 0 ? null : htmls.join("\n"),
+    structure,
     attachments
   }
   return parsed
 })
 
+const headOf = (fields: ReadonlyArray<Header>, defects: Set<string>): Head => {
+  const value = (name: string) => Buffer.from(valueOf(fields, name) ?? "", "latin1").toString()
+  const listed = (name: string): ReadonlyArray<Mentioned> =>
+    addressParser(value(name), { flatten: true }).flatMap(({ name, address }) =>
+      address === undefined || address === "" ? [] : [{ name: oneLine(name), address: oneLine(address) }]
+    )
+  const ids = (name: string): ReadonlyArray<string> => value(name).match(/<[^<>\s]+>/g) ?? []
+  const { date, isProper } = readDate(value("date"))
+  if (!isProper) defects.add(value("date") === "" ? "missing_date" : "bad_date")
+  const from = listed("from")[0] ?? null
+  if (from === null) defects.add("missing_from")
+  return {
+    headers: fields.map(readField),
+    from,
+    replyTo: listed("reply-to"),
+    to: listed("to"),
+    cc: listed("cc"),
+    subject: oneLine(decodeWords(value("subject"))),
+    date,
+    messageId: ids("message-id")[0] ?? null,
+    inReplyTo: ids("in-reply-to")[0] ?? null,
+    references: ids("references"),
+    defects: [...defects]
+  }
+}
+
 /** A header's fields, unfolded, each character a byte; and a body as it came. */
 interface Entity {
+  readonly mediaType: string
   readonly fields: ReadonlyArray<Header>
   readonly body: Buffer
+  readonly parts: ReadonlyArray<Entity> | null
 }
 
-/** A part that has no parts. */
-interface Leaf extends Entity {
-  readonly mediaType: string
-}
+type Leaf = Pick<Entity, "fields" | "body" | "mediaType">
 
-const split = (raw: Buffer): { readonly fields: ReadonlyArray<Header>; readonly leaves: ReadonlyArray<Leaf> } => {
-  const leaves: Array<Leaf> = []
+const split = (raw: Buffer, defects: Set<string>): { readonly fields: ReadonlyArray<Header>; readonly tree: Entity } => {
   let headBytes = 0
-  let parts = 0
+  let count = 0
 
-  const visit = (bytes: Buffer, depth: number): ReadonlyArray<Header> => {
-    parts += 1
-    if (parts > partsMax || depth > depthMax) throw new Error("the message has too many parts, or too deep ones")
-    const headEnd = headEndOf(bytes, headBytesMax - headBytes)
+  const visit = (bytes: Buffer, depth: number): { readonly fields: ReadonlyArray<Header>; readonly tree: Entity } => {
+    count += 1
+    const headEnd = headEndOf(bytes)
+    const kept = Math.max(0, Math.min(headEnd, headBytesMax - headBytes))
     headBytes += headEnd
-    const fields = fieldsOf(bytes.subarray(0, headEnd))
+    if (kept < headEnd) defects.add("truncated_header")
+    const fields = fieldsOf(bytes.subarray(0, kept))
     const body = bytes.subarray(bytes[headEnd] === 10 ? headEnd + 1 : headEnd + 2)
     const type = readParameters(valueOf(fields, "content-type") ?? "text/plain")
     const mediaType = type.value.toLowerCase()
     const boundary = type.params.get("boundary") ?? ""
+    const leaf = (mediaType: string, fields: ReadonlyArray<Header>): Entity => ({ mediaType, fields, body, parts: null })
     if (!mediaType.startsWith("multipart/")) {
-      leaves.push({ mediaType, fields: isNamedText(mediaType, fields) ? [asFile, ...fields] : fields, body })
-    } else if (boundary === "" || boundary.length > boundaryLengthMax) {
-      leaves.push({ mediaType, fields: [asText, ...fields], body })
-    } else {
-      for (const part of splitParts(body, boundary)) visit(part, depth + 1)
+      return { fields, tree: leaf(mediaType, isNamedText(mediaType, fields) ? [asFile, ...fields] : fields) }
     }
-    return fields
+    if (boundary === "" || boundary.length > boundaryLengthMax) {
+      defects.add("missing_boundary")
+      return { fields, tree: leaf("text/plain", [asText, ...fields]) }
+    }
+    const pieces = splitParts(body, boundary)
+    const defect = depth >= depthMax ? "too_deep" : count + pieces.length > partsMax ? "too_many_parts" : pieces.length === 0 ? "empty_multipart" : null
+    if (defect !== null) {
+      defects.add(defect)
+      return { fields, tree: leaf("application/octet-stream", [asFile, ...fields]) }
+    }
+    return { fields, tree: { mediaType, fields, body, parts: pieces.map((piece) => visit(piece, depth + 1).tree) } }
   }
 
-  return { fields: visit(raw, 0), leaves }
+  return visit(raw, 0)
 }
 
 // Of two fields with one name the first counts.
@@ -113,12 +187,10 @@ const isNamedText = (mediaType: string, fields: ReadonlyArray<Header>): boolean 
   /^text\/(?:plain|html)$/.test(mediaType) && readParameters(valueOf(fields, "content-disposition") ?? "").params.has("filename")
 
 /** Where the first empty line begins; the end, if there is none. */
-const headEndOf = (bytes: Buffer, lengthMax: number): number => {
+const headEndOf = (bytes: Buffer): number => {
   for (let start = 0; start < bytes.length; start = lineEnd(bytes, start)) {
-    if (start > lengthMax) throw new Error("the header is too large")
     if (bytes[start] === 10 || (bytes[start] === 13 && bytes[start + 1] === 10)) return start
   }
-  if (bytes.length > lengthMax) throw new Error("the header is too large")
   return bytes.length
 }
 
@@ -158,7 +230,7 @@ const splitParts = (body: Buffer, boundary: string): ReadonlyArray<Buffer> => {
 
 // Bodies
 
-const decodeTransfer = ({ fields, body }: Entity): Buffer => {
+const decodeTransfer = ({ fields, body }: Leaf): Buffer => {
   const { value } = readParameters(valueOf(fields, "content-transfer-encoding") ?? "")
   const encoding = /[\w-]+/.exec(value)?.[0].toLowerCase()
   return encoding === "base64" ? decodeBase64(body) : encoding === "quoted-printable" ? decodeQuotedPrintable(body) : body
@@ -234,18 +306,16 @@ const softBreakEnd = (body: Buffer, at: number): number => {
 // What fields and characters mean
 
 /** A part without parts, as postal-mime understands its header. */
-const understand = ({ fields }: Entity, body: string) => {
+const understand = ({ fields }: Leaf, body: string) => {
   const about = [asBase64, ...fields.filter(({ name }) => /^content-/i.test(name))]
   const head = about.map(({ name, value }) => `${name}: ${value}\r\n`).join("")
-  return Effect.tryPromise({
-    try: () => PostalMime.parse(Buffer.from(`${head}\r\n${body}`, "latin1"), { forceRfc822Attachments: true }),
-    catch: (cause) => new MimeFailed({ cause })
-  })
+  return Effect.promise(() => PostalMime.parse(Buffer.from(`${head}\r\n${body}`, "latin1"), { forceRfc822Attachments: true }))
 }
 
 type Email = Awaited<ReturnType<typeof PostalMime.parse>>
 
-const toAttachment = (of: Email["attachments"][number], mediaType: string, bytes: Buffer): ParsedAttachment => ({
+const toAttachment = (of: Email["attachments"][number], partId: string, mediaType: string, bytes: Buffer): ParsedAttachment => ({
+  partId,
   filename: oneLine(of.filename ?? "") || null,
   mediaType: oneLine(mediaType),
   disposition: of.disposition === null ? null : of.disposition === "inline" ? "inline" : "attachment",
