@@ -14,8 +14,9 @@ const closingLine: Reporter = {
 }
 
 export default defineConfig({
-  // `mailroom/...` means the sources in this checkout, as for `node -C mailroom-source`.
-  ssr: { resolve: { conditions: ["mailroom-source", "module", "node", "development|production"] } },
+  // `mailroom/...` means the sources in this checkout, as for `node -C mailroom-source`. No `module`: it is a bundler's, and
+  // names files that Node does not load.
+  ssr: { resolve: { conditions: ["mailroom-source", "node", "development|production"] } },
   test: {
     include: ["{core,adapters,runtimes,conformance,examples,client,docs,bench}/**/*.test.ts"],
     globalSetup: ["conformance/servers.ts"],

@@ -10,12 +10,13 @@ import { Layer } from "effect"
 import * as MemoryBlobStore from "./MemoryBlobStore.ts"
 import * as MemoryJobQueue from "./MemoryJobQueue.ts"
 import * as MemoryMailProvider from "./MemoryMailProvider.ts"
+import * as MemoryNotificationIntake from "./MemoryNotificationIntake.ts"
 import * as MemoryRateLimiter from "./MemoryRateLimiter.ts"
 import * as MemoryScanner from "./MemoryScanner.ts"
 import * as MemoryStore from "./MemoryStore.ts"
 import * as MemoryWebhookTransport from "./MemoryWebhookTransport.ts"
 
-export { MemoryBlobStore, MemoryJobQueue, MemoryMailProvider, MemoryRateLimiter, MemoryScanner, MemoryStore, MemoryWebhookTransport }
+export { MemoryBlobStore, MemoryJobQueue, MemoryMailProvider, MemoryNotificationIntake, MemoryRateLimiter, MemoryScanner, MemoryStore, MemoryWebhookTransport }
 
 export const layer = Layer.mergeAll(
   MemoryStore.layer,

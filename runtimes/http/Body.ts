@@ -51,7 +51,8 @@ const unknownMember = (name: string): Issue => ({
   message: "Expected no such member"
 })
 
-const readBytes = (
+/** Reads the whole body, whatever it is. A chunked one is left where it passes the limit. */
+export const readBytes = (
   request: HttpServerRequest.HttpServerRequest,
   limitBytes: number
 ): Effect.Effect<Uint8Array, PayloadTooLarge | InvalidRequest> =>

@@ -14,6 +14,7 @@ import { Drain } from "./Drain.ts"
 import type { Issue } from "./Issues.ts"
 import * as Metrics from "./Metrics.ts"
 import { isProbe } from "./Probes.ts"
+import { isIntake } from "./Providers.ts"
 import { Defect, InvalidRequest, MethodNotAllowed, RouteUnknown, ShuttingDown } from "./Refusals.ts"
 import { allowedAt, templateAt } from "./Routes.ts"
 import { addressOf, type TrustedProxies } from "./TrustedProxies.ts"
@@ -34,7 +35,7 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
       ) {
         if (!isProbe(call.route)) {
           if (drain.isDraining) return yield* new ShuttingDown()
-          call.guarded(yield* access.guardAddress(call.clientAddress))
+          if (!isIntake(call.route)) call.guarded(yield* access.guardAddress(call.clientAddress))
           if (host === undefined) return yield* new InvalidRequest({ issues: [noHost] })
         }
         const allow = allowedAt(call.route)

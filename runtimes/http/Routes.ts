@@ -6,6 +6,7 @@ import { HttpApi } from "effect/http-api"
 import { Api } from "./Api.ts"
 import { path as metrics } from "./Metrics.ts"
 import { paths as probes } from "./Probes.ts"
+import { path as intake } from "./Providers.ts"
 
 /** Paths beside the contract's and the probes', all of them GET. */
 export const pages = { root: "/", document: "/openapi.yaml", docs: "/docs" } as const
@@ -32,6 +33,7 @@ const methodsOf = (path: string): Array<string> => {
 }
 
 for (const path of [...probes, metrics, ...Object.values(pages)]) methodsOf(path).push("GET", "HEAD")
+methodsOf(intake).push("POST")
 HttpApi.reflect(Api, {
   onGroup: () => {},
   onEndpoint: ({ endpoint: { method, path } }) => methodsOf(path).push(...(method === "GET" ? ["GET", "HEAD"] : [method]))

@@ -15,6 +15,7 @@ import { handlersLayer } from "./Handlers.ts"
 import { pipelineLayer } from "./Pipeline.ts"
 import { metricsLayer, type MetricsAccess } from "./Metrics.ts"
 import { probesLayer } from "./Probes.ts"
+import { providersLayer } from "./Providers.ts"
 import { ShuttingDown } from "./Refusals.ts"
 import { pages } from "./Routes.ts"
 import * as Server from "./Server.ts"
@@ -44,7 +45,7 @@ const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDu
 
 const routes = (servers: ReadonlyArray<string>, trustedProxies: ReadonlyArray<string>, metrics: MetricsAccess) => {
   const api = HttpApiBuilder.layer(Api).pipe(Layer.provide(handlersLayer), Layer.provide([guardLayer, inputFaultsLayer]))
-  return Layer.mergeAll(api, probesLayer, metricsLayer(metrics), pagesLayer(servers)).pipe(
+  return Layer.mergeAll(api, probesLayer, providersLayer, metricsLayer(metrics), pagesLayer(servers)).pipe(
     Layer.provide(pipelineLayer(TrustedProxies.make(trustedProxies))),
     outsideOfSpans
   )

@@ -1,0 +1,161 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Redacted, Result, Stream } from "effect"
+import { inspect } from "node:util"
+import { address, freshId, realm } from "../../conformance/fixtures.ts"
+import * as Reply from "../../core/model/Reply.ts"
+import type { SubmitRequest } from "../../core/ports/MailProvider.ts"
+import * as FakeSes from "./FakeSes.ts"
+import * as SesMailProvider from "./SesMailProvider.ts"
+
+const { accessKeyId, secretAccessKey } = FakeSes.credentials
+
+const against = Effect.fnUntraced(function* (over: Partial<SesMailProvider.Options> = {}) {
+  const fake = yield* FakeSes.start
+  const provider = yield* SesMailProvider.make({
+    region: FakeSes.region,
+    endpoint: fake.endpoint,
+    credentials: { accessKeyId, secretAccessKey: Redacted.make(secretAccessKey) },
+    ...over
+  })
+  return { fake, provider }
+})
+
+const mail = (count = 1, over: Partial<SubmitRequest> = {}): SubmitRequest => {
+  const bytes = new TextEncoder().encode("From: ada@example.com\r\n\r\nHi\r\n")
+  return {
+    realm: realm(),
+    messageId: freshId(),
+    envelope: { returnPath: address("bounces"), recipients: Array.from({ length: count }, (_, index) => address(`r${index}`)) },
+    sizeBytes: bytes.length,
+    mime: Stream.make(bytes),
+    ...over
+  }
+}
+
+/** How a submission ends: what its replies mean, or what it failed with. */
+const endingOf = <A extends { readonly replies: ReadonlyArray<{ readonly reply: Reply.Reply }> }, E extends { readonly _tag: string }>(
+  submitted: Effect.Effect<A, E>
+) =>
+  Effect.map(Effect.result(submitted), (ending) => {
+    if (Result.isSuccess(ending)) return ending.success.replies.map(({ reply }) => Reply.classify(reply)).join(" ")
+    const { failure } = ending
+    return "reply" in failure ? `refused, ${Reply.classify(failure.reply as Reply.Reply)}` : failure._tag // of SubmissionRefused
+  })
+
+const answers: ReadonlyArray<readonly [status: number, type: string, ends: string]> = [
+  [400, "MessageRejected", "refused, permanent"],
+  [400, "BadRequestException", "refused, permanent"],
+  [400, "MailFromDomainNotVerifiedException", "refused, transient"],
+  [400, "AccountSuspendedException", "refused, transient"],
+  [400, "SendingPausedException", "refused, transient"],
+  [404, "NotFoundException", "refused, transient"],
+  [400, "LimitExceededException", "refused, transient"],
+  [429, "TooManyRequestsException", "refused, transient"],
+  [400, "ThrottlingException", "refused, transient"],
+  [413, "RequestEntityTooLarge", "refused, permanent"],
+  [400, "ANewException", "MailProviderUnavailable"],
+  [403, "AccessDeniedException", "MailProviderUnavailable"],
+  [403, "ExpiredTokenException", "MailProviderUnavailable"],
+  [403, "UnrecognizedClientException", "MailProviderUnavailable"],
+  [500, "InternalServiceErrorException", "MailProviderUnavailable"],
+  [503, "ServiceUnavailable", "MailProviderUnavailable"]
+]
+
+describe("what SES answers", () => {
+  for (const [status, type, ends] of answers) {
+    it.effect(`${status} ${type}: ${ends}, after one call`, () =>
+      Effect.gen(function* () {
+        const { fake, provider } = yield* against()
+        fake.next({ _tag: "Fails", status, type, message: "no" })
+
+        assert.strictEqual(yield* endingOf(provider.submit(mail())), ends)
+
+        assert.strictEqual(fake.calls(), 1)
+        assert.lengthOf(fake.sent, 0)
+      })
+    )
+  }
+
+  it.effect("that is no answer of SES leaves the outcome unknown, after one call", () =>
+    Effect.gen(function* () {
+      const { fake, provider } = yield* against()
+      const behaviours: ReadonlyArray<FakeSes.Behaviour> = [
+        { _tag: "Lost" },
+        { _tag: "Answers", status: 200, body: "{}" },
+        { _tag: "Answers", status: 200, body: "<html>" },
+        { _tag: "Answers", status: 502, body: "<html>" }
+      ]
+      for (const [index, behaviour] of behaviours.entries()) {
+        fake.next(behaviour)
+        assert.strictEqual(yield* endingOf(provider.submit(mail())), "MailProviderUnavailable")
+        assert.strictEqual(fake.calls(), index + 1)
+      }
+    })
+  )
+})
+
+describe("SesMailProvider", () => {
+  it.effect("submits to 50 recipients, and has the others come again", () =>
+    Effect.gen(function* () {
+      const { fake, provider } = yield* against({ configurationSet: "events" })
+      const request = mail(51)
+
+      const { providerMessageId, replies } = yield* provider.submit(request)
+
+      assert.deepStrictEqual(replies.map(({ recipient }) => recipient), request.envelope.recipients)
+      assert.deepStrictEqual(replies.map(({ reply }) => Reply.classify(reply)), [...Array<string>(50).fill("accepted"), "transient"])
+      assert.lengthOf(fake.sent, 1)
+      assert.deepStrictEqual([...fake.sent[0]!.recipients], request.envelope.recipients.slice(0, 50))
+      assert.strictEqual(fake.sent[0]!.messageId, providerMessageId)
+      assert.strictEqual(fake.sent[0]!.configurationSet, "events")
+    })
+  )
+
+  it.effect("calls nobody for a message that is too large, and reads none of it", () =>
+    Effect.gen(function* () {
+      const { fake, provider } = yield* against()
+      const mime = Stream.suspend(() => Stream.die(new Error("it is read")))
+
+      const request = mail(1, { sizeBytes: SesMailProvider.sizeBytesMax + 1, mime })
+      assert.strictEqual(yield* endingOf(provider.submit(request)), "refused, permanent")
+      assert.strictEqual(fake.calls(), 0)
+    })
+  )
+
+  it.effect("says nothing of its credentials where they are refused", () =>
+    Effect.gen(function* () {
+      const secret = "another/secret"
+      const { provider } = yield* against({ credentials: { accessKeyId: "AKIDANOTHER", secretAccessKey: Redacted.make(secret) } })
+
+      const error = yield* Effect.flip(provider.submit(mail()))
+
+      assert.strictEqual(error._tag, "MailProviderUnavailable")
+      const said = inspect(error, { depth: 20, showHidden: true })
+      assert.notInclude(said, secret)
+      assert.notInclude(said, "AKIDANOTHER")
+    })
+  )
+
+  it.live("waits for an answer no longer than its deadline", () =>
+    Effect.gen(function* () {
+      const { fake, provider } = yield* against({ deadline: "200 millis" })
+      fake.next({ _tag: "Hangs" })
+
+      assert.strictEqual(yield* endingOf(provider.submit(mail())), "MailProviderUnavailable")
+      yield* Effect.repeat(Effect.yieldNow, { until: () => fake.waiting() === 0 })
+    })
+  )
+
+  it.effect("leaves a call alone when it is interrupted", () =>
+    Effect.gen(function* () {
+      const { fake, provider } = yield* against()
+      fake.next({ _tag: "Hangs" })
+      const submitting = yield* Effect.forkScoped(provider.submit(mail()))
+      yield* Effect.repeat(Effect.yieldNow, { until: () => fake.waiting() === 1 })
+
+      yield* Fiber.interrupt(submitting)
+
+      yield* Effect.repeat(Effect.yieldNow, { until: () => fake.waiting() === 0 })
+    })
+  )
+})

@@ -1,0 +1,174 @@
+import { assert, it } from "@effect/vitest"
+import { Clock, Context, Effect, Layer, Result } from "effect"
+import { TestClock } from "effect/testing"
+import { readdirSync, readFileSync } from "node:fs"
+import { generate } from "selfsigned"
+import { suite, type Case } from "../../conformance/NotificationIntake.ts"
+import { conforms } from "../../conformance/vitest.ts"
+import type { IntakeRequest, NotificationIntake } from "../../core/ports/NotificationIntake.ts"
+import * as MemoryWebhookTransport from "../memory/MemoryWebhookTransport.ts"
+import * as FakeSns from "./FakeSns.ts"
+import * as SesNotificationIntake from "./SesNotificationIntake.ts"
+import type { SnsMessage } from "./SnsMessage.ts"
+
+const { WebhookScript } = MemoryWebhookTransport
+
+const certificate = (from: number, to: number) =>
+  generate([{ name: "commonName", value: "sns.amazonaws.com" }], { algorithm: "sha256", notBeforeDate: new Date(from), notAfterDate: new Date(to) })
+const farAway = 4_000_000_000_000
+const [genuine, stranger, old] = [await certificate(0, farAway), await certificate(0, farAway), await certificate(-2_000, -1_000)]
+
+const elsewhere = "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-old.pem"
+
+class Ses extends Context.Service<Ses, NotificationIntake>()("test/Ses") {}
+
+const ses = Layer.effect(
+  Ses,
+  Effect.gen(function* () {
+    const { receive } = yield* WebhookScript
+    const serving = (url: string, pem: string) =>
+      receive(url, ({ method }) => ({ _tag: "Answers", status: method === "GET" ? 200 : 405, body: new TextEncoder().encode(pem) }))
+    yield* serving(FakeSns.certificateUrl, genuine.cert)
+    yield* serving(elsewhere, old.cert)
+    return yield* SesNotificationIntake.make({ topics: ["arn:aws:sns:eu-central-1:123456789012:other", FakeSns.topic] })
+  })
+).pipe(Layer.provideMerge(MemoryWebhookTransport.layer))
+
+const folder = `${import.meta.dirname}/fixtures`
+const cases = readdirSync(folder)
+  .filter((file) => file.endsWith(".json"))
+  .map((file) => JSON.parse(readFileSync(`${folder}/${file}`, "utf8")) as Case) // each is one
+
+const post = (over: Partial<SnsMessage> = {}, privateKey = genuine.private, text = JSON.stringify(cases[0]!.payload)) =>
+  Effect.map(Clock.currentTimeMillis, (at) => FakeSns.request(FakeSns.signed(FakeSns.message(text, at, over), privateKey)))
+
+/** What was posted, read, changed and signed by nobody. */
+const altered = ({ headers, body }: IntakeRequest, change: (message: SnsMessage) => object): IntakeRequest => ({
+  headers,
+  body: new TextEncoder().encode(JSON.stringify(change(JSON.parse(new TextDecoder().decode(body)) as SnsMessage))) // it was one
+})
+
+const strangeUrls = [
+  "http://sns.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
+  "https://sns.eu-central-1.amazonaws.com:8443/SimpleNotificationService-0.pem",
+  "https://sns.eu-central-1.amazonaws.com.evil.example/SimpleNotificationService-0.pem",
+  "https://evil.example/sns.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
+  "https://sns.eu-central-1.amazonaws.com@evil.example/SimpleNotificationService-0.pem",
+  "https://evil.example#.sns.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
+  "https://sns.evil.example\\.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
+  "https://s3.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
+  "https://sns.a.b.amazonaws.com/SimpleNotificationService-0.pem",
+  "https://sns.eu-central-1.amazonaws.com/mine.pem",
+  "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem?x=/mine.pem",
+  "https://sns.eu-central-1.amazonaws.com/x/../?Action=Publish&a=/SimpleNotificationService-0.pem",
+  "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-..%2f0.pem",
+  "file:///etc/SimpleNotificationService-0.pem",
+  "not a URL"
+]
+
+const conformance = suite({
+  intake: Ses,
+  cases,
+  authentic: (payload, { account } = { account: "ours" }) =>
+    post(account === "ours" ? {} : { TopicArn: "arn:aws:sns:eu-central-1:999999999999:mailroom" }, genuine.private, payload),
+  forged: [
+    { title: "a signature by another key", forge: () => post({}, stranger.private) },
+    { title: "a certificate that is not valid any more", forge: () => post({ SigningCertURL: elsewhere }, old.private) },
+    {
+      title: "the signature of another notification",
+      forge: (request) =>
+        Effect.map(post({}, genuine.private, "another"), (other) => {
+          const { Signature } = JSON.parse(new TextDecoder().decode(other.body)) as SnsMessage // it was one
+          return altered(request, (message) => ({ ...message, Signature }))
+        })
+    },
+    ...["Message", "MessageId", "Timestamp", "Type", "Subject", "SignatureVersion", "TopicArn", "Signature"].map((member) => ({
+      title: `a request without ${member}`,
+      forge: () => Effect.map(post({ Subject: "a subject" }), (request) => altered(request, (message) => ({ ...message, [member]: undefined })))
+    })),
+    ...strangeUrls.map((SigningCertURL) => ({ title: `a certificate from ${SigningCertURL}`, forge: () => post({ SigningCertURL }) }))
+  ],
+  isSigned: true
+})
+
+conforms("SesNotificationIntake", conformance, ses)
+
+const refusalOf = Effect.fnUntraced(function* (request: IntakeRequest) {
+  const { receive } = yield* Ses
+  const ending = yield* Effect.result(receive(request))
+  return Result.isSuccess(ending) ? null : ending.failure._tag === "IntakeRefused" ? ending.failure.reason : ending.failure._tag
+})
+
+const fetched = WebhookScript.use(({ posts }) => Effect.map(posts, (all) => all.map(({ url, method }) => `${method} ${url}`)))
+
+it.effect("SesNotificationIntake fetches a certificate once, and none that is not SNS's own", () =>
+  Effect.gen(function* () {
+    const requests = yield* Effect.forEach(strangeUrls, (SigningCertURL) => post({ SigningCertURL }))
+    for (const request of requests) assert.strictEqual(yield* refusalOf(request), "bad_signature")
+    assert.deepStrictEqual(yield* fetched, [])
+
+    const genuineOnes = yield* Effect.forEach(cases, ({ payload }) => post({}, genuine.private, JSON.stringify(payload)))
+    const refusals = yield* Effect.forEach(genuineOnes, refusalOf, { concurrency: "unbounded" })
+
+    assert.isTrue(refusals.every((refusal) => refusal === null))
+    assert.deepStrictEqual(yield* fetched, [`GET ${FakeSns.certificateUrl}`])
+  }).pipe(Effect.provide(ses))
+)
+
+it.effect("SesNotificationIntake fetches no more certificates in a minute than it may, whoever names them", () =>
+  Effect.gen(function* () {
+    const { receive } = yield* WebhookScript
+    const urls = Array.from({ length: 30 }, (_, index) => FakeSns.certificateUrl.replace("0123", `forged${index}`))
+    for (const url of urls) yield* receive(url, () => ({ _tag: "Answers", status: 404 }))
+    const requests = yield* Effect.forEach(urls, (SigningCertURL) => post({ SigningCertURL }))
+
+    const refusals = yield* Effect.forEach(requests, refusalOf, { concurrency: "unbounded" })
+
+    assert.deepStrictEqual(refusals.filter((refusal) => refusal === "bad_signature").length, 10)
+    assert.deepStrictEqual(refusals.filter((refusal) => refusal === "IntakeUnavailable").length, 20)
+    assert.lengthOf(yield* fetched, 10)
+    yield* TestClock.adjust("61 seconds")
+    assert.strictEqual(yield* refusalOf(yield* post()), null)
+  }).pipe(Effect.provide(ses))
+)
+
+it.effect("SesNotificationIntake asks for it again where the certificate does not come", () =>
+  Effect.gen(function* () {
+    const { next } = yield* WebhookScript
+    const url = FakeSns.certificateUrl.replace("0123", "away")
+    const request = yield* post({ SigningCertURL: url })
+    yield* next({ _tag: "Fails", reason: "network_error" }, { _tag: "Answers", status: 503 }, { _tag: "Answers", status: 200, body: new TextEncoder().encode(genuine.cert) })
+
+    assert.deepStrictEqual([yield* refusalOf(request), yield* refusalOf(request), yield* refusalOf(request)], ["IntakeUnavailable", "IntakeUnavailable", null])
+  }).pipe(Effect.provide(ses))
+)
+
+it.effect("SesNotificationIntake confirms a subscription to its topic, at SNS alone", () =>
+  Effect.gen(function* () {
+    const { receive } = yield* Ses
+    const { receive: answering } = yield* WebhookScript
+    const confirm = (over: Partial<SnsMessage> = {}) =>
+      Effect.map(Clock.currentTimeMillis, (at) => FakeSns.request(FakeSns.signed(FakeSns.confirmation(at, over), genuine.private)))
+    const confirmations = Effect.map(fetched, (all) => all.filter((one) => !one.includes(".pem")))
+    const wrong = [
+      ...strangeUrls,
+      FakeSns.subscribeUrl.replace("ConfirmSubscription", "Publish"),
+      FakeSns.subscribeUrl.replace("mailroom", "another"),
+      FakeSns.subscribeUrl.replace("eu-central-1.amazonaws.com", "evil.example")
+    ]
+    for (const SubscribeURL of wrong) assert.strictEqual(yield* refusalOf(yield* confirm({ SubscribeURL })), "malformed")
+    assert.strictEqual(yield* refusalOf(yield* confirm({ TopicArn: "arn:aws:sns:eu-central-1:999999999999:mailroom" })), "wrong_account")
+    assert.deepStrictEqual(yield* confirmations, [])
+
+    yield* answering(new URL(FakeSns.subscribeUrl).href, () => ({ _tag: "Answers", status: 500 }))
+    assert.strictEqual(yield* refusalOf(yield* confirm()), "IntakeUnavailable")
+    yield* answering(new URL(FakeSns.subscribeUrl).href, () => ({ _tag: "Answers", status: 200 }))
+    const { kind, notifications } = yield* receive(yield* confirm())
+
+    assert.deepStrictEqual({ kind, notifications }, { kind: "SubscriptionConfirmation", notifications: [] })
+    assert.deepStrictEqual(yield* confirmations, [`GET ${new URL(FakeSns.subscribeUrl).href}`, `GET ${new URL(FakeSns.subscribeUrl).href}`])
+    const left = yield* receive(yield* confirm({ Type: "UnsubscribeConfirmation" }))
+    assert.strictEqual(left.kind, "UnsubscribeConfirmation")
+    assert.lengthOf(yield* confirmations, 2)
+  }).pipe(Effect.provide(ses))
+)

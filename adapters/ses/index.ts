@@ -1,0 +1,2 @@
+export * as SesMailProvider from "./SesMailProvider.ts"
+export * as SesNotificationIntake from "./SesNotificationIntake.ts"

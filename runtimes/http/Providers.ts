@@ -1,0 +1,67 @@
+/**
+ * `POST /providers/{name}/notifications`: where a mail provider posts what
+ * became of our submissions. It is no part of the tenants' API: there is no
+ * key, the provider's adapter says whether a request is authentic, and who is
+ * refused is not told why.
+ *
+ * Providers post in bursts, and repeat what is turned away, so the IP guard
+ * does not stand before this path: it counts what was refused. The answer is
+ * 200 once all is committed, and 503 where it may come again.
+ */
+import { Deferred, Effect, Layer } from "effect"
+import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { Access, type RateLimited } from "../../core/operations/Access.ts"
+import { Intake } from "../../core/operations/Intake.ts"
+import { intakeBytesMax } from "../../core/ports/NotificationIntake.ts"
+import { StoreUnavailable } from "../../core/ports/Store.ts"
+import * as Body from "./Body.ts"
+import { Call } from "./Call.ts"
+import { Drain } from "./Drain.ts"
+import { type InvalidRequest, type PayloadTooLarge, RouteUnknown, type ShuttingDown } from "./Refusals.ts"
+
+export const path = "/providers/:name/notifications"
+
+/** Whether a path is one of these, whoever's. */
+export const isIntake = (route: string): boolean => /^\/providers\/[^/]+\/notifications$/.test(route)
+
+type Refused = StoreUnavailable | RouteUnknown | PayloadTooLarge | InvalidRequest | ShuttingDown | RateLimited
+
+export const providersLayer = Layer.unwrap(
+  Effect.gen(function* () {
+    const access = yield* Access
+    const intake = yield* Intake
+    const drain = yield* Drain
+
+    const received = Effect.gen(function* () {
+      const call = yield* Call
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const { name = "" } = yield* HttpRouter.params
+      yield* Body.checkLength(request.headers, intakeBytesMax)
+      const body = yield* Body.readBytes(request, intakeBytesMax)
+      return yield* intake.receive(name, { headers: request.headers, body }).pipe(
+        Effect.as(HttpServerResponse.empty({ status: 200 })),
+        Effect.catchTags({
+          ProviderUnknown: () => Effect.andThen(counted, Effect.fail(new RouteUnknown())),
+          IntakeRefused: ({ reason }) => {
+            call.reason = reason
+            return Effect.as(counted, HttpServerResponse.empty({ status: 403 }))
+          },
+          IntakeUnavailable: ({ cause }) => Effect.fail(new StoreUnavailable({ cause }))
+        })
+      )
+    })
+
+    /** Who is refused over and over is told to stop. */
+    const counted = Effect.flatMap(Call, (call) => access.guardAddress(call.clientAddress))
+
+    const refused = (refusal: Refused) =>
+      Effect.gen(function* () {
+        const call = yield* Call
+        const { status, body } = call.refuse(refusal)
+        if (status >= 500) yield* Effect.logWarning(refusal.message, "cause" in refusal ? refusal.cause : refusal._tag)
+        return HttpServerResponse.jsonUnsafe(body, { status })
+      })
+
+    return HttpRouter.add("POST", path, Effect.raceFirst(received, Deferred.await(drain.expired)).pipe(Effect.catch(refused)))
+  })
+)
