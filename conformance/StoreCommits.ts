@@ -169,7 +169,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
     }
     return Object.entries(traces).filter(([, isSeen]) => isSeen).map(([trace]) => trace)
   })
-  return { realm, changes, seen, traces: 26 }
+  return { realm, changes, seen, traces: 27 }
 })
 
 /** Changes that cannot be applied, each for its reason. */
