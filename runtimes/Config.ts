@@ -190,6 +190,8 @@ export const settingsLayer = (config: Config) =>
   Layer.succeed(Settings, {
     ipRequestsPerMinute: config.ipRequestsPerMinute,
     bounceDomain: config.bounceDomain,
+    spf: config.spf,
+    mxHost: config.mxHost,
     eventRetention: config.eventRetentionDays * 86_400_000,
     webhookTargets: { allowHttp: config.webhookAllowHttp, allowedBlocks: config.webhookAllowedAddresses.map(blockOf) },
     deliveryBackoff: config.webhookBackoff
