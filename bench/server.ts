@@ -44,7 +44,7 @@ const program = Effect.gen(function* () {
     NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] }),
     RfcMime.layer,
     EicarScanner.layer,
-    UndiciWebhookTransport.layer.pipe(Layer.provide(NodeResolver.layer)),
+    UndiciWebhookTransport.layer.pipe(Layer.provideMerge(NodeResolver.layer)),
     Layer.succeed(MailProviders, { sandbox: SandboxMailProvider.make(), production: null })
   )
   const core = Mailroom.layer.pipe(

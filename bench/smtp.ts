@@ -40,6 +40,7 @@ const request: SubmitRequest = {
   realm: { tenantId: crypto.randomUUID() as TenantId, environment: "production" }, // an id is a UUID
   messageId: crypto.randomUUID() as MessageId, // the same
   envelope: { returnPath: from, recipients: [to] },
+  dkim: null,
   sizeBytes: message.length,
   mime: Stream.make(message)
 }

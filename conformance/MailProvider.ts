@@ -58,6 +58,7 @@ const mail = (over: Partial<Pick<SubmitRequest, "envelope" | "mime">> = {}, body
     realm: realm(),
     messageId,
     envelope: { returnPath: address("bounces"), recipients: [address("charles")] },
+    dkim: null,
     sizeBytes: bytes.length,
     mime: Stream.fromIterable([bytes.subarray(0, 10), bytes.subarray(10, 300), bytes.subarray(300)]),
     bytes,

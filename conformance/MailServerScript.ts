@@ -106,6 +106,7 @@ export const mail = (recipients: ReadonlyArray<string> = ["charles"], body = "Th
     realm: realm("production"),
     messageId,
     envelope: { returnPath: address("bounces"), recipients: recipients.map((local) => address(local)) },
+    dkim: null,
     sizeBytes: bytes.length,
     mime: Stream.make(bytes.subarray(0, 20), bytes.subarray(20))
   }

@@ -9,6 +9,7 @@ import { TestClock } from "effect/testing"
 import { suite as breaker } from "./scenarios/breaker.ts"
 import { suite as crashes } from "./scenarios/crashes.ts"
 import { suite as deliveries } from "./scenarios/deliveries.ts"
+import { suite as domains } from "./scenarios/domains.ts"
 import { suite as fanout } from "./scenarios/fanout.ts"
 import { suite as handshakes } from "./scenarios/handshakes.ts"
 import { suite as idempotency } from "./scenarios/idempotency.ts"
@@ -38,6 +39,7 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   deliveries,
   breaker,
   fanout,
+  domains,
   webhookOutages,
   receiving,
   reports

@@ -8,6 +8,6 @@ import { Sandbox } from "./scenarios/World.ts"
 /** MIME, crypto that is cheap and draws the same chances in each run, and the sandbox's provider. */
 export const companions = Layer.mergeAll(
   RfcMime.layer,
-  NodeCrypto.layerSeeded("scenarios", { sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }], memoryCostKiB: 1024, timeCost: 2 }),
+  NodeCrypto.layerSeeded("scenarios", { sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }], memoryCostKiB: 1024, timeCost: 2, dkimKeyBits: 1024 }),
   Layer.succeed(Sandbox, SandboxMailProvider.make())
 )

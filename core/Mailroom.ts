@@ -3,6 +3,7 @@
  * what happens after a 202 (`jobs`), and both (`layer`).
  */
 import { Layer } from "effect"
+import { CheckDomains } from "./jobs/CheckDomains.ts"
 import { DeliverWebhook } from "./jobs/DeliverWebhook.ts"
 import { EventRelay } from "./jobs/EventRelay.ts"
 import { ParseMessage } from "./jobs/ParseMessage.ts"
@@ -39,14 +40,15 @@ export const operations = Layer.mergeAll(
   WebhookManagement.layer
 ).pipe(Layer.provideMerge(RequestLog.layer))
 
-/** EventRelay, Worker and Sweep, whose ticks do all that is due, and RecordNotification, which takes in what providers push. */
+/** EventRelay, Worker, Sweep and CheckDomains, whose ticks do all that is due, and RecordNotification, which takes in what providers push. */
 export const jobs = Layer.mergeAll(
   EventRelay.layer,
   Worker.layer.pipe(
     Layer.provide([SubmitMessage.layer, ScanAttachment.layer, PollProvider.layer, DeliverWebhook.layer, ParseMessage.layer]),
     Layer.provide(RecordReport.layer)
   ),
-  Sweep.layer
+  Sweep.layer,
+  CheckDomains.layer
 ).pipe(Layer.provideMerge(RecordNotification.layer))
 
 /** The whole core. Needs every port but none of the runtimes; build it once per process. */

@@ -11,6 +11,10 @@ export interface SettingsShape {
   readonly ipRequestsPerMinute: number
   /** Where bounces come back to, at a signed address per message; null: to the sending mailbox. */
   readonly bounceDomain: DomainName | null
+  /** SPF terms that cover what our mail leaves from, such as `include:spf.example.net`; none: domains are not asked for SPF. */
+  readonly spf: ReadonlyArray<string>
+  /** The host that a domain's MX record names, so that its mail comes in here; null: domains are not asked for one. */
+  readonly mxHost: DomainName | null
   /** How long events are kept; an older cursor is refused. */
   readonly eventRetention: Millis
   /** Which webhook targets are allowed beyond public https. */
@@ -28,6 +32,8 @@ export interface SettingsShape {
 export const defaults: SettingsShape = {
   ipRequestsPerMinute: Limits.ipRequestsPerMinute,
   bounceDomain: null,
+  spf: [],
+  mxHost: null,
   eventRetention: Limits.eventRetentionDefault,
   webhookTargets: publicOnly,
   deliveryBackoff: Backoff.delivery,

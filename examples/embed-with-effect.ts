@@ -19,7 +19,7 @@ const ports = Layer.mergeAll(
   NodeCrypto.layer({ sealingKeys: [{ version: 1, key: sealingKey }] }),
   RfcMime.layer,
   EicarScanner.layer,
-  UndiciWebhookTransport.layer.pipe(Layer.provide(NodeResolver.layer)),
+  UndiciWebhookTransport.layer.pipe(Layer.provideMerge(NodeResolver.layer)),
   Layer.succeed(MailProviders, { sandbox: SandboxMailProvider.make({ outcomeAfter: 0 }), production: null })
 )
 

@@ -7,6 +7,7 @@ import { Data, Effect, Layer, Redacted } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import * as FileBlobStore from "../adapters/node/FileBlobStore.ts"
 import * as NodeCrypto from "../adapters/node/NodeCrypto.ts"
+import * as NodeResolver from "../adapters/node/NodeResolver.ts"
 import * as RfcMime from "../adapters/mime/RfcMime.ts"
 import * as Postgres from "../adapters/postgres/Database.ts"
 import * as JobNews from "../adapters/postgres/JobNews.ts"
@@ -23,6 +24,7 @@ import type { BlobStore, BlobUnavailable } from "../core/ports/BlobStore.ts"
 import type { Crypto } from "../core/ports/Crypto.ts"
 import type { JobQueue } from "../core/ports/JobQueue.ts"
 import type { RateLimiter } from "../core/ports/RateLimiter.ts"
+import type { Resolver } from "../core/ports/Resolver.ts"
 import type { Store } from "../core/ports/Store.ts"
 import * as ClockWatch from "./ClockWatch.ts"
 import type { Config, Deployment } from "./Config.ts"
@@ -105,11 +107,11 @@ export const over = <E, R>(config: Config, database: Layer.Layer<Postgres.Databa
 export const layer = (config: Deployment, name: string) => over(config, database(config, name), migrated(config))
 
 /** The services of `operator`. */
-export type Operated = Store | JobQueue | Crypto | Postgres.Database
+export type Operated = Store | JobQueue | Crypto | Resolver | Postgres.Database
 
 /** What management commands want of it: one short-lived process, and no more than it needs. */
 export const operator = (config: Deployment) =>
-  Layer.merge(storeAndQueue(config, redisOf(config)), crypto(config)).pipe(
+  Layer.mergeAll(storeAndQueue(config, redisOf(config)), crypto(config), NodeResolver.layer).pipe(
     Layer.provideMerge(JobNews.layer),
     Layer.provideMerge(Layer.effectDiscard(migrated(config))),
     Layer.provideMerge(database({ ...config, databasePool: 2 }, "operator"))

@@ -37,6 +37,8 @@ describe("Config", () => {
         ipRequestsPerMinute: 120,
         trustedProxies: [],
         bounceDomain: null,
+        spf: [],
+        mxHost: null,
         eventRetentionDays: 30,
         devDomain: "dev.example",
         smtpHost: null,
@@ -53,6 +55,20 @@ describe("Config", () => {
         webhookBackoff: [60_000, 600_000, 3_600_000, 21_600_000],
         apiKey: null
       })
+    })
+  )
+
+  it.effect("reads SPF terms that pass, and nothing else of SPF", () =>
+    Effect.gen(function* () {
+      const spf = (text: string) => Effect.map(Config.load({ MAILROOM_SPF: text }), (config) => config.spf)
+      assert.deepStrictEqual(yield* spf("include:_SPF.example.net  ip4:192.0.2.0/24 ip6:2001:db8::/32"), [
+        "include:_spf.example.net",
+        "ip4:192.0.2.0/24",
+        "ip6:2001:db8::/32"
+      ])
+      for (const text of ["v=spf1", "-all", "~include:spf.example.net", "include:", "redirect=spf.example.net", "a b"]) {
+        assert.strictEqual((yield* Effect.flip(spf(text))).faults.length, 1, text)
+      }
     })
   )
 

@@ -191,6 +191,8 @@ export const settingsLayer = (config: Config, over: Partial<SettingsShape> = {})
     ...defaults,
     ipRequestsPerMinute: config.ipRequestsPerMinute,
     bounceDomain: config.bounceDomain,
+    spf: config.spf,
+    mxHost: config.mxHost,
     eventRetention: config.eventRetentionDays * 86_400_000,
     webhookTargets: { allowHttp: config.webhookAllowHttp, allowedBlocks: config.webhookAllowedAddresses.map(blockOf) },
     deliveryBackoff: config.webhookBackoff,

@@ -109,7 +109,7 @@ export const settings = {
   sealingKeys: setting({
     name: "MAILROOM_SEALING_KEYS",
     wants: "`version:key`, separated by commas, each key 32 bytes in base64",
-    about: "The keys that webhook secrets are sealed with. The highest version seals, every version opens, and the lowest signs bounce addresses. `mailroom sealing generate` makes one; without these keys a backup is no backup.",
+    about: "The keys that webhook secrets and DKIM keys are sealed with. The highest version seals, every version opens, and the lowest signs bounce addresses. `mailroom sealing generate` makes one; without these keys a backup is no backup.",
     fallback: "",
     isSecret: true,
     parse: Values.keyRing
@@ -183,6 +183,20 @@ export const settings = {
     name: "MAILROOM_BOUNCE_DOMAIN",
     wants: "a domain name",
     about: "Bounces come back to a signed address there. Without it they go to the sending mailbox.",
+    fallback: "",
+    parse: Values.optional<DomainName>(parseDomain)
+  }),
+  spf: setting({
+    name: "MAILROOM_SPF",
+    wants: "SPF terms separated by spaces, such as `include:spf.example.net ip4:192.0.2.1`",
+    about: "What covers the addresses that our mail leaves from. Domains are asked for an SPF record that holds it, unless `MAILROOM_BOUNCE_DOMAIN` is set: then SPF is looked up there.",
+    fallback: "",
+    parse: Values.spfTerms
+  }),
+  mxHost: setting({
+    name: "MAILROOM_MX_HOST",
+    wants: "a host name",
+    about: "Where mail for our domains comes in. Domains that receive mail name it in their MX record.",
     fallback: "",
     parse: Values.optional<DomainName>(parseDomain)
   }),

@@ -37,6 +37,13 @@ export const ranges = (text: string): Parsed<ReadonlyArray<string>> => {
   return given.every(addressOrRange) ? Result.succeed(given) : Result.fail(text)
 }
 
+/** Mechanisms of SPF that pass, without their qualifier (RFC 7208 5). */
+export const spfTerms = (text: string): Parsed<ReadonlyArray<string>> => {
+  const terms = text.split(/[ ,]+/).filter((term) => term !== "")
+  const isTerm = (term: string) => /^(?:(?:include|exists|ip4|ip6):[a-z0-9._:%{}-]+(?:\/\d{1,3})?|(?:a|mx):[a-z0-9._-]+)$/i.test(term)
+  return terms.every(isTerm) ? Result.succeed(terms.map((term) => term.toLowerCase())) : Result.fail(text)
+}
+
 /** `60,600` in seconds as milliseconds. */
 export const waits = (text: string): Parsed<ReadonlyArray<number>> => {
   const seconds = text.split(",").map((part) => part.trim())

@@ -1,5 +1,6 @@
 /** Runs what is not a caller's, for as long as the process lives. What breaks in a tick is logged, and the next one tries again. */
 import { Cause, Duration, Effect, Fiber, Layer } from "effect"
+import { CheckDomains } from "../core/jobs/CheckDomains.ts"
 import { EventRelay } from "../core/jobs/EventRelay.ts"
 import { Sweep } from "../core/jobs/Sweep.ts"
 import { Worker } from "../core/jobs/Worker.ts"
@@ -37,12 +38,13 @@ export const serving = Layer.effectDiscard(
   })
 )
 
-/** Worker, relay, sweep and retention. On the way out, jobs under way are finished. */
+/** Worker, relay, sweep, domain checker and retention. On the way out, jobs under way are finished. */
 export const working = Layer.effectDiscard(
   Effect.gen(function* () {
     const worker = yield* Worker
     const relay = yield* EventRelay
     const sweep = yield* Sweep
+    const checkDomains = yield* CheckDomains
 
     let stopping = false
     const isStopping = () => stopping
@@ -54,6 +56,7 @@ export const working = Layer.effectDiscard(
     yield* unbroken("the sweep")(sweep.tick)
     yield* every(relayInterval, "the relay", Effect.repeat(relay.tick, { until: (count) => count === 0 }))
     yield* every("10 seconds", "the sweep", sweep.tick)
+    yield* every("10 seconds", "the domain checker", checkDomains.tick)
     yield* every("10 minutes", "retention", sweep.retain)
   })
 )

@@ -79,10 +79,10 @@ const scanner = ({ mode, scanner, clamd }: Config) => {
   )
 }
 
-/** Looks where webhooks go, and posts them. */
-export const webhooks = UndiciWebhookTransport.layer.pipe(Layer.provide(NodeResolver.layer))
+/** Looks where webhooks go, and posts them; and looks up the records of mail domains. */
+export const webhooks = UndiciWebhookTransport.layer.pipe(Layer.provideMerge(NodeResolver.layer))
 
-/** MailProviders, Scanner and WebhookTransport; fails with the settings at fault. */
+/** MailProviders, Scanner, WebhookTransport and Resolver; fails with the settings at fault. */
 export const layer = (config: Config) =>
   Layer.mergeAll(
     Layer.effect(

@@ -13,6 +13,7 @@ const request = (): SubmitRequest => ({
   realm: realm(),
   messageId: freshId<MessageId>(),
   envelope: { returnPath: null, recipients: [charles, mary] },
+  dkim: null,
   sizeBytes: 5,
   mime: Stream.make(Buffer.from("by"), Buffer.from("tes"))
 })

@@ -41,6 +41,7 @@ describe("SandboxMailProvider", () => {
         realm: realm(),
         messageId: freshId<MessageId>(),
         envelope: { returnPath: null, recipients },
+        dkim: null,
         sizeBytes: 1,
         mime: Stream.make(new Uint8Array(1))
       }

@@ -28,6 +28,7 @@ const mail = (count = 1, over: Partial<SubmitRequest> = {}): SubmitRequest => {
     envelope: { returnPath: address("bounces"), recipients: Array.from({ length: count }, (_, index) => address(`r${index}`)) },
     sizeBytes: bytes.length,
     mime: Stream.make(bytes),
+    dkim: null,
     ...over
   }
 }

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Redacted, Stream } from "effect"
+import { Effect, Fiber, Redacted, Stream } from "effect"
 import * as fc from "fast-check"
 import { dkimVerify } from "mailauth/lib/dkim/verify.js"
 import { simpleParser } from "mailparser"
@@ -46,12 +46,12 @@ const message = (from: string, text = "The engine weaves.\r\n"): string =>
   ].join("\r\n")
 
 /** The message as it would be sent, a character for a byte. */
-const signed = Effect.fnUntraced(function* (keys: ReadonlyArray<DkimKey>, text: string, size = 1_000) {
+const signed = Effect.fnUntraced(function* (keys: ReadonlyArray<DkimKey>, text: string, size = 1_000, own: DkimKey | null = null) {
   const bytes = Buffer.from(text, "latin1")
   const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
     bytes.subarray(index * size, (index + 1) * size)
   )
-  const fields = yield* signer(keys)(wireLines(Stream.fromIterable(pieces)))
+  const fields = yield* signer(keys)(wireLines(Stream.fromIterable(pieces)), own)
   return Buffer.from(fields).toString("latin1") + text.replace(/\r\n|\r|\n/g, "\r\n")
 })
 
@@ -72,6 +72,38 @@ describe("Dkim", () => {
         { result: "pass", signingDomain: "example.com", selector: "rsa", algo: "rsa-sha256" },
         { result: "pass", signingDomain: "example.com", selector: "ed", algo: "ed25519-sha256" }
       ])
+    })
+  )
+
+  it.effect("signs with the key that comes with a message, unless others are configured for its domain", () =>
+    Effect.gen(function* () {
+      const text = message("Ada <ada@example.com>")
+      const own = (domain: string) => key(domain, "rsa")
+      const signatures = Effect.fnUntraced(function* (configured: ReadonlyArray<DkimKey>, from: DkimKey | null) {
+        return (yield* verdicts(yield* signed(configured, text, 1_000, from))).map(({ result, selector }) => `${result} ${selector}`)
+      })
+
+      assert.deepStrictEqual(yield* signatures([], own("example.com")), ["pass rsa"])
+      assert.deepStrictEqual(yield* signatures([key("example.org", "ed")], own("example.com")), ["pass rsa"])
+      assert.deepStrictEqual(yield* signatures([key("example.com", "ed")], own("example.com")), ["pass ed"])
+      assert.isFalse(isSigned(yield* signed([], text, 1_000, own("example.org"))), "not for another domain than the author's")
+      assert.isFalse(isSigned(yield* signed([], text)))
+      assert.strictEqual(yield* signed([], text, 7, own("example.com")), yield* signed([], text, 1_000, own("example.com")))
+    })
+  )
+
+  it.effect("reads a key that comes with many messages once, and signs on a thread", () =>
+    Effect.gen(function* () {
+      const sign = signer([])
+      const own = { ...key("example.com"), privateKey: Redacted.make(rsa.privateKey) }
+      const one = yield* sign(Stream.make(Buffer.from(message("ada@example.com"))), own)
+      Redacted.wipeUnsafe(own.privateKey)
+
+      const signing = yield* Effect.forkChild(sign(Stream.make(Buffer.from(message("ada@example.com"))), own))
+      yield* Effect.yieldNow
+      assert.isUndefined(signing.pollUnsafe())
+
+      assert.deepStrictEqual(yield* Fiber.join(signing), one)
     })
   )
 
@@ -250,11 +282,11 @@ describe("Dkim", () => {
       const body = Stream.forever(Stream.sync(() => Buffer.alloc(65_536, `${chunks++}x`)))
       const endless = (head: string) => Stream.concat(Stream.make(Buffer.from(head)), body)
 
-      assert.lengthOf(yield* signer(both)(endless(message("ada@example.net"))), 0)
+      assert.lengthOf(yield* signer(both)(endless(message("ada@example.net")), null), 0)
       assert.isAtMost(chunks, 2)
-      assert.lengthOf(yield* signer(both)(endless("Subject: no end\r\n")), 0)
+      assert.lengthOf(yield* signer(both)(endless("Subject: no end\r\n"), null), 0)
       assert.isAtMost(chunks, 20)
-      assert.lengthOf(yield* signer([])(Stream.die("read")), 0)
+      assert.lengthOf(yield* signer([])(Stream.die("read"), null), 0)
     })
   )
 

@@ -1,7 +1,8 @@
 /**
  * Signs messages (RFC 6376, RFC 8463) for the domain of their From field, with
- * the keys that are configured for exactly that domain. A message whose author
- * cannot be told without doubt is not signed.
+ * the keys that are configured for exactly that domain, or else with the key
+ * that comes with the message. A message whose author cannot be told without
+ * doubt is not signed.
  *
  * nodemailer's signer is left out: it holds the whole message (or writes it to
  * a disk), knows no Ed25519 and lets a second From field be added unnoticed.
@@ -20,27 +21,41 @@ export interface DkimKey {
   readonly privateKey: Redacted.Redacted<string>
 }
 
-/** The DKIM-Signature fields to be put before a message whose chunks split no CRLF; empty if there is no key for its author. */
-export type Signer = <E>(bytes: Stream.Stream<Uint8Array, E>) => Effect.Effect<Uint8Array, E>
+/**
+ * The DKIM-Signature fields to be put before a message whose chunks split no CRLF; empty if there is no key for its author.
+ * Dies on a key that cannot sign.
+ */
+export type Signer = <E>(bytes: Stream.Stream<Uint8Array, E>, own: DkimKey | null) => Effect.Effect<Uint8Array, E>
 
 /** Throws on a key that cannot sign. */
-export const signer = (keys: ReadonlyArray<DkimKey>): Signer => {
-  const sealed = keys.map(readKey)
-  return (bytes) =>
-    sealed.length === 0
-      ? Effect.succeed(nothing)
-      : Effect.suspend(() => {
-          const message = reader((domain) => sealed.some((key) => key.domain === domain))
-          return Effect.map(
-            Stream.runForEachWhile(bytes, (chunk) => Effect.sync(() => message.read(chunk))),
-            () => {
-              const digest = message.end()
-              if (digest === null) return nothing
-              const fields = sealed.filter(({ domain }) => domain === digest.domain).map((key) => signature(key, digest))
-              return Buffer.from(fields.join(""), "latin1")
-            }
-          )
+export const signer = (configured: ReadonlyArray<DkimKey>): Signer => {
+  const keys = configured.map(readKey)
+  /** Keys that came with messages, as they were read, for as long as whoever sends them keeps them. */
+  const read = new WeakMap<DkimKey, Key>()
+  const readOnce = (own: DkimKey): Key => {
+    const known = read.get(own) ?? readKey(own)
+    read.set(own, known)
+    return known
+  }
+
+  return (bytes, own) =>
+    Effect.suspend(() => {
+      const ownKey = own === null || keys.some(({ domain }) => domain === own.domain) ? [] : [readOnce(own)]
+      const all = [...keys, ...ownKey]
+      if (all.length === 0) return Effect.succeed(nothing)
+      const message = reader((domain) => all.some((key) => key.domain === domain))
+      return Stream.runForEachWhile(bytes, (chunk) => Effect.sync(() => message.read(chunk))).pipe(
+        Effect.flatMap(() => {
+          const digest = message.end()
+          return digest === null
+            ? Effect.succeed(nothing)
+            : Effect.map(
+                Effect.forEach(all.filter(({ domain }) => domain === digest.domain), (key) => signature(key, digest)),
+                (fields) => Buffer.from(fields.join(""), "latin1")
+              )
         })
+      )
+    })
 }
 
 const nothing = new Uint8Array(0)
@@ -223,7 +238,7 @@ const signedNames = (fields: ReadonlyArray<Field>): ReadonlyArray<string> => {
 }
 
 /** A whole field with its line end. */
-const signature = ({ algorithm, domain, selector, privateKey }: Key, { fields, bodyHash }: Digest): string => {
+const signature = ({ algorithm, domain, selector, privateKey }: Key, { fields, bodyHash }: Digest): Effect.Effect<string> => {
   const names = signedNames(fields)
   const unsigned = [
     `DKIM-Signature: v=1; a=${algorithm}; c=relaxed/simple;`,
@@ -235,11 +250,18 @@ const signature = ({ algorithm, domain, selector, privateKey }: Key, { fields, b
   ].join("\r\n")
   const ownValue = canonical(unsigned.slice("DKIM-Signature:".length).replaceAll("\r\n", ""))
   const signed = [...lowest(names, fields), `dkim-signature:${ownValue}`].join("\r\n")
-  const digest = createHash("sha256").update(signed, "latin1").digest()
-  const bytes =
-    algorithm === "ed25519-sha256" ? sign(null, digest, privateKey) : sign("sha256", Buffer.from(signed, "latin1"), privateKey)
-  return `${unsigned}${bytes.toString("base64").replace(/.{72}(?=.)/g, "$&\r\n ")}\r\n`
+  const made =
+    algorithm === "ed25519-sha256"
+      ? signOnThread(null, createHash("sha256").update(signed, "latin1").digest(), privateKey)
+      : signOnThread("sha256", Buffer.from(signed, "latin1"), privateKey)
+  return Effect.map(made, (bytes) => `${unsigned}${bytes.toString("base64").replace(/.{72}(?=.)/g, "$&\r\n ")}\r\n`)
 }
+
+/** RSA takes a millisecond, in which everybody else would wait. */
+const signOnThread = (algorithm: string | null, bytes: Buffer, key: KeyObject): Effect.Effect<Buffer> =>
+  Effect.callback((resume) =>
+    sign(algorithm, bytes, key, (error, signature) => resume(error === null ? Effect.succeed(signature) : Effect.die(error)))
+  )
 
 /** The named fields, the lowest of a name first; one more than there are is nothing. */
 const lowest = (names: ReadonlyArray<string>, fields: ReadonlyArray<Field>): ReadonlyArray<string> => {

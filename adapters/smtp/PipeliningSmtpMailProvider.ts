@@ -25,7 +25,7 @@ export const make = (options: Options): Effect.Effect<MailProvider, never, Scope
     const pool = yield* PipeliningPool.make(settings, limits)
 
     const small = Effect.fnUntraced(function* (request: Addressed, lines: Uint8Array) {
-      const signatures = yield* sign(Stream.make(lines))
+      const signatures = yield* sign(Stream.make(lines), request.dkim)
       const body = stuffDots(lines, true)
       const whole = signatures.length === 0 ? [body, endOf(lines)] : [signatures, body, endOf(lines)]
       return yield* pool.submit({
@@ -39,7 +39,7 @@ export const make = (options: Options): Effect.Effect<MailProvider, never, Scope
 
     const large = Effect.fnUntraced(function* (request: Addressed) {
       const lines = wireLines(request.mime)
-      const signatures = yield* sign(lines)
+      const signatures = yield* sign(lines, request.dkim)
       const wanted = want()
       const submitting = pool.submit({
         envelope: request.envelope,
@@ -68,7 +68,7 @@ export const make = (options: Options): Effect.Effect<MailProvider, never, Scope
     }
   })
 
-type Addressed = Pick<SubmitRequest, "envelope" | "sizeBytes" | "mime">
+type Addressed = Pick<SubmitRequest, "envelope" | "sizeBytes" | "dkim" | "mime">
 
 const wholeSizeMax = 64 * 1024
 

@@ -27,10 +27,10 @@ export const make = (options: Options): Effect.Effect<MailProvider, never, Scope
     const pool = yield* SmtpPool.make(settings, limits)
     return {
       name,
-      submit: Effect.fnUntraced(function* ({ messageId, envelope, sizeBytes, mime }) {
+      submit: Effect.fnUntraced(function* ({ messageId, envelope, sizeBytes, dkim, mime }) {
         const recipients = yield* Effect.sync(() => checkEnvelope(envelope))
         const lines = wireLines(mime)
-        const signatures = yield* sign(lines)
+        const signatures = yield* sign(lines, dkim)
         const bytes = signatures.length === 0 ? lines : Stream.concat(Stream.make(signatures), lines)
         const answer = yield* pool
           .use((connection) => connection.send({ ...envelope, recipients }, sizeBytes + signatures.length, bytes))

@@ -58,7 +58,7 @@ const service = Layer.effect(
         sandbox: SandboxMailProvider.make({ delayedAfter: 1_500, lateBounceAfter: 1_500 }),
         production: null
       }),
-      UndiciWebhookTransport.layer.pipe(Layer.provide(NodeResolver.layer))
+      UndiciWebhookTransport.layer.pipe(Layer.provideMerge(NodeResolver.layer))
     )
     const settings = {
       ...defaults,

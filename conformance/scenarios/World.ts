@@ -12,6 +12,7 @@ import * as assert from "node:assert/strict"
 import type { Address } from "../../core/model/Address.ts"
 import { scopes } from "../../core/model/ApiKey.ts"
 import { system } from "../../core/model/Audit.ts"
+import { keyOf, type Question } from "../../core/model/DomainRecords.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
 import { shardOf, type Environment, type Realm } from "../../core/model/Ids.ts"
@@ -20,6 +21,7 @@ import type { Mailbox } from "../../core/model/Mailbox.ts"
 import type { Authentication } from "../../core/model/Reception.ts"
 import type { Application } from "../../core/model/Tenant.ts"
 import type { Answer } from "../../core/model/Webhook.ts"
+import { CheckDomains } from "../../core/jobs/CheckDomains.ts"
 import { EventRelay } from "../../core/jobs/EventRelay.ts"
 import { RecordNotification } from "../../core/jobs/RecordNotification.ts"
 import { Sweep } from "../../core/jobs/Sweep.ts"
@@ -43,6 +45,7 @@ import { MailProviders, type MailProvider, type SubmitRequest, type SubmitResult
 import { Mime } from "../../core/ports/Mime.ts"
 import { RateLimiter, RateLimiterUnavailable } from "../../core/ports/RateLimiter.ts"
 import { SpamFilter, SpamFilterUnavailable } from "../../core/ports/SpamFilter.ts"
+import { ResolutionFailed, Resolver } from "../../core/ports/Resolver.ts"
 import { Scanner, type ScanFailed, type Verdict } from "../../core/ports/Scanner.ts"
 import { Store, StoreUnavailable } from "../../core/ports/Store.ts"
 import { WebhookTransport, type WebhookRequest, type WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
@@ -104,6 +107,12 @@ export interface Stage {
   queueForgets: boolean
   /** Raised: the queue says that it may have lost what it held. */
   queueEpoch: number
+  /** What the DNS says, by `DomainRecords.keyOf`; of all else, that there is nothing. */
+  readonly dns: Map<string, ReadonlyArray<string>>
+  /** The DNS answers nothing. */
+  dnsIsDown: boolean
+  /** How often the DNS was asked. */
+  dnsQuestions: number
 }
 
 export const providerName = "staged"
@@ -146,7 +155,10 @@ const makeStage = (): Stage => ({
   storeIsDown: false,
   queueIsDown: false,
   queueForgets: false,
-  queueEpoch: 0
+  queueEpoch: 0,
+  dns: new Map(),
+  dnsIsDown: false,
+  dnsQuestions: 0
 })
 
 const stagedProvider = (stage: Stage): MailProvider => ({
@@ -160,6 +172,25 @@ const stagedProvider = (stage: Stage): MailProvider => ({
   }),
   poll: () => Effect.succeed({ notifications: [], pollAt: null })
 })
+
+const stagedResolver = (stage: Stage): typeof Resolver.Service => {
+  const ask = (question: Question) =>
+    Effect.suspend(() => {
+      stage.dnsQuestions += 1
+      const answer = stage.dns.get(keyOf(question)) ?? []
+      if (stage.dnsIsDown) return Effect.fail(new ResolutionFailed({ reason: "unavailable" }))
+      return answer.length === 0 ? Effect.fail(new ResolutionFailed({ reason: "not_found" })) : Effect.succeed(answer)
+    })
+  return {
+    addresses: () => Effect.die(new Error("no scenario looks up addresses")),
+    txt: (name) => ask({ type: "TXT", name }),
+    cname: (name) => Effect.map(ask({ type: "CNAME", name }), ([target]) => target!), // there is one
+    mx: (name) =>
+      Effect.map(ask({ type: "MX", name }), (found) =>
+        found.map((text) => ({ preference: Number(text.split(" ")[0]), exchange: text.split(" ")[1] ?? "" }))
+      )
+  }
+}
 
 const stagedTransport = (stage: Stage): typeof WebhookTransport.Service => ({
   post: Effect.fnUntraced(function* ({ target, headers, body }: WebhookRequest) {
@@ -219,6 +250,7 @@ export interface Process {
   readonly relay: typeof EventRelay.Service
   readonly worker: typeof Worker.Service
   readonly sweep: typeof Sweep.Service
+  readonly checkDomains: typeof CheckDomains.Service
 }
 
 /** A tenant with an application, a mailbox at a healthy domain, and a caller. */
@@ -285,7 +317,8 @@ export const make = Effect.gen(function* () {
             stage.spam === null ? Effect.fail(new SpamFilterUnavailable({ cause: "down" })) : Effect.succeed(stage.spam)
           )
       }),
-      Layer.succeed(WebhookTransport, wrap("WebhookTransport", stagedTransport(stage)))
+      Layer.succeed(WebhookTransport, wrap("WebhookTransport", stagedTransport(stage))),
+      Layer.succeed(Resolver, wrap("Resolver", stagedResolver(stage)))
     )
     return Effect.map(
       Layer.buildWithMemoMap(Layer.provide(Mailroom.layer, portLayer), Layer.makeMemoMapUnsafe(), scope),
@@ -303,7 +336,8 @@ export const make = Effect.gen(function* () {
         notifications: Context.get(context, RecordNotification),
         relay: Context.get(context, EventRelay),
         worker: Context.get(context, Worker),
-        sweep: Context.get(context, Sweep)
+        sweep: Context.get(context, Sweep),
+        checkDomains: Context.get(context, CheckDomains)
       })
     )
   }

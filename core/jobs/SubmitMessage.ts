@@ -13,8 +13,9 @@ import * as Addresses from "../model/Address.ts"
 import type { Attachment } from "../model/Attachment.ts"
 import * as Backoff from "../model/Backoff.ts"
 import type { BlobRef } from "../model/Blob.ts"
-import type { MessageId, Millis, Realm } from "../model/Ids.ts"
-import { isVerified } from "../model/MailDomain.ts"
+import { returnPathDomain } from "../model/DomainRecords.ts"
+import type { DomainId, MessageId, Millis, Realm } from "../model/Ids.ts"
+import { isVerified, sealContext, type MailDomain } from "../model/MailDomain.ts"
 import * as Message from "../model/Message.ts"
 import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/Recipient.ts"
 import { classify, cleanReply, type Reply } from "../model/Reply.ts"
@@ -25,9 +26,16 @@ import { settle, type Outcome } from "../model/Settlement.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Messages.ts"
 import { BlobStore } from "../ports/BlobStore.ts"
-import { Crypto } from "../ports/Crypto.ts"
+import { Crypto, type SealedSecret } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
-import { MailProviderUnavailable, MailProviders, SubmissionRefused, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
+import {
+  MailProviderUnavailable,
+  MailProviders,
+  SubmissionRefused,
+  type DkimKey,
+  type MailProvider,
+  type SubmitResult
+} from "../ports/MailProvider.ts"
 import { Mime } from "../ports/Mime.ts"
 import { Store, type Outbound, type StoreUnavailable } from "../ports/Store.ts"
 import * as Metrics from "../Metrics.ts"
@@ -37,6 +45,9 @@ import { appendEvents, countRecipients, pollJob, RecordNotification, suppression
 
 /** A lease claimed this often without an end is poison: its message fails, and harms nobody else. */
 export const claimsMax = 5
+
+/** Domains whose signing keys a process keeps open: a few kB each. */
+const keysMax = 1_000
 
 /** Bytes of an object that are kept from its making to its submission, instead of being read back. */
 const keptMax = 128 * 1024
@@ -128,7 +139,7 @@ export class SubmitMessage extends Context.Service<
         const attachments = yield* checkAttachments(message)
         const stored = yield* storeMime(outbound, attachments)
         const { blob } = stored
-        return yield* submit(message, sendable, stored).pipe(
+        return yield* submit(outbound, sendable, stored).pipe(
           // The bytes are gone, and are made again, the same: the next try finds them.
           Effect.catchTag("BlobMissing", (error) =>
             Effect.andThen(
@@ -216,7 +227,8 @@ export class SubmitMessage extends Context.Service<
         )
       })
 
-      const submit = Effect.fnUntraced(function* (message: Message.Message, sendable: ReadonlyArray<Recipient>, { blob, bytes }: Stored) {
+      const submit = Effect.fnUntraced(function* (outbound: Outbound, sendable: ReadonlyArray<Recipient>, { blob, bytes }: Stored) {
+        const { message, domain } = outbound
         const provider = providers[message.environment]
         if (provider === null) {
           return yield* new Postponed({ code: "no_provider", detail: "no mail provider is configured for production" })
@@ -226,10 +238,11 @@ export class SubmitMessage extends Context.Service<
             realm: realmOf(message),
             messageId: message.id,
             envelope: {
-              returnPath: yield* returnPath(message),
+              returnPath: yield* returnPath(message, domain),
               recipients: sendable.map(({ address }) => address)
             },
             sizeBytes: blob.sizeBytes,
+            dkim: domain === null || message.environment === "sandbox" ? null : yield* signingKey(domain),
             mime: bytes === null ? blobs.read(message.tenantId, blob) : Stream.fromArray(bytes)
           })
           .pipe(
@@ -264,9 +277,28 @@ export class SubmitMessage extends Context.Service<
         )
       }
 
-      const returnPath = Effect.fnUntraced(function* (message: Message.Message) {
-        if (settings.bounceDomain === null) return message.from.address as Address // of a mailbox, for this is outbound
-        return ReturnPath.format(message.id, yield* crypto.mac(ReturnPath.purpose, message.id), settings.bounceDomain)
+      /** Signing keys as they were opened last, by domain. One that was rotated, or sealed anew, is opened anew. */
+      const keys = new Map<DomainId, { readonly sealed: SealedSecret; readonly key: DkimKey }>()
+
+      const signingKey = Effect.fnUntraced(
+        function* ({ id, tenantId, domain, dkim }: MailDomain) {
+          if (dkim === null) return null
+          const { selector, privateKey: sealed } = dkim
+          const known = keys.get(id)
+          if (known?.sealed.tag === sealed.tag && known.sealed.ciphertext === sealed.ciphertext) return known.key
+          const key: DkimKey = { domain, selector, privateKey: yield* crypto.open(sealed, sealContext({ id, tenantId })) }
+          if (keys.size >= keysMax) keys.delete(keys.keys().next().value!) // it holds some
+          keys.set(id, { sealed, key })
+          return key
+        },
+        // To send it unsigned would be to send it to a spam folder.
+        Effect.catchTag("SealBroken", ({ message }) => Effect.fail(new Postponed({ code: "dkim_key_unavailable", detail: message })))
+      )
+
+      const returnPath = Effect.fnUntraced(function* (message: Message.Message, domain: MailDomain | null) {
+        const host = domain === null ? settings.bounceDomain : returnPathDomain(domain, settings.bounceDomain)
+        if (host === null) return message.from.address as Address // of a mailbox, for this is outbound
+        return ReturnPath.format(message.id, yield* crypto.mac(ReturnPath.purpose, message.id), host)
       })
 
       /** Commits what the try came to; on the message as it was when the try began, and read afresh if it has changed since. */

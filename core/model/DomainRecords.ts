@@ -11,6 +11,7 @@ import type { DomainName } from "./Address.ts"
 import type { Millis } from "./Ids.ts"
 import { domainGrace } from "./Limits.ts"
 import type { MailDomain, RecordCheck } from "./MailDomain.ts"
+import * as ReturnPath from "./ReturnPath.ts"
 
 /** What an installation wants of its domains' records. */
 export interface RecordSettings {
@@ -47,13 +48,10 @@ export type Answers = ReadonlyMap<string, Answer>
 
 export const keyOf = ({ type, name }: Question): string => `${type} ${name}`
 
-/** The name at which a domain's bounces may come back under its own name. */
-export const returnPathHost = (domain: DomainName): DomainName => `bounce.${domain}` as DomainName // a label before a checked name
-
 /** Where bounces of this domain's mail go; null: to the sending mailbox. */
 export const returnPathDomain = ({ domain, checks }: MailDomain, bounceDomain: DomainName | null): DomainName | null =>
   bounceDomain !== null && checks.some(({ record, state }) => record === "return_path" && state === "ok")
-    ? returnPathHost(domain)
+    ? ReturnPath.ownHost(domain)
     : bounceDomain
 
 /** The records that a domain should have, in the order in which they are set. It has a proof and a DKIM key. */
@@ -70,7 +68,7 @@ export const expected = (of: MailDomain, settings: RecordSettings): ReadonlyArra
     txt("dmarc", `_dmarc.${domain}`, "v=DMARC1; p=none"),
     ...(bounceDomain === null
       ? []
-      : [{ record: "return_path", type: "CNAME", name: returnPathHost(domain), value: bounceDomain, isOptional: true } as const]),
+      : [{ record: "return_path", type: "CNAME", name: ReturnPath.ownHost(domain), value: bounceDomain, isOptional: true } as const]),
     ...(mxHost === null ? [] : [{ record: "mx", type: "MX", name: domain, value: `10 ${mxHost}`, isOptional: true } as const])
   ]
 }

@@ -21,6 +21,12 @@ describe("a Return-Path", () => {
     }
   })
 
+  it("is read under a mail domain's own name", () => {
+    const own = ReturnPath.format(id, mac, ReturnPath.ownHost("example.com" as DomainName))
+    assert.strictEqual(own, "b.0197a3c15b2e7d449a013c5e7f901234.0123456789abcdef@bounce.example.com")
+    assert.deepStrictEqual(ReturnPath.parse(own, domain), { id, signature: "0123456789abcdef" })
+  })
+
   it("is none at another domain, of another shape, or with something beside it", () => {
     for (const given of [
       "b.0197a3c15b2e7d449a013c5e7f901234.0123456789abcdef@example.com",

@@ -23,11 +23,20 @@ export interface Claimed {
   readonly signature: string
 }
 
-/** What such an address claims; null for any other. Its case is folded, for some servers change it. */
-export const parse = (address: Address, domain: DomainName): Claimed | null => {
+const ownLabel = "bounce."
+
+/** The name at which a mail domain's bounces may come back under its own name. */
+export const ownHost = (domain: DomainName): DomainName => `${ownLabel}${domain}` as DomainName // a label before a checked name
+
+/**
+ * What such an address claims, at the bounce domain or under a mail domain's own name; null for any other. Its case is
+ * folded, for some servers change it.
+ */
+export const parse = (address: Address, bounceDomain: DomainName): Claimed | null => {
   const folded = address.toLowerCase()
-  if (!folded.endsWith(`@${domain}`)) return null
-  const [, compact, signature] = pattern.exec(folded.slice(0, -domain.length - 1)) ?? []
+  const host = folded.slice(folded.lastIndexOf("@") + 1)
+  if (host !== bounceDomain && !host.startsWith(ownLabel)) return null
+  const [, compact, signature] = pattern.exec(folded.slice(0, -host.length - 1)) ?? []
   if (compact === undefined || signature === undefined) return null
   const id = compact.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5")
   return { id: id as MessageId, signature } // 32 hex digits

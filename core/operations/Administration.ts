@@ -5,7 +5,8 @@
  */
 import { Clock, Data, Effect, Result } from "effect"
 import { entryOf, type Actor } from "../model/Audit.ts"
-import type { TenantId } from "../model/Ids.ts"
+import { fit, type Event } from "../model/Event.ts"
+import type { Environment, EventId, TenantId } from "../model/Ids.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { CommitRejected, Store, type Change, type Rejection, type StoreUnavailable } from "../ports/Store.ts"
@@ -133,13 +134,13 @@ export const make = Effect.gen(function* () {
   const write = Effect.fnUntraced(function* (
     actor: Actor,
     tenantId: TenantId,
-    acts: ReadonlyArray<{ readonly action: string; readonly id: string }>,
+    acts: ReadonlyArray<{ readonly action: string; readonly id: string; readonly environment?: Environment }>,
     changes: ReadonlyArray<Change>
   ) {
     yield* Effect.fromResult(line("actor", actor.id))
     const at = yield* Clock.currentTimeMillis
-    const entries = yield* Effect.forEach(acts, ({ action, id }) =>
-      Effect.map(crypto.uuid, (entryId) => entryOf({ id: entryId, tenantId, environment: null, at, actor, action }, id))
+    const entries = yield* Effect.forEach(acts, ({ action, id, environment = null }) =>
+      Effect.map(crypto.uuid, (entryId) => entryOf({ id: entryId, tenantId, environment, at, actor, action }, id))
     )
     const audit = entries.map((entry): Change => ({ _tag: "AppendAudit", entry }))
     yield* commit(store, queue, [...changes, ...audit], []).pipe(
@@ -165,7 +166,29 @@ export const make = Effect.gen(function* () {
   /** What inserts meet with, once a taken name is told, is a bug. */
   const inserted = (...parameters: Parameters<typeof audited>) => audited(...parameters).pipe(dieOnRejection)
 
-  return { store, queue, crypto, uuid, write, audited, inserted, required, tenant }
+  /** Says something of the tenant as a whole, to all its applications. */
+  const tenantEvent = Effect.fnUntraced(function* (
+    tenantId: TenantId,
+    type: Event["type"],
+    resourceType: Event["resourceType"],
+    resourceId: string,
+    data: Event["data"]
+  ) {
+    const event: Event = {
+      id: yield* uuid<EventId>(),
+      tenantId,
+      environment: null,
+      audience: null,
+      type,
+      resourceType,
+      resourceId,
+      data: fit({ ...data }) as unknown as Event["data"], // the same members, shorter texts
+      occurredAt: yield* Clock.currentTimeMillis
+    }
+    return { _tag: "AppendEvent" as const, event }
+  })
+
+  return { store, queue, crypto, uuid, write, audited, inserted, required, tenant, tenantEvent }
 })
 
 export type Administration = Effect.Success<typeof make>

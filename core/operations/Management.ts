@@ -1,6 +1,6 @@
 /**
  * What the surrounding product does for a tenant (Spec 1, point 2): create it,
- * its applications, keys, domains and mailboxes, show them, change them, and
+ * its applications, keys, domains, mailboxes and suppressed addresses, show them, change them, and
  * take each out of use. Never reachable with an API key. The command line, a
  * dashboard and a program that embeds the core all use this one service.
  *
@@ -11,21 +11,27 @@
  */
 import { Context, Effect, Layer } from "effect"
 import { make } from "./Administration.ts"
+import { domainManagement, type DomainManagement } from "./DomainManagement.ts"
 import { keyManagement, type KeyManagement } from "./KeyManagement.ts"
 import { mailManagement, type MailManagement } from "./MailManagement.ts"
+import { suppressionManagement, type SuppressionManagement } from "./SuppressionManagement.ts"
 import { tenantManagement, type TenantManagement } from "./TenantManagement.ts"
 
-export class Management extends Context.Service<Management, TenantManagement & KeyManagement & MailManagement>()(
-  "mailroom/core/operations/Management"
-) {
+export class Management extends Context.Service<
+  Management,
+  TenantManagement & KeyManagement & DomainManagement & MailManagement & SuppressionManagement
+>()("mailroom/core/operations/Management") {
   static readonly layer = Layer.effect(
     Management,
-    Effect.map(make, (administration) =>
-      Management.of({
+    Effect.gen(function* () {
+      const administration = yield* make
+      return Management.of({
         ...tenantManagement(administration),
         ...keyManagement(administration),
-        ...mailManagement(administration)
+        ...(yield* domainManagement(administration)),
+        ...mailManagement(administration),
+        ...suppressionManagement(administration)
       })
-    )
+    })
   )
 }

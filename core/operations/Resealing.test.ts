@@ -9,6 +9,8 @@ import type { Actor } from "../model/Audit.ts"
 import * as Endpoints from "../model/Endpoint.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
 import type { Realm } from "../model/Ids.ts"
+import * as MailDomains from "../model/MailDomain.ts"
+import type { MailDomain } from "../model/MailDomain.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { Store } from "../ports/Store.ts"
 import { Resealing } from "./Resealing.ts"
@@ -73,9 +75,44 @@ it.effect("leaves a secret that it cannot open as it is, and counts it by the ke
 
     assert.strictEqual(resealed, 1)
     assert.deepInclude(unopened[0], { sealVersion: 1, count: 2 })
-    assert.include([lost.id, other.id], unopened[0]!.endpointId)
+    assert.strictEqual(unopened[0]!.what, "endpoint")
+    assert.include([lost.id, other.id], unopened[0]!.id)
     assert.deepStrictEqual([yield* stored(lost), yield* stored(other)], [lost, other])
     assert.strictEqual((yield* opened(good, 3)).text, `whsec_${good.id}`)
+  }).pipe(Effect.provide(memory))
+)
+
+const dkimKey = Effect.fnUntraced(function* (domain: MailDomain, selector: string, ring: ReadonlyArray<number>) {
+  const text = Redacted.make(`key ${selector} of ${domain.id}`)
+  const privateKey = yield* Crypto.use(({ seal }) => seal(text, MailDomains.sealContext(domain))).pipe(Effect.provide(ringOf(...ring)))
+  return { selector, publicKey: "AAAA", privateKey }
+})
+
+it.effect("seals the DKIM keys of domains anew, each with what it was, and counts those that it cannot open", () =>
+  Effect.gen(function* () {
+    const store = yield* Store
+    const insert = (record: MailDomain) => Effect.as(store.commit([{ _tag: "Insert", kind: "domain", record }], []), record)
+    const [one, two, three] = [1, 2, 3].map(() => Fixtures.mailDomain(Fixtures.realm().tenantId))
+    const old = yield* insert({ ...one!, dkim: yield* dkimKey(one!, "a", [2]), nextDkim: yield* dkimKey(one!, "b", [3]) })
+    const done = yield* insert({ ...two!, nextDkim: yield* dkimKey(two!, "c", [3]) })
+    const lost = yield* insert({ ...three!, dkim: yield* dkimKey(three!, "d", [1]) })
+    const without = yield* insert(Fixtures.mailDomain(old.tenantId))
+
+    assert.deepStrictEqual(yield* reseal(2, 3), {
+      version: 3,
+      resealed: 1,
+      unopened: [{ sealVersion: 1, count: 1, what: "domain", id: lost.id }]
+    })
+
+    const now = (yield* store.domains.get(old.tenantId, old.id))!
+    assert.deepStrictEqual([now.version, now.dkim?.privateKey.version, now.nextDkim?.privateKey.version], [2, 3, 3])
+    for (const key of [now.dkim!, now.nextDkim!]) {
+      const open = Crypto.use(({ open }) => open(key.privateKey, MailDomains.sealContext(old)))
+      assert.strictEqual(Redacted.value(yield* Effect.provide(open, ringOf(3))), `key ${key.selector} of ${old.id}`)
+    }
+    for (const same of [done, lost, without]) assert.deepStrictEqual(yield* store.domains.get(same.tenantId, same.id), same)
+    const [entry] = yield* store.audit.page(old.tenantId, 1)
+    assert.deepInclude(entry, { action: "domain.reseal", actor: ada, environment: null, subject: { type: "domain", id: old.id } })
   }).pipe(Effect.provide(memory))
 )
 

@@ -1,30 +1,34 @@
 /**
- * Sealing the secrets of webhook endpoints anew, so that an old key of the ring
- * can go. First give every process the ring with the new key beside the old
- * ones; then reseal, until nothing is left; then take the old key away. (The
- * ring's oldest key also signs the addresses at which bounces come back: keep
- * it for as long as bounces of mail that is out may come.)
+ * Sealing the secrets of webhook endpoints and the DKIM keys of domains anew,
+ * so that an old key of the ring can go. First give every process the ring with
+ * the new key beside the old ones; then reseal, until nothing is left; then
+ * take the old key away. (The ring's oldest key also signs the addresses at
+ * which bounces come back: keep it for as long as bounces of mail that is out
+ * may come.)
  *
- * Workers may run meanwhile, for each secret stays what it is: an endpoint that
+ * Workers may run meanwhile, for each secret stays what it is: a record that
  * one of them changes at that moment is read again. Safe to stop and to repeat.
  */
 import { Clock, Context, Effect, Layer, Redacted } from "effect"
 import { entryOf, type Actor } from "../model/Audit.ts"
 import * as Endpoints from "../model/Endpoint.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
-import type { EndpointId, Realm } from "../model/Ids.ts"
-import { Crypto } from "../ports/Crypto.ts"
+import type { DomainId, EndpointId, Environment, TenantId } from "../model/Ids.ts"
+import * as MailDomains from "../model/MailDomain.ts"
+import type { DkimKey, MailDomain } from "../model/MailDomain.ts"
+import { Crypto, type SealBroken, type SealedSecret } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { line, type InvalidInput } from "./Administration.ts"
 import { changing, commit, dieOnRejection } from "./Commit.ts"
 
-/** Endpoints whose secret could not be opened, by the key that sealed it: it is not in the ring, or the envelope was altered. */
+/** Secrets that could not be opened, by the key that sealed them: it is not in the ring, or the envelope was altered. */
 export interface Unopened {
   readonly sealVersion: number
   readonly count: number
-  /** One of them. */
-  readonly endpointId: EndpointId
+  /** Whose one of them is. */
+  readonly what: "endpoint" | "domain"
+  readonly id: EndpointId | DomainId
 }
 
 export interface Resealed {
@@ -39,7 +43,7 @@ const pageSize = 200
 export class Resealing extends Context.Service<
   Resealing,
   {
-    /** Walks the endpoints of all tenants whose secret an older key has sealed. Each is one commit, audited under its tenant. */
+    /** Walks what all tenants have sealed with an older key. Each record is one commit, audited under its tenant. */
     readonly reseal: (actor: Actor) => Effect.Effect<Resealed, InvalidInput | StoreUnavailable>
   }
 >()("mailroom/core/operations/Resealing") {
@@ -53,30 +57,68 @@ export class Resealing extends Context.Service<
       /** What is sealed now says which key of the ring is the newest. */
       const newestVersion = Effect.map(crypto.seal(Redacted.make(""), "newest"), ({ version }) => version)
 
-      const resealOne = (actor: Actor, of: Endpoint, version: number) =>
+      const sealedAnew = (sealed: SealedSecret, context: string) =>
+        Effect.flatMap(crypto.open(sealed, context), (secret) => crypto.seal(secret, context))
+
+      /** Commits a record with its secrets sealed anew, if there is still one to seal. */
+      const resealOne = <E>(
+        actor: Actor,
+        { tenantId, environment, id, action }: { readonly tenantId: TenantId; readonly environment: Environment | null; readonly id: string; readonly action: string },
+        read: Effect.Effect<Change | null, E>
+      ) =>
         changing(
-          of.id,
+          id,
           Effect.gen(function* () {
-            const realm: Realm = { tenantId: of.tenantId, environment: of.environment }
-            const before = yield* store.endpoints.get(realm, of.id)
-            if (before === null || before.secret.version >= version) return false
-            const context = Endpoints.sealContext(before)
-            const secret = yield* crypto.seal(yield* crypto.open(before.secret, context), context)
-            const entry = entryOf({
-              ...realm,
-              id: yield* crypto.uuid,
-              at: yield* Clock.currentTimeMillis,
-              actor,
-              action: "webhook_endpoint.reseal"
-            }, of.id)
-            const changes: ReadonlyArray<Change> = [
-              { _tag: "Update", kind: "endpoint", record: { ...before, version: before.version + 1, secret } },
-              { _tag: "AppendAudit", entry }
-            ]
-            yield* commit(store, queue, changes, [])
+            const written = yield* read
+            if (written === null) return false
+            const at = yield* Clock.currentTimeMillis
+            const entry = entryOf({ id: yield* crypto.uuid, tenantId, environment, at, actor, action }, id)
+            yield* commit(store, queue, [written, { _tag: "AppendAudit", entry }], [])
             return true
           })
         ).pipe(dieOnRejection)
+
+      const resealEndpoint = (actor: Actor, of: Endpoint, version: number) =>
+        resealOne(
+          actor,
+          { ...of, action: "webhook_endpoint.reseal" },
+          Effect.gen(function* () {
+            const before = yield* store.endpoints.get(of, of.id)
+            if (before === null || before.secret.version >= version) return null
+            const secret = yield* sealedAnew(before.secret, Endpoints.sealContext(before))
+            return { _tag: "Update", kind: "endpoint", record: { ...before, version: before.version + 1, secret } } as const
+          })
+        )
+
+      const resealDomain = (actor: Actor, of: MailDomain, version: number) =>
+        resealOne(
+          actor,
+          { ...of, environment: null, action: "domain.reseal" },
+          Effect.gen(function* () {
+            const before = yield* store.domains.get(of.tenantId, of.id)
+            if (before === null || (MailDomains.sealVersion(before) ?? version) >= version) return null
+            const anew = (key: DkimKey | null) =>
+              key === null
+                ? Effect.succeed(null)
+                : Effect.map(sealedAnew(key.privateKey, MailDomains.sealContext(before)), (privateKey) => ({ ...key, privateKey }))
+            const [dkim, nextDkim] = [yield* anew(before.dkim), yield* anew(before.nextDkim)]
+            return { _tag: "Update", kind: "domain", record: { ...before, version: before.version + 1, dkim, nextDkim } } as const
+          })
+        )
+
+      /** Page by page, until there is none behind. */
+      const walk = Effect.fnUntraced(function* <A extends { readonly id: string }, E>(
+        pageBehind: (after: A["id"] | null) => Effect.Effect<ReadonlyArray<A>, StoreUnavailable>,
+        each: (one: A) => Effect.Effect<void, E>
+      ) {
+        let after: A["id"] | null = null
+        for (;;) {
+          const page: ReadonlyArray<A> = yield* pageBehind(after)
+          yield* Effect.forEach(page, each, { discard: true })
+          if (page.length < pageSize) return
+          after = page.at(-1)!.id
+        }
+      })
 
       return Resealing.of({
         reseal: Effect.fn("Resealing.reseal")(function* (actor) {
@@ -84,21 +126,26 @@ export class Resealing extends Context.Service<
           const version = yield* newestVersion
           const unopened = new Map<number, Unopened>()
           let resealed = 0
-          let after: EndpointId | null = null
-          for (;;) {
-            const page: ReadonlyArray<Endpoint> = yield* store.endpoints.sealedBelow(version, { after, limit: pageSize })
-            for (const endpoint of page) {
-              const isDone = yield* resealOne(actor, endpoint, version).pipe(Effect.catchTag("SealBroken", () => Effect.succeed(null)))
+          const counted = <E>(
+            what: Unopened["what"],
+            id: Unopened["id"],
+            sealVersion: number,
+            reseal: Effect.Effect<boolean, E | SealBroken>
+          ) =>
+            Effect.map(Effect.catchTag(reseal, "SealBroken", () => Effect.succeed(null)), (isDone) => {
               if (isDone === true) resealed += 1
-              if (isDone === null) {
-                const { version: sealVersion } = endpoint.secret
-                const { count } = unopened.get(sealVersion) ?? { count: 0 }
-                unopened.set(sealVersion, { sealVersion, count: count + 1, endpointId: endpoint.id })
-              }
-            }
-            if (page.length < pageSize) break
-            after = page.at(-1)!.id
-          }
+              if (isDone !== null) return
+              const { count, ...first } = unopened.get(sealVersion) ?? { sealVersion, count: 0, what, id }
+              unopened.set(sealVersion, { ...first, count: count + 1 })
+            })
+          yield* walk(
+            (after: EndpointId | null) => store.endpoints.sealedBelow(version, { after, limit: pageSize }),
+            (one: Endpoint) => counted("endpoint", one.id, one.secret.version, resealEndpoint(actor, one, version))
+          )
+          yield* walk(
+            (after: DomainId | null) => store.domains.sealedBelow(version, { after, limit: pageSize }),
+            (one: MailDomain) => counted("domain", one.id, MailDomains.sealVersion(one) ?? 0, resealDomain(actor, one, version))
+          )
           return { version, resealed, unopened: [...unopened.values()].sort((left, right) => left.sealVersion - right.sealVersion) }
         })
       })

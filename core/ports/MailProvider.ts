@@ -13,8 +13,8 @@
  * - may be called concurrently, and twice for one message after a crash, with
  *   the same Message-ID and bytes.
  */
-import { Context, Data, type Effect, type Stream } from "effect"
-import type { Address } from "../model/Address.ts"
+import { Context, Data, type Effect, type Redacted, type Stream } from "effect"
+import type { Address, DomainName } from "../model/Address.ts"
 import type { Envelope } from "../model/Envelope.ts"
 import type { MessageId, Millis, Realm } from "../model/Ids.ts"
 import type { Submission } from "../model/Message.ts"
@@ -30,11 +30,24 @@ export class MailProviderUnavailable extends Data.TaggedError("MailProviderUnava
   override readonly message = "the mail provider is unavailable"
 }
 
+/** A DKIM key, opened. */
+export interface DkimKey {
+  readonly domain: DomainName
+  readonly selector: string
+  /** RSA, PKCS #8 in PEM. */
+  readonly privateKey: Redacted.Redacted<string>
+}
+
 export interface SubmitRequest {
   readonly realm: Realm
   readonly messageId: MessageId
   readonly envelope: Envelope
   readonly sizeBytes: number
+  /**
+   * The key that signs mail of this sender's domain, for whoever signs it himself; null where none was seen in DNS. The
+   * same object for as long as the key is the same, so that what is made of it may be kept beside it.
+   */
+  readonly dkim: DkimKey | null
   /** The whole message; may be read more than once, the same bytes each time. */
   readonly mime: Stream.Stream<Uint8Array, BlobUnavailable | BlobMissing | BlobCorrupt>
 }

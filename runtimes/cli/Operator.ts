@@ -6,6 +6,7 @@
 import { Context, Effect, Layer, Option } from "effect"
 import { Flag } from "effect/cli"
 import { userInfo } from "node:os"
+import { CheckDomains } from "../../core/jobs/CheckDomains.ts"
 import type { Actor } from "../../core/model/Audit.ts"
 import { InvalidInput, NameTaken, StaleVersion, UnknownResource } from "../../core/operations/Administration.ts"
 import { KeyEnded } from "../../core/operations/KeyManagement.ts"
@@ -18,17 +19,17 @@ import { StoreUnavailable } from "../../core/ports/Store.ts"
 import { CommandFailed, type ExitCode } from "./CommandFailed.ts"
 import { type OutputClosed, untilClosed } from "./Streams.ts"
 
-export type Services = Management | WebhookManagement | Resealing
+export type Services = Management | WebhookManagement | Resealing | CheckDomains
 
 /** The services, over whatever fills the ports. */
-export const services = Layer.mergeAll(Management.layer, WebhookManagement.layer, Resealing.layer)
+export const services = Layer.mergeAll(Management.layer, WebhookManagement.layer, Resealing.layer, CheckDomains.layer)
 
 /** What the exit codes of management say; `docs/cli.md` repeats it. */
 export const exitCodes: Readonly<Record<0 | ExitCode, string>> = {
   0: "done, or shown",
   1: "failed: the database does not answer, or not all could be done",
   2: "usage: a flag, an argument or a setting is not what it must be",
-  3: "not found: there is no such tenant, plan, application, key, domain, mailbox or endpoint",
+  3: "not found: there is no such tenant, plan, application, key, domain, mailbox, endpoint or suppressed address",
   4: "conflict: the name is taken, the record has changed meanwhile, or its state does not allow it"
 }
 
@@ -53,7 +54,8 @@ const deployment: Layer.Layer<Services, unknown> = Layer.unwrap(
   // The adapters are too much to load for the commands beside these.
   Effect.gen(function* () {
     const [Adapters, Config] = yield* Effect.promise(() => Promise.all([import("../Adapters.ts"), import("../Config.ts")]))
-    return Layer.provide(services, Adapters.operator(yield* Config.deployment("sealing keys")))
+    const config = yield* Config.deployment("sealing keys")
+    return services.pipe(Layer.provide([Adapters.operator(config), Config.settingsLayer(config)]))
   })
 )
 
@@ -99,6 +101,7 @@ const listedBy: Readonly<Record<string, string>> = {
   "API key": "key list --tenant ID",
   domain: "domain list --tenant ID",
   mailbox: "mailbox list --tenant ID",
+  suppression: "suppression list --tenant ID",
   "webhook endpoint": "endpoint list --tenant ID"
 }
 
@@ -107,6 +110,7 @@ const flags: Readonly<Record<string, string>> = {
   actor: "--by",
   after: "--after",
   displayName: "--name",
+  environment: "--environment",
   expiresAt: "--expires",
   id: "ID",
   keyRequestsPerMinute: "--key-requests-per-minute",

@@ -1,4 +1,4 @@
-/** `mailroom sealing`: the ring of keys that seal webhook secrets. */
+/** `mailroom sealing`: the ring of keys that seal webhook secrets and DKIM keys. */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 import { randomBytes } from "node:crypto"
@@ -39,19 +39,19 @@ const reseal = Command.make(
     return yield* new CommandFailed({
       exitCode: 1,
       message:
-        `secrets that cannot be opened: ${count}, such as that of endpoint ${first.endpointId}. ` +
+        `secrets that cannot be opened: ${count}, such as that of ${first.what} ${first.id}. ` +
         `Sealing key ${first.sealVersion} is not in the ring, or the secret was altered.`
     })
   }))
 ).pipe(
   Command.withDescription(
-    "Seals the secrets of all webhook endpoints anew with the newest sealing key. First give every process the ring with the new key beside " +
+    "Seals the secrets of all webhook endpoints, and the DKIM keys of all domains, anew with the newest sealing key. First give every process the ring with the new key beside " +
       "the old ones; then reseal; then take the old key away. (The oldest key also signs the addresses that bounces come back to.) " +
       "Workers may run meanwhile, and it is safe to repeat."
   )
 )
 
 export const sealingCommand = Command.make("sealing").pipe(
-  Command.withDescription("The ring of keys that webhook secrets are sealed with"),
+  Command.withDescription("The ring of keys that webhook secrets and DKIM keys are sealed with"),
   Command.withSubcommands([generateCommand, reseal])
 )

@@ -9,6 +9,7 @@ import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
 import * as NodeResolver from "../../adapters/node/NodeResolver.ts"
 import * as SandboxMailProvider from "../../adapters/sandbox/SandboxMailProvider.ts"
 import { Mailroom as Client } from "../../client/index.ts"
+import { CheckDomains } from "../../core/jobs/CheckDomains.ts"
 import { EventRelay } from "../../core/jobs/EventRelay.ts"
 import { Sweep } from "../../core/jobs/Sweep.ts"
 import { Worker } from "../../core/jobs/Worker.ts"
@@ -199,7 +200,7 @@ const checkSettings = ({ deliveryBackoff, webhookTargets }: Partial<SettingsShap
 const core = (options: Options) => {
   const { store, queue, blobs, crypto, mime, scanner, webhooks } = options
   const { limiter = MemoryRateLimiter.layer, resolver = NodeResolver.layer } = options
-  const transport = Layer.provide(webhooks, resolver)
+  const transport = Layer.provideMerge(webhooks, resolver)
   const { authenticator = Layer.empty, spamFilter = Layer.empty } = options
   const ports = Layer.mergeAll(store, queue, blobs, crypto, mime, scanner, transport, limiter, providers(options), authenticator, spamFilter)
   return Mailroom.layer.pipe(
@@ -228,6 +229,7 @@ const tick = Effect.gen(function* () {
   const worker = yield* Worker
   const requestLog = yield* RequestLog
   yield* (yield* Sweep).tick
+  yield* (yield* CheckDomains).tick
   let done = 0
   let round: number
   do {

@@ -8,6 +8,7 @@ import { HttpServer } from "effect/http"
 import { connect } from "node:net"
 import * as Memory from "../../adapters/memory/index.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
+import * as NodeResolver from "../../adapters/node/NodeResolver.ts"
 import * as RfcMime from "../../adapters/mime/RfcMime.ts"
 import { EventRelay } from "../../core/jobs/EventRelay.ts"
 import { Worker } from "../../core/jobs/Worker.ts"
@@ -138,6 +139,7 @@ export const start = (options: Options = {}): Effect.Effect<Harness, never, Scop
 export const adapters = Layer.mergeAll(
   Memory.layer,
   RfcMime.layer,
+  NodeResolver.layer,
   NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32).fill(7)) }] })
 )
 

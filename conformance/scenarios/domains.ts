@@ -1,0 +1,346 @@
+/** A domain from its claim to its end: what DNS says decides its health, and its health decides what is sent from it. */
+import { Clock, Effect, Redacted, Result } from "effect"
+import * as assert from "node:assert/strict"
+import type { DomainName } from "../../core/model/Address.ts"
+import { system } from "../../core/model/Audit.ts"
+import { keyOf, type ExpectedRecord } from "../../core/model/DomainRecords.ts"
+import type { Data } from "../../core/model/Event.ts"
+import { isVerified, type RecordCheck } from "../../core/model/MailDomain.ts"
+import type { DomainRecordSet } from "../../core/operations/DomainManagement.ts"
+import type { SettingsShape } from "../../core/Settings.ts"
+import { address, domainName } from "../fixtures.ts"
+import { Faults } from "./Faults.ts"
+import * as Time from "./Time.ts"
+import { accepted, logOf, scenario, send, settle, someKey, letter, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+
+const settings: Partial<SettingsShape> = {
+  spf: ["include:spf.example.net"],
+  mxHost: "in.example.net" as DomainName,
+  bounceDomain: null
+}
+
+/** A tenant with a mailbox at a domain that nobody has proved yet. */
+const claimed = Effect.fnUntraced(function* (world: World, over: Partial<SettingsShape> = {}) {
+  const process = yield* world.boot(undefined, { ...settings, ...over })
+  const founded = yield* world.found()
+  const { tenantId } = founded.realm
+  const { management } = process
+  const { id, domain: name } = yield* management.createDomain(system, { tenantId, domain: domainName() })
+  const mailbox = yield* management.createMailbox(system, { tenantId, address: address("ada", name), displayName: "Ada" })
+  const set = yield* management.domainRecords(system, tenantId, id)
+  const of: Tenancy = { ...founded, mailbox }
+  const show = Effect.map(world.store.domains.get(tenantId, id), (found) => found!)
+  const events = Effect.map(logOf(world, of, id), (log) =>
+    log.map(({ data, type }) => {
+      assert.equal(type, "domain.health_changed")
+      return data as Data<"domain.health_changed"> // by its type
+    })
+  )
+  const moves = Effect.map(events, (all) => all.map(({ previousHealth, health }) => `${previousHealth} ${health}`))
+  return { process, of, tenantId, id, name, set, show, events, moves }
+}, Effect.orDie)
+
+type Claimed = Effect.Success<ReturnType<typeof claimed>>
+
+const publish = (world: World, ...records: ReadonlyArray<ExpectedRecord>) => {
+  for (const record of records) world.stage.dns.set(keyOf(record), [record.value])
+}
+
+const withdraw = (world: World, { records }: DomainRecordSet, ...kinds: ReadonlyArray<RecordCheck["record"]>) => {
+  for (const record of records) if (kinds.includes(record.record)) world.stage.dns.delete(keyOf(record))
+}
+
+const required = ({ records }: DomainRecordSet) => records.filter(({ isOptional }) => !isOptional)
+
+/** Lets time pass with a checker and a worker that look at what is due. */
+const elapse = (process: Process, hours: number, step = 15) =>
+  Effect.gen(function* () {
+    for (let left = hours * 60; left > 0; left -= step) {
+      yield* Time.leap(`${Math.min(step, left)} minutes`)
+      yield* process.checkDomains.tick
+      yield* process.sweep.tick
+      yield* settle(process)
+    }
+  })
+
+/** Whether a send is refused just while the domain is not verified. */
+const obeys = Effect.fnUntraced(function* ({ process, of, show }: Claimed) {
+  const sending = yield* Effect.result(process.messages.send(of.principal, someKey(), letter(of, address("charles"))))
+  const { health } = yield* show
+  assert.equal(Result.isSuccess(sending), isVerified(health), `at ${health}`)
+  if (Result.isFailure(sending)) assert.equal(sending.failure._tag, "DomainNotSendable")
+  return health
+})
+
+export const suite: ScenarioSuite = {
+  name: "mail domains",
+  checks: [
+    scenario("a claimed domain is pending until its records are seen in DNS, and mail is sent from it from then on", (world) =>
+      Effect.gen(function* () {
+        const claim = yield* claimed(world)
+        const { process, set, show, events } = claim
+        assert.deepEqual(set.records.map(({ record }) => record), ["ownership", "dkim", "spf", "dmarc", "mx"])
+        yield* elapse(process, 1, 1)
+        assert.equal(yield* obeys(claim), "pending")
+        assert.deepEqual(yield* events, [], "nothing has changed")
+        assert.equal((yield* show).dkim, null, "a key that nobody can find signs nothing")
+
+        publish(world, ...required(set))
+        yield* elapse(process, 1)
+
+        assert.equal(yield* obeys(claim), "healthy")
+        const [event, ...more] = yield* events
+        assert.deepEqual([event!.previousHealth, event!.health, event!.verified, event!.reasons], ["pending", "healthy", true, []])
+        assert.deepEqual(more, [])
+        const { dkim, nextDkim } = yield* show
+        assert.deepEqual([dkim === null, nextDkim === null], [false, true], "its key has been seen")
+      })
+    ),
+
+    scenario("without ownership, or without DKIM, everything else does not make a domain", (world) =>
+      Effect.gen(function* () {
+        for (const lacking of ["ownership", "dkim"] as const) {
+          const claim = yield* claimed(world)
+          publish(world, ...claim.set.records)
+          withdraw(world, claim.set, lacking)
+          yield* elapse(claim.process, 2)
+
+          assert.equal(yield* obeys(claim), "pending", lacking)
+          assert.deepEqual(yield* claim.moves, [])
+        }
+      })
+    ),
+
+    scenario("a record that drifts degrades a domain, one that it cannot do without fails it after a day, and back", (world) =>
+      Effect.gen(function* () {
+        const claim = yield* claimed(world)
+        const { process, set, moves, events, of } = claim
+        publish(world, ...required(set))
+        yield* elapse(process, 1)
+
+        withdraw(world, set, "dmarc")
+        yield* elapse(process, 30, 60)
+        assert.equal(yield* obeys(claim), "degraded", "and no more than that, however long it lasts")
+        const [reason, ...more] = (yield* events).at(-1)!.reasons
+        assert.deepEqual([reason!.record, reason!.state, reason!.observed, more], ["dmarc", "missing", null, []])
+        publish(world, ...required(set))
+        yield* elapse(process, 2)
+        assert.equal(yield* obeys(claim), "healthy")
+
+        withdraw(world, set, "ownership")
+        yield* elapse(process, 20, 60)
+        assert.equal(yield* obeys(claim), "degraded")
+        world.stage.behave = () => Effect.succeed({ providerMessageId: "x", replies: [], pollAt: null })
+        const waiting = yield* send(process, of, address("waits"))
+        yield* elapse(process, 8, 60)
+        assert.equal(yield* obeys(claim), "failing")
+        const sent = world.stage.submissions.length
+        world.stage.behave = (request) => Effect.succeed(accepted(request))
+        yield* elapse(process, 4, 60)
+        assert.equal(world.stage.submissions.length, sent, "mail that was accepted waits")
+
+        publish(world, ...required(set))
+        yield* elapse(process, 10, 60)
+        assert.equal(yield* obeys(claim), "healthy")
+        assert.equal((yield* process.messages.get(of.principal, waiting)).message.status, "sent", "and goes when it may")
+        assert.deepEqual(yield* moves, [
+          "pending healthy",
+          "healthy degraded",
+          "degraded healthy",
+          "healthy degraded",
+          "degraded failing",
+          "failing healthy"
+        ])
+      })
+    ),
+
+    scenario("a DNS that does not answer changes nothing, however long, and what it says then counts", (world) =>
+      Effect.gen(function* () {
+        const claims = [yield* claimed(world), yield* claimed(world), yield* claimed(world)] as const
+        const [pending, healthy, degraded] = claims
+        const { process } = pending
+        for (const { set } of [healthy, degraded]) publish(world, ...required(set))
+        yield* elapse(process, 1)
+        withdraw(world, degraded.set, "ownership")
+        yield* elapse(process, 2)
+        const states = Effect.forEach(claims, ({ show }) => Effect.map(show, ({ health }) => health))
+        const checks = Effect.forEach(claims, ({ show }) => Effect.map(show, (domain) => domain.checks))
+        const before = [yield* states, yield* checks]
+        assert.deepEqual(before[0], ["pending", "healthy", "degraded"])
+
+        world.stage.dnsIsDown = true
+        publish(world, ...required(pending.set))
+        yield* elapse(process, 72, 60)
+        assert.deepEqual([yield* states, yield* checks], before)
+        for (const claim of claims) yield* obeys(claim)
+
+        world.stage.dnsIsDown = false
+        yield* elapse(process, 2)
+        assert.deepEqual(yield* states, ["healthy", "healthy", "failing"], "it was gone before, and is gone still")
+      })
+    ),
+
+    scenario("a suspended domain stays suspended, whatever DNS says, until it is reinstated and checked", (world) =>
+      Effect.gen(function* () {
+        const claim = yield* claimed(world)
+        const { process, set, tenantId, id, moves } = claim
+        publish(world, ...required(set))
+        yield* elapse(process, 1)
+        yield* process.management.setDomainSuspended(system, tenantId, id, true)
+        yield* elapse(process, 3)
+        assert.equal(yield* obeys(claim), "suspended")
+        const asked = yield* process.checkDomains.check(system, tenantId, id)
+        assert.equal(asked.domain.health, "suspended")
+        assert.ok(asked.records.filter(({ expected }) => !expected.isOptional).every(({ check }) => check.state === "ok"))
+
+        yield* process.management.setDomainSuspended(system, tenantId, id, false)
+        assert.equal(yield* obeys(claim), "pending")
+        yield* process.checkDomains.tick
+        assert.equal(yield* obeys(claim), "healthy")
+        assert.deepEqual(yield* moves, ["pending healthy", "healthy suspended", "suspended pending", "pending healthy"])
+      })
+    ),
+
+    scenario("mail is signed with the key whose record was seen: the former one until then, the new one from then on", (world) =>
+      Effect.gen(function* () {
+        const { process, of, set, tenantId, id, show, name } = yield* claimed(world)
+        publish(world, ...required(set))
+        yield* elapse(process, 1)
+        const signedWith = Effect.gen(function* () {
+          yield* send(process, of, address("charles"))
+          yield* settle(process)
+          return world.stage.submissions.at(-1)!.request.dkim
+        })
+        const first = (yield* show).dkim!
+        const used = yield* signedWith
+        assert.deepEqual([used?.domain, used?.selector], [name, first.selector])
+        assert.match(Redacted.value(used!.privateKey), /^-----BEGIN PRIVATE KEY-----/)
+        assert.equal(yield* signedWith, used, "it is opened once")
+        assert.ok(!JSON.stringify([used, yield* show]).includes("PRIVATE KEY"), "and printed nowhere")
+
+        const { next } = yield* process.management.rotateDkim(system, tenantId, id)
+        yield* elapse(process, 3)
+        assert.equal(yield* signedWith, used)
+        world.stage.dns.set(keyOf(next!), ["v=DKIM1; k=rsa; p="])
+        yield* elapse(process, 2)
+        assert.equal((yield* signedWith)?.selector, first.selector)
+        publish(world, next!)
+        yield* elapse(process, 2)
+
+        const second = (yield* signedWith)?.selector
+        assert.ok(next!.name.startsWith(`${second}._domainkey.`))
+        assert.notEqual(second, first.selector)
+        withdraw(world, set, "dkim")
+        yield* elapse(process, 48, 60)
+        assert.deepEqual([(yield* show).health, (yield* show).nextDkim], ["healthy", null], "the former record may go")
+      })
+    ),
+
+    scenario("bounces come back under the domain's own name while its record leads to us, and else as before", (world) =>
+      Effect.gen(function* () {
+        const bounceDomain = "bounces.example.net" as DomainName
+        const { process, of, set, name, moves } = yield* claimed(world, { bounceDomain })
+        const returnPath = set.records.find(({ record }) => record === "return_path")!
+        const used = Effect.gen(function* () {
+          yield* send(process, of, address("charles"))
+          yield* settle(process)
+          return world.stage.submissions.at(-1)!.request.envelope.returnPath?.split("@")[1]
+        })
+        publish(world, ...required(set))
+        yield* elapse(process, 1)
+        assert.equal(yield* used, bounceDomain)
+        publish(world, returnPath)
+        yield* elapse(process, 2)
+        assert.equal(yield* used, `bounce.${name}`)
+
+        world.stage.dns.set(keyOf(returnPath), ["elsewhere.example.org"])
+        yield* elapse(process, 2)
+        assert.equal(yield* used, bounceDomain)
+        yield* elapse(process, 30, 60)
+        assert.deepEqual(yield* moves, ["pending healthy", "healthy degraded", "degraded healthy"], "whoever does without it may")
+      })
+    ),
+
+    scenario("of several workers one checks a domain, and if it ends there and then another does, a little later", (world) =>
+      Effect.gen(function* () {
+        const { process, set, show, moves } = yield* claimed(world)
+        publish(world, ...required(set))
+        const others = [yield* world.boot(undefined, settings), yield* world.boot(undefined, settings)]
+        yield* Time.leap("1 minute")
+
+        yield* Effect.all([process, ...others].map(({ checkDomains }) => checkDomains.tick), { concurrency: "unbounded" })
+        assert.equal(world.stage.dnsQuestions, 5, "one round")
+        assert.deepEqual(yield* moves, ["pending healthy"])
+
+        withdraw(world, set, "spf")
+        for (let call = 1; ; call++) {
+          const faults = new Faults(call, "before")
+          const crashing = yield* world.boot(faults, settings)
+          yield* Time.leap("90 minutes")
+          yield* Effect.exit(crashing.checkDomains.tick)
+          if (!faults.hasStruck) break
+          yield* Time.leap("10 minutes")
+          yield* others[0]!.checkDomains.tick
+          assert.equal((yield* show).health, call % 2 === 1 ? "degraded" : "healthy", `after a crash at call ${call}`)
+          if (call % 2 === 1) publish(world, ...required(set))
+          else withdraw(world, set, "spf")
+        }
+      })
+    ),
+
+    scenario("who changes a domain while it is checked is not undone", (world) =>
+      Effect.gen(function* () {
+        const { process, set, tenantId, id, show } = yield* claimed(world)
+        publish(world, ...required(set))
+        yield* Time.leap("1 minute")
+        const ticking = yield* Effect.forkScoped(process.checkDomains.tick)
+        while (world.stage.dnsQuestions === 0) yield* Effect.yieldNow
+        yield* process.management.setDomainSuspended(system, tenantId, id, true)
+        yield* Time.calm
+        assert.ok(ticking.pollUnsafe() !== undefined)
+
+        assert.equal((yield* show).health, "suspended")
+        assert.equal((yield* show).nextCheckAt, null)
+      }).pipe(Effect.scoped)
+    ),
+
+    scenario("rounds of all domains do not fall on one moment, and those that change nothing leave no trace in the audit", (world) =>
+      Effect.gen(function* () {
+        const claims = yield* Effect.forEach(Array.from({ length: 12 }), () => claimed(world))
+        const { process } = claims[0]!
+        for (const { set } of claims) publish(world, ...required(set))
+        yield* elapse(process, 1)
+        const now = yield* Clock.currentTimeMillis
+        const next = yield* Effect.forEach(claims, ({ show }) => Effect.map(show, ({ nextCheckAt }) => nextCheckAt! - now))
+        assert.ok(new Set(next).size > 6)
+        assert.ok(next.every((wait) => wait > 0 && wait <= 66 * 60_000))
+        const rounds = Effect.forEach(claims, ({ tenantId }) =>
+          Effect.map(world.store.audit.page(tenantId, 100), (entries) => entries.filter(({ action }) => action === "domain.check").length)
+        )
+        const before = yield* rounds
+
+        yield* elapse(process, 24, 60)
+
+        assert.deepEqual(yield* rounds, before)
+      })
+    ),
+
+    scenario("a domain that others vouch for is not checked until it is asked for, and a stranger's is not there", (world) =>
+      Effect.gen(function* () {
+        const claim = yield* claimed(world)
+        const { process, tenantId, id } = claim
+        yield* process.management.confirmDomain(system, tenantId, id)
+        yield* elapse(process, 72, 60)
+        assert.equal(yield* obeys(claim), "healthy")
+        assert.equal(world.stage.dnsQuestions, 0)
+
+        const stranger = yield* world.found()
+        const refused = yield* Effect.flip(process.checkDomains.check(system, stranger.realm.tenantId, id))
+        assert.equal(refused._tag, "UnknownResource")
+        const { domain, records } = yield* process.checkDomains.check(system, tenantId, id)
+        assert.deepEqual([domain.health, domain.nextCheckAt === null], ["degraded", false])
+        assert.ok(records.every(({ advice }) => advice !== null))
+      })
+    )
+  ]
+}

@@ -1,0 +1,299 @@
+/**
+ * Mail domains as an operator handles them. `Management` is made of this and
+ * its neighbours.
+ *
+ * A domain has a DKIM key made for it, which signs once its record was seen in
+ * DNS; a further one takes its place in the same way. What is suspended here
+ * cannot send: new mail from it is refused, and mail that was accepted before
+ * waits, for as long as a submission may take, until it is in use again. What
+ * the provider has taken is not called back.
+ */
+import { Clock, Effect, Option, Result } from "effect"
+import type { DomainName } from "../model/Address.ts"
+import type { Actor } from "../model/Audit.ts"
+import * as DomainRecords from "../model/DomainRecords.ts"
+import type { ExpectedRecord } from "../model/DomainRecords.ts"
+import type { Data as EventData } from "../model/Event.ts"
+import type { DomainId, MailboxId, TenantId } from "../model/Ids.ts"
+import * as MailDomains from "../model/MailDomain.ts"
+import type { DkimKey, MailDomain } from "../model/MailDomain.ts"
+import { Settings } from "../Settings.ts"
+import type { Change, StoreUnavailable } from "../ports/Store.ts"
+import {
+  pageOf,
+  UnknownResource,
+  type Administration,
+  type InvalidInput,
+  type Page,
+  type PageQuery,
+  type Written
+} from "./Administration.ts"
+import { changing, commit, dieOnRejection } from "./Commit.ts"
+
+/** A domain, and how many mailboxes it has. */
+export interface ManagedDomain {
+  readonly domain: MailDomain
+  readonly mailboxCount: number
+}
+
+/** A domain, and the DNS records that it should have. */
+export interface DomainRecordSet {
+  readonly domain: MailDomain
+  readonly records: ReadonlyArray<ExpectedRecord>
+  /** Of a key that signs as soon as this is seen; null if none waits. */
+  readonly next: ExpectedRecord | null
+}
+
+export interface DomainManagement {
+  /** By name. */
+  readonly listDomains: (
+    tenantId: TenantId,
+    query: PageQuery
+  ) => Effect.Effect<Page<ManagedDomain>, UnknownResource | InvalidInput | StoreUnavailable>
+  readonly getDomain: (tenantId: TenantId, id: DomainId) => Effect.Effect<MailDomain, UnknownResource | StoreUnavailable>
+  readonly domainNamed: (tenantId: TenantId, name: DomainName) => Effect.Effect<MailDomain, UnknownResource | StoreUnavailable>
+  /** A domain nobody has claimed. It stays `pending` until its records are checked, which they are from now on. */
+  readonly createDomain: (
+    actor: Actor,
+    input: { readonly id?: DomainId; readonly tenantId: TenantId; readonly domain: DomainName }
+  ) => Written<MailDomain>
+  /** The DNS records to set. A domain that has no key yet gets one. */
+  readonly domainRecords: (actor: Actor, tenantId: TenantId, id: DomainId) => Written<DomainRecordSet>
+  /**
+   * Makes a new DKIM key, which signs once its record was seen in DNS; until then the former one does. A key that waits
+   * to be seen is replaced.
+   */
+  readonly rotateDkim: (actor: Actor, tenantId: TenantId, id: DomainId) => Written<DomainRecordSet>
+  /**
+   * Takes in a round of DNS checks that the caller has made; the health follows from them (`MailDomain.assess`). The
+   * service's own checks of this domain end with that.
+   */
+  readonly recordChecks: (
+    tenantId: TenantId,
+    id: DomainId,
+    checks: ReadonlyArray<MailDomains.RecordCheck>
+  ) => Written<MailDomain>
+  /**
+   * Takes the domain for the tenant's own, and its DKIM record for published, by an operator's word. Mail can be sent from
+   * it until a round of DNS checks finds otherwise, and none is made unless it is asked for. A key that was not seen in DNS
+   * does not sign. A suspended domain stays suspended.
+   */
+  readonly confirmDomain: (actor: Actor, tenantId: TenantId, id: DomainId) => Written<MailDomain>
+  /** Suspends a domain by an operator's decision, which no check lifts; or lets the next check decide again. */
+  readonly setDomainSuspended: (actor: Actor, tenantId: TenantId, id: DomainId, suspended: boolean) => Written<MailDomain>
+  /** Has mail to all other addresses of the domain go to one of its mailboxes; null: refuses it. */
+  readonly setCatchAll: (actor: Actor, tenantId: TenantId, id: DomainId, mailboxId: MailboxId | null) => Written<MailDomain>
+}
+
+const confirmed = "confirmed by an operator"
+
+/** What a change of a domain comes to. */
+interface Move {
+  readonly before: MailDomain
+  /** As it is to be, but for its health and version. */
+  readonly domain: MailDomain
+  readonly input: MailDomains.Input | null
+}
+
+/** The one way in which domains change: their health by its machine, with its event, in one commit with what it follows from. */
+export const domainChanges = ({ store, queue, crypto, audited, tenantEvent }: Administration) => {
+  const healthChanged = (before: MailDomain, after: MailDomain) => {
+    const data: EventData<"domain.health_changed"> = {
+      object: "domain",
+      id: after.id,
+      sequence: after.eventSequence,
+      domain: after.domain,
+      verified: MailDomains.isVerified(after.health),
+      health: after.health,
+      previousHealth: before.health,
+      reasons: after.checks
+        .filter(({ state }) => state !== "ok")
+        .map(({ record, state, expected, observed }) => ({ record, state, expected, observed }))
+    }
+    return tenantEvent(after.tenantId, "domain.health_changed", "domain", after.id, data)
+  }
+
+  /** The domain one version on, with its health moved if the input moves it, and the changes that make it so. */
+  const moved = Effect.fnUntraced(function* ({ before, domain, input }: Move) {
+    const decision = input === null ? null : Option.getOrNull(Result.getSuccess(MailDomains.decide(domain, input)))
+    if (decision === null || decision.to === decision.from) {
+      const kept = { ...domain, version: before.version + 1 }
+      return { after: kept, changes: [{ _tag: "Update", kind: "domain", record: kept }] as ReadonlyArray<Change> }
+    }
+    const after = { ...MailDomains.apply(domain, decision), eventSequence: domain.eventSequence + 1 }
+    const changes: ReadonlyArray<Change> = [{ _tag: "Update", kind: "domain", record: after }, yield* healthChanged(before, after)]
+    return { after, changes }
+  })
+
+  /** A key that waits to be seen in DNS. */
+  const makeKey = Effect.fnUntraced(function* (domain: Pick<MailDomain, "tenantId" | "id">) {
+    const { publicKey, privateKey } = yield* crypto.generateDkimKey
+    const random = yield* crypto.randomBytes(4)
+    const selector = `mr${[...random].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`
+    return { selector, publicKey, privateKey: yield* crypto.seal(privateKey, MailDomains.sealContext(domain)) } satisfies DkimKey
+  })
+
+  return {
+    makeKey,
+
+    /** Moves a domain on the record, whatever comes of it. */
+    move: Effect.fnUntraced(function* (actor: Actor, action: string, move: Move) {
+      const { after, changes } = yield* moved(move)
+      yield* audited(actor, after.tenantId, action, after.id, changes)
+      return after
+    }),
+
+    /** The same without a word in the audit trail: for what happens every hour and changes nothing. */
+    moveQuietly: Effect.fnUntraced(function* (move: Move) {
+      const { after, changes } = yield* moved(move)
+      yield* commit(store, queue, changes, [])
+      return after
+    }),
+
+    /** The domain with a proof and a key, made now if it lacks them. */
+    equipped: Effect.fnUntraced(function* (domain: MailDomain) {
+      const hasKey = domain.dkim !== null || domain.nextDkim !== null
+      if (hasKey && domain.proof !== null) return domain
+      // Kept, so that it outlives the sealing key that it is derived from.
+      const proof = domain.proof ?? (yield* crypto.mac("domain-ownership", `${domain.tenantId} ${domain.domain}`)).slice(0, 32)
+      return { ...domain, proof, nextDkim: hasKey ? domain.nextDkim : yield* makeKey(domain) } satisfies MailDomain
+    })
+  }
+}
+
+export const domainManagement = (administration: Administration): Effect.Effect<DomainManagement> =>
+  Effect.gen(function* () {
+    const { store, uuid, inserted, required, tenant } = administration
+    const { equipped, makeKey, move } = domainChanges(administration)
+    const settings = yield* Settings
+
+    const mailDomain = (tenantId: TenantId, id: DomainId) => required("domain", id, store.domains.get(tenantId, id))
+
+    const recordsOf = (domain: MailDomain): DomainRecordSet => ({
+      domain,
+      records: DomainRecords.expected(domain, settings),
+      next: DomainRecords.expectedNext(domain)
+    })
+
+    /** Checks by somebody else than the checker, which lets the domain be from then on. */
+    const vouched = (
+      actor: Actor,
+      action: string,
+      tenantId: TenantId,
+      id: DomainId,
+      checksOf: (before: MailDomain, now: number) => ReadonlyArray<MailDomains.RecordCheck>
+    ) =>
+      changing(
+        id,
+        Effect.gen(function* () {
+          const before = yield* mailDomain(tenantId, id)
+          const now = yield* Clock.currentTimeMillis
+          const checks = checksOf(before, now)
+          const domain = { ...before, checks, nextCheckAt: null }
+          return yield* move(actor, action, { before, domain, input: MailDomains.assess(before, checks, now) })
+        })
+      ).pipe(dieOnRejection)
+
+    return {
+      listDomains: Effect.fn("Management.listDomains")(function* (tenantId, query) {
+        yield* tenant(tenantId)
+        return yield* pageOf(yield* store.domains.list(tenantId), query, ({ domain }) => domain.id)
+      }),
+
+      getDomain: mailDomain,
+
+      domainNamed: Effect.fn("Management.domainNamed")(function* (tenantId, name) {
+        const found = (yield* store.domains.list(tenantId)).find(({ domain }) => domain.domain === name)
+        return found === undefined ? yield* new UnknownResource({ what: "domain", id: name }) : found.domain
+      }),
+
+      createDomain: Effect.fn("Management.createDomain")(function* (actor, { id, tenantId, domain }) {
+        yield* tenant(tenantId)
+        const now = yield* Clock.currentTimeMillis
+        const record: MailDomain = {
+          id: id ?? (yield* uuid<DomainId>()),
+          tenantId,
+          version: 1,
+          eventSequence: 0,
+          domain,
+          health: "pending",
+          checks: [],
+          proof: null,
+          dkim: null,
+          nextDkim: null,
+          nextCheckAt: now,
+          catchAll: null,
+          createdAt: now
+        }
+        yield* inserted(actor, tenantId, "domain.create", record.id, [{ _tag: "Insert", kind: "domain", record }])
+        return record
+      }),
+
+      domainRecords: Effect.fn("Management.domainRecords")(function* (actor, tenantId, id) {
+        const domain = yield* changing(
+          id,
+          Effect.gen(function* () {
+            const before = yield* mailDomain(tenantId, id)
+            const after = yield* equipped(before)
+            return after === before ? before : yield* move(actor, "domain.make_key", { before, domain: after, input: null })
+          })
+        ).pipe(dieOnRejection)
+        return recordsOf(domain)
+      }),
+
+      rotateDkim: Effect.fn("Management.rotateDkim")(function* (actor, tenantId, id) {
+        yield* mailDomain(tenantId, id)
+        const nextDkim = yield* makeKey({ tenantId, id })
+        const domain = yield* changing(
+          id,
+          Effect.gen(function* () {
+            const before = yield* mailDomain(tenantId, id)
+            const now = yield* Clock.currentTimeMillis
+            const after = { ...(yield* equipped({ ...before, nextDkim })), nextCheckAt: before.nextCheckAt === null ? null : now }
+            return yield* move(actor, "domain.rotate_dkim", { before, domain: after, input: null })
+          })
+        ).pipe(dieOnRejection)
+        return recordsOf(domain)
+      }),
+
+      recordChecks: Effect.fn("Management.recordChecks")((tenantId, id, checks) =>
+        vouched({ type: "system", id: "domain-checker" }, "domain.check", tenantId, id, () => checks)
+      ),
+
+      confirmDomain: Effect.fn("Management.confirmDomain")((actor, tenantId, id) =>
+        vouched(actor, "domain.confirm", tenantId, id, (before, since) => [
+          ...before.checks.filter(({ record, state }) => record !== "ownership" && record !== "dkim" && state !== "unknown"),
+          ...(["ownership", "dkim"] as const).map(
+            (record) => ({ record, state: "ok", expected: confirmed, observed: confirmed, since }) as const
+          )
+        ])
+      ),
+
+      setDomainSuspended: Effect.fn("Management.setDomainSuspended")(function* (actor, tenantId, id, suspended) {
+        return yield* changing(
+          id,
+          Effect.gen(function* () {
+            const before = yield* mailDomain(tenantId, id)
+            if ((before.health === "suspended") === suspended) return before
+            const [input, action, nextCheckAt] = suspended
+              ? (["Suspended", "domain.suspend", null] as const)
+              : (["Reinstated", "domain.reinstate", yield* Clock.currentTimeMillis] as const)
+            return yield* move(actor, action, { before, domain: { ...before, nextCheckAt }, input })
+          })
+        ).pipe(dieOnRejection)
+      }),
+
+      setCatchAll: Effect.fn("Management.setCatchAll")(function* (actor, tenantId, id, mailboxId) {
+        return yield* changing(
+          id,
+          Effect.gen(function* () {
+            const before = yield* mailDomain(tenantId, id)
+            const mailbox = mailboxId === null ? null : yield* required("mailbox", mailboxId, store.mailboxes.get(tenantId, mailboxId))
+            if (mailbox !== null && mailbox.domainId !== id) return yield* new UnknownResource({ what: "mailbox", id: mailbox.id })
+            if (before.catchAll === mailboxId) return before
+            return yield* move(actor, "domain.catch_all", { before, domain: { ...before, catchAll: mailboxId }, input: null })
+          })
+        ).pipe(dieOnRejection)
+      })
+    }
+  })
