@@ -148,6 +148,26 @@ const rules: ReadonlyArray<Rule> = [
     fault: `${settings.dkimFile.name} is set, and ${settings.smtpHost.name} is not`
   },
   {
+    about: ["provider", "sesRegion"],
+    breaks: ({ provider, sesRegion }) => provider === "ses" && sesRegion === null,
+    fault: `${settings.provider.name} is ses, and ${settings.sesRegion.name} is not set`
+  },
+  {
+    about: ["sesAccessKeyId", "sesSecretAccessKey"],
+    breaks: ({ sesAccessKeyId, sesSecretAccessKey }) => (sesAccessKeyId === null) !== (sesSecretAccessKey === null),
+    fault: `${settings.sesAccessKeyId.name} and ${settings.sesSecretAccessKey.name} want each other`
+  },
+  {
+    about: ["provider", "postmarkToken"],
+    breaks: ({ provider, postmarkToken }) => provider === "postmark" && postmarkToken === null,
+    fault: `${settings.provider.name} is postmark, and ${settings.postmarkToken.name} is not set`
+  },
+  {
+    about: ["provider", "dkimFile"],
+    breaks: ({ provider, dkimFile }) => provider !== "smtp" && dkimFile !== null,
+    fault: `${settings.dkimFile.name} is set, and ${settings.provider.name} is one that signs by itself`
+  },
+  {
     about: ["queue", "redisUrl"],
     breaks: ({ queue, redisUrl }) => queue === "redis" && redisUrl === null,
     fault: `${settings.queue.name} is redis, and ${settings.redisUrl.name} is not set`

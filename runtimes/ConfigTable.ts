@@ -207,6 +207,13 @@ export const settings = {
     fallback: String(Limits.eventRetentionDefault / 86_400_000),
     parse: Values.integer(1, 3_650)
   }),
+  provider: setting({
+    name: "MAILROOM_PROVIDER",
+    wants: "`smtp`, `ses` or `postmark`",
+    about: "Who takes production mail: a mail server, Amazon SES or Postmark. Sandbox mail goes to none of them.",
+    fallback: "smtp",
+    parse: Values.oneOf(["smtp", "ses", "postmark"])
+  }),
   smtpHost: setting({
     name: "MAILROOM_SMTP_HOST",
     wants: "a host name or an IP address",
@@ -256,6 +263,72 @@ export const settings = {
     about: "A JSON list of `{domain, selector, privateKey}`, the key in PEM: mail from these domains is signed with DKIM.",
     fallback: "",
     parse: Values.optional(Values.anyText)
+  }),
+  sesRegion: setting({
+    name: "MAILROOM_SES_REGION",
+    wants: "an AWS region such as `eu-central-1`",
+    about: "The region of Amazon SES.",
+    fallback: "",
+    parse: Values.optional(Values.matching(/^[a-z]{2}(-[a-z]+)+-\d$/))
+  }),
+  sesAccessKeyId: setting({
+    name: "MAILROOM_SES_ACCESS_KEY_ID",
+    wants: "an access key id",
+    about: "The key that calls SES. Without it, the one that the AWS SDK finds: in its own variables, a profile, or the role of the machine.",
+    fallback: "",
+    parse: Values.optional(Values.matching(/^[A-Z0-9]{16,128}$/))
+  }),
+  sesSecretAccessKey: setting({
+    name: "MAILROOM_SES_SECRET_ACCESS_KEY",
+    wants: "a secret access key",
+    about: "That key's secret.",
+    fallback: "",
+    isSecret: true,
+    parse: Values.optional(Values.secret(Values.anyText))
+  }),
+  sesConfigurationSet: setting({
+    name: "MAILROOM_SES_CONFIGURATION_SET",
+    wants: "the name of a configuration set",
+    about: "The configuration set that mail is sent with, whose events SES publishes.",
+    fallback: "",
+    parse: Values.optional(Values.matching(/^[A-Za-z0-9_-]{1,64}$/))
+  }),
+  sesTopics: setting({
+    name: "MAILROOM_SES_TOPICS",
+    wants: "ARNs of SNS topics, separated by commas",
+    about: "The topics by which SES says what became of mail. `serve` takes them in at `/providers/ses/notifications`, and confirms its subscription to them.",
+    fallback: "",
+    parse: Values.topics
+  }),
+  postmarkToken: setting({
+    name: "MAILROOM_POSTMARK_TOKEN",
+    wants: "a server API token",
+    about: "The token of the Postmark server that takes mail.",
+    fallback: "",
+    isSecret: true,
+    parse: Values.optional(Values.secret(Values.matching(/^[\x21-\x7e]+$/)))
+  }),
+  postmarkStream: setting({
+    name: "MAILROOM_POSTMARK_STREAM",
+    wants: "the id of a message stream",
+    about: "The message stream that mail is sent by. Without it, `outbound`.",
+    fallback: "",
+    parse: Values.optional(Values.matching(/^[a-z0-9_-]{1,30}$/))
+  }),
+  postmarkServerId: setting({
+    name: "MAILROOM_POSTMARK_SERVER_ID",
+    wants: "a whole number",
+    about: "The id of the Postmark server. Webhooks of another are refused.",
+    fallback: "",
+    parse: Values.optional(Values.integer(1, 999_999_999))
+  }),
+  postmarkWebhookSecret: setting({
+    name: "MAILROOM_POSTMARK_WEBHOOK_SECRET",
+    wants: "at least 16 characters without spaces",
+    about: "What Postmark's webhooks show, as the password of basic authentication or as a bearer token. `serve` takes them in at `/providers/postmark/notifications`.",
+    fallback: "",
+    isSecret: true,
+    parse: Values.optional(Values.secret(Values.matching(/^[\x21-\x7e]{16,}$/)))
   }),
   scanner: setting({
     name: "MAILROOM_SCANNER",

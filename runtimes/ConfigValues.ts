@@ -22,6 +22,16 @@ export const optional = <A>(parse: (text: string) => Parsed<A>) => (text: string
 
 export const anyText = (text: string): Parsed<string> => (text.includes("\0") ? Result.fail(text) : Result.succeed(text))
 
+/** A text of this form. */
+export const matching = (form: RegExp) => (text: string): Parsed<string> => (form.test(text) ? Result.succeed(text) : Result.fail(text))
+
+/** ARNs of SNS topics. */
+export const topics = (text: string): Parsed<ReadonlyArray<string>> => {
+  const given = text.split(",").map((part) => part.trim()).filter((part) => part !== "")
+  const isTopic = (part: string) => /^arn:aws(-[a-z-]+)?:sns:[a-z0-9-]+:\d{12}:[A-Za-z0-9_.-]{1,256}$/.test(part)
+  return given.every(isTopic) ? Result.succeed(given) : Result.fail(text)
+}
+
 export const secret = (parse: (text: string) => Parsed<string>) => (text: string): Parsed<Redacted.Redacted<string>> =>
   Result.map(parse(text), (value) => Redacted.make(value))
 

@@ -1,13 +1,21 @@
-/** What leaves the process, and what looks at what comes in, as the settings say: mail providers, webhooks, the scanner. */
+/**
+ * What leaves the process, and what looks at what comes in, as the settings say: mail providers and what they say later,
+ * webhooks, the scanner.
+ */
 import { Effect, Layer, Redacted, Result, Schema, Stream } from "effect"
 import { readFileSync } from "node:fs"
 import * as ClamdScanner from "../adapters/clamd/ClamdScanner.ts"
 import * as EicarScanner from "../adapters/eicar/EicarScanner.ts"
+import * as RfcMime from "../adapters/mime/RfcMime.ts"
 import * as NodeResolver from "../adapters/node/NodeResolver.ts"
+import * as PostmarkMailProvider from "../adapters/postmark/PostmarkMailProvider.ts"
+import * as PostmarkNotificationIntake from "../adapters/postmark/PostmarkNotificationIntake.ts"
 import * as SandboxMailProvider from "../adapters/sandbox/SandboxMailProvider.ts"
+import * as SesNotificationIntake from "../adapters/ses/SesNotificationIntake.ts"
 import * as PipeliningSmtpMailProvider from "../adapters/smtp/PipeliningSmtpMailProvider.ts"
 import * as UndiciWebhookTransport from "../adapters/undici/UndiciWebhookTransport.ts"
 import { MailProviders } from "../core/ports/MailProvider.ts"
+import { NotificationIntakes } from "../core/ports/NotificationIntake.ts"
 import { Scanner, type Verdict } from "../core/ports/Scanner.ts"
 import { ConfigFaults, settings, type Config } from "./Config.ts"
 
@@ -52,7 +60,7 @@ export const smtpOptions = Effect.fnUntraced(function* (config: Config) {
   return { host: smtpHost, port: smtpPort, tls: smtpTls, auth, ca: ca.success, dkim: dkim.success }
 })
 
-const production = Effect.fnUntraced(function* (config: Config) {
+const smtp = Effect.fnUntraced(function* (config: Config) {
   const options = yield* smtpOptions(config)
   if (options === null) return null
   return yield* PipeliningSmtpMailProvider.make(options).pipe(
@@ -62,6 +70,47 @@ const production = Effect.fnUntraced(function* (config: Config) {
     )
   )
 })
+
+/** Amazon's SDK is large, and optional: it is loaded by who uses it. */
+const ses = Effect.fnUntraced(function* ({ sesRegion, sesAccessKeyId, sesSecretAccessKey, sesConfigurationSet }: Config) {
+  const { make } = yield* Effect.tryPromise({
+    try: () => import("../adapters/ses/SesMailProvider.ts"),
+    catch: () => new ConfigFaults({ faults: [`${settings.provider.name} is ses, which wants: npm install @aws-sdk/client-sesv2`] })
+  })
+  return yield* make({
+    region: sesRegion ?? "",
+    credentials: sesAccessKeyId === null || sesSecretAccessKey === null ? null : { accessKeyId: sesAccessKeyId, secretAccessKey: sesSecretAccessKey },
+    configurationSet: sesConfigurationSet
+  })
+})
+
+const production = Effect.fnUntraced(function* (config: Config) {
+  const { provider, postmarkToken, postmarkStream } = config
+  if (provider === "ses") return yield* ses(config)
+  if (provider === "smtp" || postmarkToken === null) return yield* smtp(config)
+  return yield* PostmarkMailProvider.make({ serverToken: postmarkToken, messageStream: postmarkStream })
+})
+
+/** Where production mail goes, for people; null: nowhere, it waits. */
+export const productionPlace = ({ provider, smtpHost, smtpPort, sesRegion }: Config): string | null => {
+  if (provider === "postmark") return "Postmark"
+  if (provider === "ses") return `Amazon SES in ${sesRegion}`
+  return smtpHost === null ? null : `${smtpHost}:${smtpPort}`
+}
+
+/** Those whose settings are there, whoever takes mail now: what another took before is told of for days. */
+export const intakes = ({ sesTopics, postmarkWebhookSecret, postmarkServerId }: Config) =>
+  Layer.effect(
+    NotificationIntakes,
+    Effect.gen(function* () {
+      return [
+        ...(sesTopics.length === 0 ? [] : [yield* SesNotificationIntake.make({ topics: sesTopics })]),
+        ...(postmarkWebhookSecret === null
+          ? []
+          : [PostmarkNotificationIntake.make({ secret: postmarkWebhookSecret, serverId: postmarkServerId })])
+      ]
+    })
+  )
 
 /** Passes everything that is all there. */
 const unscanned = Layer.succeed(Scanner, { scan: (bytes) => Effect.as(Stream.runDrain(bytes), { _tag: "Clean" } as Verdict) })
@@ -82,13 +131,16 @@ const scanner = ({ mode, scanner, clamd }: Config) => {
 /** Looks where webhooks go, and posts them; and looks up the records of mail domains. */
 export const webhooks = UndiciWebhookTransport.layer.pipe(Layer.provideMerge(NodeResolver.layer))
 
-/** MailProviders, Scanner, WebhookTransport and Resolver; fails with the settings at fault. */
+/** WebhookTransport and NotificationIntakes: what a process wants that takes requests and does no jobs. */
+export const serving = (config: Config) => Layer.provideMerge(intakes(config), webhooks)
+
+/** MailProviders, Scanner, WebhookTransport, Resolver and NotificationIntakes; fails with the settings at fault. */
 export const layer = (config: Config) =>
   Layer.mergeAll(
     Layer.effect(
       MailProviders,
       Effect.map(production(config), (provider) => ({ sandbox: SandboxMailProvider.make(), production: provider }))
-    ),
+    ).pipe(Layer.provide(RfcMime.layer)),
     scanner(config),
-    webhooks
+    serving(config)
   )

@@ -31,15 +31,15 @@ const kept = (config: Config, place: Place): ReadonlyArray<string> => {
   }
 }
 
-export const text = (config: Config, place: Place, devFile: DevFile): string =>
+export const text = (config: Config, place: Place, devFile: DevFile, productionPlace: string | null): string =>
   [
     "",
     `  Mailroom listens at  ${devFile.baseUrl}`,
     `  Documentation        ${devFile.docsUrl}`,
     `  API key (sandbox)    ${devFile.apiKey}`,
-    ...(config.smtpHost === null || devFile.production === undefined
+    ...(productionPlace === null || devFile.production === undefined
       ? []
-      : [`  API key (production) ${devFile.production.apiKey}`, `                       sends real mail through ${config.smtpHost}:${config.smtpPort}`]),
+      : [`  API key (production) ${devFile.production.apiKey}`, `                       sends real mail through ${productionPlace}`]),
     ...devFile.mailboxes.map(({ id, address }, index) => `  ${index === 0 ? "Mailboxes" : "         "}            ${id}  ${address}`),
     "",
     ...kept(config, place).map((line) => `  ${line}`),

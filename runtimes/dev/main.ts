@@ -62,13 +62,13 @@ export const dev = Effect.fn("dev")(function* (flags: Flags) {
     const baseUrl = baseUrlOf(config, (yield* HttpServer.HttpServer).address)
     const provisioned = yield* provision(earlier, {
       domain: config.devDomain,
-      withProduction: config.smtpHost !== null
+      withProduction: Outbound.productionPlace(config) !== null
     })
     const devFile: DataFolder.DevFile = { baseUrl, docsUrl: `${baseUrl}/docs`, smtp: null, ...provisioned }
     yield* DataFolder.writeDevFile(config.data, devFile)
     yield* enableEndpoints(provisioned)
     yield* Fiber.interrupt(preparing)
-    yield* Console.log(Banner.text(config, place, devFile))
+    yield* Console.log(Banner.text(config, place, devFile, Outbound.productionPlace(config)))
     const { production } = devFile
     return yield* Timeline.follow(devFile.tenantId, [
       { id: devFile.applicationId, environment: "sandbox" },

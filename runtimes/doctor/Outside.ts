@@ -8,6 +8,7 @@ import type { Voice } from "./Findings.ts"
 
 /** Connects, encrypts, signs in, and leaves. */
 export const mail = Effect.fnUntraced(function* (config: Config, says: Voice) {
+  if (config.provider !== "smtp") return yield* provider(config, says)
   const options = yield* Effect.result(Outbound.smtpOptions(config))
   if (Result.isFailure(options)) {
     for (const fault of options.failure.faults) yield* says.fail(fault, "Mend the file, or the setting that names it.")
@@ -47,6 +48,16 @@ export const mail = Effect.fnUntraced(function* (config: Config, says: Voice) {
   if (dkim.length === 0) {
     yield* says.warn("mail is not signed with DKIM here", `Set ${settings.dkimFile.name}, unless ${host} signs it.`)
   }
+})
+
+/** A provider is not called: there is nothing to ask it that sends no mail and asks for no further rights. */
+const provider = Effect.fnUntraced(function* (config: Config, says: Voice) {
+  yield* says.ok(`production mail goes through ${Outbound.productionPlace(config)}, which signs it`)
+  const [isTold, missing] =
+    config.provider === "ses"
+      ? [config.sesTopics.length > 0, settings.sesTopics.name]
+      : [config.postmarkWebhookSecret !== null, settings.postmarkWebhookSecret.name]
+  if (!isTold) yield* says.warn("nobody says what becomes of production mail: it stays sent", `Set ${missing}, and have the provider post to \`serve\`.`)
 })
 
 /** Asks clamd for more than its pulse: whether it says OK to what it has not seen. */

@@ -30,6 +30,7 @@ import type { Mime } from "../../core/ports/Mime.ts"
 import type { Resolver } from "../../core/ports/Resolver.ts"
 import type { RateLimiter } from "../../core/ports/RateLimiter.ts"
 import type { Scanner } from "../../core/ports/Scanner.ts"
+import { NotificationIntakes, type NotificationIntake } from "../../core/ports/NotificationIntake.ts"
 import type { SpamFilter } from "../../core/ports/SpamFilter.ts"
 import type { Store } from "../../core/ports/Store.ts"
 import type { WebhookTransport } from "../../core/ports/WebhookTransport.ts"
@@ -52,6 +53,8 @@ export interface Options {
   readonly provider: MailProvider | Effect.Effect<MailProvider, unknown, Scope.Scope> | null
   /** Takes sandbox mail. Default: the sandbox, which delivers nothing. */
   readonly sandbox?: MailProvider
+  /** Take in what providers post to `fetch`, at `/providers/{name}/notifications`. Default: none. */
+  readonly intakes?: Effect.Effect<ReadonlyArray<NotificationIntake>, unknown, WebhookTransport>
   /** Default: counts in this process. */
   readonly limiter?: Adapter<RateLimiter>
   /** Looks up where webhooks go. Default: DNS. */
@@ -200,7 +203,8 @@ const checkSettings = ({ deliveryBackoff, webhookTargets }: Partial<SettingsShap
 const core = (options: Options) => {
   const { store, queue, blobs, crypto, mime, scanner, webhooks } = options
   const { limiter = MemoryRateLimiter.layer, resolver = NodeResolver.layer } = options
-  const transport = Layer.provideMerge(webhooks, resolver)
+  const intakes = Layer.effect(NotificationIntakes, options.intakes ?? Effect.succeed([]))
+  const transport = Layer.provideMerge(Layer.provideMerge(intakes, webhooks), resolver)
   const { authenticator = Layer.empty, spamFilter = Layer.empty } = options
   const ports = Layer.mergeAll(store, queue, blobs, crypto, mime, scanner, transport, limiter, providers(options), authenticator, spamFilter)
   return Mailroom.layer.pipe(

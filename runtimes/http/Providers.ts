@@ -35,7 +35,8 @@ export const providersLayer = Layer.unwrap(
     const received = Effect.gen(function* () {
       const call = yield* Call
       const request = yield* HttpServerRequest.HttpServerRequest
-      const { name = "" } = yield* HttpRouter.params
+      // As it was sent: nothing is decoded.
+      const [, , name = ""] = call.route.split("/")
       yield* Body.checkLength(request.headers, intakeBytesMax)
       const body = yield* Body.readBytes(request, intakeBytesMax)
       return yield* intake.receive(name, { headers: request.headers, body }).pipe(

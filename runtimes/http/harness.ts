@@ -26,6 +26,7 @@ import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { WebhookManagement } from "../../core/operations/WebhookManagement.ts"
 import { BlobStore } from "../../core/ports/BlobStore.ts"
 import { MailProviders, type MailProvider } from "../../core/ports/MailProvider.ts"
+import { NotificationIntakes, type NotificationIntake } from "../../core/ports/NotificationIntake.ts"
 import { Store } from "../../core/ports/Store.ts"
 import { Settings, defaults } from "../../core/Settings.ts"
 import * as Http from "./index.ts"
@@ -43,6 +44,10 @@ export interface Options {
   readonly metrics?: Http.Metrics.MetricsAccess
   /** Takes sandbox mail. Default: the memory adapter's, which says nothing of what became of it. */
   readonly sandbox?: MailProvider
+  /** Takes production mail. Default: nobody. */
+  readonly production?: MailProvider
+  /** Takes in what providers post. Default: none. */
+  readonly intakes?: ReadonlyArray<NotificationIntake>
   /** Put in front of the store or the blobs. Provisioning goes through it too. */
   readonly store?: (store: typeof Store.Service) => typeof Store.Service
   readonly blobs?: (blobs: typeof BlobStore.Service) => typeof BlobStore.Service
@@ -143,9 +148,16 @@ export const adapters = Layer.mergeAll(
   NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32).fill(7)) }] })
 )
 
-const inFront = ({ store = (real) => real, blobs = (real) => real, sandbox }: Options, receivers: Receivers) =>
+const inFront = ({ store = (real) => real, blobs = (real) => real, sandbox, production, intakes = [] }: Options, receivers: Receivers) =>
   Layer.mergeAll(
-    sandbox === undefined ? Layer.empty : Layer.succeed(MailProviders, { sandbox, production: null }),
+    Layer.effect(
+      MailProviders,
+      MailProviders.useSync((real) => ({
+        sandbox: sandbox ?? real.sandbox,
+        production: production ?? (sandbox === undefined ? real.production : null)
+      }))
+    ),
+    Layer.succeed(NotificationIntakes, intakes),
     Layer.effect(Store, Effect.map(Store, store)),
     Layer.effect(BlobStore, Effect.map(BlobStore, blobs)),
     receivers.layer

@@ -60,18 +60,8 @@ export class Receivers {
     return [...this.#hosts.values()].reduce((sum, { posts }) => sum + posts.length, 0)
   }
 
-  /** What a GET of a URL answers. */
-  readonly pages = new Map<string, string>()
-  /** The URLs that were fetched. */
-  readonly fetched: Array<string> = []
-
   readonly layer = Layer.succeed(WebhookTransport, {
-    get: ({ target }) =>
-      Effect.sync(() => {
-        this.fetched.push(target.href)
-        const page = this.pages.get(target.href)
-        return { status: page === undefined ? 404 : 200, retryAfter: null, body: new TextEncoder().encode(page ?? ""), truncated: false }
-      }),
+    get: () => Effect.die(new Error("nothing is fetched")),
     post: ({ target, headers, body }) =>
       Effect.suspend(() => {
         const receiver = this.#hosts.get(target.host)

@@ -16,7 +16,7 @@ export const serve = Effect.gen(function* () {
   const config = yield* Config.deployment("sealing keys")
   const { host, port, publicUrl, trustedProxies } = config
   const operations = Mailroom.operations.pipe(
-    Layer.provideMerge(Layer.merge(Adapters.layer(config, "serve"), Outbound.webhooks)),
+    Layer.provideMerge(Layer.merge(Adapters.layer(config, "serve"), Outbound.serving(config))),
     Layer.provide(Config.settingsLayer(config))
   )
   const server = Http.Server.layer({ host, port })

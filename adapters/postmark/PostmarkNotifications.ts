@@ -1,0 +1,117 @@
+/**
+ * What Postmark says of a submission, in our words. Its types of bounces are
+ * judged here by what they say of the address; those that speak of something
+ * else (automatic replies, delays, subscriptions) say nothing.
+ */
+import { Option, Result, Schema } from "effect"
+import * as Addresses from "../../core/model/Address.ts"
+import type { Millis } from "../../core/model/Ids.ts"
+import { Uuid } from "../../core/model/Ids.ts"
+import type { Notification, Outcome } from "../../core/model/Notification.ts"
+import * as Timestamp from "../../core/model/Timestamp.ts"
+import { metadataKey } from "./PostmarkMessage.ts"
+
+const optional = Schema.optionalKey(Schema.NullOr(Schema.String))
+
+const Told = Schema.fromJsonString(
+  Schema.Struct({
+    RecordType: Schema.String,
+    ServerID: Schema.optionalKey(Schema.NullOr(Schema.Int)),
+    MessageID: optional,
+    Metadata: Schema.optionalKey(Schema.NullOr(Schema.Record(Schema.String, Schema.Unknown))),
+    ID: Schema.optionalKey(Schema.NullOr(Schema.Int)),
+    Type: optional,
+    Email: optional,
+    Recipient: optional,
+    BouncedAt: optional,
+    DeliveredAt: optional,
+    ChangedAt: optional,
+    Details: optional,
+    Description: optional,
+    SuppressSending: Schema.optionalKey(Schema.NullOr(Schema.Boolean)),
+    SuppressionReason: optional
+  })
+)
+export type Told = typeof Told.Type
+
+const decode = Schema.decodeUnknownResult(Told)
+
+/** Null, if it is nothing that Postmark sends. */
+export const parse = (text: string): Told | null => Result.getOrNull(decode(text))
+
+/** What each type of bounce says; null: nothing about the delivery. What is not here is not known yet. */
+const bounces: Readonly<Record<string, "permanent" | "transient" | "undetermined" | "failed" | "complaint" | null>> = {
+  HardBounce: "permanent",
+  BadEmailAddress: "permanent",
+  ManuallyDeactivated: "permanent",
+  SoftBounce: "transient",
+  DnsError: "transient",
+  Unknown: "undetermined",
+  SpamNotification: "undetermined",
+  VirusNotification: "undetermined",
+  Blocked: "undetermined",
+  DMARCPolicy: "undetermined",
+  SMTPApiError: "failed",
+  TemplateRenderingFailed: "failed",
+  SpamComplaint: "complaint",
+  Transient: null,
+  Unsubscribe: null,
+  Subscribe: null,
+  AutoResponder: null,
+  AddressChange: null,
+  OpenRelayTest: null,
+  ChallengeVerification: null,
+  Unconfirmed: null,
+  InboundError: null
+}
+
+export const read = (provider: string, told: Told): ReadonlyArray<Notification> => {
+  // Only what went out with our message's id is ours.
+  const messageId = Schema.decodeUnknownOption(Uuid)(told.Metadata?.[metadataKey])
+  const recipient = Addresses.parse((told.Email ?? told.Recipient ?? "").trim())
+  const at = atOf(told.BouncedAt ?? told.DeliveredAt ?? told.ChangedAt ?? "")
+  if (Option.isNone(messageId) || Result.isFailure(recipient) || at === null) return []
+  const outcome = outcomeOf(told, at)
+  return outcome === null ? [] : [{ provider, providerMessageId: messageId.value, recipient: recipient.success, outcome }]
+}
+
+const atOf = (timestamp: string): Millis | null =>
+  Option.getOrNull(Option.map(Timestamp.toMicros(timestamp), (micros) => Number(micros / 1000n)))
+
+const outcomeOf = (told: Told, at: Millis): Outcome | null => {
+  switch (told.RecordType) {
+    case "Delivery":
+      return { _tag: "Delivered", at, smtpResponse: told.Details == null || told.Details === "" ? null : line(told.Details) }
+    case "Bounce":
+      return bounced(told, at)
+    case "SpamComplaint":
+      return { _tag: "Complained", at }
+    case "SubscriptionChange":
+      // A bounce is told of as a bounce, and who unsubscribes complains of nothing.
+      return told.SuppressSending === true && told.SuppressionReason === "SpamComplaint" ? { _tag: "Complained", at } : null
+    default:
+      return null
+  }
+}
+
+const bounced = ({ Type, Details, Description }: Told, at: Millis): Outcome | null => {
+  const type = Type ?? "Unknown"
+  const said = Object.hasOwn(bounces, type) ? bounces[type]! : "undetermined"
+  const text = line(Details == null || Details === "" ? (Description ?? type) : Details)
+  if (said === null) return null
+  if (said === "complaint") return { _tag: "Complained", at }
+  if (said === "failed") return { _tag: "Failed", at, code: type, message: text }
+  const [, smtpCode] = /(?:^|smtp;\s*)([245]\d\d)(?=[\s-]|$)/i.exec(text) ?? []
+  const [enhancedCode] = /\b[245]\.\d{1,3}\.\d{1,3}\b(?![.\d])/.exec(text) ?? []
+  return {
+    _tag: "Bounced",
+    at,
+    class: said,
+    smtpCode: smtpCode === undefined ? null : Number(smtpCode),
+    enhancedCode: enhancedCode ?? null,
+    diagnostic: text
+  }
+}
+
+/** One line, of a length that events can hold. */
+const line = (text: string): string => text.replace(/\s+/g, " ").trim().slice(0, 1_000)

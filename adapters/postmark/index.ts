@@ -1,0 +1,2 @@
+export * as PostmarkMailProvider from "./PostmarkMailProvider.ts"
+export * as PostmarkNotificationIntake from "./PostmarkNotificationIntake.ts"
