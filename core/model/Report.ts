@@ -17,7 +17,7 @@ import { addressesIn, type Fields, headerOf, messageIdIn, plainOf } from "./Mail
 import type { MimePart } from "./Message.ts"
 import type { ParsedAttachment, ParsedMessage } from "./ParsedMessage.ts"
 import type { Bounce } from "./Recipient.ts"
-import { type Evidence, evidenceOf, headerValue, isAnswer, isReportShaped, scoreMin } from "./ReportEvidence.ts"
+import { type Evidence, evidenceOf, type Found, headerValue, isAnswer, isReportShaped, scoreMin } from "./ReportEvidence.ts"
 
 /** One recipient that a report speaks of. */
 export interface ReportedRecipient {
@@ -54,8 +54,7 @@ export const read = (message: ParsedMessage, returnPath?: string | null): Report
   const told = findingsIn(prose, ownAddresses(message))
   const named = failedRecipients(message, told)
   const spoken = named.length > 0 ? named : told
-  const codes = spoken.filter(({ diagnostic }) => diagnostic !== null && codesIn(diagnostic).smtpCode !== null).length
-  const found = { recipients: spoken.length, codes, hasOriginal: parts.original !== null }
+  const found = { recipients: spoken.length, codes: spoken.filter(hasCode).length, hasOriginal: parts.original !== null || prose.hasCopy }
   const evidence = evidenceOf(message, prose, found, returnPath)
   const status = statusOf(message, parts, prose, evidence)
   if (status === null && !isProseReport(message, evidence, found)) return none
@@ -202,10 +201,16 @@ const completed = (findings: ReadonlyArray<Finding>, told: ReadonlyArray<Finding
 
 // Judgement
 
-/** Who sends it must count for something, and it must say something of delivery. */
-const isProseReport = (message: ParsedMessage, evidence: Evidence, found: { readonly recipients: number; readonly codes: number }): boolean =>
+/** Who sends it must count for something; and it must say something of delivery, and of a recipient or of a message. */
+const isProseReport = (message: ParsedMessage, evidence: Evidence, found: Found): boolean =>
   !evidence.isOther && (evidence.sender >= 2 || isReportShaped(message)) && evidence.score >= scoreMin &&
-  (evidence.says !== null || (found.recipients > 0 && found.codes > 0))
+  (found.recipients > 0 || found.hasOriginal) &&
+  (evidence.says !== null || found.codes > 0)
+
+const hasCode = ({ diagnostic }: Finding): boolean => {
+  const { smtpCode, enhancedCode } = codesIn(diagnostic ?? "")
+  return smtpCode !== null || enhancedCode !== null
+}
 
 const recipientsOf = (findings: ReadonlyArray<Finding>, original: Fields, evidence: Evidence, prose: Prose): ReadonlyArray<ReportedRecipient> => {
   const words = prose.lines.join("\n").slice(0, 8_000)

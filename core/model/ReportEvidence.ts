@@ -27,6 +27,15 @@ export interface Evidence {
   readonly isOther: boolean
 }
 
+/** What was found in the text and beside it. */
+export interface Found {
+  readonly recipients: number
+  /** Of the recipients, those with a code. */
+  readonly codes: number
+  /** The message that it speaks of, or its header. */
+  readonly hasOriginal: boolean
+}
+
 /** The first value of a header field. */
 export const headerValue = (message: ParsedMessage, name: string): string | null =>
   message.headers.find((header) => header.name.toLowerCase() === name)?.value ?? null
@@ -39,7 +48,7 @@ export const isReportShaped = (message: ParsedMessage): boolean =>
 export const evidenceOf = (
   message: ParsedMessage,
   prose: Prose,
-  found: { readonly recipients: number; readonly codes: number; readonly hasOriginal: boolean },
+  found: Found,
   returnPath?: string | null
 ): Evidence => {
   const path = returnPath === undefined ? headerValue(message, "return-path")?.replace(/[<>\s]/g, "") ?? undefined : returnPath ?? ""
@@ -49,16 +58,19 @@ export const evidenceOf = (
   const subject = folded(message.subject.slice(0, subjectLengthMax))
   const says = sayingOf(words, subject)
   const opening = words.slice(0, openingLength)
+  // Whoever has no name for it must at least call it so at once: tickets quote the titles of bounces.
+  const isTitled = strongSubjects.some((phrase) => (from > 0 ? subject.includes(phrase) : subject.trimStart().startsWith(phrase)))
+  const isStranger = from === 0 && sender < 4 && !isTitled
   const pro =
     sender +
-    (strongSubjects.some((phrase) => (from > 0 ? subject.includes(phrase) : subject.trimStart().startsWith(phrase))) ? 3 : 0) +
+    (isTitled ? 3 : 0) +
     (says !== null && sayingOf(opening, "") !== null ? 3 : says !== null ? 2 : 0) +
     (isReportShaped(message) ? 3 : 0) +
-    (found.hasOriginal || prose.hasCopy ? 1 : 0) +
+    (found.hasOriginal ? 1 : 0) +
     (found.recipients > 0 ? 1 : 0) +
     (found.codes > 0 ? 1 : 0) +
     (/^auto-(generated|replied)/i.test(headerValue(message, "auto-submitted") ?? "") ? 1 : 0)
-  return { sender, says, score: pro - against(message, prose, opening, path), isOther: isOther(message, subject, sender) }
+  return { sender, says, score: pro - against(message, prose, opening, path), isOther: isStranger && !isReportShaped(message) || isOther(message, subject, sender) }
 }
 
 /** Words on a delay count until it is said that nobody tries any more; under a title of failure, only at the beginning. */
