@@ -96,7 +96,7 @@ const allowedImports: ReadonlyArray<readonly [folder: string, specifier: string]
   ["adapters/node", "node:crypto"],
   ["adapters/node", "node:fs/promises"],
   ["adapters/node", "argon2"],
-  ["adapters/mime", "postal-mime"],
+  ["adapters/mime", "iconv-lite"],
   ["adapters/smtp", "nodemailer"],
   ["adapters/smtp", "nodemailer/lib/smtp-connection"],
   ["adapters/postgres", "@effect/sql-pg"],

@@ -17,5 +17,8 @@ export const isPlainAddress = (address: string): boolean => /^[\w!#$%&'*+\-/=?^`
 export const oneLine = (text: string): string =>
   text.toWellFormed().replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim()
 
+/** The bytes of a text whose characters each are one. */
+export const bytesOf = (text: string): Uint8Array => Buffer.from(text, "latin1")
+
 /** A quoted string, whatever the text holds. */
 export const quoted = (text: string): string => `"${text.replace(/["\\]/g, "\\$&")}"`

@@ -116,11 +116,12 @@ describe("a message made to do harm", () => {
   const fields = (bytes: number) => `X-Field: ${"x".repeat(bytes - 11)}\r\n`
   const kibibyte = 1024
   const bounds: ReadonlyArray<readonly [bound: string, defect: string, within: string, beyond: string]> = [
-    ["20 levels", "too_deep", nested(20), nested(21)],
+    ["50 levels", "too_deep", nested(50), nested(51)],
     ["1,000 parts, with the whole", "too_many_parts", parts(999, "\r\nx"), parts(1_000, "\r\nx")],
     ["256 KiB of header", "truncated_header", fields(256 * kibibyte), fields(256 * kibibyte + 1)],
     ["256 KiB of header before a body", "truncated_header", `${fields(256 * kibibyte)}\r\nx`, `${fields(200 * kibibyte)}${fields(57 * kibibyte)}\r\nx`],
-    ["256 KiB of header in all parts", "truncated_header", parts(25, `${fields(10 * kibibyte)}\r\nx`), parts(26, `${fields(10 * kibibyte)}\r\nx`)]
+    ["1 MiB of header in all parts", "truncated_header", parts(102, `${fields(10 * kibibyte)}\r\nx`), parts(103, `${fields(10 * kibibyte)}\r\nx`)],
+    ["1,000 fields", "too_many_headers", "X: 1\r\n".repeat(1_000), "X: 1\r\n".repeat(1_001)]
   ]
 
   for (const [bound, defect, within, beyond] of bounds) {
@@ -137,7 +138,7 @@ describe("a message made to do harm", () => {
     )
   }
 
-  it.effect("is a text if its boundary is longer than 200 characters", () =>
+  it.effect("is a text if its boundary is longer than a line may be", () =>
     use((mime) =>
       Effect.gen(function* () {
         const textOf = Effect.fnUntraced(function* (boundary: string) {
@@ -145,8 +146,8 @@ describe("a message made to do harm", () => {
           return (yield* mime.parse(Stream.make(Buffer.from(text)))).text ?? ""
         })
 
-        assert.strictEqual(yield* textOf("b".repeat(200)), "x")
-        assert.include(yield* textOf("b".repeat(201)), "--bbb")
+        assert.strictEqual(yield* textOf("b".repeat(990)), "x")
+        assert.include(yield* textOf("b".repeat(991)), "--bbb")
       })
     )
   )

@@ -15,14 +15,16 @@ export interface Mentioned {
 /**
  * What is wrong with a message, in stable words of lower case and underscores.
  *
- * - `bare_line_ends`: a CR or LF alone ends a line; `long_line`: a line over 998 octets; `nul`: a NUL octet;
+ * - `bare_line_ends`: a CR or LF alone ends a line (LF alone may end all of them, as files have it); `long_line`: a line over 998 octets; `nul`: a NUL octet;
  *   `eight_bit_header`: raw octets in the header that are not UTF-8;
  * - `no_header`: it begins with its body; `malformed_header`: a line of the header is no field; `duplicate_header`: a field
  *   that may stand once stands twice; `missing_from`, `missing_date`, `bad_date`, `bad_address`;
  * - `bad_media_type`, `bad_parameter`, `bad_encoded_word`, `unknown_charset`, `bad_charset`: characters or parameters that
  *   do not decode; `unknown_encoding`, `bad_base64`, `bad_quoted_printable`: so the transfer encoding;
- * - `missing_boundary`, `unclosed_multipart`, `empty_multipart`, `encoded_multipart`: a multipart that is not as it should be;
- * - `truncated_header`, `too_many_headers`, `too_many_parts`, `too_deep`, `too_long`: beyond what we read; the rest is opaque.
+ * - `missing_boundary`: a multipart names no boundary, or one that does not occur, and is text; `unclosed_multipart`,
+ *   `empty_multipart`, `encoded_multipart`: other multiparts that are not as they should be;
+ * - `truncated_header`, `too_many_headers`, `too_many_parts`, `too_deep`, `too_long`: beyond what we read; the rest is
+ *   opaque. `too_costly`: reading was given up, and all but the head is opaque.
  */
 export type Defect = string
 

@@ -1,8 +1,8 @@
 /**
  * `mailroom inspect`: what the service would make of a webhook URL, a mail
- * address or a signature, for support. Reads standard input, prints one line of
- * JSON for each input, and touches no network. Secrets come in on standard
- * input only, and are in no output.
+ * address, a signature or a message, for support. Reads standard input, or
+ * messages' files, prints one line of JSON for each input, and touches no
+ * network. Secrets come in on standard input only, and are in no output.
  */
 import { DateTime, Effect, Redacted, Result } from "effect"
 import { Command } from "effect/cli"
@@ -10,6 +10,7 @@ import * as Address from "../../core/model/Address.ts"
 import * as Webhook from "../../core/model/Webhook.ts"
 import * as WebhookUrl from "../../core/model/WebhookUrl.ts"
 import { type CommandFailed, usage } from "./CommandFailed.ts"
+import { mimeCommand } from "./InspectMail.ts"
 import { eachLines, type Line, print, untilClosed } from "./Streams.ts"
 
 /** Bytes of a line that are looked at: many times what a URL or an address may have. */
@@ -247,7 +248,7 @@ const verifyCommand = Command.make("verify", {}, () => answering(verify)).pipe(
 
 export const inspectCommand = Command.make("inspect").pipe(
   Command.withDescription(
-    "What the service would make of URLs, addresses and signatures: standard input in, JSON Lines out, no network"
+    "What the service would make of URLs, addresses, signatures and messages: standard input in, JSON Lines out, no network"
   ),
-  Command.withSubcommands([url, address, signCommand, verifyCommand])
+  Command.withSubcommands([url, address, signCommand, verifyCommand, mimeCommand])
 )

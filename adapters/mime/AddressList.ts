@@ -1,0 +1,242 @@
+/**
+ * Lists of addresses (RFC 5322, 3.4 and 4.4; RFC 6854), as loosely as senders
+ * write them, in time linear in their length. Groups are their members. What is
+ * an address is decided before anything is decoded, so that no encoded word and
+ * no name ever becomes one; an address is as written, without its comments, its
+ * route and the white space that it may be spread with.
+ */
+import type { Mentioned } from "../../core/model/ParsedMessage.ts"
+import { decodeWords } from "./EncodedWord.ts"
+import { isPlainAddress, oneLine } from "./HeaderField.ts"
+
+export interface AddressList {
+  readonly parties: ReadonlyArray<Mentioned>
+  /** Every reader finds the same in it: no groups, and addresses that mean the same everywhere. */
+  readonly isPlain: boolean
+  readonly isProper: boolean
+  /** Its encoded words are. */
+  readonly isDecoded: boolean
+}
+
+/** Characters of an address that we repeat; a path has 256 at most (RFC 5321, 4.5.3.1). */
+const addressLengthMax = 1_000
+
+const wellFormed = /^(?:"(?:[^"\\]|\\.)*"|[^\s"(),:;<>@[\]\\]+)@(?:[^\s"(),:;<>@[\]\\]+|\[[^\s[\]\\]*\])$/s
+const plain = /[\w.@!#$%&'*+/=?^`{|}~-]/
+const atomEnd = /[\s,;<:"(]/g
+const encodedWord = /^=\?[^?\s]*\?[bq]\?[^?\s]*\?=$/i
+
+export const readAddresses = (text: string): AddressList => {
+  const reader = new Reader(text)
+  reader.read()
+  return {
+    parties: reader.parties,
+    isPlain: reader.isProper && !reader.hasGroup && reader.parties.every(({ address }) => isPlainAddress(address)),
+    isProper: reader.isProper,
+    isDecoded: reader.isDecoded
+  }
+}
+
+/** A word of a phrase or of a bare address. */
+interface Word {
+  /** As written, with quotes. */
+  raw: string
+  /** What it says. */
+  text: string
+  readonly isGlued: boolean
+}
+
+class Reader {
+  readonly parties: Array<Mentioned> = []
+  hasGroup = false
+  isProper = true
+  isDecoded = true
+  readonly #text: string
+  #at = 0
+  #words: Array<Word> = []
+  #comments: Array<string> = []
+  #angle: string | null = null
+  #isInGroup = false
+  /** Whether the next word stands right behind the last. */
+  #isGlued = false
+  /** Once one has no end, no later one has, and to look for it again would take quadratic time. */
+  #mayQuote = true
+  #mayComment = true
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  read(): void {
+    while (this.#at < this.#text.length) this.#step()
+    this.#finish()
+    if (this.#isInGroup) this.isProper = false
+  }
+
+  #step(): void {
+    const character = this.#text[this.#at]!
+    if (plain.test(character)) this.#readAtom()
+    else if (character === "," || character === ";") {
+      if (character === ";") this.#endGroup()
+      this.#finish()
+      this.#at += 1
+    } else if (character === "<") this.#readAngle()
+    else if (character === ":" && this.#mayBeGroup()) {
+      this.isProper &&= !this.#isInGroup
+      this.hasGroup = true
+      this.#isInGroup = true
+      this.#words = []
+      this.#comments = []
+      this.#at += 1
+    } else if (/\s/.test(character)) {
+      this.#isGlued = false
+      this.#at += 1
+    } else if (!(character === "(" && this.#readComment()) && !(character === "\"" && this.#readQuoted())) this.#readAtom()
+  }
+
+  #endGroup(): void {
+    this.isProper &&= this.#isInGroup // some part lists with it
+    this.#isInGroup = false
+  }
+
+  #mayBeGroup(): boolean {
+    return this.#angle === null && this.#words.length > 0 && !this.#words.some(({ raw }) => raw.includes("@"))
+  }
+
+  #push(raw: string, text: string): void {
+    this.#words.push({ raw, text, isGlued: this.#isGlued })
+    this.#isGlued = true
+  }
+
+  /** Whatever has no meaning of its own here; a domain literal in it. */
+  #readAtom(): void {
+    const start = this.#at
+    atomEnd.lastIndex = start + 1
+    this.#at = atomEnd.exec(this.#text)?.index ?? this.#text.length
+    const literal = this.#text[this.#at] === ":" ? this.#text.slice(start, this.#at).lastIndexOf("@[") : -1
+    if (literal >= 0) {
+      const end = this.#text.slice(this.#at, this.#at + 100).indexOf("]")
+      if (end > 0) this.#at += end + 1
+    }
+    const atom = this.#text.slice(start, this.#at)
+    this.#push(atom, atom)
+  }
+
+  #readQuoted(): boolean {
+    const end = this.#mayQuote ? this.#quoteEnd(this.#at) : -1
+    if (end < 0) {
+      this.#mayQuote = false
+      this.isProper = false
+      return false
+    }
+    const raw = this.#text.slice(this.#at, end + 1)
+    this.#push(raw, raw.slice(1, -1).replace(/\\(.)/gs, "$1"))
+    this.#at = end + 1
+    return true
+  }
+
+  #quoteEnd(open: number): number {
+    for (let at = open + 1; at < this.#text.length; at++) {
+      if (this.#text[at] === "\\") at += 1
+      else if (this.#text[at] === "\"") return at
+    }
+    return -1
+  }
+
+  #readComment(): boolean {
+    const end = this.#mayComment ? this.#commentEnd(this.#at) : -1
+    if (end < 0) {
+      this.#mayComment = false
+      this.isProper = false
+      return false
+    }
+    this.#comments.push(this.#text.slice(this.#at + 1, end).replace(/\\(.)/gs, "$1"))
+    this.#isGlued = false
+    this.#at = end + 1
+    return true
+  }
+
+  #commentEnd(open: number): number {
+    let depth = 0
+    for (let at = open; at < this.#text.length; at++) {
+      const character = this.#text[at]
+      if (character === "\\") at += 1
+      else if (character === "(") depth += 1
+      else if (character === ")" && --depth === 0) return at
+    }
+    return -1
+  }
+
+  /** Up to its bracket, or where the next mailbox begins if that is missing. */
+  #readAngle(): void {
+    let content = ""
+    let isRoute = false
+    let isClosed = false
+    if (this.#angle !== null) this.isProper = false
+    for (this.#at += 1; this.#at < this.#text.length && !isClosed; ) {
+      const character = this.#text[this.#at]!
+      const quoteEnd = character === "\"" && this.#mayQuote ? this.#quoteEnd(this.#at) : -1
+      if (quoteEnd > 0) {
+        content += this.#text.slice(this.#at, quoteEnd + 1)
+        this.#at = quoteEnd + 1
+      } else if (character === "(" && this.#mayComment && this.#commentEnd(this.#at) > 0) {
+        this.#at = this.#commentEnd(this.#at) + 1
+      } else if (character === "," && !isRoute) break
+      else {
+        if (character === "\"") this.#mayQuote = false
+        if (character === "(") this.#mayComment = false
+        if (character === "<") {
+          content = ""
+          isRoute = false
+          this.isProper = false
+        } else if (character === ">") isClosed = true
+        else if (!/\s/.test(character)) {
+          isRoute ||= content === "" && character === "@"
+          content += character
+        }
+        this.#at += 1
+      }
+    }
+    this.isProper &&= isClosed
+    this.#angle ??= content.replace(/^@[^:]*:/, "")
+    this.#isGlued = false
+  }
+
+  #finish(): void {
+    const words = this.#words
+    const comments = this.#comments
+    const angle = this.#angle
+    this.#words = []
+    this.#comments = []
+    this.#angle = null
+    this.#isGlued = false
+    if (words.length === 0 && angle === null) return
+    const [address, phrase] = angle === null ? this.#bare(words) : [angle, words]
+    if (!wellFormed.test(address.slice(0, addressLengthMax))) this.isProper = false
+    if (address === "" || address.length > addressLengthMax) {
+      this.isProper = false
+      return
+    }
+    const said = phrase.length > 0 ? phrase.map(({ text, isGlued }, index) => (index === 0 || isGlued ? text : ` ${text}`)).join("") : comments.join(" ")
+    const name = said.includes("=?") ? decodeWords(said) : { text: said, isProper: true }
+    this.isDecoded &&= name.isProper
+    this.parties.push({ address: oneLine(address), name: oneLine(name.text) })
+  }
+
+  /** An address without brackets, which white space may be about its dots and its `@`; and what stands beside it. */
+  #bare(words: ReadonlyArray<Word>): readonly [address: string, phrase: ReadonlyArray<Word>] {
+    const merged: Array<Word> = []
+    for (const [index, word] of words.entries()) {
+      const last = merged.at(-1)
+      const joins = word.isGlued || /^[.@]/.test(word.raw) || /[.@]$/.test(words[index - 1]?.raw.slice(-1) ?? "")
+      if (last !== undefined && joins) {
+        last.raw += word.raw
+        last.text += word.text
+      } else merged.push({ ...word })
+    }
+    const isAddress = ({ raw }: Word) => !encodedWord.test(raw) && (raw.includes("@") ? !/^"[^"]*"$/.test(raw) : merged.length === 1 && !raw.startsWith("\""))
+    const found = merged.findLastIndex(isAddress)
+    this.isProper &&= merged.length === 1
+    return found < 0 ? ["", merged] : [merged[found]!.raw, merged.filter((_, index) => index !== found)]
+  }
+}

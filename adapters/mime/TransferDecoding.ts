@@ -1,0 +1,113 @@
+/**
+ * Takes transfer encodings off (RFC 2045, 6; RFC 2047, 4), in time linear in
+ * the bytes and in the place where they stand: what comes out is never longer
+ * than what went in. Whatever is not well encoded is taken as well as it can be.
+ */
+
+export interface Unwrapped {
+  /** In the place of what was encoded. */
+  readonly bytes: Uint8Array
+  readonly isProper: boolean
+}
+
+const sextets = new Int8Array(256).fill(-1)
+for (const [value, character] of [..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"].entries()) {
+  sextets[character.charCodeAt(0)] = value
+}
+const padding = -2
+const blank = -3
+sextets[61] = padding
+for (const byte of [9, 10, 13, 32]) sextets[byte] = blank
+
+/** Skips what is not base64, and begins anew behind each padding, since some senders pad every line. */
+export const decodeBase64 = (body: Uint8Array): Unwrapped => {
+  let length = 0
+  let bits = 0
+  let held = 0
+  let pads = 0
+  /** Of them, as the characters before them have it. */
+  let padsDue = 0
+  let isProper = true
+  for (let at = 0; at < body.length; at++) {
+    const sextet = sextets[body[at]!]!
+    if (sextet >= 0) {
+      if (pads > 0) isProper = false // behind the padding nothing follows
+      pads = 0
+      held = (held << 6) | sextet
+      bits += 6
+      if (bits >= 8) {
+        bits -= 8
+        body[length++] = held >> bits
+      }
+    } else if (sextet === padding) {
+      if (pads === 0) padsDue = bits === 4 ? 2 : bits === 2 ? 1 : 0
+      pads += 1
+      bits = 0
+    } else if (sextet !== blank) isProper = false
+  }
+  return { bytes: body.subarray(0, length), isProper: isProper && bits === 0 && pads === padsDue }
+}
+
+/** An escape that is none stays as it is; white space at the end of a line was added on the way (RFC 2045, 6.7). */
+export const decodeQuotedPrintable = (body: Uint8Array): Unwrapped => {
+  let length = 0
+  /** Where white space would begin if the line ended here. */
+  let ink = 0
+  let isProper = true
+  for (let at = 0; at < body.length; at++) {
+    const byte = body[at]!
+    if (byte === 61) {
+      const escaped = hexByte(body, at + 1)
+      const soft = escaped >= 0 ? -1 : softBreakEnd(body, at + 1)
+      if (escaped >= 0) {
+        body[length++] = escaped
+        at += 2
+      } else if (soft >= 0) at = soft - 1
+      else {
+        body[length++] = byte
+        isProper = false
+      }
+      ink = length
+      continue
+    }
+    if (byte === 10 || (byte === 13 && body[at + 1] === 10)) length = ink
+    body[length++] = byte
+    if (byte !== 32 && byte !== 9) ink = length
+  }
+  return { bytes: body.subarray(0, length), isProper }
+}
+
+/** The encoding Q of an encoded word: an underscore is a space. */
+export const decodeQ = (word: Uint8Array): Unwrapped => {
+  let length = 0
+  let isProper = true
+  for (let at = 0; at < word.length; at++) {
+    const byte = word[at]!
+    const escaped = byte === 61 ? hexByte(word, at + 1) : -1
+    if (escaped >= 0) at += 2
+    else if (byte === 61) isProper = false
+    word[length++] = escaped >= 0 ? escaped : byte === 95 ? 32 : byte
+  }
+  return { bytes: word.subarray(0, length), isProper }
+}
+
+const hexByte = (bytes: Uint8Array, at: number): number => {
+  const high = hexDigit(bytes[at])
+  const low = hexDigit(bytes[at + 1])
+  return high < 0 || low < 0 ? -1 : high * 16 + low
+}
+
+const hexDigit = (byte: number | undefined): number => {
+  if (byte === undefined) return -1
+  if (byte >= 48 && byte <= 57) return byte - 48
+  const upper = byte & 0xdf
+  return upper >= 65 && upper <= 70 ? upper - 55 : -1
+}
+
+/** Behind a soft line break whose `=` stands before `at`; -1 if there is none. */
+const softBreakEnd = (body: Uint8Array, at: number): number => {
+  let end = at
+  while (body[end] === 32 || body[end] === 9) end += 1
+  while (body[end] === 13) end += 1
+  return body[end] === 10 ? end + 1 : end >= body.length ? body.length : -1
+}
