@@ -84,8 +84,8 @@ const startsHeader = (all: ReadonlyArray<string>, index: number): boolean => {
 }
 
 /** Shapes in which an address is named as one that failed, the surest first. */
-type Shape = "fielded" | "labelled" | "headed" | "alone" | "commanded" | "spoken" | "replied" | "mentioned"
-const shapes: ReadonlyArray<Shape> = ["fielded", "headed", "labelled", "alone", "commanded", "replied", "spoken", "mentioned"]
+const shapes = ["fielded", "headed", "labelled", "alone", "addressed", "commanded", "replied", "spoken", "mentioned"] as const
+type Shape = (typeof shapes)[number]
 
 interface Candidate {
   readonly address: string
@@ -129,18 +129,20 @@ const unique = (candidates: ReadonlyArray<Candidate>): ReadonlyArray<Candidate> 
 
 const candidatesOf = (text: string, line: number, lines: ReadonlyArray<string>): ReadonlyArray<Candidate> =>
   addressesIn(text).slice(0, 50).flatMap((found, index) => {
-    const shape = shapeOf(text, found, index)
+    const shape = shapeOf(text, found, index, !(lines[line - 1] ?? "").includes("@"))
     if (shape === null) return []
     const local = found.address.slice(0, found.address.indexOf("@")).toLowerCase()
     if (serviceLocals.has(local) && (shape === "spoken" || shape === "mentioned" || shape === "replied")) return []
     return [{ address: origin(found, text, line, lines), shape, line, end: found.end }]
   })
 
-const shapeOf = (text: string, { start, end, isBracketed }: FoundAddress, index: number): Shape | null => {
+const shapeOf = (text: string, { start, end, isBracketed }: FoundAddress, index: number, isUndisclosed: boolean): Shape | null => {
   const before = text.slice(0, start)
   const after = text.slice(end)
   const lead = before.slice(0, 120)
-  if (/expanded from|generated from|mail from|message-?id/i.test(before.slice(-24))) return null
+  if (/generated from:?\s<?$/i.test(before)) return isUndisclosed ? "headed" : null
+  if (/expanded from|mail from|message-?id/i.test(before.slice(-24))) return null
+  if (/^[->]{3}\s?rcpt to:\s?<?$/i.test(before)) return "commanded"
   const label = labels.exec(lead)
   if (label !== null && (index === 0 || /[,;]\s*<?$/.test(before))) return label[1] === undefined ? "labelled" : "fielded"
   if (/(?:rcpt|recipient) to:\s?<?$/i.test(before)) return "commanded"
@@ -148,6 +150,7 @@ const shapeOf = (text: string, { start, end, isBracketed }: FoundAddress, index:
   if (isFirst && /^[>"')\]]*\s*$/.test(after)) return "alone"
   if (isFirst && (isBracketed || text.startsWith("\"")) && /^[>"']*\s?(?::|\.\.\.|\(|-|,|;|$)/.test(after)) return "headed"
   if (isFirst && /^[>"')\]]*\s?(?::|\.\.\.|\(|\[|-\s|–|,|;|on\s|failed|user|unknown|invalid)/i.test(after)) return "headed"
+  if (/(?:message|mail|deliver\w*|sent|send) to:?\s?["'<]{0,2}$/i.test(before.slice(-40))) return "addressed"
   if (notTheirs.test(before.slice(-40))) return null
   if (/^[<>\s"'-]*[245]\d\d[\s-]/.test(lead)) return "replied"
   if (spoken.test(before.slice(-80)) || spoken.test(after.slice(0, 60))) return "spoken"
@@ -156,10 +159,10 @@ const shapeOf = (text: string, { start, end, isBracketed }: FoundAddress, index:
 
 /** The address that our envelope had, where the server tells what became of it: `(expanded from <…>)`, `(generated from …)`. */
 const origin = (found: FoundAddress, text: string, line: number, lines: ReadonlyArray<string>): string => {
-  for (const [offset, where] of [text.slice(found.end), lines[line + 1] ?? "", lines[line + 2] ?? ""].entries()) {
+  for (const [offset, where] of [text.slice(found.end), ...lines.slice(line + 1, line + 5)].entries()) {
     const at = /\((?:expanded|generated|ultimately generated) from:?\s/i.exec(where.slice(0, 300))
     if (at !== null) return addressesIn(where.slice(at.index))[0]?.address ?? found.address
-    if (offset > 0 && addressesIn(where.slice(0, 300)).length > 0) break
+    if (offset > 0 && !where.startsWith("(") && addressesIn(where.slice(0, 300)).length > 0) break
   }
   return found.address
 }

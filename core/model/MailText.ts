@@ -122,6 +122,7 @@ export const folded = (text: string): string =>
 
 /** What a page says, roughly: for messages that have nothing but HTML. */
 export const plainOf = (html: string): string => {
+  const lower = html.toLowerCase()
   let text = ""
   let at = 0
   while (at < html.length) {
@@ -134,8 +135,9 @@ export const plainOf = (html: string): string => {
     if (blocks.has(name)) text += "\n"
     at = close + 1
     if (name === "style" || name === "script" || name === "title") {
-      const end = html.indexOf(`</${name}`, at)
-      if (end >= 0) at = end
+      const end = lower.indexOf(`</${name}`, at)
+      if (end < 0) break
+      at = end
     }
   }
   return text.replace(/&(#?\w{1,8});/g, (whole, name: string) => entities[name.toLowerCase()] ?? whole)

@@ -17,7 +17,7 @@ import { addressesIn, type Fields, headerOf, messageIdIn, plainOf } from "./Mail
 import type { MimePart } from "./Message.ts"
 import type { ParsedAttachment, ParsedMessage } from "./ParsedMessage.ts"
 import type { Bounce } from "./Recipient.ts"
-import { type Evidence, evidenceOf, headerValue, isAnswer, isReportShaped, scoreMin } from "./ReportEvidence.ts"
+import { type Evidence, evidenceOf, type Found, headerValue, isAnswer, isReportShaped, scoreMin } from "./ReportEvidence.ts"
 
 /** One recipient that a report speaks of. */
 export interface ReportedRecipient {
@@ -47,15 +47,14 @@ const none: Report = { kind: "none", recipients: [], originalMessageId: null }
  */
 export const read = (message: ParsedMessage, returnPath?: string | null): Report => {
   const parts = partsOf(message)
-  if (parts.isReceipt) return none
+  if (parts.isReceipt && !rejects(message, parts)) return none
   const complaint = complaintIn(message, parts)
   if (complaint !== null) return complaint
   const prose = proseOf(parts.text)
   const told = findingsIn(prose, ownAddresses(message))
   const named = failedRecipients(message, told)
   const spoken = named.length > 0 ? named : told
-  const codes = spoken.filter(({ diagnostic }) => diagnostic !== null && codesIn(diagnostic).smtpCode !== null).length
-  const found = { recipients: spoken.length, codes, hasOriginal: parts.original !== null }
+  const found = { recipients: spoken.length, codes: spoken.filter(hasCode).length, hasOriginal: parts.original !== null || prose.hasCopy }
   const evidence = evidenceOf(message, prose, found, returnPath)
   const status = statusOf(message, parts, prose, evidence)
   if (status === null && !isProseReport(message, evidence, found)) return none
@@ -65,7 +64,7 @@ export const read = (message: ParsedMessage, returnPath?: string | null): Report
   return {
     kind: kindOf(recipients, evidence),
     recipients,
-    originalMessageId: originalIdOf(message, original, prose, status?.originalMessageId ?? null)
+    originalMessageId: originalIdOf(message, original, prose, status?.originalMessageId ?? parts.receipt?.get("original-message-id")?.[0] ?? null)
   }
 }
 
@@ -81,12 +80,15 @@ interface Parts {
   /** The header of the message it speaks of. */
   readonly original: Fields | null
   readonly isReceipt: boolean
+  /** The fields of a receipt (RFC 8098). */
+  readonly receipt: Fields | null
 }
 
 const textBytesMax = 1024 * 1024
 const originalBytesMax = 64 * 1024
 
 const statusTypes = new Set(["message/delivery-status", "message/global-delivery-status", "message/deliverystatus", "application/delivery-status"])
+const receiptTypes = new Set(["message/disposition-notification"])
 const originalTypes = new Set(["message/rfc822", "message/global", "text/rfc822-headers", "text/rfc822-header", "message/rfc822-headers", "message/global-headers", "text/rfc822", "message/partial"])
 
 const decoded = (bytes: Uint8Array, max: number): string =>
@@ -99,6 +101,7 @@ const partsOf = (message: ParsedMessage): Parts => {
   const feedback = of(new Set(["message/feedback-report"]))[0]
   return {
     text,
+    receipt: of(receiptTypes).slice(0, 1).map(({ bytes }) => headerOf(decoded(bytes, originalBytesMax)))[0] ?? null,
     statuses: of(statusTypes).slice(0, 20).map(({ bytes }) => decoded(bytes, textBytesMax)),
     lookalikes: [...message.attachments.filter(isText).slice(0, 20).map(({ bytes }) => decoded(bytes, textBytesMax)), text].filter(DeliveryStatus.isStatus),
     feedback: feedback === undefined ? null : decoded(feedback.bytes, originalBytesMax),
@@ -107,6 +110,10 @@ const partsOf = (message: ParsedMessage): Parts => {
       /report-type\s*=\s*"?(?:disposition-notification|tlsrpt)/i.test((headerValue(message, "content-type") ?? "").slice(0, 1_000))
   }
 }
+
+/** Sieve (RFC 5429) may refuse a message by a receipt: it comes from the mail system, and says so. */
+const rejects = (message: ParsedMessage, { text }: Parts): boolean =>
+  text.slice(0, 4_000).toLowerCase().includes("automatically rejected") && /auto-replied|auto-generated/i.test(headerValue(message, "auto-submitted") ?? "")
 
 const isText = ({ mediaType, filename }: ParsedAttachment): boolean =>
   /^text\/plain$/i.test(mediaType) || (/^application\/octet-stream$/i.test(mediaType) && /\.(?:txt|dat|dsn)$|^details|^att\d/i.test(filename ?? ""))
@@ -194,10 +201,16 @@ const completed = (findings: ReadonlyArray<Finding>, told: ReadonlyArray<Finding
 
 // Judgement
 
-/** Who sends it must count for something, and it must say something of delivery. */
-const isProseReport = (message: ParsedMessage, evidence: Evidence, found: { readonly recipients: number; readonly codes: number }): boolean =>
+/** Who sends it must count for something; and it must say something of delivery, and of a recipient or of a message. */
+const isProseReport = (message: ParsedMessage, evidence: Evidence, found: Found): boolean =>
   !evidence.isOther && (evidence.sender >= 2 || isReportShaped(message)) && evidence.score >= scoreMin &&
-  (evidence.says !== null || (found.recipients > 0 && found.codes > 0))
+  (found.recipients > 0 || found.hasOriginal) &&
+  (evidence.says !== null || found.codes > 0)
+
+const hasCode = ({ diagnostic }: Finding): boolean => {
+  const { smtpCode, enhancedCode } = codesIn(diagnostic ?? "")
+  return smtpCode !== null || enhancedCode !== null
+}
 
 const recipientsOf = (findings: ReadonlyArray<Finding>, original: Fields, evidence: Evidence, prose: Prose): ReadonlyArray<ReportedRecipient> => {
   const words = prose.lines.join("\n").slice(0, 8_000)
@@ -228,7 +241,7 @@ const judged = (finding: Finding & { readonly address: string }, evidence: Evide
     smtpCode: codes.smtpCode,
     class: action === "delayed" ? "transient" :
       action !== "failed" ? "undetermined" :
-      judgement === "undetermined" && isOnly ? classOf({ smtpCode: null, enhancedCode: null }, words) :
+      judgement === "undetermined" ? classOf({ smtpCode: null, enhancedCode: null }, words) :
       judgement,
     diagnostic: diagnostic === null ? null : diagnostic.replace(/\s+/g, " ").trim()
   }

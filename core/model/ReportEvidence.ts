@@ -12,6 +12,7 @@ import type { ParsedMessage } from "./ParsedMessage.ts"
 /** Of the server's own words, so much can say that it is a report. */
 const statementLengthMax = 6_000
 const openingLength = 1_500
+const subjectLengthMax = 1_000
 
 export const scoreMin = 7
 
@@ -26,6 +27,15 @@ export interface Evidence {
   readonly isOther: boolean
 }
 
+/** What was found in the text and beside it. */
+export interface Found {
+  readonly recipients: number
+  /** Of the recipients, those with a code. */
+  readonly codes: number
+  /** The message that it speaks of, or its header. */
+  readonly hasOriginal: boolean
+}
+
 /** The first value of a header field. */
 export const headerValue = (message: ParsedMessage, name: string): string | null =>
   message.headers.find((header) => header.name.toLowerCase() === name)?.value ?? null
@@ -38,57 +48,67 @@ export const isReportShaped = (message: ParsedMessage): boolean =>
 export const evidenceOf = (
   message: ParsedMessage,
   prose: Prose,
-  found: { readonly recipients: number; readonly codes: number; readonly hasOriginal: boolean },
+  found: Found,
   returnPath?: string | null
 ): Evidence => {
   const path = returnPath === undefined ? headerValue(message, "return-path")?.replace(/[<>\s]/g, "") ?? undefined : returnPath ?? ""
-  const sender = senderOf(message, path)
+  const from = fromScore(message)
+  const sender = from + pathScore(message, path)
   const words = folded(prose.lines.join("\n").slice(0, statementLengthMax))
-  const says = sayingOf(words, folded(message.subject))
+  const subject = folded(message.subject.slice(0, subjectLengthMax))
+  const says = sayingOf(words, subject)
   const opening = words.slice(0, openingLength)
-  const subject = folded(message.subject)
+  // Whoever has no name for it must at least call it so at once: tickets quote the titles of bounces.
+  const isTitled = strongSubjects.some((phrase) => (from > 0 ? subject.includes(phrase) : subject.trimStart().startsWith(phrase)))
+  const isStranger = from === 0 && sender < 4 && !isTitled
   const pro =
     sender +
-    (strongSubjects.some((phrase) => subject.includes(phrase)) ? 3 : 0) +
+    (isTitled ? 3 : 0) +
     (says !== null && sayingOf(opening, "") !== null ? 3 : says !== null ? 2 : 0) +
     (isReportShaped(message) ? 3 : 0) +
-    (found.hasOriginal || prose.hasCopy ? 1 : 0) +
+    (found.hasOriginal ? 1 : 0) +
     (found.recipients > 0 ? 1 : 0) +
     (found.codes > 0 ? 1 : 0) +
     (/^auto-(generated|replied)/i.test(headerValue(message, "auto-submitted") ?? "") ? 1 : 0)
-  return { sender, says, score: pro - against(message, prose, opening, path), isOther: isOther(message, subject, sender) }
+  return { sender, says, score: pro - against(message, prose, opening, path), isOther: isStranger && !isReportShaped(message) || isOther(message, subject, sender) }
 }
 
-/** Words on a delay count until it is said that nobody tries any more. */
+/** Words on a delay count until it is said that nobody tries any more; under a title of failure, only at the beginning. */
 const sayingOf = (words: string, subject: string): Evidence["says"] => {
   const isFinal = finalStatements.some((phrase) => words.includes(phrase))
-  if (!isFinal && delayStatements.some((phrase) => words.includes(phrase) || subject.includes(phrase))) return "delayed"
-  if (!isFinal && /\((?:delay|delayed|warning)\)|^(?:delayed|delay|verzögert|retardé|pending)\b|\bdelayed\b|^warning: (?:could not|message)/.test(subject)) return "delayed"
-  if (deliveredStatements.some((phrase) => words.includes(phrase))) return "delivered"
-  if (/\((?:success|relay|relayed)\)|^(?:delivered|relayed|zugestellt|remis|entregado|successful mail delivery)\b/.test(subject)) return "delivered"
+  const ofDelay = finalSubjects.test(subject) ? words.slice(0, 600) : words
+  if (!isFinal && (delaySubjects.test(subject) || delayStatements.some((phrase) => ofDelay.includes(phrase) || subject.includes(phrase)))) return "delayed"
+  if (deliveredSubjects.test(subject) || deliveredStatements.some((phrase) => words.includes(phrase))) return "delivered"
   return isFinal || failureStatements.some((phrase) => words.includes(phrase)) ? "failed" : null
 }
 
-const daemonLocals = /^(?:mailer|mail|mailserver|maildelivery)?[._-]?(?:daemon|deamon)\b|^mailerdaemon|^mdaemon$|^maildelivery|^mail[._-]?delivery|^mail[._-]?system|^microsoftexchange|^bounce[ds]?$|^mailbounce|^ndr$|^non-?delivery|^undeliver|^returned-?mail|^mail-?robot|^smtp-?daemon|^delivery-?subsystem|^mta$|^mmdf$|^uucp$|^<>$/
-const roleLocals = /^post[._-]?master\b|^postmaster|^post[._-]?office$|^sys[._-]?admin$|^system[._-]?administrator$|^mail[._-]?admin|^mailer$|^mailmaster$|^smtp$|^mail$|^notification$/
+const finalSubjects = /\(failure\)|failure notice|returning message|returned to sender|undeliverable|returned mail|permanent|delivery failed|unzustellbar|non remis/
+const delaySubjects = /\((?:delay|delayed|warning)\)|^(?:delay|verzögert|retardé|pending)\b|\bdelayed\b|^warning: (?:could not|message)/
+const deliveredSubjects = /\((?:success|relay|relayed)\)|^(?:delivered|relayed|zugestellt|remis|entregado|successful mail delivery)\b/
+
+const daemonLocals = /^(?:mailer|mail|mailserver|maildelivery)[._-]?(?:daemon|deamon)\b|^mailerdaemon|^mdaemon$|^maildelivery|^mail[._-]?delivery|^mail[._-]?system|^microsoftexchange|^bounce[ds]?$|^mailbounce|^ndr$|^non-?delivery|^undeliver|^returned-?mail|^mail-?robot|^smtp-?daemon|^delivery-?subsystem|^mta$|smtp_mail_service|^mmdf$|^uucp$|^<>$/
+const roleLocals = /^post[._-]?master\b|^postmaster|^post[._-]?office$|^sys[._-]?admin$|^system[._-]?administrator$|^mail[._-]?admin|^mailer$|^mailmaster$|^smtp$|^mail$|^daemon$/
 const daemonNames = /^["']?(?:(?:internet |e-?mail |the )?mail(?:er)?[ -_]?(?:delivery(?: (?:sub)?system| service| agent)?|er[ -]daemon|daemon|system|subsystem|delivery status)|mail delivery|e-?mail delivery system|mdaemon\b.*|mailer[-_ ]?daemon|delivery (?:sub)?system|microsoft exchange|microsoft outlook|system administrator|systemadministrator|administrateur système|administrador del sistema|administrador do sistema|postmaster|mail administrator|returned mail|mail router|bounce(?:d mail)?|自动退信|系统退信|系统管理员|邮件系统)["']?$/
 
-const senderOf = (message: ParsedMessage, path: string | undefined): number => {
+const fromScore = (message: ParsedMessage): number => {
   const raw = headerValue(message, "from") ?? ""
   const address = (message.from?.address || raw.slice(0, 200)).trim().toLowerCase()
   const local = address.includes("@") ? address.slice(0, address.lastIndexOf("@")).replace(/["<]/g, "") : address.replace(/["<>]/g, "")
   const name = (message.from?.name ?? "").trim().toLowerCase()
-  const from = daemonLocals.test(local) ? 3 : Math.max(roleLocals.test(local) ? 2 : 0, daemonNames.test(name) ? 2 : 0)
-  const failed = headerValue(message, "x-failed-recipients") === null ? 0 : 4
-  return from + failed + (path === "" ? 2 : path !== undefined && daemonLocals.test(path.toLowerCase()) ? 1 : 0)
+  return daemonLocals.test(local) ? 3 : roleLocals.test(local) || daemonNames.test(name) ? 2 : 0
 }
+
+const pathScore = (message: ParsedMessage, path: string | undefined): number =>
+  (headerValue(message, "x-failed-recipients") === null ? 0 : 4) +
+  (path === "" ? 2 : path !== undefined && daemonLocals.test(path.toLowerCase()) ? 1 : 0)
 
 const humanMailers = /thunderbird|apple mail|iphone mail|ipad mail|\bmutt\b|neomutt|microsoft outlook(?! express bounce)|outlook express|evolution|kmail|roundcube|the bat!|eudora|claws|sylpheed|postbox|alpine|\bpine\b|squirrelmail|airmail|mailmate|fairemail|k-9|gnus|horde|webmail|zimbra \d.*zimbrawebclient|mailchimp|campaign/i
 
 const against = (message: ParsedMessage, prose: Prose, opening: string, path: string | undefined): number => {
   const mailer = `${headerValue(message, "user-agent") ?? ""} ${headerValue(message, "x-mailer") ?? ""}`.slice(0, 300)
   const from = message.from?.address.toLowerCase() ?? ""
-  const answers = message.inReplyTo !== null && !daemonLocals.test(from) && !/postmaster|microsoftexchange/.test(from)
+  const isDaemon = daemonLocals.test(from)
+  const answers = message.inReplyTo !== null && !isDaemon && !/postmaster|microsoftexchange/.test(from)
   return (
     (isAnswer(message.subject) ? 4 : 0) +
     (humanMailers.test(mailer) ? 5 : 0) +
@@ -98,7 +118,7 @@ const against = (message: ParsedMessage, prose: Prose, opening: string, path: st
     (otherStatements.some((phrase) => opening.includes(phrase)) ? 6 : 0) +
     (greets(prose) ? 3 : 0) +
     (closes(prose) ? 2 : 0) +
-    (path !== undefined && path !== "" && !daemonLocals.test(path.toLowerCase()) && !/^mailer|bounce|noreply|no-reply/i.test(path) ? 2 : 0)
+    (!isDaemon && path !== undefined && path !== "" && !daemonLocals.test(path.toLowerCase()) && !/^mailer|bounce|noreply|no-reply/i.test(path) ? 2 : 0)
   )
 }
 

@@ -11,6 +11,7 @@ import * as Webhook from "../../core/model/Webhook.ts"
 import * as WebhookUrl from "../../core/model/WebhookUrl.ts"
 import { type CommandFailed, usage } from "./CommandFailed.ts"
 import { mimeCommand } from "./InspectMail.ts"
+import { dsnCommand } from "./InspectReport.ts"
 import { eachLines, type Line, print, untilClosed } from "./Streams.ts"
 
 /** Bytes of a line that are looked at: many times what a URL or an address may have. */
@@ -250,5 +251,5 @@ export const inspectCommand = Command.make("inspect").pipe(
   Command.withDescription(
     "What the service would make of URLs, addresses, signatures and messages: standard input in, JSON Lines out, no network"
   ),
-  Command.withSubcommands([url, address, signCommand, verifyCommand, mimeCommand])
+  Command.withSubcommands([url, address, signCommand, verifyCommand, mimeCommand, dsnCommand])
 )
