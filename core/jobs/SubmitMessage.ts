@@ -14,8 +14,8 @@ import type { Attachment } from "../model/Attachment.ts"
 import * as Backoff from "../model/Backoff.ts"
 import type { BlobRef } from "../model/Blob.ts"
 import { returnPathDomain } from "../model/DomainRecords.ts"
-import type { DomainId, MessageId, Millis, Realm } from "../model/Ids.ts"
-import { isVerified, sealContext, type MailDomain } from "../model/MailDomain.ts"
+import type { MessageId, Millis, Realm } from "../model/Ids.ts"
+import { isVerified, type MailDomain } from "../model/MailDomain.ts"
 import * as Message from "../model/Message.ts"
 import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/Recipient.ts"
 import { classify, cleanReply, type Reply } from "../model/Reply.ts"
@@ -26,28 +26,19 @@ import { settle, type Outcome } from "../model/Settlement.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Messages.ts"
 import { BlobStore } from "../ports/BlobStore.ts"
-import { Crypto, type SealedSecret } from "../ports/Crypto.ts"
+import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
-import {
-  MailProviderUnavailable,
-  MailProviders,
-  SubmissionRefused,
-  type DkimKey,
-  type MailProvider,
-  type SubmitResult
-} from "../ports/MailProvider.ts"
+import { MailProviderUnavailable, MailProviders, SubmissionRefused, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
 import { Mime } from "../ports/Mime.ts"
 import { Store, type Outbound, type StoreUnavailable } from "../ports/Store.ts"
 import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
 import { appendEvents, countRecipients, pollJob, RecordNotification, suppressions } from "./RecordNotification.ts"
+import { signingKeys } from "./SigningKeys.ts"
 
 /** A lease claimed this often without an end is poison: its message fails, and harms nobody else. */
 export const claimsMax = 5
-
-/** Domains whose signing keys a process keeps open: a few kB each. */
-const keysMax = 1_000
 
 /** Bytes of an object that are kept from its making to its submission, instead of being read back. */
 const keptMax = 128 * 1024
@@ -105,6 +96,7 @@ export class SubmitMessage extends Context.Service<
       const providers = yield* MailProviders
       const notifications = yield* RecordNotification
       const settings = yield* Settings
+      const keyOf = signingKeys(crypto)
 
       const handle = Effect.fn("SubmitMessage.handle")(function* (lease: Lease) {
         const outbound = yield* store.messages.outbound(lease.job.realm, lease.job.subject as MessageId)
@@ -140,6 +132,8 @@ export class SubmitMessage extends Context.Service<
         const stored = yield* storeMime(outbound, attachments)
         const { blob } = stored
         return yield* submit(outbound, sendable, stored).pipe(
+          // To send it unsigned would be to send it to a spam folder.
+          Effect.catchTag("SealBroken", ({ message }) => Effect.fail(new Postponed({ code: "dkim_key_unavailable", detail: message }))),
           // The bytes are gone, and are made again, the same: the next try finds them.
           Effect.catchTag("BlobMissing", (error) =>
             Effect.andThen(
@@ -242,7 +236,7 @@ export class SubmitMessage extends Context.Service<
               recipients: sendable.map(({ address }) => address)
             },
             sizeBytes: blob.sizeBytes,
-            dkim: domain === null || message.environment === "sandbox" ? null : yield* signingKey(domain),
+            dkim: domain === null || message.environment === "sandbox" ? null : yield* keyOf(domain),
             mime: bytes === null ? blobs.read(message.tenantId, blob) : Stream.fromArray(bytes)
           })
           .pipe(
@@ -276,24 +270,6 @@ export class SubmitMessage extends Context.Service<
           Tracing.annotate({ "mailroom.outcome": outcome })
         )
       }
-
-      /** Signing keys as they were opened last, by domain. One that was rotated, or sealed anew, is opened anew. */
-      const keys = new Map<DomainId, { readonly sealed: SealedSecret; readonly key: DkimKey }>()
-
-      const signingKey = Effect.fnUntraced(
-        function* ({ id, tenantId, domain, dkim }: MailDomain) {
-          if (dkim === null) return null
-          const { selector, privateKey: sealed } = dkim
-          const known = keys.get(id)
-          if (known?.sealed.tag === sealed.tag && known.sealed.ciphertext === sealed.ciphertext) return known.key
-          const key: DkimKey = { domain, selector, privateKey: yield* crypto.open(sealed, sealContext({ id, tenantId })) }
-          if (keys.size >= keysMax) keys.delete(keys.keys().next().value!) // it holds some
-          keys.set(id, { sealed, key })
-          return key
-        },
-        // To send it unsigned would be to send it to a spam folder.
-        Effect.catchTag("SealBroken", ({ message }) => Effect.fail(new Postponed({ code: "dkim_key_unavailable", detail: message })))
-      )
 
       const returnPath = Effect.fnUntraced(function* (message: Message.Message, domain: MailDomain | null) {
         const host = domain === null ? settings.bounceDomain : returnPathDomain(domain, settings.bounceDomain)
