@@ -15,7 +15,8 @@ import { sealVersion } from "../../core/model/MailDomain.ts"
 import * as Notifications from "../../core/model/Notification.ts"
 import type { Job, JobKind } from "../../core/ports/JobQueue.ts"
 import { CommitRejected, Store, type Kind } from "../../core/ports/Store.ts"
-import { Tables, keyOfApplication, keyOfEndpoint, keyOfList, keyOfRef, keyOfReservation, keyOfSuppression } from "./Tables.ts"
+import { keyOfApplication, keyOfEndpoint, keyOfList, keyOfRef, keyOfReservation, keyOfSuppression } from "./Keys.ts"
+import { Tables } from "./Tables.ts"
 import { compare, firstIndex, placeOf, textOf } from "./Timeline.ts"
 
 /** An empty store, which knows no plan yet. */

@@ -2,7 +2,6 @@
  * What the memory Store holds, and how a commit changes it: one change after
  * another, each with its inverse beside it, so that all can be taken back.
  */
-import { foldCase, type Address } from "../../core/model/Address.ts"
 import type { AuditEntry, RequestEntry } from "../../core/model/Audit.ts"
 import type { Delivery } from "../../core/model/Delivery.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
@@ -11,12 +10,9 @@ import type { Reservation } from "../../core/model/IdempotencyKey.ts"
 import {
   shardCount,
   shardOf,
-  type ApplicationId,
   type EndpointId,
-  type MailboxId,
   type Micros,
   type Millis,
-  type Realm,
   type TenantId
 } from "../../core/model/Ids.ts"
 import type { Plan } from "../../core/model/Limits.ts"
@@ -24,11 +20,19 @@ import { nextPollAt, queuedRecipients, type Content, type Message } from "../../
 import * as Notifications from "../../core/model/Notification.ts"
 import type { Notification } from "../../core/model/Notification.ts"
 import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
-import type { SubmissionRef } from "../../core/model/Recipient.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import { utcDay } from "../../core/model/Timestamp.ts"
 import type { JobKind } from "../../core/ports/JobQueue.ts"
 import type { Change, Credential, Kind, Records, Rejection, Relay } from "../../core/ports/Store.ts"
+import {
+  keyOfApplication,
+  keyOfEndpoint,
+  keyOfList,
+  keyOfPayload,
+  keyOfRef,
+  keyOfReservation,
+  keyOfSuppression
+} from "./Keys.ts"
 import { Timeline } from "./Timeline.ts"
 
 /** A shard's events, and how many were cut off before them: positions go on. */
@@ -468,25 +472,6 @@ export class Tables {
     this.push(entry(lists, key, () => []), item)
   }
 }
-
-export const keyOfRealm = (realm: Realm): string => `${realm.tenantId} ${realm.environment}`
-
-export const keyOfList = (realm: Realm, mailboxId: MailboxId | null): string =>
-  mailboxId === null ? keyOfRealm(realm) : `${keyOfRealm(realm)} ${mailboxId}`
-
-export const keyOfApplication = (realm: Realm, applicationId: ApplicationId, endpointId: EndpointId | null = null): string =>
-  endpointId === null ? `${keyOfRealm(realm)} ${applicationId}` : `${keyOfRealm(realm)} ${applicationId} ${endpointId}`
-
-export const keyOfEndpoint = (realm: Realm, endpointId: EndpointId): string => `${keyOfRealm(realm)} ${endpointId}`
-
-export const keyOfSuppression = (realm: Realm, address: Address): string => `${keyOfRealm(realm)} ${foldCase(address)}`
-
-export const keyOfRef = (ref: SubmissionRef): string => JSON.stringify([ref.provider, ref.providerMessageId])
-
-export const keyOfReservation = (of: Pick<Reservation, "applicationId" | "idempotencyKey">): string =>
-  `${of.applicationId} ${of.idempotencyKey}`
-
-const keyOfPayload = (of: Pick<ProviderPayload, "provider" | "id">): string => JSON.stringify([of.provider, of.id])
 
 const dayOf = (quota: string): string => quota.slice(quota.indexOf(" ") + 1)
 

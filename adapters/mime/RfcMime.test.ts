@@ -300,7 +300,8 @@ describe("the words for what is wrong", () => {
     const source = readFileSync(join(import.meta.dirname, "..", "..", "core", "model", "ParsedMessage.ts"), "utf8")
     const [, text = ""] = /What is wrong with a message, in stable words[^\n]*\n([\s\S]*?)export type Defect/.exec(source) ?? []
 
-    assert.deepStrictEqual(Array.from(text.matchAll(/`(\w+)`/g), ([, word]) => word), [...words])
+    // The last one is the core's own word, for a message that no reading came to an end of.
+    assert.deepStrictEqual(Array.from(text.matchAll(/`(\w+)`/g), ([, word]) => word), [...words, "unparsed"])
   })
 
   it("go with a limit of the core on file names", () => {
