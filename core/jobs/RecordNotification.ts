@@ -77,7 +77,8 @@ export class RecordNotification extends Context.Service<
         const changes: ReadonlyArray<Change> = [
           ...(polled === message ? [] : [{ _tag: "Update", kind: "message", record: polled } as const]),
           ...(yield* appendEvents(crypto, polled, drafts, now)),
-          ...suppressions(polled, outcomes, now),
+          // What is told again was acted upon when it was told; the operator may have lifted the suppression since.
+          ...(settled === message ? [] : suppressions(polled, outcomes, now)),
           ...(kept ? notifications.map((notification) => ({ _tag: "DropNotification", notification }) as const) : [])
         ]
         const jobs = poll === null || poll.pollAt === null ? [] : [pollJob(polled, poll.pollAt)]

@@ -32,8 +32,6 @@ export class Intake extends Context.Service<
       provider: string,
       request: IntakeRequest
     ) => Effect.Effect<void, ProviderUnknown | IntakeRefused | IntakeUnavailable | StoreUnavailable>
-    /** What was kept, newest first; of one provider, or of all. */
-    readonly payloads: (provider: string | null, limit: number) => Effect.Effect<ReadonlyArray<ProviderPayload>, StoreUnavailable>
   }
 >()("mailroom/core/operations/Intake") {
   static readonly layer = Layer.effect(
@@ -72,8 +70,7 @@ export class Intake extends Context.Service<
             Effect.tap(() => Metrics.count(Metrics.intakes.recorded)),
             Effect.tapError((error) => Metrics.count(Metrics.intakes[error._tag === "IntakeRefused" ? "refused" : "unavailable"]))
           )
-        }),
-        payloads: (provider, limit) => store.audit.payloads(provider, limit)
+        })
       })
     })
   )

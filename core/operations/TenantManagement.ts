@@ -13,6 +13,7 @@ import { system, type Actor, type AuditEntry, type RequestEntry } from "../model
 import type { ApplicationId, Environment, TenantId } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
 import type { Plan } from "../model/Limits.ts"
+import type { ProviderPayload } from "../model/ProviderPayload.ts"
 import type { Application, Tenant } from "../model/Tenant.ts"
 import type { StoreUnavailable } from "../ports/Store.ts"
 import {
@@ -112,6 +113,10 @@ export interface TenantManagement {
     tenantId: TenantId,
     query: PageQuery
   ) => Effect.Effect<Page<RequestEntry>, UnknownResource | InvalidInput | StoreUnavailable>
+  /** What providers posted, newest first, kept for 30 days; of one, or of all. It is no tenant's, and for the operator's eyes. */
+  readonly listPayloads: (
+    query: PageQuery & { readonly provider?: string }
+  ) => Effect.Effect<Page<ProviderPayload>, InvalidInput | StoreUnavailable>
 }
 
 export type PlanNumbers = Omit<Plan, "id">
@@ -298,7 +303,12 @@ export const tenantManagement = (administration: Administration): TenantManageme
 
     listRequests: Effect.fn("Management.listRequests")((tenantId, query) =>
       newest(tenantId, query, (limit) => store.audit.requests(tenantId, limit))
-    )
+    ),
+
+    listPayloads: Effect.fn("Management.listPayloads")(function* ({ provider, ...query }) {
+      const limit = yield* limitOf(query)
+      return cutTo(limit, yield* store.audit.payloads(provider ?? null, limit + 1))
+    })
   }
 }
 

@@ -10,6 +10,7 @@ import { keyCommand } from "./KeyCommand.ts"
 import { mailboxCommand } from "./MailboxCommand.ts"
 import { openApiCommand } from "./OpenApi.ts"
 import { planCommand } from "./PlanCommand.ts"
+import { providerCommand } from "./ProviderCommand.ts"
 import { devCommand, migrateCommand, serveCommand, workerCommand } from "./Runtimes.ts"
 import { sealingCommand } from "./Sealing.ts"
 import { tenantCommand } from "./TenantCommand.ts"
@@ -36,5 +37,6 @@ export const managementCommands = [
   domainCommand,
   mailboxCommand,
   endpointCommand,
-  auditCommand
+  auditCommand,
+  providerCommand
 ] as const

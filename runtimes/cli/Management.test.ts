@@ -13,6 +13,7 @@ import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
 import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
+import { keepPayload, payload } from "../../conformance/StoreLaw.ts"
 import type { ApplicationId, TenantId } from "../../core/model/Ids.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
 import { Access } from "../../core/operations/Access.ts"
@@ -432,6 +433,31 @@ describe("management commands", () => {
         assert.notInclude(ended.error, "\n")
       }
       assert.lengthOf(yield* json(`key list -t ${tenant}`), 1)
+    })
+  )
+
+  typed(
+    "print what providers posted, one JSON object a line, newest first",
+    Effect.gen(function* () {
+      const store = yield* Store
+      const posted = [payload({ provider: "ses", receivedAt: 1 }), payload({ provider: "postmark" }), payload({ provider: "ses", text: "{\"a\":\"\u202e\"}" })]
+      for (const one of posted) yield* Effect.orDie(store.commit([keepPayload(one)], []))
+      const lines = (line: string) =>
+        Effect.map(run(line), ({ code, out, error }) => ({ code, error, ids: out.split("\n").slice(0, -1).map((text) => JSON.parse(text).id) }))
+      const [first, second, third] = posted.map(({ id }) => id)
+
+      assert.deepStrictEqual(yield* lines("provider payloads"), { code: 0, error: "", ids: [third, second, first] })
+      assert.deepStrictEqual(yield* lines("provider payloads --provider ses"), { code: 0, error: "", ids: [third, first] })
+      assert.deepStrictEqual(yield* lines("provider payloads --limit 1"), {
+        code: 0,
+        error: "mailroom: there is more: raise --limit, 1000 at most\n",
+        ids: [third]
+      })
+      assert.deepStrictEqual(yield* lines("provider payloads --provider nobody"), { code: 0, error: "", ids: [] })
+      const { out } = yield* run("provider payloads --provider ses --limit 2")
+      assert.notInclude(out, "\u202e")
+      assert.deepStrictEqual(JSON.parse(out.split("\n")[1]!), { ...posted[0], receivedAt: "1970-01-01T00:00:00.001Z" })
+      assert.strictEqual((yield* run("provider payloads --limit 0")).code, 2)
     })
   )
 })

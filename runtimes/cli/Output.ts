@@ -27,6 +27,10 @@ export type Shown = Readonly<Record<string, unknown>>
 export const printJson = (document: unknown): Effect.Effect<void, OutputClosed> =>
   Effect.flatMap(Output, ({ out }) => out(`${visible(JSON.stringify(document, null, 2))}\n`))
 
+/** One document a line. */
+export const printLines = (documents: ReadonlyArray<unknown>): Effect.Effect<void, OutputClosed> =>
+  Effect.flatMap(Output, ({ out }) => out(documents.map((document) => `${visible(JSON.stringify(document))}\n`).join("")))
+
 /** One record: its members, line by line. */
 export const printRecord = (json: boolean, record: Shown): Effect.Effect<void, OutputClosed> => {
   if (json) return printJson(record)
