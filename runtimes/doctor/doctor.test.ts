@@ -211,6 +211,17 @@ describe("the doctor", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.live("says which provider takes mail, and whether it is heard of again", () =>
+    Effect.gen(function* () {
+      const ses = { ...complete, MAILROOM_PROVIDER: "ses", MAILROOM_SES_REGION: "eu-central-1" }
+      const ok = "ok production mail goes through Amazon SES in eu-central-1, which signs it"
+
+      assert.deepStrictEqual(says(yield* findingsOf(ses), "mail"), [ok, "warn nobody says what becomes of production mail: it stays sent"])
+      const told = { ...ses, MAILROOM_SES_TOPICS: "arn:aws:sns:eu-central-1:123456789012:mail" }
+      assert.deepStrictEqual(says(yield* findingsOf(told), "mail"), [ok])
+    }).pipe(Effect.scoped)
+  )
+
   it.live("asks clamd, and says when there is none", () =>
     Effect.gen(function* () {
       const { port } = yield* listening(() => {
