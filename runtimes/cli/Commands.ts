@@ -12,6 +12,7 @@ import { openApiCommand } from "./OpenApi.ts"
 import { planCommand } from "./PlanCommand.ts"
 import { devCommand, migrateCommand, serveCommand, workerCommand } from "./Runtimes.ts"
 import { sealingCommand } from "./Sealing.ts"
+import { suppressionCommand } from "./SuppressionCommand.ts"
 import { tenantCommand } from "./TenantCommand.ts"
 
 /** What runs, and what looks at it or proves it. */
@@ -35,6 +36,7 @@ export const managementCommands = [
   keyCommand,
   domainCommand,
   mailboxCommand,
+  suppressionCommand,
   endpointCommand,
   auditCommand
 ] as const
