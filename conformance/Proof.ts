@@ -19,6 +19,7 @@ import { suite as notifications } from "./scenarios/notifications.ts"
 import { suite as outages } from "./scenarios/outages.ts"
 import { suite as outcomes } from "./scenarios/outcomes.ts"
 import { suite as shown } from "./scenarios/shown.ts"
+import { suite as suppressions } from "./scenarios/suppressions.ts"
 import { suite as webhookOutages } from "./scenarios/webhookOutages.ts"
 import type { AdapterSet } from "./scenarios/World.ts"
 import type { Suite } from "./Suite.ts"
@@ -38,6 +39,7 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   breaker,
   fanout,
   domains,
+  suppressions,
   webhookOutages
 ]
 
