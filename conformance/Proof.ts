@@ -21,6 +21,7 @@ import { suite as outcomes } from "./scenarios/outcomes.ts"
 import { suite as receiving } from "./scenarios/receiving.ts"
 import { suite as reports } from "./scenarios/reports.ts"
 import { suite as shown } from "./scenarios/shown.ts"
+import { suite as suppressions } from "./scenarios/suppressions.ts"
 import { suite as webhookOutages } from "./scenarios/webhookOutages.ts"
 import type { AdapterSet } from "./scenarios/World.ts"
 import type { Suite } from "./Suite.ts"
@@ -42,7 +43,8 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   domains,
   webhookOutages,
   receiving,
-  reports
+  reports,
+  suppressions
 ]
 
 /** A check with all that it needs. */

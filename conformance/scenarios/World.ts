@@ -111,6 +111,8 @@ export interface Stage {
   readonly dns: Map<string, ReadonlyArray<string>>
   /** The DNS answers nothing. */
   dnsIsDown: boolean
+  /** The DNS does not even fail. */
+  dnsHangs: boolean
   /** How often the DNS was asked. */
   dnsQuestions: number
 }
@@ -158,6 +160,7 @@ const makeStage = (): Stage => ({
   queueEpoch: 0,
   dns: new Map(),
   dnsIsDown: false,
+  dnsHangs: false,
   dnsQuestions: 0
 })
 
@@ -178,6 +181,7 @@ const stagedResolver = (stage: Stage): typeof Resolver.Service => {
     Effect.suspend(() => {
       stage.dnsQuestions += 1
       const answer = stage.dns.get(keyOf(question)) ?? []
+      if (stage.dnsHangs) return Effect.never
       if (stage.dnsIsDown) return Effect.fail(new ResolutionFailed({ reason: "unavailable" }))
       return answer.length === 0 ? Effect.fail(new ResolutionFailed({ reason: "not_found" })) : Effect.succeed(answer)
     })

@@ -190,7 +190,7 @@ export const suite: ScenarioSuite = {
         yield* elapse(process, 3)
         assert.equal(yield* obeys(claim), "suspended")
         const asked = yield* process.checkDomains.check(system, tenantId, id)
-        assert.equal(asked.domain.health, "suspended")
+        assert.deepEqual([asked.domain.health, asked.domain.nextCheckAt], ["suspended", null])
         assert.ok(asked.records.filter(({ expected }) => !expected.isOptional).every(({ check }) => check.state === "ok"))
 
         yield* process.management.setDomainSuspended(system, tenantId, id, false)
@@ -203,7 +203,7 @@ export const suite: ScenarioSuite = {
 
     scenario("mail is signed with the key whose record was seen: the former one until then, the new one from then on", (world) =>
       Effect.gen(function* () {
-        const { process, of, set, tenantId, id, show, name } = yield* claimed(world)
+        const { process, of, set, tenantId, id, show, name, moves } = yield* claimed(world)
         publish(world, ...required(set))
         yield* elapse(process, 1)
         const signedWith = Effect.gen(function* () {
@@ -233,6 +233,38 @@ export const suite: ScenarioSuite = {
         withdraw(world, set, "dkim")
         yield* elapse(process, 48, 60)
         assert.deepEqual([(yield* show).health, (yield* show).nextDkim], ["healthy", null], "the former record may go")
+
+        const third = (yield* process.management.rotateDkim(system, tenantId, id)).next!
+        world.stage.dns.delete(keyOf(next!))
+        publish(world, third)
+        yield* elapse(process, 2)
+        assert.ok(third.name.startsWith(`${(yield* signedWith)?.selector}._domainkey.`))
+        assert.deepEqual(yield* moves, ["pending healthy"], "nor does a key that takes the other's place at once degrade it")
+      })
+    ),
+
+    scenario("a key that cannot be opened holds mail back, and sends nothing unsigned", (world) =>
+      Effect.gen(function* () {
+        const { process, of, set, show } = yield* claimed(world)
+        publish(world, ...required(set))
+        yield* elapse(process, 1)
+        const good = (yield* show).dkim!
+        const sealedBy = (version: number) =>
+          Effect.flatMap(show, (before) => {
+            const dkim = { ...good, privateKey: { ...good.privateKey, version } }
+            return world.store.commit([{ _tag: "Update", kind: "domain", record: { ...before, version: before.version + 1, dkim } }], [])
+          })
+        yield* sealedBy(99)
+        const fresh = yield* world.boot(undefined, settings)
+        const id = yield* send(fresh, of, address("charles"))
+        yield* elapse(fresh, 2)
+        assert.equal(world.stage.submissions.length, 0)
+
+        yield* sealedBy(good.privateKey.version)
+        yield* elapse(fresh, 10, 60)
+
+        assert.equal((yield* fresh.messages.get(of.principal, id)).message.status, "sent")
+        assert.equal(world.stage.submissions.at(-1)!.request.dkim?.selector, good.selector)
       })
     ),
 
@@ -286,6 +318,28 @@ export const suite: ScenarioSuite = {
           else withdraw(world, set, "spf")
         }
       })
+    ),
+
+    scenario("a worker whose look-ups hang keeps a domain from the others for minutes, and no longer", (world) =>
+      Effect.gen(function* () {
+        const { process, set, show } = yield* claimed(world)
+        publish(world, ...required(set))
+        const other = yield* world.boot(undefined, settings)
+        yield* Time.leap("1 minute")
+        world.stage.dnsHangs = true
+        yield* Effect.forkScoped(process.checkDomains.tick)
+        yield* Time.calm
+        world.stage.dnsHangs = false
+
+        for (let minute = 0; minute < 4; minute++) {
+          assert.equal(yield* other.checkDomains.tick, 0)
+          yield* Time.leap("1 minute")
+        }
+        yield* Time.leap("1 minute")
+        assert.equal(yield* other.checkDomains.tick, 1)
+
+        assert.equal((yield* show).health, "healthy")
+      }).pipe(Effect.scoped)
     ),
 
     scenario("who changes a domain while it is checked is not undone", (world) =>

@@ -13,6 +13,7 @@ import { planCommand } from "./PlanCommand.ts"
 import { providerCommand } from "./ProviderCommand.ts"
 import { devCommand, migrateCommand, serveCommand, workerCommand } from "./Runtimes.ts"
 import { sealingCommand } from "./Sealing.ts"
+import { suppressionCommand } from "./SuppressionCommand.ts"
 import { tenantCommand } from "./TenantCommand.ts"
 
 /** What runs, and what looks at it or proves it. */
@@ -36,6 +37,7 @@ export const managementCommands = [
   keyCommand,
   domainCommand,
   mailboxCommand,
+  suppressionCommand,
   endpointCommand,
   auditCommand,
   providerCommand

@@ -1,18 +1,24 @@
 /** `mailroom domain`: the domains that a tenant sends from. */
-import { Effect, type Option } from "effect"
+import { Effect, Result, Schema, type Option } from "effect"
 import { Argument, Command } from "effect/cli"
-import type { DomainId } from "../../core/model/Ids.ts"
+import { domainToUnicode } from "node:url"
+import { CheckDomains, type CheckedRecord } from "../../core/jobs/CheckDomains.ts"
+import type { ExpectedRecord } from "../../core/model/DomainRecords.ts"
+import { Uuid, type DomainId, type TenantId } from "../../core/model/Ids.ts"
 import { isVerified, type MailDomain } from "../../core/model/MailDomain.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
+import type { DomainRecordSet } from "../../core/operations/DomainManagement.ts"
 import { Management } from "../../core/operations/Management.ts"
-import { domainName, idArgument, idOf, json, page, pageQuery, tenantFlag, tenantOf } from "./Inputs.ts"
+import { domainName, json, page, pageQuery, tenantFlag, tenantOf } from "./Inputs.ts"
 import { actorOf, by, operating } from "./Operator.ts"
-import { note, printPage, printRecord } from "./Output.ts"
+import { note, printJson, printPage, printRecord } from "./Output.ts"
 
-const shown = ({ id, tenantId, domain, health, checks, version, createdAt }: MailDomain) => ({
+/** Its keys are shown by their selectors alone. */
+const shown = ({ id, tenantId, domain, health, checks, dkim, nextDkim, nextCheckAt, version, createdAt }: MailDomain) => ({
   id,
   tenantId,
   domain,
+  unicode: domainToUnicode(domain),
   health,
   verified: isVerified(health),
   checks: checks.map(({ record, state, expected, observed, since }) => ({
@@ -22,14 +28,57 @@ const shown = ({ id, tenantId, domain, health, checks, version, createdAt }: Mai
     observed,
     since: Timestamp.fromMillis(since)
   })),
+  dkimSelector: dkim?.selector ?? null,
+  nextDkimSelector: nextDkim?.selector ?? null,
+  nextCheckAt: Timestamp.fromMillisOrNull(nextCheckAt),
   version,
   createdAt: Timestamp.fromMillis(createdAt)
 })
 
-const id = idArgument("The id of the domain")
+const named = Argument.String("domain").pipe(Argument.withDescription("The name or the id of the domain"))
 
-const create = Command.make(
-  "create",
+/** The domain that a name or an id is of. */
+const idIn = Effect.fnUntraced(function* (tenantId: TenantId, text: string) {
+  const id = Schema.decodeUnknownResult(Uuid)(text)
+  if (Result.isSuccess(id)) return id.success as DomainId // a UUID is any of them
+  const { domainNamed } = yield* Management
+  return (yield* domainNamed(tenantId, yield* domainName(text))).id
+})
+
+const wanted = ({ record, type, name, value, isOptional }: ExpectedRecord) => ({ record, type, name, value, isOptional })
+
+/** What is for machines in one document is for people a record, and a table of what to set. */
+const printSet = Effect.fnUntraced(function* (asJson: boolean, { domain, records, next }: DomainRecordSet) {
+  const stateOf = (record: string) => domain.checks.find((check) => check.record === record)?.state ?? null
+  const rows = records.map((one) => ({ ...wanted(one), state: stateOf(one.record) }))
+  if (asJson) return yield* printJson({ ...shown(domain), records: rows, nextDkim: next === null ? null : wanted(next) })
+  const { checks: _, ...record } = shown(domain)
+  yield* printRecord(false, record)
+  const shownRows = next === null ? rows : [...rows, { ...wanted(next), record: "next dkim", state: null }]
+  yield* note("the DNS records to set:")
+  yield* printPage(
+    false,
+    { items: shownRows, hasMore: false },
+    ({ isOptional, ...row }) => ({ ...row, needed: isOptional ? "optional" : "yes" }),
+    ["record", "needed", "state", "type", "name", "value"],
+    false
+  )
+})
+
+const optionalNote: Readonly<Record<string, string>> = {
+  return_path: "return_path is optional: with it, bounces come back under the domain's own name, and SPF is aligned",
+  mx: "mx is optional: set it to receive the domain's mail here, and leave it to receive it elsewhere"
+}
+
+const noteOptional = ({ records }: DomainRecordSet) =>
+  Effect.forEach(
+    records.filter(({ isOptional }) => isOptional).flatMap(({ record }) => optionalNote[record] ?? []),
+    note,
+    { discard: true }
+  )
+
+const add = Command.make(
+  "add",
   {
     domain: Argument.String("domain").pipe(Argument.withDescription("The domain name; other than ASCII is taken to its A-label form")),
     tenant: tenantFlag,
@@ -37,14 +86,21 @@ const create = Command.make(
     json
   },
   operating(Effect.fnUntraced(function* ({ domain, tenant, by, json }) {
-    const { createDomain } = yield* Management
+    const { createDomain, domainRecords } = yield* Management
     const tenantId = yield* tenantOf(tenant)
-    yield* printRecord(json, shown(yield* createDomain(actorOf(by), { tenantId, domain: yield* domainName(domain) })))
-    yield* note("pending: mail can be sent from it once it is verified, by its DNS records or by `mailroom domain confirm`")
+    const { id } = yield* createDomain(actorOf(by), { tenantId, domain: yield* domainName(domain) })
+    const set = yield* domainRecords(actorOf(by), tenantId, id)
+    yield* printSet(json, set)
+    yield* noteOptional(set)
+    yield* note("pending: mail can be sent from it once the other records are there. They are looked at on a schedule, or by `mailroom domain check`")
   }))
 ).pipe(
-  Command.withDescription("Claims a domain for a tenant. No other tenant can claim it then."),
-  Command.withExamples([{ command: "mailroom domain create mail.example.com --tenant ID" }])
+  Command.withAlias("create"),
+  Command.withDescription(
+    "Claims a domain for a tenant, makes a DKIM key for it, and prints the DNS records to set. No other tenant can claim it then. " +
+      "`domain create` is the same."
+  ),
+  Command.withExamples([{ command: "mailroom domain add mail.example.com --tenant ID" }])
 )
 
 const list = Command.make(
@@ -61,15 +117,70 @@ const list = Command.make(
 
 const show = Command.make(
   "show",
-  { id, tenant: tenantFlag, json },
-  operating(Effect.fnUntraced(function* ({ id, tenant, json }) {
-    const { getDomain } = yield* Management
-    yield* printRecord(json, shown(yield* getDomain(yield* tenantOf(tenant), yield* idOf<DomainId>("ID", id))))
+  { domain: named, tenant: tenantFlag, by, json },
+  operating(Effect.fnUntraced(function* ({ domain, tenant, by, json }) {
+    const { domainRecords } = yield* Management
+    const tenantId = yield* tenantOf(tenant)
+    yield* printSet(json, yield* domainRecords(actorOf(by), tenantId, yield* idIn(tenantId, domain)))
   }))
-).pipe(Command.withDescription("Shows a domain, with what was found of its DNS records"))
+).pipe(
+  Command.withDescription("Shows a domain, the DNS records that it should have, and what was found of them. One that has no DKIM key yet gets one.")
+)
+
+const checkedRow = ({ expected, check, advice }: CheckedRecord) => ({
+  ...wanted(expected),
+  state: check.state,
+  observed: check.observed,
+  since: Timestamp.fromMillis(check.since),
+  advice
+})
+
+const check = Command.make(
+  "check",
+  { domain: named, tenant: tenantFlag, by, json },
+  operating(Effect.fnUntraced(function* ({ domain: text, tenant, by, json }) {
+    const { check } = yield* CheckDomains
+    const tenantId = yield* tenantOf(tenant)
+    const { domain, records, next } = yield* check(actorOf(by), tenantId, yield* idIn(tenantId, text))
+    if (json) {
+      return yield* printJson({ ...shown(domain), records: records.map(checkedRow), nextDkim: next === null ? null : checkedRow(next) })
+    }
+    const rows = [...records.map(checkedRow), ...(next === null ? [] : [{ ...checkedRow(next), record: "next dkim" }])]
+    const columns = ["record", "state", "since", "type", "name", "observed"]
+    yield* printPage(false, { items: rows, hasMore: false }, (row) => row, columns, false)
+    for (const { record, state, isOptional, advice } of rows) {
+      if (advice !== null && !(isOptional && state === "missing")) yield* note(`${record}: ${advice}`)
+    }
+    yield* note(`${domain.domain} is ${domain.health}: mail ${isVerified(domain.health) ? "can" : "cannot"} be sent from it`)
+  }))
+).pipe(
+  Command.withDescription(
+    "Looks at a domain's DNS records now, says what is the matter with each and what to do, and lets its health follow. " +
+      "The domain is checked on a schedule from then on."
+  ),
+  Command.withExamples([{ command: "mailroom domain check mail.example.com --tenant ID" }])
+)
+
+const rotateDkim = Command.make(
+  "rotate-dkim",
+  { domain: named, tenant: tenantFlag, by, json },
+  operating(Effect.fnUntraced(function* ({ domain, tenant, by, json }) {
+    const { rotateDkim } = yield* Management
+    const tenantId = yield* tenantOf(tenant)
+    const set = yield* rotateDkim(actorOf(by), tenantId, yield* idIn(tenantId, domain))
+    yield* printSet(json, set)
+    yield* note(
+      "the new key signs once its record was seen in DNS. Leave the former record for a week after that, for mail that is on its way"
+    )
+  }))
+).pipe(
+  Command.withDescription(
+    "Makes a new DKIM key for a domain and prints its DNS record, beside that of the key that signs. It signs as soon as the record was seen."
+  )
+)
 
 interface Flags {
-  readonly id: string
+  readonly domain: string
   readonly tenant: string
   readonly by: Option.Option<string>
   readonly json: boolean
@@ -77,36 +188,38 @@ interface Flags {
 
 const confirm = Command.make(
   "confirm",
-  { id, tenant: tenantFlag, by, json },
-  operating(Effect.fnUntraced(function* ({ id, tenant, by, json }) {
+  { domain: named, tenant: tenantFlag, by, json },
+  operating(Effect.fnUntraced(function* ({ domain: text, tenant, by, json }) {
     const { confirmDomain } = yield* Management
-    const domain = yield* confirmDomain(actorOf(by), yield* tenantOf(tenant), yield* idOf<DomainId>("ID", id))
+    const tenantId = yield* tenantOf(tenant)
+    const domain = yield* confirmDomain(actorOf(by), tenantId, yield* idIn(tenantId, text))
     yield* printRecord(json, shown(domain))
     yield* note(
       domain.health === "suspended"
         ? "still suspended: `mailroom domain reinstate` it, then confirm it again"
-        : "confirmed: mail can be sent from it until a round of DNS checks finds otherwise"
+        : "confirmed: mail can be sent from it, and its DNS records are not looked at, until `mailroom domain check` finds otherwise"
     )
   }))
 ).pipe(
   Command.withDescription(
-    "Takes a domain as verified by your word: that it is the tenant's, and that its DKIM record is published. For where DNS is not checked."
+    "Takes a domain as verified by your word: that it is the tenant's, and that what signs its mail is published. For where DNS is not checked. Its own DKIM key signs only once its record was seen."
   )
 )
 
 const turning = (suspended: boolean, told: string) =>
   operating(
-    Effect.fnUntraced(function* ({ id, tenant, by, json }: Flags) {
+    Effect.fnUntraced(function* ({ domain, tenant, by, json }: Flags) {
       const { setDomainSuspended } = yield* Management
-      const domainId = yield* idOf<DomainId>("ID", id)
-      yield* printRecord(json, shown(yield* setDomainSuspended(actorOf(by), yield* tenantOf(tenant), domainId, suspended)))
+      const tenantId = yield* tenantOf(tenant)
+      const domainId = yield* idIn(tenantId, domain)
+      yield* printRecord(json, shown(yield* setDomainSuspended(actorOf(by), tenantId, domainId, suspended)))
       yield* note(told)
     })
   )
 
 const suspend = Command.make(
   "suspend",
-  { id, tenant: tenantFlag, by, json },
+  { domain: named, tenant: tenantFlag, by, json },
   turning(true, "suspended: new mail from it is refused, and accepted mail from it waits")
 ).pipe(
   Command.withDescription(
@@ -116,11 +229,11 @@ const suspend = Command.make(
 
 const reinstate = Command.make(
   "reinstate",
-  { id, tenant: tenantFlag, by, json },
+  { domain: named, tenant: tenantFlag, by, json },
   turning(false, "pending: the next check of its DNS records decides, or `mailroom domain confirm`")
 ).pipe(Command.withDescription("Lets the next check decide again about a suspended domain"))
 
 export const domainCommand = Command.make("domain").pipe(
   Command.withDescription("Domains that a tenant sends from"),
-  Command.withSubcommands([create, list, show, confirm, suspend, reinstate])
+  Command.withSubcommands([add, list, show, check, rotateDkim, confirm, suspend, reinstate])
 )

@@ -54,6 +54,12 @@ export const domainName = (text: string): Effect.Effect<Address.DomainName, Comm
 
 export const address = (text: string): Effect.Effect<Address.Address, CommandFailed> => parsed(text, Address.parse(text))
 
+export const optionalAddress = <const Name extends string>(
+  name: Name,
+  option: Option.Option<string>
+): Effect.Effect<{ readonly [N in Name]?: Address.Address }, CommandFailed> =>
+  Option.isNone(option) ? Effect.succeed({}) : Effect.map(address(option.value), (value) => given(name, Option.some(value)))
+
 const parsed = <A>(text: string, result: Result.Result<A, string>): Effect.Effect<A, CommandFailed> =>
   Effect.fromResult(Result.mapError(result, (fault) => usage(`${JSON.stringify(shortened(text))}: ${fault}`)))
 

@@ -1,104 +1,23 @@
 /** The management commands as an operator types them, in this process and on memory adapters: what they print, and how they end. */
-import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Effect, Exit, Layer, Redacted } from "effect"
-import { CliError, CliOutput, Command } from "effect/cli"
+import { Effect, Layer, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll } from "vitest"
-import * as MemoryJobQueue from "../../adapters/memory/MemoryJobQueue.ts"
-import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
-import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
-import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import { keepPayload, payload } from "../../conformance/StoreLaw.ts"
 import type { ApplicationId, TenantId } from "../../core/model/Ids.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
 import { Access } from "../../core/operations/Access.ts"
-import { RequestLog } from "../../core/operations/RequestLog.ts"
-import { keyOf, type Question } from "../../core/model/DomainRecords.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
-import { ResolutionFailed, Resolver } from "../../core/ports/Resolver.ts"
 import { Store } from "../../core/ports/Store.ts"
-import { CommandFailed } from "./CommandFailed.ts"
-import { managementCommands } from "./Commands.ts"
-import { Operator, services } from "./Operator.ts"
-import { Output } from "./Output.ts"
-import { sealingCommand } from "./Sealing.ts"
+import { epoch, founded, json, layer, nobody, ring, run } from "./harness.ts"
+import { services } from "./Operator.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "mailroom-cli-"))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
-
-const nobody = "0197a000-0000-7000-8000-000000000000"
-const epoch = "1970-01-01T00:00:00.000Z"
-
-const sealingKey = (version: number) => ({ version, key: Redacted.make(new Uint8Array(32).fill(version)) })
-const ring = (...versions: ReadonlyArray<number>) =>
-  NodeCrypto.layerSeeded("cli", { sealingKeys: versions.map(sealingKey), memoryCostKiB: 64, timeCost: 1, dkimKeyBits: 1_024 })
-
-/** What the DNS says, by `DomainRecords.keyOf`. Names of domains are of one test each. */
-const dns = new Map<string, ReadonlyArray<string>>()
-const answer = (question: Question) =>
-  Effect.suspend(() => {
-    const said = dns.get(keyOf(question))
-    return said === undefined ? Effect.fail(new ResolutionFailed({ reason: "not_found" })) : Effect.succeed(said)
-  })
-const resolver = Layer.succeed(Resolver, {
-  addresses: () => Effect.die("no command looks up addresses"),
-  txt: (name) => answer({ type: "TXT", name }),
-  mx: (name) => Effect.as(answer({ type: "MX", name }), []),
-  cname: (name) => Effect.map(answer({ type: "CNAME", name }), ([target]) => target!)
-})
-
-const ports = Layer.mergeAll(MemoryStore.layer, MemoryJobQueue.layer, MemoryRateLimiter.layer, resolver, ring(1))
-const layer = Layer.merge(services, Access.layer).pipe(Layer.provide(RequestLog.layer), Layer.provideMerge(ports))
-
-const mailroom = Command.make("mailroom").pipe(Command.withSubcommands([...managementCommands, sealingCommand]))
-
-interface Ended {
-  readonly code: number
-  readonly out: string
-  readonly error: string
-}
-
-/** Runs a command line; what has blanks in it comes behind. */
-const run = (line: string, ...more: ReadonlyArray<string>) =>
-  Effect.gen(function* () {
-    const [out, error]: [Array<string>, Array<string>] = [[], []]
-    const context = yield* Effect.context<Layer.Success<typeof layer>>()
-    const exit = yield* Command.runWith(mailroom, { version: "0" })([...line.split(" "), ...more]).pipe(
-      Effect.provide([NodeServices.layer, CliOutput.layerPresenter({ present: () => Effect.void })]),
-      Effect.provideService(Operator, Layer.succeedContext(context)),
-      Effect.provideService(Output, {
-        out: (text) => Effect.sync(() => void out.push(text)),
-        error: (text) => Effect.sync(() => void error.push(text))
-      }),
-      Effect.exit
-    )
-    const fault = Exit.isSuccess(exit) ? null : Cause.squash(exit.cause)
-    if (fault instanceof CommandFailed) error.push(fault.message)
-    else if (fault !== null && !CliError.isCliError(fault)) assert.fail(String(fault))
-    const code = fault === null ? 0 : fault instanceof CommandFailed ? fault.exitCode : 2
-    return { code, out: out.join(""), error: error.join("") } satisfies Ended
-  })
-
-/** Runs what must succeed, with `--json`; its document. */
-// oxlint-disable-next-line typescript/no-explicit-any -- a test reads the members it is about
-const json = (line: string, ...more: ReadonlyArray<string>): Effect.Effect<any, never, Layer.Success<typeof layer>> =>
-  Effect.map(run(line, ...more, "--json"), ({ code, out, error }) => {
-    assert.strictEqual(code, 0, `${line}: ${error}`)
-    return JSON.parse(out) as unknown
-  })
-
-/** A plan, a tenant and a sandbox application. */
-const founded = Effect.gen(function* () {
-  yield* json("plan create standard")
-  const tenant: string = (yield* json("tenant create --plan standard", "--name", "Analytical Engines")).id
-  const app: string = (yield* json(`app create --tenant ${tenant} --name Billing --environment sandbox`)).id
-  return { tenant, app }
-})
 
 const admitted = (text: string) =>
   Access.use(({ admit }) =>
@@ -173,16 +92,22 @@ describe("management commands", () => {
       assert.deepStrictEqual(yield* json(`key show ${apiKey.id} -t ${tenant}`), used)
 
       const domain = yield* json(`domain create Bücher.example -t ${tenant}`)
-      assert.deepStrictEqual(domain, {
+      const { records, nextDkimSelector, ...shown } = domain
+      assert.deepStrictEqual(shown, {
         id: domain.id,
         tenantId: tenant,
         domain: "xn--bcher-kva.example",
+        unicode: "bücher.example",
         health: "pending",
         verified: false,
         checks: [],
-        version: 1,
+        dkimSelector: null,
+        nextCheckAt: epoch,
+        nextDkim: null,
+        version: 2,
         createdAt: epoch
       })
+      assert.strictEqual(records[1].name, `${nextDkimSelector}._domainkey.xn--bcher-kva.example`)
       assert.strictEqual((yield* json(`domain confirm ${domain.id} -t ${tenant}`)).verified, true)
       const mailbox = yield* json(`mailbox create ada@xn--bcher-kva.example -t ${tenant}`, "--name", "Ada Lovelace")
       assert.deepStrictEqual(mailbox, {

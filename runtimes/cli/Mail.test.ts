@@ -1,0 +1,128 @@
+/** Domains and suppressed addresses at the command line. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, type Layer } from "effect"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import { keyOf } from "../../core/model/DomainRecords.ts"
+import type { MessageId, TenantId } from "../../core/model/Ids.ts"
+import { Store } from "../../core/ports/Store.ts"
+import { dns, epoch, founded, json, layer, nobody, run } from "./harness.ts"
+
+const typed = <E>(title: string, test: Effect.Effect<void, E, Layer.Success<typeof layer>>) =>
+  it.effect(title, () => Effect.provide(test, layer))
+
+const actionsOf = Effect.fnUntraced(function* (tenant: string) {
+  const audit: ReadonlyArray<{ action: string; environment: string | null; subjectId: string }> = yield* json(`audit list ${tenant} --limit 100`)
+  return audit.toReversed()
+})
+
+interface Wanted {
+  readonly record: string
+  readonly type: "TXT"
+  readonly name: string
+  readonly value: string
+}
+
+describe("domain", () => {
+  typed(
+    "goes from its claim over its records to mail, and to another key",
+    Effect.gen(function* () {
+      const { tenant } = yield* founded
+      const name = Fixtures.domainName()
+      const added = yield* json(`domain add ${name} -t ${tenant}`)
+      const wanted: ReadonlyArray<Wanted> = added.records
+      assert.deepStrictEqual(wanted.map(({ record }) => record), ["ownership", "dkim", "dmarc"])
+      const [ownership, dkim] = wanted
+      assert.match(ownership!.value, /^mailroom-verify=[0-9a-f]{32}$/)
+      assert.match(dkim!.value, /^v=DKIM1; k=rsa; p=[A-Za-z0-9+/=]{200,}$/)
+      assert.deepStrictEqual((yield* json(`domain show ${name} -t ${tenant}`)).records, wanted)
+
+      const early = yield* run(`domain check ${name} -t ${tenant}`)
+      assert.include(early.error, `mailroom: dkim: there is no such record: set TXT ${dkim!.name} to ${dkim!.value}\n`)
+      assert.include(early.error, `mailroom: ${name} is pending: mail cannot be sent from it\n`)
+      for (const record of wanted) dns.set(keyOf(record), [record.value])
+      const checked = yield* json(`domain check ${added.id} -t ${tenant}`)
+      assert.deepStrictEqual([checked.health, checked.verified, checked.dkimSelector], ["healthy", true, added.nextDkimSelector])
+      assert.deepStrictEqual(
+        checked.records.map(({ state, advice }: Record<string, unknown>) => [state, advice]),
+        wanted.map(() => ["ok", null])
+      )
+
+      const rotating = yield* json(`domain rotate-dkim ${name} -t ${tenant}`)
+      assert.deepStrictEqual([rotating.dkimSelector, rotating.nextDkim.isOptional], [added.nextDkimSelector, true])
+      assert.include((yield* run(`domain show ${name} -t ${tenant}`)).out, rotating.nextDkim.value)
+      dns.set(keyOf(rotating.nextDkim), [rotating.nextDkim.value])
+      assert.strictEqual((yield* json(`domain check ${name} -t ${tenant}`)).dkimSelector, rotating.nextDkimSelector)
+
+      const acts = (yield* actionsOf(tenant)).map(({ action }) => action).filter((action) => action.startsWith("domain."))
+      const checks = ["domain.check", "domain.check", "domain.rotate_dkim", "domain.check"]
+      assert.deepStrictEqual(acts, ["domain.create", "domain.make_key", ...checks])
+    })
+  )
+
+  typed(
+    "shows no private key, sealed or open, and knows a domain by its name in either form",
+    Effect.gen(function* () {
+      const { tenant } = yield* founded
+      yield* json(`domain create Straße.example -t ${tenant}`)
+      for (const line of ["show straße.example", "check xn--strae-oqa.example", "rotate-dkim straße.example", "suspend straße.example"]) {
+        for (const flag of ["", " --json"]) {
+          const { code, out, error } = yield* run(`domain ${line} -t ${tenant}${flag}`)
+          assert.strictEqual(code, 0, error)
+          assert.include(out, "xn--strae-oqa.example")
+          assert.notMatch(out + error, /PRIVATE|ciphertext|privateKey/)
+        }
+      }
+      assert.strictEqual((yield* json(`domain list -t ${tenant}`))[0].unicode, "straße.example")
+      assert.strictEqual((yield* run(`domain check other.example -t ${tenant}`)).code, 3)
+      assert.strictEqual((yield* run(`domain check localhost -t ${tenant}`)).code, 2)
+      assert.strictEqual((yield* run(`domain add STRAẞE.example -t ${tenant}`)).code, 4, "the same after mapping")
+    })
+  )
+})
+
+describe("suppression", () => {
+  typed(
+    "lists addresses, puts them there by hand and takes them off, each on record",
+    Effect.gen(function* () {
+      const { tenant } = yield* founded
+      const realm = { tenantId: tenant as TenantId, environment: "production" } as const
+      const bounced = { ...realm, address: Fixtures.address("Bob"), reason: "bounce", messageId: Fixtures.freshId<MessageId>(), createdAt: 5 } as const
+      yield* Effect.orDie(Store.use(({ commit }) => commit([{ _tag: "Suppress", suppression: bounced }], [])))
+
+      const added = yield* json(`suppression add ada@example.com -t ${tenant}`)
+      assert.deepStrictEqual(added, { ...realm, address: "ada@example.com", reason: "manual", messageId: null, createdAt: epoch })
+      const listed = yield* json(`suppression list -t ${tenant}`)
+      assert.deepStrictEqual(listed, [added, { ...bounced, createdAt: "1970-01-01T00:00:00.005Z" }])
+      assert.deepStrictEqual(yield* json(`suppression list -t ${tenant} --after ADA@example.com`), listed.slice(1))
+      assert.include((yield* run(`suppression list -t ${tenant} --limit 1`)).error, "go on with --after ada@example.com")
+      assert.deepStrictEqual(yield* json(`suppression add bob@example.com -t ${tenant}`), listed[1], "the first reason stays")
+      assert.deepStrictEqual(yield* json(`suppression list -t ${tenant} --environment sandbox`), [])
+
+      assert.deepStrictEqual(yield* json(`suppression remove BOB@example.com -t ${tenant}`), listed[1])
+      assert.deepStrictEqual(yield* json(`suppression list -t ${tenant}`), [added])
+      const acts = (yield* actionsOf(tenant)).filter(({ action }) => action.startsWith("suppression."))
+      assert.deepStrictEqual(
+        acts.map(({ action, environment, subjectId }) => [action, environment, subjectId]),
+        [
+          ["suppression.add", "production", "ada@example.com"],
+          ["suppression.remove", "production", "bob@example.com"]
+        ]
+      )
+    })
+  )
+
+  typed(
+    "says what it cannot do",
+    Effect.gen(function* () {
+      const { tenant } = yield* founded
+      for (const [line, code] of [
+        [`suppression remove bob@example.com -t ${tenant}`, 3],
+        [`suppression list -t ${nobody}`, 3],
+        [`suppression add bob@example.com -t ${tenant} --environment sandbox`, 2],
+        [`suppression add bob -t ${tenant}`, 2]
+      ] as const) {
+        assert.strictEqual((yield* run(line)).code, code, line)
+      }
+    })
+  )
+})
