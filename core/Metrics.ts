@@ -82,6 +82,10 @@ export const handshakes = each(["verified", ...handshakeFaults], (result) =>
   counter("webhook_handshakes", "Verifications of webhook receivers by result.", { result })
 )
 
+export const reports = each(["bounce", "delay", "delivered", "complaint", "none"], (kind) =>
+  counter("reports", "Reports about mail of ours that came by mail; none: what came to a Return-Path and is no report.", { kind })
+)
+
 export const scans = each(["clean", "infected", "error"], (verdict) =>
   counter("attachment_scans", "Scans of attachments by verdict.", { verdict })
 )

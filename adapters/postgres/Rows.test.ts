@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import * as Law from "../../conformance/StoreLaw.ts"
+import { inbound, reception } from "../../conformance/StoreReceiving.ts"
 import { hashOf, isId, names, parameters, tables, toBigint, toText, unnest, type Column, type Row } from "./Rows.ts"
 import * as Rows from "./Rows.ts"
 
@@ -52,6 +53,21 @@ describe("a record", () => {
     assert.deepStrictEqual(written, { ...tenant, version: 2 })
   })
 
+  it("of a version that knew of no receiving is of nothing that came in", () => {
+    const message = Fixtures.message(realm)
+    const without = <A>(row: Row, ...members: ReadonlyArray<keyof A>): Row => ({
+      ...row,
+      record: JSON.stringify(JSON.parse(String(row["record"])), (name, value) => (members.includes(name as keyof A) ? undefined : value))
+    })
+
+    const oldMessage = without<typeof message>(rowOf(tables.message.columns, message), "reception")
+    const oldDomain = without<typeof domain>(rowOf(tables.domain.columns, domain), "catchAll")
+
+    assert.notInclude(String(oldMessage["record"]) + String(oldDomain["record"]), "reception")
+    assert.deepStrictEqual(tables.message.decode(oldMessage), message)
+    assert.deepStrictEqual(tables.domain.decode(oldDomain), domain)
+  })
+
   it("says in its columns what it is found and ordered by", () => {
     const attachment = Fixtures.attachment(realm, { expiresAt: 5, nextScanAt: 6 })
     const message = Fixtures.message(realm, {
@@ -63,6 +79,8 @@ describe("a record", () => {
     assert.isNull(of(tables.attachment, { ...attachment, messageId: message.id }, "unused_until_ms"))
     assert.strictEqual(of(tables.message, message, "poll_ms"), 8n)
     assert.isNull(of(tables.message, Fixtures.message(realm), "poll_ms"))
+    assert.isNull(of(tables.message, message, "parse_ms"))
+    assert.strictEqual(of(tables.message, inbound(realm, { reception: reception({ nextParseAt: 4 }) }), "parse_ms"), 4n)
     assert.strictEqual(of(tables.mailbox, Fixtures.mailbox(domain, { address: Fixtures.address("Ada") }), "folded_address"), "ada@example.com")
     const delivery = Fixtures.delivery(endpoint, { nextAttemptAt: 3 })
     const shown = (over: Partial<typeof delivery>) => {

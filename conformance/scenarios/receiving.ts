@@ -1,5 +1,5 @@
 /** Mail comes in: where it goes, what is kept of it, who is told, and what a crash leaves. */
-import { Effect, Exit, Stream } from "effect"
+import { Effect, Exit, Fiber, Latch, Stream } from "effect"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
@@ -9,6 +9,7 @@ import { StoreUnavailable } from "../../core/ports/Store.ts"
 import { arrive, peer, plain, withFile, written } from "./Arrivals.ts"
 import { atEachCall, Faults } from "./Faults.ts"
 import { hook, postsTo } from "./Receivers.ts"
+import * as Time from "./Time.ts"
 import { healthyChecks, letter, logOf, pass, scenario, settle, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 /** All messages of a tenancy's realm, the newest first. */
@@ -410,6 +411,31 @@ export const suite: ScenarioSuite = {
         const found = (yield* messagesOf(world, of)).map(({ subject, reception }) => [subject, reception?.defects])
         assert.deepEqual(found, [["good", []], ["bad", ["unparsed"]]])
         assert.deepEqual(typesOf(yield* logOf(world, of)), ["message.received", "message.received"])
+      })
+    ),
+
+    scenario("a message that two workers have read is announced by one of them", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const [slow, quick] = [yield* world.boot(), yield* world.boot()]
+        const [begun, go] = [yield* Latch.make(), yield* Latch.make()]
+        world.stage.parse = () => Effect.andThen(begun.open, go.await)
+        yield* arrive(slow, of.mailbox.address, withFile("0123456789"))
+        const first = yield* Effect.forkChild(slow.worker.tick)
+        yield* begun.await
+        world.stage.parse = () => Effect.void
+        // It cannot hold its lease, and another takes it.
+        world.stage.queueIsDown = true
+        yield* Time.adjust("90 seconds")
+        world.stage.queueIsDown = false
+        yield* settle(quick)
+        const parsed = theOnly(yield* messagesOf(world, of))
+
+        yield* go.open
+        yield* Fiber.join(first)
+
+        assert.deepEqual(theOnly(yield* messagesOf(world, of)).attachmentIds, parsed.attachmentIds)
+        assert.deepEqual(typesOf(yield* logOf(world, of)), ["message.received"])
       })
     ),
 

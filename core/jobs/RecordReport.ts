@@ -21,6 +21,7 @@ import { changing, commit, dieOnRejection } from "../operations/Commit.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
+import * as Metrics from "../Metrics.ts"
 import * as Tracing from "../Tracing.ts"
 import { appendEvents, countRecipients, suppressions } from "./RecordNotification.ts"
 
@@ -76,6 +77,7 @@ export class RecordReport extends Context.Service<
       return RecordReport.of({
         ofReturnPath: Effect.fn("RecordReport.ofReturnPath")(function* (id, sender, parsed) {
           const report = Reports.read(parsed, sender)
+          yield* Metrics.count(Metrics.reports[report.kind])
           if (report.kind === "none") {
             return yield* Effect.logInfo("what came to a Return-Path is no report; it is dropped").pipe(Effect.annotateLogs({ messageId: id }))
           }
@@ -89,6 +91,7 @@ export class RecordReport extends Context.Service<
           const { tenantId, environment } = received
           const message = yield* store.messages.get({ tenantId, environment }, id)
           if (message?.internetMessageId.toLowerCase() !== report.originalMessageId?.toLowerCase()) return
+          yield* Metrics.count(Metrics.reports[report.kind])
           yield* record(id, report, parsed.date)
         })
       })

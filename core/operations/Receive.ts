@@ -73,7 +73,7 @@ export class Receive extends Context.Service<
       const route = Routing.make(store, crypto, settings)
 
       const accept = Effect.fn("Receive.accept")(function* <E>(arriving: Arriving<E>) {
-        const destinations = yield* Effect.forEach([...new Set(arriving.recipients)], route)
+        const destinations = yield* Effect.forEach([...new Set(arriving.recipients)], route, { concurrency: 16 })
         const returnPaths = new Set(destinations.flatMap((one) => (one._tag === "ReturnPath" ? [one.id] : [])))
         const [first, ...others] = eachMailboxOnce(destinations)
         if (first === undefined) return yield* report(returnPaths, arriving)
