@@ -89,6 +89,8 @@ type Shape = (typeof shapes)[number]
 
 interface Candidate {
   readonly address: string
+  /** As it stands there. */
+  readonly written: string
   readonly shape: Shape
   readonly line: number
   /** Where the reason begins in that line. */
@@ -133,7 +135,7 @@ const candidatesOf = (text: string, line: number, lines: ReadonlyArray<string>):
     if (shape === null) return []
     const local = found.address.slice(0, found.address.indexOf("@")).toLowerCase()
     if (serviceLocals.has(local) && (shape === "spoken" || shape === "mentioned" || shape === "replied")) return []
-    return [{ address: origin(found, text, line, lines), shape, line, end: found.end }]
+    return [{ address: origin(found, text, line, lines), written: found.address, shape, line, end: found.end }]
   })
 
 const shapeOf = (text: string, { start, end, isBracketed }: FoundAddress, index: number, isUndisclosed: boolean): Shape | null => {
@@ -179,7 +181,8 @@ const toFinding = (
   const own = [block, ...linesAbout(candidate, prose.lines, pool)].filter((text) => text !== "")
   const told = own.find(hasCode) ?? (chosen.length === 1 ? codedPart(prose.lines) : undefined) ?? own.find((text) => text.length > 3)
   const diagnostic = told === undefined ? null : told.trim().slice(0, lineLengthMax)
-  return { address: candidate.address, action: null, status: statusLine(prose.lines), diagnostic, willRetry: false }
+  const alias = candidate.written === candidate.address ? null : candidate.written
+  return { address: candidate.address, alias, action: null, status: statusLine(prose.lines), diagnostic, willRetry: false }
 }
 
 const hasCode = (text: string): boolean => {
@@ -199,10 +202,14 @@ const blockOf = ({ line, end }: Candidate, until: number, lines: ReadonlyArray<s
       if (blanks > 2) break
       continue
     }
+    if (isAside(text)) break
     if (!isRule(text)) rest.push(text)
   }
   return [first, ...rest].filter((text) => text !== "").join("\n")
 }
+
+/** What is said to the reader, and is no reason. */
+const isAside = (line: string): boolean => /^(?:please (?:reply|contact|do not|check)|if you (?:feel|have|need|believe)|for (?:further|more|help)|this is an automat)/i.test(line)
 
 /** `----- Transcript of session follows -----`. */
 const isRule = (line: string): boolean => /^-{3}/.test(line) && line.endsWith("---")

@@ -138,7 +138,10 @@ describe("what is no report", () => {
 
 describe("hostile reports", () => {
   const long = 1_000_000
-  const groups = "Final-Recipient: rfc822; bob@dest.example\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 no\n\n".repeat(100_000)
+  const groups = Array.from(
+    { length: 100_000 },
+    (_, index) => `Final-Recipient: rfc822; bob${index}@dest.example\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 no\n\n`
+  ).join("")
   const bounce = "Your message could not be delivered to:\n"
   const hostile: ReadonlyArray<readonly [what: string, message: ParsedMessage]> = [
     ["100,000 recipients", { ...reporting(""), attachments: [attachment("message/delivery-status", groups)] }],

@@ -144,12 +144,13 @@ const failedRecipients = (message: ParsedMessage, told: ReadonlyArray<Finding>):
   const values = message.headers.filter(({ name }) => name.toLowerCase() === "x-failed-recipients").slice(0, 50)
   const addresses = values.flatMap(({ value }) => addressesIn(value.slice(0, 8_000))).map(({ address }) => address)
   const unique = [...new Set(addresses)]
-  return unique.map((address, index) => {
-    const same = told.find((finding) => finding.address?.toLowerCase() === address.toLowerCase())
-    const beside = told.length === unique.length ? told[index] : undefined
-    return same ?? (beside === undefined ? { address, action: null, status: null, diagnostic: null, willRetry: false } : beside)
-  })
+  return unique.map((address) => told.find((finding) => isOf(finding, address)) ?? { ...nothing, address })
 }
+
+const nothing: Finding = { address: null, alias: null, action: null, status: null, diagnostic: null, willRetry: false }
+
+/** By either of its names. */
+const isOf = ({ address, alias }: Finding, name: string): boolean => [address, alias].some((own) => own?.toLowerCase() === name.toLowerCase())
 
 // Complaints
 
@@ -183,18 +184,19 @@ const statusOf = (message: ParsedMessage, parts: Parts, prose: Prose, evidence: 
   return { findings, originalMessageId: read.find(({ originalMessageId }) => originalMessageId !== null)?.originalMessageId ?? null }
 }
 
-/** What the fields leave out, the text may tell. */
+/** What the fields leave out, the text may tell; and what our envelope had, where the fields name what the server made of it. */
 const completed = (findings: ReadonlyArray<Finding>, told: ReadonlyArray<Finding>): ReadonlyArray<Finding> => {
-  const byAddress = new Map(told.map((finding) => [finding.address?.toLowerCase() ?? "", finding]))
+  const byName = new Map(told.flatMap((finding) => [finding.alias, finding.address].map((name) => [name?.toLowerCase() ?? "", finding] as const)))
   return findings.map((finding) => {
-    const beside = byAddress.get(finding.address?.toLowerCase() ?? "") ?? (findings.length === 1 && told.length === 1 ? told[0] : undefined)
     const isWhole = finding.address !== null && finding.address.includes("@")
     const local = `${finding.address ?? ""}@`.toLowerCase()
-    const whole = isWhole ? undefined : told.find(({ address }) => finding.address === null ? findings.length === 1 : address?.toLowerCase().startsWith(local))
+    const beside = (isWhole ? byName.get(finding.address!.toLowerCase()) : told.find(({ address }) => finding.address === null ? findings.length === 1 : address?.toLowerCase().startsWith(local))) ??
+      (findings.length === 1 && told.length === 1 ? told[0] : undefined)
+    const isAlias = isWhole && beside?.alias?.toLowerCase() === finding.address!.toLowerCase()
     return {
       ...finding,
-      address: isWhole ? finding.address : whole?.address ?? finding.address,
-      diagnostic: finding.diagnostic ?? beside?.diagnostic ?? whole?.diagnostic ?? null
+      address: isWhole && !isAlias ? finding.address : beside?.address ?? finding.address,
+      diagnostic: finding.diagnostic ?? beside?.diagnostic ?? null
     }
   })
 }
@@ -218,13 +220,15 @@ const recipientsOf = (findings: ReadonlyArray<Finding>, original: Fields, eviden
   const fallback = addressed.length === 1 ? addressed[0]! : null
   const all: ReadonlyArray<Finding> = findings.length > 0 ?
     findings :
-    [{ address: null, action: null, status: null, diagnostic: null, willRetry: false }]
-  return all.flatMap((finding) => {
+    [nothing]
+  const told = all.flatMap((finding) => {
     const isWhole = finding.address !== null && finding.address.includes("@")
     const same = isWhole ? undefined : addressed.find((address) => address.toLowerCase().startsWith(`${finding.address ?? ""}@`.toLowerCase()))
     const address = isWhole ? finding.address : same ?? (all.length === 1 ? fallback : null) ?? finding.address
     return address === null ? [] : [judged({ ...finding, address }, evidence, words, all.length === 1)]
   })
+  // A report in two languages may have everything twice.
+  return [...new Map(told.map((recipient) => [`${recipient.action} ${recipient.address}`, recipient])).values()]
 }
 
 const judged = (finding: Finding & { readonly address: string }, evidence: Evidence, words: string, isOnly: boolean): ReportedRecipient => {

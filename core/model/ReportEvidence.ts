@@ -5,7 +5,7 @@
  * against it. Taking a letter for a bounce is worse than missing a bounce.
  */
 import type { Prose } from "./BounceText.ts"
-import { absenceSubjects, deliveredStatements, delayStatements, failureStatements, finalStatements, otherStatements, strongSubjects } from "./BouncePhrases.ts"
+import { absenceSubjects, deliveredStatements, delayStatements, failureStatements, finalStatements, otherStatements, permanentReasons, quotaReasons, strongSubjects } from "./BouncePhrases.ts"
 import { folded } from "./MailText.ts"
 import type { ParsedMessage } from "./ParsedMessage.ts"
 
@@ -56,10 +56,10 @@ export const evidenceOf = (
   const sender = from + pathScore(message, path)
   const words = folded(prose.lines.join("\n").slice(0, statementLengthMax))
   const subject = folded(message.subject.slice(0, subjectLengthMax))
-  const says = sayingOf(words, subject)
   const opening = words.slice(0, openingLength)
   // Whoever has no name for it must at least call it so at once: tickets quote the titles of bounces.
   const isTitled = strongSubjects.some((phrase) => (from > 0 ? subject.includes(phrase) : subject.trimStart().startsWith(phrase)))
+  const says = sayingOf(words, subject) ?? (isTitled && [...quotaReasons, ...permanentReasons].some((reason) => words.includes(reason)) ? "failed" : null)
   const isStranger = from === 0 && sender < 4 && !isTitled
   const pro =
     sender +
@@ -88,7 +88,7 @@ const deliveredSubjects = /\((?:success|relay|relayed)\)|^(?:delivered|relayed|z
 
 const daemonLocals = /^(?:mailer|mail|mailserver|maildelivery)[._-]?(?:daemon|deamon)\b|^mailerdaemon|^mdaemon$|^maildelivery|^mail[._-]?delivery|^mail[._-]?system|^microsoftexchange|^bounce[ds]?$|^mailbounce|^ndr$|^non-?delivery|^undeliver|^returned-?mail|^mail-?robot|^smtp-?daemon|^delivery-?subsystem|^mta$|smtp_mail_service|^mmdf$|^uucp$|^<>$/
 const roleLocals = /^post[._-]?master\b|^postmaster|^post[._-]?office$|^sys[._-]?admin$|^system[._-]?administrator$|^mail[._-]?admin|^mailer$|^mailmaster$|^smtp$|^mail$|^daemon$/
-const daemonNames = /^["']?(?:(?:internet |e-?mail |the )?mail(?:er)?[ -_]?(?:delivery(?: (?:sub)?system| service| agent)?|er[ -]daemon|daemon|system|subsystem|delivery status)|mail delivery|e-?mail delivery system|mdaemon\b.*|mailer[-_ ]?daemon|delivery (?:sub)?system|microsoft exchange|microsoft outlook|system administrator|systemadministrator|administrateur système|administrador del sistema|administrador do sistema|postmaster|mail administrator|returned mail|mail router|bounce(?:d mail)?|自动退信|系统退信|系统管理员|邮件系统)["']?$/
+const daemonNames = /^["']?(?:(?:internet |e-?mail |the )?mail(?:er)?[ _-]?(?:deliver(?:y)?(?: (?:sub)?system| service| agent)?|er[ -]daemon|daemon|system|subsystem|delivery status)|mail delivery|e-?mail delivery system|mdaemon\b.*|mailer[-_ ]?daemon|delivery (?:sub)?system|microsoft exchange|microsoft outlook|system administrator|systemadministrator|administrateur système|administrador del sistema|administrador do sistema|postmaster|mail administrator|returned mail|mail router|interscan (?:mss|notification)|bounce(?:d mail)?|自动退信|系统退信|系统管理员|邮件系统)["']?$/
 
 const fromScore = (message: ParsedMessage): number => {
   const raw = headerValue(message, "from") ?? ""
@@ -138,6 +138,6 @@ const isOther = (message: ParsedMessage, subject: string, sender: number): boole
   if (/^(?:postfix smtp server: errors from|cron <|bounce action notification|report domain:|\[?dmarc\]?)/.test(subject)) return true
   const has = (name: string) => headerValue(message, name) !== null
   if (has("x-autoreply") || has("x-autorespond") || has("x-autoresponder") || has("x-vacation") || has("x-cron-env") || has("x-list-administrivia")) return true
-  if (/auto[_-]?reply/i.test(headerValue(message, "precedence") ?? "")) return true
+  if (/vacation/i.test(headerValue(message, "auto-submitted") ?? "") || /auto[_-]?reply/i.test(headerValue(message, "precedence") ?? "")) return true
   return sender < 2 && (has("list-id") || has("list-unsubscribe") || has("list-post"))
 }
