@@ -44,8 +44,8 @@ interface Word {
   readonly start: number
   readonly end: number
   readonly charset: string
-  readonly bytes: Uint8Array
-  readonly isProper: boolean
+  readonly isBase64: boolean
+  readonly content: string
 }
 
 /** Characters that the name of a charset may have, with a language. */
@@ -69,15 +69,9 @@ function* wordsOf(text: string): Generator<Word> {
       start = begin + next
       continue
     }
-    yield readWord(start, end + 2, charset!, encoding!.toLowerCase() === "b", content)
+    yield { start, end: end + 2, charset: charset!.toLowerCase(), isBase64: encoding!.toLowerCase() === "b", content }
     start = end + 2
   }
-}
-
-const readWord = (start: number, end: number, charset: string, isBase64: boolean, content: string): Word => {
-  const raw = Buffer.from(content, "utf8")
-  const { bytes, isProper } = isBase64 ? decodeBase64(raw) : decodeQ(raw)
-  return { start, end, charset: charset.toLowerCase(), bytes, isProper: isProper && !/\s/.test(content) }
 }
 
 /** Neighbours in one charset are decoded as one, since senders split characters. */
@@ -87,9 +81,20 @@ const joinWords = (words: ReadonlyArray<Word>): DecodedText => {
   for (let at = 0; at < words.length; ) {
     const { charset } = words[at]!
     const pieces: Array<Uint8Array> = []
+    let content = ""
     for (; at < words.length && words[at]!.charset === charset; at++) {
-      pieces.push(words[at]!.bytes)
-      isProper &&= words[at]!.isProper
+      const word = words[at]!
+      content += word.content
+      // Some even split what base64 makes one group of.
+      const isSplit = word.isBase64 && words[at + 1]?.isBase64 === true && words[at + 1]?.charset === charset && word.content.length % 4 > 0
+      if (isSplit && !word.content.endsWith("=")) {
+        isProper = false
+        continue
+      }
+      const { bytes, isProper: isWell } = word.isBase64 ? decodeBase64(Buffer.from(content)) : decodeQ(Buffer.from(content))
+      isProper &&= isWell && !/\s/.test(content)
+      pieces.push(bytes)
+      content = ""
     }
     const decoded = decode(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces), charset)
     text += decoded.text

@@ -9,8 +9,12 @@ import { join } from "node:path"
 import { bombs } from "../../conformance/MimeReading.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
+import * as Limits from "../../core/model/Limits.ts"
 import * as Recipients from "../../core/model/Recipient.ts"
 import { Mime } from "../../core/ports/Mime.ts"
+import { words } from "./Defects.ts"
+import { filenameLengthMax, unread } from "./MimeReader.ts"
+import * as ParserThreads from "./ParserThreads.ts"
 import * as RfcMime from "./RfcMime.ts"
 
 const use = <A, E>(body: (mime: Mime["Service"]) => Effect.Effect<A, E>) =>
@@ -167,21 +171,139 @@ describe("a message made to do harm", () => {
   )
 
   /** Microseconds. A reader without bounds needs ten times as much, or never ends. */
-  const cpuMax = 2_000_000
+  const cpuMax = 1_000_000
+  const memoryMax = 100_000_000
 
   for (const [what, make] of bombs) {
-    it.live(`is read within two seconds of processor time: ${what}`, () =>
+    it.live(`is read within a second of processor time and 100 MB: ${what}`, () =>
       use((mime) =>
         Effect.gen(function* () {
           const bytes = Buffer.from(make())
+          // The thread starts with the first message above 32 KiB.
+          yield* mime.parse(Stream.make(Buffer.alloc(40_000, "x\n")))
+          const resting = process.memoryUsage().rss
+          let most = resting
+          const watch = setInterval(() => (most = Math.max(most, process.memoryUsage().rss)), 5)
 
           const before = process.cpuUsage()
-          yield* Effect.exit(mime.parse(Stream.make(bytes)))
+          const { structure } = yield* mime.parse(Stream.make(bytes))
           const { user, system } = process.cpuUsage(before)
+          clearInterval(watch)
 
           assert.isBelow(user + system, cpuMax)
+          assert.isBelow(Math.max(most, process.memoryUsage().rss) - resting, memoryMax)
+          assert.notStrictEqual(structure.mediaType, "")
         })
       )
     )
   }
+
+  // In the processor time of this thread between two turns of the loop, which no other process has a part in.
+  it.live("holds up the loop for less than 50 ms, as does a large one", () =>
+    use((mime) =>
+      Effect.gen(function* () {
+        const base64 = `${"QUJD".repeat(19)}\r\n`.repeat(25 * 13_000)
+        const large = `Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\ntext\r\n--b\r\nContent-Type: a/b\r\nContent-Transfer-Encoding: base64\r\n\r\n${base64}--b--\r\n`
+        const messages = [large, ...bombs.map(([, make]) => make())].map((text) => Buffer.from(text, "latin1"))
+        yield* mime.parse(Stream.make(messages[0]!))
+        let longest = 0
+        let isOver = false
+        let last = process.threadCpuUsage()
+        const turn = () => {
+          const now = process.threadCpuUsage()
+          longest = Math.max(longest, now.user + now.system - last.user - last.system)
+          last = now
+          if (!isOver) setImmediate(turn)
+        }
+
+        setImmediate(turn)
+        for (const bytes of messages) yield* mime.parse(Stream.make(bytes))
+        isOver = true
+
+        assert.isAbove(messages[0]!.length, 25_000_000)
+        assert.isAbove(longest, 0)
+        assert.isBelow(longest, 50_000)
+      })
+    )
+  )
+})
+
+describe("reading on threads", () => {
+  it.live("finds in a message above 32 KiB what it finds in a small one", () =>
+    use((mime) =>
+      Effect.gen(function* () {
+        const message = (padding: number) =>
+          Buffer.from(
+            `Subject: s\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n${"-".repeat(70)}\r\n`.replace(/(?<=\r\n)-+/, `${"p".repeat(70)}\r\n`.repeat(padding)) +
+              "--b\r\n\r\none\r\n--b\r\nContent-Type: a/b\r\nContent-Transfer-Encoding: base64\r\n\r\nYWI=\r\n--b\r\nContent-Type: a/c\r\n\r\ncd\r\n--b--\r\n"
+          )
+
+        const [small, large] = yield* Effect.forEach([message(1), message(1_000)], (bytes) => mime.parse(Stream.make(bytes)))
+
+        assert.isAbove(message(1_000).length, 32 * 1024)
+        assert.deepStrictEqual(large, small)
+        assert.deepStrictEqual(large!.attachments.map(({ bytes }) => Buffer.from(bytes).toString()), ["ab", "cd"])
+      })
+    )
+  )
+
+  it.live("leaves the bytes that it is given as they are", () =>
+    use((mime) =>
+      Effect.gen(function* () {
+        for (const lines of [10, 1_000]) {
+          const bytes = Buffer.from(`Content-Transfer-Encoding: base64\r\n\r\n${`${"QUJD".repeat(19)}\r\n`.repeat(lines)}`)
+          const before = Buffer.from(bytes)
+
+          yield* mime.parse(Stream.make(bytes))
+
+          assert.isTrue(bytes.equals(before))
+        }
+      })
+    )
+  )
+
+  const program = (text: string) => new URL(`data:text/javascript,${encodeURIComponent(text)}`)
+  const deaths: Readonly<Record<string, string>> = {
+    "ends": "import { parentPort } from 'node:worker_threads'; parentPort.on('message', () => process.exit(1))",
+    "throws": "import { parentPort } from 'node:worker_threads'; parentPort.on('message', () => { throw new Error('no') })",
+    "runs out of memory": "import { parentPort } from 'node:worker_threads'; parentPort.on('message', () => { for (const all = [];;) all.push(new Array(1e6).fill({})) })",
+    "never answers": "import { parentPort } from 'node:worker_threads'; parentPort.on('message', () => { for (;;); })"
+  }
+  for (const [what, text] of Object.entries(deaths)) {
+    it.live(`gives a message up, and the next one to another thread, if a thread ${what}`, () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const threads = yield* ParserThreads.make(program(text))
+          const bytes = [Buffer.alloc(100_000)]
+
+          const answers = yield* Effect.forEach([1, 2], () => threads.parse(bytes, 100_000, false))
+
+          assert.deepStrictEqual(answers, [null, null])
+        })
+      )
+    )
+  }
+
+  it("keeps all of a message that was given up, and its head", () => {
+    const bytes = Buffer.from("Subject: s\r\n\r\nbody")
+
+    const { subject, defects, attachments, structure } = unread(bytes)
+
+    assert.deepStrictEqual([subject, defects], ["s", ["missing_from", "missing_date", "too_costly"]])
+    assert.deepStrictEqual([structure.mediaType, attachments[0]!.partId], ["application/octet-stream", structure.partId])
+    assert.isTrue(bytes.equals(attachments[0]!.bytes))
+  })
+})
+
+describe("the words for what is wrong", () => {
+  it("are those that the model explains", () => {
+    const source = readFileSync(join(import.meta.dirname, "..", "..", "core", "model", "ParsedMessage.ts"), "utf8")
+    const [, text = ""] = /What is wrong with a message, in stable words[^\n]*\n([\s\S]*?)export type Defect/.exec(source) ?? []
+
+    assert.deepStrictEqual(Array.from(text.matchAll(/`(\w+)`/g), ([, word]) => word), [...words])
+  })
+
+  it("go with a limit of the core on file names", () => {
+    assert.strictEqual(filenameLengthMax, Limits.filenameLengthMax)
+  })
 })
