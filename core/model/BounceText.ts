@@ -27,7 +27,7 @@ export interface Prose {
 const copyMarkers = [
   "below this line is a copy", "this is a copy of the message", "this is a copy of your message",
   "here is a copy of", "here is your message", "a copy of the original message", "copy of the original message",
-  "copy of your message", "original message follows", "original message header", "original message:",
+  "copy of your message", "original message follows", "original text follows", "original message header", "original message:",
   "--original message", "- original message", "message header follows", "message headers follow",
   "message text follows", "header of the original message", "headers of the original message", "headers follow",
   "unsent message", "returned message", "message returned", "original mail", "undelivered message follows",

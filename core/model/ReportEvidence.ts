@@ -65,7 +65,7 @@ export const evidenceOf = (
     from > 0 ? subject.includes(phrase) : subject.trimStart().startsWith(phrase)
   )
   const givesReason = () => [...quotaReasons, ...permanentReasons].some((reason) => words.includes(reason))
-  const says = sayingOf(words, subject) ?? (isTitled && givesReason() ? "failed" : null)
+  const says = sayingOf(words, subject) ?? (from > 0 && isTitled && givesReason() ? "failed" : null)
   const isStranger = from === 0 && sender < 4 && !isTitled
   const pro =
     sender +
