@@ -15,6 +15,7 @@ import { Mime, MimeFailed } from "../core/ports/Mime.ts"
 import * as Fixtures from "./fixtures.ts"
 import { binary, draft, drafts, file, from, type Draft } from "./MimeDrafts.ts"
 import { reading } from "./MimeReading.ts"
+import { understanding } from "./MimeUnderstanding.ts"
 import { decodeText, readParties, readWire, type WirePart } from "./MimeWire.ts"
 import type { Check, Suite } from "./Suite.ts"
 
@@ -416,5 +417,5 @@ const streaming = [
 
 export const suite: Suite<Mime> = {
   name: "Mime",
-  checks: [...building, ...ordering, ...bcc, ...injection, ...refusing, ...streaming, ...reading]
+  checks: [...building, ...ordering, ...bcc, ...injection, ...refusing, ...streaming, ...reading, ...understanding]
 }
