@@ -5,7 +5,7 @@
  */
 import { codesIn } from "./BounceReason.ts"
 import { type Finding, statusOf } from "./DeliveryStatus.ts"
-import { addressesIn, fieldOf, type FoundAddress } from "./MailText.ts"
+import { addressesIn, fieldOf, type FoundAddress, matching } from "./MailText.ts"
 
 /** A bounce says what it has to say at its beginning; the copy of the message may be long. */
 const lengthMax = 64 * 1024
@@ -25,11 +25,25 @@ export interface Prose {
 }
 
 const copyMarkers = [
-  "below this line is a copy", "this is a copy of the message", "this is a copy of your message", "here is a copy of", "here is your message", "a copy of the original message", "copy of the original message", "copy of your message", "original message follows", "original message header", "original message:", "--original message", "- original message", "message header follows", "message headers follow", "message text follows", "header of the original message", "headers of the original message", "headers follow", "unsent message", "returned message", "message returned", "original mail", "undelivered message follows", "text of the message", "the initial part of the message", "the message headers are", "first part of the message", "start of returned", "beginning of the message", "the original message is attached", "--- message follows", "message follows ---", "your message follows", "your message was:", "header follows", "included below", "copy of the message", "begin message", "mail header", "body of the message", "ursprüngliche nachricht", "originalnachricht", "kopie der nachricht", "kopie ihrer", "message d'origine", "en-têtes du message", "mensaje original", "mensagem original", "messaggio originale", "oorspronkelijk bericht", "oryginalna wiadomość", "исходное сообщение", "заголовки сообщения", "заголовок сообщения", "元のメール", "原始邮件"
+  "below this line is a copy", "this is a copy of the message", "this is a copy of your message",
+  "here is a copy of", "here is your message", "a copy of the original message", "copy of the original message",
+  "copy of your message", "original message follows", "original text follows", "original message header", "original message:",
+  "--original message", "- original message", "message header follows", "message headers follow",
+  "message text follows", "header of the original message", "headers of the original message", "headers follow",
+  "unsent message", "returned message", "message returned", "original mail", "undelivered message follows",
+  "text of the message", "the initial part of the message", "the message headers are", "first part of the message",
+  "start of returned", "beginning of the message", "the original message is attached", "--- message follows",
+  "message follows ---", "your message follows", "your message was:", "header follows", "included below",
+  "copy of the message", "begin message", "mail header", "body of the message", "ursprüngliche nachricht",
+  "originalnachricht", "kopie der nachricht", "kopie ihrer", "message d'origine", "en-têtes du message",
+  "mensaje original", "mensagem original", "messaggio originale", "oorspronkelijk bericht", "oryginalna wiadomość",
+  "исходное сообщение", "заголовки сообщения", "заголовок сообщения", "元のメール", "原始邮件"
 ]
 
 const conversationMarkers = [
-  "forwarded message", "begin forwarded message", "wrote:", "schrieb:", "a écrit", "escribió:", "escreveu:", "ha scritto:", "schreef:", "napisał", "пишет:", "weitergeleitete nachricht", "message transféré", "message original-----", "original message-----", "ursprüngliche nachricht-----", "さんは書きました", "写道"
+  "forwarded message", "begin forwarded message", "wrote:", "schrieb:", "a écrit", "escribió:", "escreveu:",
+  "ha scritto:", "schreef:", "napisał", "пишет:", "weitergeleitete nachricht", "message transféré",
+  "message original-----", "original message-----", "ursprüngliche nachricht-----", "さんは書きました", "写道"
 ]
 
 /** Takes a message's text apart. */
@@ -66,7 +80,10 @@ const marksCopy = (lower: string, all: ReadonlyArray<string>, index: number): bo
   return next.length === 0 || next.slice(0, 3).some((line) => ofMessage.has(fieldOf(line.slice(0, 80).replace(/^>\s?/, ""))?.name ?? ""))
 }
 
-const ofMessage = new Set(["received", "return-path", "from", "to", "subject", "date", "message-id", "mime-version", "content-type", "x-mailer", "dkim-signature", "delivered-to", "reply-to", "sender"])
+const ofMessage = new Set([
+  "received", "return-path", "from", "to", "subject", "date", "message-id", "mime-version", "content-type", "x-mailer",
+  "dkim-signature", "delivered-to", "reply-to", "sender"
+])
 
 /** `> ` quotes; `>>>` and `<<<` are lines of an SMTP transcript, and MDaemon lists addresses so. */
 const isQuotation = (line: string): boolean =>
@@ -89,21 +106,43 @@ type Shape = (typeof shapes)[number]
 
 interface Candidate {
   readonly address: string
+  /** As it stands there. */
+  readonly written: string
   readonly shape: Shape
   readonly line: number
   /** Where the reason begins in that line. */
   readonly end: number
 }
 
-const labels =
-  /^[\s*•·>"'\-–[\]<>0-9.)]{0,8}(?:(final-recipient|original-recipient|x-failed-recipients?)|(?:failed |the |intended |original |invalid |unknown |bad |undeliverable |envelope )?(?:recipients?(?: address(?:es)?)?|address(?:es)?|rcpt to|addressed to|destination|delivery to|unable to deliver (?:message |mail )?to|failed to deliver (?:message |mail )?to|could not deliver (?:message |mail )?to|undeliverable to|unknown user|unknown recipient|user unknown|invalid user|no such user|not delivered to|mailbox|email|e-mail|user mailbox exceeds allowed size|to|empfänger(?:adresse)?|an|destinataires?|destinatarios?|destinatari|destinatário\(?s?\)?|odbiorca|adresat|ontvanger|geadresseerde|получатель|адрес получателя|кому|адрес|宛先|宛先アドレス|送信先|受信者|メールアドレス|收件人|收件人地址|收件人邮件地址|收件者|받는 사람|수신자)(?:\(s\))?)\s?[:：=]/i
+const labels = matching("i", String.raw`^[\s*•·>"'\-–[\]<>0-9.)]{0,8}(?:(final-recipient|original-recipient|x-failed-recipients?)|(?:failed |the |intended |original |invalid |unknown |bad |undeliverable |envelope )?(?:`, [
+  "recipients?(?: address(?:es)?)?", "address(?:es)?", "rcpt to", "addressed to", "destination", "delivery to",
+  "unable to deliver (?:message |mail )?to", "failed to deliver (?:message |mail )?to",
+  "could not deliver (?:message |mail )?to", "undeliverable to", "unknown user", "unknown recipient",
+  "user unknown", "invalid user", "no such user", "not delivered to", "mailbox", "email", "e-mail",
+  "user mailbox exceeds allowed size", "to", "empfänger(?:adresse)?", "an", "destinataires?", "destinatarios?",
+  "destinatari", "destinatário\\(?s?\\)?", "odbiorca", "adresat", "ontvanger", "geadresseerde", "получатель",
+  "адрес получателя", "кому", "адрес", "宛先", "宛先アドレス", "送信先", "受信者", "メールアドレス", "收件人", "收件人地址", "收件人邮件地址", "收件者",
+  "받는 사람", "수신자"
+], String.raw`)(?:\(s\))?)\s?[:：=]`)
 
-const spoken =
-  /(?:deliver|deliver\w+|send|sent|recipient|address|mailbox|user|account|rejected|unknown|undeliverable|reach\w*|bounced|message to|mail to|zugestellt|empfänger|adresse|destinat\w+|entreg\w+|remis|délivr\w+|recapit\w+|bezorg\w+|dostarcz\w+|odbiorc\w+|доставл\w*|адрес\w*|получател\w*|宛|配信|送信|无法|收件人|发送)/i
+const spoken = matching("i", String.raw`(?:`, [
+  "deliver", "deliver\\w+", "send", "sent", "recipient", "address", "mailbox", "user", "account", "rejected",
+  "unknown", "undeliverable", "reach\\w*", "bounced", "message to", "mail to", "zugestellt", "empfänger",
+  "adresse", "destinat\\w+", "entreg\\w+", "remis", "délivr\\w+", "recapit\\w+", "bezorg\\w+", "dostarcz\\w+",
+  "odbiorc\\w+", "доставл\\w*", "адрес\\w*", "получател\\w*", "宛", "配信", "送信", "无法", "收件人", "发送"
+], String.raw`)`)
 
-const notTheirs = /\b(?:from|sender|reply-to|mail from|message-?id|return-path|contact|postmaster|administrator|abuse|support|help|https?|www|questions?|reporting-mta|von|absender|expéditeur|de|remitente|remetente|mittente|da|afzender|nadawca|от|отправитель|差出人|发件人|寄件者)\b\s?[:：]?/i
+const notTheirs = matching("i", String.raw`\b(?:`, [
+  "from", "sender", "reply-to", "mail from", "message-?id", "return-path", "contact", "postmaster",
+  "administrator", "abuse", "support", "help", "https?", "www", "questions?", "reporting-mta", "von", "absender",
+  "expéditeur", "de", "remitente", "remetente", "mittente", "da", "afzender", "nadawca", "от", "отправитель",
+  "差出人", "发件人", "寄件者"
+], String.raw`)\b\s?[:：]?`)
 
-const serviceLocals = new Set(["postmaster", "mailer-daemon", "abuse", "noc", "hostmaster", "helpdesk", "support", "help", "admin", "administrator", "noreply", "no-reply"])
+const serviceLocals = new Set([
+  "postmaster", "mailer-daemon", "abuse", "noc", "hostmaster", "helpdesk", "support", "help", "admin", "administrator",
+  "noreply", "no-reply"
+])
 
 /** Who failed, as the text tells it. `ours` are addresses of this message's own header, which name nobody who failed. */
 export const findingsIn = (prose: Prose, ours: ReadonlySet<string>): ReadonlyArray<Finding> => {
@@ -133,7 +172,7 @@ const candidatesOf = (text: string, line: number, lines: ReadonlyArray<string>):
     if (shape === null) return []
     const local = found.address.slice(0, found.address.indexOf("@")).toLowerCase()
     if (serviceLocals.has(local) && (shape === "spoken" || shape === "mentioned" || shape === "replied")) return []
-    return [{ address: origin(found, text, line, lines), shape, line, end: found.end }]
+    return [{ address: origin(found, text, line, lines), written: found.address, shape, line, end: found.end }]
   })
 
 const shapeOf = (text: string, { start, end, isBracketed }: FoundAddress, index: number, isUndisclosed: boolean): Shape | null => {
@@ -179,7 +218,8 @@ const toFinding = (
   const own = [block, ...linesAbout(candidate, prose.lines, pool)].filter((text) => text !== "")
   const told = own.find(hasCode) ?? (chosen.length === 1 ? codedPart(prose.lines) : undefined) ?? own.find((text) => text.length > 3)
   const diagnostic = told === undefined ? null : told.trim().slice(0, lineLengthMax)
-  return { address: candidate.address, action: null, status: statusLine(prose.lines), diagnostic, willRetry: false }
+  const alias = candidate.written === candidate.address ? null : candidate.written
+  return { address: candidate.address, alias, action: null, status: statusLine(prose.lines), diagnostic, willRetry: false }
 }
 
 const hasCode = (text: string): boolean => {
@@ -199,16 +239,25 @@ const blockOf = ({ line, end }: Candidate, until: number, lines: ReadonlyArray<s
       if (blanks > 2) break
       continue
     }
+    if (isAside(text)) break
     if (!isRule(text)) rest.push(text)
   }
   return [first, ...rest].filter((text) => text !== "").join("\n")
 }
 
+/** What is said to the reader, and is no reason. */
+const isAside = (line: string): boolean =>
+  /^(?:please (?:reply|contact|do not|check)|if you (?:feel|have|need|believe)|for (?:further|more|help)|this is an automat)/i.test(line)
+
 /** `----- Transcript of session follows -----`. */
 const isRule = (line: string): boolean => /^-{3}/.test(line) && line.endsWith("---")
 
 /** Other lines that name the address, each with what follows it closely. */
-const linesAbout = ({ address, line }: Candidate, lines: ReadonlyArray<string>, pool: ReadonlyArray<Candidate>): ReadonlyArray<string> =>
+const linesAbout = (
+  { address, line }: Candidate,
+  lines: ReadonlyArray<string>,
+  pool: ReadonlyArray<Candidate>
+): ReadonlyArray<string> =>
   pool.filter((other) => other.address === address && other.line !== line)
     .slice(0, 8)
     .flatMap((other) => {

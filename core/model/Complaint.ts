@@ -6,7 +6,9 @@
 import { addressesIn, type Fields, headerOf } from "./MailText.ts"
 
 /** Somebody does not want our mail; not that something was wrong with its signature, or that it was no spam after all. */
-const unwanted = new Set(["abuse", "fraud", "virus", "phishing", "other", "miscategorized", "opt-out", "opt-out-list", "complaint", "spam", "unsubscribe"])
+const unwanted = new Set([
+  "abuse", "fraud", "virus", "phishing", "other", "miscategorized", "opt-out", "opt-out-list", "complaint", "spam", "unsubscribe"
+])
 
 /** Whether a feedback report complains; by its type, and a report without one does. */
 export const complains = (report: Fields): boolean => {
@@ -28,7 +30,8 @@ export const complainers = (report: Fields, original: Fields): ReadonlyArray<str
     [original, "x-envelope-to"], [original, "delivered-to"], [original, "to"]
   ]
   for (const [fields, name] of places) {
-    const addresses = (fields.get(name) ?? []).slice(0, 100).flatMap((value) => addressesIn(value.slice(0, 4_000)).map(({ address }) => address))
+    const values = (fields.get(name) ?? []).slice(0, 100)
+    const addresses = values.flatMap((value) => addressesIn(value.slice(0, 4_000)).map(({ address }) => address))
     const shown = [...new Set(addresses.filter((address) => !/redact|^undisclosed|^hidden|^x+@|\*/i.test(address)))]
     if (shown.length > 0) return shown
   }

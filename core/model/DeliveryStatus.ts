@@ -8,6 +8,8 @@ import { addressesIn, fieldOf } from "./MailText.ts"
 /** What a report says of one recipient, before it is judged. */
 export interface Finding {
   readonly address: string | null
+  /** Where the server sent it on to, if it tells: another name of the same recipient. */
+  readonly alias: string | null
   readonly action: "failed" | "delayed" | "delivered" | "relayed" | "expanded" | null
   /** The enhanced status code. */
   readonly status: string | null
@@ -94,6 +96,7 @@ const toFinding = (group: Group): Finding => {
   return {
     address: ownAddress(group.get("original-recipient")) ?? ownAddress(group.get("final-recipient")) ??
       ownAddress(group.get("x-actual-recipient")) ?? bareAddress(group.get("final-recipient")),
+    alias: null,
     action: actionOf(group.get("action") ?? "", status),
     status,
     diagnostic: diagnosticOf(group.get("diagnostic-code")),

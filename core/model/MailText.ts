@@ -120,6 +120,10 @@ export const messageIdIn = (value: string | undefined): string | null => {
 export const folded = (text: string): string =>
   text.toLowerCase().replace(/[\u2018\u2019\u02bc\u00b4`]/g, "'").replace(/[\s\u00a0]+/g, " ")
 
+/** An expression of alternatives, for more words than a line holds. */
+export const matching = (flags: string, before: string, words: ReadonlyArray<string>, after: string): RegExp =>
+  new RegExp(`${before}${words.join("|")}${after}`, flags)
+
 /** What a page says, roughly: for messages that have nothing but HTML. */
 export const plainOf = (html: string): string => {
   const lower = html.toLowerCase()

@@ -117,6 +117,7 @@ describe("what is no report", () => {
   const strangers: ReadonlyArray<readonly [what: string, message: ParsedMessage]> = [
     ["from somebody", { ...letter, from: { address: "carol@dest.example", name: "Carol" }, headers: [] }],
     ["forwarded by the mail system's own account", { ...letter, subject: `Fwd: ${letter.subject}`, text: `FYI\n\n---------- Forwarded message ----------\n${letter.text}` }],
+    ["written in a mail program", { ...letter, headers: [...letter.headers, { name: "User-Agent", value: "Mozilla Thunderbird" }] }],
     ["with an absence for a subject", { ...letter, subject: "Out of office: back on Monday" }],
     ["from a list", { ...letter, from: { address: "postmaster@dest.example", name: "" }, headers: [{ name: "List-Id", value: "<a.example>" }, { name: "Return-Path", value: "<l@a.example>" }] }]
   ]
@@ -138,7 +139,10 @@ describe("what is no report", () => {
 
 describe("hostile reports", () => {
   const long = 1_000_000
-  const groups = "Final-Recipient: rfc822; bob@dest.example\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 no\n\n".repeat(100_000)
+  const groups = Array.from(
+    { length: 100_000 },
+    (_, index) => `Final-Recipient: rfc822; bob${index}@dest.example\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 no\n\n`
+  ).join("")
   const bounce = "Your message could not be delivered to:\n"
   const hostile: ReadonlyArray<readonly [what: string, message: ParsedMessage]> = [
     ["100,000 recipients", { ...reporting(""), attachments: [attachment("message/delivery-status", groups)] }],
@@ -162,13 +166,16 @@ describe("hostile reports", () => {
     ["failed recipients", message({ headers: [{ name: "X-Failed-Recipients", value: "a@b.example, ".repeat(long / 13) }] })]
   ]
   for (const [what, stranger] of hostile) {
-    it(`are read in 200 ms: ${what}`, () => {
-      Report.read(stranger)
-      const start = performance.now()
+    it(`are read in 200 ms of the processor: ${what}`, () => {
+      // Time of the processor, and the best of three: others are at work on the machine.
+      const times = [0, 1, 2].map(() => {
+        const start = process.cpuUsage()
+        Report.read(stranger)
+        const { user, system } = process.cpuUsage(start)
+        return (user + system) / 1_000
+      })
 
-      Report.read(stranger)
-
-      assert.isBelow(performance.now() - start, 200)
+      assert.isBelow(Math.min(...times), 200)
     })
   }
 

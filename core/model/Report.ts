@@ -13,7 +13,7 @@ import { findingsIn, type Prose, proseOf } from "./BounceText.ts"
 import * as Complaint from "./Complaint.ts"
 import * as DeliveryStatus from "./DeliveryStatus.ts"
 import type { Finding } from "./DeliveryStatus.ts"
-import { addressesIn, type Fields, headerOf, messageIdIn, plainOf } from "./MailText.ts"
+import { addressesIn, type Fields, folded, headerOf, messageIdIn, plainOf } from "./MailText.ts"
 import type { MimePart } from "./Message.ts"
 import type { ParsedAttachment, ParsedMessage } from "./ParsedMessage.ts"
 import type { Bounce } from "./Recipient.ts"
@@ -87,9 +87,14 @@ interface Parts {
 const textBytesMax = 1024 * 1024
 const originalBytesMax = 64 * 1024
 
-const statusTypes = new Set(["message/delivery-status", "message/global-delivery-status", "message/deliverystatus", "application/delivery-status"])
+const statusTypes = new Set([
+  "message/delivery-status", "message/global-delivery-status", "message/deliverystatus", "application/delivery-status"
+])
 const receiptTypes = new Set(["message/disposition-notification"])
-const originalTypes = new Set(["message/rfc822", "message/global", "text/rfc822-headers", "text/rfc822-header", "message/rfc822-headers", "message/global-headers", "text/rfc822", "message/partial"])
+const originalTypes = new Set([
+  "message/rfc822", "message/global", "text/rfc822-headers", "text/rfc822-header", "message/rfc822-headers",
+  "message/global-headers", "text/rfc822", "message/partial"
+])
 
 const decoded = (bytes: Uint8Array, max: number): string =>
   new TextDecoder().decode(bytes.subarray(0, max)).replace(/\r\n?/g, "\n")
@@ -98,12 +103,14 @@ const partsOf = (message: ParsedMessage): Parts => {
   const of = (types: ReadonlySet<string>) => message.attachments.filter(({ mediaType }) => types.has(mediaType.toLowerCase()))
   const text = textOf(message)
   const originals = of(originalTypes).slice(0, 3).map(({ bytes }) => headerOf(decoded(bytes, originalBytesMax)))
-  const feedback = of(new Set(["message/feedback-report"]))[0]
+  const [feedback] = of(new Set(["message/feedback-report"]))
+  const [receipt] = of(receiptTypes)
+  const texts = message.attachments.filter(isText).slice(0, 20).map(({ bytes }) => decoded(bytes, textBytesMax))
   return {
     text,
-    receipt: of(receiptTypes).slice(0, 1).map(({ bytes }) => headerOf(decoded(bytes, originalBytesMax)))[0] ?? null,
+    receipt: receipt === undefined ? null : headerOf(decoded(receipt.bytes, originalBytesMax)),
     statuses: of(statusTypes).slice(0, 20).map(({ bytes }) => decoded(bytes, textBytesMax)),
-    lookalikes: [...message.attachments.filter(isText).slice(0, 20).map(({ bytes }) => decoded(bytes, textBytesMax)), text].filter(DeliveryStatus.isStatus),
+    lookalikes: [...texts, text].filter(DeliveryStatus.isStatus),
     feedback: feedback === undefined ? null : decoded(feedback.bytes, originalBytesMax),
     original: originals.find((fields) => fields.has("message-id")) ?? originals[0] ?? null,
     isReceipt: mediaTypes(message.structure).has("message/disposition-notification") ||
@@ -113,7 +120,8 @@ const partsOf = (message: ParsedMessage): Parts => {
 
 /** Sieve (RFC 5429) may refuse a message by a receipt: it comes from the mail system, and says so. */
 const rejects = (message: ParsedMessage, { text }: Parts): boolean =>
-  text.slice(0, 4_000).toLowerCase().includes("automatically rejected") && /auto-replied|auto-generated/i.test(headerValue(message, "auto-submitted") ?? "")
+  text.slice(0, 4_000).toLowerCase().includes("automatically rejected") &&
+  /auto-replied|auto-generated/i.test(headerValue(message, "auto-submitted") ?? "")
 
 const isText = ({ mediaType, filename }: ParsedAttachment): boolean =>
   /^text\/plain$/i.test(mediaType) || (/^application\/octet-stream$/i.test(mediaType) && /\.(?:txt|dat|dsn)$|^details|^att\d/i.test(filename ?? ""))
@@ -121,8 +129,9 @@ const isText = ({ mediaType, filename }: ParsedAttachment): boolean =>
 /** The page is asked where the text is none, or says nothing of anybody; a body that came apart is read as it is. */
 const textOf = ({ text, html, attachments }: ParsedMessage): string => {
   const [first] = attachments
-  const isOpaque = (text ?? "").trim() === "" && html === null && attachments.length === 1 && first!.mediaType === "application/octet-stream" && first!.filename === null
-  const plain = isOpaque ? decoded(first!.bytes, textBytesMax) : (text ?? "").slice(0, textBytesMax)
+  const isEmpty = (text ?? "").trim() === "" && html === null && attachments.length === 1
+  const isOpaque = isEmpty && first?.mediaType === "application/octet-stream" && first.filename === null
+  const plain = isOpaque ? decoded(first.bytes, textBytesMax) : (text ?? "").slice(0, textBytesMax)
   if (html === null || (plain.trim() !== "" && plain.includes("@"))) return plain
   return `${plain}\n${plainOf(html.slice(0, 256 * 1024))}`
 }
@@ -144,12 +153,14 @@ const failedRecipients = (message: ParsedMessage, told: ReadonlyArray<Finding>):
   const values = message.headers.filter(({ name }) => name.toLowerCase() === "x-failed-recipients").slice(0, 50)
   const addresses = values.flatMap(({ value }) => addressesIn(value.slice(0, 8_000))).map(({ address }) => address)
   const unique = [...new Set(addresses)]
-  return unique.map((address, index) => {
-    const same = told.find((finding) => finding.address?.toLowerCase() === address.toLowerCase())
-    const beside = told.length === unique.length ? told[index] : undefined
-    return same ?? (beside === undefined ? { address, action: null, status: null, diagnostic: null, willRetry: false } : beside)
-  })
+  return unique.map((address) => told.find((finding) => isOf(finding, address)) ?? { ...nothing, address })
 }
+
+const nothing: Finding = { address: null, alias: null, action: null, status: null, diagnostic: null, willRetry: false }
+
+/** By either of its names. */
+const isOf = ({ address, alias }: Finding, name: string): boolean =>
+  [address, alias].some((own) => own?.toLowerCase() === name.toLowerCase())
 
 // Complaints
 
@@ -174,27 +185,33 @@ const headerFields = (message: ParsedMessage): Fields =>
 /** The status fields, if the message is such a report, or looks like a server's and has them at another place. */
 const statusOf = (message: ParsedMessage, parts: Parts, prose: Prose, evidence: Evidence): DeliveryStatus.DeliveryStatus | null => {
   const isReport = isReportShaped(message) || statusTypes.has(message.structure.mediaType.toLowerCase())
-  const looksSent = !isAnswer(message.subject) && !prose.isConversation && !evidence.isOther && (evidence.sender >= 2 || evidence.score >= scoreMin)
-  if (!isReport && !looksSent) return null
-  const texts = parts.statuses.length > 0 ? parts.statuses : parts.lookalikes.length > 0 && (isReport || evidence.score >= scoreMin - 2) ? parts.lookalikes : []
+  const isLetter = isAnswer(message.subject) || prose.isConversation || evidence.isOther
+  if (!isReport && (isLetter || (evidence.sender < 2 && evidence.score < scoreMin))) return null
+  const lookalikes = isReport || evidence.score >= scoreMin - 2 ? parts.lookalikes : []
+  const texts = parts.statuses.length > 0 ? parts.statuses : lookalikes
   const read = texts.map(DeliveryStatus.read)
   const findings = read.flatMap(({ findings }) => findings).slice(0, DeliveryStatus.recipientsMax)
   if (findings.length === 0) return null
   return { findings, originalMessageId: read.find(({ originalMessageId }) => originalMessageId !== null)?.originalMessageId ?? null }
 }
 
-/** What the fields leave out, the text may tell. */
+/** What the fields leave out, the text may tell; and what our envelope had, where the fields name what the server made of it. */
 const completed = (findings: ReadonlyArray<Finding>, told: ReadonlyArray<Finding>): ReadonlyArray<Finding> => {
-  const byAddress = new Map(told.map((finding) => [finding.address?.toLowerCase() ?? "", finding]))
+  const names = told.flatMap((finding) => [finding.alias, finding.address].map((name) => [folded(name ?? ""), finding] as const))
+  const byName = new Map(names)
+  const isOnly = findings.length === 1
   return findings.map((finding) => {
-    const beside = byAddress.get(finding.address?.toLowerCase() ?? "") ?? (findings.length === 1 && told.length === 1 ? told[0] : undefined)
-    const isWhole = finding.address !== null && finding.address.includes("@")
-    const local = `${finding.address ?? ""}@`.toLowerCase()
-    const whole = isWhole ? undefined : told.find(({ address }) => finding.address === null ? findings.length === 1 : address?.toLowerCase().startsWith(local))
+    const { address } = finding
+    const isWhole = address?.includes("@") === true
+    const same = isWhole ?
+      byName.get(folded(address)) :
+      told.find((other) => (address === null ? isOnly : folded(other.address ?? "").startsWith(`${folded(address)}@`)))
+    const beside = same ?? (isOnly && told.length === 1 ? told[0] : undefined)
+    const isAlias = isWhole && folded(beside?.alias ?? "") === folded(address)
     return {
       ...finding,
-      address: isWhole ? finding.address : whole?.address ?? finding.address,
-      diagnostic: finding.diagnostic ?? beside?.diagnostic ?? whole?.diagnostic ?? null
+      address: isWhole && !isAlias ? address : beside?.address ?? address,
+      diagnostic: finding.diagnostic ?? beside?.diagnostic ?? null
     }
   })
 }
@@ -218,13 +235,15 @@ const recipientsOf = (findings: ReadonlyArray<Finding>, original: Fields, eviden
   const fallback = addressed.length === 1 ? addressed[0]! : null
   const all: ReadonlyArray<Finding> = findings.length > 0 ?
     findings :
-    [{ address: null, action: null, status: null, diagnostic: null, willRetry: false }]
-  return all.flatMap((finding) => {
+    [nothing]
+  const told = all.flatMap((finding) => {
     const isWhole = finding.address !== null && finding.address.includes("@")
     const same = isWhole ? undefined : addressed.find((address) => address.toLowerCase().startsWith(`${finding.address ?? ""}@`.toLowerCase()))
     const address = isWhole ? finding.address : same ?? (all.length === 1 ? fallback : null) ?? finding.address
     return address === null ? [] : [judged({ ...finding, address }, evidence, words, all.length === 1)]
   })
+  // A report in two languages may have everything twice.
+  return [...new Map(told.map((recipient) => [`${recipient.action} ${recipient.address}`, recipient])).values()]
 }
 
 const judged = (finding: Finding & { readonly address: string }, evidence: Evidence, words: string, isOnly: boolean): ReportedRecipient => {
@@ -266,16 +285,19 @@ const kindOf = (recipients: ReadonlyArray<ReportedRecipient>, evidence: Evidence
 
 // The message it speaks of
 
+const ofHeader = /^\s*(?:received|return-path|from|to|date|subject|message-id|x-[\w-]+|mime-version|dkim-signature)\s?:/i
+
 const originalOf = (parts: Parts, prose: Prose): Fields => {
   if (parts.original !== null) return parts.original
-  const start = prose.copy.split("\n", 200).findIndex((line) => /^\s*(?:received|return-path|from|to|date|subject|message-id|x-[\w-]+|mime-version|dkim-signature)\s?:/i.test(line.slice(0, 80)))
+  const start = prose.copy.split("\n", 200).findIndex((line) => ofHeader.test(line.slice(0, 80)))
   if (start < 0) return new Map()
   return headerOf(prose.copy.split("\n").slice(start).map((line) => line.replace(/^[ \t]+(?=[A-Za-z-]+:\s)/, "")).join("\n"))
 }
 
 const originalIdOf = (message: ParsedMessage, original: Fields, prose: Prose, told: string | null): string | null => {
   const inText = () => {
-    const line = [...prose.lines, ...prose.copy.split("\n", 400)].find((text) => /^\s*(?:original )?message[ -]?id\s?[:=]?\s*</i.test(text.slice(0, 200)))
+    const lines = [...prose.lines, ...prose.copy.split("\n", 400)]
+    const line = lines.find((text) => /^\s*(?:original )?message[ -]?id\s?[:=]?\s*</i.test(text.slice(0, 200)))
     return line === undefined ? null : messageIdIn(line.slice(line.indexOf("<")).slice(0, 1_000))
   }
   return messageIdIn(original.get("message-id")?.[0]) ?? inText() ?? messageIdIn(told ?? undefined) ??

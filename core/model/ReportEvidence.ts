@@ -5,8 +5,11 @@
  * against it. Taking a letter for a bounce is worse than missing a bounce.
  */
 import type { Prose } from "./BounceText.ts"
-import { absenceSubjects, deliveredStatements, delayStatements, failureStatements, finalStatements, otherStatements, strongSubjects } from "./BouncePhrases.ts"
-import { folded } from "./MailText.ts"
+import {
+  absenceSubjects, deliveredStatements, delayStatements, failureStatements, finalStatements, otherStatements, permanentReasons,
+  quotaReasons, strongSubjects
+} from "./BouncePhrases.ts"
+import { folded, matching } from "./MailText.ts"
 import type { ParsedMessage } from "./ParsedMessage.ts"
 
 /** Of the server's own words, so much can say that it is a report. */
@@ -56,10 +59,13 @@ export const evidenceOf = (
   const sender = from + pathScore(message, path)
   const words = folded(prose.lines.join("\n").slice(0, statementLengthMax))
   const subject = folded(message.subject.slice(0, subjectLengthMax))
-  const says = sayingOf(words, subject)
   const opening = words.slice(0, openingLength)
   // Whoever has no name for it must at least call it so at once: tickets quote the titles of bounces.
-  const isTitled = strongSubjects.some((phrase) => (from > 0 ? subject.includes(phrase) : subject.trimStart().startsWith(phrase)))
+  const isTitled = strongSubjects.some((phrase) =>
+    from > 0 ? subject.includes(phrase) : subject.trimStart().startsWith(phrase)
+  )
+  const givesReason = () => [...quotaReasons, ...permanentReasons].some((reason) => words.includes(reason))
+  const says = sayingOf(words, subject) ?? (from > 0 && isTitled && givesReason() ? "failed" : null)
   const isStranger = from === 0 && sender < 4 && !isTitled
   const pro =
     sender +
@@ -77,7 +83,9 @@ export const evidenceOf = (
 const sayingOf = (words: string, subject: string): Evidence["says"] => {
   const isFinal = finalStatements.some((phrase) => words.includes(phrase))
   const ofDelay = finalSubjects.test(subject) ? words.slice(0, 600) : words
-  if (!isFinal && (delaySubjects.test(subject) || delayStatements.some((phrase) => ofDelay.includes(phrase) || subject.includes(phrase)))) return "delayed"
+  const isDelay = () =>
+    delaySubjects.test(subject) || delayStatements.some((phrase) => ofDelay.includes(phrase) || subject.includes(phrase))
+  if (!isFinal && isDelay()) return "delayed"
   if (deliveredSubjects.test(subject) || deliveredStatements.some((phrase) => words.includes(phrase))) return "delivered"
   return isFinal || failureStatements.some((phrase) => words.includes(phrase)) ? "failed" : null
 }
@@ -86,14 +94,27 @@ const finalSubjects = /\(failure\)|failure notice|returning message|returned to 
 const delaySubjects = /\((?:delay|delayed|warning)\)|^(?:delay|verzögert|retardé|pending)\b|\bdelayed\b|^warning: (?:could not|message)/
 const deliveredSubjects = /\((?:success|relay|relayed)\)|^(?:delivered|relayed|zugestellt|remis|entregado|successful mail delivery)\b/
 
-const daemonLocals = /^(?:mailer|mail|mailserver|maildelivery)[._-]?(?:daemon|deamon)\b|^mailerdaemon|^mdaemon$|^maildelivery|^mail[._-]?delivery|^mail[._-]?system|^microsoftexchange|^bounce[ds]?$|^mailbounce|^ndr$|^non-?delivery|^undeliver|^returned-?mail|^mail-?robot|^smtp-?daemon|^delivery-?subsystem|^mta$|smtp_mail_service|^mmdf$|^uucp$|^<>$/
+const daemonLocals = matching("", "", [
+  "^(?:mailer|mail|mailserver|maildelivery)[._-]?(?:daemon|deamon)\\b", "^mailerdaemon", "^mdaemon$",
+  "^maildelivery", "^mail[._-]?delivery", "^mail[._-]?system", "^microsoftexchange", "^bounce[ds]?$",
+  "^mailbounce", "^ndr$", "^non-?delivery", "^undeliver", "^returned-?mail", "^mail-?robot", "^smtp-?daemon",
+  "^delivery-?subsystem", "^mta$", "smtp_mail_service", "^mmdf$", "^uucp$"
+], "")
 const roleLocals = /^post[._-]?master\b|^postmaster|^post[._-]?office$|^sys[._-]?admin$|^system[._-]?administrator$|^mail[._-]?admin|^mailer$|^mailmaster$|^smtp$|^mail$|^daemon$/
-const daemonNames = /^["']?(?:(?:internet |e-?mail |the )?mail(?:er)?[ -_]?(?:delivery(?: (?:sub)?system| service| agent)?|er[ -]daemon|daemon|system|subsystem|delivery status)|mail delivery|e-?mail delivery system|mdaemon\b.*|mailer[-_ ]?daemon|delivery (?:sub)?system|microsoft exchange|microsoft outlook|system administrator|systemadministrator|administrateur système|administrador del sistema|administrador do sistema|postmaster|mail administrator|returned mail|mail router|bounce(?:d mail)?|自动退信|系统退信|系统管理员|邮件系统)["']?$/
+const daemonNames = matching("", String.raw`^["']?(?:`, [
+
+  "(?:internet |e-?mail |the )?mail(?:er)?[ _-]?(?:deliver(?:y)?(?: (?:sub)?system| service| agent)?|er[ -]daemon|daemon|system|subsystem|delivery status)",
+  "mail delivery", "e-?mail delivery system", "mdaemon\\b.*", "mailer[-_ ]?daemon", "delivery (?:sub)?system",
+  "microsoft exchange", "microsoft outlook", "system administrator", "systemadministrator",
+  "administrateur système", "administrador del sistema", "administrador do sistema", "postmaster",
+  "mail administrator", "returned mail", "mail router", "interscan (?:mss|notification)", "bounce(?:d mail)?",
+  "自动退信", "系统退信", "系统管理员", "邮件系统"
+], String.raw`)["']?$`)
 
 const fromScore = (message: ParsedMessage): number => {
   const raw = headerValue(message, "from") ?? ""
   const address = (message.from?.address || raw.slice(0, 200)).trim().toLowerCase()
-  const local = address.includes("@") ? address.slice(0, address.lastIndexOf("@")).replace(/["<]/g, "") : address.replace(/["<>]/g, "")
+  const local = address.slice(0, address.includes("@") ? address.lastIndexOf("@") : undefined).replace(/["<>]/g, "")
   const name = (message.from?.name ?? "").trim().toLowerCase()
   return daemonLocals.test(local) ? 3 : roleLocals.test(local) || daemonNames.test(name) ? 2 : 0
 }
@@ -102,7 +123,12 @@ const pathScore = (message: ParsedMessage, path: string | undefined): number =>
   (headerValue(message, "x-failed-recipients") === null ? 0 : 4) +
   (path === "" ? 2 : path !== undefined && daemonLocals.test(path.toLowerCase()) ? 1 : 0)
 
-const humanMailers = /thunderbird|apple mail|iphone mail|ipad mail|\bmutt\b|neomutt|microsoft outlook(?! express bounce)|outlook express|evolution|kmail|roundcube|the bat!|eudora|claws|sylpheed|postbox|alpine|\bpine\b|squirrelmail|airmail|mailmate|fairemail|k-9|gnus|horde|webmail|zimbra \d.*zimbrawebclient|mailchimp|campaign/i
+const humanMailers = matching("i", "", [
+  "thunderbird", "apple mail", "iphone mail", "ipad mail", "\\bmutt\\b", "neomutt",
+  "microsoft outlook(?! express bounce)", "outlook express", "evolution", "kmail", "roundcube", "the bat!",
+  "eudora", "claws", "sylpheed", "postbox", "alpine", "\\bpine\\b", "squirrelmail", "airmail", "mailmate",
+  "fairemail", "k-9", "gnus", "horde", "webmail", "zimbra \\d.*zimbrawebclient", "mailchimp", "campaign"
+], "")
 
 const against = (message: ParsedMessage, prose: Prose, opening: string, path: string | undefined): number => {
   const mailer = `${headerValue(message, "user-agent") ?? ""} ${headerValue(message, "x-mailer") ?? ""}`.slice(0, 300)
@@ -118,16 +144,29 @@ const against = (message: ParsedMessage, prose: Prose, opening: string, path: st
     (otherStatements.some((phrase) => opening.includes(phrase)) ? 6 : 0) +
     (greets(prose) ? 3 : 0) +
     (closes(prose) ? 2 : 0) +
-    (!isDaemon && path !== undefined && path !== "" && !daemonLocals.test(path.toLowerCase()) && !/^mailer|bounce|noreply|no-reply/i.test(path) ? 2 : 0)
+    (!isDaemon && path !== undefined && path !== "" && !isServicePath(path.toLowerCase()) ? 2 : 0)
   )
 }
+
+const isServicePath = (path: string): boolean => daemonLocals.test(path) || /^mailer|bounce|noreply|no-reply/.test(path)
 
 /** `Re:`, `Fwd:` and their kin. */
 export const isAnswer = (subject: string): boolean =>
   /^\s*(?:re|aw|fwd?|wg|rv|tr|sv|vs|antw|antwort|odp|pd|rif|r|i|enc|res|ynt|回复|转发|答复|返信|転送)\s?(?:\[\d+\])?\s?[:：]/i.test(subject.slice(0, 40))
 
-const people = /^(?:hi|hello|hey|dear|hallo|liebe[rs]?|bonjour|cher|chère|hola|estimad[oa]|ciao|caro|cara|olá|prezad[oa]|beste|cześć|drogi|moin|servus|guten (?:tag|morgen)|good (?:morning|afternoon|evening))[\s,]+(?!sir|madam|user|customer|sender|client|kunde|nutzer|this|postmaster|mail)(?:[A-ZÀ-Þ][\p{L}'-]+|all|team|everyone|both|zusammen|there|folks)\b/u
-const closings = /^(?:(?:best|kind|warm|with kind|many thanks and)?\s?(?:regards|wishes)|cheers|thanks|many thanks|thank you|best|yours|sincerely|mfg|(?:viele|beste|liebe|freundliche|mit freundlichen)\s?grü(?:ße|ßen|sse|ssen)|lg|gruß|cordialement|bien à vous|saludos|un saludo|atenciosamente|abraços|saluti|cordiali saluti|groeten|groetjes|met vriendelijke groet|pozdrawiam|с уважением)[\s,.!]*$/iu
+const people = matching("u", "^(?:", [
+  "[Hh]i", "[Hh]ello", "[Hh]ey", "[Dd]ear", "Hallo", "Liebe[rs]?", "Bonjour", "Cher", "Chère", "Hola", "Estimad[oa]", "Ciao",
+  "Caro", "Cara", "Olá", "Prezad[oa]", "Beste", "Cześć", "Drogi", "Moin", "Servus", "Guten (?:Tag|Morgen)",
+  "[Gg]ood (?:morning|afternoon|evening)"
+], String.raw`)[\s,]+(?!Sir|Madam|User|Customer|Sender|Client|Kunde|Nutzer|This|Postmaster|Mail)` +
+  String.raw`(?:[A-ZÀ-Þ][\p{L}'-]+|all|team|everyone|both|zusammen|there|folks)\b`)
+const closings = matching("iu", String.raw`^(?:`, [
+  "(?:best|kind|warm|with kind|many thanks and)?\\s?(?:regards|wishes)", "cheers", "thanks", "many thanks",
+  "thank you", "best", "yours", "sincerely", "mfg",
+  "(?:viele|beste|liebe|freundliche|mit freundlichen)\\s?grü(?:ße|ßen|sse|ssen)", "lg", "gruß", "cordialement",
+  "bien à vous", "saludos", "un saludo", "atenciosamente", "abraços", "saluti", "cordiali saluti", "groeten",
+  "groetjes", "met vriendelijke groet", "pozdrawiam", "с уважением"
+], String.raw`)[\s,.!]*$`)
 
 const greets = ({ lines }: Prose): boolean => lines.filter((line) => line !== "").slice(0, 3).some((line) => people.test(line.slice(0, 80)))
 const closes = ({ lines }: Prose): boolean => lines.slice(-40).some((line) => line.length < 60 && closings.test(line))
@@ -137,7 +176,7 @@ const isOther = (message: ParsedMessage, subject: string, sender: number): boole
   if (!startsStrong && absenceSubjects.some((phrase) => subject.includes(phrase))) return true
   if (/^(?:postfix smtp server: errors from|cron <|bounce action notification|report domain:|\[?dmarc\]?)/.test(subject)) return true
   const has = (name: string) => headerValue(message, name) !== null
-  if (has("x-autoreply") || has("x-autorespond") || has("x-autoresponder") || has("x-vacation") || has("x-cron-env") || has("x-list-administrivia")) return true
-  if (/auto[_-]?reply/i.test(headerValue(message, "precedence") ?? "")) return true
+  if (["x-autoreply", "x-autorespond", "x-autoresponder", "x-vacation", "x-cron-env", "x-list-administrivia"].some(has)) return true
+  if (/vacation/i.test(headerValue(message, "auto-submitted") ?? "") || /auto[_-]?reply/i.test(headerValue(message, "precedence") ?? "")) return true
   return sender < 2 && (has("list-id") || has("list-unsubscribe") || has("list-post"))
 }
