@@ -9,13 +9,27 @@
 import { Layer } from "effect"
 import * as MemoryBlobStore from "./MemoryBlobStore.ts"
 import * as MemoryJobQueue from "./MemoryJobQueue.ts"
+import * as MemoryMailAuthenticator from "./MemoryMailAuthenticator.ts"
 import * as MemoryMailProvider from "./MemoryMailProvider.ts"
 import * as MemoryRateLimiter from "./MemoryRateLimiter.ts"
 import * as MemoryScanner from "./MemoryScanner.ts"
+import * as MemorySpamFilter from "./MemorySpamFilter.ts"
 import * as MemoryStore from "./MemoryStore.ts"
 import * as MemoryWebhookTransport from "./MemoryWebhookTransport.ts"
 
-export { MemoryBlobStore, MemoryJobQueue, MemoryMailProvider, MemoryRateLimiter, MemoryScanner, MemoryStore, MemoryWebhookTransport }
+export {
+  MemoryBlobStore,
+  MemoryJobQueue,
+  MemoryMailAuthenticator,
+  MemoryMailProvider,
+  MemoryRateLimiter,
+  MemoryScanner,
+  MemorySpamFilter,
+  MemoryStore,
+  MemoryWebhookTransport
+}
+
+// Whoever judges inbound mail is optional, so the authenticator and the spam filter are not among these.
 
 export const layer = Layer.mergeAll(
   MemoryStore.layer,
