@@ -85,7 +85,7 @@ const handOuts: ReadonlyArray<Check<JobQueue>> = [
       yield* queue.offer([...jobKinds.map((kind) => ({ ...offered, kind })), { ...offered, subject: freshId<string>() }])
 
       const leases = yield* claim()
-      assert.equal(leases.length, 5)
+      assert.equal(leases.length, 6)
       yield* queue.complete(leases.find((lease) => lease.job.kind === "poll")!)
 
       yield* TestClock.adjust(visibilityTimeout)

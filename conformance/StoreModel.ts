@@ -45,6 +45,7 @@ import {
   update,
   type Service
 } from "./StoreLaw.ts"
+import { inbound, putContent, reception } from "./StoreReceiving.ts"
 import type { Suite } from "./Suite.ts"
 
 const seeds = times(8, (seed) => `seed ${seed}`)
@@ -80,8 +81,11 @@ const placesOf = Effect.fnUntraced(function* (store: Service, world: World) {
   const places = new Map<number, bigint>()
   for (const { tenantId } of world.realms) {
     const shard = shardOf(tenantId)
-    const begin = yield* endOfLog(store, shard)
-    yield* Effect.orDie(land(store, moveRelay((yield* relayBehind(store, shard))!.position, { shard, position: begin })))
+    let begin = yield* endOfLog(store, shard)
+    let relay = yield* relayBehind(store, shard)
+    // A world before this one may have moved it ahead of its log.
+    for (; relay === undefined; relay = yield* relayBehind(store, shard)) begin = yield* endOfLog(store, shard)
+    yield* Effect.orDie(land(store, moveRelay(relay.position, { shard, position: begin })))
     places.set(shard, begin)
   }
   return places
@@ -130,6 +134,7 @@ const makeWorld = () => {
         record: Fixtures.message(realm, { attachmentIds: attachments.slice(index * 2, index * 2 + 2).map(({ id }) => id) })
       }))
     ),
+    letters: realms.map((realm) => inbound(realm, { mailboxId: Fixtures.freshId() })),
     reservations: applications.map(({ id }) => reservation({ applicationId: id }))
   }
 }
@@ -162,6 +167,8 @@ const randomChange = Effect.fnUntraced(function* (
   const shard = shardOf(realm.tenantId)
   const from = BigInt(yield* below(3))
   const twin = some === 1 ? { id: Fixtures.freshId<never>() } : {}
+  const letter = world.letters[world.realms.indexOf(realm)]!
+  const ofLetter = yield* nextVersion("message", letter)
   const [ofMessage, ofAttachment] = [yield* nextVersion("message", record), yield* nextVersion("attachment", attachment)]
   const required = yield* oneOf([
     demand("tenant", { ...tenant, version: some }),
@@ -201,7 +208,10 @@ const randomChange = Effect.fnUntraced(function* (
     { _tag: "TouchApiKeys", used: world.apiKeys.slice(some - 1).map(({ id }) => ({ id, at })) },
     suppress(suppression(realm, { address: Fixtures.address(some > 2 ? "ada" : "Ada"), createdAt: step })),
     keep(told, step),
-    drop(told)
+    drop(told),
+    putContent(realm, record.id, Fixtures.content(record, { text: String(step) })),
+    insertMessage(inbound(realm, { ...letter, reception: reception({ nextParseAt: at }) })),
+    update("message", inbound(realm, { ...letter, version: ofLetter, reception: reception({ nextParseAt: some < 3 ? at : null }) }))
   ]
   const [ofEndpoint, ofDelivery] = [yield* nextVersion("endpoint", endpoint), yield* nextVersion("delivery", delivery)]
   const aboutWebhooks: ReadonlyArray<Change> = [
@@ -319,7 +329,7 @@ const look = Effect.fnUntraced(function* (store: Service, world: World, places: 
       blobs: Effect.map(store.blobs.referenced(tenantId, digests), (found) => found.toSorted())
     })
   )
-  const subjects = [...world.messages.map(({ record }) => record), ...world.attachments, ...world.deliveries]
+  const subjects = [...world.messages.map(({ record }) => record), ...world.letters, ...world.attachments, ...world.deliveries]
   const own = new Set<string>(subjects.map(({ id }) => id))
   const credentials = yield* store.credentials.byPublicId(world.apiKeys.map(({ publicId }) => publicId))
   return {
@@ -331,6 +341,9 @@ const look = Effect.fnUntraced(function* (store: Service, world: World, places: 
     credentials: sortedBy(credentials, ({ apiKey }) => apiKey.id),
     plans: (yield* store.credentials.plans).filter(({ id }) => id === world.plan.id),
     tenants: yield* Effect.forEach(world.tenants, ({ id }) => listed(store, id)),
+    addressed: sortedBy(yield* store.mailboxes.addressed(world.mailboxes.map(({ address }) => address)), ({ id }) => id),
+    named: sortedBy(yield* store.domains.named(world.domains.map(({ domain }) => domain)), ({ id }) => id),
+    letters: yield* Effect.forEach(world.letters, ({ id }) => store.messages.anywhere(id)),
     submitted: yield* Effect.forEach(world.messages, ({ ref }) => store.messages.bySubmission(ref)),
     kept: yield* Effect.forEach(world.messages, ({ ref }) => store.notifications.kept(ref)),
     reserved: yield* Effect.forEach(world.reservations, ({ applicationId, idempotencyKey }) =>

@@ -22,6 +22,7 @@ import {
   times,
   update
 } from "./StoreLaw.ts"
+import { inbound, reception } from "./StoreReceiving.ts"
 import { catchUp } from "./StoreRelay.ts"
 
 /** What a paged read shows behind a place, page by page, in strictly rising order of the ids. */
@@ -171,35 +172,38 @@ const backlogs = [
       const deliveries = times(2, (index) =>
         Fixtures.delivery(Fixtures.endpoint(realm), { nextAttemptAt: age + 4 + index * 10 })
       )
+      const letters = times(2, (index) => inbound(realm, { reception: reception({ nextParseAt: age + 5 + index * 10 }) }))
       const earliestDue = Effect.map(store.backlog, ({ earliestDue }) => earliestDue)
 
       yield* land(
         store,
-        ...[late, early].map((message) => insertMessage(message)),
+        ...[late, early, ...letters].map((message) => insertMessage(message)),
         ...attachments.map((attachment) => insert("attachment", attachment)),
         ...deliveries.map((delivery) => insertDelivery(delivery))
       )
-      assert.deepEqual(yield* earliestDue, { submit: age + 1, poll: age + 2, scan: age + 3, deliver: age + 4 })
+      assert.deepEqual(yield* earliestDue, { submit: age + 1, poll: age + 2, scan: age + 3, deliver: age + 4, parse: age + 5 })
       yield* land(
         store,
         update("message", next(early, { nextAttemptAt: null, submissions: early.submissions.map((one) => ({ ...one, pollAt: null })) })),
         update("attachment", next(attachments[0]!, { nextScanAt: null })),
-        update("delivery", next(deliveries[0]!, { nextAttemptAt: age + 30 }))
+        update("delivery", next(deliveries[0]!, { nextAttemptAt: age + 30 })),
+        update("message", next(letters[0]!, { reception: reception({ nextParseAt: null }) }))
       )
-      assert.deepEqual(yield* earliestDue, { submit: age + 10, poll: age + 20, scan: age + 13, deliver: age + 14 })
+      assert.deepEqual(yield* earliestDue, { submit: age + 10, poll: age + 20, scan: age + 13, deliver: age + 14, parse: age + 15 })
 
-      const { submit, poll, scan, deliver } = yield* Effect.andThen(
+      const { submit, poll, scan, deliver, parse } = yield* Effect.andThen(
         land(
           store,
           update("message", next(late, { nextAttemptAt: null, submissions: [] })),
           update("attachment", next(attachments[1]!, { nextScanAt: null })),
+          update("message", next(letters[1]!, { reception: null })),
           ...[next(next(deliveries[0]!)), next(deliveries[1]!)].map((delivery) =>
             update("delivery", { ...delivery, status: "delivered", nextAttemptAt: null, deliveredAt: 0 })
           )
         ),
         earliestDue
       )
-      for (const at of [submit, poll, scan, deliver]) assert.ok(at === null || at > age + 30)
+      for (const at of [submit, poll, scan, deliver, parse]) assert.ok(at === null || at > age + 30)
     })
   ),
   law("counts the events that the relay has yet to come to, and tells the age of each shard's first", (store) =>

@@ -431,6 +431,7 @@ const isolation = [
       assert.deepEqual(yield* store.endpoints.enabled([]), [])
       assert.deepEqual(yield* store.deliveries.deadSince(realm, Fixtures.freshId(), 0, 10), [])
       assert.deepEqual(yield* store.blobs.referenced(realm.tenantId, []), [])
+      assert.equal(yield* store.messages.anywhere(Fixtures.freshId()), null)
     })
   )
 ]

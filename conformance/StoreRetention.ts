@@ -10,6 +10,7 @@ import type { Message } from "../core/model/Message.ts"
 import { jobKinds, type Job, type JobKind } from "../core/ports/JobQueue.ts"
 import type { Change, DuePage, Log, StoreUnavailable } from "../core/ports/Store.ts"
 import * as Fixtures from "./fixtures.ts"
+import { inbound, reception } from "./StoreReceiving.ts"
 import {
   append,
   forget,
@@ -63,6 +64,11 @@ const dueSubject = (kind: JobKind, realm: Realm) => {
     const insertIt = (at: Millis | null) => insertDelivery({ ...subject, nextAttemptAt: at })
     const updateIt = (at: Millis | null) => update("delivery", next(subject, { nextAttemptAt: at }))
     return { subject, group: endpoint.id, insertIt, updateIt }
+  }
+  if (kind === "parse") {
+    const subject = inbound(realm)
+    const dated = (at: Millis | null) => ({ ...subject, reception: reception({ nextParseAt: at }) })
+    return { subject, group, insertIt: (at: Millis | null) => insertMessage(dated(at)), updateIt: (at: Millis | null) => update("message", next(dated(at))) }
   }
   const subject = Fixtures.message(realm)
   const polled = (pollAt: Millis | null) => submission(submissionRef(), { pollAt })

@@ -13,9 +13,9 @@ import { Clock, Context, Effect, Layer } from "effect"
 import type { MessageId, Millis } from "../model/Ids.ts"
 import type { Message } from "../model/Message.ts"
 import type { ParsedMessage } from "../model/ParsedMessage.ts"
+import * as Reports from "../model/Report.ts"
 import type { Report } from "../model/Report.ts"
 import { outcomesOf } from "../model/ReportOutcomes.ts"
-import * as Reports from "../model/ReportReading.ts"
 import { settle } from "../model/Settlement.ts"
 import { changing, commit, dieOnRejection } from "../operations/Commit.ts"
 import { Crypto } from "../ports/Crypto.ts"
@@ -27,8 +27,12 @@ import { appendEvents, countRecipients, suppressions } from "./RecordNotificatio
 export class RecordReport extends Context.Service<
   RecordReport,
   {
-    /** What came to the signed Return-Path of this message. */
-    readonly ofReturnPath: (id: MessageId, parsed: ParsedMessage) => Effect.Effect<void, StoreUnavailable>
+    /** What came to the signed Return-Path of this message; `sender`: its own Return-Path, null for the null sender. */
+    readonly ofReturnPath: (
+      id: MessageId,
+      sender: string | null,
+      parsed: ParsedMessage
+    ) => Effect.Effect<void, StoreUnavailable>
     /** What came to a mailbox, if it is a report about mail of its tenant. */
     readonly ofMailbox: (received: Message, parsed: ParsedMessage) => Effect.Effect<void, StoreUnavailable>
   }
@@ -70,8 +74,8 @@ export class RecordReport extends Context.Service<
       )
 
       return RecordReport.of({
-        ofReturnPath: Effect.fn("RecordReport.ofReturnPath")(function* (id, parsed) {
-          const report = Reports.read(parsed)
+        ofReturnPath: Effect.fn("RecordReport.ofReturnPath")(function* (id, sender, parsed) {
+          const report = Reports.read(parsed, sender)
           if (report.kind === "none") {
             return yield* Effect.logInfo("what came to a Return-Path is no report; it is dropped").pipe(Effect.annotateLogs({ messageId: id }))
           }
@@ -79,7 +83,7 @@ export class RecordReport extends Context.Service<
         }),
 
         ofMailbox: Effect.fn("RecordReport.ofMailbox")(function* (received, parsed) {
-          const report = Reports.read(parsed)
+          const report = Reports.read(parsed, received.reception?.returnPath)
           const id = report.kind === "none" ? null : messageIdOf(report.originalMessageId)
           if (id === null) return
           const { tenantId, environment } = received

@@ -103,4 +103,12 @@ describe("what a round of DNS checks amounts to", () => {
       assert.isTrue(input === null || Result.isFailure(MailDomain.decide(domain("suspended"), input)))
     }
   })
+
+  it("receives where it may send, later where its records are gone, and not at all where it never was verified", () => {
+    assert.deepStrictEqual(
+      states.map((state) => `${state}: ${MailDomain.receives(state)}`),
+      ["pending: never", "healthy: now", "degraded: now", "failing: later", "suspended: suspended"]
+    )
+    for (const state of states) assert.strictEqual(MailDomain.receives(state) === "now", MailDomain.isVerified(state))
+  })
 })

@@ -76,21 +76,21 @@ export class Receive extends Context.Service<
         const destinations = yield* Effect.forEach([...new Set(arriving.recipients)], route)
         const returnPaths = new Set(destinations.flatMap((one) => (one._tag === "ReturnPath" ? [one.id] : [])))
         const [first, ...others] = eachMailboxOnce(destinations)
-        if (first === undefined) return yield* report(returnPaths, arriving.bytes)
+        if (first === undefined) return yield* report(returnPaths, arriving)
 
         const stored = yield* storeFirst(arriving, first.mailbox.tenantId)
-        const asItCame = behind(stored.traceSize, read(stored))
-        const { authentication, folder } = yield* judge({ ...arriving, bytes: asItCame })
+        const again = { ...arriving, bytes: behind(stored.traceSize, read(stored)) }
+        const { authentication, folder } = yield* judge(again)
         // What may be said twice comes first: a sender who gets no answer says all of it again.
-        if (returnPaths.size > 0) yield* report(returnPaths, asItCame)
+        if (returnPaths.size > 0) yield* report(returnPaths, again)
         yield* take([first, ...others], stored, { peer: arriving.peer, returnPath: arriving.returnPath, authentication, folder })
       })
 
       /** What comes to Return-Paths of ours is read for what it reports, and not kept. */
-      const report = Effect.fnUntraced(function* <E>(ids: ReadonlySet<MessageId>, bytes: Stream.Stream<Uint8Array, E>) {
+      const report = Effect.fnUntraced(function* <E>(ids: ReadonlySet<MessageId>, { returnPath, bytes }: Arriving<E>) {
         const parsed = yield* mime.parse(bytes)
         if (Trace.isLoop(parsed.headers, settings.hostName)) return yield* looping
-        yield* Effect.forEach(ids, (id) => reports.ofReturnPath(id, parsed), { discard: true })
+        yield* Effect.forEach(ids, (id) => reports.ofReturnPath(id, returnPath, parsed), { discard: true })
       })
 
       /** Stores the message behind our trace, as it comes. */

@@ -9,10 +9,11 @@ import * as RfcMime from "../../adapters/mime/RfcMime.ts"
 import * as SandboxMailProvider from "../../adapters/sandbox/SandboxMailProvider.ts"
 import { MailroomError } from "../../client/index.ts"
 import { scopes } from "../../core/model/ApiKey.ts"
+import { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
 import type { MailProvider } from "../../core/ports/MailProvider.ts"
 import { Store, StoreUnavailable } from "../../core/ports/Store.ts"
 import { WebhookTransport, type WebhookRequest } from "../../core/ports/WebhookTransport.ts"
-import { createMailroom, parseAddress, parseDomain, plans, reveal, type EmbeddedMailroom, type Options } from "./index.ts"
+import { createMailroom, parseAddress, parseDomain, plans, ReceiveRefused, reveal, type EmbeddedMailroom, type Options } from "./index.ts"
 
 const operator = { type: "operator", id: "test" } as const
 
@@ -77,6 +78,46 @@ const rejectionOf = (promise: Promise<unknown>): Promise<unknown> =>
   )
 
 describe("an embedded Mailroom", () => {
+  it("takes mail in, whole or in pieces, and says what to answer where it does not", async () => {
+    const asked: Array<string | null> = []
+    const authenticator = Layer.succeed(MailAuthenticator, {
+      authenticate: ({ returnPath, bytes }) =>
+        Effect.as(Stream.runDrain(bytes), { spf: "pass", dkim: "none", dmarc: "pass", arc: "none", dmarcPolicy: null }).pipe(
+          Effect.tap(() => Effect.sync(() => asked.push(returnPath)))
+        )
+    })
+    const mailroom = await embed({ authenticator, settings: { inboundEnvironment: "sandbox" } })
+    const { apiKey } = await found(mailroom)
+    const peer = { remoteAddress: "192.0.2.25", helo: "mx.example.org", protocol: "ESMTPS" } as const
+    const mail = { peer, returnPath: "charles@example.org", recipients: ["ada@mail.example"] }
+    const bytes = new TextEncoder().encode("From: charles@example.org\r\nSubject: Note G\r\n\r\nThe engine weaves.\r\n")
+    const pieces = async function* () {
+      yield bytes.subarray(0, 10)
+      yield bytes.subarray(10)
+    }
+
+    await mailroom.receive.recipient("ada@mail.example")
+    await mailroom.receive.accept({ ...mail, bytes })
+    await mailroom.receive.accept({ ...mail, bytes: pieces() })
+    await mailroom.tick()
+
+    const { items } = await mailroom.client(apiKey).messages.list()
+    assert.deepStrictEqual(items.map(({ status, subject, snippet }) => [status, subject, snippet]), [
+      ["received", "Note G", "The engine weaves."],
+      ["received", "Note G", "The engine weaves."]
+    ])
+    assert.deepStrictEqual(asked, ["charles@example.org", "charles@example.org"])
+    const refused = await rejectionOf(mailroom.receive.recipient("nobody@mail.example"))
+    assert.isTrue(refused instanceof ReceiveRefused)
+    assert.strictEqual((refused as ReceiveRefused).message, "550 5.1.1 there is no such mailbox")
+    const broken = async function* () {
+      yield bytes
+      throw new Error("the connection is gone")
+    }
+    assert.match(String(await rejectionOf(mailroom.receive.accept({ ...mail, bytes: broken() }))), /the connection is gone/)
+    assert.lengthOf((await mailroom.client(apiKey).messages.list()).items, 2)
+  })
+
   it("sends by the client without a socket, and delivers in a tick", async () => {
     const mailroom = await embed()
     const { apiKey, mailboxId } = await found(mailroom)

@@ -3,7 +3,7 @@
  * contract, no server of its own. Programs on Effect use `Mailroom.layer` of
  * the package's root; what is here is made of it.
  */
-import { Context, Effect, Exit, Layer, Logger, Redacted, References, Result, Scope } from "effect"
+import { Context, Effect, Exit, Layer, Logger, Redacted, References, Result, Scope, Stream } from "effect"
 import { HttpServer } from "effect/http"
 import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
 import * as NodeResolver from "../../adapters/node/NodeResolver.ts"
@@ -17,16 +17,19 @@ import * as Address from "../../core/model/Address.ts"
 import * as Limits from "../../core/model/Limits.ts"
 import * as PublicAddress from "../../core/model/PublicAddress.ts"
 import { Management } from "../../core/operations/Management.ts"
+import { Receive, type Arriving } from "../../core/operations/Receive.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { WebhookManagement } from "../../core/operations/WebhookManagement.ts"
 import type { BlobStore } from "../../core/ports/BlobStore.ts"
 import type { Crypto } from "../../core/ports/Crypto.ts"
 import type { JobQueue } from "../../core/ports/JobQueue.ts"
+import type { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
 import { MailProviders, type MailProvider } from "../../core/ports/MailProvider.ts"
 import type { Mime } from "../../core/ports/Mime.ts"
 import type { Resolver } from "../../core/ports/Resolver.ts"
 import type { RateLimiter } from "../../core/ports/RateLimiter.ts"
 import type { Scanner } from "../../core/ports/Scanner.ts"
+import type { SpamFilter } from "../../core/ports/SpamFilter.ts"
 import type { Store } from "../../core/ports/Store.ts"
 import type { WebhookTransport } from "../../core/ports/WebhookTransport.ts"
 import { defaults, Settings, type SettingsShape } from "../../core/Settings.ts"
@@ -52,6 +55,10 @@ export interface Options {
   readonly limiter?: Adapter<RateLimiter>
   /** Looks up where webhooks go. Default: DNS. */
   readonly resolver?: Adapter<Resolver>
+  /** Finds out who inbound mail is from. Default: nobody, and its messages show no results. */
+  readonly authenticator?: Adapter<MailAuthenticator>
+  /** Judges inbound mail. Default: nobody. */
+  readonly spamFilter?: Adapter<SpamFilter>
   readonly settings?: Partial<SettingsShape>
   /** The address at which clients reach `fetch`, for the published document. Default `http://mailroom.internal`. */
   readonly address?: string
@@ -68,6 +75,11 @@ export type Promised<Service> = {
       : never
 }
 
+/** A message that a mail server of yours has got; its bytes with CRLF line ends, transparency undone. */
+export interface InboundMail extends Omit<Arriving<never>, "bytes"> {
+  readonly bytes: Uint8Array | AsyncIterable<Uint8Array>
+}
+
 export interface EmbeddedMailroom {
   /** The service as a web-standard handler, to be mounted anywhere. The IP guard counts by the address you give. */
   readonly fetch: (request: Request, from: { readonly clientAddress: string }) => Promise<Response>
@@ -75,6 +87,14 @@ export interface EmbeddedMailroom {
   readonly client: (apiKey: string) => Client
   /** Tenants, applications, keys, domains and mailboxes. */
   readonly management: Promised<typeof Management.Service>
+  /**
+   * Takes mail in. Both reject with `ReceiveRefused`, whose `code`, `enhancedCode` and `text` are what to answer, and with
+   * other errors where the sender should try again. When `accept` resolves, every recipient has its message.
+   */
+  readonly receive: {
+    readonly recipient: (address: string) => Promise<void>
+    readonly accept: (mail: InboundMail) => Promise<void>
+  }
   /** Re-enabling endpoints, and test events. */
   readonly webhookManagement: Promised<typeof WebhookManagement.Service>
   /** Does all that is due now: fan-out, submissions, deliveries, scans; how much that was. For programs that schedule by themselves. */
@@ -84,6 +104,8 @@ export interface EmbeddedMailroom {
   /** Turns new requests away, lets what is under way finish for up to 20 seconds, and releases everything. */
   readonly close: () => Promise<void>
 }
+
+export { ReceiveRefused } from "../../core/operations/Receive.ts"
 
 /** The text of a secret that the core hands out once, such as a new API key. */
 export const reveal = (secret: Redacted.Redacted<string>): string => Redacted.value(secret)
@@ -141,6 +163,10 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
       }),
     management: promised(Context.get(context, Management), run),
     webhookManagement: promised(Context.get(context, WebhookManagement), run),
+    receive: {
+      recipient: (address) => run(Context.get(context, Receive).recipient(address)),
+      accept: (mail) => run(Context.get(context, Receive).accept({ ...mail, bytes: streamOf(mail.bytes) }))
+    },
     tick: () => tracked(runCore(tick)),
     start: async () => {
       started ??= runCore(Layer.buildWithScope(Loops.layer, scopes.loops))
@@ -152,6 +178,9 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
     }
   }
 }
+
+const streamOf = (bytes: InboundMail["bytes"]): Stream.Stream<Uint8Array, unknown> =>
+  bytes instanceof Uint8Array ? Stream.make(bytes) : Stream.fromAsyncIterable(bytes, (cause) => cause)
 
 /** How long what is under way may take to finish when it closes. */
 const grace = "20 seconds"
@@ -171,7 +200,8 @@ const core = (options: Options) => {
   const { store, queue, blobs, crypto, mime, scanner, webhooks } = options
   const { limiter = MemoryRateLimiter.layer, resolver = NodeResolver.layer } = options
   const transport = Layer.provide(webhooks, resolver)
-  const ports = Layer.mergeAll(store, queue, blobs, crypto, mime, scanner, transport, limiter, providers(options))
+  const { authenticator = Layer.empty, spamFilter = Layer.empty } = options
+  const ports = Layer.mergeAll(store, queue, blobs, crypto, mime, scanner, transport, limiter, providers(options), authenticator, spamFilter)
   return Mailroom.layer.pipe(
     Layer.provideMerge(ports),
     Layer.provide(Layer.succeed(Settings, { ...defaults, ...options.settings })),

@@ -88,7 +88,7 @@ describe("/metrics", () => {
       const durations = families.get("mailroom_http_request_duration_seconds")?.samples
       assert.strictEqual(durations?.get('mailroom_http_request_duration_seconds_count{operation="sendMessage"}'), 3)
       const jobs = counted(families, "jobs")
-      for (const kind of ["submit", "poll", "scan", "deliver", "parse"]) {
+      for (const kind of ["submit", "poll", "scan", "deliver"]) {
         const claimed = jobs[`mailroom_jobs_claimed_total{kind="${kind}"}`]
         assert.isTrue(claimed! > 0, kind)
         assert.strictEqual(jobs[`mailroom_jobs_ended_total{kind="${kind}",result="completed"}`], claimed, kind)

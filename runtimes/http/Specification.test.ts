@@ -172,6 +172,8 @@ layer(Harness.layer(), live)("A resource", (it) => {
         ],
         failure: null,
         authentication: null,
+        defects: [],
+        receivedAt: null,
         sentAt: null,
         requestId: sent.headers.get("x-request-id")
       })

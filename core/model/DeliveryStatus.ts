@@ -1,0 +1,153 @@
+/**
+ * The fields of a delivery status notification (RFC 3464, 6533), as servers
+ * write them: groups run together or torn apart, types missing, addresses
+ * dressed up, words of their own for the action.
+ */
+import { addressesIn, fieldOf } from "./MailText.ts"
+
+/** What a report says of one recipient, before it is judged. */
+export interface Finding {
+  readonly address: string | null
+  readonly action: "failed" | "delayed" | "delivered" | "relayed" | "expanded" | null
+  /** The enhanced status code. */
+  readonly status: string | null
+  /** As the server said it, with its lines. */
+  readonly diagnostic: string | null
+  readonly willRetry: boolean
+}
+
+/** Nobody sends one message to more; a report that names more is not worth the time. */
+export const recipientsMax = 1_000
+const linesMax = 40_000
+const lineLengthMax = 4_000
+
+type Group = Map<string, string>
+
+const ofRecipient = new Set([
+  "original-recipient", "final-recipient", "x-actual-recipient", "action", "status", "remote-mta", "diagnostic-code",
+  "last-attempt-date", "will-retry-until", "final-log-id"
+])
+
+/** Whether a text holds fields of RFC 3464 that speak of a recipient. */
+export const isStatus = (text: string): boolean => {
+  let hasRecipient = false
+  let hasOutcome = false
+  for (const line of text.split("\n", 4_000)) {
+    const name = fieldOf(line.slice(0, 200))?.name
+    hasRecipient ||= name === "final-recipient" || name === "original-recipient"
+    hasOutcome ||= name === "action" || name === "status" || name === "diagnostic-code"
+    if (hasRecipient && hasOutcome) return true
+  }
+  return false
+}
+
+export interface DeliveryStatus {
+  readonly findings: ReadonlyArray<Finding>
+  /** Some servers name the message here, outside any standard. */
+  readonly originalMessageId: string | null
+}
+
+export const read = (text: string): DeliveryStatus => {
+  const { groups, originalMessageId } = groupsIn(text)
+  return { findings: groups.map(toFinding), originalMessageId }
+}
+
+/** A group for each recipient. It begins with a recipient's field, or with a field that the last group has already. */
+const groupsIn = (text: string): { readonly groups: ReadonlyArray<Group>; readonly originalMessageId: string | null } => {
+  const groups: Array<Group> = []
+  let originalMessageId: string | null = null
+  let group: Group | null = null
+  let last: string | null = null
+  for (const raw of text.split("\n", linesMax)) {
+    const line = raw.slice(0, lineLengthMax)
+    if (/^[ \t]+\S/.test(line) && last !== null && group !== null) {
+      const value = group.get(last) ?? ""
+      if (value.length < lineLengthMax) group.set(last, `${value} ${line.trim()}`.trim())
+      continue
+    }
+    const field = fieldOf(line)
+    last = null
+    if (field === null) continue
+    if (/^(x-)?original-message-id$/.test(field.name)) originalMessageId ??= field.value
+    if (!ofRecipient.has(field.name)) continue
+    if (group === null || begins(group, field.name)) {
+      if (groups.length === recipientsMax) break
+      group = new Map()
+      groups.push(group)
+    }
+    group.set(field.name, field.value)
+    last = field.name
+  }
+  return { groups: groups.filter(speaks), originalMessageId }
+}
+
+const begins = (group: Group, name: string): boolean =>
+  group.has(name) ||
+  ((name === "original-recipient" || name === "final-recipient") && (group.has("action") || group.has("status")) && named(group))
+
+const named = (group: Group): boolean => group.has("final-recipient") || group.has("original-recipient")
+/** Remote-MTA and dates alone say nothing of anybody. */
+const speaks = (group: Group): boolean => named(group) || group.has("action") || group.has("status") || group.has("diagnostic-code")
+
+const toFinding = (group: Group): Finding => {
+  const status = statusOf(group.get("status") ?? "")
+  return {
+    address: ownAddress(group.get("original-recipient")) ?? ownAddress(group.get("final-recipient")) ??
+      ownAddress(group.get("x-actual-recipient")) ?? bareAddress(group.get("final-recipient")),
+    action: actionOf(group.get("action") ?? "", status),
+    status,
+    diagnostic: diagnosticOf(group.get("diagnostic-code")),
+    willRetry: group.has("will-retry-until")
+  }
+}
+
+/** `rfc822; <user@host> (comment)`, with any of it missing; null if there is no address in it. */
+export const ownAddress = (value: string | undefined): string | null => {
+  if (value === undefined) return null
+  const semicolon = value.indexOf(";")
+  const type = semicolon < 0 ? "" : value.slice(0, semicolon).trim().toLowerCase()
+  const typed = /^[\w-]{0,20}$/.test(type) && semicolon >= 0 ? value.slice(semicolon + 1) : value
+  const decoded = unescaped(typed).trim()
+  const found = addressesIn(decoded).at(-1) ?? addressesIn(`<${decoded.replace(/[<>\s]/g, "")}>`)[0]
+  return found === undefined ? null : found.address
+}
+
+/** A recipient of the server itself, without a domain. */
+const bareAddress = (value: string | undefined): string | null => {
+  const bare = (value ?? "").slice((value ?? "").indexOf(";") + 1).replace(/[<>"]/g, "").trim()
+  return /^[^\s@;:]{1,64}$/.test(bare) ? bare : null
+}
+
+/**
+ * Escapes that should have been taken away: `\x{C3A9}` of RFC 6533, and xtext (RFC 3461) of `+` and `=`, which alone
+ * must be escaped and occur in addresses. Any other `+41` is a sub-address.
+ */
+const unescaped = (value: string): string => {
+  const plain = value.replace(/\+2B/g, "+").replace(/\+3D/g, "=")
+  if (!plain.includes("\\x{")) return plain
+  return plain.replace(/\\x\{([0-9A-Fa-f]{2,6})\}/g, (whole, hex: string) => {
+    const code = Number.parseInt(hex, 16)
+    return code <= 0x10ffff ? String.fromCodePoint(code) : whole
+  })
+}
+
+/** A code with anything around it. */
+export const statusOf = (value: string): string | null =>
+  /(?:^|[^\d.])([245])\.\s?(\d{1,3})\.\s?(\d{1,3})(?![\d.]*\d)/.exec(value.slice(0, 200))?.slice(1).join(".") ?? null
+
+const actionOf = (value: string, status: string | null): Finding["action"] => {
+  const word = /^\W*([a-z-]+)/.exec(value.toLowerCase())?.[1] ?? ""
+  if (/^(fail|undeliver|bounce|error|reject|expired|permanent|non-?deliver)/.test(word)) return "failed"
+  if (/^(delay|defer|transient|temporar|warning|retry|queued)/.test(word)) return "delayed"
+  if (/^(deliver|success)/.test(word)) return "delivered"
+  if (word.startsWith("relay")) return "relayed"
+  if (word.startsWith("expand")) return "expanded"
+  return status === null ? null : status.startsWith("2") ? "delivered" : status.startsWith("5") ? "failed" : null
+}
+
+/** Without its type (`smtp;`), on one line. */
+const diagnosticOf = (value: string | undefined): string | null => {
+  if (value === undefined) return null
+  const text = value.replace(/^\s*[\w-]{1,20}\s*;/, "").replace(/\s+/g, " ").trim()
+  return text === "" ? null : text
+}
