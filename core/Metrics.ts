@@ -82,6 +82,14 @@ export const handshakes = each(["verified", ...handshakeFaults], (result) =>
   counter("webhook_handshakes", "Verifications of webhook receivers by result.", { result })
 )
 
+export const inboundConnections = each(["accepted", "refused"], (result) =>
+  counter("inbound_connections", "Connections of those who bring mail; refused, if there were too many.", { result })
+)
+/** `taken`: answered with 250 and committed. `unavailable`: to be tried again. `broken`: its end never came. */
+export const inboundMessages = each(["taken", "refused", "unavailable", "broken"], (outcome) =>
+  counter("inbound_messages", "Messages that were brought, by outcome.", { outcome })
+)
+
 export const scans = each(["clean", "infected", "error"], (verdict) =>
   counter("attachment_scans", "Scans of attachments by verdict.", { verdict })
 )

@@ -10,7 +10,7 @@ import { keyCommand } from "./KeyCommand.ts"
 import { mailboxCommand } from "./MailboxCommand.ts"
 import { openApiCommand } from "./OpenApi.ts"
 import { planCommand } from "./PlanCommand.ts"
-import { devCommand, migrateCommand, serveCommand, workerCommand } from "./Runtimes.ts"
+import { devCommand, migrateCommand, serveCommand, smtpCommand, workerCommand } from "./Runtimes.ts"
 import { sealingCommand } from "./Sealing.ts"
 import { tenantCommand } from "./TenantCommand.ts"
 
@@ -19,6 +19,7 @@ export const commands = [
   devCommand,
   serveCommand,
   workerCommand,
+  smtpCommand,
   migrateCommand,
   doctorCommand,
   sealingCommand,
