@@ -86,6 +86,14 @@ export const reports = each(["bounce", "delay", "delivered", "complaint", "none"
   counter("reports", "Reports about mail of ours that came by mail; none: what came to a Return-Path and is no report.", { kind })
 )
 
+export const inboundConnections = each(["accepted", "refused"], (result) =>
+  counter("inbound_connections", "Connections of those who bring mail; refused, if there were too many.", { result })
+)
+/** `taken`: answered with 250 and committed. `unavailable`: to be tried again. `broken`: its end never came. */
+export const inboundMessages = each(["taken", "refused", "unavailable", "broken"], (outcome) =>
+  counter("inbound_messages", "Messages that were brought, by outcome.", { outcome })
+)
+
 export const scans = each(["clean", "infected", "error"], (verdict) =>
   counter("attachment_scans", "Scans of attachments by verdict.", { verdict })
 )

@@ -168,6 +168,16 @@ const rules: ReadonlyArray<Rule> = [
     fault: `${settings.dkimFile.name} is set, and ${settings.provider.name} is one that signs by itself`
   },
   {
+    about: ["inboundTlsCert", "inboundTlsKey"],
+    breaks: ({ inboundTlsCert, inboundTlsKey }) => (inboundTlsCert === null) !== (inboundTlsKey === null),
+    fault: `${settings.inboundTlsCert.name} and ${settings.inboundTlsKey.name} want each other`
+  },
+  {
+    about: ["inboundTlsPort", "inboundTlsCert"],
+    breaks: ({ inboundTlsPort, inboundTlsCert }) => inboundTlsPort !== null && inboundTlsCert === null,
+    fault: `${settings.inboundTlsPort.name} is set, and ${settings.inboundTlsCert.name} is not`
+  },
+  {
     about: ["queue", "redisUrl"],
     breaks: ({ queue, redisUrl }) => queue === "redis" && redisUrl === null,
     fault: `${settings.queue.name} is redis, and ${settings.redisUrl.name} is not set`

@@ -330,6 +330,98 @@ export const settings = {
     isSecret: true,
     parse: Values.optional(Values.secret(Values.matching(/^[\x21-\x7e]{16,}$/)))
   }),
+  inboundHost: setting({
+    name: "MAILROOM_INBOUND_HOST",
+    wants: "an IP address to listen on",
+    about: "Where `smtp` listens for mail; `::` or `0.0.0.0` for the world. `dev` listens there too.",
+    fallback: "127.0.0.1",
+    parse: (text) => (isIP(text) === 0 ? Result.fail(text) : Result.succeed(text))
+  }),
+  inboundPort: setting({
+    name: "MAILROOM_INBOUND_PORT",
+    wants: "a port from 0 to 65535 (0: any free one)",
+    about: "The port for SMTP: 25, if other mail servers are to find it. `dev` takes any free one, and 2525 if it can.",
+    fallback: "2525",
+    parse: Values.integer(0, 65_535)
+  }),
+  inboundTlsPort: setting({
+    name: "MAILROOM_INBOUND_TLS_PORT",
+    wants: "a port from 0 to 65535 (0: any free one)",
+    about: "A second port, with TLS from the first byte. Without it there is none.",
+    fallback: "",
+    parse: Values.optional(Values.integer(0, 65_535))
+  }),
+  inboundLmtp: setting({
+    name: "MAILROOM_INBOUND_LMTP",
+    wants: "host:port, or the path of a socket",
+    about: "Where `smtp` listens for LMTP, for a mail server that stands before it. Without it, nowhere.",
+    fallback: "",
+    parse: Values.optional(Values.socketAddress)
+  }),
+  inboundHostname: setting({
+    name: "MAILROOM_INBOUND_HOSTNAME",
+    wants: "a host name",
+    about: "What `smtp` calls itself: the name that MX records point at. Without it, this machine's.",
+    fallback: "",
+    parse: Values.optional((text) => (/^[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/.test(text) ? Result.succeed(text) : Result.fail(text)))
+  }),
+  inboundTlsCert: setting({
+    name: "MAILROOM_INBOUND_TLS_CERT_FILE",
+    wants: "a file",
+    about: "The certificate and its chain in PEM, for STARTTLS. Without it, mail comes in clear text. It is read anew each minute.",
+    fallback: "",
+    parse: Values.optional(Values.anyText)
+  }),
+  inboundTlsKey: setting({
+    name: "MAILROOM_INBOUND_TLS_KEY_FILE",
+    wants: "a file",
+    about: "The key of that certificate, in PEM.",
+    fallback: "",
+    parse: Values.optional(Values.anyText)
+  }),
+  inboundSizeMax: setting({
+    name: "MAILROOM_INBOUND_SIZE_MAX",
+    wants: "a whole number of bytes from 65536 to 104857600",
+    about: "The largest message that is taken.",
+    fallback: String(50 * 1024 * 1024),
+    parse: Values.integer(65_536, 104_857_600)
+  }),
+  inboundProxies: setting({
+    name: "MAILROOM_INBOUND_PROXIES",
+    wants: "IP addresses or CIDR ranges, separated by commas",
+    about: "Peers whose connections begin with a PROXY line (version 1) and are those of whom it names. Nobody else may send one.",
+    fallback: "",
+    parse: Values.ranges
+  }),
+  inboundDmarc: setting({
+    name: "MAILROOM_INBOUND_DMARC",
+    wants: "`refuse`, `spam` or `off`",
+    about: "What becomes of mail that fails DMARC where its domain asks to reject it. `off`: nobody asks whom mail is from, as in `dev`, or behind a mail server that has asked.",
+    fallback: "refuse",
+    parse: Values.oneOf(["refuse", "spam", "off"])
+  }),
+  inboundRspamd: setting({
+    name: "MAILROOM_INBOUND_RSPAMD",
+    wants: "a URL such as `http://127.0.0.1:11333`",
+    about: "The Rspamd that judges what comes in. While it is away, mail is taken as if there were none.",
+    fallback: "",
+    parse: Values.optional(Values.url("http:", "https:"))
+  }),
+  inboundRspamdPassword: setting({
+    name: "MAILROOM_INBOUND_RSPAMD_PASSWORD",
+    wants: "a password",
+    about: "Its password, if it wants one.",
+    fallback: "",
+    isSecret: true,
+    parse: Values.optional(Values.secret(Values.anyText))
+  }),
+  inboundHealthPort: setting({
+    name: "MAILROOM_INBOUND_HEALTH_PORT",
+    wants: "a port from 0 to 65535 (0: any free one)",
+    about: "Where `smtp` answers `/healthz`, `/readyz` and `/metrics`, at the address of `MAILROOM_HOST`. Without it, nowhere.",
+    fallback: "",
+    parse: Values.optional(Values.integer(0, 65_535))
+  }),
   scanner: setting({
     name: "MAILROOM_SCANNER",
     wants: "`clamd`, `none` or `eicar`",

@@ -9,14 +9,29 @@
 import { Layer } from "effect"
 import * as MemoryBlobStore from "./MemoryBlobStore.ts"
 import * as MemoryJobQueue from "./MemoryJobQueue.ts"
+import * as MemoryMailAuthenticator from "./MemoryMailAuthenticator.ts"
 import * as MemoryMailProvider from "./MemoryMailProvider.ts"
 import * as MemoryNotificationIntake from "./MemoryNotificationIntake.ts"
 import * as MemoryRateLimiter from "./MemoryRateLimiter.ts"
 import * as MemoryScanner from "./MemoryScanner.ts"
+import * as MemorySpamFilter from "./MemorySpamFilter.ts"
 import * as MemoryStore from "./MemoryStore.ts"
 import * as MemoryWebhookTransport from "./MemoryWebhookTransport.ts"
 
-export { MemoryBlobStore, MemoryJobQueue, MemoryMailProvider, MemoryNotificationIntake, MemoryRateLimiter, MemoryScanner, MemoryStore, MemoryWebhookTransport }
+export {
+  MemoryBlobStore,
+  MemoryJobQueue,
+  MemoryMailAuthenticator,
+  MemoryMailProvider,
+  MemoryNotificationIntake,
+  MemoryRateLimiter,
+  MemoryScanner,
+  MemorySpamFilter,
+  MemoryStore,
+  MemoryWebhookTransport
+}
+
+// Whoever judges inbound mail is optional, so the authenticator and the spam filter are not among these.
 
 export const layer = Layer.mergeAll(
   MemoryStore.layer,

@@ -50,7 +50,7 @@ export interface Context {
   readonly remoteAddress: string
   readonly settings: Settings
   readonly receive: Receive["Service"]
-  readonly onMessage: (outcome: Outcome) => void
+  readonly onMessage: (outcome: Outcome) => Effect.Effect<void>
 }
 
 /** Until one of them ends it. The connection is left open, with the last words to be said. */
@@ -223,10 +223,10 @@ const data = Effect.fnUntraced(function* (context: Context, state: State): Effec
   const fault = yield* rest.pipe(
     Effect.as(null),
     Effect.catchTag("NotAMessage", ({ reply }) => Effect.succeed(reply)),
-    Effect.tapError(() => Effect.sync(() => onMessage("broken")))
+    Effect.tapError(() => onMessage("broken"))
   )
   const { reply, outcome } = yield* ending(accepted, fault)
-  onMessage(outcome)
+  yield* onMessage(outcome)
   forget(state)
   if (outcome === "taken") state.commands = 0
   // LMTP has a reply for each recipient that was taken (RFC 2033).

@@ -115,7 +115,7 @@ describe("SmtpListener", () => {
       const { address } = yield* listen(recorder(), {
         isProxy: () => true,
         limits: { connections: 4, connectionsPerAddress: 2 },
-        onConnection: (result) => results.push(result)
+        onConnection: (result) => Effect.sync(() => void results.push(result))
       })
       const from = Effect.fnUntraced(function* (last: number) {
         const peer = yield* client(address)
@@ -161,7 +161,7 @@ describe("SmtpListener", () => {
   it.live("gives up a message that takes too long, however many bytes come", () =>
     Effect.gen(function* () {
       const outcomes: Array<string> = []
-      const { address } = yield* listen(recorder(), { timeouts: { message: "300 millis" }, onMessage: (outcome) => outcomes.push(outcome) })
+      const { address } = yield* listen(recorder(), { timeouts: { message: "300 millis" }, onMessage: (outcome) => Effect.sync(() => void outcomes.push(outcome)) })
       const peer = yield* client(address)
       yield* beginMessage(peer)
 
@@ -292,7 +292,7 @@ describe("SmtpListener", () => {
     Effect.gen(function* () {
       const core = recorder()
       const outcomes: Array<string> = []
-      const { address } = yield* listen(core, { onMessage: (outcome) => outcomes.push(outcome) })
+      const { address } = yield* listen(core, { onMessage: (outcome) => Effect.sync(() => void outcomes.push(outcome)) })
       const dialogue = "EHLO c.test\r\nMAIL FROM:<a@client.test>\r\nRCPT TO:<u@ours.test>\r\nDATA\r\nx\r\n"
 
       for (let length = 0; length <= dialogue.length; length++) {

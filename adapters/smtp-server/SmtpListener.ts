@@ -43,8 +43,8 @@ export interface Options {
   readonly limits?: Partial<Limits>
   readonly timeouts?: Partial<Timeouts>
   /** Told of each connection and message, to count them. */
-  readonly onConnection?: (result: "accepted" | "refused") => void
-  readonly onMessage?: (outcome: Session.Outcome) => void
+  readonly onConnection?: (result: "accepted" | "refused") => Effect.Effect<void>
+  readonly onMessage?: (outcome: Session.Outcome) => Effect.Effect<void>
 }
 
 export interface Limits {
@@ -83,7 +83,7 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
   const receive = yield* Receive
   const limits = { ...defaults.limits, ...options.limits }
   const timeouts = { ...defaults.timeouts, ...options.timeouts }
-  const { secureContext = () => null, isProxy = () => false } = options
+  const { secureContext = () => null, isProxy = () => false, onConnection = () => Effect.void, onMessage = () => Effect.void } = options
   const settings: Session.Settings = {
     protocol: options.protocol,
     hostname: options.hostname,
@@ -105,8 +105,7 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
     const named = isProxied ? yield* proxied(wire, settings.silence) : null
     const address = named ?? peerAddress
     const refusal = connections.enter(address, isProxied && named === null)
-    options.onConnection?.(refusal === null ? "accepted" : "refused")
-    const onMessage = (outcome: Session.Outcome) => options.onMessage?.(outcome)
+    yield* onConnection(refusal === null ? "accepted" : "refused")
     // Through a Unix socket it is this machine.
     const conversation =
       refusal === null

@@ -11,7 +11,7 @@ import { mailboxCommand } from "./MailboxCommand.ts"
 import { openApiCommand } from "./OpenApi.ts"
 import { planCommand } from "./PlanCommand.ts"
 import { providerCommand } from "./ProviderCommand.ts"
-import { devCommand, migrateCommand, serveCommand, workerCommand } from "./Runtimes.ts"
+import { devCommand, migrateCommand, serveCommand, smtpCommand, workerCommand } from "./Runtimes.ts"
 import { sealingCommand } from "./Sealing.ts"
 import { suppressionCommand } from "./SuppressionCommand.ts"
 import { tenantCommand } from "./TenantCommand.ts"
@@ -21,6 +21,7 @@ export const commands = [
   devCommand,
   serveCommand,
   workerCommand,
+  smtpCommand,
   migrateCommand,
   doctorCommand,
   sealingCommand,

@@ -1,4 +1,4 @@
-/** The verbs that run: `dev`, `serve`, `worker`, and `migrate`. Every adapter comes with them, so each is loaded when it is asked for. */
+/** The verbs that run: `dev`, `serve`, `worker`, `smtp`, and `migrate`. Every adapter comes with them, so each is loaded when it is asked for. */
 import { Console, Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 
@@ -49,6 +49,15 @@ export const workerCommand = Command.make(
 ).pipe(
   Command.withDescription("Submits mail, delivers webhooks, scans attachments, and keeps house, on the same database. Run as many as you like. SIGTERM drains.")
 )
+
+export const smtpCommand = Command.make(
+  "smtp",
+  {},
+  Effect.fnUntraced(function* () {
+    const { smtp } = yield* Effect.promise(() => import("../smtp/main.ts"))
+    return yield* smtp
+  })
+).pipe(Command.withDescription("Takes mail in, by SMTP and LMTP, on the same database. Run as many as you like. SIGTERM drains."))
 
 export const migrateCommand = Command.make(
   "migrate",

@@ -15,7 +15,7 @@ const valuesOf = (unit: string, key: string) => linesOf(unit).flatMap((line) => 
 
 describe("the systemd units", () => {
   it("are one for each process, and the migration", () => {
-    assert.deepStrictEqual(units.toSorted(), ["mailroom-migrate.service", "mailroom-serve.service", "mailroom-worker.service"])
+    assert.deepStrictEqual(units.toSorted(), ["mailroom-migrate.service", "mailroom-serve.service", "mailroom-smtp.service", "mailroom-worker.service"])
   })
 
   for (const unit of units) {
@@ -49,6 +49,7 @@ describe("the systemd units", () => {
     const seconds = (unit: string) => Number(valuesOf(unit, "TimeoutStopSec")[0])
 
     assert.isAbove(seconds("mailroom-serve.service"), 20)
+    assert.isAbove(seconds("mailroom-smtp.service"), 20)
     assert.isAbove(seconds("mailroom-worker.service"), 10)
   })
 

@@ -14,6 +14,16 @@ export const curl = ({ baseUrl, apiKey, mailboxes }: DevFile): string =>
     `  -d '{"fromMailboxId":"${mailboxes[0]?.id}","to":["delivered@example.com"],"subject":"Hello","text":"It works."}'`
   ].join("\n")
 
+/** A first mail that comes in when pasted: curl speaks SMTP too. */
+export const mail = ({ smtp, mailboxes }: DevFile): string => {
+  const address = mailboxes[0]?.address
+  const host = smtp?.host.includes(":") === true ? `[${smtp.host}]` : smtp?.host
+  return [
+    String.raw`printf 'From: ada@example.com\r\nTo: ${address}\r\nSubject: Hello\r\n\r\nIt comes in.\r\n' |`,
+    `  curl -sS smtp://${host}:${smtp?.port} --mail-from ada@example.com --mail-rcpt ${address} -T -`
+  ].join("\n")
+}
+
 const databaseOf = ({ databaseUrl }: Config): string => (databaseUrl === null ? "" : placeOf({ databaseUrl }))
 
 /** For those who wait. */
@@ -36,6 +46,7 @@ export const text = (config: Config, place: Place, devFile: DevFile, productionP
     "",
     `  Mailroom listens at  ${devFile.baseUrl}`,
     `  Documentation        ${devFile.docsUrl}`,
+    ...(devFile.smtp === null ? [] : [`  Takes mail at        ${devFile.smtp.host}:${devFile.smtp.port}`]),
     `  API key (sandbox)    ${devFile.apiKey}`,
     ...(productionPlace === null || devFile.production === undefined
       ? []
@@ -48,6 +59,7 @@ export const text = (config: Config, place: Place, devFile: DevFile, productionP
     "",
     curl(devFile),
     "",
+    ...(devFile.smtp === null ? [] : ["  Mail comes in too:", "", mail(devFile), ""]),
     "  What happens to it shows here, line by line:",
     ""
   ].join("\n")

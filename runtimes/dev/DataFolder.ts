@@ -13,7 +13,7 @@ import { ApplicationId, MailboxId, TenantId } from "../../core/model/Ids.ts"
 export const DevFile = Schema.Struct({
   baseUrl: Schema.String,
   docsUrl: Schema.String,
-  /** Null until mail can come in. */
+  /** Where mail comes in; null in the file of an earlier version. */
   smtp: Schema.NullOr(Schema.Struct({ host: Schema.String, port: Schema.Int })),
   tenantId: TenantId,
   applicationId: ApplicationId,

@@ -127,12 +127,30 @@ describe("mailroom dev", () => {
     )
   })
 
+  it("prints a mail that comes in when pasted, and shows it in the sandbox", async () => {
+    const running = await fleeting()
+    const mail = /^printf 'From: [\s\S]*? -T -$/m.exec(running.output())?.[0]
+    assert.isDefined(mail)
+
+    const { stderr } = bash(mail!, running.folder)
+
+    assert.strictEqual(stderr, "")
+    await eventually("a line", () => (/message\.received/.test(running.output()) ? true : undefined))
+    const { baseUrl, apiKey, mailboxes } = running.devFile
+    const { items } = (await (await fetch(`${baseUrl}/v1/messages`, { headers: { authorization: `Bearer ${apiKey}` } })).json()) as {
+      readonly items: ReadonlyArray<Record<string, unknown>> // the contract says so
+    }
+    const [received] = items.filter(({ direction }) => direction === "inbound")
+    assert.deepStrictEqual([received?.["mailboxId"], received?.["subject"], received?.["snippet"]], [mailboxes[0]?.id, "Hello", "It comes in."])
+  })
+
   it("writes what one needs to call it, for its owner only", async () => {
     const { devFile, folder, output } = await start(madeFolder())
 
     assert.match(devFile.baseUrl, /^http:\/\/127\.0\.0\.1:\d+$/)
     assert.strictEqual(devFile.docsUrl, `${devFile.baseUrl}/docs`)
-    assert.isNull(devFile.smtp)
+    assert.strictEqual(devFile.smtp?.host, "127.0.0.1")
+    assert.isAtLeast(devFile.smtp?.port ?? 0, 1)
     assert.match(devFile.apiKey, /^svc_test_[0-9A-Za-z]{50}$/)
     assert.isAtLeast(devFile.mailboxes.length, 1)
     assert.strictEqual(statSync(join(folder, "dev.json")).mode & 0o777, 0o600)

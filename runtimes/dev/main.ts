@@ -8,6 +8,7 @@ import { HttpServer } from "effect/http"
 import * as Mailroom from "../../core/Mailroom.ts"
 import * as Config from "../Config.ts"
 import * as Http from "../http/index.ts"
+import * as Inbound from "../Inbound.ts"
 import { baseUrl as baseUrlOf, listenFault } from "../Listening.ts"
 import * as Loops from "../Loops.ts"
 import * as Outbound from "../Outbound.ts"
@@ -31,6 +32,9 @@ const defaults = () => ({
   mode: "development",
   scanner: "eicar",
   metrics: "open",
+  // A developer's mail comes from no domain that says so; and what is taken is taken for a port.
+  inboundDmarc: "off",
+  inboundPort: "0",
   ipRequestsPerMinute: "6000",
   // Receivers are on the developer's own machine.
   webhookAllowHttp: "true",
@@ -53,8 +57,9 @@ export const dev = Effect.fn("dev")(function* (flags: Flags) {
   const place = Ports.placeOf(config, flags.memory)
   const preparing = yield* Effect.sleep("1 second").pipe(Effect.andThen(Console.log(Banner.preparing(config, place))), Effect.forkScoped)
   const core = Mailroom.layer.pipe(
+    Layer.provide(Inbound.judges(config)),
     Layer.provideMerge(Layer.merge(Ports.layer(config, place), Outbound.layer(config))),
-    Layer.provide(Config.settingsLayer(config, { inboundEnvironment: "sandbox" }))
+    Layer.provide(Config.settingsLayer(config, { ...Inbound.coreSettings(config), inboundEnvironment: "sandbox" }))
   )
   const server = Http.Server.layer({ host: config.host, port: config.port })
   const http = Http.layer({ trustedProxies: config.trustedProxies, metrics: Http.Metrics.accessOf(config) })
@@ -64,7 +69,8 @@ export const dev = Effect.fn("dev")(function* (flags: Flags) {
       domain: config.devDomain,
       withProduction: Outbound.productionPlace(config) !== null
     })
-    const devFile: DataFolder.DevFile = { baseUrl, docsUrl: `${baseUrl}/docs`, smtp: null, ...provisioned }
+    const smtp = yield* Inbound.listenForDev(config, earlier?.smtp?.port ?? null)
+    const devFile: DataFolder.DevFile = { baseUrl, docsUrl: `${baseUrl}/docs`, smtp, ...provisioned }
     yield* DataFolder.writeDevFile(config.data, devFile)
     yield* enableEndpoints(provisioned)
     yield* Fiber.interrupt(preparing)
@@ -75,7 +81,7 @@ export const dev = Effect.fn("dev")(function* (flags: Flags) {
       ...(production === undefined ? [] : [{ id: production.applicationId, environment: "production" as const }])
     ])
   })
-  return yield* running.pipe(
+  return yield* Effect.scoped(running).pipe(
     // In this order: the server stops taking requests before the loops write the request log for the last time.
     Effect.provide(http.pipe(Layer.provideMerge(server), Layer.provideMerge(Loops.layer), Layer.provideMerge(core))),
     Effect.catchTag("ServeError", (error) => Effect.fail(listenFault(config, config.port, error, "--port N"))),

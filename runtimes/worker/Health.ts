@@ -24,15 +24,15 @@ const routes = Layer.unwrap(
   })
 )
 
-/** Listens as long as the worker works. */
-export const layer = ({ host, workerPort, ...config }: Config) =>
-  workerPort === null
+/** Listens as long as the process works. */
+export const layer = ({ host, ...config }: Config, port: number | null, who: string) =>
+  port === null
     ? Layer.empty
     : Layer.unwrap(
         Effect.map(HttpServer.HttpServer, ({ address }) =>
           Layer.merge(
             HttpRouter.serve(Layer.merge(routes, Metrics.plainLayer(Metrics.accessOf(config))), { disableLogger: true, disableListenLog: true }),
-            Layer.effectDiscard(Effect.logInfo(`the worker's health is at ${HttpServer.formatAddress(address)}`))
+            Layer.effectDiscard(Effect.logInfo(`${who} health is at ${HttpServer.formatAddress(address)}`))
           )
         )
-      ).pipe(Layer.provide(Server.layer({ host, port: workerPort, grace: "1 second" })))
+      ).pipe(Layer.provide(Server.layer({ host, port, grace: "1 second" })))

@@ -23,7 +23,7 @@ export const worker = Effect.gen(function* () {
   )
   return yield* working.pipe(
     // In this order: who asks how it is learns that it stops, before it does.
-    Effect.provide(Health.layer(config).pipe(Layer.provideMerge(Loops.working), Layer.provideMerge(jobs))),
+    Effect.provide(Health.layer(config, config.workerPort, "the worker's").pipe(Layer.provideMerge(Loops.working), Layer.provideMerge(jobs))),
     Effect.catchTag("ServeError", (error) => Effect.fail(listenFault(config, config.workerPort, error, Config.settings.workerPort.name))),
     Effect.provide(Layer.provideMerge(Telemetry.layer(config, "worker"), Config.logLayer(config)))
   )

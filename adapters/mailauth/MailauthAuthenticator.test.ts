@@ -1,0 +1,187 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Stream } from "effect"
+import { dkimSign } from "mailauth"
+import { generateKeyPairSync } from "node:crypto"
+import { monitorEventLoopDelay, performance } from "node:perf_hooks"
+import { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
+import type { Peer } from "../../core/model/Reception.ts"
+import * as MailauthAuthenticator from "./MailauthAuthenticator.ts"
+import * as Threads from "./Threads.ts"
+import * as Zone from "./Zone.ts"
+
+const peer: Peer = { remoteAddress: "192.0.2.1", helo: "mail.client.test", protocol: "ESMTPS" }
+const head = "From: Ada <ada@client.test>\r\nSubject: Note G\r\n"
+
+const judge = (message: Buffer | ReadonlyArray<Uint8Array>, { resolve }: Pick<Zone.Zone, "resolve">, over: Partial<MailauthAuthenticator.Options> = {}) =>
+  MailAuthenticator.use((authenticator) =>
+    authenticator.authenticate({ peer, returnPath: "ada@client.test", bytes: Stream.fromIterable(Buffer.isBuffer(message) ? [message] : message) })
+  ).pipe(Effect.provide(MailauthAuthenticator.layerWith({ hostname: "mail.ours.test", resolve, ...over })))
+
+const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2_048 })
+const pem = String(privateKey.export({ type: "pkcs8", format: "pem" }))
+const keyRecord = `v=DKIM1; p=${publicKey.export({ type: "spki", format: "der" }).toString("base64")}`
+const zone = () => Zone.make({ "TXT client.test": ["v=spf1 ip4:192.0.2.0/24 -all"], "TXT rsa._domainkey.client.test": [keyRecord], "A client.test": ["192.0.2.1"] })
+
+const key = { signingDomain: "client.test", selector: "rsa", privateKey: pem }
+const sign = (message: Buffer) =>
+  Effect.promise(async () => Buffer.concat([Buffer.from((await dkimSign(message, { ...key, signatureData: [key] })).signatures), message]))
+
+/** The longest time for which nothing else went on, and the processor's time; milliseconds. */
+const measured = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    const delay = monitorEventLoopDelay({ resolution: 1 })
+    const before = performance.now()
+    delay.enable()
+    const result = yield* self
+    // What held the loop is seen when it is let go.
+    yield* Effect.callback<void>((resume) => void setTimeout(() => resume(Effect.void), 5))
+    delay.disable()
+    return { result, longest: delay.max / 1e6, took: performance.now() - before }
+  })
+
+describe("MailauthAuthenticator", () => {
+  it.live("holds the process for no longer than 50 ms over a message of 25 MB", () =>
+    Effect.gen(function* () {
+      const message = yield* sign(Buffer.from(`${head}\r\n${`${"engine  ".repeat(9)}\r\n`.repeat(340_000)}`))
+      yield* judge(yield* sign(Buffer.from(`${head}\r\nx\r\n`)), zone()) // what is compiled once
+
+      const { result, longest } = yield* measured(judge(message, zone()))
+
+      assert.isAtLeast(message.length, 25_000_000)
+      assert.strictEqual(result.dkim, "pass")
+      assert.isAtMost(longest, 50)
+    }),
+    60_000
+  )
+
+  it.live("looks at ten of 1,000 signatures, each of which would have the body hashed anew", () =>
+    Effect.gen(function* () {
+      const one = (index: number) =>
+        `DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=client.test; s=s${index}; l=${index + 1};\r\n h=from; bh=AAAA; b=AAAA\r\n`
+      const many = Array.from({ length: 1_000 }, (_, index) => one(index)).join("")
+      const names = zone()
+
+      const { result, took } = yield* measured(judge(Buffer.from(`${many}${head}\r\n${"x\r\n".repeat(500_000)}`), names))
+
+      assert.notStrictEqual(result.dkim, "pass")
+      assert.isAtMost(names.asked.filter((question) => question.includes("_domainkey")).length, 10)
+      assert.isAtMost(took, 5_000)
+    }),
+    30_000
+  )
+
+  it.live("still finds the first signature among many", () =>
+    Effect.gen(function* () {
+      const signed = yield* sign(Buffer.from(`${head}\r\nx\r\n`))
+      const more = "DKIM-Signature: v=1; a=rsa-sha256; d=client.test; s=gone; h=from; bh=AAAA; b=AAAA\r\n".repeat(50)
+      const end = signed.indexOf("From: ")
+
+      const { dkim } = yield* judge(Buffer.concat([signed.subarray(0, end), Buffer.from(more), signed.subarray(end)]), zone())
+
+      assert.strictEqual(dkim, "pass")
+    })
+  )
+
+  it.live("is not held up by keys of any size, or by what is no key", () =>
+    Effect.gen(function* () {
+      const signed = yield* sign(Buffer.from(`${head}\r\nx\r\n`))
+      for (const record of [`v=DKIM1; p=${"A".repeat(60_000)}`, "v=DKIM1; p=", ";".repeat(60_000), "v=DKIM1; k=rsa; p=\0"]) {
+        const names = Zone.make({ "TXT rsa._domainkey.client.test": [record] })
+
+        const { result, took } = yield* measured(judge(signed, names))
+
+        assert.notStrictEqual(result.dkim, "pass")
+        assert.isAtMost(took, 2_000)
+      }
+    })
+  )
+
+  it.live("asks few names of an SPF record that includes a hundred, and one that includes itself", () =>
+    Effect.gen(function* () {
+      const includes = Array.from({ length: 100 }, (_, index) => `include:s${index}.client.test`)
+      const many = Zone.make({
+        "TXT client.test": [`v=spf1 ${includes.join(" ")} -all`],
+        ...Object.fromEntries(includes.map((include) => [`TXT ${include.slice(8)}`, [`v=spf1 ${includes.join(" ")} -all`]]))
+      })
+      const itself = Zone.make({ "TXT client.test": ["v=spf1 include:client.test mx ptr -all"] })
+
+      for (const names of [many, itself]) {
+        const { spf } = yield* judge(Buffer.from(`${head}\r\nx\r\n`), names)
+
+        assert.strictEqual(spf, "permerror")
+        assert.isAtMost(names.asked.length, 40)
+      }
+    })
+  )
+
+  it.live("asks a bounded number of names of what asks for as many as it can", () =>
+    Effect.gen(function* () {
+      const mx = Array.from({ length: 100 }, (_, index) => ({ exchange: `m${index}.client.test`, priority: index }))
+      const names = Zone.make({
+        "TXT client.test": [`v=spf1 ${"mx ".repeat(10)} -all`],
+        "MX client.test": mx,
+        ...Object.fromEntries(mx.map(({ exchange }) => [`A ${exchange}`, ["198.51.100.1"]]))
+      })
+      const signatures = Array.from({ length: 10 }, (_, index) => `DKIM-Signature: v=1; a=rsa-sha256; d=client.test; s=s${index}; h=from; bh=AAAA; b=AAAA\r\n`)
+      const seals = Array.from(
+        { length: 50 },
+        (_, index) => `ARC-Seal: i=${index + 1}; a=rsa-sha256; cv=${index === 0 ? "none" : "pass"}; d=client.test; s=a${index}; b=AAAA\r\n` +
+          `ARC-Message-Signature: i=${index + 1}; a=rsa-sha256; d=client.test; s=a${index}; h=from; bh=AAAA; b=AAAA\r\nARC-Authentication-Results: i=${index + 1}; x.test; none\r\n`
+      )
+      yield* judge(Buffer.from(`${signatures.join("")}${seals.join("")}${head}\r\nx\r\n`), names)
+
+      assert.isAtMost(names.asked.length, 80)
+    })
+  )
+
+  it.live("answers when the time is over, whatever the DNS does", () =>
+    Effect.gen(function* () {
+      const names = Zone.make({ "TXT client.test": "hang", "TXT rsa._domainkey.client.test": "hang" })
+      const signed = yield* sign(Buffer.from(`${head}\r\nx\r\n`))
+
+      const { result, took } = yield* measured(judge(signed, names, { timeout: "200 millis" }))
+
+      assert.deepStrictEqual(result, { spf: "temperror", dkim: "temperror", dmarc: "temperror", arc: "temperror", dmarcPolicy: null })
+      assert.isAtMost(took, 2_000)
+    })
+  )
+
+  it.live("gives a thread up that does not listen any more, and the messages it had", () =>
+    Effect.gen(function* () {
+      const threads = yield* Threads.make(new URL("data:text/javascript,for(;;);"))
+      const opening = { mta: "mail.ours.test", sender: "", ip: "192.0.2.1", helo: "" }
+      const other = yield* threads.examine(opening, zone().resolve)
+
+      yield* Effect.scoped(threads.examine(opening, zone().resolve))
+
+      assert.isNull(yield* other.found)
+    })
+  )
+
+  it.live("does not look at a header without an end, and is quick with a strange one", () =>
+    Effect.gen(function* () {
+      const endless = Array.from({ length: 400 }, () => Buffer.alloc(65_536, "x"))
+      const strange = [
+        "From: ".concat("(".repeat(200_000)),
+        "From: ".concat("<".repeat(200_000)),
+        "From: ".concat("a@b,".repeat(50_000)),
+        "From: ".concat("a:".repeat(100_000)),
+        "From: ".concat("\"".repeat(200_001)),
+        "a:\r\n".repeat(50_000).concat("From: ada@client.test"),
+        "From: ada@client.test\r\n".concat(" x\r\n".repeat(50_000), "X: y"),
+        "From: ada@client.test\r\nContent-Type: text/plain; ".concat("a*0=b; ".repeat(30_000)),
+        "DKIM-Signature: ".concat("a=b;".repeat(50_000)),
+        "DKIM-Signature: v=1; a=rsa-sha256; d=client.test; s=rsa; bh=AAAA; b=AAAA; h=".concat("from:".repeat(40_000), "to"),
+        "ARC-Seal: i=1;\r\n".repeat(10_000).concat("From: ada@client.test")
+      ]
+
+      const { result } = yield* measured(judge(endless, zone()))
+      assert.strictEqual(result.dkim, "permerror")
+      for (const header of strange) {
+        const { took } = yield* measured(judge(Buffer.from(`${header}\r\n\r\nx\r\n`), zone()))
+        assert.isAtMost(took, 1_500, header.slice(0, 40))
+      }
+    }),
+    60_000
+  )
+})

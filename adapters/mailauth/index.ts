@@ -1,0 +1,1 @@
+export * as MailauthAuthenticator from "./MailauthAuthenticator.ts"

@@ -1,0 +1,73 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted, Result, Stream } from "effect"
+import { createServer, type IncomingHttpHeaders } from "node:http"
+import type { AddressInfo } from "node:net"
+import { SpamFilter } from "../../core/ports/SpamFilter.ts"
+import * as RspamdSpamFilter from "./RspamdSpamFilter.ts"
+
+interface Heard {
+  readonly headers: IncomingHttpHeaders
+  readonly sizeBytes: number
+}
+
+const server = Effect.fnUntraced(function* (answer: string | null) {
+  const heard: Array<Heard> = []
+  const made = createServer((request, response) => {
+    let sizeBytes = 0
+    request.on("data", (piece: Buffer) => (sizeBytes += piece.length))
+    request.on("end", () => {
+      heard.push({ headers: request.headers, sizeBytes })
+      if (answer !== null) response.end(answer)
+    })
+  })
+  yield* Effect.callback<void>((resume) => void made.listen(0, "127.0.0.1", () => resume(Effect.void)))
+  yield* Effect.addFinalizer(() => Effect.sync(() => (made.closeAllConnections(), made.close())))
+  return { heard, url: `http://127.0.0.1:${(made.address() as AddressInfo).port}` } // it listens on a port
+})
+
+const judge = (options: RspamdSpamFilter.Options, ...pieces: ReadonlyArray<Uint8Array>) =>
+  SpamFilter.use((filter) =>
+    filter.judge({
+      peer: { remoteAddress: "2001:db8::1", helo: "mail.client.test", protocol: "ESMTP" },
+      returnPath: null,
+      recipients: ["u@ours.test", "ü@ours.test"],
+      bytes: Stream.fromIterable(pieces)
+    })
+  ).pipe(Effect.provide(RspamdSpamFilter.layerWith(options)))
+
+const verdict = "{\"action\":\"no action\"}"
+
+describe("RspamdSpamFilter", () => {
+  it.live("tells Rspamd who sends and for whom, and the password", () =>
+    Effect.gen(function* () {
+      const { heard, url } = yield* server(verdict)
+
+      yield* judge({ url, password: Redacted.make("secret") }, Buffer.from("x"))
+
+      const [{ headers } = { headers: {} as IncomingHttpHeaders }] = heard
+      assert.deepStrictEqual([headers["ip"], headers["helo"], headers["from"], headers["password"]], ["2001:db8::1", "mail.client.test", "", "secret"])
+      assert.strictEqual(Buffer.from(String(headers["rcpt"]), "latin1").toString("utf8"), "u@ours.test, ü@ours.test")
+    })
+  )
+
+  it.live("shows the beginning of a large message, and reads no more of it", () =>
+    Effect.gen(function* () {
+      const { heard, url } = yield* server(verdict)
+
+      yield* judge({ url, shownBytesMax: 100_000 }, Buffer.alloc(60_000), Buffer.alloc(60_000), Buffer.alloc(60_000))
+
+      assert.deepStrictEqual(heard.map(({ sizeBytes }) => sizeBytes), [100_000])
+    })
+  )
+
+  it.live("is unavailable where nobody listens, and where nobody answers in time", () =>
+    Effect.gen(function* () {
+      const { url } = yield* server(null)
+
+      for (const options of [{ url, timeout: "200 millis" as const }, { url: "http://127.0.0.1:1" }]) {
+        const outcome = yield* Effect.result(judge(options, Buffer.from("x")))
+        assert.strictEqual(Result.isFailure(outcome) ? outcome.failure._tag : "a verdict", "SpamFilterUnavailable")
+      }
+    })
+  )
+})

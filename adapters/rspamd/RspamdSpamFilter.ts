@@ -1,0 +1,107 @@
+/**
+ * Has Rspamd judge inbound mail, by `POST /checkv2`. It is shown the beginning
+ * of a large message: that is where spam is spam, and it bounds what waits in
+ * memory.
+ *
+ * `reject` is refused; `add header` and `rewrite subject` go to the folder
+ * spam. `greylist` and `soft reject` ask to have the sender come again, which
+ * is not done here: that is ham.
+ */
+import { Data, Duration, Effect, Layer, Redacted, Stream } from "effect"
+import { Agent, request } from "undici"
+import type { Peer } from "../../core/model/Reception.ts"
+import { SpamFilter, SpamFilterUnavailable } from "../../core/ports/SpamFilter.ts"
+
+export interface Options {
+  /** Where its normal worker or proxy listens, such as `http://127.0.0.1:11333`. */
+  readonly url: string
+  /** Its `password`, if it wants one. */
+  readonly password?: Redacted.Redacted<string> | null
+  /** From the first byte to the verdict; 9 seconds unless set. */
+  readonly timeout?: Duration.Input
+  /** How much of a message it is shown; 4 MiB unless set. */
+  readonly shownBytesMax?: number
+}
+
+const connectionsMax = 16
+const answerSizeMax = 1024 * 1024
+
+class Unexpected extends Data.TaggedError("Unexpected")<{ readonly message: string }> {}
+
+export const layerWith = ({ url, password = null, timeout = "9 seconds", shownBytesMax = 4 * 1024 * 1024 }: Options): Layer.Layer<SpamFilter> =>
+  Layer.effect(
+    SpamFilter,
+    Effect.gen(function* () {
+      const dispatcher = yield* Effect.acquireRelease(
+        Effect.sync(() => new Agent({ connections: connectionsMax, pipelining: 1, maxResponseSize: answerSizeMax, connect: { timeout: 3_000 } })),
+        (agent) => Effect.promise(() => agent.destroy())
+      )
+      const check = (head: Record<string, string | Array<string>>, body: Buffer) =>
+        Effect.tryPromise({
+          try: async (signal) => {
+            const answer = await request(new URL("/checkv2", url), { method: "POST", headers: head, body, dispatcher, signal })
+            const text = await answer.body.text()
+            if (answer.statusCode !== 200) throw new Unexpected({ message: `rspamd answers ${answer.statusCode}` })
+            return verdictOf(text)
+          },
+          catch: (cause) => new SpamFilterUnavailable({ cause })
+        })
+
+      return SpamFilter.of({
+        judge: Effect.fnUntraced(
+          function* ({ peer, returnPath, recipients, bytes }) {
+            const body = yield* beginning(bytes, shownBytesMax)
+            return yield* check(headers(peer, returnPath, recipients, password), body)
+          },
+          Effect.timeoutOrElse({
+            duration: timeout,
+            orElse: () => Effect.fail(new SpamFilterUnavailable({ cause: `no verdict within ${Duration.format(Duration.fromInputUnsafe(timeout))}` }))
+          })
+        )
+      })
+    })
+  )
+
+const beginning = <E>(bytes: Stream.Stream<Uint8Array, E>, sizeMax: number): Effect.Effect<Buffer, E> =>
+  Effect.suspend(() => {
+    const pieces: Array<Uint8Array> = []
+    let room = sizeMax
+    const keep = (piece: Uint8Array) =>
+      Effect.sync(() => {
+        const kept = piece.slice(0, room) // a copy, for a piece may be used again by who made it
+        room -= kept.length
+        pieces.push(kept)
+        return room > 0
+      })
+    return Effect.map(Stream.runForEachWhile(bytes, keep), () => Buffer.concat(pieces))
+  })
+
+/** As UTF-8, and in one line. */
+const value = (text: string): string => Buffer.from(text.replace(/[\0-\x1f\x7f]/g, "?"), "utf8").toString("latin1")
+
+const headers = (peer: Peer, returnPath: string | null, recipients: ReadonlyArray<string>, password: Options["password"]) => ({
+  "Content-Type": "application/octet-stream",
+  IP: peer.remoteAddress,
+  Helo: value(peer.helo),
+  From: value(returnPath ?? ""),
+  Rcpt: recipients.map(value),
+  ...(password == null ? {} : { Password: Redacted.value(password) })
+})
+
+const verdicts: Readonly<Record<string, "ham" | "spam" | "refuse">> = {
+  "no action": "ham",
+  greylist: "ham",
+  "soft reject": "ham",
+  "add header": "spam",
+  "rewrite subject": "spam",
+  reject: "refuse"
+}
+
+/** An answer without a verdict that we know is none. */
+const verdictOf = (text: string): "ham" | "spam" | "refuse" => {
+  const answer: unknown = JSON.parse(text)
+  const action = typeof answer === "object" && answer !== null && "action" in answer && typeof answer.action === "string" ? answer.action : ""
+  const verdict = Object.hasOwn(verdicts, action) ? verdicts[action] : undefined
+  if (verdict === undefined) throw new Unexpected({ message: "rspamd's answer has no action that is known" })
+  return verdict
+}

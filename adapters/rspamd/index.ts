@@ -1,0 +1,1 @@
+export * as RspamdSpamFilter from "./RspamdSpamFilter.ts"

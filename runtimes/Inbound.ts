@@ -1,0 +1,116 @@
+/** Where mail comes in, and who judges it, as the settings say. */
+import { Data, Effect, Layer, Result } from "effect"
+import { readFileSync } from "node:fs"
+import { hostname } from "node:os"
+import { createSecureContext, type SecureContext } from "node:tls"
+import * as MailauthAuthenticator from "../adapters/mailauth/MailauthAuthenticator.ts"
+import * as RspamdSpamFilter from "../adapters/rspamd/RspamdSpamFilter.ts"
+import * as SmtpListener from "../adapters/smtp-server/SmtpListener.ts"
+import { RecordReport } from "../core/jobs/RecordReport.ts"
+import * as Metrics from "../core/Metrics.ts"
+import { Receive } from "../core/operations/Receive.ts"
+import type { MailAuthenticator } from "../core/ports/MailAuthenticator.ts"
+import type { SpamFilter } from "../core/ports/SpamFilter.ts"
+import type { SettingsShape } from "../core/Settings.ts"
+import { ConfigFaults, settings, type Config } from "./Config.ts"
+import * as TrustedProxies from "./http/TrustedProxies.ts"
+import { ListenFault } from "./Listening.ts"
+import * as Loops from "./Loops.ts"
+
+/** What we call ourselves. */
+export const hostNameOf = ({ inboundHostname }: Config): string => inboundHostname ?? hostname()
+
+/** What the core is told of it. */
+export const coreSettings = (config: Config): Partial<SettingsShape> => ({
+  hostName: hostNameOf(config),
+  ...(config.inboundDmarc === "off" ? {} : { dmarcReject: config.inboundDmarc })
+})
+
+const authenticator = (config: Config): Layer.Layer<MailAuthenticator> | Layer.Layer<never> =>
+  config.inboundDmarc === "off" ? Layer.empty : MailauthAuthenticator.layerWith({ hostname: hostNameOf(config) })
+
+const spamFilter = ({ inboundRspamd, inboundRspamdPassword }: Config): Layer.Layer<SpamFilter> | Layer.Layer<never> =>
+  inboundRspamd === null ? Layer.empty : RspamdSpamFilter.layerWith({ url: inboundRspamd, password: inboundRspamdPassword })
+
+/** Those who judge what comes in; each may be missing. */
+export const judges = (config: Config) => Layer.merge(authenticator(config), spamFilter(config))
+
+/** The core's part, over every port. */
+export const core = (config: Config) => Receive.layer.pipe(Layer.provide(RecordReport.layer), Layer.provide(judges(config)))
+
+class CertificateFault extends Data.TaggedError("CertificateFault")<{ readonly message: string }> {}
+
+/** The certificate as it is in its files now; null if none is set. */
+const certificate = ({ inboundTlsCert, inboundTlsKey }: Config): Effect.Effect<SecureContext | null, CertificateFault> => {
+  if (inboundTlsCert === null || inboundTlsKey === null) return Effect.succeed(null)
+  return Effect.try({
+    try: () => createSecureContext({ cert: readFileSync(inboundTlsCert), key: readFileSync(inboundTlsKey), minVersion: "TLSv1.2" }),
+    catch: (cause) =>
+      new CertificateFault({
+        message: `${settings.inboundTlsCert.name} and ${settings.inboundTlsKey.name}: ${cause instanceof Error ? cause.message : String(cause)}`
+      })
+  })
+}
+
+/** Kept up to date; one that cannot be read is not taken, and the one before stays. */
+const certificates = Effect.fnUntraced(function* (config: Config) {
+  let current = yield* Effect.mapError(certificate(config), ({ message }) => new ConfigFaults({ faults: [message] }))
+  if (current !== null) {
+    const renew = Effect.matchEffect(certificate(config), {
+      onSuccess: (context) => Effect.sync(() => void (current = context)),
+      onFailure: ({ message }) => Effect.logWarning(`the certificate stays as it was: ${message}`)
+    })
+    yield* Loops.every("1 minute", "the certificate", renew)
+  }
+  return () => current
+})
+
+type Place = Pick<SmtpListener.Options, "protocol" | "address" | "isImplicitTls"> & { readonly remedy: string }
+
+/** Listens at a place, and says so. */
+const listenAt = Effect.fnUntraced(function* ({ remedy, ...place }: Place, config: Config, secureContext: () => SecureContext | null) {
+  const listening = yield* SmtpListener.listen({
+    ...place,
+    hostname: hostNameOf(config),
+    secureContext,
+    sizeBytesMax: config.inboundSizeMax,
+    isProxy: TrustedProxies.make(config.inboundProxies).isTrusted,
+    onConnection: (result) => Metrics.add(Metrics.inboundConnections[result], 1),
+    onMessage: (outcome) => Metrics.add(Metrics.inboundMessages[outcome], 1)
+  }).pipe(Effect.mapError(({ message }) => new ListenFault({ message: `${message}; choose another with ${remedy}` })))
+  return { protocol: place.isImplicitTls === true ? "SMTP under TLS" : place.protocol, address: placeOf(listening.address) }
+})
+
+const placeOf = (address: SmtpListener.Address): string =>
+  "path" in address ? address.path : `${address.host.includes(":") ? `[${address.host}]` : address.host}:${address.port}`
+
+/** All places of the settings; whoever asks how it is learns where. */
+export const listen = Effect.fnUntraced(function* (config: Config) {
+  const secureContext = yield* certificates(config)
+  const { inboundHost: host, inboundPort, inboundTlsPort, inboundLmtp } = config
+  const places: ReadonlyArray<Place> = [
+    { protocol: "SMTP", address: { host, port: inboundPort }, remedy: settings.inboundPort.name },
+    ...(inboundTlsPort === null
+      ? []
+      : [{ protocol: "SMTP", address: { host, port: inboundTlsPort }, isImplicitTls: true, remedy: settings.inboundTlsPort.name } as const]),
+    ...(inboundLmtp === null ? [] : [{ protocol: "LMTP", address: inboundLmtp, remedy: settings.inboundLmtp.name } as const])
+  ]
+  return yield* Effect.forEach(places, (place) => listenAt(place, config, secureContext))
+})
+
+/** For development: where mail came in the last time, or at 2525, or anywhere, unless a port is set. */
+export const listenForDev = Effect.fnUntraced(function* (config: Config, earlier: number | null) {
+  const { inboundHost: host, inboundPort } = config
+  const ports = inboundPort === 0 ? [earlier ?? 2525, 0] : [inboundPort]
+  let fault: ListenFault | null = null
+  for (const port of ports) {
+    const tried = yield* Effect.result(
+      SmtpListener.listen({ protocol: "SMTP", address: { host, port }, hostname: hostNameOf(config), sizeBytesMax: config.inboundSizeMax })
+    )
+    if (Result.isSuccess(tried) && "port" in tried.success.address) {
+      return { host: host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host, port: tried.success.address.port }
+    }
+    if (Result.isFailure(tried)) fault = new ListenFault({ message: `${tried.failure.message}; choose another with ${settings.inboundPort.name}` })
+  }
+  return yield* fault ?? new ListenFault({ message: "there is no port to listen on" })
+})
