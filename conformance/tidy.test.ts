@@ -214,7 +214,9 @@ describe("the size of the house", () => {
 
 describe("adapters", () => {
   /** Files that no suite reaches, each with a reason. */
-  const unproved: Readonly<Record<string, string>> = {}
+  const unproved: Readonly<Record<string, string>> = {
+    "adapters/mime/ParserThread.ts": "is what ParserThreads starts, by its URL, and the suite's large messages are read by"
+  }
   const importsOf = (file: string): ReadonlyArray<string> =>
     [...read(file).matchAll(/(?:from|import)\s*\(?\s*["'](\.[^"']+)["']/g)].map((match) =>
       normalize(join(dirname(file), match[1]!)).split(sep).join("/")
