@@ -284,6 +284,18 @@ export const bombs: ReadonlyArray<readonly [what: string, make: () => string]> =
   ["10 megabytes of line ends", () => `\n${"\n".repeat(5_000_000)}`],
   ["10 megabytes of equals signs as quoted-printable", () => `Content-Transfer-Encoding: quoted-printable\n\n${"=".repeat(10_000_000)}`],
   ["10 megabytes of padding as base64", () => `Content-Transfer-Encoding: base64\n\n${"A=".repeat(5_000_000)}`],
+  ["a file name in 100,000 pieces", () => {
+    const pieces = Array.from({ length: 100_000 }, (_, index) => `filename*${index}*=%41`)
+    return `Content-Disposition: attachment; ${pieces.join(";")}\n\nx`
+  }],
+  ["100,000 encoded words", () => `Subject: ${"=?utf-8?B?w7w=?=\n ".repeat(100_000)}\n\nx`],
+  ["a megabyte of addresses", () => `To: ${"Ada <ada@example.com>, ".repeat(45_000)}\n\nx`],
+  ["4 megabytes of blanks for an address", () => `To: ${" ".repeat(4_000_000)}a@b.example\n\nx`],
+  ["500,000 elements in each other", () => `Content-Type: text/html\n\n${"<div>".repeat(500_000)}x`],
+  ["4 megabytes of paragraphs", () => `Content-Type: text/html\n\n${"<p>text</p>".repeat(360_000)}`],
+  ["4 megabytes of blanks in HTML", () => `Content-Type: text/html\n\n<pre>${" ".repeat(4_000_000)}x</pre>`],
+  ["4 megabytes of entities", () => `Content-Type: text/html\n\n${"&#8364;&amp".repeat(360_000)}`],
+  ["30 megabytes of text", () => `Content-Type: text/plain; charset=utf-8\n\n${"\xc3\xbc lines of text\n".repeat(1_700_000)}`],
   ["a message in itself", () => "Content-Type: message/rfc822\n\n".repeat(10_000)],
   ["a megabyte of open tags", () => partsOf(1, `Content-Type: text/html\n\n${"<a href=".repeat(125_000)}`)]
 ]

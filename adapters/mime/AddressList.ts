@@ -22,8 +22,12 @@ export interface AddressList {
 const addressLengthMax = 1_000
 
 const wellFormed = /^(?:"(?:[^"\\]|\\.)*"|[^\s"(),:;<>@[\]\\]+)@(?:[^\s"(),:;<>@[\]\\]+|\[[^\s[\]\\]*\])$/s
-const plain = /[\w.@!#$%&'*+/=?^`{|}~-]/
+/** An address and nothing else, as most are. */
+const simple = /\s*([\w!#$%&'*+/?^`{|}~.-]+@[\w.-]+)\s*(?:,|$)/y
+const plain = /[\w.@!#$%&'*+/=?^`{|}~\u00a1-\uffff-]/
 const atomEnd = /[\s,;<:"(]/g
+const atomEndWithoutComments = /[\s,;<:"]/g
+const blankEnd = /\S/g
 const encodedWord = /^=\?[^?\s]*\?[bq]\?[^?\s]*\?=$/i
 
 export const readAddresses = (text: string): AddressList => {
@@ -68,9 +72,19 @@ class Reader {
   }
 
   read(): void {
-    while (this.#at < this.#text.length) this.#step()
+    while (this.#at < this.#text.length) if (!this.#readSimple()) this.#step()
     this.#finish()
     if (this.#isInGroup) this.isProper = false
+  }
+
+  #readSimple(): boolean {
+    if (this.#words.length > 0 || this.#angle !== null || this.#comments.length > 0) return false
+    simple.lastIndex = this.#at
+    const [, address] = simple.exec(this.#text) ?? []
+    if (address === undefined || address.length > addressLengthMax) return false
+    this.#at = simple.lastIndex
+    this.parties.push({ address, name: "" })
+    return true
   }
 
   #step(): void {
@@ -81,6 +95,10 @@ class Reader {
       this.#finish()
       this.#at += 1
     } else if (character === "<") this.#readAngle()
+    else if (character === ">") {
+      this.isProper = false
+      this.#at += 1
+    }
     else if (character === ":" && this.#mayBeGroup()) {
       this.isProper &&= !this.#isInGroup
       this.hasGroup = true
@@ -90,7 +108,8 @@ class Reader {
       this.#at += 1
     } else if (/\s/.test(character)) {
       this.#isGlued = false
-      this.#at += 1
+      blankEnd.lastIndex = this.#at
+      this.#at = blankEnd.exec(this.#text)?.index ?? this.#text.length
     } else if (!(character === "(" && this.#readComment()) && !(character === "\"" && this.#readQuoted())) this.#readAtom()
   }
 
@@ -111,8 +130,9 @@ class Reader {
   /** Whatever has no meaning of its own here; a domain literal in it. */
   #readAtom(): void {
     const start = this.#at
-    atomEnd.lastIndex = start + 1
-    this.#at = atomEnd.exec(this.#text)?.index ?? this.#text.length
+    const pattern = this.#mayComment ? atomEnd : atomEndWithoutComments
+    pattern.lastIndex = start + 1
+    this.#at = pattern.exec(this.#text)?.index ?? this.#text.length
     const literal = this.#text[this.#at] === ":" ? this.#text.slice(start, this.#at).lastIndexOf("@[") : -1
     if (literal >= 0) {
       const end = this.#text.slice(this.#at, this.#at + 100).indexOf("]")

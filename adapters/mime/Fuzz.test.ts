@@ -12,11 +12,11 @@ const folder = join(import.meta.dirname, "fixtures", "odd")
 const seeds = readdirSync(folder).filter((file) => file.endsWith(".eml")).map((file) => readFileSync(join(folder, file), "latin1"))
 
 const token = fc.constantFrom(
-  ...["\r\n", "\r\n\r\n", "\n", "\r", "\n\n", " ", "\t", "--b", "--b--", "--", "\r\n--b\r\n", "\r\n--b--\r\n", ";", "=", "\"", "\\", "(", ")", "<", ">", ",", ":", "@", "."],
-  ...["=?utf-8?Q?", "=?utf-8?B?", "=?iso-2022-jp?b?", "?=", "=C3", "=BC", "w7w=", "=\r\n", "%C3", "*0*=", "*=utf-8''", "filename", "name", "\x1b$B", "~{", "+AOQ-"],
-  ...["Content-Type: ", "multipart/mixed", "multipart/digest", "; boundary=b", "text/html", "text/plain", "message/rfc822", "; charset=", "utf-16", "utf-7", "gbk", "hz"],
-  ...["Content-Transfer-Encoding: ", "base64", "quoted-printable", "Content-Disposition: ", "attachment", "inline", "Content-ID: ", "From: ", "To: ", "Subject: ", "Date: ", "References: "],
-  ...["a@b.example", "Mon, 7 Apr 2025 09:00:00 +0000", "\xc3\xbc", "\xff", "\x00", "\xef\xbb\xbf", "<p>", "<!--", "&amp;", "x".repeat(1_000)]
+  "\r\n", "\r\n\r\n", "\n", "\r", "\n\n", " ", "\t", "--b", "--b--", "--", "\r\n--b\r\n", "\r\n--b--\r\n", ";", "=", "\"", "\\", "(", ")", "<", ">", ",", ":", "@", ".",
+  "=?utf-8?Q?", "=?utf-8?B?", "=?iso-2022-jp?b?", "?=", "=C3", "=BC", "w7w=", "=\r\n", "%C3", "*0*=", "*=utf-8''", "filename", "name", "\x1b$B", "~{", "+AOQ-",
+  "Content-Type: ", "multipart/mixed", "multipart/digest", "; boundary=b", "text/html", "text/plain", "message/rfc822", "; charset=", "utf-16", "utf-7", "gbk", "hz",
+  "Content-Transfer-Encoding: ", "base64", "quoted-printable", "Content-Disposition: ", "attachment", "inline", "Content-ID: ", "From: ", "To: ", "Subject: ", "Date: ", "References: ",
+  "a@b.example", "Mon, 7 Apr 2025 09:00:00 +0000", "\xc3\xbc", "\xff", "\x00", "\xef\xbb\xbf", "<p>", "<!--", "&amp;", "x".repeat(1_000)
 )
 const made = fc.array(fc.oneof({ weight: 5, arbitrary: token }, { weight: 1, arbitrary: fc.string({ unit: "binary-ascii" }) }), { maxLength: 60 }).map((pieces) => pieces.join(""))
 /** An odd message with pieces put in the place of others. */

@@ -19,7 +19,9 @@ import { readParameters } from "./Parameters.ts"
 import { decodeBase64, decodeQuotedPrintable } from "./TransferDecoding.ts"
 
 /** Bytes of all texts of a message, and of all its HTML, that are shown as such; a part that has more is a file as well. */
-export const textBytesMax = 4 * 1024 * 1024
+export const textBytesMax = 2 * 1024 * 1024
+/** Characters of HTML that a text is made from. */
+const shownLengthMax = 1_000_000
 
 /** The head that a message beginning with these bytes has. */
 export const readHead = (start: Uint8Array): Head => {
@@ -44,7 +46,7 @@ export const readMessage = (raw: Uint8Array, isCut: boolean): ParsedMessage => {
 }
 
 /** A message that was not read but for its head: one opaque part. */
-export const unread = (bytes: Uint8Array): ParsedMessage => {
+export const unread = (bytes: Uint8Array, isCut: boolean): ParsedMessage => {
   const head = readHead(bytes)
   const about = { partId: "1", filename: null, mediaType: "application/octet-stream", disposition: null, contentId: null }
   return {
@@ -53,7 +55,7 @@ export const unread = (bytes: Uint8Array): ParsedMessage => {
     html: null,
     structure: { ...about, charset: null, sizeBytes: bytes.length, attachmentId: null, parts: [] },
     attachments: [{ ...about, bytes }],
-    defects: [...head.defects, "too_costly"]
+    defects: [...head.defects, ...(isCut ? ["too_long"] : []), "too_costly"]
   }
 }
 
@@ -112,7 +114,7 @@ class Reading {
   bodies(): Pick<ParsedMessage, "text" | "html"> {
     const html = this.#htmls.length === 0 ? null : this.#htmls.join("\n")
     const text = this.#texts.length === 0 ? null : this.#texts.join("\n")
-    return { text: text ?? (html === null ? null : shownText(html) || null), html }
+    return { text: text ?? (html === null ? null : shownText(html.slice(0, shownLengthMax)) || null), html }
   }
 
   /** `path` as IMAP numbers parts; empty for the root. */

@@ -9,10 +9,9 @@ import { availableParallelism } from "node:os"
 import { Worker } from "node:worker_threads"
 import type { ParsedMessage } from "../../core/model/ParsedMessage.ts"
 
-/** Of a message; the thread has it all once as many bytes as its size have come. */
-export interface Piece {
-  readonly size: number
-  readonly bytes: Uint8Array
+/** A message, whose bytes are the thread's alone. */
+export interface Question {
+  readonly bytes: Uint8Array<ArrayBuffer>
   readonly isCut: boolean
 }
 
@@ -27,8 +26,10 @@ export interface ParserThreads {
   readonly parse: (chunks: ReadonlyArray<Uint8Array>, size: number, isCut: boolean) => Effect.Effect<ParsedMessage | null>
 }
 
-/** Many times what any message takes that is within the bounds. */
-const deadline = "5 seconds"
+/** Seconds of processor time that a thread has for a message: many times what one takes that is within the bounds. */
+const cpuSecondsMax = 5
+/** Seconds after which nobody waits any longer, however little the thread got of the processor. */
+const waitSecondsMax = 60
 const idleTime = "1 minute"
 /** What texts and trees take; the bytes of the message are not among it. */
 const heapMegabytesMax = 256
@@ -37,8 +38,11 @@ const pieceBytesMax = 512 * 1024
 /** Whatever clock the caller has: the thread works in real time. */
 const liveClock = Clock.Clock.defaultValue()
 
-/** `program` is for tests; the thread's program has the extension that this file has, in sources and when built. */
-export const make = (program = new URL(`./ParserThread${import.meta.url.slice(-3)}`, import.meta.url)): Effect.Effect<ParserThreads, never, Scope.Scope> =>
+/** The thread's program has the extension that this file has, in sources and when built. */
+const ours = new URL(`./ParserThread${import.meta.url.slice(-3)}`, import.meta.url)
+
+/** What is other than usual is for tests. */
+export const make = (program = ours, secondsMax = cpuSecondsMax): Effect.Effect<ParserThreads, never, Scope.Scope> =>
   Effect.map(
     Pool.makeWithTTL({ acquire: start(program), min: 0, max: availableParallelism(), timeToLive: idleTime }).pipe(
       Effect.provideService(Clock.Clock, liveClock)
@@ -48,10 +52,9 @@ export const make = (program = new URL(`./ParserThread${import.meta.url.slice(-3
         Effect.scoped(
           Effect.gen(function* () {
             const thread = yield* Pool.get(pool)
-            const answer = yield* ask(thread, chunks, size, isCut).pipe(
-              Effect.timeoutOption(deadline),
+            const answer = yield* ask(thread, yield* copied(chunks, size), isCut).pipe(
+              Effect.raceFirst(watch(thread, secondsMax)),
               Effect.provideService(Clock.Clock, liveClock),
-              Effect.map(Option.getOrElse(() => null)),
               // Whoever no longer waits leaves the thread in the midst of it.
               Effect.onInterrupt(() => Pool.invalidate(pool, thread))
             )
@@ -80,34 +83,54 @@ const start = (program: URL): Effect.Effect<Worker, never, Scope.Scope> =>
     (thread) => Effect.promise(() => thread.terminate())
   )
 
-/** Null if the thread ends before it has answered. */
-const ask = Effect.fnUntraced(function* (thread: Worker, chunks: ReadonlyArray<Uint8Array>, size: number, isCut: boolean) {
-  const answered = listen(thread)
+/** The chunks are the caller's, and may be parts of larger buffers. A large copy is made little by little. */
+const copied = Effect.fnUntraced(function* (chunks: ReadonlyArray<Uint8Array>, size: number) {
+  const bytes = new Uint8Array(size)
+  let filled = 0
   for (const chunk of chunks) {
     for (let at = 0; at < chunk.length; at += pieceBytesMax) {
-      // A copy, for the chunk is the caller's, and may be part of a larger buffer.
-      const bytes = new Uint8Array(chunk.subarray(at, at + pieceBytesMax))
-      const piece: Piece = { size, bytes, isCut }
-      thread.postMessage(piece, [bytes.buffer])
+      bytes.set(chunk.subarray(at, at + pieceBytesMax), filled + at)
       yield* Effect.yieldNow
     }
+    filled += chunk.length
   }
-  return yield* answered
+  return bytes
 })
 
-const listen = (thread: Worker): Effect.Effect<Answer | null> => {
-  let take: (answer: Answer | null) => void = () => {}
-  const answer = new Promise<Answer | null>((resolve) => (take = resolve))
-  const onExit = () => take(null)
-  thread.ref()
-  thread.once("message", take)
-  thread.once("exit", onExit)
-  return Effect.ensuring(
-    Effect.promise(() => answer),
-    Effect.sync(() => {
-      thread.off("message", take)
+/** Null if the thread ends before it has answered. */
+const ask = (thread: Worker, bytes: Uint8Array<ArrayBuffer>, isCut: boolean): Effect.Effect<Answer | null> =>
+  Effect.callback<Answer | null>((resume) => {
+    const question: Question = { bytes, isCut }
+    const end = (answer: Answer | null) => {
+      leave()
+      resume(Effect.succeed(answer))
+    }
+    const onExit = () => end(null)
+    const leave = () => {
+      thread.off("message", end)
       thread.off("exit", onExit)
       thread.unref()
-    })
-  )
-}
+    }
+    thread.ref()
+    thread.on("message", end)
+    thread.on("exit", onExit)
+    thread.postMessage(question, [bytes.buffer])
+    return Effect.sync(leave)
+  })
+
+/** Null once the thread has had its time. */
+const watch = (thread: Worker, secondsMax: number): Effect.Effect<null> =>
+  Effect.gen(function* () {
+    const used = Effect.promise(() => thread.cpuUsage().then(({ user, system }) => (user + system) / 1e6, () => 0)).pipe(
+      // A thread that is still starting does not say.
+      Effect.timeoutOption("1 second"),
+      Effect.map(Option.getOrNull)
+    )
+    const before = yield* used
+    for (let seconds = 0; seconds < waitSecondsMax; seconds++) {
+      yield* Effect.sleep("1 second")
+      const now = yield* used
+      if (now !== null && now - (before ?? 0) > secondsMax) return null
+    }
+    return null
+  })

@@ -21,7 +21,7 @@ export const layer: Layer.Layer<Mime> = Layer.effect(
           : yield* Effect.sync(() => readMessage(joined(chunks, size), isCut)).pipe(
               Effect.catchDefect((fault) => Effect.as(Effect.logWarning("a message could not be read", fault), null))
             )
-      return parsed ?? unread(joined(chunks, size))
+      return parsed ?? unread(joined(chunks, size), isCut)
     })
     return { build: write, parse, readHead: (start) => Effect.sync(() => readHead(start)) }
   })

@@ -27,7 +27,7 @@ const message = (subject: string) => `From: Ada <ada@example.com>\nDate: Mon, 7 
 
 describe("inspect mime", () => {
   it("prints what it finds in a message, member by member", () => {
-    const [line, ...rest] = inspect([], `${message("s")}`).lines
+    const [line, ...rest] = inspect([], message("s")).lines
 
     assert.deepStrictEqual(rest, [])
     assert.deepStrictEqual(line, {
@@ -68,9 +68,9 @@ describe("inspect mime", () => {
   })
 
   it("reads a large message on a thread, and ends", () => {
-    const attachment = "Content-Type: a/b\n\n" + "0123456789\n".repeat(100_000)
+    const attachment = `Content-Type: a/b\n\n${"0123456789\n".repeat(100_000)}`
 
-    const { status, lines } = inspect([], `${attachment}`)
+    const { status, lines } = inspect([], attachment)
 
     assert.strictEqual(status, 0)
     assert.deepStrictEqual(lines[0].attachments, [{

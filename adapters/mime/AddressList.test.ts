@@ -1,0 +1,74 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as fc from "fast-check"
+import { readAddresses } from "./AddressList.ts"
+
+const cases: ReadonlyArray<readonly [text: string, parties: ReadonlyArray<readonly [address: string, name: string]>, isProper: boolean]> = [
+  ["", [], true],
+  [" , ,", [], true],
+  ["a@b.example", [["a@b.example", ""]], true],
+  ["a@b.example,c@d.example", [["a@b.example", ""], ["c@d.example", ""]], true],
+  ["Ada  Lovelace\t<a@b.example>", [["a@b.example", "Ada Lovelace"]], true],
+  ["\"Lovelace, \\\"Ada\\\"\" <a@b.example>", [["a@b.example", "Lovelace, \"Ada\""]], true],
+  ["a@b.example (Ada (of) Lovelace)", [["a@b.example", "Ada (of) Lovelace"]], true],
+  ["a . b @ c . example", [["a.b@c.example", ""]], true],
+  ["\"a b\"@c.example, <\"a b\"@c.example>", [["\"a b\"@c.example", ""], ["\"a b\"@c.example", ""]], true],
+  ["a@[192.0.2.1], A <a@[IPv6:2001:db8::1]>, b@[IPv6:2001:db8::1]", [["a@[192.0.2.1]", ""], ["a@[IPv6:2001:db8::1]", "A"], ["b@[IPv6:2001:db8::1]", ""]], true],
+  ["<@x.example,@y.example:a@b.example>", [["a@b.example", ""]], true],
+  ["G:;", [], true],
+  ["G: a@b.example, B <b@b.example>; c@d.example", [["a@b.example", ""], ["b@b.example", "B"], ["c@d.example", ""]], true],
+  ["jörg@bücher.example", [["jörg@bücher.example", ""]], true],
+  ["=?utf-8?Q?=C3=9C?= =?utf-8?Q?_x?= <a@b.example>", [["a@b.example", "Ü x"]], true],
+  ["\"=?utf-8?Q?=C3=9C?=\" <a@b.example>", [["a@b.example", "Ü"]], true],
+  ["=?utf-8?Q?a=40b.example?=", [], false],
+  ["<=?utf-8?Q?a=40b.example?=>", [["=?utf-8?Q?a=40b.example?=", ""]], false],
+  ["\"a@b.example\"", [], false],
+  ["Ada Lovelace", [], false],
+  ["postmaster", [["postmaster", ""]], false],
+  ["Ada a@b.example", [["a@b.example", "Ada"]], false],
+  ["Ada <a@b.example", [["a@b.example", "Ada"]], false],
+  ["Ada <a@b.example, c@d.example", [["a@b.example", "Ada"], ["c@d.example", ""]], false],
+  ["<<a@b.example>>", [["a@b.example", ""]], false],
+  ["a@b.example; c@d.example", [["a@b.example", ""], ["c@d.example", ""]], false],
+  ["a@b@c.example", [["a@b@c.example", ""]], false],
+  ["Ada (never closed <a@b.example>", [["a@b.example", "Ada (never closed"]], false],
+  ["\"never closed <a@b.example>", [["a@b.example", "\"never closed"]], false],
+  ["Ada <>", [], false]
+]
+
+describe("a list of addresses", () => {
+  for (const [text, parties, isProper] of cases) {
+    it(`is read: ${text}`, () => {
+      const list = readAddresses(text)
+
+      assert.deepStrictEqual(list.parties, parties.map(([address, name]) => ({ address, name })))
+      assert.strictEqual(list.isProper, isProper)
+    })
+  }
+
+  it("is plain only where every reader finds the same", () => {
+    for (const text of ["a@b.example", "Ada <a@b.example>", "a@b.example (Ada)"]) assert.isTrue(readAddresses(text).isPlain)
+    for (const text of ["G: a@b.example;", "\"a b\"@c.example", "a@b@c.example", "a@[192.0.2.1]", "Ada a@b.example"]) assert.isFalse(readAddresses(text).isPlain)
+  })
+
+  it("names nobody whom decoding makes", () => {
+    const word = fc.stringMatching(/^[\w@.<>, "]{0,20}$/).map((text) => `=?utf-8?B?${Buffer.from(text).toString("base64")}?=`)
+    fc.assert(
+      fc.property(fc.array(word, { minLength: 1, maxLength: 3 }), (words) => {
+        assert.deepStrictEqual(readAddresses(`${words.join(" ")} <a@b.example>`).parties.map(({ address }) => address), ["a@b.example"])
+        assert.deepStrictEqual(readAddresses(words.join(" ")).parties, [])
+      })
+    )
+  })
+
+  it("of a megabyte takes time in proportion to it, whatever it is made of", () => {
+    const made = ["a@b.example, ", "A <a@b.example>, ", "\"", "\"\\", "\"a\" ", "(", "()", "(a) ", "<", "<@", "<@,", "<(", "<\"", ">", "a . ", "@", "@[", ":", "a:", ";", ",", " ", "ä ", "=?a?q?b?= ", "=?a?q?", "\\"]
+    const cpuOf = (text: string): number => {
+      const before = process.cpuUsage()
+      readAddresses(text)
+      const { user, system } = process.cpuUsage(before)
+      return user + system
+    }
+
+    for (const piece of made) assert.isBelow(cpuOf(piece.repeat(1_000_000 / piece.length)), 1_000_000, piece)
+  })
+})
