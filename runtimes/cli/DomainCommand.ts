@@ -1,26 +1,28 @@
-/** `mailroom domain`: the domains that a tenant sends from. */
-import { Effect, Result, Schema, type Option } from "effect"
-import { Argument, Command } from "effect/cli"
+/** `mailroom domain`: the domains that a tenant's mail is from, and comes in for. */
+import { Effect, Option, Result, Schema } from "effect"
+import { Argument, Command, Flag } from "effect/cli"
 import { domainToUnicode } from "node:url"
 import { CheckDomains, type CheckedRecord } from "../../core/jobs/CheckDomains.ts"
 import type { ExpectedRecord } from "../../core/model/DomainRecords.ts"
-import { Uuid, type DomainId, type TenantId } from "../../core/model/Ids.ts"
+import { Uuid, type DomainId, type MailboxId, type TenantId } from "../../core/model/Ids.ts"
 import { isVerified, type MailDomain } from "../../core/model/MailDomain.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import type { DomainRecordSet } from "../../core/operations/DomainManagement.ts"
 import { Management } from "../../core/operations/Management.ts"
-import { domainName, json, page, pageQuery, tenantFlag, tenantOf } from "./Inputs.ts"
+import { usage } from "./CommandFailed.ts"
+import { domainName, idOf, json, optionalText, page, pageQuery, tenantFlag, tenantOf } from "./Inputs.ts"
 import { actorOf, by, operating } from "./Operator.ts"
 import { note, printJson, printPage, printRecord } from "./Output.ts"
 
 /** Its keys are shown by their selectors alone. */
-const shown = ({ id, tenantId, domain, health, checks, dkim, nextDkim, nextCheckAt, version, createdAt }: MailDomain) => ({
+const shown = ({ id, tenantId, domain, health, catchAll, checks, dkim, nextDkim, nextCheckAt, version, createdAt }: MailDomain) => ({
   id,
   tenantId,
   domain,
   unicode: domainToUnicode(domain),
   health,
   verified: isVerified(health),
+  catchAll,
   checks: checks.map(({ record, state, expected, observed, since }) => ({
     record,
     state,
@@ -223,7 +225,7 @@ const suspend = Command.make(
   turning(true, "suspended: new mail from it is refused, and accepted mail from it waits")
 ).pipe(
   Command.withDescription(
-    "Stops sending from a domain, whatever its DNS records say. New mail is refused; accepted mail waits, and fails if it waits too long."
+    "Stops a domain, whatever its DNS records say: new mail from it and to it is refused; accepted mail from it waits, and fails if it waits too long."
   )
 )
 
@@ -233,7 +235,35 @@ const reinstate = Command.make(
   turning(false, "pending: the next check of its DNS records decides, or `mailroom domain confirm`")
 ).pipe(Command.withDescription("Lets the next check decide again about a suspended domain"))
 
+const catchAll = Command.make(
+  "catch-all",
+  {
+    domain: named,
+    mailbox: optionalText("mailbox", "The id of the mailbox, one of the domain's"),
+    none: Flag.Boolean("none").pipe(Flag.withDescription("Refuse such mail again"), Flag.withDefault(false)),
+    tenant: tenantFlag,
+    by,
+    json
+  },
+  operating(Effect.fnUntraced(function* ({ domain: text, mailbox, none, tenant, by, json }) {
+    if (none === Option.isSome(mailbox)) return yield* usage("give --mailbox with an id, or --none")
+    const { setCatchAll } = yield* Management
+    const tenantId = yield* tenantOf(tenant)
+    const mailboxId = Option.isNone(mailbox) ? null : yield* idOf<MailboxId>("--mailbox", mailbox.value)
+    const domain = yield* setCatchAll(actorOf(by), tenantId, yield* idIn(tenantId, text), mailboxId)
+    yield* printRecord(json, shown(domain))
+    yield* note(
+      mailboxId === null
+        ? `mail to addresses of ${domain.domain} that no mailbox has is refused`
+        : `mail to any other address of ${domain.domain} goes to this mailbox`
+    )
+  }))
+).pipe(
+  Command.withDescription("Has mail to addresses of a domain that no mailbox has go to one of its mailboxes, or refuses it"),
+  Command.withExamples([{ command: "mailroom domain catch-all mail.example.com --mailbox ID --tenant ID" }])
+)
+
 export const domainCommand = Command.make("domain").pipe(
-  Command.withDescription("Domains that a tenant sends from"),
-  Command.withSubcommands([add, list, show, check, rotateDkim, confirm, suspend, reinstate])
+  Command.withDescription("Domains that a tenant's mail is from, and comes in for"),
+  Command.withSubcommands([add, list, show, check, rotateDkim, catchAll, confirm, suspend, reinstate])
 )

@@ -60,6 +60,26 @@ describe("domain", () => {
   )
 
   typed(
+    "takes in mail for addresses that no mailbox has, or does not",
+    Effect.gen(function* () {
+      const { tenant } = yield* founded
+      const [name, other] = [Fixtures.domainName(), Fixtures.domainName()]
+      for (const domain of [name, other]) yield* json(`domain add ${domain} -t ${tenant}`)
+      const mailbox = yield* json(`mailbox create ada@${name} -t ${tenant}`)
+      const elsewhere = yield* json(`mailbox create ada@${other} -t ${tenant}`)
+
+      assert.strictEqual((yield* json(`domain show ${name} -t ${tenant}`)).catchAll, null)
+      assert.strictEqual((yield* json(`domain catch-all ${name} --mailbox ${mailbox.id} -t ${tenant}`)).catchAll, mailbox.id)
+      assert.strictEqual((yield* json(`domain catch-all ${name} --none -t ${tenant}`)).catchAll, null)
+      for (const flags of ["", ` --mailbox ${mailbox.id} --none`, " --mailbox ada"]) {
+        assert.strictEqual((yield* run(`domain catch-all ${name}${flags} -t ${tenant}`)).code, 2, flags)
+      }
+      assert.strictEqual((yield* run(`domain catch-all ${name} --mailbox ${elsewhere.id} -t ${tenant}`)).code, 3)
+      assert.include((yield* actionsOf(tenant)).map(({ action }) => action), "domain.catch_all")
+    })
+  )
+
+  typed(
     "shows no private key, sealed or open, and knows a domain by its name in either form",
     Effect.gen(function* () {
       const { tenant } = yield* founded

@@ -1,4 +1,4 @@
-/** `mailroom mailbox`: the addresses that a tenant sends from. */
+/** `mailroom mailbox`: the addresses of a tenant. */
 import { Effect, type Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import type { DomainId, MailboxId } from "../../core/model/Ids.ts"
@@ -111,7 +111,7 @@ const suspend = Command.make(
   { id, tenant: tenantFlag, reason, by, json },
   turning("suspended", "suspended: new mail from it is refused, and accepted mail from it waits")
 ).pipe(
-  Command.withDescription("Stops sending from a mailbox. New mail is refused; accepted mail waits, and fails if it waits too long.")
+  Command.withDescription("Stops a mailbox: new mail from it and to it is refused; accepted mail from it waits, and fails if it waits too long.")
 )
 
 const reinstate = Command.make(

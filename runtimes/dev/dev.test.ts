@@ -443,6 +443,17 @@ describe("the README", () => {
     assert.include(stdout, '"message.queued"')
   })
 
+  it("shows a first message that comes in, command by command", async () => {
+    const running = await fleeting()
+    const [named, received] = ["BASE=", "MAIL="].map((start) => blocks.find((block) => block.includes(start))!.replaceAll("./.mailroom/", `${running.folder}/`))
+
+    const { status, stdout, stderr } = bash(named!.split("\n\n")[0] + "\n" + received!, root)
+
+    assert.strictEqual(status, 0, stderr)
+    assert.include(stdout, '"direction":"inbound"')
+    assert.include(stdout, '"subject":"Note G"')
+  })
+
   it("names only npm scripts that there are", () => {
     const scripts: Record<string, string> = JSON.parse(readFileSync(join(root, "package.json"), "utf8")).scripts
     const named = [...readme.matchAll(/npm (?:run (?:--silent )?)([a-z]+)/g)].map((match) => match[1]!)
