@@ -21,6 +21,7 @@ export const benchmarks: ReadonlyArray<Benchmark> = [
   { name: "latency", about: "from the 202 to the mail server" },
   { name: "mime", about: "building a message, beside nodemailer" },
   { name: "smtp", about: "handing messages over, beside nodemailer's pool" },
+  { name: "inbound", about: "taking mail in, beside npm smtp-server with one INSERT a message" },
   { name: "soak", about: "memory, files and connections over time" }
 ]
 

@@ -308,7 +308,7 @@ describe("documents", () => {
     const commands = read(".ci/run").split("\n").filter((line) => line.startsWith("npm "))
     const readme = existsSync(join(root, "README.md")) ? read("README.md") : commands.join("\n")
 
-    assert.deepStrictEqual(commands, ["npm ci", "npm test"])
+    assert.deepStrictEqual(commands, ["npm ci", "npm test", "npm run peers"])
     for (const command of commands) assert.include(readme, command)
   })
 })

@@ -100,12 +100,13 @@ export const listen = Effect.fnUntraced(function* (config: Config) {
 
 /** For development: where mail came in the last time, or at 2525, or anywhere, unless a port is set. */
 export const listenForDev = Effect.fnUntraced(function* (config: Config, earlier: number | null) {
+  const secureContext = yield* certificates(config)
   const { inboundHost: host, inboundPort } = config
   const ports = inboundPort === 0 ? [earlier ?? 2525, 0] : [inboundPort]
   let fault: ListenFault | null = null
   for (const port of ports) {
     const tried = yield* Effect.result(
-      SmtpListener.listen({ protocol: "SMTP", address: { host, port }, hostname: hostNameOf(config), sizeBytesMax: config.inboundSizeMax })
+      SmtpListener.listen({ protocol: "SMTP", address: { host, port }, hostname: hostNameOf(config), secureContext, sizeBytesMax: config.inboundSizeMax })
     )
     if (Result.isSuccess(tried) && "port" in tried.success.address) {
       return { host: host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host, port: tried.success.address.port }

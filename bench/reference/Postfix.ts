@@ -25,6 +25,7 @@ error unix - - n - - error
 retry unix - - n - - error
 anvil unix - - n - 1 anvil
 scache unix - - n - 1 scache
+tlsmgr unix - - n 1000? 1 tlsmgr
 postlog unix-dgram n - n - 1 postlogd
 `
 
@@ -39,7 +40,8 @@ export interface Postfix {
 
 const idOf = (file: string, name: string): number => Number(new RegExp(`^${name}:[^:]*:(\\d+):`, "m").exec(readFileSync(file, "utf8"))![1])
 
-export const open = async (relayPort: number): Promise<Postfix> => {
+/** `more` goes before what it is set up with. */
+export const open = async (relayPort: number, more: Readonly<Record<string, string>> = {}): Promise<Postfix> => {
   const folder = mkdtempSync(join(tmpdir(), "mailroom-postfix-"))
   const [etc, spool, data] = ["etc", "spool", "data"].map((name) => join(folder, name)) as [string, string, string]
   for (const path of [etc, spool, data]) mkdirSync(path)
@@ -62,7 +64,8 @@ export const open = async (relayPort: number): Promise<Postfix> => {
     maillog_file: join(folder, "log"),
     maillog_file_prefixes: folder,
     smtpd_client_connection_count_limit: "0",
-    smtpd_client_connection_rate_limit: "0"
+    smtpd_client_connection_rate_limit: "0",
+    ...more
   }
   writeFileSync(join(etc, "main.cf"), Object.entries(settings).map(([name, value]) => `${name} = ${value}\n`).join(""))
   writeFileSync(join(etc, "master.cf"), `127.0.0.1:${port} inet n - n - - smtpd${services}`)
