@@ -19,7 +19,7 @@ import { readParameters } from "./Parameters.ts"
 import { decodeBase64, decodeQuotedPrintable } from "./TransferDecoding.ts"
 
 /** Bytes of all texts of a message, and of all its HTML, that are shown as such; a part that has more is a file as well. */
-export const textBytesMax = 2 * 1024 * 1024
+export const textBytesMax = 16 * 1024 * 1024
 /** Characters of HTML that a text is made from. */
 const shownLengthMax = 1_000_000
 

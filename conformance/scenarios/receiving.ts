@@ -183,10 +183,10 @@ export const suite: ScenarioSuite = {
         assert.deepEqual(ours.map(({ mailboxId }) => mailboxId).toSorted(), [one.mailbox.id, second.id].toSorted())
         assert.deepEqual(theirs.map(({ mailboxId }) => mailboxId), [two.mailbox.id])
         assert.equal(new Set([...ours, ...theirs].map(({ mime }) => mime?.sha256)).size, 1)
-        for (const of of [one, two]) {
-          assert.deepEqual(new Set(typesOf(yield* logOf(world, of))), new Set(["message.received"]))
-          const [message] = yield* messagesOf(world, of)
-          assert.deepEqual(yield* world.store.blobs.referenced(of.realm.tenantId, [message!.mime!.sha256]), [message!.mime!.sha256])
+        for (const each of [one, two]) {
+          assert.deepEqual(new Set(typesOf(yield* logOf(world, each))), new Set(["message.received"]))
+          const [message] = yield* messagesOf(world, each)
+          assert.deepEqual(yield* world.store.blobs.referenced(each.realm.tenantId, [message!.mime!.sha256]), [message!.mime!.sha256])
         }
         assert.equal((yield* logOf(world, one)).length, 2)
         // Neither sees what is the other's.
@@ -371,7 +371,7 @@ export const suite: ScenarioSuite = {
 
             // A copy more where the answer was lost, and only then.
             const expected = Exit.isSuccess(exit) || landed === 0 ? 1 : 2
-            for (const of of [one, two]) {
+            for (const taken of [one, two]) {
               const messages = yield* messagesOf(world, of)
               assert.equal(messages.length, expected, label)
               for (const { id, attachmentIds, reception } of messages) {
