@@ -371,13 +371,13 @@ export const suite: ScenarioSuite = {
 
             // A copy more where the answer was lost, and only then.
             const expected = Exit.isSuccess(exit) || landed === 0 ? 1 : 2
-            for (const taken of [one, two]) {
-              const messages = yield* messagesOf(world, of)
+            for (const each of [one, two]) {
+              const messages = yield* messagesOf(world, each)
               assert.equal(messages.length, expected, label)
               for (const { id, attachmentIds, reception } of messages) {
-                assert.deepEqual(typesOf(yield* logOf(world, of, id)), ["message.received"], label)
+                assert.deepEqual(typesOf(yield* logOf(world, each, id)), ["message.received"], label)
                 assert.equal(reception?.nextParseAt, null, label)
-                const [file] = yield* world.store.attachments.many(of.realm, attachmentIds)
+                const [file] = yield* world.store.attachments.many(each.realm, attachmentIds)
                 assert.deepEqual([attachmentIds.length, file?.scanState], [1, "clean"], label)
               }
             }
