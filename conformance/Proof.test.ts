@@ -1,6 +1,6 @@
 /** The run that proves adapters outside a test runner: here on adapters whose verdict is known. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, type Duration } from "effect"
 import { TestClock } from "effect/testing"
 import * as MemoryJobQueue from "../adapters/memory/MemoryJobQueue.ts"
 import { JobQueue } from "../core/ports/JobQueue.ts"
@@ -8,11 +8,11 @@ import { suite as jobQueue } from "./JobQueue.ts"
 import { conforms, prove, scenarios, toText, type Proof } from "./Proof.ts"
 import type { Suite } from "./Suite.ts"
 
-const run = (proofs: ReadonlyArray<Proof>, filter: ReadonlyArray<string> = []) => {
+const run = (proofs: ReadonlyArray<Proof>, filter: ReadonlyArray<string> = [], timeout: Duration.Input = "1 minute") => {
   const told: Array<string> = []
   const onResult = ({ title, outcome }: { readonly title: string; readonly outcome: string }, number: number, total: number) =>
     Effect.sync(() => void told.push(`${number}/${total} ${title}: ${outcome}`))
-  return Effect.map(prove(proofs, { filter, timeout: "50 millis", onResult }), (report) => ({ report, told }))
+  return Effect.map(prove(proofs, { filter, timeout, onResult }), (report) => ({ report, told }))
 }
 
 const two: Suite<never> = {
@@ -58,7 +58,7 @@ describe("a proof", () => {
   it.live("ends a check that comes to no end, and goes on with the next", () =>
     Effect.gen(function* () {
       const checks = [{ title: "hangs", check: Effect.never }, ...two.checks]
-      const { report } = yield* run([conforms("mine", { name: "Slow", checks }, Layer.empty)])
+      const { report } = yield* run([conforms("mine", { name: "Slow", checks }, Layer.empty)], [], "50 millis")
 
       assert.deepStrictEqual(report.checks.map(({ outcome }) => outcome), ["failed", "passed", "failed"])
       assert.strictEqual(report.checks[0]!.reason, "it came to no end in 50ms")
