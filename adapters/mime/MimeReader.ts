@@ -7,7 +7,7 @@
  * Text comes with LF line ends, all inline texts of a message in one. A message
  * inside a message is an attachment: its text is not the text of this one.
  */
-import type { MimePart } from "../../core/model/Message.ts"
+import { emptyPart, type MimePart } from "../../core/model/Message.ts"
 import type { Head, ParsedAttachment, ParsedMessage } from "../../core/model/ParsedMessage.ts"
 import { decode } from "./Charset.ts"
 import { Defects } from "./Defects.ts"
@@ -126,18 +126,18 @@ class Reading {
         isBody: place.isBody && (index === 0 || mediaType === "multipart/alternative")
       })
     )
-    return { ...nothing, partId: path, mediaType, parts: children }
+    return { ...emptyPart, partId: path, mediaType, parts: children }
   }
 
   #leaf(part: Part, partId: string, place: Place): MimePart {
-    if (part.parts !== null) return { ...nothing, partId, mediaType: part.mediaType }
+    if (part.parts !== null) return { ...emptyPart, partId, mediaType: part.mediaType }
     const bytes = this.#decoded(part)
     const charset = part.type.params.get("charset") ?? null
     const about = { partId, mediaType: part.mediaType, ...this.#about(part) }
     const isText = this.#isText(part, about, place)
     const isWhole = isText && this.#takeText(part, bytes, charset)
     if (!isWhole) this.attachments.push({ ...about, bytes })
-    return { ...nothing, ...about, charset: charset === null ? null : oneLine(charset).toLowerCase() || null, sizeBytes: bytes.length }
+    return { ...emptyPart, ...about, charset: charset === null ? null : oneLine(charset).toLowerCase() || null, sizeBytes: bytes.length }
   }
 
   #decoded({ encoding, body }: Part): Uint8Array {
@@ -183,18 +183,6 @@ class Reading {
     this.#defects.add("too_long")
     return false
   }
-}
-
-const nothing: MimePart = {
-  partId: "",
-  mediaType: "",
-  charset: null,
-  disposition: null,
-  contentId: null,
-  filename: null,
-  sizeBytes: 0,
-  attachmentId: null,
-  parts: []
 }
 
 /** A CR too many is no line end of its own. */

@@ -234,7 +234,8 @@ export const outboundStructure = (
   return number({ ...emptyPart, mediaType: "multipart/mixed", parts: [body, ...files] }, "")
 }
 
-const emptyPart: MimePart = {
+/** A part of which nothing is known. */
+export const emptyPart: MimePart = {
   partId: "",
   mediaType: "",
   charset: null,
