@@ -76,7 +76,7 @@ const bound = Effect.acquireRelease(
 /** For answers that do not fit a datagram, at the same port. */
 const listening = (port: number, answerOf: (query: Buffer) => Buffer | null) =>
   Effect.acquireRelease(
-    Effect.promise(() => {
+    Effect.tryPromise(() => {
       const server = createServer((socket) => {
         let held: Buffer = Buffer.alloc(0)
         socket.on("error", () => {})
@@ -95,8 +95,11 @@ const listening = (port: number, answerOf: (query: Buffer) => Buffer | null) =>
     (server) => Effect.promise(() => new Promise<void>((resolve) => server.close(() => resolve())))
   )
 
+/** One port for both; another one, if somebody has it for TCP. */
+const pair = (answerOf: (query: Buffer) => Buffer | null) =>
+  Effect.tap(bound, (socket) => listening(socket.address().port, answerOf)).pipe(Effect.retry({ times: 20 }), Effect.orDie)
+
 const makeZone = Effect.gen(function* () {
-  const socket = yield* bound
   const said = new Map<string, Said>()
   const beside = new Map<string, SaidBeside>()
   const asked = new Map<string, number>()
@@ -119,6 +122,7 @@ const makeZone = Effect.gen(function* () {
         return answerTo(query, "Failure")
     }
   }
+  const socket = yield* pair(answerOf)
   socket.on("message", (query, { address, port }) => {
     const { host } = readQuestion(query)
     asked.set(host, (asked.get(host) ?? 0) + 1)
@@ -126,7 +130,6 @@ const makeZone = Effect.gen(function* () {
     if (answer !== null) socket.send(cut(answer, query), port, address)
   })
   const { port } = socket.address()
-  yield* listening(port, answerOf)
   const zone = Zone.of({
     say: (host, what) => Effect.sync(() => void said.set(host, what)),
     sayBeside: (name, what) => Effect.sync(() => void beside.set(name, what)),

@@ -62,9 +62,10 @@ export const adjust = Effect.fnUntraced(function* (duration: Duration.Input) {
   const calls = yield* WorldCalls
   let left = Duration.fromInputUnsafe(duration)
   const isStepped = calls.asleep > 0 || Duration.isLessThanOrEqualTo(left, steppedMax)
+  yield* calm
   do {
     const step = isStepped ? Duration.min(left, stepMax) : left
-    yield* leap(step)
+    yield* Effect.andThen(TestClock.adjust(step), calm)
     left = Duration.subtract(left, step)
   } while (Duration.isGreaterThan(left, Duration.zero))
 })

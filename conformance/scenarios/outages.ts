@@ -115,13 +115,13 @@ export const suite: ScenarioSuite = {
           request.realm.tenantId === stuck.realm.tenantId && nth === 1 ? Effect.never : Effect.succeed(accepted(request))
         const hung = yield* send(process, stuck, ada)
         let stopping = false
-        const run = ({ worker }: Process) => Effect.forkChild(worker.run(() => stopping, Duration.millis(200)))
+        const run = ({ worker }: Process) => Effect.forkChild(worker.run(() => stopping, Duration.seconds(1)))
         const running = [yield* run(process)]
         yield* Time.adjust("1 second")
         running.push(yield* run(second))
 
         const id = yield* send(process, other, ada)
-        yield* Time.adjust("1 second")
+        yield* Time.adjust("2 seconds")
         assert.equal((yield* messageOf(world, other, id)).status, "sent")
         const tries = () => world.stage.submissions.filter(({ request }) => request.messageId === hung).length
         yield* Time.adjust("5 minutes")
@@ -130,7 +130,7 @@ export const suite: ScenarioSuite = {
         assert.equal((yield* messageOf(world, stuck, hung)).status, "sent")
         assert.equal(tries(), 2)
         stopping = true
-        yield* Time.adjust("1 second")
+        yield* Time.adjust("2 seconds")
         yield* Fiber.joinAll(running)
       })
     ),
