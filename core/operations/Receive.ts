@@ -88,7 +88,7 @@ export class Receive extends Context.Service<
 
       /** What comes to Return-Paths of ours is read for what it reports, and not kept. */
       const report = Effect.fnUntraced(function* <E>(ids: ReadonlySet<MessageId>, { returnPath, bytes }: Arriving<E>) {
-        const parsed = yield* mime.parse(bytes)
+        const parsed = yield* mime.parse(beginning(bytes, Limits.reportBytesMax))
         if (Trace.isLoop(parsed.headers, settings.hostName)) return yield* looping
         yield* Effect.forEach(ids, (id) => reports.ofReturnPath(id, returnPath, parsed), { discard: true })
       })
@@ -244,6 +244,20 @@ class Start {
     return whole
   }
 }
+
+/** A stream's first bytes; the others are read, and not kept. */
+const beginning = <E>(bytes: Stream.Stream<Uint8Array, E>, count: number): Stream.Stream<Uint8Array, E> =>
+  Stream.suspend(() => {
+    let left = count
+    return Stream.filter(
+      Stream.map(bytes, (chunk) => {
+        const kept = chunk.subarray(0, left)
+        left -= kept.length
+        return kept
+      }),
+      ({ length }) => length > 0
+    )
+  })
 
 /** A stream without its first bytes. */
 const behind = <E>(count: number, bytes: Stream.Stream<Uint8Array, E>): Stream.Stream<Uint8Array, E> =>
