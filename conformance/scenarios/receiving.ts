@@ -194,15 +194,21 @@ export const suite: ScenarioSuite = {
       })
     ),
 
-    scenario("one recipient who is refused refuses the message, and nothing of it stays", (world) =>
+    scenario("a recipient who is refused behind the message refuses it to all, but not for good where others are taken", (world) =>
       Effect.gen(function* () {
-        const of = yield* world.found()
         const process = yield* world.boot()
+        const [of, other] = [yield* world.found(), yield* world.found()]
+        yield* process.management.setTenantStatus(system, other.realm.tenantId, "suspended")
+        const refusals = [
+          { to: [other.mailbox.address, of.mailbox.address], refusal: "451 4.3.0" },
+          { to: [of.mailbox.address, `nobody@${domainOf(of)}`], refusal: "451 4.3.0" },
+          { to: [other.mailbox.address], refusal: "550 5.2.1" }
+        ]
 
-        const exit = yield* Effect.exit(arrive(process, [of.mailbox.address, `nobody@${domainOf(of)}`]))
-
-        assert.equal(refusalOf(exit), "550 5.1.1")
-        assert.deepEqual(yield* messagesOf(world, of), [])
+        for (const { to, refusal } of refusals) {
+          assert.equal(refusalOf(yield* Effect.exit(arrive(process, to))), refusal, to.join())
+        }
+        for (const one of [of, other]) assert.deepEqual(yield* messagesOf(world, one), [])
       })
     ),
 

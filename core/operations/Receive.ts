@@ -51,7 +51,8 @@ export class Receive extends Context.Service<
     /**
      * Takes a message: stores its bytes as they come, authenticates its sender, and commits a row for each mailbox (one,
      * where several recipients lead to one mailbox). When it succeeds, every recipient has its message; when it fails, nobody
-     * has. Refused: 550 5.7.1 by the sender's DMARC policy or as spam, 554 5.4.6 a loop, and what `recipient` refuses.
+     * has. Refused: 550 5.7.1 by the sender's DMARC policy or as spam, 554 5.4.6 a loop, and what `recipient` refuses; 451
+     * 4.3.0 where it refuses only some by now, for whoever comes again is told which.
      */
     readonly accept: <E>(
       message: Arriving<E>
@@ -72,8 +73,22 @@ export class Receive extends Context.Service<
       const spamFilter = Option.getOrNull(yield* Effect.serviceOption(SpamFilter))
       const route = Routing.make(store, crypto, settings)
 
+      /** Where it goes for each recipient; refused for all of them at once, so never for good while some of them are taken. */
+      const routed = Effect.fnUntraced(function* (recipients: ReadonlyArray<string>) {
+        const outcomes = yield* Effect.forEach(
+          new Set(recipients),
+          (recipient) => Effect.catchTag(route(recipient), "ReceiveRefused", (refusal) => Effect.succeed(refusal)),
+          { concurrency: 16 }
+        )
+        const destinations: Array<Routing.Destination> = []
+        for (const outcome of outcomes) if (outcome._tag !== "ReceiveRefused") destinations.push(outcome)
+        const refusal = outcomes.find((outcome) => outcome._tag === "ReceiveRefused")
+        if (refusal === undefined) return destinations
+        return yield* destinations.length === 0 ? refusal : refused(451, "4.3.0", "a recipient is not taken any more, try again")
+      })
+
       const accept = Effect.fn("Receive.accept")(function* <E>(arriving: Arriving<E>) {
-        const destinations = yield* Effect.forEach([...new Set(arriving.recipients)], route, { concurrency: 16 })
+        const destinations = yield* routed(arriving.recipients)
         const returnPaths = new Set(destinations.flatMap((one) => (one._tag === "ReturnPath" ? [one.id] : [])))
         const [first, ...others] = eachMailboxOnce(destinations)
         if (first === undefined) return yield* report(returnPaths, arriving)
