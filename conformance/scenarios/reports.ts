@@ -224,6 +224,27 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("who is said to be gone is suppressed, whatever else was refused before or behind that", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot(undefined, { bounceDomain })
+        const told = [
+          { report: [{ to: bob, action: "failed", status: "5.7.1", diagnostic: "550 5.7.1 policy" } as Told], date: "Thu, 01 Jan 1970 00:00:01 +0000" },
+          { report: [failed()], date: "Thu, 01 Jan 1970 00:00:02 +0000" }
+        ]
+        for (const order of permutations(told)) {
+          const of = yield* world.found()
+          const { id, returnPath, messageId } = yield* sendOut(world, process, of)
+          yield* pass(process, "1 minute")
+
+          for (const { report, date } of order) yield* arrive(process, returnPath, dsn(messageId, report, date), null)
+
+          assert.deepEqual(yield* suppressedOf(world, of), [`${bob} bounce`])
+          const { recipients } = yield* messageOf(world, of, id)
+          assert.equal(recipients[0]?.evidence.bounced?.bounce.enhancedCode, "5.1.1")
+        }
+      })
+    ),
+
     scenario("a report of what was submitted before a crash bounces it, and it is not submitted again", (world) =>
       Effect.gen(function* () {
         const of = yield* world.found()
