@@ -18,12 +18,21 @@ export interface Header {
   readonly end: () => ReadonlyArray<Uint8Array>
   /** The header is longer than what is looked at: only its beginning went on, and no body. */
   readonly isCut: () => boolean
+  /** An author's field was too much to go on: whoever the others name, the message may show that one. */
+  readonly lacksAuthor: () => boolean
 }
 
 /** For one message with CRLF line ends. */
 export const make = (): Header => {
   let held: Buffer | null = Buffer.alloc(0)
   let isCut = false
+  let lacksAuthor = false
+  const bounded = (header: Buffer): Uint8Array => {
+    const fields = fieldsOf(header)
+    const kept = withoutExcess(fields)
+    lacksAuthor = fields.filter(isAuthor).length !== kept.filter(isAuthor).length
+    return kept.length === fields.length ? header : Buffer.from(kept.join(""), "latin1")
+  }
   return {
     read: (piece) => {
       if (isCut) return []
@@ -43,20 +52,26 @@ export const make = (): Header => {
       return through
     },
     end: () => (held === null ? [] : [bounded(held)]),
-    isCut: () => isCut
+    isCut: () => isCut,
+    lacksAuthor: () => lacksAuthor
   }
 }
 
+const fieldsOf = (header: Buffer): ReadonlyArray<string> =>
+  header.toString("latin1").match(/[^\r\n][^\n]*(?:\n[ \t][^\n]*)*(?:\n|$)|\r?\n/g) ?? []
+
+const nameOf = (field: string): string => /^([!-9;-~]+)[ \t]*:/.exec(field)?.[1]?.toLowerCase() ?? ""
+
+const isAuthor = (field: string): boolean => nameOf(field) === "from"
+
 /** Without what is too much. */
-const bounded = (header: Buffer): Uint8Array => {
+const withoutExcess = (fields: ReadonlyArray<string>): ReadonlyArray<string> => {
   let signatures = 0
-  const fields = header.toString("latin1").match(/[^\r\n][^\n]*(?:\n[ \t][^\n]*)*(?:\n|$)|\r?\n/g) ?? []
-  const kept = fields.filter((field) => {
-    const [, name = ""] = /^([!-9;-~]+)[ \t]*:/.exec(field) ?? []
-    const isRead = /^(from|return-path|received|content-type|dkim-signature|arc-.*)$/i.test(name)
-    if (/^dkim-signature$/i.test(name)) signatures += 1
-    const isTooMuch = /^dkim-signature$/i.test(name) && signatures > signaturesMax
+  return fields.filter((field) => {
+    const name = nameOf(field)
+    const isRead = /^(from|return-path|received|content-type|dkim-signature|arc-.*)$/.test(name)
+    if (name === "dkim-signature") signatures += 1
+    const isTooMuch = name === "dkim-signature" && signatures > signaturesMax
     return !isTooMuch && !(isRead && field.length > fieldSizeMax) && field.split("\n").length <= fieldLinesMax
   })
-  return kept.length === fields.length ? header : Buffer.from(kept.join(""), "latin1")
 }
