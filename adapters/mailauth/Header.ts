@@ -20,6 +20,8 @@ export interface Header {
   readonly isCut: () => boolean
   /** An author's field was too much to go on: whoever the others name, the message may show that one. */
   readonly lacksAuthor: () => boolean
+  /** An author's field names several, or may be read as if it did: who is shown may be another than who is asked about. */
+  readonly isAmbiguous: () => boolean
 }
 
 /** For one message with CRLF line ends. */
@@ -27,10 +29,12 @@ export const make = (): Header => {
   let held: Buffer | null = Buffer.alloc(0)
   let isCut = false
   let lacksAuthor = false
+  let isAmbiguous = false
   const bounded = (header: Buffer): Uint8Array => {
     const fields = fieldsOf(header)
     const kept = withoutExcess(fields)
     lacksAuthor = fields.filter(isAuthor).length !== kept.filter(isAuthor).length
+    isAmbiguous = kept.filter(isAuthor).some(namesSeveral)
     return kept.length === fields.length ? header : Buffer.from(kept.join(""), "latin1")
   }
   return {
@@ -53,7 +57,8 @@ export const make = (): Header => {
     },
     end: () => (held === null ? [] : [bounded(held)]),
     isCut: () => isCut,
-    lacksAuthor: () => lacksAuthor
+    lacksAuthor: () => lacksAuthor,
+    isAmbiguous: () => isAmbiguous
   }
 }
 
@@ -63,6 +68,17 @@ const fieldsOf = (header: Buffer): ReadonlyArray<string> =>
 const nameOf = (field: string): string => /^([!-9;-~]+)[ \t]*:/.exec(field)?.[1]?.toLowerCase() ?? ""
 
 const isAuthor = (field: string): boolean => nameOf(field) === "from"
+
+/** Nobody's name takes so much. */
+const authorSizeMax = 4_096
+
+/** Not one address in one pair of brackets, nor one alone; what is quoted, or a comment, is not looked at. */
+const namesSeveral = (field: string): boolean => {
+  if (field.length > authorSizeMax) return true
+  const plain = field.slice(field.indexOf(":") + 1).replace(/"(?:[^"\\]|\\.)*"/g, "").replace(/\([^()]*\)/g, "")
+  const bracketed = [...plain.matchAll(/<([^<>]*)>/g)].map(([, inner = ""]) => inner)
+  return bracketed.length > 1 || (bracketed[0] ?? plain).split("@").length !== 2
+}
 
 /** Without what is too much. */
 const withoutExcess = (fields: ReadonlyArray<string>): ReadonlyArray<string> => {

@@ -199,4 +199,22 @@ describe("MailauthAuthenticator", () => {
       assert.strictEqual(alone.dmarc, "pass")
     })
   )
+
+  it.live("lets no field pass that others may read as another author's", () =>
+    Effect.gen(function* () {
+      const records = Zone.make({ "TXT client.test": ["v=spf1 ip4:192.0.2.0/24 -all"], "TXT _dmarc.client.test": ["v=DMARC1; p=reject"] })
+      const authors: ReadonlyArray<readonly [from: string, dmarc: string]> = [
+        ["ada@client.test eve@bank.test", "permerror"],
+        ["<eve@bank.test,ada@client.test>", "permerror"],
+        ["\"Eve\" <eve@bank.test,ada@client.test>", "permerror"],
+        ["ada@client.test", "pass"],
+        ["ada@client.test <ada@client.test>", "pass"],
+        ["\"eve@bank.test\" <ada@client.test> (eve@bank.test)", "pass"]
+      ]
+      for (const [from, expected] of authors) {
+        const { dmarc } = yield* judge(Buffer.from(`From: ${from}\r\n\r\nx\r\n`), records)
+        assert.strictEqual(dmarc, expected, from)
+      }
+    })
+  )
 })

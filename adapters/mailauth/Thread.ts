@@ -41,11 +41,14 @@ const begin = (id: number, opening: Opening): void => {
 const told = ({ spf, dkim, dmarc, arc, dmarcSkipReason }: AuthenticateResult, header: Header.Header, isRelayed: boolean): Authentication => ({
   spf: isRelayed || spf === false ? "none" : spf.status.result,
   dkim: header.isCut() ? "permerror" : best(dkim.results.map(ofSignature)),
-  // Without one author there is nobody to ask.
-  dmarc: header.lacksAuthor() ? "permerror" : dmarc === false ? (dmarcSkipReason === undefined ? "none" : "permerror") : dmarc.status.result,
+  dmarc: dmarcOf(dmarc === false ? (dmarcSkipReason === undefined ? "none" : "permerror") : dmarc.status.result, header),
   arc: arc === false ? "none" : arc.status.result,
   dmarcPolicy: header.lacksAuthor() || dmarc === false ? null : policyOf(dmarc.policy)
 })
+
+/** Without one author there is nobody to ask; and where it may be another who is shown, nobody passes. */
+const dmarcOf = (result: string, header: Header.Header): string =>
+  header.lacksAuthor() || (result === "pass" && header.isAmbiguous()) ? "permerror" : result
 
 /** A body that is not the signed one fails; mailauth calls that neutral. */
 const ofSignature = ({ status, bodyHash, bodyHashExpecting }: AuthenticateResult["dkim"]["results"][number]): string =>
