@@ -18,12 +18,25 @@ export interface Header {
   readonly end: () => ReadonlyArray<Uint8Array>
   /** The header is longer than what is looked at: only its beginning went on, and no body. */
   readonly isCut: () => boolean
+  /** An author's field was too much to go on: whoever the others name, the message may show that one. */
+  readonly lacksAuthor: () => boolean
+  /** An author's field names several, or may be read as if it did: who is shown may be another than who is asked about. */
+  readonly isAmbiguous: () => boolean
 }
 
 /** For one message with CRLF line ends. */
 export const make = (): Header => {
   let held: Buffer | null = Buffer.alloc(0)
   let isCut = false
+  let lacksAuthor = false
+  let isAmbiguous = false
+  const bounded = (header: Buffer): Uint8Array => {
+    const fields = fieldsOf(header)
+    const kept = withoutExcess(fields)
+    lacksAuthor = fields.filter(isAuthor).length !== kept.filter(isAuthor).length
+    isAmbiguous = kept.filter(isAuthor).some(namesSeveral)
+    return kept.length === fields.length ? header : Buffer.from(kept.join(""), "latin1")
+  }
   return {
     read: (piece) => {
       if (isCut) return []
@@ -43,20 +56,38 @@ export const make = (): Header => {
       return through
     },
     end: () => (held === null ? [] : [bounded(held)]),
-    isCut: () => isCut
+    isCut: () => isCut,
+    lacksAuthor: () => lacksAuthor,
+    isAmbiguous: () => isAmbiguous
   }
 }
 
+const fieldsOf = (header: Buffer): ReadonlyArray<string> =>
+  header.toString("latin1").match(/[^\r\n][^\n]*(?:\n[ \t][^\n]*)*(?:\n|$)|\r?\n/g) ?? []
+
+const nameOf = (field: string): string => /^([!-9;-~]+)[ \t]*:/.exec(field)?.[1]?.toLowerCase() ?? ""
+
+const isAuthor = (field: string): boolean => nameOf(field) === "from"
+
+/** Nobody's name takes so much. */
+const authorSizeMax = 4_096
+
+/** Not one address in one pair of brackets, nor one alone; what is quoted, or a comment, is not looked at. */
+const namesSeveral = (field: string): boolean => {
+  if (field.length > authorSizeMax) return true
+  const plain = field.slice(field.indexOf(":") + 1).replace(/"(?:[^"\\]|\\.)*"/g, "").replace(/\([^()]*\)/g, "")
+  const bracketed = [...plain.matchAll(/<([^<>]*)>/g)].map(([, inner = ""]) => inner)
+  return bracketed.length > 1 || (bracketed[0] ?? plain).split("@").length !== 2
+}
+
 /** Without what is too much. */
-const bounded = (header: Buffer): Uint8Array => {
+const withoutExcess = (fields: ReadonlyArray<string>): ReadonlyArray<string> => {
   let signatures = 0
-  const fields = header.toString("latin1").match(/[^\r\n][^\n]*(?:\n[ \t][^\n]*)*(?:\n|$)|\r?\n/g) ?? []
-  const kept = fields.filter((field) => {
-    const [, name = ""] = /^([!-9;-~]+)[ \t]*:/.exec(field) ?? []
-    const isRead = /^(from|return-path|received|content-type|dkim-signature|arc-.*)$/i.test(name)
-    if (/^dkim-signature$/i.test(name)) signatures += 1
-    const isTooMuch = /^dkim-signature$/i.test(name) && signatures > signaturesMax
+  return fields.filter((field) => {
+    const name = nameOf(field)
+    const isRead = /^(from|return-path|received|content-type|dkim-signature|arc-.*)$/.test(name)
+    if (name === "dkim-signature") signatures += 1
+    const isTooMuch = name === "dkim-signature" && signatures > signaturesMax
     return !isTooMuch && !(isRead && field.length > fieldSizeMax) && field.split("\n").length <= fieldLinesMax
   })
-  return kept.length === fields.length ? header : Buffer.from(kept.join(""), "latin1")
 }

@@ -185,4 +185,37 @@ describe("MailauthAuthenticator", () => {
     }),
     60_000
   )
+
+  it.live("takes nobody's word for a message that shows another author, in a field too long to read", () =>
+    Effect.gen(function* () {
+      const records = Zone.make({ "TXT client.test": ["v=spf1 ip4:192.0.2.0/24 -all"], "TXT _dmarc.client.test": ["v=DMARC1; p=reject"] })
+      const alone = yield* judge(Buffer.from(`${head}\r\nx\r\n`), records)
+      for (const fold of [" ".repeat(17_000), "\r\n ".repeat(2_500)]) {
+        for (const message of [`From: <eve@bank.test>${fold}\r\n${head}\r\nx\r\n`, `${head}From:${fold}<eve@bank.test>\r\n\r\nx\r\n`]) {
+          const { spf, dmarc, dmarcPolicy } = yield* judge(Buffer.from(message), records)
+
+          assert.deepStrictEqual([spf, dmarc, dmarcPolicy], ["pass", "permerror", null])
+        }
+      }
+      assert.strictEqual(alone.dmarc, "pass")
+    })
+  )
+
+  it.live("lets no field pass that others may read as another author's", () =>
+    Effect.gen(function* () {
+      const records = Zone.make({ "TXT client.test": ["v=spf1 ip4:192.0.2.0/24 -all"], "TXT _dmarc.client.test": ["v=DMARC1; p=reject"] })
+      const authors: ReadonlyArray<readonly [from: string, dmarc: string]> = [
+        ["ada@client.test eve@bank.test", "permerror"],
+        ["<eve@bank.test,ada@client.test>", "permerror"],
+        ["\"Eve\" <eve@bank.test,ada@client.test>", "permerror"],
+        ["ada@client.test", "pass"],
+        ["ada@client.test <ada@client.test>", "pass"],
+        ["\"eve@bank.test\" <ada@client.test> (eve@bank.test)", "pass"]
+      ]
+      for (const [from, expected] of authors) {
+        const { dmarc } = yield* judge(Buffer.from(`From: ${from}\r\n\r\nx\r\n`), records)
+        assert.strictEqual(dmarc, expected, from)
+      }
+    })
+  )
 })

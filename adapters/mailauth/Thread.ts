@@ -29,7 +29,7 @@ const begin = (id: number, opening: Opening): void => {
   const options = { ...opening, resolver, minBitLength: 1_024, rejectRsaSha1: true, disableBimi: true }
   const isRelayed = opening.ip === ""
   void authenticate(work.input, options)
-    .then((result) => told(result, work.header.isCut(), isRelayed))
+    .then((result) => told(result, work.header, isRelayed))
     .catch(() => null)
     .then((found) => {
       // Whoever has given up reading still lets the rest through.
@@ -38,14 +38,17 @@ const begin = (id: number, opening: Opening): void => {
     })
 }
 
-const told = ({ spf, dkim, dmarc, arc, dmarcSkipReason }: AuthenticateResult, isCut: boolean, isRelayed: boolean): Authentication => ({
+const told = ({ spf, dkim, dmarc, arc, dmarcSkipReason }: AuthenticateResult, header: Header.Header, isRelayed: boolean): Authentication => ({
   spf: isRelayed || spf === false ? "none" : spf.status.result,
-  dkim: isCut ? "permerror" : best(dkim.results.map(ofSignature)),
-  // Without one author there is nobody to ask.
-  dmarc: dmarc === false ? (dmarcSkipReason === undefined ? "none" : "permerror") : dmarc.status.result,
+  dkim: header.isCut() ? "permerror" : best(dkim.results.map(ofSignature)),
+  dmarc: dmarcOf(dmarc === false ? (dmarcSkipReason === undefined ? "none" : "permerror") : dmarc.status.result, header),
   arc: arc === false ? "none" : arc.status.result,
-  dmarcPolicy: dmarc === false ? null : policyOf(dmarc.policy)
+  dmarcPolicy: header.lacksAuthor() || dmarc === false ? null : policyOf(dmarc.policy)
 })
+
+/** Without one author there is nobody to ask; and where it may be another who is shown, nobody passes. */
+const dmarcOf = (result: string, header: Header.Header): string =>
+  header.lacksAuthor() || (result === "pass" && header.isAmbiguous()) ? "permerror" : result
 
 /** A body that is not the signed one fails; mailauth calls that neutral. */
 const ofSignature = ({ status, bodyHash, bodyHashExpecting }: AuthenticateResult["dkim"]["results"][number]): string =>

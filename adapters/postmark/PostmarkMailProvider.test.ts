@@ -1,10 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Redacted, Result, Stream } from "effect"
+import { Context, Effect, Fiber, Layer, Redacted, Result, Stream } from "effect"
 import { inspect } from "node:util"
 import { address, freshId, realm } from "../../conformance/fixtures.ts"
 import type { Address } from "../../core/model/Address.ts"
 import * as Reply from "../../core/model/Reply.ts"
 import type { SubmitRequest, SubmitResult } from "../../core/ports/MailProvider.ts"
+import { Mime } from "../../core/ports/Mime.ts"
 import * as RfcMime from "../mime/RfcMime.ts"
 import * as FakePostmark from "./FakePostmark.ts"
 import * as PostmarkMailProvider from "./PostmarkMailProvider.ts"
@@ -104,6 +105,23 @@ describe("what Postmark answers", () => {
 })
 
 describe("a message for Postmark", () => {
+  it.effect("that the reader has given up is not sent, and may be tried again", () =>
+    Effect.gen(function* () {
+      const fake = yield* FakePostmark.start
+      const mime = Context.get(yield* Layer.build(RfcMime.layer), Mime)
+      const tired = Mime.of({
+        ...mime,
+        parse: (bytes) => Effect.map(mime.parse(bytes), (parsed) => ({ ...parsed, text: null, defects: ["too_costly"] }))
+      })
+      const provider = yield* PostmarkMailProvider.make({ serverToken: Redacted.make(FakePostmark.serverToken), endpoint: fake.endpoint }).pipe(
+        Effect.provideService(Mime, tired)
+      )
+
+      assert.strictEqual(yield* endingOf(provider.submit(mail([bob]))), "MailProviderUnavailable")
+      assert.strictEqual(fake.calls(), 0)
+    })
+  )
+
   it.effect("says what ours says, under its id, and is not tracked", () =>
     Effect.gen(function* () {
       const { fake, provider } = yield* against({ messageStream: "receipts" })

@@ -81,6 +81,8 @@ export const make = ({
       submit: Effect.fnUntraced(function* ({ messageId, envelope: { recipients }, sizeBytes, mime: bytes }) {
         if (sizeBytes > sizeBytesMax) return yield* new SubmissionRefused({ reply: tooLarge })
         const parsed = yield* mime.parse(bytes)
+        // The message is ours, so that is the reader's fault: what it has left would go out as a file without a name.
+        if (parsed.defects.includes("too_costly")) return yield* new MailProviderUnavailable({ cause: new Error("the message could not be read") })
         const replies: Array<{ readonly recipient: Address; readonly reply: Reply }> = []
         const tell = (group: PostmarkMessage.Group, replyOf: (recipient: Address) => Reply) =>
           void replies.push(...PostmarkMessage.recipientsOf(group).map((recipient) => ({ recipient, reply: replyOf(recipient) })))

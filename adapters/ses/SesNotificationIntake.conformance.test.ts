@@ -58,6 +58,11 @@ const strangeUrls = [
   "https://sns.evil.example\\.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
   "https://s3.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
   "https://sns.a.b.amazonaws.com/SimpleNotificationService-0.pem",
+  // A bucket that is called sns.
+  "https://sns.s3.amazonaws.com/SimpleNotificationService-0.pem",
+  "https://sns.s3-eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
+  "https://sns.s3-accelerate.amazonaws.com/SimpleNotificationService-0.pem",
+  "https://sns.s3-fips-us-gov-west-1.amazonaws.com/SimpleNotificationService-0.pem",
   "https://sns.eu-central-1.amazonaws.com/mine.pem",
   "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem?x=/mine.pem",
   "https://sns.eu-central-1.amazonaws.com/x/../?Action=Publish&a=/SimpleNotificationService-0.pem",

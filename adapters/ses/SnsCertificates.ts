@@ -12,7 +12,8 @@ import * as WebhookUrl from "../../core/model/WebhookUrl.ts"
 import { IntakeRefused, IntakeUnavailable } from "../../core/ports/NotificationIntake.ts"
 import type { WebhookTransport } from "../../core/ports/WebhookTransport.ts"
 
-const host = /^sns\.[a-z0-9-]+\.amazonaws\.com(\.cn)?$/
+/** With the name of a region: `sns.s3.amazonaws.com` is a bucket, and anybody's. */
+const host = /^sns\.[a-z]{2}(-[a-z]+){1,3}-\d{1,2}\.amazonaws\.com(\.cn)?$/
 const certificatePath = /^\/SimpleNotificationService-[A-Za-z0-9._-]{1,128}\.pem$/
 
 const keptMax = 16

@@ -194,15 +194,17 @@ export const suite: ScenarioSuite = {
       })
     ),
 
-    scenario("one recipient who is refused refuses the message, and nothing of it stays", (world) =>
+    scenario("a recipient who is refused behind the message refuses it to all, but not for good where others are taken", (world) =>
       Effect.gen(function* () {
-        const of = yield* world.found()
         const process = yield* world.boot()
+        const [of, other] = [yield* world.found(), yield* world.found()]
+        yield* process.management.setTenantStatus(system, other.realm.tenantId, "suspended")
+        const refusal = (to: ReadonlyArray<string>) => Effect.map(Effect.exit(arrive(process, to)), refusalOf)
 
-        const exit = yield* Effect.exit(arrive(process, [of.mailbox.address, `nobody@${domainOf(of)}`]))
-
-        assert.equal(refusalOf(exit), "550 5.1.1")
-        assert.deepEqual(yield* messagesOf(world, of), [])
+        assert.equal(yield* refusal([other.mailbox.address, of.mailbox.address]), "451 4.3.0")
+        assert.equal(yield* refusal([of.mailbox.address, `nobody@${domainOf(of)}`]), "451 4.3.0")
+        assert.equal(yield* refusal([other.mailbox.address]), "550 5.2.1")
+        for (const one of [of, other]) assert.deepEqual(yield* messagesOf(world, one), [])
       })
     ),
 

@@ -1,11 +1,11 @@
 /** Reports come in: whose word about our mail is taken, for which recipients, and that neither order nor number decides. */
-import { Effect, Result } from "effect"
+import { Effect, Result, Stream } from "effect"
 import * as assert from "node:assert/strict"
 import type { Address, DomainName } from "../../core/model/Address.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
 import type { Outcome } from "../../core/model/Notification.ts"
 import { address, freshId } from "../fixtures.ts"
-import { arrive, dsn, plain, type Told } from "./Arrivals.ts"
+import { arrive, dsn, peer, plain, type Told } from "./Arrivals.ts"
 import { atEachCall, Faults } from "./Faults.ts"
 import {
   accepted,
@@ -73,6 +73,31 @@ export const suite: ScenarioSuite = {
         assert.deepEqual(typesOf(yield* logOf(world, of, id)), ["message.queued", "message.sent", "message.bounced"])
         assert.equal((yield* world.store.messages.page(of.realm, { mailboxId: null, before: null, limit: 10 })).length, 1)
         assert.equal((yield* logOf(world, of)).filter(({ type }) => type === "message.received").length, 0)
+      })
+    ),
+
+    scenario("a report may return a large message: it is read to its end, and no more of it is kept than its beginning", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const read: Array<number> = []
+        world.stage.parse = (bytes) => Effect.sync(() => void read.push(bytes.length))
+        const process = yield* world.boot(undefined, { bounceDomain })
+        const { id, returnPath, messageId } = yield* sendOut(world, process, of)
+        const report = dsn(messageId, [failed()])
+        let taken = 0
+        const piece = new TextEncoder().encode("The engine weaves algebraic patterns.\r\n".repeat(1_000))
+        const pieces = [report, ...Array.from({ length: 100 }, () => piece)]
+
+        yield* process.receive.accept({
+          peer,
+          returnPath: null,
+          recipients: [returnPath],
+          bytes: Stream.tap(Stream.fromIterable(pieces), ({ length }) => Effect.sync(() => (taken += length)))
+        })
+
+        assert.deepEqual(yield* statusesOf(world, of, id), ["bounced"])
+        assert.equal(taken, report.length + 100 * piece.length)
+        assert.deepEqual(read, [1024 * 1024])
       })
     ),
 
@@ -196,6 +221,27 @@ export const suite: ScenarioSuite = {
           }
         }
         assert.equal(endings.size, 1, [...endings].join("\n"))
+      })
+    ),
+
+    scenario("who is said to be gone is suppressed, whatever else was refused before or behind that", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot(undefined, { bounceDomain })
+        const told = [
+          { report: [{ to: bob, action: "failed", status: "5.7.1", diagnostic: "550 5.7.1 policy" } as Told], date: "Thu, 01 Jan 1970 00:00:01 +0000" },
+          { report: [failed()], date: "Thu, 01 Jan 1970 00:00:02 +0000" }
+        ]
+        for (const order of permutations(told)) {
+          const of = yield* world.found()
+          const { id, returnPath, messageId } = yield* sendOut(world, process, of)
+          yield* pass(process, "1 minute")
+
+          for (const { report, date } of order) yield* arrive(process, returnPath, dsn(messageId, report, date), null)
+
+          assert.deepEqual(yield* suppressedOf(world, of), [`${bob} bounce`])
+          const { recipients } = yield* messageOf(world, of, id)
+          assert.equal(recipients[0]?.evidence.bounced?.bounce.enhancedCode, "5.1.1")
+        }
       })
     ),
 

@@ -49,6 +49,8 @@ export const consecutiveFailuresMax = 10
 
 /** Bytes of an inbound message that are looked at before it is taken: 256 KiB. */
 export const inboundHeadBytesMax = 256 * 1024
+/** Bytes of a report to a Return-Path that are read, for it waits in memory: 1 MiB. What it says stands before the mail that it returns. */
+export const reportBytesMax = 1024 * 1024
 /** What of an inbound message's header stands in its row; the header itself is kept whole. */
 export const mentionedMax = 100
 export const referencesMax = 100

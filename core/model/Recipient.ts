@@ -141,7 +141,7 @@ const keep = (recipient: Recipient, input: Input): Recipient => {
       return delivered === evidence.delivered ? recipient : { ...recipient, evidence: { ...evidence, delivered } }
     }
     case "Bounced": {
-      const bounced = prefer(evidence.bounced, { at: input.at, bounce: input.bounce }, (one) => [bounceRank[one.bounce.class], one.at])
+      const bounced = prefer(evidence.bounced, { at: input.at, bounce: input.bounce }, ({ at, bounce }) => [bounceRank[bounce.class], isHard(bounce) ? 0 : 1, at])
       return bounced === evidence.bounced ? recipient : { ...recipient, evidence: { ...evidence, bounced } }
     }
     case "Failed": {
@@ -177,7 +177,14 @@ export const unique = (
   return [...seen.values()]
 }
 
-/** The strongest statement about a bounce comes first: a permanent one decides over a guess. */
+/** A bounce for good that speaks of the address. What was refused for its content or by policy says nothing against it. */
+export const isHard = ({ class: kind, smtpCode, enhancedCode }: Bounce): boolean =>
+  kind === "permanent" && (enhancedCode === null ? smtpCode === null : addressCodes.has(enhancedCode))
+
+/** RFC 3463 3.2 and 3.3, RFC 7505: no such mailbox, system or syntax, moved, refuses mail, disabled. The others of 5.1 speak of the sender. */
+const addressCodes: ReadonlySet<string> = new Set(["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"])
+
+/** The strongest statement about a bounce comes first: a permanent one decides over a guess, and one about the address over others. */
 const bounceRank: Record<Bounce["class"], number> = { suppressed: 0, permanent: 1, undetermined: 2, transient: 3 }
 
 /** The lesser by rank, then by its text: a choice that depends neither on who came first nor on how a store orders members. */

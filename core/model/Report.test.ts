@@ -185,3 +185,44 @@ describe("hostile reports", () => {
     assert.lengthOf(recipients, 1_000)
   })
 })
+
+describe("a complaint that does not say whose it is", () => {
+  const complaint = (to: string) =>
+    message({
+      structure: leaf("multipart/report"),
+      attachments: [
+        attachment("message/feedback-report", "Feedback-Type: abuse\nUser-Agent: x\nVersion: 1\n"),
+        attachment("message/rfc822", `Message-ID: <one@our.example>\nTo: ${to}\n\nHello\n`)
+      ]
+    })
+  for (const [to, expected] of [
+    ["bob@dest.example", ["bob@dest.example"]],
+    ["bob@dest.example, eve@other.example", []],
+    ["redacted@dest.example, eve@other.example", []]
+  ] as const) {
+    it(`is of ${expected.length === 0 ? "nobody" : "the only reader"}: ${to}`, () => {
+      const { kind, recipients } = Report.read(complaint(to))
+
+      assert.deepStrictEqual([kind, recipients.map(({ address }) => address)], ["complaint", [...expected]])
+    })
+  }
+})
+
+describe("a report without measure is read in little time", () => {
+  const many = (text: string) => text.repeat(Math.ceil(1_000_000 / text.length))
+  const parts = (mediaType: string, text: string) => Array.from({ length: 20 }, () => attachment(mediaType, many(text)))
+  const hostile: ReadonlyArray<readonly [title: string, message: ParsedMessage]> = [
+    ["recipients in prose", message({ text: many("Final-Recipient: rfc822; bob@dest.example\nAction: failed\n\n") })],
+    ["files of carriage returns", message({ text: "undeliverable", attachments: parts("text/plain", "\r") })],
+    ["statuses of many lines", message({ structure: leaf("multipart/report"), attachments: parts("message/delivery-status", "X-Field:\n") })]
+  ]
+  for (const [title, one] of hostile) {
+    it(title, () => {
+      const { user, system } = process.cpuUsage()
+      Report.read(one, null)
+      const used = process.cpuUsage({ user, system })
+
+      assert.isBelow((used.user + used.system) / 1_000, 500)
+    })
+  }
+})

@@ -85,6 +85,7 @@ interface Parts {
 }
 
 const textBytesMax = 1024 * 1024
+/** Of a header, and of a status that stands in a file of another type. */
 const originalBytesMax = 64 * 1024
 
 const statusTypes = new Set([
@@ -105,11 +106,12 @@ const partsOf = (message: ParsedMessage): Parts => {
   const originals = of(originalTypes).slice(0, 3).map(({ bytes }) => headerOf(decoded(bytes, originalBytesMax)))
   const [feedback] = of(new Set(["message/feedback-report"]))
   const [receipt] = of(receiptTypes)
-  const texts = message.attachments.filter(isText).slice(0, 20).map(({ bytes }) => decoded(bytes, textBytesMax))
+  const texts = message.attachments.filter(isText).slice(0, 20).map(({ bytes }) => decoded(bytes, originalBytesMax))
+  const statuses = of(statusTypes).slice(0, 20)
   return {
     text,
     receipt: receipt === undefined ? null : headerOf(decoded(receipt.bytes, originalBytesMax)),
-    statuses: of(statusTypes).slice(0, 20).map(({ bytes }) => decoded(bytes, textBytesMax)),
+    statuses: statuses.map(({ bytes }) => decoded(bytes, textBytesMax / statuses.length)),
     lookalikes: [...texts, text].filter(DeliveryStatus.isStatus),
     feedback: feedback === undefined ? null : decoded(feedback.bytes, originalBytesMax),
     original: originals.find((fields) => fields.has("message-id")) ?? originals[0] ?? null,
@@ -236,18 +238,25 @@ const recipientsOf = (findings: ReadonlyArray<Finding>, original: Fields, eviden
   const all: ReadonlyArray<Finding> = findings.length > 0 ?
     findings :
     [nothing]
+  const inWords = classOf({ smtpCode: null, enhancedCode: null }, words)
   const told = all.flatMap((finding) => {
     const isWhole = finding.address !== null && finding.address.includes("@")
     const same = isWhole ? undefined : addressed.find((address) => address.toLowerCase().startsWith(`${finding.address ?? ""}@`.toLowerCase()))
     const address = isWhole ? finding.address : same ?? (all.length === 1 ? fallback : null) ?? finding.address
-    return address === null ? [] : [judged({ ...finding, address }, evidence, words, all.length === 1)]
+    return address === null ? [] : [judged({ ...finding, address }, evidence, { words, class: inWords }, all.length === 1)]
   })
   // A report in two languages may have everything twice.
   return [...new Map(told.map((recipient) => [`${recipient.action} ${recipient.address}`, recipient])).values()]
 }
 
-const judged = (finding: Finding & { readonly address: string }, evidence: Evidence, words: string, isOnly: boolean): ReportedRecipient => {
-  const said = finding.diagnostic ?? (isOnly ? words : "")
+/** What the report says in all, and what it comes to. */
+interface Said {
+  readonly words: string
+  readonly class: ReportedRecipient["class"]
+}
+
+const judged = (finding: Finding & { readonly address: string }, evidence: Evidence, all: Said, isOnly: boolean): ReportedRecipient => {
+  const said = finding.diagnostic ?? (isOnly ? all.words : "")
   const codes = codesIn(said)
   const status = specific(finding.status, codes.enhancedCode)
   const action = finding.action ?? actionOf(finding, status, evidence)
@@ -260,7 +269,7 @@ const judged = (finding: Finding & { readonly address: string }, evidence: Evide
     smtpCode: codes.smtpCode,
     class: action === "delayed" ? "transient" :
       action !== "failed" ? "undetermined" :
-      judgement === "undetermined" ? classOf({ smtpCode: null, enhancedCode: null }, words) :
+      judgement === "undetermined" ? all.class :
       judgement,
     diagnostic: diagnostic === null ? null : diagnostic.replace(/\s+/g, " ").trim()
   }

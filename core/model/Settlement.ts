@@ -106,15 +106,8 @@ export const suppressed = (
     : outcomes.flatMap((outcome): ReturnType<typeof suppressed> => {
         if ("complainedAt" in outcome) return [{ address: outcome.recipient, reason: "complaint" }]
         const input = inputOf(outcome)
-        return input._tag === "Bounced" && isHard(input.bounce) ? [{ address: outcome.recipient, reason: "bounce" }] : []
+        return input._tag === "Bounced" && Recipient.isHard(input.bounce) ? [{ address: outcome.recipient, reason: "bounce" }] : []
       })
-
-/** A bounce for good that speaks of the address. What was refused for its content or by policy says nothing against it. */
-const isHard = ({ class: kind, smtpCode, enhancedCode }: Recipient.Bounce): boolean =>
-  kind === "permanent" && (enhancedCode === null ? smtpCode === null : addressCodes.has(enhancedCode))
-
-/** RFC 3463 3.2 and 3.3, RFC 7505: no such mailbox, system or syntax, moved, refuses mail, disabled. The others of 5.1 speak of the sender. */
-const addressCodes: ReadonlySet<string> = new Set(["5.1.1", "5.1.2", "5.1.3", "5.1.6", "5.1.10", "5.2.1"])
 
 const sentFields = (
   message: Message.Message,

@@ -51,7 +51,8 @@ export class Receive extends Context.Service<
     /**
      * Takes a message: stores its bytes as they come, authenticates its sender, and commits a row for each mailbox (one,
      * where several recipients lead to one mailbox). When it succeeds, every recipient has its message; when it fails, nobody
-     * has. Refused: 550 5.7.1 by the sender's DMARC policy or as spam, 554 5.4.6 a loop, and what `recipient` refuses.
+     * has. Refused: 550 5.7.1 by the sender's DMARC policy or as spam, 554 5.4.6 a loop, and what `recipient` refuses; 451
+     * 4.3.0 where it refuses only some by now, for whoever comes again is told which.
      */
     readonly accept: <E>(
       message: Arriving<E>
@@ -72,8 +73,22 @@ export class Receive extends Context.Service<
       const spamFilter = Option.getOrNull(yield* Effect.serviceOption(SpamFilter))
       const route = Routing.make(store, crypto, settings)
 
+      /** Where it goes for each recipient; refused for all of them at once, so never for good while some of them are taken. */
+      const routed = Effect.fnUntraced(function* (recipients: ReadonlyArray<string>) {
+        const outcomes = yield* Effect.forEach(
+          new Set(recipients),
+          (recipient) => Effect.catchTag(route(recipient), "ReceiveRefused", (refusal) => Effect.succeed(refusal)),
+          { concurrency: 16 }
+        )
+        const destinations: Array<Routing.Destination> = []
+        for (const outcome of outcomes) if (outcome._tag !== "ReceiveRefused") destinations.push(outcome)
+        const refusal = outcomes.find((outcome) => outcome._tag === "ReceiveRefused")
+        if (refusal === undefined) return destinations
+        return yield* destinations.length === 0 ? refusal : refused(451, "4.3.0", "a recipient is not taken any more, try again")
+      })
+
       const accept = Effect.fn("Receive.accept")(function* <E>(arriving: Arriving<E>) {
-        const destinations = yield* Effect.forEach([...new Set(arriving.recipients)], route, { concurrency: 16 })
+        const destinations = yield* routed(arriving.recipients)
         const returnPaths = new Set(destinations.flatMap((one) => (one._tag === "ReturnPath" ? [one.id] : [])))
         const [first, ...others] = eachMailboxOnce(destinations)
         if (first === undefined) return yield* report(returnPaths, arriving)
@@ -88,7 +103,7 @@ export class Receive extends Context.Service<
 
       /** What comes to Return-Paths of ours is read for what it reports, and not kept. */
       const report = Effect.fnUntraced(function* <E>(ids: ReadonlySet<MessageId>, { returnPath, bytes }: Arriving<E>) {
-        const parsed = yield* mime.parse(bytes)
+        const parsed = yield* mime.parse(beginning(bytes, Limits.reportBytesMax))
         if (Trace.isLoop(parsed.headers, settings.hostName)) return yield* looping
         yield* Effect.forEach(ids, (id) => reports.ofReturnPath(id, returnPath, parsed), { discard: true })
       })
@@ -244,6 +259,20 @@ class Start {
     return whole
   }
 }
+
+/** A stream's first bytes; the others are read, and not kept. */
+const beginning = <E>(bytes: Stream.Stream<Uint8Array, E>, count: number): Stream.Stream<Uint8Array, E> =>
+  Stream.suspend(() => {
+    let left = count
+    return Stream.filter(
+      Stream.map(bytes, (chunk) => {
+        const kept = chunk.subarray(0, left)
+        left -= kept.length
+        return kept
+      }),
+      ({ length }) => length > 0
+    )
+  })
 
 /** A stream without its first bytes. */
 const behind = <E>(count: number, bytes: Stream.Stream<Uint8Array, E>): Stream.Stream<Uint8Array, E> =>
