@@ -91,9 +91,7 @@ export class Wire {
   encrypt(secureContext: SecureContext, within: Duration.Duration): Effect.Effect<void, WireEnded> {
     const handshake = Effect.suspend(() => {
       const plain = this.#socket
-      this.#unread = Buffer.alloc(0)
       this.#detach(plain)
-      while (plain.read() !== null) continue
       const secure = new TLSSocket(plain, { isServer: true, secureContext })
       this.#socket = secure
       let isDone = false
@@ -108,7 +106,12 @@ export class Wire {
       }
       return Effect.flatMap(this.#until(() => isDone || hasLeft()), () => (isDone ? Effect.void : new WireEnded({ reason: "gone" })))
     })
-    return inTime(Effect.andThen(this.flush, handshake), within)
+    // Before the client is told to go on: what comes after that is TLS, or breaks it.
+    const forget = Effect.sync(() => {
+      this.#unread = Buffer.alloc(0)
+      while (this.#socket.read() !== null) continue
+    })
+    return inTime(forget.pipe(Effect.andThen(this.flush), Effect.andThen(handshake)), within)
   }
 
   /** Says what is left to say, and closes once it is on its way. */

@@ -222,6 +222,7 @@ export const suite: ScenarioSuite = {
           [process, { ...fail, dmarcPolicy: "quarantine" }, "ham", "spam"],
           [process, { ...fail, dmarcPolicy: "reject" }, "ham", "550 5.7.1"],
           [process, { ...pass, dmarc: "temperror" }, "ham", "inbox"],
+          [process, { ...pass, dmarc: "permerror", dmarcPolicy: null }, "ham", "spam"],
           [lenient, { ...fail, dmarcPolicy: "reject" }, "ham", "spam"],
           [process, pass, "spam", "spam"],
           [process, pass, "refuse", "550 5.7.1"],

@@ -282,6 +282,27 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("a report to a mailbox is not believed if it is spam, or not from whom it says; one to a Return-Path is", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot(undefined, { bounceDomain })
+        const { id, returnPath, messageId } = yield* sendOut(world, process, of)
+        const before = yield* messageOf(world, of, id)
+        const { authentication } = world.stage
+
+        for (const [dmarc, spam] of [["fail", "ham"], ["permerror", "ham"], ["pass", "spam"]] as const) {
+          Object.assign(world.stage, { authentication: { ...authentication, dmarc, dmarcPolicy: null }, spam })
+          yield* arrive(process, of.mailbox.address, dsn(messageId, [failed()]), null)
+          yield* settle(process)
+          assert.deepEqual(yield* messageOf(world, of, id), before, dmarc)
+        }
+        assert.deepEqual(yield* suppressedOf(world, of), [])
+        yield* arrive(process, returnPath, dsn(messageId, [failed()]), null)
+
+        assert.deepEqual(yield* statusesOf(world, of, id), ["bounced"])
+      })
+    ),
+
     scenario("a report to a mailbox about mail of another tenant, environment, domain or nobody changes nothing", (world) =>
       Effect.gen(function* () {
         const [of, other] = [yield* world.found(), yield* world.found()]

@@ -86,7 +86,7 @@ export class RecordReport extends Context.Service<
 
         ofMailbox: Effect.fn("RecordReport.ofMailbox")(function* (received, parsed) {
           const report = Reports.read(parsed, received.reception?.returnPath)
-          const id = report.kind === "none" ? null : messageIdOf(report.originalMessageId)
+          const id = report.kind === "none" || isDoubtful(received) ? null : messageIdOf(report.originalMessageId)
           if (id === null) return
           const { tenantId, environment } = received
           const message = yield* store.messages.get({ tenantId, environment }, id)
@@ -98,6 +98,10 @@ export class RecordReport extends Context.Service<
     })
   )
 }
+
+/** No signed address speaks for it, so what is spam, or not from whom it says, is not believed. */
+const isDoubtful = ({ folder, reception }: Message): boolean =>
+  folder === "spam" || ["fail", "permerror"].includes(reception?.authentication?.dmarc ?? "none")
 
 /** The message that a Message-ID of ours names; null for any other. */
 const messageIdOf = (internetMessageId: string | null): MessageId | null => {

@@ -152,7 +152,9 @@ export class Receive extends Context.Service<
                 )
               )
         if (verdict === "refuse") return yield* refused(550, "5.7.1", "the message is taken for spam")
-        const isSpam = verdict === "spam" || policy === "quarantine" || policy === "reject"
+        // Who cannot be asked about may be anybody: several authors, or one that is written so as not to be understood.
+        const isNobodys = authentication?.dmarc === "permerror"
+        const isSpam = verdict === "spam" || policy === "quarantine" || policy === "reject" || isNobodys
         return { authentication, folder: isSpam ? "spam" : "inbox" } as const
       })
 
