@@ -7,7 +7,7 @@
 import type { Prose } from "./BounceText.ts"
 import {
   absenceSubjects, deliveredStatements, delayStatements, failureStatements, finalStatements, otherStatements, permanentReasons,
-  quotaReasons, strongSubjects
+  quotaReasons, scannerSubjects, strongSubjects
 } from "./BouncePhrases.ts"
 import { folded, matching } from "./MailText.ts"
 import type { ParsedMessage } from "./ParsedMessage.ts"
@@ -55,7 +55,7 @@ export const evidenceOf = (
   returnPath?: string | null
 ): Evidence => {
   const path = returnPath === undefined ? headerValue(message, "return-path")?.replace(/[<>\s]/g, "") ?? undefined : returnPath ?? ""
-  const from = fromScore(message)
+  const from = fromScore(message, path)
   const sender = from + pathScore(message, path)
   const words = folded(prose.lines.join("\n").slice(0, statementLengthMax))
   const subject = folded(message.subject.slice(0, subjectLengthMax))
@@ -76,8 +76,13 @@ export const evidenceOf = (
     (found.recipients > 0 ? 1 : 0) +
     (found.codes > 0 ? 1 : 0) +
     (/^auto-(generated|replied)/i.test(headerValue(message, "auto-submitted") ?? "") ? 1 : 0)
-  return { sender, says, score: pro - against(message, prose, opening, path), isOther: isStranger && !isReportShaped(message) || isOther(message, subject, sender) }
+  return { sender, says, score: pro - against(message, prose, opening, path), isOther: isStranger && !isReportShaped(message) || isOther(message, subject, sender) || isScanner(message, subject, found) }
 }
+
+/** Who found a virus tells it to many, and seldom what became of the message; if it was refused, there is a code. */
+const isScanner = (message: ParsedMessage, subject: string, found: Found): boolean =>
+  found.codes === 0 && !isReportShaped(message) && scannerSubjects.some((word) => subject.includes(word)) &&
+  !strongSubjects.some((phrase) => subject.trimStart().startsWith(phrase))
 
 /** Words on a delay count until it is said that nobody tries any more; under a title of failure, only at the beginning. */
 const sayingOf = (words: string, subject: string): Evidence["says"] => {
@@ -100,7 +105,7 @@ const daemonLocals = matching("", "", [
   "^mailbounce", "^ndr$", "^non-?delivery", "^undeliver", "^returned-?mail", "^mail-?robot", "^smtp-?daemon",
   "^delivery-?subsystem", "^mta$", "smtp_mail_service", "^mmdf$", "^uucp$"
 ], "")
-const roleLocals = /^post[._-]?master\b|^postmaster|^post[._-]?office$|^sys[._-]?admin$|^system[._-]?administrator$|^mail[._-]?admin|^mailer$|^mailmaster$|^smtp$|^mail$|^daemon$/
+const roleLocals = /^post[._-]?master\b|^postmaster|^post[._-]?office$|^sys[._-]?admin$|^system[._-]?administrator$|^mail[._-]?admin|^mailer$|^mailmaster$|^mail-?server$|^smtp$|^mail$|^daemon$/
 const daemonNames = matching("", String.raw`^["']?(?:`, [
 
   "(?:internet |e-?mail |the )?mail(?:er)?[ _-]?(?:deliver(?:y)?(?: (?:sub)?system| service| agent)?|er[ -]daemon|daemon|system|subsystem|delivery status)",
@@ -111,12 +116,15 @@ const daemonNames = matching("", String.raw`^["']?(?:`, [
   "自动退信", "系统退信", "系统管理员", "邮件系统"
 ], String.raw`)["']?$`)
 
-const fromScore = (message: ParsedMessage): number => {
+/** A mail system's name is easily taken; whoever has one and a Return-Path of his own at once is somebody else. */
+const fromScore = (message: ParsedMessage, path: string | undefined): number => {
   const raw = headerValue(message, "from") ?? ""
   const address = (message.from?.address || raw.slice(0, 200)).trim().toLowerCase()
   const local = address.slice(0, address.includes("@") ? address.lastIndexOf("@") : undefined).replace(/["<>]/g, "")
   const name = (message.from?.name ?? "").trim().toLowerCase()
-  return daemonLocals.test(local) ? 3 : roleLocals.test(local) || daemonNames.test(name) ? 2 : 0
+  if (daemonLocals.test(local)) return 3
+  const isOwnPath = path !== undefined && path !== "" && !isServicePath(path.toLowerCase()) && !roleLocals.test(path.toLowerCase().replace(/@.*$/, ""))
+  return roleLocals.test(local) ? 2 : !daemonNames.test(name) ? 0 : isOwnPath ? 1 : 2
 }
 
 const pathScore = (message: ParsedMessage, path: string | undefined): number =>
