@@ -65,7 +65,7 @@ export const evidenceOf = (
     from > 0 ? subject.includes(phrase) : subject.trimStart().startsWith(phrase)
   )
   const givesReason = () => [...quotaReasons, ...permanentReasons].some((reason) => words.includes(reason))
-  const says = sayingOf(words, subject) ?? (from > 0 && isTitled && givesReason() ? "failed" : null)
+  const says = sayingOf(words, subject) ?? (from > 0 && isTitled && (namesFailed(message) || givesReason()) ? "failed" : null)
   const isStranger = from === 0 && sender < 4 && !isTitled
   const pro =
     sender +
@@ -127,8 +127,10 @@ const fromScore = (message: ParsedMessage, path: string | undefined): number => 
   return roleLocals.test(local) ? 2 : !daemonNames.test(name) ? 0 : isOwnPath ? 1 : 2
 }
 
+const namesFailed = (message: ParsedMessage): boolean => headerValue(message, "x-failed-recipients") !== null
+
 const pathScore = (message: ParsedMessage, path: string | undefined): number =>
-  (headerValue(message, "x-failed-recipients") === null ? 0 : 4) +
+  (namesFailed(message) ? 4 : 0) +
   (path === "" ? 2 : path !== undefined && daemonLocals.test(path.toLowerCase()) ? 1 : 0)
 
 const humanMailers = matching("i", "", [
@@ -179,9 +181,12 @@ const closings = matching("iu", String.raw`^(?:`, [
 const greets = ({ lines }: Prose): boolean => lines.filter((line) => line !== "").slice(0, 3).some((line) => people.test(line.slice(0, 80)))
 const closes = ({ lines }: Prose): boolean => lines.slice(-40).some((line) => line.length < 60 && closings.test(line))
 
+/** A number that somebody's desk gave, or a report on a time; a bounce of such mail has its own title before it. */
+const ticketSubjects = /(?:^|[[(\s])(?:ticket|case|request|incident|issue)[\s:#-]{0,3}\d|\[#\d{1,20}\]|^(?:your |the )?(?:hourly|daily|weekly|monthly)\b/
+
 const isOther = (message: ParsedMessage, subject: string, sender: number): boolean => {
   const startsStrong = strongSubjects.some((phrase) => subject.trimStart().startsWith(phrase))
-  if (!startsStrong && absenceSubjects.some((phrase) => subject.includes(phrase))) return true
+  if (!startsStrong && (absenceSubjects.some((phrase) => subject.includes(phrase)) || ticketSubjects.test(subject))) return true
   if (/^(?:postfix smtp server: errors from|cron <|bounce action notification|report domain:|\[?dmarc\]?)/.test(subject)) return true
   const has = (name: string) => headerValue(message, name) !== null
   if (["x-autoreply", "x-autorespond", "x-autoresponder", "x-vacation", "x-cron-env", "x-list-administrivia"].some(has)) return true
