@@ -76,7 +76,7 @@ export const evidenceOf = (
     (found.recipients > 0 ? 1 : 0) +
     (found.codes > 0 ? 1 : 0) +
     (/^auto-(generated|replied)/i.test(headerValue(message, "auto-submitted") ?? "") ? 1 : 0)
-  return { sender, says, score: pro - against(message, prose, opening, path), isOther: isStranger && !isReportShaped(message) || isOther(message, subject, sender) || isScanner(message, subject, found) }
+  return { sender, says, score: pro - against(message, prose, opening, path), isOther: isStranger && !isReportShaped(message) || isOther(message, subject, sender) || from < 3 && isOfDesk(subject) || isScanner(message, subject, found) }
 }
 
 /** Who found a virus tells it to many, and seldom what became of the message; if it was refused, there is a code. */
@@ -184,9 +184,12 @@ const closes = ({ lines }: Prose): boolean => lines.slice(-40).some((line) => li
 /** A number that somebody's desk gave, or a report on a time; a bounce of such mail has its own title before it. */
 const ticketSubjects = /(?:^|[[(\s])(?:ticket|case|request|incident|issue)[\s:#-]{0,3}\d|\[#\d{1,20}\]|^(?:your |the )?(?:hourly|daily|weekly|monthly)\b/
 
+const isOfDesk = (subject: string): boolean =>
+  ticketSubjects.test(subject) && !strongSubjects.some((phrase) => subject.trimStart().startsWith(phrase))
+
 const isOther = (message: ParsedMessage, subject: string, sender: number): boolean => {
   const startsStrong = strongSubjects.some((phrase) => subject.trimStart().startsWith(phrase))
-  if (!startsStrong && (absenceSubjects.some((phrase) => subject.includes(phrase)) || ticketSubjects.test(subject))) return true
+  if (!startsStrong && absenceSubjects.some((phrase) => subject.includes(phrase))) return true
   if (/^(?:postfix smtp server: errors from|cron <|bounce action notification|report domain:|\[?dmarc\]?)/.test(subject)) return true
   const has = (name: string) => headerValue(message, name) !== null
   if (["x-autoreply", "x-autorespond", "x-autoresponder", "x-vacation", "x-cron-env", "x-list-administrivia"].some(has)) return true
