@@ -85,6 +85,7 @@ const treeCases: ReadonlyArray<Case> = [
   { claim: "says that an encoding is unknown", text: `${proper}Content-Transfer-Encoding: x-nobody\n\nx`, defects: ["unknown_encoding"] },
   { claim: "says that base64 is none", text: `${proper}Content-Transfer-Encoding: base64\n\n*aGk=`, defects: ["bad_base64"] },
   { claim: "says that quoted-printable is none", text: `${proper}Content-Transfer-Encoding: quoted-printable\n\n=ZZ`, defects: ["bad_quoted_printable"] },
+  { claim: "says that uuencode is none", text: `${proper}Content-Transfer-Encoding: x-uuencode\n\nx`, defects: ["bad_uuencode"] },
   { claim: "says that a type is none", text: `${proper}Content-Type: text\n\nx`, parts: ["1 text/plain 1"], defects: ["bad_media_type"] }
 ]
 

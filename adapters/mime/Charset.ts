@@ -63,6 +63,8 @@ const decodeAs = (bytes: Uint8Array, charset: string): Decoded => {
   if (charset !== "utf-8") {
     const asUtf8 = utf8(bytes)
     if (asUtf8 !== null) return { text: asUtf8, problem: "bad_charset" }
+    const extended = charset === "euc-kr" ? iconv.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), "cp949") : null
+    if (extended?.includes("\ufffd") === false) return { text: extended, problem: null }
     return { text: new TextDecoder(charset, { ignoreBOM: true }).decode(bytes), problem: "bad_charset" }
   }
   const loose = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)
@@ -131,7 +133,8 @@ const names = new Map<string, string>([
     (name) => [name, "iso-2022-jp"] as const
   ),
   ...["eucjp", "ujis", "cp51932"].map((name) => [name, "euc-jp"] as const),
-  ...["cp950", "big5hkscs", "big-5", "big5-eten"].map((name) => [name, "big5"] as const),
+  ...["big5-hkscs", "big5hkscs", "x-big5-hkscs"].map((name) => [name, "big5hkscs"] as const),
+  ...["cp950", "big-5", "big5-eten"].map((name) => [name, "big5"] as const),
   ...["macroman", "mac-roman", "x-macroman", "x-mac-roman"].map((name) => [name, "macintosh"] as const),
   ...["latin1", "latin-1", "iso_8859-1:1987", "l1", "western"].map((name) => [name, "windows-1252"] as const),
   ...["iso-2022-kr", "csiso2022kr"].map((name) => [name, "iso-2022-kr"] as const),

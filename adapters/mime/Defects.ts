@@ -20,6 +20,7 @@ export const words = [
   "unknown_encoding",
   "bad_base64",
   "bad_quoted_printable",
+  "bad_uuencode",
   "missing_boundary",
   "unclosed_multipart",
   "empty_multipart",

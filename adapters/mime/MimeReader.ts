@@ -10,13 +10,13 @@
 import { emptyPart, type MimePart } from "../../core/model/Message.ts"
 import type { Head, ParsedAttachment, ParsedMessage } from "../../core/model/ParsedMessage.ts"
 import { decode } from "./Charset.ts"
-import { Defects } from "./Defects.ts"
+import { Defects, type Word } from "./Defects.ts"
 import { bytesOf, oneLine } from "./HeaderField.ts"
 import { headBytesMax, headOf, readFields, valueOf, wholeMessage } from "./HeaderReader.ts"
 import { charsetInHtml, shownText } from "./HtmlText.ts"
 import { type Part, readTree } from "./MimeTree.ts"
 import { readParameters } from "./Parameters.ts"
-import { decodeBase64, decodeQuotedPrintable } from "./TransferDecoding.ts"
+import { type Encoding, unwrap } from "./TransferDecoding.ts"
 
 /** Bytes of all texts of a message, and of all its HTML, that are shown as such; a part that has more is a file as well. */
 export const textBytesMax = 16 * 1024 * 1024
@@ -25,16 +25,16 @@ const shownLengthMax = 1_000_000
 
 /** The head that a message beginning with these bytes has. */
 export const readHead = (start: Uint8Array): Head => {
-  const bytes = withLineFeeds(Buffer.from(start.subarray(0, headBytesMax + 1)))
   const defects = new Defects()
+  const bytes = withLineFeeds(withoutMark(Buffer.from(start.subarray(0, headBytesMax + 1)), defects))
   const { fields } = readFields(bytes, 0, wholeMessage(bytes), defects)
   return { ...headOf(fields, defects), defects: defects.list() }
 }
 
 /** The message; its bytes are written over. `isCut`: there were more of them. */
 export const readMessage = (raw: Uint8Array, isCut: boolean): ParsedMessage => {
-  const bytes = Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength)
   const defects = new Defects()
+  const bytes = withoutMark(Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength), defects)
   if (isCut) defects.add("too_long")
   noteLines(bytes, defects)
   withLineFeeds(bytes)
@@ -57,6 +57,13 @@ export const unread = (bytes: Uint8Array, isCut: boolean): ParsedMessage => {
     attachments: [{ ...about, bytes }],
     defects: [...head.defects, ...(isCut ? ["too_long"] : []), "too_costly"]
   }
+}
+
+/** An editor that saved the message may have put a byte order mark before its first field. */
+const withoutMark = (bytes: Buffer, defects: Defects): Buffer => {
+  if (bytes[0] !== 0xef || bytes[1] !== 0xbb || bytes[2] !== 0xbf) return bytes
+  defects.add("malformed_header")
+  return bytes.subarray(3)
 }
 
 /** Some old systems end lines with CR alone. */
@@ -114,7 +121,9 @@ class Reading {
   bodies(): Pick<ParsedMessage, "text" | "html"> {
     const html = this.#htmls.length === 0 ? null : this.#htmls.join("\n")
     const text = this.#texts.length === 0 ? null : this.#texts.join("\n")
-    return { text: text ?? (html === null ? null : shownText(html.slice(0, shownLengthMax)) || null), html }
+    // Some senders put an empty text beside their page.
+    if (html === null || (text !== null && /\S/.test(text))) return { text, html }
+    return { text: shownText(html.slice(0, shownLengthMax)) || text, html }
   }
 
   /** `path` as IMAP numbers parts; empty for the root. */
@@ -141,9 +150,8 @@ class Reading {
   }
 
   #decoded({ encoding, body }: Part): Uint8Array {
-    if (encoding === "none") return new Uint8Array(body.buffer, body.byteOffset, body.byteLength)
-    const { bytes, isProper } = encoding === "base64" ? decodeBase64(body) : decodeQuotedPrintable(body)
-    this.#defects.addUnless(isProper, encoding === "base64" ? "bad_base64" : "bad_quoted_printable")
+    const { bytes, isProper } = unwrap(encoding, body)
+    this.#defects.addUnless(isProper, badEncodings[encoding])
     return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   }
 
@@ -183,6 +191,13 @@ class Reading {
     this.#defects.add("too_long")
     return false
   }
+}
+
+const badEncodings: Readonly<Record<Encoding, Word>> = {
+  none: "unknown_encoding",
+  base64: "bad_base64",
+  "quoted-printable": "bad_quoted_printable",
+  uuencode: "bad_uuencode"
 }
 
 /** A CR too many is no line end of its own. */

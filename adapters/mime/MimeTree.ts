@@ -9,7 +9,7 @@
 import type { Defects } from "./Defects.ts"
 import { type Field, headBytesMax, noteRepeats, readFields, valueOf, wholeMessage } from "./HeaderReader.ts"
 import { type Parameters, readParameters } from "./Parameters.ts"
-import { decodeBase64, decodeQuotedPrintable } from "./TransferDecoding.ts"
+import { type Encoding, unwrap } from "./TransferDecoding.ts"
 
 export interface Part {
   readonly fields: ReadonlyArray<Field>
@@ -24,8 +24,6 @@ export interface Part {
   readonly parts: ReadonlyArray<Part> | null
   readonly isOpaque: boolean
 }
-
-export type Encoding = "none" | "base64" | "quoted-printable"
 
 export const partsMax = 1_000
 export const depthMax = 50
@@ -167,7 +165,7 @@ class Tree {
     if (!isBounded) this.#defects.add("missing_boundary")
     else if (body.every((byte) => byte <= 32)) return this.#without(about)
     else if (about.encoding !== "none") {
-      const { bytes } = about.encoding === "base64" ? decodeBase64(body) : decodeQuotedPrintable(body)
+      const { bytes } = unwrap(about.encoding, body)
       const decoded = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
       return new Tree(decoded, this.#defects, this.#counts).#multipart({ ...about, encoding: "none" }, 0, depth).part
     } else this.#defects.add("missing_boundary")
@@ -237,6 +235,7 @@ class Tree {
     const name = value.toLowerCase().replace(/["'\s_.-]/g, "")
     if (name === "base64") return "base64"
     if (name === "quotedprintable") return "quoted-printable"
+    if (/^x?uu(?:e(?:ncoded?)?)?$/.test(name)) return "uuencode"
     this.#defects.addUnless(/^(?:7bits?|8bits?|binary|)$/.test(name), "unknown_encoding")
     return "none"
   }

@@ -19,6 +19,22 @@ const blank = -3
 sextets[61] = padding
 for (const byte of [9, 10, 13, 32]) sextets[byte] = blank
 
+export type Encoding = "none" | "base64" | "quoted-printable" | "uuencode"
+
+/** Takes off the encoding of that name. */
+export const unwrap = (encoding: Encoding, body: Uint8Array): Unwrapped => {
+  switch (encoding) {
+    case "none":
+      return { bytes: body, isProper: true }
+    case "base64":
+      return decodeBase64(body)
+    case "quoted-printable":
+      return decodeQuotedPrintable(body)
+    case "uuencode":
+      return decodeUuencode(body)
+  }
+}
+
 /** Skips what is not base64, and begins anew behind each padding, since some senders pad every line. */
 export const decodeBase64 = (body: Uint8Array): Unwrapped => {
   let length = 0
@@ -75,6 +91,44 @@ export const decodeQuotedPrintable = (body: Uint8Array): Unwrapped => {
     if (byte !== 32 && byte !== 9) ink = length
   }
   return { bytes: body.subarray(0, length), isProper }
+}
+
+/** Of the first file in it; without a `begin` line, or with nothing behind it, the body stays as it is. */
+export const decodeUuencode = (body: Uint8Array): Unwrapped => {
+  let at = afterBegin(body)
+  if (at < 0) return { bytes: body, isProper: false }
+  let length = 0
+  while (at < body.length) {
+    const feed = body.indexOf(10, at)
+    const end = feed < 0 ? body.length : feed
+    const count = (body[at]! - 32) & 63
+    // `end`, or a line that holds nothing: the file is over.
+    if (count === 0 || body[at]! < 32 || body[at]! > 96) return { bytes: body.subarray(0, length), isProper: true }
+    length = uuencodedLine(body, at + 1, end, count, length)
+    at = end + 1
+  }
+  return { bytes: body.subarray(0, length), isProper: false }
+}
+
+/** Blanks at the end of a line may be lost on the way; they are made up for as far as there is room. */
+const uuencodedLine = (body: Uint8Array, start: number, end: number, count: number, to: number): number => {
+  const sextet = (at: number): number => (at < end && body[at]! >= 32 ? (body[at]! - 32) & 63 : 0)
+  let length = to
+  for (let at = start, left = count; left > 0 && (at < end || length + 3 <= end); at += 4, left -= 3) {
+    const bits = (sextet(at) << 18) | (sextet(at + 1) << 12) | (sextet(at + 2) << 6) | sextet(at + 3)
+    body[length++] = bits >> 16
+    if (left > 1) body[length++] = (bits >> 8) & 255
+    if (left > 2) body[length++] = bits & 255
+  }
+  return length
+}
+
+/** Behind the line `begin 644 name`; -1 if there is none. */
+const afterBegin = (body: Uint8Array): number => {
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
+  const begin = bytes.toString("latin1", 0, 6) === "begin " ? 0 : bytes.indexOf("\nbegin ")
+  const feed = begin < 0 ? -1 : bytes.indexOf(10, begin + 1)
+  return feed < 0 ? -1 : feed + 1
 }
 
 /** The encoding Q of an encoded word: an underscore is a space. */

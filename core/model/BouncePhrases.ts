@@ -246,6 +246,11 @@ export const absenceSubjects: ReadonlyArray<string> = [
   "부재중", "automatic-reply", "left the company", "no longer with", "no longer works"
 ]
 
+/** Of a subject, that a scanner found something. */
+export const scannerSubjects: ReadonlyArray<string> = [
+  "virus", "malware", "infected", "viren", "schadsoftware", "wirus", "вирус", "ウイルス", "ウィルス", "病毒", "바이러스"
+]
+
 /** Said by what holds mail back, asks a question, or tells somebody else: whatever else it says, no bounce of ours. */
 export const otherStatements: ReadonlyArray<string> = [
   "awaiting moderator approval", "awaits moderator approval", "is being held until", "held for moderation",
@@ -289,6 +294,7 @@ export const permanentReasons: ReadonlyArray<string> = [
   "could not be found", "wasn't found", "was not found at", "does not exist", "doesn't exist",
   "does not have an account", "not listed in", "not our customer", "no longer valid", "no longer exists",
   "no longer active", "no longer in use", "no longer available", "not exist", "host unknown", "host not found",
+  "not appear to be registered", "domain is not registered", "automatically rejected",
   "domain not found", "domain does not exist", "no such domain", "no such host", "unrouteable", "unroutable",
   "couldn't find any host", "couldn't find a mail exchanger", "nxdomain", "non-existent", "nonexistent",
   "name or service not known", "no mx", "null mx", "undeliverable address", "delivery not authorized",

@@ -180,6 +180,8 @@ const shapeOf = (text: string, { start, end, isBracketed }: FoundAddress, index:
   const after = text.slice(end)
   const lead = before.slice(0, 120)
   if (/generated from:?\s<?$/i.test(before)) return isUndisclosed ? "headed" : null
+  // Behind a program that sendmail ran; behind an address it would be found with that.
+  if (isUndisclosed && /^\(expanded from:?\s<?$/i.test(before)) return "alone"
   if (/expanded from|mail from|message-?id/i.test(before.slice(-24))) return null
   if (/^[->]{3}\s?rcpt to:\s?<?$/i.test(before)) return "commanded"
   const label = labels.exec(lead)

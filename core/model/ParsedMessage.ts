@@ -20,7 +20,7 @@ export interface Mentioned {
  * - `no_header`: it begins with its body; `malformed_header`: a line of the header is no field; `duplicate_header`: a field
  *   that may stand once stands twice; `missing_from`, `missing_date`, `bad_date`, `bad_address`;
  * - `bad_media_type`, `bad_parameter`, `bad_encoded_word`, `unknown_charset`, `bad_charset`: characters or parameters that
- *   do not decode; `unknown_encoding`, `bad_base64`, `bad_quoted_printable`: so the transfer encoding;
+ *   do not decode; `unknown_encoding`, `bad_base64`, `bad_quoted_printable`, `bad_uuencode`: so the transfer encoding;
  * - `missing_boundary`: a multipart names no boundary, or one that does not occur, and is text; `unclosed_multipart`,
  *   `empty_multipart`, `encoded_multipart`: other multiparts that are not as they should be;
  * - `truncated_header`, `too_many_headers`, `too_many_parts`, `too_deep`, `too_long`: beyond what we read; the rest is
@@ -61,7 +61,7 @@ export interface ParsedAttachment {
 }
 
 export interface ParsedMessage extends Head {
-  /** Of the inline texts, with LF line ends; made from `html` where the sender gave none. */
+  /** Of the inline texts, with LF line ends; made from `html` where the sender gave none, or a blank one. */
   readonly text: string | null
   readonly html: string | null
   /** The tree. `attachmentId` is null throughout; who keeps the attachments puts the ids in by `partId`. */

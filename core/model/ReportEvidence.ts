@@ -7,7 +7,7 @@
 import type { Prose } from "./BounceText.ts"
 import {
   absenceSubjects, deliveredStatements, delayStatements, failureStatements, finalStatements, otherStatements, permanentReasons,
-  quotaReasons, strongSubjects
+  quotaReasons, scannerSubjects, strongSubjects
 } from "./BouncePhrases.ts"
 import { folded, matching } from "./MailText.ts"
 import type { ParsedMessage } from "./ParsedMessage.ts"
@@ -55,7 +55,7 @@ export const evidenceOf = (
   returnPath?: string | null
 ): Evidence => {
   const path = returnPath === undefined ? headerValue(message, "return-path")?.replace(/[<>\s]/g, "") ?? undefined : returnPath ?? ""
-  const from = fromScore(message)
+  const from = fromScore(message, path)
   const sender = from + pathScore(message, path)
   const words = folded(prose.lines.join("\n").slice(0, statementLengthMax))
   const subject = folded(message.subject.slice(0, subjectLengthMax))
@@ -65,7 +65,7 @@ export const evidenceOf = (
     from > 0 ? subject.includes(phrase) : subject.trimStart().startsWith(phrase)
   )
   const givesReason = () => [...quotaReasons, ...permanentReasons].some((reason) => words.includes(reason))
-  const says = sayingOf(words, subject) ?? (from > 0 && isTitled && givesReason() ? "failed" : null)
+  const says = sayingOf(words, subject) ?? (from > 0 && isTitled && (namesFailed(message) || givesReason()) ? "failed" : null)
   const isStranger = from === 0 && sender < 4 && !isTitled
   const pro =
     sender +
@@ -76,8 +76,13 @@ export const evidenceOf = (
     (found.recipients > 0 ? 1 : 0) +
     (found.codes > 0 ? 1 : 0) +
     (/^auto-(generated|replied)/i.test(headerValue(message, "auto-submitted") ?? "") ? 1 : 0)
-  return { sender, says, score: pro - against(message, prose, opening, path), isOther: isStranger && !isReportShaped(message) || isOther(message, subject, sender) }
+  return { sender, says, score: pro - against(message, prose, opening, path), isOther: isStranger && !isReportShaped(message) || isOther(message, subject, sender) || from < 3 && isOfDesk(subject) || isScanner(message, subject, found) }
 }
+
+/** Who found a virus tells it to many, and seldom what became of the message; if it was refused, there is a code. */
+const isScanner = (message: ParsedMessage, subject: string, found: Found): boolean =>
+  found.codes === 0 && !isReportShaped(message) && scannerSubjects.some((word) => subject.includes(word)) &&
+  !strongSubjects.some((phrase) => subject.trimStart().startsWith(phrase))
 
 /** Words on a delay count until it is said that nobody tries any more; under a title of failure, only at the beginning. */
 const sayingOf = (words: string, subject: string): Evidence["says"] => {
@@ -100,7 +105,7 @@ const daemonLocals = matching("", "", [
   "^mailbounce", "^ndr$", "^non-?delivery", "^undeliver", "^returned-?mail", "^mail-?robot", "^smtp-?daemon",
   "^delivery-?subsystem", "^mta$", "smtp_mail_service", "^mmdf$", "^uucp$"
 ], "")
-const roleLocals = /^post[._-]?master\b|^postmaster|^post[._-]?office$|^sys[._-]?admin$|^system[._-]?administrator$|^mail[._-]?admin|^mailer$|^mailmaster$|^smtp$|^mail$|^daemon$/
+const roleLocals = /^post[._-]?master\b|^postmaster|^post[._-]?office$|^sys[._-]?admin$|^system[._-]?administrator$|^mail[._-]?admin|^mailer$|^mailmaster$|^mail-?server$|^smtp$|^mail$|^daemon$/
 const daemonNames = matching("", String.raw`^["']?(?:`, [
 
   "(?:internet |e-?mail |the )?mail(?:er)?[ _-]?(?:deliver(?:y)?(?: (?:sub)?system| service| agent)?|er[ -]daemon|daemon|system|subsystem|delivery status)",
@@ -111,16 +116,21 @@ const daemonNames = matching("", String.raw`^["']?(?:`, [
   "自动退信", "系统退信", "系统管理员", "邮件系统"
 ], String.raw`)["']?$`)
 
-const fromScore = (message: ParsedMessage): number => {
+/** A mail system's name is easily taken; whoever has one and a Return-Path of his own at once is somebody else. */
+const fromScore = (message: ParsedMessage, path: string | undefined): number => {
   const raw = headerValue(message, "from") ?? ""
   const address = (message.from?.address || raw.slice(0, 200)).trim().toLowerCase()
   const local = address.slice(0, address.includes("@") ? address.lastIndexOf("@") : undefined).replace(/["<>]/g, "")
   const name = (message.from?.name ?? "").trim().toLowerCase()
-  return daemonLocals.test(local) ? 3 : roleLocals.test(local) || daemonNames.test(name) ? 2 : 0
+  if (daemonLocals.test(local)) return 3
+  const isOwnPath = path !== undefined && path !== "" && !isServicePath(path.toLowerCase()) && !roleLocals.test(path.toLowerCase().replace(/@.*$/, ""))
+  return roleLocals.test(local) ? 2 : !daemonNames.test(name) ? 0 : isOwnPath ? 1 : 2
 }
 
+const namesFailed = (message: ParsedMessage): boolean => headerValue(message, "x-failed-recipients") !== null
+
 const pathScore = (message: ParsedMessage, path: string | undefined): number =>
-  (headerValue(message, "x-failed-recipients") === null ? 0 : 4) +
+  (namesFailed(message) ? 4 : 0) +
   (path === "" ? 2 : path !== undefined && daemonLocals.test(path.toLowerCase()) ? 1 : 0)
 
 const humanMailers = matching("i", "", [
@@ -170,6 +180,12 @@ const closings = matching("iu", String.raw`^(?:`, [
 
 const greets = ({ lines }: Prose): boolean => lines.filter((line) => line !== "").slice(0, 3).some((line) => people.test(line.slice(0, 80)))
 const closes = ({ lines }: Prose): boolean => lines.slice(-40).some((line) => line.length < 60 && closings.test(line))
+
+/** A number that somebody's desk gave, or a report on a time; a bounce of such mail has its own title before it. */
+const ticketSubjects = /(?:^|[[(\s])(?:ticket|case|request|incident|issue)[\s:#-]{0,3}\d|\[#\d{1,20}\]|^(?:your |the )?(?:hourly|daily|weekly|monthly)\b/
+
+const isOfDesk = (subject: string): boolean =>
+  ticketSubjects.test(subject) && !strongSubjects.some((phrase) => subject.trimStart().startsWith(phrase))
 
 const isOther = (message: ParsedMessage, subject: string, sender: number): boolean => {
   const startsStrong = strongSubjects.some((phrase) => subject.trimStart().startsWith(phrase))

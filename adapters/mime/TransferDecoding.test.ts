@@ -1,0 +1,56 @@
+/** Uuencode, which no RFC defines: what POSIX says of it, and what mail does to it on the way. */
+import { assert, describe, it } from "@effect/vitest"
+import * as fc from "fast-check"
+import { unwrap } from "./TransferDecoding.ts"
+
+/** As POSIX has uuencode write it. */
+const uuencoded = (bytes: Uint8Array, lineEnd: string, blank: string): string => {
+  const letter = (sextet: number): string => (sextet === 0 ? blank : String.fromCharCode(32 + sextet))
+  const lines = Array.from({ length: Math.ceil(bytes.length / 45) }, (_, index) => {
+    const line = bytes.subarray(index * 45, index * 45 + 45)
+    const groups = Array.from({ length: Math.ceil(line.length / 3) }, (_, group) => {
+      const [one = 0, two = 0, three = 0] = line.subarray(group * 3, group * 3 + 3)
+      return [one >> 2, ((one & 3) << 4) | (two >> 4), ((two & 15) << 2) | (three >> 6), three & 63].map(letter).join("")
+    })
+    return letter(line.length) + groups.join("")
+  })
+  return ["begin 644 a file.bin", ...lines, blank, "end", ""].join(lineEnd)
+}
+
+const decoded = (text: string) => {
+  const { bytes, isProper } = unwrap("uuencode", Buffer.from(text, "latin1"))
+  return { bytes: [...bytes], isProper }
+}
+
+describe("A uuencoded body", () => {
+  it("decodes to the bytes that it was made from, whatever its line ends and its sign for zero", () => {
+    fc.assert(fc.property(
+      fc.uint8Array({ maxLength: 400 }),
+      fc.constantFrom("\n", "\r\n"),
+      fc.constantFrom("`", " "),
+      fc.constantFrom("", "words before it\n"),
+      (bytes, lineEnd, blank, before) => {
+        assert.deepStrictEqual(decoded(before + uuencoded(bytes, lineEnd, blank)), { bytes: [...bytes], isProper: true })
+      }
+    ))
+  })
+
+  it("decodes though blanks at the ends of its lines are lost", () => {
+    const bytes = Buffer.from("a".repeat(110) + "\0".repeat(25))
+    const lines = uuencoded(bytes, "\n", " ").split("\n").map((line) => line.trimEnd())
+
+    assert.deepStrictEqual(decoded(lines.join("\n")).bytes, [...bytes])
+  })
+
+  it("is as far as it goes where its end is missing, and says so", () => {
+    const text = uuencoded(Buffer.from("a".repeat(90)), "\n", "`")
+
+    assert.deepStrictEqual(decoded(text.slice(0, text.indexOf("`"))), { bytes: [...Buffer.from("a".repeat(90))], isProper: false })
+  })
+
+  it("stays as it is without a beginning, and says so", () => {
+    for (const text of ["", "x", "beginning\n", "begin 644 a", "a begin 644 a\n%:&5L;&\\\n`\nend\n"]) {
+      assert.deepStrictEqual(decoded(text), { bytes: [...Buffer.from(text)], isProper: false })
+    }
+  })
+})
