@@ -232,12 +232,13 @@ const hasCode = ({ diagnostic }: Finding): boolean => {
 }
 
 const recipientsOf = (findings: ReadonlyArray<Finding>, original: Fields, evidence: Evidence, prose: Prose): ReadonlyArray<ReportedRecipient> => {
-  const words = prose.lines.join("\n").slice(0, 8_000)
   const addressed = (original.get("to") ?? []).slice(0, 10).flatMap((value) => addressesIn(value.slice(0, 2_000))).map(({ address }) => address)
   const fallback = addressed.length === 1 ? addressed[0]! : null
   const all: ReadonlyArray<Finding> = findings.length > 0 ?
     findings :
     [nothing]
+  // Where one has a reason of its own, the words may be about that one.
+  const words = all.length > 1 && all.some(hasCode) ? "" : prose.lines.join("\n").slice(0, 8_000)
   const inWords = classOf({ smtpCode: null, enhancedCode: null }, words)
   const told = all.flatMap((finding) => {
     const isWhole = finding.address !== null && finding.address.includes("@")
