@@ -100,6 +100,7 @@ describe("management commands", () => {
         unicode: "bücher.example",
         health: "pending",
         verified: false,
+        catchAll: null,
         checks: [],
         dkimSelector: null,
         nextCheckAt: epoch,
