@@ -51,10 +51,10 @@ export const read = (line: Uint8Array): Command => {
     case "AUTH":
     case "ETRN":
     case "TURN":
-      return refused(Reply.notImplemented)
+      return refused(Reply.notOffered)
     case "BDAT":
       // The bytes behind it are a message, whatever they look like.
-      return { _tag: "Refused", reply: Reply.notImplemented, isFatal: true }
+      return { _tag: "Refused", reply: Reply.notOffered, isFatal: true }
     case "GET":
     case "POST":
     case "PUT":

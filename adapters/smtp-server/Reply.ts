@@ -44,7 +44,7 @@ export const badRecipient = reply(501, "5.1.3", "TO: wants an address in angle b
 export const badParameters = reply(501, "5.5.4", "the parameters cannot be read")
 export const unknownParameter = reply(555, "5.5.4", "a parameter that was not offered")
 export const wantsUtf8 = reply(553, "5.6.7", "an address beyond ASCII wants SMTPUTF8")
-export const notImplemented = reply(502, "5.5.1", "not offered here")
+export const notOffered = reply(502, "5.5.1", "not offered here")
 export const wantsHello = (verb: "EHLO" | "LHLO") => reply(503, "5.5.1", `${verb} goes first`)
 export const wantsSender = reply(503, "5.5.1", "MAIL goes first")
 export const wantsRecipient = reply(503, "5.5.1", "RCPT goes first")

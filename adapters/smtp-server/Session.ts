@@ -190,7 +190,7 @@ const startTls = Effect.fnUntraced(function* (context: Context, state: State): E
   const { wire, settings } = context
   const secureContext = settings.secureContext()
   if (wire.isEncrypted) return refuse(context, state, Reply.hasTls)
-  if (secureContext === null) return refuse(context, state, Reply.notImplemented)
+  if (secureContext === null) return refuse(context, state, Reply.notOffered)
   say(wire, Reply.readyForTls)
   yield* wire.encrypt(secureContext, settings.silence)
   // What was said before is not known any more (RFC 3207, 4.2).

@@ -4,11 +4,11 @@ import type { DomainName } from "./Address.ts"
 import * as DomainRecords from "./DomainRecords.ts"
 import type { Answer, ExpectedRecord, RecordSettings } from "./DomainRecords.ts"
 import { domainGrace } from "./Limits.ts"
-import type { DkimKey, RecordCheck } from "./MailDomain.ts"
+import type { SealedDkimKey, RecordCheck } from "./MailDomain.ts"
 
 const tenantId = Fixtures.realm().tenantId
 const name = "mail.example.com" as DomainName
-const key = (selector: string, publicKey = "TUlJQklqQU5CZ2txaGtpRzl3MEJBUUVGQUFPQw=="): DkimKey => ({
+const key = (selector: string, publicKey = "TUlJQklqQU5CZ2txaGtpRzl3MEJBUUVGQUFPQw=="): SealedDkimKey => ({
   selector,
   publicKey,
   privateKey: { version: 1, iv: "AAAA", ciphertext: "AAAA", tag: "AAAA" }

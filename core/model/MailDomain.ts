@@ -50,8 +50,8 @@ export const transitions = {
   }
 } as const satisfies Table<Health, Input, "domain.health_changed">
 
-/** A key that signs the domain's mail. Its public half stands at `<selector>._domainkey.<domain>`. */
-export interface DkimKey {
+/** A key that signs the domain's mail, at rest. Its public half stands at `<selector>._domainkey.<domain>`. */
+export interface SealedDkimKey {
   readonly selector: string
   /** SubjectPublicKeyInfo, DER in base64: the record's `p`. */
   readonly publicKey: string
@@ -70,9 +70,9 @@ export interface MailDomain {
   /** What the ownership record proves the claim with. It is no secret. Null until the first key is made. */
   readonly proof: string | null
   /** Signs. Null until its record was seen in DNS. */
-  readonly dkim: DkimKey | null
+  readonly dkim: SealedDkimKey | null
   /** Made, and not seen in DNS yet: takes the other's place when it is. */
-  readonly nextDkim: DkimKey | null
+  readonly nextDkim: SealedDkimKey | null
   /** When the checker looks at the records again; null for a domain whose state others vouch for. */
   readonly nextCheckAt: Millis | null
   /** The mailbox that mail to any other address of the domain goes to; null: to none. */

@@ -16,7 +16,7 @@ import type { ExpectedRecord } from "../model/DomainRecords.ts"
 import type { Data as EventData } from "../model/Event.ts"
 import type { DomainId, MailboxId, TenantId } from "../model/Ids.ts"
 import * as MailDomains from "../model/MailDomain.ts"
-import type { DkimKey, MailDomain } from "../model/MailDomain.ts"
+import type { SealedDkimKey, MailDomain } from "../model/MailDomain.ts"
 import { Settings } from "../Settings.ts"
 import type { Change, StoreUnavailable } from "../ports/Store.ts"
 import {
@@ -130,7 +130,7 @@ export const domainChanges = ({ store, queue, crypto, audited, tenantEvent }: Ad
     const { publicKey, privateKey } = yield* crypto.generateDkimKey
     const random = yield* crypto.randomBytes(4)
     const selector = `mr${[...random].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`
-    return { selector, publicKey, privateKey: yield* crypto.seal(privateKey, MailDomains.sealContext(domain)) } satisfies DkimKey
+    return { selector, publicKey, privateKey: yield* crypto.seal(privateKey, MailDomains.sealContext(domain)) } satisfies SealedDkimKey
   })
 
   return {

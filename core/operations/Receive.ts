@@ -117,23 +117,28 @@ export class Receive extends Context.Service<
             const trace = Trace.received(peer, settings.hostName, requestId, receivedAt)
             const writer = yield* blobs.writer(tenantId)
             yield* writer.append(trace)
-            const start = new Start(Limits.inboundHeadBytesMax)
+            const start = new Start(trace.length + Limits.inboundHeadBytesMax)
+            start.add(trace)
             yield* Stream.runForEach(bytes, (chunk) => {
               start.add(chunk)
               return writer.append(chunk)
             })
-            const head = yield* mime.readHead(start.bytes())
+            const begins = start.bytes()
+            const head = yield* mime.readHead(begins.subarray(trace.length))
             if (Trace.isLoop(head.headers, settings.hostName)) return yield* looping
             const blob = yield* writer.finish
-            return { tenantId, requestId, receivedAt, head, blob, traceSize: trace.length } satisfies Stored
+            const whole = begins.length === blob.sizeBytes ? begins : null
+            return { tenantId, requestId, receivedAt, head, blob, whole, traceSize: trace.length } satisfies Stored
           })
         )
 
       /** What has just been stored: if it is not there, or not whole, the store is at fault, and the sender may try again. */
-      const read = ({ tenantId, blob }: Stored): Stream.Stream<Uint8Array, BlobUnavailable> =>
-        Stream.mapError(blobs.read(tenantId, blob), (error) =>
-          error._tag === "BlobUnavailable" ? error : new BlobUnavailable({ cause: error })
-        )
+      const read = ({ tenantId, blob, whole }: Stored): Stream.Stream<Uint8Array, BlobUnavailable> =>
+        whole !== null
+          ? Stream.succeed(whole)
+          : Stream.mapError(blobs.read(tenantId, blob), (error) =>
+              error._tag === "BlobUnavailable" ? error : new BlobUnavailable({ cause: error })
+            )
 
       /** Who it is from, and the folder that it belongs in. */
       const judge = Effect.fnUntraced(function* <E>({ peer, returnPath, recipients, bytes }: Arriving<E>) {
@@ -215,6 +220,8 @@ interface Stored {
   readonly receivedAt: Millis
   readonly head: Head
   readonly blob: BlobRef
+  /** All of its bytes, if they are few: most messages need not be fetched to be looked at. */
+  readonly whole: Uint8Array | null
   /** Bytes of the trace. */
   readonly traceSize: number
 }

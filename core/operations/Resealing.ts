@@ -15,7 +15,7 @@ import * as Endpoints from "../model/Endpoint.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
 import type { DomainId, EndpointId, Environment, TenantId } from "../model/Ids.ts"
 import * as MailDomains from "../model/MailDomain.ts"
-import type { DkimKey, MailDomain } from "../model/MailDomain.ts"
+import type { SealedDkimKey, MailDomain } from "../model/MailDomain.ts"
 import { Crypto, type SealBroken, type SealedSecret } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
@@ -97,7 +97,7 @@ export class Resealing extends Context.Service<
           Effect.gen(function* () {
             const before = yield* store.domains.get(of.tenantId, of.id)
             if (before === null || (MailDomains.sealVersion(before) ?? version) >= version) return null
-            const anew = (key: DkimKey | null) =>
+            const anew = (key: SealedDkimKey | null) =>
               key === null
                 ? Effect.succeed(null)
                 : Effect.map(sealedAnew(key.privateKey, MailDomains.sealContext(before)), (privateKey) => ({ ...key, privateKey }))
