@@ -6,6 +6,7 @@ import { system } from "../../core/model/Audit.ts"
 import type { AttachmentId, DeliveryId, EndpointId, MailboxId, MessageId } from "../../core/model/Ids.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { address, freshId } from "../fixtures.ts"
+import { arrive, plain } from "./Arrivals.ts"
 import { deliveriesTo, deliveryTo, endpointOf, happen, hook, postsTo, replay, respond, type Hook } from "./Receivers.ts"
 import { answered, letter, pass, scenario, settle, someKey, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
@@ -257,6 +258,28 @@ export const suite: ScenarioSuite = {
         const seen = yield* process.events.list(sandbox.principal, { limit: 100, cursor: null })
         assert.ok(seen.items.some(({ type }) => type === "mailbox.created"))
         assert.ok(seen.items.every(({ type }) => !type.startsWith("message.")))
+      })
+    ),
+
+    scenario("a message of any length is whole for whoever judges it, and for each tenant", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot()
+        // Above 256 KiB it is fetched from where it was stored; below, it is at hand.
+        for (const length of [10, 255_000, 400_000]) {
+          const [one, two] = [yield* world.found(), yield* world.found()]
+          const bytes = plain({}, "0123456789\n".repeat(length / 10))
+          world.stage.judged.length = 0
+
+          yield* arrive(process, [one.mailbox.address, two.mailbox.address], bytes)
+
+          assert.equal(world.stage.judged.length, 2)
+          for (const judged of world.stage.judged) assert.ok(Buffer.from(judged).equals(Buffer.from(bytes)))
+          for (const each of [one, two]) {
+            const [message] = yield* world.store.messages.page(each.realm, { mailboxId: null, before: null, limit: 10 })
+            const stored = yield* Stream.mkUint8Array(world.blobs.read(each.realm.tenantId, message!.mime!))
+            assert.ok(Buffer.from(stored.subarray(stored.length - bytes.length)).equals(Buffer.from(bytes)), `${length} of it`)
+          }
+        }
       })
     )
   ]

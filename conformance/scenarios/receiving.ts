@@ -166,28 +166,6 @@ export const suite: ScenarioSuite = {
       })
     ),
 
-    scenario("a message of any length is whole for whoever judges it, and for each tenant", (world) =>
-      Effect.gen(function* () {
-        const process = yield* world.boot()
-        // Above 256 KiB it is fetched from where it was stored; below, it is at hand.
-        for (const length of [10, 255_000, 400_000]) {
-          const [one, two] = [yield* world.found(), yield* world.found()]
-          const bytes = plain({}, "0123456789\n".repeat(length / 10))
-          world.stage.judged.length = 0
-
-          yield* arrive(process, [one.mailbox.address, two.mailbox.address], bytes)
-
-          assert.equal(world.stage.judged.length, 2)
-          for (const judged of world.stage.judged) assert.ok(Buffer.from(judged).equals(Buffer.from(bytes)))
-          for (const each of [one, two]) {
-            const [message] = yield* messagesOf(world, each)
-            const stored = yield* Stream.mkUint8Array(world.blobs.read(each.realm.tenantId, message!.mime!))
-            assert.ok(Buffer.from(stored.subarray(stored.length - bytes.length)).equals(Buffer.from(bytes)), `${length} of it`)
-          }
-        }
-      })
-    ),
-
     scenario("a message for several mailboxes is one object for each tenant, and one row for each mailbox", (world) =>
       Effect.gen(function* () {
         const [one, two] = [yield* world.found(), yield* world.found()]
