@@ -24,7 +24,7 @@ import * as Limits from "../../core/model/Limits.ts"
 import * as MailboxModel from "../../core/model/Mailbox.ts"
 import * as MailDomainModel from "../../core/model/MailDomain.ts"
 import * as MessageView from "../../core/model/MessageView.ts"
-import type { Operation, Principal } from "../../core/operations/Access.ts"
+import type { Operation } from "../../core/operations/Access.ts"
 import { UploadFields } from "../../core/operations/Attachments.ts"
 import * as Messages from "../../core/operations/Messages.ts"
 import * as Webhooks from "../../core/operations/Webhooks.ts"
@@ -94,14 +94,28 @@ export const ReadsBody = Context.Reference<"guard" | "handler">("mailroom/http/R
   defaultValue: () => "guard"
 })
 
-/** The caller, once admitted. */
-export class Caller extends Context.Service<Caller, Principal>()("mailroom/http/Caller") {}
-
 const errors = <const C extends ReadonlyArray<Code>>(...codes: C) =>
   codes.map((code) => catalogue[code].body) as unknown as { [K in keyof C]: (typeof catalogue)[C[K]]["body"] } // one for one
 
-/** All that comes between the route and the input: length, credential, limits, scope, media type. */
-export class Guard extends HttpApiMiddleware.Service<Guard, { provides: Caller }>()("mailroom/http/Guard", {
+/** What any operation may refuse with, whatever it does. */
+const guardCodes = [
+  "payload_too_large",
+  "unauthorized",
+  "rate_limited",
+  "insufficient_scope",
+  "unsupported_media_type",
+  "invalid_request",
+  "invalid_idempotency_key",
+  "method_not_allowed",
+  "request_timeout",
+  "headers_too_large",
+  "internal_error",
+  "unavailable"
+] as const satisfies ReadonlyArray<Code>
+export type GuardCode = (typeof guardCodes)[number]
+
+/** All that comes between the route and the input (Guard.ts): length, credential, limits, scope, media type. Declared for the document. */
+export class Guard extends HttpApiMiddleware.Service<Guard>()("mailroom/http/Guard", {
   security: {
     apiKey: HttpApiSecurity.bearer.pipe(
       HttpApiSecurity.annotate(
@@ -111,25 +125,7 @@ export class Guard extends HttpApiMiddleware.Service<Guard, { provides: Caller }
       HttpApiSecurity.annotate(OpenApi.Format, "API key")
     )
   },
-  error: errors(
-    "payload_too_large",
-    "unauthorized",
-    "rate_limited",
-    "insufficient_scope",
-    "unsupported_media_type",
-    "invalid_request",
-    "invalid_idempotency_key",
-    "method_not_allowed",
-    "request_timeout",
-    "headers_too_large",
-    "internal_error",
-    "unavailable"
-  )
-}) {}
-
-/** Turns a schema's findings into `invalid_request`, or into `invalid_idempotency_key`. */
-export class InputFaults extends HttpApiMiddleware.Service<InputFaults>()("mailroom/http/InputFaults", {
-  error: errors("invalid_request", "invalid_idempotency_key")
+  error: errors(...guardCodes)
 }) {}
 
 export class MailboxesGroup extends HttpApiGroup.make("mailboxes", { topLevel: true })
@@ -224,14 +220,13 @@ export class WebhooksGroup extends HttpApiGroup.make("webhooks", { topLevel: tru
 
 export class Api extends HttpApi.make("mailroom")
   .add(MailboxesGroup, MessagesGroup, AttachmentsGroup, EventsGroup, WebhooksGroup)
-  .middleware(InputFaults)
   .middleware(Guard)
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error", errors: "all" })
   .annotate(HttpApi.QueryParseOptions, { errors: "all" })
   .annotate(HttpApi.ParamsParseOptions, { errors: "all" }) {}
 
-type Endpoints = HttpApiGroup.Endpoints<
-  MailboxesGroup | MessagesGroup | AttachmentsGroup | EventsGroup | WebhooksGroup
+export type Endpoints = HttpApiGroup.Endpoints<
+  typeof MailboxesGroup | typeof MessagesGroup | typeof AttachmentsGroup | typeof EventsGroup | typeof WebhooksGroup
 >
 
 /** The operation behind an endpoint of this API. */

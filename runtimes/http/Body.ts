@@ -5,41 +5,49 @@
 import { ByteSize, Effect } from "effect"
 import { HttpIncomingMessage, type Headers, type HttpServerError, type HttpServerRequest } from "effect/http"
 import { isUtf8 } from "node:buffer"
+import { IncomingMessage } from "node:http"
+import type { DrainState } from "./Drain.ts"
 import { escapePointer, type Issue } from "./Issues.ts"
 import { JsonScanner } from "./JsonScanner.ts"
-import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType } from "./Refusals.ts"
+import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType, type ShuttingDown } from "./Refusals.ts"
 
-/** Refuses a body by its announced length, before any of it is read. */
-export const checkLength = (headers: Headers.Headers, limitBytes: number): Effect.Effect<void, PayloadTooLarge> =>
-  Number(headers["content-length"] ?? 0) > limitBytes ? Effect.fail(new PayloadTooLarge({ limitBytes })) : Effect.void
+/** What is wrong with a body by its announced length, before any of it is read. */
+export const faultOfLength = (headers: Headers.Headers, limitBytes: number): PayloadTooLarge | null =>
+  Number(headers["content-length"] ?? 0) > limitBytes ? new PayloadTooLarge({ limitBytes }) : null
 
 const json = /^application\/json[ \t]*(?:;[ \t]*(?:charset=(?:utf-8|"utf-8")[ \t]*)?)*$/i
 
-/** `application/json`, as it is. A request without a body is let pass, for it is refused as an empty one. */
-export const checkMediaType = (headers: Headers.Headers): Effect.Effect<void, UnsupportedMediaType> => {
+/** It must be `application/json`, as it is. A request without a body is let pass, for it is refused as an empty one. */
+export const faultOfMediaType = (headers: Headers.Headers): UnsupportedMediaType | null => {
   const contentType = headers["content-type"]
   const transferEncoding = headers["transfer-encoding"]
   const hasBody = transferEncoding !== undefined || Number(headers["content-length"] ?? 0) > 0
   const isJson = contentType === undefined ? !hasBody : json.test(contentType)
   const isPlain = (headers["content-encoding"] ?? "identity").trim().toLowerCase() === "identity"
   const isWhole = transferEncoding === undefined || transferEncoding.trim().toLowerCase() === "chunked"
-  return isJson && isPlain && isWhole ? Effect.void : Effect.fail(new UnsupportedMediaType())
+  return isJson && isPlain && isWhole ? null : new UnsupportedMediaType()
 }
 
 /** Reads the whole body and checks it; the text that came. A chunked body is left where it passes the limit. */
 export const read = (
   request: HttpServerRequest.HttpServerRequest,
-  limitBytes: number
-): Effect.Effect<string, PayloadTooLarge | InvalidRequest> => Effect.flatMap(readBytes(request, limitBytes), textOf)
+  limitBytes: number,
+  drain: DrainState
+): Effect.Effect<string, BodyFault> => Effect.flatMap(readBytes(request, limitBytes, drain), textOf)
 
 /**
  * Reads the body of an operation that takes none: there is none, or it is empty, or it is `{}`. Clients and proxies
  * make all three of "no body", and an empty one of any media type.
  */
-export const readNone = Effect.fnUntraced(function* (request: HttpServerRequest.HttpServerRequest, limitBytes: number) {
-  const bytes = yield* readBytes(request, limitBytes)
+export const readNone = Effect.fnUntraced(function* (
+  request: HttpServerRequest.HttpServerRequest,
+  limitBytes: number,
+  drain: DrainState
+) {
+  const bytes = yield* readBytes(request, limitBytes, drain)
   if (bytes.length === 0) return
-  yield* checkMediaType(request.headers)
+  const fault = faultOfMediaType(request.headers)
+  if (fault !== null) return yield* fault
   const value = JSON.parse(yield* textOf(bytes)) as object // what the scanner lets pass is an object
   const issues = Object.keys(value).map(unknownMember)
   if (issues.length > 0) return yield* new InvalidRequest({ issues })
@@ -51,11 +59,31 @@ const unknownMember = (name: string): Issue => ({
   message: "Expected no such member"
 })
 
-/** Reads the whole body, whatever it is. A chunked one is left where it passes the limit. */
+type BodyFault = PayloadTooLarge | InvalidRequest | ShuttingDown
+
+/**
+ * Reads the whole body, whatever it is. A chunked one is left where it passes the limit, and any is when the time to
+ * finish runs out: only a body can keep a request waiting for its client.
+ */
 export const readBytes = (
   request: HttpServerRequest.HttpServerRequest,
-  limitBytes: number
-): Effect.Effect<Uint8Array, PayloadTooLarge | InvalidRequest> =>
+  limitBytes: number,
+  drain: DrainState
+): Effect.Effect<Uint8Array, BodyFault> =>
+  Effect.suspend(() => {
+    const whole = wholeOf(request)
+    return whole !== null ? Effect.succeed(whole) : drain.unlessExpired(gathered(request, limitBytes))
+  })
+
+/** A body that has arrived by now, as most have; null if more is to come, or if it is not known how much. */
+const wholeOf = ({ source, headers }: HttpServerRequest.HttpServerRequest): Uint8Array | null => {
+  if (!(source instanceof IncomingMessage)) return null
+  const length = headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.NaN
+  if (length === 0) return new Uint8Array(0)
+  return source.complete && source.readableLength === length ? (source.read() as Uint8Array | null) : null // no encoding is set
+}
+
+const gathered = (request: HttpServerRequest.HttpServerRequest, limitBytes: number): Effect.Effect<Uint8Array, BodyFault> =>
   request.arrayBuffer.pipe(
     Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(limitBytes)),
     Effect.mapError((error) => (isTooLarge(error) ? new PayloadTooLarge({ limitBytes }) : brokenOff())),

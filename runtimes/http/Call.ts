@@ -2,7 +2,7 @@
  * One request on its way through: what is learned about it step by step, and
  * what its answer, its log line and its entry in the request log are made of.
  */
-import { Context, Effect } from "effect"
+import { Context } from "effect"
 import type { Millis, RequestId } from "../../core/model/Ids.ts"
 import type { Operation, Principal } from "../../core/operations/Access.ts"
 import { RateLimited, Unauthorized } from "../../core/operations/Access.ts"
@@ -63,6 +63,11 @@ export class CallState {
     return refused
   }
 
+  /** Notes what the request is about, once it is known to be the caller's. */
+  about(subjects: CallState["subjects"]): void {
+    Object.assign(this.subjects, subjects)
+  }
+
   rateLimitHeaders(): Readonly<Record<string, string>> {
     if (this.#tightest === null) return {}
     const { limit, remaining, resetSeconds } = this.#tightest
@@ -78,13 +83,7 @@ export class CallState {
   }
 }
 
-/** Notes what the request that is being answered is about. */
-export const about = (subjects: CallState["subjects"]): Effect.Effect<void> =>
-  Effect.map(Call, (call) => {
-    Object.assign(call.subjects, subjects)
-  })
-
-/** The request that is being answered. The pipeline puts it there for each. */
+/** The request that is being answered, for routes that are no operations. The pipeline puts it there for each. */
 export const Call = Context.Reference<CallState>("mailroom/http/Call", {
   defaultValue: () => {
     throw new Error("no request is being answered here")

@@ -10,6 +10,11 @@ export class DrainState {
   isDraining = false
   /** Fails when the time to finish has run out; until then it waits. */
   readonly expired = Deferred.makeUnsafe<never, ShuttingDown>()
+
+  /** Breaks off what waits for a client, when the time to finish has run out. */
+  unlessExpired<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | ShuttingDown, R> {
+    return Effect.raceFirst(self, Deferred.await(this.expired))
+  }
 }
 
 /** How long before the server's own end the last answers are given. */

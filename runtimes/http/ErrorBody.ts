@@ -308,6 +308,9 @@ const rows = {
 /** The code that a refusal is answered with. */
 export type CodeOf<R extends Refusal> = (typeof rows)[R["_tag"]]["code"]
 
+/** The refusals that are answered with one of these codes. */
+export type RefusalWith<C extends Code> = { [T in Tag]: (typeof rows)[T]["code"] extends C ? Tagged<T> : never }[Tag]
+
 export interface Answer<C extends Code = Code> {
   readonly status: Status
   readonly headers: Readonly<Record<string, string>>

@@ -1,7 +1,7 @@
-/** The operations of the contract, each handed to the core. Errors of the core become answers in `refuse`. */
-import { Effect, Layer, Schema, Stream } from "effect"
+/** The operations of the contract, each handed to the core. What it refuses becomes an answer in the pipeline. */
+import { Context, Effect, Layer, Schema, Stream } from "effect"
 import type { HttpServerRequest } from "effect/http"
-import { HttpApiBuilder, HttpApiSchema } from "effect/http-api"
+import { HttpApiSchema } from "effect/http-api"
 import * as Limits from "../../core/model/Limits.ts"
 import { Attachments, type AttachmentTooLarge } from "../../core/operations/Attachments.ts"
 import { Events } from "../../core/operations/Events.ts"
@@ -10,87 +10,64 @@ import { Messages } from "../../core/operations/Messages.ts"
 import { Webhooks } from "../../core/operations/Webhooks.ts"
 import type { Principal } from "../../core/operations/Access.ts"
 import type { BlobUnavailable } from "../../core/ports/BlobStore.ts"
-import { Api, Caller, UploadAttachmentInput } from "./Api.ts"
+import { UploadAttachmentInput } from "./Api.ts"
 import { brokenOff } from "./Body.ts"
-import { about } from "./Call.ts"
+import type { CallState } from "./Call.ts"
 import * as Download from "./Download.ts"
-import { refuse } from "./Guard.ts"
 import * as Issues from "./Issues.ts"
-import { InvalidRequest, PayloadTooLarge, type Refusal } from "./Refusals.ts"
+import type { Handlers as HandlersOf } from "./Operations.ts"
+import { InvalidRequest, PayloadTooLarge } from "./Refusals.ts"
 import { UploadBody } from "./UploadBody.ts"
 
-/** Runs an operation for the caller; what it refuses becomes the body of the answer. */
-const call = <A, E extends Refusal, R = never>(operation: (principal: Principal) => Effect.Effect<A, E, R>) =>
-  Effect.flatMap(Caller, (principal) => Effect.catch(operation(principal), refuse))
-
-const mailboxes = HttpApiBuilder.group(Api, "mailboxes", (handlers) =>
-  Effect.map(Mailboxes, (mailboxes) =>
-    handlers.handleAll({
-      listMailboxes: () => call(mailboxes.list),
-      listDomains: () => call(mailboxes.listDomains)
-    })
-  )
-)
-
-const messages = HttpApiBuilder.group(Api, "messages", (handlers) =>
-  Effect.map(Messages, (messages) =>
-    handlers.handleAll({
-      listMessages: ({ query: { limit, cursor = null, mailboxId = null } }) =>
-        call((principal) => messages.list(principal, { limit, cursor, mailboxId })),
-      sendMessage: ({ headers, payload }) =>
-        call((principal) => messages.send(principal, headers["idempotency-key"], payload)).pipe(
-          Effect.tap(({ message }) => about({ messageId: message.id })),
-          Effect.map(({ message, replayed }) =>
-            HttpApiSchema.withHeaders({
+/** They are built once, over the operations of the core. */
+export class Handlers extends Context.Service<Handlers, HandlersOf>()("mailroom/http/Handlers") {
+  static readonly layer = Layer.effect(
+    Handlers,
+    Effect.gen(function* () {
+      const mailboxes = yield* Mailboxes
+      const messages = yield* Messages
+      const attachments = yield* Attachments
+      const events = yield* Events
+      const webhooks = yield* Webhooks
+      return Handlers.of({
+        listMailboxes: mailboxes.list,
+        listDomains: mailboxes.listDomains,
+        listMessages: (caller, { query: { limit, cursor = null, mailboxId = null } }) =>
+          messages.list(caller, { limit, cursor, mailboxId }),
+        sendMessage: (caller, { headers, payload }, call) =>
+          Effect.map(messages.send(caller, headers["idempotency-key"], payload), ({ message, replayed }) => {
+            call.about({ messageId: message.id })
+            return HttpApiSchema.withHeaders({
               body: message,
               headers: replayed ? { "idempotent-replayed": "true" as const } : {}
             })
-          )
-        ),
-      getMessage: ({ params: { messageId } }) =>
-        Effect.tap(call((principal) => messages.get(principal, messageId)), () => about({ messageId })),
-      updateMessage: ({ params: { messageId }, payload }) =>
-        Effect.tap(call((principal) => messages.update(principal, messageId, payload)), () => about({ messageId }))
+          }),
+        getMessage: (caller, { params: { messageId } }, call) =>
+          noting(messages.get(caller, messageId), call, () => ({ messageId })),
+        updateMessage: (caller, { params: { messageId }, payload }, call) =>
+          noting(messages.update(caller, messageId, payload), call, () => ({ messageId })),
+        uploadAttachment: (caller, { request }, call) =>
+          noting(upload(attachments, caller, request), call, ({ attachment: { id } }) => ({ attachmentId: id })),
+        downloadAttachment: (caller, { params: { attachmentId } }, call) =>
+          noting(Effect.flatMap(attachments.download(caller, attachmentId), Download.respond), call, () => ({ attachmentId })),
+        listEvents: (caller, { query: { limit, cursor = null } }) => events.list(caller, { limit, cursor }),
+        listWebhookEndpoints: webhooks.listEndpoints,
+        createWebhookEndpoint: (caller, { payload }, call) =>
+          noting(webhooks.createEndpoint(caller, payload), call, ({ endpoint: { id } }) => ({ endpointId: id })),
+        listWebhookDeliveries: (caller, { query: { limit, endpointId = null } }) => webhooks.listDeliveries(caller, { limit, endpointId }),
+        replayWebhookDelivery: (caller, { params: { deliveryId } }, call) =>
+          noting(webhooks.replay(caller, deliveryId), call, () => ({ deliveryId }))
+      })
     })
   )
-)
+}
 
-const attachments = HttpApiBuilder.group(Api, "attachments", (handlers) =>
-  Effect.map(Attachments, (attachments) =>
-    handlers
-      .handleRaw("uploadAttachment", ({ request }) =>
-        Effect.tap(call((principal) => upload(attachments, principal, request)), ({ attachment: { id } }) => about({ attachmentId: id }))
-      )
-      .handle("downloadAttachment", ({ params: { attachmentId } }) =>
-        Effect.tap(
-          call((principal) => Effect.flatMap(attachments.download(principal, attachmentId), Download.respond)),
-          () => about({ attachmentId })
-        )
-      )
-  )
-)
-
-const events = HttpApiBuilder.group(Api, "events", (handlers) =>
-  Effect.map(Events, (events) =>
-    handlers.handleAll({
-      listEvents: ({ query: { limit, cursor = null } }) => call((principal) => events.list(principal, { limit, cursor }))
-    })
-  )
-)
-
-const webhooks = HttpApiBuilder.group(Api, "webhooks", (handlers) =>
-  Effect.map(Webhooks, (webhooks) =>
-    handlers.handleAll({
-      listWebhookEndpoints: () => call(webhooks.listEndpoints),
-      createWebhookEndpoint: ({ payload }) =>
-        Effect.tap(call((principal) => webhooks.createEndpoint(principal, payload)), ({ endpoint: { id } }) => about({ endpointId: id })),
-      listWebhookDeliveries: ({ query: { limit, endpointId = null } }) =>
-        call((principal) => webhooks.listDeliveries(principal, { limit, endpointId })),
-      replayWebhookDelivery: ({ params: { deliveryId } }) =>
-        Effect.tap(call((principal) => webhooks.replay(principal, deliveryId)), () => about({ deliveryId }))
-    })
-  )
-)
+/** Notes what a request was about, once that has turned out to be the caller's. */
+const noting = <A, E, R>(self: Effect.Effect<A, E, R>, call: CallState, subjects: (value: A) => CallState["subjects"]) =>
+  Effect.map(self, (value) => {
+    call.about(subjects(value))
+    return value
+  })
 
 type UploadRefusal = InvalidRequest | PayloadTooLarge | AttachmentTooLarge | BlobUnavailable
 
@@ -126,5 +103,3 @@ const upload = (
 const decodeUpload = Schema.decodeUnknownEffect(UploadAttachmentInput, { onExcessProperty: "error", errors: "all" })
 
 const invalid = (issues: ReadonlyArray<Issues.Issue>) => Effect.fail(new InvalidRequest({ issues }))
-
-export const handlersLayer = Layer.mergeAll(mailboxes, messages, attachments, events, webhooks)

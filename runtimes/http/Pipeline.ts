@@ -3,20 +3,21 @@
  * answer to whatever went wrong, the headers that all answers have, one log
  * line, and one entry in the request log for a caller who is known.
  */
-import { Cause, Clock, Effect, Option, Result, Tracer } from "effect"
+import { Cause, Clock, Effect, Option, Result, Tracer, type Types } from "effect"
 import { HttpMethod, HttpRouter, HttpServerRequest, HttpServerResponse, HttpTraceContext, type Headers } from "effect/http"
-import { Access, RateLimited } from "../../core/operations/Access.ts"
+import { Access } from "../../core/operations/Access.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import * as Tracing from "../../core/Tracing.ts"
 import { Call, CallState } from "./Call.ts"
-import { Drain } from "./Drain.ts"
+import { Drain, type DrainState } from "./Drain.ts"
+import * as Guard from "./Guard.ts"
 import type { Issue } from "./Issues.ts"
 import * as Metrics from "./Metrics.ts"
 import { isProbe } from "./Probes.ts"
 import { isIntake } from "./Providers.ts"
-import { Defect, InvalidRequest, MethodNotAllowed, RouteUnknown, ShuttingDown } from "./Refusals.ts"
-import { allowedAt, templateAt } from "./Routes.ts"
+import { Defect, InvalidRequest, MethodNotAllowed, RouteUnknown, ShuttingDown, type Refusal } from "./Refusals.ts"
+import { routeAt } from "./Routes.ts"
 import { addressOf, type TrustedProxies } from "./TrustedProxies.ts"
 
 export const pipelineLayer = (trusted: TrustedProxies) =>
@@ -26,28 +27,37 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
       const crypto = yield* Crypto
       const requestLog = yield* RequestLog
       const drain = yield* Drain
+      const serve = yield* Guard.make
 
-      /** Everything that may refuse before the router, and then the router. */
-      const admitted = Effect.fnUntraced(function* <A, E, R>(
+      /** Everything before the route, and then the operation; what is no operation is the router's. */
+      const answered = Effect.fnUntraced(function* <E, R>(
         call: CallState,
-        host: string | undefined,
-        httpEffect: Effect.Effect<A, E, R>
+        request: HttpServerRequest.HttpServerRequest,
+        match: ReturnType<typeof routeAt>,
+        router: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
       ) {
         if (!isProbe(call.route)) {
           if (drain.isDraining) return yield* new ShuttingDown()
           if (!isIntake(call.route)) call.guarded(yield* access.guardAddress(call.clientAddress))
-          if (host === undefined) return yield* new InvalidRequest({ issues: [noHost] })
+          if (request.headers["host"] === undefined) return yield* new InvalidRequest({ issues: [noHost] })
         }
-        const allow = allowedAt(call.route)
-        if (allow.length === 0) return yield* new RouteUnknown()
-        if (!allow.includes(call.method)) return yield* new MethodNotAllowed({ allow })
-        return yield* httpEffect
+        if (match === null) return yield* new RouteUnknown()
+        const { methods, operations } = match.route
+        if (!methods.includes(call.method)) return yield* new MethodNotAllowed({ allow: methods })
+        const operation = operations.get(call.method)
+        if (operation === undefined) {
+          const response = yield* Effect.orDie(Effect.provideService(routable(router, request, call.route), Call, call))
+          return HttpServerResponse.setHeaders(response, headersOf(call, drain))
+        }
+        const value = yield* Effect.interruptible(serve(operation, call, request, match.params))
+        return operation.respond(value, headersOf(call, drain))
       })
 
-      return (httpEffect) =>
+      return (router) =>
         Effect.gen(function* () {
           const request = yield* HttpServerRequest.HttpServerRequest
           const path = pathOf(request.url)
+          const match = routeAt(path)
           const peer = Option.getOrElse(request.remoteAddress, () => "unknown")
           const call: CallState = new CallState({
             requestId: yield* crypto.uuid,
@@ -57,18 +67,13 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
             startedAt: yield* Clock.currentTimeMillis,
             startedNanos: yield* Clock.monotonicTimeNanos
           })
-          const answered = admitted(call, request.headers["host"], httpEffect).pipe(
-            routable(request, path),
-            Effect.provideService(Call, call),
+          const ended = answered(call, request, match, router).pipe(
             Effect.onInterrupt(() => record(call, requestLog, clientGone)),
-            Effect.catchCause((cause) => answerCause(call, cause)),
-            Effect.flatMap((response) => {
-              const finished = finish(call, response, drain.isDraining)
-              return Effect.as(record(call, requestLog, finished.status), finished)
-            }),
+            Effect.catchCause((cause) => answerCause(call, drain, cause)),
+            Effect.flatMap((response) => Effect.as(record(call, requestLog, response.status), response)),
             Effect.annotateLogs({ requestId: call.requestId })
           )
-          return yield* traced(answered, call, request.headers)
+          return yield* traced(ended, call, match?.route.template ?? null, request.headers)
         })
     }),
     { global: true }
@@ -78,11 +83,11 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
 const traced = <A, E, R>(
   self: Effect.Effect<A, E, R>,
   { method, route, requestId }: CallState,
+  template: string | null,
   headers: Headers.Headers
 ): Effect.Effect<A, E, R> =>
   Effect.withFiber((fiber) => {
     if (!Tracing.isTraced(fiber) || isProbe(route)) return self
-    const template = templateAt(route)
     const verb = HttpMethod.isHttpMethod(method) ? method : "_OTHER"
     return Effect.useSpan(
       template === null ? verb : `${verb} ${template}`,
@@ -110,48 +115,38 @@ const pathOf = (url: string): string => {
 }
 
 /** The router knows no path that is not percent-encoded UTF-8; it gets one that says the same and is. */
-const routable =
-  (request: HttpServerRequest.HttpServerRequest, path: string) =>
-  <A, E, R>(self: Effect.Effect<A, E, R>) =>
-    !path.includes("%") || Result.isSuccess(Result.try(() => decodeURI(path)))
-      ? self
-      : Effect.provideService(
-          self,
-          HttpServerRequest.HttpServerRequest,
-          request.modify({ url: path.replaceAll("%", "%25") + request.url.slice(path.length) })
-        )
+const routable = <A, E, R>(router: Effect.Effect<A, E, R>, request: HttpServerRequest.HttpServerRequest, path: string) =>
+  !path.includes("%") || Result.isSuccess(Result.try(() => decodeURI(path)))
+    ? router
+    : Effect.provideService(
+        router,
+        HttpServerRequest.HttpServerRequest,
+        request.modify({ url: path.replaceAll("%", "%25") + request.url.slice(path.length) })
+      )
 
-/** The answer to all that did not become one inside. */
-const answerCause = <E>(call: CallState, cause: Cause.Cause<E>) =>
+/** The answer to all that did not become one inside. What failed on our side is logged with its cause. */
+const answerCause = (call: CallState, drain: DrainState, cause: Cause.Cause<Refusal>) =>
   Effect.gen(function* () {
-    if (Cause.hasInterruptsOnly(cause)) return yield* Effect.failCause(cause)
-    const refusal = refusalOf(cause)
-    if (refusal._tag === "Defect") {
-      yield* Effect.logError("a request met with a defect", cause)
-    }
+    // An interruption is for the server.
+    const interruption = cause.reasons.filter(Cause.isInterruptReason)
+    if (interruption.length === cause.reasons.length) return yield* Effect.failCause(Cause.fromReasons<Types.unhandled>(interruption))
+    const refusal = Option.getOrElse(Cause.findErrorOption(cause), () => new Defect())
     const { status, body } = call.refuse(refusal)
-    return HttpServerResponse.jsonUnsafe(body, { status })
+    if (refusal._tag === "Defect") yield* Effect.logError("a request met with a defect", cause)
+    else if (status >= 500 && refusal._tag !== "ShuttingDown") {
+      yield* Effect.logWarning(refusal.message, "cause" in refusal ? refusal.cause : refusal._tag)
+    }
+    return HttpServerResponse.jsonUnsafe(body, { status, headers: headersOf(call, drain) })
   })
 
-type Early = RateLimited | ShuttingDown | InvalidRequest | RouteUnknown | MethodNotAllowed
-
-const early = [RateLimited, ShuttingDown, InvalidRequest, RouteUnknown, MethodNotAllowed]
-
-const refusalOf = (cause: Cause.Cause<unknown>): Early | Defect => {
-  const error: unknown = Option.getOrNull(Cause.findErrorOption(cause))
-  return early.some((refusal) => error instanceof refusal) ? (error as Early) : new Defect() // of one of these classes
-}
-
-const common = { "cache-control": "no-store", "x-content-type-options": "nosniff" }
-
-const finish = (call: CallState, response: HttpServerResponse.HttpServerResponse, isDraining: boolean) =>
-  HttpServerResponse.setHeaders(response, {
-    ...common,
-    "x-request-id": call.requestId,
-    ...call.rateLimitHeaders(),
-    ...call.headers,
-    ...(isDraining ? { connection: "close" } : {})
-  })
+const headersOf = (call: CallState, { isDraining }: DrainState): Readonly<Record<string, string>> => ({
+  "cache-control": "no-store",
+  "x-content-type-options": "nosniff",
+  "x-request-id": call.requestId,
+  ...call.rateLimitHeaders(),
+  ...call.headers,
+  ...(isDraining ? { connection: "close" } : {})
+})
 
 /** Counts the request, and says in its span how it ended; the id of its trace, if it has one. */
 const measured = ({ route, operation, code, principal, subjects }: CallState, status: number, seconds: number) =>

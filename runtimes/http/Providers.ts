@@ -8,7 +8,7 @@
  * does not stand before this path: it counts what was refused. The answer is
  * 200 once all is committed, and 503 where it may come again.
  */
-import { Deferred, Effect, Layer } from "effect"
+import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Access, type RateLimited } from "../../core/operations/Access.ts"
 import { Intake } from "../../core/operations/Intake.ts"
@@ -37,8 +37,9 @@ export const providersLayer = Layer.unwrap(
       const request = yield* HttpServerRequest.HttpServerRequest
       // As it was sent: nothing is decoded.
       const [, , name = ""] = call.route.split("/")
-      yield* Body.checkLength(request.headers, intakeBytesMax)
-      const body = yield* Body.readBytes(request, intakeBytesMax)
+      const early = Body.faultOfLength(request.headers, intakeBytesMax)
+      if (early !== null) return yield* early
+      const body = yield* Body.readBytes(request, intakeBytesMax, drain)
       return yield* intake.receive(name, { headers: request.headers, body }).pipe(
         Effect.as(HttpServerResponse.empty({ status: 200 })),
         Effect.catchTags({
@@ -63,6 +64,6 @@ export const providersLayer = Layer.unwrap(
         return HttpServerResponse.jsonUnsafe(body, { status })
       })
 
-    return HttpRouter.add("POST", path, Effect.raceFirst(received, Deferred.await(drain.expired)).pipe(Effect.catch(refused)))
+    return HttpRouter.add("POST", path, Effect.catch(received, refused))
   })
 )

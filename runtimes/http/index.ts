@@ -5,13 +5,10 @@
  */
 import { Context, Deferred, Duration, Effect, Layer, Option, Tracer } from "effect"
 import { Headers, HttpEffect, HttpMiddleware, HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { HttpApiBuilder } from "effect/http-api"
-import { Api } from "./Api.ts"
 import * as DocsPage from "./DocsPage.ts"
 import * as Document from "./Document.ts"
 import { Drain, DrainState } from "./Drain.ts"
-import { guardLayer, inputFaultsLayer } from "./Guard.ts"
-import { handlersLayer } from "./Handlers.ts"
+import { Handlers } from "./Handlers.ts"
 import { pipelineLayer } from "./Pipeline.ts"
 import { metricsLayer, type MetricsAccess } from "./Metrics.ts"
 import { probesLayer } from "./Probes.ts"
@@ -44,9 +41,9 @@ const maxParamLength = 16 * 1024
 const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false, maxParamLength }
 
 const routes = (servers: ReadonlyArray<string>, trustedProxies: ReadonlyArray<string>, metrics: MetricsAccess) => {
-  const api = HttpApiBuilder.layer(Api).pipe(Layer.provide(handlersLayer), Layer.provide([guardLayer, inputFaultsLayer]))
-  return Layer.mergeAll(api, probesLayer, providersLayer, metricsLayer(metrics), pagesLayer(servers)).pipe(
+  return Layer.mergeAll(probesLayer, providersLayer, metricsLayer(metrics), pagesLayer(servers)).pipe(
     Layer.provide(pipelineLayer(TrustedProxies.make(trustedProxies))),
+    Layer.provide(Handlers.layer),
     outsideOfSpans
   )
 }

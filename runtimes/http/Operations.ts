@@ -1,0 +1,164 @@
+/**
+ * The contract made into functions, once, when the process starts: what an
+ * operation takes of a request, and how its result is written. A request is
+ * decoded once and its answer encoded once, without a step of the runtime.
+ */
+import { Context, Result, Schema, SchemaParser, type Effect, type SchemaAST, type SchemaIssue, type Scope } from "effect"
+import { HttpServerResponse, type Headers, type HttpServerRequest } from "effect/http"
+import { HttpApi, HttpApiSchema, type HttpApiEndpoint } from "effect/http-api"
+import type { Operation, Principal } from "../../core/operations/Access.ts"
+import { Api, BodyBytesMax, operationOf, ReadsBody, type Endpoints, type GuardCode } from "./Api.ts"
+import type { CallState } from "./Call.ts"
+import type { RefusalWith } from "./ErrorBody.ts"
+import * as Issues from "./Issues.ts"
+import { InvalidIdempotencyKey, InvalidRequest } from "./Refusals.ts"
+
+type Endpoint<O extends Operation> = HttpApiEndpoint.WithIdentifier<Endpoints, O>
+
+/** What a handler is given: the parts that the contract declares, decoded; the whole request where it reads the body itself. */
+type Input<O extends Operation> = O extends "uploadAttachment"
+  ? HttpApiEndpoint.RequestRaw<Endpoint<O>>
+  : Omit<HttpApiEndpoint.Request<Endpoint<O>>, "endpoint" | "group">
+
+/**
+ * A handler for each operation. What it refuses must have a code that the contract declares for the operation, or for
+ * all of them.
+ */
+export type Handlers = {
+  readonly [O in Operation]: (
+    caller: Principal,
+    input: Input<O>,
+    call: CallState
+  ) => Effect.Effect<
+    HttpApiEndpoint.SuccessWithIdentifier<Endpoints, O> | HttpServerResponse.HttpServerResponse,
+    RefusalWith<HttpApiEndpoint.ErrorsWithIdentifier<Endpoints, O>["code"] | GuardCode>,
+    Scope.Scope
+  >
+}
+
+/** What comes with a request, before it is decoded. */
+export interface Given {
+  readonly request: HttpServerRequest.HttpServerRequest
+  readonly params: Readonly<Record<string, string>>
+  /** The body, where it has been read; it is JSON. */
+  readonly text: string | null
+}
+
+export interface Served {
+  readonly name: Operation
+  readonly method: string
+  /** With the names of its parameters. */
+  readonly path: string
+  readonly bodyBytesMax: number
+  /** Who reads the body; null where the operation takes none. */
+  readonly body: "guard" | "handler" | null
+  readonly takesIdempotencyKey: boolean
+  /** The input of its handler; or what is wrong with the first part that does not fit. */
+  readonly decode: (given: Given) => Result.Result<unknown, InvalidRequest | InvalidIdempotencyKey>
+  /** The answer to what its handler succeeds with. */
+  readonly respond: (value: unknown, headers: Readonly<Record<string, string>>) => HttpServerResponse.HttpServerResponse
+}
+
+/** No schema of the contract asks for a service. */
+const codec = (schema: Schema.Top) => schema as Schema.Top & Schema.ConstraintDecoder<unknown> & Schema.ConstraintEncoder<unknown>
+
+type Annotations = Context.Context<never>
+
+type Parser = (input: unknown) => Result.Result<unknown, SchemaIssue.Issue>
+
+const decoderOf = ({ params, headers, query, payload }: HttpApiEndpoint.Top, annotations: Annotations): Served["decode"] => {
+  const parser = (schema: Schema.Top | undefined, options: SchemaAST.ParseOptions | undefined): Parser | undefined =>
+    schema && SchemaParser.decodeUnknownResult(codec(schema), options)
+  const [body] = [...payload.values()].flatMap(({ schemas }) => schemas)
+  const ofParams = parser(params, Context.getOrUndefined(annotations, HttpApi.ParamsParseOptions))
+  const ofHeaders = parser(headers, undefined)
+  const ofQuery = parser(query && Schema.toCodecArrayFromSingle(query), Context.getOrUndefined(annotations, HttpApi.QueryParseOptions))
+  const ofPayload = parser(body, Context.getOrUndefined(annotations, HttpApi.PayloadParseOptions))
+  return (given) => {
+    const input: Record<string, unknown> = { request: given.request }
+    if (ofParams !== undefined) {
+      const decoded = ofParams(given.params)
+      if (Result.isFailure(decoded)) return Result.fail(new InvalidRequest({ issues: Issues.fromSchema(decoded.failure) }))
+      input["params"] = decoded.success
+    }
+    if (ofHeaders !== undefined) {
+      const decoded = ofHeaders(given.request.headers)
+      if (Result.isFailure(decoded)) return Result.fail(new InvalidIdempotencyKey()) // no other header is decoded
+      input["headers"] = decoded.success
+    }
+    if (ofQuery !== undefined) {
+      const decoded = ofQuery(queryOf(given.request.url))
+      if (Result.isFailure(decoded)) return Result.fail(new InvalidRequest({ issues: Issues.fromQuery(decoded.failure) }))
+      input["query"] = decoded.success
+    }
+    if (ofPayload !== undefined && given.text !== null) {
+      const decoded = ofPayload(JSON.parse(given.text))
+      if (Result.isFailure(decoded)) return Result.fail(new InvalidRequest({ issues: Issues.fromSchema(decoded.failure) }))
+      input["payload"] = decoded.success
+    }
+    return Result.succeed(input)
+  }
+}
+
+/** A parameter that was given more than once has all of its values. */
+const queryOf = (url: string): Readonly<Record<string, string | Array<string>>> => {
+  const start = url.indexOf("?")
+  const query = Object.create(null) as Record<string, string | Array<string>> // it has none yet
+  if (start < 0) return query
+  for (const [name, value] of new URLSearchParams(url.slice(start + 1))) {
+    const before = query[name]
+    query[name] = before === undefined ? value : [before, value].flat()
+  }
+  return query
+}
+
+const contentType = "application/json"
+
+const responderOf = (status: number, schema: Schema.Top): Served["respond"] => {
+  const json = (body: unknown, headers: Readonly<Record<string, string>>) =>
+    HttpServerResponse.text(JSON.stringify(body), { status, contentType, headers })
+  if (!HttpApiSchema.isWithHeaders(schema)) {
+    const encode = SchemaParser.encodeUnknownSync(codec(schema))
+    return (value, headers) => json(encode(value), headers)
+  }
+  const encodeBody = SchemaParser.encodeUnknownSync(codec(schema.schema))
+  const encodeHeaders = SchemaParser.encodeUnknownSync(codec(schema.headers))
+  return (value, headers) => {
+    // The handler's type says so.
+    const { body, headers: own } = value as HttpApiSchema.withHeaders<unknown, unknown>
+    return json(encodeBody(body), { ...headers, ...(encodeHeaders(own) as Headers.Headers) })
+  }
+}
+
+const serve = (
+  endpoint: HttpApiEndpoint.Top,
+  annotations: Annotations,
+  successes: ReadonlyMap<number, ReadonlyArray<Schema.Top>>
+): Served => {
+  const [success, ...others] = [...successes].flatMap(([status, schemas]) => schemas.map((schema) => ({ status, schema })))
+  if (success === undefined || others.length > 0) throw new Error(`${endpoint.identifier} has not one success, but ${others.length}`)
+  const respond = responderOf(success.status, success.schema)
+  return {
+    name: operationOf(endpoint),
+    method: endpoint.method,
+    path: endpoint.path,
+    bodyBytesMax: Context.get(endpoint.annotations, BodyBytesMax),
+    body: endpoint.payload.size === 0 ? null : Context.get(endpoint.annotations, ReadsBody),
+    takesIdempotencyKey: endpoint.headers !== undefined, // no operation takes another header
+    decode: decoderOf(endpoint, annotations),
+    respond: (value, headers) =>
+      HttpServerResponse.isHttpServerResponse(value) ? HttpServerResponse.setHeaders(value, headers) : respond(value, headers)
+  }
+}
+
+/** All of them. */
+export const operations: ReadonlyArray<Served> = (() => {
+  const served: Array<Served> = []
+  HttpApi.reflect(Api, {
+    onGroup: () => {},
+    onEndpoint: ({ endpoint, mergedAnnotations, successes }) => {
+      served.push(serve(endpoint, mergedAnnotations, successes))
+    }
+  })
+  return served
+})()
