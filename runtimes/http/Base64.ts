@@ -11,6 +11,9 @@ for (let value = 0; value < 64; value++) values[alphabet.charCodeAt(value)] = va
 
 const padding = 0x3d
 
+/** Characters from which on a stretch is worth a look of its own. */
+const plainMin = 64
+
 export class Base64Decoder {
   /** Values of a group of four that is not complete. */
   readonly #group = new Uint8Array(4)
@@ -48,6 +51,35 @@ export class Base64Decoder {
     return this.#isFaulty ? -1 : length
   }
 
+  /**
+   * The same, many times faster, for a stretch that holds nothing but the alphabet: as many characters as make whole
+   * groups with what is held. How many it took; 0 if the stretch is too short or holds something else, and then nothing
+   * has happened. `decodedLength` says how many bytes they make.
+   */
+  writePlain(text: Uint8Array, start: number, end: number, bytes: Uint8Array, lengthBefore: number): number {
+    if (this.#isFaulty || this.#paddings > 0) return 0
+    const count = ((this.#held + end - start) & ~3) - this.#held
+    if (count < plainMin) return 0
+    // The group that was begun goes before the rest.
+    const characters = String.fromCharCode(...this.#characters()) + viewOf(text, start, start + count).toString("latin1")
+    // Node's decoder skips what is not of the alphabet, and so comes out short; but it takes that of URLs too.
+    if (characters.includes("-") || characters.includes("_")) return 0
+    const expected = (characters.length >> 2) * 3
+    const length = viewOf(bytes, lengthBefore, lengthBefore + expected).write(characters, "base64")
+    if (length !== expected) return 0
+    this.#held = 0
+    return count
+  }
+
+  /** Bytes that the next so many characters complete, if they are taken. */
+  decodedLength(characters: number): number {
+    return ((this.#held + characters) >> 2) * 3
+  }
+
+  #characters(): ReadonlyArray<number> {
+    return [...this.#group.subarray(0, this.#held)].map((value) => alphabet.charCodeAt(value))
+  }
+
   /** Whether the text may end here. */
   isComplete(): boolean {
     return !this.#isFaulty && this.#held === 0
@@ -81,6 +113,9 @@ export class Base64Decoder {
   }
 }
 
+const viewOf = (bytes: Uint8Array, start: number, end: number): Buffer =>
+  Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start)
+
 /** Bytes that this many further characters complete, at most. */
 export const decodedLengthMax = (characters: number): number => ((characters + 3) >> 2) * 3
 
@@ -103,5 +138,4 @@ export class Base64Encoder {
   }
 }
 
-const encode = (bytes: Uint8Array): Uint8Array =>
-  Buffer.from(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("base64"), "latin1")
+const encode = (bytes: Uint8Array): Uint8Array => Buffer.from(viewOf(bytes, 0, bytes.length).toString("base64"), "latin1")

@@ -20,6 +20,11 @@ export type Kind = "text" | "number" | "literal" | "object" | "array"
 export interface Outermost {
   /** A member of the outermost object, in order of arrival. */
   readonly begin: (name: string, kind: Kind) => void
+  /**
+   * Asked at a run's beginning: how many of the bytes from `start` on it has taken itself, none of which is a quote, a
+   * backslash, a control character or no ASCII. What remains of the run is told by `run`.
+   */
+  readonly take?: (bytes: Uint8Array, start: number) => number
   /** Bytes `start` to `end` of a text member, escapes resolved. They are valid during the call only. */
   readonly run: (bytes: Uint8Array, start: number, end: number) => void
   /** The end of a text member. */
@@ -222,7 +227,9 @@ export class JsonScanner {
   }
 
   /** A text up to its end, the next escape, or the end of the chunk. */
-  #text(bytes: Uint8Array, start: number): number {
+  #text(bytes: Uint8Array, begin: number): number {
+    const isOutermost = !this.#isName && this.#frames.length === 1 && this.#high === 0
+    const start = isOutermost && this.#outermost?.take !== undefined ? begin + this.#outermost.take(bytes, begin) : begin
     let end = start
     while (end < bytes.length) {
       const byte = bytes[end]!

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { Result } from "effect"
 import * as fc from "fast-check"
 import { Base64Decoder, Base64Encoder, decodedLengthMax, encodedLength } from "./Base64.ts"
 import { UploadBody } from "./UploadBody.ts"
@@ -77,6 +78,28 @@ describe("UploadBody", () => {
         assert.deepStrictEqual(read(text, cuts), { members: { ...fields, contentBase64: "" }, content: Buffer.from(bytes) })
       }),
       { numRuns: 2_000 }
+    )
+  })
+
+  it("takes long content for what it is, and nothing else for content, wherever it is cut", () => {
+    const place = fc.nat(1_400)
+    const stranger = fc.constantFrom("-", "_", " ", "=", "\\n", "\\/", "é", "\u0001", "\"", "A", "+")
+    const changes = fc.array(fc.tuple(place, stranger), { maxLength: 2 })
+    fc.assert(
+      fc.property(fc.uint8Array({ minLength: 300, maxLength: 1_000 }), changes, fc.array(place, { maxLength: 4 }), (bytes, changes, cuts) => {
+        const content = changes.reduce(
+          (text, [at, put]) => text.slice(0, at) + put + text.slice(at + 1),
+          Buffer.from(bytes).toString("base64")
+        )
+        const text = `{"contentBase64":"${content}"}`
+        const given: unknown = Result.getOrNull(Result.try(() => (JSON.parse(text) as { contentBase64: string }).contentBase64))
+        const meant = typeof given === "string" ? Buffer.from(given, "base64") : null
+        const { content: taken, fault } = read(text, cuts)
+
+        if (meant !== null && meant.toString("base64") === given) assert.deepStrictEqual(taken, meant)
+        else assert.isDefined(fault, text)
+      }),
+      { numRuns: 5_000 }
     )
   })
 

@@ -34,6 +34,7 @@ export class UploadBody {
         this.#textLength = 0
         if (kind !== "text") this.#members[name] = standIns[kind]
       },
+      take: (bytes, start) => (this.#name === contentMember ? this.#decodePlain(bytes, start) : 0),
       run: (bytes, start, end) => {
         if (this.#name === contentMember) this.#decode(bytes, start, end)
         else this.#keep(bytes, start, end)
@@ -59,6 +60,16 @@ export class UploadBody {
   end(): { readonly members: Readonly<Record<string, unknown>> } | { readonly fault: Issue } {
     const fault = this.#scanner.end() ?? this.#fault
     return fault === null ? { members: this.#members } : { fault }
+  }
+
+  /** Up to the text's end, or the chunk's. */
+  #decodePlain(bytes: Uint8Array, start: number): number {
+    const quote = bytes.indexOf(0x22, start)
+    const end = quote < 0 ? bytes.length : quote
+    const length = this.#decoder.decodedLength(end - start)
+    const taken = this.#decoder.writePlain(bytes, start, end, this.#content, this.#contentLength)
+    if (taken > 0) this.#contentLength += length
+    return taken
   }
 
   #decode(bytes: Uint8Array, start: number, end: number): void {
