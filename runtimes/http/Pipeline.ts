@@ -3,7 +3,7 @@
  * answer to whatever went wrong, the headers that all answers have, one log
  * line, and one entry in the request log for a caller who is known.
  */
-import { Cause, Clock, Effect, Option, Result, Tracer, type Types } from "effect"
+import { Cause, Clock, Effect, type Fiber, Option, Result, Tracer, type Types } from "effect"
 import { HttpMethod, HttpRouter, HttpServerRequest, HttpServerResponse, HttpTraceContext, type Headers } from "effect/http"
 import { Access } from "../../core/operations/Access.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
@@ -56,6 +56,7 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
       return (router) =>
         Effect.gen(function* () {
           const request = yield* HttpServerRequest.HttpServerRequest
+          const clock = yield* Clock.Clock
           const path = pathOf(request.url)
           const match = routeAt(path)
           const peer = Option.getOrElse(request.remoteAddress, () => "unknown")
@@ -64,8 +65,8 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
             clientAddress: addressOf(peer, request.headers["x-forwarded-for"], trusted),
             method: request.method,
             route: path,
-            startedAt: yield* Clock.currentTimeMillis,
-            startedNanos: yield* Clock.monotonicTimeNanos
+            startedAt: clock.currentTimeMillisUnsafe(),
+            startedNanos: clock.monotonicTimeNanosUnsafe()
           })
           const ended = answered(call, request, match, router).pipe(
             Effect.onInterrupt(() => record(call, requestLog, clientGone)),
@@ -149,20 +150,20 @@ const headersOf = (call: CallState, { isDraining }: DrainState): Readonly<Record
 })
 
 /** Counts the request, and says in its span how it ended; the id of its trace, if it has one. */
-const measured = ({ route, operation, code, principal, subjects }: CallState, status: number, seconds: number) =>
-  Effect.withFiber<string | null>((fiber) => {
-    if (isProbe(route)) return Effect.succeed(null)
-    Metrics.answered(fiber.context, operation, status, code, seconds)
-    const span = fiber.cache.span
-    if (span?._tag !== "Span" || !Tracing.isTraced(fiber)) return Effect.succeed(null)
-    span.attribute("http.response.status_code", status)
-    if (operation !== null) span.attribute("mailroom.operation", operation)
-    if (code !== null) span.attribute("mailroom.code", code)
-    if (principal !== null) span.attribute("mailroom.tenant_id", principal.realm.tenantId)
-    if (principal !== null) span.attribute("mailroom.environment", principal.realm.environment)
-    for (const [name, id] of Object.entries(subjects)) span.attribute(attributeNames[name as keyof typeof subjects], id) // its own keys
-    return Effect.succeed(span.traceId)
-  })
+const measured = (fiber: Fiber.Fiber<unknown, unknown>, call: CallState, status: number, seconds: number): string | null => {
+  const { route, operation, code, principal, subjects } = call
+  if (isProbe(route)) return null
+  Metrics.answered(fiber.context, operation, status, code, seconds)
+  const span = fiber.cache.span
+  if (span?._tag !== "Span" || !Tracing.isTraced(fiber)) return null
+  span.attribute("http.response.status_code", status)
+  if (operation !== null) span.attribute("mailroom.operation", operation)
+  if (code !== null) span.attribute("mailroom.code", code)
+  if (principal !== null) span.attribute("mailroom.tenant_id", principal.realm.tenantId)
+  if (principal !== null) span.attribute("mailroom.environment", principal.realm.environment)
+  for (const [name, id] of Object.entries(subjects)) span.attribute(attributeNames[name as keyof typeof subjects], id) // its own keys
+  return span.traceId
+}
 
 const attributeNames = {
   messageId: "mailroom.message_id",
@@ -172,42 +173,43 @@ const attributeNames = {
 } as const satisfies { readonly [K in keyof CallState["subjects"]]-?: string }
 
 /** One line per request, without its headers, its query or its body. */
-const record = Effect.fnUntraced(function* (call: CallState, requestLog: typeof RequestLog.Service, status: number) {
-  const { principal, operation, code, requestId, clientAddress, subjects } = call
-  const durationMs = Number((yield* Clock.monotonicTimeNanos) - call.startedNanos) / 1e6
-  const traceId = yield* measured(call, status, durationMs / 1000)
-  if (principal !== null && operation !== null) {
-    requestLog.append({
-      requestId,
-      tenantId: principal.realm.tenantId,
-      environment: principal.realm.environment,
-      applicationId: principal.applicationId,
-      apiKeyId: principal.apiKeyId,
-      at: call.startedAt,
-      operation,
-      status,
-      code,
-      durationMs: Math.round(durationMs),
-      clientAddress
-    })
-  }
-  const log = status >= 500 ? Effect.logWarning : isProbe(call.route) ? Effect.logDebug : Effect.logInfo
-  yield* log("request").pipe(
-    Effect.annotateLogs({
-      ...subjects,
-      ...(traceId === null ? {} : { traceId }),
-      tenantId: principal?.realm.tenantId ?? null,
-      applicationId: principal?.applicationId ?? null,
-      operation,
-      method: call.method,
-      route: operation === null ? withoutKeys(call.route) : call.route,
-      status,
-      code,
-      durationMs: Math.round(durationMs * 1000) / 1000,
-      ...(call.reason === null ? {} : { reason: call.reason })
-    })
-  )
-})
+const record = (call: CallState, requestLog: typeof RequestLog.Service, status: number) =>
+  Effect.withFiber((fiber) => {
+    const { principal, operation, code, requestId, clientAddress, subjects } = call
+    const durationMs = Number(fiber.getRef(Clock.Clock).monotonicTimeNanosUnsafe() - call.startedNanos) / 1e6
+    const traceId = measured(fiber, call, status, durationMs / 1000)
+    if (principal !== null && operation !== null) {
+      requestLog.append({
+        requestId,
+        tenantId: principal.realm.tenantId,
+        environment: principal.realm.environment,
+        applicationId: principal.applicationId,
+        apiKeyId: principal.apiKeyId,
+        at: call.startedAt,
+        operation,
+        status,
+        code,
+        durationMs: Math.round(durationMs),
+        clientAddress
+      })
+    }
+    const log = status >= 500 ? Effect.logWarning : isProbe(call.route) ? Effect.logDebug : Effect.logInfo
+    return log("request").pipe(
+      Effect.annotateLogs({
+        ...subjects,
+        ...(traceId === null ? {} : { traceId }),
+        tenantId: principal?.realm.tenantId ?? null,
+        applicationId: principal?.applicationId ?? null,
+        operation,
+        method: call.method,
+        route: operation === null ? withoutKeys(call.route) : call.route,
+        status,
+        code,
+        durationMs: Math.round(durationMs * 1000) / 1000,
+        ...(call.reason === null ? {} : { reason: call.reason })
+      })
+    )
+  })
 
 /** A path that names no operation may be anything, even a key in the wrong place. */
 const withoutKeys = (path: string): string => path.slice(0, 200).replace(/svc_(live|test)_[^/]*/g, "svc_$1_...")
