@@ -143,6 +143,21 @@ describe("SmtpListener", () => {
     })
   )
 
+  it.live("counts IPv6 addresses of one network as one, for whoever has one has them all", () =>
+    Effect.gen(function* () {
+      const { address } = yield* listen(recorder(), { isProxy: () => true, limits: { connectionsPerAddress: 2 } })
+      const greeting = Effect.fnUntraced(function* (from: string) {
+        const peer = yield* client(address)
+        yield* peer.say(`PROXY TCP6 ${from} 2001:db8::1 5000 25\r\n`)
+        return (yield* peer.reply).slice(0, 9)
+      })
+
+      const greetings = yield* Effect.forEach(["2001:db8::7", "2001:db8::8", "2001:db8:0:0:9::1", "2001:db8:0:1::7"], greeting)
+
+      assert.deepStrictEqual(greetings, ["220 mail.", "220 mail.", "421 4.7.0", "220 mail."])
+    })
+  )
+
   it.live("is told by a proxy whose message it is, and by nobody else", () =>
     Effect.gen(function* () {
       const core = recorder()

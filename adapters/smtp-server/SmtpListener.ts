@@ -10,6 +10,7 @@ import { Data, Duration, Effect, FiberSet, Result, type Scope } from "effect"
 import { createConnection, createServer, type AddressInfo, type Server, type Socket } from "node:net"
 import { unlinkSync } from "node:fs"
 import type { SecureContext } from "node:tls"
+import { bucketOf } from "../../core/model/ClientAddress.ts"
 import { Receive } from "../../core/operations/Receive.ts"
 import * as ProxyLine from "./ProxyLine.ts"
 import * as Reply from "./Reply.ts"
@@ -49,7 +50,7 @@ export interface Options {
 
 export interface Limits {
   readonly connections: number
-  /** From one address. Those through a Unix socket have none. */
+  /** From one address, as the core counts them: IPv6 by its /64. Those through a Unix socket have none. */
   readonly connectionsPerAddress: number
   readonly recipients: number
   /** Refusals in one conversation. */
@@ -104,7 +105,8 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
     const isProxied = peerAddress !== "" && isProxy(peerAddress)
     const named = isProxied ? yield* proxied(wire, settings.silence) : null
     const address = named ?? peerAddress
-    const refusal = connections.enter(address, isProxied && named === null)
+    const bucket = bucketOf(address)
+    const refusal = connections.enter(bucket, isProxied && named === null)
     yield* onConnection(refusal === null ? "accepted" : "refused")
     // Through a Unix socket it is this machine.
     const conversation =
@@ -114,7 +116,7 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
     const encrypted = options.isImplicitTls === true && context !== null ? wire.encrypt(context, settings.silence) : Effect.void
     yield* Effect.ensuring(
       Effect.andThen(encrypted, conversation),
-      Effect.sync(() => (refusal === null ? connections.leave(address) : undefined))
+      Effect.sync(() => (refusal === null ? connections.leave(bucket) : undefined))
     )
   })
 
@@ -147,7 +149,7 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
 /** Who is there. */
 const makeConnections = (limits: Limits) => {
   const wires = new Set<Wire>()
-  const byAddress = new Map<string, number>()
+  const byBucket = new Map<string, number>()
   let isStopping = false
   return {
     /** Whether there is room at all, a tenth of it for refusals in words. */
@@ -159,17 +161,17 @@ const makeConnections = (limits: Limits) => {
     },
     close: (wire: Wire): void => void wires.delete(wire),
     /** Null: it may talk, and leaves when it is done. */
-    enter: (address: string, isUncounted: boolean): Reply.Reply | null => {
+    enter: (bucket: string, isUncounted: boolean): Reply.Reply | null => {
       if (wires.size > limits.connections) return Reply.tooManyConnections
-      const count = byAddress.get(address) ?? 0
-      if (address !== "" && !isUncounted && count >= limits.connectionsPerAddress) return Reply.tooManyFromAddress
-      byAddress.set(address, count + 1)
+      const count = byBucket.get(bucket) ?? 0
+      if (bucket !== "" && !isUncounted && count >= limits.connectionsPerAddress) return Reply.tooManyFromAddress
+      byBucket.set(bucket, count + 1)
       return null
     },
-    leave: (address: string): void => {
-      const count = byAddress.get(address) ?? 0
-      if (count <= 1) byAddress.delete(address)
-      else byAddress.set(address, count - 1)
+    leave: (bucket: string): void => {
+      const count = byBucket.get(bucket) ?? 0
+      if (count <= 1) byBucket.delete(bucket)
+      else byBucket.set(bucket, count - 1)
     },
     stop: (): void => {
       isStopping = true
