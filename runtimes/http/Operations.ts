@@ -64,41 +64,51 @@ const codec = (schema: Schema.Top) => schema as Schema.Top & Schema.ConstraintDe
 
 type Annotations = Context.Context<never>
 
-type Parser = (input: unknown) => Result.Result<unknown, SchemaIssue.Issue>
+/** A part of a request: where it is, what it must be, and what it is refused as. */
+interface Part {
+  readonly name: "params" | "headers" | "query" | "payload"
+  readonly read: (given: Given) => unknown
+  readonly parse: (read: unknown) => Result.Result<unknown, SchemaIssue.Issue>
+  readonly refuse: (issue: SchemaIssue.Issue) => InvalidRequest | InvalidIdempotencyKey
+}
 
-const decoderOf = ({ params, headers, query, payload }: HttpApiEndpoint.Top, annotations: Annotations): Served["decode"] => {
-  const parser = (schema: Schema.Top | undefined, options: SchemaAST.ParseOptions | undefined): Parser | undefined =>
-    schema && SchemaParser.decodeUnknownResult(codec(schema), options)
-  const [body] = [...payload.values()].flatMap(({ schemas }) => schemas)
-  const ofParams = parser(params, Context.getOrUndefined(annotations, HttpApi.ParamsParseOptions))
-  const ofHeaders = parser(headers, undefined)
-  const ofQuery = parser(query && Schema.toCodecArrayFromSingle(query), Context.getOrUndefined(annotations, HttpApi.QueryParseOptions))
-  const ofPayload = parser(body, Context.getOrUndefined(annotations, HttpApi.PayloadParseOptions))
-  return (given) => {
-    const input: Record<string, unknown> = { request: given.request }
-    if (ofParams !== undefined) {
-      const decoded = ofParams(given.params)
-      if (Result.isFailure(decoded)) return Result.fail(new InvalidRequest({ issues: Issues.fromSchema(decoded.failure) }))
-      input["params"] = decoded.success
-    }
-    if (ofHeaders !== undefined) {
-      const decoded = ofHeaders(given.request.headers)
-      if (Result.isFailure(decoded)) return Result.fail(new InvalidIdempotencyKey()) // no other header is decoded
-      input["headers"] = decoded.success
-    }
-    if (ofQuery !== undefined) {
-      const decoded = ofQuery(queryOf(given.request.url))
-      if (Result.isFailure(decoded)) return Result.fail(new InvalidRequest({ issues: Issues.fromQuery(decoded.failure) }))
-      input["query"] = decoded.success
-    }
-    if (ofPayload !== undefined && given.text !== null) {
-      const decoded = ofPayload(JSON.parse(given.text))
-      if (Result.isFailure(decoded)) return Result.fail(new InvalidRequest({ issues: Issues.fromSchema(decoded.failure) }))
-      input["payload"] = decoded.success
+/** Those that an operation takes, in the order in which they are looked at. */
+const partsOf = ({ params, headers, query, payload }: HttpApiEndpoint.Top, reader: Served["body"], annotations: Annotations): ReadonlyArray<Part> => {
+  const part = (
+    name: Part["name"],
+    schema: Schema.Top | undefined,
+    options: SchemaAST.ParseOptions | undefined,
+    read: Part["read"],
+    refuse: Part["refuse"]
+  ): ReadonlyArray<Part> => (schema === undefined ? [] : [{ name, read, refuse, parse: SchemaParser.decodeUnknownResult(codec(schema), options) }])
+  const faults = (issue: SchemaIssue.Issue) => new InvalidRequest({ issues: Issues.fromSchema(issue) })
+  const [body] = reader === "guard" ? [...payload.values()].flatMap(({ schemas }) => schemas) : []
+  return [
+    ...part("params", params, Context.getOrUndefined(annotations, HttpApi.ParamsParseOptions), (given) => given.params, faults),
+    // No other header is decoded.
+    ...part("headers", headers, undefined, ({ request }) => request.headers, () => new InvalidIdempotencyKey()),
+    ...part(
+      "query",
+      query && Schema.toCodecArrayFromSingle(query),
+      Context.getOrUndefined(annotations, HttpApi.QueryParseOptions),
+      ({ request }) => queryOf(request.url),
+      (issue) => new InvalidRequest({ issues: Issues.fromQuery(issue) })
+    ),
+    ...part("payload", body, Context.getOrUndefined(annotations, HttpApi.PayloadParseOptions), ({ text }) => JSON.parse(text ?? "null"), faults)
+  ]
+}
+
+const decoderOf =
+  (parts: ReadonlyArray<Part>): Served["decode"] =>
+  (given) => {
+    const input: { -readonly [K in Part["name"] | "request"]?: unknown } = { request: given.request }
+    for (const { name, read, parse, refuse } of parts) {
+      const parsed = parse(read(given))
+      if (Result.isFailure(parsed)) return Result.fail(refuse(parsed.failure))
+      input[name] = parsed.success
     }
     return Result.succeed(input)
   }
-}
 
 /** A parameter that was given more than once has all of its values. */
 const queryOf = (url: string): Readonly<Record<string, string | Array<string>>> => {
@@ -138,14 +148,15 @@ const serve = (
   const [success, ...others] = [...successes].flatMap(([status, schemas]) => schemas.map((schema) => ({ status, schema })))
   if (success === undefined || others.length > 0) throw new Error(`${endpoint.identifier} has not one success, but ${others.length}`)
   const respond = responderOf(success.status, success.schema)
+  const body = endpoint.payload.size === 0 ? null : Context.get(endpoint.annotations, ReadsBody)
   return {
     name: operationOf(endpoint),
     method: endpoint.method,
     path: endpoint.path,
     bodyBytesMax: Context.get(endpoint.annotations, BodyBytesMax),
-    body: endpoint.payload.size === 0 ? null : Context.get(endpoint.annotations, ReadsBody),
+    body,
     takesIdempotencyKey: endpoint.headers !== undefined, // no operation takes another header
-    decode: decoderOf(endpoint, annotations),
+    decode: decoderOf(partsOf(endpoint, body, annotations)),
     respond: (value, headers) =>
       HttpServerResponse.isHttpServerResponse(value) ? HttpServerResponse.setHeaders(value, headers) : respond(value, headers)
   }
