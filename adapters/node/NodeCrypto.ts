@@ -142,9 +142,8 @@ const make = (options: Options, { draw, argon2, cost, generateDkimKey }: Means) 
 
     proof: (secret, text) =>
       Effect.sync(() => {
-        const hmac = createHmac("sha256", proofKey)
-        for (const part of ["mailroom proof", Redacted.value(secret), text]) hmac.update(lengthPrefixed(part))
-        return hmac.digest("base64url")
+        const bound = JSON.stringify(["mailroom proof", Redacted.value(secret), text])
+        return createHmac("sha256", proofKey).update(bound).digest("base64url")
       }),
 
     seal: (secret, context) =>
@@ -225,13 +224,6 @@ const fromBase64 = (text: string): Buffer => {
   const bytes = Buffer.from(text, "base64")
   if (toBase64(bytes) !== text) throw new Error("not base64")
   return bytes
-}
-
-const lengthPrefixed = (text: string): Buffer => {
-  const bytes = Buffer.from(text)
-  const length = Buffer.alloc(4)
-  length.writeUInt32BE(bytes.length)
-  return Buffer.concat([length, bytes])
 }
 
 // Argon2id
