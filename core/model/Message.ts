@@ -150,7 +150,7 @@ export const snippet = (text: string | null, html: string | null): string => {
 }
 
 /** Mostly nothing is to be folded, and looking costs much less than replacing each space. */
-const folded = (text: string): string => (/[^\S ]|\s{2}/.test(text) ? text.replace(/\s+/g, " ") : text).trim()
+const folded = (text: string): string => (text.includes("  ") || /[^\S ]/.test(text) ? text.replace(/\s+/g, " ") : text).trim()
 
 /** What HTML shows, near enough for a snippet. It looks at each character once, for HTML may be long and malicious. */
 const shownText = (html: string): string => {
