@@ -30,10 +30,8 @@ export const rootOf = (id: string): Tracer.ExternalSpan => {
 type AnyFiber = Fiber.Fiber<unknown, unknown>
 
 /** Whether anybody takes spans. */
-export const isTraced = (fiber: AnyFiber): boolean => {
-  const tracer = fiber.getRef(Tracer.Tracer)
-  return tracer !== Tracer.nativeTracer && fiber.cache.tracerEnabled
-}
+export const isTraced = ({ cache: { tracer, tracerEnabled } }: AnyFiber): boolean =>
+  tracerEnabled && tracer !== undefined && tracer !== Tracer.nativeTracer
 
 type Kind = "internal" | "client" | "consumer"
 
