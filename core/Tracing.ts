@@ -30,10 +30,8 @@ export const rootOf = (id: string): Tracer.ExternalSpan => {
 type AnyFiber = Fiber.Fiber<unknown, unknown>
 
 /** Whether anybody takes spans. */
-export const isTraced = (fiber: AnyFiber): boolean => {
-  const tracer = fiber.getRef(Tracer.Tracer)
-  return tracer !== Tracer.nativeTracer && fiber.cache.tracerEnabled
-}
+export const isTraced = ({ cache: { tracer, tracerEnabled } }: AnyFiber): boolean =>
+  tracerEnabled && tracer !== undefined && tracer !== Tracer.nativeTracer
 
 type Kind = "internal" | "client" | "consumer"
 
@@ -50,6 +48,18 @@ export const span =
     Effect.withFiber((fiber) =>
       fiber.cache.span !== undefined && isTraced(fiber) ? spanned(self, name, { kind, attributes }) : self
     )
+
+/**
+ * An operation with a span of its own, as `Effect.fn` makes one, for what runs with every request or job: `Effect.fn`
+ * takes a stack trace and makes a span for each call, whether or not anybody takes spans.
+ */
+export const fn = (name: string): Effect.fn.Untraced => {
+  const traced = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.withFiber((fiber) => (isTraced(fiber) ? spanned(self, name, {}) : self))
+  // The compiler cannot see that the span changes no type, whatever is piped before it.
+  return ((body: Parameters<typeof Effect.fnUntraced>[0], ...pipes: ReadonlyArray<never>) =>
+    (Effect.fnUntraced as (...all: ReadonlyArray<unknown>) => unknown)(body, ...pipes, traced)) as Effect.fn.Untraced
+}
 
 /** Puts all spans within into the trace of a resource, beneath its first one, with these attributes. */
 export const within =

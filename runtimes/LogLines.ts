@@ -3,7 +3,7 @@
  * so lines that nobody is waiting for go out together, some milliseconds late;
  * warnings and errors go at once, with all that was said before them.
  */
-import { Effect, Formatter, Layer, Logger, LogLevel } from "effect"
+import { Effect, Formatter, Layer, Logger, LogLevel, References } from "effect"
 import { clearTimeout, setTimeout } from "node:timers"
 
 /** How late a line may be, in milliseconds. */
@@ -11,15 +11,26 @@ const lateMs = 20
 /** Characters that are held at most. */
 const heldMax = 64 * 1024
 
-type Entry = typeof Logger.formatStructured extends Logger.Logger<unknown, infer Output> ? Output : never
-
 const isPlain = (value: unknown): boolean => value === null || typeof value === "string" || typeof value === "number" || typeof value === "boolean"
 
-/** The same text either way; what holds nothing but plain values needs no look at what may be secret, or circular. */
-const lineOf = (entry: Entry): string =>
-  isPlain(entry.message) && entry.cause === undefined && Object.values(entry.annotations).every(isPlain)
-    ? JSON.stringify(entry)
-    : Formatter.formatJson(entry)
+/** Effect's own line. What holds nothing but plain values needs no look at what may be secret, or circular, and no copy. */
+const lineOf = (options: Logger.Options<unknown>): string => plainLineOf(options) ?? Formatter.formatJson(Logger.formatStructured.log(options))
+
+/** Null if something in it is not plain. */
+const plainLineOf = ({ cause, date, fiber, logLevel, message }: Logger.Options<unknown>): string | null => {
+  const said: unknown = Array.isArray(message) && message.length === 1 ? message[0] : message
+  if (!isPlain(said) || cause.reasons.length > 0 || fiber.getRef(References.CurrentLogSpans).length > 0) return null
+  const annotations = fiber.getRef(References.CurrentLogAnnotations)
+  for (const name in annotations) if (!isPlain(annotations[name])) return null
+  return JSON.stringify({
+    message: said,
+    level: logLevel.toUpperCase(),
+    timestamp: date.toISOString(),
+    annotations,
+    spans: {},
+    fiberId: `#${fiber.id}`
+  })
+}
 
 export const make = (write: (lines: string) => void): { readonly logger: Logger.Logger<unknown, void>; readonly flush: () => void } => {
   let held = ""
@@ -32,7 +43,7 @@ export const make = (write: (lines: string) => void): { readonly logger: Logger.
     if (lines !== "") write(lines)
   }
   const logger = Logger.make<unknown, void>((options) => {
-    held += `${lineOf(Logger.formatStructured.log(options))}\n`
+    held += `${lineOf(options)}\n`
     if (held.length >= heldMax || LogLevel.isGreaterThanOrEqualTo(options.logLevel, "Warn")) flush()
     // @effect-diagnostics-next-line globalTimers:off -- a logger runs outside of any fiber, and lines are late in real time
     else timer ??= setTimeout(flush, lateMs).unref()

@@ -9,7 +9,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import type { Millis } from "../../core/model/Ids.ts"
 import type { Job, Lease } from "../../core/ports/JobQueue.ts"
 import type { Part, Shape } from "./Parts.ts"
-import { array, isId, toBigint, toText } from "./Rows.ts"
+import { array, isId, toBigint, toText, unnest } from "./Rows.ts"
 
 type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, SqlError>
 
@@ -37,14 +37,22 @@ export const offering = (jobs: ReadonlyArray<Job>, now: Millis): Part => {
   }
 }
 
+const offered = [
+  { name: "kind", type: "text" },
+  { name: "subject", type: "text" },
+  { name: "tenant_id", type: "uuid" },
+  { name: "environment", type: "text" },
+  { name: "group_name", type: "text" },
+  { name: "due_ms", type: "bigint" },
+  { name: "ready", type: "boolean" }
+] as const
+
 const shape: Shape = {
   name: "offered_job",
   text: (first, behind) => `
   insert into mailroom.job as held (kind, subject, tenant_id, environment, group_name, due_ms, at_ms, ready, claims)
   select kind, subject, tenant_id, environment, group_name, due_ms, due_ms, ready, 0
-  from unnest($${first}::text[], $${first + 1}::text[], $${first + 2}::uuid[], $${first + 3}::text[], $${first + 4}::text[],
-    $${first + 5}::bigint[], $${first + 6}::boolean[])
-    as offered (kind, subject, tenant_id, environment, group_name, due_ms, ready)
+  from ${unnest(offered, first, "offered")}
   where ${behind}
   on conflict (kind, subject) do update set
     beside_ms = case when held.token is not null then excluded.due_ms end,
@@ -75,11 +83,17 @@ const ending = (leases: ReadonlyArray<Lease>, now: Millis): ReadonlyArray<Part> 
   { shape: renewedShape, parameters: [PgTypes.int8(toBigint(now))] }
 ]
 
+const leased = [
+  { name: "kind", type: "text" },
+  { name: "subject", type: "text" },
+  { name: "token", type: "uuid" }
+] as const
+
 const heldShape: Shape = {
   name: "held_job",
   text: (first, behind) =>
     `select job.kind, job.subject, job.beside_ms
-     from unnest($${first}::text[], $${first + 1}::text[], $${first + 2}::uuid[]) as lease(kind, subject, token)
+     from ${unnest(leased, first, "lease")}
      join mailroom.job as job on job.kind = lease.kind and job.subject = lease.subject and job.token = lease.token
      where ${behind} order by job.kind, job.subject for update of job`
 }

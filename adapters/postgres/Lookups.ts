@@ -37,10 +37,9 @@ interface Asked<A> {
 
 /** The text asked for many keys at once; `place` counts them from 1. */
 export const gathered = (text: string, types: ReadonlyArray<KeyType>): string => {
-  const keys = types.map((_, index) => `key_${index + 1}`)
   const asked = text.replace(/\$(\d+)/g, (_, number: string) => `asked.key_${number}`)
-  const arrays = types.map((type, index) => `$${index + 1}::${type}[]`)
-  return `select asked.place::int as place, found.* from unnest(${arrays.join(", ")}) with ordinality as asked(${keys.join(", ")}, place)
+  const keys = types.map((type, index) => `unnest($${index + 1}::${type}[]) as key_${index + 1}`)
+  return `select asked.place, found.* from (select generate_series(1, cardinality($1)) as place, ${keys.join(", ")}) as asked
     cross join lateral (${asked}) found`
 }
 

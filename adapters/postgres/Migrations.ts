@@ -15,6 +15,7 @@ import * as claims from "./migrations/0005_claims.ts"
 import * as inbound from "./migrations/0006_inbound.ts"
 import * as domains from "./migrations/0007_domains.ts"
 import * as payloads from "./migrations/0008_payloads.ts"
+import * as bodies from "./migrations/0009_bodies.ts"
 
 export interface Migration {
   readonly name: string
@@ -30,7 +31,8 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0005_claims", statements: claims.statements },
   { name: "0006_inbound", statements: inbound.statements },
   { name: "0007_domains", statements: domains.statements },
-  { name: "0008_payloads", statements: payloads.statements }
+  { name: "0008_payloads", statements: payloads.statements },
+  { name: "0009_bodies", statements: bodies.statements }
 ]
 
 /** A step failed, and nothing of it is left. The steps before it stay. */

@@ -155,12 +155,17 @@ export const updating = <A>(
   return (items) => ({ shape, parameters: Rows.parameters(given, items) })
 }
 
+const requiredColumns = [
+  { name: "id", type: "uuid" },
+  { name: "version", type: "integer" }
+] as const
+
 /** Holds rows at their versions until the transaction ends, if all of them are there. */
 export const requiring = (name: string, table: string): PartOf<{ readonly id: string; readonly version: number }> => {
   const shape: Shape = {
     name,
     text: (first, behind) =>
-      `select 1 from ${table} as stored join unnest($${first}::uuid[], $${first + 1}::integer[]) as given(id, version)
+      `select 1 from ${table} as stored join ${Rows.unnest(requiredColumns, first)}
          on stored.id = given.id and stored.version = given.version
        where ${behind} order by stored.id for share of stored`,
     expected: (first) => `cardinality($${first}::uuid[])`

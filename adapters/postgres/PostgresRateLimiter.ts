@@ -114,17 +114,18 @@ export const layer: Layer.Layer<RateLimiter, never, Database.Database> = Layer.e
         })
       )
 
-    const take = Effect.fnUntraced(function* (guards: ReadonlyArray<Guard>): Effect.fn.Return<Taken, RateLimiterUnavailable> {
-      for (;;) {
-        const clock = yield* Clock.Clock
+    /** Mostly no day wants a block, and then nothing is waited for. */
+    const take = (guards: ReadonlyArray<Guard>): Effect.Effect<Taken, RateLimiterUnavailable> =>
+      Clock.clockWith((clock) => {
         const now = clock.currentTimeMillisUnsafe()
         const steadyNanos = clock.monotonicTimeNanosUnsafe()
-        const daily = guards.map((guard) => (guard.window === "day" ? dayOf(guard, now, toMillis(steadyNanos)) : null))
-        const wanting = daily.findIndex((day, index) => day?.wantsBlock(guards[index]!.limit, toMillis(steadyNanos)))
-        if (wanting === -1) return decide(guards, daily, minutes, steadyNanos, now)
-        yield* refill(daily[wanting]!, guards[wanting]!.limit)
-      }
-    })
+        if (guards.every(({ window }) => window === "minute")) return Effect.succeed(minutes.take(guards, steadyNanos, now))
+        const steady = toMillis(steadyNanos)
+        const daily = guards.map((guard) => (guard.window === "day" ? dayOf(guard, now, steady) : null))
+        const wanting = daily.findIndex((day, index) => day?.wantsBlock(guards[index]!.limit, steady))
+        if (wanting === -1) return Effect.succeed(decide(guards, daily, minutes, steadyNanos, now))
+        return Effect.andThen(refill(daily[wanting]!, guards[wanting]!.limit), take(guards))
+      })
 
     /** What is not known to have been given back stays taken. */
     const giveBack = Effect.fnUntraced(function* (isOver: (day: Day) => boolean) {

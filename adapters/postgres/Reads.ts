@@ -118,7 +118,9 @@ const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials"
 
 /** What these name, each once. */
 const each = <A, E>(names: ReadonlyArray<string>, find: (name: string) => Effect.Effect<A | null, E>): Effect.Effect<ReadonlyArray<A>, E> =>
-  Effect.map(Effect.forEach([...new Set(names)], find, { concurrency: "unbounded" }), (found) => found.flatMap((one) => one ?? []))
+  names.length === 1
+    ? Effect.map(find(names[0]!), (one) => (one === null ? [] : [one]))
+    : Effect.map(Effect.forEach([...new Set(names)], find, { concurrency: "unbounded" }), (found) => found.flatMap((one) => one ?? []))
 
 // Look-ups for each key, for a join of four tables may be planned as a pass over all tenants.
 const credentialByPublicId = `

@@ -434,9 +434,12 @@ export const array = (type: SqlType, values: ReadonlyArray<Value>): PgTypes.Para
 export const parameters = <A>(columns: ReadonlyArray<Column<A>>, items: ReadonlyArray<A>): ReadonlyArray<PgTypes.Parameter> =>
   columns.map(({ type, value }) => array(type, items.map(value)))
 
-/** `unnest($1::uuid[], …) as given(id, …)`, its parameters from this number on. */
-export const unnest = <A>(columns: ReadonlyArray<Column<A>>, first = 1, alias = "given"): string =>
-  `unnest(${columns.map(({ type }, index) => `$${first + index}::${type}[]`).join(", ")}) as ${alias}(${names(columns)})`
+/**
+ * The rows that arrays hold, their parameters from this number on: `(select unnest($1::uuid[]) as id, …) as given`. As a
+ * function in `from` they would cost three times as much, for there each array is copied into a store of its own first.
+ */
+export const unnest = (columns: ReadonlyArray<Pick<Column<never>, "name" | "type">>, first = 1, alias = "given"): string =>
+  `(select ${columns.map(({ name, type }, index) => `unnest($${first + index}::${type}[]) as ${name}`).join(", ")}) as ${alias}`
 
 /** The columns' names, in order. */
 export const names = <A>(columns: ReadonlyArray<Column<A>>): string => columns.map(({ name }) => name).join(", ")

@@ -26,9 +26,14 @@ export interface Reservation {
 }
 
 /** One text for all inputs that are equal: members sorted, undefined left out. */
-export const canonical = (input: unknown): string =>
-  JSON.stringify(input, (_, value: unknown) =>
-    typeof value === "object" && value !== null && !Array.isArray(value)
-      ? Object.fromEntries(Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1)))
-      : value
+export const canonical = (input: unknown): string => JSON.stringify(sorted(input))
+
+const sorted = (value: unknown): unknown => {
+  if (typeof value !== "object" || value === null) return value
+  if (Array.isArray(value)) return value.map(sorted)
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(([left], [right]) => (left < right ? -1 : 1))
+      .map(([name, member]) => [name, sorted(member)])
   )
+}

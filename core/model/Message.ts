@@ -142,12 +142,15 @@ const snippetSourceMax = 20_000
 /** The first 200 characters of what a person would read, white space folded. */
 export const snippet = (text: string | null, html: string | null): string => {
   const shown = (text ?? shownText(html ?? "")).trimStart()
-  const foldTo = (length: number) => shown.slice(0, length).replace(/\s+/g, " ").trim()
   // 400 code units hold 200 characters, whatever they are; mostly the first page has as many.
-  const first = foldTo(1_000)
-  const folded = first.length > 400 ? first : foldTo(snippetSourceMax)
-  return Array.from(folded.slice(0, 400)).slice(0, 200).join("").toWellFormed().trimEnd()
+  const first = folded(shown.slice(0, 1_000))
+  const enough = first.length > 400 ? first : folded(shown.slice(0, snippetSourceMax))
+  const [beginning] = /^.{0,200}/su.exec(enough)! // it matches whatever there is
+  return beginning.toWellFormed().trimEnd()
 }
+
+/** Mostly nothing is to be folded, and looking costs much less than replacing each space. */
+const folded = (text: string): string => (text.includes("  ") || /[^\S ]/.test(text) ? text.replace(/\s+/g, " ") : text).trim()
 
 /** What HTML shows, near enough for a snippet. It looks at each character once, for HTML may be long and malicious. */
 const shownText = (html: string): string => {
@@ -234,6 +237,9 @@ export const outboundStructure = (
   return number({ ...emptyPart, mediaType: "multipart/mixed", parts: [body, ...files] }, "")
 }
 
+/** Decoded bytes of a part and of all within it. */
+export const bytesWithin = (part: MimePart): number => part.parts.reduce((sum, within) => sum + bytesWithin(within), part.sizeBytes)
+
 /** A part of which nothing is known. */
 export const emptyPart: MimePart = {
   partId: "",
@@ -258,6 +264,8 @@ const number = (part: MimePart, partId: string): MimePart =>
 
 /** Bytes of a text in UTF-8, where a lone surrogate is U+FFFD. */
 export const utf8Length = (text: string): number => {
+  // A pattern runs over plain ASCII several times as fast as a loop.
+  if (!/[^\0-\x7f]/.test(text)) return text.length
   let bytes = 0
   for (let index = 0; index < text.length; index++) {
     const unit = text.charCodeAt(index)

@@ -14,10 +14,11 @@ import type { ApiKeyId, ApplicationId, Millis, Realm, RequestId } from "../model
 import type { Plan } from "../model/Limits.ts"
 import { LocalLimiter } from "../model/LocalLimiter.ts"
 import { Crypto, type CryptoBusy } from "../ports/Crypto.ts"
-import { RateLimiter, type Guard, type Standing } from "../ports/RateLimiter.ts"
+import { RateLimiter, type Guard, type RateLimiterUnavailable, type Standing, type Taken } from "../ports/RateLimiter.ts"
 import { Store, type Credential, type StoreUnavailable } from "../ports/Store.ts"
 import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
+import * as Tracing from "../Tracing.ts"
 import { RequestLog } from "./RequestLog.ts"
 
 /** The operations of the API and the scope each needs (Spec 4). */
@@ -121,45 +122,24 @@ export class Access extends Context.Service<
       /** Told once when the limiter goes, and not again with every request. */
       let limiterIsAway = false
 
-      const take = Effect.fnUntraced(function* (guards: ReadonlyArray<Guard>) {
-        const taken = yield* limiter.take(guards).pipe(
-          Effect.tap(() => Effect.sync(() => void (limiterIsAway = false))),
-          // An unreachable limiter must not open the gate: this process then counts by itself.
-          Effect.catchTag("RateLimiterUnavailable", (error) => {
-            const told = limiterIsAway ? Effect.void : Effect.logWarning("each process limits by itself", error)
-            limiterIsAway = true
-            return Effect.andThen(
-              told,
-              Effect.zipWith(Clock.monotonicTimeNanos, Clock.currentTimeMillis, (steady, now) => local.take(guards, steady, now))
-            )
-          })
+      /** An unreachable limiter must not open the gate: this process then counts by itself. */
+      const takeLocally = (guards: ReadonlyArray<Guard>, error: RateLimiterUnavailable) => {
+        const told = limiterIsAway ? Effect.void : Effect.logWarning("each process limits by itself", error)
+        limiterIsAway = true
+        return Effect.andThen(
+          told,
+          Clock.clockWith((clock) => verdict(local.take(guards, clock.monotonicTimeNanosUnsafe(), clock.currentTimeMillisUnsafe())))
         )
-        if (taken.refusedBy === null) return taken.standings
-        const { guard, resetMs } = taken.refusedBy
-        yield* Metrics.count(Metrics.rateLimited[guard.scope])
-        return yield* new RateLimited({
-          scope: guard.scope,
-          limit: guard.limit,
-          windowSeconds: guard.window === "minute" ? 60 : 86_400,
-          retryAfterSeconds: Math.max(1, Math.ceil(resetMs / 1000))
-        })
-      })
+      }
 
-      const parseToken = (authorization: string | undefined) =>
-        Effect.gen(function* () {
-          if (authorization === undefined) return yield* new Unauthorized({ reason: "missing" })
-          const bearer = /^Bearer +([^\s]+) *$/i.exec(authorization)
-          const token = bearer === null ? Option.none() : ApiKeys.parse(bearer[1]!)
-          return yield* Option.match(token, {
-            onNone: () => Effect.fail(new Unauthorized({ reason: "malformed" })),
-            onSome: Effect.succeed
-          })
+      const take = (guards: ReadonlyArray<Guard>) =>
+        Effect.matchEffect(limiter.take(guards), {
+          onSuccess: (taken) => {
+            limiterIsAway = false
+            return verdict(taken)
+          },
+          onFailure: (error) => takeLocally(guards, error)
         })
-
-      const findCredential = Effect.fnUntraced(function* (token: ApiKeys.Token) {
-        const [credential] = yield* store.credentials.byPublicId([token.publicId])
-        return credential === undefined ? yield* new Unauthorized({ reason: "unknown" }) : credential
-      })
 
       /** One hash for all who present this secret at the same time. */
       const verifyOnce = Effect.fnUntraced(function* (token: ApiKeys.Token, hash: string, proof: string) {
@@ -183,46 +163,40 @@ export class Access extends Context.Service<
         return yield* Deferred.await(verdict)
       })
 
-      const verifySecret = Effect.fnUntraced(function* (token: ApiKeys.Token, { apiKey }: Credential) {
-        const now = yield* Clock.currentTimeMillis
+      // Plain generators, run as part of `admit`: this is asked with every request, and a fiber's frame for each step shows.
+
+      const verifySecret = function* (clock: Clock.Clock, token: ApiKeys.Token, { apiKey }: Credential) {
+        const now = clock.currentTimeMillisUnsafe()
         const proof = yield* crypto.proof(token.secret, apiKey.secretHash)
         const known = proofs.get(apiKey.publicId)
         if (known !== undefined && known.proof === proof && known.until > now && known.until - now <= proofLifetime) return "proof"
-        if (!(yield* verifyOnce(token, apiKey.secretHash, proof))) return yield* new Unauthorized({ reason: "mismatch" })
+        if (!(yield* verifyOnce(token, apiKey.secretHash, proof))) return yield* unauthorized("mismatch")
         if (proofs.size >= proofsMax) proofs.delete(proofs.keys().next().value!)
         proofs.set(apiKey.publicId, { proof, until: now + proofLifetime })
         return "hash"
-      })
+      }
 
-      const checkStatus = Effect.fnUntraced(function* (token: ApiKeys.Token, { apiKey, application, tenant }: Credential) {
-        const reason = ApiKeys.refusal(apiKey, application, tenant, token, yield* Clock.currentTimeMillis)
-        if (reason !== null) return yield* new Unauthorized({ reason })
-      })
-
-      const authenticate = Effect.fnUntraced(
-        function* (authorization: string | undefined) {
-          const token = yield* parseToken(authorization)
-          const credential = yield* findCredential(token)
-          const by = yield* verifySecret(token, credential)
-          yield* checkStatus(token, credential)
-          yield* Metrics.count(Metrics.keyVerifications[by])
-          return credential
-        },
-        Effect.tapError(({ _tag }) => (_tag === "Unauthorized" ? Metrics.count(Metrics.keyVerifications.refused) : Effect.void))
-      )
-
-      const checkScope = (principal: Principal, operation: Operation) => {
-        const required = [requiredScopes[operation]]
-        const missing = required.filter((scope) => !principal.scopes.includes(scope))
-        return missing.length === 0 ? Effect.void : Effect.fail(new InsufficientScope({ required, missing }))
+      const authenticate = function* (clock: Clock.Clock, authorization: string | undefined) {
+        if (authorization === undefined) return yield* unauthorized("missing")
+        const token = parseToken(authorization)
+        if (token === null) return yield* unauthorized("malformed")
+        const [credential] = yield* store.credentials.byPublicId([token.publicId])
+        if (credential === undefined) return yield* unauthorized("unknown")
+        const by = yield* verifySecret(clock, token, credential)
+        const { apiKey, application, tenant } = credential
+        const reason = ApiKeys.refusal(apiKey, application, tenant, token, clock.currentTimeMillisUnsafe())
+        if (reason !== null) return yield* unauthorized(reason)
+        yield* Metrics.count(Metrics.keyVerifications[by])
+        return credential
       }
 
       return Access.of({
         guardAddress: (clientAddress) =>
           take([{ scope: "ip", bucket: bucketOf(clientAddress), limit: settings.ipRequestsPerMinute, window: "minute" }]),
 
-        admit: Effect.fn("Access.admit")(function* (request, standings, caller) {
-          const { apiKey, plan } = yield* authenticate(request.authorization)
+        admit: Tracing.fn("Access.admit")(function* (request, standings, caller) {
+          const clock = yield* Clock.Clock
+          const { apiKey, plan } = yield* authenticate(clock, request.authorization)
           const principal: Principal = {
             realm: { tenantId: apiKey.tenantId, environment: apiKey.environment },
             applicationId: apiKey.applicationId,
@@ -233,17 +207,43 @@ export class Access extends Context.Service<
             clientAddress: request.clientAddress
           }
           caller(principal)
-          requestLog.touch(apiKey.id, yield* Clock.currentTimeMillis)
+          requestLog.touch(apiKey.id, clock.currentTimeMillisUnsafe())
           standings(
             yield* take([
               { scope: "key", bucket: apiKey.id, limit: plan.keyRequestsPerMinute, window: "minute" },
               { scope: "tenant_day", bucket: apiKey.tenantId, limit: plan.tenantRequestsPerDay, window: "day" }
             ])
           )
-          yield* checkScope(principal, request.operation)
+          const required = requiredScopes[request.operation]
+          if (!principal.scopes.includes(required)) return yield* new InsufficientScope({ required: [required], missing: [required] })
           return principal
         })
       })
     })
+  )
+}
+
+const parseToken = (authorization: string): ApiKeys.Token | null => {
+  const bearer = /^Bearer +([^\s]+) *$/i.exec(authorization)
+  return bearer === null ? null : Option.getOrNull(ApiKeys.parse(bearer[1]!)) // the group of a match is there
+}
+
+const unauthorized = (reason: Unauthorized["reason"]) =>
+  Effect.andThen(Metrics.count(Metrics.keyVerifications.refused), Effect.fail(new Unauthorized({ reason })))
+
+/** What the guards let pass, or the one that refuses. */
+const verdict = ({ refusedBy, standings }: Taken): Effect.Effect<ReadonlyArray<Standing>, RateLimited> => {
+  if (refusedBy === null) return Effect.succeed(standings)
+  const { guard, resetMs } = refusedBy
+  return Effect.andThen(
+    Metrics.count(Metrics.rateLimited[guard.scope]),
+    Effect.fail(
+      new RateLimited({
+        scope: guard.scope,
+        limit: guard.limit,
+        windowSeconds: guard.window === "minute" ? 60 : 86_400,
+        retryAfterSeconds: Math.max(1, Math.ceil(resetMs / 1000))
+      })
+    )
   )
 }

@@ -84,8 +84,16 @@ export const changing = <A, E, R>(
 export const retryOnVersionMoved = <A, E, R>(
   self: Effect.Effect<A, E | CommitRejected, R>
 ): Effect.Effect<A, E | CommitRejected | StoreUnavailable, R> =>
-  Effect.retry(self, { times: retriesMax, while: (error) => isRejected(error, "VersionMoved") }).pipe(
-    Effect.mapError((error) => (isRejected(error, "VersionMoved") ? new StoreUnavailable({ cause: error }) : error))
+  retryTimes(self, retriesMax)
+
+const retryTimes = <A, E, R>(
+  self: Effect.Effect<A, E | CommitRejected, R>,
+  times: number
+): Effect.Effect<A, E | CommitRejected | StoreUnavailable, R> =>
+  Effect.catchIf(
+    self,
+    (error) => isRejected(error, "VersionMoved"),
+    (error) => (times === 0 ? Effect.fail(new StoreUnavailable({ cause: error })) : retryTimes(self, times - 1))
   )
 
 /** Whether a commit was rejected for this reason. */

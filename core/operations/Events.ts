@@ -4,6 +4,7 @@ import * as Cursor from "../model/Cursor.ts"
 import * as Event from "../model/Event.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import { Settings } from "../Settings.ts"
+import * as Tracing from "../Tracing.ts"
 import type { Principal } from "./Access.ts"
 
 /** A page of events, ascending (Spec 4, listEvents). */
@@ -29,7 +30,7 @@ export class Events extends Context.Service<
       const settings = yield* Settings
 
       return Events.of({
-        list: Effect.fn("Events.list")(function* (principal, { limit, cursor }) {
+        list: Tracing.fn("Events.list")(function* (principal, { limit, cursor }) {
           const oldest = (yield* Clock.currentTimeMillis) - settings.eventRetention
           // Without a cursor from the oldest that a cursor may point at, whether or not older ones are still there.
           const start: Cursor.EventStart =

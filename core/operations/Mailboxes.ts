@@ -3,6 +3,7 @@ import { Context, Effect, Layer } from "effect"
 import type * as Mailbox from "../model/Mailbox.ts"
 import { isVerified, type View as DomainView } from "../model/MailDomain.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
+import * as Tracing from "../Tracing.ts"
 import type { Principal } from "./Access.ts"
 
 export class Mailboxes extends Context.Service<
@@ -23,12 +24,12 @@ export class Mailboxes extends Context.Service<
     Effect.gen(function* () {
       const store = yield* Store
       return Mailboxes.of({
-        list: Effect.fn("Mailboxes.list")(function* ({ realm }) {
+        list: Tracing.fn("Mailboxes.list")(function* ({ realm }) {
           const mailboxes = yield* store.mailboxes.list(realm.tenantId)
           return { items: mailboxes.map(({ id, address, displayName }) => ({ id, address, displayName })) }
         }),
 
-        listDomains: Effect.fn("Mailboxes.listDomains")(function* ({ realm }) {
+        listDomains: Tracing.fn("Mailboxes.listDomains")(function* ({ realm }) {
           const domains = yield* store.domains.list(realm.tenantId)
           return {
             items: domains.map(({ domain: { id, domain, health }, mailboxCount }) => ({

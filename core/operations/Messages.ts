@@ -313,7 +313,7 @@ export class Messages extends Context.Service<
         return { message: { id, object: "message", status: "queued" }, replayed: false } satisfies Sent
       })
 
-      const send = Effect.fn("Messages.send")(function* (
+      const send = Tracing.fn("Messages.send")(function* (
         principal: Principal,
         idempotencyKey: IdempotencyKey,
         input: SendMessageInput
@@ -349,7 +349,7 @@ export class Messages extends Context.Service<
         return sent
       })
 
-      const list = Effect.fn("Messages.list")(function* (
+      const list = Tracing.fn("Messages.list")(function* (
         principal: Principal,
         query: { readonly limit: number; readonly cursor: string | null; readonly mailboxId: MailboxId | null }
       ) {
@@ -364,7 +364,7 @@ export class Messages extends Context.Service<
         }
       })
 
-      const get = Effect.fn("Messages.get")(function* (principal: Principal, id: MessageId) {
+      const get = Tracing.fn("Messages.get")(function* (principal: Principal, id: MessageId) {
         const message = yield* store.messages.get(principal.realm, id)
         const content = message === null ? null : yield* store.messages.content(principal.realm, id)
         if (message === null || content === null) return yield* new NotFound({ field: null })
@@ -373,7 +373,7 @@ export class Messages extends Context.Service<
         return { message: MessageView.detail(message, content, attachments) }
       })
 
-      const update = Effect.fn("Messages.update")(function* (
+      const update = Tracing.fn("Messages.update")(function* (
         principal: Principal,
         id: MessageId,
         input: UpdateMessageInput
@@ -420,6 +420,7 @@ const compose = (
   input: SendMessageInput,
   now: Millis
 ): { readonly message: Message.Message; readonly content: Message.Content } => {
+  const mime = Message.outboundStructure(input.text, input.html, attachments)
   const message: Message.Message = {
     id,
     tenantId: principal.realm.tenantId,
@@ -440,10 +441,7 @@ const compose = (
     replyTo: [],
     subject: input.subject,
     snippet: Message.snippet(input.text, input.html),
-    sizeBytes:
-      Message.utf8Length(input.text ?? "") +
-      Message.utf8Length(input.html ?? "") +
-      attachments.reduce((sum, { blob }) => sum + blob.sizeBytes, 0),
+    sizeBytes: Message.bytesWithin(mime),
     attachmentIds: attachments.map((attachment) => attachment.id),
     internetMessageId: Message.internetMessageId(id, mailbox.address),
     inReplyTo: null,
@@ -464,7 +462,7 @@ const compose = (
       text: input.text,
       html: input.html,
       headers: Message.outboundHeaders(message, Timestamp.toMailDate),
-      mime: Message.outboundStructure(input.text, input.html, attachments)
+      mime
     }
   }
 }

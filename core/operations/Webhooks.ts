@@ -182,7 +182,7 @@ export class Webhooks extends Context.Service<
       )
 
       return Webhooks.of({
-        createEndpoint: Effect.fn("Webhooks.createEndpoint")(function* (principal, input) {
+        createEndpoint: Tracing.fn("Webhooks.createEndpoint")(function* (principal, input) {
           const eventTypes = yield* Effect.fromResult(subscribable(input.eventTypes))
           const target = yield* Effect.fromResult(
             Result.mapError(WebhookUrl.parse(input.url, settings.webhookTargets), (fault) => new InvalidWebhookUrl({ fault }))
@@ -232,11 +232,11 @@ export class Webhooks extends Context.Service<
           return { endpoint: Endpoints.view(endpoint), secret }
         }),
 
-        listEndpoints: Effect.fn("Webhooks.listEndpoints")(function* ({ realm, applicationId }) {
+        listEndpoints: Tracing.fn("Webhooks.listEndpoints")(function* ({ realm, applicationId }) {
           return { items: (yield* store.endpoints.list(realm, applicationId)).map(Endpoints.view) }
         }),
 
-        listDeliveries: Effect.fn("Webhooks.listDeliveries")(function* ({ realm, applicationId }, { limit, endpointId }) {
+        listDeliveries: Tracing.fn("Webhooks.listDeliveries")(function* ({ realm, applicationId }, { limit, endpointId }) {
           if (endpointId !== null) {
             const endpoint = yield* store.endpoints.get(realm, endpointId)
             if (endpoint?.applicationId !== applicationId) return yield* new NotFound({ field: "endpointId" })
@@ -245,7 +245,7 @@ export class Webhooks extends Context.Service<
           return { items: found.map(Deliveries.view) }
         }),
 
-        replay: Effect.fn("Webhooks.replay")(function* (principal, id) {
+        replay: Tracing.fn("Webhooks.replay")(function* (principal, id) {
           return yield* changing(
             id,
             Effect.gen(function* () {
