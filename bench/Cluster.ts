@@ -117,13 +117,12 @@ export interface Cluster {
   readonly stop: () => Promise<void>
 }
 
-/** Migrates, starts, and waits until every `serve` is ready. */
+/** Starts on a database that is migrated, and waits until every `serve` is ready. */
 export const start = async (
   counts: { readonly serves: number; readonly workers: number },
   variables: Readonly<Record<string, string>>
 ): Promise<Cluster> => {
   const folder = mkdtempSync(join(tmpdir(), "mailroom-cluster-"))
-  await run(["migrate"], variables)
   const ports = await Promise.all(Array.from({ length: counts.serves }, freePort))
   const serves = ports.map((port, index) => new Supervised(`serve-${index + 1}`, ["serve"], { ...variables, MAILROOM_PORT: String(port) }, folder))
   const workers = Array.from({ length: counts.workers }, (_, index) => new Supervised(`worker-${index + 1}`, ["worker"], variables, folder))

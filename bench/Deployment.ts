@@ -67,8 +67,11 @@ export const open = async ({ serves = 1, workers = 0, database: settings = [], v
     ...others
   }
   try {
-    const cluster = await Cluster.start({ serves, workers }, variables)
-    const [sandbox, production] = await found(variables, "bench.example", plan)
+    await Cluster.run(["migrate"], variables)
+    const [cluster, [sandbox, production]] = await Promise.all([
+      Cluster.start({ serves, workers }, variables),
+      found(variables, "bench.example", plan)
+    ])
     return {
       database,
       cluster,

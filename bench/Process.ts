@@ -5,6 +5,8 @@ import { createInterface } from "node:readline"
 export interface Started {
   readonly pid: number
   readonly ready: Readonly<Record<string, string>>
+  /** What it answers to a number that it is sent; for those that take one. */
+  readonly ask: (number: number) => Promise<unknown>
   readonly stop: () => Promise<void>
 }
 
@@ -18,7 +20,7 @@ export const startWith = async (
 ): Promise<Started> => {
   const child: ChildProcess = spawn(process.execPath, [`${import.meta.dirname}/${file}`, ...parameters], {
     env: { ...process.env, ...variables },
-    stdio: ["ignore", "pipe", "inherit"]
+    stdio: ["ignore", "pipe", "inherit", "ipc"]
   })
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()))
   const line = await new Promise<string>((resolve, reject) => {
@@ -28,6 +30,11 @@ export const startWith = async (
   return {
     pid: child.pid!, // it printed a line, so it runs
     ready: JSON.parse(line),
+    ask: (number) => {
+      const answer = new Promise<unknown>((resolve) => child.once("message", resolve))
+      child.send(number)
+      return Promise.race([answer, ended.then(() => Promise.reject(new Error(`${file} ended instead of an answer`)))])
+    },
     stop: async () => {
       child.kill("SIGTERM")
       await ended

@@ -55,13 +55,43 @@ export const scale: Scale = (() => {
   return { rounds, isSmoke, of: (whole, little) => (isSmoke ? little : whole) }
 })()
 
-/** Rounds in turn, after one that warms up and is not counted. */
-export const inRounds = async <A>(round: (number: number) => Promise<A>): Promise<ReadonlyArray<A>> => {
+/**
+ * Waits, where `npm run bench` prepares several at a time, until nobody else prepares or measures. To be awaited between
+ * the two.
+ */
+export const turn = (): Promise<void> =>
+  new Promise((resolve) => {
+    if (process.send === undefined) return resolve()
+    process.once("message", () => {
+      process.disconnect() // the channel keeps nobody running
+      resolve()
+    })
+    process.send("prepared")
+  })
+
+/** For how long each side works before it is measured: by then V8 has compiled what is hot, as in a server that runs. */
+export const warmUpMs = scale.of(12_000, 0)
+
+/**
+ * Rounds in turn, after a warm-up that is not counted: each of these sides works again and again for its time, or there
+ * is one round more. Null for what begins anew in each round.
+ */
+export const inRounds = async <A>(
+  round: () => Promise<A>,
+  sides: ReadonlyArray<() => Promise<unknown>> | null = [round]
+): Promise<ReadonlyArray<A>> => {
+  if (!scale.isSmoke && sides !== null) {
+    process.stderr.write("warm-up\n")
+    for (const side of sides) {
+      const until = performance.now() + (side === round ? 0 : warmUpMs)
+      do await side()
+      while (performance.now() < until)
+    }
+  }
   const results: Array<A> = []
-  for (let number = scale.isSmoke ? 1 : 0; number <= scale.rounds; number++) {
-    process.stderr.write(number === 0 ? "warm-up\n" : `round ${number} of ${scale.rounds}\n`)
-    const result = await round(number)
-    if (number > 0) results.push(result)
+  for (let number = 1; number <= scale.rounds; number++) {
+    process.stderr.write(`round ${number} of ${scale.rounds}\n`)
+    results.push(await round())
   }
   return results
 }

@@ -4,14 +4,15 @@
  * connection, and 64 with every commit's flush slowed by 3 ms.
  */
 import { randomUUID } from "node:crypto"
-import { kilobyte, letter } from "./Api.ts"
+import { kilobyte, letter, sleep } from "./Api.ts"
+import * as Copies from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
 import { run, type Figures, type Request } from "./Load.ts"
 import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
 import { inRounds, ratios, report, scale } from "./Report.ts"
 
-const durationMs = scale.of(4_000, 300)
+const durationMs = scale.of(2_000, 300)
 
 const thisRun = randomUUID()
 let sends = 0
@@ -21,46 +22,52 @@ interface Pair {
   readonly insert1: Figures
 }
 
-/** Both in turn over one server, round after round. */
-const compare = async (connections: ReadonlyArray<number>, settings: ReadonlyArray<string>): Promise<ReadonlyArray<ReadonlyArray<Pair>>> => {
-  const product = await Deployment.open({ database: settings })
-  const reference = await start("reference/insert1.ts", product.database.url("postgres"))
+const product = await Deployment.open()
+const url = product.database.url("postgres")
+const reference = await start("reference/insert1.ts", url)
+
+/** Sleeps before the flush whoever else commits meanwhile. */
+const slowed = async <A>(work: () => Promise<A>): Promise<A> => {
+  await Copies.configure(url, { commit_delay: "3000", commit_siblings: "0" })
+  await sleep(200) // all its processes hear of it
+  const done = await work()
+  await Copies.configure(url, { commit_delay: "0", commit_siblings: "5" })
+  await sleep(200)
+  return done
+}
+
+const body = JSON.stringify(letter(product.sandbox, kilobyte))
+const request = (): Request => ({
+  method: "POST",
+  path: "/v1/messages",
+  headers: {
+    "authorization": `Bearer ${product.sandbox.apiKey}`,
+    "content-type": "application/json",
+    "idempotency-key": `${thisRun}-${sends++}`
+  },
+  body
+})
+const load = (baseUrl: string, cpu: () => number, connections: number) =>
+  run({ base: new URL(baseUrl), cpu, connections, durationMs, expected: 202, request })
+const insert1 = (connections: number) => load(reference.ready["baseUrl"]!, () => cpuMs(reference.pid) + product.database.cpu(), connections)
+const ours = (connections: number) => load(product.baseUrl, product.cpu, connections)
+const pair = async (connections: number): Promise<Pair> => ({ insert1: await insert1(connections), ours: await ours(connections) })
+
+const measured = async () => {
   try {
-    const body = JSON.stringify(letter(product.sandbox, kilobyte))
-    const request = (): Request => ({
-      method: "POST",
-      path: "/v1/messages",
-      headers: {
-        "authorization": `Bearer ${product.sandbox.apiKey}`,
-        "content-type": "application/json",
-        "idempotency-key": `${thisRun}-${sends++}`
-      },
-      body
-    })
-    const load = (baseUrl: string, cpu: () => number, count: number) =>
-      run({ base: new URL(baseUrl), cpu, connections: count, durationMs, expected: 202, request })
-    const cpuOfReference = () => cpuMs(reference.pid) + product.database.cpu()
-    return await inRounds(async () => {
-      const pairs: Array<Pair> = []
-      for (const count of connections) {
-        const insert1 = await load(reference.ready["baseUrl"]!, cpuOfReference, count)
-        const ours = await load(product.baseUrl, product.cpu, count)
-        pairs.push({ ours, insert1 })
-      }
-      return pairs
-    })
+    return await inRounds(
+      async () => ({ wide: await pair(32), single: await pair(1), slow: await slowed(() => pair(64)) }),
+      [() => insert1(32), () => ours(32)]
+    )
   } finally {
     await reference.stop()
     await product.stop()
   }
 }
 
-const plain = await compare([32, 1], [])
-// Sleeps before the flush whoever else commits meanwhile.
-const slowed = await compare([64], ["commit_delay=3000", "commit_siblings=0"])
-
-const at = (index: number, rounds: ReadonlyArray<ReadonlyArray<Pair>>) => rounds.map((pairs) => pairs[index]!)
-const [wide, single, slow] = [at(0, plain), at(1, plain), at(0, slowed)]
+const rounds = await measured()
+const at = (name: "wide" | "single" | "slow") => rounds.map((round) => round[name])
+const [wide, single, slow] = [at("wide"), at("single"), at("slow")]
 const of = (rounds: ReadonlyArray<Pair>, key: keyof Figures) =>
   ratios(rounds, ({ ours }) => ours[key], ({ insert1 }) => insert1[key])
 const figures = (name: string, rounds: ReadonlyArray<Pair>) =>

@@ -28,12 +28,13 @@ try {
       request: () => ({ method: "GET", path: "/v1/mailboxes", headers: { authorization: `Bearer ${key()}` } })
     })
   const callers = () => load(known, () => product.sandbox.apiKey, [200], product.cpu)
+  // 503: so many hashes are under way that no more are begun.
+  const together = () => Promise.all([callers(), load(unknown, guess, [401, 503], () => 0)])
   const rounds = await inRounds(async () => {
     const without = await callers()
-    // 503: so many hashes are under way that no more are begun.
-    const [during, refused] = await Promise.all([callers(), load(unknown, guess, [401, 503], () => 0)])
+    const [during, refused] = await together()
     return { without, during, refused }
-  })
+  }, [callers, together])
   const of = (who: keyof (typeof rounds)[number], key: keyof Figures) => rounds.map((round) => round[who][key])
   const ratioOf = (key: keyof Figures) => ratios(rounds, ({ during }) => during[key], ({ without }) => without[key])
   report({

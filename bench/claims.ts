@@ -8,7 +8,7 @@ import { Supervised } from "./Cluster.ts"
 import * as Copies from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
 import { cpuMs, peakMiB, residentMiB } from "./Processor.ts"
-import { inRounds, ratios, report, scale } from "./Report.ts"
+import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
 const many = Number(process.env["BENCH_JOBS"] ?? scale.of(1_000_000, 3_000))
@@ -60,6 +60,7 @@ const drain = async ({ product, sink, url, worker, idleMiB }: Side) => {
 const opened: Array<Side> = []
 try {
   for (const count of [few, many]) opened.push(await open(count))
+  await turn()
   const [small, big] = [opened[0]!, opened[1]!]
   await begin(small)
   await begin(big)

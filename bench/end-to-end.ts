@@ -14,7 +14,7 @@ import * as Postfix from "./reference/Postfix.ts"
 import { inRounds, ratios, report, scale } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
-const durationMs = scale.of(6_000, 300)
+const durationMs = scale.of(3_000, 300)
 const connections = 32
 
 const sink = await Sink.cheapest()
@@ -67,7 +67,7 @@ try {
   const rounds = await inRounds(async () => {
     const mailroom = await ours()
     return { mailroom, postfix: postfix === null ? mailroom : await relayed(postfix, mailroom.count) }
-  })
+  }, [ours])
   const each = (who: "mailroom" | "postfix", key: keyof Figures) => rounds.map((round) => round[who][key])
   report({
     name: "end-to-end",

@@ -7,11 +7,11 @@ import { chance, send } from "./Api.ts"
 import * as Copies from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
 import { run, type Figures } from "./Load.ts"
-import { inRounds, ratios, report, scale } from "./Report.ts"
+import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 
 const many = Number(process.env["BENCH_EVENTS"] ?? scale.of(10_000_000, 20_000))
 const few = scale.of(10_000, 2_000)
-const durationMs = scale.of(2_000, 300)
+const durationMs = scale.of(1_500, 300)
 const connections = 2
 const limit = 50
 
@@ -43,6 +43,7 @@ const load = ({ product }: Side, path: () => string): Promise<Figures> =>
 const opened: Array<Side> = []
 try {
   for (const count of [few, many]) opened.push(await open(count))
+  await turn()
   const [small, big] = [opened[0]!, opened[1]!]
   const first = () => `/v1/events?limit=${limit}`
   const rounds = await inRounds(async () => ({
@@ -50,7 +51,7 @@ try {
     big: await load(big, () => pageOf(big.count)),
     smallFirst: await load(small, first),
     bigFirst: await load(big, first)
-  }))
+  }), [small, big].map((side) => () => load(side, () => pageOf(side.count))))
   const of = (key: keyof Figures) => ratios(rounds, ({ big }) => big[key], ({ small }) => small[key])
   const figures = (name: string, side: keyof (typeof rounds)[number]) => [
     { name: `${name}: p50`, unit: "ms", values: rounds.map((round) => round[side].p50Ms) },

@@ -56,6 +56,7 @@ const deliver = async (receivers: ReadonlyArray<Receiver>, send: () => Promise<u
 }
 
 try {
+  await Cluster.run(["migrate"], variables)
   const cluster = await Cluster.start({ serves: 1, workers: 0 }, variables)
   const [crowd] = await found(variables, "crowd.example")
   const [neighbour] = await found(variables, "neighbour.example")

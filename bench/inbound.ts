@@ -13,7 +13,7 @@ import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
 import { inRounds, ratios, report, scale } from "./Report.ts"
 
-const durationMs = scale.of(4_000, 300)
+const durationMs = scale.of(2_000, 300)
 const line = `${"The engine weaves algebraic patterns as the loom weaves flowers. ".slice(0, 62)}\r\n`
 let sent = 0
 
@@ -98,13 +98,13 @@ const reference = await start("reference/smtp-insert.ts", product.database.url("
 try {
   const to = "ada@bench.example"
   const cpuOf = (pid: number) => () => cpuMs(pid) + product.database.cpu()
-  const rounds = await inRounds(async () => {
-    const pair = async (connections: number) => ({
-      reference: await load(Number(reference.ready["port"]), to, connections, cpuOf(reference.pid)),
-      ours: await load(ours.port, to, connections, cpuOf(ours.pid))
-    })
-    return { wide: await pair(16), single: await pair(1) }
-  })
+  const intoReference = (connections: number) => load(Number(reference.ready["port"]), to, connections, cpuOf(reference.pid))
+  const intoOurs = (connections: number) => load(ours.port, to, connections, cpuOf(ours.pid))
+  const pair = async (connections: number) => ({ reference: await intoReference(connections), ours: await intoOurs(connections) })
+  const rounds = await inRounds(
+    async () => ({ wide: await pair(16), single: await pair(1) }),
+    [() => intoReference(16), () => intoOurs(16)]
+  )
   const beside = (width: "wide" | "single", key: keyof Figures) =>
     ratios(rounds, (round) => round[width].ours[key], (round) => round[width].reference[key])
   report({

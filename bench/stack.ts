@@ -24,7 +24,7 @@ try {
     const ours = await load(product.baseUrl, () => cpuMs(pid!)) // it serves
     const postgresMicros = ((product.database.cpu() - before) * 1_000) / ours.requests
     return { ours: { ...ours, postgresMicros }, bare: await load(bare.ready["baseUrl"]!, () => cpuMs(bare.pid)) }
-  })
+  }, [() => load(product.baseUrl, product.cpu), () => load(bare.ready["baseUrl"]!, () => cpuMs(bare.pid))])
   const of = (who: "ours" | "bare", key: keyof Figures) => rounds.map((round) => round[who][key])
   report({
     name: "stack",

@@ -12,8 +12,8 @@ import * as Reference from "./reference/undici.ts"
 import { inRounds, ratios, report, scale } from "./Report.ts"
 
 /** Deliveries of a round. */
-const fastCount = scale.of(8_000, 100)
-const slowCount = scale.of(10_000, 100)
+const fastCount = scale.of(6_000, 100)
+const slowCount = scale.of(8_000, 100)
 const receiversMax = 50
 /** The worker's places for deliveries. */
 const placesMax = 128
@@ -51,13 +51,19 @@ try {
   const slow: Behaviour = { delayMs: 20, hanging: 0 }
   const single = await backlog.subscribe(product.sandbox, one.urls)
   const crowd = await backlog.subscribe(product.production, many.urls)
-  const rounds = await inRounds(async () => {
-    const delivered = await deliver(single, one, fast, fastCount)
-    const posted = await refer(one, fast, delivered.sample, fastCount, 64)
-    const spread = await deliver(crowd, many, slow, slowCount)
-    const spreadPosted = await refer(many, slow, spread.sample, slowCount, placesMax)
-    return { fast: { ours: delivered.figures, undici: posted }, slow: { ours: spread.figures, undici: spreadPosted }, bytes: delivered.sample.length }
-  })
+  const deliverFast = () => deliver(single, one, fast, fastCount)
+  const deliverSlow = () => deliver(crowd, many, slow, slowCount)
+  const { sample } = await deliverFast()
+  const postFast = () => refer(one, fast, sample, fastCount, 64)
+  const postSlow = () => refer(many, slow, sample, slowCount, placesMax)
+  const rounds = await inRounds(
+    async () => {
+      const [delivered, posted] = [await deliverFast(), await postFast()]
+      const [spread, spreadPosted] = [await deliverSlow(), await postSlow()]
+      return { fast: { ours: delivered.figures, undici: posted }, slow: { ours: spread.figures, undici: spreadPosted }, bytes: sample.length }
+    },
+    [async () => [await deliverFast(), await deliverSlow()], async () => [await postFast(), await postSlow()]]
+  )
   const of = (row: "fast" | "slow", key: keyof Figures) => ratios(rounds, (round) => round[row].ours[key], (round) => round[row].undici[key])
   const figures = (name: string, row: "fast" | "slow") => [
     { name: `${name}, ours: rate`, unit: "deliveries/s", values: rounds.map((round) => round[row].ours.perSecond) },

@@ -20,6 +20,7 @@ const product = await Deployment.open({
 })
 const url = product.database.url("postgres")
 const [worker] = product.cluster.workers
+const reference = await start("reference/nodemailer-pool.ts", String(sink.port))
 try {
   const model = await send(product.baseUrl, product.production, kilobyte)
   await Outbox.drained(url) // the worker works
@@ -37,12 +38,8 @@ try {
       postgresMicros: ((product.database.cpu() - before.postgres) * 1000) / count
     }
   }
-  const pool = async () => {
-    const { ready, stop } = await start("reference/nodemailer-pool.ts", String(sink.port), String(count))
-    await stop()
-    return { perSecond: Number(ready["perSecond"]), cpuMicros: Number(ready["cpuMicros"]) }
-  }
-  const rounds = await inRounds(async () => ({ nodemailer: await pool(), ours: await drain() }))
+  const pool = async () => (await reference.ask(count)) as { readonly perSecond: number; readonly cpuMicros: number } // what it tells
+  const rounds = await inRounds(async () => ({ nodemailer: await pool(), ours: await drain() }), [pool, drain])
   const ofBoth = (round: (typeof rounds)[number]) => round.ours.workerMicros + round.ours.postgresMicros
   report({
     name: "worker",
@@ -72,6 +69,7 @@ try {
     ]
   })
 } finally {
+  await reference.stop()
   await product.stop()
   sink.stop()
 }

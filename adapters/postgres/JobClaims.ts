@@ -27,8 +27,9 @@ const restPause = 20
 const lookPause = 15_000
 /**
  * While somebody holds an old snapshot of the database, as a backup does for hours, each claim wades through all that
- * was completed since. One that took so long for nothing is not made again for ten times as long: until then claims
- * leave alone, unread, what has been ready for more than a minute.
+ * was completed since. When two in a row took the server so long for nothing, none is made for ten times as long: until
+ * then claims leave alone, unread, what has been ready for more than a minute. How long the answer took to reach us says
+ * nothing about that, for this process may have been busy, or suspended; and one slow claim may be a server that was.
  */
 const slowClaim = 100
 const restFactor = 10
@@ -50,7 +51,7 @@ export const make = (rows: Rows, news: JobNews["Service"]): JobClaims => {
     const known = rings.get(name)
     if (known !== undefined) return known
     const claiming = Semaphore.makeUnsafe(1)
-    const ring = { kinds: ofKinds, place: null, quiet: null, isFull: false, restUntil: 0, claiming }
+    const ring = { kinds: ofKinds, place: null, quiet: null, isFull: false, wasSlow: false, restUntil: 0, claiming }
     rings.set(name, ring)
     return ring
   }
@@ -80,6 +81,8 @@ interface Ring {
   quiet: Quiet | null
   /** The last claim left nothing to take, and there may be groups at their caps. */
   isFull: boolean
+  /** The last claim of everything took too long for nothing. */
+  wasSlow: boolean
   /** Until when claims are for what is recent, by the clock that never jumps. */
   restUntil: Millis
   readonly claiming: Semaphore.Semaphore
@@ -100,18 +103,21 @@ interface Quiet {
   readonly pause: Millis | null
 }
 
+interface Claimed {
+  readonly leases: ReadonlyArray<Lease>
+  /** How long the server was at it. */
+  readonly took: Millis
+}
+
 /** Claims everything, or what is recent if that took too long for nothing. */
-const restingly = Effect.fnUntraced(function* (
-  ring: Ring,
-  claim: (since: Millis) => Effect.Effect<ReadonlyArray<Lease>, QueueUnavailable>
-) {
+const restingly = Effect.fnUntraced(function* (ring: Ring, claim: (since: Millis) => Effect.Effect<Claimed, QueueUnavailable>) {
   const since = yield* sinceOf(ring)
-  const begun = yield* steadyMillis
-  const leases = yield* claim(since)
+  const { leases, took } = yield* claim(since)
+  if (since > -Infinity) return leases
   const now = yield* Clock.currentTimeMillis
-  const ended = yield* steadyMillis
-  const isWorthIt = leases.some(({ job }) => job.dueAt < now - recent)
-  if (since === -Infinity && ended - begun > slowClaim && !isWorthIt) ring.restUntil = ended + restFactor * (ended - begun)
+  const isSlow = took > slowClaim && !leases.some(({ job }) => job.dueAt < now - recent)
+  if (isSlow && ring.wasSlow) ring.restUntil = (yield* steadyMillis) + restFactor * took
+  ring.wasSlow = isSlow
   return leases
 })
 
@@ -128,32 +134,34 @@ const claim = Effect.fnUntraced(function* (
   ring: Ring,
   options: ClaimOptions,
   since: Millis
-) {
+): Effect.fn.Return<Claimed, QueueUnavailable> {
   ring.quiet = null
   ring.isFull = false
   const heard = yield* news.listen(ring.kinds)
   ring.place ??= yield* anyPlace(ring.kinds)
   let arcs = roundFrom(ring.place, ring.kinds)
   let passed = 0
+  let took = 0
   for (let statement = 0; statement < statementsMax; statement++) {
     const found = yield* claimAlong(rows, arcs, options, since)
+    took += found.took
     const last = found.leases.at(-1)?.job
     if (last !== undefined && found.leases.length === options.limit) ring.place = { kind: last.kind, group: last.group }
     else if (!found.isRound) ring.place = { kind: arcs[found.arc]!.kind, group: found.lastGroup } // it stopped in one of them
     ring.quiet = null
     if (found.leases.length > 0 && (found.leases.length === options.limit || !found.isRound)) {
       ring.isFull = false
-      return found.leases
+      return { leases: found.leases, took }
     }
     passed += found.passed
     ring.isFull ||= found.looked > 0
     // Where another claimer was at, there may be work in a moment.
     const pause = !found.isRound ? restPause : ring.isFull || since > -Infinity ? fullPause : null
     if (passed === 0) ring.quiet = { heard, nextAt: found.nextAt, pause }
-    if (found.isRound) return found.leases
+    if (found.isRound) return { leases: found.leases, took }
     arcs = [{ ...arcs[found.arc]!, after: found.lastGroup }, ...arcs.slice(found.arc + 1)]
   }
-  return []
+  return { leases: [], took }
 })
 
 const claimAlong = Effect.fnUntraced(function* (rows: Rows, arcs: ReadonlyArray<Arc>, options: ClaimOptions, since: Millis) {
@@ -240,6 +248,8 @@ interface Found {
   readonly looked: number
   readonly passed: number
   readonly nextAt: Millis
+  /** How long the server was at it. */
+  readonly took: Millis
 }
 
 const decode = (row: Row, expiresAt: Millis): Found => {
@@ -267,7 +277,8 @@ const decode = (row: Row, expiresAt: Millis): Found => {
     isRound: row["is_round"] === true,
     looked: Number(row["looked"]),
     passed: Number(row["passed"]),
-    nextAt: toNextAt(row["next_ms"])
+    nextAt: toNextAt(row["next_ms"]),
+    took: Number(row["took_ms"])
   }
 }
 
@@ -275,5 +286,7 @@ const toNextAt = (value: unknown): Millis => (value === null ? Infinity : Number
 
 const int4Max = 2_147_483_647
 
-const claimStatement = "select * from mailroom.claim_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+const claimStatement = `
+  select *, (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000)::bigint as took_ms
+  from mailroom.claim_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 const lookStatement = "select mailroom.has_ready_job($1, $2, $3) as is_ready, mailroom.next_job_ms($1, $3) as next_ms"

@@ -168,30 +168,66 @@ layer(processes, { excludeTestServices: true })("the job queue of several proces
     })
   )
 
-  it.effect("leaves old jobs alone for a while after a slow claim that found none, and then serves them", () =>
+  it.effect("leaves old jobs alone for a while after two slow claims that found none, and then serves them", () =>
     Effect.gen(function* () {
       const { queues, database } = yield* Processes
       const queue = queues[2]!
       yield* drain(queue)
-      const locked = yield* Latch.make()
-      const lock = Effect.andThen(database.sql`lock table mailroom.job`, locked.open)
-      const slow = yield* Effect.forkChild(database.sql.withTransaction(Effect.andThen(lock, Effect.sleep(200))))
-      yield* locked.await
-      assert.deepStrictEqual(yield* claim(queue), [])
-      yield* Fiber.join(slow)
-      const now = yield* Clock.currentTimeMillis
-      const [old, fresh] = [job("old", now - 120_000), job("fresh", now)]
-      yield* queue.offer([old, fresh])
+      const slowClaim = Effect.gen(function* () {
+        const locked = yield* Latch.make()
+        const lock = Effect.andThen(database.sql`lock table mailroom.job`, locked.open)
+        const slow = yield* Effect.forkChild(database.sql.withTransaction(Effect.andThen(lock, Effect.sleep(200))))
+        yield* locked.await
+        assert.deepStrictEqual(yield* claim(queue), [])
+        yield* Fiber.join(slow)
+      })
+      const offered = (group: string, ageMs: number) =>
+        Effect.gen(function* () {
+          const one = job(group, (yield* Clock.currentTimeMillis) - ageMs)
+          yield* queue.offer([one])
+          return one.subject
+        })
 
+      // The server may have stood still.
+      yield* slowClaim
+      const kept = yield* offered("old", 120_000)
+      const once = yield* claim(queue)
+      assert.deepStrictEqual(once.map((lease) => lease.job.subject), [kept])
+
+      yield* slowClaim
+      yield* slowClaim
+      const [old, fresh] = [yield* offered("old", 120_000), yield* offered("fresh", 0)]
       const first = yield* claim(queue)
-      assert.deepStrictEqual(first.map((lease) => lease.job.subject), [fresh.subject])
+      assert.deepStrictEqual(first.map((lease) => lease.job.subject), [fresh])
       const [later] = yield* queue.awaitWork(jobKinds, Duration.minutes(1)).pipe(
         Effect.andThen(claim(queue)),
         Effect.repeat({ until: (leases) => leases.length > 0 })
       )
 
-      assert.strictEqual(later!.job.subject, old.subject)
-      yield* completeAll(queue, [...first, later!])
+      assert.strictEqual(later!.job.subject, old)
+      yield* completeAll(queue, [...once, ...first, later!])
+    })
+  )
+
+  it.effect("goes on with old jobs at once after the process stood still while it claimed", () =>
+    Effect.gen(function* () {
+      const { queues } = yield* Processes
+      const queue = queues[2]!
+      yield* drain(queue)
+      for (let times = 0; times < 3; times++) {
+        const claiming = yield* Effect.forkChild(claim(queue))
+        // The statement goes out, and its answer waits.
+        yield* Effect.promise(() => new Promise<void>((resolve) => setImmediate(() => resolve())))
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300)
+        assert.deepStrictEqual(yield* Fiber.join(claiming), [])
+      }
+
+      const old = job("stood", (yield* Clock.currentTimeMillis) - 120_000)
+      yield* queue.offer([old])
+      const leases = yield* claim(queue)
+
+      assert.deepStrictEqual(leases.map((lease) => lease.job.subject), [old.subject])
+      yield* completeAll(queue, leases)
     })
   )
 

@@ -66,6 +66,7 @@ export const run = async (plan: Plan, tell: Tell): Promise<Outcome> => {
       MAILROOM_WEBHOOK_BACKOFF: "1",
       ...(redis === null ? {} : { MAILROOM_REDIS_URL: Redacted.value(redis.url), MAILROOM_QUEUE: "redis" })
     }
+    await Cluster.run(["migrate"], variables)
     cluster = await Cluster.start({ serves: 2, workers: 2 }, variables)
     const running = cluster
     tell(`2 serve and 2 worker processes over Postgres${redis === null ? "" : " and Redis"}; their logs: ${running.folder}`)
