@@ -35,7 +35,7 @@ interface Asked<A> {
   readonly answers: Set<(answer: Effect.Effect<A | null, StoreUnavailable>) => void>
 }
 
-/** The text asked for many keys at once. Behind the keys it is given their places, which its rows tell. */
+/** The text asked for many keys at once. Behind the keys it is given their places, which its rows tell, from 1. */
 export const gathered = (text: string, types: ReadonlyArray<KeyType>): string => {
   const asked = text.replace(/\$(\d+)/g, (_, number: string) => `asked.key_${number}`)
   const keys = types.map((type, index) => ({ name: `key_${index + 1}`, type }))
@@ -73,7 +73,7 @@ export const make = <A>({ rows }: Pick<Database["Service"], "rows">, { types, te
       Exit.isSuccess(exit) ? Effect.succeed(null) : Effect.failCause(Cause.map(exit.cause, (cause) => new StoreUnavailable({ cause })))
     )
     for (const row of Exit.isSuccess(exit) ? exit.value : []) {
-      told[row["place"] as number] = answerOf(row)
+      told[(row["place"] as number) - 1] = answerOf(row) // counted from 1
     }
     taken.forEach(({ answers }, index) => {
       for (const resume of answers) resume(told[index]!)
@@ -85,7 +85,7 @@ export const make = <A>({ rows }: Pick<Database["Service"], "rows">, { types, te
     while (waiting.size > 0 && underWay < underWayMax) {
       const taken = take()
       const parameters = types.map((type, index) => Rows.array(type, taken.map(({ keys }) => keys[index]!)))
-      parameters.push(Rows.array("integer", taken.map((_, place) => place)))
+      parameters.push(Rows.array("integer", taken.map((_, index) => index + 1)))
       underWay += 1
       Effect.runFork(rows<Row>(statement, parameters)).addObserver((exit) => {
         underWay -= 1
