@@ -35,11 +35,11 @@ interface Asked<A> {
   readonly answers: Set<(answer: Effect.Effect<A | null, StoreUnavailable>) => void>
 }
 
-/** The text asked for many keys at once; `place` counts them from 1. */
+/** The text asked for many keys at once. Behind the keys it is given their places, which its rows tell, from 1. */
 export const gathered = (text: string, types: ReadonlyArray<KeyType>): string => {
   const asked = text.replace(/\$(\d+)/g, (_, number: string) => `asked.key_${number}`)
-  const keys = types.map((type, index) => `unnest($${index + 1}::${type}[]) as key_${index + 1}`)
-  return `select asked.place, found.* from (select generate_series(1, cardinality($1)) as place, ${keys.join(", ")}) as asked
+  const keys = types.map((type, index) => ({ name: `key_${index + 1}`, type }))
+  return `select asked.place, found.* from ${Rows.unnest([...keys, { name: "place", type: "integer" }], 1, "asked")}
     cross join lateral (${asked}) found`
 }
 
@@ -85,6 +85,7 @@ export const make = <A>({ rows }: Pick<Database["Service"], "rows">, { types, te
     while (waiting.size > 0 && underWay < underWayMax) {
       const taken = take()
       const parameters = types.map((type, index) => Rows.array(type, taken.map(({ keys }) => keys[index]!)))
+      parameters.push(Rows.array("integer", taken.map((_, index) => index + 1)))
       underWay += 1
       Effect.runFork(rows<Row>(statement, parameters)).addObserver((exit) => {
         underWay -= 1
