@@ -10,8 +10,8 @@
 import { Effect } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Millis } from "../../core/model/Ids.ts"
-import type { Job, Lease } from "../../core/ports/JobQueue.ts"
-import { CommitRejected, StoreUnavailable, type Change, type Committed, type Ending, type Rejection } from "../../core/ports/Store.ts"
+import type { Job } from "../../core/ports/JobQueue.ts"
+import { CommitRejected, StoreUnavailable, type Change, type Committed, type Ending, type Next, type Rejection } from "../../core/ports/Store.ts"
 import { isConnectionLost, type Database } from "./Database.ts"
 import * as Forget from "./Forget.ts"
 import * as Jobs from "./Jobs.ts"
@@ -186,14 +186,14 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
 /** What became of a call. */
 interface Outcome {
   readonly reason: Rejection | null
-  readonly next: Lease | null
+  readonly next: Next | null
 }
 
 /** Deals out the leases that took others' places, among those who wait for one of that group. */
 const outcomesOf = (
   calls: ReadonlyArray<Call>,
   reasons: ReadonlyArray<Rejection | null>,
-  passed: ReadonlyArray<Lease>
+  passed: ReadonlyArray<Next>
 ): ReadonlyArray<Outcome> => {
   const left = [...passed]
   return calls.map(({ lease }, index) => {

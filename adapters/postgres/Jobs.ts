@@ -7,10 +7,11 @@ import { PgTypes } from "@effect/sql-pg"
 import { Duration, Effect } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Environment, Millis, TenantId } from "../../core/model/Ids.ts"
-import type { Job, JobKind, Lease } from "../../core/ports/JobQueue.ts"
-import type { Ending } from "../../core/ports/Store.ts"
+import type { Job, JobKind } from "../../core/ports/JobQueue.ts"
+import type { Ending, Next } from "../../core/ports/Store.ts"
 import type { Part, Shape } from "./Parts.ts"
-import { array, isId, toBigint, toText } from "./Rows.ts"
+import { outgoing, outgoingOf } from "./Reads.ts"
+import { array, isId, toBigint, toText, type Row } from "./Rows.ts"
 
 type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, SqlError>
 
@@ -114,7 +115,8 @@ const renewedShape: Shape = {
 
 const passing = (now: Millis, expiresAt: Millis): ReadonlyArray<Part> => [
   { shape: nextShape, parameters: [PgTypes.int8(toBigint(now))] },
-  { shape: passedShape, parameters: [PgTypes.int8(toBigint(expiresAt))] }
+  { shape: passedShape, parameters: [PgTypes.int8(toBigint(expiresAt))] },
+  { shape: outgoingShape, parameters: [] }
 ]
 
 /**
@@ -124,13 +126,13 @@ const passing = (now: Millis, expiresAt: Millis): ReadonlyArray<Part> => [
 const nextShape: Shape = {
   name: "next_job",
   text: (first, behind) =>
-    `select next.kind, next.subject
+    `select next.kind, next.subject, next.tenant_id, next.environment, next.due_ms
      from (
        select kind, group_name, count(*) as places, min(due_ms) as from_ms from held_job
        where is_passed and at_ms > $${first} group by kind, group_name
      ) as freed
      cross join lateral (
-       select job.kind, job.subject from mailroom.job as job
+       select job.* from mailroom.job as job
        where job.ready and job.kind = freed.kind and job.group_name = freed.group_name
          and job.at_ms between freed.from_ms and $${first}
        order by job.at_ms limit freed.places for update skip locked
@@ -151,10 +153,35 @@ const passedShape: Shape = {
   isTold: true
 }
 
+/**
+ * What is asked of the deliveries among them, so that they need no look. The statement sees what there was when it began,
+ * and takes a job as it is when it locks it: one that was offered anew in between has another time, and is looked at.
+ */
+const outgoingShape: Shape = {
+  name: "passed_outgoing",
+  text: () => {
+    const keys: Readonly<Record<string, string>> = { $1: "next.subject::uuid", $2: "next.tenant_id", $3: "next.environment" }
+    const found = outgoing.replaceAll(/\$\d/g, (parameter) => keys[parameter]!) // it has these three
+    return `select next.subject, found.* from next_job as next cross join lateral (${found}) as found
+      where next.kind = 'deliver' and (found.record::json ->> 'nextAttemptAt')::bigint = next.due_ms`
+  },
+  isTold: true
+}
+
 /** The leases that took others' places, of the one row of the statement that `parts` belong to. */
-export const passedOf = (row: { readonly passed_job?: unknown } | undefined): ReadonlyArray<Lease> => {
-  if (typeof row?.passed_job !== "string") return []
-  const passed = JSON.parse(row.passed_job) as ReadonlyArray<Passed> // as the statement has it
+export const passedOf = (row: Row | undefined): ReadonlyArray<Next> => {
+  if (typeof row?.["passed_job"] !== "string") return []
+  const passed = JSON.parse(row["passed_job"]) as ReadonlyArray<Passed> // as the statement has it
+  const told = row["passed_outgoing"]
+  const found = typeof told === "string" ? (JSON.parse(told) as ReadonlyArray<Row>) : [] // as the statement has it
+  const outgoings = new Map(found.map((one) => [one["subject"], one]))
+  const outgoingTo = (subject: string) => {
+    const one = outgoings.get(subject)
+    if (one === undefined) return null
+    const after = one["enabled_after"]
+    // An int8, which in JSON is a number; one that a number cannot hold is read.
+    return typeof after === "number" && !Number.isSafeInteger(after) ? null : outgoingOf({ ...one, enabled_after: after == null ? null : BigInt(after as number) })
+  }
   return passed.map((job) => ({
     job: {
       kind: job.kind,
@@ -165,7 +192,8 @@ export const passedOf = (row: { readonly passed_job?: unknown } | undefined): Re
     },
     token: job.token,
     claims: job.claims,
-    expiresAt: job.at_ms
+    expiresAt: job.at_ms,
+    outgoing: job.kind === "deliver" ? outgoingTo(job.subject) : null
   }))
 }
 

@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Layer } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
-import { insert, next, update } from "../../conformance/StoreLaw.ts"
+import { insert, insertDelivery, next, update } from "../../conformance/StoreLaw.ts"
 import { JobQueue, type Job, type Lease } from "../../core/ports/JobQueue.ts"
 import { Store } from "../../core/ports/Store.ts"
 import * as JobNews from "./JobNews.ts"
@@ -176,6 +176,30 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
 
       assert.isNull(next)
       yield* completed(yield* claim())
+    })
+  )
+
+  it.effect("tells of the delivery that it passes to what its own read would, if that is due when the job is", () =>
+    Effect.gen(function* () {
+      const [store, queue] = [yield* Store, yield* JobQueue]
+      const realm = Fixtures.realm()
+      const endpoint = Fixtures.endpoint(realm)
+      const [first, second, third] = [1, 2, 3].map((nextAttemptAt) => ({ ...Fixtures.delivery(endpoint), nextAttemptAt }))
+      yield* store.commit([insert("endpoint", endpoint), ...[first!, second!, third!].map((one) => insertDelivery(one, "{ \"é\": 1 }"))], [])
+      const jobs = [first!, second!, third!].map(({ id, nextAttemptAt }) => jobOf({ realm, subject: id, group: endpoint.id, dueAt: nextAttemptAt }))
+      yield* queue.offer([jobs[0]!, jobs[1]!, { ...jobs[2]!, dueAt: 4 }])
+      const [lease] = yield* claim()
+      const pass = (held: Lease) => store.commit([insert("tenant", Fixtures.tenant())], [], { ...held, holdNext: Duration.minutes(1) })
+
+      const { next } = yield* pass(lease!)
+      assert.strictEqual(next?.job.subject, second!.id)
+      assert.isNotNull(next?.outgoing)
+      assert.deepStrictEqual(next?.outgoing, yield* store.deliveries.outgoing(realm, second!.id))
+
+      const { next: other } = yield* pass(next!)
+      assert.strictEqual(other?.job.subject, third!.id)
+      assert.isNull(other?.outgoing)
+      yield* completed([other!])
     })
   )
 })

@@ -45,7 +45,7 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, options: {
       worked.push(lease.job.subject)
       if (place !== null && place.holdNext() !== null) {
         const next = following.shift()
-        if (next !== undefined) place.passed(next)
+        if (next !== undefined) place.passed({ ...next, outgoing: null })
       }
       return true
     })

@@ -7,7 +7,7 @@ import { Cause, Clock, Context, Duration, Effect, FiberSet, Layer, Semaphore } f
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
 import type { BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, type JobKind, type Lease } from "../ports/JobQueue.ts"
-import type { StoreUnavailable } from "../ports/Store.ts"
+import type { Next, StoreUnavailable } from "../ports/Store.ts"
 import { offer, Place } from "../operations/Commit.ts"
 import * as Metrics from "../Metrics.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
@@ -205,9 +205,9 @@ export class Worker extends Context.Service<
         let isSpare = false
         /** Works a job, and those that take its place. */
         const follow = Effect.fnUntraced(function* (first: Lease) {
-          let lease: Lease | null = first
+          let lease: Lease | Next | null = first
           for (let passes = 0; lease !== null; passes++) {
-            let next: Lease | null = null as Lease | null // assigned below
+            let next: Next | null = null as Next | null // assigned below
             const place: Place = {
               holdNext: () => (isSpare && passes < passesMax && busy < lane.placesMax && !isStopping() ? visibilityTimeout : null),
               passed: (passed) => {

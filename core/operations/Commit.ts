@@ -6,7 +6,7 @@ import { Context, type Duration, Effect, Exit, Option, Semaphore } from "effect"
 import { JobQueue, type Job, type Lease } from "../ports/JobQueue.ts"
 import * as Metrics from "../Metrics.ts"
 import * as Tracing from "../Tracing.ts"
-import { CommitRejected, Store, StoreUnavailable, type Change, type Committed, type Rejection } from "../ports/Store.ts"
+import { CommitRejected, Store, StoreUnavailable, type Change, type Committed, type Next, type Rejection } from "../ports/Store.ts"
 
 /** How often a decision is made anew when its version moved, before it is given up as busy. */
 const retriesMax = 50
@@ -43,7 +43,7 @@ export interface Place {
   /** For how long to hold the next job; null: none is wanted now. */
   readonly holdNext: () => Duration.Duration | null
   /** Is told the lease of the next job, whatever becomes of what is under way. */
-  readonly passed: (next: Lease) => void
+  readonly passed: (next: Next) => void
 }
 
 /** The place of the job that is under way; null if its end just frees it. */

@@ -177,7 +177,13 @@ export interface Committed {
   /** Rows that `Forget` changes have dropped. */
   readonly forgotten: number
   /** The lease that took the place of the one that ended; null if there is none. */
-  readonly next: Lease | null
+  readonly next: Next | null
+}
+
+/** A lease that took the place of another. */
+export interface Next extends Lease {
+  /** Of a delivery: what its read of that name tells, as of the moment when it was taken; null: to be read. */
+  readonly outgoing: Outgoing | null
 }
 
 /** The lease of a job that ends with a commit. */
