@@ -10,8 +10,8 @@
 import { Effect } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Millis } from "../../core/model/Ids.ts"
-import type { Job, Lease } from "../../core/ports/JobQueue.ts"
-import { CommitRejected, StoreUnavailable, type Change, type Committed, type Rejection } from "../../core/ports/Store.ts"
+import type { Job } from "../../core/ports/JobQueue.ts"
+import { CommitRejected, StoreUnavailable, type Change, type Committed, type Ending, type Next, type Rejection } from "../../core/ports/Store.ts"
 import { isConnectionLost, type Database } from "./Database.ts"
 import * as Forget from "./Forget.ts"
 import * as Jobs from "./Jobs.ts"
@@ -19,13 +19,14 @@ import { load } from "./Load.ts"
 import { assumed, canBeAssumed, nothingLoaded, Overlay, unsure, type Loaded } from "./Overlay.ts"
 import { premiseFailed } from "./Parts.ts"
 import { keyOfQuota, mustLook, touchedBy } from "./Touched.ts"
+import type { Row } from "./Rows.ts"
 import * as Write from "./Write.ts"
 
 export interface Call {
   readonly changes: ReadonlyArray<Change>
   readonly jobs: ReadonlyArray<Job>
   /** Ends with the changes, where the jobs are offered with them. */
-  readonly lease?: Lease | undefined
+  readonly lease?: Ending | undefined
   /** On the caller's clock: which of its jobs are due. */
   readonly now: Millis
 }
@@ -34,7 +35,7 @@ export type Answer = Effect.Effect<Committed, CommitRejected | StoreUnavailable>
 
 export type CommitBatch = (calls: ReadonlyArray<Call>) => Effect.Effect<ReadonlyArray<Answer>>
 
-type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, SqlError>
+type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<ReadonlyArray<unknown>, SqlError>
 
 /** How often a batch that others were in the way of is played again before its callers are committed one by one. */
 const roundsMax = 3
@@ -54,12 +55,12 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
 
   const inTransaction: Run = (text, parameters) => sql.unsafe(text, parameters).values
 
-  /** Plays the calls on what was loaded and writes what they leave, and says which it could not apply. */
+  /** Plays the calls on what was loaded and writes what they leave, and says what it came to for each. */
   const playAndWrite = Effect.fnUntraced(function* (calls: ReadonlyArray<Call>, loaded: Loaded, write: Run = inTransaction) {
     const overlay = new Overlay(loaded)
     const reasons: Array<Rejection | null> = []
     const jobs: Array<Job> = []
-    const leases: Array<Lease> = []
+    const leases: Array<Ending> = []
     let now = Number.NEGATIVE_INFINITY
     for (const call of calls) {
       const reason = overlay.play(call.changes)
@@ -72,9 +73,12 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
       if (call.lease !== undefined) leases.push(call.lease)
       now = Math.max(now, call.now)
     }
-    const written = Write.statement(overlay, jobsOffered ? Jobs.parts(jobs, leases, now) : [])
-    if (written !== null) yield* write(written.text, written.parameters)
-    return reasons
+    // What is in a transaction may yet come to nothing.
+    const isPassed = write !== inTransaction
+    const written = Write.statement(overlay, jobsOffered ? Jobs.parts(jobs, leases, now, isPassed) : [])
+    if (written === null) return outcomesOf(calls, reasons, [])
+    const [row] = yield* write(written.text, written.parameters)
+    return outcomesOf(calls, reasons, isPassed ? Jobs.passedOf(row as Row) : []) // `rows` gives them by name
   })
 
   const looking = (calls: ReadonlyArray<Call>, everything: boolean) =>
@@ -94,7 +98,8 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
     })
     const play = Effect.fnUntraced(function* (changes: ReadonlyArray<Change>, jobs: ReadonlyArray<Job>) {
       const loaded = yield* load(sql, touchedBy([changes], true), true)
-      const [reason] = yield* playAndWrite([{ ...call, changes, jobs }], loaded)
+      const [outcome] = yield* playAndWrite([{ ...call, changes, jobs }], loaded)
+      const reason = outcome?.reason
       if (reason != null) return yield* new CommitRejected({ reason })
     })
     const [only] = call.changes
@@ -116,11 +121,11 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
         })
       )
     }
-    return [Effect.succeed({ jobsOffered, leaseEnded: jobsOffered, forgotten })] satisfies ReadonlyArray<Answer>
+    return [Effect.succeed({ jobsOffered, leaseEnded: jobsOffered, forgotten, next: null })] satisfies ReadonlyArray<Answer>
   }, Effect.catchIf((error) => error instanceof CommitRejected, (rejected) => Effect.succeed([Effect.fail(rejected)])))
 
-  const answerOf = (reason: Rejection | null): Answer =>
-    reason === null ? Effect.succeed({ jobsOffered, leaseEnded: jobsOffered, forgotten: 0 }) : Effect.fail(new CommitRejected({ reason }))
+  const answerOf = ({ reason, next }: Outcome): Answer =>
+    reason === null ? Effect.succeed({ jobsOffered, leaseEnded: jobsOffered, forgotten: 0, next }) : Effect.fail(new CommitRejected({ reason }))
 
   /** Without a look, if that may be; null if it may not. */
   const unlooked = (calls: ReadonlyArray<Call>, how: Looking): Loaded | null => {
@@ -135,7 +140,7 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
     if (calls.length === 1 && forgets(calls[0]!)) return forgetting(calls[0]!)
     const loaded = unlooked(calls, how)
     const all = how === "at all" || calls.some(({ changes }) => changes.some(tight.has))
-    return Effect.map(loaded === null ? looking(calls, all) : playAndWrite(calls, loaded, rows), (reasons) => reasons.map(answerOf))
+    return Effect.map(loaded === null ? looking(calls, all) : playAndWrite(calls, loaded, rows), (outcomes) => outcomes.map(answerOf))
   }
 
   /** Once the database does not answer, those who are left are not tried any more. */
@@ -176,6 +181,29 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
       return calls.map((call) => answers.get(call)!)
     })
   }
+}
+
+/** What became of a call. */
+interface Outcome {
+  readonly reason: Rejection | null
+  readonly next: Next | null
+}
+
+/** Deals out the leases that took others' places, among those who wait for one of that group. */
+const outcomesOf = (
+  calls: ReadonlyArray<Call>,
+  reasons: ReadonlyArray<Rejection | null>,
+  passed: ReadonlyArray<Next>
+): ReadonlyArray<Outcome> => {
+  const left = [...passed]
+  return calls.map(({ lease }, index) => {
+    const reason = reasons[index]! // one each
+    const place =
+      reason !== null || lease?.holdNext === undefined
+        ? -1
+        : left.findIndex(({ job }) => job.kind === lease.job.kind && job.group === lease.job.group)
+    return { reason, next: place < 0 ? null : left.splice(place, 1)[0]! } // it is there
+  })
 }
 
 const forgets = ({ changes }: Call): boolean => changes.some(({ _tag }) => _tag === "Forget")

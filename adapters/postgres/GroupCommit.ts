@@ -9,8 +9,8 @@
  * only where it is stuck, waiting for a row or a disk, or has too much to do.
  */
 import { Clock, Effect, Exit, type Scope } from "effect"
-import type { Job, Lease } from "../../core/ports/JobQueue.ts"
-import { StoreUnavailable, type Change, type CommitRejected, type Committed } from "../../core/ports/Store.ts"
+import type { Job } from "../../core/ports/JobQueue.ts"
+import { StoreUnavailable, type Change, type CommitRejected, type Committed, type Ending } from "../../core/ports/Store.ts"
 import { turn } from "./Batches.ts"
 import type { Answer, Call, CommitBatch } from "./CommitBatch.ts"
 
@@ -26,7 +26,7 @@ export interface Options {
 export type Commit = (
   changes: ReadonlyArray<Change>,
   jobs: ReadonlyArray<Job>,
-  lease?: Lease
+  lease?: Ending
 ) => Effect.Effect<Committed, CommitRejected | StoreUnavailable>
 
 /** Callers in one batch, and characters of bodies with which it is full. */

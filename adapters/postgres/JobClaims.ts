@@ -183,6 +183,7 @@ const claimAlong = Effect.fnUntraced(function* (rows: Rows, arcs: ReadonlyArray<
 })
 
 const wait = Effect.fnUntraced(function* (rows: Rows, news: JobNews["Service"], ring: Ring, atMost: Millis) {
+  const until = (yield* steadyMillis) + atMost
   let quiet = ring.quiet
   ring.quiet = null
   for (;;) {
@@ -190,9 +191,12 @@ const wait = Effect.fnUntraced(function* (rows: Rows, news: JobNews["Service"], 
     if (quiet === null) return
     const left = quiet.nextAt - (yield* Clock.currentTimeMillis)
     if (left <= 0) return
-    const heard = yield* Effect.timeoutOption(quiet.heard, Math.min(left, atMost, quiet.pause ?? lookPause))
-    // Of what a free place is good for, a claim tells as much as a look.
-    if (Option.isSome(heard) ? heard.value : quiet.pause !== null) return
+    const rest = until - (yield* steadyMillis)
+    const pause = Math.min(left, quiet.pause ?? lookPause)
+    const heard = yield* Effect.timeoutOption(quiet.heard, Math.min(pause, rest))
+    // Of what a free place is good for, a claim tells as much as a look. And a look at the end of the wait would be called
+    // off, and its connection with it.
+    if (Option.isSome(heard) ? heard.value : quiet.pause !== null || rest <= pause) return
     quiet = null
   }
 })

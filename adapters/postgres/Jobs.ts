@@ -4,12 +4,14 @@
  * second time.
  */
 import { PgTypes } from "@effect/sql-pg"
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
-import type { Millis } from "../../core/model/Ids.ts"
-import type { Job, Lease } from "../../core/ports/JobQueue.ts"
+import type { Environment, Millis, TenantId } from "../../core/model/Ids.ts"
+import type { Job, JobKind } from "../../core/ports/JobQueue.ts"
+import type { Ending, Next } from "../../core/ports/Store.ts"
 import type { Part, Shape } from "./Parts.ts"
-import { array, isId, toBigint, toText, unnest } from "./Rows.ts"
+import { outgoing, outgoingOf } from "./Reads.ts"
+import { array, isId, toBigint, toText, unnest, type Row } from "./Rows.ts"
 
 type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, SqlError>
 
@@ -63,20 +65,29 @@ const shape: Shape = {
   returning 1`
 }
 
-/** What a commit does to jobs, as parts of its statement: ends those under these leases, and offers these. */
-export const parts = (jobs: ReadonlyArray<Job>, leases: ReadonlyArray<Lease>, now: Millis): ReadonlyArray<Part> => [
-  ...(leases.length === 0 ? [] : ending(leases, now)),
-  ...(jobs.length === 0 ? [] : [offering(jobs, now)])
+/**
+ * What a commit does to jobs, as parts of its statement: ends those under these leases, and offers these; and last, for it
+ * waits for nobody, takes the next jobs in the places of those that ended, if that is told to whom it concerns.
+ */
+export const parts = (jobs: ReadonlyArray<Job>, endings: ReadonlyArray<Ending>, now: Millis, isPassed: boolean): ReadonlyArray<Part> => [
+  ...(endings.length === 0 ? [] : ending(endings, now, isPassed)),
+  ...(jobs.length === 0 ? [] : [offering(jobs, now)]),
+  ...(isPassed && endings.some(({ holdNext }) => holdNext !== undefined) ? passing(now, expiryOf(endings, now)) : [])
 ]
 
+/** Those who wait for the next jobs hold them as long as each other. */
+const expiryOf = (endings: ReadonlyArray<Ending>, now: Millis): Millis =>
+  now + Math.max(...endings.map(({ holdNext }) => (holdNext === undefined ? 0 : Duration.toMillis(holdNext))))
+
 /** As `complete_jobs` does it. */
-const ending = (leases: ReadonlyArray<Lease>, now: Millis): ReadonlyArray<Part> => [
+const ending = (leases: ReadonlyArray<Ending>, now: Millis, isPassed: boolean): ReadonlyArray<Part> => [
   {
     shape: heldShape,
     parameters: [
       array("text", leases.map(({ job }) => job.kind)),
       array("text", leases.map(({ job }) => toText(job.subject))),
-      array("uuid", leases.map(({ token }) => (isId(token) ? token : null)))
+      array("uuid", leases.map(({ token }) => (isId(token) ? token : null))),
+      array("boolean", leases.map(({ holdNext }) => isPassed && holdNext !== undefined))
     ]
   },
   { shape: endedShape, parameters: [] },
@@ -86,13 +97,14 @@ const ending = (leases: ReadonlyArray<Lease>, now: Millis): ReadonlyArray<Part> 
 const leased = [
   { name: "kind", type: "text" },
   { name: "subject", type: "text" },
-  { name: "token", type: "uuid" }
+  { name: "token", type: "uuid" },
+  { name: "is_passed", type: "boolean" }
 ] as const
 
 const heldShape: Shape = {
   name: "held_job",
   text: (first, behind) =>
-    `select job.kind, job.subject, job.beside_ms
+    `select job.kind, job.subject, job.beside_ms, job.group_name, job.due_ms, job.at_ms, lease.is_passed
      from ${unnest(leased, first, "lease")}
      join mailroom.job as job on job.kind = lease.kind and job.subject = lease.subject and job.token = lease.token
      where ${behind} order by job.kind, job.subject for update of job`
@@ -113,6 +125,102 @@ const renewedShape: Shape = {
      set due_ms = held.beside_ms, at_ms = held.beside_ms, ready = held.beside_ms <= $${first}, token = null, claims = 0, beside_ms = null
      from held_job as held
      where job.kind = held.kind and job.subject = held.subject and held.beside_ms is not null returning 1`
+}
+
+const passing = (now: Millis, expiresAt: Millis): ReadonlyArray<Part> => [
+  { shape: nextShape, parameters: [PgTypes.int8(toBigint(now))] },
+  { shape: passedShape, parameters: [PgTypes.int8(toBigint(expiresAt))] },
+  { shape: outgoingShape, parameters: [] }
+]
+
+/**
+ * As many of a group as leases of it end that were still counted, so that its cap holds without a look at it. Jobs are taken
+ * in the order of their time, so what was due before is not there, but for dead rows; if it is, a claim finds it.
+ */
+const nextShape: Shape = {
+  name: "next_job",
+  text: (first, behind) =>
+    `select next.kind, next.subject, next.tenant_id, next.environment, next.due_ms
+     from (
+       select kind, group_name, count(*) as places, min(due_ms) as from_ms from held_job
+       where is_passed and at_ms > $${first} group by kind, group_name
+     ) as freed
+     cross join lateral (
+       select job.* from mailroom.job as job
+       where job.ready and job.kind = freed.kind and job.group_name = freed.group_name
+         and job.at_ms between freed.from_ms and $${first}
+       order by job.at_ms limit freed.places for update skip locked
+     ) as next
+     where not exists (
+       select from mailroom.job_throttle as throttle
+       where throttle.kind = freed.kind and throttle.group_name = freed.group_name and throttle.until_ms > $${first}
+     ) and ${behind}`
+}
+
+const passedShape: Shape = {
+  name: "passed_job",
+  text: (first) =>
+    `update mailroom.job as job
+     set ready = false, at_ms = $${first}, token = gen_random_uuid(), claims = job.claims + 1, beside_ms = null
+     from next_job as next where job.kind = next.kind and job.subject = next.subject and job.ready
+     returning job.kind, job.subject, job.tenant_id, job.environment, job.group_name, job.due_ms, job.token, job.claims, job.at_ms`,
+  isTold: true
+}
+
+/**
+ * What is asked of the deliveries among them, so that they need no look. The statement sees what there was when it began,
+ * and takes a job as it is when it locks it: one that was offered anew in between has another time, and is looked at.
+ */
+const outgoingShape: Shape = {
+  name: "passed_outgoing",
+  text: () => {
+    const keys: Readonly<Record<string, string>> = { $1: "next.subject::uuid", $2: "next.tenant_id", $3: "next.environment" }
+    const found = outgoing.replaceAll(/\$\d/g, (parameter) => keys[parameter]!) // it has these three
+    return `select next.subject, found.* from next_job as next cross join lateral (${found}) as found
+      where next.kind = 'deliver' and (found.record::json ->> 'nextAttemptAt')::bigint = next.due_ms`
+  },
+  isTold: true
+}
+
+/** The leases that took others' places, of the one row of the statement that `parts` belong to. */
+export const passedOf = (row: Row | undefined): ReadonlyArray<Next> => {
+  if (typeof row?.["passed_job"] !== "string") return []
+  const passed = JSON.parse(row["passed_job"]) as ReadonlyArray<Passed> // as the statement has it
+  const told = row["passed_outgoing"]
+  const found = typeof told === "string" ? (JSON.parse(told) as ReadonlyArray<Row>) : [] // as the statement has it
+  const outgoings = new Map(found.map((one) => [one["subject"], one]))
+  const outgoingTo = (subject: string) => {
+    const one = outgoings.get(subject)
+    if (one === undefined) return null
+    const after = one["enabled_after"]
+    // An int8, which in JSON is a number; one that a number cannot hold is read.
+    return typeof after === "number" && !Number.isSafeInteger(after) ? null : outgoingOf({ ...one, enabled_after: after == null ? null : BigInt(after as number) })
+  }
+  return passed.map((job) => ({
+    job: {
+      kind: job.kind,
+      subject: job.subject,
+      realm: { tenantId: job.tenant_id, environment: job.environment },
+      group: job.group_name,
+      dueAt: job.due_ms
+    },
+    token: job.token,
+    claims: job.claims,
+    expiresAt: job.at_ms,
+    outgoing: job.kind === "deliver" ? outgoingTo(job.subject) : null
+  }))
+}
+
+interface Passed {
+  readonly kind: JobKind
+  readonly subject: string
+  readonly tenant_id: TenantId
+  readonly environment: Environment
+  readonly group_name: string
+  readonly due_ms: Millis
+  readonly token: string
+  readonly claims: number
+  readonly at_ms: Millis
 }
 
 /** Each (kind, subject) once, for its earliest time; all transactions lock the rows in the same order. */

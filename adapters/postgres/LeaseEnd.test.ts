@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Layer } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
-import { insert, next, update } from "../../conformance/StoreLaw.ts"
+import { insert, insertDelivery, next, update } from "../../conformance/StoreLaw.ts"
 import { JobQueue, type Job, type Lease } from "../../core/ports/JobQueue.ts"
 import { Store } from "../../core/ports/Store.ts"
 import * as JobNews from "./JobNews.ts"
@@ -41,7 +41,7 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
 
       const committed = yield* store.commit([insert("tenant", tenant)], [], lease)
 
-      assert.deepStrictEqual(committed, { jobsOffered: true, leaseEnded: true, forgotten: 0 })
+      assert.deepStrictEqual(committed, { jobsOffered: true, leaseEnded: true, forgotten: 0, next: null })
       assert.isTrue(yield* lost(lease!))
       assert.deepStrictEqual(yield* claim(), [])
     })
@@ -106,6 +106,100 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
       assert.isBelow(performance.now() - begun, 240) // else it is looked for by itself
       const [second] = yield* claim()
       yield* queue.complete(second!)
+    })
+  )
+
+  /** Jobs of one group, of which the first so many are held, and what takes their places when they end together. */
+  const passing = Effect.fnUntraced(function* (jobs: ReadonlyArray<Job>, inFlightMax: number, before: Effect.Effect<unknown, unknown, JobQueue> = Effect.void) {
+    const [store, queue] = [yield* Store, yield* JobQueue]
+    yield* queue.offer(jobs)
+    const held = yield* claim("1 minute", inFlightMax)
+    yield* before
+    const ended = yield* Effect.forEach(
+      held,
+      (lease) => store.commit([insert("tenant", Fixtures.tenant())], [], { ...lease, holdNext: Duration.minutes(1) }),
+      { concurrency: "unbounded" }
+    )
+    return { held, next: ended.flatMap(({ next }) => next ?? []) }
+  })
+  const completed = (leases: ReadonlyArray<Lease>) => JobQueue.use((queue) => Effect.forEach(leases, queue.complete, { discard: true }))
+
+  it.effect("passes its place to the next job of its group, which is held as if it had been claimed", () =>
+    Effect.gen(function* () {
+      const group = Fixtures.freshId<string>()
+      const jobs = [3, 1, 2, 4, 5].map((dueAt) => jobOf({ group, dueAt }))
+
+      const { held, next } = yield* passing(jobs, 2)
+
+      assert.deepStrictEqual(held.map(({ job }) => job.dueAt), [1, 2])
+      assert.sameDeepMembers(next.map(({ job, claims }) => ({ ...job, claims })), [{ ...jobs[0]!, claims: 1 }, { ...jobs[3]!, claims: 1 }])
+      assert.deepStrictEqual(yield* claim("1 minute", 2), []) // the cap holds
+      yield* completed(next)
+      const [last] = yield* claim("1 minute", 2)
+      assert.strictEqual(last?.job.dueAt, 5)
+      yield* completed([last!])
+    })
+  )
+
+  it.effect("passes nothing on to other groups or kinds, nor to what is not due", () =>
+    Effect.gen(function* () {
+      const [mine, other] = [jobOf(), jobOf()]
+      const later = { ...jobOf({ group: mine.group }), dueAt: Date.now() + 60_000 }
+
+      const { held, next } = yield* passing([mine, { ...jobOf({ group: mine.group }), kind: "submit" }, later], 1, JobQueue.use((queue) => queue.offer([other])))
+
+      assert.deepStrictEqual(held.map(({ job }) => job.subject), [mine.subject])
+      assert.deepStrictEqual(next, [])
+      yield* completed(yield* claim())
+    })
+  )
+
+  it.effect("passes nothing on in a group that is throttled", () =>
+    Effect.gen(function* () {
+      const group = Fixtures.freshId<string>()
+
+      const { next } = yield* passing([jobOf({ group }), jobOf({ group })], 1, JobQueue.use((queue) => queue.throttle("deliver", group, 1)))
+
+      assert.deepStrictEqual(next, [])
+      yield* completed(yield* claim())
+    })
+  )
+
+  it.effect("passes nothing on that was lost, or has run out, for it counts no more", () =>
+    Effect.gen(function* () {
+      const [store, queue] = [yield* Store, yield* JobQueue]
+      const group = Fixtures.freshId<string>()
+      yield* queue.offer([jobOf({ group }), jobOf({ group })])
+      const [lease] = yield* claim("0 millis")
+
+      const { next } = yield* store.commit([insert("tenant", Fixtures.tenant())], [], { ...lease!, holdNext: Duration.minutes(1) })
+
+      assert.isNull(next)
+      yield* completed(yield* claim())
+    })
+  )
+
+  it.effect("tells of the delivery that it passes to what its own read would, if that is due when the job is", () =>
+    Effect.gen(function* () {
+      const [store, queue] = [yield* Store, yield* JobQueue]
+      const realm = Fixtures.realm()
+      const endpoint = Fixtures.endpoint(realm)
+      const [first, second, third] = [1, 2, 3].map((nextAttemptAt) => ({ ...Fixtures.delivery(endpoint), nextAttemptAt }))
+      yield* store.commit([insert("endpoint", endpoint), ...[first!, second!, third!].map((one) => insertDelivery(one, "{ \"é\": 1 }"))], [])
+      const jobs = [first!, second!, third!].map(({ id, nextAttemptAt }) => jobOf({ realm, subject: id, group: endpoint.id, dueAt: nextAttemptAt }))
+      yield* queue.offer([jobs[0]!, jobs[1]!, { ...jobs[2]!, dueAt: 4 }])
+      const [lease] = yield* claim()
+      const pass = (held: Lease) => store.commit([insert("tenant", Fixtures.tenant())], [], { ...held, holdNext: Duration.minutes(1) })
+
+      const { next } = yield* pass(lease!)
+      assert.strictEqual(next?.job.subject, second!.id)
+      assert.isNotNull(next?.outgoing)
+      assert.deepStrictEqual(next?.outgoing, yield* store.deliveries.outgoing(realm, second!.id))
+
+      const { next: other } = yield* pass(next!)
+      assert.strictEqual(other?.job.subject, third!.id)
+      assert.isNull(other?.outgoing)
+      yield* completed([other!])
     })
   )
 })

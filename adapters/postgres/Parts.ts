@@ -14,6 +14,8 @@ export interface Shape {
   readonly text: (first: number, behind: string) => string
   /** How many rows it must have found, if so: else the statement fails, and nothing of it is done. */
   readonly expected?: (first: number) => string
+  /** Whether what it returns is told: as JSON, in a column of its name. */
+  readonly isTold?: boolean
 }
 
 export interface Part {
@@ -47,6 +49,7 @@ const textOf = (parts: readonly [Part, ...ReadonlyArray<Part>]): string => {
   if (known !== undefined) return known
   let [first, behind] = [1, "true"]
   const premises: Array<string> = []
+  const told = parts.flatMap(({ shape: { name, isTold } }) => (isTold === true ? `, (select json_agg(${name})::text from ${name}) as ${name}` : []))
   const steps = parts.map((part) => {
     const text = `${part.shape.name} as (${part.shape.text(first, behind)})`
     const expected = part.shape.expected?.(first)
@@ -57,7 +60,7 @@ const textOf = (parts: readonly [Part, ...ReadonlyArray<Part>]): string => {
   })
   const last = (parts.at(-1) ?? parts[0]).shape.name
   const held = premises.length === 0 ? "" : `, 1 / (case when ${premises.join(" and ")} then 1 else 0 end)`
-  const text = `with ${steps.join(", ")} select (select count(*) from ${last})${held}`
+  const text = `with ${steps.join(", ")} select (select count(*) from ${last})${held}${told.join("")}`
   texts.set(shape, text)
   return text
 }

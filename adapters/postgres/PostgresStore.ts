@@ -33,17 +33,18 @@ function make(
     const tell = (calls: ReadonlyArray<CommitBatch.Call>) =>
       news === null
         ? Effect.void
-        : Effect.andThen(
-            news.tell(jobKinds.filter((kind) => calls.some(({ jobs }) => jobs.some((job) => job.kind === kind)))),
-            news.tellOfPlaces(jobKinds.filter((kind) => calls.some(({ lease }) => lease?.job.kind === kind)))
-          )
+        : news.tell(jobKinds.filter((kind) => calls.some(({ jobs }) => jobs.some((job) => job.kind === kind))))
+    const gathered = yield* GroupCommit.make({
+      commit: (calls) => Effect.tap(commit(calls), () => tell(calls)),
+      committers,
+      onLiveClock: database.live
+    })
     return Store.of({
       ...Reads.make(database),
-      commit: yield* GroupCommit.make({
-        commit: (calls) => Effect.tap(commit(calls), () => tell(calls)),
-        committers,
-        onLiveClock: database.live
-      })
+      commit: (changes, jobs, lease) =>
+        lease === undefined || news === null
+          ? gathered(changes, jobs)
+          : Effect.tap(gathered(changes, jobs, lease), ({ next }) => (next === null ? news.tellOfPlaces([lease.job.kind]) : Effect.void))
     })
   })
 }

@@ -334,7 +334,8 @@ const bodyOfDelivery = `
   from ${byId("mailroom.delivery", "delivery")}
   where delivery.tenant_id = $2 and delivery.environment = $3`
 
-const outgoing = `
+/** By id, tenant and environment. */
+export const outgoing = `
   select ${delivery.selected("delivery")},
     (select body from mailroom.delivery_body where delivery_id = delivery.id) as body,
     endpoint.record::text as endpoint, endpoint.enabled_after
@@ -343,7 +344,7 @@ const outgoing = `
     on endpoint.tenant_id = $2 and endpoint.environment = $3
   where delivery.tenant_id = $2 and delivery.environment = $3`
 
-const outgoingOf = (row: Row): Outgoing => ({
+export const outgoingOf = (row: Row): Outgoing => ({
   delivery: delivery.decode(row),
   endpoint: row["endpoint"] === null ? null : endpoint.decode({ record: row["endpoint"], enabled_after: row["enabled_after"] }),
   body: row["body"] as string | null // a text

@@ -18,7 +18,7 @@ import { changing, commit, dieOnRejection, isRejected, offer } from "../operatio
 import { deliverJob } from "../operations/Webhooks.ts"
 import { Crypto, type SealBroken, type SealedSecret } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
-import { Store, type Change, type Outgoing, type StoreUnavailable } from "../ports/Store.ts"
+import { Store, type Change, type Next, type Outgoing, type StoreUnavailable } from "../ports/Store.ts"
 import { WebhookTransport } from "../ports/WebhookTransport.ts"
 import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
@@ -47,7 +47,7 @@ export class DeliverWebhook extends Context.Service<
      * One attempt at the job's delivery, if it is due. True: its job ended with what it committed. Fails only if the store
      * does, or the endpoint's secret cannot be opened.
      */
-    readonly handle: (lease: Lease) => Effect.Effect<boolean, StoreUnavailable | SealBroken>
+    readonly handle: (lease: Lease | Next) => Effect.Effect<boolean, StoreUnavailable | SealBroken>
   }
 >()("mailroom/core/jobs/DeliverWebhook") {
   static readonly layer = Layer.effect(
@@ -59,8 +59,9 @@ export class DeliverWebhook extends Context.Service<
       const transport = yield* WebhookTransport
       const settings = yield* Settings
 
-      const handle = Effect.fnUntraced(function* (lease: Lease) {
-        const outgoing = yield* store.deliveries.outgoing(lease.job.realm, lease.job.subject as DeliveryId)
+      const handle = Effect.fnUntraced(function* (lease: Lease | Next) {
+        const known = "outgoing" in lease ? lease.outgoing : null
+        const outgoing = known ?? (yield* store.deliveries.outgoing(lease.job.realm, lease.job.subject as DeliveryId))
         if (outgoing === null || outgoing.delivery.nextAttemptAt === null) return false
         const { delivery } = outgoing
         const messageId = delivery.eventType.startsWith("message.") ? delivery.resourceId : null

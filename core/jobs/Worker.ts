@@ -7,8 +7,8 @@ import { Cause, Clock, Context, Duration, Effect, FiberSet, Layer, Semaphore } f
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
 import type { BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, type JobKind, type Lease } from "../ports/JobQueue.ts"
-import type { StoreUnavailable } from "../ports/Store.ts"
-import { offer } from "../operations/Commit.ts"
+import type { Next, StoreUnavailable } from "../ports/Store.ts"
+import { offer, Place } from "../operations/Commit.ts"
 import * as Metrics from "../Metrics.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import * as Tracing from "../Tracing.ts"
@@ -65,6 +65,8 @@ const joined = ({ job: { kind, subject, realm }, claims }: Lease) => {
 
 /** Claims of a job that are not held against it: the first, and one more, for a process may end for any reason. */
 const trustedClaims = 2
+/** Jobs that follow each other in one place, before it is given back for a claim to see who has waited longest. */
+const passesMax = 50
 /** When a job is tried again that the store could not serve. */
 const unavailableRetry = 30_000
 /** For how long a suspect is put off that may not be worked now. */
@@ -199,15 +201,35 @@ export class Worker extends Context.Service<
         const places = Semaphore.makeUnsafe(lane.placesMax)
         const fibers = yield* FiberSet.make()
         let busy = 0
+        /** The last claim left no job that was not at its group's cap, so nobody else waits for a place. */
+        let isSpare = false
+        /** Works a job, and those that take its place. */
+        const follow = Effect.fnUntraced(function* (first: Lease) {
+          let lease: Lease | Next | null = first
+          for (let passes = 0; lease !== null; passes++) {
+            let next: Next | null = null as Next | null // assigned below
+            const place: Place = {
+              holdNext: () => (isSpare && passes < passesMax && busy < lane.placesMax && !isStopping() ? visibilityTimeout : null),
+              passed: (passed) => {
+                next = passed
+              }
+            }
+            yield* Effect.provideService(work(lease), Place, place)
+            if (next !== null) yield* Metrics.count(Metrics.jobsClaimed[next.job.kind])
+            if (next !== null && next.claims > trustedClaims) next = yield* Effect.as(Effect.ignore(queue.release(next, Duration.zero)), null)
+            lease = next
+          }
+        })
         const start = (lease: Lease) => {
           busy += 1
           const done = Effect.sync(() => void (busy -= 1))
-          return FiberSet.run(fibers, places.withPermits(1)(work(lease)).pipe(Effect.ensuring(done)))
+          return FiberSet.run(fibers, places.withPermits(1)(follow(lease)).pipe(Effect.ensuring(done)))
         }
         while (!isStopping()) {
           yield* places.withPermits(1)(Effect.void) // a place is free
           if (busy > 0 && !Duration.isZero(lane.claimPause)) yield* Effect.sleep(lane.claimPause)
           const { fresh, suspect, isAway, isAll } = yield* claim(lane, Math.max(1, lane.placesMax - busy))
+          isSpare = isAll && suspect === null
           for (const lease of fresh) yield* start(lease)
           if (suspect !== null) yield* workBehind(suspect, FiberSet.awaitEmpty(fibers)).pipe(tested(lane))
           else if (isAway) yield* Effect.sleep(idle)

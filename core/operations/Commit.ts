@@ -2,11 +2,11 @@
  * The way to write. Offers the jobs of a commit to the queue where the store
  * is not the queue itself, and tries again from a fresh read when a version moved.
  */
-import { Effect, Exit, Option, Semaphore } from "effect"
+import { Context, type Duration, Effect, Exit, Option, Semaphore } from "effect"
 import { JobQueue, type Job, type Lease } from "../ports/JobQueue.ts"
 import * as Metrics from "../Metrics.ts"
 import * as Tracing from "../Tracing.ts"
-import { CommitRejected, Store, StoreUnavailable, type Change, type Committed, type Rejection } from "../ports/Store.ts"
+import { CommitRejected, Store, StoreUnavailable, type Change, type Committed, type Next, type Rejection } from "../ports/Store.ts"
 
 /** How often a decision is made anew when its version moved, before it is given up as busy. */
 const retriesMax = 50
@@ -38,6 +38,17 @@ export const offer = (queue: typeof JobQueue.Service, jobs: ReadonlyArray<Job>):
     ? Effect.void
     : queue.offer(jobs).pipe(Effect.catch((error) => Effect.logWarning("jobs were not offered; the sweep will", error)))
 
+/** A place that passes from job to job: whose job ends with a commit is handed the next of its group with it. */
+export interface Place {
+  /** For how long to hold the next job; null: none is wanted now. */
+  readonly holdNext: () => Duration.Duration | null
+  /** Is told the lease of the next job, whatever becomes of what is under way. */
+  readonly passed: (next: Next) => void
+}
+
+/** The place of the job that is under way; null if its end just frees it. */
+export const Place = Context.Reference<Place | null>("mailroom/core/operations/Commit/Place", { defaultValue: () => null })
+
 /** Commits changes with the jobs they make due, and with the end of the job that they are of, where the store can. */
 export const commit = (
   store: typeof Store.Service,
@@ -48,7 +59,15 @@ export const commit = (
 ): Effect.Effect<Committed, CommitRejected | StoreUnavailable> =>
   // Once begun it is seen through: a caller who hangs up must not part the commit from its jobs.
   Effect.uninterruptible(
-    Effect.tap(measured(store.commit(changes, jobs, lease)), ({ jobsOffered }) => (jobsOffered ? Effect.void : offer(queue, jobs)))
+    Effect.withFiber((fiber) => {
+      const place = lease === undefined ? null : fiber.getRef(Place)
+      const holdNext = place?.holdNext() ?? null
+      const ending = lease === undefined || holdNext === null ? lease : { ...lease, holdNext }
+      return Effect.tap(measured(store.commit(changes, jobs, ending)), ({ jobsOffered, next }) => {
+        if (next !== null) place?.passed(next)
+        return jobsOffered ? Effect.void : offer(queue, jobs)
+      })
+    })
   )
 
 const measured = (self: Effect.Effect<Committed, CommitRejected | StoreUnavailable>) =>

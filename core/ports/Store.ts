@@ -23,7 +23,7 @@
  * - does not retry. A failure whose outcome is not known is `StoreUnavailable`,
  *   and the caller reads again to learn what happened.
  */
-import { Context, Data, type Effect } from "effect"
+import { Context, Data, type Duration, type Effect } from "effect"
 import type { Address, DomainName } from "../model/Address.ts"
 import type { ApiKey } from "../model/ApiKey.ts"
 import type { Attachment } from "../model/Attachment.ts"
@@ -176,6 +176,23 @@ export interface Committed {
   readonly leaseEnded: boolean
   /** Rows that `Forget` changes have dropped. */
   readonly forgotten: number
+  /** The lease that took the place of the one that ended; null if there is none. */
+  readonly next: Next | null
+}
+
+/** A lease that took the place of another. */
+export interface Next extends Lease {
+  /** Of a delivery: what its read of that name tells, as of the moment when it was taken; null: to be read. */
+  readonly outgoing: Outgoing | null
+}
+
+/** The lease of a job that ends with a commit. */
+export interface Ending extends Lease {
+  /**
+   * For how long to hold the next job that is due of its group, in its place: the group has as many leases as before. A
+   * store that is the queue too may do so, if there is one and the group is not throttled; what it does not take is claimed.
+   */
+  readonly holdNext?: Duration.Duration
 }
 
 /** A key with all that decides whether it is valid, and what it may use. */
@@ -319,7 +336,7 @@ export class Store extends Context.Service<
     readonly commit: (
       changes: ReadonlyArray<Change>,
       jobs: ReadonlyArray<Job>,
-      lease?: Lease
+      lease?: Ending
     ) => Effect.Effect<Committed, CommitRejected | StoreUnavailable>
 
     readonly credentials: {
