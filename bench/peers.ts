@@ -18,7 +18,7 @@ import type { DevFile } from "../runtimes/dev/DataFolder.ts"
 import { freePort } from "./Cluster.ts"
 import * as Postfix from "./reference/Postfix.ts"
 
-const isThere = (program: string, ...more: ReadonlyArray<string>): boolean => spawnSync(program, more, { stdio: "ignore" }).error === undefined
+const isThere = (program: string, ...more: ReadonlyArray<string>): boolean => spawnSync(program, more, { stdio: "ignore" }).status === 0
 
 const install = (packages: ReadonlyArray<string>): boolean => {
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" }
@@ -26,7 +26,13 @@ const install = (packages: ReadonlyArray<string>): boolean => {
   return run("update") && run("install", "-y", "--no-install-recommends", ...packages)
 }
 
-const missing = [...(isThere("swaks", "--version") ? [] : ["swaks"]), ...(isThere("postconf", "-d", "mail_version") ? [] : ["postfix"])]
+const needed: Readonly<Record<string, () => boolean>> = {
+  "swaks": () => isThere("swaks", "--version"),
+  // Without it swaks knows no TLS; it is only recommended to it.
+  "libnet-ssleay-perl": () => isThere("perl", "-MNet::SSLeay", "-e", "1"),
+  "postfix": () => isThere("postconf", "-d", "mail_version")
+}
+const missing = Object.keys(needed).filter((name) => !needed[name]!()) // its own keys
 if (missing.length > 0 && !install(missing)) {
   console.error(`There is no ${missing.join(", no ")} here, and it cannot be installed. On Debian: apt-get install ${missing.join(" ")}`)
   process.exit(2)
