@@ -157,12 +157,13 @@ const nextShape: Shape = {
      ) and ${behind}`
 }
 
+/** By their key: `ready` as it is would let a plan look for them among all that are ready. */
 const passedShape: Shape = {
   name: "passed_job",
   text: (first) =>
     `update mailroom.job as job
      set ready = false, at_ms = $${first}, token = gen_random_uuid(), claims = job.claims + 1, beside_ms = null
-     from next_job as next where job.kind = next.kind and job.subject = next.subject and job.ready
+     from next_job as next where job.kind = next.kind and job.subject = next.subject and job.ready::int = 1
      returning job.kind, job.subject, job.tenant_id, job.environment, job.group_name, job.due_ms, job.token, job.claims, job.at_ms`,
   isTold: true
 }

@@ -16,6 +16,7 @@ import * as inbound from "./migrations/0006_inbound.ts"
 import * as domains from "./migrations/0007_domains.ts"
 import * as payloads from "./migrations/0008_payloads.ts"
 import * as bodies from "./migrations/0009_bodies.ts"
+import * as claimsByKey from "./migrations/0010_claims_by_key.ts"
 
 export interface Migration {
   readonly name: string
@@ -32,7 +33,8 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0006_inbound", statements: inbound.statements },
   { name: "0007_domains", statements: domains.statements },
   { name: "0008_payloads", statements: payloads.statements },
-  { name: "0009_bodies", statements: bodies.statements }
+  { name: "0009_bodies", statements: bodies.statements },
+  { name: "0010_claims_by_key", statements: claimsByKey.statements }
 ]
 
 /** A step failed, and nothing of it is left. The steps before it stay. */

@@ -1,4 +1,4 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, it, layer } from "@effect/vitest"
 import { Clock, Context, Duration, Effect, Fiber, Latch, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { freshId, realm } from "../../conformance/fixtures.ts"
@@ -404,3 +404,29 @@ layer(breakable, { excludeTestServices: true })("the job queue of a server that 
     })
   )
 })
+
+it.live("finds the jobs that it claims by their key, also by a plan that was made while there were hardly any", () =>
+  Effect.gen(function* () {
+    const url = yield* TestDatabase.url()
+    const process = PostgresJobQueue.layer.pipe(Layer.provide(JobNews.layer), Layer.provideMerge(Database.layer({ url, connectionsMax: 1 })))
+    const context = yield* Layer.build(process)
+    const [queue, { sql }] = [Context.get(context, JobQueue), Context.get(context, Database.Database)]
+    /** Entries of the index of what is ready that were read so far. */
+    const read = Effect.gen(function* () {
+      yield* sql`select pg_stat_force_next_flush()`
+      const [row] = yield* sql<{ read: string }>`select idx_tup_read as read from pg_stat_user_indexes where indexrelname = 'job_ready'`
+      return Number(row!.read)
+    })
+    yield* sql`analyze mailroom.job`
+    const now = yield* Clock.currentTimeMillis
+    yield* queue.offer([job("group", now)])
+    yield* completeAll(queue, yield* claim(queue))
+    yield* queue.offer(Array.from({ length: 2_000 }, (_, index) => job(`group-${index % 50}`, now)))
+    const before = yield* read
+
+    const leases = yield* claim(queue, 50)
+
+    assert.strictEqual(leases.length, 50)
+    assert.isBelow((yield* read) - before, 1_000)
+  }).pipe(Effect.scoped)
+)
