@@ -57,7 +57,7 @@ export class PollProvider extends Context.Service<
       })
 
       return PollProvider.of({
-        handle: Effect.fn("PollProvider.handle")(function* ({ job, claims }) {
+        handle: Tracing.fn("PollProvider.handle")(function* ({ job, claims }) {
           const message = yield* store.messages.get(job.realm, job.subject as MessageId)
           if (message === null) return
           const now = yield* Clock.currentTimeMillis

@@ -90,7 +90,7 @@ export class RecordNotification extends Context.Service<
       const applyAll = (ref: SubmissionRef, notifications: ReadonlyArray<Notification.Notification>, kept: boolean) =>
         changing(ref.providerMessageId, apply(ref, notifications, kept, null)).pipe(dieOnRejection)
 
-      const applyKept = Effect.fn("RecordNotification.applyKept")(function* (ref: SubmissionRef) {
+      const applyKept = Tracing.fn("RecordNotification.applyKept")(function* (ref: SubmissionRef) {
         const kept = yield* store.notifications.kept(ref)
         if (kept.length > 0) yield* applyAll(ref, kept, true)
       })
@@ -102,7 +102,7 @@ export class RecordNotification extends Context.Service<
       })
 
       return RecordNotification.of({
-        record: Effect.fn("RecordNotification.record")(function* (notifications) {
+        record: Tracing.fn("RecordNotification.record")(function* (notifications) {
           const sound = notifications.filter(isSound)
           if (sound.length < notifications.length) yield* Effect.logWarning("a notification makes no sense; it is passed over")
           for (const group of bySubmission(sound)) {
@@ -126,7 +126,7 @@ export class RecordNotification extends Context.Service<
           return matched.length
         }),
 
-        recordPoll: Effect.fn("RecordNotification.recordPoll")(function* (submission, notifications, pollAt) {
+        recordPoll: Tracing.fn("RecordNotification.recordPoll")(function* (submission, notifications, pollAt) {
           const poll = { submission, pollAt }
           yield* changing(submission.providerMessageId, apply(submission, notifications.filter(isSound), false, poll)).pipe(
             dieOnRejection

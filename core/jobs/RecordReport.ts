@@ -75,7 +75,7 @@ export class RecordReport extends Context.Service<
       )
 
       return RecordReport.of({
-        ofReturnPath: Effect.fn("RecordReport.ofReturnPath")(function* (id, sender, parsed) {
+        ofReturnPath: Tracing.fn("RecordReport.ofReturnPath")(function* (id, sender, parsed) {
           const report = Reports.read(parsed, sender)
           yield* Metrics.count(Metrics.reports[report.kind])
           if (report.kind === "none") {
@@ -84,7 +84,7 @@ export class RecordReport extends Context.Service<
           yield* record(id, report, parsed.date)
         }),
 
-        ofMailbox: Effect.fn("RecordReport.ofMailbox")(function* (received, parsed) {
+        ofMailbox: Tracing.fn("RecordReport.ofMailbox")(function* (received, parsed) {
           const report = Reports.read(parsed, received.reception?.returnPath)
           const id = report.kind === "none" || isDoubtful(received) ? null : messageIdOf(report.originalMessageId)
           if (id === null) return

@@ -41,7 +41,7 @@ export class ScanAttachment extends Context.Service<
       const scanner = yield* Scanner
       const crypto = yield* Crypto
 
-      const handle = Effect.fn("ScanAttachment.handle")(function* ({ job, claims }: Lease) {
+      const handle = Tracing.fn("ScanAttachment.handle")(function* ({ job, claims }: Lease) {
         const attachment = yield* store.attachments.get(job.realm, job.subject as AttachmentId)
         if (attachment === null || attachment.nextScanAt === null) return
         const now = yield* Clock.currentTimeMillis

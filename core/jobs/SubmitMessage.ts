@@ -98,7 +98,7 @@ export class SubmitMessage extends Context.Service<
       const settings = yield* Settings
       const keyOf = signingKeys(crypto)
 
-      const handle = Effect.fn("SubmitMessage.handle")(function* (lease: Lease) {
+      const handle = Tracing.fn("SubmitMessage.handle")(function* (lease: Lease) {
         const outbound = yield* store.messages.outbound(lease.job.realm, lease.job.subject as MessageId)
         if (outbound === null || outbound.message.nextAttemptAt === null) return false
         const { message } = outbound
