@@ -85,7 +85,7 @@ export const pages = (): ReadonlyArray<Page> => {
     [
       "```sh",
       "npm ci",
-      "npm run bench               # all, in some 15 minutes; writes this page",
+      "npm run bench               # all, in some 25 minutes; writes this page",
       "npm run bench -- accept     # one, or several",
       "npm run bench -- soak       # ten minutes by itself, one minute among all",
       "npm run bench -- --smoke    # whether they run, and nothing else",
