@@ -17,7 +17,7 @@ import * as Metrics from "./Metrics.ts"
 import { isProbe } from "./Probes.ts"
 import { isIntake } from "./Providers.ts"
 import { Defect, InvalidRequest, MethodNotAllowed, RouteUnknown, ShuttingDown, type Refusal } from "./Refusals.ts"
-import { routeAt } from "./Routes.ts"
+import { routeAt, type Match } from "./Routes.ts"
 import { addressOf, type TrustedProxies } from "./TrustedProxies.ts"
 
 export const pipelineLayer = (trusted: TrustedProxies) =>
@@ -33,7 +33,7 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
       const answered = Effect.fnUntraced(function* <E, R>(
         call: CallState,
         request: HttpServerRequest.HttpServerRequest,
-        match: ReturnType<typeof routeAt>,
+        match: Match | null,
         router: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
       ) {
         if (!isProbe(call.route)) {

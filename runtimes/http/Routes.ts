@@ -20,7 +20,7 @@ export interface Route {
   readonly operations: Map<string, Served>
 }
 
-interface Match {
+export interface Match {
   readonly route: Route
   /** The values of its parameters, as they would be without percent-encoding. */
   readonly params: Readonly<Record<string, string>>
