@@ -54,7 +54,11 @@ export const make = Effect.fnUntraced(function* ({
   deadline = 10
 }: Options): Effect.fn.Return<Commit, never, Scope.Scope> {
   let waiting: Array<Caller> = []
-  const underWay = new Set<Caller>()
+  /**
+   * The callers of each committer's batch. No set: the tables that a set leaves behind as it changes hold on to one another,
+   * and to all that was in them, until the whole heap is collected.
+   */
+  const underWay: Array<ReadonlyArray<Caller>> = Array.from({ length: committers }, () => [])
   /** Who sleeps, to be woken: committers, the first one in front, and the one who watches for committers that are stuck. */
   const idle = new Map<number, () => void>()
   let watcher: (() => void) | null = null
@@ -69,7 +73,9 @@ export const make = Effect.fnUntraced(function* ({
     caller.answer(answer)
   }
 
-  const take = (): ReadonlyArray<Caller> => {
+  const isIdle = () => waiting.length === 0 && underWay.every((callers) => callers.length === 0)
+
+  const take = (committer: number): ReadonlyArray<Caller> => {
     let [count, characters] = [0, 0]
     while (count < waiting.length && count < batchMax && (count === 0 || characters < charactersMax)) {
       characters += waiting[count]!.characters
@@ -78,10 +84,8 @@ export const make = Effect.fnUntraced(function* ({
     const taken = waiting.slice(0, count)
     waiting = waiting.slice(count)
     batches += 1
-    for (const caller of taken) {
-      caller.state = "taken"
-      underWay.add(caller)
-    }
+    for (const caller of taken) caller.state = "taken"
+    underWay[committer] = taken
     return taken
   }
 
@@ -112,14 +116,14 @@ export const make = Effect.fnUntraced(function* ({
   const work = Effect.fnUntraced(function* (committer: number) {
     yield* sleepsUntilWoken(committer)
     yield* turn
-    const callers = take()
+    const callers = take(committer)
     if (callers.length === 0) return
     const exit = yield* Effect.exit(commit(callers))
     callers.forEach((caller, index) =>
       settle(caller, Exit.isSuccess(exit) ? exit.value[index]! : Effect.failCause(exit.cause))
     )
-    for (const caller of callers) underWay.delete(caller)
-    if (whenDone !== null && waiting.length === 0 && underWay.size === 0) whenDone()
+    underWay[committer] = []
+    if (whenDone !== null && isIdle()) whenDone()
   })
 
   const watch = Effect.gen(function* () {
@@ -140,7 +144,7 @@ export const make = Effect.fnUntraced(function* ({
       waiting = waiting.filter((caller) => !isLate(caller))
       for (const caller of late) settle(caller, unavailable("no batch took the commit in time"))
     }
-    for (const caller of underWay) {
+    for (const caller of underWay.flat()) {
       if (isLate(caller)) settle(caller, unavailable("the database did not answer in time, whatever it did"))
     }
   })
@@ -152,7 +156,7 @@ export const make = Effect.fnUntraced(function* ({
   yield* Effect.addFinalizer(() =>
     Effect.callback<void>((resume) => {
       isClosed = true
-      if (waiting.length === 0 && underWay.size === 0) resume(Effect.void)
+      if (isIdle()) resume(Effect.void)
       else whenDone = () => resume(Effect.void)
     })
   )

@@ -45,18 +45,15 @@ export const gathered = (text: string, types: ReadonlyArray<KeyType>): string =>
 
 export const make = <A>({ rows }: Pick<Database["Service"], "rows">, { types, text, decode }: Options<A>): Lookup<A> => {
   const statement = gathered(text, types)
-  const waiting = new Map<string, Asked<A>>()
+  /** A new one each time that it is taken: what a map leaves behind as it changes is held until the whole heap is collected. */
+  let waiting = new Map<string, Asked<A>>()
   let underWay = 0
   let isDue = false
 
   const take = (): ReadonlyArray<Asked<A>> => {
-    const taken: Array<Asked<A>> = []
-    for (const [name, asked] of waiting) {
-      if (taken.length === keysMax) break
-      taken.push(asked)
-      waiting.delete(name)
-    }
-    return taken
+    const all = [...waiting]
+    waiting = new Map(all.slice(keysMax))
+    return all.slice(0, keysMax).map(([, asked]) => asked)
   }
 
   /** A row that cannot be read is a bug, and harms nobody but those who asked for it. */

@@ -12,7 +12,8 @@ export interface Deadlines {
 
 export interface Deadline {
   readonly at: bigint
-  readonly onDue: () => void
+  /** Let go of when it is cleared: what a Set has left behind as it changed may be held, with all that was in it, for long. */
+  onDue: (() => void) | null
 }
 
 export const make = (duration: Duration.Duration): Effect.Effect<Deadlines, never, Scope.Scope> =>
@@ -31,7 +32,10 @@ export const make = (duration: Duration.Duration): Effect.Effect<Deadlines, neve
         if (next === undefined) break
         const left = next.at - clock.monotonicTimeNanosUnsafe()
         if (left > 0n) yield* Effect.sleep(Duration.nanos(left))
-        else if (all.delete(next)) next.onDue()
+        else {
+          all.delete(next)
+          next.onDue?.()
+        }
       }
       isWatched = false
     })
@@ -45,7 +49,7 @@ export const make = (duration: Duration.Duration): Effect.Effect<Deadlines, neve
     return {
       set: (onDue) => {
         if (nanos === null) return null
-        const deadline = { at: clock.monotonicTimeNanosUnsafe() + nanos, onDue }
+        const deadline: Deadline = { at: clock.monotonicTimeNanosUnsafe() + nanos, onDue }
         all.add(deadline)
         if (!isWatched) {
           isWatched = true
@@ -54,7 +58,9 @@ export const make = (duration: Duration.Duration): Effect.Effect<Deadlines, neve
         return deadline
       },
       clear: (deadline) => {
-        if (deadline !== null) all.delete(deadline)
+        if (deadline === null) return
+        all.delete(deadline)
+        deadline.onDue = null
       }
     }
   })

@@ -38,15 +38,14 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
     const context = trust(settings)
     const all = new Set<Carrier>()
     const idle: Array<Carrier> = []
-    const waiting = new Set<Submission>()
+    const waiting: Array<Submission> = []
     /** Of which a connection was lost before the server had them: they go first. */
     const returned: Array<Submission> = []
     let isClosed = false
 
     const next = (carrier: Carrier): Submission | null => {
-      const submission = returned.shift() ?? waiting.values().next().value ?? null
+      const submission = returned.shift() ?? waiting.shift() ?? null
       if (submission === null) return null
-      waiting.delete(submission)
       submission.carrier = carrier
       submission.deadline ??= toSubmit.set(() => {
         submission.onEnd(Result.fail(failed("DATA", "not submitted within the time")))
@@ -58,10 +57,13 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
     const withdraw = (submission: Submission): void => {
       const { carrier } = submission
       toSubmit.clear(submission.deadline)
-      if (waiting.delete(submission)) return
-      const index = returned.indexOf(submission)
-      if (index >= 0) returned.splice(index, 1)
-      else if (carrier?.sponsor === submission) {
+      for (const queue of [waiting, returned]) {
+        const index = queue.indexOf(submission)
+        if (index < 0) continue
+        queue.splice(index, 1)
+        return
+      }
+      if (carrier?.sponsor === submission) {
         carrier.sponsor = null
         carrier.connection.end("nobody waits for it")
       } else carrier?.connection.abandon(submission)
@@ -120,7 +122,7 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
 
     const dispatch = (): void => {
       if (isClosed) return
-      while (waiting.size + returned.length > 0) {
+      while (waiting.length + returned.length > 0) {
         // The one used last, so that those not needed expire.
         const carrier = idle.at(-1)
         if (carrier !== undefined) {
@@ -139,8 +141,7 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
       Effect.sync(() => {
         isClosed = true
         const error = failed("CONN", "the pool is closed")
-        for (const submission of [...returned.splice(0), ...waiting]) submission.onEnd(Result.fail(error))
-        waiting.clear()
+        for (const submission of [...returned.splice(0), ...waiting.splice(0)]) submission.onEnd(Result.fail(error))
         for (const carrier of all) {
           if (idle.includes(carrier)) carrier.connection.quit()
           else carrier.connection.end("the pool is closed")
@@ -162,7 +163,7 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
             }
           }
           if (isClosed) return submission.onEnd(Result.fail(failed("CONN", "the pool is closed")))
-          waiting.add(submission)
+          waiting.push(submission)
           dispatch()
           return Effect.sync(() => withdraw(submission))
         })
