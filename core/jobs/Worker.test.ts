@@ -18,8 +18,16 @@ const leaseOf = (number: number, claims = 1): Lease => ({
   expiresAt: 60_000
 })
 
-/** A worker on a queue that has one delivery to claim, or always as many as it asks for, and those that follow one. */
-const running = Effect.fnUntraced(function* (following: Array<Lease>, options: { readonly isFull?: boolean } = {}) {
+interface Options {
+  /** The queue always has as many as it is asked for; else one. */
+  readonly isFull?: boolean
+  /** How long the worker runs, and how long a job takes. */
+  readonly millis?: number
+  readonly jobMillis?: number
+}
+
+/** A worker on a queue that has deliveries to claim, and those that follow one. */
+const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, millis = 1_000, jobMillis = 1 }: Options = {}) {
   const [worked, released]: [Array<string>, Array<string>] = [[], []]
   let [claims, number, isStopping] = [0, 1_000, false]
   const queue: typeof JobQueue.Service = {
@@ -28,7 +36,7 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, options: {
       Effect.sync(() => {
         if (!kinds.includes("deliver")) return []
         claims += 1
-        if (options.isFull === true) return Array.from({ length: limit }, () => leaseOf(number++))
+        if (isFull) return Array.from({ length: limit }, () => leaseOf(number++))
         return claims === 1 ? [leaseOf(0)] : []
       }),
     complete: () => Effect.void,
@@ -40,7 +48,7 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, options: {
   }
   const handle = (lease: Lease) =>
     Effect.gen(function* () {
-      yield* Effect.sleep("1 millis")
+      yield* Effect.sleep(jobMillis)
       const place = yield* Place
       worked.push(lease.job.subject)
       if (place !== null && place.holdNext() !== null) {
@@ -60,11 +68,12 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, options: {
   )
   const context = yield* Layer.build(Layer.provide(Worker.layer, handlers))
   const worker = yield* Effect.forkChild(Context.get(context, Worker).run(() => isStopping, Duration.minutes(1)), { startImmediately: true })
-  yield* TestClock.adjust(options.isFull === true ? "5 millis" : "1 seconds")
+  yield* TestClock.adjust(millis)
+  const claimsThen = claims
   isStopping = true
   yield* TestClock.adjust("2 minutes")
   yield* Fiber.join(worker)
-  return { worked, released, claims }
+  return { worked, released, claims: claimsThen }
 })
 
 describe("a place of the worker", () => {
@@ -77,12 +86,13 @@ describe("a place of the worker", () => {
     })
   )
 
-  it.effect("passes to nobody while others wait for a claim", () =>
+  it.effect("passes for a tenth of a second while others wait for a claim", () =>
     Effect.gen(function* () {
-      const { worked } = yield* running([leaseOf(1)], { isFull: true })
+      const run = (millis: number) =>
+        running(Array.from({ length: 5_000 }, (_, index) => leaseOf(10_000 + index)), { isFull: true, jobMillis: 20, millis })
 
-      assert.isAbove(worked.length, 128)
-      assert.notInclude(worked, "job 1")
+      assert.strictEqual((yield* run(99)).claims, 1)
+      assert.isAbove((yield* run(121)).claims, 1)
     })
   )
 

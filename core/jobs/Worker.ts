@@ -67,6 +67,11 @@ const joined = ({ job: { kind, subject, realm }, claims }: Lease) => {
 const trustedClaims = 2
 /** Jobs that follow each other in one place, before it is given back for a claim to see who has waited longest. */
 const passesMax = 50
+/**
+ * How long jobs of one group follow each other in a place for which others wait: a claim costs the queue as much for each
+ * group as a handful of its jobs cost, and so long nobody minds.
+ */
+const slice = Duration.toNanosUnsafe(Duration.millis(100))
 /** When a job is tried again that the store could not serve. */
 const unavailableRetry = 30_000
 /** For how long a suspect is put off that may not be worked now. */
@@ -205,11 +210,15 @@ export class Worker extends Context.Service<
         let isSpare = false
         /** Works a job, and those that take its place. */
         const follow = Effect.fnUntraced(function* (first: Lease) {
+          const clock = yield* Clock.Clock
+          const began = clock.monotonicTimeNanosUnsafe()
+          const isWaitedFor = () => !isSpare || busy >= lane.placesMax
+          const isDone = (passes: number) => passes >= passesMax || (isWaitedFor() && clock.monotonicTimeNanosUnsafe() - began >= slice)
           let lease: Lease | Next | null = first
           for (let passes = 0; lease !== null; passes++) {
             let next: Next | null = null as Next | null // assigned below
             const place: Place = {
-              holdNext: () => (isSpare && passes < passesMax && busy < lane.placesMax && !isStopping() ? visibilityTimeout : null),
+              holdNext: () => (isDone(passes) || isStopping() ? null : visibilityTimeout),
               passed: (passed) => {
                 next = passed
               }
