@@ -55,15 +55,22 @@ export const queueCopies = (databaseUrl: string, id: string, count: number): Pro
     Effect.runPromise
   )
 
-/** Resolves when no message waits for its submission any more, some milliseconds late. */
+/**
+ * Resolves when no message waits for its submission any more, some milliseconds late. It looks at one that waits until that
+ * does no more: asked for any of them, the server walks along all that have waited, which took a third of its time.
+ */
 export const drained = async (databaseUrl: string, timeoutMs = 120_000): Promise<void> => {
   const client = new Client({ connectionString: databaseUrl })
   await client.connect()
   try {
+    const last = "select id from mailroom.message where next_attempt_ms is not null order by next_attempt_ms desc limit 1"
+    const one = "select id from mailroom.message where id = $1 and next_attempt_ms is not null"
     const begun = performance.now()
+    let id: string | undefined
     for (;;) {
-      const { rowCount } = await client.query("select from mailroom.message where next_attempt_ms is not null limit 1")
-      if (rowCount === 0) return
+      if (id !== undefined) id = (await client.query<{ id: string }>(one, [id])).rows[0]?.id
+      id ??= (await client.query<{ id: string }>(last)).rows[0]?.id
+      if (id === undefined) return
       if (performance.now() - begun > timeoutMs) throw new Error("void: the backlog does not drain")
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
