@@ -4,7 +4,7 @@
  * as a supervisor would.
  */
 import { spawn, type ChildProcess } from "node:child_process"
-import { appendFileSync, mkdtempSync, openSync, readFileSync } from "node:fs"
+import { appendFileSync, existsSync, mkdtempSync, openSync, readFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -27,6 +27,13 @@ process.on("exit", () => {
 })
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(name, () => process.exit(1))
 
+/** What the systemd unit of a process, if it has one, gives to Node. */
+const nodeOptionsOf = (verb: string | undefined): Readonly<Record<string, string>> => {
+  const unit = join(import.meta.dirname, `../docs/systemd/mailroom-${verb}.service`)
+  const options = existsSync(unit) ? /^Environment=NODE_OPTIONS=(.*)$/m.exec(readFileSync(unit, "utf8"))?.[1] : undefined
+  return options === undefined ? {} : { NODE_OPTIONS: options }
+}
+
 /** A process that a supervisor keeps running. */
 export class Supervised {
   readonly name: string
@@ -47,7 +54,7 @@ export class Supervised {
   start(): void {
     const log = openSync(this.log, "a")
     const child = spawn(process.execPath, [main, ...this.#parameters], {
-      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...this.#variables },
+      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...nodeOptionsOf(this.#parameters[0]), ...this.#variables },
       stdio: ["ignore", log, log]
     })
     this.#child = child

@@ -1,6 +1,6 @@
 /** The systemd units of the documentation: systemd takes them, and what they name is there. */
 import { assert, describe, it } from "@effect/vitest"
-import { spawnSync } from "node:child_process"
+import { execFileSync, spawnSync } from "node:child_process"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -36,7 +36,7 @@ describe("the systemd units", () => {
       const credentials = linesOf(unit).flatMap((line) => /^#?LoadCredential=([\w-]+):/.exec(line)?.[1] ?? [])
       const variables = linesOf(unit).flatMap((line) => {
         const match = /^#?Environment=(\w+)=(.*)$/.exec(line)
-        return match === null ? [] : [[match[1]!, match[2]!] as const]
+        return match === null || match[1] === "NODE_OPTIONS" ? [] : [[match[1]!, match[2]!] as const]
       })
 
       assert.isAtLeast(variables.length, 1)
@@ -44,6 +44,17 @@ describe("the systemd units", () => {
       assert.deepStrictEqual(variables.map(([, value]) => value), credentials.map((name) => `%d/${name}`))
     })
   }
+
+  it("give the worker's Node options that it takes", () => {
+    const [given] = valuesOf("mailroom-worker.service", "Environment").filter((value) => value.startsWith("NODE_OPTIONS="))
+    const megabytes = Number(/^NODE_OPTIONS=--max-semi-space-size=(\d+)$/.exec(given!)![1])
+    const told = "require('node:v8').getHeapStatistics().heap_size_limit"
+    const limit = (options: string) => Number(execFileSync(process.execPath, ["-p", told], { env: { NODE_OPTIONS: options }, encoding: "utf8" }))
+
+    // The limit counts three of them.
+    const [one, other] = [limit(given!.replace("NODE_OPTIONS=", "")), limit("--max-semi-space-size=32")]
+    assert.strictEqual(other - one, (32 - megabytes) * 3 * 2 ** 20)
+  })
 
   it("let processes finish: a stopped one is killed later than it stops by itself", () => {
     const seconds = (unit: string) => Number(valuesOf(unit, "TimeoutStopSec")[0])
