@@ -41,7 +41,7 @@ const make = (tables: Tables): typeof Store.Service => {
         Effect.yieldNow,
         Effect.suspend(() => {
           const reason = tables.commit(changes)
-          return reason === null ? Effect.succeed({ jobsOffered: false, leaseEnded: false, forgotten: tables.forgotten, next: null }) : Effect.fail(new CommitRejected({ reason }))
+          return reason === null ? Effect.succeed({ jobsOffered: false, leaseEnded: false, forgotten: tables.forgotten, next: [] }) : Effect.fail(new CommitRejected({ reason }))
         })
       ),
 

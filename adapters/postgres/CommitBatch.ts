@@ -121,7 +121,7 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
         })
       )
     }
-    return [Effect.succeed({ jobsOffered, leaseEnded: jobsOffered, forgotten, next: null })] satisfies ReadonlyArray<Answer>
+    return [Effect.succeed({ jobsOffered, leaseEnded: jobsOffered, forgotten, next: [] })] satisfies ReadonlyArray<Answer>
   }, Effect.catchIf((error) => error instanceof CommitRejected, (rejected) => Effect.succeed([Effect.fail(rejected)])))
 
   const answerOf = ({ reason, next }: Outcome): Answer =>
@@ -186,24 +186,26 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
 /** What became of a call. */
 interface Outcome {
   readonly reason: Rejection | null
-  readonly next: Next | null
+  readonly next: ReadonlyArray<Next>
 }
 
-/** Deals out the leases that took others' places, among those who wait for one of that group. */
+/** Deals out the leases that took others' places, among those who wait for one of that group: one to each, and then more. */
 const outcomesOf = (
   calls: ReadonlyArray<Call>,
   reasons: ReadonlyArray<Rejection | null>,
   passed: ReadonlyArray<Next>
 ): ReadonlyArray<Outcome> => {
   const left = [...passed]
-  return calls.map(({ lease }, index) => {
-    const reason = reasons[index]! // one each
-    const place =
-      reason !== null || lease?.holdNext === undefined
-        ? -1
-        : left.findIndex(({ job }) => job.kind === lease.job.kind && job.group === lease.job.group)
-    return { reason, next: place < 0 ? null : left.splice(place, 1)[0]! } // it is there
-  })
+  const nexts = calls.map((): Array<Next> => [])
+  const jobsMax = Math.max(0, ...calls.map(({ lease }) => lease?.holdNext?.jobsMax ?? 0))
+  for (let number = 1; number <= jobsMax && left.length > 0; number++) {
+    calls.forEach(({ lease }, index) => {
+      if (reasons[index] !== null || lease?.holdNext === undefined || lease.holdNext.jobsMax < number) return
+      const place = left.findIndex(({ job }) => job.kind === lease.job.kind && job.group === lease.job.group)
+      if (place >= 0) nexts[index]!.push(...left.splice(place, 1)) // one each
+    })
+  }
+  return calls.map((_, index) => ({ reason: reasons[index]!, next: nexts[index]! })) // the same
 }
 
 const forgets = ({ changes }: Call): boolean => changes.some(({ _tag }) => _tag === "Forget")

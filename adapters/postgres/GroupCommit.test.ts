@@ -15,7 +15,7 @@ const gated = Effect.fnUntraced(function* (committers = 1) {
     commit: (calls) =>
       Effect.suspend(() => {
         batches.push(calls)
-        return Effect.as(gate.await, calls.map(() => Effect.succeed({ jobsOffered: false, leaseEnded: false, forgotten: calls.length, next: null })))
+        return Effect.as(gate.await, calls.map(() => Effect.succeed({ jobsOffered: false, leaseEnded: false, forgotten: calls.length, next: [] })))
       }),
     committers,
     onLiveClock: (self) => self

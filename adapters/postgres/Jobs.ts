@@ -77,7 +77,7 @@ export const parts = (jobs: ReadonlyArray<Job>, endings: ReadonlyArray<Ending>, 
 
 /** Those who wait for the next jobs hold them as long as each other. */
 const expiryOf = (endings: ReadonlyArray<Ending>, now: Millis): Millis =>
-  now + Math.max(...endings.map(({ holdNext }) => (holdNext === undefined ? 0 : Duration.toMillis(holdNext))))
+  now + Math.max(...endings.map(({ holdNext }) => (holdNext === undefined ? 0 : Duration.toMillis(holdNext.visibilityTimeout))))
 
 /** As `complete_jobs` does it. */
 const ending = (leases: ReadonlyArray<Ending>, now: Millis, isPassed: boolean): ReadonlyArray<Part> => [
@@ -87,7 +87,7 @@ const ending = (leases: ReadonlyArray<Ending>, now: Millis, isPassed: boolean): 
       array("text", leases.map(({ job }) => job.kind)),
       array("text", leases.map(({ job }) => toText(job.subject))),
       array("uuid", leases.map(({ token }) => (isId(token) ? token : null))),
-      array("boolean", leases.map(({ holdNext }) => isPassed && holdNext !== undefined))
+      array("integer", leases.map(({ holdNext }) => (isPassed ? (holdNext?.jobsMax ?? 0) : 0)))
     ]
   },
   { shape: endedShape, parameters: [] },
@@ -98,13 +98,13 @@ const leased = [
   { name: "kind", type: "text" },
   { name: "subject", type: "text" },
   { name: "token", type: "uuid" },
-  { name: "is_passed", type: "boolean" }
+  { name: "next_max", type: "integer" }
 ] as const
 
 const heldShape: Shape = {
   name: "held_job",
   text: (first, behind) =>
-    `select job.kind, job.subject, job.beside_ms, job.group_name, job.due_ms, job.at_ms, lease.is_passed
+    `select job.kind, job.subject, job.beside_ms, job.group_name, job.due_ms, job.at_ms, lease.next_max
      from ${unnest(leased, first, "lease")}
      join mailroom.job as job on job.kind = lease.kind and job.subject = lease.subject and job.token = lease.token
      where ${behind} order by job.kind, job.subject for update of job`
@@ -134,16 +134,16 @@ const passing = (now: Millis, expiresAt: Millis): ReadonlyArray<Part> => [
 ]
 
 /**
- * As many of a group as leases of it end that were still counted, so that its cap holds without a look at it. Jobs are taken
- * in the order of their time, so what was due before is not there, but for dead rows; if it is, a claim finds it.
+ * As many of a group as are wanted for the leases of it that end and were still counted, without a look at its cap. Jobs are
+ * taken in the order of their time, so what was due before is not there, but for dead rows; if it is, a claim finds it.
  */
 const nextShape: Shape = {
   name: "next_job",
   text: (first, behind) =>
     `select next.kind, next.subject, next.tenant_id, next.environment, next.due_ms
      from (
-       select kind, group_name, count(*) as places, min(due_ms) as from_ms from held_job
-       where is_passed and at_ms > $${first} group by kind, group_name
+       select kind, group_name, sum(next_max) as places, min(due_ms) as from_ms from held_job
+       where next_max > 0 and at_ms > $${first} group by kind, group_name
      ) as freed
      cross join lateral (
        select job.* from mailroom.job as job

@@ -41,7 +41,7 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
 
       const committed = yield* store.commit([insert("tenant", tenant)], [], lease)
 
-      assert.deepStrictEqual(committed, { jobsOffered: true, leaseEnded: true, forgotten: 0, next: null })
+      assert.deepStrictEqual(committed, { jobsOffered: true, leaseEnded: true, forgotten: 0, next: [] })
       assert.isTrue(yield* lost(lease!))
       assert.deepStrictEqual(yield* claim(), [])
     })
@@ -110,18 +110,23 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
   )
 
   /** Jobs of one group, of which the first so many are held, and what takes their places when they end together. */
-  const passing = Effect.fnUntraced(function* (jobs: ReadonlyArray<Job>, inFlightMax: number, before: Effect.Effect<unknown, unknown, JobQueue> = Effect.void) {
+  const passing = Effect.fnUntraced(function* (
+    jobs: ReadonlyArray<Job>,
+    inFlightMax: number,
+    { jobsMax = 1, before = Effect.void }: { readonly jobsMax?: number; readonly before?: Effect.Effect<unknown, unknown, JobQueue> } = {}
+  ) {
     const [store, queue] = [yield* Store, yield* JobQueue]
     yield* queue.offer(jobs)
     const held = yield* claim("1 minute", inFlightMax)
     yield* before
     const ended = yield* Effect.forEach(
       held,
-      (lease) => store.commit([insert("tenant", Fixtures.tenant())], [], { ...lease, holdNext: Duration.minutes(1) }),
+      (lease) => store.commit([insert("tenant", Fixtures.tenant())], [], { ...lease, holdNext: { jobsMax, visibilityTimeout: Duration.minutes(1) } }),
       { concurrency: "unbounded" }
     )
-    return { held, next: ended.flatMap(({ next }) => next ?? []) }
+    return { held, next: ended.flatMap(({ next }) => next) }
   })
+  const one = { jobsMax: 1, visibilityTimeout: Duration.minutes(1) }
   const completed = (leases: ReadonlyArray<Lease>) => JobQueue.use((queue) => Effect.forEach(leases, queue.complete, { discard: true }))
 
   it.effect("passes its place to the next job of its group, which is held as if it had been claimed", () =>
@@ -141,12 +146,30 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
     })
   )
 
+  it.effect("passes it on to more of them where more are wanted, the earliest first, to each caller one before another two", () =>
+    Effect.gen(function* () {
+      const group = Fixtures.freshId<string>()
+      const jobs = [1, 2, 3, 4, 5, 6].map((dueAt) => jobOf({ group, dueAt }))
+
+      const { next } = yield* passing(jobs, 2, { jobsMax: 2 })
+
+      assert.sameMembers(next.map(({ job }) => job.dueAt), [3, 4, 5, 6])
+      yield* completed(next)
+
+      const few = [1, 2, 3, 4, 5].map((dueAt) => jobOf({ group, dueAt }))
+      const { next: rest } = yield* passing(few, 3, { jobsMax: 2 })
+
+      assert.sameMembers(rest.map(({ job }) => job.dueAt), [4, 5])
+      yield* completed(rest)
+    })
+  )
+
   it.effect("passes nothing on to other groups or kinds, nor to what is not due", () =>
     Effect.gen(function* () {
       const [mine, other] = [jobOf(), jobOf()]
       const later = { ...jobOf({ group: mine.group }), dueAt: Date.now() + 60_000 }
 
-      const { held, next } = yield* passing([mine, { ...jobOf({ group: mine.group }), kind: "submit" }, later], 1, JobQueue.use((queue) => queue.offer([other])))
+      const { held, next } = yield* passing([mine, { ...jobOf({ group: mine.group }), kind: "submit" }, later], 1, { before: JobQueue.use((queue) => queue.offer([other])) })
 
       assert.deepStrictEqual(held.map(({ job }) => job.subject), [mine.subject])
       assert.deepStrictEqual(next, [])
@@ -158,7 +181,7 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
     Effect.gen(function* () {
       const group = Fixtures.freshId<string>()
 
-      const { next } = yield* passing([jobOf({ group }), jobOf({ group })], 1, JobQueue.use((queue) => queue.throttle("deliver", group, 1)))
+      const { next } = yield* passing([jobOf({ group }), jobOf({ group })], 1, { before: JobQueue.use((queue) => queue.throttle("deliver", group, 1)) })
 
       assert.deepStrictEqual(next, [])
       yield* completed(yield* claim())
@@ -172,9 +195,9 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
       yield* queue.offer([jobOf({ group }), jobOf({ group })])
       const [lease] = yield* claim("0 millis")
 
-      const { next } = yield* store.commit([insert("tenant", Fixtures.tenant())], [], { ...lease!, holdNext: Duration.minutes(1) })
+      const { next } = yield* store.commit([insert("tenant", Fixtures.tenant())], [], { ...lease!, holdNext: one })
 
-      assert.isNull(next)
+      assert.deepStrictEqual(next, [])
       yield* completed(yield* claim())
     })
   )
@@ -189,16 +212,16 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
       const jobs = [first!, second!, third!].map(({ id, nextAttemptAt }) => jobOf({ realm, subject: id, group: endpoint.id, dueAt: nextAttemptAt }))
       yield* queue.offer([jobs[0]!, jobs[1]!, { ...jobs[2]!, dueAt: 4 }])
       const [lease] = yield* claim()
-      const pass = (held: Lease) => store.commit([insert("tenant", Fixtures.tenant())], [], { ...held, holdNext: Duration.minutes(1) })
+      const pass = (held: Lease) => store.commit([insert("tenant", Fixtures.tenant())], [], { ...held, holdNext: one })
 
-      const { next } = yield* pass(lease!)
+      const [next] = (yield* pass(lease!)).next
       assert.strictEqual(next?.job.subject, second!.id)
-      assert.isNotNull(next?.outgoing)
+      assert.isNotNull(next!.outgoing)
       assert.deepStrictEqual(next?.outgoing, yield* store.deliveries.outgoing(realm, second!.id))
 
-      const { next: other } = yield* pass(next!)
+      const [other] = (yield* pass(next!)).next
       assert.strictEqual(other?.job.subject, third!.id)
-      assert.isNull(other?.outgoing)
+      assert.isNull(other!.outgoing)
       yield* completed([other!])
     })
   )

@@ -44,7 +44,7 @@ function make(
       commit: (changes, jobs, lease) =>
         lease === undefined || news === null
           ? gathered(changes, jobs)
-          : Effect.tap(gathered(changes, jobs, lease), ({ next }) => (next === null ? news.tellOfPlaces([lease.job.kind]) : Effect.void))
+          : Effect.tap(gathered(changes, jobs, lease), ({ next }) => (next.length === 0 ? news.tellOfPlaces([lease.job.kind]) : Effect.void))
     })
   })
 }

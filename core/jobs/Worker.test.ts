@@ -29,7 +29,7 @@ interface Options {
 /** A worker on a queue that has deliveries to claim, and those that follow one. */
 const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, millis = 1_000, jobMillis = 1 }: Options = {}) {
   const [worked, released]: [Array<string>, Array<string>] = [[], []]
-  let [claims, number, isStopping] = [0, 1_000, false]
+  let [claims, number, inFlight, inFlightMost, isStopping] = [0, 1_000, 0, 0, false]
   const queue: typeof JobQueue.Service = {
     offer: () => Effect.void,
     claim: ({ kinds, limit }) =>
@@ -48,13 +48,14 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
   }
   const handle = (lease: Lease) =>
     Effect.gen(function* () {
+      inFlight += 1
+      inFlightMost = Math.max(inFlightMost, inFlight)
       yield* Effect.sleep(jobMillis)
-      const place = yield* Place
+      inFlight -= 1
       worked.push(lease.job.subject)
-      if (place !== null && place.holdNext() !== null) {
-        const next = following.shift()
-        if (next !== undefined) place.passed({ ...next, outgoing: null })
-      }
+      const place = yield* Place
+      const next = following.splice(0, place?.holdNext()?.jobsMax ?? 0)
+      if (next.length > 0) place!.passed(next.map((one) => ({ ...one, outgoing: null })))
       return true
     })
   const unused = { handle: () => Effect.die("no such job") }
@@ -73,13 +74,15 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
   isStopping = true
   yield* TestClock.adjust("2 minutes")
   yield* Fiber.join(worker)
-  return { worked, released, claims: claimsThen }
+  return { worked, released, claims: claimsThen, inFlightMost }
 })
+
+const leases = (count: number) => Array.from({ length: count }, (_, index) => leaseOf(index + 1))
 
 describe("a place of the worker", () => {
   it.effect("passes from job to job without a claim, and is given back after fifty", () =>
     Effect.gen(function* () {
-      const { worked, claims } = yield* running(Array.from({ length: 80 }, (_, index) => leaseOf(index + 1)))
+      const { worked, claims } = yield* running(leases(80), { jobMillis: 100, millis: 6_000 })
 
       assert.deepStrictEqual(worked, Array.from({ length: 51 }, (_, index) => `job ${index}`))
       assert.strictEqual(claims, 1)
@@ -88,17 +91,35 @@ describe("a place of the worker", () => {
 
   it.effect("passes for a tenth of a second while others wait for a claim", () =>
     Effect.gen(function* () {
-      const run = (millis: number) =>
-        running(Array.from({ length: 5_000 }, (_, index) => leaseOf(10_000 + index)), { isFull: true, jobMillis: 20, millis })
+      const run = (millis: number) => running(leases(5_000), { isFull: true, jobMillis: 20, millis })
 
       assert.strictEqual((yield* run(99)).claims, 1)
       assert.isAbove((yield* run(121)).claims, 1)
     })
   )
 
+  it.effect("brings more of a group that is quick, up to half of the lane", () =>
+    Effect.gen(function* () {
+      const peakOf = (jobMillis: number) => Effect.map(running(leases(5_000), { jobMillis }), ({ inFlightMost }) => inFlightMost)
+
+      assert.strictEqual(yield* peakOf(10), 64)
+      assert.strictEqual(yield* peakOf(99), 64)
+      assert.strictEqual(yield* peakOf(100), 1)
+    })
+  )
+
+  it.effect("is given back after a job that took a second", () =>
+    Effect.gen(function* () {
+      const workedOf = (jobMillis: number) => Effect.map(running(leases(9), { jobMillis, millis: 20_000 }), ({ worked }) => worked.length)
+
+      assert.strictEqual(yield* workedOf(999), 10)
+      assert.strictEqual(yield* workedOf(1_000), 1)
+    })
+  )
+
   it.effect("does not work a job on the way that came to no end twice before", () =>
     Effect.gen(function* () {
-      const { worked, released } = yield* running([leaseOf(1, 3), leaseOf(2)])
+      const { worked, released } = yield* running([leaseOf(1, 3), leaseOf(2)], { jobMillis: 100 })
 
       assert.deepStrictEqual(worked, ["job 0"])
       assert.deepStrictEqual(released, ["job 1"])

@@ -29,6 +29,11 @@ interface Lane {
   /** Leases of one group at a time, over all workers, so that a big one leaves room for the others. */
   readonly inFlightMax: number
   /**
+   * While the lane is no more than half full and nobody else waits, a job that ends well within a moment brings two of its
+   * group in its place: one that is quick has as many in flight as it answers quickly.
+   */
+  readonly isGrowing: boolean
+  /**
    * How long a lane that has work under way lets places become free before it claims again: one claim costs the queue as
    * much for one job as for many, and so do the steps that jobs claimed together take together.
    */
@@ -36,11 +41,11 @@ interface Lane {
 }
 
 const lanes: ReadonlyArray<Lane> = [
-  { kinds: ["submit", "poll", "scan"], placesMax: 64, inFlightMax: 32, claimPause: Duration.millis(10) },
+  { kinds: ["submit", "poll", "scan"], placesMax: 64, inFlightMax: 32, isGrowing: false, claimPause: Duration.millis(10) },
   // One receiver has few at a time, and waits for the next.
-  { kinds: ["deliver"], placesMax: 128, inFlightMax: 8, claimPause: Duration.zero },
+  { kinds: ["deliver"], placesMax: 128, inFlightMax: 8, isGrowing: true, claimPause: Duration.zero },
   // Each holds a whole message in memory.
-  { kinds: ["parse"], placesMax: 8, inFlightMax: 4, claimPause: Duration.millis(10) }
+  { kinds: ["parse"], placesMax: 8, inFlightMax: 4, isGrowing: false, claimPause: Duration.millis(10) }
 ]
 
 /** What a job's subject is called in the log. */
@@ -74,6 +79,8 @@ const passesMax = 50
 const slice = Duration.toNanosUnsafe(Duration.millis(100))
 /** When a job is tried again that the store could not serve. */
 const unavailableRetry = 30_000
+/** A job within which its group may have more in flight, and one with which it gives back the place, where groups grow. */
+const [quick, slow] = [Duration.toNanosUnsafe(Duration.millis(100)), Duration.toNanosUnsafe(Duration.seconds(1))]
 /** For how long a suspect is put off that may not be worked now. */
 const suspectPause = Duration.seconds(1)
 
@@ -209,27 +216,40 @@ export class Worker extends Context.Service<
         /** The last claim left no job that was not at its group's cap, so nobody else waits for a place. */
         let isSpare = false
         /** Works a job, and those that take its place. */
-        const follow = Effect.fnUntraced(function* (first: Lease) {
+        const follow: (first: Lease) => Effect.Effect<void> = Effect.fnUntraced(function* (first) {
           const clock = yield* Clock.Clock
           const began = clock.monotonicTimeNanosUnsafe()
-          const isWaitedFor = () => !isSpare || busy >= lane.placesMax
-          const isDone = (passes: number) => passes >= passesMax || (isWaitedFor() && clock.monotonicTimeNanosUnsafe() - began >= slice)
-          let lease: Lease | Next | null = first
+          let lease: Lease | null = first
           for (let passes = 0; lease !== null; passes++) {
-            let next: Next | null = null as Next | null // assigned below
+            let next: ReadonlyArray<Next> = []
+            let more = 0
+            const started = clock.monotonicTimeNanosUnsafe()
             const place: Place = {
-              holdNext: () => (isDone(passes) || isStopping() ? null : visibilityTimeout),
+              holdNext: () => {
+                const now = clock.monotonicTimeNanosUnsafe()
+                const isWaitedFor = !isSpare || busy >= lane.placesMax
+                const isDone = passes >= passesMax || (isWaitedFor && now - began >= slice) || (lane.isGrowing && now - started >= slow)
+                if (isDone || isStopping()) return null
+                const isQuick = lane.isGrowing && !isWaitedFor && 2 * busy < lane.placesMax && now - started < quick
+                more = isQuick ? 1 : 0
+                busy += more // taken until it is known what for
+                return { jobsMax: 1 + more, visibilityTimeout }
+              },
               passed: (passed) => {
                 next = passed
               }
             }
-            yield* Effect.provideService(work(lease), Place, place)
-            if (next !== null) yield* Metrics.count(Metrics.jobsClaimed[next.job.kind])
-            if (next !== null && next.claims > trustedClaims) next = yield* Effect.as(Effect.ignore(queue.release(next, Duration.zero)), null)
-            lease = next
+            yield* Effect.provideService(work(lease), Place, place).pipe(Effect.ensuring(Effect.sync(() => void (busy -= more))))
+            lease = null
+            for (const one of next) {
+              yield* Metrics.count(Metrics.jobsClaimed[one.job.kind])
+              if (one.claims > trustedClaims) yield* Effect.ignore(queue.release(one, Duration.zero))
+              else if (lease === null) lease = one
+              else yield* start(one)
+            }
           }
         })
-        const start = (lease: Lease) => {
+        const start = (lease: Lease): Effect.Effect<unknown> => {
           busy += 1
           const done = Effect.sync(() => void (busy -= 1))
           return FiberSet.run(fibers, places.withPermits(1)(follow(lease)).pipe(Effect.ensuring(done)))

@@ -2,11 +2,11 @@
  * The way to write. Offers the jobs of a commit to the queue where the store
  * is not the queue itself, and tries again from a fresh read when a version moved.
  */
-import { Context, type Duration, Effect, Exit, Option, Semaphore } from "effect"
+import { Context, Effect, Exit, Option, Semaphore } from "effect"
 import { JobQueue, type Job, type Lease } from "../ports/JobQueue.ts"
 import * as Metrics from "../Metrics.ts"
 import * as Tracing from "../Tracing.ts"
-import { CommitRejected, Store, StoreUnavailable, type Change, type Committed, type Next, type Rejection } from "../ports/Store.ts"
+import { CommitRejected, Store, StoreUnavailable, type Change, type Committed, type Hold, type Next, type Rejection } from "../ports/Store.ts"
 
 /** How often a decision is made anew when its version moved, before it is given up as busy. */
 const retriesMax = 50
@@ -40,10 +40,10 @@ export const offer = (queue: typeof JobQueue.Service, jobs: ReadonlyArray<Job>):
 
 /** A place that passes from job to job: whose job ends with a commit is handed the next of its group with it. */
 export interface Place {
-  /** For how long to hold the next job; null: none is wanted now. */
-  readonly holdNext: () => Duration.Duration | null
-  /** Is told the lease of the next job, whatever becomes of what is under way. */
-  readonly passed: (next: Next) => void
+  /** What to hold next; null: nothing is wanted now. */
+  readonly holdNext: () => Hold | null
+  /** Is told the leases of the next jobs, whatever becomes of what is under way. */
+  readonly passed: (next: ReadonlyArray<Next>) => void
 }
 
 /** The place of the job that is under way; null if its end just frees it. */
@@ -64,7 +64,7 @@ export const commit = (
       const holdNext = place?.holdNext() ?? null
       const ending = lease === undefined || holdNext === null ? lease : { ...lease, holdNext }
       return Effect.tap(measured(store.commit(changes, jobs, ending)), ({ jobsOffered, next }) => {
-        if (next !== null) place?.passed(next)
+        if (next.length > 0) place?.passed(next)
         return jobsOffered ? Effect.void : offer(queue, jobs)
       })
     })

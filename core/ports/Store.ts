@@ -176,8 +176,8 @@ export interface Committed {
   readonly leaseEnded: boolean
   /** Rows that `Forget` changes have dropped. */
   readonly forgotten: number
-  /** The lease that took the place of the one that ended; null if there is none. */
-  readonly next: Next | null
+  /** The leases that took the place of the one that ended. */
+  readonly next: ReadonlyArray<Next>
 }
 
 /** A lease that took the place of another. */
@@ -186,13 +186,16 @@ export interface Next extends Lease {
   readonly outgoing: Outgoing | null
 }
 
+/** The next jobs that are due of a group, if it is not throttled: one, and it has as many leases as before, or more. */
+export interface Hold {
+  readonly jobsMax: number
+  readonly visibilityTimeout: Duration.Duration
+}
+
 /** The lease of a job that ends with a commit. */
 export interface Ending extends Lease {
-  /**
-   * For how long to hold the next job that is due of its group, in its place: the group has as many leases as before. A
-   * store that is the queue too may do so, if there is one and the group is not throttled; what it does not take is claimed.
-   */
-  readonly holdNext?: Duration.Duration
+  /** What to lease in its place. A store that is the queue too may do so; what it does not take is claimed. */
+  readonly holdNext?: Hold
 }
 
 /** A key with all that decides whether it is valid, and what it may use. */
