@@ -132,7 +132,7 @@ try {
     )
     const pid = database.sql<{ pid: number }>`select pg_backend_pid() as pid, pg_sleep(0.2)`
     const found = await Effect.runPromise(Effect.all(Array.from({ length: readers }, () => pid), { concurrency: "unbounded" }))
-    return { reads: Reads.make(as(database)), pids: [...new Set(found.map(([row]) => row!.pid))] }
+    return { reads: Reads.make(as(database), { jobsOffered: true }), pids: [...new Set(found.map(([row]) => row!.pid))] }
   }
   const owned = await open(postgres.url("postgres"), (database) => database)
   const readerUrl = Redacted.make(Redacted.value(owner).replace("//postgres@", "//reader@"))

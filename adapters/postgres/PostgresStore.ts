@@ -40,7 +40,7 @@ function make(
       onLiveClock: database.live
     })
     return Store.of({
-      ...Reads.make(database),
+      ...Reads.make(database, { jobsOffered }),
       commit: (changes, jobs, lease) =>
         lease === undefined || news === null
           ? gathered(changes, jobs)

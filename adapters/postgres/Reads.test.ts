@@ -3,8 +3,9 @@ import { Effect } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import * as Law from "../../conformance/StoreLaw.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
-import { jobKinds } from "../../core/ports/JobQueue.ts"
+import { jobKinds, type Job } from "../../core/ports/JobQueue.ts"
 import { Database } from "./Database.ts"
+import * as Jobs from "./Jobs.ts"
 import * as Reads from "./Reads.ts"
 import * as Rows from "./Rows.ts"
 import * as TestDatabase from "./TestDatabase.ts"
@@ -95,7 +96,7 @@ const watched = Effect.gen(function* () {
       asked.push({ text, parameters: parameters as Statement["parameters"] }) // the reads tell their types
       return database.rows<Row>(text, parameters)
     })
-  return { reads: Reads.make({ ...database, rows }), asked }
+  return { reads: Reads.make({ ...database, rows }, { jobsOffered: true }), asked }
 })
 
 layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
@@ -211,7 +212,7 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
 
   it.effect("answer a text that is no identifier as what does not exist", () =>
     Effect.gen(function* () {
-      const reads = Reads.make(yield* Database)
+      const reads = Reads.make(yield* Database, { jobsOffered: true })
       const none = { ...realm, tenantId: "nobody" as never }
       for (const text of ["", "nobody", "'; drop schema mailroom; --", "a\u0000", "\ud800", realm.tenantId.slice(1)]) {
         const wrong = text as never // whatever the place asks for
@@ -275,7 +276,7 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
 
   it.effect("name a place behind a page of what is due only where there is more", () =>
     Effect.gen(function* () {
-      const reads = Reads.make(yield* Database)
+      const reads = Reads.make(yield* Database, { jobsOffered: true })
       const { sql } = yield* Database
       const { name, columns } = Rows.tables.attachment
       const waiting = Law.times(3, (index) => Fixtures.attachment(realm, { nextScanAt: index >> 1 }))
@@ -292,6 +293,28 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
       assert.deepStrictEqual(second.jobs.map(({ subject, dueAt }) => [subject, dueAt]), [[waiting[2]!.id, 1]])
       assert.isNull(second.next)
       assert.isNull((yield* page(null, 3)).next)
+    })
+  )
+
+  it.effect("pass over what is due and has its job, where jobs are in the same database", () =>
+    Effect.gen(function* () {
+      const database = yield* Database
+      const { sql } = database
+      const { name, columns } = Rows.tables.attachment
+      const [held, late, lost] = Law.times(3, () => Fixtures.attachment(realm, { nextScanAt: -7 }))
+      yield* sql.unsafe(
+        `insert into ${name} (${Rows.names(columns)}) select * from ${Rows.unnest(columns)}`,
+        Rows.parameters(columns, [held!, late!, lost!])
+      )
+      const jobOf = (subject: string, dueAt: number): Job => ({ kind: "scan", subject, realm, group: "group", dueAt })
+      yield* Jobs.offer((text, parameters) => sql.unsafe(text, parameters), [jobOf(held!.id, -7), jobOf(late!.id, -6)], 0)
+      const found = (jobsOffered: boolean) =>
+        Effect.map(Reads.make(database, { jobsOffered }).due("scan", { dueBefore: -7, after: null, limit: 9 }), ({ jobs }) =>
+          jobs.map(({ subject }) => subject)
+        )
+
+      assert.sameMembers(yield* found(true), [late!.id, lost!.id])
+      assert.sameMembers(yield* found(false), [held!.id, late!.id, lost!.id])
     })
   )
 })

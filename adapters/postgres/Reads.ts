@@ -18,7 +18,7 @@ import * as WorkReads from "./WorkReads.ts"
 
 export type Reads = Omit<typeof Store.Service, "commit">
 
-export const make = (database: Database["Service"]): Reads => {
+export const make = (database: Database["Service"], options: { readonly jobsOffered: boolean }): Reads => {
   const query = Query.make(database)
   return {
     ...accounts(query),
@@ -28,7 +28,7 @@ export const make = (database: Database["Service"]): Reads => {
     endpoints: endpoints(query),
     deliveries: deliveries(query),
     ...notes(query),
-    ...WorkReads.make(query)
+    ...WorkReads.make(query, options)
   }
 }
 

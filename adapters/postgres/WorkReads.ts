@@ -7,14 +7,18 @@ import * as Query from "./Query.ts"
 import * as Rows from "./Rows.ts"
 import type { Row } from "./Rows.ts"
 
-export const make = ({ rows }: Query.Query): Pick<typeof Store.Service, "due" | "backlog"> => ({
+/** Where the jobs are in the same database, what is due and has its job there is passed over. */
+export const make = ({ rows }: Query.Query, { jobsOffered }: { readonly jobsOffered: boolean }): Pick<typeof Store.Service, "due" | "backlog"> => ({
   due: (kind, { dueBefore, after, limit }) =>
     Effect.map(
-      rows(dueOf[kind], [Query.millis(dueBefore), ...placeOf(after), Query.count(limit + 1)]),
+      rows(jobsOffered ? unheldOf[kind] : dueOf[kind], [Query.millis(dueBefore), ...placeOf(after), Query.count(limit + 1)]),
       (found) => {
-        const jobs = found.slice(0, limit).map((row) => jobOf(kind, row))
-        const last = jobs.at(-1)
-        return { jobs, next: found.length > limit && last !== undefined ? textOf(last) : null }
+        const page = found.slice(0, limit).map((row) => ({ job: jobOf(kind, row), isHeld: row["is_held"] === true }))
+        const last = page.at(-1)?.job
+        return {
+          jobs: page.flatMap(({ job, isHeld }) => (isHeld ? [] : [job])),
+          next: found.length > limit && last !== undefined ? textOf(last) : null
+        }
       }
     ),
   backlog: Effect.map(rows(backlog), ([row]) => ({
@@ -47,13 +51,23 @@ const dueFrom = (kind: JobKind): string => {
     order by ${column}, id limit $4`
 }
 
-const dueOf: Readonly<Record<JobKind, string>> = {
-  submit: dueFrom("submit"),
-  poll: dueFrom("poll"),
-  scan: dueFrom("scan"),
-  deliver: dueFrom("deliver"),
-  parse: dueFrom("parse")
-}
+/** The same, and whether its job is there: one that comes later, or is of something else, does not count. */
+const unheldFrom = (kind: JobKind): string => `
+  select due.*, exists (
+    select from mailroom.job as job where job.kind = '${kind}' and job.subject = due.id::text and job.due_ms <= due.due_ms
+  ) as is_held
+  from (${dueFrom(kind)}) as due order by due.due_ms, due.id`
+
+const textsOf = (from: (kind: JobKind) => string): Readonly<Record<JobKind, string>> => ({
+  submit: from("submit"),
+  poll: from("poll"),
+  scan: from("scan"),
+  deliver: from("deliver"),
+  parse: from("parse")
+})
+
+const dueOf = textsOf(dueFrom)
+const unheldOf = textsOf(unheldFrom)
 
 /** The columns are UUIDs, a text and an int8. */
 const jobOf = (kind: JobKind, row: Row): Job => ({

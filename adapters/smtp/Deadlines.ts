@@ -33,8 +33,10 @@ export const make = (duration: Duration.Duration): Effect.Effect<Deadlines, neve
         const left = next.at - clock.monotonicTimeNanosUnsafe()
         if (left > 0n) yield* Effect.sleep(Duration.nanos(left))
         else {
+          const { onDue } = next
           all.delete(next)
-          next.onDue?.()
+          next.onDue = null
+          onDue?.()
         }
       }
       isWatched = false

@@ -2,7 +2,7 @@
  * Sees to it that the queue holds what the store says is due, and that nothing
  * is kept longer than it should be. The queue may lose everything at any time:
  * a new epoch offers all of it again, and whatever is half a minute overdue is
- * offered again in any case.
+ * offered again in any case, so many at a time: a backlog is overdue as well.
  */
 import { Clock, Context, Effect, Layer, Option } from "effect"
 import type { Attachment } from "../model/Attachment.ts"
@@ -24,6 +24,9 @@ export const overdueAfter = 30_000
 const margin = 2 * 86_400_000
 
 const pageSize = 500
+
+/** Pages of overdue work of a kind in one tick; the next one goes on behind them. */
+const pagesMax = 20
 
 export class Sweep extends Context.Service<
   Sweep,
@@ -47,10 +50,13 @@ export class Sweep extends Context.Service<
       const settings = yield* Settings
       const clockOffset = yield* ClockOffset
       let seenEpoch: string | null = null
+      /** How far the last tick came, of each kind. */
+      const places = new Map<JobKind, string | null>()
 
-      const offerDue = Effect.fnUntraced(function* (kind: JobKind, dueBefore: number) {
-        let after: string | null = null
+      const offerDue = Effect.fnUntraced(function* (kind: JobKind, dueBefore: number, pages: number) {
+        let after = places.get(kind) ?? null
         let offered = 0
+        let read = 0
         do {
           const page: { readonly jobs: ReadonlyArray<Parameters<typeof offer>[1][number]>; readonly next: string | null } =
             yield* store.due(kind, { dueBefore, after, limit: pageSize })
@@ -58,7 +64,9 @@ export class Sweep extends Context.Service<
           offered += page.jobs.length
           yield* Metrics.add(Metrics.jobsOffered[kind], page.jobs.length)
           after = page.next
-        } while (after !== null)
+          read += 1
+        } while (after !== null && read < pages)
+        places.set(kind, after)
         return offered
       })
 
@@ -67,8 +75,9 @@ export class Sweep extends Context.Service<
         const now = yield* Clock.currentTimeMillis
         const epoch = yield* Effect.option(queue.epoch)
         const emptied = Option.isSome(epoch) && epoch.value !== seenEpoch
+        if (emptied) places.clear()
         const offered = yield* Effect.forEach(jobKinds, (kind) =>
-          offerDue(kind, emptied ? Number.MAX_SAFE_INTEGER : now - overdueAfter)
+          emptied ? offerDue(kind, Number.MAX_SAFE_INTEGER, Number.POSITIVE_INFINITY) : offerDue(kind, now - overdueAfter, pagesMax)
         )
         if (emptied) seenEpoch = epoch.value
         return offered.reduce((sum, count) => sum + count, yield* notifications.applyMatched)

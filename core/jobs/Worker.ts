@@ -226,12 +226,14 @@ export class Worker extends Context.Service<
             const started = clock.monotonicTimeNanosUnsafe()
             const place: Place = {
               holdNext: () => {
+                busy -= more
+                more = 0
                 const now = clock.monotonicTimeNanosUnsafe()
                 const isWaitedFor = !isSpare || busy >= lane.placesMax
                 const isDone = passes >= passesMax || (isWaitedFor && now - began >= slice) || (lane.isGrowing && now - started >= slow)
                 if (isDone || isStopping()) return null
                 const isQuick = lane.isGrowing && !isWaitedFor && 2 * busy < lane.placesMax && now - started < quick
-                more = isQuick ? 1 : 0
+                if (isQuick) more = 1
                 busy += more // taken until it is known what for
                 return { jobsMax: 1 + more, visibilityTimeout }
               },

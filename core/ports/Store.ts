@@ -420,7 +420,8 @@ export class Store extends Context.Service<
      * The work that the state says is due at or before a time: a message's
      * `nextAttemptAt` (submit), earliest `pollAt` (poll) and its reception's
      * `nextParseAt` (parse), an attachment's `nextScanAt` (scan), a delivery's
-     * `nextAttemptAt` (deliver). In keyset order, whatever that is.
+     * `nextAttemptAt` (deliver). In keyset order, whatever that is. A store that is the queue too may leave out what has
+     * its job there.
      */
     readonly due: (
       kind: JobKind,

@@ -129,7 +129,7 @@ const durability = Effect.fnUntraced(function* (says: Voice) {
 /** Whether the ring opens what is stored; a few of each kind are enough to see a key that is not there. */
 const sealed = (config: Deployment) => Effect.fnUntraced(function* (says: Voice) {
   if (config.sealingKeys.length === 0 || (yield* Migrations.current).missing.length > 0) return
-  const { endpoints } = Reads.make(yield* Postgres.Database)
+  const { endpoints } = Reads.make(yield* Postgres.Database, { jobsOffered: false })
   const crypto = yield* Effect.provide(Crypto, NodeCrypto.layer({ sealingKeys: config.sealingKeys }))
   const versions = config.sealingKeys.map(({ version }) => version).toSorted((left, right) => left - right)
   const below = (version: number) => endpoints.sealedBelow(version, { after: null, limit: secretsTried })
