@@ -42,7 +42,7 @@ interface Lane {
 
 const lanes: ReadonlyArray<Lane> = [
   { kinds: ["submit", "poll", "scan"], placesMax: 64, inFlightMax: 32, isGrowing: false, claimPause: Duration.millis(10) },
-  // One receiver has few at a time, and waits for the next.
+  // One receiver has few at a time, until it is known to be quick.
   { kinds: ["deliver"], placesMax: 128, inFlightMax: 8, isGrowing: true, claimPause: Duration.zero },
   // Each holds a whole message in memory.
   { kinds: ["parse"], placesMax: 8, inFlightMax: 4, isGrowing: false, claimPause: Duration.millis(10) }

@@ -12,7 +12,7 @@
  *   out; an expired lease's job is due at once, and its claims count on;
  * - is fair: claims go round the groups that have due jobs, and no group has
  *   more than `inFlightMax` leases of one kind at a time, over all claimers, nor
- *   more than it is throttled to;
+ *   more than it is throttled to; only a commit may lease more (`Hold`, Store);
  * - judges time by Effect's `Clock`, never by its server's;
  * - has no retry policy. When to look again is the state machine's to say.
  */
