@@ -146,7 +146,7 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
     })
   )
 
-  it.effect("passes it on to more of them where more are wanted, the earliest first, to each caller one before another two", () =>
+  it.effect("passes it on to more of them where more are wanted, the earliest first", () =>
     Effect.gen(function* () {
       const group = Fixtures.freshId<string>()
       const jobs = [1, 2, 3, 4, 5, 6].map((dueAt) => jobOf({ group, dueAt }))
