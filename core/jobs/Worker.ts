@@ -41,7 +41,7 @@ interface Lane {
 }
 
 const lanes: ReadonlyArray<Lane> = [
-  { kinds: ["submit", "poll", "scan"], placesMax: 64, inFlightMax: 32, isGrowing: false, claimPause: Duration.millis(10) },
+  { kinds: ["submit", "poll", "scan"], placesMax: 128, inFlightMax: 64, isGrowing: false, claimPause: Duration.millis(10) },
   // One receiver has few at a time, until it is known to be quick.
   { kinds: ["deliver"], placesMax: 128, inFlightMax: 8, isGrowing: true, claimPause: Duration.zero },
   // Each holds a whole message in memory.

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { onTestFinished } from "vitest"
 import { fileNameOf, settings } from "../Config.ts"
+import { workerHeap } from "./Runtimes.ts"
 
 const root = join(import.meta.dirname, "../..")
 const folder = join(root, "docs/systemd")
@@ -54,6 +55,14 @@ describe("the systemd units", () => {
     // The limit counts three of them.
     const [one, other] = [limit(given!.replace("NODE_OPTIONS=", "")), limit("--max-semi-space-size=32")]
     assert.strictEqual(other - one, (32 - megabytes) * 3 * 2 ** 20)
+  })
+
+  it("run a worker whose heap grows by what V8 has an option for", () => {
+    const [name, value] = workerHeap.split("=")
+    const options = execFileSync(process.execPath, ["--v8-options"], { encoding: "utf8" })
+
+    assert.include(options, `${name} (`)
+    assert.match(value!, /^\d+$/)
   })
 
   it("let processes finish: a stopped one is killed later than it stops by itself", () => {
