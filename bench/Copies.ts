@@ -3,7 +3,7 @@
  * copied in its database, row for row as the adapter would have written it,
  * each copy with an identity and a place of its own.
  */
-import { Client, type Connection, type Submittable } from "pg"
+import { Client } from "pg"
 
 /**
  * Settings of a server that takes many rows: what is written into a table that was emptied in the same transaction need
@@ -47,7 +47,11 @@ const inParts = async (count: number, what: string, part: (from: number, upto: n
  */
 export const fillLog = (url: string, count: number): Promise<void> =>
   connected(url, async (client) => {
-    const patterns = (await client.query<Pattern>("select shard, tenant_id, environment, audience, record::text from mailroom.event order by position")).rows
+    await client.query("create temporary table pattern as select *, row_number() over (order by position) - 1 as number from mailroom.event")
+    const { rows } = await client.query<{ shard: number }>("select shard from pattern")
+    const stepMs = Math.max(1, Math.floor((10 * 86_400_000) / count))
+    const firstAt = Date.now() - 60_000 - count * stepMs
+    await client.query("set maintenance_work_mem = '512MB'")
     const indexes = (
       await client.query<{ drop: string; make: string }>(
         `select coalesce('alter table mailroom.event drop constraint ' || conname, 'drop index ' || i.indexrelid::regclass) as drop,
@@ -55,104 +59,25 @@ export const fillLog = (url: string, count: number): Promise<void> =>
          from pg_index i left join pg_constraint c on c.conindid = i.indexrelid where i.indrelid = 'mailroom.event'::regclass`
       )
     ).rows
-    const stepMs = Math.max(1, Math.floor((10 * 86_400_000) / count))
-    await client.query("set maintenance_work_mem = '512MB'")
     await client.query("begin")
     await client.query("truncate mailroom.event")
     for (const { drop } of indexes) await client.query(drop)
-    const firstAt = Date.now() - 60_000 - count * stepMs
-    // Frozen as they come: nothing is left to vacuum.
-    await client.query(
-      new Copying(
-        "copy mailroom.event (shard, position, tenant_id, environment, audience, occurred_ms, latest_ms, record) from stdin with (freeze)",
-        eventLines(patterns, count, (position) => firstAt + position * stepMs)
+    await inParts(count, "events", (from, upto) =>
+      client.query(
+        `insert into mailroom.event (shard, position, tenant_id, environment, audience, occurred_ms, latest_ms, record)
+         select p.shard, n, p.tenant_id, p.environment, p.audience, ${firstAt} + n * ${stepMs}, ${firstAt} + n * ${stepMs}, p.record
+         from generate_series($1::bigint, $2::bigint) n join pattern p on p.number = n % ${rows.length}`,
+        [from, upto]
       )
-    ).ended
+    )
     for (const { make } of indexes) await client.query(make)
     for (const table of ["log_head", "relay"]) {
-      await client.query(`update mailroom.${table} set position = $1 where shard = any($2)`, [count, patterns.map(({ shard }) => shard)])
+      await client.query(`update mailroom.${table} set position = $1 where shard = any($2)`, [count, rows.map(({ shard }) => shard)])
     }
     await client.query("commit")
-    await client.query("analyze mailroom.event")
+    await client.query("vacuum (freeze, analyze) mailroom.event")
     await client.query("checkpoint") // not while something is measured
   })
-
-interface Pattern {
-  readonly shard: number
-  readonly tenant_id: string
-  readonly environment: string
-  readonly audience: string | null
-  readonly record: string
-}
-
-/** Rows as COPY takes them, some hundred at a time. */
-function* eventLines(patterns: ReadonlyArray<Pattern>, count: number, timeOf: (position: number) => number): Generator<string> {
-  const escaped: Readonly<Record<string, string>> = { "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t" }
-  const made = patterns.map(({ tenant_id, environment, audience, record, shard }) => ({
-    shard: String(shard),
-    owner: `${tenant_id}\t${environment}\t${audience ?? "\\N"}`,
-    record: record.replaceAll(/[\\\n\r\t]/g, (character) => escaped[character]!) // each of them is there
-  }))
-  const begun = performance.now()
-  let lines = ""
-  for (let position = 1; position <= count; position++) {
-    const { shard, owner, record } = made[position % made.length]!
-    const at = timeOf(position)
-    lines += `${shard}\t${position}\t${owner}\t${at}\t${at}\t${record}\n`
-    if (lines.length > 250_000) {
-      yield lines
-      lines = ""
-    }
-    if (position % perStatement === 0) process.stderr.write(`${position} of ${count} events, ${((performance.now() - begun) / 1000).toFixed(0)} s\n`)
-  }
-  yield lines
-}
-
-/** What the driver's declarations leave out. */
-interface CopyConnection extends Connection {
-  readonly sendCopyFromChunk: (chunk: Buffer) => void
-  readonly endCopyFrom: () => void
-}
-
-/** A COPY from here, for `client.query`. */
-class Copying implements Submittable {
-  readonly ended: Promise<void>
-  readonly #text: string
-  readonly #pieces: Iterator<string>
-  readonly #settle: { readonly resolve: () => void; readonly reject: (error: Error) => void }
-  #error: Error | null = null
-
-  constructor(text: string, pieces: Iterable<string>) {
-    this.#text = text
-    this.#pieces = pieces[Symbol.iterator]()
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    this.ended = promise
-    this.#settle = { resolve, reject }
-  }
-
-  submit(connection: Connection): void {
-    connection.query(this.#text)
-  }
-
-  handleCopyInResponse(connection: CopyConnection): void {
-    for (let piece = this.#pieces.next(); piece.done !== true; piece = this.#pieces.next()) {
-      connection.sendCopyFromChunk(Buffer.from(piece.value))
-      if (connection.stream.writableNeedDrain) return void connection.stream.once("drain", () => this.handleCopyInResponse(connection))
-    }
-    connection.endCopyFrom()
-  }
-
-  handleCommandComplete(): void {}
-
-  handleError(error: Error): void {
-    this.#error = error
-  }
-
-  handleReadyForQuery(): void {
-    if (this.#error === null) this.#settle.resolve()
-    else this.#settle.reject(this.#error)
-  }
-}
 
 /** Keeps a message that waits to be sent as a pattern for copies, whatever becomes of itself. */
 export const keepPattern = (url: string, messageId: string): Promise<void> =>

@@ -70,7 +70,7 @@ export const turn = (): Promise<void> =>
   })
 
 /** For how long each side works before it is measured: by then V8 has compiled what is hot, as in a server that runs. */
-export const warmUpMs = scale.of(12_000, 0)
+export const warmUpMs = scale.of(8_000, 0)
 
 /**
  * Rounds in turn, after a warm-up that is not counted: each of these sides works again and again for its time, or there

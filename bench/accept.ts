@@ -12,7 +12,7 @@ import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
 import { inRounds, ratios, report, scale } from "./Report.ts"
 
-const durationMs = scale.of(2_000, 300)
+const durationMs = scale.of(1_500, 300)
 
 const thisRun = randomUUID()
 let sends = 0

@@ -27,7 +27,7 @@ const open = async (count: number) => {
   const first = worker()
   first.start()
   while ((await sink.counted()) === 0) await sleep(20)
-  await sleep(scale.of(3_000, 100))
+  await sleep(scale.of(1_500, 100))
   const idleMiB = residentMiB(first.pid!)
   await first.stop()
   await Copies.queueMessages(url, count)

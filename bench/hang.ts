@@ -11,7 +11,7 @@ import { startReceivers } from "./receiver.ts"
 import { inRounds, ratios, report, scale } from "./Report.ts"
 
 /** Events of a round, each for all receivers. */
-const events = scale.of(300, 4)
+const events = scale.of(200, 4)
 const receiversMax = 50
 const hanging = 10
 const others = receiversMax - hanging

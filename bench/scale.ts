@@ -14,21 +14,25 @@ import { found } from "./Founding.ts"
 import { inRounds, ratios, report, scale } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
-const durationMs = scale.of(2_000, 400)
+const durationMs = scale.of(1_500, 300)
+/** Until the pools are full and the code is warm. */
+const settleMs = scale.of(500, 0)
+/** A worker hands over five at a time, so a hundred a second. */
 const sinkMs = 50
 /** A worker delivers up to 128 at a time, so up to 256 a second: what two of them do, two cores still can. */
-const receiverMs = scale.of(500, 50)
+const receiverMs = scale.of(500, 200)
 /** A receiver gets 8 at a time from all workers together: two workers' places find work, and as many again. */
 const receiversMax = scale.of(50, 20)
 const tenants = scale.of(8, 2)
-const queued = scale.of(200, 100)
+/** What one worker does in a turn, and some more: messages of each tenant, and events for every receiver. */
+const queued = scale.of(30, 40)
+const events = scale.of(13, 12)
 
 interface Work {
+  /** Makes enough of it for so many workers; how much that is. */
+  readonly queue: (workers: number) => Promise<number>
   /** Ends of work since the last time that this was asked. */
   readonly count: () => Promise<number>
-  /** Makes enough of it: before the workers start, and after. */
-  readonly before: () => Promise<unknown>
-  readonly after: () => Promise<unknown>
 }
 
 let received = 0
@@ -67,48 +71,62 @@ try {
   }
 
   let started = 0
-  const worker = () => {
+  const worker = async () => {
     const supervised = new Supervised(`worker-${++started}`, ["worker"], product.variables, product.cluster.folder)
     supervised.start()
+    while (!supervised.tail(5).includes("worker: ready")) await sleep(20)
     return supervised
   }
 
-  /** So many ends of work a second, once every worker is at it. */
-  const rateOf = async (workers: number, { count, before, after }: Work): Promise<number> => {
-    await before()
-    const running = Array.from({ length: workers }, worker)
-    try {
-      while (running.some((one) => !one.tail(5).includes("worker: ready"))) await sleep(20)
-      await count()
-      await after()
-      while ((await count()) === 0) await sleep(20)
-      await sleep(scale.of(1_000, 0)) // until the pools are full and the code is warm
-      await count()
-      const begun = performance.now()
-      await sleep(durationMs)
-      const done = await count()
-      if (done === 0) throw new Error(`void: nothing was done\n${running[0]!.tail(5)}`)
-      return done / ((performance.now() - begun) / 1_000)
-    } finally {
-      await Promise.all(running.map((one) => one.stop()))
+  /** So many ends of work a second, with as many workers as run; returns once all of it is done. */
+  const rateOf = async (workers: number, { queue, count }: Work): Promise<number> => {
+    const all = await queue(workers)
+    let before = 0
+    while (before === 0) {
+      await sleep(20)
+      before = await count()
     }
+    await sleep(settleMs)
+    before += await count()
+    const begun = performance.now()
+    await sleep(durationMs)
+    const done = await count()
+    const perSecond = done / ((performance.now() - begun) / 1_000)
+    let left = all - before - done
+    if (left <= 0) throw new Error("void: nothing was left to do")
+    while (left > 0) {
+      await sleep(20)
+      left -= await count()
+      if (performance.now() - begun > 60_000) throw new Error(`void: ${left} were not done\n${first.tail(5)}`)
+    }
+    return perSecond
   }
 
-  const mail: Work = { count: sink.counted, before: () => Copies.queueMessages(url, queued), after: async () => {} }
-  const hooks: Work = {
-    count: counted,
-    before: async () => {},
-    after: async () => {
-      await Promise.all(Array.from({ length: scale.of(100, 20) }, () => send(product.baseUrl, product.sandbox)))
-    }
+  const mail: Work = {
+    queue: async (workers) => {
+      await Copies.queueMessages(url, workers * queued)
+      return workers * queued * tenants
+    },
+    count: sink.counted
   }
-  // Nothing to warm up: each turn has workers of its own.
-  const rounds = await inRounds(async () => ({
-    mailOne: await rateOf(1, mail),
-    mailTwo: await rateOf(2, mail),
-    hooksOne: await rateOf(1, hooks),
-    hooksTwo: await rateOf(2, hooks)
-  }), null)
+  const hooks: Work = {
+    queue: async (workers) => {
+      await Promise.all(Array.from({ length: workers * events }, () => send(product.baseUrl, product.sandbox)))
+      return workers * events * receiversMax
+    },
+    count: counted
+  }
+  const first = await worker()
+  const one = async () => ({ mailOne: await rateOf(1, mail), hooksOne: await rateOf(1, hooks) })
+  const two = async () => {
+    const second = await worker()
+    const rates = { mailTwo: await rateOf(2, mail), hooksTwo: await rateOf(2, hooks) }
+    await second.stop()
+    return rates
+  }
+  // Nothing to warm up: others are what takes the time.
+  const rounds = await inRounds(async () => ({ ...(await one()), ...(await two()) }), null)
+  await first.stop()
   await Copies.checkSent(url)
   const of = (key: keyof (typeof rounds)[number]) => rounds.map((round) => round[key])
   report({

@@ -12,8 +12,8 @@ import * as Reference from "./reference/undici.ts"
 import { inRounds, ratios, report, scale } from "./Report.ts"
 
 /** Deliveries of a round. */
-const fastCount = scale.of(6_000, 100)
-const slowCount = scale.of(8_000, 100)
+const fastCount = scale.of(5_000, 100)
+const slowCount = scale.of(6_000, 100)
 const receiversMax = 50
 /** The worker's places for deliveries. */
 const placesMax = 128
