@@ -13,7 +13,7 @@ import * as Sink from "./Sink.ts"
 
 const many = Number(process.env["BENCH_JOBS"] ?? scale.of(1_000_000, 3_000))
 const few = scale.of(20_000, 1_000)
-const durationMs = scale.of(2_000, 400)
+const durationMs = scale.of(1_500, 400)
 
 /** Filled, with a worker that has not been started. */
 const open = async (count: number) => {

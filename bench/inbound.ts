@@ -13,7 +13,7 @@ import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
 import { inRounds, ratios, report, scale } from "./Report.ts"
 
-const durationMs = scale.of(2_000, 300)
+const durationMs = scale.of(1_500, 300)
 const line = `${"The engine weaves algebraic patterns as the loom weaves flowers. ".slice(0, 62)}\r\n`
 let sent = 0
 

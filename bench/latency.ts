@@ -11,7 +11,7 @@ import { quantile } from "./Load.ts"
 import { inRounds, report, scale } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
-const sends = scale.of(20, 3)
+const sends = scale.of(15, 3)
 
 let arrived: (at: number) => void = () => {}
 const server = new SMTPServer({

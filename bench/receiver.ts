@@ -54,6 +54,7 @@ if (process.argv[2] === "receivers") await serve(Number(process.argv[3]))
 async function serve(count: number): Promise<void> {
   let behaviour: Behaviour = { delayMs: 0, hanging: 0 }
   let [begun, answered, lastAt, sample] = [performance.now(), 0, 0, ""]
+  let hung: Array<ServerResponse> = []
 
   const take = (index: number, body: string, response: ServerResponse) => {
     if (body.includes('"webhook.endpoint_verification"')) return response.end(JSON.stringify({ challenge: JSON.parse(body).data.challenge }))
@@ -62,7 +63,7 @@ async function serve(count: number): Promise<void> {
       lastAt = performance.now()
       sample = body
     }
-    if (index < behaviour.hanging) return
+    if (index < behaviour.hanging) return void hung.push(response)
     const answer = () => void response.writeHead(204).end()
     if (behaviour.delayMs === 0) answer()
     else setTimeout(answer, behaviour.delayMs)
@@ -87,6 +88,9 @@ async function serve(count: number): Promise<void> {
       process.send!(received) // forked
     } else {
       behaviour = question
+      // Whoever waits for what hung is answered now.
+      for (const response of hung) response.writeHead(204).end()
+      hung = []
       ;[begun, answered] = [performance.now(), 0]
       process.send!({})
     }

@@ -14,9 +14,9 @@ import { found } from "./Founding.ts"
 import { inRounds, ratios, report, scale } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
-const durationMs = scale.of(1_500, 300)
+const durationMs = scale.of(1_250, 300)
 /** Until the pools are full and the code is warm. */
-const settleMs = scale.of(500, 0)
+const settleMs = scale.of(400, 0)
 /** A worker hands over five at a time, so a hundred a second. */
 const sinkMs = 50
 /** A worker delivers up to 128 at a time, so up to 256 a second: what two of them do, two cores still can. */
@@ -25,8 +25,8 @@ const receiverMs = scale.of(500, 200)
 const receiversMax = scale.of(50, 20)
 const tenants = scale.of(8, 2)
 /** What one worker does in a turn, and some more: messages of each tenant, and events for every receiver. */
-const queued = scale.of(30, 40)
-const events = scale.of(13, 12)
+const queued = scale.of(26, 40)
+const events = scale.of(11, 12)
 
 interface Work {
   /** Makes enough of it for so many workers; how much that is. */

@@ -12,7 +12,7 @@ import { keepUploading } from "./Uploads.ts"
 
 const inFlight = scale.of(4, 2)
 const sizeBytes = scale.of(26_214_400, 1_000_000)
-const durationMs = scale.of(2_500, 300)
+const durationMs = scale.of(2_000, 300)
 
 const product = await Deployment.open()
 const buffering = await start("reference/buffering.ts")
