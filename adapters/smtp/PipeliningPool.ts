@@ -5,7 +5,7 @@
  * scope.
  */
 import { Effect, Result, type Scope } from "effect"
-import * as Deadlines from "./Deadlines.ts"
+import * as Deadlines from "../../core/Deadlines.ts"
 import { PipeliningConnection, type Outgoing } from "./PipeliningConnection.ts"
 import { failed, type Answer, type SmtpFailed } from "./SmtpAnswer.ts"
 import { introduce } from "./SmtpIntroduction.ts"

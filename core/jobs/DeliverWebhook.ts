@@ -3,7 +3,7 @@
  * secret, signs with the time of this attempt, posts, and commits the attempt,
  * the delivery and the endpoint's counter together (Spec 6, Delivery semantics).
  */
-import { Clock, Context, Effect, Layer, Option, Random, type Redacted, Result } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, Random, type Redacted, Result } from "effect"
 import { entryOf, system } from "../model/Audit.ts"
 import * as Backoff from "../model/Backoff.ts"
 import * as Deliveries from "../model/Delivery.ts"
@@ -20,16 +20,14 @@ import { Crypto, type SealBroken, type SealedSecret } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { Store, type Change, type Next, type Outgoing, type StoreUnavailable } from "../ports/Store.ts"
 import { WebhookTransport } from "../ports/WebhookTransport.ts"
+import * as Deadlines from "../Deadlines.ts"
 import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
 import { claimsMax } from "./SubmitMessage.ts"
 
-/** Endings that are remembered while the store takes none. */
-const endingsMax = 10_000
-
-/** Signing secrets that a worker keeps open. */
-const secretsMax = 10_000
+/** Endings that are remembered while the store takes none; endpoints whose secrets are kept open, and whose URLs read. */
+const rememberedMax = 10_000
 
 /** How an attempt ended, and what the receiver said to that. */
 interface Ending {
@@ -58,6 +56,7 @@ export class DeliverWebhook extends Context.Service<
       const crypto = yield* Crypto
       const transport = yield* WebhookTransport
       const settings = yield* Settings
+      const deadlines = yield* Deadlines.make(Duration.millis(Limits.webhookDeadline))
 
       const handle = Effect.fnUntraced(function* (lease: Lease | Next) {
         const known = "outgoing" in lease ? lease.outgoing : null
@@ -93,7 +92,8 @@ export class DeliverWebhook extends Context.Service<
           Effect.tap(({ outcome, answer }) => told(outcome, answer?.status ?? null)),
           Tracing.span("WebhookTransport.post", "client", { "mailroom.attempt": delivery.attemptCount + 1 })
         )
-        remember(delivery, ending)
+        // A store that takes no commits must not have receivers called again and again for one attempt.
+        remember(endings, keyOf(delivery), ending)
         return yield* record(lease, delivery, endpoint, ending)
       })
 
@@ -105,8 +105,7 @@ export class DeliverWebhook extends Context.Service<
 
       const attempt = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, body: Uint8Array) {
         const startedAt = yield* Clock.currentTimeMillis
-        const target = WebhookUrl.parse(endpoint.url, settings.webhookTargets)
-        // The rules may have become stricter since the endpoint was created.
+        const target = targetOf(endpoint)
         if (Result.isFailure(target)) return { startedAt, endedAt: startedAt, outcome: "unsafe_url", answer: null } satisfies Ending
         const secret = yield* opened(endpoint)
         const timestamp = Webhook.timestampOf(startedAt)
@@ -118,14 +117,20 @@ export class DeliverWebhook extends Context.Service<
           Effect.catchTag("WebhookUnanswered", (error) =>
             Effect.as(Effect.logDebug("a webhook receiver did not answer", error), unanswered(error.reason))
           ),
-          Effect.timeoutOrElse({
-            duration: Limits.webhookDeadline,
-            orElse: () => Effect.succeed(unanswered("timeout"))
-          }),
+          deadlines.within(() => Effect.succeed(unanswered("timeout"))),
           Metrics.timed(Metrics.webhookAttemptDuration)
         )
         return { startedAt, endedAt: yield* Clock.currentTimeMillis, outcome, answer } satisfies Ending
       })
+
+      /** Where URLs lead. The rules may have become stricter since their endpoints were created. */
+      const targets = new Map<string, ReturnType<typeof WebhookUrl.parse>>()
+
+      const targetOf = ({ url }: Endpoint) => {
+        const target = targets.get(url) ?? WebhookUrl.parse(url, settings.webhookTargets)
+        remember(targets, url, target)
+        return target
+      }
 
       /** Signing secrets as they were opened last, by endpoint. One that was sealed anew is opened anew. */
       const secrets = new Map<EndpointId, { readonly sealed: SealedSecret; readonly secret: Redacted.Redacted<string> }>()
@@ -135,20 +140,13 @@ export class DeliverWebhook extends Context.Service<
         const known = secrets.get(endpoint.id)
         if (known?.sealed.tag === sealed.tag && known.sealed.ciphertext === sealed.ciphertext) return known.secret
         const secret = yield* crypto.open(sealed, Endpoints.sealContext(endpoint))
-        if (secrets.size >= secretsMax) secrets.delete(secrets.keys().next().value!) // it holds some
-        secrets.set(endpoint.id, { sealed, secret })
+        remember(secrets, endpoint.id, { sealed, secret })
         return secret
       })
 
       /** Endings of attempts that were made and are not recorded yet, by delivery and version. */
       const endings = new Map<string, Ending>()
       const keyOf = ({ id, version }: Delivery) => `${id} ${version}`
-
-      /** A store that takes no commits must not have receivers called again and again for one attempt. */
-      const remember = (delivery: Delivery, ending: Ending) => {
-        if (endings.size >= endingsMax) endings.delete(endings.keys().next().value!) // it holds some
-        endings.set(keyOf(delivery), ending)
-      }
 
       const record = (lease: Lease, delivery: Delivery, endpoint: Endpoint, ending: Ending) =>
         Effect.tap(commitEnding(lease, delivery, endpoint, ending), () => Effect.sync(() => endings.delete(keyOf(delivery))))
@@ -241,6 +239,12 @@ export class DeliverWebhook extends Context.Service<
       return DeliverWebhook.of({ handle })
     })
   )
+}
+
+/** What was remembered first is forgotten where there is too much. */
+const remember = <K, V>(map: Map<K, V>, key: K, value: V): void => {
+  if (map.size >= rememberedMax && !map.has(key)) map.delete(map.keys().next().value!) // it holds some
+  map.set(key, value)
 }
 
 const countEnded = ({ status }: Delivery): Effect.Effect<void> =>

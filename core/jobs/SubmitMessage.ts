@@ -31,6 +31,7 @@ import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { MailProviderUnavailable, MailProviders, SubmissionRefused, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
 import { Mime } from "../ports/Mime.ts"
 import { Store, type Outbound, type StoreUnavailable } from "../ports/Store.ts"
+import * as Deadlines from "../Deadlines.ts"
 import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
@@ -96,6 +97,7 @@ export class SubmitMessage extends Context.Service<
       const providers = yield* MailProviders
       const notifications = yield* RecordNotification
       const settings = yield* Settings
+      const deadlines = yield* Deadlines.make(submitTimeout)
       const keyOf = signingKeys(crypto)
 
       const handle = Tracing.fn("SubmitMessage.handle")(function* (lease: Lease) {
@@ -240,10 +242,7 @@ export class SubmitMessage extends Context.Service<
             mime: bytes === null ? blobs.read(message.tenantId, blob) : Stream.fromArray(bytes)
           })
           .pipe(
-            Effect.timeoutOrElse({
-              duration: submitTimeout,
-              orElse: () => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))
-            }),
+            deadlines.within(() => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))),
             Metrics.timed(Metrics.submissionDuration),
             Effect.onExit((exit) => measured(message, exit)),
             Tracing.span("MailProvider.submit", "client", { "mailroom.provider": provider.name }),

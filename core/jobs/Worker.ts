@@ -9,6 +9,7 @@ import type { BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, type JobKind, type Lease } from "../ports/JobQueue.ts"
 import type { Next, StoreUnavailable } from "../ports/Store.ts"
 import { offer, Place } from "../operations/Commit.ts"
+import * as Deadlines from "../Deadlines.ts"
 import * as Metrics from "../Metrics.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import * as Tracing from "../Tracing.ts"
@@ -116,17 +117,34 @@ export class Worker extends Context.Service<
         parse: parseMessage.handle
       }
 
+      const toExtend = yield* Deadlines.make(Duration.divideUnsafe(visibilityTimeout, 3))
+      const extending = yield* FiberSet.makeRuntime()
+
       /**
        * Holds the lease for as long as the work goes on, whatever the queue's moods, until somebody else has it. The
        * store's versions fence the result, so losing it is no error.
        */
-      const heartbeat = (lease: Lease) =>
-        Effect.sleep(Duration.divideUnsafe(visibilityTimeout, 3)).pipe(
-          Effect.andThen(queue.extend(lease, visibilityTimeout)),
-          Effect.catchTag("QueueUnavailable", () => Effect.void),
-          Effect.forever,
-          Effect.ignore
-        )
+      const holding = <A, E, R>(lease: Lease, work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+        Effect.suspend(() => {
+          let isOver = false
+          let deadline: Deadlines.Deadline | null = null
+          const wait = () => {
+            if (!isOver) deadline = toExtend.set(() => void extending(extend))
+          }
+          const extend = queue.extend(lease, visibilityTimeout).pipe(
+            Effect.catchTag("QueueUnavailable", () => Effect.void),
+            Effect.andThen(Effect.sync(wait)),
+            Effect.ignore
+          )
+          wait()
+          return Effect.ensuring(
+            work,
+            Effect.sync(() => {
+              isOver = true
+              toExtend.clear(deadline)
+            })
+          )
+        })
 
       /** The store was away, the blobs, or a sealing key: no fault of the job, so its claims must not count against it. */
       const later = Effect.fnUntraced(function* ({ job }: Lease, error: StoreUnavailable | SealBroken | BlobUnavailable) {
@@ -136,7 +154,6 @@ export class Worker extends Context.Service<
 
       const work = Effect.fnUntraced(
         function* (lease: Lease) {
-          yield* Effect.forkScoped(heartbeat(lease))
           const ended = Metrics.jobsEnded[lease.job.kind]
           const { metric, isEnded } = yield* handlers[lease.job.kind](lease).pipe(
             joined(lease),
@@ -149,18 +166,17 @@ export class Worker extends Context.Service<
             Effect.flatMap(Metrics.count)
           )
         },
-        Effect.scoped,
-        (effect, { job }) =>
-          effect.pipe(
+        (effect, lease) =>
+          holding(lease, effect).pipe(
             Effect.catchCause((cause) =>
               Cause.hasInterruptsOnly(cause)
                 ? Effect.interrupt
                 : Effect.andThen(
-                    Metrics.count(Metrics.jobsEnded[job.kind].broken),
+                    Metrics.count(Metrics.jobsEnded[lease.job.kind].broken),
                     Effect.logError("a job came to no end; its lease runs out and it comes again", cause)
                   )
             ),
-            Effect.annotateLogs({ job: job.kind, [subjects[job.kind]]: job.subject, tenantId: job.realm.tenantId })
+            Effect.annotateLogs({ job: lease.job.kind, [subjects[lease.job.kind]]: lease.job.subject, tenantId: lease.job.realm.tenantId })
           )
       )
 
@@ -205,8 +221,7 @@ export class Worker extends Context.Service<
       })
 
       /** Holds a suspect's lease while others come to their end, and then works it. */
-      const workBehind = (lease: Lease, others: Effect.Effect<void>) =>
-        Effect.scoped(Effect.forkScoped(heartbeat(lease)).pipe(Effect.andThen(others), Effect.andThen(work(lease))))
+      const workBehind = (lease: Lease, others: Effect.Effect<void>) => Effect.andThen(holding(lease, others), work(lease))
 
       /** Keeps the places of a lane busy until told to stop. */
       const runLane = Effect.fnUntraced(function* (lane: Lane, isStopping: () => boolean, idle: Duration.Duration) {

@@ -1,0 +1,92 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Exit, Fiber } from "effect"
+import { TestClock } from "effect/testing"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
+import * as Deadlines from "./Deadlines.ts"
+
+setFlagsFromString("--expose-gc")
+const collect = runInNewContext("gc") as () => void // the flag brings it
+
+const turn = Effect.promise(() => new Promise<void>((resolve) => void setImmediate(resolve)))
+
+describe("Deadlines", () => {
+  it.effect("hold nothing of what was cleared while one is waited for", () =>
+    Effect.gen(function* () {
+      const deadlines = yield* Deadlines.make(Duration.minutes(9))
+      deadlines.set(() => undefined)
+      yield* turn // somebody sleeps for it by now
+      const held: Array<WeakRef<object>> = []
+      const underWay: Array<Deadlines.Deadline | null> = []
+      for (let count = 0; count < 1_000; count++) {
+        const bytes = new Uint8Array(1_000)
+        held.push(new WeakRef(bytes))
+        underWay.push(deadlines.set(() => void bytes.length))
+        if (underWay.length > 8) deadlines.clear(underWay.shift() ?? null)
+      }
+      for (const deadline of underWay.splice(0)) deadlines.clear(deadline)
+      yield* turn
+      collect()
+
+      assert.isAtMost(held.filter((one) => one.deref() !== undefined).length, 10)
+    })
+  )
+
+  it.effect("interrupt what is not over in time, and go on with something else once it has ended", () =>
+    Effect.gen(function* () {
+      const deadlines = yield* Deadlines.make(Duration.seconds(5))
+      const told: Array<string> = []
+      const say = (what: string) => Effect.sync(() => void told.push(what))
+      const late = Effect.never.pipe(Effect.onInterrupt(() => Effect.andThen(Effect.sleep("1 second"), say("ended"))))
+      const fiber = yield* Effect.forkChild(late.pipe(deadlines.within(() => say("late"))), { startImmediately: true })
+
+      yield* TestClock.adjust("4999 millis")
+      assert.deepStrictEqual(told, [])
+      yield* TestClock.adjust("1 millis")
+      assert.deepStrictEqual(told, [])
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(told, ["ended", "late"])
+      yield* Fiber.join(fiber)
+    })
+  )
+
+  it.effect("leave what is over in time as it is, at once or later", () =>
+    Effect.gen(function* () {
+      const deadlines = yield* Deadlines.make(Duration.seconds(5))
+      const within = deadlines.within(() => Effect.succeed("late"))
+      const exits = yield* Effect.forkChild(
+        Effect.all([
+          Effect.exit(within(Effect.succeed("at once"))),
+          Effect.exit(within(Effect.fail("failed at once"))),
+          Effect.exit(within(Effect.delay(Effect.succeed("in time"), "4 seconds"))),
+          Effect.exit(within(Effect.delay(Effect.fail("failed in time"), "4 seconds"))),
+          Effect.exit(within(Effect.delay(Effect.succeed("too late"), "6 seconds")))
+        ])
+      )
+      yield* TestClock.adjust("1 minute")
+
+      assert.deepStrictEqual(yield* Fiber.join(exits), [
+        Exit.succeed("at once"),
+        Exit.fail("failed at once"),
+        Exit.succeed("in time"),
+        Exit.fail("failed in time"),
+        Exit.succeed("late")
+      ])
+    })
+  )
+
+  it.effect("let go of what is interrupted meanwhile, and say nothing for it", () =>
+    Effect.gen(function* () {
+      const deadlines = yield* Deadlines.make(Duration.seconds(5))
+      const told: Array<string> = []
+      const say = (what: string) => Effect.sync(() => void told.push(what))
+      const work = Effect.never.pipe(Effect.onInterrupt(() => say("ended")))
+      const fiber = yield* Effect.forkChild(work.pipe(deadlines.within(() => say("late"))), { startImmediately: true })
+      yield* Fiber.interrupt(fiber)
+      assert.deepStrictEqual(told, ["ended"])
+      yield* TestClock.adjust("1 minute")
+      assert.deepStrictEqual(told, ["ended"])
+      assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+    })
+  )
+})
