@@ -6,8 +6,8 @@ import { Traffic } from "./Traffic.ts"
 
 const list = (query = "") => call({ method: "GET", path: `/v1/events${query === "" ? "" : `?${query}`}` })
 
-/** Pages of a run are few; a deployment that never comes to an end is broken. */
-const pagesMax = 100
+/** Pages of a moment, however much others send to the same deployment; one that never comes to an end is broken. */
+const pagesMax = 1_000
 
 /** Every event from a cursor to null, and the last cursor that was not null. */
 export const eventsSince = (start: string, limit: number) =>
