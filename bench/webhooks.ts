@@ -3,8 +3,9 @@
  * and record, by the product's own worker over a durable Postgres. Beside it
  * undici alone, posting the same signed body of 1 KB: to one fast receiver with
  * 64 in flight, and to fifty that take 20 ms each with as many in flight as the
- * worker has places.
+ * worker has.
  */
+import { requestsMax } from "../core/jobs/DeliverWebhook.ts"
 import * as Backlog from "./Backlog.ts"
 import * as Deployment from "./Deployment.ts"
 import { startReceivers, type Behaviour, type Receivers } from "./receiver.ts"
@@ -15,8 +16,6 @@ import { inRounds, ratios, report, scale } from "./Report.ts"
 const fastCount = scale.of(5_000, 100)
 const slowCount = scale.of(6_000, 100)
 const receiversMax = 50
-/** The worker's places for deliveries. */
-const placesMax = 128
 
 interface Figures {
   readonly perSecond: number
@@ -55,7 +54,7 @@ try {
   const deliverSlow = () => deliver(crowd, many, slow, slowCount)
   const { sample } = await deliverFast()
   const postFast = () => refer(one, fast, sample, fastCount, 64)
-  const postSlow = () => refer(many, slow, sample, slowCount, placesMax)
+  const postSlow = () => refer(many, slow, sample, slowCount, requestsMax)
   const rounds = await inRounds(
     async () => {
       const [delivered, posted] = [await deliverFast(), await postFast()]
@@ -78,7 +77,7 @@ try {
     ratios: [
       { path: "one fast receiver: rate", better: "higher", floor: 0.3, goal: 0.5, values: of("fast", "perSecond") },
       { path: "one fast receiver: CPU, worker and Postgres", better: "lower", floor: 3.5, goal: 2.2, values: of("fast", "cpuMicros") },
-      { path: `${receiversMax} receivers at 20 ms, ${placesMax} in flight: rate`, better: "higher", floor: 0.7, goal: 0.9, values: of("slow", "perSecond") }
+      { path: `${receiversMax} receivers at 20 ms, ${requestsMax} in flight: rate`, better: "higher", floor: 0.7, goal: 0.9, values: of("slow", "perSecond") }
     ],
     figures: [...figures("one fast receiver", "fast"), ...figures(`${receiversMax} receivers at 20 ms`, "slow")]
   })

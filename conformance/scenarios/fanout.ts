@@ -19,11 +19,12 @@ import {
   postsTo,
   replay,
   respond,
+  settleFor,
   untilNextAttempt,
   type Hook
 } from "./Receivers.ts"
 import * as Time from "./Time.ts"
-import { logOf, pass, scenario, send, settle, typesOf, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { answered, logOf, pass, scenario, send, settle, typesOf, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 /** The types of what an endpoint has deliveries of, in the order of their events. */
 const typesTo = (world: World, to: Hook) => Effect.map(deliveriesTo(world, to), (found) => found.map(({ eventType }) => eventType).toSorted())
@@ -409,6 +410,33 @@ export const suite: ScenarioSuite = {
         assert.equal(yield* refused(stranger.realm.tenantId, freshId<ApplicationId>()), "UnknownResource")
         assert.equal(yield* refused(production.realm.tenantId, stranger.application.id), "UnknownResource")
         assert.deepEqual(typesOf(yield* logOf(world, production)), [])
+      })
+    ),
+
+    scenario("a worker has 128 requests in flight, and those that wait for their turn lose none of their time", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot()
+        const hooks: Array<Hook> = []
+        for (let count = 0; count < 20; count++) hooks.push(yield* hook(process, of))
+        let [inFlight, most] = [0, 0]
+        respond(world, () =>
+          Effect.gen(function* () {
+            most = Math.max(most, ++inFlight)
+            yield* Effect.sleep("4 seconds")
+            inFlight -= 1
+            return answered(200)
+          })
+        )
+        for (let count = 0; count < 8; count++) yield* happen(process, of)
+        yield* settleFor(world, process, "1 minute")
+
+        assert.equal(most, 128)
+        for (const one of hooks) {
+          const found = yield* deliveriesTo(world, one)
+          assert.deepEqual(found.map(({ status, attemptCount }) => [status, attemptCount]), Array.from({ length: 8 }, () => ["delivered", 1]))
+          for (const { attempts } of found) assert.equal(attempts[0]!.durationMs, 4_000) // the only one
+        }
       })
     ),
 

@@ -3,7 +3,7 @@
  * secret, signs with the time of this attempt, posts, and commits the attempt,
  * the delivery and the endpoint's counter together (Spec 6, Delivery semantics).
  */
-import { Clock, Context, Duration, Effect, Layer, Option, Random, type Redacted, Result } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, Random, type Redacted, Result, Semaphore } from "effect"
 import { entryOf, system } from "../model/Audit.ts"
 import * as Backoff from "../model/Backoff.ts"
 import * as Deliveries from "../model/Delivery.ts"
@@ -25,6 +25,12 @@ import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
 import { claimsMax } from "./SubmitMessage.ts"
+
+/**
+ * Requests in flight at a time in one process. A delivery waits for its turn before its attempt begins, and gives it back
+ * with the answer, so that others are sent while it is recorded.
+ */
+export const requestsMax = 128
 
 /** Endings that are remembered while the store takes none; endpoints whose secrets are kept open, and whose URLs read. */
 const rememberedMax = 10_000
@@ -57,6 +63,7 @@ export class DeliverWebhook extends Context.Service<
       const transport = yield* WebhookTransport
       const settings = yield* Settings
       const deadlines = yield* Deadlines.make(Duration.millis(Limits.webhookDeadline))
+      const requests = Semaphore.makeUnsafe(requestsMax)
 
       const handle = Effect.fnUntraced(function* (lease: Lease | Next) {
         const known = "outgoing" in lease ? lease.outgoing : null
@@ -90,7 +97,8 @@ export class DeliverWebhook extends Context.Service<
         if (body === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no body`))
         const ending = yield* attempt(delivery, endpoint, new TextEncoder().encode(body)).pipe(
           Effect.tap(({ outcome, answer }) => told(outcome, answer?.status ?? null)),
-          Tracing.span("WebhookTransport.post", "client", { "mailroom.attempt": delivery.attemptCount + 1 })
+          Tracing.span("WebhookTransport.post", "client", { "mailroom.attempt": delivery.attemptCount + 1 }),
+          requests.withPermit
         )
         // A store that takes no commits must not have receivers called again and again for one attempt.
         remember(endings, keyOf(delivery), ending)

@@ -13,7 +13,7 @@ import * as Deadlines from "../Deadlines.ts"
 import * as Metrics from "../Metrics.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import * as Tracing from "../Tracing.ts"
-import { DeliverWebhook } from "./DeliverWebhook.ts"
+import { DeliverWebhook, requestsMax } from "./DeliverWebhook.ts"
 import { ParseMessage } from "./ParseMessage.ts"
 import { PollProvider } from "./PollProvider.ts"
 import { ScanAttachment } from "./ScanAttachment.ts"
@@ -30,10 +30,10 @@ interface Lane {
   /** Leases of one group at a time, over all workers, so that a big one leaves room for the others. */
   readonly inFlightMax: number
   /**
-   * While the lane is no more than half full and nobody else waits, a job that ends well within a moment brings two of its
-   * group in its place: one that is quick has as many in flight as it answers quickly.
+   * While fewer than this are under way and nobody else waits, a job that ends well within a moment brings two of its group
+   * in its place: one that is quick has as many in flight as it answers quickly. 0: none ever brings more than one.
    */
-  readonly isGrowing: boolean
+  readonly growsTo: number
   /**
    * How long a lane that has work under way lets places become free before it claims again: one claim costs the queue as
    * much for one job as for many, and so do the steps that jobs claimed together take together.
@@ -42,11 +42,11 @@ interface Lane {
 }
 
 const lanes: ReadonlyArray<Lane> = [
-  { kinds: ["submit", "poll", "scan"], placesMax: 128, inFlightMax: 64, isGrowing: false, claimPause: Duration.millis(10) },
-  // One receiver has few at a time, until it is known to be quick.
-  { kinds: ["deliver"], placesMax: 128, inFlightMax: 8, isGrowing: true, claimPause: Duration.zero },
+  { kinds: ["submit", "poll", "scan"], placesMax: 128, inFlightMax: 64, growsTo: 0, claimPause: Duration.millis(10) },
+  // One receiver has few at a time, until it is known to be quick. Beside the requests in flight, some are being recorded.
+  { kinds: ["deliver"], placesMax: requestsMax + 64, inFlightMax: 8, growsTo: requestsMax / 2, claimPause: Duration.zero },
   // Each holds a whole message in memory.
-  { kinds: ["parse"], placesMax: 8, inFlightMax: 4, isGrowing: false, claimPause: Duration.millis(10) }
+  { kinds: ["parse"], placesMax: 8, inFlightMax: 4, growsTo: 0, claimPause: Duration.millis(10) }
 ]
 
 /** What a job's subject is called in the log. */
@@ -245,9 +245,10 @@ export class Worker extends Context.Service<
                 more = 0
                 const now = clock.monotonicTimeNanosUnsafe()
                 const isWaitedFor = !isSpare || busy >= lane.placesMax
-                const isDone = passes >= passesMax || (isWaitedFor && now - began >= slice) || (lane.isGrowing && now - started >= slow)
+                const isGrowing = lane.growsTo > 0
+                const isDone = passes >= passesMax || (isWaitedFor && now - began >= slice) || (isGrowing && now - started >= slow)
                 if (isDone || isStopping()) return null
-                const isQuick = lane.isGrowing && !isWaitedFor && 2 * busy < lane.placesMax && now - started < quick
+                const isQuick = !isWaitedFor && busy < lane.growsTo && now - started < quick
                 if (isQuick) more = 1
                 busy += more // taken until it is known what for
                 return { jobsMax: 1 + more, visibilityTimeout }
