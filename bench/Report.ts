@@ -119,17 +119,22 @@ export interface Kept extends Report {
 export const read = (name: string): Kept | null =>
   existsSync(fileOf(name)) ? (JSON.parse(readFileSync(fileOf(name), "utf8")) as Kept) : null // written by `report`
 
-export const printTable = (ratios: ReadonlyArray<Ratio>, width = Math.max(...ratios.map(({ path }) => path.length))): void => {
+export const printTable = (
+  ratios: ReadonlyArray<Ratio>,
+  width = Math.max(...ratios.map(({ path }) => path.length)),
+  isJudged = !scale.isSmoke
+): void => {
   for (const ratio of ratios) {
     const bound = ratio.better === "higher" ? "≥" : "≤"
     const unit = ratio.unit === undefined ? "" : ` ${ratio.unit}`
-    const verdict = scale.isSmoke ? "not judged" : words[verdictOf(ratio)]
+    const verdict = isJudged ? words[verdictOf(ratio)] : "not judged"
     console.log(`  ${ratio.path.padEnd(width)}  ${spread(ratio.values)}${unit}   floor ${bound} ${ratio.floor}   goal ${bound} ${ratio.goal}   ${verdict}`)
   }
 }
 
-/** Prints it, and keeps it unless this was only a smoke round. */
-export const report = (of: Report): void => {
+/** Prints it, and keeps it unless this was too short to judge by, as a smoke round is. */
+export const report = (of: Report, isLongEnough = true): void => {
+  const isJudged = isLongEnough && !scale.isSmoke
   console.log(`\n${of.about}\n`)
   const width = Math.max(...[...of.ratios.map(({ path }) => path), ...of.figures.map(({ name }) => name)].map(({ length }) => length))
   for (const { name, unit, values } of of.figures) {
@@ -137,8 +142,8 @@ export const report = (of: Report): void => {
     console.log(`  ${name.padEnd(width)}  ${spread(values, digits)} ${unit}`)
   }
   console.log(`\n  ratios, median (range) of ${scale.rounds} rounds`)
-  printTable(of.ratios, width)
-  if (scale.isSmoke) return
+  printTable(of.ratios, width, isJudged)
+  if (!isJudged) return
   mkdirSync(results, { recursive: true })
   const { devDependencies } = JSON.parse(readFileSync(join(import.meta.dirname, "../package.json"), "utf8"))
   // The package has the server's version.

@@ -87,7 +87,7 @@ export const pages = (): ReadonlyArray<Page> => {
       "npm ci",
       "npm run bench               # all, in less than 15 minutes; writes this page",
       "npm run bench -- accept     # one, or several",
-      "npm run bench -- soak       # ten minutes by itself, half a minute among all",
+      "npm run bench -- soak       # ten minutes; among all it is half a minute, which is not kept",
       "npm run bench -- --smoke    # whether they run, and nothing else",
       "```"
     ].join("\n"),
