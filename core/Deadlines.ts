@@ -21,6 +21,7 @@ export interface Deadline {
   onDue: (() => void) | null
 }
 
+/** On the clock of whoever makes them. What has not fallen due when the scope closes never does. */
 export const make = (duration: Duration.Duration): Effect.Effect<Deadlines, never, Scope.Scope> =>
   Effect.gen(function* () {
     const clock = yield* Clock.Clock

@@ -50,13 +50,9 @@ const Subject = Schema.String.check(
 )
 
 /** Text that every store can hold and every charset conversion survives. */
+const isStorable = Schema.makeFilter((text: string) => (text.isWellFormed() && !text.includes("\0")) || "holds a NUL or half of a character")
 const body = (lengthMax: number) =>
-  Schema.NullOr(
-    Schema.String.check(
-      isMaxCharacters(lengthMax),
-      Schema.makeFilter((text: string) => (text.isWellFormed() && !text.includes("\0")) || "holds a NUL or half of a character")
-    )
-  ).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null)))
+  Schema.NullOr(Schema.String.check(isMaxCharacters(lengthMax), isStorable)).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null)))
 
 /** What `sendMessage` takes (Spec 4, SendMessageInput). */
 export const SendMessageInput = Schema.Struct({
