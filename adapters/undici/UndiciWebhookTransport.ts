@@ -3,7 +3,8 @@
  * is looked up for each request, and a connection, new or kept, is used only
  * if it leads to one of the addresses of that very answer.
  */
-import { Array as Arr, Effect, Layer, Result } from "effect"
+import { Array as Arr, Effect, Exit, Layer } from "effect"
+import type { Socket } from "node:net"
 import * as PublicAddress from "../../core/model/PublicAddress.ts"
 import * as WebhookUrl from "../../core/model/WebhookUrl.ts"
 import type { WebhookTarget } from "../../core/model/WebhookUrl.ts"
@@ -21,8 +22,8 @@ export interface Options extends Partial<Bounds> {
 }
 
 /**
- * 160 connections to one receiver and 256 that wait, unless said otherwise: more than a worker has places for
- * deliveries, because waiting for a connection would be taken for the receiver's silence.
+ * 160 connections to one receiver and 256 that wait, unless said otherwise: more than a worker has requests in flight,
+ * because waiting for a connection would be taken for the receiver's silence.
  */
 export const layerWith = (options: Options): Layer.Layer<WebhookTransport, never, Resolver> =>
   Layer.effect(
@@ -48,46 +49,32 @@ export const make = (
   const dial = Dial.make(ca)
 
   /** Where the host leads now. */
-  const vetted = Effect.fnUntraced(function* ({ host, isAddress, policy }: WebhookTarget) {
-    const addresses = isAddress ? [host] : yield* Effect.mapError(resolver.addresses(host), unreachable)
-    const unsafe = addresses.find((address) => !PublicAddress.isAllowed(address, policy.allowedBlocks))
-    if (unsafe !== undefined) {
-      return yield* new WebhookUnanswered({ reason: "unsafe_url", cause: new Error(`${host} leads to ${unsafe}`) })
+  const vetted = ({ host, isAddress, policy }: WebhookTarget): Effect.Effect<Addresses, WebhookUnanswered> => {
+    const judged = (addresses: ReadonlyArray<string>): Effect.Effect<Addresses, WebhookUnanswered> => {
+      const unsafe = addresses.find((address) => !PublicAddress.isAllowed(address, policy.allowedBlocks))
+      if (unsafe !== undefined) {
+        return Effect.fail(new WebhookUnanswered({ reason: "unsafe_url", cause: new Error(`${host} leads to ${unsafe}`) }))
+      }
+      return Arr.isReadonlyArrayNonEmpty(addresses) ? Effect.succeed(addresses) : Effect.fail(unreachable(new Error(`${host} has no addresses`)))
     }
-    return Arr.isReadonlyArrayNonEmpty(addresses) ? addresses : yield* unreachable(new Error(`${host} has no addresses`))
-  })
+    return isAddress ? judged([host]) : Effect.flatMap(Effect.mapError(resolver.addresses(host), unreachable), judged)
+  }
 
-  /**
-   * All that is open for one request is in `held`, until a connection waits for
-   * the next one. The rest is closed, however the request ends.
-   */
-  const exchange = (target: WebhookTarget, origin: string, request: Request) =>
+  /** The connection waits for the next request once it has brought an answer, and is closed otherwise. */
+  const over = (connection: Connection, origin: string, request: Request) =>
+    Effect.onExit(connection.post(request), (exit) =>
+      Effect.sync(() => (Exit.isSuccess(exit) ? lanes.keep(origin, connection) : connection.destroy()))
+    )
+
+  /** Over a connection that is opened for it. All that was opened on the way is closed if there is no answer. */
+  const overNew = (addresses: Addresses, target: WebhookTarget, origin: string, request: Request) =>
     Effect.suspend(() => {
-      const held = new Set<{ readonly destroy: () => unknown }>()
-
-      const over = Effect.fnUntraced(function* (connection: Connection) {
-        held.add(connection)
-        const answer = yield* Effect.tapError(connection.post(request), () => Effect.sync(() => connection.destroy()))
-        held.clear()
-        lanes.keep(origin, connection)
-        return answer
-      })
-
-      return Effect.gen(function* () {
-        const addresses = yield* vetted(target)
-        const kept = lanes.take(origin, addresses)
-        if (kept !== undefined) {
-          const ending = yield* Effect.result(over(kept))
-          if (Result.isSuccess(ending)) return ending.success
-          if (ending.failure.isSent) return yield* unreachable(ending.failure.cause)
-        }
-        const place = { addresses, port: target.port, certified: target.isSecure ? target.host : null }
-        return yield* dial(place, (socket) => held.add(socket)).pipe(
-          Effect.flatMap((dialled) => over(new Connection(dialled, { origin, idleTimeout }))),
-          Effect.mapError(({ cause }) => unreachable(cause))
-        )
-      }).pipe(
-        Effect.ensuring(
+      const held: Array<Socket> = []
+      const place = { addresses, port: target.port, certified: target.isSecure ? target.host : null }
+      return dial(place, (socket) => held.push(socket)).pipe(
+        Effect.flatMap((dialled) => over(new Connection(dialled, { origin, idleTimeout }), origin, request)),
+        Effect.mapError(({ cause }) => unreachable(cause)),
+        Effect.onError(() =>
           Effect.sync(() => {
             for (const one of held) one.destroy()
           })
@@ -95,16 +82,28 @@ export const make = (
       )
     })
 
-  const send = Effect.fnUntraced(function* (target: WebhookTarget, request: Request) {
-    const origin = originOf(target)
-    return yield* lanes.within(origin, exchange(target, origin, request))
-  })
+  const exchange = (target: WebhookTarget, origin: string, request: Request) =>
+    Effect.flatMap(vetted(target), (addresses) => {
+      const kept = lanes.take(origin, addresses)
+      if (kept === undefined) return overNew(addresses, target, origin, request)
+      return Effect.catch(over(kept, origin, request), ({ isSent, cause }) =>
+        isSent ? Effect.fail(unreachable(cause)) : overNew(addresses, target, origin, request)
+      )
+    })
+
+  const send = (target: WebhookTarget, request: Request) =>
+    Effect.suspend(() => {
+      const origin = originOf(target)
+      return lanes.within(origin, exchange(target, origin, request))
+    })
 
   return WebhookTransport.of({
     post: ({ target, headers, body }) => send(target, { path: WebhookUrl.pathOf(target), headers, body }),
     get: ({ target, headers }) => send(target, { method: "GET", path: WebhookUrl.pathOf(target), headers, body: null })
   })
 }
+
+type Addresses = Arr.NonEmptyReadonlyArray<string>
 
 const unreachable = (cause: unknown): WebhookUnanswered => new WebhookUnanswered({ reason: "network_error", cause })
 
