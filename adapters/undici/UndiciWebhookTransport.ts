@@ -49,16 +49,19 @@ export const make = (
   const dial = Dial.make(ca)
 
   /** Where the host leads now. */
-  const vetted = ({ host, isAddress, policy }: WebhookTarget): Effect.Effect<Addresses, WebhookUnanswered> => {
-    const judged = (addresses: ReadonlyArray<string>): Effect.Effect<Addresses, WebhookUnanswered> => {
-      const unsafe = addresses.find((address) => !PublicAddress.isAllowed(address, policy.allowedBlocks))
-      if (unsafe !== undefined) {
-        return Effect.fail(new WebhookUnanswered({ reason: "unsafe_url", cause: new Error(`${host} leads to ${unsafe}`) }))
+  const vetted = ({ host, isAddress, policy }: WebhookTarget) =>
+    Effect.flatMap(
+      isAddress ? Effect.succeed([host]) : Effect.mapError(resolver.addresses(host), unreachable),
+      (addresses: ReadonlyArray<string>): Effect.Effect<Addresses, WebhookUnanswered> => {
+        const unsafe = addresses.find((address) => !PublicAddress.isAllowed(address, policy.allowedBlocks))
+        if (unsafe !== undefined) {
+          return Effect.fail(new WebhookUnanswered({ reason: "unsafe_url", cause: new Error(`${host} leads to ${unsafe}`) }))
+        }
+        return Arr.isReadonlyArrayNonEmpty(addresses)
+          ? Effect.succeed(addresses)
+          : Effect.fail(unreachable(new Error(`${host} has no addresses`)))
       }
-      return Arr.isReadonlyArrayNonEmpty(addresses) ? Effect.succeed(addresses) : Effect.fail(unreachable(new Error(`${host} has no addresses`)))
-    }
-    return isAddress ? judged([host]) : Effect.flatMap(Effect.mapError(resolver.addresses(host), unreachable), judged)
-  }
+    )
 
   /** The connection waits for the next request once it has brought an answer, and is closed otherwise. */
   const over = (connection: Connection, origin: string, request: Request) =>

@@ -135,7 +135,9 @@ export class DeliverWebhook extends Context.Service<
       const targets = new Map<string, ReturnType<typeof WebhookUrl.parse>>()
 
       const targetOf = ({ url }: Endpoint) => {
-        const target = targets.get(url) ?? WebhookUrl.parse(url, settings.webhookTargets)
+        const known = targets.get(url)
+        if (known !== undefined) return known
+        const target = WebhookUrl.parse(url, settings.webhookTargets)
         remember(targets, url, target)
         return target
       }

@@ -98,7 +98,7 @@ describe("a place of the worker", () => {
     })
   )
 
-  it.effect("brings more of a group that is quick, up to half of the lane", () =>
+  it.effect("brings more of a group that is quick, up to half of the requests in flight", () =>
     Effect.gen(function* () {
       const peakOf = (jobMillis: number) => Effect.map(running(leases(5_000), { jobMillis }), ({ inFlightMost }) => inFlightMost)
 

@@ -166,18 +166,20 @@ export class Worker extends Context.Service<
             Effect.flatMap(Metrics.count)
           )
         },
-        (effect, lease) =>
-          holding(lease, effect).pipe(
+        (effect, lease) => {
+          const { kind, subject, realm } = lease.job
+          return holding(lease, effect).pipe(
             Effect.catchCause((cause) =>
               Cause.hasInterruptsOnly(cause)
                 ? Effect.interrupt
                 : Effect.andThen(
-                    Metrics.count(Metrics.jobsEnded[lease.job.kind].broken),
+                    Metrics.count(Metrics.jobsEnded[kind].broken),
                     Effect.logError("a job came to no end; its lease runs out and it comes again", cause)
                   )
             ),
-            Effect.annotateLogs({ job: lease.job.kind, [subjects[lease.job.kind]]: lease.job.subject, tenantId: lease.job.realm.tenantId })
+            Effect.annotateLogs({ job: kind, [subjects[kind]]: subject, tenantId: realm.tenantId })
           )
+        }
       )
 
       /** The lane whose suspect is under way, and the one that has waited for that. */
