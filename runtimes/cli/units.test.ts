@@ -6,7 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { onTestFinished } from "vitest"
 import { fileNameOf, settings } from "../Config.ts"
-import { workerHeap } from "./Runtimes.ts"
+import { noPretenuring, workerHeap } from "./Runtimes.ts"
 
 const root = join(import.meta.dirname, "../..")
 const folder = join(root, "docs/systemd")
@@ -57,12 +57,13 @@ describe("the systemd units", () => {
     assert.strictEqual(other - one, (32 - megabytes) * 3 * 2 ** 20)
   })
 
-  it("run a worker whose heap grows by what V8 has an option for", () => {
+  it("run processes with options that V8 has", () => {
     const [name, value] = workerHeap.split("=")
     const options = execFileSync(process.execPath, ["--v8-options"], { encoding: "utf8" })
 
     assert.include(options, `${name} (`)
     assert.match(value!, /^\d+$/)
+    assert.include(options, `--${noPretenuring.slice("--no-".length)} (`)
   })
 
   it("let processes finish: a stopped one is killed later than it stops by itself", () => {
