@@ -8,8 +8,10 @@ import { randomBytes } from "node:crypto"
 import * as PrivatePostgres from "../adapters/postgres/PrivatePostgres.ts"
 import type { Caller } from "./Api.ts"
 import * as Cluster from "./Cluster.ts"
+import { connected } from "./Copies.ts"
 import { found } from "./Founding.ts"
 import { cpuMs, postgresCpuMs } from "./Processor.ts"
+import { scale } from "./Report.ts"
 
 export interface Database {
   readonly folder: string
@@ -19,15 +21,30 @@ export interface Database {
   readonly stop: () => Promise<void>
 }
 
+/** Of its log, for a benchmark to write into. */
+const usedMegabytes = scale.of(800, 0)
+
+/**
+ * A server that has run for a while writes into files of its log that it has had before. A new one makes each of them when
+ * it is needed, 16 MB of zeros, and every commit waits meanwhile; so it has them made, and a checkpoint gives them back.
+ */
+const use = (url: string): Promise<void> =>
+  connected(url, async (client) => {
+    await client.query("select count(pg_logical_emit_message(false, '', repeat('0', 1048576))) from generate_series(1, $1)", [usedMegabytes])
+    await client.query("checkpoint")
+  })
+
 /** Settings beside those that a test's server has. */
 export const openDatabase = async (settings: ReadonlyArray<string> = []): Promise<Database> => {
   const scope = Scope.makeUnsafe()
-  const opened = PrivatePostgres.open({ isDurable: true, settings: ["shared_buffers=512MB", "max_wal_size=4GB", ...settings] })
+  const opened = PrivatePostgres.open({ isDurable: true, settings: ["shared_buffers=512MB", "min_wal_size=2GB", "max_wal_size=4GB", ...settings] })
   const postgres = await Effect.runPromise(Effect.provideService(opened, Scope.Scope, scope))
   await Effect.runPromise(postgres.started)
+  const url = (database: string) => Redacted.value(postgres.url(database))
+  if (usedMegabytes > 0) await use(url("postgres"))
   return {
     folder: postgres.folder,
-    url: (database) => Redacted.value(postgres.url(database)),
+    url,
     cpu: () => postgresCpuMs(postgres.folder),
     stop: () => Effect.runPromise(Scope.close(scope, Exit.void))
   }
