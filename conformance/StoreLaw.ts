@@ -12,7 +12,7 @@ import type { Delivery } from "../core/model/Delivery.ts"
 import type { Event, LoggedEvent } from "../core/model/Event.ts"
 import type { IdempotencyKey, Reservation } from "../core/model/IdempotencyKey.ts"
 import type { ApiKeyId, ApplicationId, MessageId, Millis, Realm, TenantId } from "../core/model/Ids.ts"
-import type { Message, Submission } from "../core/model/Message.ts"
+import type { KeptContent, Message, Submission } from "../core/model/Message.ts"
 import type { Notification } from "../core/model/Notification.ts"
 import type { ProviderPayload } from "../core/model/ProviderPayload.ts"
 import type { SubmissionRef } from "../core/model/Recipient.ts"
@@ -71,7 +71,7 @@ export const times = <A>(count: number, make: (index: number) => A): Array<A> =>
 export const insert = <K extends Exclude<Kind, "message" | "delivery">>(kind: K, record: Records[K]): Change =>
   ({ _tag: "Insert", kind, record }) as Change // the signature pairs kind and record
 
-export const insertMessage = (message: Message, content = Fixtures.content(message)): Change => ({
+export const insertMessage = (message: Message, content: KeptContent = Fixtures.content(message)): Change => ({
   _tag: "InsertMessage",
   message,
   content

@@ -87,6 +87,19 @@ const fidelity = [
       assert.deepEqual(yield* store.messages.page(realm, { mailboxId: null, before: null, limit: 1 }), [message])
     })
   ),
+  law("gives back content without what follows from the message as it was put", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm("sandbox")
+      const [message, other] = [Fixtures.message(realm), Fixtures.message(realm)]
+      const content = { text: awkward, html: null }
+      yield* land(store, insertMessage(message, content))
+      yield* land(store, insertMessage(other))
+      yield* land(store, { _tag: "PutContent", realm, messageId: other.id, content })
+
+      assert.deepEqual(yield* store.messages.content(realm, message.id), content)
+      assert.deepEqual(yield* store.messages.content(realm, other.id), content)
+    })
+  ),
   law("gives back other records as they were put", (store) =>
     Effect.gen(function* () {
       const realm = Fixtures.realm("production")

@@ -16,7 +16,7 @@ import {
   type TenantId
 } from "../../core/model/Ids.ts"
 import type { Plan } from "../../core/model/Limits.ts"
-import { nextPollAt, queuedRecipients, type Content, type Message } from "../../core/model/Message.ts"
+import { nextPollAt, queuedRecipients, type KeptContent, type Message } from "../../core/model/Message.ts"
 import * as Notifications from "../../core/model/Notification.ts"
 import type { Notification } from "../../core/model/Notification.ts"
 import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
@@ -57,7 +57,7 @@ export class Tables {
   /** Ids by kind and unique field. */
   readonly names = new Map<string, string>()
 
-  readonly contents = new Map<string, Content>()
+  readonly contents = new Map<string, KeptContent>()
   readonly lastCreatedAt = new Map<TenantId, Micros>()
   /** By realm, and by realm and mailbox: messages as inserted, oldest first. */
   readonly messageLists = new Map<string, Array<Message>>()
@@ -293,7 +293,7 @@ export class Tables {
     return null
   }
 
-  private insertMessage(message: Message, content: Content): Rejection | null {
+  private insertMessage(message: Message, content: KeptContent): Rejection | null {
     const { id, tenantId, mailboxId } = message
     if (this.records.message.has(id)) return { _tag: "Duplicate", kind: "message", field: "id" }
     const last = this.lastCreatedAt.get(tenantId)

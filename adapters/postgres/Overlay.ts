@@ -13,7 +13,7 @@ import type { Event } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
 import { shardOf, type MessageId, type Micros, type Millis, type TenantId } from "../../core/model/Ids.ts"
 import type { Plan } from "../../core/model/Limits.ts"
-import type { Content, Message } from "../../core/model/Message.ts"
+import type { KeptContent, Message } from "../../core/model/Message.ts"
 import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Change, Kind, Records, Rejection, Relay } from "../../core/ports/Store.ts"
@@ -76,7 +76,7 @@ export interface Entry<K extends Kind = Kind> {
   /** It was removed from the database, whether or not there is another by now. */
   readonly isRemoved: boolean
   readonly record: Records[K] | null
-  readonly content: Content | null
+  readonly content: KeptContent | null
   readonly body: string | null
   /** Of a message that is new. */
   readonly place: MessagePlace | null
@@ -281,7 +281,7 @@ export class Overlay {
     return null
   }
 
-  private insertMessage(message: Message, content: Content): Rejection | null {
+  private insertMessage(message: Message, content: KeptContent): Rejection | null {
     const { id, tenantId, createdAt } = message
     if (this.entry("message", id).version !== null) return { _tag: "Duplicate", kind: "message", field: "id" }
     const log = this.tenantLog(tenantId)

@@ -18,7 +18,7 @@ import type { Reservation } from "../../core/model/IdempotencyKey.ts"
 import type { AttachmentId, DeliveryId, MessageId, Millis, TenantId } from "../../core/model/Ids.ts"
 import type { Plan } from "../../core/model/Limits.ts"
 import { sealVersion } from "../../core/model/MailDomain.ts"
-import { nextPollAt, queuedRecipients, type Content, type Message } from "../../core/model/Message.ts"
+import { nextPollAt, queuedRecipients, type KeptContent, type Message } from "../../core/model/Message.ts"
 import * as Notifications from "../../core/model/Notification.ts"
 import type { Notification } from "../../core/model/Notification.ts"
 import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
@@ -64,7 +64,7 @@ export interface KeptNotification {
 
 export interface StoredContent {
   readonly messageId: MessageId
-  readonly content: Content
+  readonly content: KeptContent
 }
 
 /** Values of members that a record may lack, because an older version of this code wrote it. */
@@ -268,13 +268,13 @@ export const plan: Table<Plan> = table(
   parse<Plan>
 )
 
-export const messageContent: Table<StoredContent, Content> = table(
+export const messageContent: Table<StoredContent, KeptContent> = table(
   "message_content",
   [
     fixed("message_id", "uuid", ({ messageId }) => messageId),
     fixed("record", "json", ({ content }) => JSON.stringify(content))
   ],
-  parse<Content>
+  parse<KeptContent>
 )
 
 export const deliveryBodyColumns: ReadonlyArray<Column<{ readonly deliveryId: DeliveryId; readonly body: string }>> = [

@@ -10,7 +10,7 @@
 import { foldCase } from "../../core/model/Address.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import { shardOf } from "../../core/model/Ids.ts"
-import type { Content, Message } from "../../core/model/Message.ts"
+import type { KeptContent, Message } from "../../core/model/Message.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Change, Kind, Records } from "../../core/ports/Store.ts"
 import type { AppendedEvent, Entry, MessagePlace, Overlay, Quota, TenantLog } from "./Overlay.ts"
@@ -225,7 +225,7 @@ const tenantLogs = inserting<readonly [string, TenantLog]>(
 
 interface NewMessage {
   readonly message: Message
-  readonly content: Content
+  readonly content: KeptContent
   readonly place: MessagePlace
 }
 

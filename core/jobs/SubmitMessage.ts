@@ -193,7 +193,7 @@ export class SubmitMessage extends Context.Service<
         }
         const bytes = mime.build(
           message,
-          content,
+          Message.contentOf(message, content),
           attachments.map((attachment) => ({ attachment, bytes: blobs.read(message.tenantId, attachment.blob) }))
         )
         return yield* Effect.scoped(

@@ -158,6 +158,30 @@ describe("the headers of an outbound message", () => {
   })
 })
 
+describe("the content of a message", () => {
+  const message = Fixtures.message(realm, { acceptedAt: Date.UTC(2026, 10, 23, 16, 39, 28) })
+
+  it("follows from the message and its bodies, where no more of it is kept", () => {
+    const { text, html, headers, mime } = Message.contentOf(message, { text: "a", html: "bc" })
+
+    assert.deepStrictEqual([text, html], ["a", "bc"])
+    assert.deepStrictEqual(headers, Message.outboundHeaders(message, () => "Mon, 23 Nov 2026 16:39:28 +0000"))
+    assert.deepStrictEqual(mime, Message.outboundStructure("a", "bc", []))
+  })
+
+  it("is what is kept, where more is", () => {
+    const kept = { text: null, html: null, headers: [{ name: "X", value: "y" }], mime: { ...Message.emptyPart, mediaType: "image/png" } }
+
+    assert.deepStrictEqual(Message.contentOf(message, kept), kept)
+  })
+
+  it("has the size of its bodies and files", () => {
+    const file = Fixtures.attachment(realm, { blob: { sha256: "0", sizeBytes: 9 } })
+
+    assert.deepStrictEqual([Message.sizeOf("häi", "bc", []), Message.sizeOf(null, "bc", [file, file])], [6, 20])
+  })
+})
+
 describe("the MIME structure of an outbound message", () => {
   const file = Fixtures.attachment(realm, { mediaType: "Image/PNG", filename: "a.png", blob: { sha256: "0", sizeBytes: 9 }, disposition: "inline", contentId: "c1" })
   const outline = (part: Message.MimePart): string =>

@@ -24,6 +24,7 @@ import {
 import type { Mentioned } from "./ParsedMessage.ts"
 import type { Reception } from "./Reception.ts"
 import type { Failure, Recipient, State as RecipientState, SubmissionRef } from "./Recipient.ts"
+import * as Timestamp from "./Timestamp.ts"
 
 export const Status = Schema.Literals(["queued", "sent", "delivered", "bounced", "failed", "received"])
 export type Status = typeof Status.Type
@@ -106,13 +107,27 @@ export interface MimePart {
   readonly parts: ReadonlyArray<MimePart>
 }
 
-/** The heavy part of a message. Of outbound mail written once; of inbound mail once more, when it is parsed. */
+/** The heavy part of a message. */
 export interface Content {
   readonly text: string | null
   readonly html: string | null
   readonly headers: ReadonlyArray<Header>
   readonly mime: MimePart
 }
+
+/**
+ * What is kept of it: of inbound mail all, written once more when it is parsed. Of outbound mail the header follows from the
+ * message, and the tree from the bodies unless there are attachments, so they are not kept; mail of before has them.
+ */
+export type KeptContent = Pick<Content, "text" | "html"> & Partial<Content>
+
+/** What a message's kept content stands for. */
+export const contentOf = (message: Message, { text, html, headers, mime }: KeptContent): Content => ({
+  text,
+  html,
+  headers: headers ?? outboundHeaders(message, Timestamp.toMailDate),
+  mime: mime ?? outboundStructure(text, html, [])
+})
 
 /**
  * The status of an outbound message: queued while any recipient is queued;
@@ -237,8 +252,9 @@ export const outboundStructure = (
   return number({ ...emptyPart, mediaType: "multipart/mixed", parts: [body, ...files] }, "")
 }
 
-/** Decoded bytes of a part and of all within it. */
-export const bytesWithin = (part: MimePart): number => part.parts.reduce((sum, within) => sum + bytesWithin(within), part.sizeBytes)
+/** Decoded bytes of a message of these parts. */
+export const sizeOf = (text: string | null, html: string | null, attachments: ReadonlyArray<Attachment>): number =>
+  attachments.reduce((sum, { blob }) => sum + blob.sizeBytes, utf8Length(text ?? "") + utf8Length(html ?? ""))
 
 /** A part of which nothing is known. */
 export const emptyPart: MimePart = {

@@ -373,7 +373,7 @@ export class Messages extends Context.Service<
         if (message === null || content === null) return yield* new NotFound({ field: null })
         const attachments =
           message.attachmentIds.length === 0 ? [] : yield* store.attachments.many(principal.realm, message.attachmentIds)
-        return { message: MessageView.detail(message, content, attachments) }
+        return { message: MessageView.detail(message, Message.contentOf(message, content), attachments) }
       })
 
       const update = Tracing.fn("Messages.update")(function* (
@@ -422,8 +422,8 @@ const compose = (
   attachments: ReadonlyArray<Attachment>,
   input: SendMessageInput,
   now: Millis
-): { readonly message: Message.Message; readonly content: Message.Content } => {
-  const mime = Message.outboundStructure(input.text, input.html, attachments)
+): { readonly message: Message.Message; readonly content: Message.KeptContent } => {
+  const { text, html } = input
   const message: Message.Message = {
     id,
     tenantId: principal.realm.tenantId,
@@ -443,8 +443,8 @@ const compose = (
     from: { address: mailbox.address, name: mailbox.displayName },
     replyTo: [],
     subject: input.subject,
-    snippet: Message.snippet(input.text, input.html),
-    sizeBytes: Message.bytesWithin(mime),
+    snippet: Message.snippet(text, html),
+    sizeBytes: Message.sizeOf(text, html, attachments),
     attachmentIds: attachments.map((attachment) => attachment.id),
     internetMessageId: Message.internetMessageId(id, mailbox.address),
     inReplyTo: null,
@@ -459,15 +459,8 @@ const compose = (
     mime: null,
     reception: null
   }
-  return {
-    message,
-    content: {
-      text: input.text,
-      html: input.html,
-      headers: Message.outboundHeaders(message, Timestamp.toMailDate),
-      mime
-    }
-  }
+  const mime = attachments.length === 0 ? {} : { mime: Message.outboundStructure(text, html, attachments) }
+  return { message, content: { text, html, ...mime } }
 }
 
 /** The specification's outbound job: a look at the message when it is due. */

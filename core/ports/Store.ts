@@ -50,7 +50,7 @@ import type {
 import type { Plan } from "../model/Limits.ts"
 import type { Mailbox } from "../model/Mailbox.ts"
 import type { MailDomain } from "../model/MailDomain.ts"
-import type { Content, Message } from "../model/Message.ts"
+import type { KeptContent, Message } from "../model/Message.ts"
 import type { Notification } from "../model/Notification.ts"
 import type { ProviderPayload } from "../model/ProviderPayload.ts"
 import type { SubmissionRef } from "../model/Recipient.ts"
@@ -131,8 +131,8 @@ export interface Relay {
 export type Change =
   | { readonly _tag: "PutPlan"; readonly plan: Plan }
   | Insert
-  | { readonly _tag: "InsertMessage"; readonly message: Message; readonly content: Content }
-  | { readonly _tag: "PutContent"; readonly realm: Realm; readonly messageId: MessageId; readonly content: Content }
+  | { readonly _tag: "InsertMessage"; readonly message: Message; readonly content: KeptContent }
+  | { readonly _tag: "PutContent"; readonly realm: Realm; readonly messageId: MessageId; readonly content: KeptContent }
   | { readonly _tag: "InsertDelivery"; readonly delivery: Delivery; readonly body: string }
   | Update
   | { readonly _tag: "Require"; readonly kind: Kind; readonly id: string; readonly version: number }
@@ -226,7 +226,7 @@ type Read<A> = Effect.Effect<A, StoreUnavailable>
 
 export interface MessageReads {
   readonly get: (realm: Realm, id: MessageId) => Read<Message | null>
-  readonly content: (realm: Realm, id: MessageId) => Read<Content | null>
+  readonly content: (realm: Realm, id: MessageId) => Read<KeptContent | null>
   /** What its idempotency key has been used for, unexpired at that time, and who sends it. */
   readonly admission: (query: {
     readonly tenantId: TenantId
@@ -259,7 +259,7 @@ export interface Admission {
 /** A message with all that submitting it asks of the store; each part as its own read has it. */
 export interface Outbound {
   readonly message: Message
-  readonly content: Content | null
+  readonly content: KeptContent | null
   readonly mailbox: Mailbox | null
   readonly domain: MailDomain | null
 }
