@@ -50,6 +50,22 @@ it.effect("commits those together who come while a batch is under way, and no mo
   })
 )
 
+it.effect("has the next batch on its way before the callers of the last go on", () =>
+  Effect.gen(function* () {
+    const { gate, begin, sizes, settle } = yield* gated()
+    const first = yield* begin
+    yield* settle
+    const second = yield* begin
+    const begun: Array<number> = []
+    for (const fiber of [first, second]) fiber.addObserver(() => begun.push(sizes().length))
+
+    yield* gate.open
+    yield* Effect.forEach([first, second], Fiber.join)
+
+    assert.deepStrictEqual(begun, [2, 2])
+  })
+)
+
 it.effect("takes few callers at once whose messages are long", () =>
   Effect.gen(function* () {
     const { gate, begin, beginWith, sizes, settle } = yield* gated()

@@ -64,6 +64,8 @@ export const make = Effect.fnUntraced(function* ({
   let watcher: (() => void) | null = null
   let batches = 0
   let whenDone: (() => void) | null = null
+  /** Batches whose callers are yet to hear of them. */
+  let untold = 0
   let isClosed = false
   let ticks = 0
 
@@ -73,7 +75,7 @@ export const make = Effect.fnUntraced(function* ({
     caller.answer(answer)
   }
 
-  const isIdle = () => waiting.length === 0 && underWay.every((callers) => callers.length === 0)
+  const isIdle = () => waiting.length === 0 && untold === 0 && underWay.every((callers) => callers.length === 0)
 
   const take = (committer: number): ReadonlyArray<Caller> => {
     let [count, characters] = [0, 0]
@@ -113,17 +115,27 @@ export const make = Effect.fnUntraced(function* ({
       else idle.set(committer, () => resume(Effect.void))
     })
 
+  const tell = (callers: ReadonlyArray<Caller>, exit: Exit.Exit<ReadonlyArray<Answer>>) => {
+    untold -= 1
+    callers.forEach((caller, index) => settle(caller, Exit.isSuccess(exit) ? exit.value[index]! : Effect.failCause(exit.cause)))
+    if (whenDone !== null && isIdle()) whenDone()
+  }
+
   const work = Effect.fnUntraced(function* (committer: number) {
     yield* sleepsUntilWoken(committer)
     yield* turn
-    const callers = take(committer)
-    if (callers.length === 0) return
-    const exit = yield* Effect.exit(commit(callers))
-    callers.forEach((caller, index) =>
-      settle(caller, Exit.isSuccess(exit) ? exit.value[index]! : Effect.failCause(exit.cause))
-    )
-    underWay[committer] = []
-    if (whenDone !== null && isIdle()) whenDone()
+    for (let isNext = true; isNext; ) {
+      const callers = take(committer)
+      if (callers.length === 0) return
+      const exit = yield* Effect.exit(commit(callers))
+      underWay[committer] = []
+      untold += 1
+      // Where a batch is there already it goes first: what callers go on to do takes longer than to send it. A few who wait
+      // are joined by those who come with the next turn.
+      isNext = committer === 0 && waiting.length * 2 >= callers.length
+      if (isNext) setImmediate(() => tell(callers, exit))
+      else tell(callers, exit)
+    }
   })
 
   const watch = Effect.gen(function* () {

@@ -54,6 +54,23 @@ describe("Lookups", () => {
     })
   )
 
+  it.live("has the next statement on its way before those who are told go on", () =>
+    Effect.gen(function* () {
+      const { statements, ask } = held()
+      const begun: Array<number> = []
+      for (const key of ["a", "b", "c"]) {
+        const asked = yield* ask(key)
+        asked.addObserver(() => begun.push(statements.length))
+        yield* turn
+      }
+
+      Deferred.doneUnsafe(statements[0]!.answer, Effect.void)
+      yield* turn
+
+      assert.deepStrictEqual(begun, [3])
+    })
+  )
+
   it.live("has two statements under way, and what comes meanwhile in the next", () =>
     Effect.gen(function* () {
       const { statements, ask } = held()

@@ -86,8 +86,9 @@ export const make = <A>({ rows }: Pick<Database["Service"], "rows">, { types, te
       underWay += 1
       Effect.runFork(rows<Row>(statement, parameters)).addObserver((exit) => {
         underWay -= 1
-        tell(taken, exit)
+        // On its way before those who are told go on.
         if (waiting.size > 0) send()
+        tell(taken, exit)
       })
     }
   }
