@@ -29,7 +29,10 @@ export interface Options {
   readonly durationMs: number
   readonly expected: number | ReadonlyArray<number>
   readonly request: () => Request
-  /** No more than so many, over all connections; as many as go unless given. */
+  /**
+   * So many, over all connections; as many as go unless given. Each is due at its time, and is late from then on: whoever
+   * waits for one answer before asking again asks little while a server stands still, and hardly sees it.
+   */
   readonly perSecond?: number
 }
 
@@ -96,8 +99,9 @@ export const run = async (options: Options): Promise<Figures> => {
   let places = 0
   const busy = async (connection: Connection) => {
     while (performance.now() - started < options.durationMs) {
-      if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, Math.max(0, started + places++ * pauseMs - performance.now())))
-      const begun = performance.now()
+      const due = started + places++ * pauseMs
+      if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, Math.max(0, due - performance.now())))
+      const begun = pauseMs > 0 ? due : performance.now()
       const status = await connection.request(options.request())
       if (!expected.includes(status)) throw new Error(`void: answered ${status}, expected ${expected.join(" or ")}`)
       latencies.push(performance.now() - begun)

@@ -22,8 +22,9 @@ try {
     run({
       base: new URL(baseUrl),
       cpu: () => cpuMs(pid),
-      connections: 2,
+      connections: 16,
       durationMs,
+      perSecond: 200,
       expected: 200,
       request: () => ({ method: "GET", path: "/v1/mailboxes", headers: { authorization: `Bearer ${apiKey}` } })
     })
@@ -55,7 +56,7 @@ try {
   ]
   report({
     name: "upload",
-    about: `POST /v1/attachments of ${sizeBytes} bytes in base64, ${inFlight} in flight, kept in PostgreSQL, and small requests over two connections meanwhile; beside node:http that buffers, parses, decodes and hashes, and keeps nothing.`,
+    about: `POST /v1/attachments of ${sizeBytes} bytes in base64, ${inFlight} in flight, kept in PostgreSQL, and 200 small requests a second meanwhile; beside node:http that buffers, parses, decodes and hashes, and keeps nothing.`,
     ratios: [
       { path: "peak memory growth for each upload in flight", better: "lower", floor: 120, goal: 64, unit: "MiB", values: rounds.map(({ ours }) => ours.grownMiB) },
       {
