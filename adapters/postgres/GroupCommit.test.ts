@@ -141,6 +141,21 @@ it.effect("helps out with another committer where one is stuck, or has too much 
   })
 )
 
+it.effect("closes where the last who waits withdraws meanwhile", () =>
+  Effect.gen(function* () {
+    const scope = yield* Scope.make()
+    const { begin, sizes, settle } = yield* Scope.provide(gated(), scope)
+    const last = yield* begin
+
+    const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
+    yield* Fiber.interrupt(last)
+    yield* settle
+
+    assert.isTrue(closing.pollUnsafe() !== undefined && Exit.isSuccess(yield* Fiber.await(closing)))
+    assert.deepStrictEqual(sizes(), [])
+  })
+)
+
 it.effect("sees those through who are there when it closes, and takes nobody after", () =>
   Effect.gen(function* () {
     const scope = yield* Scope.make()

@@ -115,10 +115,14 @@ export const make = Effect.fnUntraced(function* ({
       else idle.set(committer, () => resume(Effect.void))
     })
 
+  const endIfDone = () => {
+    if (whenDone !== null && isIdle()) whenDone()
+  }
+
   const tell = (callers: ReadonlyArray<Caller>, exit: Exit.Exit<ReadonlyArray<Answer>>) => {
     untold -= 1
     callers.forEach((caller, index) => settle(caller, Exit.isSuccess(exit) ? exit.value[index]! : Effect.failCause(exit.cause)))
-    if (whenDone !== null && isIdle()) whenDone()
+    endIfDone()
   }
 
   const work = Effect.fnUntraced(function* (committer: number) {
@@ -155,6 +159,7 @@ export const make = Effect.fnUntraced(function* ({
       const late = waiting.filter(isLate)
       waiting = waiting.filter((caller) => !isLate(caller))
       for (const caller of late) settle(caller, unavailable("no batch took the commit in time"))
+      endIfDone()
     }
     for (const caller of underWay.flat()) {
       if (isLate(caller)) settle(caller, unavailable("the database did not answer in time, whatever it did"))
@@ -184,6 +189,7 @@ export const make = Effect.fnUntraced(function* ({
         return Effect.sync(() => {
           if (caller.state === "waiting") waiting = waiting.filter((one) => one !== caller)
           caller.state = "done"
+          endIfDone()
         })
       })
     )
