@@ -102,6 +102,7 @@ export interface Relay {
  * - `Insert`, `InsertMessage`: the id, and the unique fields of the kind (an
  *   API key's `publicId`, a mailbox's `address` in folded case, a domain's
  *   `domain`), must be free: else `Duplicate`.
+ * - `InsertMessage`, `PutContent`: what the content lacks, it lacks when it is read.
  * - `PutContent`: writes over the content of a message of that realm; passed over if there is none.
  * - `InsertDelivery`: the id must be free: else `Duplicate`. `body` never changes.
  * - `Update`: the stored version must be one less than the record's: else

@@ -9,8 +9,8 @@ import { setFlagsFromString } from "node:v8"
  * old, each holds what was made for its request until the whole heap is collected, so that a quarter of all that is made is
  * copied twice: it is what a process decides in its first seconds, once and for all, and costs it a third of its time.
  */
-const runsLong = Effect.sync(() => setFlagsFromString(noPretenuring))
 export const noPretenuring = "--no-allocation-site-pretenuring"
+const runsLong = Effect.sync(() => setFlagsFromString(noPretenuring))
 
 /**
  * A worker's heap grows by half of what is in use before it is collected, where V8 would let it become several times that:
