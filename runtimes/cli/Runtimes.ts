@@ -7,7 +7,7 @@ import { setFlagsFromString } from "node:v8"
  * V8 puts objects among the old at once that it has seen to live for long, judging by where they are made. Here those are
  * whatever a wait has in hand, of which a burst of requests outlives a collection and the next one does not. Dead among the
  * old, each holds what was made for its request until the whole heap is collected, so that a quarter of all that is made is
- * copied twice: it is what a process decides in its first seconds, once and for all, and costs it a third of its time.
+ * copied twice. It is decided in the first seconds, for good, in one process and not in the next, and is a quarter of its time.
  */
 export const noPretenuring = "--no-allocation-site-pretenuring"
 const runsLong = Effect.sync(() => setFlagsFromString(noPretenuring))
