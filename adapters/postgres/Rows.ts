@@ -1,8 +1,9 @@
 /**
  * Records as rows: one description of each table, shared by what writes and
- * what reads. A record is kept as JSON text; what JSON has no word for, and
- * what the store itself sets, is kept in columns only and put over the record
- * when it is read.
+ * what reads. A record is kept as JSON text. What JSON has no word for, what
+ * the store itself sets, and, in the tables that grow with each message, the
+ * ids that stand in columns anyhow, are kept in columns only and put over the
+ * record when it is read.
  *
  * A record may have been written by other code than reads it. A member that
  * this code does not know is kept and written back; one that is missing has the
@@ -15,7 +16,7 @@ import { foldCase } from "../../core/model/Address.ts"
 import type { AuditEntry, RequestEntry } from "../../core/model/Audit.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
-import type { AttachmentId, DeliveryId, MessageId, Millis, TenantId } from "../../core/model/Ids.ts"
+import type { AttachmentId, DeliveryId, Environment, MessageId, Millis, TenantId } from "../../core/model/Ids.ts"
 import type { Plan } from "../../core/model/Limits.ts"
 import { sealVersion } from "../../core/model/MailDomain.ts"
 import { nextPollAt, queuedRecipients, type KeptContent, type Message } from "../../core/model/Message.ts"
@@ -67,12 +68,6 @@ export interface StoredContent {
   readonly content: KeptContent
 }
 
-/** Values of members that a record may lack, because an older version of this code wrote it. */
-const defaults: { readonly [K in Kind]?: Partial<Records[K]> } = {
-  domain: { proof: null, dkim: null, nextDkim: null, nextCheckAt: null, catchAll: null },
-  message: { reception: null }
-}
-
 export const bigintMax = 9_223_372_036_854_775_807n
 
 /** A time as a `bigint` column takes it. What lies beyond the column's range is its end. */
@@ -119,27 +114,50 @@ const table = <Written, Read = Written>(
 /** The record of a row, as it was written. */
 const parse = <A>(row: Row): A => JSON.parse(row["record"] as string) as A // encoded by the same table
 
-/** A row's record with what stands in columns put over it. */
-const parseWith = <A extends object>(kind: Kind, own?: (row: Row) => Partial<A>) => {
-  const missing = Object.entries(defaults[kind] ?? {})
-  return (row: Row): A => {
-    const record = parse<A & Record<string, unknown>>(row)
-    for (const [member, value] of missing) if (record[member] === undefined) Object.assign(record, { [member]: value })
-    return own === undefined ? record : Object.assign(record, own(row))
-  }
+/** What of a record its text does without, beside the members that have their usual values. */
+interface Apart<A> {
+  /** Members that columns hold just as the text would, with the names of the columns. */
+  readonly standing?: { readonly [M in keyof A]?: string }
+  /** Members that columns hold in another form, or that the store sets: the columns, and what a row of them says. */
+  readonly other?: { readonly columns: ReadonlyArray<string>; readonly members: ReadonlyArray<keyof A & string>; readonly read: (row: Row) => Partial<A> }
+  readonly usual?: Partial<A>
 }
 
-/** A record's text, without the members that stand in columns only. */
-const textWithout = <A extends object>(...members: ReadonlyArray<keyof A & string>) => {
-  if (members.length === 0) return (record: A): string => JSON.stringify(record)
-  const absent = Object.fromEntries(members.map((member) => [member, undefined]))
-  return (record: A): string => JSON.stringify({ ...record, ...absent })
+const isSame = (value: unknown, usual: unknown): boolean =>
+  value === usual || (Array.isArray(usual) && Array.isArray(value) && value.length === 0) // an array that is usual is empty
+
+/** A table of these columns and of a record's text, which is read with what stands in columns put over it. */
+const recorded = <A extends object, Read extends object = A>(
+  name: string,
+  columns: ReadonlyArray<Column<A>>,
+  { standing = {}, other, usual = {} }: Apart<A> = {}
+): Table<A, Read> => {
+  const stands: ReadonlyArray<readonly [string, string]> = Object.entries<string>(standing as Readonly<Record<string, string>>) // names of columns
+  const usuals = Object.entries<unknown>(usual)
+  const absent = Object.fromEntries([...stands.map(([member]) => member), ...(other?.members ?? [])].map((member) => [member, undefined]))
+  const isWhole = Object.keys(absent).length + usuals.length === 0
+  const textOf = (record: A): string => {
+    if (isWhole) return JSON.stringify(record)
+    const kept: Record<string, unknown> = { ...record, ...absent }
+    for (const [member, value] of usuals) if (isSame(kept[member], value)) kept[member] = undefined
+    return JSON.stringify(kept)
+  }
+  const decode = (row: Row): Read => {
+    const record: Record<string, unknown> = usuals.length === 0 ? parse(row) : { ...usual, ...parse<Read>(row) }
+    for (const [member, column] of stands) record[member] = row[column]
+    return Object.assign(record as Read, other?.read(row)) // all of its members are there now
+  }
+  const beside = [...stands.map(([, column]) => column), ...(other?.columns ?? [])]
+  return table(name, [...columns, moving("record", "json", textOf)], decode, beside)
 }
 
 const identity = <A extends { readonly id: string; readonly tenantId: TenantId }>(): ReadonlyArray<Column<A>> => [
   fixed("id", "uuid", ({ id }) => id),
   fixed("tenant_id", "uuid", ({ tenantId }) => tenantId)
 ]
+
+/** The columns that say whose a record is, by its members. */
+const inRealm = { id: "id", tenantId: "tenant_id", environment: "environment" } as const
 
 const version = <A extends { readonly version: number }>(): Column<A> => moving("version", "integer", (record) => record.version)
 
@@ -148,17 +166,9 @@ const createdMs = <A extends { readonly createdAt: Millis }>(): Column<A> =>
 
 /** The records with an identity and a version. */
 export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
-  tenant: table(
-    "tenant",
-    [fixed("id", "uuid", ({ id }) => id), version(), moving("record", "json", textWithout())],
-    parseWith("tenant")
-  ),
-  application: table(
-    "application",
-    [...identity<Records["application"]>(), version(), createdMs(), moving("record", "json", textWithout())],
-    parseWith("application")
-  ),
-  apiKey: table(
+  tenant: recorded("tenant", [fixed("id", "uuid", ({ id }) => id), version()]),
+  application: recorded("application", [...identity<Records["application"]>(), version(), createdMs()]),
+  apiKey: recorded(
     "api_key",
     [
       ...identity<Records["apiKey"]>(),
@@ -166,37 +176,38 @@ export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
       fixed("public_id", "text", ({ publicId }) => publicId),
       version(),
       createdMs(),
-      moving("last_used_ms", "bigint", ({ lastUsedAt }) => toBigintOrNull(lastUsedAt)),
-      moving("record", "json", textWithout("lastUsedAt"))
+      moving("last_used_ms", "bigint", ({ lastUsedAt }) => toBigintOrNull(lastUsedAt))
     ],
-    parseWith<Records["apiKey"]>("apiKey", (row) => ({ lastUsedAt: toMillisOrNull(row["last_used_ms"]) })),
-    ["last_used_ms"]
+    {
+      other: {
+        columns: ["last_used_ms"],
+        members: ["lastUsedAt"],
+        read: (row) => ({ lastUsedAt: toMillisOrNull(row["last_used_ms"]) })
+      }
+    }
   ),
-  domain: table(
+  domain: recorded(
     "domain",
     [
       ...identity<Records["domain"]>(),
       fixed("domain", "text", ({ domain }) => domain),
       version(),
       moving("next_check_ms", "bigint", ({ nextCheckAt }) => toBigintOrNull(nextCheckAt)),
-      moving("seal_version", "integer", sealVersion),
-      moving("record", "json", textWithout())
+      moving("seal_version", "integer", sealVersion)
     ],
-    parseWith("domain")
+    { usual: { proof: null, dkim: null, nextDkim: null, nextCheckAt: null, catchAll: null } }
   ),
-  mailbox: table(
+  mailbox: recorded(
     "mailbox",
     [
       ...identity<Records["mailbox"]>(),
       fixed("domain_id", "uuid", ({ domainId }) => domainId),
       fixed("address", "text", ({ address }) => address),
       fixed("folded_address", "text", ({ address }) => foldCase(address)),
-      version(),
-      moving("record", "json", textWithout())
-    ],
-    parseWith("mailbox")
+      version()
+    ]
   ),
-  attachment: table(
+  attachment: recorded(
     "attachment",
     [
       ...identity<Records["attachment"]>(),
@@ -204,12 +215,10 @@ export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
       version(),
       moving("sha256", "text", ({ blob }) => blob.sha256),
       moving("next_scan_ms", "bigint", ({ nextScanAt }) => toBigintOrNull(nextScanAt)),
-      moving("unused_until_ms", "bigint", ({ messageId, expiresAt }) => (messageId === null ? toBigintOrNull(expiresAt) : null)),
-      moving("record", "json", textWithout())
-    ],
-    parseWith("attachment")
+      moving("unused_until_ms", "bigint", ({ messageId, expiresAt }) => (messageId === null ? toBigintOrNull(expiresAt) : null))
+    ]
   ),
-  message: table(
+  message: recorded(
     "message",
     [
       ...identity<Records["message"]>(),
@@ -220,13 +229,26 @@ export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
       moving("next_attempt_ms", "bigint", ({ nextAttemptAt }) => toBigintOrNull(nextAttemptAt)),
       moving("poll_ms", "bigint", (message) => toBigintOrNull(nextPollAt(message))),
       moving("parse_ms", "bigint", ({ reception }) => toBigintOrNull(reception?.nextParseAt ?? null)),
-      moving("mime_sha256", "text", ({ mime }) => mime?.sha256 ?? null),
-      moving("record", "json", textWithout("createdAt"))
+      moving("mime_sha256", "text", ({ mime }) => mime?.sha256 ?? null)
     ],
-    parseWith<Records["message"]>("message", (row) => ({ createdAt: row["created_us"] as bigint })), // an int8
-    ["created_us"]
+    {
+      standing: { ...inRealm, mailboxId: "mailbox_id", version: "version", createdAt: "created_us" },
+      usual: {
+        isStarred: false,
+        replyTo: [],
+        attachmentIds: [],
+        inReplyTo: null,
+        references: [],
+        failure: null,
+        sentAt: null,
+        attempts: 0,
+        submissions: [],
+        mime: null,
+        reception: null
+      }
+    }
   ),
-  endpoint: table(
+  endpoint: recorded(
     "endpoint",
     [
       ...identity<Records["endpoint"]>(),
@@ -236,13 +258,11 @@ export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
       moving("enabled", "boolean", ({ enabled }) => enabled),
       moving("enabled_after", "bigint", ({ enabledAfter }) => enabledAfter),
       moving("seal_version", "integer", ({ secret }) => secret.version),
-      createdMs(),
-      moving("record", "json", textWithout("enabledAfter"))
+      createdMs()
     ],
-    parseWith<Records["endpoint"]>("endpoint", (row) => ({ enabledAfter: row["enabled_after"] as bigint })), // an int8
-    ["enabled_after"]
+    { standing: { enabledAfter: "enabled_after" } }
   ),
-  delivery: table(
+  delivery: recorded(
     "delivery",
     [
       ...identity<Records["delivery"]>(),
@@ -255,18 +275,16 @@ export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
       moving("dead_ms", "bigint", ({ status, deadAt }) => (status === "dead" ? toBigintOrNull(deadAt) : null)),
       moving("ended_ms", "bigint", ({ status, deadAt, deliveredAt }) =>
         status === "pending" ? null : toBigintOrNull(deadAt ?? deliveredAt)
-      ),
-      moving("record", "json", textWithout())
+      )
     ],
-    parseWith("delivery")
+    {
+      standing: { ...inRealm, applicationId: "application_id", endpointId: "endpoint_id", version: "version" },
+      usual: { demo: false, lastError: null, attempts: [], deliveredAt: null, deadAt: null, nextAttemptAt: null }
+    }
   )
 }
 
-export const plan: Table<Plan> = table(
-  "plan",
-  [fixed("id", "text", ({ id }) => id), moving("record", "json", textWithout())],
-  parse<Plan>
-)
+export const plan: Table<Plan> = recorded("plan", [fixed("id", "text", ({ id }) => id)])
 
 export const messageContent: Table<StoredContent, KeptContent> = table(
   "message_content",
@@ -307,7 +325,7 @@ export const queuedAttachmentColumns: ReadonlyArray<
   fixed("message_id", "uuid", ({ messageId }) => messageId)
 ]
 
-export const event: Table<StoredEvent, LoggedEvent> = table(
+export const event: Table<StoredEvent, LoggedEvent> = recorded<StoredEvent, LoggedEvent>(
   "event",
   [
     fixed("shard", "smallint", ({ shard }) => shard),
@@ -316,12 +334,16 @@ export const event: Table<StoredEvent, LoggedEvent> = table(
     fixed("environment", "text", ({ environment }) => environment ?? ""),
     fixed("audience", "uuid", ({ audience }) => audience),
     fixed("occurred_ms", "bigint", ({ occurredAt }) => toBigint(occurredAt)),
-    fixed("latest_ms", "bigint", ({ latestAt }) => toBigint(latestAt)),
-    fixed("record", "json", textWithout("shard", "position", "latestAt"))
+    fixed("latest_ms", "bigint", ({ latestAt }) => toBigint(latestAt))
   ],
-  // The columns are an int2 and an int8.
-  (row) => Object.assign(parse<LoggedEvent>(row), { shard: row["shard"] as number, position: row["position"] as bigint }),
-  ["shard", "position"]
+  {
+    standing: { shard: "shard", position: "position", tenantId: "tenant_id", audience: "audience" },
+    other: {
+      columns: ["environment"],
+      members: ["environment", "latestAt"],
+      read: ({ environment }) => ({ environment: environment === "" ? null : (environment as Environment) }) // as it is written
+    }
+  }
 )
 
 /** A row for each shard stands from the beginning. */
@@ -349,27 +371,17 @@ export const relay: Table<Relay> = {
       .join(", ")
 }
 
-export const reservation: Table<Reservation> = table(
-  "reservation",
-  [
-    fixed("application_id", "uuid", ({ applicationId }) => applicationId),
-    fixed("idempotency_key", "text", ({ idempotencyKey }) => toText(idempotencyKey)),
-    moving("expires_ms", "bigint", ({ expiresAt }) => toBigint(expiresAt)),
-    moving("record", "json", textWithout())
-  ],
-  parse<Reservation>
-)
+export const reservation: Table<Reservation> = recorded("reservation", [
+  fixed("application_id", "uuid", ({ applicationId }) => applicationId),
+  fixed("idempotency_key", "text", ({ idempotencyKey }) => toText(idempotencyKey)),
+  moving("expires_ms", "bigint", ({ expiresAt }) => toBigint(expiresAt))
+])
 
-export const suppression: Table<Suppression> = table(
-  "suppression",
-  [
-    fixed("tenant_id", "uuid", ({ tenantId }) => tenantId),
-    fixed("environment", "text", ({ environment }) => environment),
-    fixed("folded_address", "text", ({ address }) => foldCase(address)),
-    fixed("record", "json", textWithout())
-  ],
-  parse<Suppression>
-)
+export const suppression: Table<Suppression> = recorded("suppression", [
+  fixed("tenant_id", "uuid", ({ tenantId }) => tenantId),
+  fixed("environment", "text", ({ environment }) => environment),
+  fixed("folded_address", "text", ({ address }) => foldCase(address))
+])
 
 export const notification: Table<KeptNotification, Notification> = table(
   "notification",
@@ -383,31 +395,20 @@ export const notification: Table<KeptNotification, Notification> = table(
   parse<Notification>
 )
 
-export const payload: Table<ProviderPayload> = table(
-  "payload",
-  [
-    fixed("provider", "text", ({ provider }) => toText(provider)),
-    fixed("id", "text", ({ id }) => toText(id)),
-    fixed("received_ms", "bigint", ({ receivedAt }) => toBigint(receivedAt)),
-    fixed("record", "json", textWithout())
-  ],
-  parse<ProviderPayload>
-)
+export const payload: Table<ProviderPayload> = recorded("payload", [
+  fixed("provider", "text", ({ provider }) => toText(provider)),
+  fixed("id", "text", ({ id }) => toText(id)),
+  fixed("received_ms", "bigint", ({ receivedAt }) => toBigint(receivedAt))
+])
 
-export const audit: Table<AuditEntry> = table(
-  "audit",
-  [fixed("tenant_id", "uuid", ({ tenantId }) => tenantId), fixed("record", "json", textWithout())],
-  parse<AuditEntry>
-)
+export const audit: Table<AuditEntry> = recorded("audit", [fixed("tenant_id", "uuid", ({ tenantId }) => tenantId)], {
+  standing: { tenantId: "tenant_id" }
+})
 
-export const request: Table<RequestEntry> = table(
+export const request: Table<RequestEntry> = recorded(
   "request",
-  [
-    fixed("tenant_id", "uuid", ({ tenantId }) => tenantId),
-    fixed("at_ms", "bigint", ({ at }) => toBigint(at)),
-    fixed("record", "json", textWithout())
-  ],
-  parse<RequestEntry>
+  [fixed("tenant_id", "uuid", ({ tenantId }) => tenantId), fixed("at_ms", "bigint", ({ at }) => toBigint(at))],
+  { standing: { tenantId: "tenant_id" } }
 )
 
 // Statements over many rows: one array for each column, so that one text serves any number of them.

@@ -340,7 +340,7 @@ const heads = inserting<readonly [number, number]>(
 const back = column<Backed>("back", "bigint", ({ back }) => BigInt(back))
 
 /** The columns that an event has before it has a place. */
-const eventColumns = Rows.event.columns.filter(({ name }) => !["shard", "position", "latest_ms", "record"].includes(name))
+const eventColumns = Rows.event.columns.filter(({ name }) => !["shard", "position", "latest_ms"].includes(name))
 
 const events = insertingPlaced<AppendedEvent & Backed>(
   "new_event",
@@ -348,8 +348,7 @@ const events = insertingPlaced<AppendedEvent & Backed>(
   [
     column("shard", "smallint", ({ shard }) => shard),
     // None of them reads the place.
-    ...eventColumns.map((one) => ({ ...one, value: ({ event }: AppendedEvent) => one.value(event as Rows.StoredEvent) })),
-    column("record", "json", ({ event }) => JSON.stringify(event))
+    ...eventColumns.map((one) => ({ ...one, value: ({ event }: AppendedEvent) => one.value(event as Rows.StoredEvent) }))
   ],
   {
     by: [back, column("latest_ms", "bigint", ({ latestAt }) => Rows.toBigint(latestAt))],

@@ -1,7 +1,6 @@
 /**
- * What was accepted. A record is kept as its JSON text, beside the columns that it is found, ordered or fenced by; the
- * columns say nothing that the record does not, but for what the store itself sets: `created_us`, `enabled_after`,
- * `last_used_ms`. Times are milliseconds since the Unix epoch (`_ms`) or microseconds (`_us`).
+ * What was accepted. A record is kept as its JSON text, beside the columns that it is found, ordered or fenced by. What
+ * only the columns say, `Rows.ts` has. Times are milliseconds since the Unix epoch (`_ms`) or microseconds (`_us`).
  */
 export const statements: ReadonlyArray<string> = [
   `create table mailroom.plan (id text collate "C" primary key, record json not null)`,
