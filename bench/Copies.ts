@@ -108,7 +108,7 @@ export const queueMessages = (url: string, count: number): Promise<void> =>
       )
       await write(
         `insert into mailroom.message_content
-         select made.id, replace(c.record::text, c.message_id::text, made.id::text)::json
+         select made.id, c.record, c.text, c.html
          from ${copies} join public.pattern_message_content c on c.message_id = made.pattern`
       )
       await write(

@@ -17,6 +17,7 @@ import * as domains from "./migrations/0007_domains.ts"
 import * as payloads from "./migrations/0008_payloads.ts"
 import * as bodies from "./migrations/0009_bodies.ts"
 import * as claimsByKey from "./migrations/0010_claims_by_key.ts"
+import * as contentColumns from "./migrations/0011_content_columns.ts"
 
 export interface Migration {
   readonly name: string
@@ -34,7 +35,8 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0007_domains", statements: domains.statements },
   { name: "0008_payloads", statements: payloads.statements },
   { name: "0009_bodies", statements: bodies.statements },
-  { name: "0010_claims_by_key", statements: claimsByKey.statements }
+  { name: "0010_claims_by_key", statements: claimsByKey.statements },
+  { name: "0011_content_columns", statements: contentColumns.statements }
 ]
 
 /** A step failed, and nothing of it is left. The steps before it stay. */

@@ -191,8 +191,9 @@ const messages = ({ list, one, lookup }: Query.Query): MessageReads => {
 }
 
 const contentOfMessage = `
-  select (select record::text from mailroom.message_content where message_id = message.id) as record
+  select ${Rows.messageContent.selected("content")}
   from ${byId("mailroom.message", "message")}
+  join lateral (select * from mailroom.message_content where message_id = message.id offset 0) content on true
   where message.tenant_id = $2 and message.environment = $3`
 
 /** Scalar look-ups, each by its index. */
@@ -217,18 +218,19 @@ const admissionOf = (row: Row): Admission => ({
 // Each by its index from the message on; a join of them may be planned from the other end.
 const outbound = `
   select ${message.selected("message")},
-    (select record::text from mailroom.message_content where message_id = message.id) as content,
+    content.message_id as content, content.text, content.html, content.record::text as content_record,
     (select record::text from mailroom.mailbox where id = message.mailbox_id and tenant_id = $2) as mailbox,
     (
       select record::text from mailroom.domain
       where id = (select domain_id from mailroom.mailbox where id = message.mailbox_id and tenant_id = $2) and tenant_id = $2
     ) as domain
   from ${byId("mailroom.message", "message")}
+  left join lateral (select * from mailroom.message_content where message_id = message.id offset 0) content on true
   where message.tenant_id = $2 and message.environment = $3`
 
 const outboundOf = (row: Row): Outbound => ({
   message: message.decode(row),
-  content: row["content"] === null ? null : Rows.messageContent.decode({ record: row["content"] }),
+  content: row["content"] === null ? null : Rows.messageContent.decode({ ...row, record: row["content_record"] }),
   ...senderOf(row)
 })
 

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import * as Law from "../../conformance/StoreLaw.ts"
 import { inbound, reception } from "../../conformance/StoreReceiving.ts"
+import type { KeptContent } from "../../core/model/Message.ts"
 import { hashOf, isId, names, parameters, tables, toBigint, toText, unnest, type Column, type Row } from "./Rows.ts"
 import * as Rows from "./Rows.ts"
 
@@ -120,6 +121,30 @@ describe("a record", () => {
     assert.deepStrictEqual(shown({}), [3n, null, null])
     assert.deepStrictEqual(shown({ status: "dead", nextAttemptAt: null, deadAt: 4 }), [null, 4n, 4n])
     assert.deepStrictEqual(shown({ status: "delivered", nextAttemptAt: null, deliveredAt: 5 }), [null, null, 5n])
+  })
+})
+
+describe("a content", () => {
+  const messageId = Fixtures.freshId<never>()
+  const row = (content: KeptContent) => rowOf(Rows.messageContent.columns, { messageId, content })
+  const whole = { headers: [{ name: "Subject", value: "Note G" }] }
+
+  it("has its bodies in columns, as they are, and nothing else where there is nothing else", () => {
+    assert.deepStrictEqual(row({ text: "Tag 🏳️‍🌈", html: null }), { message_id: messageId, text: "Tag 🏳️‍🌈", html: null, record: null })
+    assert.deepStrictEqual(row({ text: null, html: "<p>", ...whole }), { message_id: messageId, text: null, html: "<p>", record: JSON.stringify(whole) })
+  })
+
+  it("is read as it was written, with whatever a column cannot hold, and as one of before", () => {
+    const contents: ReadonlyArray<KeptContent> = [
+      { text: "a", html: "<b>" },
+      { text: "a\u0000b", html: "<b>" },
+      { text: null, html: "half \ud800", ...whole },
+      { text: "", html: null, ...whole }
+    ]
+    for (const content of contents) {
+      assert.deepStrictEqual(roundTrip(Rows.messageContent, { messageId, content }), content)
+      assert.deepStrictEqual(Rows.messageContent.decode({ text: null, html: null, record: JSON.stringify(content) }), content)
+    }
   })
 })
 

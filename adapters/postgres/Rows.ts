@@ -286,13 +286,26 @@ export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
 
 export const plan: Table<Plan> = recorded("plan", [fixed("id", "text", ({ id }) => id)])
 
+/** A body as a `text` column takes it; null if none can hold it. */
+const bodyOf = (body: string | null): string | null => (body !== null && body.isWellFormed() && !body.includes("\0") ? body : null)
+
+/** What the columns of a content do not hold. */
+const restOf = ({ text, html, ...rest }: KeptContent): string | null => {
+  const isHeld = bodyOf(text) === text && bodyOf(html) === html
+  return isHeld && Object.keys(rest).length === 0 ? null : JSON.stringify(isHeld ? rest : { text, html, ...rest })
+}
+
 export const messageContent: Table<StoredContent, KeptContent> = table(
   "message_content",
   [
     fixed("message_id", "uuid", ({ messageId }) => messageId),
-    fixed("record", "json", ({ content }) => JSON.stringify(content))
+    moving("text", "text", ({ content }) => bodyOf(content.text)),
+    moving("html", "text", ({ content }) => bodyOf(content.html)),
+    moving("record", "json", ({ content }) => restOf(content))
   ],
-  parse<KeptContent>
+  // Texts; and the members of a content, encoded by the same table.
+  ({ text, html, record }) => ({ text: text as string | null, html: html as string | null, ...(JSON.parse((record ?? "{}") as string) as object) }),
+  ["text", "html"]
 )
 
 export const deliveryBodyColumns: ReadonlyArray<Column<{ readonly deliveryId: DeliveryId; readonly body: string }>> = [

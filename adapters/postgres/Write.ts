@@ -258,7 +258,7 @@ const putColumns: ReadonlyArray<Rows.Column<PutContent>> = [
   column("message_id", "uuid", ({ messageId }) => (Rows.isId(messageId) ? messageId : null)),
   column("tenant_id", "uuid", ({ realm }) => (Rows.isId(realm.tenantId) ? realm.tenantId : null)),
   column("environment", "text", ({ realm }) => realm.environment),
-  column("record", "json", ({ content }) => JSON.stringify(content))
+  ...Rows.messageContent.columns.filter(({ name }) => name !== "message_id")
 ]
 
 /** Over what is there, of messages of these realms. */
@@ -266,7 +266,7 @@ const putContents: PartOf<PutContent> = (items) => ({ shape: putShape, parameter
 const putShape: Shape = {
   name: "put_content",
   text: (first, behind) =>
-    `update mailroom.message_content as stored set record = given.record
+    `update mailroom.message_content as stored set text = given.text, html = given.html, record = given.record
      from ${Rows.unnest(putColumns, first)} join mailroom.message message on message.id = given.message_id
        and message.tenant_id = given.tenant_id and message.environment = given.environment
      where stored.message_id = message.id and ${behind} returning 1`
