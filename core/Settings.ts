@@ -1,6 +1,6 @@
 /** What an installation may set about the core itself; the defaults are the specification's. */
 import { Context } from "effect"
-import type { DomainName } from "./model/Address.ts"
+import type { Address, DomainName } from "./model/Address.ts"
 import * as Backoff from "./model/Backoff.ts"
 import type { Environment, Millis } from "./model/Ids.ts"
 import * as Limits from "./model/Limits.ts"
@@ -23,6 +23,11 @@ export interface SettingsShape {
   readonly deliveryBackoff: ReadonlyArray<Millis>
   /** What we call ourselves to other mail servers, in the trace of what we receive. */
   readonly hostName: string
+  /**
+   * The mailbox that mail for `postmaster` goes to, which every host that takes mail is to take (RFC 5321, 4.5.1): without
+   * a domain, at `hostName` and at `bounceDomain`. Null: it is refused. A tenant's domains have mailboxes of their own.
+   */
+  readonly postmaster: Address | null
   /** The environment that inbound mail is of. */
   readonly inboundEnvironment: Environment
   /** What is done with mail that fails DMARC, where its domain asks to reject it. */
@@ -38,6 +43,7 @@ export const defaults: SettingsShape = {
   webhookTargets: publicOnly,
   deliveryBackoff: Backoff.delivery,
   hostName: "localhost",
+  postmaster: null,
   inboundEnvironment: "production",
   dmarcReject: "refuse"
 }

@@ -5,7 +5,7 @@
  */
 import { Result } from "effect"
 import { isIP } from "node:net"
-import { parseDomain, type DomainName } from "../core/model/Address.ts"
+import { parse, parseDomain, type Address, type DomainName } from "../core/model/Address.ts"
 import * as Backoff from "../core/model/Backoff.ts"
 import * as Limits from "../core/model/Limits.ts"
 import * as Values from "./ConfigValues.ts"
@@ -392,6 +392,13 @@ export const settings = {
     about: "Peers whose connections begin with a PROXY line (version 1) and are those of whom it names. Nobody else may send one.",
     fallback: "",
     parse: Values.ranges
+  }),
+  inboundPostmaster: setting({
+    name: "MAILROOM_INBOUND_POSTMASTER",
+    wants: "an address",
+    about: "The mailbox that takes mail for `postmaster`: without a domain, at this host's name, and at `MAILROOM_BOUNCE_DOMAIN`. Without it such mail is refused, which RFC 5321 (4.5.1) does not want.",
+    fallback: "",
+    parse: Values.optional<Address>(parse)
   }),
   inboundDmarc: setting({
     name: "MAILROOM_INBOUND_DMARC",

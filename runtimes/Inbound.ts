@@ -23,6 +23,7 @@ export const hostNameOf = ({ inboundHostname }: Config): string => inboundHostna
 /** What the core is told of it. */
 export const coreSettings = (config: Config): Partial<SettingsShape> => ({
   hostName: hostNameOf(config),
+  postmaster: config.inboundPostmaster,
   ...(config.inboundDmarc === "off" ? {} : { dmarcReject: config.inboundDmarc })
 })
 

@@ -1,5 +1,5 @@
 /** Mail that comes in, in scenarios: messages as another server hands them over, and reports as one writes them. */
-import { Stream } from "effect"
+import { Effect, Stream } from "effect"
 import type { Peer } from "../../core/model/Reception.ts"
 import { freshId } from "../fixtures.ts"
 import type { Process } from "./World.ts"
@@ -44,6 +44,13 @@ export const withFile = (file: string): Uint8Array =>
       "--b--",
       ""
     ].join("\n")
+  )
+
+/** How a recipient is refused, as code and enhanced status code; null if mail to it is taken. */
+export const answerTo = ({ receive }: Process, address: string) =>
+  receive.recipient(address).pipe(
+    Effect.as(null),
+    Effect.catchTag("ReceiveRefused", ({ code, enhancedCode }) => Effect.succeed(`${code} ${enhancedCode}`))
   )
 
 /** Hands a message over in pieces. */

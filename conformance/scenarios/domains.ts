@@ -9,6 +9,7 @@ import { isVerified, type RecordCheck } from "../../core/model/MailDomain.ts"
 import type { DomainRecordSet } from "../../core/operations/DomainManagement.ts"
 import type { SettingsShape } from "../../core/Settings.ts"
 import { address, domainName } from "../fixtures.ts"
+import { answerTo, arrive } from "./Arrivals.ts"
 import { Faults } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import { accepted, logOf, scenario, send, settle, someKey, letter, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
@@ -376,6 +377,28 @@ export const suite: ScenarioSuite = {
         yield* elapse(process, 24, 60)
 
         assert.deepEqual(yield* rounds, before)
+      })
+    ),
+
+    scenario("the postmaster of this host is the mailbox that is named for it, and of no domain of a tenant", (world) =>
+      Effect.gen(function* () {
+        const [of, other] = [yield* world.found(), yield* world.found()]
+        const host = { hostName: "In.example.net", bounceDomain: "bounces.example" as DomainName } // plain enough to be one
+        const process = yield* world.boot(undefined, { ...host, postmaster: of.mailbox.address })
+        const ours = ["postmaster", "PostMaster", "postmaster@in.example.net", "Postmaster@IN.EXAMPLE.NET", "postmaster@bounces.example"]
+        assert.deepEqual(yield* Effect.forEach(ours, (to) => answerTo(process, to)), ours.map(() => null))
+        yield* arrive(process, ours)
+        const taken = yield* world.store.messages.page(of.realm, { mailboxId: null, before: null, limit: 10 })
+        assert.deepEqual(taken.map(({ mailboxId }) => mailboxId), [of.mailbox.id], "one row, for all lead to one mailbox")
+
+        const { domain } = (yield* world.store.domains.get(other.realm.tenantId, other.mailbox.domainId))!
+        const others = [`postmaster@${domain}`, "postmaster@elsewhere.example", "postmaster+x@in.example.net", "nobody@in.example.net"]
+        assert.deepEqual(yield* Effect.forEach(others, (to) => answerTo(process, to)), ["550 5.1.1", "550 5.7.1", "550 5.7.1", "550 5.7.1"])
+        yield* process.management.updateMailbox(system, of.realm.tenantId, of.mailbox.id, { status: "suspended" })
+        assert.equal(yield* answerTo(process, "postmaster"), "550 5.2.1")
+
+        const without = yield* world.boot(undefined, host)
+        assert.deepEqual(yield* Effect.forEach(ours, (to) => answerTo(without, to)), ["550 5.1.1", "550 5.1.1", "550 5.7.1", "550 5.7.1", "550 5.1.1"])
       })
     ),
 

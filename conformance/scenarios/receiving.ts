@@ -6,11 +6,11 @@ import type { MessageId } from "../../core/model/Ids.ts"
 import type { Message } from "../../core/model/Message.ts"
 import { ReceiveRefused } from "../../core/operations/Receive.ts"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
-import { arrive, peer, plain, withFile, written } from "./Arrivals.ts"
+import { answerTo, arrive, peer, plain, withFile, written } from "./Arrivals.ts"
 import { atEachCall, Faults } from "./Faults.ts"
 import { hook, postsTo } from "./Receivers.ts"
 import * as Time from "./Time.ts"
-import { healthyChecks, letter, logOf, pass, scenario, settle, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { healthyChecks, letter, logOf, pass, scenario, settle, someKey, typesOf, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 /** All messages of a tenancy's realm, the newest first. */
 const messagesOf = ({ store }: World, { realm }: Tenancy): Effect.Effect<ReadonlyArray<Message>, StoreUnavailable> =>
@@ -20,13 +20,6 @@ const theOnly = <A>(found: ReadonlyArray<A>): A => {
   assert.equal(found.length, 1)
   return found[0]!
 }
-
-/** How a recipient is refused, as code and enhanced status code; null if mail to it is taken. */
-const answerTo = ({ receive }: Process, address: string) =>
-  receive.recipient(address).pipe(
-    Effect.as(null),
-    Effect.catchTag("ReceiveRefused", ({ code, enhancedCode }) => Effect.succeed(`${code} ${enhancedCode}`))
-  )
 
 const refusalOf = <E>(exit: Exit.Exit<void, E>): string => {
   const error = Exit.isFailure(exit) ? exit.cause.reasons.map((reason) => ("error" in reason ? reason.error : null))[0] : null

@@ -5,13 +5,14 @@
  */
 import { Data, Effect, Result } from "effect"
 import * as Addresses from "../model/Address.ts"
-import type { Address, DomainName } from "../model/Address.ts"
+import type { Address } from "../model/Address.ts"
 import type { MessageId } from "../model/Ids.ts"
 import type { Mailbox } from "../model/Mailbox.ts"
 import { receives, type MailDomain } from "../model/MailDomain.ts"
 import * as ReturnPath from "../model/ReturnPath.ts"
 import type { Crypto } from "../ports/Crypto.ts"
 import type { Store, StoreUnavailable } from "../ports/Store.ts"
+import type { SettingsShape } from "../Settings.ts"
 
 /** A refusal, as it is said on the wire: code, enhanced status code and text; 4xx where trying again may help. */
 export class ReceiveRefused extends Data.TaggedError("ReceiveRefused")<{
@@ -40,7 +41,7 @@ export type Route = (address: string) => Effect.Effect<Destination, ReceiveRefus
 export const make = (
   store: typeof Store.Service,
   crypto: typeof Crypto.Service,
-  { bounceDomain }: { readonly bounceDomain: DomainName | null }
+  { bounceDomain, hostName, postmaster }: Pick<SettingsShape, "bounceDomain" | "hostName" | "postmaster">
 ): Route => {
   /** The message whose signed Return-Path this is. */
   const signedMessage = Effect.fnUntraced(function* (address: Address) {
@@ -59,7 +60,7 @@ export const make = (
     return yield* store.mailboxes.get(domain.tenantId, domain.catchAll)
   })
 
-  return Effect.fnUntraced(function* (text: string) {
+  const find: Route = Effect.fnUntraced(function* (text: string) {
     const parsed = Addresses.parse(text)
     if (Result.isFailure(parsed)) return yield* refused(553, "5.1.3", parsed.failure)
     const address = parsed.success
@@ -76,6 +77,14 @@ export const make = (
     if (mailbox.status !== "active" || tenant?.status !== "active") return yield* suspended
     return { _tag: "Box", mailbox, address } satisfies Destination
   })
+
+  /** The postmaster of this host, with its names and without. */
+  const ours = ["", `@${hostName}`, `@${bounceDomain ?? hostName}`].map((domain) => `postmaster${domain}`.toLowerCase())
+
+  return (text) => {
+    if (postmaster !== null && ours.includes(text.toLowerCase())) return find(postmaster)
+    return text.toLowerCase() === "postmaster" ? Effect.fail(unknown) : find(text)
+  }
 }
 
 const unknown = refused(550, "5.1.1", "there is no such mailbox")

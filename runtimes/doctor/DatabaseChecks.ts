@@ -7,6 +7,7 @@ import * as Migrations from "../../adapters/postgres/Migrations.ts"
 import * as Reads from "../../adapters/postgres/Reads.ts"
 import { clockOffsetMax } from "../../core/ClockOffset.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
+import { receives } from "../../core/model/MailDomain.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import { placeOf, reasonOf } from "../Adapters.ts"
 import { settings, type Deployment } from "../Config.ts"
@@ -28,7 +29,7 @@ export const database = Effect.fnUntraced(function* (config: Deployment, reader:
   if (Result.isFailure(opened)) {
     return yield* says.fail(`${placeOf(config)}: ${reasonOf(opened.failure)}`, `Start PostgreSQL, open the way to it, or mend ${settings.databaseUrl.name}.`)
   }
-  const checks = { clock, migrations, rights, durability, secrets: sealed(config) }
+  const checks = { clock, migrations, rights, durability, secrets: sealed(config), postmaster: postmaster(config) }
   for (const [name, check] of Object.entries(checks)) {
     yield* reader.began(name)
     const voiced = voice(name, reader)
@@ -145,6 +146,21 @@ const sealed = (config: Deployment) => Effect.fnUntraced(function* (says: Voice)
   }
   if (old.length > 0) yield* says.warn("some secrets are sealed by an older key", "Run `mailroom sealing reseal` before the older key is taken away.")
   else yield* says.ok(tried.length === 0 ? "none is stored yet" : "the keys open what is stored")
+})
+
+/** Whether mail for the host's postmaster would be taken now. */
+const postmaster = (config: Deployment) => Effect.fnUntraced(function* (says: Voice) {
+  const address = config.inboundPostmaster
+  if (address === null || (yield* Migrations.current).missing.length > 0) return
+  const { mailboxes, domains } = Reads.make(yield* Postgres.Database, { jobsOffered: false })
+  const [mailbox] = yield* mailboxes.addressed([address])
+  if (mailbox === undefined) {
+    return yield* says.fail(`no mailbox has the address ${address}`, `Run \`mailroom mailbox create\`, or name another in ${settings.inboundPostmaster.name}.`)
+  }
+  const health = (yield* domains.get(mailbox.tenantId, mailbox.domainId))?.health ?? "pending"
+  if (mailbox.status !== "active") yield* says.fail(`the mailbox ${address} is suspended`, `Run \`mailroom mailbox reinstate\`, or name another in ${settings.inboundPostmaster.name}.`)
+  else if (receives(health) !== "now") yield* says.fail(`the domain of ${address} takes no mail: it is ${health}`, "`mailroom domain check` says what its DNS records lack.")
+  else yield* says.ok(`${address} takes mail for it`)
 })
 
 /** Above every version that a key can have. */

@@ -12,10 +12,10 @@ import * as Database from "../../adapters/postgres/Database.ts"
 import * as PostgresStore from "../../adapters/postgres/PostgresStore.ts"
 import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
 import * as PrivateRedis from "../../adapters/redis/PrivateRedis.ts"
-import { endpoint, realm } from "../../conformance/fixtures.ts"
+import { address, endpoint, mailbox, mailDomain, realm } from "../../conformance/fixtures.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
-import { Store } from "../../core/ports/Store.ts"
+import { Store, type Change } from "../../core/ports/Store.ts"
 import type { Variables } from "../Config.ts"
 import type { Finding } from "./Findings.ts"
 import { examine } from "./main.ts"
@@ -171,6 +171,29 @@ describe("the doctor", () => {
         assert.match(said!, /^fail the keys of version \d do not open what version 2 sealed$/)
       }
       assert.match((yield* secretsWith(`2:${key(9)}`))[0]!, /^fail /)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("looks for the postmaster's mailbox, where one is named", () =>
+    Effect.gen(function* () {
+      const variables = yield* fresh()
+      const { tenantId } = realm()
+      const [domain, claimed] = [mailDomain(tenantId), mailDomain(tenantId, { health: "pending" })]
+      const [ops, old, early] = [mailbox(domain), mailbox(domain, { status: "suspended", address: address("old", domain.domain) }), mailbox(claimed)]
+      yield* Effect.gen(function* () {
+        const store = yield* Store
+        const domains = [domain, claimed].map((record): Change => ({ _tag: "Insert", kind: "domain", record }))
+        const mailboxes = [ops, old, early].map((record): Change => ({ _tag: "Insert", kind: "mailbox", record }))
+        yield* store.commit([...domains, ...mailboxes], [])
+      }).pipe(Effect.provide(PostgresStore.layerWithoutJobs.pipe(Layer.provide(Database.layer({ url: Redacted.make(variables.MAILROOM_DATABASE_URL) })))))
+      const at = (place: string) =>
+        Effect.map(findingsOf({ ...variables, MAILROOM_INBOUND_POSTMASTER: place }), (found) => says(found, "postmaster"))
+
+      assert.deepStrictEqual(yield* at(""), [])
+      assert.deepStrictEqual(yield* at(ops.address), [`ok ${ops.address} takes mail for it`])
+      assert.deepStrictEqual(yield* at("nobody@mail.example"), ["fail no mailbox has the address nobody@mail.example"])
+      assert.deepStrictEqual(yield* at(old.address), [`fail the mailbox ${old.address} is suspended`])
+      assert.deepStrictEqual(yield* at(early.address), [`fail the domain of ${early.address} takes no mail: it is pending`])
     }).pipe(Effect.scoped)
   )
 
