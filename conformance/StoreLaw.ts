@@ -66,6 +66,10 @@ export const together = <A, E, R>(effects: Iterable<Effect.Effect<A, E, R>>): Ef
 export const times = <A>(count: number, make: (index: number) => A): Array<A> =>
   Array.from({ length: count }, (_, index) => make(index))
 
+/** Without their places, which each store gives in its own way. */
+export const unplaced = <A extends { readonly place: bigint }>(items: ReadonlyArray<A>): ReadonlyArray<Omit<A, "place">> =>
+  items.map(({ place: _, ...item }) => item)
+
 // Changes
 
 export const insert = <K extends Exclude<Kind, "message" | "delivery">>(kind: K, record: Records[K]): Change =>

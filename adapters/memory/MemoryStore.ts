@@ -8,6 +8,7 @@
  */
 import { Effect, Layer } from "effect"
 import { foldCase } from "../../core/model/Address.ts"
+import type { Placed } from "../../core/model/Audit.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
 import { shardCount, type ApplicationId, type Environment, type MailboxId, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
@@ -242,10 +243,10 @@ read(() => held(applicationId, idempotencyKey, at))
     },
 
     audit: {
-      page: (tenantId, limit) => read(() => lastOf(tables.audit.get(tenantId) ?? [], limit)),
-      requests: (tenantId, limit) => read(() => lastOf(tables.requests.get(tenantId) ?? [], limit)),
-      payloads: (provider, limit) =>
-        read(() => lastOf(tables.payloadsInOrder().filter((one) => provider === null || one.provider === provider), limit))
+      page: (tenantId, limit, before) => read(() => lastBefore(tables.audit.get(tenantId) ?? [], limit, before)),
+      requests: (tenantId, limit, before) => read(() => lastBefore(tables.requests.get(tenantId) ?? [], limit, before)),
+      payloads: (provider, limit, before) =>
+        read(() => lastBefore(tables.payloadsInOrder().filter((one) => provider === null || one.provider === provider), limit, before))
     },
 
     blobs: {
@@ -313,3 +314,6 @@ const byCreation = <A extends { readonly id: string; readonly createdAt: number 
 /** The last items of a list, the last one first. */
 const lastOf = <A>(list: ReadonlyArray<A>, limit: number): ReadonlyArray<A> =>
   list.slice(Math.max(0, list.length - limit)).toReversed()
+
+const lastBefore = <A>(list: ReadonlyArray<Placed<A>>, limit: number, before?: bigint): ReadonlyArray<Placed<A>> =>
+  lastOf(before === undefined ? list : list.filter(({ place }) => place < before), limit)

@@ -2,7 +2,7 @@
  * What the memory Store holds, and how a commit changes it: one change after
  * another, each with its inverse beside it, so that all can be taken back.
  */
-import type { AuditEntry, RequestEntry } from "../../core/model/Audit.ts"
+import type { AuditEntry, Placed, RequestEntry } from "../../core/model/Audit.ts"
 import type { Delivery } from "../../core/model/Delivery.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
@@ -98,12 +98,13 @@ export class Tables {
   readonly quotas = new Map<string, number>()
   readonly suppressions = new Map<string, Suppression>()
   readonly kept = new Map<string, { readonly notification: Notification; readonly at: Millis }>()
-  /** By provider and id; `place` rises as they come. */
-  readonly payloads = new Map<string, { readonly place: number; readonly payload: ProviderPayload }>()
-  readonly audit = new Map<TenantId, Array<AuditEntry>>()
-  readonly requests = new Map<TenantId, Array<RequestEntry>>()
+  /** By provider and id. */
+  readonly payloads = new Map<string, Placed<ProviderPayload>>()
+  readonly audit = new Map<TenantId, Array<Placed<AuditEntry>>>()
+  readonly requests = new Map<TenantId, Array<Placed<RequestEntry>>>()
 
-  private payloadsSeen = 0
+  /** The last that was given to anything. */
+  private place = 0n
 
   /** Rows that the last commit has forgotten. */
   forgotten = 0
@@ -165,8 +166,12 @@ export class Tables {
     return [...this.kept.values()].sort((left, right) => left.at - right.at).map(({ notification }) => notification)
   }
 
-  payloadsInOrder(): ReadonlyArray<ProviderPayload> {
-    return [...this.payloads.values()].sort((left, right) => left.place - right.place).map(({ payload }) => payload)
+  payloadsInOrder(): ReadonlyArray<Placed<ProviderPayload>> {
+    return [...this.payloads.values()].sort((left, right) => Number(left.place - right.place))
+  }
+
+  private placed<A>(item: A): Placed<A> {
+    return { ...item, place: (this.place += 1n) }
   }
 
   private apply(change: Change): Rejection | null {
@@ -239,10 +244,10 @@ export class Tables {
         return null
       }
       case "AppendAudit":
-        this.append(this.audit, change.entry.tenantId, change.entry)
+        this.append(this.audit, change.entry.tenantId, this.placed(change.entry))
         return null
       case "AppendRequests":
-        for (const entry of change.entries) this.append(this.requests, entry.tenantId, entry)
+        for (const entry of change.entries) this.append(this.requests, entry.tenantId, this.placed(entry))
         return null
       case "TouchApiKeys":
         for (const { id, at } of change.used) {
@@ -267,7 +272,7 @@ export class Tables {
       }
       case "KeepPayload": {
         const key = keyOfPayload(change.payload)
-        if (!this.payloads.has(key)) this.set(this.payloads, key, { place: (this.payloadsSeen += 1), payload: change.payload })
+        if (!this.payloads.has(key)) this.set(this.payloads, key, this.placed(change.payload))
         return null
       }
       case "DropNotification":
@@ -404,7 +409,7 @@ export class Tables {
         }
         return null
       case "payloads":
-        for (const { payload } of olderThan(before, limit, this.payloads.values(), (one) => one.payload.receivedAt)) {
+        for (const payload of olderThan(before, limit, this.payloads.values(), (one) => one.receivedAt)) {
           this.set(this.payloads, keyOfPayload(payload), undefined)
           this.forgotten += 1
         }

@@ -48,7 +48,7 @@ const byCreation = ({ name, selected }: Selectable): string =>
   `select ${selected()} from ${name} where tenant_id = $1 order by created_ms, id`
 
 const newestFirst = ({ name, selected }: Selectable): string =>
-  `select ${selected()} from ${name} where tenant_id = $1 order by number desc limit $2`
+  `select ${selected()} from ${name} where tenant_id = $1 and number < $3 order by number desc limit $2`
 
 /** One text for each of what they are asked of. */
 const texts = {
@@ -401,12 +401,12 @@ const notes = ({
       matched: (limit) => list(Rows.notification, notificationsMatched, [Query.count(limit)])
     },
     audit: {
-      page: (tenantId, limit) => list(Rows.audit, texts.audit, [Query.id(tenantId), Query.count(limit)]),
-      requests: (tenantId, limit) => list(Rows.request, texts.requests, [Query.id(tenantId), Query.count(limit)]),
-      payloads: (provider, limit) =>
+      page: (tenantId, limit, before) => list(Rows.audit, texts.audit, [Query.id(tenantId), Query.count(limit), place(before)]),
+      requests: (tenantId, limit, before) => list(Rows.request, texts.requests, [Query.id(tenantId), Query.count(limit), place(before)]),
+      payloads: (provider, limit, before) =>
         provider === null
-          ? list(Rows.payload, payloads, [Query.count(limit)])
-          : list(Rows.payload, payloadsOf, [Query.text(provider), Query.count(limit)])
+          ? list(Rows.payload, payloads, [Query.count(limit), place(before)])
+          : list(Rows.payload, payloadsOf, [Query.text(provider), Query.count(limit), place(before)])
     },
     blobs: {
       referenced: (tenantId, digests) =>
@@ -418,10 +418,12 @@ const notes = ({
   }
 }
 
-const payloads = `select ${Rows.payload.selected()} from mailroom.payload order by number desc limit $1`
+const place = (before: bigint | undefined) => (before === undefined ? Query.bigintMax : Query.bigint(before))
+
+const payloads = `select ${Rows.payload.selected()} from mailroom.payload where number < $2 order by number desc limit $1`
 
 const payloadsOf = `
-  select ${Rows.payload.selected()} from mailroom.payload where provider = $1 order by number desc limit $2`
+  select ${Rows.payload.selected()} from mailroom.payload where provider = $1 and number < $3 order by number desc limit $2`
 
 const reservationHeld = `
   select ${Rows.reservation.selected()} from mailroom.reservation

@@ -13,7 +13,7 @@ import { PgTypes } from "@effect/sql-pg"
 import { Result } from "effect"
 import { createHash } from "node:crypto"
 import { foldCase } from "../../core/model/Address.ts"
-import type { AuditEntry, RequestEntry } from "../../core/model/Audit.ts"
+import type { AuditEntry, Placed, RequestEntry } from "../../core/model/Audit.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
 import type { AttachmentId, DeliveryId, Environment, MessageId, Millis, TenantId } from "../../core/model/Ids.ts"
@@ -117,7 +117,7 @@ const parse = <A>(row: Row): A => JSON.parse(row["record"] as string) as A // en
 /** What of a record its text does without, beside the members that have their usual values. */
 interface Apart<A> {
   /** Members that columns hold just as the text would, with the names of the columns. */
-  readonly standing?: { readonly [M in keyof A]?: string }
+  readonly standing?: { readonly [M in keyof A | "place"]?: string }
   /** Members that columns hold in another form, or that the store sets: the columns, and what a row of them says. */
   readonly other?: { readonly columns: ReadonlyArray<string>; readonly members: ReadonlyArray<keyof A & string>; readonly read: (row: Row) => Partial<A> }
   readonly usual?: Partial<A>
@@ -408,20 +408,24 @@ export const notification: Table<KeptNotification, Notification> = table(
   parse<Notification>
 )
 
-export const payload: Table<ProviderPayload> = recorded("payload", [
-  fixed("provider", "text", ({ provider }) => toText(provider)),
-  fixed("id", "text", ({ id }) => toText(id)),
-  fixed("received_ms", "bigint", ({ receivedAt }) => toBigint(receivedAt))
-])
+export const payload: Table<ProviderPayload, Placed<ProviderPayload>> = recorded(
+  "payload",
+  [
+    fixed("provider", "text", ({ provider }) => toText(provider)),
+    fixed("id", "text", ({ id }) => toText(id)),
+    fixed("received_ms", "bigint", ({ receivedAt }) => toBigint(receivedAt))
+  ],
+  { standing: { place: "number" } }
+)
 
-export const audit: Table<AuditEntry> = recorded("audit", [fixed("tenant_id", "uuid", ({ tenantId }) => tenantId)], {
-  standing: { tenantId: "tenant_id" }
+export const audit: Table<AuditEntry, Placed<AuditEntry>> = recorded("audit", [fixed("tenant_id", "uuid", ({ tenantId }) => tenantId)], {
+  standing: { tenantId: "tenant_id", place: "number" }
 })
 
-export const request: Table<RequestEntry> = recorded(
+export const request: Table<RequestEntry, Placed<RequestEntry>> = recorded(
   "request",
   [fixed("tenant_id", "uuid", ({ tenantId }) => tenantId), fixed("at_ms", "bigint", ({ at }) => toBigint(at))],
-  { standing: { tenantId: "tenant_id" } }
+  { standing: { tenantId: "tenant_id", place: "number" } }
 )
 
 // Statements over many rows: one array for each column, so that one text serves any number of them.

@@ -5,6 +5,9 @@
  */
 import type { ApiKeyId, ApplicationId, Environment, Millis, RequestId, TenantId } from "./Ids.ts"
 
+/** An item of a list that grows at its end, with its place there. Places rise, and stay as they are while older items go. */
+export type Placed<A> = A & { readonly place: bigint }
+
 /** Who did it: an API key, an operator at the command line, or the service itself. */
 export interface Actor {
   readonly type: "api_key" | "operator" | "system"

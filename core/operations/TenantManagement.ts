@@ -9,7 +9,7 @@
  * domain that it is from.
  */
 import { Clock, Effect } from "effect"
-import { system, type Actor, type AuditEntry, type RequestEntry } from "../model/Audit.ts"
+import { system, type Actor, type AuditEntry, type Placed, type RequestEntry } from "../model/Audit.ts"
 import type { ApplicationId, Environment, TenantId } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
 import type { Plan } from "../model/Limits.ts"
@@ -103,20 +103,20 @@ export interface TenantManagement {
     status: Application["status"]
   ) => Written<Application>
 
-  /** Who wrote what, newest first, and only the newest: `after` is refused. Of a tenant, or of the `installation`. */
+  /** Who wrote what, newest first; `after` is the `place` of the last item of the page before. Of a tenant, or of the `installation`. */
   readonly listAudit: (
     tenantId: TenantId,
     query: PageQuery
-  ) => Effect.Effect<Page<AuditEntry>, UnknownResource | InvalidInput | StoreUnavailable>
+  ) => Effect.Effect<Page<Placed<AuditEntry>>, UnknownResource | InvalidInput | StoreUnavailable>
   /** The tenant's requests as they ended, newest first, in the same way. The last seconds may not be written yet. */
   readonly listRequests: (
     tenantId: TenantId,
     query: PageQuery
-  ) => Effect.Effect<Page<RequestEntry>, UnknownResource | InvalidInput | StoreUnavailable>
-  /** What providers posted, newest first, kept for 30 days; of one, or of all. It is no tenant's, and for the operator's eyes. */
+  ) => Effect.Effect<Page<Placed<RequestEntry>>, UnknownResource | InvalidInput | StoreUnavailable>
+  /** What providers posted, newest first, in the same way, kept for 30 days; of one, or of all. It is no tenant's, and for the operator's eyes. */
   readonly listPayloads: (
     query: PageQuery & { readonly provider?: string }
-  ) => Effect.Effect<Page<ProviderPayload>, InvalidInput | StoreUnavailable>
+  ) => Effect.Effect<Page<Placed<ProviderPayload>>, InvalidInput | StoreUnavailable>
 }
 
 export type PlanNumbers = Omit<Plan, "id">
@@ -147,17 +147,21 @@ export const tenantManagement = (administration: Administration): TenantManageme
   const application = (tenantId: TenantId, id: ApplicationId) =>
     required("application", id, store.credentials.application(tenantId, id))
 
-  /** The newest that the store has; it pages no further. */
+  /** Of a list that the newest come first of, behind a place that a page before has shown. */
   const newest = Effect.fnUntraced(function* <A>(
-    tenantId: TenantId,
     query: PageQuery,
-    read: (limit: number) => Effect.Effect<ReadonlyArray<A>, StoreUnavailable>
+    read: (limit: number, before?: bigint) => Effect.Effect<ReadonlyArray<A>, StoreUnavailable>
   ) {
     const limit = yield* limitOf(query)
-    if (query.after !== undefined) return yield* new InvalidInput({ field: "after", fault: "cannot be used here; raise the limit" })
-    if (tenantId !== installation) yield* tenant(tenantId)
-    return cutTo(limit, yield* read(limit + 1))
+    const { after } = query
+    if (after !== undefined && !/^\d{1,18}$/.test(after)) {
+      return yield* new InvalidInput({ field: "after", fault: "names no place in this list: give the `place` of its last item" })
+    }
+    return cutTo(limit, yield* read(limit + 1, after === undefined ? undefined : BigInt(after)))
   })
+
+  const newestOf = <A>(tenantId: TenantId, query: PageQuery, read: (limit: number, before?: bigint) => Effect.Effect<ReadonlyArray<A>, StoreUnavailable>) =>
+    Effect.andThen(tenantId === installation ? Effect.void : tenant(tenantId), newest(query, read))
 
   return {
     listPlans: store.credentials.plans,
@@ -298,17 +302,16 @@ export const tenantManagement = (administration: Administration): TenantManageme
     }),
 
     listAudit: Effect.fn("Management.listAudit")((tenantId, query) =>
-      newest(tenantId, query, (limit) => store.audit.page(tenantId, limit))
+      newestOf(tenantId, query, (limit, before) => store.audit.page(tenantId, limit, before))
     ),
 
     listRequests: Effect.fn("Management.listRequests")((tenantId, query) =>
-      newest(tenantId, query, (limit) => store.audit.requests(tenantId, limit))
+      newestOf(tenantId, query, (limit, before) => store.audit.requests(tenantId, limit, before))
     ),
 
-    listPayloads: Effect.fn("Management.listPayloads")(function* ({ provider, ...query }) {
-      const limit = yield* limitOf(query)
-      return cutTo(limit, yield* store.audit.payloads(provider ?? null, limit + 1))
-    })
+    listPayloads: Effect.fn("Management.listPayloads")(({ provider, ...query }) =>
+      newest(query, (limit, before) => store.audit.payloads(provider ?? null, limit, before))
+    )
   }
 }
 

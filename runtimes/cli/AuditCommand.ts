@@ -7,7 +7,7 @@ import * as Timestamp from "../../core/model/Timestamp.ts"
 import { Management } from "../../core/operations/Management.ts"
 import { installation } from "../../core/operations/TenantManagement.ts"
 import { usage } from "./CommandFailed.ts"
-import { given, idArgument, idOf, json, page } from "./Inputs.ts"
+import { idArgument, idOf, json, pageQuery, trail } from "./Inputs.ts"
 import { operating } from "./Operator.ts"
 import { printPage } from "./Output.ts"
 
@@ -38,7 +38,7 @@ const shownRequest = ({ requestId, at, operation, status, code, durationMs, envi
 })
 
 const id = idArgument("The id of the tenant")
-const { limit } = page
+const placeOf = ({ place }: { readonly place: bigint }): string => String(place)
 
 const list = Command.make(
   "list",
@@ -48,15 +48,15 @@ const list = Command.make(
       Flag.withDescription("What is no tenant's: changes of plans"),
       Flag.withDefault(false)
     ),
-    limit,
+    ...trail,
     json
   },
-  operating(Effect.fnUntraced(function* ({ id, ofInstallation, limit, json }) {
+  operating(Effect.fnUntraced(function* ({ id, ofInstallation, json, ...flags }) {
     const { listAudit } = yield* Management
     if (Option.isSome(id) === ofInstallation) return yield* usage("audit list wants the id of a tenant, or --installation")
     const tenantId = Option.isNone(id) ? installation : yield* idOf<TenantId>("ID", id.value)
     const columns = ["at", "action", "actorType", "actorId", "subjectId", "environment"]
-    yield* printPage(json, yield* listAudit(tenantId, given("limit", limit)), shownEntry, columns, false)
+    yield* printPage(json, yield* listAudit(tenantId, pageQuery(flags)), shownEntry, columns, placeOf)
   }))
 ).pipe(
   Command.withDescription(
@@ -66,12 +66,12 @@ const list = Command.make(
 
 const requests = Command.make(
   "requests",
-  { id, limit, json },
-  operating(Effect.fnUntraced(function* ({ id, limit, json }) {
+  { id, ...trail, json },
+  operating(Effect.fnUntraced(function* ({ id, json, ...flags }) {
     const { listRequests } = yield* Management
-    const found = yield* listRequests(yield* idOf<TenantId>("ID", id), given("limit", limit))
+    const found = yield* listRequests(yield* idOf<TenantId>("ID", id), pageQuery(flags))
     const columns = ["at", "operation", "status", "code", "durationMs", "environment", "apiKeyId", "clientAddress", "requestId"]
-    yield* printPage(json, found, shownRequest, columns, false)
+    yield* printPage(json, found, shownRequest, columns, placeOf)
   }))
 ).pipe(Command.withDescription("Lists a tenant's API requests as they ended, newest first; the last seconds may not be written yet"))
 

@@ -63,7 +63,7 @@ const printSet = Effect.fnUntraced(function* (asJson: boolean, { domain, records
     { items: shownRows, hasMore: false },
     ({ isOptional, ...row }) => ({ ...row, needed: isOptional ? "optional" : "yes" }),
     ["record", "needed", "state", "type", "name", "value"],
-    false
+    null
   )
 })
 
@@ -149,7 +149,7 @@ const check = Command.make(
     }
     const rows = [...records.map(checkedRow), ...(next === null ? [] : [{ ...checkedRow(next), record: "next dkim" }])]
     const columns = ["record", "state", "since", "type", "name", "observed"]
-    yield* printPage(false, { items: rows, hasMore: false }, (row) => row, columns, false)
+    yield* printPage(false, { items: rows, hasMore: false }, (row) => row, columns, null)
     for (const { record, state, isOptional, advice } of rows) {
       if (advice !== null && !(isOptional && state === "missing")) yield* note(`${record}: ${advice}`)
     }

@@ -39,21 +39,19 @@ export const printRecord = (json: boolean, record: Shown): Effect.Effect<void, O
   return Effect.flatMap(Output, ({ out }) => out(rows.map(([name, text]) => `${name.padEnd(width)}  ${text}`.trimEnd() + "\n").join("")))
 }
 
-/** A page: a table, or an array, and a note if there is more. `after` is false for lists that page no further. */
+/** A page: a table, or an array, and a note if there is more. `after` says how to go on; null for a list that is whole. */
 export const printPage = Effect.fnUntraced(function* <A>(
   json: boolean,
   { items, hasMore }: Page<A>,
   show: (item: A) => Shown,
   columns: ReadonlyArray<string>,
-  after: ((item: A) => string) | false
+  after: ((item: A) => string) | null
 ) {
   const shown = items.map(show)
   yield* json ? printJson(shown) : printTable(shown, columns)
   if (!json && items.length === 0) yield* note("there are none")
-  if (!hasMore) return
   const last = items.at(-1)
-  const how = after === false || last === undefined ? "raise --limit, 1000 at most" : `go on with --after ${after(last)}`
-  yield* note(`there is more: ${how}`)
+  if (hasMore && last !== undefined && after !== null) yield* note(`there is more: go on with --after ${after(last)}`)
 })
 
 const printTable = (records: ReadonlyArray<Shown>, columns: ReadonlyArray<string>) => {

@@ -1,23 +1,25 @@
 /** `mailroom provider`: what mail providers have told us. */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
+import type { Placed } from "../../core/model/Audit.ts"
 import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import { Management } from "../../core/operations/Management.ts"
-import { given, optionalText, page } from "./Inputs.ts"
+import { given, optionalText, pageQuery, trail } from "./Inputs.ts"
 import { operating } from "./Operator.ts"
 import { note, printLines } from "./Output.ts"
 
-const shown = ({ receivedAt, ...payload }: ProviderPayload) => ({ ...payload, receivedAt: Timestamp.fromMillis(receivedAt) })
+const shown = ({ receivedAt, place: _, ...payload }: Placed<ProviderPayload>) => ({ ...payload, receivedAt: Timestamp.fromMillis(receivedAt) })
 
 const payloads = Command.make(
   "payloads",
-  { provider: optionalText("provider", "Of this provider alone: ses, postmark"), limit: page.limit },
-  operating(Effect.fnUntraced(function* ({ provider, limit }) {
+  { provider: optionalText("provider", "Of this provider alone: ses, postmark"), ...trail },
+  operating(Effect.fnUntraced(function* ({ provider, ...flags }) {
     const { listPayloads } = yield* Management
-    const { items, hasMore } = yield* listPayloads({ ...given("provider", provider), ...given("limit", limit) })
+    const { items, hasMore } = yield* listPayloads({ ...given("provider", provider), ...pageQuery(flags) })
     yield* printLines(items.map(shown))
-    if (hasMore) yield* note("there is more: raise --limit, 1000 at most")
+    const last = items.at(-1)
+    if (hasMore && last !== undefined) yield* note(`there is more: go on with --after ${last.place}`)
   }))
 ).pipe(
   Command.withDescription(
