@@ -155,7 +155,7 @@ export const tenantManagement = (administration: Administration): TenantManageme
     const limit = yield* limitOf(query)
     const { after } = query
     if (after !== undefined && !/^\d{1,18}$/.test(after)) {
-      return yield* new InvalidInput({ field: "after", fault: "names no place in this list: give the `place` of its last item" })
+      return yield* new InvalidInput({ field: "after", fault: "names no place in this list; a page with more behind it says how to go on" })
     }
     return cutTo(limit, yield* read(limit + 1, after === undefined ? undefined : BigInt(after)))
   })
