@@ -107,17 +107,20 @@ export interface TenantManagement {
   readonly listAudit: (
     tenantId: TenantId,
     query: PageQuery
-  ) => Effect.Effect<Page<Placed<AuditEntry>>, UnknownResource | InvalidInput | StoreUnavailable>
+  ) => Effect.Effect<Page<ListedAt<AuditEntry>>, UnknownResource | InvalidInput | StoreUnavailable>
   /** The tenant's requests as they ended, newest first, in the same way. The last seconds may not be written yet. */
   readonly listRequests: (
     tenantId: TenantId,
     query: PageQuery
-  ) => Effect.Effect<Page<Placed<RequestEntry>>, UnknownResource | InvalidInput | StoreUnavailable>
+  ) => Effect.Effect<Page<ListedAt<RequestEntry>>, UnknownResource | InvalidInput | StoreUnavailable>
   /** What providers posted, newest first, in the same way, kept for 30 days; of one, or of all. It is no tenant's, and for the operator's eyes. */
   readonly listPayloads: (
     query: PageQuery & { readonly provider?: string }
-  ) => Effect.Effect<Page<Placed<ProviderPayload>>, InvalidInput | StoreUnavailable>
+  ) => Effect.Effect<Page<ListedAt<ProviderPayload>>, InvalidInput | StoreUnavailable>
 }
+
+/** An item with what `after` takes to go on behind it. */
+export type ListedAt<A> = A & { readonly place: string }
 
 export type PlanNumbers = Omit<Plan, "id">
 
@@ -148,19 +151,24 @@ export const tenantManagement = (administration: Administration): TenantManageme
     required("application", id, store.credentials.application(tenantId, id))
 
   /** Of a list that the newest come first of, behind a place that a page before has shown. */
-  const newest = Effect.fnUntraced(function* <A>(
+  const newest = Effect.fnUntraced(function* <A extends object>(
     query: PageQuery,
-    read: (limit: number, before?: bigint) => Effect.Effect<ReadonlyArray<A>, StoreUnavailable>
+    read: (limit: number, before?: bigint) => Effect.Effect<ReadonlyArray<Placed<A>>, StoreUnavailable>
   ) {
     const limit = yield* limitOf(query)
     const { after } = query
     if (after !== undefined && !/^\d{1,18}$/.test(after)) {
       return yield* new InvalidInput({ field: "after", fault: "names no place in this list; a page with more behind it says how to go on" })
     }
-    return cutTo(limit, yield* read(limit + 1, after === undefined ? undefined : BigInt(after)))
+    const { items, hasMore } = cutTo(limit, yield* read(limit + 1, after === undefined ? undefined : BigInt(after)))
+    return { items: items.map((item): ListedAt<A> => ({ ...item, place: String(item.place) })), hasMore }
   })
 
-  const newestOf = <A>(tenantId: TenantId, query: PageQuery, read: (limit: number, before?: bigint) => Effect.Effect<ReadonlyArray<A>, StoreUnavailable>) =>
+  const newestOf = <A extends object>(
+    tenantId: TenantId,
+    query: PageQuery,
+    read: (limit: number, before?: bigint) => Effect.Effect<ReadonlyArray<Placed<A>>, StoreUnavailable>
+  ) =>
     Effect.andThen(tenantId === installation ? Effect.void : tenant(tenantId), newest(query, read))
 
   return {

@@ -38,7 +38,7 @@ const shownRequest = ({ requestId, at, operation, status, code, durationMs, envi
 })
 
 const id = idArgument("The id of the tenant")
-const placeOf = ({ place }: { readonly place: bigint }): string => String(place)
+const placeOf = ({ place }: { readonly place: string }): string => place
 
 const list = Command.make(
   "list",

@@ -1,15 +1,15 @@
 /** `mailroom provider`: what mail providers have told us. */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
-import type { Placed } from "../../core/model/Audit.ts"
 import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import { Management } from "../../core/operations/Management.ts"
+import type { ListedAt } from "../../core/operations/TenantManagement.ts"
 import { given, optionalText, pageQuery, trail } from "./Inputs.ts"
 import { operating } from "./Operator.ts"
 import { note, printLines } from "./Output.ts"
 
-const shown = ({ receivedAt, place: _, ...payload }: Placed<ProviderPayload>) => ({ ...payload, receivedAt: Timestamp.fromMillis(receivedAt) })
+const shown = ({ receivedAt, place: _, ...payload }: ListedAt<ProviderPayload>) => ({ ...payload, receivedAt: Timestamp.fromMillis(receivedAt) })
 
 const payloads = Command.make(
   "payloads",
