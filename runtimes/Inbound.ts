@@ -1,8 +1,6 @@
 /** Where mail comes in, and who judges it, as the settings say. */
-import { Data, Effect, Layer, Result } from "effect"
-import { readFileSync } from "node:fs"
-import { hostname } from "node:os"
-import { createSecureContext, type SecureContext } from "node:tls"
+import { Effect, Layer, Result } from "effect"
+import type { SecureContext } from "node:tls"
 import * as MailauthAuthenticator from "../adapters/mailauth/MailauthAuthenticator.ts"
 import * as RspamdSpamFilter from "../adapters/rspamd/RspamdSpamFilter.ts"
 import * as SmtpListener from "../adapters/smtp-server/SmtpListener.ts"
@@ -13,12 +11,10 @@ import type { MailAuthenticator } from "../core/ports/MailAuthenticator.ts"
 import type { SpamFilter } from "../core/ports/SpamFilter.ts"
 import type { SettingsShape } from "../core/Settings.ts"
 import { ConfigFaults, settings, type Config } from "./Config.ts"
+import { certificate, hostNameOf } from "./InboundHost.ts"
 import * as TrustedProxies from "./http/TrustedProxies.ts"
 import { ListenFault } from "./Listening.ts"
 import * as Loops from "./Loops.ts"
-
-/** What we call ourselves. */
-export const hostNameOf = ({ inboundHostname }: Config): string => inboundHostname ?? hostname()
 
 /** What the core is told of it. */
 export const coreSettings = (config: Config): Partial<SettingsShape> => ({
@@ -38,20 +34,6 @@ export const judges = (config: Config) => Layer.merge(authenticator(config), spa
 
 /** The core's part, over every port. */
 export const core = (config: Config) => Receive.layer.pipe(Layer.provide(RecordReport.layer), Layer.provide(judges(config)))
-
-class CertificateFault extends Data.TaggedError("CertificateFault")<{ readonly message: string }> {}
-
-/** The certificate as it is in its files now; null if none is set. */
-const certificate = ({ inboundTlsCert, inboundTlsKey }: Config): Effect.Effect<SecureContext | null, CertificateFault> => {
-  if (inboundTlsCert === null || inboundTlsKey === null) return Effect.succeed(null)
-  return Effect.try({
-    try: () => createSecureContext({ cert: readFileSync(inboundTlsCert), key: readFileSync(inboundTlsKey), minVersion: "TLSv1.2" }),
-    catch: (cause) =>
-      new CertificateFault({
-        message: `${settings.inboundTlsCert.name} and ${settings.inboundTlsKey.name}: ${cause instanceof Error ? cause.message : String(cause)}`
-      })
-  })
-}
 
 /** Kept up to date; one that cannot be read is not taken, and the one before stays. */
 const certificates = Effect.fnUntraced(function* (config: Config) {

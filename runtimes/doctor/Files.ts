@@ -1,17 +1,20 @@
-/** Files that hold secrets, and the folder of blobs. Looks, and writes nothing. */
-import { Effect } from "effect"
+/** Files that hold secrets, the certificate for mail that comes in, and the folder of blobs. Looks, and writes nothing. */
+import { Clock, Effect } from "effect"
+import { X509Certificate } from "node:crypto"
 import * as fs from "node:fs/promises"
 import { dirname, resolve } from "node:path"
 import { fileNameOf, settings, type Config, type Variables } from "../Config.ts"
+import * as InboundHost from "../InboundHost.ts"
 import type { Voice } from "./Findings.ts"
 
 /** Files with secrets that settings name. */
-const secretFiles = ({ dkimFile }: Config, variables: Variables): ReadonlyArray<readonly [name: string, file: string]> => [
+const secretFiles = ({ dkimFile, inboundTlsKey }: Config, variables: Variables): ReadonlyArray<readonly [name: string, file: string]> => [
   ...Object.values(settings).flatMap(({ name, isSecret }) => {
     const file = isSecret === true ? variables[fileNameOf(name)] : undefined
     return file === undefined || file === "" ? [] : [[fileNameOf(name), file] as const]
   }),
-  ...(dkimFile === null ? [] : [[settings.dkimFile.name, dkimFile] as const])
+  ...(dkimFile === null ? [] : [[settings.dkimFile.name, dkimFile] as const]),
+  ...(inboundTlsKey === null ? [] : [[settings.inboundTlsKey.name, inboundTlsKey] as const])
 ]
 
 export const secrets = Effect.fnUntraced(function* (config: Config, variables: Variables, says: Voice) {
@@ -21,6 +24,26 @@ export const secrets = Effect.fnUntraced(function* (config: Config, variables: V
     else if ((stat.value.mode & 0o007) !== 0) yield* says.warn(`${name}: ${file} is open to every user of this machine`, `chmod o-rwx ${file}`)
     else yield* says.ok(`${name}: ${file} is closed to others`)
   }
+})
+
+const day = 86_400_000
+/** By then whoever renews certificates has missed a few times. */
+const renewalDue = 14 * day
+
+/** Whether those who send mail here find the certificate of this host. */
+export const certificate = Effect.fnUntraced(function* (config: Config, says: Voice) {
+  const file = config.inboundTlsCert
+  if (file === null || config.inboundTlsKey === null) return
+  const fault = yield* Effect.flip(InboundHost.certificate(config)).pipe(Effect.option)
+  if (fault._tag === "Some") return yield* says.fail(fault.value.message, "Name a certificate and its key, in PEM, that this user may read.")
+  const found = new X509Certificate(yield* Effect.promise(() => fs.readFile(file)))
+  const [left, until] = [found.validToDate.getTime() - (yield* Clock.currentTimeMillis), found.validToDate.toISOString().slice(0, 10)]
+  const host = InboundHost.hostNameOf(config)
+  if (left <= 0) yield* says.fail(`it was valid until ${until}`, "Renew it: senders who check it send no mail.")
+  else if (found.checkHost(host) === undefined) {
+    yield* says.warn(`it is not for ${host}`, `Have one made for that name, or name the host as it does: ${settings.inboundHostname.name}.`)
+  } else if (left < renewalDue) yield* says.warn(`it is valid until ${until}`, "Look at what should have renewed it by now.")
+  else yield* says.ok(`for ${host}, until ${until}`)
 })
 
 /** The folder, or the one that it will be made in. */

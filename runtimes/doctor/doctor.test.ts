@@ -6,6 +6,7 @@ import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { generate } from "selfsigned"
 import { SMTPServer } from "smtp-server"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Database from "../../adapters/postgres/Database.ts"
@@ -276,6 +277,50 @@ describe("the doctor", () => {
       writeFileSync(join(at, "blobs"), "")
       assert.match(says(yield* files(), "files")[0]!, /^warn .* is open to every user/)
       assert.match(says(yield* files(), "blobs")[0]!, /^fail .* is no folder$/)
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe("the certificate for mail that comes in", () => {
+  const certified = Effect.fnUntraced(function* (host: string, days: number) {
+    const at = yield* folder
+    const made = yield* Effect.promise(() =>
+      generate([{ name: "commonName", value: host }], {
+        algorithm: "sha256",
+        notBeforeDate: new Date(Date.now() - 100 * 86_400_000),
+        notAfterDate: new Date(Date.now() + days * 86_400_000 + 60_000),
+        extensions: [{ name: "subjectAltName", altNames: [{ type: 2, value: host }] }]
+      })
+    )
+    const files = { MAILROOM_INBOUND_TLS_CERT_FILE: join(at, "cert"), MAILROOM_INBOUND_TLS_KEY_FILE: join(at, "key") }
+    writeFileSync(files.MAILROOM_INBOUND_TLS_CERT_FILE, made.cert)
+    writeFileSync(files.MAILROOM_INBOUND_TLS_KEY_FILE, made.private, { mode: 0o600 })
+    return { ...complete, ...files, MAILROOM_INBOUND_HOSTNAME: "in.example.net" }
+  })
+  const saidOf = (variables: Variables) => Effect.map(findingsOf(variables), (found) => says(found, "certificate"))
+
+  it.live("is looked at for its host, its time and its key", () =>
+    Effect.gen(function* () {
+      const [good, late, past, other] = yield* Effect.all([
+        certified("in.example.net", 60),
+        certified("in.example.net", 13),
+        certified("in.example.net", -1),
+        certified("mx.example.net", 60)
+      ])
+      const day = (days: number) => new Date(Date.now() + days * 86_400_000 + 60_000).toISOString().slice(0, 10)
+
+      assert.deepStrictEqual(yield* saidOf(complete), [])
+      assert.deepStrictEqual(yield* saidOf(good), [`ok for in.example.net, until ${day(60)}`])
+      assert.deepStrictEqual(yield* saidOf(late), [`warn it is valid until ${day(13)}`])
+      assert.deepStrictEqual(yield* saidOf(past), [`fail it was valid until ${day(-1)}`])
+      assert.deepStrictEqual(yield* saidOf(other), ["warn it is not for in.example.net"])
+      assert.deepStrictEqual(says(yield* findingsOf(good), "files"), [
+        `ok MAILROOM_INBOUND_TLS_KEY_FILE: ${good.MAILROOM_INBOUND_TLS_KEY_FILE} is closed to others`
+      ])
+      const [mixed] = yield* saidOf({ ...good, MAILROOM_INBOUND_TLS_KEY_FILE: other.MAILROOM_INBOUND_TLS_KEY_FILE })
+      assert.match(mixed!, /^fail MAILROOM_INBOUND_TLS_CERT_FILE and MAILROOM_INBOUND_TLS_KEY_FILE: .*mismatch/)
+      const [gone] = yield* saidOf({ ...good, MAILROOM_INBOUND_TLS_CERT_FILE: "/nowhere" })
+      assert.match(gone!, /^fail .*ENOENT/)
     }).pipe(Effect.scoped)
   )
 })

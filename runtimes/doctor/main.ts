@@ -28,6 +28,7 @@ export const examine = Effect.fn("doctor")(function* (variables: Config.Variable
   if (databaseUrl !== null) yield* run("database", () => DatabaseChecks.database({ ...config, databaseUrl }, reader))
   yield* run("redis", (says) => RedisChecks.redis(config, says))
   yield* run("blobs", (says) => Files.blobs(config, says))
+  yield* run("certificate", (says) => Files.certificate(config, says))
   yield* run("mail", (says) => Outside.mail(config, says))
   yield* run("scanner", (says) => Outside.scanner(config, says))
 })

@@ -3,6 +3,7 @@ import { Effect, Layer } from "effect"
 import * as Adapters from "../Adapters.ts"
 import * as Config from "../Config.ts"
 import * as Inbound from "../Inbound.ts"
+import { hostNameOf } from "../InboundHost.ts"
 import { listenFault } from "../Listening.ts"
 import * as Telemetry from "../Telemetry.ts"
 import { version } from "../Version.ts"
@@ -20,7 +21,7 @@ export const smtp = Effect.gen(function* () {
       yield* Effect.logInfo("smtp: listening").pipe(Effect.annotateLogs({ protocol, address }))
     }
     yield* Effect.logInfo("smtp: ready").pipe(
-      Effect.annotateLogs({ version, database: Adapters.placeOf(config), hostname: Inbound.hostNameOf(config) })
+      Effect.annotateLogs({ version, database: Adapters.placeOf(config), hostname: hostNameOf(config) })
     )
     return yield* Effect.never
   })
