@@ -120,6 +120,7 @@ interface Apart<A> {
   readonly standing?: { readonly [M in keyof A | "place"]?: string }
   /** Members that columns hold in another form, or that the store sets: the columns, and what a row of them says. */
   readonly other?: { readonly columns: ReadonlyArray<string>; readonly members: ReadonlyArray<keyof A & string>; readonly read: (row: Row) => Partial<A> }
+  /** Values whose members a text lacks, also one of before such a member was there: so they never change. */
   readonly usual?: Partial<A>
 }
 
