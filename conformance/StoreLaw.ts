@@ -66,9 +66,9 @@ export const together = <A, E, R>(effects: Iterable<Effect.Effect<A, E, R>>): Ef
 export const times = <A>(count: number, make: (index: number) => A): Array<A> =>
   Array.from({ length: count }, (_, index) => make(index))
 
-/** Without their places, which each store gives in its own way. */
-export const unplaced = <A extends { readonly place: bigint }>(items: ReadonlyArray<A>): ReadonlyArray<Omit<A, "place">> =>
-  items.map(({ place: _, ...item }) => item)
+/** Without their numbers, which each store gives in its own way. */
+export const unnumbered = <A extends { readonly number: number }>(items: ReadonlyArray<A>): ReadonlyArray<Omit<A, "number">> =>
+  items.map(({ number: _, ...item }) => item)
 
 // Changes
 

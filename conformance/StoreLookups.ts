@@ -25,8 +25,8 @@ import {
   suppression,
   unsuppress,
   times,
-  update,
-  unplaced
+  unnumbered,
+  update
 } from "./StoreLaw.ts"
 
 /** The ids of what a read found, sorted. */
@@ -253,17 +253,17 @@ const notes = [
       yield* land(store, { _tag: "AppendRequests", entries: [...requests.slice(0, 3), requestEntry(Fixtures.realm())] })
       yield* land(store, { _tag: "AppendRequests", entries: requests.slice(3) }, { _tag: "AppendRequests", entries: [] })
 
-      const audit = (limit: number, before?: bigint) => store.audit.page(realm.tenantId, limit, before)
-      const log = (limit: number, before?: bigint) => store.audit.requests(realm.tenantId, limit, before)
-      assert.deepEqual(unplaced(yield* audit(10)), [whole, ...entries.toReversed()])
-      assert.deepEqual(unplaced(yield* log(10)), requests.toReversed())
+      const audit = (limit: number, before?: number) => store.audit.page(realm.tenantId, limit, before)
+      const log = (limit: number, before?: number) => store.audit.requests(realm.tenantId, limit, before)
+      assert.deepEqual(unnumbered(yield* audit(10)), [whole, ...entries.toReversed()])
+      assert.deepEqual(unnumbered(yield* log(10)), requests.toReversed())
       const [newest, request] = [yield* audit(2), yield* log(2)]
-      assert.deepEqual(unplaced(newest), [whole, entries[4]])
-      assert.deepEqual(unplaced(request), [requests[4], requests[3]])
+      assert.deepEqual(unnumbered(newest), [whole, entries[4]])
+      assert.deepEqual(unnumbered(request), [requests[4], requests[3]])
       yield* land(store, { _tag: "AppendAudit", entry: auditEntry(realm, { at: 9 }) }, { _tag: "AppendRequests", entries: [requestEntry(realm, { at: 9 })] })
-      assert.deepEqual(unplaced(yield* audit(2, newest[1]!.place)), [entries[3], entries[2]], "what comes meanwhile moves no page")
-      assert.deepEqual(unplaced(yield* log(9, request[1]!.place)), [requests[2], requests[1], requests[0]])
-      assert.deepEqual([yield* audit(9, 0n), yield* log(9, 0n)], [[], []])
+      assert.deepEqual(unnumbered(yield* audit(2, newest[1]!.number)), [entries[3], entries[2]], "what comes meanwhile moves no page")
+      assert.deepEqual(unnumbered(yield* log(9, request[1]!.number)), [requests[2], requests[1], requests[0]])
+      assert.deepEqual([yield* audit(9, 0), yield* log(9, 0)], [[], []])
     })
   ),
   law("keeps what a provider posted once, and shows it newest first, whosever it is", (store) =>
@@ -276,14 +276,14 @@ const notes = [
       yield* land(store, keepPayload({ ...posted[2]!, text: "again" }))
 
       const newest = yield* store.audit.payloads(provider, 2)
-      assert.deepEqual(unplaced(yield* store.audit.payloads(provider, 10)), posted.toReversed())
-      assert.deepEqual(unplaced(newest), [posted[3], posted[2]])
-      assert.deepEqual(unplaced(yield* store.audit.payloads(provider, 10, newest[1]!.place)), [posted[1], posted[0]])
-      assert.deepEqual(unplaced(yield* store.audit.payloads(another, 10)), [same])
+      assert.deepEqual(unnumbered(yield* store.audit.payloads(provider, 10)), posted.toReversed())
+      assert.deepEqual(unnumbered(newest), [posted[3], posted[2]])
+      assert.deepEqual(unnumbered(yield* store.audit.payloads(provider, 10, newest[1]!.number)), [posted[1], posted[0]])
+      assert.deepEqual(unnumbered(yield* store.audit.payloads(another, 10)), [same])
       const all = (yield* store.audit.payloads(null, 1_000)).filter((one) => [provider, another].includes(one.provider))
-      assert.deepEqual(unplaced(all), [same, ...posted.toReversed()])
-      const older = (yield* store.audit.payloads(null, 1_000, newest[1]!.place)).filter((one) => one.provider === provider)
-      assert.deepEqual(unplaced(older), [posted[1], posted[0]])
+      assert.deepEqual(unnumbered(all), [same, ...posted.toReversed()])
+      const older = (yield* store.audit.payloads(null, 1_000, newest[1]!.number)).filter((one) => one.provider === provider)
+      assert.deepEqual(unnumbered(older), [posted[1], posted[0]])
       assert.deepEqual(yield* store.audit.payloads(payload().provider, 10), [])
     })
   ),

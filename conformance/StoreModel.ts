@@ -44,10 +44,10 @@ import {
   suppression,
   takeQuota,
   times,
+  unnumbered,
   unsuppress,
   update,
-  type Service,
-  unplaced
+  type Service
 } from "./StoreLaw.ts"
 import { inbound, putContent, reception } from "./StoreReceiving.ts"
 import type { Suite } from "./Suite.ts"
@@ -332,8 +332,8 @@ const look = Effect.fnUntraced(function* (store: Service, world: World, places: 
       apiKeys: store.credentials.apiKeys(tenantId),
       mailboxes: store.mailboxes.list(tenantId),
       domains: store.domains.list(tenantId),
-      audit: Effect.map(store.audit.page(tenantId, 3), unplaced),
-      requests: Effect.map(store.audit.requests(tenantId, 3), unplaced),
+      audit: Effect.map(store.audit.page(tenantId, 3), unnumbered),
+      requests: Effect.map(store.audit.requests(tenantId, 3), unnumbered),
       enabled: Effect.map(store.endpoints.enabled([tenantId]), (found) => sortedBy(found.map(relative), (one) => one.id)),
       blobs: Effect.map(store.blobs.referenced(tenantId, digests), (found) => found.toSorted())
     })
@@ -354,7 +354,7 @@ const look = Effect.fnUntraced(function* (store: Service, world: World, places: 
     named: sortedBy(yield* store.domains.named(world.domains.map(({ domain }) => domain)), ({ id }) => id),
     letters: yield* Effect.forEach(world.letters, ({ id }) => store.messages.anywhere(id)),
     submitted: yield* Effect.forEach(world.messages, ({ ref }) => store.messages.bySubmission(ref)),
-    payloads: unplaced(yield* store.audit.payloads(world.provider, 3)),
+    payloads: unnumbered(yield* store.audit.payloads(world.provider, 3)),
     kept: yield* Effect.forEach(world.messages, ({ ref }) => store.notifications.kept(ref)),
     reserved: yield* Effect.forEach(world.reservations, ({ applicationId, idempotencyKey }) =>
       store.reservations.get(applicationId, idempotencyKey, age + 5)

@@ -8,7 +8,7 @@
  */
 import { Effect, Layer } from "effect"
 import { foldCase } from "../../core/model/Address.ts"
-import type { Placed } from "../../core/model/Audit.ts"
+import type { Numbered } from "../../core/model/Audit.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
 import { shardCount, type ApplicationId, type Environment, type MailboxId, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
@@ -315,5 +315,5 @@ const byCreation = <A extends { readonly id: string; readonly createdAt: number 
 const lastOf = <A>(list: ReadonlyArray<A>, limit: number): ReadonlyArray<A> =>
   list.slice(Math.max(0, list.length - limit)).toReversed()
 
-const lastBefore = <A>(list: ReadonlyArray<Placed<A>>, limit: number, before?: bigint): ReadonlyArray<Placed<A>> =>
-  lastOf(before === undefined ? list : list.filter(({ place }) => place < before), limit)
+const lastBefore = <A>(list: ReadonlyArray<Numbered<A>>, limit: number, before?: number): ReadonlyArray<Numbered<A>> =>
+  lastOf(before === undefined ? list : list.filter(({ number }) => number < before), limit)

@@ -2,7 +2,7 @@
  * What the memory Store holds, and how a commit changes it: one change after
  * another, each with its inverse beside it, so that all can be taken back.
  */
-import type { AuditEntry, Placed, RequestEntry } from "../../core/model/Audit.ts"
+import type { AuditEntry, Numbered, RequestEntry } from "../../core/model/Audit.ts"
 import type { Delivery } from "../../core/model/Delivery.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
@@ -99,12 +99,12 @@ export class Tables {
   readonly suppressions = new Map<string, Suppression>()
   readonly kept = new Map<string, { readonly notification: Notification; readonly at: Millis }>()
   /** By provider and id. */
-  readonly payloads = new Map<string, Placed<ProviderPayload>>()
-  readonly audit = new Map<TenantId, Array<Placed<AuditEntry>>>()
-  readonly requests = new Map<TenantId, Array<Placed<RequestEntry>>>()
+  readonly payloads = new Map<string, Numbered<ProviderPayload>>()
+  readonly audit = new Map<TenantId, Array<Numbered<AuditEntry>>>()
+  readonly requests = new Map<TenantId, Array<Numbered<RequestEntry>>>()
 
-  /** The last that was given to anything. */
-  private place = 0n
+  /** The last number that was given to anything. */
+  private number = 0
 
   /** Rows that the last commit has forgotten. */
   forgotten = 0
@@ -166,12 +166,12 @@ export class Tables {
     return [...this.kept.values()].sort((left, right) => left.at - right.at).map(({ notification }) => notification)
   }
 
-  payloadsInOrder(): ReadonlyArray<Placed<ProviderPayload>> {
-    return [...this.payloads.values()].sort((left, right) => Number(left.place - right.place))
+  payloadsInOrder(): ReadonlyArray<Numbered<ProviderPayload>> {
+    return [...this.payloads.values()].sort((left, right) => left.number - right.number)
   }
 
-  private placed<A>(item: A): Placed<A> {
-    return { ...item, place: (this.place += 1n) }
+  private numbered<A>(item: A): Numbered<A> {
+    return { ...item, number: (this.number += 1) }
   }
 
   private apply(change: Change): Rejection | null {
@@ -244,10 +244,10 @@ export class Tables {
         return null
       }
       case "AppendAudit":
-        this.append(this.audit, change.entry.tenantId, this.placed(change.entry))
+        this.append(this.audit, change.entry.tenantId, this.numbered(change.entry))
         return null
       case "AppendRequests":
-        for (const entry of change.entries) this.append(this.requests, entry.tenantId, this.placed(entry))
+        for (const entry of change.entries) this.append(this.requests, entry.tenantId, this.numbered(entry))
         return null
       case "TouchApiKeys":
         for (const { id, at } of change.used) {
@@ -272,7 +272,7 @@ export class Tables {
       }
       case "KeepPayload": {
         const key = keyOfPayload(change.payload)
-        if (!this.payloads.has(key)) this.set(this.payloads, key, this.placed(change.payload))
+        if (!this.payloads.has(key)) this.set(this.payloads, key, this.numbered(change.payload))
         return null
       }
       case "DropNotification":

@@ -31,8 +31,8 @@ import {
   takeQuota,
   times,
   together,
-  update,
-  unplaced
+  unnumbered,
+  update
 } from "../../conformance/StoreLaw.ts"
 import { shardOf } from "../../core/model/Ids.ts"
 import { jobKinds, type Job } from "../../core/ports/JobQueue.ts"
@@ -144,10 +144,10 @@ const look = (store: typeof Store.Service, { realm, other, records, ref, held, t
     reserved: store.reservations.get(held.applicationId, held.idempotencyKey, 0),
     suppressed: store.suppressions.among(realm, [Fixtures.address()]),
     kept: store.notifications.kept(told),
-    payloads: Effect.map(store.audit.payloads(null, 100), unplaced),
+    payloads: Effect.map(store.audit.payloads(null, 100), unnumbered),
     plans: store.credentials.plans,
-    audit: Effect.map(store.audit.page(realm.tenantId, 100), unplaced),
-    requests: Effect.map(store.audit.requests(realm.tenantId, 100), unplaced),
+    audit: Effect.map(store.audit.page(realm.tenantId, 100), unnumbered),
+    requests: Effect.map(store.audit.requests(realm.tenantId, 100), unnumbered),
     due: Effect.forEach(jobKinds, (kind) =>
       Effect.map(store.due(kind, { dueBefore: 1_000, after: null, limit: 1_000 }), ({ jobs }) =>
         jobs.toSorted((one, two) => (one.subject < two.subject ? -1 : 1))

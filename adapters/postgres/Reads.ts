@@ -230,7 +230,7 @@ const outbound = `
 
 const outboundOf = (row: Row): Outbound => ({
   message: message.decode(row),
-  content: row["content"] === null ? null : Rows.messageContent.decode({ ...row, record: row["content_record"] }),
+  content: row["content"] === null ? null : Rows.messageContent.decode({ text: row["text"], html: row["html"], record: row["content_record"] }),
   ...senderOf(row)
 })
 
@@ -401,12 +401,12 @@ const notes = ({
       matched: (limit) => list(Rows.notification, notificationsMatched, [Query.count(limit)])
     },
     audit: {
-      page: (tenantId, limit, before) => list(Rows.audit, texts.audit, [Query.id(tenantId), Query.count(limit), place(before)]),
-      requests: (tenantId, limit, before) => list(Rows.request, texts.requests, [Query.id(tenantId), Query.count(limit), place(before)]),
+      page: (tenantId, limit, before) => list(Rows.audit, texts.audit, [Query.id(tenantId), Query.count(limit), below(before)]),
+      requests: (tenantId, limit, before) => list(Rows.request, texts.requests, [Query.id(tenantId), Query.count(limit), below(before)]),
       payloads: (provider, limit, before) =>
         provider === null
-          ? list(Rows.payload, payloads, [Query.count(limit), place(before)])
-          : list(Rows.payload, payloadsOf, [Query.text(provider), Query.count(limit), place(before)])
+          ? list(Rows.payload, payloads, [Query.count(limit), below(before)])
+          : list(Rows.payload, payloadsOf, [Query.text(provider), Query.count(limit), below(before)])
     },
     blobs: {
       referenced: (tenantId, digests) =>
@@ -418,7 +418,7 @@ const notes = ({
   }
 }
 
-const place = (before: bigint | undefined) => (before === undefined ? Query.bigintMax : Query.bigint(before))
+const below = (number: number | undefined) => (number === undefined ? Query.bigintMax : Query.bigint(BigInt(number)))
 
 const payloads = `select ${Rows.payload.selected()} from mailroom.payload where number < $2 order by number desc limit $1`
 

@@ -126,7 +126,7 @@ describe("a record", () => {
 
 describe("a content", () => {
   const messageId = Fixtures.freshId<never>()
-  const row = (content: KeptContent) => rowOf(Rows.messageContent.columns, { messageId, content })
+  const row = (content: KeptContent) => rowOf(Rows.messageContent.columns, Rows.storedContent(messageId, content))
   const whole = { headers: [{ name: "Subject", value: "Note G" }] }
 
   it("has its bodies in columns, as they are, and nothing else where there is nothing else", () => {
@@ -142,7 +142,7 @@ describe("a content", () => {
       { text: "", html: null, ...whole }
     ]
     for (const content of contents) {
-      assert.deepStrictEqual(roundTrip(Rows.messageContent, { messageId, content }), content)
+      assert.deepStrictEqual(roundTrip(Rows.messageContent, Rows.storedContent(messageId, content)), content)
       assert.deepStrictEqual(Rows.messageContent.decode({ text: null, html: null, record: JSON.stringify(content) }), content)
     }
   })

@@ -13,7 +13,7 @@ import { PgTypes } from "@effect/sql-pg"
 import { Result } from "effect"
 import { createHash } from "node:crypto"
 import { foldCase } from "../../core/model/Address.ts"
-import type { AuditEntry, Placed, RequestEntry } from "../../core/model/Audit.ts"
+import type { AuditEntry, Numbered, RequestEntry } from "../../core/model/Audit.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
 import type { AttachmentId, DeliveryId, Environment, MessageId, Millis, TenantId } from "../../core/model/Ids.ts"
@@ -63,9 +63,12 @@ export interface KeptNotification {
   readonly at: Millis
 }
 
+/** The content of a message, in columns: the bodies as far as a `text` column can hold them, and the rest as a record. */
 export interface StoredContent {
   readonly messageId: MessageId
-  readonly content: KeptContent
+  readonly text: string | null
+  readonly html: string | null
+  readonly record: string | null
 }
 
 export const bigintMax = 9_223_372_036_854_775_807n
@@ -115,11 +118,11 @@ const table = <Written, Read = Written>(
 const parse = <A>(row: Row): A => JSON.parse(row["record"] as string) as A // encoded by the same table
 
 /** What of a record its text does without, beside the members that have their usual values. */
-interface Apart<A> {
+interface Apart<A, Read> {
   /** Members that columns hold just as the text would, with the names of the columns. */
-  readonly standing?: { readonly [M in keyof A | "place"]?: string }
+  readonly standing?: { readonly [M in keyof A]?: string }
   /** Members that columns hold in another form, or that the store sets: the columns, and what a row of them says. */
-  readonly other?: { readonly columns: ReadonlyArray<string>; readonly members: ReadonlyArray<keyof A & string>; readonly read: (row: Row) => Partial<A> }
+  readonly other?: { readonly columns: ReadonlyArray<string>; readonly members: ReadonlyArray<keyof A & string>; readonly read: (row: Row) => Partial<NoInfer<Read>> }
   /** Values whose members a text lacks, also one of before such a member was there: so they never change. */
   readonly usual?: Partial<A>
 }
@@ -131,20 +134,18 @@ const isSame = (value: unknown, usual: unknown): boolean =>
 const recorded = <A extends object, Read extends object = A>(
   name: string,
   columns: ReadonlyArray<Column<A>>,
-  { standing = {}, other, usual = {} }: Apart<A> = {}
+  { standing = {}, other, usual = {} }: Apart<A, Read> = {}
 ): Table<A, Read> => {
   const stands: ReadonlyArray<readonly [string, string]> = Object.entries<string>(standing as Readonly<Record<string, string>>) // names of columns
   const usuals = Object.entries<unknown>(usual)
   const absent = Object.fromEntries([...stands.map(([member]) => member), ...(other?.members ?? [])].map((member) => [member, undefined]))
-  const isWhole = Object.keys(absent).length + usuals.length === 0
   const textOf = (record: A): string => {
-    if (isWhole) return JSON.stringify(record)
     const kept: Record<string, unknown> = { ...record, ...absent }
     for (const [member, value] of usuals) if (isSame(kept[member], value)) kept[member] = undefined
     return JSON.stringify(kept)
   }
   const decode = (row: Row): Read => {
-    const record: Record<string, unknown> = usuals.length === 0 ? parse(row) : { ...usual, ...parse<Read>(row) }
+    const record: Record<string, unknown> = { ...usual, ...parse<Read>(row) }
     for (const [member, column] of stands) record[member] = row[column]
     return Object.assign(record as Read, other?.read(row)) // all of its members are there now
   }
@@ -290,19 +291,20 @@ export const plan: Table<Plan> = recorded("plan", [fixed("id", "text", ({ id }) 
 /** A body as a `text` column takes it; null if none can hold it. */
 const bodyOf = (body: string | null): string | null => (body !== null && body.isWellFormed() && !body.includes("\0") ? body : null)
 
-/** What the columns of a content do not hold. */
-const restOf = ({ text, html, ...rest }: KeptContent): string | null => {
-  const isHeld = bodyOf(text) === text && bodyOf(html) === html
-  return isHeld && Object.keys(rest).length === 0 ? null : JSON.stringify(isHeld ? rest : { text, html, ...rest })
+/** As it is written. */
+export const storedContent = (messageId: MessageId, { text, html, ...others }: KeptContent): StoredContent => {
+  const held = { text: bodyOf(text), html: bodyOf(html) }
+  const rest = held.text === text && held.html === html ? others : { text, html, ...others }
+  return { messageId, ...held, record: Object.keys(rest).length === 0 ? null : JSON.stringify(rest) }
 }
 
 export const messageContent: Table<StoredContent, KeptContent> = table(
   "message_content",
   [
     fixed("message_id", "uuid", ({ messageId }) => messageId),
-    moving("text", "text", ({ content }) => bodyOf(content.text)),
-    moving("html", "text", ({ content }) => bodyOf(content.html)),
-    moving("record", "json", ({ content }) => restOf(content))
+    moving("text", "text", ({ text }) => text),
+    moving("html", "text", ({ html }) => html),
+    moving("record", "json", ({ record }) => record)
   ],
   // Texts; and the members of a content, encoded by the same table.
   ({ text, html, record }) => ({ text: text as string | null, html: html as string | null, ...(JSON.parse((record ?? "{}") as string) as object) }),
@@ -409,24 +411,28 @@ export const notification: Table<KeptNotification, Notification> = table(
   parse<Notification>
 )
 
-export const payload: Table<ProviderPayload, Placed<ProviderPayload>> = recorded(
+/** The database gives the number; all that it will ever give fit one of ours. */
+const numbered = { columns: ["number"], members: [], read: (row: Row) => ({ number: Number(row["number"]) }) }
+
+export const payload: Table<ProviderPayload, Numbered<ProviderPayload>> = recorded(
   "payload",
   [
     fixed("provider", "text", ({ provider }) => toText(provider)),
     fixed("id", "text", ({ id }) => toText(id)),
     fixed("received_ms", "bigint", ({ receivedAt }) => toBigint(receivedAt))
   ],
-  { standing: { place: "number" } }
+  { other: numbered }
 )
 
-export const audit: Table<AuditEntry, Placed<AuditEntry>> = recorded("audit", [fixed("tenant_id", "uuid", ({ tenantId }) => tenantId)], {
-  standing: { tenantId: "tenant_id", place: "number" }
+export const audit: Table<AuditEntry, Numbered<AuditEntry>> = recorded("audit", [fixed("tenant_id", "uuid", ({ tenantId }) => tenantId)], {
+  standing: { tenantId: "tenant_id" },
+  other: numbered
 })
 
-export const request: Table<RequestEntry, Placed<RequestEntry>> = recorded(
+export const request: Table<RequestEntry, Numbered<RequestEntry>> = recorded(
   "request",
   [fixed("tenant_id", "uuid", ({ tenantId }) => tenantId), fixed("at_ms", "bigint", ({ at }) => toBigint(at))],
-  { standing: { tenantId: "tenant_id", place: "number" } }
+  { standing: { tenantId: "tenant_id" }, other: numbered }
 )
 
 // Statements over many rows: one array for each column, so that one text serves any number of them.

@@ -243,18 +243,11 @@ const newMessages = insertingPlaced<NewMessage>(
   }
 )
 
-const contents = inserting<NewMessage>(
-  "message_content",
-  Rows.messageContent.name,
-  Rows.messageContent.columns.map((one) => ({
-    ...one,
-    value: ({ message, content }) => one.value({ messageId: message.id, content })
-  }))
-)
+const contents = inserting("message_content", Rows.messageContent.name, Rows.messageContent.columns)
 
 type PutContent = Extract<Change, { readonly _tag: "PutContent" }>
 
-const putColumns: ReadonlyArray<Rows.Column<PutContent>> = [
+const putColumns: ReadonlyArray<Rows.Column<Rows.StoredContent & Pick<PutContent, "realm">>> = [
   column("message_id", "uuid", ({ messageId }) => (Rows.isId(messageId) ? messageId : null)),
   column("tenant_id", "uuid", ({ realm }) => (Rows.isId(realm.tenantId) ? realm.tenantId : null)),
   column("environment", "text", ({ realm }) => realm.environment),
@@ -262,7 +255,10 @@ const putColumns: ReadonlyArray<Rows.Column<PutContent>> = [
 ]
 
 /** Over what is there, of messages of these realms. */
-const putContents: PartOf<PutContent> = (items) => ({ shape: putShape, parameters: Rows.parameters(putColumns, items) })
+const putContents: PartOf<PutContent> = (items) => ({
+  shape: putShape,
+  parameters: Rows.parameters(putColumns, items.map(({ messageId, realm, content }) => ({ ...Rows.storedContent(messageId, content), realm })))
+})
 const putShape: Shape = {
   name: "put_content",
   text: (first, behind) =>
@@ -313,7 +309,7 @@ const messageParts = (entries: ReadonlyArray<Entry>): ReadonlyArray<Part> => {
   const holders = new Set(pairs.map(({ messageId }) => messageId))
   const left = changed.filter(({ id }) => !holders.has(id)).map(({ id }) => id)
   return [
-    ...(created.length === 0 ? [] : [newMessages(created), contents(created)]),
+    ...(created.length === 0 ? [] : [newMessages(created), contents(created.map(({ message, content }) => Rows.storedContent(message.id, content)))]),
     ...(refs.size === 0 ? [] : [submissions([...refs.values()])]),
     ...(left.length === 0 ? [] : [unqueued(left)]),
     ...(pairs.length === 0 ? [] : [queued(pairs)])

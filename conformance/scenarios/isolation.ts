@@ -6,7 +6,6 @@ import { system } from "../../core/model/Audit.ts"
 import type { AttachmentId, DeliveryId, EndpointId, MailboxId, MessageId } from "../../core/model/Ids.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { address, freshId } from "../fixtures.ts"
-import { unplaced } from "../StoreLaw.ts"
 import { arrive, plain } from "./Arrivals.ts"
 import { deliveriesTo, deliveryTo, endpointOf, happen, hook, postsTo, replay, respond, type Hook } from "./Receivers.ts"
 import { answered, letter, pass, scenario, settle, someKey, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
@@ -196,7 +195,7 @@ export const suite: ScenarioSuite = {
           yield* Effect.flip(hook(process, of))
 
           const shown = yield* view(process, of)
-          const audited = JSON.stringify(unplaced(yield* world.store.audit.page(of.realm.tenantId, 1_000)))
+          const audited = JSON.stringify(yield* world.store.audit.page(of.realm.tenantId, 1_000))
           const stored = JSON.stringify([yield* endpointOf(world, to), yield* deliveriesTo(world, to)], (_, value: unknown) =>
             typeof value === "bigint" ? String(value) : value
           )

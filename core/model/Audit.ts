@@ -5,8 +5,8 @@
  */
 import type { ApiKeyId, ApplicationId, Environment, Millis, RequestId, TenantId } from "./Ids.ts"
 
-/** An item of a list that grows at its end, with its place there. Places rise, and stay as they are while older items go. */
-export type Placed<A> = A & { readonly place: bigint }
+/** An item of a list that grows at its end. Numbers rise, not always by one, and never change; each list has its own. */
+export type Numbered<A> = A & { readonly number: number }
 
 /** Who did it: an API key, an operator at the command line, or the service itself. */
 export interface Actor {

@@ -196,7 +196,7 @@ describe("Management", () => {
         ["limit wants a whole number from 1 to 1000.", management.listTenants({ limit: 0 })],
         ["limit wants a whole number from 1 to 1000.", management.listApplications(tenantId, { limit: 1_001 })],
         ["after names nothing in this list.", management.listApplications(tenantId, { after: nobody })],
-        ["after names no place in this list", management.listAudit(tenantId, { after: nobody })]
+        ["after is the number of no item", management.listAudit(tenantId, { after: nobody })]
       ]
       const before = yield* acts(tenantId)
 
@@ -224,7 +224,7 @@ describe("Management", () => {
       assert.deepStrictEqual([tenants.items.length, tenants.hasMore, others.items.length, others.hasMore], [2, true, 1, false])
       const newest = yield* management.listAudit(tenantId, { limit: 1 })
       assert.deepStrictEqual([newest.items[0]!.action, newest.hasMore], ["application.create", true])
-      const older = yield* management.listAudit(tenantId, { after: newest.items[0]!.place })
+      const older = yield* management.listAudit(tenantId, { after: String(newest.items[0]!.number) })
       const whole = yield* management.listAudit(tenantId, {})
       assert.deepStrictEqual([older.items, older.hasMore], [whole.items.slice(1), false])
       assert.doesNotThrow(() => JSON.stringify(whole), "whoever embeds it answers with it")

@@ -79,7 +79,8 @@ export const make = (
   })
 
   /** The postmaster of this host, with its names and without. */
-  const ours = ["", `@${hostName}`, `@${bounceDomain ?? hostName}`].map((domain) => `postmaster${domain}`.toLowerCase())
+  const names = [hostName, ...(bounceDomain === null ? [] : [bounceDomain])]
+  const ours = ["postmaster", ...names.map((name) => `postmaster@${name.toLowerCase()}`)]
 
   return (text) => {
     if (postmaster !== null && ours.includes(text.toLowerCase())) return find(postmaster)

@@ -9,7 +9,7 @@
  * domain that it is from.
  */
 import { Clock, Effect } from "effect"
-import { system, type Actor, type AuditEntry, type Placed, type RequestEntry } from "../model/Audit.ts"
+import { system, type Actor, type AuditEntry, type Numbered, type RequestEntry } from "../model/Audit.ts"
 import type { ApplicationId, Environment, TenantId } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
 import type { Plan } from "../model/Limits.ts"
@@ -103,24 +103,23 @@ export interface TenantManagement {
     status: Application["status"]
   ) => Written<Application>
 
-  /** Who wrote what, newest first; `after` is the `place` of the last item of the page before. Of a tenant, or of the `installation`. */
+  /** Who wrote what, newest first; `after` is the `number` of the last item of the page before. Of a tenant, or of the `installation`. */
   readonly listAudit: (
     tenantId: TenantId,
     query: PageQuery
-  ) => Effect.Effect<Page<ListedAt<AuditEntry>>, UnknownResource | InvalidInput | StoreUnavailable>
+  ) => Effect.Effect<Page<Numbered<AuditEntry>>, UnknownResource | InvalidInput | StoreUnavailable>
   /** The tenant's requests as they ended, newest first, in the same way. The last seconds may not be written yet. */
   readonly listRequests: (
     tenantId: TenantId,
     query: PageQuery
-  ) => Effect.Effect<Page<ListedAt<RequestEntry>>, UnknownResource | InvalidInput | StoreUnavailable>
+  ) => Effect.Effect<Page<Numbered<RequestEntry>>, UnknownResource | InvalidInput | StoreUnavailable>
   /** What providers posted, newest first, in the same way, kept for 30 days; of one, or of all. It is no tenant's, and for the operator's eyes. */
   readonly listPayloads: (
     query: PageQuery & { readonly provider?: string }
-  ) => Effect.Effect<Page<ListedAt<ProviderPayload>>, InvalidInput | StoreUnavailable>
+  ) => Effect.Effect<Page<Numbered<ProviderPayload>>, InvalidInput | StoreUnavailable>
 }
 
-/** An item with what `after` takes to go on behind it. */
-export type ListedAt<A> = A & { readonly place: string }
+type Read<A> = Effect.Effect<ReadonlyArray<A>, StoreUnavailable>
 
 export type PlanNumbers = Omit<Plan, "id">
 
@@ -150,25 +149,16 @@ export const tenantManagement = (administration: Administration): TenantManageme
   const application = (tenantId: TenantId, id: ApplicationId) =>
     required("application", id, store.credentials.application(tenantId, id))
 
-  /** Of a list that the newest come first of, behind a place that a page before has shown. */
-  const newest = Effect.fnUntraced(function* <A extends object>(
-    query: PageQuery,
-    read: (limit: number, before?: bigint) => Effect.Effect<ReadonlyArray<Placed<A>>, StoreUnavailable>
-  ) {
+  /** What the newest come first of, behind the number of an item that a page before has shown. */
+  const newest = Effect.fnUntraced(function* <A>({ after, ...query }: PageQuery, read: (limit: number, before?: number) => Read<A>) {
     const limit = yield* limitOf(query)
-    const { after } = query
-    if (after !== undefined && !/^\d{1,18}$/.test(after)) {
-      return yield* new InvalidInput({ field: "after", fault: "names no place in this list; a page with more behind it says how to go on" })
+    if (after !== undefined && !/^\d{1,15}$/.test(after)) {
+      return yield* new InvalidInput({ field: "after", fault: "is the number of no item; a page with more behind it says how to go on" })
     }
-    const { items, hasMore } = cutTo(limit, yield* read(limit + 1, after === undefined ? undefined : BigInt(after)))
-    return { items: items.map((item): ListedAt<A> => ({ ...item, place: String(item.place) })), hasMore }
+    return cutTo(limit, yield* read(limit + 1, after === undefined ? undefined : Number(after)))
   })
 
-  const newestOf = <A extends object>(
-    tenantId: TenantId,
-    query: PageQuery,
-    read: (limit: number, before?: bigint) => Effect.Effect<ReadonlyArray<Placed<A>>, StoreUnavailable>
-  ) =>
+  const newestOf = <A>(tenantId: TenantId, query: PageQuery, read: (limit: number, before?: number) => Read<A>) =>
     Effect.andThen(tenantId === installation ? Effect.void : tenant(tenantId), newest(query, read))
 
   return {

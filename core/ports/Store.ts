@@ -27,7 +27,7 @@ import { Context, Data, type Duration, type Effect } from "effect"
 import type { Address, DomainName } from "../model/Address.ts"
 import type { ApiKey } from "../model/ApiKey.ts"
 import type { Attachment } from "../model/Attachment.ts"
-import type { AuditEntry, Placed, RequestEntry } from "../model/Audit.ts"
+import type { AuditEntry, Numbered, RequestEntry } from "../model/Audit.ts"
 import type { EventStart } from "../model/Cursor.ts"
 import type { Delivery } from "../model/Delivery.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
@@ -407,11 +407,11 @@ export class Store extends Context.Service<
       readonly matched: (limit: number) => Read<ReadonlyArray<Notification>>
     }
     readonly audit: {
-      /** Newest first; `before`: only those that stand before that place. */
-      readonly page: (tenantId: TenantId, limit: number, before?: bigint) => Read<ReadonlyArray<Placed<AuditEntry>>>
-      readonly requests: (tenantId: TenantId, limit: number, before?: bigint) => Read<ReadonlyArray<Placed<RequestEntry>>>
+      /** Newest first; `before`: only those of a lower number. */
+      readonly page: (tenantId: TenantId, limit: number, before?: number) => Read<ReadonlyArray<Numbered<AuditEntry>>>
+      readonly requests: (tenantId: TenantId, limit: number, before?: number) => Read<ReadonlyArray<Numbered<RequestEntry>>>
       /** What providers posted, in the order of commits, in the same way; of one provider, or of all. No tenant's. */
-      readonly payloads: (provider: string | null, limit: number, before?: bigint) => Read<ReadonlyArray<Placed<ProviderPayload>>>
+      readonly payloads: (provider: string | null, limit: number, before?: number) => Read<ReadonlyArray<Numbered<ProviderPayload>>>
     }
     readonly blobs: {
       /** Which of a tenant's blobs any attachment or message refers to. */

@@ -1,7 +1,7 @@
 /** `mailroom audit`: what was done, and by whom. */
 import { Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import type { AuditEntry, RequestEntry } from "../../core/model/Audit.ts"
+import type { AuditEntry, Numbered, RequestEntry } from "../../core/model/Audit.ts"
 import type { TenantId } from "../../core/model/Ids.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import { Management } from "../../core/operations/Management.ts"
@@ -38,7 +38,7 @@ const shownRequest = ({ requestId, at, operation, status, code, durationMs, envi
 })
 
 const id = idArgument("The id of the tenant")
-const placeOf = ({ place }: { readonly place: string }): string => place
+const numberOf = ({ number }: Numbered<unknown>): string => String(number)
 
 const list = Command.make(
   "list",
@@ -56,7 +56,7 @@ const list = Command.make(
     if (Option.isSome(id) === ofInstallation) return yield* usage("audit list wants the id of a tenant, or --installation")
     const tenantId = Option.isNone(id) ? installation : yield* idOf<TenantId>("ID", id.value)
     const columns = ["at", "action", "actorType", "actorId", "subjectId", "environment"]
-    yield* printPage(json, yield* listAudit(tenantId, pageQuery(flags)), shownEntry, columns, placeOf)
+    yield* printPage(json, yield* listAudit(tenantId, pageQuery(flags)), shownEntry, columns, numberOf)
   }))
 ).pipe(
   Command.withDescription(
@@ -71,7 +71,7 @@ const requests = Command.make(
     const { listRequests } = yield* Management
     const found = yield* listRequests(yield* idOf<TenantId>("ID", id), pageQuery(flags))
     const columns = ["at", "operation", "status", "code", "durationMs", "environment", "apiKeyId", "clientAddress", "requestId"]
-    yield* printPage(json, found, shownRequest, columns, placeOf)
+    yield* printPage(json, found, shownRequest, columns, numberOf)
   }))
 ).pipe(Command.withDescription("Lists a tenant's API requests as they ended, newest first; the last seconds may not be written yet"))
 

@@ -25,10 +25,10 @@ export const page = {
   after: Flag.String("after").pipe(Flag.withDescription("Those behind the one of this id"), Flag.optional)
 }
 
-/** Of a list that grows while it is read: an item's place in it never changes. */
+/** Of a list that grows while it is read: an item's number never changes. */
 export const trail = {
   limit: page.limit,
-  after: Flag.String("after").pipe(Flag.withDescription("Those before the item of this place; each page says how to go on"), Flag.optional)
+  after: Flag.String("after").pipe(Flag.withDescription("Those before the item of this number; each page says how to go on"), Flag.optional)
 }
 
 /** The members that were given, for inputs whose members may be absent. */

@@ -50,9 +50,14 @@ export const printPage = Effect.fnUntraced(function* <A>(
   const shown = items.map(show)
   yield* json ? printJson(shown) : printTable(shown, columns)
   if (!json && items.length === 0) yield* note("there are none")
-  const last = items.at(-1)
-  if (hasMore && last !== undefined && after !== null) yield* note(`there is more: go on with --after ${after(last)}`)
+  if (after !== null) yield* noteMore({ items, hasMore }, after)
 })
+
+/** How to go on behind a page, if there is more. */
+export const noteMore = <A>({ items, hasMore }: Page<A>, after: (item: A) => string) => {
+  const last = items.at(-1)
+  return hasMore && last !== undefined ? note(`there is more: go on with --after ${after(last)}`) : Effect.void
+}
 
 const printTable = (records: ReadonlyArray<Shown>, columns: ReadonlyArray<string>) => {
   if (records.length === 0) return Effect.void

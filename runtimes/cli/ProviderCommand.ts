@@ -1,25 +1,24 @@
 /** `mailroom provider`: what mail providers have told us. */
 import { Effect } from "effect"
 import { Command } from "effect/cli"
+import type { Numbered } from "../../core/model/Audit.ts"
 import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import { Management } from "../../core/operations/Management.ts"
-import type { ListedAt } from "../../core/operations/TenantManagement.ts"
 import { given, optionalText, pageQuery, trail } from "./Inputs.ts"
 import { operating } from "./Operator.ts"
-import { note, printLines } from "./Output.ts"
+import { noteMore, printLines } from "./Output.ts"
 
-const shown = ({ receivedAt, place: _, ...payload }: ListedAt<ProviderPayload>) => ({ ...payload, receivedAt: Timestamp.fromMillis(receivedAt) })
+const shown = ({ receivedAt, number: _, ...payload }: Numbered<ProviderPayload>) => ({ ...payload, receivedAt: Timestamp.fromMillis(receivedAt) })
 
 const payloads = Command.make(
   "payloads",
   { provider: optionalText("provider", "Of this provider alone: ses, postmark"), ...trail },
   operating(Effect.fnUntraced(function* ({ provider, ...flags }) {
     const { listPayloads } = yield* Management
-    const { items, hasMore } = yield* listPayloads({ ...given("provider", provider), ...pageQuery(flags) })
-    yield* printLines(items.map(shown))
-    const last = items.at(-1)
-    if (hasMore && last !== undefined) yield* note(`there is more: go on with --after ${last.place}`)
+    const found = yield* listPayloads({ ...given("provider", provider), ...pageQuery(flags) })
+    yield* printLines(found.items.map(shown))
+    yield* noteMore(found, ({ number }) => String(number))
   }))
 ).pipe(
   Command.withDescription(
