@@ -5,7 +5,7 @@
  */
 import { Data, Effect, Result } from "effect"
 import * as Addresses from "../model/Address.ts"
-import type { Address } from "../model/Address.ts"
+import type { Address, DomainName } from "../model/Address.ts"
 import type { MessageId } from "../model/Ids.ts"
 import type { Mailbox } from "../model/Mailbox.ts"
 import { receives, type MailDomain } from "../model/MailDomain.ts"
@@ -38,18 +38,11 @@ export type Destination = Box | { readonly _tag: "ReturnPath"; readonly id: Mess
 
 export type Route = (address: string) => Effect.Effect<Destination, ReceiveRefused | StoreUnavailable>
 
-export const make = (
-  store: typeof Store.Service,
-  crypto: typeof Crypto.Service,
-  { bounceDomain, hostName, postmaster }: Pick<SettingsShape, "bounceDomain" | "hostName" | "postmaster">
-): Route => {
-  /** The message whose signed Return-Path this is. */
-  const signedMessage = Effect.fnUntraced(function* (address: Address) {
-    const claimed = bounceDomain === null ? null : ReturnPath.parse(address, bounceDomain)
-    if (claimed === null) return null
-    return ReturnPath.isSigned(claimed, yield* crypto.mac(ReturnPath.purpose, claimed.id)) ? claimed.id : null
-  })
+/** What is looked at to find a mailbox. */
+type Looked = Pick<typeof Store.Service, "credentials" | "domains" | "mailboxes">
 
+/** The mailbox that takes mail to an address; refused as `Receive.recipient` says. */
+export const toMailbox = (store: Looked, bounceDomain: DomainName | null) => {
   /** The mailbox of this very address, or of what stands before its tag, or the domain's catch-all. */
   const mailboxFor = Effect.fnUntraced(function* (address: Address, domain: MailDomain) {
     const names = [address, ...withoutTag(address)].map(Addresses.foldCase)
@@ -60,12 +53,7 @@ export const make = (
     return yield* store.mailboxes.get(domain.tenantId, domain.catchAll)
   })
 
-  const find: Route = Effect.fnUntraced(function* (text: string) {
-    const parsed = Addresses.parse(text)
-    if (Result.isFailure(parsed)) return yield* refused(553, "5.1.3", parsed.failure)
-    const address = parsed.success
-    const id = yield* signedMessage(address)
-    if (id !== null) return { _tag: "ReturnPath", id } satisfies Destination
+  return Effect.fnUntraced(function* (address: Address): Effect.fn.Return<Box, ReceiveRefused | StoreUnavailable> {
     const name = Addresses.domainOf(address)
     const [domain] = yield* store.domains.named([name])
     if (domain === undefined) return yield* name === bounceDomain ? unknown : foreign
@@ -75,7 +63,29 @@ export const make = (
     if (mailbox === null) return yield* unknown
     const tenant = yield* store.credentials.tenant(mailbox.tenantId)
     if (mailbox.status !== "active" || tenant?.status !== "active") return yield* suspended
-    return { _tag: "Box", mailbox, address } satisfies Destination
+    return { _tag: "Box", mailbox, address }
+  })
+}
+
+export const make = (
+  store: Looked,
+  crypto: typeof Crypto.Service,
+  { bounceDomain, hostName, postmaster }: Pick<SettingsShape, "bounceDomain" | "hostName" | "postmaster">
+): Route => {
+  const boxOf = toMailbox(store, bounceDomain)
+
+  /** The message whose signed Return-Path this is. */
+  const signedMessage = Effect.fnUntraced(function* (address: Address) {
+    const claimed = bounceDomain === null ? null : ReturnPath.parse(address, bounceDomain)
+    if (claimed === null) return null
+    return ReturnPath.isSigned(claimed, yield* crypto.mac(ReturnPath.purpose, claimed.id)) ? claimed.id : null
+  })
+
+  const find: Route = Effect.fnUntraced(function* (text: string) {
+    const parsed = Addresses.parse(text)
+    if (Result.isFailure(parsed)) return yield* refused(553, "5.1.3", parsed.failure)
+    const id = yield* signedMessage(parsed.success)
+    return id === null ? yield* boxOf(parsed.success) : ({ _tag: "ReturnPath", id } satisfies Destination)
   })
 
   /** The postmaster of this host, with its names and without. */
@@ -83,7 +93,7 @@ export const make = (
   const ours = ["postmaster", ...names.map((name) => `postmaster@${name.toLowerCase()}`)]
 
   return (text) => {
-    if (postmaster !== null && ours.includes(text.toLowerCase())) return find(postmaster)
+    if (postmaster !== null && ours.includes(text.toLowerCase())) return boxOf(postmaster)
     return text.toLowerCase() === "postmaster" ? Effect.fail(unknown) : find(text)
   }
 }

@@ -7,7 +7,7 @@ import * as Migrations from "../../adapters/postgres/Migrations.ts"
 import * as Reads from "../../adapters/postgres/Reads.ts"
 import { clockOffsetMax } from "../../core/ClockOffset.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
-import { receives } from "../../core/model/MailDomain.ts"
+import * as Routing from "../../core/operations/Routing.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import { placeOf, reasonOf } from "../Adapters.ts"
 import { settings, type Deployment } from "../Config.ts"
@@ -152,15 +152,13 @@ const sealed = (config: Deployment) => Effect.fnUntraced(function* (says: Voice)
 const postmaster = (config: Deployment) => Effect.fnUntraced(function* (says: Voice) {
   const address = config.inboundPostmaster
   if (address === null || (yield* Migrations.current).missing.length > 0) return
-  const { mailboxes, domains } = Reads.make(yield* Postgres.Database, { jobsOffered: false })
-  const [mailbox] = yield* mailboxes.addressed([address])
-  if (mailbox === undefined) {
-    return yield* says.fail(`no mailbox has the address ${address}`, `Run \`mailroom mailbox create\`, or name another in ${settings.inboundPostmaster.name}.`)
-  }
-  const health = (yield* domains.get(mailbox.tenantId, mailbox.domainId))?.health ?? "pending"
-  if (mailbox.status !== "active") yield* says.fail(`the mailbox ${address} is suspended`, `Run \`mailroom mailbox reinstate\`, or name another in ${settings.inboundPostmaster.name}.`)
-  else if (receives(health) !== "now") yield* says.fail(`the domain of ${address} takes no mail: it is ${health}`, "`mailroom domain check` says what its DNS records lack.")
-  else yield* says.ok(`${address} takes mail for it`)
+  const reads = Reads.make(yield* Postgres.Database, { jobsOffered: false })
+  yield* Routing.toMailbox(reads, config.bounceDomain)(address).pipe(
+    Effect.andThen(says.ok(`${address} takes mail for it`)),
+    Effect.catchTag("ReceiveRefused", ({ message }) =>
+      says.fail(`${address} takes none: ${message}`, `Give that address a mailbox that takes mail, or name another in ${settings.inboundPostmaster.name}.`)
+    )
+  )
 })
 
 /** Above every version that a key can have. */

@@ -13,7 +13,7 @@ import * as Database from "../../adapters/postgres/Database.ts"
 import * as PostgresStore from "../../adapters/postgres/PostgresStore.ts"
 import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
 import * as PrivateRedis from "../../adapters/redis/PrivateRedis.ts"
-import { address, endpoint, mailbox, mailDomain, realm } from "../../conformance/fixtures.ts"
+import { address, endpoint, mailbox, mailDomain, realm, tenant } from "../../conformance/fixtures.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import { Store, type Change } from "../../core/ports/Store.ts"
@@ -178,23 +178,29 @@ describe("the doctor", () => {
   it.live("looks for the postmaster's mailbox, where one is named", () =>
     Effect.gen(function* () {
       const variables = yield* fresh()
-      const { tenantId } = realm()
-      const [domain, claimed] = [mailDomain(tenantId), mailDomain(tenantId, { health: "pending" })]
-      const [ops, old, early] = [mailbox(domain), mailbox(domain, { status: "suspended", address: address("old", domain.domain) }), mailbox(claimed)]
+      const [owner, left] = [tenant(), tenant({ status: "suspended" })]
+      const caught = mailDomain(owner.id)
+      const ops = mailbox(caught)
+      const domain = { ...caught, catchAll: ops.id }
+      const [claimed, foreign] = [mailDomain(owner.id, { health: "pending" }), mailDomain(left.id)]
+      const [old, early, gone] = [mailbox(domain, { status: "suspended", address: address("old", domain.domain) }), mailbox(claimed), mailbox(foreign)]
       yield* Effect.gen(function* () {
         const store = yield* Store
-        const domains = [domain, claimed].map((record): Change => ({ _tag: "Insert", kind: "domain", record }))
-        const mailboxes = [ops, old, early].map((record): Change => ({ _tag: "Insert", kind: "mailbox", record }))
-        yield* store.commit([...domains, ...mailboxes], [])
+        const tenants = [owner, left].map((record): Change => ({ _tag: "Insert", kind: "tenant", record }))
+        const domains = [domain, claimed, foreign].map((record): Change => ({ _tag: "Insert", kind: "domain", record }))
+        const mailboxes = [ops, old, early, gone].map((record): Change => ({ _tag: "Insert", kind: "mailbox", record }))
+        yield* store.commit([...tenants, ...domains, ...mailboxes], [])
       }).pipe(Effect.provide(PostgresStore.layerWithoutJobs.pipe(Layer.provide(Database.layer({ url: Redacted.make(variables.MAILROOM_DATABASE_URL) })))))
       const at = (place: string) =>
         Effect.map(findingsOf({ ...variables, MAILROOM_INBOUND_POSTMASTER: place }), (found) => says(found, "postmaster"))
 
       assert.deepStrictEqual(yield* at(""), [])
       assert.deepStrictEqual(yield* at(ops.address), [`ok ${ops.address} takes mail for it`])
-      assert.deepStrictEqual(yield* at("nobody@mail.example"), ["fail no mailbox has the address nobody@mail.example"])
-      assert.deepStrictEqual(yield* at(old.address), [`fail the mailbox ${old.address} is suspended`])
-      assert.deepStrictEqual(yield* at(early.address), [`fail the domain of ${early.address} takes no mail: it is pending`])
+      assert.deepStrictEqual(yield* at(`any@${domain.domain}`), [`ok any@${domain.domain} takes mail for it`], "what the catch-all takes")
+      assert.deepStrictEqual(yield* at("nobody@mail.example"), ["fail nobody@mail.example takes none: 550 5.7.1 mail for this domain is not taken here"])
+      assert.deepStrictEqual(yield* at(`any@${foreign.domain}`), [`fail any@${foreign.domain} takes none: 550 5.1.1 there is no such mailbox`])
+      for (const { address } of [old, gone]) assert.deepStrictEqual(yield* at(address), [`fail ${address} takes none: 550 5.2.1 the mailbox is suspended`])
+      assert.deepStrictEqual(yield* at(early.address), [`fail ${early.address} takes none: 550 5.7.1 mail for this domain is not taken here`])
     }).pipe(Effect.scoped)
   )
 
