@@ -20,6 +20,7 @@ import { suite as outages } from "./scenarios/outages.ts"
 import { suite as outcomes } from "./scenarios/outcomes.ts"
 import { suite as receiving } from "./scenarios/receiving.ts"
 import { suite as reports } from "./scenarios/reports.ts"
+import { suite as senders } from "./scenarios/senders.ts"
 import { suite as shown } from "./scenarios/shown.ts"
 import { suite as suppressions } from "./scenarios/suppressions.ts"
 import { suite as webhookOutages } from "./scenarios/webhookOutages.ts"
@@ -31,6 +32,7 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   outcomes,
   crashes,
   idempotency,
+  senders,
   notifications,
   isolation,
   limits,

@@ -96,6 +96,14 @@ export const demand = (kind: Kind, record: { readonly id: string; readonly versi
   version: record.version
 })
 
+/** The same, without holding it. */
+export const suppose = (kind: Kind, record: { readonly id: string; readonly version: number }): Change => ({
+  _tag: "Expect",
+  kind,
+  id: record.id,
+  version: record.version
+})
+
 export const moveRelay = (from: bigint, to: Pick<Relay, "shard" | "position"> & Partial<Relay>): Change => ({
   _tag: "MoveRelay",
   relay: { holder: "worker-1", heldUntil: 0, ...to },

@@ -40,6 +40,7 @@ import {
   stored,
   submission,
   submissionRef,
+  suppose,
   suppress,
   suppression,
   takeQuota,
@@ -179,7 +180,10 @@ const randomChange = Effect.fnUntraced(function* (
   const required = yield* oneOf([
     demand("tenant", { ...tenant, version: some }),
     demand("message", { ...record, version: ofMessage - 1 }),
-    demand("endpoint", { ...endpoint, version: some })
+    demand("endpoint", { ...endpoint, version: some }),
+    suppose("tenant", { ...tenant, version: some }),
+    suppose("message", { ...record, version: ofMessage - 1 }),
+    suppose("endpoint", { ...endpoint, version: some })
   ])
   const changes: ReadonlyArray<Change> = [
     { _tag: "PutPlan", plan: { ...world.plan, recipientsPerDay: step } },

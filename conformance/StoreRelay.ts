@@ -26,6 +26,7 @@ import {
   refusal,
   relayBehind,
   stored,
+  suppose,
   times,
   together,
   unwrittenShards,
@@ -37,62 +38,69 @@ const event = (realm: Realm, occurredAt = 0) => Fixtures.queuedEvent(Fixtures.me
 
 const moved = (kind: Kind, { id }: { readonly id: string }) => ({ _tag: "VersionMoved", kind, id })
 
+const premises = [
+  { verb: "requires", premise: demand },
+  { verb: "expects", premise: suppose }
+]
+
 const requirements = [
-  law("requires the version of a record of any kind, and changes nothing of it", (store) =>
-    Effect.gen(function* () {
-      const realm = Fixtures.realm()
-      const application = Fixtures.application(realm)
-      const domain = Fixtures.mailDomain(realm.tenantId)
-      const endpoint = Fixtures.endpoint(realm)
-      const records: Records = {
-        tenant: Fixtures.tenant({ id: realm.tenantId }),
-        application,
-        apiKey: Fixtures.apiKey(application),
-        domain,
-        mailbox: Fixtures.mailbox(domain),
-        attachment: Fixtures.attachment(realm),
-        message: Fixtures.message(realm),
-        endpoint,
-        delivery: Fixtures.delivery(endpoint)
-      }
-      const { message, delivery, ...plain } = records
-      const kinds = Object.keys(records) as ReadonlyArray<Kind> // its members are all kinds
-      for (const kind of kinds) {
-        assert.deepEqual(yield* refusal(store, demand(kind, records[kind])), moved(kind, records[kind]), "it is not there")
-      }
-      const inserts = Object.entries(plain).map(([kind, record]) => insert(kind as keyof typeof plain, record)) // its own
-      yield* land(store, ...inserts, insertMessage(message), insertDelivery(delivery))
-
-      yield* land(store, ...kinds.map((kind) => demand(kind, records[kind])))
-      yield* land(store, ...kinds.map((kind) => update(kind, next(records[kind]))))
-
-      for (const kind of kinds) {
-        for (const version of [0, 1, 3]) {
-          assert.deepEqual(yield* refusal(store, demand(kind, { ...records[kind], version })), moved(kind, records[kind]))
+  ...premises.flatMap(({ verb, premise }) => [
+    law(`${verb} the version of a record of any kind, and changes nothing of it`, (store) =>
+      Effect.gen(function* () {
+        const realm = Fixtures.realm()
+        const application = Fixtures.application(realm)
+        const domain = Fixtures.mailDomain(realm.tenantId)
+        const endpoint = Fixtures.endpoint(realm)
+        const records: Records = {
+          tenant: Fixtures.tenant({ id: realm.tenantId }),
+          application,
+          apiKey: Fixtures.apiKey(application),
+          domain,
+          mailbox: Fixtures.mailbox(domain),
+          attachment: Fixtures.attachment(realm),
+          message: Fixtures.message(realm),
+          endpoint,
+          delivery: Fixtures.delivery(endpoint)
         }
-        yield* land(store, demand(kind, next(records[kind])), demand(kind, next(records[kind])))
-        assert.deepEqual(yield* stored(store, kind, records[kind]), next(records[kind]))
-      }
-    })
-  ),
-  law("requires a version as the changes before it in the list leave it", (store) =>
-    Effect.gen(function* () {
-      const endpoint = Fixtures.endpoint(Fixtures.realm())
-      const [second, third] = [next(endpoint), next(next(endpoint))]
+        const { message, delivery, ...plain } = records
+        const kinds = Object.keys(records) as ReadonlyArray<Kind> // its members are all kinds
+        for (const kind of kinds) {
+          assert.deepEqual(yield* refusal(store, premise(kind, records[kind])), moved(kind, records[kind]), "it is not there")
+        }
+        const inserts = Object.entries(plain).map(([kind, record]) => insert(kind as keyof typeof plain, record)) // its own
+        yield* land(store, ...inserts, insertMessage(message), insertDelivery(delivery))
 
-      const refused = Effect.fnUntraced(function* (...changes: ReadonlyArray<Change>) {
-        assert.deepEqual(yield* refusal(store, ...changes), moved("endpoint", endpoint))
+        yield* land(store, ...kinds.map((kind) => premise(kind, records[kind])))
+        yield* land(store, ...kinds.map((kind) => update(kind, next(records[kind]))))
+
+        for (const kind of kinds) {
+          for (const version of [0, 1, 3]) {
+            assert.deepEqual(yield* refusal(store, premise(kind, { ...records[kind], version })), moved(kind, records[kind]))
+          }
+          yield* land(store, premise(kind, next(records[kind])), premise(kind, next(records[kind])))
+          assert.deepEqual(yield* stored(store, kind, records[kind]), next(records[kind]))
+        }
       })
-      const [isFirst, isSecond, isThird] = [endpoint, second, third].map((record) => demand("endpoint", record))
+    ),
+    law(`${verb} a version as the changes before it in the list leave it`, (store) =>
+      Effect.gen(function* () {
+        const endpoint = Fixtures.endpoint(Fixtures.realm())
+        const [second, third] = [next(endpoint), next(next(endpoint))]
 
-      yield* refused(isFirst!, insert("endpoint", endpoint))
-      yield* land(store, insert("endpoint", endpoint), isFirst!, update("endpoint", second), isSecond!)
-      yield* refused(update("endpoint", third), isSecond!)
-      yield* refused(isThird!, update("endpoint", third))
+        const refused = Effect.fnUntraced(function* (...changes: ReadonlyArray<Change>) {
+          assert.deepEqual(yield* refusal(store, ...changes), moved("endpoint", endpoint))
+        })
+        const [isFirst, isSecond, isThird] = [endpoint, second, third].map((record) => premise("endpoint", record))
 
-      yield* land(store, isSecond!, update("endpoint", third))
-    })
-  ),
+        yield* refused(isFirst!, insert("endpoint", endpoint))
+        yield* land(store, insert("endpoint", endpoint), isFirst!, update("endpoint", second), isSecond!)
+        yield* refused(update("endpoint", third), isSecond!)
+        yield* refused(isThird!, update("endpoint", third))
+
+        yield* land(store, isSecond!, update("endpoint", third))
+      })
+    )
+  ]),
   law("lets all land that only require one version at once", (store) =>
     Effect.gen(function* () {
       const realm = Fixtures.realm()
@@ -131,6 +139,30 @@ const requirements = [
       assert.deepEqual(log.slice(0, -1).toSorted(), landed.map(({ event }) => event.id).toSorted())
       const page = yield* store.deliveries.page(realm, { ...endpoint, endpointId: null, limit: 100 })
       assert.deepEqual(page.map(({ id }) => id).toSorted(), landed.map(({ delivery }) => delivery.id).toSorted())
+    })
+  ),
+  law("lets whoever expects a version land while it stands, and not when it has moved", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const mailbox = Fixtures.mailbox(Fixtures.mailDomain(realm.tenantId))
+      yield* land(store, insert("mailbox", mailbox))
+      const rely = () => {
+        const message = Fixtures.message(realm)
+        const queued = Fixtures.queuedEvent(message)
+        return { queued, commit: outcome(store, suppose("mailbox", mailbox), insertMessage(message), append(queued)) }
+      }
+      const [meanwhile, behind] = [times(40, rely), times(40, rely)]
+
+      const reasons = yield* together(meanwhile.map(({ commit }) => commit).toSpliced(20, 0, outcome(store, update("mailbox", next(mailbox)))))
+      const late = yield* together(behind.map(({ commit }) => commit))
+
+      assert.equal(reasons[20], null, "expecting a version does not keep others from moving it")
+      for (const reason of reasons) if (reason !== null) assert.deepEqual(reason, moved("mailbox", mailbox))
+      assert.deepEqual(late, behind.map(() => moved("mailbox", mailbox)))
+      const landed = meanwhile.filter((_, index) => reasons[index < 20 ? index : index + 1] === null)
+      const events = yield* store.events.page(realm, Fixtures.freshId(), { start: null, limit: 1_000 })
+      assert.deepEqual(events.map(({ id }) => id).toSorted(), landed.map(({ queued }) => queued.id).toSorted())
+      assert.equal((yield* store.messages.page(realm, { mailboxId: null, before: null, limit: 1_000 })).length, landed.length)
     })
   ),
   law("lets no two commits land that each require what the other moves", (store) =>

@@ -198,7 +198,8 @@ export class Tables {
       }
       case "Update":
         return this.update(change)
-      case "Require": {
+      case "Require":
+      case "Expect": {
         const { kind, id, version } = change
         return this.records[kind].get(id)?.version === version ? null : { _tag: "VersionMoved", kind, id }
       }

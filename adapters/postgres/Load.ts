@@ -33,6 +33,7 @@ export const load = Effect.fnUntraced(function* (
     isComplete,
     isAssumed: false,
     rows: new Map<string, { readonly version: number; readonly enabled: boolean }>(),
+    required: new Set<string>(),
     names: new Set<string>(),
     reservations: new Map<string, number>(),
     quotas: new Map<string, number>(),

@@ -18,7 +18,7 @@ import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Change, Kind, Records, Rejection, Relay } from "../../core/ports/Store.ts"
 import * as Rows from "./Rows.ts"
-import { keyOfName, keyOfQuota, keyOfReservation, keyOfRow, keyOfSuppression, mustLook, uniqueField } from "./Touched.ts"
+import { keyOfName, keyOfQuota, keyOfReservation, keyOfRow, keyOfSuppression, isPremise, mustLook, uniqueField } from "./Touched.ts"
 
 /** What the database holds of what is touched. */
 export interface Loaded {
@@ -27,6 +27,8 @@ export interface Loaded {
   /** Whether the rows are what the changes themselves say of them. What is written then holds only if they are right. */
   readonly isAssumed: boolean
   readonly rows: ReadonlyMap<string, { readonly version: number; readonly enabled: boolean }>
+  /** Those of the assumed rows that are to be held as they are; what is only expected is not. */
+  readonly required: ReadonlySet<string>
   readonly names: ReadonlySet<string>
   readonly reservations: ReadonlyMap<string, Millis>
   readonly quotas: ReadonlyMap<string, number>
@@ -37,6 +39,7 @@ export const nothingLoaded: Loaded = {
   isComplete: false,
   isAssumed: false,
   rows: new Map(),
+  required: new Set(),
   names: new Set(),
   reservations: new Map(),
   quotas: new Map(),
@@ -45,18 +48,22 @@ export const nothingLoaded: Loaded = {
 
 /** Whether this change, if it needs to know what is there, says what that must be. */
 export const canBeAssumed = (change: Change): boolean =>
-  !mustLook(change) || change._tag === "Require" || (change._tag === "Update" && change.kind !== "endpoint")
+  !mustLook(change) || isPremise(change) || (change._tag === "Update" && change.kind !== "endpoint")
 
 /** What the first change of each row says that there is. */
 export const assumed = (lists: ReadonlyArray<ReadonlyArray<Change>>): Loaded => {
   const rows = new Map<string, { readonly version: number; readonly enabled: boolean }>()
-  for (const change of lists.flat()) {
-    if (change._tag !== "Update" && change._tag !== "Require") continue
-    const [id, version] = change._tag === "Update" ? [change.record.id, change.record.version - 1] : [change.id, change.version]
-    const key = keyOfRow(change.kind, id)
-    if (Rows.isId(id) && !rows.has(key)) rows.set(key, { version, enabled: false })
+  const required = new Set<string>()
+  for (const changes of lists) {
+    for (const change of changes) {
+      if (change._tag !== "Update" && !isPremise(change)) continue
+      const [id, version] = change._tag === "Update" ? [change.record.id, change.record.version - 1] : [change.id, change.version]
+      const key = keyOfRow(change.kind, id)
+      if (change._tag === "Require") required.add(key)
+      if (Rows.isId(id) && !rows.has(key)) rows.set(key, { version, enabled: false })
+    }
   }
-  return { ...nothingLoaded, isAssumed: true, rows }
+  return { ...nothingLoaded, isAssumed: true, rows, required }
 }
 
 /** A message's place among its tenant's new ones, from 1, and the least that its `createdAt` can be, less that place. */
@@ -83,6 +90,13 @@ export interface Entry<K extends Kind = Kind> {
   readonly enabled: boolean
   /** Events of its shard's log that come before it here; null if `enabledAfter` stays as the database has it. */
   readonly enabledAfter: number | null
+}
+
+/** A row that must be at this version; `isHeld`: until the commit has landed. */
+export interface Premise {
+  readonly id: string
+  readonly version: number
+  readonly isHeld: boolean
 }
 
 /** What a tenant adds to its log. */
@@ -172,15 +186,20 @@ export class Overlay {
     return this.loaded.reservations.has(reservation)
   }
 
-  /** The rows of a kind that were assumed, and are not written: they must be what they were taken for. By id. */
-  premises(kind: Kind): ReadonlyArray<{ readonly id: string; readonly version: number }> {
-    if (!this.loaded.isAssumed) return []
-    const premises: Array<{ readonly id: string; readonly version: number }> = []
+  /** The rows that were assumed, and are not written: they must be what they were taken for. By kind, and then by id. */
+  premises(): ReadonlyMap<Kind, ReadonlyArray<Premise>> {
+    const premises = new Map<Kind, Array<Premise>>()
+    if (!this.loaded.isAssumed) return premises
     for (const [key, { version }] of this.loaded.rows) {
-      if (!key.startsWith(`${kind} `) || this.entries.has(key)) continue
-      premises.push({ id: key.slice(kind.length + 1), version })
+      if (this.entries.has(key)) continue
+      const [kind, id] = key.split(" ") as [Kind, string] // as it was made
+      const premise = { id, version, isHeld: this.loaded.required.has(key) }
+      const others = premises.get(kind)
+      if (others === undefined) premises.set(kind, [premise])
+      else others.push(premise)
     }
-    return premises.sort((one, other) => (one.id < other.id ? -1 : 1))
+    for (const own of premises.values()) own.sort((one, other) => (one.id < other.id ? -1 : 1))
+    return premises
   }
 
   private apply(change: Change): Rejection | null {
@@ -199,7 +218,8 @@ export class Overlay {
         return this.insert("delivery", change.delivery, { body: change.body })
       case "Update":
         return this.update(change.kind, change.record)
-      case "Require": {
+      case "Require":
+      case "Expect": {
         const { kind, id, version } = change
         return this.entry(kind, id).version === version ? null : { _tag: "VersionMoved", kind, id }
       }

@@ -163,14 +163,14 @@ const requiredColumns = [
   { name: "version", type: "integer" }
 ] as const
 
-/** Holds rows at their versions until the transaction ends, if all of them are there. */
-export const requiring = (name: string, table: string): PartOf<{ readonly id: string; readonly version: number }> => {
+/** Rows at their versions, if all of them are there; `isHeld`: none of them moves until the transaction ends. */
+export const requiring = (name: string, table: string, isHeld: boolean): PartOf<{ readonly id: string; readonly version: number }> => {
   const shape: Shape = {
     name,
     text: (first, behind) =>
       `select 1 from ${table} as stored join ${Rows.unnest(requiredColumns, first)}
          on stored.id = given.id and stored.version = given.version
-       where ${behind} order by stored.id for share of stored`,
+       where ${behind}${isHeld ? " order by stored.id for share of stored" : ""}`,
     expected: (first) => `cardinality($${first}::uuid[])`
   }
   return (items) => ({

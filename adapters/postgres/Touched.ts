@@ -36,10 +36,14 @@ export interface Touched {
   readonly relays: ReadonlySet<number>
 }
 
+/** Whether a change is only about what must be there. */
+export const isPremise = (change: Change): change is Extract<Change, { readonly _tag: "Require" | "Expect" }> =>
+  change._tag === "Require" || change._tag === "Expect"
+
 /** Whether a change needs to know what is there. The others need only what they bring to be new, or do not mind. */
 export const mustLook = (change: Change): boolean => {
   const tag = change._tag
-  return tag === "Update" || tag === "Require" || tag === "MoveRelay" || tag === "RemoveAttachment"
+  return tag === "Update" || isPremise(change) || tag === "MoveRelay" || tag === "RemoveAttachment"
 }
 
 /** What these changes touch; what they take for new only if `everything` is to be looked up. */
@@ -55,7 +59,8 @@ export const touchedBy = (lists: ReadonlyArray<ReadonlyArray<Change>>, everythin
   for (const change of lists.flat()) {
     if (change._tag === "Update") add(touched.written, change.kind, change.record.id)
     if (change._tag === "RemoveAttachment") add(touched.written, "attachment", change.attachment.id)
-    if (change._tag === "Require") add(touched.required, change.kind, change.id)
+    // Where it is looked at before all is written, what is expected is held as well.
+    if (isPremise(change)) add(touched.required, change.kind, change.id)
     if (change._tag === "MoveRelay") touched.relays.add(change.relay.shard)
     if (!everything) continue
     if (change._tag === "Insert") add(touched.written, change.kind, change.record.id)

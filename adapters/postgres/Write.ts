@@ -37,7 +37,7 @@ const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Par
       return kind === "endpoint" ? [] : kind === "message" ? has(changedMessages, changedOf<"message">(own)) : rowParts(kind, own)
     }),
     ...has(putContents, sorted(overlay.contents).map(([, change]) => change)),
-    ...kinds.flatMap((kind) => has(requiredRows.get(kind)!, overlay.premises(kind))),
+    ...premiseParts(overlay),
     ...has(replacedReservations, held.filter(([key]) => overlay.isStored(key)).map(([, reservation]) => reservation)),
     ...has(newReservations, held.filter(([key]) => !overlay.isStored(key)).map(([, reservation]) => reservation)),
     ...has(liftedSuppressions, sorted(overlay.suppressions).flatMap(([, { lifted }]) => lifted ?? [])),
@@ -99,9 +99,22 @@ const rowParts = (kind: Kind, entries: ReadonlyArray<Entry>): ReadonlyArray<Part
   ]
 }
 
-const requiredRows = new Map(
-  kinds.map((kind) => [kind, requiring(`required_${Rows.tables[kind].name.slice("mailroom.".length)}`, Rows.tables[kind].name)])
-)
+const premiseShapesOf = (kind: Kind) => {
+  const { name } = Rows.tables[kind]
+  const suffix = name.slice("mailroom.".length)
+  return { held: requiring(`required_${suffix}`, name, true), seen: requiring(`expected_${suffix}`, name, false) }
+}
+const premiseShapes = new Map(kinds.map((kind) => [kind, premiseShapesOf(kind)]))
+
+const premiseParts = (overlay: Overlay): ReadonlyArray<Part> => {
+  const premises = overlay.premises()
+  return kinds.flatMap((kind) => {
+    const own = premises.get(kind) ?? []
+    const { held, seen } = premiseShapes.get(kind)!
+    const [required, expected] = [own.filter(({ isHeld }) => isHeld), own.filter(({ isHeld }) => !isHeld)]
+    return [...(required.length === 0 ? [] : [held(required)]), ...(expected.length === 0 ? [] : [seen(expected)])]
+  })
+}
 
 /** Those that are written over what is there, by id: they are waited for in one order. The caller names their kind. */
 const changedOf = <K extends Kind>(entries: ReadonlyArray<Entry>): ReadonlyArray<Based<Records[K]>> =>

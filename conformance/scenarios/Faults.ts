@@ -56,6 +56,22 @@ export class CommitFaults extends Faults {
   }
 }
 
+/** No fault: the calls of ports, in their order. */
+export class Calls extends Faults {
+  readonly made: Array<string> = []
+
+  constructor() {
+    super(0, "before")
+  }
+
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.suspend(() => {
+      this.made.push(call)
+      return effect
+    })
+  }
+}
+
 /** No fault, but an interlude: right behind the n-th call of a port, others do something. */
 export class Interlude extends Faults {
   readonly #at: number

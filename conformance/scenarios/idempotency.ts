@@ -2,7 +2,7 @@
 import { Effect, Exit, Result } from "effect"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
-import type { Sent } from "../../core/operations/Messages.ts"
+import type { Sent } from "../../core/operations/Sending.ts"
 import { address, freshId } from "../fixtures.ts"
 import * as Time from "./Time.ts"
 import { healthyChecks, letter, logOf, scenario, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"

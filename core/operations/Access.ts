@@ -9,6 +9,7 @@
 import { Clock, Context, Data, Deferred, Effect, Layer, Option } from "effect"
 import * as ApiKeys from "../model/ApiKey.ts"
 import { scopes as allScopes, type Scope } from "../model/ApiKey.ts"
+import { entryOf, type Actor, type AuditEntry } from "../model/Audit.ts"
 import { bucketOf } from "../model/ClientAddress.ts"
 import type { ApiKeyId, ApplicationId, Millis, Realm, RequestId } from "../model/Ids.ts"
 import type { Plan } from "../model/Limits.ts"
@@ -49,6 +50,15 @@ export interface Principal {
   readonly requestId: RequestId
   readonly clientAddress: string
 }
+
+export const actorOf = (principal: Principal): Actor => ({ type: "api_key", id: principal.apiKeyId })
+
+/** The audit entry of a write that a caller asked for. */
+export const auditEntry = (principal: Principal, id: string, at: Millis, action: string, subjectId: string): AuditEntry => ({
+  ...entryOf({ ...principal.realm, id, at, actor: actorOf(principal), action }, subjectId),
+  requestId: principal.requestId,
+  clientAddress: principal.clientAddress
+})
 
 /** 401, one answer for every cause (Spec 5, point 5). `reason` is for the log alone. */
 export class Unauthorized extends Data.TaggedError("Unauthorized")<{

@@ -1,77 +1,20 @@
-/**
- * Sending, reading and flagging messages (Spec 4). A 202 means that one commit
- * holds the message, its audit entry, its idempotency reservation, its share
- * of the plan and its `message.queued` event; a refusal leaves none of them.
- */
-import { Clock, Context, Data, Effect, Layer, Schema } from "effect"
-import { AddressFromString } from "../model/Address.ts"
-import * as Attachments from "../model/Attachment.ts"
-import type { Attachment } from "../model/Attachment.ts"
-import { entryOf, type Actor, type AuditEntry } from "../model/Audit.ts"
+/** Sending, reading and flagging messages (Spec 4). */
+import { Clock, Context, Effect, Layer, Schema } from "effect"
 import * as Cursor from "../model/Cursor.ts"
 import * as Events from "../model/Event.ts"
-import { canonical, type IdempotencyKey, type Reservation } from "../model/IdempotencyKey.ts"
-import { AttachmentId, MailboxId, MessageId, type ApplicationId, type EventId, type Millis } from "../model/Ids.ts"
-import * as Limits from "../model/Limits.ts"
-import type { Mailbox } from "../model/Mailbox.ts"
-import { isVerified, type Health, type MailDomain } from "../model/MailDomain.ts"
+import type { IdempotencyKey } from "../model/IdempotencyKey.ts"
+import { MailboxId, type EventId, type MessageId } from "../model/Ids.ts"
 import * as Message from "../model/Message.ts"
 import * as MessageView from "../model/MessageView.ts"
-import * as Recipient from "../model/Recipient.ts"
-import * as Timestamp from "../model/Timestamp.ts"
 import { Crypto } from "../ports/Crypto.ts"
-import { JobQueue, type Job } from "../ports/JobQueue.ts"
-import { CommitRejected, Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
-import * as Metrics from "../Metrics.ts"
+import { JobQueue } from "../ports/JobQueue.ts"
+import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
-import type { Principal } from "./Access.ts"
-import { changing, commit, dieOnRejection, retryOnVersionMoved } from "./Commit.ts"
+import { actorOf, auditEntry, type Principal } from "./Access.ts"
+import { changing, commit, dieOnRejection } from "./Commit.ts"
 import * as Ownership from "./Ownership.ts"
 import { NotFound } from "./Ownership.ts"
-
-const addresses = Schema.Array(AddressFromString).check(
-  Schema.isMaxLength(Limits.recipientsPerFieldMax, { expected: `at most ${Limits.recipientsPerFieldMax} addresses` })
-)
-
-/** What has no more code units has no more code points: counting them one by one takes longer than all other checks together. */
-const isMaxCharacters = (max: number) => {
-  const counted = Schema.isMaxCodePoints(max, { expected: `at most ${max} characters` })
-  const isShort = Schema.is(Schema.String.check(counted))
-  return Schema.makeFilter((text: string) => text.length <= max || isShort(text), counted.annotations)
-}
-
-/** Line breaks would end the header, and control characters have no place in one. */
-const Subject = Schema.String.check(
-  isMaxCharacters(Limits.subjectLengthMax),
-  Schema.isPattern(/^[^\u0000-\u0008\u000a-\u001f\u007f-\u009f\u2028\u2029]*$/, {
-    expected: "one line without control characters"
-  }),
-  Schema.makeFilter((text: string) => text.isWellFormed() || "holds half of a character")
-)
-
-/** Text that every store can hold and every charset conversion survives. */
-const isStorable = Schema.makeFilter((text: string) => (text.isWellFormed() && !text.includes("\0")) || "holds a NUL or half of a character")
-const body = (lengthMax: number) =>
-  Schema.NullOr(Schema.String.check(isMaxCharacters(lengthMax), isStorable)).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null)))
-
-/** What `sendMessage` takes (Spec 4, SendMessageInput). */
-export const SendMessageInput = Schema.Struct({
-  fromMailboxId: MailboxId,
-  to: addresses.check(Schema.isMinLength(1, { expected: "at least 1 address" })),
-  cc: addresses.pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
-  bcc: addresses.pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
-  subject: Subject.pipe(Schema.withDecodingDefaultKey(Effect.succeed(""))),
-  text: body(Limits.textLengthMax),
-  html: body(Limits.htmlLengthMax),
-  attachmentIds: Schema.Array(AttachmentId)
-    .check(Schema.isMaxLength(Limits.attachmentsPerMessageMax, { expected: `at most ${Limits.attachmentsPerMessageMax} attachments` }))
-    .pipe(Schema.withDecodingDefaultKey(Effect.succeed([])))
-}).check(
-  Schema.makeFilter((input) =>
-    input.text === null && input.html === null ? { path: ["text"], issue: "give at least one of text and html" } : true
-  )
-)
-export type SendMessageInput = typeof SendMessageInput.Type
+import * as Sending from "./Sending.ts"
 
 /** What `updateMessage` takes (Spec 4, UpdateMessageInput). */
 export const UpdateMessageInput = Schema.Struct({
@@ -88,89 +31,11 @@ export const UpdateMessageInput = Schema.Struct({
 )
 export type UpdateMessageInput = typeof UpdateMessageInput.Type
 
-/** The answer to a send (Spec 2, Queued message; closed). */
-export const QueuedMessage = Schema.Struct({
-  id: MessageId,
-  object: Schema.Literal("message"),
-  status: Schema.Literal("queued")
-})
-
 /** A page of summaries, newest first (Spec 2, Message page). */
 export const MessagePage = Schema.Struct({
   items: Schema.Array(MessageView.Summary),
   nextCursor: Schema.NullOr(Schema.String.annotate({ format: "date-time" }))
 })
-
-/** 409. The idempotency key stands for another request. */
-export class IdempotencyConflict extends Data.TaggedError("IdempotencyConflict")<{}> {
-  override readonly message =
-    "This Idempotency-Key was used for a different request. Repeat that request exactly, or use a new key for a new one."
-}
-
-/** 409. The first request with this idempotency key is still running. */
-export class IdempotencyPending extends Data.TaggedError("IdempotencyPending")<{}> {
-  override readonly message = "The first request with this Idempotency-Key is still running. Repeat this one in a second."
-}
-
-/** 409: an attachment's bytes may not be mailed or downloaded, now or ever. */
-export class AttachmentNotClean extends Data.TaggedError("AttachmentNotClean")<{ readonly scanState: Attachments.State }> {
-  override get message(): string {
-    const next = {
-      pending: "It is being scanned: try again in some seconds.",
-      error: "Its scan failed and is tried again by itself: try later, or upload the file anew.",
-      infected: "Malware was found in it. It stays locked: send without it.",
-      clean: ""
-    }[this.scanState]
-    return `The attachment is not clean. ${next}`
-  }
-}
-
-/** 400: an attachment of the message is infected. */
-export class AttachmentInfected extends Data.TaggedError("AttachmentInfected")<{ readonly attachmentId: AttachmentId }> {
-  override get message(): string {
-    return `Malware was found in attachment ${this.attachmentId}. Send without it.`
-  }
-}
-
-/** 409: the sending mailbox is out of use. */
-export class MailboxSuspended extends Data.TaggedError("MailboxSuspended")<{}> {
-  override readonly message = "The mailbox is suspended and cannot send. An administrator can reinstate it."
-}
-
-/** 409: the mailbox's domain is at no health from which mail may be sent. */
-export class DomainNotSendable extends Data.TaggedError("DomainNotSendable")<{ readonly health: Health }> {
-  override get message(): string {
-    return `The mailbox's domain may not send: it is ${this.health}. listDomains shows its health; set its DNS records or ask an administrator.`
-  }
-}
-
-/** 429. The plan's recipients of the day are used up. */
-export class QuotaExceeded extends Data.TaggedError("QuotaExceeded")<{
-  readonly limit: number
-  readonly used: number
-  readonly requested: number
-  readonly retryAfterSeconds: number
-}> {
-  override get message(): string {
-    return `The plan allows ${this.limit} recipients a day; ${this.used} are used and this message has ${this.requested}. The day ends at 00:00 UTC.`
-  }
-}
-
-export interface Sent {
-  readonly message: typeof QueuedMessage.Type
-  /** True when an earlier request had sent it. */
-  readonly replayed: boolean
-}
-
-type SendRefusal =
-  | IdempotencyConflict
-  | IdempotencyPending
-  | NotFound
-  | MailboxSuspended
-  | DomainNotSendable
-  | AttachmentInfected
-  | AttachmentNotClean
-  | QuotaExceeded
 
 export class Messages extends Context.Service<
   Messages,
@@ -182,8 +47,8 @@ export class Messages extends Context.Service<
     readonly send: (
       principal: Principal,
       idempotencyKey: IdempotencyKey,
-      input: SendMessageInput
-    ) => Effect.Effect<Sent, SendRefusal | StoreUnavailable>
+      input: Sending.SendMessageInput
+    ) => Effect.Effect<Sending.Sent, Sending.SendRefusal | StoreUnavailable>
     /** A page, newest first, behind `cursor`; of one mailbox, if it is given (Spec 4, listMessages). */
     readonly list: (
       principal: Principal,
@@ -208,149 +73,7 @@ export class Messages extends Context.Service<
       const store = yield* Store
       const queue = yield* JobQueue
       const crypto = yield* Crypto
-      const running = new Map<string, string>()
-
-      /** Refuses a twin that meets its first request in this process. Twins in others meet the store's unique key. */
-      const alone = <A, E, R>(
-        applicationId: ApplicationId,
-        idempotencyKey: IdempotencyKey,
-        fingerprint: string,
-        use: Effect.Effect<A, E, R>
-      ): Effect.Effect<A, E | IdempotencyConflict | IdempotencyPending, R> => {
-        const name = `${applicationId} ${idempotencyKey}`
-        return Effect.suspend((): Effect.Effect<A, E | IdempotencyConflict | IdempotencyPending, R> => {
-          const first = running.get(name)
-          if (first !== undefined) {
-            return Effect.fail(first === fingerprint ? new IdempotencyPending() : new IdempotencyConflict())
-          }
-          // Entered and left as one: a caller who hangs up in between must not leave the key taken.
-          return Effect.uninterruptibleMask((restore) => {
-            running.set(name, fingerprint)
-            return Effect.ensuring(restore(use), Effect.sync(() => running.delete(name)))
-          })
-        })
-      }
-
-      const answer = (reservation: Reservation, fingerprint: string, ownId: MessageId) =>
-        reservation.fingerprint === fingerprint
-          ? Effect.succeed<Sent>({
-              message: { id: reservation.messageId, object: "message", status: "queued" },
-              replayed: reservation.messageId !== ownId
-            })
-          : Effect.fail(new IdempotencyConflict())
-
-      const checkSender = Effect.fnUntraced(function* (mailbox: Mailbox, domain: MailDomain | null) {
-        if (mailbox.status !== "active") return yield* new MailboxSuspended()
-        const health = domain?.health ?? "pending"
-        if (!isVerified(health)) return yield* new DomainNotSendable({ health })
-      })
-
-      const checkScans = Effect.fnUntraced(function* (attachments: ReadonlyArray<Attachment>) {
-        const infected = attachments.find(({ scanState }) => scanState === "infected")
-        if (infected !== undefined) return yield* new AttachmentInfected({ attachmentId: infected.id })
-        if (attachments.some(({ scanState }) => scanState === "error")) {
-          return yield* new AttachmentNotClean({ scanState: "error" })
-        }
-      })
-
-      /** One try at accepting: everything is read, decided, and committed at once. */
-      const accept = Effect.fnUntraced(function* (
-        principal: Principal,
-        idempotencyKey: IdempotencyKey,
-        fingerprint: string,
-        id: MessageId,
-        input: SendMessageInput
-      ) {
-        const now = yield* Clock.currentTimeMillis
-        const { applicationId, realm: { tenantId } } = principal
-        const asked = { tenantId, mailboxId: input.fromMailboxId, applicationId, idempotencyKey, at: now }
-        const { reservation, mailbox, domain } = yield* store.messages.admission(asked)
-        if (reservation !== null) return yield* answer(reservation, fingerprint, id)
-        if (mailbox === null) return yield* new NotFound({ field: "fromMailboxId" })
-        const attachments = yield* Ownership.attachments(store, principal, mailbox.id, input.attachmentIds)
-        yield* checkSender(mailbox, domain)
-        yield* checkScans(attachments)
-
-        const { message, content } = compose(principal, id, mailbox, attachments, input, now)
-        const event = Events.ofMessage(message, 1, "message.queued", (yield* crypto.uuid) as EventId, now, {
-          from: mailbox.address,
-          to: addressesOf(message, "to"),
-          cc: addressesOf(message, "cc"),
-          subject: message.subject,
-          attachmentIds: message.attachmentIds,
-          requestId: principal.requestId
-        })
-        const changes: ReadonlyArray<Change> = [
-          {
-            _tag: "Reserve",
-            reservation: {
-              applicationId: principal.applicationId,
-              idempotencyKey,
-              fingerprint,
-              messageId: id,
-              reservedAt: now,
-              expiresAt: now + Limits.idempotencyRetention
-            }
-          },
-          { _tag: "InsertMessage", message, content },
-          ...attachments
-            .map((attachment) => [attachment, Attachments.use(attachment, id)] as const)
-            .filter(([before, after]) => before !== after)
-            .map(([, record]): Change => ({ _tag: "Update", kind: "attachment", record })),
-          { _tag: "AppendEvent", event },
-          { _tag: "AppendAudit", entry: auditEntry(principal, yield* crypto.uuid, now, "message.send", id) },
-          {
-            _tag: "TakeQuota",
-            tenantId: principal.realm.tenantId,
-            day: Timestamp.utcDay(now),
-            amount: message.recipients.length,
-            limit: principal.plan.recipientsPerDay
-          }
-        ]
-        yield* commit(store, queue, changes, [submitJob(message, now)]).pipe(
-          Effect.catchIf(
-            (error) => error instanceof CommitRejected && error.reason._tag === "QuotaExceeded",
-            (error) => Effect.fail(quotaExceeded(error, message.recipients.length, now))
-          )
-        )
-        return { message: { id, object: "message", status: "queued" }, replayed: false } satisfies Sent
-      })
-
-      const send = Tracing.fn("Messages.send")(function* (
-        principal: Principal,
-        idempotencyKey: IdempotencyKey,
-        input: SendMessageInput
-      ) {
-        const fingerprint = yield* crypto.digest(canonical(input))
-        const id = (yield* crypto.uuid) as MessageId
-        const { applicationId, realm } = principal
-        const about = {
-          "mailroom.message_id": id,
-          "mailroom.tenant_id": realm.tenantId,
-          "mailroom.environment": realm.environment,
-          "mailroom.request_id": principal.requestId
-        }
-
-        const reserved = Effect.flatMap(Clock.currentTimeMillis, (now) =>
-          store.reservations.get(applicationId, idempotencyKey, now)
-        )
-        /** After a commit whose outcome we do not know, or a key that another process took: what stands is the answer. */
-        const whatStands = <E>(error: E) =>
-          Effect.flatMap(
-            reserved,
-            (reservation): Effect.Effect<Sent, E | IdempotencyConflict> =>
-              reservation === null ? Effect.fail(error) : answer(reservation, fingerprint, id)
-          )
-
-        const first = retryOnVersionMoved(accept(principal, idempotencyKey, fingerprint, id, input)).pipe(
-          Effect.catchTag(["CommitRejected", "StoreUnavailable"], whatStands),
-          dieOnRejection,
-          Tracing.first(id, "message", about, ({ replayed }) => !replayed)
-        )
-        const sent = yield* alone(applicationId, idempotencyKey, fingerprint, first)
-        if (!sent.replayed) yield* Metrics.count(Metrics.messagesAccepted[realm.environment])
-        return sent
-      })
+      const send = Sending.make(store, queue, crypto)
 
       const list = Tracing.fn("Messages.list")(function* (
         principal: Principal,
@@ -412,80 +135,4 @@ export class Messages extends Context.Service<
       return Messages.of({ send, list, get, update })
     })
   )
-}
-
-/** The message that an accepted input becomes. */
-const compose = (
-  principal: Principal,
-  id: MessageId,
-  mailbox: Mailbox,
-  attachments: ReadonlyArray<Attachment>,
-  input: SendMessageInput,
-  now: Millis
-): { readonly message: Message.Message; readonly content: Message.KeptContent } => {
-  const { text, html } = input
-  const message: Message.Message = {
-    id,
-    tenantId: principal.realm.tenantId,
-    environment: principal.realm.environment,
-    version: 1,
-    eventSequence: 1,
-    applicationId: principal.applicationId,
-    requestId: principal.requestId,
-    mailboxId: mailbox.id,
-    direction: "outbound",
-    createdAt: BigInt(now) * 1000n,
-    acceptedAt: now,
-    updatedAt: now,
-    folder: "sent",
-    isRead: true,
-    isStarred: false,
-    from: { address: mailbox.address, name: mailbox.displayName },
-    replyTo: [],
-    subject: input.subject,
-    snippet: Message.snippet(text, html),
-    sizeBytes: Message.sizeOf(text, html, attachments),
-    attachmentIds: attachments.map((attachment) => attachment.id),
-    internetMessageId: Message.internetMessageId(id, mailbox.address),
-    inReplyTo: null,
-    references: [],
-    recipients: Recipient.unique(input, now),
-    status: "queued",
-    failure: null,
-    sentAt: null,
-    attempts: 0,
-    nextAttemptAt: now,
-    submissions: [],
-    mime: null,
-    reception: null
-  }
-  const mime = attachments.length === 0 ? {} : { mime: Message.outboundStructure(text, html, attachments) }
-  return { message, content: { text, html, ...mime } }
-}
-
-/** The specification's outbound job: a look at the message when it is due. */
-export const submitJob = (message: Message.Message, dueAt: Millis): Job => ({
-  kind: "submit",
-  subject: message.id,
-  realm: { tenantId: message.tenantId, environment: message.environment },
-  group: message.tenantId,
-  dueAt
-})
-
-const addressesOf = (message: Message.Message, role: Recipient.Role) =>
-  message.recipients.filter((recipient) => recipient.role === role).map((recipient) => recipient.address)
-
-const actorOf = (principal: Principal): Actor => ({ type: "api_key", id: principal.apiKeyId })
-
-/** The audit entry of a write that a caller asked for. */
-export const auditEntry = (principal: Principal, id: string, at: Millis, action: string, subjectId: string): AuditEntry => ({
-  ...entryOf({ ...principal.realm, id, at, actor: actorOf(principal), action }, subjectId),
-  requestId: principal.requestId,
-  clientAddress: principal.clientAddress
-})
-
-const quotaExceeded = (error: CommitRejected | StoreUnavailable, requested: number, now: Millis): QuotaExceeded => {
-  const { limit, used } =
-    error instanceof CommitRejected && error.reason._tag === "QuotaExceeded" ? error.reason : { limit: 0, used: 0 }
-  return new QuotaExceeded({ limit, used, requested, retryAfterSeconds: Timestamp.secondsToNextDay(now) })
 }

@@ -21,9 +21,8 @@ import { WebhookTransport } from "../ports/WebhookTransport.ts"
 import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
-import type { Principal } from "./Access.ts"
+import { auditEntry, type Principal } from "./Access.ts"
 import { changing, commit, dieOnRejection } from "./Commit.ts"
-import { auditEntry } from "./Messages.ts"
 import { NotFound } from "./Ownership.ts"
 
 /** What `createWebhookEndpoint` takes (Spec 4). Which types and URLs are good is told by errors of their own. */

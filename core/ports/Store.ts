@@ -112,6 +112,7 @@ export interface Relay {
  * - `Require`: the stored version must be this: else `VersionMoved`. It
  *   changes nothing, and callers who only require do not exclude each other;
  *   one who requires a version lands before the one who moves it, or not at all.
+ * - `Expect`: the same, but it is not held: who moves the version may land before.
  * - `MoveRelay`: the shard's position must be `from` (0 if it was never moved):
  *   else `VersionMoved`. The new one may be the same, with another holder.
  * - `RemoveAttachment`: the stored version must be the given one: else `VersionMoved`.
@@ -136,7 +137,7 @@ export type Change =
   | { readonly _tag: "PutContent"; readonly realm: Realm; readonly messageId: MessageId; readonly content: KeptContent }
   | { readonly _tag: "InsertDelivery"; readonly delivery: Delivery; readonly body: string }
   | Update
-  | { readonly _tag: "Require"; readonly kind: Kind; readonly id: string; readonly version: number }
+  | { readonly _tag: "Require" | "Expect"; readonly kind: Kind; readonly id: string; readonly version: number }
   | { readonly _tag: "MoveRelay"; readonly relay: Relay; readonly from: bigint }
   | { readonly _tag: "RemoveAttachment"; readonly attachment: Attachment }
   | { readonly _tag: "Reserve"; readonly reservation: Reservation }

@@ -27,6 +27,7 @@ import * as MessageView from "../../core/model/MessageView.ts"
 import type { Operation } from "../../core/operations/Access.ts"
 import { UploadFields } from "../../core/operations/Attachments.ts"
 import * as Messages from "../../core/operations/Messages.ts"
+import * as Sending from "../../core/operations/Sending.ts"
 import * as Webhooks from "../../core/operations/Webhooks.ts"
 import { catalogue, type Code } from "./ErrorBody.ts"
 
@@ -37,9 +38,9 @@ export const Attachment = AttachmentModel.View.annotate({ identifier: "Attachmen
 export const Message = Schema.Struct({ ...MessageView.Detail.fields, attachments: Schema.Array(Attachment) }).annotate({
   identifier: "Message"
 })
-export const QueuedMessage = Messages.QueuedMessage.annotate({ identifier: "QueuedMessage" })
+export const QueuedMessage = Sending.QueuedMessage.annotate({ identifier: "QueuedMessage" })
 export const Event = EventModel.View.annotate({ identifier: "Event" })
-export const SendMessageInput = Messages.SendMessageInput.annotate({ identifier: "SendMessageInput" })
+export const SendMessageInput = Sending.SendMessageInput.annotate({ identifier: "SendMessageInput" })
 export const UpdateMessageInput = Messages.UpdateMessageInput.annotate({ identifier: "UpdateMessageInput" })
 export const WebhookEndpoint = EndpointModel.View.annotate({ identifier: "WebhookEndpoint" })
 export const WebhookDelivery = DeliveryModel.View.annotate({ identifier: "WebhookDelivery" })

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { STATUS_CODES } from "node:http"
 import { RateLimited, Unauthorized } from "../../core/operations/Access.ts"
-import { AttachmentNotClean } from "../../core/operations/Messages.ts"
+import { AttachmentNotClean } from "../../core/operations/Sending.ts"
 import { NotFound } from "../../core/operations/Ownership.ts"
 import { HandshakesBusy, InvalidWebhookUrl } from "../../core/operations/Webhooks.ts"
 import { CryptoBusy } from "../../core/ports/Crypto.ts"
