@@ -94,6 +94,7 @@ export interface Entry<K extends Kind = Kind> {
 
 /** A row that must be at this version; `isHeld`: until the commit has landed. */
 export interface Premise {
+  readonly kind: Kind
   readonly id: string
   readonly version: number
   readonly isHeld: boolean
@@ -186,20 +187,16 @@ export class Overlay {
     return this.loaded.reservations.has(reservation)
   }
 
-  /** The rows that were assumed, and are not written: they must be what they were taken for. By kind, and then by id. */
-  premises(): ReadonlyMap<Kind, ReadonlyArray<Premise>> {
-    const premises = new Map<Kind, Array<Premise>>()
-    if (!this.loaded.isAssumed) return premises
+  /** The rows that were assumed, and are not written: they must be what they were taken for. By id. */
+  premises(): ReadonlyArray<Premise> {
+    if (!this.loaded.isAssumed) return []
+    const premises: Array<Premise> = []
     for (const [key, { version }] of this.loaded.rows) {
       if (this.entries.has(key)) continue
       const [kind, id] = key.split(" ") as [Kind, string] // as it was made
-      const premise = { id, version, isHeld: this.loaded.required.has(key) }
-      const others = premises.get(kind)
-      if (others === undefined) premises.set(kind, [premise])
-      else others.push(premise)
+      premises.push({ kind, id, version, isHeld: this.loaded.required.has(key) })
     }
-    for (const own of premises.values()) own.sort((one, other) => (one.id < other.id ? -1 : 1))
-    return premises
+    return premises.sort((one, other) => (one.id < other.id ? -1 : 1))
   }
 
   private apply(change: Change): Rejection | null {

@@ -25,9 +25,10 @@ export const statement = (overlay: Overlay, jobs: ReadonlyArray<Part>): Statemen
   return first === undefined ? null : statementOf([first, ...others])
 }
 
+const has = <A>(part: PartOf<A>, items: ReadonlyArray<A>): ReadonlyArray<Part> => (items.length === 0 ? [] : [part(items)])
+
 const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Part> => {
   const entries = Map.groupBy(overlay.entries.values(), ({ kind }) => kind)
-  const has = <A>(part: PartOf<A>, items: ReadonlyArray<A>): ReadonlyArray<Part> => (items.length === 0 ? [] : [part(items)])
   const [held, notes] = [sorted(overlay.reservations), sorted(overlay.notes)]
   return [
     ...has(touches, sorted(overlay.touches)),
@@ -102,17 +103,16 @@ const rowParts = (kind: Kind, entries: ReadonlyArray<Entry>): ReadonlyArray<Part
 const premiseShapesOf = (kind: Kind) => {
   const { name } = Rows.tables[kind]
   const suffix = name.slice("mailroom.".length)
-  return { held: requiring(`required_${suffix}`, name, true), seen: requiring(`expected_${suffix}`, name, false) }
+  return { required: requiring(`required_${suffix}`, name, true), expected: requiring(`expected_${suffix}`, name, false) }
 }
 const premiseShapes = new Map(kinds.map((kind) => [kind, premiseShapesOf(kind)]))
 
 const premiseParts = (overlay: Overlay): ReadonlyArray<Part> => {
-  const premises = overlay.premises()
+  const premises = Map.groupBy(overlay.premises(), ({ kind }) => kind)
   return kinds.flatMap((kind) => {
     const own = premises.get(kind) ?? []
-    const { held, seen } = premiseShapes.get(kind)!
-    const [required, expected] = [own.filter(({ isHeld }) => isHeld), own.filter(({ isHeld }) => !isHeld)]
-    return [...(required.length === 0 ? [] : [held(required)]), ...(expected.length === 0 ? [] : [seen(expected)])]
+    const { required, expected } = premiseShapes.get(kind)!
+    return [...has(required, own.filter(({ isHeld }) => isHeld)), ...has(expected, own.filter(({ isHeld }) => !isHeld))]
   })
 }
 
