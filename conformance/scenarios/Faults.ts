@@ -94,6 +94,26 @@ export class Interlude extends Faults {
   }
 }
 
+/** No fault, but an interlude ahead of each call of this name. */
+export class Ahead extends Faults {
+  readonly #call: string
+  readonly #play: Effect.Effect<unknown>
+
+  constructor(call: string, play: Effect.Effect<unknown>) {
+    super(0, "before")
+    this.#call = call
+    this.#play = play
+  }
+
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    if (call !== this.#call) return effect
+    return Effect.suspend(() => {
+      this.hasStruck = true
+      return Effect.andThen(this.#play, effect)
+    })
+  }
+}
+
 /** A port whose effects pass through `faults`. */
 export const faulty = <S extends object>(faults: Faults, name: string, service: S): S =>
   aroundEach(service, name, (call, effect) => faults.around(call, effect))

@@ -1,10 +1,11 @@
 /** What a process remembers of those who send saves look-ups, and changes no answer. */
-import { Effect } from "effect"
+import { Duration, Effect } from "effect"
+import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { AttachmentId } from "../../core/model/Ids.ts"
 import { address, freshId } from "../fixtures.ts"
-import { Calls } from "./Faults.ts"
+import { Ahead, Calls } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import { healthyChecks, letter, logOf, scenario, send, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"
 
@@ -112,6 +113,24 @@ export const suite: ScenarioSuite = {
 
         assert.deepEqual([first.replayed, repeat.replayed, repeat.message.id], [false, true, first.message.id])
         assert.deepEqual([again, meanwhile, nearly, elsewhere, yield* sending], [1, 1, 1, 0, 0])
+      })
+    ),
+
+    scenario("a key whose day ends while its repeat is under way is free", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        let isLast = false
+        const ending = new Ahead("Store.commit", Effect.suspend(() => (isLast ? TestClock.adjust("1 milli") : Effect.void)))
+        const process = yield* world.boot(ending)
+        const [key, input] = [someKey(), letter(tenancy, address("ada"))]
+        const first = yield* process.messages.send(tenancy.principal, key, input)
+        yield* Time.adjust(Duration.subtract(Duration.hours(24), Duration.millis(1)))
+
+        isLast = true
+        const second = yield* process.messages.send(tenancy.principal, key, input)
+
+        assert.equal(second.replayed, false)
+        assert.notEqual(second.message.id, first.message.id)
       })
     ),
 

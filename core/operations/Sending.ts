@@ -22,7 +22,7 @@ import { CommitRejected, type Change, type Rejection, type Store } from "../port
 import * as Metrics from "../Metrics.ts"
 import * as Tracing from "../Tracing.ts"
 import { auditEntry, type Principal } from "./Access.ts"
-import { commit, dieOnRejection, retryOnVersionMoved } from "./Commit.ts"
+import { commit, dieOnRejection, isRejected, retryOnVersionMoved } from "./Commit.ts"
 import * as Ownership from "./Ownership.ts"
 import { NotFound } from "./Ownership.ts"
 import { Senders } from "./Senders.ts"
@@ -302,16 +302,20 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
     const reserved = Effect.flatMap(Clock.currentTimeMillis, (now) =>
       store.reservations.get(applicationId, idempotencyKey, now)
     )
-    /** After a commit whose outcome we do not know, or a key that another process took: what stands is the answer. */
-    const whatStands = <E>(error: E) =>
+    /** After a commit whose outcome we do not know, or a key that was taken: what stands is the answer. */
+    const whatStands = <E, R>(otherwise: Effect.Effect<Sent, E, R>) =>
       Effect.flatMap(
         reserved,
-        (reservation): Effect.Effect<Sent, E | IdempotencyConflict> =>
-          reservation === null ? Effect.fail(error) : answer(reservation, fingerprint, id)
+        (reservation): Effect.Effect<Sent, E | IdempotencyConflict, R> =>
+          reservation === null ? otherwise : answer(reservation, fingerprint, id)
       )
 
-    const first = retryOnVersionMoved(accept({ principal, idempotencyKey, fingerprint, id, input })).pipe(
-      Effect.catchTag(["CommitRejected", "StoreUnavailable"], whatStands),
+    const once = retryOnVersionMoved(accept({ principal, idempotencyKey, fingerprint, id, input }))
+    const first = once.pipe(
+      Effect.catchTag(["CommitRejected", "StoreUnavailable"], (error) =>
+        // A key may have become free since it was found taken.
+        whatStands(isRejected(error, "KeyTaken") ? once : Effect.fail(error))
+      ),
       dieOnRejection,
       Tracing.first(id, "message", about, ({ replayed }) => !replayed)
     )
