@@ -18,7 +18,7 @@ import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Change, Kind, Records, Rejection, Relay } from "../../core/ports/Store.ts"
 import * as Rows from "./Rows.ts"
-import { keyOfName, keyOfQuota, keyOfReservation, keyOfRow, keyOfSuppression, isPremise, mustLook, uniqueField } from "./Touched.ts"
+import { isPremise, keyOfName, keyOfQuota, keyOfReservation, keyOfRow, keyOfSuppression, mustLook, uniqueField } from "./Touched.ts"
 
 /** What the database holds of what is touched. */
 export interface Loaded {
