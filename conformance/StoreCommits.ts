@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import assert from "node:assert/strict"
 import type { Address } from "../core/model/Address.ts"
-import { shardOf, type MessageId, type Realm } from "../core/model/Ids.ts"
+import { shardOf, type MessageId } from "../core/model/Ids.ts"
 import type { Plan } from "../core/model/Limits.ts"
 import type { Change, Kind, Records, Rejection } from "../core/ports/Store.ts"
 import * as Fixtures from "./fixtures.ts"
@@ -24,6 +24,7 @@ import {
   notification,
   ownAge,
   payload,
+  recordsOf,
   refusal,
   relayBehind,
   remove,
@@ -40,23 +41,6 @@ import {
   type Service
 } from "./StoreLaw.ts"
 
-/** A record of each kind, of one realm. */
-const recordsOf = (realm: Realm): Records => {
-  const domain = Fixtures.mailDomain(realm.tenantId)
-  const application = Fixtures.application(realm)
-  const endpoint = Fixtures.endpoint(realm)
-  return {
-    tenant: Fixtures.tenant({ id: realm.tenantId }),
-    application,
-    apiKey: Fixtures.apiKey(application),
-    domain,
-    mailbox: Fixtures.mailbox(domain),
-    attachment: Fixtures.attachment(realm),
-    message: Fixtures.message(realm),
-    endpoint,
-    delivery: Fixtures.delivery(endpoint)
-  }
-}
 const kinds: ReadonlyArray<Kind> = [
   "tenant",
   "application",

@@ -70,6 +70,24 @@ export const times = <A>(count: number, make: (index: number) => A): Array<A> =>
 export const unnumbered = <A extends { readonly number: number }>(items: ReadonlyArray<A>): ReadonlyArray<Omit<A, "number">> =>
   items.map(({ number: _, ...item }) => item)
 
+/** A record of each kind, of one realm. */
+export const recordsOf = (realm: Realm): Records => {
+  const domain = Fixtures.mailDomain(realm.tenantId)
+  const application = Fixtures.application(realm)
+  const endpoint = Fixtures.endpoint(realm)
+  return {
+    tenant: Fixtures.tenant({ id: realm.tenantId }),
+    application,
+    apiKey: Fixtures.apiKey(application),
+    domain,
+    mailbox: Fixtures.mailbox(domain),
+    attachment: Fixtures.attachment(realm),
+    message: Fixtures.message(realm),
+    endpoint,
+    delivery: Fixtures.delivery(endpoint)
+  }
+}
+
 // Changes
 
 export const insert = <K extends Exclude<Kind, "message" | "delivery">>(kind: K, record: Records[K]): Change =>

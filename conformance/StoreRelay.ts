@@ -23,6 +23,7 @@ import {
   outcome,
   ownAge,
   realmInShard,
+  recordsOf,
   refusal,
   relayBehind,
   stored,
@@ -47,21 +48,7 @@ const requirements = [
   ...premises.flatMap(({ verb, premise }) => [
     law(`${verb} the version of a record of any kind, and changes nothing of it`, (store) =>
       Effect.gen(function* () {
-        const realm = Fixtures.realm()
-        const application = Fixtures.application(realm)
-        const domain = Fixtures.mailDomain(realm.tenantId)
-        const endpoint = Fixtures.endpoint(realm)
-        const records: Records = {
-          tenant: Fixtures.tenant({ id: realm.tenantId }),
-          application,
-          apiKey: Fixtures.apiKey(application),
-          domain,
-          mailbox: Fixtures.mailbox(domain),
-          attachment: Fixtures.attachment(realm),
-          message: Fixtures.message(realm),
-          endpoint,
-          delivery: Fixtures.delivery(endpoint)
-        }
+        const records = recordsOf(Fixtures.realm())
         const { message, delivery, ...plain } = records
         const kinds = Object.keys(records) as ReadonlyArray<Kind> // its members are all kinds
         for (const kind of kinds) {

@@ -73,7 +73,20 @@ export type { DomainManagement, DomainRecordSet, ManagedDomain } from "./operati
 export type { MailManagement } from "./operations/MailManagement.ts"
 export * from "./operations/Management.ts"
 export * from "./operations/Messages.ts"
-export * from "./operations/Sending.ts"
+export {
+  AttachmentInfected,
+  AttachmentNotClean,
+  DomainNotSendable,
+  IdempotencyConflict,
+  IdempotencyPending,
+  MailboxSuspended,
+  QueuedMessage,
+  QuotaExceeded,
+  SendMessageInput,
+  submitJob,
+  type SendRefusal,
+  type Sent
+} from "./operations/Sending.ts"
 export { NotFound } from "./operations/Ownership.ts"
 export * from "./operations/Receive.ts"
 export * from "./operations/RequestLog.ts"

@@ -14,7 +14,7 @@ import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
 import { shardCount, type ApplicationId, type Environment, type MailboxId, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
 import { sealVersion } from "../../core/model/MailDomain.ts"
 import * as Notifications from "../../core/model/Notification.ts"
-import type { Job, JobKind } from "../../core/ports/JobQueue.ts"
+import { jobOf, type JobKind } from "../../core/ports/JobQueue.ts"
 import { CommitRejected, Store, type Kind } from "../../core/ports/Store.ts"
 import { keyOfApplication, keyOfEndpoint, keyOfList, keyOfRef, keyOfReservation, keyOfSuppression } from "./Keys.ts"
 import { Tables } from "./Tables.ts"
@@ -258,13 +258,8 @@ read(() => held(applicationId, idempotencyKey, at))
       read(() => {
         const found = tables.due[kind].page(after === null ? null : placeOf(after), dueBefore, limit + 1)
         const shown = found.slice(0, limit)
-        const placeOfWork = (id: string): Pick<Job, "realm" | "group"> => {
-          const { tenantId, environment } = records[subjectKind[kind]].get(id)! // what is due is there
-          const group = kind === "deliver" ? records.delivery.get(id)!.endpointId : tenantId
-          return { realm: { tenantId, environment }, group }
-        }
         return {
-          jobs: shown.map(({ at, id }) => ({ kind, subject: id, ...placeOfWork(id), dueAt: at })),
+          jobs: shown.map(({ at, id }) => jobOf(kind, records[subjectKind[kind]].get(id)!, at)), // what is due is there
           next: found.length > limit && shown.length > 0 ? textOf(shown[shown.length - 1]!) : null
         }
       }),

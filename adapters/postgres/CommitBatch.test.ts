@@ -19,6 +19,7 @@ import {
   notification,
   outcome,
   payload,
+  recordsOf,
   remove,
   requestEntry,
   reservation,
@@ -50,21 +51,8 @@ const oneOf = <A>(list: ReadonlyArray<A>) => Effect.map(below(list.length), (ind
 /** So few things that the callers of one batch meet on them. */
 const makeWorld = () => {
   const [realm, other] = [Fixtures.realm(), Fixtures.realm()]
-  const application = Fixtures.application(realm)
-  const domain = Fixtures.mailDomain(realm.tenantId)
-  const endpoint = Fixtures.endpoint(realm)
-  const attachment = Fixtures.attachment(realm)
-  const records: Records = {
-    tenant: Fixtures.tenant({ id: realm.tenantId }),
-    application,
-    apiKey: Fixtures.apiKey(application),
-    domain,
-    mailbox: Fixtures.mailbox(domain),
-    attachment,
-    message: Fixtures.message(realm, { attachmentIds: [attachment.id] }),
-    endpoint,
-    delivery: Fixtures.delivery(endpoint)
-  }
+  const own = recordsOf(realm)
+  const records: Records = { ...own, message: Fixtures.message(realm, { attachmentIds: [own.attachment.id] }) }
   return { realm, other, records, ref: submissionRef(), held: reservation(), told: notification(submissionRef()) }
 }
 type World = ReturnType<typeof makeWorld>

@@ -60,7 +60,7 @@ export const assumed = (lists: ReadonlyArray<ReadonlyArray<Change>>): Loaded => 
       const [id, version] = change._tag === "Update" ? [change.record.id, change.record.version - 1] : [change.id, change.version]
       const key = keyOfRow(change.kind, id)
       if (change._tag === "Require") required.add(key)
-      if (Rows.isId(id) && !rows.has(key)) rows.set(key, { version, enabled: false })
+      if (!rows.has(key) && Rows.isId(id)) rows.set(key, { version, enabled: false })
     }
   }
   return { ...nothingLoaded, isAssumed: true, rows, required }

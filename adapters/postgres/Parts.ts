@@ -13,7 +13,7 @@ export interface Shape {
   /** Its text, with parameters from this number on; `behind` is a condition that waits for the part before it. */
   readonly text: (first: number, behind: string) => string
   /** How many rows it must have found, if so: else the statement fails, and nothing of it is done. */
-  readonly expected?: (first: number) => string
+  readonly rowsFound?: (first: number) => string
   /** Whether what it returns is told: as JSON, in a column of its name. */
   readonly isTold?: boolean
 }
@@ -52,8 +52,8 @@ const textOf = (parts: readonly [Part, ...ReadonlyArray<Part>]): string => {
   const told = parts.flatMap(({ shape: { name, isTold } }) => (isTold === true ? `, (select json_agg(${name})::text from ${name}) as ${name}` : []))
   const steps = parts.map((part) => {
     const text = `${part.shape.name} as (${part.shape.text(first, behind)})`
-    const expected = part.shape.expected?.(first)
-    if (expected !== undefined) premises.push(`(select count(*) from ${part.shape.name}) = ${expected}`)
+    const rowsFound = part.shape.rowsFound?.(first)
+    if (rowsFound !== undefined) premises.push(`(select count(*) from ${part.shape.name}) = ${rowsFound}`)
     first += part.parameters.length
     behind = `(select count(*) from ${part.shape.name}) >= 0`
     return text
@@ -153,25 +153,25 @@ export const updating = <A>(
     text: (first, behind) =>
       `update ${table} as stored set ${sets} from ${Rows.unnest(given, first)}${from}
        where stored.id = given.id and stored.version = given.base${where} and ${behind} returning 1`,
-    expected: (first) => `cardinality($${first + place}::uuid[])`
+    rowsFound: (first) => `cardinality($${first + place}::uuid[])`
   }
   return (items) => ({ shape, parameters: Rows.parameters(given, items) })
 }
 
-const requiredColumns = [
+const versionColumns = [
   { name: "id", type: "uuid" },
   { name: "version", type: "integer" }
 ] as const
 
 /** Rows at their versions, if all of them are there; `isHeld`: none of them moves until the transaction ends. */
-export const requiring = (name: string, table: string, isHeld: boolean): PartOf<{ readonly id: string; readonly version: number }> => {
+export const atVersions = (name: string, table: string, isHeld: boolean): PartOf<{ readonly id: string; readonly version: number }> => {
   const shape: Shape = {
     name,
     text: (first, behind) =>
-      `select 1 from ${table} as stored join ${Rows.unnest(requiredColumns, first)}
+      `select 1 from ${table} as stored join ${Rows.unnest(versionColumns, first)}
          on stored.id = given.id and stored.version = given.version
        where ${behind}${isHeld ? " order by stored.id for share of stored" : ""}`,
-    expected: (first) => `cardinality($${first}::uuid[])`
+    rowsFound: (first) => `cardinality($${first}::uuid[])`
   }
   return (items) => ({
     shape,

@@ -14,7 +14,7 @@ import type { KeptContent, Message } from "../../core/model/Message.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Change, Kind, Records } from "../../core/ports/Store.ts"
 import type { AppendedEvent, Entry, MessagePlace, Overlay, Quota, TenantLog } from "./Overlay.ts"
-import { column, deleting, inserting, insertingPlaced, requiring, statementOf, updating } from "./Parts.ts"
+import { atVersions, column, deleting, inserting, insertingPlaced, statementOf, updating } from "./Parts.ts"
 import type { Based, Part, PartOf, Shape, Statement } from "./Parts.ts"
 import * as Rows from "./Rows.ts"
 import { kinds } from "./Touched.ts"
@@ -103,7 +103,7 @@ const rowParts = (kind: Kind, entries: ReadonlyArray<Entry>): ReadonlyArray<Part
 const premiseShapesOf = (kind: Kind) => {
   const { name } = Rows.tables[kind]
   const suffix = name.slice("mailroom.".length)
-  return { required: requiring(`required_${suffix}`, name, true), expected: requiring(`expected_${suffix}`, name, false) }
+  return { required: atVersions(`required_${suffix}`, name, true), expected: atVersions(`expected_${suffix}`, name, false) }
 }
 const premiseShapes = new Map(kinds.map((kind) => [kind, premiseShapesOf(kind)]))
 

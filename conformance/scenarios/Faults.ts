@@ -57,7 +57,7 @@ export class CommitFaults extends Faults {
 }
 
 /** No fault: the calls of ports, in their order. */
-export class Calls extends Faults {
+export class CallLog extends Faults {
   readonly made: Array<string> = []
 
   constructor() {

@@ -5,14 +5,14 @@ import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { AttachmentId } from "../../core/model/Ids.ts"
 import { address, freshId } from "../fixtures.ts"
-import { Ahead, Calls } from "./Faults.ts"
+import { Ahead, CallLog } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import { healthyChecks, letter, logOf, scenario, send, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"
 
 const lookUp = "Store.messages.admission"
 
 /** How often the store is asked for a sender while this is done. */
-const lookUps = <A, E, R>(calls: Calls, self: Effect.Effect<A, E, R>) =>
+const lookUps = <A, E, R>(calls: CallLog, self: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const before = calls.made.length
     yield* self
@@ -28,7 +28,7 @@ export const suite: ScenarioSuite = {
     scenario("a sender is looked up once", (world) =>
       Effect.gen(function* () {
         const [tenancy, other] = [yield* world.found(), yield* world.found()]
-        const calls = new Calls()
+        const calls = new CallLog()
         const process = yield* world.boot(calls)
         const sending = (of: Tenancy) => lookUps(calls, send(process, of, address("ada")))
 
@@ -95,7 +95,7 @@ export const suite: ScenarioSuite = {
     scenario("a repeat is answered with the first one's id, and for a minute each message is looked up", (world) =>
       Effect.gen(function* () {
         const [tenancy, other] = [yield* world.found(), yield* world.found()]
-        const calls = new Calls()
+        const calls = new CallLog()
         const process = yield* world.boot(calls)
         const [key, input] = [someKey(), letter(tenancy, address("ada"))]
         const once = process.messages.send(tenancy.principal, key, input)
@@ -137,7 +137,7 @@ export const suite: ScenarioSuite = {
     scenario("attachments are looked at, whoever sends them", (world) =>
       Effect.gen(function* () {
         const tenancy = yield* world.found()
-        const calls = new Calls()
+        const calls = new CallLog()
         const process = yield* world.boot(calls)
         yield* send(process, tenancy, address("ada"))
         const attachmentIds = [freshId<AttachmentId>()]

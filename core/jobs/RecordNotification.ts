@@ -15,7 +15,7 @@ import type { SubmissionRef } from "../model/Recipient.ts"
 import { settle, suppressed, type Draft, type Outcome } from "../model/Settlement.ts"
 import { changing, commit, dieOnRejection } from "../operations/Commit.ts"
 import { Crypto } from "../ports/Crypto.ts"
-import { JobQueue, type Job } from "../ports/JobQueue.ts"
+import { jobOf, JobQueue, type Job } from "../ports/JobQueue.ts"
 import * as Metrics from "../Metrics.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
@@ -188,13 +188,7 @@ export const suppressions = (
   }))
 
 /** A look at what the provider knows of a message, when it is due. */
-export const pollJob = (message: Message.Message, dueAt: Millis): Job => ({
-  kind: "poll",
-  subject: message.id,
-  realm: { tenantId: message.tenantId, environment: message.environment },
-  group: message.tenantId,
-  dueAt
-})
+export const pollJob = (message: Message.Message, dueAt: Millis): Job => jobOf("poll", message, dueAt)
 
 /** Only recipients whom this very submission took; a notification without one speaks of all of them. */
 const outcomesOf = (message: Message.Message, notification: Notification.Notification): ReadonlyArray<Outcome> => {

@@ -51,6 +51,7 @@ export interface Principal {
   readonly clientAddress: string
 }
 
+/** Who a caller is in the audit trail: its key. */
 export const actorOf = (principal: Principal): Actor => ({ type: "api_key", id: principal.apiKeyId })
 
 /** The audit entry of a write that a caller asked for. */

@@ -5,13 +5,13 @@
  */
 import { Clock, Context, Data, Effect, Layer, Schema, Stream, type Scope } from "effect"
 import * as Attachment from "../model/Attachment.ts"
-import { AttachmentId, MailboxId } from "../model/Ids.ts"
+import { AttachmentId, MailboxId, type Millis } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
 import * as MessageView from "../model/MessageView.ts"
 import type { BlobCorrupt, BlobMissing, BlobUnavailable } from "../ports/BlobStore.ts"
 import { BlobStore } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
-import { JobQueue, type Job } from "../ports/JobQueue.ts"
+import { jobOf, JobQueue, type Job } from "../ports/JobQueue.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
 import { auditEntry, type Principal } from "./Access.ts"
@@ -163,10 +163,4 @@ export class Attachments extends Context.Service<
 }
 
 /** A look at an attachment's scan when it is due. */
-export const scanJob = (attachment: Attachment.Attachment, dueAt: number): Job => ({
-  kind: "scan",
-  subject: attachment.id,
-  realm: { tenantId: attachment.tenantId, environment: attachment.environment },
-  group: attachment.tenantId,
-  dueAt
-})
+export const scanJob = (attachment: Attachment.Attachment, dueAt: Millis): Job => jobOf("scan", attachment, dueAt)

@@ -15,7 +15,7 @@ import type { Authentication, Peer } from "../model/Reception.ts"
 import * as Trace from "../model/Trace.ts"
 import { BlobStore, BlobUnavailable } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
-import { JobQueue, type Job } from "../ports/JobQueue.ts"
+import { jobOf, JobQueue, type Job } from "../ports/JobQueue.ts"
 import { MailAuthenticator } from "../ports/MailAuthenticator.ts"
 import { Mime } from "../ports/Mime.ts"
 import { SpamFilter } from "../ports/SpamFilter.ts"
@@ -309,10 +309,4 @@ const inTime = <A, E>(who: string, self: Effect.Effect<A, E>): Effect.Effect<A |
   )
 
 /** A look at an inbound message that is to be parsed when it is due. */
-export const parseJob = (message: Message, dueAt: Millis): Job => ({
-  kind: "parse",
-  subject: message.id,
-  realm: { tenantId: message.tenantId, environment: message.environment },
-  group: message.tenantId,
-  dueAt
-})
+export const parseJob = (message: Message, dueAt: Millis): Job => jobOf("parse", message, dueAt)

@@ -20,8 +20,8 @@ export interface Sender {
   readonly premises: ReadonlyArray<Change>
 }
 
-/** How long sends are looked up after a repeat. */
-const repeatsExpected: Millis = 60_000
+/** How long sends are looked up after a repeat, in milliseconds. */
+const repeatingMax: Millis = 60_000
 const sendersMax = 10_000
 
 export class Senders {
@@ -35,7 +35,7 @@ export class Senders {
     if (sender === undefined || sender.mailbox.tenantId !== tenantId) return null
     const until = this.#repeating.get(mailboxId)
     if (until === undefined) return sender
-    if (until > now && until - now <= repeatsExpected) return null
+    if (until > now && until - now <= repeatingMax) return null
     this.#repeating.delete(mailboxId)
     return sender
   }
@@ -54,7 +54,7 @@ export class Senders {
   /** A commit that relied on this sender was rejected. */
   wasRejected(mailboxId: MailboxId, reason: Rejection, now: Millis): void {
     if (reason._tag === "VersionMoved") this.#known.delete(mailboxId)
-    if (reason._tag === "KeyTaken") put(this.#repeating, mailboxId, now + repeatsExpected)
+    if (reason._tag === "KeyTaken") put(this.#repeating, mailboxId, now + repeatingMax)
   }
 }
 

@@ -17,7 +17,7 @@ import * as Message from "../model/Message.ts"
 import * as Recipient from "../model/Recipient.ts"
 import * as Timestamp from "../model/Timestamp.ts"
 import type { Crypto } from "../ports/Crypto.ts"
-import type { JobQueue, Job } from "../ports/JobQueue.ts"
+import { jobOf, type Job, type JobQueue } from "../ports/JobQueue.ts"
 import { CommitRejected, type Change, type Rejection, type Store } from "../ports/Store.ts"
 import * as Metrics from "../Metrics.ts"
 import * as Tracing from "../Tracing.ts"
@@ -377,13 +377,7 @@ const compose = (
 }
 
 /** The specification's outbound job: a look at the message when it is due. */
-export const submitJob = (message: Message.Message, dueAt: Millis): Job => ({
-  kind: "submit",
-  subject: message.id,
-  realm: { tenantId: message.tenantId, environment: message.environment },
-  group: message.tenantId,
-  dueAt
-})
+export const submitJob = (message: Message.Message, dueAt: Millis): Job => jobOf("submit", message, dueAt)
 
 const addressesOf = (message: Message.Message, role: Recipient.Role) =>
   message.recipients.filter((recipient) => recipient.role === role).map((recipient) => recipient.address)

@@ -9,13 +9,13 @@ import type { Delivery } from "../model/Delivery.ts"
 import * as Endpoints from "../model/Endpoint.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
 import { types, type Type } from "../model/Event.ts"
-import type { ApplicationId, DeliveryId, EndpointId } from "../model/Ids.ts"
+import type { ApplicationId, DeliveryId, EndpointId, Millis } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
 import * as Webhook from "../model/Webhook.ts"
 import * as WebhookUrl from "../model/WebhookUrl.ts"
 import type { WebhookTarget } from "../model/WebhookUrl.ts"
 import { Crypto } from "../ports/Crypto.ts"
-import { JobQueue, type Job } from "../ports/JobQueue.ts"
+import { jobOf, JobQueue, type Job } from "../ports/JobQueue.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import { WebhookTransport } from "../ports/WebhookTransport.ts"
 import * as Metrics from "../Metrics.ts"
@@ -276,13 +276,7 @@ export class Webhooks extends Context.Service<
 }
 
 /** A look at a delivery when it is due. */
-export const deliverJob = (delivery: Delivery, dueAt: number): Job => ({
-  kind: "deliver",
-  subject: delivery.id,
-  realm: { tenantId: delivery.tenantId, environment: delivery.environment },
-  group: delivery.endpointId,
-  dueAt
-})
+export const deliverJob = (delivery: Delivery, dueAt: Millis): Job => jobOf("deliver", delivery, dueAt)
 
 /** The types to subscribe, each once; all of them must be known. */
 const subscribable = (given: ReadonlyArray<string>): Result.Result<ReadonlyArray<Type | "*">, UnsupportedEventType> => {

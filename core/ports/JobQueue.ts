@@ -39,6 +39,22 @@ export interface Job {
   readonly dueAt: Millis
 }
 
+/** What a job looks at, as far as the job tells. */
+export interface Subject extends Realm {
+  readonly id: string
+  /** Of a delivery. */
+  readonly endpointId?: string
+}
+
+/** A look at a record, when it is due. */
+export const jobOf = (kind: JobKind, { id, tenantId, environment, endpointId }: Subject, dueAt: Millis): Job => ({
+  kind,
+  subject: id,
+  realm: { tenantId, environment },
+  group: endpointId ?? tenantId,
+  dueAt
+})
+
 /** The right to work on a job for a while. */
 export interface Lease {
   readonly job: Job
