@@ -124,7 +124,7 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
       (lease) => store.commit([insert("tenant", Fixtures.tenant())], [], { ...lease, holdNext: { jobsMax, visibilityTimeout: Duration.minutes(1) } }),
       { concurrency: "unbounded" }
     )
-    return { held, next: ended.flatMap(({ next }) => next) }
+    return { held, next: ended.flatMap(({ next }) => next), shares: ended.map(({ next }) => next.length) }
   })
   const one = { jobsMax: 1, visibilityTimeout: Duration.minutes(1) }
   const completed = (leases: ReadonlyArray<Lease>) => JobQueue.use((queue) => Effect.forEach(leases, queue.complete, { discard: true }))
@@ -161,6 +161,20 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
 
       assert.sameMembers(rest.map(({ job }) => job.dueAt), [4, 5])
       yield* completed(rest)
+    })
+  )
+
+  it.effect("passes one to each who ends in one commit before any gets another", () =>
+    Effect.gen(function* () {
+      for (const [left, shares] of [[2, [0, 1, 1]], [4, [1, 1, 2]]] as const) {
+        const group = Fixtures.freshId<string>()
+        const jobs = Array.from({ length: 3 + left }, (_, place) => jobOf({ group, dueAt: place + 1 }))
+
+        const passed = yield* passing(jobs, 3, { jobsMax: 2 })
+
+        assert.sameMembers(passed.shares, [...shares])
+        yield* completed(passed.next)
+      }
     })
   )
 
