@@ -1,6 +1,6 @@
 /**
  * Makes docs/benchmarks.md and its pictures of what the benchmarks have left in
- * docs/benchmarks. A full `npm run bench` ends with it; `node bench/publish.ts`
+ * docs/benchmarks. `npm run bench` ends with it; `node bench/publish.ts`
  * is only this. A test holds the page to the results.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"
@@ -86,7 +86,7 @@ export const pages = (): ReadonlyArray<Page> => {
       "```sh",
       "npm ci",
       "npm run bench               # all, in less than 15 minutes; writes this page",
-      "npm run bench -- accept     # one, or several",
+      "npm run bench -- accept     # one, or several, in this page",
       "npm run bench -- soak       # ten minutes; among all it is half a minute, which is not kept",
       "npm run bench -- --smoke    # whether they run, and nothing else",
       "```"
