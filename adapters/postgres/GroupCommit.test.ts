@@ -3,6 +3,8 @@ import { Effect, Exit, Fiber, Latch, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { insertMessage, takeQuota, times } from "../../conformance/StoreLaw.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
+import type { Message } from "../../core/model/Message.ts"
+import { jobOf, type Lease } from "../../core/ports/JobQueue.ts"
 import { StoreUnavailable, type Change } from "../../core/ports/Store.ts"
 import type { Call } from "./CommitBatch.ts"
 import * as GroupCommit from "./GroupCommit.ts"
@@ -20,13 +22,16 @@ const gated = Effect.fnUntraced(function* (committers = 1) {
     committers,
     onLiveClock: (self) => self
   })
-  const beginWith = (change: Change) => Effect.forkChild(Effect.exit(commit([change], [])), { startImmediately: true })
+  const beginWith = (change: Change, lease?: Lease) => Effect.forkChild(Effect.exit(commit([change], [], lease)), { startImmediately: true })
+  const beginEnding = Effect.suspend(() => beginWith(takeQuota(Fixtures.realm().tenantId, 1, 1), leaseOf(Fixtures.message(Fixtures.realm()))))
   const begin = Effect.suspend(() => beginWith(takeQuota(Fixtures.realm().tenantId, 1, 1)))
   const sizes = () => batches.map((batch) => batch.length)
   /** Lets everybody get on who can. */
   const settle = Effect.forEach(times(20, (turn) => turn), () => Effect.yieldNow, { discard: true })
-  return { gate, begin, beginWith, sizes, settle }
+  return { gate, begin, beginEnding, beginWith, sizes, settle }
 })
+
+const leaseOf = (message: Message): Lease => ({ job: jobOf("submit", message, 0), token: Fixtures.freshId(), claims: 1, expiresAt: 60_000 })
 
 const isUnavailable = (exit: Exit.Exit<unknown, unknown>) => {
   const error = Exit.findErrorOption(exit)
@@ -47,6 +52,50 @@ it.effect("commits those together who come while a batch is under way, and no mo
 
     assert.deepStrictEqual(sizes(), [1, 128, 128, 44])
     assert.isTrue(exits.every(Exit.isSuccess))
+  })
+)
+
+it.effect("divides those who ask again and again, so that one half prepares while the other is committed", () =>
+  Effect.gen(function* () {
+    const batches: Array<{ readonly size: number; readonly done: () => void }> = []
+    const commit = yield* GroupCommit.make({
+      commit: (calls) =>
+        Effect.callback((resume) => {
+          const answers = calls.map(() => Effect.succeed({ jobsOffered: false, leaseEnded: false, forgotten: 0, next: [] }))
+          batches.push({ size: calls.length, done: () => resume(Effect.succeed(answers)) })
+        }),
+      committers: 1,
+      onLiveClock: (self) => self
+    })
+    const caller = Effect.forever(commit([takeQuota(Fixtures.realm().tenantId, 1, 1)], []))
+    const settle = Effect.forEach(times(20, (turn) => turn), () => Effect.yieldNow, { discard: true })
+
+    const fork = Effect.forkChild(caller, { startImmediately: true })
+    // Two are there first, as it happens.
+    const first = yield* Effect.forEach(times(2, () => 0), () => fork)
+    yield* settle
+    const others = yield* Effect.forEach(times(30, () => 0), () => fork)
+    for (let round = 0; round < 8; round++) {
+      batches[round]!.done()
+      yield* settle
+    }
+
+    assert.deepStrictEqual(batches.map(({ size }) => size), [2, 16, 16, 16, 16, 16, 16, 16, 16])
+    yield* Fiber.interruptAll([...first, ...others])
+    batches.at(-1)!.done()
+  })
+)
+
+it.effect("does not divide those who end leases", () =>
+  Effect.gen(function* () {
+    const { gate, beginEnding, sizes, settle } = yield* gated()
+    yield* beginEnding
+    yield* settle
+    yield* Effect.forEach(times(30, () => 0), () => beginEnding)
+    yield* gate.open
+    yield* settle
+
+    assert.deepStrictEqual(sizes(), [1, 30])
   })
 )
 
@@ -74,7 +123,7 @@ it.effect("takes few callers at once whose messages are long", () =>
     const message = Fixtures.message(Fixtures.realm())
     const long = insertMessage(message, Fixtures.content(message, { text: "x".repeat(1_000_000), html: "x".repeat(1_000_000) }))
 
-    const fibers = yield* Effect.forEach(times(5, () => long), beginWith)
+    const fibers = yield* Effect.forEach(times(5, () => long), (change) => beginWith(change))
     yield* gate.open
     yield* Effect.forEach(fibers, Fiber.join)
 

@@ -7,6 +7,12 @@
  *
  * One committer after the other makes the largest batches, so the others help out
  * only where it is stuck, waiting for a row or a disk, or has too much to do.
+ *
+ * Callers who ask again as soon as they are answered would gather in one batch: a
+ * few who come first are committed at once, all others wait for these and go
+ * together, and while the database has them this process has nothing to prepare.
+ * There are two batches to such a round in any case, so they are made equal, and
+ * one half prepares while the other is committed.
  */
 import { Clock, Effect, Exit, type Scope } from "effect"
 import type { Job } from "../../core/ports/JobQueue.ts"
@@ -36,6 +42,9 @@ const charactersMax = 4_000_000
 /** Callers who wait, from which on another committer is worth its while. */
 const crowd = batchMax / 2
 
+/** So few are not divided: a batch costs the database as much as four of its callers. */
+const undividedMax = 8
+
 /** A committer that is longer at its batch is stuck. */
 const patience = "25 millis"
 
@@ -63,6 +72,8 @@ export const make = Effect.fnUntraced(function* ({
   const idle = new Map<number, () => void>()
   let watcher: (() => void) | null = null
   let batches = 0
+  /** Callers of the first committer's last batch, who may ask again. */
+  let answered = 0
   let whenDone: (() => void) | null = null
   /** Batches whose callers are yet to hear of them. */
   let untold = 0
@@ -77,15 +88,21 @@ export const make = Effect.fnUntraced(function* ({
 
   const isIdle = () => waiting.length === 0 && untold === 0 && underWay.every((callers) => callers.length === 0)
 
+  /** Half of those who are about. Who ends a lease goes on with another job, and is not back at once. */
+  const share = (): number =>
+    waiting.some(({ lease }) => lease !== undefined) ? batchMax : Math.min(batchMax, Math.max(undividedMax, Math.ceil((waiting.length + answered) / 2)))
+
   const take = (committer: number): ReadonlyArray<Caller> => {
+    const max = committer === 0 ? share() : batchMax
     let [count, characters] = [0, 0]
-    while (count < waiting.length && count < batchMax && (count === 0 || characters < charactersMax)) {
+    while (count < waiting.length && count < max && (count === 0 || characters < charactersMax)) {
       characters += waiting[count]!.characters
       count += 1
     }
     const taken = waiting.slice(0, count)
     waiting = waiting.slice(count)
     batches += 1
+    if (committer === 0) answered = count
     for (const caller of taken) caller.state = "taken"
     underWay[committer] = taken
     return taken
