@@ -35,7 +35,7 @@ const prepare = Effect.gen(function* () {
   const { name, columns } = Rows.tables.message
   for (let begin = 0; begin < messages.length; begin += 5_000) {
     yield* sql.unsafe(
-      `insert into ${name} (${Rows.names(columns)}) select * from ${Rows.unnest(columns)}`,
+      `insert into ${name} (${Rows.names(columns)}) select * from ${Rows.given(columns)}`,
       Rows.parameters(columns, messages.slice(begin, begin + 5_000))
     )
   }

@@ -9,9 +9,9 @@ import type { SqlError } from "effect/sql/SqlError"
 import type { Environment, Millis, TenantId } from "../../core/model/Ids.ts"
 import type { Job, JobKind } from "../../core/ports/JobQueue.ts"
 import type { Ending, Next } from "../../core/ports/Store.ts"
-import type { Part, Shape } from "./Parts.ts"
+import { column, ofArrays, ofRows, type Part, type Shape } from "./Parts.ts"
 import { outgoing, outgoingOf } from "./Reads.ts"
-import { array, isId, toBigint, toText, unnest, type Row } from "./Rows.ts"
+import { given, isId, toBigint, toText, type Row } from "./Rows.ts"
 
 type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, SqlError>
 
@@ -19,42 +19,33 @@ type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<u
 export const offer = (run: Run, jobs: ReadonlyArray<Job>, now: Millis): Effect.Effect<void, SqlError> => {
   if (jobs.length === 0) return Effect.void
   const { shape, parameters } = offering(jobs, now)
-  return Effect.asVoid(run(shape.text(1, "true"), parameters))
+  return Effect.asVoid(run(shape.text(1, "true", "arrays"), parameters("arrays")))
 }
 
 /** The same as a part of a statement that writes more. */
-export const offering = (jobs: ReadonlyArray<Job>, now: Millis): Part => {
-  const rows = inOrderOfKey(jobs)
-  return {
-    shape,
-    parameters: [
-      array("text", rows.map(({ kind }) => kind)),
-      array("text", rows.map(({ subject }) => toText(subject))),
-      array("uuid", rows.map(({ realm }) => realm.tenantId)),
-      array("text", rows.map(({ realm }) => realm.environment)),
-      array("text", rows.map(({ group }) => toText(group))),
-      array("bigint", rows.map(({ dueAt }) => toBigint(dueAt))),
-      array("boolean", rows.map(({ dueAt }) => dueAt <= now))
-    ]
-  }
+export const offering = (jobs: ReadonlyArray<Job>, now: Millis): Part =>
+  offeredJobs(inOrderOfKey(jobs).map((job) => ({ ...job, isReady: job.dueAt <= now })))
+
+interface Offered extends Job {
+  readonly isReady: boolean
 }
 
 const offered = [
-  { name: "kind", type: "text" },
-  { name: "subject", type: "text" },
-  { name: "tenant_id", type: "uuid" },
-  { name: "environment", type: "text" },
-  { name: "group_name", type: "text" },
-  { name: "due_ms", type: "bigint" },
-  { name: "ready", type: "boolean" }
-] as const
+  column<Offered>("kind", "text", ({ kind }) => kind),
+  column<Offered>("subject", "text", ({ subject }) => toText(subject)),
+  column<Offered>("tenant_id", "uuid", ({ realm }) => realm.tenantId),
+  column<Offered>("environment", "text", ({ realm }) => realm.environment),
+  column<Offered>("group_name", "text", ({ group }) => toText(group)),
+  column<Offered>("due_ms", "bigint", ({ dueAt }) => toBigint(dueAt)),
+  column<Offered>("ready", "boolean", ({ isReady }) => isReady)
+]
 
 const shape: Shape = {
   name: "offered_job",
-  text: (first, behind) => `
+  text: (first, behind, form) => `
   insert into mailroom.job as held (kind, subject, tenant_id, environment, group_name, due_ms, at_ms, ready, claims)
   select kind, subject, tenant_id, environment, group_name, due_ms, due_ms, ready, 0
-  from ${unnest(offered, first, "offered")}
+  from ${given(offered, first, form, "offered")}
   where ${behind}
   on conflict (kind, subject) do update set
     beside_ms = case when held.token is not null then excluded.due_ms end,
@@ -64,6 +55,8 @@ const shape: Shape = {
   where excluded.due_ms < case when held.token is null then held.due_ms else coalesce(held.beside_ms, 9223372036854775807) end
   returning 1`
 }
+
+const offeredJobs = ofRows(shape, offered)
 
 /**
  * What a commit does to jobs, as parts of its statement: ends those under these leases, and offers these; and last, for it
@@ -81,34 +74,33 @@ const expiryOf = (endings: ReadonlyArray<Ending>, now: Millis): Millis =>
 
 /** As `complete_jobs` does it. */
 const ending = (leases: ReadonlyArray<Ending>, now: Millis, isPassed: boolean): ReadonlyArray<Part> => [
-  {
-    shape: heldShape,
-    parameters: [
-      array("text", leases.map(({ job }) => job.kind)),
-      array("text", leases.map(({ job }) => toText(job.subject))),
-      array("uuid", leases.map(({ token }) => (isId(token) ? token : null))),
-      array("integer", leases.map(({ holdNext }) => (isPassed ? (holdNext?.jobsMax ?? 0) : 0)))
-    ]
-  },
-  { shape: endedShape, parameters: [] },
-  { shape: renewedShape, parameters: [PgTypes.int8(toBigint(now))] }
+  heldJobs(leases.map((lease) => ({ ...lease, nextMax: isPassed ? (lease.holdNext?.jobsMax ?? 0) : 0 }))),
+  ofArrays(endedShape, 0, []),
+  ofArrays(renewedShape, 0, [PgTypes.int8(toBigint(now))])
 ]
 
+interface Leased extends Ending {
+  /** How many are wanted in its place. */
+  readonly nextMax: number
+}
+
 const leased = [
-  { name: "kind", type: "text" },
-  { name: "subject", type: "text" },
-  { name: "token", type: "uuid" },
-  { name: "next_max", type: "integer" }
-] as const
+  column<Leased>("kind", "text", ({ job }) => job.kind),
+  column<Leased>("subject", "text", ({ job }) => toText(job.subject)),
+  column<Leased>("token", "uuid", ({ token }) => (isId(token) ? token : null)),
+  column<Leased>("next_max", "integer", ({ nextMax }) => nextMax)
+]
 
 const heldShape: Shape = {
   name: "held_job",
-  text: (first, behind) =>
+  text: (first, behind, form) =>
     `select job.kind, job.subject, job.beside_ms, job.group_name, job.due_ms, job.at_ms, lease.next_max
-     from ${unnest(leased, first, "lease")}
+     from ${given(leased, first, form, "lease")}
      join mailroom.job as job on job.kind = lease.kind and job.subject = lease.subject and job.token = lease.token
      where ${behind} order by job.kind, job.subject for update of job`
 }
+
+const heldJobs = ofRows(heldShape, leased)
 
 const endedShape: Shape = {
   name: "ended_job",
@@ -128,9 +120,9 @@ const renewedShape: Shape = {
 }
 
 const passing = (now: Millis, expiresAt: Millis): ReadonlyArray<Part> => [
-  { shape: nextShape, parameters: [PgTypes.int8(toBigint(now))] },
-  { shape: passedShape, parameters: [PgTypes.int8(toBigint(expiresAt))] },
-  { shape: outgoingShape, parameters: [] }
+  ofArrays(nextShape, 0, [PgTypes.int8(toBigint(now))]),
+  ofArrays(passedShape, 0, [PgTypes.int8(toBigint(expiresAt))]),
+  ofArrays(outgoingShape, 0, [])
 ]
 
 /**

@@ -125,7 +125,7 @@ const lookAtReservations = ({ reservations }: Touched): ReadonlyArray<Look> => {
         `select 'reservation', name, number, false from (
            select application_id::text || ' ' || idempotency_key as name, expires_ms as number from mailroom.reservation
            where (application_id, idempotency_key) in (
-             select application_id, idempotency_key from ${Rows.unnest(columns, first)}
+             select application_id, idempotency_key from ${Rows.given(columns, first)}
            )
            order by application_id, idempotency_key for update
          ) as reservation`,

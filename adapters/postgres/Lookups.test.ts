@@ -11,9 +11,8 @@ const held = () => {
   const rows = <A>(_text: string, parameters: ReadonlyArray<unknown> = []) =>
     Effect.gen(function* () {
       const answer = Deferred.makeUnsafe<void, SqlError>()
-      const keys = (parameters[0] as { readonly value: ReadonlyArray<{ readonly value: string }> }).value.map((one) =>
-        typeof one === "string" ? one : one.value
-      )
+      const { value } = parameters[0] as { readonly value: string | ReadonlyArray<{ readonly value: string }> } // of one key, or of many
+      const keys = [value].flat().map((one) => (typeof one === "string" ? one : one.value))
       statements.push({ keys, answer })
       yield* Deferred.await(answer)
       return keys.flatMap((key, index): ReadonlyArray<Row> => (key.startsWith("no") ? [] : [{ place: index + 1, found: key }])) as unknown as ReadonlyArray<A>

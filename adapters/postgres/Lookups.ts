@@ -8,6 +8,7 @@ import { Cause, Effect, Exit } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 import type { Database } from "./Database.ts"
+import { column } from "./Parts.ts"
 import * as Rows from "./Rows.ts"
 import type { Row } from "./Rows.ts"
 
@@ -35,16 +36,25 @@ interface Asked<A> {
   readonly answers: Set<(answer: Effect.Effect<A | null, StoreUnavailable>) => void>
 }
 
-/** The text asked for many keys at once. Behind the keys it is given their places, which its rows tell, from 1. */
-export const gathered = (text: string, types: ReadonlyArray<KeyType>): string => {
+interface Placed<A> {
+  readonly asked: Asked<A>
+  readonly place: number
+}
+
+/** The text asked for many keys at once, or for one. Behind the keys it is given their places, which its rows tell, from 1. */
+const gathered = (text: string, types: ReadonlyArray<KeyType>, form: Rows.Form): string => {
   const asked = text.replace(/\$(\d+)/g, (_, number: string) => `asked.key_${number}`)
   const keys = types.map((type, index) => ({ name: `key_${index + 1}`, type }))
-  return `select asked.place, found.* from ${Rows.unnest([...keys, { name: "place", type: "integer" }], 1, "asked")}
+  return `select asked.place, found.* from ${Rows.given([...keys, { name: "place", type: "integer" }], 1, form, "asked")}
     cross join lateral (${asked}) found`
 }
 
 export const make = <A>({ rows }: Pick<Database["Service"], "rows">, { types, text, decode }: Options<A>): Lookup<A> => {
-  const statement = gathered(text, types)
+  const statements = { row: gathered(text, types, "row"), arrays: gathered(text, types, "arrays") }
+  const columns = [
+    ...types.map((type, index) => column<Placed<A>>(`key_${index + 1}`, type, ({ asked }) => asked.keys[index]!)),
+    column<Placed<A>>("place", "integer", ({ place }) => place)
+  ]
   /** A new one each time that it is taken: what a map leaves behind as it changes is held until the whole heap is collected. */
   let waiting = new Map<string, Asked<A>>()
   let underWay = 0
@@ -81,10 +91,10 @@ export const make = <A>({ rows }: Pick<Database["Service"], "rows">, { types, te
     isDue = false
     while (waiting.size > 0 && underWay < underWayMax) {
       const taken = take()
-      const parameters = types.map((type, index) => Rows.array(type, taken.map(({ keys }) => keys[index]!)))
-      parameters.push(Rows.array("integer", taken.map((_, index) => index + 1)))
+      const form = taken.length === 1 ? "row" : "arrays"
+      const parameters = Rows.parameters(columns, taken.map((asked, index) => ({ asked, place: index + 1 })), form)
       underWay += 1
-      Effect.runFork(rows<Row>(statement, parameters)).addObserver((exit) => {
+      Effect.runFork(rows<Row>(statements[form], parameters)).addObserver((exit) => {
         underWay -= 1
         // On its way before those who are told go on.
         if (waiting.size > 0) send()

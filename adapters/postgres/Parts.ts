@@ -1,7 +1,8 @@
 /**
  * The parts of a statement that writes: common table expressions that change
  * rows, each run behind the one before it. Many rows are one array for each
- * column, so a text depends on which parts there are, and on nothing else.
+ * column, so a text depends on which parts there are, and on whether each of
+ * them has a single row, and on nothing else.
  */
 import { PgTypes } from "@effect/sql-pg"
 import * as Rows from "./Rows.ts"
@@ -11,16 +12,19 @@ export interface Shape {
   /** Names it among the parts, for those behind it. */
   readonly name: string
   /** Its text, with parameters from this number on; `behind` is a condition that waits for the part before it. */
-  readonly text: (first: number, behind: string) => string
+  readonly text: (first: number, behind: string, form: Rows.Form) => string
   /** How many rows it must have found, if so: else the statement fails, and nothing of it is done. */
-  readonly rowsFound?: (first: number) => string
+  readonly rowsFound?: (first: number, form: Rows.Form) => string
   /** Whether what it returns is told: as JSON, in a column of its name. */
   readonly isTold?: boolean
 }
 
 export interface Part {
   readonly shape: Shape
-  readonly parameters: ReadonlyArray<PgTypes.Parameter>
+  /** Whether it has one row, or none of its own. */
+  readonly isSingle: boolean
+  /** As many in either form. */
+  readonly parameters: (form: Rows.Form) => ReadonlyArray<PgTypes.Parameter>
 }
 
 /** Makes a part that writes these items. */
@@ -38,23 +42,28 @@ const texts = new Map<string, string>()
 export const premiseFailed = "22012"
 
 /** One statement of these parts. */
-export const statementOf = (parts: readonly [Part, ...ReadonlyArray<Part>]): Statement => ({
-  text: textOf(parts),
-  parameters: parts.flatMap(({ parameters }) => parameters)
-})
+export const statementOf = (parts: readonly [Part, ...ReadonlyArray<Part>]): Statement => {
+  const form = parts.every(({ isSingle }) => isSingle) ? "row" : "arrays"
+  const given = parts.map(({ parameters }) => parameters(form))
+  return { text: textOf(parts, given, form), parameters: given.flat() }
+}
 
-const textOf = (parts: readonly [Part, ...ReadonlyArray<Part>]): string => {
-  const shape = parts.map((part) => part.shape.name).join()
+const textOf = (
+  parts: readonly [Part, ...ReadonlyArray<Part>],
+  given: ReadonlyArray<ReadonlyArray<PgTypes.Parameter>>,
+  form: Rows.Form
+): string => {
+  const shape = `${form} ${parts.map((part) => part.shape.name).join()}`
   const known = texts.get(shape)
   if (known !== undefined) return known
   let [first, behind] = [1, "true"]
   const premises: Array<string> = []
   const told = parts.flatMap(({ shape: { name, isTold } }) => (isTold === true ? `, (select json_agg(${name})::text from ${name}) as ${name}` : []))
-  const steps = parts.map((part) => {
-    const text = `${part.shape.name} as (${part.shape.text(first, behind)})`
-    const rowsFound = part.shape.rowsFound?.(first)
+  const steps = parts.map((part, index) => {
+    const text = `${part.shape.name} as (${part.shape.text(first, behind, form)})`
+    const rowsFound = part.shape.rowsFound?.(first, form)
     if (rowsFound !== undefined) premises.push(`(select count(*) from ${part.shape.name}) = ${rowsFound}`)
-    first += part.parameters.length
+    first += given[index]!.length
     behind = `(select count(*) from ${part.shape.name}) >= 0`
     return text
   })
@@ -70,6 +79,18 @@ export const column = <A>(name: string, type: Rows.SqlType, value: (item: A) => 
   type,
   value,
   fixed: true
+})
+
+/** Parts whose text takes rows of these columns in either form. */
+export const ofRows =
+  <A>(shape: Shape, columns: ReadonlyArray<Column<A>>): PartOf<A> =>
+  (items) => ({ shape, isSingle: items.length === 1, parameters: (form) => Rows.parameters(columns, items, form) })
+
+/** A part whose text takes parameters in one form: arrays of so many. */
+export const ofArrays = (shape: Shape, count: number, parameters: ReadonlyArray<PgTypes.Parameter>): Part => ({
+  shape,
+  isSingle: count <= 1,
+  parameters: () => parameters
 })
 
 interface Conflict {
@@ -88,11 +109,11 @@ export const inserting = <A>(
   const otherwise = conflict === undefined ? "" : ` on conflict ${conflict}`
   const shape: Shape = {
     name,
-    text: (first, behind) =>
-      `insert into ${table} (${Rows.names(columns)}) select * from ${Rows.unnest(columns, first)}
+    text: (first, behind, form) =>
+      `insert into ${table} (${Rows.names(columns)}) select * from ${Rows.given(columns, first, form)}
        where ${behind}${otherwise} returning ${returning}`
   }
-  return (items) => ({ shape, parameters: Rows.parameters(columns, items) })
+  return ofRows(shape, columns)
 }
 
 /** Columns whose values follow from what parts before this one have returned. */
@@ -117,11 +138,11 @@ export const insertingPlaced = <A>(
   const values = [...columns.map((column) => `given.${column.name}`), ...Object.values(placed.columns)].join(", ")
   const shape: Shape = {
     name,
-    text: (first, behind) =>
-      `insert into ${table} (${names}) select ${values} from ${Rows.unnest(given, first)}, ${placed.from}
+    text: (first, behind, form) =>
+      `insert into ${table} (${names}) select ${values} from ${Rows.given(given, first, form)}, ${placed.from}
        where ${placed.where} and ${behind} returning 1`
   }
-  return (items) => ({ shape, parameters: Rows.parameters(given, items) })
+  return ofRows(shape, given)
 }
 
 /** An item, and the version of the row that it is to be written over. */
@@ -150,33 +171,38 @@ export const updating = <A>(
   const place = given.findIndex((column) => column.name === "id")
   const shape: Shape = {
     name,
-    text: (first, behind) =>
-      `update ${table} as stored set ${sets} from ${Rows.unnest(given, first)}${from}
+    text: (first, behind, form) =>
+      `update ${table} as stored set ${sets} from ${Rows.given(given, first, form)}${from}
        where stored.id = given.id and stored.version = given.base${where} and ${behind} returning 1`,
-    rowsFound: (first) => `cardinality($${first + place}::uuid[])`
+    rowsFound: (first, form) => rowsGiven(first + place, form)
   }
-  return (items) => ({ shape, parameters: Rows.parameters(given, items) })
+  return ofRows(shape, given)
+}
+
+/** How many there are, by the ids that this parameter holds. */
+const rowsGiven = (ids: number, form: Rows.Form): string => (form === "row" ? "1" : `cardinality($${ids}::uuid[])`)
+
+interface Versioned {
+  readonly id: string
+  readonly version: number
 }
 
 const versionColumns = [
-  { name: "id", type: "uuid" },
-  { name: "version", type: "integer" }
-] as const
+  column<Versioned>("id", "uuid", ({ id }) => id),
+  column<Versioned>("version", "integer", ({ version }) => version)
+]
 
 /** Rows at their versions, if all of them are there; `isHeld`: none of them moves until the transaction ends. */
-export const atVersions = (name: string, table: string, isHeld: boolean): PartOf<{ readonly id: string; readonly version: number }> => {
+export const atVersions = (name: string, table: string, isHeld: boolean): PartOf<Versioned> => {
   const shape: Shape = {
     name,
-    text: (first, behind) =>
-      `select 1 from ${table} as stored join ${Rows.unnest(versionColumns, first)}
+    text: (first, behind, form) =>
+      `select 1 from ${table} as stored join ${Rows.given(versionColumns, first, form)}
          on stored.id = given.id and stored.version = given.version
        where ${behind}${isHeld ? " order by stored.id for share of stored" : ""}`,
-    rowsFound: (first) => `cardinality($${first}::uuid[])`
+    rowsFound: rowsGiven
   }
-  return (items) => ({
-    shape,
-    parameters: [Rows.array("uuid", items.map(({ id }) => id)), Rows.array("integer", items.map(({ version }) => version))]
-  })
+  return ofRows(shape, versionColumns)
 }
 
 /** Deletes rows by the values of one column. */
@@ -185,5 +211,5 @@ export const deleting = (name: string, table: string, by: string, type: Rows.Sql
     name,
     text: (first, behind) => `delete from ${table} where ${by} = any($${first}::${type}[]) and ${behind} returning 1`
   }
-  return (values) => ({ shape, parameters: [Rows.array(type, values)] })
+  return (values) => ofArrays(shape, values.length, [Rows.array(type, values)])
 }

@@ -249,7 +249,7 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
       }))
       const { name, columns } = Rows.event
       yield* sql.unsafe(
-        `insert into ${name} (${Rows.names(columns)}) select * from ${Rows.unnest(columns)}`,
+        `insert into ${name} (${Rows.names(columns)}) select * from ${Rows.given(columns)}`,
         Rows.parameters(columns, events)
       )
       yield* sql`analyze mailroom.event`
@@ -281,7 +281,7 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
       const { name, columns } = Rows.tables.attachment
       const waiting = Law.times(3, (index) => Fixtures.attachment(realm, { nextScanAt: index >> 1 }))
       yield* sql.unsafe(
-        `insert into ${name} (${Rows.names(columns)}) select * from ${Rows.unnest(columns)}`,
+        `insert into ${name} (${Rows.names(columns)}) select * from ${Rows.given(columns)}`,
         Rows.parameters(columns, waiting)
       )
       const page = (after: string | null, limit: number) => reads.due("scan", { dueBefore: Infinity, after, limit })
@@ -303,7 +303,7 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
       const { name, columns } = Rows.tables.attachment
       const [held, late, lost] = Law.times(3, () => Fixtures.attachment(realm, { nextScanAt: -7 }))
       yield* sql.unsafe(
-        `insert into ${name} (${Rows.names(columns)}) select * from ${Rows.unnest(columns)}`,
+        `insert into ${name} (${Rows.names(columns)}) select * from ${Rows.given(columns)}`,
         Rows.parameters(columns, [held!, late!, lost!])
       )
       const jobOf = (subject: string, dueAt: number): Job => ({ kind: "scan", subject, realm, group: "group", dueAt })

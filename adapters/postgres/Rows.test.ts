@@ -3,7 +3,7 @@ import * as Fixtures from "../../conformance/fixtures.ts"
 import * as Law from "../../conformance/StoreLaw.ts"
 import { inbound, reception } from "../../conformance/StoreReceiving.ts"
 import type { KeptContent } from "../../core/model/Message.ts"
-import { hashOf, isId, names, parameters, tables, toBigint, toText, unnest, type Column, type Row } from "./Rows.ts"
+import { given, hashOf, isId, names, parameters, tables, toBigint, toText, type Column, type Row } from "./Rows.ts"
 import * as Rows from "./Rows.ts"
 
 /** A row as the server would give it back. */
@@ -209,9 +209,19 @@ describe("a statement over many rows", () => {
 
     assert.strictEqual(names(columns), "id, version, record")
     assert.strictEqual(
-      unnest(columns, 3),
+      given(columns, 3),
       "(select unnest($3::uuid[]) as id, unnest($4::integer[]) as version, unnest($5::json[]) as record) as given"
     )
     for (const count of [0, 1, 5]) assert.deepStrictEqual(types(count), [2951, 1007, 1009])
+  })
+
+  it("has the values themselves where it is over one", () => {
+    const { columns } = tables.tenant
+    const tenant = Fixtures.tenant()
+    const only = parameters(columns, [tenant], "row")
+
+    assert.strictEqual(given(columns, 3, "row"), "(select $3::uuid as id, $4::integer as version, $5::json as record) as given")
+    assert.deepStrictEqual(only.map(({ oid }) => oid), [2950, 23, 25])
+    assert.deepStrictEqual(only.slice(0, 2).map(({ value }) => value), [tenant.id, tenant.version])
   })
 })

@@ -435,7 +435,10 @@ export const request: Table<RequestEntry, Numbered<RequestEntry>> = recorded(
   { standing: { tenantId: "tenant_id" }, other: numbered }
 )
 
-// Statements over many rows: one array for each column, so that one text serves any number of them.
+// Statements over many rows have one array for each column, so that one text serves any number of them. Those over a single
+// one have its values: PostgreSQL writes it in five sixths of the time.
+
+export type Form = "row" | "arrays"
 
 const elementOids: Readonly<Record<SqlType, number>> = {
   uuid: PgTypes.OID.uuid,
@@ -455,16 +458,40 @@ export const byteaArray = (values: ReadonlyArray<Uint8Array>): PgTypes.Parameter
 export const array = (type: SqlType, values: ReadonlyArray<Value>): PgTypes.Parameter =>
   Result.getOrThrow(PgTypes.array(values, elementOids[type])) // fails only for a type without arrays
 
-/** One array parameter for each column. */
-export const parameters = <A>(columns: ReadonlyArray<Column<A>>, items: ReadonlyArray<A>): ReadonlyArray<PgTypes.Parameter> =>
-  columns.map(({ type, value }) => array(type, items.map(value)))
+const scalars: { readonly [T in SqlType]: (value: never) => PgTypes.Parameter } = {
+  uuid: PgTypes.uuid,
+  text: PgTypes.text,
+  smallint: PgTypes.int2,
+  integer: PgTypes.int4,
+  bigint: PgTypes.int8,
+  boolean: PgTypes.bool,
+  json: PgTypes.text // it is text already
+}
+
+/** One parameter for each column: an array, or the value of the only row. */
+export const parameters = <A>(columns: ReadonlyArray<Column<A>>, items: ReadonlyArray<A>, form: Form = "arrays"): ReadonlyArray<PgTypes.Parameter> => {
+  const [only] = items
+  return form === "row" && only !== undefined
+    ? columns.map(({ type, value }) => scalars[type](value(only) as never)) // of its type
+    : columns.map(({ type, value }) => array(type, items.map(value)))
+}
 
 /**
- * The rows that arrays hold, their parameters from this number on: `(select unnest($1::uuid[]) as id, …) as given`. As a
- * function in `from` they would cost three times as much, for there each array is copied into a store of its own first.
+ * The rows that parameters hold, from this number on: `(select unnest($1::uuid[]) as id, …) as given`, or
+ * `(select $1::uuid as id, …) as given`. As a function in `from` arrays would cost three times as much, for there each is
+ * copied into a store of its own first.
  */
-export const unnest = (columns: ReadonlyArray<Pick<Column<never>, "name" | "type">>, first = 1, alias = "given"): string =>
-  `(select ${columns.map(({ name, type }, index) => `unnest($${first + index}::${type}[]) as ${name}`).join(", ")}) as ${alias}`
+export const given = (
+  columns: ReadonlyArray<Pick<Column<never>, "name" | "type">>,
+  first = 1,
+  form: Form = "arrays",
+  alias = "given"
+): string => {
+  const values = columns.map(({ name, type }, index) =>
+    form === "row" ? `$${first + index}::${type} as ${name}` : `unnest($${first + index}::${type}[]) as ${name}`
+  )
+  return `(select ${values.join(", ")}) as ${alias}`
+}
 
 /** The columns' names, in order. */
 export const names = <A>(columns: ReadonlyArray<Column<A>>): string => columns.map(({ name }) => name).join(", ")

@@ -14,7 +14,7 @@ import type { KeptContent, Message } from "../../core/model/Message.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Change, Kind, Records } from "../../core/ports/Store.ts"
 import type { AppendedEvent, Entry, MessagePlace, Overlay, Quota, TenantLog } from "./Overlay.ts"
-import { atVersions, column, deleting, inserting, insertingPlaced, statementOf, updating } from "./Parts.ts"
+import { atVersions, column, deleting, inserting, insertingPlaced, ofArrays, ofRows, statementOf, updating } from "./Parts.ts"
 import type { Based, Part, PartOf, Shape, Statement } from "./Parts.ts"
 import * as Rows from "./Rows.ts"
 import { kinds } from "./Touched.ts"
@@ -131,13 +131,11 @@ const bodies = inserting<Entry>("delivery_body", "mailroom.delivery_body", [
 ])
 
 /** Raises when keys were last used; the keys are not locked yet. */
-const touches: PartOf<readonly [string, number]> = (items) => ({
-  shape: touchShape,
-  parameters: [
+const touches: PartOf<readonly [string, number]> = (items) =>
+  ofArrays(touchShape, items.length, [
     Rows.array("uuid", items.map(([id]) => id)),
     Rows.array("bigint", items.map(([, at]) => Rows.toBigint(at)))
-  ]
-})
+  ])
 const touchShape: Shape = {
   name: "touched",
   text: (first, behind) =>
@@ -160,14 +158,12 @@ const replacedReservations = inserting("replaced_reservation", Rows.reservation.
 })
 
 /** Rows that others may hold are waited for in one order. */
-const liftedSuppressions: PartOf<Pick<Suppression, "tenantId" | "environment" | "address">> = (items) => ({
-  shape: liftedShape,
-  parameters: [
+const liftedSuppressions: PartOf<Pick<Suppression, "tenantId" | "environment" | "address">> = (items) =>
+  ofArrays(liftedShape, items.length, [
     Rows.array("uuid", items.map(({ tenantId }) => tenantId)),
     Rows.array("text", items.map(({ environment }) => environment)),
     Rows.array("text", items.map(({ address }) => foldCase(address)))
-  ]
-})
+  ])
 const liftedShape: Shape = {
   name: "lifted_suppression",
   text: (first, behind) =>
@@ -267,40 +263,34 @@ const putColumns: ReadonlyArray<Rows.Column<Rows.StoredContent & Pick<PutContent
   ...Rows.messageContent.columns.filter(({ name }) => name !== "message_id")
 ]
 
-/** Over what is there, of messages of these realms. */
-const putContents: PartOf<PutContent> = (items) => ({
-  shape: putShape,
-  parameters: Rows.parameters(putColumns, items.map(({ messageId, realm, content }) => ({ ...Rows.storedContent(messageId, content), realm })))
-})
 const putShape: Shape = {
   name: "put_content",
-  text: (first, behind) =>
+  text: (first, behind, form) =>
     `update mailroom.message_content as stored set text = given.text, html = given.html, record = given.record
-     from ${Rows.unnest(putColumns, first)} join mailroom.message message on message.id = given.message_id
+     from ${Rows.given(putColumns, first, form)} join mailroom.message message on message.id = given.message_id
        and message.tenant_id = given.tenant_id and message.environment = given.environment
      where stored.message_id = message.id and ${behind} returning 1`
 }
+const putRows = ofRows(putShape, putColumns)
+/** Over what is there, of messages of these realms. */
+const putContents: PartOf<PutContent> = (items) =>
+  putRows(items.map(({ messageId, realm, content }) => ({ ...Rows.storedContent(messageId, content), realm })))
 
 const changedMessages = updating("changed_message", "mailroom.message", Rows.tables.message.columns)
 
-type Submission = ReturnType<typeof Rows.submissionsOf>[number]
-
-/** Mostly they are there already, and then only looked at. */
-const submissions: PartOf<Submission> = (items) => ({
-  shape: submissionShape,
-  parameters: Rows.parameters(Rows.submissionColumns, items)
-})
 const submissionShape: Shape = {
   name: "submission",
-  text: (first, behind) =>
+  text: (first, behind, form) =>
     `insert into mailroom.submission (${Rows.names(Rows.submissionColumns)})
-     select * from ${Rows.unnest(Rows.submissionColumns, first)}
+     select * from ${Rows.given(Rows.submissionColumns, first, form)}
      where ${behind} and not exists (
        select from mailroom.submission as stored where stored.provider = given.provider
          and stored.provider_message_id = given.provider_message_id and stored.message_id = given.message_id
      )
      on conflict (provider, provider_message_id) do update set message_id = excluded.message_id returning 1`
 }
+/** Mostly they are there already, and then only looked at. */
+const submissions = ofRows(submissionShape, Rows.submissionColumns)
 
 const unqueued = deleting("unqueued_attachment", "mailroom.queued_attachment", "message_id")
 const queued = inserting("queued_attachment", "mailroom.queued_attachment", Rows.queuedAttachmentColumns, {
