@@ -1,8 +1,8 @@
 /**
  * The parts of a statement that writes: common table expressions that change
  * rows, each run behind the one before it. Many rows are one array for each
- * column, so a text depends on which parts there are, and on whether each of
- * them has a single row, and on nothing else.
+ * column, so a text depends on which parts there are, on whether all of them
+ * have a single row, and on nothing else.
  */
 import { PgTypes } from "@effect/sql-pg"
 import * as Rows from "./Rows.ts"
