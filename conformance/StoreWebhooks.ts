@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import assert from "node:assert/strict"
 import type { Attempt, Delivery } from "../core/model/Delivery.ts"
 import type { Endpoint } from "../core/model/Endpoint.ts"
-import type { ApplicationId, Realm } from "../core/model/Ids.ts"
+import type { ApplicationId, DeliveryId, Realm } from "../core/model/Ids.ts"
 import * as Fixtures from "./fixtures.ts"
 import {
   forget,
@@ -305,6 +305,22 @@ const forgetting = [
       assert.deepEqual(yield* store.deliveries.deadSince(realm, endpoint.id, age, 10), [])
       yield* land(store, insertDelivery({ ...dead, status: "pending", deadAt: null, nextAttemptAt: age }, awkwardBody))
       assert.equal(yield* store.deliveries.body(realm, dead.id), awkwardBody)
+    })
+  ),
+  law("leaves its body to the other deliveries of the event of one that it forgets", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const age = ownAge()
+      const first = Fixtures.delivery(Fixtures.endpoint(realm), { status: "dead", nextAttemptAt: null, deadAt: age })
+      const [second, third] = [1, 2].map((later) => ({ ...first, id: Fixtures.freshId<DeliveryId>(), deadAt: age + later })) as [Delivery, Delivery]
+      const body = (of: Delivery) => store.deliveries.body(realm, of.id)
+      yield* land(store, insertDelivery(first, awkwardBody), insertDelivery(second, awkwardBody), insertDelivery(third, "{}"))
+
+      yield* land(store, forget("deliveries", age + 1))
+      assert.deepEqual(yield* Effect.all([first, second, third].map(body)), [null, awkwardBody, "{}"])
+
+      yield* land(store, forget("deliveries", age + 2))
+      assert.deepEqual(yield* Effect.all([first, second, third].map(body)), [null, null, "{}"])
     })
   ),
   law("forgets no delivery in a commit that is rejected", (store) =>

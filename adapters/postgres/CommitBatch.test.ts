@@ -360,18 +360,24 @@ layer(Layer.provideMerge(PostgresStore.layerWithoutJobs, TestDatabase.layer()))(
     })
   )
 
-  it.effect("leaves no body behind of a delivery that is forgotten", () =>
+  it.effect("writes a body once for the deliveries of an event, and drops it with the last of them", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const store = yield* Store
-      const delivery = Fixtures.delivery(Fixtures.endpoint(Fixtures.realm()), { status: "dead", nextAttemptAt: null, deadAt: -9 })
-      const bodies = sql`select from mailroom.delivery_body where delivery_id = ${delivery.id}::uuid`
-      yield* land(store, insertDelivery(delivery))
-      assert.strictEqual((yield* bodies).length, 1)
+      const first = Fixtures.delivery(Fixtures.endpoint(Fixtures.realm()), { status: "dead", nextAttemptAt: null, deadAt: -9 })
+      const [second, third] = [first, first].map((one) => ({ ...one, id: Fixtures.freshId<typeof one.id>() }))
+      const bodies = Effect.map(
+        sql<{ deliveries: number }>`select deliveries from mailroom.delivery_body where id in (${first.id}, ${second!.id}, ${third!.id})`,
+        (rows) => rows.map(({ deliveries }) => deliveries)
+      )
+      yield* land(store, insertDelivery(first), insertDelivery(second!), insertDelivery({ ...third!, deadAt: -7 }))
+      assert.deepStrictEqual(yield* bodies, [3])
 
       yield* land(store, forget("deliveries", -8))
+      assert.deepStrictEqual(yield* bodies, [1])
 
-      assert.strictEqual((yield* bodies).length, 0)
+      yield* land(store, forget("deliveries", -6))
+      assert.deepStrictEqual(yield* bodies, [])
     })
   )
 

@@ -46,6 +46,16 @@ const texts: Readonly<Record<Log, string>> = {
   requests: oldest("request", "tenant_id, number", "at_ms"),
   payloads: oldest("payload", "provider, id", "received_ms"),
   quotas: oldest("quota", "tenant_id, day", "day"),
-  deliveries: `${oldest("delivery", "id", "ended_ms").replace("returning 1", "returning id")},
-    bodies as (delete from mailroom.delivery_body where delivery_id in (select id from forgotten) returning 1)`
+  // A body goes with the last delivery that has it.
+  deliveries: `${oldest("delivery", "id", "ended_ms").replace("returning 1", "returning coalesce(body_id, id) as body_id")},
+    fewer as (
+      select body.id, body.deliveries - gone.deliveries as deliveries
+      from (select body_id, count(*) as deliveries from forgotten group by body_id) as gone
+      join mailroom.delivery_body as body on body.id = gone.body_id order by body.id for update of body
+    ),
+    kept_bodies as (
+      update mailroom.delivery_body as body set deliveries = fewer.deliveries
+      from fewer where body.id = fewer.id and fewer.deliveries > 0 returning 1
+    ),
+    dropped_bodies as (delete from mailroom.delivery_body as body using fewer where body.id = fewer.id and fewer.deliveries <= 0 returning 1)`
 }

@@ -170,7 +170,7 @@ const outgoingShape: Shape = {
     const keys: Readonly<Record<string, string>> = { $1: "next.subject::uuid", $2: "next.tenant_id", $3: "next.environment" }
     const found = outgoing.replaceAll(/\$\d/g, (parameter) => keys[parameter]!) // it has these three
     return `select next.subject, found.* from next_job as next cross join lateral (${found}) as found
-      where next.kind = 'deliver' and (found.record::json ->> 'nextAttemptAt')::bigint = next.due_ms`
+      where next.kind = 'deliver' and found.next_attempt_ms = next.due_ms`
   },
   isTold: true
 }

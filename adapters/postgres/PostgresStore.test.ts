@@ -8,6 +8,7 @@ import * as Fixtures from "../../conformance/fixtures.ts"
 import {
   append,
   demand,
+  forget,
   insert,
   insertDelivery,
   insertMessage,
@@ -313,5 +314,24 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
         select subject, kind, due_ms::int as due from mailroom.job where tenant_id = ${realm.tenantId}::uuid`
       assert.deepStrictEqual(jobs, [{ subject: lands.message.id, kind: "submit", due: 5 }])
     }).pipe(Effect.scoped)
+  )
+
+  it.effect("drops a body with the last of its deliveries, if another process forgets one of them meanwhile", () =>
+    Effect.gen(function* () {
+      const one = yield* newProcess()
+      const first = Fixtures.delivery(Fixtures.endpoint(Fixtures.realm()), { status: "dead", nextAttemptAt: null, deadAt: -9 })
+      const second = { ...first, id: Fixtures.freshId<typeof first.id>(), deadAt: -8 }
+      yield* one.store.commit([insertDelivery(first), insertDelivery(second)], [])
+      const other = yield* foreign
+      yield* other.run("delete from mailroom.delivery where id = $1::uuid", [second.id])
+      yield* other.run("update mailroom.delivery_body set deliveries = deliveries - 1 where id = $1::uuid", [first.id])
+
+      const forgetting = yield* Effect.forkChild(one.store.commit([forget("deliveries", -8)], []))
+      yield* blocked(one)
+      yield* other.commit
+
+      assert.strictEqual((yield* Fiber.join(forgetting)).forgotten, 1)
+      assert.deepStrictEqual(yield* one.sql`select deliveries from mailroom.delivery_body where id = ${first.id}::uuid`, [])
+    })
   )
 })

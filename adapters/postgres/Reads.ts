@@ -331,16 +331,19 @@ const deliveries = ({ list, lookup }: Query.Query): DeliveryReads => {
   }
 }
 
+/** Of the row `delivery`, which may have it from another of its event. */
+const sentBody = "(select body from mailroom.delivery_body where id = coalesce(delivery.body_id, delivery.id))"
+
 const bodyOfDelivery = `
-  select (select body from mailroom.delivery_body where delivery_id = delivery.id) as body
+  select ${sentBody} as body
   from ${byId("mailroom.delivery", "delivery")}
   where delivery.tenant_id = $2 and delivery.environment = $3`
 
 /** By id, tenant and environment. */
 export const outgoing = `
   select ${delivery.selected("delivery")},
-    (select body from mailroom.delivery_body where delivery_id = delivery.id) as body,
-    endpoint.record::text as endpoint, endpoint.enabled_after
+    ${sentBody} as body,
+    endpoint.record::text as endpoint, endpoint.enabled_after, delivery.next_attempt_ms
   from ${byId("mailroom.delivery", "delivery")}
   left join lateral (select * from mailroom.endpoint where id = delivery.endpoint_id offset 0) endpoint
     on endpoint.tenant_id = $2 and endpoint.environment = $3

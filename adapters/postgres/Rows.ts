@@ -16,7 +16,7 @@ import { foldCase } from "../../core/model/Address.ts"
 import type { AuditEntry, Numbered, RequestEntry } from "../../core/model/Audit.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
-import type { AttachmentId, DeliveryId, Environment, MessageId, Millis, TenantId } from "../../core/model/Ids.ts"
+import type { AttachmentId, Environment, MessageId, Millis, TenantId } from "../../core/model/Ids.ts"
 import type { Plan } from "../../core/model/Limits.ts"
 import { sealVersion } from "../../core/model/MailDomain.ts"
 import { nextPollAt, queuedRecipients, type KeptContent, type Message } from "../../core/model/Message.ts"
@@ -310,11 +310,6 @@ export const messageContent: Table<StoredContent, KeptContent> = table(
   ({ text, html, record }) => ({ text: text as string | null, html: html as string | null, ...(JSON.parse((record ?? "{}") as string) as object) }),
   ["text", "html"]
 )
-
-export const deliveryBodyColumns: ReadonlyArray<Column<{ readonly deliveryId: DeliveryId; readonly body: string }>> = [
-  fixed("delivery_id", "uuid", ({ deliveryId }) => deliveryId),
-  fixed("body", "text", ({ body }) => body)
-]
 
 /** The names that providers took a message under. */
 export const submissionsOf = (message: Message): ReadonlyArray<SubmissionRef & { readonly messageId: MessageId }> =>

@@ -9,7 +9,7 @@
  */
 import { foldCase } from "../../core/model/Address.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
-import { shardOf } from "../../core/model/Ids.ts"
+import { shardOf, type EventId } from "../../core/model/Ids.ts"
 import type { KeptContent, Message } from "../../core/model/Message.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Change, Kind, Records } from "../../core/ports/Store.ts"
@@ -94,9 +94,8 @@ const rowParts = (kind: Kind, entries: ReadonlyArray<Entry>): ReadonlyArray<Part
   const [created, changed, gone] = [entries.filter(isNew), changedOf(entries), entries.filter(isGone)]
   return [
     ...(gone.length === 0 ? [] : [remove(gone.map(({ id }) => id))]),
-    ...(created.length === 0 ? [] : [insert(recordsOf(created))]),
-    ...(changed.length === 0 ? [] : [update(changed)]),
-    ...(created.length === 0 || kind !== "delivery" ? [] : [bodies(created)])
+    ...(kind === "delivery" ? newDeliveryParts(created) : has(insert, recordsOf(created))),
+    ...(changed.length === 0 ? [] : [update(changed)])
   ]
 }
 
@@ -125,10 +124,46 @@ const changedOf = <K extends Kind>(entries: ReadonlyArray<Entry>): ReadonlyArray
 const recordsOf = (entries: ReadonlyArray<Entry>): ReadonlyArray<Records[Kind]> =>
   entries.flatMap(({ record }) => record ?? [])
 
-const bodies = inserting<Entry>("delivery_body", "mailroom.delivery_body", [
-  column("delivery_id", "uuid", ({ id }) => id),
-  column("body", "text", ({ body }) => body)
+// Deliveries
+
+interface SharedBody {
+  /** Of the first delivery that has it. */
+  readonly id: string
+  readonly body: string
+  deliveries: number
+}
+
+const bodies = inserting<SharedBody>("delivery_body", "mailroom.delivery_body", [
+  column("id", "uuid", ({ id }) => id),
+  column("body", "text", ({ body }) => body),
+  column("deliveries", "integer", ({ deliveries }) => deliveries)
 ])
+
+interface NewDelivery {
+  readonly delivery: Records["delivery"]
+  /** Whose body it has; null: its own. */
+  readonly bodyId: string | null
+}
+
+const newDeliveries = inserting<NewDelivery>("new_delivery", "mailroom.delivery", [
+  ...Rows.tables.delivery.columns.map((one) => ({ ...one, value: ({ delivery }: NewDelivery) => one.value(delivery) })),
+  column("body_id", "uuid", ({ bodyId }) => bodyId)
+])
+
+/** A body is written once for all deliveries of an event that are made together. */
+const newDeliveryParts = (entries: ReadonlyArray<Entry>): ReadonlyArray<Part> => {
+  const ofEvents = new Map<EventId, Array<SharedBody>>()
+  const created: Array<NewDelivery> = []
+  for (const { record, body } of entries) {
+    const delivery = record as Records["delivery"] // by its kind
+    const known = ofEvents.get(delivery.eventId) ?? []
+    const shared = known.find((one) => one.body === body)
+    if (shared !== undefined) shared.deliveries += 1
+    else ofEvents.set(delivery.eventId, [...known, { id: delivery.id, body: body!, deliveries: 1 }]) // a delivery is inserted with one
+    created.push({ delivery, bodyId: shared?.id ?? null })
+  }
+  return created.length === 0 ? [] : [newDeliveries(created), bodies([...ofEvents.values()].flat())]
+}
 
 /** Raises when keys were last used; the keys are not locked yet. */
 const touches: PartOf<readonly [string, number]> = (items) =>

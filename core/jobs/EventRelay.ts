@@ -55,9 +55,12 @@ export class EventRelay extends Context.Service<
           for (const event of events) {
             const subscribed = endpoints.filter((endpoint) => subscribes(endpoint, event))
             if (made.length > 0 && made.length + subscribed.length > deliveriesPerCommit) break
+            const bodies = new Map<string, string>()
             for (const endpoint of subscribed) {
+              const body = bodies.get(endpoint.apiVersion) ?? Webhook.envelope(event, endpoint.apiVersion)
+              bodies.set(endpoint.apiVersion, body)
               const delivery = deliveryOf(event, endpoint, (yield* crypto.uuid) as DeliveryId, now) // a UUID is any of them
-              changes.push({ _tag: "InsertDelivery", delivery, body: Webhook.envelope(event, endpoint.apiVersion) })
+              changes.push({ _tag: "InsertDelivery", delivery, body })
               made.push(delivery)
             }
             moved = event
