@@ -367,7 +367,7 @@ layer(Layer.provideMerge(PostgresStore.layerWithoutJobs, TestDatabase.layer()))(
       const first = Fixtures.delivery(Fixtures.endpoint(Fixtures.realm()), { status: "dead", nextAttemptAt: null, deadAt: -9 })
       const [second, third] = [first, first].map((one) => ({ ...one, id: Fixtures.freshId<typeof one.id>() }))
       const bodies = Effect.map(
-        sql<{ deliveries: number }>`select deliveries from mailroom.delivery_body where id in (${first.id}, ${second!.id}, ${third!.id})`,
+        sql<{ deliveries: number }>`select deliveries from mailroom.delivery_body where delivery_id in (${first.id}, ${second!.id}, ${third!.id})`,
         (rows) => rows.map(({ deliveries }) => deliveries)
       )
       yield* land(store, insertDelivery(first), insertDelivery(second!), insertDelivery({ ...third!, deadAt: -7 }))

@@ -49,13 +49,16 @@ const texts: Readonly<Record<Log, string>> = {
   // A body goes with the last delivery that has it.
   deliveries: `${oldest("delivery", "id", "ended_ms").replace("returning 1", "returning coalesce(body_id, id) as body_id")},
     fewer as (
-      select body.id, body.deliveries - gone.deliveries as deliveries
+      select body.delivery_id, body.deliveries - gone.deliveries as deliveries
       from (select body_id, count(*) as deliveries from forgotten group by body_id) as gone
-      join mailroom.delivery_body as body on body.id = gone.body_id order by body.id for update of body
+      join mailroom.delivery_body as body on body.delivery_id = gone.body_id order by body.delivery_id for update of body
     ),
     kept_bodies as (
       update mailroom.delivery_body as body set deliveries = fewer.deliveries
-      from fewer where body.id = fewer.id and fewer.deliveries > 0 returning 1
+      from fewer where body.delivery_id = fewer.delivery_id and fewer.deliveries > 0 returning 1
     ),
-    dropped_bodies as (delete from mailroom.delivery_body as body using fewer where body.id = fewer.id and fewer.deliveries <= 0 returning 1)`
+    dropped_bodies as (
+      delete from mailroom.delivery_body as body using fewer
+      where body.delivery_id = fewer.delivery_id and fewer.deliveries <= 0 returning 1
+    )`
 }

@@ -324,14 +324,14 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
       yield* one.store.commit([insertDelivery(first), insertDelivery(second)], [])
       const other = yield* foreign
       yield* other.run("delete from mailroom.delivery where id = $1::uuid", [second.id])
-      yield* other.run("update mailroom.delivery_body set deliveries = deliveries - 1 where id = $1::uuid", [first.id])
+      yield* other.run("update mailroom.delivery_body set deliveries = deliveries - 1 where delivery_id = $1::uuid", [first.id])
 
       const forgetting = yield* Effect.forkChild(one.store.commit([forget("deliveries", -8)], []))
       yield* blocked(one)
       yield* other.commit
 
       assert.strictEqual((yield* Fiber.join(forgetting)).forgotten, 1)
-      assert.deepStrictEqual(yield* one.sql`select deliveries from mailroom.delivery_body where id = ${first.id}::uuid`, [])
+      assert.deepStrictEqual(yield* one.sql`select deliveries from mailroom.delivery_body where delivery_id = ${first.id}::uuid`, [])
     })
   )
 })

@@ -332,7 +332,7 @@ const deliveries = ({ list, lookup }: Query.Query): DeliveryReads => {
 }
 
 /** Of the row `delivery`, which may have it from another of its event. */
-const sentBody = "(select body from mailroom.delivery_body where id = coalesce(delivery.body_id, delivery.id))"
+const sentBody = "(select body from mailroom.delivery_body where delivery_id = coalesce(delivery.body_id, delivery.id))"
 
 const bodyOfDelivery = `
   select ${sentBody} as body

@@ -127,21 +127,22 @@ const recordsOf = (entries: ReadonlyArray<Entry>): ReadonlyArray<Records[Kind]> 
 // Deliveries
 
 interface SharedBody {
-  /** Of the first delivery that has it. */
-  readonly id: string
+  /** The first that has it. */
+  readonly deliveryId: string
   readonly body: string
+  /** How many have it. */
   deliveries: number
 }
 
 const bodies = inserting<SharedBody>("delivery_body", "mailroom.delivery_body", [
-  column("id", "uuid", ({ id }) => id),
+  column("delivery_id", "uuid", ({ deliveryId }) => deliveryId),
   column("body", "text", ({ body }) => body),
   column("deliveries", "integer", ({ deliveries }) => deliveries)
 ])
 
 interface NewDelivery {
   readonly delivery: Records["delivery"]
-  /** Whose body it has; null: its own. */
+  /** The delivery whose body it has; null: it has one of its own. */
   readonly bodyId: string | null
 }
 
@@ -159,8 +160,8 @@ const newDeliveryParts = (entries: ReadonlyArray<Entry>): ReadonlyArray<Part> =>
     const known = ofEvents.get(delivery.eventId) ?? []
     const shared = known.find((one) => one.body === body)
     if (shared !== undefined) shared.deliveries += 1
-    else ofEvents.set(delivery.eventId, [...known, { id: delivery.id, body: body!, deliveries: 1 }]) // a delivery is inserted with one
-    created.push({ delivery, bodyId: shared?.id ?? null })
+    else ofEvents.set(delivery.eventId, [...known, { deliveryId: delivery.id, body: body!, deliveries: 1 }]) // a delivery is inserted with one
+    created.push({ delivery, bodyId: shared?.deliveryId ?? null })
   }
   return created.length === 0 ? [] : [newDeliveries(created), bodies([...ofEvents.values()].flat())]
 }
