@@ -138,6 +138,7 @@ const pick = (threads: Set<Thread>, program: URL): Thread => {
   const thread: Thread = { worker, messages: new Map() }
   threads.add(thread)
   worker.unref()
+  worker.setMaxListeners(0) // each message that is over listens for its own word
   worker.on("message", (message: FromThread) => {
     const listener = thread.messages.get(message.id)
     if (message._tag === "More") listener?.onMore()

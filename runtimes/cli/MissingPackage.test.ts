@@ -1,0 +1,27 @@
+import { assert, describe, it } from "@effect/vitest"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { missingPackage } from "./MissingPackage.ts"
+
+const manifest: { readonly peerDependencies: Readonly<Record<string, string>> } = JSON.parse(
+  readFileSync(join(import.meta.dirname, "../../package.json"), "utf8")
+)
+
+/** As Node says it. */
+const notFound = (message: string) => Object.assign(new Error(message), { code: "ERR_MODULE_NOT_FOUND" })
+
+describe("a package that is missing", () => {
+  it("is named, with all that the command line wants", () => {
+    const text = missingPackage(notFound("Cannot find package 'undici' imported from /srv/mailroom/adapters/undici/index.js"))!
+
+    assert.match(text, /^undici is not installed\. /)
+    // Amazon SES has a hint of its own, and `effect` comes along.
+    const wanted = Object.keys(manifest.peerDependencies).filter((name) => name !== "@aws-sdk/client-sesv2" && name !== "effect")
+    assert.deepStrictEqual(text.slice(text.indexOf("npm install ") + "npm install ".length).split(" ").toSorted(), wanted.toSorted())
+  })
+
+  it("is not what any other error is about", () => {
+    assert.isNull(missingPackage(new Error("Cannot find package 'undici'")))
+    assert.isNull(missingPackage("Cannot find package 'undici'"))
+  })
+})
