@@ -24,7 +24,7 @@ export interface Options {
 export const layerWith = ({ hostname, resolve = byHost(), timeout = "9 seconds" }: Options): Layer.Layer<MailAuthenticator> =>
   Layer.effect(
     MailAuthenticator,
-    Effect.map(Effect.andThen(isInstalled, Threads.make()), (threads) =>
+    Effect.map(Effect.andThen(mustBeInstalled, Threads.make()), (threads) =>
       MailAuthenticator.of({
         authenticate: ({ peer, returnPath, bytes }) => {
           const opening: Threads.Opening = {
@@ -50,7 +50,7 @@ export const layerWith = ({ hostname, resolve = byHost(), timeout = "9 seconds" 
   )
 
 /** Else each thread would die of it, and each message pass for one that the DNS tells nothing of. */
-const isInstalled = Effect.sync(() => import.meta.resolve("mailauth"))
+const mustBeInstalled = Effect.sync(() => import.meta.resolve("mailauth"))
 
 const untold: Authentication = { spf: "temperror", dkim: "temperror", dmarc: "temperror", arc: "temperror", dmarcPolicy: null }
 

@@ -21,11 +21,11 @@ const until = (log: Log, before: number): PgTypes.Parameter =>
   log === "quotas" ? Query.text(utcDay(before)) : Query.millisFrom(before)
 
 /** Deletes from one table, by its key and its age. */
-const oldest = (table: string, key: string, age: string): string =>
+const oldest = (table: string, key: string, age: string, returning = "1"): string =>
   `old as materialized (
      select ${key} from mailroom.${table} where ${age} < $1 order by ${age} limit $2 for update skip locked
    ),
-   forgotten as (delete from mailroom.${table} where (${key}) in (select ${key} from old) returning 1)`
+   forgotten as (delete from mailroom.${table} where (${key}) in (select ${key} from old) returning ${returning})`
 
 const texts: Readonly<Record<Log, string>> = {
   // Each shard from its front, up to the first event that is not older. As one walks the fronts, always taking the oldest,
@@ -47,7 +47,7 @@ const texts: Readonly<Record<Log, string>> = {
   payloads: oldest("payload", "provider, id", "received_ms"),
   quotas: oldest("quota", "tenant_id, day", "day"),
   // A body goes with the last delivery that has it.
-  deliveries: `${oldest("delivery", "id", "ended_ms").replace("returning 1", "returning coalesce(body_id, id) as body_id")},
+  deliveries: `${oldest("delivery", "id", "ended_ms", "coalesce(body_id, id) as body_id")},
     fewer as (
       select body.delivery_id, body.deliveries - gone.deliveries as deliveries
       from (select body_id, count(*) as deliveries from forgotten group by body_id) as gone

@@ -339,7 +339,7 @@ const bodyOfDelivery = `
   from ${byId("mailroom.delivery", "delivery")}
   where delivery.tenant_id = $2 and delivery.environment = $3`
 
-/** By id, tenant and environment. */
+/** By id, tenant and environment; with the time of its next attempt, which says whether a job is of that attempt. */
 export const outgoing = `
   select ${delivery.selected("delivery")},
     ${sentBody} as body,
