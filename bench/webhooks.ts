@@ -5,7 +5,7 @@
  * 64 in flight, and to fifty that take 20 ms each with as many in flight as the
  * worker has.
  */
-import { requestsMax } from "../core/jobs/DeliverWebhook.ts"
+import { requestsMax } from "../core/jobs/WebhookAttempts.ts"
 import * as Backlog from "./Backlog.ts"
 import * as Deployment from "./Deployment.ts"
 import { startReceivers, type Behaviour, type Receivers } from "./receiver.ts"

@@ -6,6 +6,7 @@ import { Layer } from "effect"
 import { CheckDomains } from "./jobs/CheckDomains.ts"
 import { DeliverWebhook } from "./jobs/DeliverWebhook.ts"
 import { EventRelay } from "./jobs/EventRelay.ts"
+import { FirstAttempts } from "./jobs/FirstAttempts.ts"
 import { ParseMessage } from "./jobs/ParseMessage.ts"
 import { PollProvider } from "./jobs/PollProvider.ts"
 import { RecordNotification } from "./jobs/RecordNotification.ts"
@@ -13,6 +14,7 @@ import { RecordReport } from "./jobs/RecordReport.ts"
 import { ScanAttachment } from "./jobs/ScanAttachment.ts"
 import { SubmitMessage } from "./jobs/SubmitMessage.ts"
 import { Sweep } from "./jobs/Sweep.ts"
+import { WebhookAttempts } from "./jobs/WebhookAttempts.ts"
 import { Worker } from "./jobs/Worker.ts"
 import { Access } from "./operations/Access.ts"
 import { Attachments } from "./operations/Attachments.ts"
@@ -42,14 +44,14 @@ export const operations = Layer.mergeAll(
 
 /** EventRelay, Worker, Sweep and CheckDomains, whose ticks do all that is due, and RecordNotification, which takes in what providers push. */
 export const jobs = Layer.mergeAll(
-  EventRelay.layer,
+  Layer.provide(EventRelay.layer, FirstAttempts.layer),
   Worker.layer.pipe(
     Layer.provide([SubmitMessage.layer, ScanAttachment.layer, PollProvider.layer, DeliverWebhook.layer, ParseMessage.layer]),
     Layer.provide(RecordReport.layer)
   ),
   Sweep.layer,
   CheckDomains.layer
-).pipe(Layer.provideMerge(RecordNotification.layer))
+).pipe(Layer.provide(WebhookAttempts.layer), Layer.provideMerge(RecordNotification.layer))
 
 /** The whole core. Needs every port but none of the runtimes; build it once per process. */
 export const layer = Layer.merge(operations, jobs)

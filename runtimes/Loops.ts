@@ -53,6 +53,8 @@ export const working = Layer.effectDiscard(
       stopping = true
       return Fiber.await(running).pipe(Effect.timeoutOption(drain), Effect.andThen(Fiber.interrupt(running)))
     })
+    // Behind the relay's last tick.
+    yield* Effect.addFinalizer(() => Effect.timeoutOption(relay.ended, drain))
     yield* unbroken("the sweep")(sweep.tick)
     yield* every(relayInterval, "the relay", Effect.repeat(relay.tick, { until: (count) => count === 0 }))
     yield* every("10 seconds", "the sweep", sweep.tick)

@@ -1,6 +1,8 @@
 /** Webhook endpoints of a scenario: setting them up, having their receivers answer, and what has come of it. */
 import { Effect, Fiber, type Redacted } from "effect"
 import * as assert from "node:assert/strict"
+import { domainOf } from "../../core/model/Address.ts"
+import { system } from "../../core/model/Audit.ts"
 import type { Delivery } from "../../core/model/Delivery.ts"
 import type * as Endpoints from "../../core/model/Endpoint.ts"
 import type { DeliveryId } from "../../core/model/Ids.ts"
@@ -50,6 +52,14 @@ export const postsTo = ({ stage }: World, { endpoint }: Hook): ReadonlyArray<Pos
 
 /** Makes one event that `hook` subscribes to. */
 export const happen = (process: Process, of: Tenancy) => send(process, of, address("delivered"))
+
+/** Another mailbox, by which the tenant as a whole has an event. */
+export const addMailbox = (process: Process, { realm, mailbox }: Tenancy) =>
+  process.management.createMailbox(system, {
+    tenantId: realm.tenantId,
+    address: address(`m${freshId().slice(0, 8)}`, domainOf(mailbox.address)),
+    displayName: "Another"
+  })
 
 /** An endpoint's deliveries, oldest first. */
 export const deliveriesTo = ({ store }: World, { of, endpoint }: Hook) =>

@@ -2,8 +2,8 @@
  * The part of the witness that looks at webhooks: every commit that lands is
  * held against the two machines, and against what ties them together.
  *
- * - A delivery is made once for an event and an endpoint that may have it; it
- *   moves along its machine, one version at a time; attempts are only added,
+ * - A delivery is made once for an event and an endpoint that may have it, new
+ *   or with a first attempt that was a success; it moves along its machine, one version at a time; attempts are only added,
  *   at most five in a round.
  * - An endpoint's counter is the failed attempts since the last success, in
  *   the order of its versions. Each attempt is in the commit that counts it;
@@ -74,15 +74,14 @@ export class WebhookWitness {
 
   /** A delivery as it is fanned out. */
   #made(delivery: Delivery, body: string, commit: Commit): void {
-    const { id, eventId, endpointId, version, status, round, attemptCount, attempts } = delivery
+    const { id, eventId, endpointId, version, round } = delivery
     this.#write(this.#deliveries, delivery, commit, () => {})
     const pair = `${eventId} to ${endpointId}`
     if (this.#pairs.has(pair)) this.#note(`a second delivery of ${pair}`)
     this.#pairs.add(pair)
     if (!commit.some(({ _tag }) => _tag === "MoveRelay")) this.#note(`delivery ${id} came without the relay's move`)
-    if (version !== 1 || status !== "pending" || round !== 1 || attemptCount !== 0 || attempts.length !== 0 || delivery.nextAttemptAt === null) {
-      this.#note(`delivery ${id}: not made new`)
-    }
+    if (version !== 1 || round !== 1 || !(isUntried(delivery) || isDeliveredAtOnce(delivery))) this.#note(`delivery ${id}: not made new`)
+    for (const attempt of delivery.attempts) this.#attempted(delivery, attempt, commit)
     if ((JSON.parse(body) as { readonly id: unknown }).id !== eventId) this.#note(`delivery ${id}: body of another event`)
     const event = this.#events.get(eventId)
     const endpoint = this.#endpoints.get(endpointId)?.get(1)?.record
@@ -159,6 +158,12 @@ export class WebhookWitness {
     })
   }
 }
+
+const isUntried = ({ status, attemptCount, attempts, nextAttemptAt }: Delivery): boolean =>
+  status === "pending" && attemptCount === 0 && attempts.length === 0 && nextAttemptAt !== null
+
+const isDeliveredAtOnce = ({ status, attemptCount, attempts, nextAttemptAt, deliveredAt }: Delivery): boolean =>
+  status === "delivered" && attemptCount === 1 && attempts.length === 1 && attempts[0]!.number === 1 && nextAttemptAt === null && deliveredAt !== null
 
 /** What was added at the end of a list from whose front the oldest may be gone; null if it is another list. */
 const addedTo = (before: ReadonlyArray<Attempt>, after: ReadonlyArray<Attempt>): ReadonlyArray<Attempt> | null => {

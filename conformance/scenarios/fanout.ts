@@ -1,13 +1,13 @@
 /** From the log to the endpoints: each event once to each endpoint whose it is, and to no other. */
 import { Effect } from "effect"
 import * as assert from "node:assert/strict"
-import { domainOf } from "../../core/model/Address.ts"
 import { system } from "../../core/model/Audit.ts"
 import { types } from "../../core/model/Event.ts"
 import { shardOf, type ApplicationId, type TenantId } from "../../core/model/Ids.ts"
 import { address, freshId } from "../fixtures.ts"
 import { Interlude } from "./Faults.ts"
 import {
+  addMailbox,
   assertSigned,
   broken,
   deliveriesTo,
@@ -35,14 +35,6 @@ const idsOf = (events: ReadonlyArray<{ readonly id: string }>) => events.map(({ 
 
 /** Relays all that the log holds, and delivers nothing. */
 const relayAll = ({ relay }: Process) => Effect.repeat(relay.tick, { until: (count) => count === 0 })
-
-/** Another mailbox, by which the tenant as a whole has an event. */
-const addMailbox = (process: Process, { realm, mailbox }: Tenancy) =>
-  process.management.createMailbox(system, {
-    tenantId: realm.tenantId,
-    address: address(`m${freshId().slice(0, 8)}`, domainOf(mailbox.address)),
-    displayName: "Another"
-  })
 
 const sendTest = (process: Process, { realm, application }: Tenancy, type: (typeof types)[number] = "message.bounced") =>
   process.webhookManagement.sendTestEvent(system, { tenantId: realm.tenantId, applicationId: application.id, type })
@@ -213,7 +205,7 @@ export const suite: ScenarioSuite = {
 
         const log = (yield* logOf(world, of)).filter(({ type }) => type === "message.queued")
         assert.equal(log.length, 650)
-        assert.ok(counts.length >= 4 && counts.reduce((sum, count) => sum + count) >= 650, counts.join())
+        assert.ok(counts.reduce((sum, count) => sum + count) >= 650, counts.join())
         for (const to of hooks) assert.deepEqual(yield* eventsTo(world, to), idsOf(log))
       })
     ),

@@ -3,27 +3,36 @@
  * endpoint that subscribes to it, and moves its place in the log in the same
  * commit (Spec 6). So an event is fanned out once, however many workers relay.
  */
-import { Cause, Clock, Context, Duration, Effect, Layer } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Fiber, FiberSet, Layer } from "effect"
 import type { Delivery } from "../model/Delivery.ts"
 import { subscribes, type Endpoint } from "../model/Endpoint.ts"
 import type { LoggedEvent } from "../model/Event.ts"
-import type { DeliveryId, Millis } from "../model/Ids.ts"
+import type { DeliveryId, EndpointId, Millis } from "../model/Ids.ts"
 import * as Webhook from "../model/Webhook.ts"
 import { commit, dieOnRejection, isRejected } from "../operations/Commit.ts"
 import { deliverJob } from "../operations/Webhooks.ts"
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
 import { Crypto } from "../ports/Crypto.ts"
-import { JobQueue } from "../ports/JobQueue.ts"
+import { JobQueue, type Job } from "../ports/JobQueue.ts"
 import * as Metrics from "../Metrics.ts"
-import { Store, type Change, type Relay, type StoreUnavailable } from "../ports/Store.ts"
+import { CommitRejected, Store, type Change, type Relay, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
+import { FirstAttempts, type NewDelivery } from "./FirstAttempts.ts"
+import { requestsMax, succeeded, unchanged, WebhookAttempts, type Ending } from "./WebhookAttempts.ts"
+import { visibilityTimeout } from "./Worker.ts"
 
 /** Events of a shard that are read at a time. */
-const batchSize = 200
+const batchSize = 500
 /** Deliveries of one commit, unless a single event has more. */
 const deliveriesPerCommit = 1_000
+/** The same where some are attempted first: a few for each request that may be in flight. */
+const attemptsPerCommit = 4 * requestsMax
 /** For how long the others leave a shard to the worker that moved it last. */
 const holdDuration = Duration.toMillis("5 seconds")
+/** What is left of that time at least when attempts begin: longer than they take, and their commit. */
+const holdMargin = Duration.toMillis("2 seconds")
+/** How long one shard is relayed at a time while there is more. */
+const turn = Duration.toNanosUnsafe("250 millis")
 /** How long a shard whose relaying broke is left alone. */
 const brokenPause = Duration.toMillis("10 seconds")
 
@@ -32,6 +41,8 @@ export class EventRelay extends Context.Service<
   {
     /** Fans out what the log holds by now, up to a batch per shard; how many events that was. 0: nothing, or all of it is others'. */
     readonly tick: Effect.Effect<number>
+    /** Waits for the attempts of past ticks that nobody has waited for, until they are recorded. */
+    readonly ended: Effect.Effect<void>
   }
 >()("mailroom/core/jobs/EventRelay") {
   static readonly layer = Layer.effect(
@@ -41,43 +52,117 @@ export class EventRelay extends Context.Service<
       const queue = yield* JobQueue
       const crypto = yield* Crypto
       const clockOffset = yield* ClockOffset
+      const attempts = yield* WebhookAttempts
+      const firstAttempts = yield* FirstAttempts
+      const late = yield* FiberSet.make()
       const holder = yield* crypto.uuid
 
-      const relay = Effect.fnUntraced(
-        function* ({ shard, position }: Relay) {
-          const events = yield* store.events.readLog(shard, position, batchSize)
-          // Read behind the events: an endpoint that was there before an event is there now.
-          const endpoints = yield* store.endpoints.enabled([...new Set(events.map(({ tenantId }) => tenantId))])
-          const now = yield* Clock.currentTimeMillis
-          const changes: Array<Change> = []
-          const made: Array<Delivery> = []
-          let moved: LoggedEvent | undefined
-          for (const event of events) {
-            const subscribed = endpoints.filter((endpoint) => subscribes(endpoint, event))
-            if (made.length > 0 && made.length + subscribed.length > deliveriesPerCommit) break
-            const bodies = new Map<string, string>()
-            for (const endpoint of subscribed) {
-              const body = bodies.get(endpoint.apiVersion) ?? Webhook.envelope(event, endpoint.apiVersion)
-              bodies.set(endpoint.apiVersion, body)
-              const delivery = deliveryOf(event, endpoint, (yield* crypto.uuid) as DeliveryId, now) // a UUID is any of them
-              changes.push({ _tag: "InsertDelivery", delivery, body })
-              made.push(delivery)
-            }
-            moved = event
+      /** What comes next in a shard behind this position; null: nothing. */
+      const read = Effect.fnUntraced(function* (shard: number, from: bigint): Effect.fn.Return<Page | null, StoreUnavailable> {
+        const events = yield* store.events.readLog(shard, from, batchSize)
+        // Read behind the events: an endpoint that was there before an event is there now.
+        const endpoints = yield* store.endpoints.enabled([...new Set(events.map(({ tenantId }) => tenantId))])
+        const now = yield* Clock.currentTimeMillis
+        const made: Array<NewDelivery> = []
+        const most = endpoints.some((endpoint) => attempts.inFlightMax(endpoint, now) > 0) ? attemptsPerCommit : deliveriesPerCommit
+        let count = 0
+        for (const event of events) {
+          const subscribed = endpoints.filter((endpoint) => subscribes(endpoint, event))
+          if (made.length > 0 && made.length + subscribed.length > most) break
+          const bodies = new Map<string, string>()
+          for (const endpoint of subscribed) {
+            const body = bodies.get(endpoint.apiVersion) ?? Webhook.envelope(event, endpoint.apiVersion)
+            bodies.set(endpoint.apiVersion, body)
+            const delivery = deliveryOf(event, endpoint, (yield* crypto.uuid) as DeliveryId, now) // a UUID is any of them
+            made.push({ delivery, endpoint, body, attempt: firstAttempts.begun(delivery) })
           }
-          if (moved === undefined) return 0
-          const next: Relay = { shard, position: moved.position, holder, heldUntil: now + holdDuration }
-          changes.push({ _tag: "MoveRelay", relay: next, from: position })
-          yield* commit(store, queue, changes, made.map((delivery) => deliverJob(delivery, now)))
-          const relayed = events.slice(0, events.indexOf(moved) + 1)
-          yield* Metrics.add(Metrics.eventsRelayed, relayed.length)
-          yield* Metrics.add(Metrics.deliveriesMade, made.length)
-          yield* Effect.forEach(relayed, (event) => traced(event, made), { discard: true })
-          return relayed.length
+          count += 1
+        }
+        return count === 0 ? null : { shard, from, events: events.slice(0, count), made }
+      })
+
+      /**
+       * Commits a page, the deliveries in it with what has come of their first attempts. One that is under way, or has failed,
+       * is recorded by itself: until then its delivery waits, as if somebody had leased it.
+       */
+      const land = Effect.fnUntraced(function* (page: Page, areTrusted: boolean): Effect.fn.Return<void, CommitRejected | StoreUnavailable> {
+        const { shard, from, events, made } = page
+        const now = yield* Clock.currentTimeMillis
+        const changes: Array<Change> = []
+        const jobs: Array<Job> = []
+        const left: Array<NewDelivery> = []
+        const endpoints = new Map<EndpointId, Endpoint>()
+        let ended = 0
+        for (const one of made) {
+          const { endpoint, body, attempt } = one
+          const delivery = deliveryAfter(one, now, areTrusted)
+          changes.push({ _tag: "InsertDelivery", delivery, body })
+          if (delivery.status !== "pending") {
+            endpoints.set(endpoint.id, endpoint)
+            ended += 1
+          } else {
+            jobs.push(deliverJob(delivery, delivery.nextAttemptAt ?? now))
+            if (attempt !== null) left.push({ ...one, delivery })
+          }
+        }
+        const next: Relay = { shard, position: endOf(page), holder, heldUntil: now + holdDuration }
+        changes.push({ _tag: "MoveRelay", relay: next, from }, ...[...endpoints.values()].map(unchanged))
+        yield* commit(store, queue, changes, jobs)
+        firstAttempts.forget(made)
+        for (const one of left) yield* FiberSet.run(late, recordLate(one))
+        yield* Metrics.add(Metrics.deliveriesEnded.delivered, ended)
+        yield* Metrics.add(Metrics.eventsRelayed, events.length)
+        yield* Metrics.add(Metrics.deliveriesMade, made.length)
+        yield* Effect.forEach(events, (event) => traced(event, made), { discard: true })
+      })
+
+      /** An endpoint that has changed since its attempts began is looked at again with each of them. */
+      const landed = (page: Page) =>
+        Effect.catchIf(land(page, true), (error) => isRejected(error, "VersionMoved") && movedKind(error) === "endpoint", () => land(page, false))
+
+      const recordLate = Effect.fnUntraced(
+        function* ({ delivery, endpoint, attempt }: NewDelivery) {
+          if (attempt === null) return
+          const ending = attempt.ending ?? (yield* Effect.callback<Ending>((resume) => {
+            attempt.whenEnded = (ending) => resume(Effect.succeed(ending))
+          }))
+          yield* attempts.record(delivery, endpoint, ending)
+        },
+        Effect.catch((error) => Effect.logWarning("a first attempt could not be recorded; the delivery is attempted again", error))
+      )
+
+      const attemptedAndLanded = (page: Page, before: Landing) =>
+        firstAttempts.make(page.made).pipe(Effect.andThen(Fiber.join(before)), Effect.andThen(landed(page)))
+
+      /** Goes on while there is more, for one turn. A page is attempted while the one before it is committed. */
+      const relay = Effect.fnUntraced(
+        function* ({ shard, position, holder: by, heldUntil }: Relay): Effect.fn.Return<number, CommitRejected | StoreUnavailable> {
+          const clock = yield* Clock.Clock
+          const begun = clock.monotonicTimeNanosUnsafe()
+          let relayed = 0
+          let page = yield* read(shard, position)
+          if (page !== null && (by !== holder || heldUntil - clock.currentTimeMillisUnsafe() < holdMargin)) {
+            // From then on nobody else relays this shard, and what this process sends nobody else sends.
+            yield* landed(page)
+            relayed += page.events.length
+            page = yield* read(shard, endOf(page))
+          }
+          let landing: Landing = yield* Effect.forkChild(Effect.void)
+          while (page !== null) {
+            const before: Landing = landing
+            landing = yield* Effect.forkChild(attemptedAndLanded(page, before))
+            yield* Fiber.join(before)
+            relayed += page.events.length
+            page = clock.monotonicTimeNanosUnsafe() - begun > turn ? null : yield* read(shard, endOf(page))
+          }
+          yield* Fiber.join(landing)
+          return relayed
         },
         // Another worker was faster, and goes on from where it is.
         Effect.catchIf((error) => isRejected(error, "VersionMoved"), () => Effect.succeed(0)),
-        dieOnRejection
+        dieOnRejection,
+        // What was sent is committed, also on the way out.
+        Effect.uninterruptible
       )
 
       /** Until when a shard is left alone whose relaying broke. */
@@ -108,18 +193,41 @@ export class EventRelay extends Context.Service<
       return EventRelay.of({
         tick: tick.pipe(
           Effect.catch((error) => Effect.as(Effect.logWarning("the relay could not read the store; it goes on later", error), 0))
-        )
+        ),
+        ended: FiberSet.awaitEmpty(late)
       })
     })
   )
 }
 
+/** Events that follow each other in a shard behind a position, one at least, and the deliveries to be made of them. */
+interface Page {
+  readonly shard: number
+  readonly from: bigint
+  readonly events: ReadonlyArray<LoggedEvent>
+  readonly made: ReadonlyArray<NewDelivery>
+}
+
+/** A page's commit, which follows that of the page before it. */
+type Landing = Fiber.Fiber<void, CommitRejected | StoreUnavailable>
+
+const endOf = ({ events }: Page): bigint => events.at(-1)!.position // it has some
+
+/** A delivery as it is committed after its first attempt, or without one. */
+const deliveryAfter = ({ delivery, attempt }: NewDelivery, now: Millis, isTrusted: boolean): Delivery => {
+  if (attempt === null) return delivery
+  if (isTrusted && attempt.ending?.outcome === "success") return { ...succeeded(delivery, attempt.ending), version: delivery.version }
+  return { ...delivery, nextAttemptAt: now + Duration.toMillis(visibilityTimeout) }
+}
+
+const movedKind = (error: unknown) => (error instanceof CommitRejected && error.reason._tag === "VersionMoved" ? error.reason.kind : null)
+
 /** A mark in a message's trace: here one of its events became deliveries. */
-const traced = (event: LoggedEvent, made: ReadonlyArray<Delivery>): Effect.Effect<void> =>
+const traced = (event: LoggedEvent, made: ReadonlyArray<NewDelivery>): Effect.Effect<void> =>
   event.resourceType !== "message"
     ? Effect.void
     : Effect.suspend(() =>
-        Tracing.annotate({ "mailroom.deliveries": made.filter(({ eventId }) => eventId === event.id).length })
+        Tracing.annotate({ "mailroom.deliveries": made.filter(({ delivery }) => delivery.eventId === event.id).length })
       ).pipe(
         Tracing.spanOf(event.resourceId, "EventRelay.relay", {
           "mailroom.message_id": event.resourceId,

@@ -13,11 +13,12 @@ import * as Deadlines from "../Deadlines.ts"
 import * as Metrics from "../Metrics.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import * as Tracing from "../Tracing.ts"
-import { DeliverWebhook, requestsMax } from "./DeliverWebhook.ts"
+import { DeliverWebhook } from "./DeliverWebhook.ts"
 import { ParseMessage } from "./ParseMessage.ts"
 import { PollProvider } from "./PollProvider.ts"
 import { ScanAttachment } from "./ScanAttachment.ts"
 import { SubmitMessage } from "./SubmitMessage.ts"
+import { requestsMax } from "./WebhookAttempts.ts"
 
 /** How long a job is held before others may have it; work that takes longer extends its lease. */
 export const visibilityTimeout = Duration.seconds(60)

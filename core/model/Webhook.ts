@@ -56,13 +56,22 @@ export const commonHeaders = {
 /** Unix seconds of an attempt, as the header and the signed bytes hold them. */
 export const timestampOf = (at: Millis): string => String(Math.floor(at / 1000))
 
+const utf8 = new TextEncoder()
+
 /** `<id>.<timestamp>.<raw body>` (Spec 6, Signature). */
 export const signedBytes = (id: string, timestamp: string, body: Uint8Array): Uint8Array => {
-  const head = new TextEncoder().encode(`${id}.${timestamp}.`)
+  const head = utf8.encode(`${id}.${timestamp}.`)
   const bytes = new Uint8Array(head.length + body.length)
   bytes.set(head)
   bytes.set(body, head.length)
   return bytes
+}
+
+/** The same of a body that is text, which is encoded once; and its own bytes, the end of those. */
+export const signedBytesOf = (id: string, timestamp: string, body: string): { readonly signed: Uint8Array; readonly bytes: Uint8Array } => {
+  const head = `${id}.${timestamp}.` // a UUID and digits: as many bytes as characters
+  const signed = utf8.encode(head + body)
+  return { signed, bytes: signed.subarray(head.length) }
 }
 
 /** The headers of a delivery; `mac` is HMAC-SHA256 of the signed bytes, in 64 lower-case hex digits. */

@@ -240,6 +240,7 @@ const tick = Effect.gen(function* () {
     round = (yield* relay.tick) + (yield* worker.tick)
     done += round
   } while (round > 0)
+  yield* relay.ended
   yield* requestLog.flush
   return done
 })

@@ -61,7 +61,7 @@ describe("The trace of a message", () => {
       ]) {
         assert.include(parents, expected)
       }
-      const delivered = own.filter(({ name }) => name === "DeliverWebhook.handle").map(attributesOf)
+      const delivered = own.filter(({ name }) => name === "DeliverWebhook.handle" || name === "FirstAttempts.begin").map(attributesOf)
       assert.sameMembers(delivered.map((of) => of["mailroom.event_type"]), ["message.delivered", "message.queued", "message.sent"])
       assert.deepStrictEqual([...new Set(delivered.map((of) => of["mailroom.endpoint_id"]))], [endpoint.json.endpoint.id])
     })

@@ -1,0 +1,230 @@
+/**
+ * First attempts at deliveries that are not committed yet. An endpoint that
+ * answers at once is sent to straight from the log, so that one commit holds
+ * an event's delivery and its success: no job is written, claimed and ended,
+ * and no delivery written twice.
+ *
+ * Whoever has these made holds the events against all others, and then commits
+ * what has come of them. Only a quick endpoint is sent to, nobody is waited
+ * for longer than a moment, and what has not begun by then is left to be claimed.
+ */
+import { Clock, Context, Duration, Effect, Exit, FiberSet, Layer } from "effect"
+import type { Delivery } from "../model/Delivery.ts"
+import type { Endpoint } from "../model/Endpoint.ts"
+import type { EndpointId } from "../model/Ids.ts"
+import * as Deadlines from "../Deadlines.ts"
+import { aboutDelivery, quickMax, remember, requestsMax, traced, WebhookAttempts, type Ending } from "./WebhookAttempts.ts"
+
+/** How long a turn waits for those before it, and from its first attempt on for how long it goes on to begin others. */
+const turnMax = Duration.millis(250)
+/** How long a turn waits for answers, from its first attempt on. */
+const patience = Duration.sum(turnMax, Duration.millis(quickMax))
+
+/** A delivery that is about to be made. */
+export interface NewDelivery {
+  readonly delivery: Delivery
+  readonly endpoint: Endpoint
+  readonly body: string
+  /** Null as long as none has begun. */
+  attempt: FirstAttempt | null
+}
+
+export interface FirstAttempt {
+  /** Null while it is under way. */
+  ending: Ending | null
+  /** Who wants to know. */
+  whenEnded: ((ending: Ending) => void) | null
+}
+
+/** Deliveries of one endpoint in one turn, in order. */
+interface Line {
+  readonly turn: Turn
+  readonly place: Place
+  readonly deliveries: ReadonlyArray<NewDelivery>
+  next: number
+  inFlight: number
+}
+
+/** An endpoint: its attempts in flight, and the lines that wait for one of them to end. */
+interface Place {
+  readonly endpointId: EndpointId
+  inFlight: number
+  waiting: Array<Line>
+  /** Turns that have a line of it. */
+  turns: number
+}
+
+interface Turn {
+  /** By the monotonic clock, when its first attempt began. */
+  begunAt: bigint | null
+  inFlight: number
+  /** Attempts of one line in flight at a time: a share of all, so that those who hang leave room for others. */
+  readonly share: number
+  /** Lines that have something to send; they take turns. */
+  readonly ready: Array<Line>
+  /** Lines that have, and wait at their endpoint. */
+  waiting: number
+  deadline: Deadlines.Deadline | null
+  readonly lines: Array<Line>
+  readonly end: () => void
+}
+
+export class FirstAttempts extends Context.Service<
+  FirstAttempts,
+  {
+    /** Attempts those that may be, until all of these have ended or it has waited long enough; sets `attempt` of each that has begun. */
+    readonly make: (deliveries: ReadonlyArray<NewDelivery>) => Effect.Effect<void>
+    /**
+     * The first attempt at a delivery of this event to this endpoint, if this process has made one that has not been
+     * committed: a store that takes none must not have receivers called again and again.
+     */
+    readonly begun: (delivery: Delivery) => FirstAttempt | null
+    /** They are committed. */
+    readonly forget: (deliveries: ReadonlyArray<NewDelivery>) => void
+  }
+>()("mailroom/core/jobs/FirstAttempts") {
+  static readonly layer = Layer.effect(
+    FirstAttempts,
+    Effect.gen(function* () {
+      const attempts = yield* WebhookAttempts
+      const [untilBegun, untilAnswered] = [yield* Deadlines.make(turnMax), yield* Deadlines.make(patience)]
+      const run = yield* FiberSet.makeRuntime()
+
+      let inFlight = 0
+      const places = new Map<EndpointId, Place>()
+      /** In the order in which they came: a turn goes before those that came after it. */
+      const turns = new Set<Turn>()
+
+      const goOn = (clock: Clock.Clock): void => {
+        for (const turn of turns) {
+          const isOpen = turn.begunAt === null || clock.monotonicTimeNanosUnsafe() - turn.begunAt < Duration.toNanosUnsafe(turnMax)
+          if (isOpen) beginSome(clock, turn)
+          if (turn.inFlight === 0 && (!isOpen || (turn.ready.length === 0 && turn.waiting === 0))) turn.end()
+        }
+      }
+
+      const beginSome = (clock: Clock.Clock, turn: Turn): void => {
+        for (let line = turn.ready[0]; line !== undefined; line = turn.ready[0]) {
+          if (inFlight >= requestsMax) break
+          turn.ready.shift()
+          beginNext(clock, line)
+        }
+      }
+
+      const beginNext = (clock: Clock.Clock, line: Line): void => {
+        const { turn, place, deliveries } = line
+        const one = deliveries[line.next]! // a line in the turn has one
+        const most = Math.min(attempts.inFlightMax(one.endpoint, clock.currentTimeMillisUnsafe()), turn.share)
+        if (most === 0) return // what is left of it is claimed
+        if (place.inFlight >= most) {
+          place.waiting.push(line)
+          turn.waiting += 1
+          return
+        }
+        if (turn.begunAt === null) {
+          turn.begunAt = clock.monotonicTimeNanosUnsafe()
+          untilBegun.clear(turn.deadline)
+          turn.deadline = untilAnswered.set(turn.end)
+        }
+        line.next += 1
+        for (const counted of [line, place, turn]) counted.inFlight += 1
+        inFlight += 1
+        if (line.next < deliveries.length) turn.ready.push(line)
+        begin(one, (isMade) => {
+          for (const counted of [line, place, turn]) counted.inFlight -= 1
+          inFlight -= 1
+          if (!isMade) line.next = deliveries.length
+          wake(place)
+          close(place)
+          goOn(clock)
+        })
+      }
+
+      const unrecorded = new Map<string, FirstAttempt>()
+
+      /** Calls `ended` with true when it has an ending, and with false if it could not be made. */
+      const begin = (one: NewDelivery, ended: (isMade: boolean) => void): void => {
+        const { delivery, endpoint, body } = one
+        const attempt: FirstAttempt = { ending: null, whenEnded: null }
+        one.attempt = attempt
+        remember(unrecorded, pairOf(delivery), attempt)
+        run(traced("FirstAttempts.begin", delivery)(attempts.attempt(delivery, endpoint, body))).addObserver((exit) => {
+          if (Exit.isFailure(exit)) {
+            one.attempt = null
+            unrecorded.delete(pairOf(delivery))
+            run(Effect.logWarning("a first attempt could not be made; the delivery is claimed", exit.cause).pipe(aboutDelivery(delivery)))
+          } else {
+            attempt.ending = exit.value
+            attempt.whenEnded?.(exit.value)
+          }
+          ended(Exit.isSuccess(exit))
+        })
+      }
+
+      const wake = (place: Place): void => {
+        for (const line of place.waiting.splice(0)) {
+          line.turn.waiting -= 1
+          if (line.next < line.deliveries.length) line.turn.ready.push(line)
+        }
+      }
+
+      const close = ({ endpointId, inFlight, turns }: Place): void => {
+        if (inFlight === 0 && turns === 0) places.delete(endpointId)
+      }
+
+      const make = Effect.fnUntraced(function* (deliveries: ReadonlyArray<NewDelivery>) {
+        const clock = yield* Clock.Clock
+        const now = clock.currentTimeMillisUnsafe()
+        const open = deliveries.filter(({ attempt, endpoint }) => attempt === null && attempts.inFlightMax(endpoint, now) > 0)
+        if (open.length === 0) return
+        const own = Map.groupBy(open, ({ endpoint }) => endpoint.id)
+        yield* Effect.callback<void>((resume) => {
+          const lines: Array<Line> = []
+          const turn: Turn = {
+            begunAt: null,
+            inFlight: 0,
+            share: Math.ceil(requestsMax / own.size),
+            ready: [],
+            waiting: 0,
+            deadline: null,
+            lines,
+            end: () => {
+              for (const deadlines of [untilBegun, untilAnswered]) deadlines.clear(turn.deadline)
+              turns.delete(turn)
+              for (const { place, inFlight, deliveries } of lines) {
+                place.turns -= 1
+                if (inFlight > 0) {
+                  // Not to be waited for again.
+                  attempts.doubt(deliveries[0]!.endpoint) // a line has some
+                  wake(place)
+                }
+                close(place)
+              }
+              resume(Effect.void)
+            }
+          }
+          for (const [endpointId, deliveries] of own) {
+            const place = places.get(endpointId) ?? { endpointId, inFlight: 0, waiting: [], turns: 0 }
+            places.set(endpointId, place)
+            place.turns += 1
+            lines.push({ turn, place, deliveries, next: 0, inFlight: 0 })
+          }
+          turn.ready.push(...lines)
+          turn.deadline = untilBegun.set(turn.end)
+          turns.add(turn)
+          goOn(clock)
+        })
+      })
+
+      return FirstAttempts.of({
+        make,
+        begun: (delivery) => unrecorded.get(pairOf(delivery)) ?? null,
+        forget: (deliveries) => {
+          for (const { delivery, attempt } of deliveries) if (attempt !== null) unrecorded.delete(pairOf(delivery))
+        }
+      })
+    })
+  )
+}
+
+const pairOf = ({ eventId, endpointId }: Delivery): string => `${eventId} ${endpointId}`
