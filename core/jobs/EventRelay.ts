@@ -113,7 +113,7 @@ export class EventRelay extends Context.Service<
         yield* Metrics.add(Metrics.deliveriesEnded.delivered, ended)
         yield* Metrics.add(Metrics.eventsRelayed, events.length)
         yield* Metrics.add(Metrics.deliveriesMade, made.length)
-        yield* Effect.forEach(events, (event) => traced(event, made), { discard: true })
+        yield* traced(page)
       })
 
       /** An endpoint that has changed since its attempts began is looked at again with each of them. */
@@ -222,20 +222,25 @@ const deliveryAfter = ({ delivery, attempt }: NewDelivery, now: Millis, isTruste
 
 const movedKind = (error: unknown) => (error instanceof CommitRejected && error.reason._tag === "VersionMoved" ? error.reason.kind : null)
 
-/** A mark in a message's trace: here one of its events became deliveries. */
-const traced = (event: LoggedEvent, made: ReadonlyArray<NewDelivery>): Effect.Effect<void> =>
-  event.resourceType !== "message"
-    ? Effect.void
-    : Effect.suspend(() =>
-        Tracing.annotate({ "mailroom.deliveries": made.filter(({ delivery }) => delivery.eventId === event.id).length })
-      ).pipe(
-        Tracing.spanOf(event.resourceId, "EventRelay.relay", {
-          "mailroom.message_id": event.resourceId,
-          "mailroom.event_id": event.id,
-          "mailroom.event_type": event.type,
-          "mailroom.tenant_id": event.tenantId
-        })
-      )
+/** Marks in the traces of messages: here their events became deliveries. */
+const traced = ({ events, made }: Page): Effect.Effect<void> =>
+  Effect.withFiber((fiber) => {
+    if (!Tracing.isTraced(fiber)) return Effect.void
+    const deliveries = Map.groupBy(made, ({ delivery }) => delivery.eventId)
+    return Effect.forEach(
+      events.filter(({ resourceType }) => resourceType === "message"),
+      ({ id, type, resourceId, tenantId }) =>
+        Tracing.annotate({ "mailroom.deliveries": deliveries.get(id)?.length ?? 0 }).pipe(
+          Tracing.spanOf(resourceId, "EventRelay.relay", {
+            "mailroom.message_id": resourceId,
+            "mailroom.event_id": id,
+            "mailroom.event_type": type,
+            "mailroom.tenant_id": tenantId
+          })
+        ),
+      { discard: true }
+    )
+  })
 
 /** An event on its way to an endpoint, due at once. */
 const deliveryOf = (event: LoggedEvent, endpoint: Endpoint, id: DeliveryId, now: Millis): Delivery => {

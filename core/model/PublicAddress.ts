@@ -14,7 +14,15 @@ export const isAllowed = (address: string, allowedBlocks: ReadonlyArray<string>)
   const bytes = parse(address)
   if (bytes === undefined) return false
   const meant = embedded(bytes)
-  return isPublic(meant) || allowedBlocks.some((text) => isIn(meant, blockOf(text)))
+  return isPublic(meant) || allowedBlocks.some((text) => isIn(meant, allowedBlockOf(text)))
+}
+
+/** The blocks that this installation allows, as they were read: some few, and the same for each address. */
+const read = new Map<string, Block | undefined>()
+
+const allowedBlockOf = (text: string): Block | undefined => {
+  if (!read.has(text)) read.set(text, blockOf(text))
+  return read.get(text)
 }
 
 /** Whether a text is an address and the length of its network's prefix: `10.0.0.0/8`. */
@@ -44,11 +52,11 @@ const isPublic = (bytes: Bytes): boolean => {
 
 const isIn = (bytes: Bytes, block: Block | undefined): boolean => {
   if (block === undefined || block.network.length !== bytes.length) return false
-  return bytes.every((byte, index) => {
-    const bits = Math.min(Math.max(block.bits - index * 8, 0), 8)
-    const mask = 0xff & (0xff << (8 - bits))
-    return (byte & mask) === (block.network[index]! & mask) // of equal length
-  })
+  for (let index = 0, bits = block.bits; bits > 0; index++, bits -= 8) {
+    const mask = 0xff & (0xff << Math.max(8 - bits, 0))
+    if (((bytes[index]! ^ block.network[index]!) & mask) !== 0) return false // of equal length
+  }
+  return true
 }
 
 const parse = (text: string): Bytes | undefined => (text.includes(":") ? parseIPv6(text) : parseIPv4(text))
