@@ -51,10 +51,12 @@ export const working = Layer.effectDiscard(
     const running = yield* Effect.forkDetach(Effect.repeat(unbroken("the worker")(worker.run(isStopping, idle)), { until: isStopping }))
     yield* Effect.addFinalizer(() => {
       stopping = true
-      return Fiber.await(running).pipe(Effect.timeoutOption(drain), Effect.andThen(Fiber.interrupt(running)))
+      // The relay's last tick is over by then.
+      return Effect.all([Fiber.await(running), relay.ended], { concurrency: "unbounded" }).pipe(
+        Effect.timeoutOption(drain),
+        Effect.andThen(Fiber.interrupt(running))
+      )
     })
-    // Behind the relay's last tick.
-    yield* Effect.addFinalizer(() => Effect.timeoutOption(relay.ended, drain))
     yield* unbroken("the sweep")(sweep.tick)
     yield* every(relayInterval, "the relay", Effect.repeat(relay.tick, { until: (count) => count === 0 }))
     yield* every("10 seconds", "the sweep", sweep.tick)

@@ -1,17 +1,18 @@
 /** Deliveries that are attempted before they are committed: to endpoints that answer at once, straight from the log. */
-import { Deferred, Effect, Fiber } from "effect"
+import { Clock, Deferred, Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
+import type { SettingsShape } from "../../core/Settings.ts"
 import { atEachCall, CallLog, Faults, Interlude } from "./Faults.ts"
 import { addMailbox, assertSigned, broken, deliveriesTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, respond, untilPosted, type Hook } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { answered, logOf, pass, scenario, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 /** A process that holds the shard of a tenant, whose endpoint has answered it at once. */
-const play = (world: World, faults?: Faults) =>
+const play = (world: World, faults?: Faults, settings?: Partial<SettingsShape>) =>
   Effect.gen(function* () {
-    const process = yield* world.boot(faults)
+    const process = yield* world.boot(faults, settings)
     const of = yield* world.found()
     const to = yield* hook(process, of)
     yield* acquaint(process, of)
@@ -23,6 +24,20 @@ const acquaint = (process: Process, of: Tenancy) => Effect.andThen(happen(proces
 /** Events whose message is submitted already, so that a relay's turn is all that is due. */
 const happenOften = (process: Process, of: Tenancy, count: number) =>
   Effect.andThen(Effect.forEach(Array.from({ length: count }), () => happen(process, of), { concurrency: "unbounded" }), process.worker.tick)
+
+/** Its endpoints are quick for long enough to be trusted with many. */
+const warm = (process: Process, of: Tenancy) =>
+  Effect.repeat(Effect.andThen(happenOften(process, of, 30), settle(process)), { times: 3 })
+
+/** With a clock that is so many milliseconds behind the world's. */
+const slowBy = (millis: number) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.flatMap(Clock.Clock, (clock) => {
+    const slow: Clock.Clock = Object.assign(Object.create(clock), { // all else is the world's
+      currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() - millis,
+      currentTimeMillis: Effect.map(clock.currentTimeMillis, (now) => now - millis)
+    })
+    return Effect.provideService(self, Clock.Clock, slow)
+  })
 
 /** The events of a tenant that its endpoints hear of. */
 const heard = (world: World, of: Tenancy) =>
@@ -49,9 +64,11 @@ class NoCommits extends Faults {
   }
 
   override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
-    return Effect.suspend(() =>
-      call === "Store.commit" && this.isOn ? Effect.fail(new StoreUnavailable({ cause: "read only" }) as E) : effect // of the store alone
-    )
+    return Effect.suspend(() => {
+      if (call !== "Store.commit" || !this.isOn) return effect
+      this.hasStruck = true
+      return Effect.fail(new StoreUnavailable({ cause: "read only" }) as E) // of the store alone
+    })
   }
 }
 
@@ -306,41 +323,190 @@ export const suite: ScenarioSuite = {
       })
     ),
 
-    scenario("a worker that relays has 128 requests in flight, 64 at most to one endpoint, and each line its share", (world) =>
+    scenario("128 first attempts are in flight at a time, 64 at most to one endpoint, and of several endpoints each has its share", (world) =>
       Effect.gen(function* () {
         const { process, of, to } = yield* play(world)
-        // It is quick for long enough to be trusted with many.
-        for (let round = 0; round < 4; round++) {
-          yield* happenOften(process, of, 30)
-          yield* settle(process)
-        }
-        const inFlight = new Map<string, number>()
-        const most = new Map<string, number>()
-        let [all, peak] = [0, 0]
-        const gate = yield* Deferred.make<void>()
-        respond(world, ({ url }) =>
+        const hooks = [to]
+        const inFlightOf = (count: number) =>
           Effect.gen(function* () {
-            inFlight.set(url, (inFlight.get(url) ?? 0) + 1)
-            most.set(url, Math.max(most.get(url) ?? 0, inFlight.get(url)!))
-            peak = Math.max(peak, ++all)
-            yield* Deferred.await(gate)
-            inFlight.set(url, inFlight.get(url)! - 1)
-            all -= 1
-            return answered(200)
+            while (hooks.length < count) hooks.push(yield* hook(process, of))
+            yield* warm(process, of)
+            const inFlight = new Map<string, number>()
+            let most = 0
+            const gate = yield* Deferred.make<void>()
+            respond(world, ({ url }) => {
+              inFlight.set(url, (inFlight.get(url) ?? 0) + 1)
+              most += 1
+              return Effect.andThen(Deferred.await(gate), ok)
+            })
+            yield* happenOften(process, of, 100)
+            const turn = yield* Effect.forkChild(process.relay.tick)
+            yield* untilPosted(world, world.stage.posts.length + Math.min(64 * count, 128))
+            const found = [most, ...inFlight.values()]
+            respond(world, () => ok)
+            yield* Deferred.succeed(gate, undefined)
+            yield* Fiber.join(turn)
+            yield* settle(process)
+            return found
           })
-        )
-        yield* happenOften(process, of, 300)
-        const turn = yield* Effect.forkChild(process.relay.tick)
-        yield* untilPosted(world, world.stage.posts.length + 64)
 
-        assert.deepEqual([most.get(to.endpoint.url), peak], [64, 64])
-
-        yield* Deferred.succeed(gate, undefined)
-        yield* Fiber.join(turn)
-        respond(world, () => ok)
-        yield* settle(process)
+        assert.deepEqual(yield* inFlightOf(1), [64, 64])
+        assert.deepEqual(yield* inFlightOf(2), [128, 64, 64])
+        assert.deepEqual(yield* inFlightOf(4), [128, 32, 32, 32, 32])
         yield* assertAllOnce(world, { of, to })
       })
+    ),
+
+    scenario("an endpoint that mostly answers is not disabled: its failures and successes count in the order in which they came", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* play(world)
+        yield* warm(process, of)
+        yield* happenOften(process, of, 64)
+        let asked = 0
+        respond(world, () =>
+          Effect.suspend(() => {
+            asked += 1
+            return Effect.delay(asked % 5 === 0 ? broken : ok, asked)
+          })
+        )
+        const turn = yield* Effect.forkChild(process.relay.tick)
+        yield* untilPosted(world, world.stage.posts.length + 64)
+        for (let step = 0; step < 100; step++) yield* Time.adjust(1)
+        yield* Fiber.join(turn)
+        yield* process.relay.ended
+
+        const { enabled, consecutiveFailures } = yield* endpointOf(world, to)
+        assert.deepEqual([enabled, consecutiveFailures], [true, 0])
+        const failed = (yield* deliveriesTo(world, to)).filter((one) => outcomesOf(one).includes("http_error"))
+        assert.equal(failed.length, 12)
+      })
+    ),
+
+    scenario("an endpoint that hung, or has failed elsewhere, is not attempted first again", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* play(world)
+        const another = yield* world.boot()
+        yield* happenOften(process, of, 1)
+        respond(world, () => Effect.delay(ok, "1 second"))
+        const turn = yield* Effect.forkChild(process.relay.tick)
+        yield* untilPosted(world, world.stage.posts.length + 1)
+        yield* Time.adjust("2 seconds")
+        yield* Fiber.join(turn)
+        yield* process.relay.ended
+        respond(world, () => ok)
+        const askedInOneTurn = Effect.gen(function* () {
+          yield* happenOften(process, of, 1)
+          const before = postsTo(world, to).length
+          yield* process.relay.tick
+          return postsTo(world, to).length - before
+        })
+        assert.equal(yield* askedInOneTurn, 0, "it took a second")
+        yield* settle(process)
+        assert.equal(yield* askedInOneTurn, 1, "it was quick when it was claimed")
+
+        const [replayed] = yield* deliveriesTo(world, to)
+        respond(world, () => broken)
+        yield* process.webhooks.replay(of.principal, replayed!.id)
+        yield* another.worker.tick
+        respond(world, () => ok)
+        assert.equal((yield* endpointOf(world, to)).consecutiveFailures, 1)
+        assert.equal(yield* askedInOneTurn, 0, "it has failed")
+      })
+    ),
+
+    scenario("an attempt that cannot be made harms no other: its delivery is claimed", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot()
+        const of = yield* world.found()
+        const hooks = [yield* hook(process, of), yield* hook(process, of)]
+        const [to, well] = [hooks[0]!, hooks[1]!]
+        yield* acquaint(process, of)
+        yield* happenOften(process, of, 8)
+        respond(world, ({ url }) => (url === to.endpoint.url ? Effect.die(new Error("a bug of the transport")) : ok))
+
+        assert.ok((yield* process.relay.tick) >= 8)
+        yield* process.relay.ended
+        yield* assertAllOnce(world, { of, to: well })
+
+        respond(world, () => ok)
+        yield* settle(process)
+        yield* assertAllOnce(world, { of, to }, 8)
+      })
+    ),
+
+    scenario("a commit that fails while the next page is attempted has nothing sent twice", (world) =>
+      Effect.gen(function* () {
+        const store = new NoCommits()
+        const { process, of, to } = yield* play(world, store)
+        yield* warm(process, of)
+        const calm = yield* world.boot()
+        for (let round = 0; round < 4; round++) yield* happenOften(calm, of, 300)
+        respond(world, ({ json }) => {
+          // A page of some five hundred has been sent by then, and the next one is.
+          store.isOn = postsTo(world, to).length > 600 && !store.hasStruck
+          return json === null ? broken : Effect.delay(ok, "1 milli")
+        })
+        const turn = yield* Effect.forkChild(process.relay.tick)
+        for (let step = 0; step < 100; step++) yield* Time.adjust(5)
+        yield* Fiber.join(turn)
+        store.isOn = false
+        respond(world, () => ok)
+        assert.ok(store.hasStruck, "a commit has failed")
+
+        yield* settle(process)
+        yield* process.relay.ended
+
+        yield* assertAllOnce(world, { of, to })
+      })
+    ),
+
+    scenario("an ending that cannot be recorded is recorded when its delivery is claimed, and nobody is called again", (world) =>
+      Effect.gen(function* () {
+        const store = new NoCommits()
+        const { process, of, to } = yield* play(world, store, { deliveryBackoff: [600_000] })
+        yield* happenOften(process, of, 3)
+        const gate = yield* Deferred.make<void>()
+        respond(world, () => Effect.andThen(Deferred.await(gate), broken))
+        const turn = yield* Effect.forkChild(process.relay.tick)
+        yield* untilPosted(world, world.stage.posts.length + 3)
+        yield* Time.adjust("1 second")
+        yield* Fiber.join(turn)
+        store.isOn = true
+        yield* Deferred.succeed(gate, undefined)
+        yield* Time.calm
+        yield* process.relay.ended
+        store.isOn = false
+        const asked = postsTo(world, to).length
+
+        yield* pass(process, "62 seconds")
+
+        assert.equal(postsTo(world, to).length, asked)
+        for (const one of (yield* deliveriesTo(world, to)).slice(1)) assert.deepEqual(outcomesOf(one), ["http_error"])
+        assert.equal((yield* endpointOf(world, to)).consecutiveFailures, 3)
+      })
+    ),
+
+    ...[50, 4_000].map((behind) =>
+      scenario(`two processes that relay all the time, their clocks ${behind} ms apart, send nothing twice`, (world) =>
+        Effect.gen(function* () {
+          const { process, of, to } = yield* play(world)
+          const [calm, late] = [yield* world.boot(), yield* world.boot()]
+          yield* warm(process, of)
+          for (let round = 0; round < 3; round++) yield* happenOften(calm, of, 300)
+          respond(world, () => Effect.delay(ok, "10 millis"))
+          const relaying = ({ relay }: Process) =>
+            Effect.forever(Effect.andThen(Effect.sleep("50 millis"), Effect.repeat(relay.tick, { until: (count) => count === 0 })))
+          const fibers = [yield* Effect.forkChild(relaying(process)), yield* Effect.forkChild(relaying(late).pipe(slowBy(behind)))]
+          for (let step = 0; step < 80; step++) yield* Time.adjust(10)
+          for (const fiber of fibers) yield* Effect.forkChild(Fiber.interrupt(fiber))
+          yield* Time.adjust("1 second")
+          respond(world, () => ok)
+          yield* Time.adjust("11 seconds")
+          yield* settle(process)
+
+          yield* assertAllOnce(world, { of, to })
+        })
+      )
     ),
 
     scenario("a relay that is stopped in the midst of its attempts commits them", (world) =>

@@ -2,7 +2,7 @@
  * One attempt at a delivery that is due: reads delivery and endpoint anew, and
  * has the attempt made and committed (`WebhookAttempts`).
  */
-import { Clock, Context, Effect, Layer, Result } from "effect"
+import { Clock, Context, Effect, Layer, Result, Semaphore } from "effect"
 import * as Deliveries from "../model/Delivery.ts"
 import type { Delivery } from "../model/Delivery.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
@@ -13,7 +13,7 @@ import type { SealBroken } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { Store, type Change, type Next, type Outgoing, type StoreUnavailable } from "../ports/Store.ts"
 import { claimsMax } from "./SubmitMessage.ts"
-import { aboutDelivery, countEnded, remember, traced, unchanged, WebhookAttempts, type Ending } from "./WebhookAttempts.ts"
+import { aboutDelivery, countEnded, requestsMax, traced, unchanged, WebhookAttempts } from "./WebhookAttempts.ts"
 
 export class DeliverWebhook extends Context.Service<
   DeliverWebhook,
@@ -31,6 +31,7 @@ export class DeliverWebhook extends Context.Service<
       const store = yield* Store
       const queue = yield* JobQueue
       const attempts = yield* WebhookAttempts
+      const requests = Semaphore.makeUnsafe(requestsMax)
 
       const handle = Effect.fnUntraced(function* (lease: Lease | Next) {
         const known = "outgoing" in lease ? lease.outgoing : null
@@ -47,22 +48,13 @@ export class DeliverWebhook extends Context.Service<
         if (nextAttemptAt > now) return yield* Effect.as(offer(queue, [deliverJob(delivery, nextAttemptAt)]), false)
         if (lease.claims >= claimsMax) return yield* end(delivery, { _tag: "Abandoned", at: now }, "internal_error", null)
         if (endpoint === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no endpoint`))
-        const unrecorded = endings.get(keyOf(delivery))
-        if (unrecorded !== undefined) return yield* record(lease, delivery, endpoint, unrecorded)
+        const unrecorded = attempts.unrecorded(delivery)
+        if (unrecorded !== null) return yield* attempts.record(delivery, endpoint, unrecorded, lease)
         if (!endpoint.enabled) return yield* end(delivery, { _tag: "EndpointDisabled", at: now }, "endpoint_disabled", endpoint)
         if (body === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no body`))
-        const ending = yield* attempts.attempt(delivery, endpoint, body)
-        // A store that takes no commits must not have receivers called again and again for one attempt.
-        remember(endings, keyOf(delivery), ending)
-        return yield* record(lease, delivery, endpoint, ending)
+        const ending = yield* requests.withPermit(attempts.attempt(delivery, endpoint, body))
+        return yield* attempts.record(delivery, endpoint, ending, lease)
       })
-
-      /** Endings of attempts that were made and are not recorded yet, by delivery and version. */
-      const endings = new Map<string, Ending>()
-      const keyOf = ({ id, version }: Delivery) => `${id} ${version}`
-
-      const record = (lease: Lease, delivery: Delivery, endpoint: Endpoint, ending: Ending) =>
-        Effect.tap(attempts.record(delivery, endpoint, ending, lease), () => Effect.sync(() => endings.delete(keyOf(delivery))))
 
       /**
        * Ends a delivery without an attempt, because of what an endpoint is, if it is so still; else it is looked at again.

@@ -11,14 +11,14 @@ import type { DeliveryId, EndpointId, Millis } from "../model/Ids.ts"
 import * as Webhook from "../model/Webhook.ts"
 import { commit, dieOnRejection, isRejected } from "../operations/Commit.ts"
 import { deliverJob } from "../operations/Webhooks.ts"
-import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
+import { ClockOffset, clockOffsetMax, isClockTrusted } from "../ClockOffset.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
 import * as Metrics from "../Metrics.ts"
 import { CommitRejected, Store, type Change, type Relay, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
-import { FirstAttempts, type NewDelivery } from "./FirstAttempts.ts"
-import { requestsMax, succeeded, unchanged, WebhookAttempts, type Ending } from "./WebhookAttempts.ts"
+import { FirstAttempts, type FirstAttempt, type NewDelivery } from "./FirstAttempts.ts"
+import { requestsMax, succeeded, unchanged, WebhookAttempts } from "./WebhookAttempts.ts"
 import { visibilityTimeout } from "./Worker.ts"
 
 /** Events of a shard that are read at a time. */
@@ -29,8 +29,12 @@ const deliveriesPerCommit = 1_000
 const attemptsPerCommit = 4 * requestsMax
 /** For how long the others leave a shard to the worker that moved it last. */
 const holdDuration = Duration.toMillis("5 seconds")
+/** Whoever holds one for longer had a clock that was wrong. */
+const holdMax = holdDuration + clockOffsetMax
 /** What is left of that time at least when attempts begin: longer than they take, and their commit. */
 const holdMargin = Duration.toMillis("2 seconds")
+/** Endpoints of a page that may have changed meanwhile, before all of them are looked at anew. */
+const landTries = 3
 /** How long one shard is relayed at a time while there is more. */
 const turn = Duration.toNanosUnsafe("250 millis")
 /** How long a shard whose relaying broke is left alone. */
@@ -81,77 +85,97 @@ export class EventRelay extends Context.Service<
         return count === 0 ? null : { shard, from, events: events.slice(0, count), made }
       })
 
+      /** By the store's clock: who holds a shard is for all to know. */
+      const holdClock = Effect.map(Clock.currentTimeMillis, (now) => now + clockOffset())
+
       /**
-       * Commits a page, the deliveries in it with what has come of their first attempts. One that is under way, or has failed,
-       * is recorded by itself: until then its delivery waits, as if somebody had leased it.
+       * Commits a page, the deliveries in it with what has come of their first attempts. One that is under way, or whose
+       * endpoint is doubted, is recorded by itself: until then its delivery waits, as if somebody had leased it. Until when
+       * the shard is held then.
        */
-      const land = Effect.fnUntraced(function* (page: Page, areTrusted: boolean): Effect.fn.Return<void, CommitRejected | StoreUnavailable> {
+      const land = Effect.fnUntraced(function* (page: Page, doubted: ReadonlySet<EndpointId>): Effect.fn.Return<Millis, CommitRejected | StoreUnavailable> {
         const { shard, from, events, made } = page
         const now = yield* Clock.currentTimeMillis
         const changes: Array<Change> = []
         const jobs: Array<Job> = []
         const left: Array<NewDelivery> = []
-        const endpoints = new Map<EndpointId, Endpoint>()
-        let ended = 0
+        const ended: Array<NewDelivery> = []
         for (const one of made) {
-          const { endpoint, body, attempt } = one
-          const delivery = deliveryAfter(one, now, areTrusted)
-          changes.push({ _tag: "InsertDelivery", delivery, body })
-          if (delivery.status !== "pending") {
-            endpoints.set(endpoint.id, endpoint)
-            ended += 1
-          } else {
+          const delivery = deliveryAfter(one, now, doubted)
+          changes.push({ _tag: "InsertDelivery", delivery, body: one.body })
+          if (delivery.status !== "pending") ended.push(one)
+          else {
             jobs.push(deliverJob(delivery, delivery.nextAttemptAt ?? now))
-            if (attempt !== null) left.push({ ...one, delivery })
+            if (one.attempt !== null) left.push({ ...one, delivery })
           }
         }
-        const next: Relay = { shard, position: endOf(page), holder, heldUntil: now + holdDuration }
+        const endpoints = new Map(ended.map(({ endpoint }) => [endpoint.id, endpoint]))
+        const next: Relay = { shard, position: endOf(page), holder, heldUntil: (yield* holdClock) + holdDuration }
         changes.push({ _tag: "MoveRelay", relay: next, from }, ...[...endpoints.values()].map(unchanged))
         yield* commit(store, queue, changes, jobs)
         firstAttempts.forget(made)
-        for (const one of left) yield* FiberSet.run(late, recordLate(one))
-        yield* Metrics.add(Metrics.deliveriesEnded.delivered, ended)
+        for (const { delivery } of ended) attempts.recorded(delivery)
+        for (const own of Map.groupBy(left, ({ endpoint }) => endpoint.id).values()) yield* FiberSet.run(late, recordLate(own))
+        yield* Metrics.add(Metrics.deliveriesEnded.delivered, ended.length)
         yield* Metrics.add(Metrics.eventsRelayed, events.length)
         yield* Metrics.add(Metrics.deliveriesMade, made.length)
         yield* traced(page)
+        return next.heldUntil
       })
 
-      /** An endpoint that has changed since its attempts began is looked at again with each of them. */
+      /** An endpoint that failed, or has changed since its attempts began, is looked at anew with each of them. */
       const landed = (page: Page) =>
-        Effect.catchIf(land(page, true), (error) => isRejected(error, "VersionMoved") && movedKind(error) === "endpoint", () => land(page, false))
+        Effect.suspend(() => {
+          const all = new Set(page.made.map(({ endpoint }) => endpoint.id))
+          const landDoubting = (doubted: ReadonlySet<EndpointId>, tries: number): ReturnType<typeof land> =>
+            Effect.catchIf(
+              land(page, doubted),
+              (error) => movedEndpoint(error) !== null,
+              (error) => landDoubting(tries === 0 ? all : new Set([...doubted, movedEndpoint(error)!]), tries - 1) // it is one
+            )
+          return landDoubting(new Set(page.made.flatMap(({ endpoint, attempt }) => (hasFailed(attempt) ? endpoint.id : []))), landTries)
+        })
 
-      const recordLate = Effect.fnUntraced(
+      /** Attempts of one endpoint, in the order in which they ended: its counter follows it. */
+      const recordLate = Effect.fnUntraced(function* (deliveries: ReadonlyArray<NewDelivery>) {
+        const endedAt = ({ attempt }: NewDelivery) => attempt?.ending?.endedAt ?? Number.POSITIVE_INFINITY
+        const inOrder = deliveries.toSorted((one, other) => (endedAt(one) < endedAt(other) ? -1 : 1))
+        const ended = inOrder.filter((one) => endedAt(one) < Number.POSITIVE_INFINITY)
+        yield* Effect.forEach(ended, recordOne, { discard: true })
+        yield* Effect.forEach(inOrder.slice(ended.length), recordOne, { concurrency: "unbounded", discard: true })
+      })
+
+      const recordOne = Effect.fnUntraced(
         function* ({ delivery, endpoint, attempt }: NewDelivery) {
-          if (attempt === null) return
-          const ending = attempt.ending ?? (yield* Effect.callback<Ending>((resume) => {
-            attempt.whenEnded = (ending) => resume(Effect.succeed(ending))
-          }))
-          yield* attempts.record(delivery, endpoint, ending)
+          const ending = attempt === null ? null : yield* firstAttempts.ended(attempt)
+          if (ending !== null) yield* attempts.record(delivery, endpoint, ending)
         },
-        Effect.catch((error) => Effect.logWarning("a first attempt could not be recorded; the delivery is attempted again", error))
+        Effect.catch((error) => Effect.logWarning("a first attempt is recorded when its delivery is claimed", error))
       )
 
-      const attemptedAndLanded = (page: Page, before: Landing) =>
-        firstAttempts.make(page.made).pipe(Effect.andThen(Fiber.join(before)), Effect.andThen(landed(page)))
+      const attemptedAndLanded = (page: Page, before: Landing, isHeld: boolean) =>
+        (isHeld ? firstAttempts.make(page.made) : Effect.void).pipe(Effect.andThen(Fiber.join(before)), Effect.andThen(landed(page)))
 
       /** Goes on while there is more, for one turn. A page is attempted while the one before it is committed. */
       const relay = Effect.fnUntraced(
         function* ({ shard, position, holder: by, heldUntil }: Relay): Effect.fn.Return<number, CommitRejected | StoreUnavailable> {
           const clock = yield* Clock.Clock
           const begun = clock.monotonicTimeNanosUnsafe()
+          const isHeld = (until: Millis) => until - (clock.currentTimeMillisUnsafe() + clockOffset()) >= holdMargin
           let relayed = 0
+          let held = by === holder ? heldUntil : 0
           let page = yield* read(shard, position)
-          if (page !== null && (by !== holder || heldUntil - clock.currentTimeMillisUnsafe() < holdMargin)) {
+          if (page !== null && !isHeld(held)) {
             // From then on nobody else relays this shard, and what this process sends nobody else sends.
-            yield* landed(page)
+            held = yield* landed(page)
             relayed += page.events.length
             page = yield* read(shard, endOf(page))
           }
-          let landing: Landing = yield* Effect.forkChild(Effect.void)
+          let landing: Landing = yield* Effect.forkChild(Effect.succeed(held))
           while (page !== null) {
             const before: Landing = landing
-            landing = yield* Effect.forkChild(attemptedAndLanded(page, before))
-            yield* Fiber.join(before)
+            landing = yield* Effect.forkChild(attemptedAndLanded(page, before, isHeld(held)), { uninterruptible: true })
+            held = yield* Fiber.join(before)
             relayed += page.events.length
             page = clock.monotonicTimeNanosUnsafe() - begun > turn ? null : yield* read(shard, endOf(page))
           }
@@ -180,11 +204,11 @@ export class EventRelay extends Context.Service<
 
       const tick = Effect.gen(function* () {
         if (!isClockTrusted(clockOffset)) return 0
-        const now = yield* Clock.currentTimeMillis
+        const [now, storeNow] = [yield* Clock.currentTimeMillis, yield* holdClock]
         const behind = yield* store.relay.behind
         const open = behind.filter(
           ({ shard, holder: by, heldUntil }) =>
-            (by === holder || heldUntil <= now || heldUntil > now + holdDuration) && (broken.get(shard) ?? 0) <= now
+            (by === holder || heldUntil <= storeNow || heldUntil > storeNow + holdMax) && (broken.get(shard) ?? 0) <= now
         )
         const counts = yield* Effect.forEach(open, (one) => apart(relay(one), one.shard), { concurrency: 4 })
         return counts.reduce((sum, count) => sum + count, 0)
@@ -209,18 +233,24 @@ interface Page {
 }
 
 /** A page's commit, which follows that of the page before it. */
-type Landing = Fiber.Fiber<void, CommitRejected | StoreUnavailable>
+type Landing = Fiber.Fiber<Millis, CommitRejected | StoreUnavailable>
 
 const endOf = ({ events }: Page): bigint => events.at(-1)!.position // it has some
 
 /** A delivery as it is committed after its first attempt, or without one. */
-const deliveryAfter = ({ delivery, attempt }: NewDelivery, now: Millis, isTrusted: boolean): Delivery => {
+const deliveryAfter = ({ delivery, endpoint, attempt }: NewDelivery, now: Millis, doubted: ReadonlySet<EndpointId>): Delivery => {
   if (attempt === null) return delivery
-  if (isTrusted && attempt.ending?.outcome === "success") return { ...succeeded(delivery, attempt.ending), version: delivery.version }
+  if (attempt.ending?.outcome === "success" && !doubted.has(endpoint.id)) return { ...succeeded(delivery, attempt.ending), version: delivery.version }
   return { ...delivery, nextAttemptAt: now + Duration.toMillis(visibilityTimeout) }
 }
 
-const movedKind = (error: unknown) => (error instanceof CommitRejected && error.reason._tag === "VersionMoved" ? error.reason.kind : null)
+const hasFailed = (attempt: FirstAttempt | null): boolean => attempt?.ending != null && attempt.ending.outcome !== "success"
+
+/** The endpoint at whose version a commit was rejected; null if it was not. */
+const movedEndpoint = (error: CommitRejected | StoreUnavailable): EndpointId | null =>
+  error instanceof CommitRejected && error.reason._tag === "VersionMoved" && error.reason.kind === "endpoint"
+    ? (error.reason.id as EndpointId) // by its kind
+    : null
 
 /** Marks in the traces of messages: here their events became deliveries. */
 const traced = ({ events, made }: Page): Effect.Effect<void> =>

@@ -17,6 +17,7 @@ import { aboutDelivery, quickMax, remember, requestsMax, traced, WebhookAttempts
 
 /** How long a turn waits for those before it, and from its first attempt on for how long it goes on to begin others. */
 const turnMax = Duration.millis(250)
+const turnNanos = Duration.toNanosUnsafe(turnMax)
 /** How long a turn waits for answers, from its first attempt on. */
 const patience = Duration.sum(turnMax, Duration.millis(quickMax))
 
@@ -32,8 +33,9 @@ export interface NewDelivery {
 export interface FirstAttempt {
   /** Null while it is under way. */
   ending: Ending | null
+  isOver: boolean
   /** Who wants to know. */
-  whenEnded: ((ending: Ending) => void) | null
+  whenOver: (() => void) | null
 }
 
 /** Deliveries of one endpoint in one turn, in order. */
@@ -79,6 +81,8 @@ export class FirstAttempts extends Context.Service<
      * committed: a store that takes none must not have receivers called again and again.
      */
     readonly begun: (delivery: Delivery) => FirstAttempt | null
+    /** Waits for its end; null if it could not be made. */
+    readonly ended: (attempt: FirstAttempt) => Effect.Effect<Ending | null>
     /** They are committed. */
     readonly forget: (deliveries: ReadonlyArray<NewDelivery>) => void
   }
@@ -97,17 +101,23 @@ export class FirstAttempts extends Context.Service<
 
       const goOn = (clock: Clock.Clock): void => {
         for (const turn of turns) {
-          const isOpen = turn.begunAt === null || clock.monotonicTimeNanosUnsafe() - turn.begunAt < Duration.toNanosUnsafe(turnMax)
+          const isOpen = turn.begunAt === null || clock.monotonicTimeNanosUnsafe() - turn.begunAt < turnNanos
           if (isOpen) beginSome(clock, turn)
           if (turn.inFlight === 0 && (!isOpen || (turn.ready.length === 0 && turn.waiting === 0))) turn.end()
         }
+      }
+
+      /** What it leaves is others' to use. */
+      const endLate = (clock: Clock.Clock, turn: Turn): void => {
+        turn.end()
+        goOn(clock)
       }
 
       const beginSome = (clock: Clock.Clock, turn: Turn): void => {
         for (let line = turn.ready[0]; line !== undefined; line = turn.ready[0]) {
           if (inFlight >= requestsMax) break
           turn.ready.shift()
-          beginNext(clock, line)
+          if (line.next < line.deliveries.length) beginNext(clock, line)
         }
       }
 
@@ -124,7 +134,7 @@ export class FirstAttempts extends Context.Service<
         if (turn.begunAt === null) {
           turn.begunAt = clock.monotonicTimeNanosUnsafe()
           untilBegun.clear(turn.deadline)
-          turn.deadline = untilAnswered.set(turn.end)
+          turn.deadline = untilAnswered.set(() => endLate(clock, turn))
         }
         line.next += 1
         for (const counted of [line, place, turn]) counted.inFlight += 1
@@ -145,18 +155,19 @@ export class FirstAttempts extends Context.Service<
       /** Calls `ended` with true when it has an ending, and with false if it could not be made. */
       const begin = (one: NewDelivery, ended: (isMade: boolean) => void): void => {
         const { delivery, endpoint, body } = one
-        const attempt: FirstAttempt = { ending: null, whenEnded: null }
+        const attempt: FirstAttempt = { ending: null, isOver: false, whenOver: null }
         one.attempt = attempt
         remember(unrecorded, pairOf(delivery), attempt)
         run(traced("FirstAttempts.begin", delivery)(attempts.attempt(delivery, endpoint, body))).addObserver((exit) => {
-          if (Exit.isFailure(exit)) {
+          if (Exit.isSuccess(exit)) attempt.ending = exit.value
+          else {
             one.attempt = null
             unrecorded.delete(pairOf(delivery))
+            attempts.doubt(endpoint)
             run(Effect.logWarning("a first attempt could not be made; the delivery is claimed", exit.cause).pipe(aboutDelivery(delivery)))
-          } else {
-            attempt.ending = exit.value
-            attempt.whenEnded?.(exit.value)
           }
+          attempt.isOver = true
+          attempt.whenOver?.()
           ended(Exit.isSuccess(exit))
         })
       }
@@ -189,8 +200,8 @@ export class FirstAttempts extends Context.Service<
             deadline: null,
             lines,
             end: () => {
+              if (!turns.delete(turn)) return
               for (const deadlines of [untilBegun, untilAnswered]) deadlines.clear(turn.deadline)
-              turns.delete(turn)
               for (const { place, inFlight, deliveries } of lines) {
                 place.turns -= 1
                 if (inFlight > 0) {
@@ -210,7 +221,7 @@ export class FirstAttempts extends Context.Service<
             lines.push({ turn, place, deliveries, next: 0, inFlight: 0 })
           }
           turn.ready.push(...lines)
-          turn.deadline = untilBegun.set(turn.end)
+          turn.deadline = untilBegun.set(() => endLate(clock, turn))
           turns.add(turn)
           goOn(clock)
         })
@@ -218,9 +229,17 @@ export class FirstAttempts extends Context.Service<
 
       return FirstAttempts.of({
         make,
+        ended: (attempt) =>
+          Effect.callback<Ending | null>((resume) => {
+            const tell = () => resume(Effect.succeed(attempt.ending))
+            if (attempt.isOver) tell()
+            else attempt.whenOver = tell
+          }),
         begun: (delivery) => unrecorded.get(pairOf(delivery)) ?? null,
         forget: (deliveries) => {
-          for (const { delivery, attempt } of deliveries) if (attempt !== null) unrecorded.delete(pairOf(delivery))
+          for (const { delivery, attempt } of deliveries) {
+            if (attempt !== null) unrecorded.delete(pairOf(delivery))
+          }
         }
       })
     })

@@ -5,7 +5,7 @@
  * are one commit. For those who attempt what is due (`DeliverWebhook`) and
  * those who attempt what is new (`EventRelay`).
  */
-import { Clock, Context, Duration, Effect, Layer, Option, Random, type Redacted, Result, Semaphore } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, Random, type Redacted, Result } from "effect"
 import { entryOf, system } from "../model/Audit.ts"
 import * as Backoff from "../model/Backoff.ts"
 import * as Deliveries from "../model/Delivery.ts"
@@ -28,8 +28,9 @@ import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
 
 /**
- * Requests in flight at a time in one process. A delivery waits for its turn before its attempt begins, and gives it back
- * with the answer, so that others are sent while it is recorded.
+ * Requests in flight at a time in one process: of deliveries that are claimed, and as many of those that are new, so that
+ * receivers that hang for the ones hold up none of the others. A delivery waits for its turn before its attempt begins, and
+ * gives it back with the answer, so that others are sent while it is recorded.
  */
 export const requestsMax = 128
 
@@ -55,7 +56,7 @@ export interface Ending {
 export class WebhookAttempts extends Context.Service<
   WebhookAttempts,
   {
-    /** One attempt, once it is its turn. Fails only if the endpoint's secret cannot be opened. */
+    /** One attempt, whose turn it is. Fails only if the endpoint's secret cannot be opened. */
     readonly attempt: (delivery: Delivery, endpoint: Endpoint, body: string) => Effect.Effect<Ending, SealBroken>
     /**
      * Commits an ending on the versions that the attempt began with; of two who attempted the same, one does. True: the job
@@ -69,6 +70,13 @@ export class WebhookAttempts extends Context.Service<
     readonly inFlightMax: (endpoint: Endpoint, now: Millis) => number
     /** It has not answered quickly. */
     readonly doubt: (endpoint: Endpoint) => void
+    /**
+     * How the attempt ended that a delivery is due for, if this process has made it, and it is not committed: a store that
+     * takes no commits must not have receivers called again and again for one attempt.
+     */
+    readonly unrecorded: (delivery: Delivery) => Ending | null
+    /** The attempt that this delivery was due for is committed. */
+    readonly recorded: (delivery: Delivery) => void
   }
 >()("mailroom/core/jobs/WebhookAttempts") {
   static readonly layer = Layer.effect(
@@ -80,19 +88,17 @@ export class WebhookAttempts extends Context.Service<
       const transport = yield* WebhookTransport
       const settings = yield* Settings
       const deadlines = yield* Deadlines.make(Duration.millis(Limits.webhookDeadline))
-      const requests = Semaphore.makeUnsafe(requestsMax)
 
       const attempt = (delivery: Delivery, endpoint: Endpoint, body: string) =>
         post(delivery, endpoint, body).pipe(
-          Tracing.span("WebhookTransport.post", "client", { "mailroom.attempt": delivery.attemptCount + 1 }),
-          requests.withPermit
+          Tracing.span("WebhookTransport.post", "client", { "mailroom.attempt": delivery.attemptCount + 1 })
         )
 
       const post = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, body: string) {
         const clock = yield* Clock.Clock
         const startedAt = clock.currentTimeMillisUnsafe()
         const target = targetOf(endpoint)
-        if (Result.isFailure(target)) return yield* ended(endpoint, { startedAt, endedAt: startedAt, outcome: "unsafe_url", answer: null })
+        if (Result.isFailure(target)) return yield* ended(delivery, endpoint, { startedAt, endedAt: startedAt, outcome: "unsafe_url", answer: null })
         const secret = openedLast(endpoint) ?? (yield* opened(endpoint))
         const { headers, bytes } = yield* signed(delivery, startedAt, body, secret)
         const { outcome, answer } = yield* transport.post({ target: target.success, headers, body: bytes }).pipe(
@@ -103,7 +109,7 @@ export class WebhookAttempts extends Context.Service<
           deadlines.within(() => Effect.succeed(unanswered("timeout"))),
           Metrics.timed(Metrics.webhookAttemptDuration)
         )
-        return yield* ended(endpoint, { startedAt, endedAt: clock.currentTimeMillisUnsafe(), outcome, answer })
+        return yield* ended(delivery, endpoint, { startedAt, endedAt: clock.currentTimeMillisUnsafe(), outcome, answer })
       })
 
       const signed = ({ eventId }: Delivery, at: Millis, body: string, secret: Redacted.Redacted<string>) => {
@@ -112,14 +118,20 @@ export class WebhookAttempts extends Context.Service<
         return Effect.map(crypto.sign(secret, signed), (mac) => ({ headers: Webhook.deliveryHeaders(eventId, timestamp, mac), bytes }))
       }
 
-      const ended = (endpoint: Endpoint, ending: Ending): Effect.Effect<Ending> =>
+      const ended = (delivery: Delivery, endpoint: Endpoint, ending: Ending): Effect.Effect<Ending> =>
         Effect.withFiber((fiber) => {
           learn(endpoint, ending)
+          remember(endings, attemptOf(delivery), ending)
           Metrics.webhookAttempts[ending.outcome].updateUnsafe(1, fiber.context)
           const status = ending.answer?.status
           const told = { "mailroom.outcome": ending.outcome, ...(status === undefined ? {} : { "http.response.status_code": status }) }
           return Tracing.isTraced(fiber) ? Effect.as(Tracing.annotate(told), ending) : Effect.succeed(ending)
         })
+
+      /** By attempt. */
+      const endings = new Map<string, Ending>()
+
+      const recorded = (delivery: Delivery): void => void endings.delete(attemptOf(delivery))
 
       /** Where URLs lead. The rules may have become stricter since their endpoints were created. */
       const targets = new Map<string, ReturnType<typeof WebhookUrl.parse>>()
@@ -166,14 +178,17 @@ export class WebhookAttempts extends Context.Service<
         return Math.abs(now - known.at) < quickLifetime ? known.inFlightMax : 0
       }
 
-      const record = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, ending: Ending, lease?: Lease) {
+      const record = (delivery: Delivery, endpoint: Endpoint, ending: Ending, lease?: Lease) =>
+        Effect.tap(commitEnding(delivery, endpoint, ending, lease), () => Effect.sync(() => recorded(delivery)))
+
+      const commitEnding = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, ending: Ending, lease?: Lease) {
         const random = yield* Random.next
         const after = settled(delivery, ending, settings.deliveryBackoff, random)
         const jobs = after.nextAttemptAt === null ? [] : [deliverJob(after, after.nextAttemptAt)]
         const written: Change = { _tag: "Update", kind: "delivery", record: after }
 
         // A success of a healthy endpoint changes nothing of it, so successes need not wait for each other.
-        if (ending.outcome === "success" && endpoint.consecutiveFailures === 0 && !endpoint.isSlow) {
+        if (changesNothing(endpoint, ending)) {
           const done = yield* commit(store, queue, [unchanged(endpoint), written], jobs, lease).pipe(
             Effect.catchIf((error) => isRejected(error, "VersionMoved"), () => Effect.succeed(null)),
             dieOnRejection
@@ -187,6 +202,10 @@ export class WebhookAttempts extends Context.Service<
             const current = yield* store.endpoints.get(delivery, endpoint.id)
             const held = yield* store.deliveries.get(delivery, delivery.id)
             if (current === null || held?.version !== delivery.version) return // another holder's result stands
+            if (changesNothing(current, ending)) {
+              yield* commit(store, queue, [unchanged(current), written], jobs)
+              return yield* countEnded(after)
+            }
             const counted = yield* heard(current, count(current, ending))
             const changes: Array<Change> = [written, { _tag: "Update", kind: "endpoint", record: counted }]
             if (current.enabled && !counted.enabled) changes.push(yield* disabledEntry(counted, ending.endedAt))
@@ -223,7 +242,14 @@ export class WebhookAttempts extends Context.Service<
         return { _tag: "AppendAudit", entry } satisfies Change
       })
 
-      return WebhookAttempts.of({ attempt, record, inFlightMax, doubt })
+      return WebhookAttempts.of({
+        attempt,
+        record,
+        inFlightMax,
+        doubt,
+        unrecorded: (delivery) => endings.get(attemptOf(delivery)) ?? null,
+        recorded
+      })
     })
   )
 }
@@ -233,6 +259,12 @@ export const remember = <K, V>(map: Map<K, V>, key: K, value: V): void => {
   if (map.size >= rememberedMax && !map.has(key)) map.delete(map.keys().next().value!) // it holds some
   map.set(key, value)
 }
+
+/** What an attempt is known by, whether or not its delivery is there already. */
+const attemptOf = ({ eventId, endpointId, round, attemptCount }: Delivery): string => `${eventId} ${endpointId} ${round} ${attemptCount}`
+
+const changesNothing = ({ consecutiveFailures, isSlow }: Endpoint, { outcome }: Ending): boolean =>
+  outcome === "success" && consecutiveFailures === 0 && !isSlow
 
 /** That an endpoint is as it was when an attempt at it began. */
 export const unchanged = ({ id, version }: Endpoint): Change => ({ _tag: "Require", kind: "endpoint", id, version })

@@ -105,6 +105,7 @@ export interface Relay {
  * - `InsertMessage`, `PutContent`: what the content lacks, it lacks when it is read.
  * - `PutContent`: writes over the content of a message of that realm; passed over if there is none.
  * - `InsertDelivery`: the id must be free: else `Duplicate`. `body` never changes.
+ *   What has been attempted already comes with its attempt, in any status.
  * - `Update`: the stored version must be one less than the record's: else
  *   `VersionMoved`. `createdAt` of a message stays as the store set it, and
  *   `enabledAfter` of an endpoint that was enabled before. No update changes
