@@ -11,6 +11,7 @@ import { suite as crashes } from "./scenarios/crashes.ts"
 import { suite as deliveries } from "./scenarios/deliveries.ts"
 import { suite as domains } from "./scenarios/domains.ts"
 import { suite as fanout } from "./scenarios/fanout.ts"
+import { suite as firstAttemptFaults } from "./scenarios/firstAttemptFaults.ts"
 import { suite as firstAttempts } from "./scenarios/firstAttempts.ts"
 import { suite as handshakes } from "./scenarios/handshakes.ts"
 import { suite as idempotency } from "./scenarios/idempotency.ts"
@@ -44,6 +45,7 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   breaker,
   fanout,
   firstAttempts,
+  firstAttemptFaults,
   domains,
   webhookOutages,
   receiving,

@@ -114,6 +114,38 @@ export class Ahead extends Faults {
   }
 }
 
+/** A store that answers reads, and takes nothing while it is on. */
+export class NoCommits extends Faults {
+  isOn = false
+
+  constructor() {
+    super(0, "before")
+  }
+
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.suspend(() => {
+      if (call !== "Store.commit" || !this.isOn) return effect
+      this.hasStruck = true
+      return Effect.fail(new StoreUnavailable({ cause: "read only" }) as E) // of the store alone
+    })
+  }
+}
+
+/** Those faults, while it is on. */
+export class Within extends Faults {
+  readonly #faults: Faults
+  isOn = false
+
+  constructor(faults: Faults) {
+    super(0, "before")
+    this.#faults = faults
+  }
+
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.suspend(() => (this.isOn ? this.#faults.around(call, effect) : effect))
+  }
+}
+
 /** A port whose effects pass through `faults`. */
 export const faulty = <S extends object>(faults: Faults, name: string, service: S): S =>
   aroundEach(service, name, (call, effect) => faults.around(call, effect))

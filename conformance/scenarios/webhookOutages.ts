@@ -2,27 +2,11 @@
 import { Deferred, Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
-import { StoreUnavailable } from "../../core/ports/Store.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
-import { Faults } from "./Faults.ts"
+import { Faults, NoCommits } from "./Faults.ts"
 import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, respond, untilPosted } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { pass, scenario, settle, type ScenarioSuite } from "./World.ts"
-
-/** A store that answers reads, and takes nothing while it is on. */
-class NoCommits extends Faults {
-  isOn = false
-
-  constructor() {
-    super(0, "before")
-  }
-
-  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
-    return Effect.suspend(() =>
-      call === "Store.commit" && this.isOn ? Effect.fail(new StoreUnavailable({ cause: "read only" }) as E) : effect // of the store alone
-    )
-  }
-}
 
 export const suite: ScenarioSuite = {
   name: "webhook outages",
