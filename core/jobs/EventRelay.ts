@@ -43,7 +43,7 @@ const brokenPause = Duration.toMillis("10 seconds")
 export class EventRelay extends Context.Service<
   EventRelay,
   {
-    /** Fans out what the log holds by now, up to a batch per shard; how many events that was. 0: nothing, or all of it is others'. */
+    /** Fans out what the log holds by now, each shard for a moment; how many events that was. 0: nothing, or all of it is others'. */
     readonly tick: Effect.Effect<number>
     /** Waits for the attempts of past ticks that nobody has waited for, until they are recorded. */
     readonly ended: Effect.Effect<void>
