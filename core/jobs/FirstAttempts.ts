@@ -41,14 +41,14 @@ export interface FirstAttempt {
 /** Deliveries of one endpoint in one turn, in order. */
 interface Line {
   readonly turn: Turn
-  readonly place: Place
+  readonly receiver: Receiver
   readonly deliveries: ReadonlyArray<NewDelivery>
   next: number
   inFlight: number
 }
 
-/** An endpoint: its attempts in flight, and the lines that wait for one of them to end. */
-interface Place {
+/** Who answers at an endpoint: attempts in flight, and the lines that wait for one of them to end. */
+interface Receiver {
   readonly endpointId: EndpointId
   inFlight: number
   waiting: Array<Line>
@@ -95,7 +95,7 @@ export class FirstAttempts extends Context.Service<
       const run = yield* FiberSet.makeRuntime()
 
       let inFlight = 0
-      const places = new Map<EndpointId, Place>()
+      const receivers = new Map<EndpointId, Receiver>()
       /** In the order in which they came: a turn goes before those that came after it. */
       const turns = new Set<Turn>()
 
@@ -122,12 +122,12 @@ export class FirstAttempts extends Context.Service<
       }
 
       const beginNext = (clock: Clock.Clock, line: Line): void => {
-        const { turn, place, deliveries } = line
+        const { turn, receiver, deliveries } = line
         const one = deliveries[line.next]! // a line in the turn has one
         const most = Math.min(attempts.inFlightMax(one.endpoint, clock.currentTimeMillisUnsafe()), turn.share)
         if (most === 0) return // what is left of it is claimed
-        if (place.inFlight >= most) {
-          place.waiting.push(line)
+        if (receiver.inFlight >= most) {
+          receiver.waiting.push(line)
           turn.waiting += 1
           return
         }
@@ -137,15 +137,15 @@ export class FirstAttempts extends Context.Service<
           turn.deadline = untilAnswered.set(() => endLate(clock, turn))
         }
         line.next += 1
-        for (const counted of [line, place, turn]) counted.inFlight += 1
+        for (const counted of [line, receiver, turn]) counted.inFlight += 1
         inFlight += 1
         if (line.next < deliveries.length) turn.ready.push(line)
         begin(one, (isMade) => {
-          for (const counted of [line, place, turn]) counted.inFlight -= 1
+          for (const counted of [line, receiver, turn]) counted.inFlight -= 1
           inFlight -= 1
           if (!isMade) line.next = deliveries.length
-          wake(place)
-          close(place)
+          wake(receiver)
+          close(receiver)
           goOn(clock)
         })
       }
@@ -172,15 +172,15 @@ export class FirstAttempts extends Context.Service<
         })
       }
 
-      const wake = (place: Place): void => {
-        for (const line of place.waiting.splice(0)) {
+      const wake = (receiver: Receiver): void => {
+        for (const line of receiver.waiting.splice(0)) {
           line.turn.waiting -= 1
           if (line.next < line.deliveries.length) line.turn.ready.push(line)
         }
       }
 
-      const close = ({ endpointId, inFlight, turns }: Place): void => {
-        if (inFlight === 0 && turns === 0) places.delete(endpointId)
+      const close = ({ endpointId, inFlight, turns }: Receiver): void => {
+        if (inFlight === 0 && turns === 0) receivers.delete(endpointId)
       }
 
       const make = Effect.fnUntraced(function* (deliveries: ReadonlyArray<NewDelivery>) {
@@ -202,23 +202,23 @@ export class FirstAttempts extends Context.Service<
             end: () => {
               if (!turns.delete(turn)) return
               for (const deadlines of [untilBegun, untilAnswered]) deadlines.clear(turn.deadline)
-              for (const { place, inFlight, deliveries } of lines) {
-                place.turns -= 1
+              for (const { receiver, inFlight, deliveries } of lines) {
+                receiver.turns -= 1
                 if (inFlight > 0) {
                   // Not to be waited for again.
                   attempts.doubt(deliveries[0]!.endpoint) // a line has some
-                  wake(place)
+                  wake(receiver)
                 }
-                close(place)
+                close(receiver)
               }
               resume(Effect.void)
             }
           }
           for (const [endpointId, deliveries] of own) {
-            const place = places.get(endpointId) ?? { endpointId, inFlight: 0, waiting: [], turns: 0 }
-            places.set(endpointId, place)
-            place.turns += 1
-            lines.push({ turn, place, deliveries, next: 0, inFlight: 0 })
+            const receiver = receivers.get(endpointId) ?? { endpointId, inFlight: 0, waiting: [], turns: 0 }
+            receivers.set(endpointId, receiver)
+            receiver.turns += 1
+            lines.push({ turn, receiver, deliveries, next: 0, inFlight: 0 })
           }
           turn.ready.push(...lines)
           turn.deadline = untilBegun.set(() => endLate(clock, turn))
