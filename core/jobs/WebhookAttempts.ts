@@ -38,6 +38,11 @@ export const requestsMax = 128
 export const quickMax: Millis = 100
 /** For how long an endpoint counts as quick that has answered so. */
 const quickLifetime: Millis = 60_000
+/**
+ * Quick answers in a row with which an endpoint makes up for a failure. One that fails now and then is claimed for: what is
+ * sent straight from the log and fails is recorded one by one, which takes longer than to claim it with others.
+ */
+const amends = 50
 /** Attempts in flight at an endpoint that has just been found quick, and at one that has been so for a while. */
 const [inFlightFirst, inFlightMost] = [8, requestsMax / 2]
 
@@ -158,24 +163,28 @@ export class WebhookAttempts extends Context.Service<
           return secret
         })
 
-      /** Endpoints that were quick the last time, when that was, and how many of their attempts may be in flight. */
-      const quick = new Map<EndpointId, { at: Millis; inFlightMax: number }>()
+      /** Endpoints, when they were quick the last time, and how often in a row; below 1 if they have yet to make up for a failure. */
+      const quick = new Map<EndpointId, { at: Millis; answers: number }>()
 
       const learn = (endpoint: Endpoint, { startedAt, endedAt, outcome }: Ending): void => {
-        if (outcome !== "success" || endedAt - startedAt > quickMax) return doubt(endpoint)
         const { id } = endpoint
+        if (outcome !== "success") return remember(quick, id, { at: endedAt, answers: -amends })
         const known = quick.get(id)
-        if (known === undefined) return remember(quick, id, { at: endedAt, inFlightMax: inFlightFirst })
+        if (endedAt - startedAt > quickMax) return doubt(endpoint)
+        if (known === undefined) return remember(quick, id, { at: endedAt, answers: 1 })
         known.at = endedAt
-        known.inFlightMax = Math.min(known.inFlightMax + 1, inFlightMost)
+        known.answers += 1
       }
 
-      const doubt = ({ id }: Endpoint): void => void quick.delete(id)
+      /** What it has to make up for, it still has. */
+      const doubt = ({ id }: Endpoint): void => {
+        if ((quick.get(id)?.answers ?? 0) > 0) quick.delete(id)
+      }
 
       const inFlightMax = ({ id, enabled, consecutiveFailures, isSlow }: Endpoint, now: Millis): number => {
         const known = quick.get(id)
-        if (known === undefined || !enabled || consecutiveFailures > 0 || isSlow) return 0
-        return Math.abs(now - known.at) < quickLifetime ? known.inFlightMax : 0
+        if (known === undefined || known.answers < 1 || !enabled || consecutiveFailures > 0 || isSlow) return 0
+        return Math.abs(now - known.at) < quickLifetime ? Math.min(inFlightFirst + known.answers - 1, inFlightMost) : 0
       }
 
       const record = (delivery: Delivery, endpoint: Endpoint, ending: Ending, lease?: Lease) =>
