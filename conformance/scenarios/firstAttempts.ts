@@ -198,6 +198,30 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("an endpoint that failed answers fifty claimed deliveries in a row before it is attempted first again", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* play(world)
+        const askedInOneTurn = Effect.gen(function* () {
+          yield* happenOften(process, of, 1)
+          const before = postsTo(world, to).length
+          yield* process.relay.tick
+          return postsTo(world, to).length - before
+        })
+        respond(world, () => broken)
+        assert.equal(yield* askedInOneTurn, 1)
+        yield* process.relay.ended
+        respond(world, () => ok)
+
+        for (let count = 0; count < 50; count++) {
+          assert.equal(yield* askedInOneTurn, 0, `after ${count}`)
+          yield* settle(process)
+        }
+        assert.equal(yield* askedInOneTurn, 0, "the last of them")
+        yield* settle(process)
+        assert.equal(yield* askedInOneTurn, 1)
+      })
+    ),
+
     scenario("an endpoint that mostly answers is not disabled: its failures and successes count in the order in which they came", (world) =>
       Effect.gen(function* () {
         const { process, of, to } = yield* play(world)
