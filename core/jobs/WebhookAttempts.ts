@@ -187,8 +187,25 @@ export class WebhookAttempts extends Context.Service<
         return Math.abs(now - known.at) < quickLifetime ? Math.min(inFlightFirst + known.answers - 1, inFlightMost) : 0
       }
 
+      /** Failures that are being recorded, by endpoint: a success that came behind one must not be counted before it. */
+      const failing = new Map<EndpointId, number>()
+
       const record = (delivery: Delivery, endpoint: Endpoint, ending: Ending, lease?: Lease) =>
-        Effect.tap(commitEnding(delivery, endpoint, ending, lease), () => Effect.sync(() => recorded(delivery)))
+        Effect.tap(inOrder(endpoint, ending, commitEnding(delivery, endpoint, ending, lease)), () => Effect.sync(() => recorded(delivery)))
+
+      const inOrder = <A, E>({ id }: Endpoint, { outcome }: Ending, recording: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+        outcome === "success"
+          ? recording
+          : Effect.acquireUseRelease(
+              Effect.sync(() => void failing.set(id, (failing.get(id) ?? 0) + 1)),
+              () => recording,
+              () =>
+                Effect.sync(() => {
+                  const left = failing.get(id)! - 1 // it was counted
+                  if (left === 0) failing.delete(id)
+                  else failing.set(id, left)
+                })
+            )
 
       const commitEnding = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, ending: Ending, lease?: Lease) {
         const random = yield* Random.next
@@ -197,7 +214,7 @@ export class WebhookAttempts extends Context.Service<
         const written: Change = { _tag: "Update", kind: "delivery", record: after }
 
         // A success of a healthy endpoint changes nothing of it, so successes need not wait for each other.
-        if (changesNothing(endpoint, ending)) {
+        if (changesNothing(endpoint, ending) && !failing.has(endpoint.id)) {
           const done = yield* commit(store, queue, [unchanged(endpoint), written], jobs, lease).pipe(
             Effect.catchIf((error) => isRejected(error, "VersionMoved"), () => Effect.succeed(null)),
             dieOnRejection
