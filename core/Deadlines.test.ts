@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Exit, Fiber } from "effect"
+import { Clock, Duration, Effect, Exit, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
@@ -87,6 +87,32 @@ describe("Deadlines", () => {
       yield* TestClock.adjust("1 minute")
       assert.deepStrictEqual(told, ["ended"])
       assert.isTrue(Exit.hasInterrupts(yield* Fiber.await(fiber)))
+    })
+  )
+
+  it.effect("give what is under way a moment after the process stood still, for what came meanwhile is yet to be read", () =>
+    Effect.gen(function* () {
+      const clock = yield* Clock.Clock
+      let stoodStill = 0n
+      const stopped: Clock.Clock = Object.assign(Object.create(clock), { // all else is the clock's
+        monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe() + stoodStill
+      })
+      const deadlines = yield* Effect.provideService(Deadlines.make(Duration.seconds(5)), Clock.Clock, stopped)
+      const told: Array<string> = []
+      const read = deadlines.set(() => told.push("what was answered"))
+      deadlines.set(() => told.push("what was not"))
+      yield* TestClock.adjust("1 second")
+      stoodStill = Duration.toNanosUnsafe(Duration.seconds(70))
+
+      yield* TestClock.adjust("4 seconds")
+      assert.deepStrictEqual(told, [])
+      deadlines.clear(read)
+      yield* TestClock.adjust("250 millis")
+      assert.deepStrictEqual(told, ["what was not"])
+
+      deadlines.set(() => told.push("what comes after that"))
+      yield* TestClock.adjust("5 seconds")
+      assert.deepStrictEqual(told, ["what was not", "what comes after that"])
     })
   )
 })

@@ -5,6 +5,13 @@
  */
 import { Clock, Duration, Effect, Exit, Fiber, type Scope } from "effect"
 
+/**
+ * A process that wakes up so much too late, because it was stopped or had no processor, has not read yet what came to it
+ * meanwhile. What is under way is given as long again to be over, before that counts as nothing.
+ */
+const moment = Duration.millis(250)
+const momentNanos = Duration.toNanosUnsafe(moment)
+
 export interface Deadlines {
   /** Null if it never falls due. */
   readonly set: (onDue: () => void) => Deadline | null
@@ -37,8 +44,10 @@ export const make = (duration: Duration.Duration): Effect.Effect<Deadlines, neve
         const [next] = all
         if (next === undefined) break
         const left = next.at - clock.monotonicTimeNanosUnsafe()
-        if (left > 0n) yield* Effect.sleep(Duration.nanos(left))
-        else {
+        if (left > 0n) {
+          yield* Effect.sleep(Duration.nanos(left))
+          if (clock.monotonicTimeNanosUnsafe() - next.at > momentNanos) yield* Effect.sleep(moment)
+        } else {
           const { onDue } = next
           all.delete(next)
           next.onDue = null
