@@ -24,6 +24,7 @@ import { suite as receiving } from "./scenarios/receiving.ts"
 import { suite as reports } from "./scenarios/reports.ts"
 import { suite as senders } from "./scenarios/senders.ts"
 import { suite as shown } from "./scenarios/shown.ts"
+import { suite as slowReceivers } from "./scenarios/slowReceivers.ts"
 import { suite as suppressions } from "./scenarios/suppressions.ts"
 import { suite as webhookOutages } from "./scenarios/webhookOutages.ts"
 import type { AdapterSet } from "./scenarios/World.ts"
@@ -43,6 +44,7 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   handshakes,
   deliveries,
   breaker,
+  slowReceivers,
   fanout,
   firstAttempts,
   firstAttemptFaults,

@@ -9,6 +9,7 @@ import { EventRelay } from "./jobs/EventRelay.ts"
 import { FirstAttempts } from "./jobs/FirstAttempts.ts"
 import { ParseMessage } from "./jobs/ParseMessage.ts"
 import { PollProvider } from "./jobs/PollProvider.ts"
+import { RecordAttempts } from "./jobs/RecordAttempts.ts"
 import { RecordNotification } from "./jobs/RecordNotification.ts"
 import { RecordReport } from "./jobs/RecordReport.ts"
 import { ScanAttachment } from "./jobs/ScanAttachment.ts"
@@ -51,7 +52,7 @@ export const jobs = Layer.mergeAll(
   ),
   Sweep.layer,
   CheckDomains.layer
-).pipe(Layer.provide(WebhookAttempts.layer), Layer.provideMerge(RecordNotification.layer))
+).pipe(Layer.provide(Layer.provideMerge(RecordAttempts.layer, WebhookAttempts.layer)), Layer.provideMerge(RecordNotification.layer))
 
 /** The whole core. Needs every port but none of the runtimes; build it once per process. */
 export const layer = Layer.merge(operations, jobs)

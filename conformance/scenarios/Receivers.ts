@@ -1,5 +1,5 @@
 /** Webhook endpoints of a scenario: setting them up, having their receivers answer, and what has come of it. */
-import { Effect, Fiber, type Redacted } from "effect"
+import { Duration, Effect, Fiber, type Redacted } from "effect"
 import * as assert from "node:assert/strict"
 import { domainOf } from "../../core/model/Address.ts"
 import { system } from "../../core/model/Audit.ts"
@@ -92,6 +92,9 @@ export const untilNextAttempt = (process: Process, { nextAttemptAt }: Delivery) 
     yield* settle(process)
   })
 
+/** The failed attempts that an endpoint counts, and whether it is enabled. */
+export const countOf = (world: World, to: Hook) => Effect.map(endpointOf(world, to), ({ consecutiveFailures, enabled }) => [consecutiveFailures, enabled])
+
 /** Waits, the clock standing still, until receivers were asked so often in all, and their answers are waited for. */
 export const untilPosted = ({ stage }: World, count: number) =>
   Effect.gen(function* () {
@@ -122,3 +125,24 @@ export const assertSigned = ({ crypto }: World, { secret }: Hook, { headers, tex
     const mac = yield* crypto.sign(secret, Webhook.signedBytes(id, timestamp, new TextEncoder().encode(text)))
     assert.equal(headers["service-webhook-signature"], `v1=${mac}`)
   })
+
+/** A worker and a relay that run in the background until the effect is done. */
+export const running = <A, E, R>({ worker, relay }: Process, effect: Effect.Effect<A, E, R>) =>
+  Effect.gen(function* () {
+    let stopping = false
+    const fibers = [
+      yield* Effect.forkChild(worker.run(() => stopping, Duration.millis(200))),
+      yield* Effect.forkChild(Effect.forever(Effect.andThen(relay.tick, Effect.sleep(50))))
+    ]
+    const result = yield* effect
+    stopping = true
+    yield* Fiber.interruptAll(fibers)
+    return result
+  })
+
+/** An operator enables an endpoint again. */
+export const enable = (process: Process, { of, endpoint }: Hook, replayDead: boolean) =>
+  process.webhookManagement.enableEndpoint(system, of.realm, endpoint.id, { replayDead })
+
+export const times = <A, E, R>(count: number, effect: Effect.Effect<A, E, R>) =>
+  Effect.forEach(Array.from({ length: count }), () => effect, { discard: true })

@@ -6,8 +6,9 @@
  *   or with a first attempt that was a success; it moves along its machine, one version at a time; attempts are only added,
  *   at most five in a round.
  * - An endpoint's counter is the failed attempts since the last success, in
- *   the order of its versions. Each attempt is in the commit that counts it;
- *   a success that leaves the counter alone requires that it be 0.
+ *   the order of its versions, and within a commit in that of its changes. Each
+ *   attempt is in the commit that counts it; a success that leaves the counter
+ *   alone requires that it be 0.
  * - The commit that counts ten disables, and is audited; enabling is audited.
  *   No attempt begins on an endpoint that was disabled before.
  *
@@ -138,18 +139,22 @@ export class WebhookWitness {
       if (!isEnabled) this.#note(`endpoint ${id}: changed to ${shown} without an attempt`)
       return
     }
-    if (attempts.length > 1) this.#note(`endpoint ${id}: ${attempts.length} attempts in one commit`)
+    let { enabled, consecutiveFailures, disabledAt } = before
     for (const { outcome, startedAt } of attempts) {
-      const failures = outcome === "success" ? 0 : before.consecutiveFailures + 1
-      const isTenth = before.enabled && failures >= Limits.consecutiveFailuresMax
-      const expected = [before.enabled && !isTenth, failures, isTenth ? after.disabledAt : before.disabledAt]
-      if (shown !== JSON.stringify(expected)) this.#note(`endpoint ${id}: ${shown} after ${outcome} on ${before.consecutiveFailures}`)
-      if (isTenth && after.disabledAt === null) this.#note(`endpoint ${id}: disabled at no time`)
-      if (isTenth !== isAudited(commit, "webhook_endpoint.disable", id)) this.#note(`endpoint ${id}: audit of disabling`)
+      consecutiveFailures = outcome === "success" ? 0 : consecutiveFailures + 1
+      if (enabled && consecutiveFailures >= Limits.consecutiveFailuresMax) [enabled, disabledAt] = [false, after.disabledAt]
       if (before.disabledAt !== null && startedAt > before.disabledAt) this.#note(`endpoint ${id}: an attempt began while it was disabled`)
     }
+    if (shown !== JSON.stringify([enabled, consecutiveFailures, disabledAt])) {
+      const outcomes = attempts.map(({ outcome }) => outcome).join(", ")
+      this.#note(`endpoint ${id}: ${shown} after ${outcomes} on ${before.consecutiveFailures}`)
+    }
+    const isDisabled = before.enabled && !enabled
+    if (isDisabled && after.disabledAt === null) this.#note(`endpoint ${id}: disabled at no time`)
+    if (isDisabled !== isAudited(commit, "webhook_endpoint.disable", id)) this.#note(`endpoint ${id}: audit of disabling`)
   }
 
+  /** In the order in which they count. */
   #attemptsIn(commit: Commit, endpointId: string): ReadonlyArray<Attempt> {
     return commit.flatMap((change) => {
       if (change._tag !== "Update" || change.kind !== "delivery" || change.record.endpointId !== endpointId) return []

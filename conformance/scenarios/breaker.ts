@@ -1,14 +1,16 @@
 /** The breaker of an endpoint: ten failed attempts since the last success disable it, and only an operator enables it again. */
-import { Clock, Deferred, Duration, Effect, Fiber } from "effect"
+import { Clock, Deferred, Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { EndpointId } from "../../core/model/Ids.ts"
-import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { freshId } from "../fixtures.ts"
+import { CallLog } from "./Faults.ts"
 import {
   broken,
+  countOf,
   deliveriesTo,
   deliveryTo,
+  enable,
   endpointOf,
   happen,
   hook,
@@ -17,10 +19,10 @@ import {
   postsTo,
   replay,
   respond,
-  settleFor,
+  running,
+  times,
   untilNextAttempt,
-  untilPosted,
-  type Hook
+  untilPosted
 } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { answered, pass, scenario, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
@@ -32,9 +34,6 @@ const play = (world: World) =>
     return { process, of, to: yield* hook(process, of) }
   })
 
-const times = <A, E, R>(count: number, effect: Effect.Effect<A, E, R>) =>
-  Effect.forEach(Array.from({ length: count }), () => effect, { discard: true })
-
 /** So many failed attempts, each of another delivery. */
 const fail = (world: World, process: Process, of: Tenancy, count: number) =>
   Effect.gen(function* () {
@@ -45,41 +44,8 @@ const fail = (world: World, process: Process, of: Tenancy, count: number) =>
     }
   })
 
-const countOf = (world: World, to: Hook) => Effect.map(endpointOf(world, to), ({ consecutiveFailures, enabled }) => [consecutiveFailures, enabled])
-
 const audited = (world: World, { realm }: Tenancy, action: string) =>
   Effect.map(world.store.audit.page(realm.tenantId, 1_000), (entries) => entries.filter((entry) => entry.action === action))
-
-const enable = (process: Process, { of, endpoint }: Hook, replayDead: boolean) =>
-  process.webhookManagement.enableEndpoint(system, of.realm, endpoint.id, { replayDead })
-
-/** Takes part in the scenario: how many requests an endpoint's receiver has under way, and had at most. */
-const watched = (world: World, answer: (nth: number) => Effect.Effect<ReturnType<typeof answered>>) => {
-  const flight = { now: 0, most: 0 }
-  let nth = 0
-  respond(world, () =>
-    Effect.suspend(() => {
-      flight.now += 1
-      flight.most = Math.max(flight.most, flight.now)
-      return Effect.ensuring(answer(++nth), Effect.sync(() => void (flight.now -= 1)))
-    })
-  )
-  return flight
-}
-
-/** A worker and a relay that run in the background until the effect is done. */
-const running = <A, E, R>({ worker, relay }: Process, effect: Effect.Effect<A, E, R>) =>
-  Effect.gen(function* () {
-    let stopping = false
-    const fibers = [
-      yield* Effect.forkChild(worker.run(() => stopping, Duration.millis(200))),
-      yield* Effect.forkChild(Effect.forever(Effect.andThen(relay.tick, Effect.sleep(50))))
-    ]
-    const result = yield* effect
-    stopping = true
-    yield* Fiber.interruptAll(fibers)
-    return result
-  })
 
 export const suite: ScenarioSuite = {
   name: "webhook breaker",
@@ -334,138 +300,41 @@ export const suite: ScenarioSuite = {
       })
     ),
 
-    scenario("a receiver that does not answer gets one delivery at a time until it does", (world) =>
+    scenario("answers that come together count in their order, in a few commits: nine failures at a time disable nobody", (world) =>
       Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
-        respond(world, () => Effect.never)
-        yield* happen(process, of)
-        yield* settleFor(world, process, "10 seconds")
-        assert.equal((yield* endpointOf(world, to)).isSlow, true)
-        const flight = watched(world, (nth) => Effect.delay(nth === 1 ? broken : ok, "1 second"))
-        yield* times(4, happen(process, of))
+        const log = new CallLog()
+        const process = yield* world.boot(log)
+        const of = yield* world.found()
+        const to = yield* hook(process, of)
+        // By the time that the first hundred have answered, as many are in flight as ever are.
+        const [quick, together, inFlightLeast] = [100, 60, 8]
+        const gate = yield* Deferred.make<void>()
+        let asked = 0
+        respond(world, () =>
+          Effect.suspend(() => {
+            asked += 1
+            return asked <= quick ? ok : Effect.andThen(Deferred.await(gate), asked % 10 === 0 ? ok : broken)
+          })
+        )
+        yield* times(quick + together, happen(process, of))
+        yield* process.worker.tick
+        yield* process.relay.tick
+        yield* running(
+          process,
+          Effect.gen(function* () {
+            yield* Time.until(() => asked >= quick + inFlightLeast)
+            yield* Time.calm
+            log.made.length = 0
+            yield* Deferred.succeed(gate, undefined)
+            yield* Time.adjust("1 second")
+          })
+        )
 
-        yield* running(process, Effect.gen(function* () {
-          yield* Time.adjust("900 millis")
-          assert.deepEqual(flight, { now: 1, most: 1 })
-          yield* Time.adjust("550 millis")
-          yield* Time.adjust("50 millis")
-          assert.deepEqual(flight, { now: 3, most: 3 }, "any answer will do")
-          yield* Time.adjust("2 seconds")
-        }))
-
-        assert.equal((yield* endpointOf(world, to)).isSlow, false)
-        assert.ok((yield* deliveriesTo(world, to)).filter(({ status }) => status === "delivered").length === 3)
-      })
-    ),
-
-    scenario("a receiver that is cut off has not answered: it stays slow until it does", (world) =>
-      Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
-        respond(world, (_, nth) => [Effect.never, Effect.fail(new WebhookUnanswered({ reason: "network_error" })), broken][nth - 1] ?? ok)
-        yield* happen(process, of)
-        yield* settleFor(world, process, "10 seconds")
-        yield* untilNextAttempt(process, yield* deliveryTo(world, to))
-        assert.deepEqual(outcomesOf(yield* deliveryTo(world, to)), ["timeout", "network_error"])
-        assert.equal((yield* endpointOf(world, to)).isSlow, true)
-
-        yield* untilNextAttempt(process, yield* deliveryTo(world, to))
-
-        assert.equal((yield* endpointOf(world, to)).isSlow, false)
-      })
-    ),
-
-    scenario("a slow endpoint that is enabled again is given its deliveries at once, like any other", (world) =>
-      Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
-        respond(world, () => Effect.never)
-        yield* times(10, happen(process, of))
-        yield* settleFor(world, process, "2 minutes")
-        assert.deepEqual(yield* countOf(world, to), [10, false])
-
-        yield* enable(process, to, false)
-        yield* times(6, happen(process, of))
-        const flight = watched(world, () => Effect.delay(ok, "1 second"))
-        yield* running(process, Time.adjust("2 minutes"))
-
-        assert.ok(flight.most >= 6, `${flight.most} at a time`)
-      })
-    ),
-
-    scenario("a slow endpoint is held to one delivery at a time also after the queue has lost that", (world) =>
-      Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
-        respond(world, () => Effect.never)
-        yield* happen(process, of)
-        yield* settleFor(world, process, "10 seconds")
-        yield* world.queue.throttle("deliver", to.endpoint.id, null)
-        yield* happen(process, of)
-        yield* settleFor(world, process, "10 seconds")
-
-        const flight = watched(world, () => Effect.never)
-        yield* times(3, happen(process, of))
-        yield* running(process, Time.adjust("4 seconds"))
-
-        assert.equal(flight.most, 1)
-      })
-    ),
-
-    scenario("an endpoint that answers again while the queue is away is not held back for ever", (world) =>
-      Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
-        respond(world, () => Effect.never)
-        yield* happen(process, of)
-        yield* settleFor(world, process, "10 seconds")
-        respond(world, () => Effect.delay(ok, "1 second"))
-        yield* happen(process, of)
-        const asked = world.stage.posts.length
-        const working = yield* Effect.forkChild(settle(process))
-        yield* untilPosted(world, asked + 1)
-        world.stage.queueIsDown = true
-        yield* Time.adjust("5 seconds")
-        world.stage.queueIsDown = false
-        yield* Fiber.join(working)
-        yield* Time.adjust("2 minutes")
-        
-        yield* happen(process, of)
-        yield* settleFor(world, process, "5 seconds")
-        const flight = watched(world, () => Effect.delay(ok, "1 second"))
-        yield* times(5, happen(process, of))
-        yield* running(process, Time.adjust("3 seconds"))
-
-        assert.equal((yield* endpointOf(world, to)).isSlow, false)
-        assert.equal(flight.most, 5)
-      })
-    ),
-
-    scenario("a receiver that hangs holds up nobody else's deliveries", (world) =>
-      Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
-        const other = yield* world.found()
-        const good = yield* hook(process, other)
-        respond(world, ({ url }) => (url === to.endpoint.url ? Effect.never : ok))
-        yield* times(300, happen(process, of))
-
-        yield* running(process, Effect.gen(function* () {
-          yield* Time.adjust("1 second")
-          yield* happen(process, other)
-          yield* Time.adjust("1 second")
-          yield* Time.adjust("50 millis") // a lane under way waits a moment before it claims
-          assert.equal((yield* deliveryTo(world, good)).status, "delivered")
-        }))
-
-        assert.ok(postsTo(world, to).length <= 8, "and it gets a few at a time")
-      })
-    ),
-
-    scenario("a mail server that hangs holds up no webhook", (world) =>
-      Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
-        world.stage.behave = () => Effect.never
-        yield* times(100, happen(process, of))
-
-        yield* running(process, Time.adjust("2 seconds"))
-
-        assert.equal(postsTo(world, to).length, 100)
+        assert.deepEqual(yield* countOf(world, to), [0, true])
+        const attempts = (yield* deliveriesTo(world, to)).flatMap((delivery) => outcomesOf(delivery))
+        assert.deepEqual([asked, attempts.length, attempts.filter((outcome) => outcome !== "success").length], [160, 160, 54])
+        const commits = log.made.filter((call) => call === "Store.commit").length
+        assert.ok(commits <= 12, `${commits} commits`)
       })
     ),
 

@@ -1,6 +1,6 @@
 /**
  * One attempt at a delivery that is due: reads delivery and endpoint anew, and
- * has the attempt made and committed (`WebhookAttempts`).
+ * has the attempt made (`WebhookAttempts`) and committed (`RecordAttempts`).
  */
 import { Clock, Context, Effect, Layer, Result, Semaphore } from "effect"
 import * as Deliveries from "../model/Delivery.ts"
@@ -12,8 +12,9 @@ import { deliverJob } from "../operations/Webhooks.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { Store, type Change, type Next, type Outgoing, type StoreUnavailable } from "../ports/Store.ts"
+import { countEnded, RecordAttempts, unchanged } from "./RecordAttempts.ts"
 import { claimsMax } from "./SubmitMessage.ts"
-import { aboutDelivery, countEnded, requestsMax, traced, unchanged, WebhookAttempts } from "./WebhookAttempts.ts"
+import { aboutDelivery, requestsMax, traced, WebhookAttempts } from "./WebhookAttempts.ts"
 
 export class DeliverWebhook extends Context.Service<
   DeliverWebhook,
@@ -31,6 +32,7 @@ export class DeliverWebhook extends Context.Service<
       const store = yield* Store
       const queue = yield* JobQueue
       const attempts = yield* WebhookAttempts
+      const recording = yield* RecordAttempts
       const requests = Semaphore.makeUnsafe(requestsMax)
 
       const handle = Effect.fnUntraced(function* (lease: Lease | Next) {
@@ -49,11 +51,11 @@ export class DeliverWebhook extends Context.Service<
         if (lease.claims >= claimsMax) return yield* end(delivery, { _tag: "Abandoned", at: now }, "internal_error", null)
         if (endpoint === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no endpoint`))
         const unrecorded = attempts.unrecorded(delivery)
-        if (unrecorded !== null) return yield* attempts.record(delivery, endpoint, unrecorded, lease)
+        if (unrecorded !== null) return yield* recording.record(delivery, endpoint, unrecorded, lease)
         if (!endpoint.enabled) return yield* end(delivery, { _tag: "EndpointDisabled", at: now }, "endpoint_disabled", endpoint)
         if (body === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no body`))
         const ending = yield* requests.withPermit(attempts.attempt(delivery, endpoint, body))
-        return yield* attempts.record(delivery, endpoint, ending, lease)
+        return yield* recording.record(delivery, endpoint, ending, lease)
       })
 
       /**

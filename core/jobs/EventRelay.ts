@@ -18,7 +18,8 @@ import * as Metrics from "../Metrics.ts"
 import { CommitRejected, Store, type Change, type Relay, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
 import { FirstAttempts, type FirstAttempt, type NewDelivery } from "./FirstAttempts.ts"
-import { requestsMax, succeeded, unchanged, WebhookAttempts } from "./WebhookAttempts.ts"
+import { RecordAttempts, succeeded, unchanged } from "./RecordAttempts.ts"
+import { requestsMax, WebhookAttempts } from "./WebhookAttempts.ts"
 import { visibilityTimeout } from "./Worker.ts"
 
 /** Events of a shard that are read at a time. */
@@ -57,6 +58,7 @@ export class EventRelay extends Context.Service<
       const crypto = yield* Crypto
       const clockOffset = yield* ClockOffset
       const attempts = yield* WebhookAttempts
+      const recording = yield* RecordAttempts
       const firstAttempts = yield* FirstAttempts
       const late = yield* FiberSet.make()
       const holder = yield* crypto.uuid
@@ -115,7 +117,7 @@ export class EventRelay extends Context.Service<
         yield* commit(store, queue, changes, jobs)
         firstAttempts.forget(made)
         for (const { delivery } of ended) attempts.recorded(delivery)
-        for (const own of Map.groupBy(left, ({ endpoint }) => endpoint.id).values()) yield* FiberSet.run(late, recordLate(own))
+        for (const one of left) yield* FiberSet.run(late, recordLate(one))
         yield* Metrics.add(Metrics.deliveriesEnded.delivered, ended.length)
         yield* Metrics.add(Metrics.eventsRelayed, events.length)
         yield* Metrics.add(Metrics.deliveriesMade, made.length)
@@ -136,19 +138,10 @@ export class EventRelay extends Context.Service<
           return landDoubting(new Set(page.made.flatMap(({ endpoint, attempt }) => (hasFailed(attempt) ? endpoint.id : []))), landTries)
         })
 
-      /** Attempts of one endpoint, in the order in which they ended: its counter follows it. */
-      const recordLate = Effect.fnUntraced(function* (deliveries: ReadonlyArray<NewDelivery>) {
-        const endedAt = ({ attempt }: NewDelivery) => attempt?.ending?.endedAt ?? Number.POSITIVE_INFINITY
-        const inOrder = deliveries.toSorted((one, other) => (endedAt(one) < endedAt(other) ? -1 : 1))
-        const ended = inOrder.filter((one) => endedAt(one) < Number.POSITIVE_INFINITY)
-        yield* Effect.forEach(ended, recordOne, { discard: true })
-        yield* Effect.forEach(inOrder.slice(ended.length), recordOne, { concurrency: "unbounded", discard: true })
-      })
-
-      const recordOne = Effect.fnUntraced(
+      const recordLate = Effect.fnUntraced(
         function* ({ delivery, endpoint, attempt }: NewDelivery) {
           const ending = attempt === null ? null : yield* firstAttempts.ended(attempt)
-          if (ending !== null) yield* attempts.record(delivery, endpoint, ending)
+          if (ending !== null) yield* recording.record(delivery, endpoint, ending)
         },
         Effect.catch((error) => Effect.logWarning("a first attempt is recorded when its delivery is claimed", error))
       )
