@@ -1,7 +1,8 @@
 /**
  * Ten minutes (`BENCH_SOAK_MINUTES`) of messages at half the rate that the
- * deployment was just seen to take from the request to the sink, with memory,
- * open files and connections of its processes looked at every ten seconds.
+ * deployment was just seen to take from the request to the sink and to a webhook
+ * receiver that hears of each twice, with memory, open files and connections of
+ * its processes looked at every ten seconds.
  *
  * Flat means: over the second half, a line through the samples rises by less
  * than what keeping anything for each message would cost. 64 bytes are a key
@@ -11,11 +12,12 @@
  * shows that it works, is not judged, and not kept.
  */
 import { randomUUID } from "node:crypto"
-import { sleep } from "./Api.ts"
+import { call, sleep } from "./Api.ts"
 import * as Copies from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
 import { run, type Request } from "./Load.ts"
 import { openFiles, postgresMiB, privateMiB } from "./Processor.ts"
+import { startReceivers } from "./receiver.ts"
 import { report, scale } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
@@ -23,6 +25,8 @@ const fullMs = 10 * 60_000
 const totalMs = scale.of(Number(process.env["BENCH_SOAK_MINUTES"] ?? 10) * 60_000, 3_000)
 const everyMs = scale.of(Math.min(10_000, totalMs / 24), 300)
 const keptBytes = 64
+/** What its receiver hears of each message. */
+const eventTypes = ["message.queued", "message.sent"]
 const noiseMiB = 12
 
 interface Sample {
@@ -37,8 +41,11 @@ interface Sample {
 }
 
 const sink = await Sink.start()
+const receivers = await startReceivers(1)
 const product = await Deployment.open({ workers: 1, variables: sink.variables })
 try {
+  const subscribed = await call(product.baseUrl, product.production.apiKey, "POST", "/v1/webhook-endpoints", { body: { url: receivers.urls[0], eventTypes } })
+  if (subscribed?.status !== 201) throw new Error(`void: ${subscribed?.status} ${JSON.stringify(subscribed?.json)}`)
   const url = product.database.url("postgres")
   const words = "The engine weaves algebraic patterns. ".repeat(25)
   const body = JSON.stringify({ fromMailboxId: product.production.mailboxId, to: ["charles@example.com"], subject: "Note G", text: words, html: `<p>${words}</p>` })
@@ -54,15 +61,22 @@ try {
 
   let handed = 0
   const drained = async (accepted: number) => {
-    for (let waited = 0; handed < accepted; waited += 50) {
-      if (waited > scale.of(120_000, 20_000)) throw new Error(`void: ${handed} of ${accepted} messages arrived\n${product.cluster.workers[0]!.tail(3)}`)
+    let heard = 0
+    for (let waited = 0; handed < accepted || heard < accepted * eventTypes.length; waited += 50) {
+      const missing = `${handed} of ${accepted} messages arrived, and ${heard} of ${accepted * eventTypes.length} webhooks`
+      if (waited > scale.of(120_000, 20_000)) throw new Error(`void: ${missing}\n${product.cluster.workers[0]!.tail(3)}`)
       await sleep(50)
       handed += await sink.counted()
+      heard = (await receivers.received()).answered
     }
   }
-  /** Messages a second from the first request to the last hand-over. */
-  const measure = async (durationMs: number) => {
+  const countAnew = async () => {
     handed = 0
+    await receivers.behave({ delayMs: 0, hanging: 0 })
+  }
+  /** Messages a second from the first request to the last hand-over and the last webhook. */
+  const measure = async (durationMs: number) => {
+    await countAnew()
     const begun = performance.now()
     const { requests } = await sendFor(durationMs, 16)
     await drained(requests)
@@ -73,7 +87,7 @@ try {
   const perSecond = most / 2
   process.stderr.write(`${most.toFixed(0)} messages a second were taken; ${(totalMs / 60_000).toFixed(1)} minutes at ${perSecond.toFixed(0)}\n`)
 
-  handed = 0
+  await countAnew()
   const samples: Array<Sample> = []
   const [serve, worker] = [product.cluster.serves[0]!.pid!, product.cluster.workers[0]!.pid!]
   const begun = performance.now()
@@ -120,7 +134,7 @@ try {
     ({ path, better: "lower", floor: bound, goal: bound, unit, values: [rise(key)] }) as const
   report({
     name: "soak",
-    about: `${(totalMs / 60_000).toFixed(1)} minutes at half the rate that was taken just before; what rose over the second half, by a line through the samples. Memory may rise by ${noiseMiB} MiB, and ${keptBytes} bytes for each message sent meanwhile.`,
+    about: `${(totalMs / 60_000).toFixed(1)} minutes of messages, each with two webhooks, at half the rate that was taken just before; what rose over the second half, by a line through the samples. Memory may rise by ${noiseMiB} MiB, and ${keptBytes} bytes for each message sent meanwhile.`,
     ratios: [
       flat("serve: memory rose by", "serveMiB", Math.round(memoryMax), "MiB"),
       flat("worker: memory rose by", "workerMiB", Math.round(memoryMax), "MiB"),
@@ -151,6 +165,7 @@ try {
   }, totalMs >= fullMs)
 } finally {
   await product.stop()
+  receivers.stop()
   sink.stop()
 }
 
