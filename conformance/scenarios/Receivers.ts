@@ -29,6 +29,14 @@ export const hook = (process: Process, of: Tenancy, over: Partial<CreateWebhookE
     ({ endpoint, secret }): Hook => ({ of, endpoint, secret })
   )
 
+/** A process, a tenant, and an endpoint of it. */
+export const play = (world: World, environment: "sandbox" | "production" = "production") =>
+  Effect.gen(function* () {
+    const process = yield* world.boot()
+    const of = yield* world.found(environment)
+    return { process, of, to: yield* hook(process, of) }
+  })
+
 /** From now on, what receivers answer to deliveries; `nth` counts the requests of this delivery, from 1. They welcome handshakes. */
 export const respond = (
   { stage }: World,

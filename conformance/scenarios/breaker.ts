@@ -16,6 +16,7 @@ import {
   hook,
   ok,
   outcomesOf,
+  play,
   postsTo,
   replay,
   respond,
@@ -26,13 +27,6 @@ import {
 } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { answered, pass, scenario, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
-
-const play = (world: World) =>
-  Effect.gen(function* () {
-    const process = yield* world.boot()
-    const of = yield* world.found()
-    return { process, of, to: yield* hook(process, of) }
-  })
 
 /** So many failed attempts, each of another delivery. */
 const fail = (world: World, process: Process, of: Tenancy, count: number) =>

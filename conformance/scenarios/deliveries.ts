@@ -15,6 +15,7 @@ import {
   hook,
   ok,
   outcomesOf,
+  play,
   postsTo,
   replay,
   respond,
@@ -26,14 +27,6 @@ import { answered, pass, scenario, settle, type Process, type ScenarioSuite, typ
 
 const minute = 60_000
 const steps = [minute, 10 * minute, 60 * minute, 360 * minute]
-
-/** A process, a tenant, and an endpoint of it. */
-const play = (world: World, environment: "sandbox" | "production" = "production") =>
-  Effect.gen(function* () {
-    const process = yield* world.boot()
-    const of = yield* world.found(environment)
-    return { process, of, to: yield* hook(process, of) }
-  })
 
 /** An event whose delivery fails five times, and is dead. */
 const untilDead = (world: World, process: Process, of: Tenancy, to: Parameters<typeof deliveryTo>[1]) =>

@@ -13,6 +13,7 @@ import {
   hook,
   ok,
   outcomesOf,
+  play,
   postsTo,
   respond,
   running,
@@ -23,13 +24,6 @@ import {
 } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { answered, scenario, settle, type ScenarioSuite, type World } from "./World.ts"
-
-const play = (world: World) =>
-  Effect.gen(function* () {
-    const process = yield* world.boot()
-    const of = yield* world.found()
-    return { process, of, to: yield* hook(process, of) }
-  })
 
 /** Takes part in the scenario: how many requests an endpoint's receiver has under way, and had at most. */
 const watched = (world: World, answer: (nth: number) => Effect.Effect<ReturnType<typeof answered>>) => {
