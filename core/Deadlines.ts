@@ -6,11 +6,11 @@
 import { Clock, Duration, Effect, Exit, Fiber, type Scope } from "effect"
 
 /**
- * A process that wakes up so much too late, because it was stopped or had no processor, has not read yet what came to it
- * meanwhile. What is under way is given as long again to be over, before that counts as nothing.
+ * A process that wakes up too late, because it was stopped or had no processor, has not read yet what came to it meanwhile.
+ * So what is under way is given another moment to be over, before that counts as nothing.
  */
+const tooLate = Duration.toNanosUnsafe(Duration.millis(20))
 const moment = Duration.millis(250)
-const momentNanos = Duration.toNanosUnsafe(moment)
 
 export interface Deadlines {
   /** Null if it never falls due. */
@@ -46,7 +46,7 @@ export const make = (duration: Duration.Duration): Effect.Effect<Deadlines, neve
         const left = next.at - clock.monotonicTimeNanosUnsafe()
         if (left > 0n) {
           yield* Effect.sleep(Duration.nanos(left))
-          if (clock.monotonicTimeNanosUnsafe() - next.at > momentNanos) yield* Effect.sleep(moment)
+          if (clock.monotonicTimeNanosUnsafe() - next.at > tooLate) yield* Effect.sleep(moment)
         } else {
           const { onDue } = next
           all.delete(next)

@@ -114,9 +114,10 @@ export class Ahead extends Faults {
   }
 }
 
-/** A store that answers reads, and takes nothing while it is on. */
+/** A store that answers reads, and takes nothing while it is on, or so many commits long. */
 export class NoCommits extends Faults {
   isOn = false
+  left = Number.POSITIVE_INFINITY
 
   constructor() {
     super(0, "before")
@@ -124,8 +125,9 @@ export class NoCommits extends Faults {
 
   override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
     return Effect.suspend(() => {
-      if (call !== "Store.commit" || !this.isOn) return effect
+      if (call !== "Store.commit" || !this.isOn || this.left === 0) return effect
       this.hasStruck = true
+      this.left -= 1
       return Effect.fail(new StoreUnavailable({ cause: "read only" }) as E) // of the store alone
     })
   }

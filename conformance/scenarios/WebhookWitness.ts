@@ -6,9 +6,9 @@
  *   or with a first attempt that was a success; it moves along its machine, one version at a time; attempts are only added,
  *   at most five in a round.
  * - An endpoint's counter is the failed attempts since the last success, in
- *   the order of its versions, and within a commit in that of its changes. Each
- *   attempt is in the commit that counts it; a success that leaves the counter
- *   alone requires that it be 0.
+ *   the order of its versions, and within a commit in that of its changes, which
+ *   is that in which the attempts ended. Each attempt is in the commit that
+ *   counts it; a success that leaves the counter alone requires that it be 0.
  * - The commit that counts ten disables, and is audited; enabling is audited.
  *   No attempt begins on an endpoint that was disabled before.
  *
@@ -145,6 +145,8 @@ export class WebhookWitness {
       if (enabled && consecutiveFailures >= Limits.consecutiveFailuresMax) [enabled, disabledAt] = [false, after.disabledAt]
       if (before.disabledAt !== null && startedAt > before.disabledAt) this.#note(`endpoint ${id}: an attempt began while it was disabled`)
     }
+    const ends = attempts.map(({ startedAt, durationMs }) => startedAt + durationMs)
+    if (ends.some((end, index) => index > 0 && end < ends[index - 1]!)) this.#note(`endpoint ${id}: counted in another order than they ended: ${ends.join(", ")}`)
     if (shown !== JSON.stringify([enabled, consecutiveFailures, disabledAt])) {
       const outcomes = attempts.map(({ outcome }) => outcome).join(", ")
       this.#note(`endpoint ${id}: ${shown} after ${outcomes} on ${before.consecutiveFailures}`)

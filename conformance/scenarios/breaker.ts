@@ -4,7 +4,7 @@ import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { EndpointId } from "../../core/model/Ids.ts"
 import { freshId } from "../fixtures.ts"
-import { CallLog } from "./Faults.ts"
+import { CallLog, NoCommits } from "./Faults.ts"
 import {
   broken,
   countOf,
@@ -300,7 +300,7 @@ export const suite: ScenarioSuite = {
         const process = yield* world.boot(log)
         const of = yield* world.found()
         const to = yield* hook(process, of)
-        // By the time that the first hundred have answered, as many are in flight as ever are.
+        // When the first hundred have answered, all others are in flight where places pass from job to job, and eight elsewhere.
         const [quick, together, inFlightLeast] = [100, 60, 8]
         const gate = yield* Deferred.make<void>()
         let asked = 0
@@ -329,6 +329,53 @@ export const suite: ScenarioSuite = {
         assert.deepEqual([asked, attempts.length, attempts.filter((outcome) => outcome !== "success").length], [160, 160, 54])
         const commits = log.made.filter((call) => call === "Store.commit").length
         assert.ok(commits <= 12, `${commits} commits`)
+      })
+    ),
+
+    scenario("a store that fails one commit parts no success from the failures around it", (world) =>
+      Effect.gen(function* () {
+        const store = new NoCommits()
+        const process = yield* world.boot(store)
+        const of = yield* world.found()
+        const to = yield* hook(process, of)
+        yield* fail(world, process, of, 5)
+        const gate = yield* Deferred.make<void>()
+        let asked = 0
+        respond(world, () =>
+          Effect.suspend(() => {
+            asked += 1
+            return Effect.andThen(Deferred.await(gate), asked === 1 ? ok : broken)
+          })
+        )
+        yield* times(6, happen(process, of))
+        yield* process.relay.tick
+        const delivering = yield* Effect.forkChild(process.worker.tick)
+        yield* untilPosted(world, world.stage.posts.length + 6 - asked)
+        ;[store.isOn, store.left] = [true, 1]
+        yield* Deferred.succeed(gate, undefined)
+        yield* Fiber.join(delivering)
+        yield* Time.adjust("31 seconds")
+        yield* settle(process)
+
+        assert.deepEqual([yield* countOf(world, to), asked, store.hasStruck], [[5, true], 6, true])
+      })
+    ),
+
+    scenario("an ending that breaks whoever records it breaks no other", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* play(world)
+        yield* fail(world, process, of, 1)
+        yield* times(6, happen(process, of))
+        yield* process.relay.tick
+        const [, , bad] = yield* deliveriesTo(world, to)
+        const notText = 7 as unknown as string // what no transport may answer
+        respond(world, ({ json }) => (json.id === bad!.eventId ? Effect.succeed({ ...answered(500), retryAfter: notText }) : broken))
+
+        yield* process.worker.tick
+
+        const found = (yield* deliveriesTo(world, to)).slice(1)
+        assert.deepEqual(found.map((one) => outcomesOf(one).length), found.map(({ id }) => (id === bad!.id ? 0 : 1)))
+        assert.deepEqual(yield* countOf(world, to), [6, true])
       })
     ),
 

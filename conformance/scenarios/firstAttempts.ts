@@ -4,7 +4,7 @@ import * as assert from "node:assert/strict"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { CallLog } from "./Faults.ts"
 import { acquaint, assertAllOnce, happenOften, play, warm } from "./QuickReceivers.ts"
-import { addMailbox, assertSigned, broken, deliveriesTo, endpointOf, hook, ok, outcomesOf, postsTo, respond, untilPosted } from "./Receivers.ts"
+import { addMailbox, assertSigned, broken, countOf, deliveriesTo, endpointOf, hook, ok, outcomesOf, postsTo, respond, untilPosted } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { pass, scenario, settle, type Process, type ScenarioSuite } from "./World.ts"
 
@@ -244,6 +244,47 @@ export const suite: ScenarioSuite = {
         assert.deepEqual([enabled, consecutiveFailures], [true, 0])
         const failed = (yield* deliveriesTo(world, to)).filter((one) => outcomesOf(one).includes("http_error"))
         assert.equal(failed.length, 12)
+      })
+    ),
+
+    scenario("failures and successes of one millisecond count in the order in which they came, whichever began first", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* play(world)
+        yield* warm(process, of)
+        yield* happenOften(process, of, 11)
+        const gates = yield* Effect.forEach(Array.from({ length: 11 }), () => Deferred.make<void>())
+        let asked = 0
+        respond(world, () =>
+          Effect.suspend(() => {
+            asked += 1
+            return Effect.andThen(Deferred.await(gates[asked - 1]!), asked === 1 ? ok : broken)
+          })
+        )
+        const turn = yield* Effect.forkChild(process.relay.tick)
+        yield* untilPosted(world, world.stage.posts.length + 11 - asked)
+        for (const nth of [1, 2, 3, 4, 5, 0, 6, 7, 8, 9, 10]) yield* Effect.andThen(Deferred.succeed(gates[nth]!, undefined), Time.calm)
+        yield* Time.adjust("1 second")
+        yield* Fiber.join(turn)
+        yield* process.relay.ended
+
+        assert.deepEqual(yield* countOf(world, to), [5, true])
+      })
+    ),
+
+    scenario("of a page with a failure each ending is recorded, however many there are", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* play(world)
+        yield* warm(process, of)
+        yield* happenOften(process, of, 300)
+        let asked = 0
+        respond(world, () => Effect.suspend(() => (++asked === 1 ? Effect.delay(broken, "300 millis") : Effect.delay(ok, "1 milli"))))
+        const turn = yield* Effect.forkChild(process.relay.tick)
+        for (let step = 0; step < 100; step++) yield* Time.adjust(5)
+        yield* Fiber.join(turn)
+        yield* process.relay.ended
+
+        const untried = (yield* deliveriesTo(world, to)).filter(({ attempts }) => attempts.length === 0)
+        assert.deepEqual([asked, untried.length, yield* countOf(world, to)], [300, 0, [1, true]])
       })
     ),
 

@@ -133,7 +133,7 @@ export const suite: ScenarioSuite = {
         world.stage.queueIsDown = false
         yield* Fiber.join(working)
         yield* Time.adjust("2 minutes")
-        
+
         yield* happen(process, of)
         yield* settleFor(world, process, "5 seconds")
         const flight = watched(world, () => Effect.delay(ok, "1 second"))

@@ -92,8 +92,8 @@ export class EventRelay extends Context.Service<
 
       /**
        * Commits a page, the deliveries in it with what has come of their first attempts. One that is under way, or whose
-       * endpoint is doubted, is recorded by itself: until then its delivery waits, as if somebody had leased it. Until when
-       * the shard is held then.
+       * endpoint is doubted or has failed, is recorded behind it: until then its delivery waits, as if somebody had leased
+       * it. Until when the shard is held then.
        */
       const land = Effect.fnUntraced(function* (page: Page, doubted: ReadonlySet<EndpointId>): Effect.fn.Return<Millis, CommitRejected | StoreUnavailable> {
         const { shard, from, events, made } = page
@@ -102,8 +102,10 @@ export class EventRelay extends Context.Service<
         const jobs: Array<Job> = []
         const left: Array<NewDelivery> = []
         const ended: Array<NewDelivery> = []
+        const failed = new Set(made.flatMap(({ endpoint, attempt }) => (hasFailed(attempt) ? endpoint.id : [])))
+        const isDoubted = (endpoint: Endpoint) => doubted.has(endpoint.id) || failed.has(endpoint.id) || attempts.hasFailedLately(endpoint)
         for (const one of made) {
-          const delivery = deliveryAfter(one, now, doubted)
+          const delivery = deliveryAfter(one, now, isDoubted(one.endpoint))
           changes.push({ _tag: "InsertDelivery", delivery, body: one.body })
           if (delivery.status !== "pending") ended.push(one)
           else {
@@ -125,7 +127,7 @@ export class EventRelay extends Context.Service<
         return next.heldUntil
       })
 
-      /** An endpoint that failed, or has changed since its attempts began, is looked at anew with each of them. */
+      /** An endpoint that has changed since its attempts began is looked at anew with each of them. */
       const landed = (page: Page) =>
         Effect.suspend(() => {
           const all = new Set(page.made.map(({ endpoint }) => endpoint.id))
@@ -135,7 +137,7 @@ export class EventRelay extends Context.Service<
               (error) => movedEndpoint(error) !== null,
               (error) => landDoubting(tries === 0 ? all : new Set([...doubted, movedEndpoint(error)!]), tries - 1) // it is one
             )
-          return landDoubting(new Set(page.made.flatMap(({ endpoint, attempt }) => (hasFailed(attempt) ? endpoint.id : []))), landTries)
+          return landDoubting(new Set(), landTries)
         })
 
       const recordLate = Effect.fnUntraced(
@@ -231,9 +233,9 @@ type Landing = Fiber.Fiber<Millis, CommitRejected | StoreUnavailable>
 const endOf = ({ events }: Page): bigint => events.at(-1)!.position // it has some
 
 /** A delivery as it is committed after its first attempt, or without one. */
-const deliveryAfter = ({ delivery, endpoint, attempt }: NewDelivery, now: Millis, doubted: ReadonlySet<EndpointId>): Delivery => {
+const deliveryAfter = ({ delivery, attempt }: NewDelivery, now: Millis, isDoubted: boolean): Delivery => {
   if (attempt === null) return delivery
-  if (attempt.ending?.outcome === "success" && !doubted.has(endpoint.id)) return { ...succeeded(delivery, attempt.ending), version: delivery.version }
+  if (attempt.ending?.outcome === "success" && !isDoubted) return { ...succeeded(delivery, attempt.ending), version: delivery.version }
   return { ...delivery, nextAttemptAt: now + Duration.toMillis(visibilityTimeout) }
 }
 

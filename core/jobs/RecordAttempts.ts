@@ -5,7 +5,7 @@
  * All others of one endpoint are committed together, in the order in which they
  * ended: ten failures with a success among them must never count as ten in a row.
  */
-import { Context, Effect, Layer, Option, Random, Result } from "effect"
+import { Cause, Context, Effect, Exit, FiberSet, Layer, Option, Random, Result } from "effect"
 import { entryOf, system } from "../model/Audit.ts"
 import * as Backoff from "../model/Backoff.ts"
 import * as Deliveries from "../model/Delivery.ts"
@@ -21,16 +21,24 @@ import { JobQueue, type Job, type Lease } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
-import { aboutDelivery, WebhookAttempts, type Ending } from "./WebhookAttempts.ts"
+import { aboutDelivery, attemptOf, rememberedMax, WebhookAttempts, type Ending } from "./WebhookAttempts.ts"
 
 /** Endings of one commit. */
 const endingsMax = 128
 
-/** An attempt that has ended, and waits to be recorded. */
+/** An attempt that has ended, and stands in its endpoint's line until it is recorded. */
 interface Ended {
   readonly delivery: Delivery
   readonly ending: Ending
-  isRecorded: boolean
+  /** Who wants to know; none where a commit has failed, and its delivery is not claimed again yet. */
+  readonly waiting: Array<(result: Effect.Effect<void, StoreUnavailable>) => void>
+}
+
+/** Endings of one endpoint, by attempt. */
+interface Line {
+  readonly endpointId: EndpointId
+  readonly endings: Map<string, Ended>
+  isMoving: boolean
 }
 
 export class RecordAttempts extends Context.Service<
@@ -52,8 +60,10 @@ export class RecordAttempts extends Context.Service<
       const settings = yield* Settings
       const attempts = yield* WebhookAttempts
 
+      const run = yield* FiberSet.makeRuntime()
+
       const record = (delivery: Delivery, endpoint: Endpoint, ending: Ending, lease?: Lease) =>
-        changesNothing(endpoint, ending) && !attempts.hasFailedLately(endpoint)
+        changesNothing(endpoint, ending) && !attempts.hasFailedLately(endpoint) && !lines.has(endpoint.id)
           ? Effect.flatMap(recordAlone(delivery, endpoint, ending, lease), (done) =>
               done === null ? recordInLine(delivery, endpoint.id, ending) : Effect.succeed(done.leaseEnded)
             )
@@ -71,44 +81,81 @@ export class RecordAttempts extends Context.Service<
         return yield* Effect.as(countEnded(record), done)
       })
 
-      /** By endpoint. */
-      const lines = new Map<EndpointId, Array<Ended>>()
+      const lines = new Map<EndpointId, Line>()
+      /** In all lines. */
+      let endingsInLine = 0
 
-      /** Whose turn it is records all that wait there by then. */
-      const recordInLine = (delivery: Delivery, id: EndpointId, ending: Ending) =>
-        Effect.suspend(() => {
-          const one: Ended = { delivery, ending, isRecorded: false }
-          const line = lines.get(id) ?? []
-          lines.set(id, line)
-          line.push(one)
-          const leave = Effect.sync(() => {
-            line.splice(line.indexOf(one), 1)
-            if (line.length === 0) lines.delete(id)
-          })
-          const recording = Effect.suspend(() => (one.isRecorded ? Effect.void : recordLine(id, line)))
-          return changing(id, recording).pipe(dieOnRejection, Effect.ensuring(leave), Effect.as(false))
+      const recordInLine = (delivery: Delivery, endpointId: EndpointId, ending: Ending) =>
+        Effect.callback<boolean, StoreUnavailable>((resume) => {
+          const line = lines.get(endpointId) ?? { endpointId, endings: new Map<string, Ended>(), isMoving: false }
+          lines.set(endpointId, line)
+          const key = attemptOf(delivery)
+          const known = line.endings.get(key)
+          if (known === undefined) endingsInLine += 1
+          // As the delivery was read last.
+          line.endings.set(key, { delivery, ending, waiting: [...(known?.waiting ?? []), (result) => resume(Effect.as(result, false))] })
+          if (line.isMoving) return
+          line.isMoving = true
+          run(move(line))
         })
 
-      const recordLine = Effect.fnUntraced(function* (id: EndpointId, line: ReadonlyArray<Ended>) {
-        yield* Effect.yieldNow // what ended together comes together
-        const waiting = line.filter(({ isRecorded }) => !isRecorded).toSorted((one, other) => one.ending.endedAt - other.ending.endedAt)
-        const some = waiting.slice(0, endingsMax)
-        const [current, held] = yield* Effect.all(
-          [
-            store.endpoints.get(some[0]!.delivery, id), // somebody waits
-            Effect.forEach(some, ({ delivery }) => store.deliveries.get(delivery, delivery.id), { concurrency: "unbounded" })
-          ],
-          { concurrency: "unbounded" }
-        )
-        // If it is not as it was, another holder's result stands.
-        const versions = new Map(held.flatMap((found) => (found === null ? [] : [[found.id, found.version]])))
-        const open = some.filter(({ delivery: { id, version } }) => versions.get(id) === version && versions.delete(id))
-        if (current !== null && open.length > 0) yield* recordTogether(current, open)
+      const leave = ({ endpointId, endings }: Line, some: ReadonlyArray<Ended>): void => {
         for (const one of some) {
-          one.isRecorded = true
-          attempts.recorded(one.delivery)
+          const key = attemptOf(one.delivery)
+          if (endings.get(key) === one && endings.delete(key)) endingsInLine -= 1
         }
+        if (endings.size === 0) lines.delete(endpointId)
+      }
+
+      const tell = (some: Iterable<Ended>, result: Effect.Effect<void, StoreUnavailable>): void => {
+        for (const one of some) for (const resume of one.waiting.splice(0)) resume(result)
+      }
+
+      /** Goes on for as long as somebody waits. */
+      const move = Effect.fnUntraced(function* (line: Line) {
+        const { endpointId, endings } = line
+        yield* Effect.yieldNow // what ended together comes together
+        while ([...endings.values()].some(({ waiting }) => waiting.length > 0)) {
+          const first = [...endings.values()].toSorted((one, other) => one.ending.sequence - other.ending.sequence).slice(0, endingsMax)
+          const exit = yield* Effect.exit(recordFirst(endpointId, first))
+          if (Exit.isSuccess(exit)) {
+            leave(line, first)
+            tell(first, Effect.void)
+          } else if (!Cause.hasDies(exit.cause)) {
+            // They keep their places: what is claimed again is recorded with those that ended before it.
+            const all = [...endings.values()]
+            if (endingsInLine > rememberedMax) leave(line, all)
+            tell(all, Effect.failCause(exit.cause))
+          } else yield* Effect.forEach(first, (one) => recordApart(line, one), { discard: true })
+        }
+        line.isMoving = false
       })
+
+      /** One of several breaks the commit of all: it breaks its own then. */
+      const recordApart = (line: Line, one: Ended) =>
+        Effect.map(Effect.exit(recordFirst(line.endpointId, [one])), (exit) => {
+          leave(line, [one])
+          tell([one], exit)
+        })
+
+      const recordFirst = (id: EndpointId, first: ReadonlyArray<Ended>) =>
+        changing(
+          id,
+          Effect.gen(function* () {
+            const [current, held] = yield* Effect.all(
+              [
+                store.endpoints.get(first[0]!.delivery, id), // somebody waits
+                Effect.forEach(first, ({ delivery }) => store.deliveries.get(delivery, delivery.id), { concurrency: "unbounded" })
+              ],
+              { concurrency: "unbounded" }
+            )
+            // If it is not as it was, another holder's result stands.
+            const versions = new Map(held.flatMap((found) => (found === null ? [] : [[found.id, found.version]])))
+            const open = first.filter(({ delivery: { id, version } }) => versions.get(id) === version && versions.delete(id))
+            if (current !== null && open.length > 0) yield* recordTogether(current, open)
+            for (const { delivery } of first) attempts.recorded(delivery)
+          })
+        ).pipe(dieOnRejection)
 
       /** Endings of one endpoint, in their order, and what has become of it by the last of them. */
       const recordTogether = Effect.fnUntraced(function* (current: Endpoint, endings: ReadonlyArray<Ended>) {
@@ -169,7 +216,7 @@ export class RecordAttempts extends Context.Service<
 const changesNothing = ({ consecutiveFailures, isSlow }: Endpoint, { outcome }: Ending): boolean =>
   outcome === "success" && consecutiveFailures === 0 && !isSlow
 
-/** That an endpoint is as it was when an attempt at it began. */
+/** That an endpoint is still as it was read. */
 export const unchanged = ({ id, version }: Endpoint): Change => ({ _tag: "Require", kind: "endpoint", id, version })
 
 export const countEnded = ({ status }: Delivery): Effect.Effect<void> =>

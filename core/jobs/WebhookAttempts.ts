@@ -36,10 +36,12 @@ const amends = 50
 const [inFlightFirst, inFlightMost] = [8, requestsMax / 2]
 
 /** Endpoints of which something is remembered: opened secrets, URLs as they were read, quickness. */
-const rememberedMax = 10_000
+export const rememberedMax = 10_000
 
 /** How an attempt ended, and what the receiver said to that. */
 export interface Ending {
+  /** Endings of this process are counted: many may come within a millisecond, and its clock may be turned back. */
+  readonly sequence: number
   readonly startedAt: Millis
   readonly endedAt: Millis
   readonly outcome: Outcome
@@ -107,8 +109,11 @@ export class WebhookAttempts extends Context.Service<
         return Effect.map(crypto.sign(secret, signed), (mac) => ({ headers: Webhook.deliveryHeaders(eventId, timestamp, mac), bytes }))
       }
 
-      const ended = (delivery: Delivery, endpoint: Endpoint, ending: Ending): Effect.Effect<Ending> =>
+      let sequence = 0
+
+      const ended = (delivery: Delivery, endpoint: Endpoint, end: Omit<Ending, "sequence">): Effect.Effect<Ending> =>
         Effect.withFiber((fiber) => {
+          const ending = { ...end, sequence: ++sequence }
           learn(endpoint, ending)
           remember(endings, attemptOf(delivery), ending)
           Metrics.webhookAttempts[ending.outcome].updateUnsafe(1, fiber.context)
@@ -195,7 +200,7 @@ export const remember = <K, V>(map: Map<K, V>, key: K, value: V): void => {
 }
 
 /** What an attempt is known by, whether or not its delivery is there already. */
-const attemptOf = ({ eventId, endpointId, round, attemptCount }: Delivery): string => `${eventId} ${endpointId} ${round} ${attemptCount}`
+export const attemptOf = ({ eventId, endpointId, round, attemptCount }: Delivery): string => `${eventId} ${endpointId} ${round} ${attemptCount}`
 
 /** The message that a delivery tells of, if it tells of one. */
 const messageOf = ({ eventType, resourceId }: Delivery): string | null => (eventType.startsWith("message.") ? resourceId : null)
