@@ -83,6 +83,21 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("who comes back to a shard has one event claimed, and sends all others at once", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* play(world)
+        const asked = postsTo(world, to).length
+        yield* Time.adjust("6 seconds")
+        yield* happenOften(process, of, 6)
+
+        yield* process.relay.tick
+        assert.equal(postsTo(world, to).length - asked, 5)
+        yield* settle(process)
+
+        yield* assertAllOnce(world, { of, to })
+      })
+    ),
+
     ...(
       [
         ["an answer of 500", broken, "http_error"],

@@ -161,10 +161,12 @@ export class EventRelay extends Context.Service<
           let held = by === holder ? heldUntil : 0
           let page = yield* read(shard, position)
           if (page !== null && !isHeld(held)) {
-            // From then on nobody else relays this shard, and what this process sends nobody else sends.
-            held = yield* landed(page)
-            relayed += page.events.length
-            page = yield* read(shard, endOf(page))
+            // From then on nobody else relays this shard, and what this process sends nobody else sends. So little is claimed.
+            const now = clock.currentTimeMillisUnsafe()
+            const [first, rest] = page.made.some(({ endpoint }) => attempts.inFlightMax(endpoint, now) > 0) ? firstOf(page) : [page, null]
+            held = yield* landed(first)
+            relayed += first.events.length
+            page = rest ?? (yield* read(shard, endOf(first)))
           }
           let landing: Landing = yield* Effect.forkChild(Effect.succeed(held))
           while (page !== null) {
@@ -231,6 +233,15 @@ interface Page {
 type Landing = Fiber.Fiber<Millis, CommitRejected | StoreUnavailable>
 
 const endOf = ({ events }: Page): bigint => events.at(-1)!.position // it has some
+
+/** The first event of a page, and the page that is left. */
+const firstOf = ({ shard, from, events, made }: Page): readonly [Page, Page | null] => {
+  const [event, ...others] = events
+  const { id, position } = event! // it has some
+  const first = { shard, from, events: [event!], made: made.filter(({ delivery }) => delivery.eventId === id) }
+  const rest = { shard, from: position, events: others, made: made.filter(({ delivery }) => delivery.eventId !== id) }
+  return [first, others.length === 0 ? null : rest]
+}
 
 /** A delivery as it is committed after its first attempt, or without one. */
 const deliveryAfter = ({ delivery, attempt }: NewDelivery, now: Millis, isDoubted: boolean): Delivery => {
