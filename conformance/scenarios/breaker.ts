@@ -361,6 +361,27 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("a success that could not be committed counts before the failures that ended after it", (world) =>
+      Effect.gen(function* () {
+        const store = new NoCommits()
+        const process = yield* world.boot(store)
+        const of = yield* world.found()
+        const to = yield* hook(process, of)
+        yield* happen(process, of)
+        yield* process.worker.tick
+        yield* process.relay.tick
+        ;[store.isOn, store.left] = [true, 1]
+        yield* process.worker.tick
+        assert.ok(store.hasStruck)
+        const asked = postsTo(world, to).length
+        yield* fail(world, process, of, 3)
+        yield* Time.adjust("31 seconds")
+        yield* settle(process)
+
+        assert.deepEqual([yield* countOf(world, to), postsTo(world, to).length - asked], [[3, true], 3])
+      })
+    ),
+
     scenario("an ending that breaks whoever records it breaks no other", (world) =>
       Effect.gen(function* () {
         const { process, of, to } = yield* play(world)
@@ -376,6 +397,37 @@ export const suite: ScenarioSuite = {
         const found = (yield* deliveriesTo(world, to)).slice(1)
         assert.deepEqual(found.map((one) => outcomesOf(one).length), found.map(({ id }) => (id === bad!.id ? 0 : 1)))
         assert.deepEqual(yield* countOf(world, to), [6, true])
+      })
+    ),
+
+    scenario("a store that fails one commit beside an ending that breaks it parts no success from the failures either", (world) =>
+      Effect.gen(function* () {
+        const store = new NoCommits()
+        const process = yield* world.boot(store)
+        const of = yield* world.found()
+        const to = yield* hook(process, of)
+        yield* fail(world, process, of, 5)
+        yield* times(7, happen(process, of))
+        yield* process.relay.tick
+        const gate = yield* Deferred.make<void>()
+        let asked = 0
+        const notText = 7 as unknown as string // what no transport may answer
+        const bad = Effect.succeed({ ...answered(500), retryAfter: notText })
+        respond(world, () =>
+          Effect.suspend(() => {
+            asked += 1
+            return Effect.andThen(Deferred.await(gate), asked === 1 ? ok : asked === 7 ? bad : broken)
+          })
+        )
+        const delivering = yield* Effect.forkChild(process.worker.tick)
+        yield* untilPosted(world, world.stage.posts.length + 7 - asked)
+        ;[store.isOn, store.left] = [true, 1]
+        yield* Deferred.succeed(gate, undefined)
+        yield* Fiber.join(delivering)
+        yield* Time.adjust("31 seconds")
+        yield* settle(process)
+
+        assert.deepEqual([yield* countOf(world, to), asked, store.left], [[5, true], 7, 0])
       })
     ),
 

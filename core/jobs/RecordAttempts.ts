@@ -1,9 +1,10 @@
 /**
  * What is committed of an attempt at a delivery (Spec 6, Delivery semantics):
  * the attempt, the delivery and its endpoint's counter, in one commit. A
- * success of a healthy endpoint changes nothing of it, and waits for nobody.
- * All others of one endpoint are committed together, in the order in which they
- * ended: ten failures with a success among them must never count as ten in a row.
+ * success of a healthy endpoint changes nothing of it, and is committed alone.
+ * From its first failure on, what has ended at an endpoint stands in a line, and
+ * is committed together, in the order in which it ended: ten failures with a
+ * success among them must not count as ten in a row.
  */
 import { Cause, Context, Effect, Exit, FiberSet, Layer, Option, Random, Result } from "effect"
 import { entryOf, system } from "../model/Audit.ts"
@@ -30,7 +31,7 @@ const endingsMax = 128
 interface Ended {
   readonly delivery: Delivery
   readonly ending: Ending
-  /** Who wants to know; none where a commit has failed, and its delivery is not claimed again yet. */
+  /** Who wants to know; nobody after a commit that failed, until its delivery is claimed again. */
   readonly waiting: Array<(result: Effect.Effect<void, StoreUnavailable>) => void>
 }
 
@@ -74,7 +75,8 @@ export class RecordAttempts extends Context.Service<
         const { record, change, jobs } = yield* written(delivery, ending)
         const done = yield* commit(store, queue, [unchanged(endpoint), change], jobs, lease).pipe(
           Effect.catchIf((error) => isRejected(error, "VersionMoved"), () => Effect.succeed(null)),
-          dieOnRejection
+          dieOnRejection,
+          Effect.tapError(() => Effect.sync(() => void stand(delivery, endpoint.id, ending, [])))
         )
         if (done === null) return null
         attempts.recorded(delivery)
@@ -85,15 +87,20 @@ export class RecordAttempts extends Context.Service<
       /** In all lines. */
       let endingsInLine = 0
 
+      const stand = (delivery: Delivery, endpointId: EndpointId, ending: Ending, waiting: Ended["waiting"]): Line => {
+        const line = lines.get(endpointId) ?? { endpointId, endings: new Map<string, Ended>(), isMoving: false }
+        lines.set(endpointId, line)
+        const key = attemptOf(delivery)
+        const known = line.endings.get(key)
+        if (known === undefined) endingsInLine += 1
+        // As the delivery was read last.
+        line.endings.set(key, { delivery, ending, waiting: [...(known?.waiting ?? []), ...waiting] })
+        return line
+      }
+
       const recordInLine = (delivery: Delivery, endpointId: EndpointId, ending: Ending) =>
         Effect.callback<boolean, StoreUnavailable>((resume) => {
-          const line = lines.get(endpointId) ?? { endpointId, endings: new Map<string, Ended>(), isMoving: false }
-          lines.set(endpointId, line)
-          const key = attemptOf(delivery)
-          const known = line.endings.get(key)
-          if (known === undefined) endingsInLine += 1
-          // As the delivery was read last.
-          line.endings.set(key, { delivery, ending, waiting: [...(known?.waiting ?? []), (result) => resume(Effect.as(result, false))] })
+          const line = stand(delivery, endpointId, ending, [(result) => resume(Effect.as(result, false))])
           if (line.isMoving) return
           line.isMoving = true
           run(move(line))
@@ -111,49 +118,56 @@ export class RecordAttempts extends Context.Service<
         for (const one of some) for (const resume of one.waiting.splice(0)) resume(result)
       }
 
+      const notWaitedFor = ({ endings }: Line) => [...endings.values()].filter(({ waiting }) => waiting.length === 0)
+
+      /** They keep their places: what is claimed again is recorded with those that ended before it. */
+      const giveUp = ({ endings }: Line, failure: Exit.Exit<void, StoreUnavailable>): void => {
+        tell(endings.values(), failure)
+        if (endingsInLine > rememberedMax) for (const line of lines.values()) leave(line, notWaitedFor(line))
+      }
+
       /** Goes on for as long as somebody waits. */
       const move = Effect.fnUntraced(function* (line: Line) {
         const { endpointId, endings } = line
         yield* Effect.yieldNow // what ended together comes together
         while ([...endings.values()].some(({ waiting }) => waiting.length > 0)) {
           const first = [...endings.values()].toSorted((one, other) => one.ending.sequence - other.ending.sequence).slice(0, endingsMax)
-          const exit = yield* Effect.exit(recordFirst(endpointId, first))
+          const exit = yield* Effect.exit(recordSome(endpointId, first))
           if (Exit.isSuccess(exit)) {
             leave(line, first)
             tell(first, Effect.void)
-          } else if (!Cause.hasDies(exit.cause)) {
-            // They keep their places: what is claimed again is recorded with those that ended before it.
-            const all = [...endings.values()]
-            if (endingsInLine > rememberedMax) leave(line, all)
-            tell(all, Effect.failCause(exit.cause))
-          } else yield* Effect.forEach(first, (one) => recordApart(line, one), { discard: true })
+          } else if (Cause.hasDies(exit.cause)) yield* recordApart(line, first)
+          else giveUp(line, exit)
         }
         line.isMoving = false
       })
 
-      /** One of several breaks the commit of all: it breaks its own then. */
-      const recordApart = (line: Line, one: Ended) =>
-        Effect.map(Effect.exit(recordFirst(line.endpointId, [one])), (exit) => {
+      /** One of them breaks the commit of all: it breaks its own then. */
+      const recordApart = Effect.fnUntraced(function* (line: Line, some: ReadonlyArray<Ended>) {
+        for (const one of some) {
+          const exit = yield* Effect.exit(recordSome(line.endpointId, [one]))
+          if (Exit.isFailure(exit) && !Cause.hasDies(exit.cause)) return giveUp(line, exit)
           leave(line, [one])
           tell([one], exit)
-        })
+        }
+      })
 
-      const recordFirst = (id: EndpointId, first: ReadonlyArray<Ended>) =>
+      const recordSome = (id: EndpointId, some: ReadonlyArray<Ended>) =>
         changing(
           id,
           Effect.gen(function* () {
             const [current, held] = yield* Effect.all(
               [
-                store.endpoints.get(first[0]!.delivery, id), // somebody waits
-                Effect.forEach(first, ({ delivery }) => store.deliveries.get(delivery, delivery.id), { concurrency: "unbounded" })
+                store.endpoints.get(some[0]!.delivery, id), // somebody waits
+                Effect.forEach(some, ({ delivery }) => store.deliveries.get(delivery, delivery.id), { concurrency: "unbounded" })
               ],
               { concurrency: "unbounded" }
             )
             // If it is not as it was, another holder's result stands.
             const versions = new Map(held.flatMap((found) => (found === null ? [] : [[found.id, found.version]])))
-            const open = first.filter(({ delivery: { id, version } }) => versions.get(id) === version && versions.delete(id))
+            const open = some.filter(({ delivery: { id, version } }) => versions.get(id) === version && versions.delete(id))
             if (current !== null && open.length > 0) yield* recordTogether(current, open)
-            for (const { delivery } of first) attempts.recorded(delivery)
+            for (const { delivery } of some) attempts.recorded(delivery)
           })
         ).pipe(dieOnRejection)
 
@@ -182,7 +196,10 @@ export class RecordAttempts extends Context.Service<
         if (counted.isSlow) yield* throttle(counted.id, 1) // each time: the queue may have lost it
         if (disabling !== null) {
           yield* Metrics.count(Metrics.endpointsDisabled)
-          yield* Effect.logWarning("a webhook endpoint was disabled after ten failed attempts in a row").pipe(aboutDelivery(disabling))
+          yield* Effect.logWarning("a webhook endpoint was disabled after ten failed attempts in a row").pipe(
+            aboutDelivery(disabling),
+            Effect.annotateLogs({ tenantId: counted.tenantId })
+          )
         }
       })
 

@@ -35,7 +35,7 @@ const amends = 50
 /** Attempts in flight at an endpoint that has just been found quick, and at one that has been so for a while. */
 const [inFlightFirst, inFlightMost] = [8, requestsMax / 2]
 
-/** Endpoints of which something is remembered: opened secrets, URLs as they were read, quickness. */
+/** So much is remembered of each kind: opened secrets, URLs as they were read, who is quick, endings that are not recorded. */
 export const rememberedMax = 10_000
 
 /** How an attempt ended, and what the receiver said to that. */
