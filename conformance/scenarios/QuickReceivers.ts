@@ -7,7 +7,7 @@ import { deliveriesTo, happen, hook, outcomesOf, postsTo, type Hook } from "./Re
 import { logOf, settle, type Process, type Tenancy, type World } from "./World.ts"
 
 /** A process that holds the shard of a tenant, whose endpoint has answered it at once. */
-export const play = (world: World, faults?: Faults, settings?: Partial<SettingsShape>) =>
+export const playQuick = (world: World, faults?: Faults, settings?: Partial<SettingsShape>) =>
   Effect.gen(function* () {
     const process = yield* world.boot(faults, settings)
     const of = yield* world.found()

@@ -152,5 +152,6 @@ export const running = <A, E, R>({ worker, relay }: Process, effect: Effect.Effe
 export const enable = (process: Process, { of, endpoint }: Hook, replayDead: boolean) =>
   process.webhookManagement.enableEndpoint(system, of.realm, endpoint.id, { replayDead })
 
+/** The same so often, one after the other. */
 export const times = <A, E, R>(count: number, effect: Effect.Effect<A, E, R>) =>
   Effect.forEach(Array.from({ length: count }), () => effect, { discard: true })

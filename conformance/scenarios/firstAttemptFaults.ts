@@ -2,7 +2,7 @@
 import { Clock, Deferred, Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
 import { atEachCall, Interlude, NoCommits, Within } from "./Faults.ts"
-import { acquaint, assertAllOnce, happenOften, heard, play, warm } from "./QuickReceivers.ts"
+import { acquaint, assertAllOnce, happenOften, heard, playQuick, warm } from "./QuickReceivers.ts"
 import { broken, deliveriesTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, respond, untilPosted, type Hook } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { answered, logOf, pass, scenario, settle, type Process, type ScenarioSuite } from "./World.ts"
@@ -52,7 +52,7 @@ export const suite: ScenarioSuite = {
     scenario("a store that takes no commits has no receiver called again", (world) =>
       Effect.gen(function* () {
         const store = new NoCommits()
-        const { process, of, to } = yield* play(world, store)
+        const { process, of, to } = yield* playQuick(world, store)
         yield* happenOften(process, of, 5)
         store.isOn = true
         for (let tick = 0; tick < 5; tick++) assert.equal(yield* process.relay.tick, 0)
@@ -67,7 +67,7 @@ export const suite: ScenarioSuite = {
 
     scenario("a success counts on the endpoint as it is by then: one that failed meanwhile is reset", (world) =>
       Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
+        const { process, of, to } = yield* playQuick(world)
         const another = yield* world.boot()
         // A delivery of before, whose retry is due.
         respond(world, () => broken)
@@ -132,7 +132,7 @@ export const suite: ScenarioSuite = {
     scenario("a commit that fails while the next page is attempted has nothing sent twice", (world) =>
       Effect.gen(function* () {
         const store = new NoCommits()
-        const { process, of, to } = yield* play(world, store)
+        const { process, of, to } = yield* playQuick(world, store)
         yield* warm(process, of)
         const calm = yield* world.boot()
         for (let round = 0; round < 4; round++) yield* happenOften(calm, of, 300)
@@ -158,7 +158,7 @@ export const suite: ScenarioSuite = {
     scenario("an ending that cannot be recorded is recorded when its delivery is claimed, and nobody is called again", (world) =>
       Effect.gen(function* () {
         const store = new NoCommits()
-        const { process, of, to } = yield* play(world, store, { deliveryBackoff: [600_000] })
+        const { process, of, to } = yield* playQuick(world, store, { deliveryBackoff: [600_000] })
         yield* happenOften(process, of, 3)
         const gate = yield* Deferred.make<void>()
         respond(world, () => Effect.andThen(Deferred.await(gate), broken))
@@ -184,7 +184,7 @@ export const suite: ScenarioSuite = {
     ...[50, 4_000].map((behind) =>
       scenario(`two processes that relay all the time, their clocks ${behind} ms apart, send nothing twice`, (world) =>
         Effect.gen(function* () {
-          const { process, of, to } = yield* play(world)
+          const { process, of, to } = yield* playQuick(world)
           const [calm, late] = [yield* world.boot(), yield* world.boot()]
           yield* warm(process, of)
           for (let round = 0; round < 3; round++) yield* happenOften(calm, of, 300)
@@ -206,7 +206,7 @@ export const suite: ScenarioSuite = {
 
     scenario("a relay that is stopped in the midst of its attempts commits them", (world) =>
       Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
+        const { process, of, to } = yield* playQuick(world)
         yield* happenOften(process, of, 10)
         const gate = yield* Deferred.make<void>()
         respond(world, () => Effect.andThen(Deferred.await(gate), ok))

@@ -3,10 +3,19 @@ import { Deferred, Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { CallLog } from "./Faults.ts"
-import { acquaint, assertAllOnce, happenOften, play, warm } from "./QuickReceivers.ts"
-import { addMailbox, assertSigned, broken, countOf, deliveriesTo, endpointOf, hook, ok, outcomesOf, postsTo, respond, untilPosted } from "./Receivers.ts"
+import { acquaint, assertAllOnce, happenOften, playQuick, warm } from "./QuickReceivers.ts"
+import { addMailbox, assertSigned, broken, countOf, deliveriesTo, endpointOf, hook, ok, outcomesOf, postsTo, respond, untilPosted, type Hook } from "./Receivers.ts"
 import * as Time from "./Time.ts"
-import { pass, scenario, settle, type Process, type ScenarioSuite } from "./World.ts"
+import { pass, scenario, settle, type Process, type ScenarioSuite, type World } from "./World.ts"
+
+/** Has one event relayed; how often its receiver is asked in that turn. */
+const relayedAtOnce = (world: World, process: Process, to: Hook) =>
+  Effect.gen(function* () {
+    yield* happenOften(process, to.of, 1)
+    const before = postsTo(world, to).length
+    yield* process.relay.tick
+    return postsTo(world, to).length - before
+  })
 
 export const suite: ScenarioSuite = {
   name: "webhook first attempts",
@@ -14,7 +23,7 @@ export const suite: ScenarioSuite = {
     scenario("an endpoint that answers at once gets its events with the relay's turn, each in one commit and without a job", (world) =>
       Effect.gen(function* () {
         const log = new CallLog()
-        const { process, of, to } = yield* play(world, log)
+        const { process, of, to } = yield* playQuick(world, log)
         yield* happenOften(process, of, 30)
         log.made.length = 0
 
@@ -32,7 +41,7 @@ export const suite: ScenarioSuite = {
 
     scenario("a delivery that was attempted first can be replayed, with the same bytes", (world) =>
       Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
+        const { process, of, to } = yield* playQuick(world)
         yield* happenOften(process, of, 1)
         yield* process.relay.tick
         const delivery = (yield* deliveriesTo(world, to)).at(-1)!
@@ -48,7 +57,7 @@ export const suite: ScenarioSuite = {
 
     scenario("nobody is attempted first who has not answered yet, nor answered of late, nor by a process that does not hold the shard", (world) =>
       Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
+        const { process, of, to } = yield* playQuick(world)
         const stranger = yield* hook(process, of)
         const another = yield* world.boot()
         const relayed = (by: Process) =>
@@ -85,7 +94,7 @@ export const suite: ScenarioSuite = {
 
     scenario("who comes back to a shard has one event claimed, and sends all others at once", (world) =>
       Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
+        const { process, of, to } = yield* playQuick(world)
         const asked = postsTo(world, to).length
         yield* Time.adjust("6 seconds")
         yield* happenOften(process, of, 6)
@@ -106,7 +115,7 @@ export const suite: ScenarioSuite = {
     ).map(([what, answer, outcome]) =>
       scenario(`a first attempt that fails is recorded and counted, and the delivery is tried again: ${what}`, (world) =>
         Effect.gen(function* () {
-          const { process, of, to } = yield* play(world)
+          const { process, of, to } = yield* playQuick(world)
           yield* happenOften(process, of, 3)
           respond(world, () => answer)
           yield* process.relay.tick
@@ -130,7 +139,7 @@ export const suite: ScenarioSuite = {
 
     scenario("a receiver that hangs holds up nobody's events for longer than a moment, and its own are tried again", (world) =>
       Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
+        const { process, of, to } = yield* playQuick(world)
         const well = yield* hook(process, of)
         yield* acquaint(process, of)
         yield* happenOften(process, of, 20)
@@ -159,7 +168,7 @@ export const suite: ScenarioSuite = {
 
     scenario("an answer that is late is recorded when it comes, once", (world) =>
       Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
+        const { process, of, to } = yield* playQuick(world)
         yield* happenOften(process, of, 4)
         respond(world, () => Effect.delay(ok, "3 seconds"))
         const turn = yield* Effect.forkChild(process.relay.tick)
@@ -181,7 +190,7 @@ export const suite: ScenarioSuite = {
 
     scenario("128 first attempts are in flight at a time, 64 at most to one endpoint, and of several endpoints each has its share", (world) =>
       Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
+        const { process, of, to } = yield* playQuick(world)
         const hooks = [to]
         const inFlightOf = (count: number) =>
           Effect.gen(function* () {
@@ -215,13 +224,8 @@ export const suite: ScenarioSuite = {
 
     scenario("an endpoint that failed answers fifty claimed deliveries in a row before it is attempted first again", (world) =>
       Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
-        const askedInOneTurn = Effect.gen(function* () {
-          yield* happenOften(process, of, 1)
-          const before = postsTo(world, to).length
-          yield* process.relay.tick
-          return postsTo(world, to).length - before
-        })
+        const { process, to } = yield* playQuick(world)
+        const askedInOneTurn = relayedAtOnce(world, process, to)
         respond(world, () => broken)
         assert.equal(yield* askedInOneTurn, 1)
         yield* process.relay.ended
@@ -239,7 +243,7 @@ export const suite: ScenarioSuite = {
 
     scenario("an endpoint that mostly answers is not disabled: its failures and successes count in the order in which they came", (world) =>
       Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
+        const { process, of, to } = yield* playQuick(world)
         yield* warm(process, of)
         yield* happenOften(process, of, 64)
         let asked = 0
@@ -264,7 +268,7 @@ export const suite: ScenarioSuite = {
 
     scenario("failures and successes of one millisecond count in the order in which they came, whichever began first", (world) =>
       Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
+        const { process, of, to } = yield* playQuick(world)
         yield* warm(process, of)
         yield* happenOften(process, of, 11)
         const gates = yield* Effect.forEach(Array.from({ length: 11 }), () => Deferred.make<void>())
@@ -288,7 +292,7 @@ export const suite: ScenarioSuite = {
 
     scenario("of a page with a failure each ending is recorded, however many there are", (world) =>
       Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
+        const { process, of, to } = yield* playQuick(world)
         yield* warm(process, of)
         yield* happenOften(process, of, 300)
         let asked = 0
@@ -305,7 +309,7 @@ export const suite: ScenarioSuite = {
 
     scenario("an endpoint that hung, or has failed elsewhere, is not attempted first again", (world) =>
       Effect.gen(function* () {
-        const { process, of, to } = yield* play(world)
+        const { process, of, to } = yield* playQuick(world)
         const another = yield* world.boot()
         yield* happenOften(process, of, 1)
         respond(world, () => Effect.delay(ok, "1 second"))
@@ -315,12 +319,7 @@ export const suite: ScenarioSuite = {
         yield* Fiber.join(turn)
         yield* process.relay.ended
         respond(world, () => ok)
-        const askedInOneTurn = Effect.gen(function* () {
-          yield* happenOften(process, of, 1)
-          const before = postsTo(world, to).length
-          yield* process.relay.tick
-          return postsTo(world, to).length - before
-        })
+        const askedInOneTurn = relayedAtOnce(world, process, to)
         assert.equal(yield* askedInOneTurn, 0, "it took a second")
         yield* settle(process)
         assert.equal(yield* askedInOneTurn, 1, "it was quick when it was claimed")

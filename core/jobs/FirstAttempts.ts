@@ -39,7 +39,7 @@ export interface FirstAttempt {
 }
 
 /** Deliveries of one endpoint in one turn, in order. */
-interface Line {
+interface Portion {
   readonly turn: Turn
   readonly receiver: Receiver
   readonly deliveries: ReadonlyArray<NewDelivery>
@@ -47,12 +47,12 @@ interface Line {
   inFlight: number
 }
 
-/** Who answers at an endpoint: attempts in flight, and the lines that wait for one of them to end. */
+/** Who answers at an endpoint: attempts in flight, and the portions that wait for one of them to end. */
 interface Receiver {
   readonly endpointId: EndpointId
   inFlight: number
-  waiting: Array<Line>
-  /** Turns that have a line of it. */
+  waiting: Array<Portion>
+  /** Turns that have a portion of it. */
   turns: number
 }
 
@@ -60,14 +60,13 @@ interface Turn {
   /** By the monotonic clock, when its first attempt began. */
   begunAt: bigint | null
   inFlight: number
-  /** Attempts of one line in flight at a time: a share of all, so that those who hang leave room for others. */
+  /** Attempts of one portion in flight at a time: a share of all, so that those who hang leave room for others. */
   readonly share: number
-  /** Lines that have something to send; they take turns. */
-  readonly ready: Array<Line>
-  /** Lines that have, and wait at their endpoint. */
+  /** Portions that have something to send; they take turns. */
+  readonly ready: Array<Portion>
+  /** Portions that have, and wait at their endpoint. */
   waiting: number
   deadline: Deadlines.Deadline | null
-  readonly lines: Array<Line>
   readonly end: () => void
 }
 
@@ -114,20 +113,20 @@ export class FirstAttempts extends Context.Service<
       }
 
       const beginSome = (clock: Clock.Clock, turn: Turn): void => {
-        for (let line = turn.ready[0]; line !== undefined; line = turn.ready[0]) {
+        for (let portion = turn.ready[0]; portion !== undefined; portion = turn.ready[0]) {
           if (inFlight >= requestsMax) break
           turn.ready.shift()
-          if (line.next < line.deliveries.length) beginNext(clock, line)
+          if (portion.next < portion.deliveries.length) beginNext(clock, portion)
         }
       }
 
-      const beginNext = (clock: Clock.Clock, line: Line): void => {
-        const { turn, receiver, deliveries } = line
-        const one = deliveries[line.next]! // a line in the turn has one
+      const beginNext = (clock: Clock.Clock, portion: Portion): void => {
+        const { turn, receiver, deliveries } = portion
+        const one = deliveries[portion.next]! // a portion in the turn has one
         const most = Math.min(attempts.inFlightMax(one.endpoint, clock.currentTimeMillisUnsafe()), turn.share)
         if (most === 0) return // what is left of it is claimed
         if (receiver.inFlight >= most) {
-          receiver.waiting.push(line)
+          receiver.waiting.push(portion)
           turn.waiting += 1
           return
         }
@@ -136,14 +135,14 @@ export class FirstAttempts extends Context.Service<
           untilBegun.clear(turn.deadline)
           turn.deadline = untilAnswered.set(() => endLate(clock, turn))
         }
-        line.next += 1
-        for (const counted of [line, receiver, turn]) counted.inFlight += 1
+        portion.next += 1
+        for (const counted of [portion, receiver, turn]) counted.inFlight += 1
         inFlight += 1
-        if (line.next < deliveries.length) turn.ready.push(line)
+        if (portion.next < deliveries.length) turn.ready.push(portion)
         begin(one, (isMade) => {
-          for (const counted of [line, receiver, turn]) counted.inFlight -= 1
+          for (const counted of [portion, receiver, turn]) counted.inFlight -= 1
           inFlight -= 1
-          if (!isMade) line.next = deliveries.length
+          if (!isMade) portion.next = deliveries.length
           wake(receiver)
           close(receiver)
           goOn(clock)
@@ -173,9 +172,9 @@ export class FirstAttempts extends Context.Service<
       }
 
       const wake = (receiver: Receiver): void => {
-        for (const line of receiver.waiting.splice(0)) {
-          line.turn.waiting -= 1
-          if (line.next < line.deliveries.length) line.turn.ready.push(line)
+        for (const portion of receiver.waiting.splice(0)) {
+          portion.turn.waiting -= 1
+          if (portion.next < portion.deliveries.length) portion.turn.ready.push(portion)
         }
       }
 
@@ -190,7 +189,7 @@ export class FirstAttempts extends Context.Service<
         if (open.length === 0) return
         const own = Map.groupBy(open, ({ endpoint }) => endpoint.id)
         yield* Effect.callback<void>((resume) => {
-          const lines: Array<Line> = []
+          const portions: Array<Portion> = []
           const turn: Turn = {
             begunAt: null,
             inFlight: 0,
@@ -198,15 +197,14 @@ export class FirstAttempts extends Context.Service<
             ready: [],
             waiting: 0,
             deadline: null,
-            lines,
             end: () => {
               if (!turns.delete(turn)) return
               for (const deadlines of [untilBegun, untilAnswered]) deadlines.clear(turn.deadline)
-              for (const { receiver, inFlight, deliveries } of lines) {
+              for (const { receiver, inFlight, deliveries } of portions) {
                 receiver.turns -= 1
                 if (inFlight > 0) {
                   // Not to be waited for again.
-                  attempts.doubt(deliveries[0]!.endpoint) // a line has some
+                  attempts.doubt(deliveries[0]!.endpoint) // a portion has some
                   wake(receiver)
                 }
                 close(receiver)
@@ -218,9 +216,9 @@ export class FirstAttempts extends Context.Service<
             const receiver = receivers.get(endpointId) ?? { endpointId, inFlight: 0, waiting: [], turns: 0 }
             receivers.set(endpointId, receiver)
             receiver.turns += 1
-            lines.push({ turn, receiver, deliveries, next: 0, inFlight: 0 })
+            portions.push({ turn, receiver, deliveries, next: 0, inFlight: 0 })
           }
-          turn.ready.push(...lines)
+          turn.ready.push(...portions)
           turn.deadline = untilBegun.set(() => endLate(clock, turn))
           turns.add(turn)
           goOn(clock)
