@@ -3,7 +3,7 @@ import { Effect, Stream } from "effect"
 import { dkimSign } from "mailauth"
 import { spawnSync } from "node:child_process"
 import { generateKeyPairSync } from "node:crypto"
-import { monitorEventLoopDelay, performance } from "node:perf_hooks"
+import { monitorEventLoopDelay } from "node:perf_hooks"
 import { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
 import type { Peer } from "../../core/model/Reception.ts"
 import * as MailauthAuthenticator from "./MailauthAuthenticator.ts"
@@ -27,17 +27,18 @@ const key = { signingDomain: "client.test", selector: "rsa", privateKey: pem }
 const sign = (message: Buffer) =>
   Effect.promise(async () => Buffer.concat([Buffer.from((await dkimSign(message, { ...key, signatureData: [key] })).signatures), message]))
 
-/** The longest time for which nothing else went on, and the processor's time; milliseconds. */
+/** The longest time for which nothing else went on, and the processor's time of all threads, which no other process has a part in; milliseconds. */
 const measured = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const delay = monitorEventLoopDelay({ resolution: 1 })
-    const before = performance.now()
+    const before = process.cpuUsage()
     delay.enable()
     const result = yield* self
     // What held the loop is seen when it is let go.
     yield* Effect.callback<void>((resume) => void setTimeout(() => resume(Effect.void), 5))
     delay.disable()
-    return { result, longest: delay.max / 1e6, took: performance.now() - before }
+    const { user, system } = process.cpuUsage(before)
+    return { result, longest: delay.max / 1e6, took: (user + system) / 1_000 }
   })
 
 describe("MailauthAuthenticator", () => {
