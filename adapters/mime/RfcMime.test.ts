@@ -214,7 +214,7 @@ describe("a message made to do harm", () => {
   }
 
   // In the processor time of this thread between two turns of the loop, which no other process has a part in.
-  it.live("holds up the loop for less than 50 ms beside what its text takes, as does a large one", () =>
+  it.live("holds up the loop for less than 50 ms, or what its text takes, as does a large one", () =>
     use((mime) =>
       Effect.gen(function* () {
         const base64 = `${"QUJD".repeat(19)}\r\n`.repeat(25 * 13_000)
@@ -241,8 +241,8 @@ describe("a message made to do harm", () => {
 
         assert.isAbove(messages[0]!.length, 25_000_000)
         assert.isAbove(longest, 0)
-        // It is collected, too.
-        assert.isBelow(longest, 50_000 + 2 * takingIn("\u{100}".repeat(longestText)))
+        // Where new memory is slow to get, that turn takes 1.3 to 1.9 times as long as its text by itself.
+        assert.isBelow(longest, Math.max(50_000, 2.4 * takingIn("\u{100}".repeat(longestText))))
       })
     ),
     patience
