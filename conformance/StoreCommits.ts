@@ -25,6 +25,7 @@ import {
   ownAge,
   payload,
   recordsOf,
+  putBody,
   refusal,
   relayBehind,
   remove,
@@ -69,6 +70,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
   const upload = Fixtures.attachment(realm)
   const other = Fixtures.endpoint(realm)
   const delivery = Fixtures.delivery(records.endpoint)
+  const bodiless = Fixtures.delivery(records.endpoint, { status: "delivered", nextAttemptAt: null, deliveredAt: Number.MAX_SAFE_INTEGER })
   const [held, old] = [reservation(), reservation({ reservedAt: age, expiresAt: age + 1 })]
   const posted = payload()
   const [kept, dropped] = [notification(submissionRef()), notification(submissionRef())]
@@ -83,6 +85,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
     insert("domain", records.domain),
     insert("attachment", records.attachment),
     insert("endpoint", records.endpoint),
+    insertDelivery(bodiless, null),
     reserve(old),
     suppress(pardoned),
     keep(dropped, 0)
@@ -99,6 +102,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
     insertMessage(message),
     insert("endpoint", other),
     insertDelivery(delivery),
+    putBody(realm, bodiless, "{}"),
     update("endpoint", next(records.endpoint, { enabled: false })),
     demand("application", records.application),
     moveRelay(relayed, { shard, position: relayed + 1n }),
@@ -133,7 +137,8 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
       "Insert, its place in the list": (yield* store.endpoints.list(realm, other.applicationId)).length > 0,
       InsertDelivery: (yield* store.deliveries.get(realm, delivery.id)) !== null,
       "InsertDelivery, its body": (yield* store.deliveries.body(realm, delivery.id)) !== null,
-      "InsertDelivery, its place in the list": (yield* store.deliveries.page(realm, { ...delivery, limit: 1 })).length > 0,
+      "InsertDelivery, its place in the list": (yield* store.deliveries.page(realm, { ...delivery, limit: 2 })).length > 1,
+      PutBody: (yield* store.deliveries.body(realm, bodiless.id)) !== null,
       "Update, of what is enabled": (yield* store.endpoints.enabled([realm.tenantId])).every(({ id }) => id === other.id),
       MoveRelay: (yield* relayBehind(store, shard))?.position !== relayed,
       Update: credential?.application.name === "Renamed",
@@ -153,7 +158,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
     }
     return Object.entries(traces).filter(([, isSeen]) => isSeen).map(([trace]) => trace)
   })
-  return { realm, changes, seen, traces: 27 }
+  return { realm, changes, seen, traces: 28 }
 })
 
 /** Changes that cannot be applied, each for its reason. */

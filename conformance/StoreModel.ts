@@ -33,6 +33,7 @@ import {
   ownAge,
   payload,
   relayBehind,
+  putBody,
   remove,
   requestEntry,
   reservation,
@@ -229,7 +230,8 @@ const randomChange = Effect.fnUntraced(function* (
   const aboutWebhooks: ReadonlyArray<Change> = [
     insert("endpoint", { ...endpoint, enabled: some > 1 }),
     update("endpoint", { ...endpoint, version: ofEndpoint, enabled: some > 2, url: String(step) }),
-    insertDelivery(delivery, String(step)),
+    insertDelivery(delivery, some === 1 ? null : String(step)),
+    putBody(some > 2 ? realm : delivery, delivery, `put ${step}`),
     update("delivery", laterDelivery(delivery, ofDelivery, at)),
     update("delivery", laterDelivery(delivery, ofDelivery, world.age + some)),
     forget("deliveries", world.age + some),

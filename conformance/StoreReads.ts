@@ -4,6 +4,7 @@ import assert from "node:assert/strict"
 import type { Environment, MailboxId, Realm } from "../core/model/Ids.ts"
 import type { MailDomain } from "../core/model/MailDomain.ts"
 import * as Recipients from "../core/model/Recipient.ts"
+import * as Webhook from "../core/model/Webhook.ts"
 import type { StoreUnavailable } from "../core/ports/Store.ts"
 import * as Fixtures from "./fixtures.ts"
 import {
@@ -145,6 +146,22 @@ const fidelity = [
       assert.deepEqual(yield* store.domains.get(tenant.id, domain.id), domain)
       assert.deepEqual(yield* store.mailboxes.get(tenant.id, mailbox.id), mailbox)
       assert.deepEqual(yield* store.attachments.get(realm, attachment.id), attachment)
+    })
+  ),
+  law("gives back an event as it was put, the members of its data in their order, from which a webhook is made anew", (store) =>
+    Effect.gen(function* () {
+      const realm = realmInShard(7)
+      const message = Fixtures.message(realm, { subject: awkward })
+      const { data } = Fixtures.queuedEvent(message)
+      const turned = Object.fromEntries(Object.entries(data).toReversed()) as typeof data // the same members
+      const event = Fixtures.queuedEvent(message, { audience: Fixtures.freshId(), data: turned, occurredAt: 1_796_117_400_123 })
+
+      yield* land(store, append(event))
+
+      const [found] = yield* store.events.page(realm, event.audience!, { start: null, limit: 10 })
+      assert.deepEqual(found, { ...event, shard: 7, position: found!.position })
+      assert.deepEqual(yield* store.events.readLog(7, found!.position - 1n, 1), [found])
+      assert.equal(Webhook.envelope(found!, "2026-12-01"), Webhook.envelope(event, "2026-12-01"))
     })
   )
 ]

@@ -13,6 +13,7 @@ import {
   law,
   next,
   ownAge,
+  putBody,
   refusal,
   stored,
   times,
@@ -66,6 +67,7 @@ const fidelity = [
         responseStatus: null
       }
       const delivery = Fixtures.delivery(Fixtures.endpoint(realm), {
+        eventPosition: 9_007_199_254_740_993n,
         eventType: "domain.health_changed",
         trigger: "replay",
         demo: true,
@@ -87,6 +89,43 @@ const fidelity = [
       assert.deepEqual(yield* store.deliveries.get(realm, long.id), long)
       assert.equal(yield* store.deliveries.body(realm, delivery.id), awkwardBody)
       assert.equal(yield* store.deliveries.body(realm, long.id), longBody)
+    })
+  ),
+  law("takes a delivery that has ended without its body, and a body for it, once", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const ended = { status: "delivered", nextAttemptAt: null, deliveredAt: Number.MAX_SAFE_INTEGER } as const
+      const [one, other, fresh, whole, astray] = times(5, (place) =>
+        Fixtures.delivery(Fixtures.endpoint(realm), { ...ended, eventPosition: BigInt(place) })
+      ) as [Delivery, Delivery, Delivery, Delivery, Delivery] // as many as were asked for
+      const shared = { ...whole, id: Fixtures.freshId<DeliveryId>() }
+      yield* land(store, insertDelivery(one, null), insertDelivery(other, null), insertDelivery(whole, awkwardBody), insertDelivery(shared, awkwardBody))
+      const bodies = Effect.forEach([one, other, whole, shared, fresh, astray], ({ id }) => store.deliveries.body(realm, id))
+      assert.deepEqual(yield* bodies, [null, null, awkwardBody, awkwardBody, null, null])
+      assert.deepEqual(yield* store.deliveries.outgoing(realm, one.id), { delivery: one, endpoint: null, body: null })
+      const again = next(one, { status: "pending", nextAttemptAt: 6, deliveredAt: null })
+
+      yield* land(
+        store,
+        putBody(Fixtures.otherEnvironment(realm), one, "of another environment"),
+        update("delivery", again),
+        putBody(realm, one, awkwardBody),
+        putBody(realm, one, "later"),
+        putBody(realm, whole, "another"),
+        putBody(realm, shared, "another"),
+        putBody(realm, fresh, "too early"),
+        insertDelivery(fresh, null),
+        putBody(Fixtures.realm(), fresh, "of another tenant"),
+        putBody(realm, fresh, "{}"),
+        putBody(realm, fresh, "later"),
+        putBody(realm, astray, "of nothing"),
+        putBody(Fixtures.realm(), other, "of another tenant")
+      )
+
+      assert.deepEqual(yield* bodies, [awkwardBody, null, awkwardBody, awkwardBody, "{}", null])
+      assert.deepEqual(yield* store.deliveries.outgoing(realm, one.id), { delivery: again, endpoint: null, body: awkwardBody })
+      yield* land(store, putBody(realm, one, "later"), putBody(realm, fresh, "later"))
+      assert.deepEqual(yield* bodies, [awkwardBody, null, awkwardBody, awkwardBody, "{}", null])
     })
   ),
   law("keeps the body of a delivery through all that becomes of it", (store) =>

@@ -240,6 +240,7 @@ export const delivery = (of: Endpoint, over: Partial<Delivery> = {}): Delivery =
   applicationId: of.applicationId,
   endpointId: of.id,
   eventId: freshId<EventId>(),
+  eventPosition: null,
   eventType: "message.queued",
   resourceId: freshId(),
   version: 1,

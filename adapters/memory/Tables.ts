@@ -7,14 +7,7 @@ import type { Delivery } from "../../core/model/Delivery.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
-import {
-  shardCount,
-  shardOf,
-  type EndpointId,
-  type Micros,
-  type Millis,
-  type TenantId
-} from "../../core/model/Ids.ts"
+import { shardCount, shardOf, type EndpointId, type Micros, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
 import type { Plan } from "../../core/model/Limits.ts"
 import { nextPollAt, queuedRecipients, type KeptContent, type Message } from "../../core/model/Message.ts"
 import * as Notifications from "../../core/model/Notification.ts"
@@ -184,16 +177,21 @@ export class Tables {
       case "InsertMessage":
         return this.insertMessage(change.message, change.content)
       case "PutContent": {
-        const { messageId, realm, content } = change
-        const message = this.records.message.get(messageId)
-        if (message?.tenantId === realm.tenantId && message.environment === realm.environment) this.set(this.contents, messageId, content)
+        const { realm, messageId, content } = change
+        if (isOf(realm, this.records.message.get(messageId))) this.set(this.contents, messageId, content)
         return null
       }
       case "InsertDelivery": {
         const { delivery, body } = change
         if (this.records.delivery.has(delivery.id)) return { _tag: "Duplicate", kind: "delivery", field: "id" }
         this.put("delivery", delivery)
-        this.set(this.bodies, delivery.id, body)
+        if (body !== null) this.set(this.bodies, delivery.id, body)
+        return null
+      }
+      case "PutBody": {
+        const { realm, deliveryId, body } = change
+        const isAwaited = isOf(realm, this.records.delivery.get(deliveryId)) && !this.bodies.has(deliveryId)
+        if (isAwaited) this.set(this.bodies, deliveryId, body)
         return null
       }
       case "Update":
@@ -478,6 +476,9 @@ export class Tables {
     this.push(entry(lists, key, () => []), item)
   }
 }
+
+const isOf = ({ tenantId, environment }: Realm, record: Message | Delivery | undefined): boolean =>
+  record?.tenantId === tenantId && record.environment === environment
 
 const dayOf = (quota: string): string => quota.slice(quota.indexOf(" ") + 1)
 

@@ -216,7 +216,7 @@ export const make = Effect.fnUntraced(function* ({
 const charactersOf = (changes: ReadonlyArray<Change>): number => {
   let characters = 0
   for (const change of changes) {
-    if (change._tag === "InsertDelivery") characters += change.body.length
+    if (change._tag === "InsertDelivery" || change._tag === "PutBody") characters += change.body?.length ?? 0
     if (change._tag !== "InsertMessage") continue
     characters += (change.content.text?.length ?? 0) + (change.content.html?.length ?? 0)
   }

@@ -185,9 +185,10 @@ export const passedOf = (row: Row | undefined): ReadonlyArray<Next> => {
   const outgoingTo = (subject: string) => {
     const one = outgoings.get(subject)
     if (one === undefined) return null
-    const after = one["enabled_after"]
-    // An int8, which in JSON is a number; one that a number cannot hold is read.
-    return typeof after === "number" && !Number.isSafeInteger(after) ? null : outgoingOf({ ...one, enabled_after: after == null ? null : BigInt(after as number) })
+    const places = [one["enabled_after"], one["event_position"]] as ReadonlyArray<number | null> // int8, which in JSON is a number
+    if (places.some((place) => place !== null && !Number.isSafeInteger(place))) return null // it is read
+    const [after, position] = places.map((place) => (place === null ? null : BigInt(place)))
+    return outgoingOf({ ...one, enabled_after: after, event_position: position })
   }
   return passed.map((job) => ({
     job: {

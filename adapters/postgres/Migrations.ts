@@ -19,6 +19,7 @@ import * as bodies from "./migrations/0009_bodies.ts"
 import * as claimsByKey from "./migrations/0010_claims_by_key.ts"
 import * as contentColumns from "./migrations/0011_content_columns.ts"
 import * as sharedBodies from "./migrations/0012_shared_bodies.ts"
+import * as bodiesOfEvents from "./migrations/0013_bodies_of_events.ts"
 
 export interface Migration {
   readonly name: string
@@ -38,7 +39,8 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0009_bodies", statements: bodies.statements },
   { name: "0010_claims_by_key", statements: claimsByKey.statements },
   { name: "0011_content_columns", statements: contentColumns.statements },
-  { name: "0012_shared_bodies", statements: sharedBodies.statements }
+  { name: "0012_shared_bodies", statements: sharedBodies.statements },
+  { name: "0013_bodies_of_events", statements: bodiesOfEvents.statements }
 ]
 
 /** A step failed, and nothing of it is left. The steps before it stay. */

@@ -8,6 +8,7 @@
  * the database's own constraints see to.
  */
 import type { AuditEntry, RequestEntry } from "../../core/model/Audit.ts"
+import type { Delivery } from "../../core/model/Delivery.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import type { Event } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
@@ -153,6 +154,8 @@ export class Overlay {
   readonly suppressions = new Map<string, Suppressed>()
   /** Contents of messages that the database has. */
   readonly contents = new Map<MessageId, Extract<Change, { readonly _tag: "PutContent" }>>()
+  /** Bodies of deliveries that the database has. */
+  readonly bodies = new Map<string, Extract<Change, { readonly _tag: "PutBody" }>>()
   readonly notes = new Map<string, Note>()
   /** Of keys that are not written otherwise up to then: they are touched before all else. */
   readonly touches = new Map<string, Millis>()
@@ -213,6 +216,9 @@ export class Overlay {
         return null
       case "InsertDelivery":
         return this.insert("delivery", change.delivery, { body: change.body })
+      case "PutBody":
+        this.putBody(change)
+        return null
       case "Update":
         return this.update(change.kind, change.record)
       case "Require":
@@ -315,6 +321,19 @@ export class Overlay {
     if (entry.content === null) return this.set(this.contents, messageId, change)
     const message = entry.record as Message // by its kind; it is new here, so its content is not written yet
     if (message.tenantId === realm.tenantId && message.environment === realm.environment) this.put({ ...entry, content })
+  }
+
+  private putBody(change: Extract<Change, { readonly _tag: "PutBody" }>): void {
+    const { deliveryId, realm, body } = change
+    const entry = this.entry("delivery", deliveryId)
+    if (entry.base !== null || entry.record === null) {
+      const key = `${deliveryId} ${realm.tenantId} ${realm.environment}`
+      if (!this.bodies.has(key)) this.set(this.bodies, key, change)
+      return
+    }
+    const delivery = entry.record as Delivery // by its kind; it is new here
+    const isOfRealm = delivery.tenantId === realm.tenantId && delivery.environment === realm.environment
+    if (isOfRealm && entry.body === null) this.put({ ...entry, body })
   }
 
   private update<K extends Kind>(kind: K, record: Records[K]): Rejection | null {

@@ -277,10 +277,11 @@ export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
       moving("dead_ms", "bigint", ({ status, deadAt }) => (status === "dead" ? toBigintOrNull(deadAt) : null)),
       moving("ended_ms", "bigint", ({ status, deadAt, deliveredAt }) =>
         status === "pending" ? null : toBigintOrNull(deadAt ?? deliveredAt)
-      )
+      ),
+      fixed("event_position", "bigint", ({ eventPosition }) => eventPosition)
     ],
     {
-      standing: { ...inRealm, applicationId: "application_id", endpointId: "endpoint_id", version: "version" },
+      standing: { ...inRealm, applicationId: "application_id", endpointId: "endpoint_id", version: "version", eventPosition: "event_position" },
       usual: { demo: false, lastError: null, attempts: [], deliveredAt: null, deadAt: null, nextAttemptAt: null }
     }
   )

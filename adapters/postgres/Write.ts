@@ -38,6 +38,7 @@ const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Par
       return kind === "endpoint" ? [] : kind === "message" ? has(changedMessages, changedOf<"message">(own)) : rowParts(kind, own)
     }),
     ...has(putContents, sorted(overlay.contents).map(([, change]) => change)),
+    ...has(putBodies, sorted(overlay.bodies).map(([, change]) => change)),
     ...premiseParts(overlay),
     ...has(replacedReservations, held.filter(([key]) => overlay.isStored(key)).map(([, reservation]) => reservation)),
     ...has(newReservations, held.filter(([key]) => !overlay.isStored(key)).map(([, reservation]) => reservation)),
@@ -160,11 +161,35 @@ const newDeliveryParts = (entries: ReadonlyArray<Entry>): ReadonlyArray<Part> =>
     const known = ofEvents.get(delivery.eventId) ?? []
     const shared = known.find((one) => one.body === body)
     if (shared !== undefined) shared.deliveries += 1
-    else ofEvents.set(delivery.eventId, [...known, { deliveryId: delivery.id, body: body!, deliveries: 1 }]) // a delivery is inserted with one
+    else if (body !== null) ofEvents.set(delivery.eventId, [...known, { deliveryId: delivery.id, body, deliveries: 1 }])
     created.push({ delivery, bodyId: shared?.deliveryId ?? null })
   }
-  return created.length === 0 ? [] : [newDeliveries(created), bodies([...ofEvents.values()].flat())]
+  return [...has(newDeliveries, created), ...has(bodies, [...ofEvents.values()].flat())]
 }
+
+type PutBody = Extract<Change, { readonly _tag: "PutBody" }>
+
+const putBodyColumns: ReadonlyArray<Rows.Column<PutBody>> = [
+  column("delivery_id", "uuid", ({ deliveryId }) => (Rows.isId(deliveryId) ? deliveryId : null)),
+  column("tenant_id", "uuid", ({ realm }) => (Rows.isId(realm.tenantId) ? realm.tenantId : null)),
+  column("environment", "text", ({ realm }) => realm.environment),
+  column("body", "text", ({ body }) => body)
+]
+
+/** For deliveries of these realms that have none. */
+const putBodies = ofRows<PutBody>(
+  {
+    name: "put_body",
+    text: (first, behind, form) =>
+      `insert into mailroom.delivery_body (delivery_id, body)
+       select delivery.id, given.body
+       from ${Rows.given(putBodyColumns, first, form)} join mailroom.delivery delivery on delivery.id = given.delivery_id
+         and delivery.tenant_id = given.tenant_id and delivery.environment = given.environment
+       where delivery.body_id is null and ${behind}
+       on conflict (delivery_id) do nothing returning 1`
+  },
+  putBodyColumns
+)
 
 /** Raises when keys were last used; the keys are not locked yet. */
 const touches: PartOf<readonly [string, number]> = (items) =>

@@ -33,6 +33,8 @@ export class WebhookWitness {
   readonly #pairs = new Set<string>()
   readonly #deliveries: History<Delivery> = new Map()
   readonly #endpoints: History<Endpoint> = new Map()
+  /** Deliveries that have left their bodies to their events. */
+  readonly #bodiless = new Set<string>()
 
   constructor(note: (violation: string) => void) {
     this.#note = note
@@ -74,7 +76,7 @@ export class WebhookWitness {
   }
 
   /** A delivery as it is fanned out. */
-  #made(delivery: Delivery, body: string, commit: Commit): void {
+  #made(delivery: Delivery, body: string | null, commit: Commit): void {
     const { id, eventId, endpointId, version, round } = delivery
     this.#write(this.#deliveries, delivery, commit, () => {})
     const pair = `${eventId} to ${endpointId}`
@@ -83,8 +85,12 @@ export class WebhookWitness {
     if (!commit.some(({ _tag }) => _tag === "MoveRelay")) this.#note(`delivery ${id} came without the relay's move`)
     if (version !== 1 || round !== 1 || !(isUntried(delivery) || isDeliveredAtOnce(delivery))) this.#note(`delivery ${id}: not made new`)
     for (const attempt of delivery.attempts) this.#attempted(delivery, attempt, commit)
-    if ((JSON.parse(body) as { readonly id: unknown }).id !== eventId) this.#note(`delivery ${id}: body of another event`)
+    if (body !== null) this.#isOf(delivery, body)
+    else if (isDeliveredAtOnce(delivery)) this.#bodiless.add(id)
+    else this.#note(`delivery ${id}: no body`)
     const event = this.#events.get(eventId)
+    const isForgottenFirst = event !== undefined && delivery.createdAt - event.occurredAt >= Limits.eventGrace
+    if (body === null && isForgottenFirst) this.#note(`delivery ${id}: its event is forgotten first`)
     const endpoint = this.#endpoints.get(endpointId)?.get(1)?.record
     if (event === undefined || endpoint === undefined) return
     const isItsOwn =
@@ -99,8 +105,15 @@ export class WebhookWitness {
     if (!endpoint.eventTypes.some((type) => type === "*" || type === event.type)) this.#note(`${pair}: not subscribed`)
   }
 
+  #isOf({ id, eventId }: Delivery, body: string): void {
+    if ((JSON.parse(body) as { readonly id: unknown }).id !== eventId) this.#note(`delivery ${id}: body of another event`)
+  }
+
   #moved(before: Delivery, after: Delivery, commit: Commit): void {
     const { id } = after
+    const put = commit.find((change) => change._tag === "PutBody" && change.deliveryId === id)
+    if (put?._tag === "PutBody") this.#isOf(after, put.body)
+    if (this.#bodiless.delete(id) !== (put !== undefined)) this.#note(`delivery ${id}: ${put === undefined ? "no" : "another"} body`)
     if (before.status !== after.status || before.round !== after.round) {
       const legal: ReadonlyArray<{ readonly to: string }> = Object.values(Deliveries.transitions[before.status])
       if (!legal.some(({ to }) => to === after.status)) this.#note(`delivery ${id}: ${before.status} to ${after.status}`)

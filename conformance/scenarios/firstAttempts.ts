@@ -1,6 +1,8 @@
 /** Deliveries that are attempted before they are committed: to endpoints that answer at once, straight from the log. */
 import { Deferred, Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
+import type { DeliveryId } from "../../core/model/Ids.ts"
+import * as Limits from "../../core/model/Limits.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { CallLog } from "./Faults.ts"
 import { acquaint, assertAllOnce, happenOften, playQuick, warm } from "./QuickReceivers.ts"
@@ -52,6 +54,52 @@ export const suite: ScenarioSuite = {
         const [, first, again] = postsTo(world, to)
         assert.deepEqual([again!.text, again!.json.id], [first!.text, delivery.eventId])
         assert.deepEqual(outcomesOf((yield* deliveriesTo(world, to)).at(-1)!), ["success", "success"])
+      })
+    ),
+
+    scenario("what succeeded at once leaves its body to its event, and can be replayed until it is forgotten, as often as one likes", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* playQuick(world)
+        yield* happenOften(process, of, 2)
+        yield* process.relay.tick
+        const [, one, other] = yield* deliveriesTo(world, to)
+        const body = ({ id }: { readonly id: DeliveryId }) => world.store.deliveries.body(of.realm, id)
+        assert.deepEqual([yield* body(one!), yield* body(other!)], [null, null])
+        yield* Time.adjust("30 days")
+        yield* process.sweep.retain
+
+        for (let time = 0; time < 2; time++) {
+          yield* process.webhooks.replay(of.principal, one!.id)
+          yield* settle(process)
+        }
+        yield* Time.adjust(1)
+        yield* process.sweep.retain
+
+        const texts = postsTo(world, to).flatMap(({ json, text }) => (json.id === one!.eventId ? text : []))
+        assert.deepEqual([texts.length, new Set(texts).size, yield* body(one!)], [3, 1, texts[0]])
+        const gone = yield* Effect.flip(process.webhooks.replay(of.principal, other!.id))
+        assert.equal(gone._tag, "NotFound")
+      })
+    ),
+
+    scenario("an event that waited for an hour, and may be forgotten before its deliveries, leaves them their bodies", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* playQuick(world)
+        const known = (yield* deliveriesTo(world, to))[0]!
+        yield* happenOften(process, of, 2) // the first is claimed: nobody holds the shard any more
+        yield* Time.adjust(1)
+        yield* happenOften(process, of, 1)
+        yield* Time.adjust(Limits.freshEventMax - 1)
+        yield* process.webhooks.replay(of.principal, known.id)
+        yield* process.worker.tick // so that it has answered of late
+
+        yield* process.relay.tick
+
+        const made = (yield* deliveriesTo(world, to)).toSorted((one, other) => Number(one.eventPosition! - other.eventPosition!))
+        const [old, fresh] = made.slice(2)
+        assert.deepEqual([old!, fresh!].map((one) => [one.version, one.status]), [[1, "delivered"], [1, "delivered"]])
+        const bodies = yield* Effect.forEach([old!, fresh!], ({ id }) => world.store.deliveries.body(of.realm, id))
+        assert.deepEqual(bodies, [postsTo(world, to).find(({ json }) => json.id === old!.eventId)!.text, null])
       })
     ),
 

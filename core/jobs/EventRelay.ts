@@ -8,6 +8,7 @@ import type { Delivery } from "../model/Delivery.ts"
 import { subscribes, type Endpoint } from "../model/Endpoint.ts"
 import type { LoggedEvent } from "../model/Event.ts"
 import type { DeliveryId, EndpointId, Millis } from "../model/Ids.ts"
+import * as Limits from "../model/Limits.ts"
 import * as Webhook from "../model/Webhook.ts"
 import { commit, dieOnRejection, isRejected } from "../operations/Commit.ts"
 import { deliverJob } from "../operations/Webhooks.ts"
@@ -93,7 +94,8 @@ export class EventRelay extends Context.Service<
       /**
        * Commits a page, the deliveries in it with what has come of their first attempts. One that is under way, or whose
        * endpoint is doubted or has failed, is recorded behind it: until then its delivery waits, as if somebody had leased
-       * it. Until when the shard is held then.
+       * it. What has succeeded is sent again if somebody asks for it: of a fresh event its body can be made anew then, and
+       * is not kept twice. Until when the shard is held then.
        */
       const land = Effect.fnUntraced(function* (page: Page, doubted: ReadonlySet<EndpointId>): Effect.fn.Return<Millis, CommitRejected | StoreUnavailable> {
         const { shard, from, events, made } = page
@@ -103,10 +105,12 @@ export class EventRelay extends Context.Service<
         const left: Array<NewDelivery> = []
         const ended: Array<NewDelivery> = []
         const failed = new Set(made.flatMap(({ endpoint, attempt }) => (hasFailed(attempt) ? endpoint.id : [])))
+        const fresh = new Set(events.flatMap(({ id, occurredAt }) => (now - occurredAt < Limits.freshEventMax ? id : [])))
         const isDoubted = (endpoint: Endpoint) => doubted.has(endpoint.id) || failed.has(endpoint.id) || attempts.hasFailedLately(endpoint)
         for (const one of made) {
           const delivery = deliveryAfter(one, now, isDoubted(one.endpoint))
-          changes.push({ _tag: "InsertDelivery", delivery, body: one.body })
+          const isBodyKept = delivery.status === "pending" || !fresh.has(delivery.eventId)
+          changes.push({ _tag: "InsertDelivery", delivery, body: isBodyKept ? one.body : null })
           if (delivery.status !== "pending") ended.push(one)
           else {
             jobs.push(deliverJob(delivery, delivery.nextAttemptAt ?? now))
@@ -288,6 +292,7 @@ const deliveryOf = (event: LoggedEvent, endpoint: Endpoint, id: DeliveryId, now:
     applicationId: endpoint.applicationId,
     endpointId: endpoint.id,
     eventId: event.id,
+    eventPosition: event.position,
     eventType: event.type,
     resourceId: event.resourceId,
     version: 1,

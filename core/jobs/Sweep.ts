@@ -131,7 +131,7 @@ export class Sweep extends Context.Service<
         retain: Effect.gen(function* () {
           if (!isClockTrusted(clockOffset)) return
           const now = yield* Clock.currentTimeMillis
-          yield* forget("events", now - settings.eventRetention)
+          yield* forget("events", now - settings.eventRetention - Limits.eventGrace)
           yield* forget("deliveries", now - settings.eventRetention)
           yield* forget("reservations", now - margin)
           yield* forget("notifications", now - Limits.notificationRetention)

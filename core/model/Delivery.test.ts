@@ -127,6 +127,7 @@ const delivery = (over: Partial<Delivery.Delivery> = {}): Delivery.Delivery => (
   applicationId: Fixtures.freshId<ApplicationId>(),
   endpointId: Fixtures.freshId<EndpointId>(),
   eventId: Fixtures.freshId<EventId>(),
+  eventPosition: 7n,
   eventType: "message.queued",
   resourceId: "00000000-0000-4000-8000-00000000000a",
   version: 3,

@@ -76,6 +76,8 @@ export interface Delivery extends Progress {
   readonly applicationId: ApplicationId
   readonly endpointId: EndpointId
   readonly eventId: EventId
+  /** Where the event is in the log of its tenant's shard; null: whoever made the delivery did not say. */
+  readonly eventPosition: bigint | null
   readonly eventType: Type
   /** What the event is about: a message's, mailbox's or domain's id. */
   readonly resourceId: string

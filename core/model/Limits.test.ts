@@ -37,6 +37,7 @@ describe("the limits", () => {
       [idempotencyRetention, unusedAttachmentRetention, eventRetentionDefault, notificationRetention, submissionRetention, domainGrace],
       [day, 7 * day, 30 * day, 48 * hour, 48 * hour, day]
     )
+    assert.isAbove(Limits.eventGrace, Limits.freshEventMax)
   })
 
   it("of sizes are those that were decided", () => {

@@ -61,6 +61,10 @@ export const mentionedAddressLengthMax = 320
 export const eventDataBytesMax = 20_000
 /** Milliseconds for which events, and dead deliveries with their bodies, are kept: 30 days. */
 export const eventRetentionDefault = 30 * 24 * 60 * 60 * 1000
+/** Milliseconds of age up to which an event is fresh: a delivery that succeeds at once leaves its body to it. 1 hour. */
+export const freshEventMax = 60 * 60 * 1000
+/** Milliseconds for which an event is kept beyond its retention, longer than any delivery that leaves its body to it: 2 hours. */
+export const eventGrace = 2 * 60 * 60 * 1000
 /** Milliseconds for which a notification waits for the submission it speaks of: 48 hours. */
 export const notificationRetention = 48 * 60 * 60 * 1000
 /** Milliseconds for which a submission is retried before its recipients fail: 48 hours. */

@@ -9,14 +9,14 @@ import type { Delivery } from "../model/Delivery.ts"
 import * as Endpoints from "../model/Endpoint.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
 import { types, type Type } from "../model/Event.ts"
-import type { ApplicationId, DeliveryId, EndpointId, Millis } from "../model/Ids.ts"
+import { shardOf, type ApplicationId, type DeliveryId, type EndpointId, type Millis, type Realm } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
 import * as Webhook from "../model/Webhook.ts"
 import * as WebhookUrl from "../model/WebhookUrl.ts"
 import type { WebhookTarget } from "../model/WebhookUrl.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { jobOf, JobQueue, type Job } from "../ports/JobQueue.ts"
-import { Store, type StoreUnavailable } from "../ports/Store.ts"
+import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { WebhookTransport } from "../ports/WebhookTransport.ts"
 import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
@@ -180,6 +180,14 @@ export class Webhooks extends Context.Service<
         )
       )
 
+      /** Of what left its body to its event when it succeeded at once. An event is kept for longer than that can be asked for. */
+      const bodyAnew = Effect.fnUntraced(function* (realm: Realm, { id, tenantId, eventId, eventPosition }: Delivery, { apiVersion }: Endpoint) {
+        if ((yield* store.deliveries.body(realm, id)) !== null) return []
+        const [event] = eventPosition === null ? [] : yield* store.events.readLog(shardOf(tenantId), eventPosition - 1n, 1)
+        if (event?.id !== eventId) return yield* new NotFound({ field: null })
+        return [{ _tag: "PutBody", realm, deliveryId: id, body: Webhook.envelope(event, apiVersion) }] satisfies ReadonlyArray<Change>
+      })
+
       return Webhooks.of({
         createEndpoint: Tracing.fn("Webhooks.createEndpoint")(function* (principal, input) {
           const eventTypes = yield* Effect.fromResult(subscribable(input.eventTypes))
@@ -256,12 +264,14 @@ export class Webhooks extends Context.Service<
               const now = yield* Clock.currentTimeMillis
               const replayed = Deliveries.replay(delivery, now)
               if (replayed === null) return { delivery: Deliveries.view(delivery) }
+              const bodies = yield* bodyAnew(realm, delivery, endpoint)
               const entry = auditEntry(principal, yield* crypto.uuid, now, "webhook_delivery.replay", id)
               yield* commit(
                 store,
                 queue,
                 [
                   { _tag: "Update", kind: "delivery", record: replayed },
+                  ...bodies,
                   { _tag: "AppendAudit", entry }
                 ],
                 [deliverJob(replayed, now)]

@@ -105,7 +105,9 @@ export interface Relay {
  * - `InsertMessage`, `PutContent`: what the content lacks, it lacks when it is read.
  * - `PutContent`: writes over the content of a message of that realm; passed over if there is none.
  * - `InsertDelivery`: the id must be free: else `Duplicate`. `body` never changes.
- *   What has been attempted already comes with its attempt, in any status.
+ *   What has been attempted already comes with its attempt, in any status; what
+ *   has ended may come without its body.
+ * - `PutBody`: gives a delivery of that realm its body; passed over if it has one, or is not there.
  * - `Update`: the stored version must be one less than the record's: else
  *   `VersionMoved`. `createdAt` of a message stays as the store set it, and
  *   `enabledAfter` of an endpoint that was enabled before. No update changes
@@ -136,7 +138,8 @@ export type Change =
   | Insert
   | { readonly _tag: "InsertMessage"; readonly message: Message; readonly content: KeptContent }
   | { readonly _tag: "PutContent"; readonly realm: Realm; readonly messageId: MessageId; readonly content: KeptContent }
-  | { readonly _tag: "InsertDelivery"; readonly delivery: Delivery; readonly body: string }
+  | { readonly _tag: "InsertDelivery"; readonly delivery: Delivery; readonly body: string | null }
+  | { readonly _tag: "PutBody"; readonly realm: Realm; readonly deliveryId: DeliveryId; readonly body: string }
   | Update
   | { readonly _tag: "Require" | "Expect"; readonly kind: Kind; readonly id: string; readonly version: number }
   | { readonly _tag: "MoveRelay"; readonly relay: Relay; readonly from: bigint }
@@ -305,7 +308,7 @@ export interface EndpointReads {
 
 export interface DeliveryReads {
   readonly get: (realm: Realm, id: DeliveryId) => Read<Delivery | null>
-  /** The bytes that every attempt sends, as text. */
+  /** The bytes that every attempt sends, as text; null also if it came without them. */
   readonly body: (realm: Realm, id: DeliveryId) => Read<string | null>
   readonly outgoing: (realm: Realm, id: DeliveryId) => Read<Outgoing | null>
   /** Of one application's endpoints, newest first: by `createdAt`, then by id, both falling. */
