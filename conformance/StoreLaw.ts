@@ -101,7 +101,7 @@ export const insertMessage = (message: Message, content: KeptContent = Fixtures.
 
 export const insertDelivery = (delivery: Delivery, body: string | null = "{}"): Change => ({ _tag: "InsertDelivery", delivery, body })
 
-export const putBody = (realm: Realm, { id }: Delivery, body: string): Change => ({ _tag: "PutBody", realm, deliveryId: id, body })
+export const putBody = (realm: Realm, { id }: Pick<Delivery, "id">, body: string): Change => ({ _tag: "PutBody", realm, deliveryId: id, body })
 
 export const update = <K extends Kind>(kind: K, record: Records[K]): Change =>
   ({ _tag: "Update", kind, record }) as Change // as above

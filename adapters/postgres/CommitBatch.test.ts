@@ -20,6 +20,7 @@ import {
   outcome,
   payload,
   recordsOf,
+  putBody,
   remove,
   requestEntry,
   reservation,
@@ -35,7 +36,7 @@ import {
   unnumbered,
   update
 } from "../../conformance/StoreLaw.ts"
-import { shardOf } from "../../core/model/Ids.ts"
+import { shardOf, type DeliveryId } from "../../core/model/Ids.ts"
 import { jobKinds, type Job } from "../../core/ports/JobQueue.ts"
 import { Store, type Change, type Kind, type Records, type Rejection } from "../../core/ports/Store.ts"
 import * as MemoryStore from "../memory/MemoryStore.ts"
@@ -378,6 +379,33 @@ layer(Layer.provideMerge(PostgresStore.layerWithoutJobs, TestDatabase.layer()))(
 
       yield* land(store, forget("deliveries", -6))
       assert.deepStrictEqual(yield* bodies, [])
+    })
+  )
+
+  it.effect("writes a body that comes later for a delivery that has none, and drops it with that", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const store = yield* Store
+      const realm = Fixtures.realm()
+      const ended = { status: "delivered", nextAttemptAt: null } as const
+      const [whole, bodiless] = [-9, -7].map((deliveredAt) => Fixtures.delivery(Fixtures.endpoint(realm), { ...ended, deliveredAt }))
+      const shared = { ...whole!, id: Fixtures.freshId<DeliveryId>() }
+      const all = [whole!, bodiless!, shared].map(({ id }) => id)
+      const holders = Effect.map(
+        sql<{ id: string }>`select delivery_id as id from mailroom.delivery_body where delivery_id in ${sql.in(all)}`,
+        (rows) => rows.map(({ id }) => id).toSorted()
+      )
+      yield* land(store, insertDelivery(whole!), insertDelivery(shared), insertDelivery(bodiless!, null))
+      assert.deepStrictEqual(yield* holders, [whole!.id])
+
+      yield* land(store, ...all.map((id) => putBody(realm, { id }, "{}")))
+      assert.deepStrictEqual(yield* holders, [whole!.id, bodiless!.id].toSorted())
+
+      yield* land(store, forget("deliveries", -8))
+      assert.deepStrictEqual(yield* holders, [bodiless!.id])
+
+      yield* land(store, forget("deliveries", -6))
+      assert.deepStrictEqual(yield* holders, [])
     })
   )
 

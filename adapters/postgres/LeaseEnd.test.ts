@@ -4,7 +4,7 @@ import { Duration, Effect, Exit, Fiber, Layer } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import { insert, insertDelivery, next, update } from "../../conformance/StoreLaw.ts"
 import { JobQueue, type Job, type Lease } from "../../core/ports/JobQueue.ts"
-import { Store } from "../../core/ports/Store.ts"
+import { Store, type Next } from "../../core/ports/Store.ts"
 import * as JobNews from "./JobNews.ts"
 import * as PostgresJobQueue from "./PostgresJobQueue.ts"
 import * as PostgresStore from "./PostgresStore.ts"
@@ -221,22 +221,23 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
       const [store, queue] = [yield* Store, yield* JobQueue]
       const realm = Fixtures.realm()
       const endpoint = Fixtures.endpoint(realm)
-      const [first, second, third] = [1, 2, 3].map((nextAttemptAt) => ({ ...Fixtures.delivery(endpoint), nextAttemptAt }))
-      yield* store.commit([insert("endpoint", endpoint), ...[first!, second!, third!].map((one) => insertDelivery(one, "{ \"é\": 1 }"))], [])
-      const jobs = [first!, second!, third!].map(({ id, nextAttemptAt }) => jobOf({ realm, subject: id, group: endpoint.id, dueAt: nextAttemptAt }))
-      yield* queue.offer([jobs[0]!, jobs[1]!, { ...jobs[2]!, dueAt: 4 }])
+      const positions = [null, null, 41n, 41n, 9_007_199_254_740_993n] // the last is none that JSON's reader holds exactly
+      const made = positions.map((eventPosition, place) => ({ ...Fixtures.delivery(endpoint), eventPosition, nextAttemptAt: 2 * place }))
+      const [, second, placed, early, far] = made
+      yield* store.commit([insert("endpoint", endpoint), ...made.map((one) => insertDelivery(one, "{ \"é\": 1 }"))], [])
+      const jobs = made.map((one) => jobOf({ realm, subject: one.id, group: endpoint.id, dueAt: one.nextAttemptAt + (one === early ? 1 : 0) }))
+      yield* queue.offer(jobs)
       const [lease] = yield* claim()
-      const pass = (held: Lease) => store.commit([insert("tenant", Fixtures.tenant())], [], { ...held, holdNext: one })
+      const pass = (held: Lease | Next) => store.commit([insert("tenant", Fixtures.tenant())], [], { ...held, holdNext: one })
 
-      const [next] = (yield* pass(lease!)).next
-      assert.strictEqual(next?.job.subject, second!.id)
-      assert.isNotNull(next!.outgoing)
-      assert.deepStrictEqual(next?.outgoing, yield* store.deliveries.outgoing(realm, second!.id))
-
-      const [other] = (yield* pass(next!)).next
-      assert.strictEqual(other?.job.subject, third!.id)
-      assert.isNull(other!.outgoing)
-      yield* completed([other!])
+      let held: Lease | Next = lease!
+      for (const [one, isTold] of [[second!, true], [placed!, true], [early!, false], [far!, false]] as const) {
+        const [next]: ReadonlyArray<Next> = (yield* pass(held)).next
+        assert.strictEqual(next?.job.subject, one.id)
+        assert.deepStrictEqual(next!.outgoing, isTold ? yield* store.deliveries.outgoing(realm, one.id) : null)
+        held = next!
+      }
+      yield* completed([held])
     })
   )
 })

@@ -1,8 +1,8 @@
 /**
  * What well-behaved clients do while things break: they send, and ask again
  * under the same key until they have an answer; they follow the event feed and
- * store its cursor; they read what they sent. What they were told is the
- * truth that the service is held to afterwards.
+ * store its cursor; they read what they sent, and have webhooks sent again. What
+ * they were told is the truth that the service is held to afterwards.
  */
 import { randomUUID } from "node:crypto"
 import { call, chance, sleep, type Caller, type Reply } from "../Api.ts"
@@ -38,6 +38,8 @@ export class Clients {
   readonly feeds = new Map<Caller, { readonly ids: Set<string>; cursor: string | null }>()
   /** When the last 202 came. */
   lastAccepted = 0
+  /** Webhooks that were to be sent again, by the 202s. */
+  replays = 0
   /** Answers by status, and lost ones. */
   readonly answers = new Map<string, number>()
   /** Answers that show another tenant's canary. */
@@ -55,11 +57,11 @@ export class Clients {
     for (const caller of callers) this.feeds.set(caller, { ids: new Set(), cursor: null })
   }
 
-  /** Starts so many senders, and a reader of each feed. */
+  /** Starts so many senders, and for each caller one who reads its feed, and one who has webhooks sent again. */
   start(senders: number): void {
     this.#stopped = false
     for (let index = 0; index < senders; index++) this.#running.push(this.#sendOn(index))
-    for (const caller of this.#callers) this.#running.push(this.#readOn(caller))
+    for (const caller of this.#callers) this.#running.push(this.#readOn(caller), this.#replayOn(caller))
   }
 
   /** Sends no more; those under way are seen through to an answer. */
@@ -148,6 +150,18 @@ export class Clients {
     while (!this.#stopped) {
       await this.readFeed(caller)
       await sleep(100)
+    }
+  }
+
+  async #replayOn(caller: Caller): Promise<void> {
+    while (!this.#stopped) {
+      await sleep(chance() * 500)
+      const reply = await this.ask(caller, "GET", "/v1/webhook-deliveries?limit=100")
+      const found = reply?.status === 200 ? (reply.json["items"] as ReadonlyArray<{ readonly id: string; readonly status: string }>) : []
+      const ended = found.filter(({ status }) => status !== "pending")
+      if (ended.length === 0) continue
+      const replayed = await this.ask(caller, "POST", `/v1/webhook-deliveries/${pick(ended).id}/replay`)
+      if (replayed?.status === 202) this.replays += 1
     }
   }
 

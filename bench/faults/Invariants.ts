@@ -206,6 +206,22 @@ export const rules: ReadonlyArray<Rule> = [
     }
   },
   {
+    name: "I12: a delivery has its body, or has succeeded and left it to its event, which is there",
+    check: async ({ query }) => {
+      const events = await query(`select tenant_id::text || ' ' || position as place, record->>'id' as id from mailroom.event`)
+      const idAt = new Map(events.map(({ place, id }) => [place, id]))
+      const bodiless = await query(`
+        select delivery.id::text as id, delivery.tenant_id::text || ' ' || event_position as place,
+          delivery.record->>'status' as status, delivery.record->>'eventId' as event
+        from mailroom.delivery left join mailroom.delivery_body body on body.delivery_id = coalesce(body_id, delivery.id)
+        where body.delivery_id is null`)
+      return bodiless.flatMap(({ id, place, status, event }) => [
+        ...(status === "delivered" ? [] : [`${id} is ${status}, and has no body`]),
+        ...(idAt.get(place) === event ? [] : [`${id} has neither its body nor its event`])
+      ])
+    }
+  },
+  {
     name: "I13: at most five attempts a round are recorded, and none was made without a record but for a fault",
     check: async ({ receivers, disruptions, query }) => {
       const over = await query(`select id::text as id from mailroom.delivery where (record->>'attemptCount')::int > 5`)

@@ -11,6 +11,7 @@ import { jobKinds } from "../../core/ports/JobQueue.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
 import { atEachCall, CommitFaults, Faults } from "./Faults.ts"
+import { acquaint, happenOften } from "./QuickReceivers.ts"
 import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, replay, respond } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { accepted, letter, logOf, messageOf, pass, scenario, settle, someKey, typesOf, type ScenarioSuite, type World } from "./World.ts"
@@ -230,22 +231,26 @@ export const suite: ScenarioSuite = {
             const [heir, doomed] = [yield* world.boot(), yield* world.boot(faults)]
             const of = yield* world.found()
             const to = yield* hook(heir, of)
-            yield* happen(heir, of)
             yield* Time.adjust("6 seconds")
-            yield* settle(heir)
-            const delivered = yield* deliveryTo(world, to)
+            yield* acquaint(heir, of)
+            yield* happenOften(heir, of, 1)
+            yield* heir.relay.tick
+            const last = Effect.map(deliveriesTo(world, to), (found) => found.at(-1)!)
+            const delivered = yield* last
+            assert.equal(yield* world.store.deliveries.body(of.realm, delivered.id), null, label)
 
             const exit = yield* Effect.exit(replay(doomed, of, delivered))
-            const between = yield* deliveryTo(world, to)
+            const between = yield* last
             if (Exit.isSuccess(exit)) assert.deepEqual([between.status, between.round], ["pending", 2], label)
             else if (between.status === "delivered") yield* replay(heir, of, delivered)
             yield* pass(heir, "1 minute")
 
-            const { status, round, attempts } = yield* deliveryTo(world, to)
+            const { status, round, attempts } = yield* last
             assert.deepEqual([status, round, attempts.length], ["delivered", 2, 2], label)
+            assert.equal(new Set(postsTo(world, to).slice(1).map(({ text }) => text)).size, 1, label)
           })
         , ["before", "after", "lost answer"])
-        assert.ok(crashes >= 6, `${crashes} crashes were played`)
+        assert.ok(crashes >= 10, `${crashes} crashes were played`)
       })
     ),
 

@@ -1,14 +1,17 @@
 /** Deliveries that are attempted before they are committed: to endpoints that answer at once, straight from the log. */
-import { Deferred, Effect, Fiber } from "effect"
+import { Clock, Deferred, Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
+import * as Deliveries from "../../core/model/Delivery.ts"
+import type { Delivery } from "../../core/model/Delivery.ts"
 import type { DeliveryId } from "../../core/model/Ids.ts"
 import * as Limits from "../../core/model/Limits.ts"
+import { deliverJob } from "../../core/operations/Webhooks.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { CallLog } from "./Faults.ts"
 import { acquaint, assertAllOnce, happenOften, playQuick, warm } from "./QuickReceivers.ts"
-import { addMailbox, assertSigned, broken, countOf, deliveriesTo, endpointOf, hook, ok, outcomesOf, postsTo, respond, untilPosted, type Hook } from "./Receivers.ts"
+import { addMailbox, assertSigned, broken, countOf, deliveriesTo, endpointOf, hook, ok, outcomesOf, postsTo, replay, respond, untilPosted, type Hook } from "./Receivers.ts"
 import * as Time from "./Time.ts"
-import { pass, scenario, settle, type Process, type ScenarioSuite, type World } from "./World.ts"
+import { logOf, pass, scenario, settle, type Process, type ScenarioSuite, type World } from "./World.ts"
 
 /** Has one event relayed; how often its receiver is asked in that turn. */
 const relayedAtOnce = (world: World, process: Process, to: Hook) =>
@@ -17,6 +20,25 @@ const relayedAtOnce = (world: World, process: Process, to: Hook) =>
     const before = postsTo(world, to).length
     yield* process.relay.tick
     return postsTo(world, to).length - before
+  })
+
+/** A delivery that has left its body to its event. */
+const playBodiless = (world: World) =>
+  Effect.gen(function* () {
+    const { process, of, to } = yield* playQuick(world)
+    yield* happenOften(process, of, 1)
+    yield* process.relay.tick
+    const delivery = (yield* deliveriesTo(world, to)).at(-1)!
+    assert.deepEqual([delivery.status, yield* world.store.deliveries.body(of.realm, delivery.id)], ["delivered", null])
+    return { process, of, to, delivery }
+  })
+
+/** As it is now, with what its receiver was sent. */
+const soFar = (world: World, to: Hook, { id, eventId }: Delivery) =>
+  Effect.gen(function* () {
+    const delivery = (yield* deliveriesTo(world, to)).find((one) => one.id === id)!
+    const texts = postsTo(world, to).flatMap(({ json, text }) => (json.id === eventId ? text : []))
+    return { ...delivery, posts: texts.length, bodies: new Set([...texts, (yield* world.store.deliveries.body(to.of.realm, id)) ?? texts[0]]).size }
   })
 
 export const suite: ScenarioSuite = {
@@ -44,6 +66,9 @@ export const suite: ScenarioSuite = {
     scenario("a delivery that was attempted first can be replayed, with the same bytes", (world) =>
       Effect.gen(function* () {
         const { process, of, to } = yield* playQuick(world)
+        const endpoint = yield* endpointOf(world, to)
+        const older = { ...endpoint, version: endpoint.version + 1, apiVersion: "2025-06-01" }
+        yield* world.store.commit([{ _tag: "Update", kind: "endpoint", record: older }], [])
         yield* happenOften(process, of, 1)
         yield* process.relay.tick
         const delivery = (yield* deliveriesTo(world, to)).at(-1)!
@@ -52,7 +77,7 @@ export const suite: ScenarioSuite = {
         yield* settle(process)
 
         const [, first, again] = postsTo(world, to)
-        assert.deepEqual([again!.text, again!.json.id], [first!.text, delivery.eventId])
+        assert.deepEqual([again!.text, again!.json.id, again!.json.apiVersion], [first!.text, delivery.eventId, "2025-06-01"])
         assert.deepEqual(outcomesOf((yield* deliveriesTo(world, to)).at(-1)!), ["success", "success"])
       })
     ),
@@ -74,7 +99,9 @@ export const suite: ScenarioSuite = {
         }
         yield* Time.adjust(1)
         yield* process.sweep.retain
+        const left = (yield* logOf(world, of)).some(({ id }) => id === other!.eventId)
 
+        assert.deepEqual([left, yield* world.store.deliveries.get(of.realm, other!.id)], [true, null], "before its event")
         const texts = postsTo(world, to).flatMap(({ json, text }) => (json.id === one!.eventId ? text : []))
         assert.deepEqual([texts.length, new Set(texts).size, yield* body(one!)], [3, 1, texts[0]])
         const gone = yield* Effect.flip(process.webhooks.replay(of.principal, other!.id))
@@ -100,6 +127,51 @@ export const suite: ScenarioSuite = {
         assert.deepEqual([old!, fresh!].map((one) => [one.version, one.status]), [[1, "delivered"], [1, "delivered"]])
         const bodies = yield* Effect.forEach([old!, fresh!], ({ id }) => world.store.deliveries.body(of.realm, id))
         assert.deepEqual(bodies, [postsTo(world, to).find(({ json }) => json.id === old!.eventId)!.text, null])
+        yield* Time.adjust("30 days")
+        yield* process.sweep.retain
+        for (const { id } of [old!, fresh!]) yield* process.webhooks.replay(of.principal, id)
+        yield* settle(process)
+        for (const one of [old!, fresh!]) {
+          const { status, posts, bodies } = yield* soFar(world, to, one)
+          assert.deepEqual([status, posts, bodies], ["delivered", 2, 1])
+        }
+      })
+    ),
+
+    scenario("replays at the same time, in two processes, of what left its body to its event, make one new round with one body", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to, delivery } = yield* playBodiless(world)
+        const second = yield* world.boot()
+
+        const views = yield* Effect.all(
+          Array.from({ length: 20 }, (_, index) => replay(index % 2 === 0 ? process : second, of, delivery)),
+          { concurrency: "unbounded" }
+        )
+        yield* Effect.all([settle(process), settle(second)], { concurrency: "unbounded" })
+
+        assert.ok(views.every(({ status }) => status === "pending"))
+        const { status, round, attempts, posts, bodies } = yield* soFar(world, to, delivery)
+        assert.deepEqual([status, round, attempts.length, posts, bodies], ["delivered", 2, 2, 2, 1])
+      })
+    ),
+
+    scenario("what a version of before has replayed without its body is sent with it, and ends dead if its event is forgotten", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to, delivery } = yield* playBodiless(world)
+        const replayedBefore = Effect.gen(function* () {
+          const now = yield* Clock.currentTimeMillis
+          const record = Deliveries.replay((yield* world.store.deliveries.get(of.realm, delivery.id))!, now)!
+          yield* world.store.commit([{ _tag: "Update", kind: "delivery", record }], [])
+          yield* world.queue.offer([deliverJob(record, now)])
+          yield* process.worker.tick
+          return yield* soFar(world, to, delivery)
+        })
+
+        const sent = yield* replayedBefore
+        assert.deepEqual([sent.status, sent.posts, sent.bodies], ["delivered", 2, 1])
+        yield* world.store.commit([{ _tag: "Forget", log: "events", before: (yield* Clock.currentTimeMillis) + 1, limit: 1_000 }], [])
+        const lost = yield* replayedBefore
+        assert.deepEqual([lost.status, lost.lastError, lost.posts], ["dead", "internal_error", 2])
       })
     ),
 

@@ -8,7 +8,7 @@ import type { Delivery } from "../model/Delivery.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
 import type { DeliveryId, Millis } from "../model/Ids.ts"
 import { commit, dieOnRejection, isRejected, offer } from "../operations/Commit.ts"
-import { deliverJob } from "../operations/Webhooks.ts"
+import { bodyAnew, deliverJob } from "../operations/Webhooks.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { Store, type Change, type Next, type Outgoing, type StoreUnavailable } from "../ports/Store.ts"
@@ -53,8 +53,10 @@ export class DeliverWebhook extends Context.Service<
         const unrecorded = attempts.unrecorded(delivery)
         if (unrecorded !== null) return yield* recording.record(delivery, endpoint, unrecorded, lease)
         if (!endpoint.enabled) return yield* end(delivery, { _tag: "EndpointDisabled", at: now }, "endpoint_disabled", endpoint)
-        if (body === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no body`))
-        const ending = yield* requests.withPermit(attempts.attempt(delivery, endpoint, body))
+        // A version of before that has replayed what left its body to its event does not make it anew.
+        const sent = body ?? (yield* bodyAnew(store, delivery, endpoint))
+        if (sent === null) return yield* end(delivery, { _tag: "Abandoned", at: now }, "internal_error", null)
+        const ending = yield* requests.withPermit(attempts.attempt(delivery, endpoint, sent))
         return yield* recording.record(delivery, endpoint, ending, lease)
       })
 

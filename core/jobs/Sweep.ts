@@ -131,8 +131,8 @@ export class Sweep extends Context.Service<
         retain: Effect.gen(function* () {
           if (!isClockTrusted(clockOffset)) return
           const now = yield* Clock.currentTimeMillis
+          yield* forget("deliveries", now - settings.eventRetention) // before the events that some of them need
           yield* forget("events", now - settings.eventRetention - Limits.eventGrace)
-          yield* forget("deliveries", now - settings.eventRetention)
           yield* forget("reservations", now - margin)
           yield* forget("notifications", now - Limits.notificationRetention)
           yield* forget("requests", now - settings.eventRetention)

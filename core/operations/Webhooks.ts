@@ -180,12 +180,12 @@ export class Webhooks extends Context.Service<
         )
       )
 
-      /** Of what left its body to its event when it succeeded at once. An event is kept for longer than that can be asked for. */
-      const bodyAnew = Effect.fnUntraced(function* (realm: Realm, { id, tenantId, eventId, eventPosition }: Delivery, { apiVersion }: Endpoint) {
-        if ((yield* store.deliveries.body(realm, id)) !== null) return []
-        const [event] = eventPosition === null ? [] : yield* store.events.readLog(shardOf(tenantId), eventPosition - 1n, 1)
-        if (event?.id !== eventId) return yield* new NotFound({ field: null })
-        return [{ _tag: "PutBody", realm, deliveryId: id, body: Webhook.envelope(event, apiVersion) }] satisfies ReadonlyArray<Change>
+      /** Gives a delivery that has none its body, to be kept from now on as that of any other. */
+      const putBody = Effect.fnUntraced(function* (realm: Realm, delivery: Delivery, endpoint: Endpoint) {
+        if ((yield* store.deliveries.body(realm, delivery.id)) !== null) return []
+        const body = yield* bodyAnew(store, delivery, endpoint)
+        if (body === null) return yield* new NotFound({ field: null }) // an event is kept for longer than this can be asked for
+        return [{ _tag: "PutBody", realm, deliveryId: delivery.id, body }] satisfies ReadonlyArray<Change>
       })
 
       return Webhooks.of({
@@ -264,7 +264,7 @@ export class Webhooks extends Context.Service<
               const now = yield* Clock.currentTimeMillis
               const replayed = Deliveries.replay(delivery, now)
               if (replayed === null) return { delivery: Deliveries.view(delivery) }
-              const bodies = yield* bodyAnew(realm, delivery, endpoint)
+              const bodies = yield* putBody(realm, delivery, endpoint)
               const entry = auditEntry(principal, yield* crypto.uuid, now, "webhook_delivery.replay", id)
               yield* commit(
                 store,
@@ -284,6 +284,18 @@ export class Webhooks extends Context.Service<
     })
   )
 }
+
+/**
+ * The body of a delivery that left it to its event when it succeeded at once, as it was sent; null if the event is forgotten.
+ */
+export const bodyAnew = Effect.fnUntraced(function* (
+  store: Store["Service"],
+  { tenantId, eventId, eventPosition }: Delivery,
+  { apiVersion }: Endpoint
+): Effect.fn.Return<string | null, StoreUnavailable> {
+  const [event] = eventPosition === null ? [] : yield* store.events.readLog(shardOf(tenantId), eventPosition - 1n, 1)
+  return event?.id === eventId ? Webhook.envelope(event, apiVersion) : null
+})
 
 /** A look at a delivery when it is due. */
 export const deliverJob = (delivery: Delivery, dueAt: Millis): Job => jobOf("deliver", delivery, dueAt)

@@ -123,7 +123,7 @@ export interface Relay {
  *   be held at `reservedAt`: else `KeyTaken`. An expired one is replaced.
  * - `TakeQuota`: `used + amount` of that tenant and UTC day must not pass
  *   `limit`: else `QuotaExceeded`. An `amount` is never taken in part.
- * - `AppendEvent`: appended in list order.
+ * - `AppendEvent`: appended in list order. Its data is read with its members in their order.
  * - `Suppress`, `KeepNotification`, `KeepPayload`: idempotent (on realm and
  *   folded address; on `Notification.keyOf`; on provider and id): the first stays.
  *   `Unsuppress` takes away what is there, if anything is.
