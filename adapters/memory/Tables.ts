@@ -477,7 +477,8 @@ export class Tables {
   }
 }
 
-const isOf = ({ tenantId, environment }: Realm, record: Message | Delivery | undefined): boolean =>
+/** Whether a record is there, and in this realm. */
+export const isOf = ({ tenantId, environment }: Realm, record: Realm | undefined): boolean =>
   record?.tenantId === tenantId && record.environment === environment
 
 const dayOf = (quota: string): string => quota.slice(quota.indexOf(" ") + 1)
