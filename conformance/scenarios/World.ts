@@ -404,6 +404,9 @@ export const healthyChecks = (["ownership", "dkim"] as const).map(
   (record) => ({ record, state: "ok", expected: "x", observed: "x", since: 0 }) as const
 )
 
+/** Puts into `lines` what is logged, as the text of JSON. */
+export const loggedTo = (lines: Array<string>) => Logger.layer([Logger.map(Logger.formatJson, (line) => void lines.push(line))])
+
 /** A scenario as a check: a fresh world, and no violation at its end. */
 export const scenario = <E>(title: string, play: (world: World) => Effect.Effect<void, E>) => ({
   title,

@@ -11,7 +11,7 @@ import { CallLog } from "./Faults.ts"
 import { acquaint, assertAllOnce, happenOften, playQuick, warm } from "./QuickReceivers.ts"
 import { addMailbox, assertSigned, broken, countOf, deliveriesTo, endpointOf, hook, ok, outcomesOf, postsTo, replay, respond, untilPosted, type Hook } from "./Receivers.ts"
 import * as Time from "./Time.ts"
-import { logOf, pass, scenario, settle, type Process, type ScenarioSuite, type World } from "./World.ts"
+import { loggedTo, logOf, pass, scenario, settle, type Process, type ScenarioSuite, type World } from "./World.ts"
 
 /** Has one event relayed; how often its receiver is asked in that turn. */
 const relayedAtOnce = (world: World, process: Process, to: Hook) =>
@@ -170,8 +170,10 @@ export const suite: ScenarioSuite = {
         const sent = yield* replayedBefore
         assert.deepEqual([sent.status, sent.posts, sent.bodies], ["delivered", 2, 1])
         yield* world.store.commit([{ _tag: "Forget", log: "events", before: (yield* Clock.currentTimeMillis) + 1, limit: 1_000 }], [])
-        const lost = yield* replayedBefore
+        const lines: Array<string> = []
+        const lost = yield* Effect.provide(replayedBefore, loggedTo(lines))
         assert.deepEqual([lost.status, lost.lastError, lost.posts], ["dead", "internal_error", 2])
+        assert.ok(lines.some((line) => /given up: its body was left to its event/.test(line) && line.includes(delivery.id)), lines.join("\n"))
       })
     ),
 

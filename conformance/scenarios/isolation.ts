@@ -1,5 +1,5 @@
 /** The walls between tenants, environments and applications: what is not yours is absent, and your data goes nowhere else. */
-import { Effect, Logger, Redacted, References, Stream } from "effect"
+import { Effect, Redacted, References, Stream } from "effect"
 import * as assert from "node:assert/strict"
 import { domainOf } from "../../core/model/Address.ts"
 import { system } from "../../core/model/Audit.ts"
@@ -8,7 +8,7 @@ import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { address, freshId } from "../fixtures.ts"
 import { arrive, plain } from "./Arrivals.ts"
 import { deliveriesTo, deliveryTo, endpointOf, happen, hook, postsTo, replay, respond, type Hook } from "./Receivers.ts"
-import { answered, letter, pass, scenario, settle, someKey, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { answered, letter, loggedTo, pass, scenario, settle, someKey, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 interface Owned {
   readonly of: Tenancy
@@ -173,7 +173,6 @@ export const suite: ScenarioSuite = {
     scenario("no signing secret, challenge or answer of a receiver gets into a log, an event, the audit trail or what is shown or stored", (world) =>
       Effect.gen(function* () {
         const lines: Array<string> = []
-        const logger = Logger.layer([Logger.map(Logger.formatJson, (line) => void lines.push(line))])
         const process = yield* world.boot()
         const of = yield* world.found("sandbox")
         const said = `said-${freshId()}`
@@ -206,7 +205,7 @@ export const suite: ScenarioSuite = {
               assert.ok(!text.includes(secret), `${where} hold ${secret.slice(0, 8)}…`)
             }
           }
-        }).pipe(Effect.provideService(References.MinimumLogLevel, "All"), Effect.provide(logger))
+        }).pipe(Effect.provideService(References.MinimumLogLevel, "All"), Effect.provide(loggedTo(lines)))
       })
     ),
 

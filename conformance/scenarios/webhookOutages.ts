@@ -6,7 +6,7 @@ import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { Faults, NoCommits } from "./Faults.ts"
 import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, respond, untilPosted } from "./Receivers.ts"
 import * as Time from "./Time.ts"
-import { pass, scenario, settle, type ScenarioSuite } from "./World.ts"
+import { loggedTo, pass, scenario, settle, type ScenarioSuite } from "./World.ts"
 
 export const suite: ScenarioSuite = {
   name: "webhook outages",
@@ -58,9 +58,11 @@ export const suite: ScenarioSuite = {
         const to = yield* hook(process, of)
         respond(world, () => Effect.die(new Error("a bug of the transport")))
         yield* happen(process, of)
-        yield* pass(process, "10 minutes")
+        const lines: Array<string> = []
+        yield* Effect.provide(pass(process, "10 minutes"), loggedTo(lines))
         const parked = yield* deliveryTo(world, to)
         assert.deepEqual([parked.status, parked.lastError, postsTo(world, to).length], ["dead", "internal_error", 4])
+        assert.ok(lines.some((line) => line.includes("given up: it was claimed") && line.includes(parked.id)), lines.join("\n"))
 
         respond(world, () => ok)
         yield* process.webhooks.replay(of.principal, parked.id)

@@ -48,28 +48,34 @@ export class DeliverWebhook extends Context.Service<
       const deliver = Effect.fnUntraced(function* (lease: Lease, { delivery, endpoint, body }: Outgoing, nextAttemptAt: Millis) {
         const now = yield* Clock.currentTimeMillis
         if (nextAttemptAt > now) return yield* Effect.as(offer(queue, [deliverJob(delivery, nextAttemptAt)]), false)
-        if (lease.claims >= claimsMax) return yield* end(delivery, { _tag: "Abandoned", at: now }, "internal_error", null)
+        if (lease.claims >= claimsMax) return yield* abandon(delivery, now, `it was claimed ${lease.claims} times and came to no end`)
         if (endpoint === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no endpoint`))
         const unrecorded = attempts.unrecorded(delivery)
         if (unrecorded !== null) return yield* recording.record(delivery, endpoint, unrecorded, lease)
-        if (!endpoint.enabled) return yield* end(delivery, { _tag: "EndpointDisabled", at: now }, "endpoint_disabled", endpoint)
+        if (!endpoint.enabled) return yield* end(delivery, { _tag: "EndpointDisabled", at: now }, "endpoint_disabled", endpoint, Effect.void)
         // A version of before that has replayed what left its body to its event does not make it anew.
         const sent = body ?? (yield* bodyAnew(store, delivery, endpoint))
-        if (sent === null) return yield* end(delivery, { _tag: "Abandoned", at: now }, "internal_error", null)
+        if (sent === null) return yield* abandon(delivery, now, "its body was left to its event, and that is forgotten")
         const ending = yield* requests.withPermit(attempts.attempt(delivery, endpoint, sent))
         return yield* recording.record(delivery, endpoint, ending, lease)
       })
 
+      /** For a reason that the receiver has no part in: its owner reads `internal_error`, the operator's log says why. */
+      const abandon = (delivery: Delivery, at: Millis, why: string) =>
+        end(delivery, { _tag: "Abandoned", at }, "internal_error", null, Effect.logError(`a delivery was given up: ${why}`))
+
       /**
        * Ends a delivery without an attempt, because of what an endpoint is, if it is so still; else it is looked at again.
+       * `told`: once it has ended.
        */
       const end = Effect.fnUntraced(
-        function* (delivery: Delivery, input: Deliveries.Input, lastError: string, because: Endpoint | null) {
+        function* (delivery: Delivery, input: Deliveries.Input, lastError: string, because: Endpoint | null, told: Effect.Effect<void>) {
           const decision = Deliveries.decide(delivery, input)
           if (Result.isFailure(decision)) return false
           const record = { ...Deliveries.apply(delivery, decision.success), version: delivery.version + 1, lastError }
           const premise: ReadonlyArray<Change> = because === null ? [] : [unchanged(because)]
           yield* commit(store, queue, [...premise, { _tag: "Update", kind: "delivery", record }], [])
+          yield* told
           yield* countEnded(record)
           return false
         },
