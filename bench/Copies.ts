@@ -43,7 +43,8 @@ const inParts = async (count: number, what: string, part: (from: number, upto: n
 
 /**
  * Makes the log of a tenant that many events long, spread over the last ten days: copies of what it holds, word for word,
- * so that only their places and times are their own. The indexes are made at the end, as a restored database's are.
+ * so that only their places and times are their own, and in the order of their places, as they are appended. The indexes
+ * are made at the end, as a restored database's are.
  */
 export const fillLog = (url: string, count: number): Promise<void> =>
   connected(url, async (client) => {
@@ -66,7 +67,7 @@ export const fillLog = (url: string, count: number): Promise<void> =>
       client.query(
         `insert into mailroom.event (shard, position, tenant_id, environment, audience, occurred_ms, latest_ms, record)
          select p.shard, n, p.tenant_id, p.environment, p.audience, ${firstAt} + n * ${stepMs}, ${firstAt} + n * ${stepMs}, p.record
-         from generate_series($1::bigint, $2::bigint) n join pattern p on p.number = n % ${rows.length}`,
+         from generate_series($1::bigint, $2::bigint) n cross join lateral (select * from pattern where number = n % ${rows.length} limit 1) p`,
         [from, upto]
       )
     )
