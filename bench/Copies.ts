@@ -63,6 +63,7 @@ export const fillLog = (url: string, count: number): Promise<void> =>
     await client.query("begin")
     await client.query("truncate mailroom.event")
     for (const { drop } of indexes) await client.query(drop)
+    // The limit keeps the server from a hash of these, in whose order it would write them.
     await inParts(count, "events", (from, upto) =>
       client.query(
         `insert into mailroom.event (shard, position, tenant_id, environment, audience, occurred_ms, latest_ms, record)

@@ -11,13 +11,13 @@ import { foldCase } from "../../core/model/Address.ts"
 import type { Numbered } from "../../core/model/Audit.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
-import { shardCount, type ApplicationId, type MailboxId, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
+import { isInRealm, shardCount, type ApplicationId, type MailboxId, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
 import { sealVersion } from "../../core/model/MailDomain.ts"
 import * as Notifications from "../../core/model/Notification.ts"
 import { jobOf, type JobKind } from "../../core/ports/JobQueue.ts"
 import { CommitRejected, Store, type Kind } from "../../core/ports/Store.ts"
 import { keyOfApplication, keyOfEndpoint, keyOfList, keyOfRef, keyOfReservation, keyOfSuppression } from "./Keys.ts"
-import { isOf, Tables } from "./Tables.ts"
+import { Tables } from "./Tables.ts"
 import { compare, firstIndex, placeOf, textOf } from "./Timeline.ts"
 
 /** An empty store, which knows no plan yet. */
@@ -293,7 +293,7 @@ const isVisible = (event: LoggedEvent, realm: Realm, applicationId: ApplicationI
 const ofTenant = <A extends { readonly tenantId: TenantId }>(tenantId: TenantId, record: A | undefined): A | null =>
   record?.tenantId === tenantId ? record : null
 
-const ofRealm = <A extends Realm>(realm: Realm, record: A | undefined): A | null => (record !== undefined && isOf(realm, record) ? record : null)
+const ofRealm = <A extends Realm>(realm: Realm, record: A | undefined): A | null => (record !== undefined && isInRealm(realm, record) ? record : null)
 
 const allOfTenant = <A extends { readonly tenantId: TenantId }>(tenantId: TenantId, table: ReadonlyMap<string, A>): Array<A> =>
   [...table.values()].filter((record) => record.tenantId === tenantId)

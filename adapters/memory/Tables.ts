@@ -7,7 +7,7 @@ import type { Delivery } from "../../core/model/Delivery.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
-import { shardCount, shardOf, type EndpointId, type Micros, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
+import { isInRealm, shardCount, shardOf, type EndpointId, type Micros, type Millis, type TenantId } from "../../core/model/Ids.ts"
 import type { Plan } from "../../core/model/Limits.ts"
 import { nextPollAt, queuedRecipients, type KeptContent, type Message } from "../../core/model/Message.ts"
 import * as Notifications from "../../core/model/Notification.ts"
@@ -178,7 +178,7 @@ export class Tables {
         return this.insertMessage(change.message, change.content)
       case "PutContent": {
         const { realm, messageId, content } = change
-        if (isOf(realm, this.records.message.get(messageId))) this.set(this.contents, messageId, content)
+        if (isInRealm(realm, this.records.message.get(messageId))) this.set(this.contents, messageId, content)
         return null
       }
       case "InsertDelivery": {
@@ -190,7 +190,7 @@ export class Tables {
       }
       case "PutBody": {
         const { realm, deliveryId, body } = change
-        const isAwaited = isOf(realm, this.records.delivery.get(deliveryId)) && !this.bodies.has(deliveryId)
+        const isAwaited = isInRealm(realm, this.records.delivery.get(deliveryId)) && !this.bodies.has(deliveryId)
         if (isAwaited) this.set(this.bodies, deliveryId, body)
         return null
       }
@@ -476,10 +476,6 @@ export class Tables {
     this.push(entry(lists, key, () => []), item)
   }
 }
-
-/** Whether a record is there, and in this realm. */
-export const isOf = ({ tenantId, environment }: Realm, record: Realm | undefined): boolean =>
-  record?.tenantId === tenantId && record.environment === environment
 
 const dayOf = (quota: string): string => quota.slice(quota.indexOf(" ") + 1)
 

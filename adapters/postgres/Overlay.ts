@@ -12,7 +12,7 @@ import type { Delivery } from "../../core/model/Delivery.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import type { Event } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
-import { shardOf, type MessageId, type Micros, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
+import { isInRealm, shardOf, type MessageId, type Micros, type Millis, type TenantId } from "../../core/model/Ids.ts"
 import type { Plan } from "../../core/model/Limits.ts"
 import type { KeptContent, Message } from "../../core/model/Message.ts"
 import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
@@ -320,7 +320,7 @@ export class Overlay {
     const entry = this.entry("message", messageId)
     if (entry.content === null) return this.set(this.contents, messageId, change)
     const message = entry.record as Message // by its kind; it is new here, so its content is not written yet
-    if (isOf(realm, message)) this.put({ ...entry, content })
+    if (isInRealm(realm, message)) this.put({ ...entry, content })
   }
 
   private putBody(change: Extract<Change, { readonly _tag: "PutBody" }>): void {
@@ -332,7 +332,7 @@ export class Overlay {
       return
     }
     const delivery = entry.record as Delivery // by its kind; it is new here
-    if (isOf(realm, delivery) && entry.body === null) this.put({ ...entry, body })
+    if (isInRealm(realm, delivery) && entry.body === null) this.put({ ...entry, body })
   }
 
   private update<K extends Kind>(kind: K, record: Records[K]): Rejection | null {
@@ -442,5 +442,3 @@ export class Overlay {
     this.undo.push(() => list.pop())
   }
 }
-
-const isOf = ({ tenantId, environment }: Realm, record: Realm): boolean => record.tenantId === tenantId && record.environment === environment

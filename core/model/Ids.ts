@@ -46,6 +46,10 @@ export interface Realm {
   readonly environment: Environment
 }
 
+/** Whether a record is there, and in this realm. */
+export const isInRealm = ({ tenantId, environment }: Realm, record: Realm | undefined): boolean =>
+  record?.tenantId === tenantId && record.environment === environment
+
 /** Milliseconds since the Unix epoch. */
 export type Millis = number
 
