@@ -5,6 +5,7 @@ import type { BlobRef } from "../core/model/Blob.ts"
 import type { TenantId } from "../core/model/Ids.ts"
 import { BlobStore } from "../core/ports/BlobStore.ts"
 import { ages } from "./BlobStoreAges.ts"
+import { enclosed, type Commit } from "./BlobStoreEnclosed.ts"
 import { assertMissing, digest, noise, old, read, refOf, sweepTime, tenant, text, write } from "./BlobStoreSteps.ts"
 import type { Check, Suite } from "./Suite.ts"
 
@@ -299,12 +300,16 @@ const corruption = <R>(
     }))
   )
 
-/** `corrupt` changes (or cuts off) the last byte of a stored blob, behind the store's back; leave it out where nobody can. */
+/**
+ * `corrupt` changes (or cuts off) the last byte of a stored blob, behind the store's back; leave it out where nobody can.
+ * `commit` lands changes in the Store that keeps these blobs; leave it out where none does.
+ */
 export const suite = <R = never>(
   options: {
     readonly corrupt?: (tenantId: TenantId, ref: BlobRef, how: "altered" | "cut") => Effect.Effect<void, unknown, R>
+    readonly commit?: Commit<R>
   } = {}
 ): Suite<BlobStore | R> => ({
   name: "BlobStore",
-  checks: [...contents, ...visibility, ...ages, ...(options.corrupt === undefined ? [] : corruption(options.corrupt))]
+  checks: [...contents, ...visibility, ...ages, ...enclosed(options.commit ?? null), ...(options.corrupt === undefined ? [] : corruption(options.corrupt))]
 })

@@ -2,7 +2,7 @@
 import { Clock, Effect, Layer, Stream } from "effect"
 import { createHash } from "node:crypto"
 import type { Millis, TenantId } from "../../core/model/Ids.ts"
-import { BlobMissing, BlobStore } from "../../core/ports/BlobStore.ts"
+import { BlobMissing, BlobStore, enclosedAtOnce } from "../../core/ports/BlobStore.ts"
 
 /** Bytes of one piece of a read. */
 const pieceSizeBytes = 64 * 1024
@@ -51,6 +51,7 @@ export const layer: Layer.Layer<BlobStore> = Layer.sync(BlobStore, () => {
 
   return BlobStore.of({
     writer,
+    enclose: enclosedAtOnce(writer),
     read: (tenantId, { sha256 }) =>
       Stream.suspend(() => {
         const blob = blobs.get(nameOf(tenantId, sha256))

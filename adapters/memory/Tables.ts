@@ -194,6 +194,8 @@ export class Tables {
         if (isAwaited) this.set(this.bodies, deliveryId, body)
         return null
       }
+      case "PutBlob":
+        throw new Error("this store keeps no blobs; its BlobStore must write them itself")
       case "Update":
         return this.update(change)
       case "Require":

@@ -12,7 +12,7 @@ import * as fs from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
 import type { BlobRef } from "../../core/model/Blob.ts"
 import type { Millis, TenantId } from "../../core/model/Ids.ts"
-import { BlobCorrupt, BlobMissing, BlobStore, BlobUnavailable, type BlobWriter } from "../../core/ports/BlobStore.ts"
+import { BlobCorrupt, BlobMissing, BlobStore, BlobUnavailable, enclosedAtOnce, type BlobWriter } from "../../core/ports/BlobStore.ts"
 
 export interface Options {
   /** Made if it is not there. Nothing else lives in it. */
@@ -155,7 +155,7 @@ const make = Effect.fnUntraced(function* (options: Options) {
 
   yield* io(() => fs.mkdir(unfinished, { recursive: true, mode: 0o700 }))
   yield* clean(yield* Clock.currentTimeMillis)
-  return BlobStore.of({ writer, read, olderThan, remove })
+  return BlobStore.of({ writer, enclose: enclosedAtOnce(writer), read, olderThan, remove })
 })
 
 // Both are checked before they become part of a path.

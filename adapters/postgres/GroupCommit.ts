@@ -35,7 +35,7 @@ export type Commit = (
   lease?: Ending
 ) => Effect.Effect<Committed, CommitRejected | StoreUnavailable>
 
-/** Callers in one batch, and characters of bodies with which it is full. */
+/** Callers in one batch, and characters of bodies (or bytes) with which it is full. */
 export const batchMax = 128
 const charactersMax = 4_000_000
 
@@ -217,6 +217,7 @@ const charactersOf = (changes: ReadonlyArray<Change>): number => {
   let characters = 0
   for (const change of changes) {
     if (change._tag === "InsertDelivery" || change._tag === "PutBody") characters += change.body?.length ?? 0
+    if (change._tag === "PutBlob") characters += change.bytes.length
     if (change._tag !== "InsertMessage") continue
     characters += (change.content.text?.length ?? 0) + (change.content.html?.length ?? 0)
   }

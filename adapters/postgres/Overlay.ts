@@ -156,6 +156,7 @@ export class Overlay {
   readonly contents = new Map<MessageId, Extract<Change, { readonly _tag: "PutContent" }>>()
   /** Bodies of deliveries that the database has. */
   readonly bodies = new Map<string, Extract<Change, { readonly _tag: "PutBody" }>>()
+  readonly blobs = new Map<string, Extract<Change, { readonly _tag: "PutBlob" }>>()
   readonly notes = new Map<string, Note>()
   /** Of keys that are not written otherwise up to then: they are touched before all else. */
   readonly touches = new Map<string, Millis>()
@@ -218,6 +219,9 @@ export class Overlay {
         return this.insert("delivery", change.delivery, { body: change.body })
       case "PutBody":
         this.putBody(change)
+        return null
+      case "PutBlob":
+        this.putBlob(change)
         return null
       case "Update":
         return this.update(change.kind, change.record)
@@ -333,6 +337,12 @@ export class Overlay {
     }
     const delivery = entry.record as Delivery // by its kind; it is new here
     if (isInRealm(realm, delivery) && entry.body === null) this.put({ ...entry, body })
+  }
+
+  private putBlob(change: Extract<Change, { readonly _tag: "PutBlob" }>): void {
+    const key = `${change.tenantId} ${change.blob.sha256}`
+    const held = this.blobs.get(key)
+    if (held === undefined || held.at < change.at) this.set(this.blobs, key, change)
   }
 
   private update<K extends Kind>(kind: K, record: Records[K]): Rejection | null {

@@ -4,10 +4,12 @@ import { suite } from "../../conformance/BlobStore.ts"
 import { conforms } from "../../conformance/vitest.ts"
 import type { BlobRef } from "../../core/model/Blob.ts"
 import type { TenantId } from "../../core/model/Ids.ts"
+import { Store, type Change } from "../../core/ports/Store.ts"
 import { Database } from "./Database.ts"
 import { migrate } from "./Migrations.ts"
 import * as Pglite from "./Pglite.ts"
 import * as PostgresBlobStore from "./PostgresBlobStore.ts"
+import * as PostgresStore from "./PostgresStore.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
 const corrupted = {
@@ -26,7 +28,15 @@ const corrupt = (tenantId: TenantId, { sha256 }: BlobRef, how: "altered" | "cut"
     )
   ).pipe(Effect.asVoid)
 
+const commit = (changes: ReadonlyArray<Change>) => Store.use((store) => store.commit(changes, []))
+
 const pglite = Layer.effectDiscard(migrate).pipe(Layer.provideMerge(Pglite.layerMemory))
 
-conforms("PostgresBlobStore", suite({ corrupt }), PostgresBlobStore.layer.pipe(Layer.provideMerge(TestDatabase.layer())))
-conforms("PostgresBlobStore over PGlite", suite({ corrupt }), PostgresBlobStore.layer.pipe(Layer.provideMerge(pglite)))
+const withStore = Layer.merge(PostgresBlobStore.layer, PostgresStore.layerWithoutJobs)
+conforms("PostgresBlobStore", suite<Database | Store>({ corrupt, commit }), withStore.pipe(Layer.provideMerge(TestDatabase.layer())))
+conforms("PostgresBlobStore over PGlite", suite<Database | Store>({ corrupt, commit }), withStore.pipe(Layer.provideMerge(pglite)))
+conforms(
+  "PostgresBlobStore beside another store",
+  suite({ corrupt }),
+  PostgresBlobStore.layerWithoutCommits.pipe(Layer.provideMerge(TestDatabase.layer()))
+)

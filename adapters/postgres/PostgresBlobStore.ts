@@ -5,30 +5,37 @@
  * holds no transaction open, and some parts in memory.
  */
 import { PgTypes } from "@effect/sql-pg"
-import { Clock, Effect, Layer, Stream } from "effect"
+import { Clock, Effect, Layer, Stream, type Scope } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import { createHash } from "node:crypto"
 import type { BlobRef } from "../../core/model/Blob.ts"
 import type { Millis, TenantId } from "../../core/model/Ids.ts"
-import { BlobCorrupt, BlobMissing, BlobStore, BlobUnavailable } from "../../core/ports/BlobStore.ts"
+import { BlobCorrupt, BlobMissing, BlobStore, BlobUnavailable, enclosedAtOnce, type Enclosed } from "../../core/ports/BlobStore.ts"
 import * as Batches from "./Batches.ts"
 import { Database } from "./Database.ts"
 import { id, idAfter } from "./Query.ts"
-import { array, byteaArray, toBigint, type Row } from "./Rows.ts"
+import { array, toBigint, type Row } from "./Rows.ts"
 
 export const partSizeBytes = 256 * 1024
 
 /** An upload to which nothing was added for a day is nobody's: its process has ended. */
 export const abandonedAfter: Millis = 86_400_000
 
-export const layer: Layer.Layer<BlobStore, never, Database> = Layer.effect(
-  BlobStore,
-  Effect.gen(function* () {
+/** Beside the Store of the same database, whose commits bring what is enclosed. */
+export const layer: Layer.Layer<BlobStore, never, Database> = Layer.effect(BlobStore, make(true))
+
+/** Beside any other Store: what is enclosed is written at once. */
+export const layerWithoutCommits: Layer.Layer<BlobStore, never, Database> = Layer.effect(BlobStore, make(false))
+
+function make(isWithStore: boolean): Effect.Effect<typeof BlobStore.Service, never, Database | Scope.Scope> {
+  return Effect.gen(function* () {
     const database = yield* Database
     const rows: Run = (text, parameters) => Effect.mapError(database.rows<Row>(text, parameters), unavailable)
     const putWhole = yield* Batches.make({ keyOf: nameOf, run: (wholes: ReadonlyArray<Whole>) => putAll(rows, wholes) })
+    const open = (tenantId: TenantId) => writer(rows, putWhole, tenantId)
     return BlobStore.of({
-      writer: (tenantId) => writer(rows, putWhole, tenantId),
+      writer: open,
+      enclose: isWithStore ? enclosed : enclosedAtOnce(open),
       read: (tenantId, ref) => read(rows, tenantId, ref),
       olderThan: Effect.fnUntraced(function* ({ before, after, limit }) {
         if (after === null) yield* removeAbandoned(rows)
@@ -50,7 +57,20 @@ export const layer: Layer.Layer<BlobStore, never, Database> = Layer.effect(
         Effect.asVoid(rows(removeStatement, [id(tenantId), PgTypes.text(sha256), int8(before)]))
     })
   })
-)
+}
+
+const enclosed = (tenantId: TenantId, pieces: ReadonlyArray<Uint8Array>): Effect.Effect<Enclosed> =>
+  Effect.map(Clock.currentTimeMillis, (at) => {
+    const bytes = joined(pieces)
+    const blob: BlobRef = { sha256: createHash("sha256").update(bytes).digest("hex"), sizeBytes: bytes.length }
+    return { blob, changes: [{ _tag: "PutBlob", tenantId, blob, bytes, at }] }
+  })
+
+const joined = (pieces: ReadonlyArray<Uint8Array>): Uint8Array => {
+  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0))
+  pieces.reduce((offset, piece) => (whole.set(piece, offset), offset + piece.length), 0)
+  return whole
+}
 
 type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<ReadonlyArray<Row>, BlobUnavailable>
 
@@ -77,7 +97,7 @@ const putAll = (rows: Run, wholes: ReadonlyArray<Whole>) => {
       array("text", inOrder.map(({ ref }) => ref.sha256)),
       array("bigint", inOrder.map(({ ref }) => BigInt(ref.sizeBytes))),
       array("bigint", inOrder.map(({ now }) => toBigint(now))),
-      byteaArray(inOrder.map(({ bytes }) => bytes))
+      array("bytea", inOrder.map(({ bytes }) => bytes))
     ]),
     wholes.map(({ ref }) => ref)
   )

@@ -27,10 +27,10 @@ import type { SubmissionRef } from "../../core/model/Recipient.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Kind, Records, Relay } from "../../core/ports/Store.ts"
 
-export type SqlType = "uuid" | "text" | "smallint" | "integer" | "bigint" | "boolean" | "json"
+export type SqlType = "uuid" | "text" | "smallint" | "integer" | "bigint" | "boolean" | "json" | "bytea"
 
 /** What a column holds, as the driver takes it: a `bigint` column a bigint, a `json` column its text. */
-export type Value = string | number | bigint | boolean | null
+export type Value = string | number | bigint | boolean | Uint8Array | null
 
 export interface Column<A> {
   readonly name: string
@@ -443,12 +443,9 @@ const elementOids: Readonly<Record<SqlType, number>> = {
   integer: PgTypes.OID.int4,
   bigint: PgTypes.OID.int8,
   boolean: PgTypes.OID.bool,
-  json: PgTypes.OID.text // it is text already
+  json: PgTypes.OID.text, // it is text already
+  bytea: PgTypes.OID.bytea
 }
-
-/** An array of bytes. */
-export const byteaArray = (values: ReadonlyArray<Uint8Array>): PgTypes.Parameter =>
-  Result.getOrThrow(PgTypes.array(values, PgTypes.OID.bytea)) // fails only for a type without arrays
 
 /** An array parameter. Its type is told, so that neither nulls nor small numbers change the statement. */
 export const array = (type: SqlType, values: ReadonlyArray<Value>): PgTypes.Parameter =>
@@ -461,7 +458,8 @@ const scalars: { readonly [T in SqlType]: (value: never) => PgTypes.Parameter } 
   integer: PgTypes.int4,
   bigint: PgTypes.int8,
   boolean: PgTypes.bool,
-  json: PgTypes.text // it is text already
+  json: PgTypes.text, // it is text already
+  bytea: PgTypes.bytea
 }
 
 /** One parameter for each column: an array, or the value of the only row. */

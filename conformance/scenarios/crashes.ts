@@ -144,6 +144,9 @@ export const suite: ScenarioSuite = {
             const allowed = faults.crashed === null ? 1 : 2
             assert.ok(submissions.length >= 1 && submissions.length <= allowed, `${label}: ${submissions.length} submissions`)
             assert.equal(bytes.size, 1, label)
+            const { mime } = yield* messageOf(world, tenancy, answer.id)
+            const stored = yield* Stream.mkUint8Array(world.blobs.read(tenancy.realm.tenantId, mime!))
+            assert.ok(Buffer.from(stored).equals(Buffer.from(submissions[0]!.bytes)), `${label}: what was sent is not what is stored`)
             const count = world.stage.submissions.length
             const heir = yield* world.boot()
             yield* pass(heir, recovery, "1 minute")

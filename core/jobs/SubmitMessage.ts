@@ -12,9 +12,8 @@ import type { Address } from "../model/Address.ts"
 import * as Addresses from "../model/Address.ts"
 import type { Attachment } from "../model/Attachment.ts"
 import * as Backoff from "../model/Backoff.ts"
-import type { BlobRef } from "../model/Blob.ts"
 import { returnPathDomain } from "../model/DomainRecords.ts"
-import type { MessageId, Millis, Realm } from "../model/Ids.ts"
+import type { MessageId, Millis, Realm, TenantId } from "../model/Ids.ts"
 import { isVerified, type MailDomain } from "../model/MailDomain.ts"
 import * as Message from "../model/Message.ts"
 import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/Recipient.ts"
@@ -25,7 +24,7 @@ import * as Timestamp from "../model/Timestamp.ts"
 import { settle, type Outcome } from "../model/Settlement.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Sending.ts"
-import { BlobStore } from "../ports/BlobStore.ts"
+import { BlobStore, enclosedMax, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { MailProviderUnavailable, MailProviders, SubmissionRefused, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
@@ -41,12 +40,8 @@ import { signingKeys } from "./SigningKeys.ts"
 /** A lease claimed this often without an end is poison: its message fails, and harms nobody else. */
 export const claimsMax = 5
 
-/** Bytes of an object that are kept from its making to its submission, instead of being read back. */
-const keptMax = 128 * 1024
-
-/** The stored object, with its bytes while they are at hand. */
-interface Stored {
-  readonly blob: BlobRef
+/** The object, stored or enclosed in the commit that ends the try, with its bytes while they are at hand. */
+interface Stored extends Enclosed {
   readonly bytes: ReadonlyArray<Uint8Array> | null
 }
 
@@ -57,8 +52,8 @@ const submitTimeout = Duration.minutes(10)
 class Postponed extends Data.TaggedError("Postponed")<{
   readonly code: string
   readonly detail: string
-  /** The stored object, if it had come to that. */
-  readonly mime?: BlobRef | null
+  /** The object, if it had come to that. */
+  readonly mime?: Enclosed
 }> {}
 
 /** Never: every queued recipient fails. */
@@ -71,7 +66,7 @@ class AwaitsScan extends Data.TaggedError("AwaitsScan")<{}> {}
 interface Attempt {
   readonly outcomes: ReadonlyArray<Outcome>
   readonly submission: Message.Submission | null
-  readonly mime: BlobRef | null
+  readonly mime: Enclosed | null
   /** Why recipients stay queued; null if none does. */
   readonly postponed: { readonly code: string; readonly detail: string } | null
 }
@@ -132,18 +127,16 @@ export class SubmitMessage extends Context.Service<
         yield* checkSender(outbound)
         const attachments = yield* checkAttachments(message)
         const stored = yield* storeMime(outbound, attachments)
-        const { blob } = stored
         return yield* submit(outbound, sendable, stored).pipe(
           // To send it unsigned would be to send it to a spam folder.
           Effect.catchTag("SealBroken", ({ message }) => Effect.fail(new Postponed({ code: "dkim_key_unavailable", detail: message }))),
           // The bytes are gone, and are made again, the same: the next try finds them.
           Effect.catchTag("BlobMissing", (error) =>
-            Effect.andThen(
-              storeMime({ ...outbound, message: { ...message, mime: null } }, attachments),
-              Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message, mime: null }))
+            Effect.flatMap(storeMime({ ...outbound, message: { ...message, mime: null } }, attachments), (again) =>
+              Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message, mime: again }))
             )
           ),
-          Effect.catchTag("Postponed", ({ code, detail }) => Effect.fail(new Postponed({ code, detail, mime: blob })))
+          Effect.catchTag("Postponed", ({ code, detail, mime = stored }) => Effect.fail(new Postponed({ code, detail, mime })))
         )
       })
 
@@ -183,9 +176,31 @@ export class SubmitMessage extends Context.Service<
         return new Map(found.map(({ address, reason }) => [Addresses.foldCase(address), reason]))
       })
 
-      /** The stored object: made once, and found again by its digest. */
+      /** Takes in an object: a small one whole, to be enclosed and kept at hand, a large one as it comes. */
+      const write = Effect.fnUntraced(function* <E>(tenantId: TenantId, bytes: Stream.Stream<Uint8Array, E>) {
+        const kept: Array<Uint8Array> = []
+        let size = 0
+        let writer: BlobWriter | null = null
+        const append = (chunks: ReadonlyArray<Uint8Array>) =>
+          Effect.flatMap(writer === null ? blobs.writer(tenantId) : Effect.succeed(writer), (opened) => {
+            writer = opened
+            return Effect.forEach(chunks, opened.append, { discard: true })
+          })
+        yield* Stream.runForEach(bytes, (chunk) => {
+          size += chunk.length
+          if (writer !== null) return append([chunk])
+          kept.push(chunk)
+          return size > enclosedMax ? append(kept) : Effect.void
+        })
+        const large = writer as BlobWriter | null // the compiler does not see that it was opened
+        return large === null
+          ? ({ ...(yield* blobs.enclose(tenantId, kept)), bytes: kept } satisfies Stored)
+          : ({ blob: yield* large.finish, changes: [], bytes: null } satisfies Stored)
+      }, Effect.scoped)
+
+      /** The object: made once, and found again by its digest. */
       const storeMime = Effect.fnUntraced(function* ({ message, content }: Outbound, attachments: ReadonlyArray<Attachment>) {
-        if (message.mime !== null) return { blob: message.mime, bytes: null } satisfies Stored
+        if (message.mime !== null) return { blob: message.mime, changes: [], bytes: null } satisfies Stored
         if (content === null) {
           return yield* new Abandoned({
             failure: { stage: "build", code: "content_missing", message: "the message's content is no longer there" }
@@ -196,20 +211,7 @@ export class SubmitMessage extends Context.Service<
           Message.contentOf(message, content),
           attachments.map((attachment) => ({ attachment, bytes: blobs.read(message.tenantId, attachment.blob) }))
         )
-        return yield* Effect.scoped(
-          Effect.gen(function* () {
-            const writer = yield* blobs.writer(message.tenantId)
-            let kept: Array<Uint8Array> | null = []
-            let size = 0
-            yield* Stream.runForEach(bytes, (chunk) => {
-              size += chunk.length
-              if (size > keptMax) kept = null
-              kept?.push(chunk)
-              return writer.append(chunk)
-            })
-            return { blob: yield* writer.finish, bytes: kept } satisfies Stored
-          })
-        ).pipe(
+        return yield* write(message.tenantId, bytes).pipe(
           Effect.catchTag("MimeFailed", () =>
             Effect.fail(
               new Abandoned({
@@ -223,7 +225,8 @@ export class SubmitMessage extends Context.Service<
         )
       })
 
-      const submit = Effect.fnUntraced(function* (outbound: Outbound, sendable: ReadonlyArray<Recipient>, { blob, bytes }: Stored) {
+      const submit = Effect.fnUntraced(function* (outbound: Outbound, sendable: ReadonlyArray<Recipient>, stored: Stored) {
+        const { blob, bytes } = stored
         const { message, domain } = outbound
         const provider = providers[message.environment]
         if (provider === null) {
@@ -257,7 +260,7 @@ export class SubmitMessage extends Context.Service<
               Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message }))
             )
           )
-        return attempted(provider, sendable, blob, result, yield* Clock.currentTimeMillis)
+        return attempted(provider, sendable, stored, result, yield* Clock.currentTimeMillis)
       })
 
       /** Counts a submission by its outcome, and says so in its span. */
@@ -276,59 +279,72 @@ export class SubmitMessage extends Context.Service<
         return ReturnPath.format(message.id, yield* crypto.mac(ReturnPath.purpose, message.id), host)
       })
 
-      /** Commits what the try came to; on the message as it was when the try began, and read afresh if it has changed since. */
+      /** Commits what the try came to, on this message. Null: it is not this try's to move any more. */
+      const concludeOn = Effect.fnUntraced(function* (
+        message: Message.Message | null,
+        lease: Lease,
+        started: Message.Message,
+        attempt: Attempt,
+        random: number
+      ) {
+        if (message === null) return null
+        const now = yield* Clock.currentTimeMillis
+        // Another holder of this job may have settled some recipients: what is no longer queued is not ours to move.
+        const queued = new Set(Message.queuedRecipients(message).map(({ address }) => address))
+        const outcomes = attempt.outcomes.filter(({ recipient }) => queued.has(recipient))
+        const left = queued.size - outcomes.length
+        if (outcomes.length === 0 && message.attempts !== started.attempts) return null
+        const given = left > 0 && !Backoff.maySubmit(message.acceptedAt, now) ? expire(message, outcomes, attempt, now) : outcomes
+        const { message: settled, drafts } = settle(message, given, now)
+        const waits = Message.queuedRecipients(settled).length > 0
+        const awaitsScan = waits && attempt.postponed === null
+        const record: Message.Message = {
+          ...settled,
+          version: message.version + 1,
+          attempts: message.attempts + (awaitsScan ? 0 : 1),
+          updatedAt: now,
+          nextAttemptAt: !waits ? null : awaitsScan ? message.nextAttemptAt : retryAt(message, now, random),
+          submissions: attempt.submission === null ? settled.submissions : [...settled.submissions, attempt.submission],
+          mime: attempt.mime?.blob ?? settled.mime,
+          sizeBytes: attempt.mime?.blob.sizeBytes ?? settled.sizeBytes
+        }
+        const isLast = record.nextAttemptAt === null
+        const { leaseEnded } = yield* commit(
+          store,
+          queue,
+          [
+            ...(attempt.mime?.changes ?? []),
+            { _tag: "Update", kind: "message", record },
+            ...(yield* appendEvents(crypto, record, drafts, now)),
+            ...suppressions(record, given, now)
+          ],
+          [
+            ...(record.nextAttemptAt === null || awaitsScan ? [] : [submitJob(record, record.nextAttemptAt)]),
+            ...(attempt.submission?.pollAt == null ? [] : [pollJob(record, attempt.submission.pollAt)])
+          ],
+          isLast ? lease : undefined
+        )
+        yield* countRecipients(message, given.filter((one) => "input" in one && one.input._tag === "Accepted").length, drafts)
+        if (waits && attempt.postponed !== null && record.nextAttemptAt !== null) {
+          const { code, detail } = attempt.postponed
+          yield* Effect.logWarning("a message could not be submitted; it is tried again").pipe(
+            Effect.annotateLogs({ code, detail, attempts: record.attempts, nextAttemptAt: Timestamp.fromMillis(record.nextAttemptAt) })
+          )
+        }
+        return { submission: attempt.submission, isEnded: isLast && leaseEnded }
+      })
+
+      /** On the message as it was when the try began, and read afresh if it has changed since. */
       const conclude = Effect.fnUntraced(function* (lease: Lease, started: Message.Message, attempt: Attempt) {
         const random = yield* Random.next
-        let known: Message.Message | null = started
+        const again = Effect.flatMap(store.messages.get(realmOf(started), started.id), (message) => concludeOn(message, lease, started, attempt, random))
+        let isFirst = true
         const done = yield* changing(
           started.id,
-          Effect.gen(function* () {
-            const message: Message.Message | null = known ?? (yield* store.messages.get(realmOf(started), started.id))
-            known = null
-            if (message === null) return null
-            const now = yield* Clock.currentTimeMillis
-            // Another holder of this job may have settled some recipients: what is no longer queued is not ours to move.
-            const queued = new Set(Message.queuedRecipients(message).map(({ address }) => address))
-            const outcomes = attempt.outcomes.filter(({ recipient }) => queued.has(recipient))
-            const left = queued.size - outcomes.length
-            if (outcomes.length === 0 && message.attempts !== started.attempts) return null
-            const given = left > 0 && !Backoff.maySubmit(message.acceptedAt, now) ? expire(message, outcomes, attempt, now) : outcomes
-            const { message: settled, drafts } = settle(message, given, now)
-            const waits = Message.queuedRecipients(settled).length > 0
-            const awaitsScan = waits && attempt.postponed === null
-            const record: Message.Message = {
-              ...settled,
-              version: message.version + 1,
-              attempts: message.attempts + (awaitsScan ? 0 : 1),
-              updatedAt: now,
-              nextAttemptAt: !waits ? null : awaitsScan ? message.nextAttemptAt : retryAt(message, now, random),
-              submissions: attempt.submission === null ? settled.submissions : [...settled.submissions, attempt.submission],
-              mime: attempt.mime ?? settled.mime,
-              sizeBytes: attempt.mime?.sizeBytes ?? settled.sizeBytes
-            }
-            const isLast = record.nextAttemptAt === null
-            const { leaseEnded } = yield* commit(
-              store,
-              queue,
-              [
-                { _tag: "Update", kind: "message", record },
-                ...(yield* appendEvents(crypto, record, drafts, now)),
-                ...suppressions(record, given, now)
-              ],
-              [
-                ...(record.nextAttemptAt === null || awaitsScan ? [] : [submitJob(record, record.nextAttemptAt)]),
-                ...(attempt.submission?.pollAt == null ? [] : [pollJob(record, attempt.submission.pollAt)])
-              ],
-              isLast ? lease : undefined
-            )
-            yield* countRecipients(message, given.filter((one) => "input" in one && one.input._tag === "Accepted").length, drafts)
-            if (waits && attempt.postponed !== null && record.nextAttemptAt !== null) {
-              const { code, detail } = attempt.postponed
-              yield* Effect.logWarning("a message could not be submitted; it is tried again").pipe(
-                Effect.annotateLogs({ code, detail, attempts: record.attempts, nextAttemptAt: Timestamp.fromMillis(record.nextAttemptAt) })
-              )
-            }
-            return { submission: attempt.submission, isEnded: isLast && leaseEnded }
+          Effect.suspend(() => {
+            if (!isFirst) return again
+            isFirst = false
+            return concludeOn(started, lease, started, attempt, random)
           })
         ).pipe(dieOnRejection)
         if (done === null) return false
@@ -393,7 +409,7 @@ const suppressedBecause: Readonly<Record<Suppression["reason"], string>> = {
 const attempted = (
   provider: MailProvider,
   sendable: ReadonlyArray<Recipient>,
-  mime: BlobRef,
+  mime: Enclosed,
   result: SubmitResult,
   at: Millis
 ): Attempt => {

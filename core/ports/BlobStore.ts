@@ -9,11 +9,14 @@
  *   second write as its age;
  * - fails a read that does not yield the named bytes with `BlobCorrupt` at its
  *   end, so no consumer mistakes them;
- * - removes nothing by itself.
+ * - removes nothing by itself;
+ * - may leave a small blob to the commit that refers to it (`enclose`), if the
+ *   store keeps blobs with the rest.
  */
-import { Context, Data, type Effect, type Scope, type Stream } from "effect"
+import { Context, Data, Effect, type Scope, type Stream } from "effect"
 import type { BlobRef } from "../model/Blob.ts"
 import type { Millis, TenantId } from "../model/Ids.ts"
+import type { Change } from "./Store.ts"
 
 export class BlobUnavailable extends Data.TaggedError("BlobUnavailable")<{ readonly cause: unknown }> {
   override readonly message = "the blob store is unavailable"
@@ -33,10 +36,24 @@ export interface BlobWriter {
   readonly finish: Effect.Effect<BlobRef, BlobUnavailable>
 }
 
+/** A blob that a commit is to refer to, and what that commit has to bring for it: nothing, if the blob is there already. */
+export interface Enclosed {
+  readonly blob: BlobRef
+  readonly changes: ReadonlyArray<Extract<Change, { readonly _tag: "PutBlob" }>>
+}
+
+/** The bytes that `enclose` takes at most. */
+export const enclosedMax = 128 * 1024
+
 export class BlobStore extends Context.Service<
   BlobStore,
   {
     readonly writer: (tenantId: TenantId) => Effect.Effect<BlobWriter, BlobUnavailable, Scope.Scope>
+    /**
+     * These pieces, up to `enclosedMax` bytes, as one blob of a commit that refers to it: written at once, or with that
+     * commit, which then must bring the changes. The pieces may be used again as soon as this is done.
+     */
+    readonly enclose: (tenantId: TenantId, pieces: ReadonlyArray<Uint8Array>) => Effect.Effect<Enclosed, BlobUnavailable>
     readonly read: (
       tenantId: TenantId,
       ref: BlobRef
@@ -54,3 +71,15 @@ export class BlobStore extends Context.Service<
     readonly remove: (tenantId: TenantId, sha256: string, before: Millis) => Effect.Effect<void, BlobUnavailable>
   }
 >()("mailroom/core/ports/BlobStore") {}
+
+/** The `enclose` of an adapter that writes at once. */
+export const enclosedAtOnce =
+  (writer: BlobStore["Service"]["writer"]): BlobStore["Service"]["enclose"] =>
+  (tenantId, pieces) =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const blob = yield* writer(tenantId)
+        for (const piece of pieces) yield* blob.append(piece)
+        return { blob: yield* blob.finish, changes: [] }
+      })
+    )

@@ -28,6 +28,7 @@ import type { Address, DomainName } from "../model/Address.ts"
 import type { ApiKey } from "../model/ApiKey.ts"
 import type { Attachment } from "../model/Attachment.ts"
 import type { AuditEntry, Numbered, RequestEntry } from "../model/Audit.ts"
+import type { BlobRef } from "../model/Blob.ts"
 import type { EventStart } from "../model/Cursor.ts"
 import type { Delivery } from "../model/Delivery.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
@@ -108,6 +109,8 @@ export interface Relay {
  *   What has been attempted already comes with its attempt, in any status; what
  *   has ended may come without its body.
  * - `PutBody`: gives a delivery of that realm its body; passed over if it has one, or is not there.
+ * - `PutBlob`: writes a blob, as its writer's `finish` at that time would. Only of a store that keeps the blobs too, and
+ *   only as that store's `BlobStore.enclose` made it.
  * - `Update`: the stored version must be one less than the record's: else
  *   `VersionMoved`. `createdAt` of a message stays as the store set it, and
  *   `enabledAfter` of an endpoint that was enabled before. No update changes
@@ -140,6 +143,7 @@ export type Change =
   | { readonly _tag: "PutContent"; readonly realm: Realm; readonly messageId: MessageId; readonly content: KeptContent }
   | { readonly _tag: "InsertDelivery"; readonly delivery: Delivery; readonly body: string | null }
   | { readonly _tag: "PutBody"; readonly realm: Realm; readonly deliveryId: DeliveryId; readonly body: string }
+  | { readonly _tag: "PutBlob"; readonly tenantId: TenantId; readonly blob: BlobRef; readonly bytes: Uint8Array; readonly at: Millis }
   | Update
   | { readonly _tag: "Require" | "Expect"; readonly kind: Kind; readonly id: string; readonly version: number }
   | { readonly _tag: "MoveRelay"; readonly relay: Relay; readonly from: bigint }
