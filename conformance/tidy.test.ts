@@ -34,6 +34,13 @@ const withoutComments = (text: string): string =>
     .map((line) => (/^\s*(\/\/|\/?\*)/.test(line) ? "" : line.replace(/\s\/\/ .*$/, "")))
     .join("\n")
 
+/** What runs for each message, delivery, attachment or request; what somebody does now and then is written as is best read. */
+const runsOften = (file: string): boolean =>
+  isProduct(file) &&
+  (isIn("core/jobs", "core/ports")(file) ||
+    /^core\/operations\/(Access|Attachments|Commit|Intake|Messages|Receive|Routing|Senders|Sending)\.ts$/.test(file) ||
+    /^(adapters\/\w+\/\w*BlobStore|runtimes\/http\/Handlers)\.ts$/.test(file))
+
 interface TextRule {
   readonly title: string
   readonly appliesTo: (file: string) => boolean
@@ -49,6 +56,13 @@ interface TextRule {
 const word = (...parts: ReadonlyArray<string>) => parts.join("")
 
 const rules: ReadonlyArray<TextRule> = [
+  {
+    title: "makes no generator function anew for each message",
+    appliesTo: runsOften,
+    pattern: /(?:\bchanging\(\s*[\w.]+,|\bEffect\.scoped\()\s*Effect\.gen\(/,
+    instead: "Effect.fnUntraced, made once: V8 keeps what a generator function closes over until the whole heap is collected (0033)",
+    notices: "changing(id, Effect.gen(function* () {}))"
+  },
   {
     title: "takes time from Effect's Clock",
     appliesTo: isProduct,

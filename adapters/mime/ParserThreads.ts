@@ -48,25 +48,22 @@ export const make = (program = ours, secondsMax = cpuSecondsMax): Effect.Effect<
       Effect.provideService(Clock.Clock, liveClock)
     ),
     (pool): ParserThreads => ({
-      parse: (chunks, size, isCut) =>
-        Effect.scoped(
-          Effect.gen(function* () {
-            const thread = yield* Pool.get(pool)
-            const answer = yield* ask(thread, yield* copied(chunks, size), isCut).pipe(
-              Effect.raceFirst(watch(thread, secondsMax)),
-              Effect.provideService(Clock.Clock, liveClock),
-              // Whoever no longer waits leaves the thread in the midst of it.
-              Effect.onInterrupt(() => Pool.invalidate(pool, thread))
-            )
-            if (answer === null) yield* Pool.invalidate(pool, thread)
-            if (answer === null || answer.fault !== null) {
-              yield* Effect.logWarning("a message could not be read").pipe(
-                Effect.annotateLogs({ sizeBytes: size, fault: answer?.fault ?? "the thread died or took too long" })
-              )
-            }
-            return answer?.parsed ?? null
-          })
+      parse: Effect.fnUntraced(function* (chunks, size, isCut) {
+        const thread = yield* Pool.get(pool)
+        const answer = yield* ask(thread, yield* copied(chunks, size), isCut).pipe(
+          Effect.raceFirst(watch(thread, secondsMax)),
+          Effect.provideService(Clock.Clock, liveClock),
+          // Whoever no longer waits leaves the thread in the midst of it.
+          Effect.onInterrupt(() => Pool.invalidate(pool, thread))
         )
+        if (answer === null) yield* Pool.invalidate(pool, thread)
+        if (answer === null || answer.fault !== null) {
+          yield* Effect.logWarning("a message could not be read").pipe(
+            Effect.annotateLogs({ sizeBytes: size, fault: answer?.fault ?? "the thread died or took too long" })
+          )
+        }
+        return answer?.parsed ?? null
+      }, Effect.scoped)
     })
   )
 

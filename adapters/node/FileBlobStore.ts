@@ -85,22 +85,24 @@ const make = Effect.fnUntraced(function* (options: Options) {
     }
   })
 
+  const openToRead = Effect.fnUntraced(function* (tenantId: TenantId, sha256: string) {
+    if (!isTenantId(tenantId) || !isDigest(sha256)) return yield* new BlobMissing({ sha256 })
+    return yield* Effect.acquireRelease(
+      Effect.catchIf(io(() => fs.open(pathOf(tenantId, sha256), "r")), isAbsent, () => Effect.fail(new BlobMissing({ sha256 }))),
+      (opened) => Effect.ignore(io(() => opened.close()))
+    )
+  })
+
   const read = (tenantId: TenantId, { sha256 }: BlobRef) =>
     Stream.unwrap(
-      Effect.gen(function* () {
-        if (!isTenantId(tenantId) || !isDigest(sha256)) return yield* new BlobMissing({ sha256 })
-        const handle = yield* Effect.acquireRelease(
-          Effect.catchIf(io(() => fs.open(pathOf(tenantId, sha256), "r")), isAbsent, () => Effect.fail(new BlobMissing({ sha256 }))),
-          (opened) => Effect.ignore(io(() => opened.close()))
-        )
+      Effect.map(openToRead(tenantId, sha256), (handle) => {
         const hash = createHash("sha256")
         return Stream.unfold(null, () =>
-          Effect.gen(function* () {
-            const { buffer, bytesRead } = yield* io(() => handle.read(new Uint8Array(pieceSizeBytes), 0, pieceSizeBytes, null))
+          Effect.flatMap(io(() => handle.read(new Uint8Array(pieceSizeBytes), 0, pieceSizeBytes, null)), ({ buffer, bytesRead }) => {
             const piece = buffer.subarray(0, bytesRead)
             hash.update(piece)
-            if (bytesRead > 0) return [piece, null] as const
-            return hash.digest("hex") === sha256 ? undefined : yield* new BlobCorrupt({ sha256 })
+            if (bytesRead > 0) return Effect.succeed([piece, null] as const)
+            return hash.digest("hex") === sha256 ? Effect.undefined : Effect.fail(new BlobCorrupt({ sha256 }))
           })
         )
       })

@@ -18,6 +18,7 @@ import type { KeptContent, Message } from "../../core/model/Message.ts"
 import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Change, Kind, Records, Rejection, Relay } from "../../core/ports/Store.ts"
+import { nameOf } from "./BlobParts.ts"
 import * as Rows from "./Rows.ts"
 import { isPremise, keyOfName, keyOfQuota, keyOfReservation, keyOfRow, keyOfSuppression, mustLook, uniqueField } from "./Touched.ts"
 
@@ -340,7 +341,7 @@ export class Overlay {
   }
 
   private putBlob(change: Extract<Change, { readonly _tag: "PutBlob" }>): void {
-    const key = `${change.tenantId} ${change.blob.sha256}`
+    const key = nameOf(change)
     const held = this.blobs.get(key)
     if (held === undefined || held.at < change.at) this.set(this.blobs, key, change)
   }

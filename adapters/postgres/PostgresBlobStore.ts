@@ -12,9 +12,11 @@ import type { BlobRef } from "../../core/model/Blob.ts"
 import type { Millis, TenantId } from "../../core/model/Ids.ts"
 import { BlobCorrupt, BlobMissing, BlobStore, BlobUnavailable, enclosedAtOnce, type Enclosed } from "../../core/ports/BlobStore.ts"
 import * as Batches from "./Batches.ts"
+import { blobParts, nameOf, type WholeBlob } from "./BlobParts.ts"
 import { Database } from "./Database.ts"
 import { id, idAfter } from "./Query.ts"
-import { array, toBigint, type Row } from "./Rows.ts"
+import { statementOf } from "./Parts.ts"
+import { toBigint, type Row } from "./Rows.ts"
 
 export const partSizeBytes = 256 * 1024
 
@@ -31,11 +33,11 @@ function make(isWithStore: boolean): Effect.Effect<typeof BlobStore.Service, nev
   return Effect.gen(function* () {
     const database = yield* Database
     const rows: Run = (text, parameters) => Effect.mapError(database.rows<Row>(text, parameters), unavailable)
-    const putWhole = yield* Batches.make({ keyOf: nameOf, run: (wholes: ReadonlyArray<Whole>) => putAll(rows, wholes) })
-    const open = (tenantId: TenantId) => writer(rows, putWhole, tenantId)
+    const putWhole = yield* Batches.make({ keyOf: nameOf, run: (wholes: ReadonlyArray<WholeBlob>) => putAll(rows, wholes) })
+    const writer = makeWriter(rows, putWhole)
     return BlobStore.of({
-      writer: open,
-      enclose: isWithStore ? enclosed : enclosedAtOnce(open),
+      writer,
+      enclose: isWithStore ? enclosed : enclosedAtOnce(writer),
       read: (tenantId, ref) => read(rows, tenantId, ref),
       olderThan: Effect.fnUntraced(function* ({ before, after, limit }) {
         if (after === null) yield* removeAbandoned(rows)
@@ -78,109 +80,107 @@ const unavailable = (cause: SqlError) => new BlobUnavailable({ cause })
 
 const int8 = (at: Millis) => PgTypes.int8(toBigint(at))
 
-/** A blob of one part, written by a single statement with those that are finished at the same time. */
-interface Whole {
+/** Those that are finished at the same time, by a single statement. */
+const putAll = (rows: Run, wholes: ReadonlyArray<WholeBlob>) => {
+  const { text, parameters } = statementOf(blobParts(wholes))
+  return Effect.as(rows(text, parameters), wholes.map(({ blob }) => blob))
+}
+
+/** A blob that is being written: what of it is in hand, and what is staged. */
+class Writing {
+  readonly hash = createHash("sha256")
+  sizeBytes = 0
+  buffer = new Uint8Array(0)
+  filled = 0
+  staged: { readonly upload: string; readonly parts: number } | null = null
+  state: "open" | "broken" | "closed" = "open"
   readonly tenantId: TenantId
-  readonly ref: BlobRef
-  readonly now: Millis
-  readonly bytes: Uint8Array
+
+  constructor(tenantId: TenantId) {
+    this.tenantId = tenantId
+  }
+
+  /** Takes what has room from a place on; how much that was. */
+  take(bytes: Uint8Array, offset: number): number {
+    if (this.filled === this.buffer.length) {
+      // Small blobs are many: their buffers grow as they do.
+      const larger = new Uint8Array(Math.min(partSizeBytes, Math.max(4_096, 2 * this.filled, this.filled + bytes.length - offset)))
+      larger.set(this.buffer)
+      this.buffer = larger
+    }
+    const piece = bytes.subarray(offset, offset + this.buffer.length - this.filled)
+    this.buffer.set(piece, this.filled)
+    this.filled += piece.length
+    return piece.length
+  }
+
+  /** A step that came to no good end leaves a writer that has only its scope to close. */
+  whileOpen<A>(step: Effect.Effect<A, BlobUnavailable>): Effect.Effect<A, BlobUnavailable> {
+    return Effect.suspend(() => {
+      if (this.state === "closed") return Effect.die(new Error("the blob writer is closed"))
+      if (this.state === "broken") return unusable("an earlier step of this writer failed")
+      this.state = "broken"
+      return Effect.tap(step, () =>
+        Effect.sync(() => {
+          if (this.state === "broken") this.state = "open"
+        })
+      )
+    })
+  }
 }
 
-const nameOf = ({ tenantId, ref }: Whole): string => `${tenantId} ${ref.sha256}`
-
-const putAll = (rows: Run, wholes: ReadonlyArray<Whole>) => {
-  // In the order of their keys: two processes that write the same blobs do not wait for each other crosswise.
-  const inOrder = wholes.toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
-  return Effect.as(
-    rows(putWholeStatement, [
-      array("uuid", inOrder.map(({ tenantId }) => tenantId)),
-      array("text", inOrder.map(({ ref }) => ref.sha256)),
-      array("bigint", inOrder.map(({ ref }) => BigInt(ref.sizeBytes))),
-      array("bigint", inOrder.map(({ now }) => toBigint(now))),
-      array("bytea", inOrder.map(({ bytes }) => bytes))
-    ]),
-    wholes.map(({ ref }) => ref)
-  )
-}
-
-const writer = Effect.fnUntraced(function* (
-  rows: Run,
-  putWhole: (whole: Whole) => Effect.Effect<BlobRef, BlobUnavailable>,
-  tenantId: TenantId
-) {
-  const hash = createHash("sha256")
-  let sizeBytes = 0
-  let buffer = new Uint8Array(0)
-  let filled = 0
-  let staged: { readonly upload: string; readonly parts: number } | null = null
-  let state: "open" | "broken" | "closed" = "open"
-  yield* Effect.addFinalizer(() => {
-    const upload = state === "closed" ? null : staged?.upload ?? null
-    state = "closed"
-    // What is left behind is found by its age.
-    return upload === null ? Effect.void : Effect.ignoreCause(rows(abandonStatement, [PgTypes.uuid(upload)]))
-  })
-
-  const stage = Effect.fnUntraced(function* (bytes: Uint8Array) {
+const makeWriter = (rows: Run, putWhole: (whole: WholeBlob) => Effect.Effect<BlobRef, BlobUnavailable>) => {
+  const stage = Effect.fnUntraced(function* (writing: Writing) {
+    const { staged, buffer } = writing
     const now = int8(yield* Clock.currentTimeMillis)
     const [row] =
       staged === null
-        ? yield* rows(beginStatement, [now, PgTypes.bytea(bytes)])
-        : yield* rows(stageStatement, [PgTypes.uuid(staged.upload), now, PgTypes.int4(staged.parts), PgTypes.bytea(bytes)])
+        ? yield* rows(beginStatement, [now, PgTypes.bytea(buffer)])
+        : yield* rows(stageStatement, [PgTypes.uuid(staged.upload), now, PgTypes.int4(staged.parts), PgTypes.bytea(buffer)])
     if (row === undefined) return yield* unusable(removedMeanwhile)
-    staged = { upload: row["upload_id"] as string, parts: (staged?.parts ?? 0) + 1 } // a uuid
+    writing.staged = { upload: row["upload_id"] as string, parts: (staged?.parts ?? 0) + 1 } // a uuid
   })
 
-  const append = Effect.fnUntraced(function* (bytes: Uint8Array) {
-    hash.update(bytes)
-    sizeBytes += bytes.length
+  const append = Effect.fnUntraced(function* (writing: Writing, bytes: Uint8Array) {
+    writing.hash.update(bytes)
+    writing.sizeBytes += bytes.length
     for (let offset = 0; offset < bytes.length; ) {
-      if (filled === buffer.length) {
-        // Small blobs are many: their buffers grow as they do.
-        const larger = new Uint8Array(Math.min(partSizeBytes, Math.max(4_096, 2 * filled, filled + bytes.length - offset)))
-        larger.set(buffer)
-        buffer = larger
-      }
-      const piece = bytes.subarray(offset, offset + buffer.length - filled)
-      buffer.set(piece, filled)
-      filled += piece.length
-      offset += piece.length
-      if (filled === partSizeBytes) {
-        yield* stage(buffer)
-        filled = 0
-      }
+      offset += writing.take(bytes, offset)
+      if (writing.filled < partSizeBytes) continue
+      yield* stage(writing)
+      writing.filled = 0
     }
   })
 
-  const finish = Effect.gen(function* () {
-    const ref: BlobRef = { sha256: hash.digest("hex"), sizeBytes }
+  const finish = Effect.fnUntraced(function* (writing: Writing) {
+    const { tenantId, sizeBytes, staged } = writing
+    const ref: BlobRef = { sha256: writing.hash.digest("hex"), sizeBytes }
     const now = yield* Clock.currentTimeMillis
-    const rest = buffer.subarray(0, filled)
-    if (staged === null) yield* putWhole({ tenantId, ref, now, bytes: rest })
+    const rest = writing.buffer.subarray(0, writing.filled)
+    if (staged === null) yield* putWhole({ tenantId, blob: ref, at: now, bytes: rest })
     else {
       const named = [id(tenantId), PgTypes.text(ref.sha256), PgTypes.int8(BigInt(sizeBytes)), int8(now), PgTypes.bytea(rest)]
       const done = yield* rows(finishStagedStatement, [...named, PgTypes.uuid(staged.upload), PgTypes.int4(staged.parts)])
       if (done.length === 0) return yield* unusable(removedMeanwhile)
     }
-    state = "closed"
+    writing.state = "closed"
     return ref
   })
 
-  /** A step that came to no good end leaves a writer that has only its scope to close. */
-  const whileOpen = <A>(step: Effect.Effect<A, BlobUnavailable>): Effect.Effect<A, BlobUnavailable> =>
-    Effect.suspend(() => {
-      if (state === "closed") return Effect.die(new Error("the blob writer is closed"))
-      if (state === "broken") return unusable("an earlier step of this writer failed")
-      state = "broken"
-      return Effect.tap(step, () =>
-        Effect.sync(() => {
-          if (state === "broken") state = "open"
-        })
-      )
+  return Effect.fnUntraced(function* (tenantId: TenantId) {
+    const writing = new Writing(tenantId)
+    yield* Effect.addFinalizer(() => {
+      const upload = writing.state === "closed" ? null : writing.staged?.upload ?? null
+      writing.state = "closed"
+      // What is left behind is found by its age.
+      return upload === null ? Effect.void : Effect.ignoreCause(rows(abandonStatement, [PgTypes.uuid(upload)]))
     })
-
-  return { append: (bytes: Uint8Array) => whileOpen(append(bytes)), finish: whileOpen(finish) }
-})
+    return {
+      append: (bytes: Uint8Array) => writing.whileOpen(append(writing, bytes)),
+      finish: writing.whileOpen(finish(writing))
+    }
+  })
+}
 
 const unusable = (why: string) => Effect.fail(new BlobUnavailable({ cause: new Error(why) }))
 const removedMeanwhile = "the upload was idle for too long, and has been removed"
@@ -225,13 +225,13 @@ const read = (
     const hash = createHash("sha256")
     let reading: Reading | null = null
     return Stream.unfold(0, (part: number) =>
-      Effect.gen(function* () {
-        reading = reading === null ? yield* begin : part < reading.partsMax ? yield* next({ ...reading, part }) : reading
-        if (reading === null) return yield* new BlobMissing({ sha256 })
-        if (part >= reading.partsMax) return hash.digest("hex") === sha256 ? undefined : yield* new BlobCorrupt({ sha256 })
-        if (reading.bytes === null) return yield* missing(reading.upload)
-        hash.update(reading.bytes)
-        return [reading.bytes, part + 1] as const
+      Effect.flatMap(reading === null ? begin : part < reading.partsMax ? next({ ...reading, part }) : Effect.succeed(reading), (found) => {
+        reading = found
+        if (found === null) return Effect.fail(new BlobMissing({ sha256 }))
+        if (part >= found.partsMax) return hash.digest("hex") === sha256 ? Effect.undefined : Effect.fail(new BlobCorrupt({ sha256 }))
+        if (found.bytes === null) return missing(found.upload)
+        hash.update(found.bytes)
+        return Effect.succeed([found.bytes, part + 1] as const)
       })
     ).pipe(Stream.buffer({ capacity: 1 }))
   })
@@ -272,17 +272,6 @@ const removeAbandonedStatement = `
 const putBlob = `
   insert into mailroom.blob (tenant_id, sha256, upload_id, size_bytes, written_ms) select $1, $2, id, $3, $4 from upload
   on conflict (tenant_id, sha256) do update set written_ms = greatest(blob.written_ms, excluded.written_ms) returning upload_id`
-const putWholeStatement = `
-  with upload as materialized (
-    select gen_random_uuid() as id, given.* from unnest($1::uuid[], $2::text[], $3::bigint[], $4::bigint[], $5::bytea[])
-      as given(tenant_id, sha256, size_bytes, written_ms, bytes)
-  ), put as (
-    insert into mailroom.blob (tenant_id, sha256, upload_id, size_bytes, written_ms)
-    select tenant_id, sha256, id, size_bytes, written_ms from upload
-    on conflict (tenant_id, sha256) do update set written_ms = greatest(blob.written_ms, excluded.written_ms) returning upload_id
-  )
-  insert into mailroom.blob_part (upload_id, part, bytes)
-  select id, 0, bytes from upload join put on put.upload_id = upload.id where length(bytes) > 0`
 const finishStagedStatement = `
   with upload as (delete from mailroom.blob_upload where id = $6 returning id), put as (${putBlob}), rest as (
     insert into mailroom.blob_part (upload_id, part, bytes)

@@ -1,4 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
+import { setFlagsFromString } from "node:v8"
+import { runInThisContext } from "node:vm"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import * as Law from "../../conformance/StoreLaw.ts"
 import { inbound, reception } from "../../conformance/StoreReceiving.ts"
@@ -16,7 +18,36 @@ const realm = Fixtures.realm()
 const domain = Fixtures.mailDomain(realm.tenantId)
 const endpoint = Fixtures.endpoint(realm, { enabledAfter: 12_345_678_901_234_567n })
 
+/** Whether V8 keeps an object by its shape, and not as a dictionary. */
+const hasShape = (() => {
+  setFlagsFromString("--allow-natives-syntax")
+  return runInThisContext("(value) => %HasFastProperties(value)") as (value: object) => boolean
+})()
+
 describe("a record", () => {
+  it("of each kind has a shape when it is read, so that it is copied in no time", () => {
+    const message = Fixtures.message(realm)
+    const application = Fixtures.application(realm)
+    const grown: Record<string, number> = {}
+    for (let member = 0; member < 100; member++) grown[`member${member}`] = member
+
+    for (const [table, item] of [
+      [tables.message, message],
+      [tables.delivery, Fixtures.delivery(endpoint)],
+      [tables.endpoint, endpoint],
+      [tables.apiKey, Fixtures.apiKey(application)],
+      [tables.application, application],
+      [tables.tenant, Fixtures.tenant()],
+      [tables.mailbox, Fixtures.mailbox(domain)],
+      [tables.domain, domain],
+      [tables.attachment, Fixtures.attachment(realm)],
+      [Rows.event, { ...Fixtures.queuedEvent(message), shard: 3, position: 4n, latestAt: 5 }]
+    ] as ReadonlyArray<readonly [Rows.Table<unknown, object>, unknown]>) {
+      assert.isTrue(hasShape(roundTrip(table, item)), table.name)
+    }
+    assert.isFalse(hasShape(grown))
+  })
+
   it("of each kind is read as it was written", () => {
     const ref = Law.submissionRef()
     const message = Fixtures.message(realm, { createdAt: 1_796_117_400_123_457n, submissions: [Law.submission(ref, { pollAt: 7 })] })

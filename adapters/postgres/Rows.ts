@@ -144,10 +144,12 @@ const recorded = <A extends object, Read extends object = A>(
     for (const [member, value] of usuals) if (isSame(kept[member], value)) kept[member] = undefined
     return JSON.stringify(kept)
   }
+  // Put together at once: V8 keeps an object that grew by a dozen members one after the other as a dictionary, of which a copy
+  // takes 10 µs instead of a tenth of one.
   const decode = (row: Row): Read => {
-    const record: Record<string, unknown> = { ...usual, ...parse<Read>(row) }
-    for (const [member, column] of stands) record[member] = row[column]
-    return Object.assign(record as Read, other?.read(row)) // all of its members are there now
+    const own: Record<string, unknown> = {}
+    for (const [member, column] of stands) own[member] = row[column]
+    return { ...usual, ...parse<Read>(row), ...own, ...other?.read(row) } as Read // all of its members are there now
   }
   const beside = [...stands.map(([, column]) => column), ...(other?.columns ?? [])]
   return table(name, [...columns, moving("record", "json", textOf)], decode, beside)

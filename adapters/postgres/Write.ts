@@ -7,13 +7,13 @@
  * what needs to know where they are. So a head is held for the end of the
  * statement and the commit only, and nothing else is waited for meanwhile.
  */
-import { randomUUID } from "node:crypto"
 import { foldCase } from "../../core/model/Address.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import { shardOf, type EventId } from "../../core/model/Ids.ts"
 import type { KeptContent, Message } from "../../core/model/Message.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Change, Kind, Records } from "../../core/ports/Store.ts"
+import { blobParts } from "./BlobParts.ts"
 import type { AppendedEvent, Entry, MessagePlace, Overlay, Quota, TenantLog } from "./Overlay.ts"
 import { atVersions, column, deleting, inserting, insertingPlaced, ofArrays, ofRows, statementOf, updating } from "./Parts.ts"
 import type { Based, Part, PartOf, Shape, Statement } from "./Parts.ts"
@@ -40,7 +40,7 @@ const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Par
     }),
     ...has(putContents, sorted(overlay.contents).map(([, change]) => change)),
     ...has(putBodies, sorted(overlay.bodies).map(([, change]) => change)),
-    ...blobParts(sorted(overlay.blobs).map(([, change]) => change)),
+    ...(overlay.blobs.size === 0 ? [] : blobParts([...overlay.blobs.values()])),
     ...premiseParts(overlay),
     ...has(replacedReservations, held.filter(([key]) => overlay.isStored(key)).map(([, reservation]) => reservation)),
     ...has(newReservations, held.filter(([key]) => !overlay.isStored(key)).map(([, reservation]) => reservation)),
@@ -192,50 +192,6 @@ const putBodies = ofRows<PutBody>(
   },
   putBodyColumns
 )
-
-// Blobs of one part
-
-interface NewBlob {
-  readonly uploadId: string
-  readonly change: Extract<Change, { readonly _tag: "PutBlob" }>
-}
-
-/** The copy that is there already stays, and its readers with it. */
-const putBlobs = inserting<NewBlob>(
-  "put_blob",
-  "mailroom.blob",
-  [
-    column("tenant_id", "uuid", ({ change }) => change.tenantId),
-    column("sha256", "text", ({ change }) => change.blob.sha256),
-    column("upload_id", "uuid", ({ uploadId }) => uploadId),
-    column("size_bytes", "bigint", ({ change }) => BigInt(change.blob.sizeBytes)),
-    column("written_ms", "bigint", ({ change }) => Rows.toBigint(change.at))
-  ],
-  { conflict: "(tenant_id, sha256) do update set written_ms = greatest(blob.written_ms, excluded.written_ms)", returning: "upload_id" }
-)
-
-const blobBytesColumns = [
-  column<NewBlob>("upload_id", "uuid", ({ uploadId }) => uploadId),
-  column<NewBlob>("bytes", "bytea", ({ change }) => change.bytes)
-]
-
-const blobBytes = ofRows<NewBlob>(
-  {
-    name: "blob_bytes",
-    text: (first, behind, form) =>
-      `insert into mailroom.blob_part (upload_id, part, bytes)
-       select given.upload_id, 0, given.bytes
-       from ${Rows.given(blobBytesColumns, first, form)} join put_blob on put_blob.upload_id = given.upload_id
-       where length(given.bytes) > 0 and ${behind} returning 1`
-  },
-  blobBytesColumns
-)
-
-const blobParts = (changes: ReadonlyArray<NewBlob["change"]>): ReadonlyArray<Part> => {
-  if (changes.length === 0) return []
-  const created = changes.map((change) => ({ uploadId: randomUUID(), change }))
-  return [putBlobs(created), blobBytes(created)]
-}
 
 /** Raises when keys were last used; the keys are not locked yet. */
 const touches: PartOf<readonly [string, number]> = (items) =>

@@ -74,43 +74,37 @@ export class ParseMessage extends Context.Service<
           )
         )
 
-      const keep = (tenantId: TenantId, part: ParsedAttachment) =>
-        Effect.scoped(
-          Effect.gen(function* () {
-            const writer = yield* blobs.writer(tenantId)
-            yield* writer.append(part.bytes)
-            const id = (yield* crypto.uuid) as AttachmentId
-            return { id, blob: yield* writer.finish, part } satisfies Inbound.StoredAttachment
-          })
-        )
+      const keep = Effect.fnUntraced(function* (tenantId: TenantId, part: ParsedAttachment) {
+        const writer = yield* blobs.writer(tenantId)
+        yield* writer.append(part.bytes)
+        const id = (yield* crypto.uuid) as AttachmentId
+        return { id, blob: yield* writer.finish, part } satisfies Inbound.StoredAttachment
+      }, Effect.scoped)
 
       /** Commits what was found, unless another holder of this job has. */
-      const conclude = (lease: Lease, { id }: Message, found: Found) =>
-        changing(
-          id,
-          Effect.gen(function* () {
-            const current = yield* store.messages.get(lease.job.realm, id)
-            if (current === null || !Inbound.isUnparsed(current)) return false
-            const now = yield* Clock.currentTimeMillis
-            const { message, changes, attachments } = changesOf(current, found, now)
-            const event = ofMessage(
-              message,
-              message.eventSequence,
-              "message.received",
-              (yield* crypto.uuid) as EventId,
-              now,
-              Inbound.receivedFields({ ...message, reception: message.reception ?? current.reception })
-            )
-            const { leaseEnded } = yield* commit(
-              store,
-              queue,
-              [...changes, { _tag: "AppendEvent", event }],
-              attachments.map((attachment) => scanJob(attachment, now)),
-              lease
-            )
-            return leaseEnded
-          })
-        ).pipe(dieOnRejection)
+      const concludeOnce = Effect.fnUntraced(function* (lease: Lease, id: MessageId, found: Found) {
+        const current = yield* store.messages.get(lease.job.realm, id)
+        if (current === null || !Inbound.isUnparsed(current)) return false
+        const now = yield* Clock.currentTimeMillis
+        const { message, changes, attachments } = changesOf(current, found, now)
+        const event = ofMessage(
+          message,
+          message.eventSequence,
+          "message.received",
+          (yield* crypto.uuid) as EventId,
+          now,
+          Inbound.receivedFields({ ...message, reception: message.reception ?? current.reception })
+        )
+        const { leaseEnded } = yield* commit(
+          store,
+          queue,
+          [...changes, { _tag: "AppendEvent", event }],
+          attachments.map((attachment) => scanJob(attachment, now)),
+          lease
+        )
+        return leaseEnded
+      })
+      const conclude = (lease: Lease, { id }: Message, found: Found) => changing(id, concludeOnce(lease, id, found)).pipe(dieOnRejection)
 
       return ParseMessage.of({ handle })
     })

@@ -152,24 +152,21 @@ export class RecordAttempts extends Context.Service<
         }
       })
 
-      const recordSome = (id: EndpointId, some: ReadonlyArray<Ended>) =>
-        changing(
-          id,
-          Effect.gen(function* () {
-            const [current, held] = yield* Effect.all(
-              [
-                store.endpoints.get(some[0]!.delivery, id), // somebody waits
-                Effect.forEach(some, ({ delivery }) => store.deliveries.get(delivery, delivery.id), { concurrency: "unbounded" })
-              ],
-              { concurrency: "unbounded" }
-            )
-            // If it is not as it was, another holder's result stands.
-            const versions = new Map(held.flatMap((found) => (found === null ? [] : [[found.id, found.version]])))
-            const open = some.filter(({ delivery: { id, version } }) => versions.get(id) === version && versions.delete(id))
-            if (current !== null && open.length > 0) yield* recordTogether(current, open)
-            for (const { delivery } of some) attempts.recorded(delivery)
-          })
-        ).pipe(dieOnRejection)
+      const recordOnce = Effect.fnUntraced(function* (id: EndpointId, some: ReadonlyArray<Ended>) {
+        const [current, held] = yield* Effect.all(
+          [
+            store.endpoints.get(some[0]!.delivery, id), // somebody waits
+            Effect.forEach(some, ({ delivery }) => store.deliveries.get(delivery, delivery.id), { concurrency: "unbounded" })
+          ],
+          { concurrency: "unbounded" }
+        )
+        // If it is not as it was, another holder's result stands.
+        const versions = new Map(held.flatMap((found) => (found === null ? [] : [[found.id, found.version]])))
+        const open = some.filter(({ delivery: { id, version } }) => versions.get(id) === version && versions.delete(id))
+        if (current !== null && open.length > 0) yield* recordTogether(current, open)
+        for (const { delivery } of some) attempts.recorded(delivery)
+      })
+      const recordSome = (id: EndpointId, some: ReadonlyArray<Ended>) => changing(id, recordOnce(id, some)).pipe(dieOnRejection)
 
       /** Endings of one endpoint, in their order, and what has become of it by the last of them. */
       const recordTogether = Effect.fnUntraced(function* (current: Endpoint, endings: ReadonlyArray<Ended>) {

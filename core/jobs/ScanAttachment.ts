@@ -8,7 +8,7 @@ import * as Attachments from "../model/Attachment.ts"
 import type { Attachment } from "../model/Attachment.ts"
 import { entryOf, system } from "../model/Audit.ts"
 import * as Backoff from "../model/Backoff.ts"
-import type { AttachmentId, Realm } from "../model/Ids.ts"
+import type { AttachmentId, MessageId, Millis, Realm } from "../model/Ids.ts"
 import type { Message } from "../model/Message.ts"
 import { scanJob } from "../operations/Attachments.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
@@ -24,6 +24,9 @@ import { claimsMax } from "./SubmitMessage.ts"
 
 /** A scanner that takes longer has given no verdict. */
 const scanTimeout = Duration.minutes(2)
+
+/** What happens to an attachment, as of when it is committed. */
+type InputAt = (at: Millis, current: Attachment) => Attachments.Input
 
 export class ScanAttachment extends Context.Service<
   ScanAttachment,
@@ -77,38 +80,32 @@ export class ScanAttachment extends Context.Service<
         )
 
       /** Commits a step of the scan machine on what stands now; a step that the machine does not take is none. */
-      const move = (
-        { id, tenantId, environment }: Attachment,
-        inputAt: (at: number, current: Attachment) => Attachments.Input
-      ) =>
-        changing(
-          id,
-          Effect.gen(function* () {
-            const current = yield* store.attachments.get({ tenantId, environment }, id)
-            if (current === null) return
-            const now = yield* Clock.currentTimeMillis
-            const decided = Attachments.decide(current, inputAt(now, current))
-            if (Result.isFailure(decided)) return
-            const record = Attachments.apply(current, decided.success)
-            const entry = entryOf({
-              id: yield* crypto.uuid,
-              tenantId,
-              environment,
-              at: now,
-              actor: system,
-              action: `attachment.scan_${decided.success.to}`
-            }, id)
-            yield* commit(
-              store,
-              queue,
-              [
-                { _tag: "Update", kind: "attachment", record },
-                { _tag: "AppendAudit", entry }
-              ],
-              record.nextScanAt === null || decided.success.to === "pending" ? [] : [scanJob(record, record.nextScanAt)]
-            )
-          })
-        ).pipe(dieOnRejection)
+      const moveOnce = Effect.fnUntraced(function* ({ id, tenantId, environment }: Attachment, inputAt: InputAt) {
+        const current = yield* store.attachments.get({ tenantId, environment }, id)
+        if (current === null) return
+        const now = yield* Clock.currentTimeMillis
+        const decided = Attachments.decide(current, inputAt(now, current))
+        if (Result.isFailure(decided)) return
+        const record = Attachments.apply(current, decided.success)
+        const entry = entryOf({
+          id: yield* crypto.uuid,
+          tenantId,
+          environment,
+          at: now,
+          actor: system,
+          action: `attachment.scan_${decided.success.to}`
+        }, id)
+        yield* commit(
+          store,
+          queue,
+          [
+            { _tag: "Update", kind: "attachment", record },
+            { _tag: "AppendAudit", entry }
+          ],
+          record.nextScanAt === null || decided.success.to === "pending" ? [] : [scanJob(record, record.nextScanAt)]
+        )
+      })
+      const move = (attachment: Attachment, inputAt: InputAt) => changing(attachment.id, moveOnce(attachment, inputAt)).pipe(dieOnRejection)
 
       /** The messages that waited for this verdict are due now. Read after the commit: who came later saw the verdict. */
       const wake = Effect.fnUntraced(function* ({ id, tenantId, environment }: Attachment) {
@@ -117,18 +114,15 @@ export class ScanAttachment extends Context.Service<
       })
 
       /** A message that an error had put off is due now, too. */
-      const hasten = ({ id }: Message, realm: Realm) =>
-        changing(
-          id,
-          Effect.gen(function* () {
-            const message = yield* store.messages.get(realm, id)
-            const now = yield* Clock.currentTimeMillis
-            if (message === null || message.nextAttemptAt === null) return
-            if (message.nextAttemptAt <= now) return yield* offer(queue, [submitJob(message, now)])
-            const record = { ...message, version: message.version + 1, nextAttemptAt: now }
-            yield* commit(store, queue, [{ _tag: "Update", kind: "message", record }], [submitJob(record, now)])
-          })
-        ).pipe(dieOnRejection)
+      const hastenOnce = Effect.fnUntraced(function* (id: MessageId, realm: Realm) {
+        const message = yield* store.messages.get(realm, id)
+        const now = yield* Clock.currentTimeMillis
+        if (message === null || message.nextAttemptAt === null) return
+        if (message.nextAttemptAt <= now) return yield* offer(queue, [submitJob(message, now)])
+        const record = { ...message, version: message.version + 1, nextAttemptAt: now }
+        yield* commit(store, queue, [{ _tag: "Update", kind: "message", record }], [submitJob(record, now)])
+      })
+      const hasten = ({ id }: Message, realm: Realm) => changing(id, hastenOnce(id, realm)).pipe(dieOnRejection)
 
       return ScanAttachment.of({ handle })
     })

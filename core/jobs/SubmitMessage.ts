@@ -59,6 +59,8 @@ class Postponed extends Data.TaggedError("Postponed")<{
 /** Never: every queued recipient fails. */
 class Abandoned extends Data.TaggedError("Abandoned")<{ readonly failure: Failure }> {}
 
+const unbuildable = (code: string, message: string) => new Abandoned({ failure: { stage: "build", code, message } })
+
 /** A scan verdict is awaited; the commit that brings it makes this job due again. */
 class AwaitsScan extends Data.TaggedError("AwaitsScan")<{}> {}
 
@@ -154,9 +156,7 @@ export class SubmitMessage extends Context.Service<
         const attachments =
           message.attachmentIds.length === 0 ? [] : yield* store.attachments.many(realm, message.attachmentIds)
         if (attachments.length < message.attachmentIds.length) {
-          return yield* new Abandoned({
-            failure: { stage: "build", code: "attachment_missing", message: "an attachment is no longer there" }
-          })
+          return yield* unbuildable("attachment_missing", "an attachment is no longer there")
         }
         const states = new Set(attachments.map(({ scanState }) => scanState))
         if (states.has("infected")) {
@@ -202,9 +202,7 @@ export class SubmitMessage extends Context.Service<
       const storeMime = Effect.fnUntraced(function* ({ message, content }: Outbound, attachments: ReadonlyArray<Attachment>) {
         if (message.mime !== null) return { blob: message.mime, changes: [], bytes: null } satisfies Stored
         if (content === null) {
-          return yield* new Abandoned({
-            failure: { stage: "build", code: "content_missing", message: "the message's content is no longer there" }
-          })
+          return yield* unbuildable("content_missing", "the message's content is no longer there")
         }
         const bytes = mime.build(
           message,
@@ -212,13 +210,7 @@ export class SubmitMessage extends Context.Service<
           attachments.map((attachment) => ({ attachment, bytes: blobs.read(message.tenantId, attachment.blob) }))
         )
         return yield* write(message.tenantId, bytes).pipe(
-          Effect.catchTag("MimeFailed", () =>
-            Effect.fail(
-              new Abandoned({
-                failure: { stage: "build", code: "mime_failed", message: "the message cannot be written as MIME" }
-              })
-            )
-          ),
+          Effect.catchTag("MimeFailed", () => Effect.fail(unbuildable("mime_failed", "the message cannot be written as MIME"))),
           Effect.catchTag(["BlobUnavailable", "BlobMissing", "BlobCorrupt"], (error) =>
             Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message }))
           )

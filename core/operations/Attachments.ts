@@ -8,7 +8,7 @@ import * as Attachment from "../model/Attachment.ts"
 import { AttachmentId, MailboxId, type Millis } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
 import * as MessageView from "../model/MessageView.ts"
-import type { BlobCorrupt, BlobMissing, BlobUnavailable } from "../ports/BlobStore.ts"
+import type { BlobCorrupt, BlobMissing, BlobUnavailable, BlobWriter } from "../ports/BlobStore.ts"
 import { BlobStore } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { jobOf, JobQueue, type Job } from "../ports/JobQueue.ts"
@@ -78,6 +78,52 @@ export class Attachments extends Context.Service<
       const blobs = yield* BlobStore
       const crypto = yield* Crypto
 
+      const finish = Effect.fn("Attachments.finish")(function* (principal: Principal, writer: BlobWriter, fields: UploadFields) {
+        const mailbox = yield* Ownership.mailbox(store, principal, fields.mailboxId, "mailboxId")
+        const blob = yield* writer.finish
+        const now = yield* Clock.currentTimeMillis
+        const attachment: Attachment.Attachment = {
+          id: (yield* crypto.uuid) as AttachmentId,
+          tenantId: principal.realm.tenantId,
+          environment: principal.realm.environment,
+          version: 1,
+          mailboxId: mailbox.id,
+          messageId: null,
+          filename: fields.filename,
+          mediaType: fields.mediaType,
+          blob,
+          disposition: "attachment",
+          contentId: null,
+          scanState: "pending",
+          scanErrors: 0,
+          nextScanAt: now,
+          scannedAt: null,
+          createdAt: now,
+          expiresAt: now + Limits.unusedAttachmentRetention
+        }
+        yield* commit(
+          store,
+          queue,
+          [
+            { _tag: "Insert", kind: "attachment", record: attachment },
+            {
+              _tag: "AppendAudit",
+              entry: auditEntry(principal, yield* crypto.uuid, now, "attachment.upload", attachment.id)
+            }
+          ],
+          [scanJob(attachment, now)]
+        ).pipe(
+          dieOnRejection,
+          Tracing.first(attachment.id, "attachment", {
+            "mailroom.attachment_id": attachment.id,
+            "mailroom.tenant_id": attachment.tenantId,
+            "mailroom.environment": attachment.environment,
+            "mailroom.request_id": principal.requestId
+          })
+        )
+        return MessageView.attachment(attachment)
+      })
+
       const begin = Effect.fn("Attachments.begin")(function* (principal: Principal) {
         const writer = yield* blobs.writer(principal.realm.tenantId)
         let received = 0
@@ -89,66 +135,17 @@ export class Attachments extends Context.Service<
             : writer.append(bytes)
         }
 
-        const finish = Effect.fn("Attachments.finish")(function* (fields: UploadFields) {
-          const mailbox = yield* Ownership.mailbox(store, principal, fields.mailboxId, "mailboxId")
-          const blob = yield* writer.finish
-          const now = yield* Clock.currentTimeMillis
-          const attachment: Attachment.Attachment = {
-            id: (yield* crypto.uuid) as AttachmentId,
-            tenantId: principal.realm.tenantId,
-            environment: principal.realm.environment,
-            version: 1,
-            mailboxId: mailbox.id,
-            messageId: null,
-            filename: fields.filename,
-            mediaType: fields.mediaType,
-            blob,
-            disposition: "attachment",
-            contentId: null,
-            scanState: "pending",
-            scanErrors: 0,
-            nextScanAt: now,
-            scannedAt: null,
-            createdAt: now,
-            expiresAt: now + Limits.unusedAttachmentRetention
-          }
-          yield* commit(
-            store,
-            queue,
-            [
-              { _tag: "Insert", kind: "attachment", record: attachment },
-              {
-                _tag: "AppendAudit",
-                entry: auditEntry(principal, yield* crypto.uuid, now, "attachment.upload", attachment.id)
-              }
-            ],
-            [scanJob(attachment, now)]
-          ).pipe(
-            dieOnRejection,
-            Tracing.first(attachment.id, "attachment", {
-              "mailroom.attachment_id": attachment.id,
-              "mailroom.tenant_id": attachment.tenantId,
-              "mailroom.environment": attachment.environment,
-              "mailroom.request_id": principal.requestId
-            })
-          )
-          return MessageView.attachment(attachment)
-        })
-
-        return { append, finish }
+        return { append, finish: (fields: UploadFields) => finish(principal, writer, fields) }
       })
 
       return Attachments.of({
         begin,
 
-        upload: (principal, fields, bytes) =>
-          Effect.scoped(
-            Effect.gen(function* () {
-              const upload = yield* begin(principal)
-              yield* Stream.runForEach(bytes, upload.append)
-              return yield* upload.finish(fields)
-            })
-          ),
+        upload: Effect.fnUntraced(function* (principal, fields, bytes) {
+          const upload = yield* begin(principal)
+          yield* Stream.runForEach(bytes, upload.append)
+          return yield* upload.finish(fields)
+        }, Effect.scoped),
 
         download: Effect.fn("Attachments.download")(function* (principal, id) {
           const attachment = yield* store.attachments.get(principal.realm, id)

@@ -99,37 +99,34 @@ export class Messages extends Context.Service<
         return { message: MessageView.detail(message, Message.contentOf(message, content), attachments) }
       })
 
-      const update = Tracing.fn("Messages.update")(function* (
-        principal: Principal,
-        id: MessageId,
-        input: UpdateMessageInput
-      ) {
-        const once = Effect.gen(function* () {
-          const mailbox = yield* Ownership.mailbox(store, principal, input.mailboxId, "mailboxId")
-          const message = yield* store.messages.get(principal.realm, id)
-          if (message === null || message.mailboxId !== mailbox.id) return yield* new NotFound({ field: null })
-          const now = yield* Clock.currentTimeMillis
-          const { changed, updated } = Message.flag(message, input, now)
-          const event = Events.ofMessage(updated, updated.eventSequence, "message.updated", (yield* crypto.uuid) as EventId, now, {
-            isRead: updated.isRead,
-            isStarred: updated.isStarred,
-            folder: updated.folder,
-            changed,
-            actor: actorOf(principal)
-          })
-          yield* commit(
-            store,
-            queue,
-            [
-              { _tag: "Update", kind: "message", record: updated },
-              { _tag: "AppendEvent", event },
-              { _tag: "AppendAudit", entry: auditEntry(principal, yield* crypto.uuid, now, "message.update", id) }
-            ],
-            []
-          )
-          return { id, updated: true } as const
+      const updateOnce = Effect.fnUntraced(function* (principal: Principal, id: MessageId, input: UpdateMessageInput) {
+        const mailbox = yield* Ownership.mailbox(store, principal, input.mailboxId, "mailboxId")
+        const message = yield* store.messages.get(principal.realm, id)
+        if (message === null || message.mailboxId !== mailbox.id) return yield* new NotFound({ field: null })
+        const now = yield* Clock.currentTimeMillis
+        const { changed, updated } = Message.flag(message, input, now)
+        const event = Events.ofMessage(updated, updated.eventSequence, "message.updated", (yield* crypto.uuid) as EventId, now, {
+          isRead: updated.isRead,
+          isStarred: updated.isStarred,
+          folder: updated.folder,
+          changed,
+          actor: actorOf(principal)
         })
-        return yield* changing(id, once).pipe(dieOnRejection)
+        yield* commit(
+          store,
+          queue,
+          [
+            { _tag: "Update", kind: "message", record: updated },
+            { _tag: "AppendEvent", event },
+            { _tag: "AppendAudit", entry: auditEntry(principal, yield* crypto.uuid, now, "message.update", id) }
+          ],
+          []
+        )
+        return { id, updated: true } as const
+      })
+
+      const update = Tracing.fn("Messages.update")(function* (principal: Principal, id: MessageId, input: UpdateMessageInput) {
+        return yield* changing(id, updateOnce(principal, id, input)).pipe(dieOnRejection)
       })
 
       return Messages.of({ send, list, get, update })

@@ -109,28 +109,25 @@ export class Receive extends Context.Service<
       })
 
       /** Stores the message behind our trace, as it comes. */
-      const storeFirst = <E>({ peer, bytes }: Arriving<E>, tenantId: TenantId) =>
-        Effect.scoped(
-          Effect.gen(function* () {
-            const requestId = yield* crypto.uuid
-            const receivedAt = yield* Clock.currentTimeMillis
-            const trace = Trace.received(peer, settings.hostName, requestId, receivedAt)
-            const writer = yield* blobs.writer(tenantId)
-            yield* writer.append(trace)
-            const start = new Start(trace.length + Limits.inboundHeadBytesMax)
-            start.add(trace)
-            yield* Stream.runForEach(bytes, (chunk) => {
-              start.add(chunk)
-              return writer.append(chunk)
-            })
-            const begins = start.bytes()
-            const head = yield* mime.readHead(begins.subarray(trace.length))
-            if (Trace.isLoop(head.headers, settings.hostName)) return yield* looping
-            const blob = yield* writer.finish
-            const whole = begins.length === blob.sizeBytes ? begins : null
-            return { tenantId, requestId, receivedAt, head, blob, whole, traceSize: trace.length } satisfies Stored
-          })
-        )
+      const storeFirst = Effect.fnUntraced(function* <E>({ peer, bytes }: Arriving<E>, tenantId: TenantId) {
+        const requestId = yield* crypto.uuid
+        const receivedAt = yield* Clock.currentTimeMillis
+        const trace = Trace.received(peer, settings.hostName, requestId, receivedAt)
+        const writer = yield* blobs.writer(tenantId)
+        yield* writer.append(trace)
+        const start = new Start(trace.length + Limits.inboundHeadBytesMax)
+        start.add(trace)
+        yield* Stream.runForEach(bytes, (chunk) => {
+          start.add(chunk)
+          return writer.append(chunk)
+        })
+        const begins = start.bytes()
+        const head = yield* mime.readHead(begins.subarray(trace.length))
+        if (Trace.isLoop(head.headers, settings.hostName)) return yield* looping
+        const blob = yield* writer.finish
+        const whole = begins.length === blob.sizeBytes ? begins : null
+        return { tenantId, requestId, receivedAt, head, blob, whole, traceSize: trace.length } satisfies Stored
+      }, Effect.scoped)
 
       /** What has just been stored: if it is not there, or not whole, the store is at fault, and the sender may try again. */
       const read = ({ tenantId, blob, whole }: Stored): Stream.Stream<Uint8Array, BlobUnavailable> =>

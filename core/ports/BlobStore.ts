@@ -73,13 +73,9 @@ export class BlobStore extends Context.Service<
 >()("mailroom/core/ports/BlobStore") {}
 
 /** The `enclose` of an adapter that writes at once. */
-export const enclosedAtOnce =
-  (writer: BlobStore["Service"]["writer"]): BlobStore["Service"]["enclose"] =>
-  (tenantId, pieces) =>
-    Effect.scoped(
-      Effect.gen(function* () {
-        const blob = yield* writer(tenantId)
-        for (const piece of pieces) yield* blob.append(piece)
-        return { blob: yield* blob.finish, changes: [] }
-      })
-    )
+export const enclosedAtOnce = (writer: BlobStore["Service"]["writer"]): BlobStore["Service"]["enclose"] =>
+  Effect.fnUntraced(function* (tenantId, pieces) {
+    const blob = yield* writer(tenantId)
+    for (const piece of pieces) yield* blob.append(piece)
+    return { blob: yield* blob.finish, changes: [] }
+  }, Effect.scoped)

@@ -72,33 +72,30 @@ const noting = <A, E, R>(self: Effect.Effect<A, E, R>, call: CallState, subjects
 type UploadRefusal = InvalidRequest | PayloadTooLarge | AttachmentTooLarge | BlobUnavailable
 
 /** Reads the body as it arrives and stores its content on the way. Whatever fails leaves nothing behind. */
-const upload = (
+const upload = Effect.fnUntraced(function* (
   attachments: typeof Attachments.Service,
   principal: Principal,
   request: HttpServerRequest.HttpServerRequest
-) =>
-  Effect.scoped(
-    Effect.gen(function* () {
-      const upload = yield* attachments.begin(principal)
-      const body = new UploadBody()
-      const limitBytes = Limits.uploadBodyBytesMax
-      let received = 0
-      const take = (chunk: Uint8Array): Effect.Effect<void, UploadRefusal> => {
-        received += chunk.length
-        if (received > limitBytes) return Effect.fail(new PayloadTooLarge({ limitBytes }))
-        const taken = body.write(chunk)
-        if ("fault" in taken) return invalid([taken.fault])
-        return taken.content.length === 0 ? Effect.void : upload.append(taken.content)
-      }
-      yield* Stream.runForEach(Stream.mapError(request.stream, brokenOff), take)
-      const read = body.end()
-      if ("fault" in read) return yield* invalid([read.fault])
-      const { mailboxId, filename, mediaType } = yield* decodeUpload(read.members).pipe(
-        Effect.catchTag("SchemaError", (error) => invalid(Issues.fromSchema(error.issue)))
-      )
-      return { attachment: yield* upload.finish({ mailboxId, filename, mediaType }) }
-    })
+) {
+  const upload = yield* attachments.begin(principal)
+  const body = new UploadBody()
+  const limitBytes = Limits.uploadBodyBytesMax
+  let received = 0
+  const take = (chunk: Uint8Array): Effect.Effect<void, UploadRefusal> => {
+    received += chunk.length
+    if (received > limitBytes) return Effect.fail(new PayloadTooLarge({ limitBytes }))
+    const taken = body.write(chunk)
+    if ("fault" in taken) return invalid([taken.fault])
+    return taken.content.length === 0 ? Effect.void : upload.append(taken.content)
+  }
+  yield* Stream.runForEach(Stream.mapError(request.stream, brokenOff), take)
+  const read = body.end()
+  if ("fault" in read) return yield* invalid([read.fault])
+  const { mailboxId, filename, mediaType } = yield* decodeUpload(read.members).pipe(
+    Effect.catchTag("SchemaError", (error) => invalid(Issues.fromSchema(error.issue)))
   )
+  return { attachment: yield* upload.finish({ mailboxId, filename, mediaType }) }
+}, Effect.scoped)
 
 const decodeUpload = Schema.decodeUnknownEffect(UploadAttachmentInput, { onExcessProperty: "error", errors: "all" })
 
