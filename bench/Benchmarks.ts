@@ -3,8 +3,8 @@
 export interface Benchmark {
   readonly name: string
   readonly about: string
-  /** Takes a minute or more to prepare: those that do and follow one another are prepared together. */
-  readonly isPrepared?: boolean
+  /** Those of one name that follow one another are prepared together, and then measured in turn. */
+  readonly preparedWith?: "long logs" | "idle servers"
 }
 
 /** What `npm run bench` runs, in this order. */
@@ -14,13 +14,13 @@ export const benchmarks: ReadonlyArray<Benchmark> = [
   { name: "end-to-end", about: "from the request to the sink, beside Postfix" },
   { name: "webhooks", about: "deliveries to fast and to slow receivers, beside undici" },
   { name: "hang", about: "receivers that hang, and the others" },
-  { name: "events", about: "a page of a log of ten million events", isPrepared: true },
-  { name: "claims", about: "claims with a million messages queued", isPrepared: true },
-  { name: "upload", about: "memory for each upload, and small requests meanwhile" },
-  { name: "scale", about: "two workers beside one" },
-  { name: "stack", about: "a cheap GET, beside bare node:http" },
-  { name: "auth", about: "known keys, while others force hashes" },
-  { name: "latency", about: "from the 202 to the mail server" },
+  { name: "events", about: "a page of a log of ten million events", preparedWith: "long logs" },
+  { name: "claims", about: "claims with a million messages queued", preparedWith: "long logs" },
+  { name: "upload", about: "memory for each upload, and small requests meanwhile", preparedWith: "idle servers" },
+  { name: "scale", about: "two workers beside one", preparedWith: "idle servers" },
+  { name: "stack", about: "a cheap GET, beside bare node:http", preparedWith: "idle servers" },
+  { name: "auth", about: "known keys, while others force hashes", preparedWith: "idle servers" },
+  { name: "latency", about: "from the 202 to the mail server", preparedWith: "idle servers" },
   { name: "mime", about: "building a message, beside nodemailer" },
   { name: "smtp", about: "handing messages over, beside nodemailer's pool" },
   { name: "inbound", about: "taking mail in, beside npm smtp-server with one INSERT a message" },

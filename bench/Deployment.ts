@@ -35,13 +35,13 @@ const use = (url: string): Promise<void> =>
   })
 
 /** Settings beside those that a test's server has. */
-export const openDatabase = async (settings: ReadonlyArray<string> = []): Promise<Database> => {
+export const openDatabase = async (settings: ReadonlyArray<string> = [], measuresCommits = true): Promise<Database> => {
   const scope = Scope.makeUnsafe()
   const opened = PrivatePostgres.open({ isDurable: true, settings: ["shared_buffers=512MB", "min_wal_size=2GB", "max_wal_size=4GB", ...settings] })
   const postgres = await Effect.runPromise(Effect.provideService(opened, Scope.Scope, scope))
   await Effect.runPromise(postgres.started)
   const url = (database: string) => Redacted.value(postgres.url(database))
-  if (usedMegabytes > 0) await use(url("postgres"))
+  if (measuresCommits && usedMegabytes > 0) await use(url("postgres"))
   return {
     folder: postgres.folder,
     url,
@@ -68,10 +68,18 @@ export interface Options {
   readonly workers?: number
   readonly database?: ReadonlyArray<string>
   readonly variables?: Readonly<Record<string, string>>
+  /** False where none of what is compared waits for a commit: then the log needs no files from before. */
+  readonly measuresCommits?: boolean
 }
 
-export const open = async ({ serves = 1, workers = 0, database: settings = [], variables: others = {} }: Options = {}): Promise<Deployment> => {
-  const database = await openDatabase(settings)
+export const open = async ({
+  serves = 1,
+  workers = 0,
+  database: settings = [],
+  variables: others = {},
+  measuresCommits = true
+}: Options = {}): Promise<Deployment> => {
+  const database = await openDatabase(settings, measuresCommits)
   const variables = {
     MAILROOM_MODE: "development",
     MAILROOM_DATABASE_URL: database.url("postgres"),

@@ -8,14 +8,15 @@ import { randomBytes } from "node:crypto"
 import * as ApiKeys from "../core/model/ApiKey.ts"
 import * as Deployment from "./Deployment.ts"
 import { run, type Figures } from "./Load.ts"
-import { inRounds, ratios, report, scale } from "./Report.ts"
+import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 
 const durationMs = scale.of(1_500, 400)
 const known = 8
 const unknown = 8
 
-const product = await Deployment.open()
+const product = await Deployment.open({ measuresCommits: false })
 try {
+  await turn()
   const { publicId } = Option.getOrThrow(ApiKeys.parse(product.sandbox.apiKey))
   const guess = () => Redacted.value(ApiKeys.withPublicId("sandbox", publicId, randomBytes(24)).text)
   const load = (connections: number, key: () => string, expected: ReadonlyArray<number>, cpu: () => number): Promise<Figures> =>

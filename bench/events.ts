@@ -16,7 +16,7 @@ const connections = 2
 const limit = 50
 
 const open = async (count: number) => {
-  const product = await Deployment.open({ database: Copies.settings })
+  const product = await Deployment.open({ database: Copies.settings, measuresCommits: false })
   await send(product.baseUrl, product.production)
   await Copies.fillLog(product.database.url("postgres"), count)
   return { product, count }

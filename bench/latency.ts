@@ -8,7 +8,7 @@ import { SMTPServer } from "smtp-server"
 import { chance, send, sleep } from "./Api.ts"
 import * as Deployment from "./Deployment.ts"
 import { quantile } from "./Load.ts"
-import { inRounds, report, scale } from "./Report.ts"
+import { inRounds, report, scale, turn } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
 const sends = scale.of(15, 3)
@@ -30,7 +30,7 @@ const port = await new Promise<number>((resolve) => {
   const listening = server.listen(0, "127.0.0.1", () => resolve((listening.address() as AddressInfo).port)) // it listens
 })
 
-const product = await Deployment.open({ workers: 1, variables: Sink.variablesFor(port) })
+const product = await Deployment.open({ workers: 1, variables: Sink.variablesFor(port), measuresCommits: false })
 try {
   const one = async () => {
     const arrival = new Promise<number>((resolve) => (arrived = resolve))
@@ -43,6 +43,7 @@ try {
     return { handed: at - accepted, accepted: accepted - begun }
   }
   await one() // it comes once the worker has started
+  await turn()
   const rounds = await inRounds(async () => {
     const all: Array<Awaited<ReturnType<typeof one>>> = []
     for (let sent = 0; sent < sends; sent++) all.push(await one())

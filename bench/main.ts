@@ -56,10 +56,10 @@ const run = (name: string): Running => {
   return { name, prepared, measure }
 }
 
-const isPrepared = (asked: string): boolean => benchmarks.some((one) => one.name === asked && one.isPrepared === true)
-/** Those that follow one another and take long to prepare in one, any other by itself. */
+const preparedWith = (asked: string) => benchmarks.find((one) => one.name === asked)?.preparedWith
+/** Those that follow one another and are prepared together in one, any other by itself. */
 const groups = chosen.reduce<ReadonlyArray<ReadonlyArray<string>>>((groups, name, index) => {
-  const isTogether = isPrepared(name) && index > 0 && isPrepared(chosen[index - 1]!)
+  const isTogether = preparedWith(name) !== undefined && index > 0 && preparedWith(chosen[index - 1]!) === preparedWith(name)
   return isTogether ? [...groups.slice(0, -1), [...groups.at(-1)!, name]] : [...groups, [name]] // there is one before
 }, [])
 
@@ -68,7 +68,7 @@ const failed: Array<string> = []
 let place = 0
 for (const group of groups) {
   const before = `${place + 1} of ${chosen.length}, ${minutes()} minutes so far`
-  console.log(`\n# ${group.join(" and ")} (${before})`)
+  console.log(`\n# ${new Intl.ListFormat("en-GB").format(group)} (${before})`)
   const running = group.map(run)
   if (group.length > 1) await Promise.all(running.map(({ prepared }) => prepared))
   for (const { name, measure } of running) {

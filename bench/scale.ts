@@ -11,7 +11,7 @@ import { Supervised } from "./Cluster.ts"
 import * as Copies from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
 import { found } from "./Founding.ts"
-import { inRounds, ratios, report, scale } from "./Report.ts"
+import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
 const durationMs = scale.of(1_250, 300)
@@ -55,7 +55,7 @@ const counted = async () => {
 }
 
 const sink = await Sink.start(sinkMs)
-const product = await Deployment.open({ variables: sink.variables })
+const product = await Deployment.open({ variables: sink.variables, measuresCommits: false })
 try {
   const url = product.database.url("postgres")
   const callers = [product.production]
@@ -116,6 +116,7 @@ try {
     },
     count: counted
   }
+  await turn()
   const first = await worker()
   const one = async () => ({ mailOne: await rateOf(1, mail), hooksOne: await rateOf(1, hooks) })
   const two = async () => {

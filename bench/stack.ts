@@ -3,14 +3,15 @@ import * as Deployment from "./Deployment.ts"
 import { run, type Figures, type Request } from "./Load.ts"
 import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
-import { inRounds, ratios, report, scale } from "./Report.ts"
+import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 
 const durationMs = scale.of(1_500, 300)
 const connections = 32
 
-const product = await Deployment.open()
+const product = await Deployment.open({ measuresCommits: false })
 const bare = await start("reference/bare.ts")
 try {
+  await turn()
   const request = (): Request => ({
     method: "GET",
     path: "/v1/mailboxes",

@@ -7,16 +7,17 @@ import * as Deployment from "./Deployment.ts"
 import { run } from "./Load.ts"
 import { start } from "./Process.ts"
 import { cpuMs, forgetPeak, peakMiB, residentMiB } from "./Processor.ts"
-import { inRounds, ratios, report, scale } from "./Report.ts"
+import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 import { keepUploading } from "./Uploads.ts"
 
 const inFlight = scale.of(4, 2)
 const sizeBytes = scale.of(26_214_400, 1_000_000)
 const durationMs = scale.of(2_000, 300)
 
-const product = await Deployment.open()
+const product = await Deployment.open({ measuresCommits: false })
 const buffering = await start("reference/buffering.ts")
 try {
+  await turn()
   const { apiKey, mailboxId } = product.sandbox
   const small = (baseUrl: string, pid: number, durationMs: number) =>
     run({
