@@ -149,19 +149,24 @@ export const suite: ScenarioSuite = {
       })
     ),
 
-    scenario("all submissions of a message carry the same bytes", (world) =>
+    scenario("all submissions of a message carry the same bytes, and those are stored, whatever its size", (world) =>
       Effect.gen(function* () {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
         world.stage.behave = (request, nth) =>
           nth < 3 ? Effect.fail(new MailProviderUnavailable({ cause: "reset" })) : Effect.succeed(accepted(request))
 
-        yield* send(process, tenancy, ada, { html: "<p>The engine weaves</p>" })
-        yield* pass(process, "10 minutes")
+        for (const length of [1, 1_000, 3_000, 15_000]) {
+          world.stage.submissions.length = 0
+          const id = yield* send(process, tenancy, ada, { text: "The engine weaves.\n".repeat(length), html: "<p>The engine weaves</p>" })
+          yield* pass(process, "10 minutes")
 
-        const [first, ...others] = world.stage.submissions.map(({ bytes }) => Buffer.from(bytes).toString("base64"))
-        assert.equal(others.length, 2)
-        assert.ok(others.every((bytes) => bytes === first))
+          const all = world.stage.submissions.map(({ bytes }) => Buffer.from(bytes))
+          assert.equal(all.length, 3)
+          const { mime } = yield* messageOf(world, tenancy, id)
+          const stored = yield* Stream.mkUint8Array(world.blobs.read(tenancy.realm.tenantId, mime!))
+          assert.ok(all.every((bytes) => bytes.equals(stored)), `${length} lines`)
+        }
       })
     ),
 

@@ -40,6 +40,9 @@ import { signingKeys } from "./SigningKeys.ts"
 /** A lease claimed this often without an end is poison: its message fails, and harms nobody else. */
 export const claimsMax = 5
 
+/** Bytes of an object that are kept from its making to its submission, instead of being read back. */
+const keptMax = 128 * 1024
+
 /** The object, stored or enclosed in the commit that ends the try, with its bytes while they are at hand. */
 interface Stored extends Enclosed {
   readonly bytes: ReadonlyArray<Uint8Array> | null
@@ -176,9 +179,9 @@ export class SubmitMessage extends Context.Service<
         return new Map(found.map(({ address, reason }) => [Addresses.foldCase(address), reason]))
       })
 
-      /** Takes in an object: a small one whole, to be enclosed and kept at hand, a large one as it comes. */
+      /** Takes in an object: a small one whole, to be enclosed, a large one as it comes. */
       const write = Effect.fnUntraced(function* <E>(tenantId: TenantId, bytes: Stream.Stream<Uint8Array, E>) {
-        const kept: Array<Uint8Array> = []
+        let kept: Array<Uint8Array> | null = []
         let size = 0
         let writer: BlobWriter | null = null
         const append = (chunks: ReadonlyArray<Uint8Array>) =>
@@ -188,14 +191,16 @@ export class SubmitMessage extends Context.Service<
           })
         yield* Stream.runForEach(bytes, (chunk) => {
           size += chunk.length
-          if (writer !== null) return append([chunk])
-          kept.push(chunk)
-          return size > enclosedMax ? append(kept) : Effect.void
+          kept?.push(chunk)
+          if (size <= enclosedMax) return Effect.void
+          const next = writer === null && kept !== null ? kept : [chunk]
+          if (size > keptMax) kept = null
+          return append(next)
         })
         const large = writer as BlobWriter | null // the compiler does not see that it was opened
         return large === null
           ? ({ ...(yield* blobs.enclose(tenantId, kept)), bytes: kept } satisfies Stored)
-          : ({ blob: yield* large.finish, changes: [], bytes: null } satisfies Stored)
+          : ({ blob: yield* large.finish, changes: [], bytes: kept } satisfies Stored)
       }, Effect.scoped)
 
       /** The object: made once, and found again by its digest. */

@@ -42,8 +42,8 @@ export interface Enclosed {
   readonly changes: ReadonlyArray<Extract<Change, { readonly _tag: "PutBlob" }>>
 }
 
-/** The bytes that `enclose` takes at most. */
-export const enclosedMax = 128 * 1024
+/** The bytes that `enclose` takes at most: few, for whoever commits to the same log waits for them. */
+export const enclosedMax = 32 * 1024
 
 export class BlobStore extends Context.Service<
   BlobStore,
