@@ -30,7 +30,7 @@ const port = await new Promise<number>((resolve) => {
   const listening = server.listen(0, "127.0.0.1", () => resolve((listening.address() as AddressInfo).port)) // it listens
 })
 
-const product = await Deployment.open({ workers: 1, variables: Sink.variablesFor(port), measuresCommits: false })
+const product = await Deployment.open({ workers: 1, variables: Sink.variablesFor(port) })
 try {
   const one = async () => {
     const arrival = new Promise<number>((resolve) => (arrived = resolve))

@@ -55,7 +55,7 @@ const counted = async () => {
 }
 
 const sink = await Sink.start(sinkMs)
-const product = await Deployment.open({ variables: sink.variables, measuresCommits: false })
+const product = await Deployment.open({ variables: sink.variables })
 try {
   const url = product.database.url("postgres")
   const callers = [product.production]

@@ -14,7 +14,7 @@ const inFlight = scale.of(4, 2)
 const sizeBytes = scale.of(26_214_400, 1_000_000)
 const durationMs = scale.of(2_000, 300)
 
-const product = await Deployment.open({ measuresCommits: false })
+const product = await Deployment.open()
 const buffering = await start("reference/buffering.ts")
 try {
   await turn()

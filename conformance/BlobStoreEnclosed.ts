@@ -96,6 +96,21 @@ export const enclosed = <R = never>(commit: Commit<R> | null): ReadonlyArray<Che
       })
     },
     {
+      title: "counts what is enclosed again as the age of what is there",
+      check: Effect.gen(function* () {
+        const of = tenant()
+        const store = yield* BlobStore
+        const ref = yield* write(of, text("again"))
+        yield* TestClock.adjust(hour)
+        yield* put(of, text("again"))
+        const at = yield* Clock.currentTimeMillis
+
+        assert.deepEqual(yield* old([of], at), [])
+        yield* store.remove(of, ref.sha256, at)
+        assert.deepEqual(yield* read(of, ref), text("again"))
+      })
+    },
+    {
       title: "loses no blob that is enclosed again while it is removed",
       check: Effect.gen(function* () {
         const of = tenant()
@@ -132,6 +147,20 @@ const withItsCommit = <R>(
 
       yield* commit(changes)
       assert.deepEqual(yield* read(of, blob), text("all or nothing"))
+    })
+  },
+  {
+    title: "keeps what one commit brings, though others that bring the same at that time are rejected",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      for (let time = 0; time < 5; time++) {
+        const { blob, changes } = yield* enclose(of, noise(100, time))
+        const rejected = Effect.flip(commit([...changes, { _tag: "Require", kind: "tenant", id: of, version: 1 }]))
+
+        yield* Effect.all([rejected, commit(changes), rejected, rejected], { concurrency: "unbounded" })
+
+        assert.deepEqual(yield* read(of, blob), noise(100, time))
+      }
     })
   }
 ]

@@ -88,7 +88,7 @@ const limiter = (redis: Redis): Choice<RateLimiter, Postgres.Database> =>
   redis === null ? PostgresRateLimiter.layer : Layer.provide(RedisRateLimiter.layer, redis)
 
 const blobs = ({ blobs }: Config): Choice<BlobStore, Postgres.Database> =>
-  blobs === "postgres" ? PostgresBlobStore.layer : FileBlobStore.layer(blobs)
+  blobs === "postgres" ? PostgresBlobStore.layerWithStore : FileBlobStore.layer(blobs)
 
 /** For `/metrics`. */
 const pool = Layer.effect(PoolGauge, Effect.map(Postgres.Database, ({ pool }) => pool))

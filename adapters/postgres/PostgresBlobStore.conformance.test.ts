@@ -32,11 +32,11 @@ const commit = (changes: ReadonlyArray<Change>) => Store.use((store) => store.co
 
 const pglite = Layer.effectDiscard(migrate).pipe(Layer.provideMerge(Pglite.layerMemory))
 
-const withStore = Layer.merge(PostgresBlobStore.layer, PostgresStore.layerWithoutJobs)
+const withStore = Layer.merge(PostgresBlobStore.layerWithStore, PostgresStore.layerWithoutJobs)
 conforms("PostgresBlobStore", suite<Database | Store>({ corrupt, commit }), withStore.pipe(Layer.provideMerge(TestDatabase.layer())))
 conforms("PostgresBlobStore over PGlite", suite<Database | Store>({ corrupt, commit }), withStore.pipe(Layer.provideMerge(pglite)))
 conforms(
   "PostgresBlobStore beside another store",
   suite({ corrupt }),
-  PostgresBlobStore.layerWithoutCommits.pipe(Layer.provideMerge(TestDatabase.layer()))
+  PostgresBlobStore.layer.pipe(Layer.provideMerge(TestDatabase.layer()))
 )

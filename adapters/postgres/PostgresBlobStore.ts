@@ -23,11 +23,11 @@ export const partSizeBytes = 256 * 1024
 /** An upload to which nothing was added for a day is nobody's: its process has ended. */
 export const abandonedAfter: Millis = 86_400_000
 
-/** Beside the Store of the same database, whose commits bring what is enclosed. */
-export const layer: Layer.Layer<BlobStore, never, Database> = Layer.effect(BlobStore, make(true))
+/** Beside any Store: what is enclosed is written at once. */
+export const layer: Layer.Layer<BlobStore, never, Database> = Layer.effect(BlobStore, make(false))
 
-/** Beside any other Store: what is enclosed is written at once. */
-export const layerWithoutCommits: Layer.Layer<BlobStore, never, Database> = Layer.effect(BlobStore, make(false))
+/** Beside the Store of the same database, and no other: its commits bring what is enclosed. */
+export const layerWithStore: Layer.Layer<BlobStore, never, Database> = Layer.effect(BlobStore, make(true))
 
 function make(isWithStore: boolean): Effect.Effect<typeof BlobStore.Service, never, Database | Scope.Scope> {
   return Effect.gen(function* () {

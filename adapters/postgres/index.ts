@@ -19,6 +19,6 @@ export { Database, JobNews, Migrations, Pglite, PostgresBlobStore, PostgresJobQu
 export const layer = Layer.mergeAll(
   PostgresStore.layer,
   PostgresJobQueue.layer,
-  PostgresBlobStore.layer,
+  PostgresBlobStore.layerWithStore,
   PostgresRateLimiter.layer
 )

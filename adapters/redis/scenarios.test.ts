@@ -12,7 +12,7 @@ import * as RedisRateLimiter from "./RedisRateLimiter.ts"
 
 const redis = Layer.unwrap(Effect.map(PrivateRedis.open(), ({ url }) => RedisClient.layer({ url })))
 
-const set = Layer.mergeAll(PostgresStore.layerWithoutJobs, PostgresBlobStore.layer).pipe(
+const set = Layer.mergeAll(PostgresStore.layerWithoutJobs, PostgresBlobStore.layerWithStore).pipe(
   Layer.provide(TestDatabase.emptied(TestDatabase.layer())),
   Layer.merge(Layer.mergeAll(RedisJobQueue.layer, RedisRateLimiter.layer).pipe(Layer.provide(redis))),
   Layer.merge(companions)

@@ -1,12 +1,13 @@
 /** What breaks for a while, hangs, or breaks whoever touches it, harms nothing else and loses nothing. */
-import { Duration, Effect, Fiber } from "effect"
+import { Duration, Effect, Fiber, Stream } from "effect"
 import * as assert from "node:assert/strict"
 import { ClockOffset, clockOffsetMax } from "../../core/ClockOffset.ts"
 import { system } from "../../core/model/Audit.ts"
 import type { RequestEntry } from "../../core/model/Audit.ts"
 import { shardOf } from "../../core/model/Ids.ts"
 import { address, freshId } from "../fixtures.ts"
-import { Faults } from "./Faults.ts"
+import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
+import { Faults, NoCommits } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import {
   accepted,
@@ -46,6 +47,52 @@ export const suite: ScenarioSuite = {
         assert.equal((yield* messageOf(world, production, waiting)).status, "sent")
         assert.equal((yield* messageOf(world, sandbox, polled)).status, "bounced")
         assert.equal(world.stage.submissions.length, 1)
+      })
+    ),
+
+    scenario("a store that takes no commits, and can be read, has nobody mailed twice, and few mailed at all", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("production")
+        const store = new NoCommits()
+        const [calm, process] = [yield* world.boot(), yield* world.boot(store)]
+        const sendSome = Effect.all(Array.from({ length: 20 }, () => send(calm, tenancy, ada)))
+        const early = yield* sendSome
+
+        store.isOn = true
+        yield* pass(process, "10 minutes")
+        const taken = world.stage.submissions.length
+        assert.ok(taken >= 10, `${taken} were submitted before too many results waited`)
+        const late = yield* sendSome
+        yield* pass(process, "10 minutes")
+        assert.equal(world.stage.submissions.length, taken, "what comes when too many results wait is not submitted")
+
+        store.isOn = false
+        yield* pass(process, "5 minutes")
+        for (const id of [...early, ...late]) {
+          assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
+          assert.equal(world.stage.submissions.filter(({ request }) => request.messageId === id).length, 1)
+        }
+      })
+    ),
+
+    scenario("an object that was lost is made again, and stored with the try that finds that", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("production")
+        const process = yield* world.boot()
+        world.stage.behave = (request, nth) =>
+          nth === 1 ? Effect.fail(new MailProviderUnavailable({ cause: "reset" })) : Effect.succeed(accepted(request))
+        const id = yield* send(process, tenancy, ada)
+        yield* settle(process)
+        const { mime } = yield* messageOf(world, tenancy, id)
+        yield* world.blobs.remove(tenancy.realm.tenantId, mime!.sha256, Number.MAX_SAFE_INTEGER)
+
+        yield* pass(process, "30 minutes")
+
+        assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
+        const [first, second] = world.stage.submissions
+        assert.ok(Buffer.from(first!.bytes).equals(Buffer.from(second!.bytes)))
+        const stored = yield* Stream.mkUint8Array(world.blobs.read(tenancy.realm.tenantId, mime!))
+        assert.ok(Buffer.from(stored).equals(Buffer.from(second!.bytes)))
       })
     ),
 

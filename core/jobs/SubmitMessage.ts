@@ -7,27 +7,26 @@
  * if it fell between the provider's acceptance and our commit: then with the
  * same Message-ID and the same bytes.
  */
-import { Clock, Context, Data, Duration, Effect, Exit, Layer, Option, Random, Stream } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Layer, Random, Stream } from "effect"
 import type { Address } from "../model/Address.ts"
 import * as Addresses from "../model/Address.ts"
 import type { Attachment } from "../model/Attachment.ts"
 import * as Backoff from "../model/Backoff.ts"
 import { returnPathDomain } from "../model/DomainRecords.ts"
-import type { MessageId, Millis, Realm, TenantId } from "../model/Ids.ts"
+import type { MessageId, Realm, TenantId } from "../model/Ids.ts"
 import { isVerified, type MailDomain } from "../model/MailDomain.ts"
 import * as Message from "../model/Message.ts"
-import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/Recipient.ts"
-import { classify, cleanReply, type Reply } from "../model/Reply.ts"
+import type { Recipient } from "../model/Recipient.ts"
 import * as ReturnPath from "../model/ReturnPath.ts"
 import type { Suppression } from "../model/Suppression.ts"
 import * as Timestamp from "../model/Timestamp.ts"
-import { settle, type Outcome } from "../model/Settlement.ts"
+import { settle } from "../model/Settlement.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Sending.ts"
 import { BlobStore, enclosedMax, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
-import { MailProviderUnavailable, MailProviders, SubmissionRefused, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
+import { MailProviderUnavailable, MailProviders, type SubmitResult } from "../ports/MailProvider.ts"
 import { Mime } from "../ports/Mime.ts"
 import { Store, type Outbound, type StoreUnavailable } from "../ports/Store.ts"
 import * as Deadlines from "../Deadlines.ts"
@@ -36,6 +35,23 @@ import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
 import { appendEvents, countRecipients, pollJob, RecordNotification, suppressions } from "./RecordNotification.ts"
 import { signingKeys } from "./SigningKeys.ts"
+import {
+  Abandoned,
+  abandoned,
+  attempted,
+  AwaitsScan,
+  bounceSuppressed,
+  expire,
+  nothingToSend,
+  poison,
+  Postponed,
+  postponed,
+  refused,
+  retryAt,
+  submissionOutcome,
+  unbuildable,
+  type Attempt
+} from "./SubmissionAttempt.ts"
 
 /** A lease claimed this often without an end is poison: its message fails, and harms nobody else. */
 export const claimsMax = 5
@@ -48,33 +64,17 @@ interface Stored extends Enclosed {
   readonly bytes: ReadonlyArray<Uint8Array> | null
 }
 
+/** The result of a try that is yet to be recorded. */
+interface Owed {
+  readonly started: Message.Message
+  readonly attempt: Attempt
+}
+
+/** So many results may wait for the store before nothing more is submitted. */
+const owedMax = 16
+
 /** A provider that takes longer has not answered; long enough for the largest message over a slow line. */
 const submitTimeout = Duration.minutes(10)
-
-/** Not now: tried again by the schedule, until the message is 48 h old. */
-class Postponed extends Data.TaggedError("Postponed")<{
-  readonly code: string
-  readonly detail: string
-  /** The object, if it had come to that. */
-  readonly mime?: Enclosed
-}> {}
-
-/** Never: every queued recipient fails. */
-class Abandoned extends Data.TaggedError("Abandoned")<{ readonly failure: Failure }> {}
-
-const unbuildable = (code: string, message: string) => new Abandoned({ failure: { stage: "build", code, message } })
-
-/** A scan verdict is awaited; the commit that brings it makes this job due again. */
-class AwaitsScan extends Data.TaggedError("AwaitsScan")<{}> {}
-
-/** What one try came to, for all recipients that were queued when it began. */
-interface Attempt {
-  readonly outcomes: ReadonlyArray<Outcome>
-  readonly submission: Message.Submission | null
-  readonly mime: Enclosed | null
-  /** Why recipients stay queued; null if none does. */
-  readonly postponed: { readonly code: string; readonly detail: string } | null
-}
 
 export class SubmitMessage extends Context.Service<
   SubmitMessage,
@@ -100,6 +100,18 @@ export class SubmitMessage extends Context.Service<
       const deadlines = yield* Deadlines.make(submitTimeout)
       const keyOf = signingKeys(crypto)
 
+      /** What providers have taken and the store has not, the oldest in front: who is in it is not mailed again. */
+      const owed = new Map<MessageId, Owed>()
+
+      /** One of them, if there are any: a store that takes no commits is to have few, and nobody is mailed meanwhile beyond that. */
+      const recordOwed = Effect.suspend(() => {
+        const [first] = owed.values()
+        if (first === undefined) return Effect.void
+        return Effect.catch(conclude(null, first.started, first.attempt), (error) =>
+          owed.size < owedMax ? Effect.void : Effect.fail(error)
+        )
+      })
+
       const handle = Tracing.fn("SubmitMessage.handle")(function* (lease: Lease) {
         const outbound = yield* store.messages.outbound(lease.job.realm, lease.job.subject as MessageId)
         if (outbound === null || outbound.message.nextAttemptAt === null) return false
@@ -108,7 +120,12 @@ export class SubmitMessage extends Context.Service<
         if (outbound.message.nextAttemptAt > now) {
           return yield* Effect.as(offer(queue, [submitJob(message, outbound.message.nextAttemptAt)]), false)
         }
-        if (lease.claims >= claimsMax) return yield* conclude(lease, message, abandoned(Message.queuedRecipients(message), poison, now))
+        if (lease.claims >= claimsMax) {
+          return yield* conclude(lease, message, abandoned(Message.queuedRecipients(message), poison(claimsMax), now))
+        }
+        const own = owed.get(message.id)
+        if (own !== undefined) return yield* conclude(lease, own.started, own.attempt)
+        yield* recordOwed
 
         const queued = Message.queuedRecipients(message)
         const suppressed = yield* findSuppressed(message, queued)
@@ -279,7 +296,7 @@ export class SubmitMessage extends Context.Service<
       /** Commits what the try came to, on this message. Null: it is not this try's to move any more. */
       const concludeOn = Effect.fnUntraced(function* (
         message: Message.Message | null,
-        lease: Lease,
+        lease: Lease | null,
         started: Message.Message,
         attempt: Attempt,
         random: number
@@ -319,7 +336,7 @@ export class SubmitMessage extends Context.Service<
             ...(record.nextAttemptAt === null || awaitsScan ? [] : [submitJob(record, record.nextAttemptAt)]),
             ...(attempt.submission?.pollAt == null ? [] : [pollJob(record, attempt.submission.pollAt)])
           ],
-          isLast ? lease : undefined
+          isLast && lease !== null ? lease : undefined
         )
         yield* countRecipients(message, given.filter((one) => "input" in one && one.input._tag === "Accepted").length, drafts)
         if (waits && attempt.postponed !== null && record.nextAttemptAt !== null) {
@@ -332,7 +349,7 @@ export class SubmitMessage extends Context.Service<
       })
 
       /** On the message as it was when the try began, and read afresh if it has changed since. */
-      const conclude = Effect.fnUntraced(function* (lease: Lease, started: Message.Message, attempt: Attempt) {
+      const record = Effect.fnUntraced(function* (lease: Lease | null, started: Message.Message, attempt: Attempt) {
         const random = yield* Random.next
         const again = Effect.flatMap(store.messages.get(realmOf(started), started.id), (message) => concludeOn(message, lease, started, attempt, random))
         let isFirst = true
@@ -349,152 +366,18 @@ export class SubmitMessage extends Context.Service<
         return done.isEnded
       })
 
+      /** Without a lease: of another job, whose own comes again and finds nothing to do. */
+      const conclude = (lease: Lease | null, started: Message.Message, attempt: Attempt) =>
+        Effect.onExit(record(lease, started, attempt), (exit) =>
+          Effect.sync(() => {
+            owed.delete(started.id)
+            if (Exit.isFailure(exit) && attempt.submission !== null) owed.set(started.id, { started, attempt })
+          })
+        )
+
       return SubmitMessage.of({ handle })
     })
   )
 }
 
 const realmOf = ({ tenantId, environment }: Message.Message): Realm => ({ tenantId, environment })
-
-const poison: Failure = {
-  stage: "submit",
-  code: "poison",
-  message: `gave up after ${claimsMax} tries that came to no end`
-}
-
-const nothingToSend: Attempt = { outcomes: [], submission: null, mime: null, postponed: null }
-
-const abandoned = (recipients: ReadonlyArray<Recipient>, failure: Failure, at: Millis): Attempt => ({
-  outcomes: recipients.map(({ address }) => ({
-    recipient: address,
-    input: { _tag: "Failed", at, failure }
-  })),
-  submission: null,
-  mime: null,
-  postponed: null
-})
-
-/** `why` is null for a message that awaits a scan: that is no failed try. */
-const postponed = (why: Postponed | null): Attempt => ({
-  outcomes: [],
-  submission: null,
-  mime: why?.mime ?? null,
-  postponed: why === null ? null : { code: why.code, detail: why.detail }
-})
-
-const bounceSuppressed = (
-  queued: ReadonlyArray<Recipient>,
-  suppressed: ReadonlyMap<string, Suppression["reason"]>,
-  at: Millis
-): ReadonlyArray<Outcome> =>
-  queued.flatMap(({ address, evidence }): ReadonlyArray<Outcome> => {
-    const reason = suppressed.get(Addresses.foldCase(address))
-    if (reason === undefined) return []
-    // It was submitted before a crash, and a report has come of it.
-    if (evidence.bounced !== null) return [{ recipient: address, input: { _tag: "Bounced", ...evidence.bounced } }]
-    const bounce: Bounce = { class: "suppressed", smtpCode: null, enhancedCode: null, diagnostic: suppressedBecause[reason] }
-    return [{ recipient: address, input: { _tag: "Bounced", at, bounce } }]
-  })
-
-const suppressedBecause: Readonly<Record<Suppression["reason"], string>> = {
-  bounce: "the address bounced before",
-  complaint: "the address complained before",
-  manual: "the address is on the suppression list"
-}
-
-/** What the provider's replies mean for each recipient; who was refused for the moment stays queued. */
-const attempted = (
-  provider: MailProvider,
-  sendable: ReadonlyArray<Recipient>,
-  mime: Enclosed,
-  result: SubmitResult,
-  at: Millis
-): Attempt => {
-  const ref: SubmissionRef = { provider: provider.name, providerMessageId: result.providerMessageId }
-  const replies = new Map(result.replies.map(({ recipient, reply }) => [recipient, reply]))
-  const outcomes = sendable.flatMap(({ address }): ReadonlyArray<Outcome> => {
-    const reply = replies.get(address)
-    const input = reply === undefined ? null : inputOf(reply, ref, at)
-    return input === null ? [] : [{ recipient: address, input }]
-  })
-  const accepted = outcomes.flatMap((outcome) => ("input" in outcome && outcome.input._tag === "Accepted" ? [outcome.recipient] : []))
-  const deferred = sendable.map(({ address }) => replies.get(address)).find((reply) => reply === undefined || classify(reply) === "transient")
-  return {
-    outcomes,
-    mime,
-    submission: accepted.length === 0 ? null : { ...ref, submittedAt: at, recipients: accepted, pollAt: result.pollAt },
-    postponed:
-      outcomes.length === sendable.length
-        ? null
-        : { code: deferred === undefined ? "no_reply" : codeOf(deferred), detail: cleanReply(deferred?.text ?? null) ?? "refused for the moment" }
-  }
-}
-
-const inputOf = (reply: Reply, submission: SubmissionRef, at: Millis): Input | null => {
-  switch (classify(reply)) {
-    case "accepted":
-      return { _tag: "Accepted", at, submission }
-    case "permanent":
-      return {
-        _tag: "Bounced",
-        at,
-        bounce: {
-          class: "permanent",
-          smtpCode: reply.smtpCode,
-          enhancedCode: reply.enhancedCode,
-          diagnostic: cleanReply(reply.text)
-        }
-      }
-    case "transient":
-      return null
-  }
-}
-
-const refused = (reply: Reply): Abandoned | Postponed =>
-  classify(reply) === "permanent"
-    ? new Abandoned({
-        failure: { stage: "submit", code: codeOf(reply), message: cleanReply(reply.text) ?? "the provider refused the message" }
-      })
-    : new Postponed({ code: codeOf(reply), detail: cleanReply(reply.text) ?? "the provider refused the message for the moment" })
-
-const submissionOutcome = (
-  exit: Exit.Exit<SubmitResult, { readonly _tag: string }>
-): (typeof Metrics.submissionOutcomes)[number] => {
-  if (Exit.isSuccess(exit)) {
-    const kinds = new Set(exit.value.replies.map(({ reply }) => classify(reply)))
-    return kinds.has("accepted") ? "accepted" : kinds.has("transient") || kinds.size === 0 ? "transient" : "permanent"
-  }
-  const error = Option.getOrNull(Exit.findErrorOption(exit))
-  return error instanceof SubmissionRefused && classify(error.reply) === "permanent"
-    ? "permanent"
-    : error instanceof SubmissionRefused
-      ? "transient"
-      : "unavailable"
-}
-
-const codeOf = (reply: Reply): string => reply.enhancedCode ?? String(reply.smtpCode)
-
-/** The 48 h are over: whoever is still queued fails. */
-const expire = (
-  message: Message.Message,
-  outcomes: ReadonlyArray<Outcome>,
-  attempt: Attempt,
-  at: Millis
-): ReadonlyArray<Outcome> => {
-  const settled = new Set(outcomes.map(({ recipient }) => recipient))
-  const why = attempt.postponed ?? { code: "expired", detail: "not submitted in time" }
-  const failure: Failure = { stage: "submit", code: why.code, message: `gave up after 48 hours: ${why.detail}` }
-  return [
-    ...outcomes,
-    ...Message.queuedRecipients(message)
-      .filter(({ address }) => !settled.has(address))
-      .map(({ address }): Outcome => ({ recipient: address, input: { _tag: "Failed", at, failure } }))
-  ]
-}
-
-/** The next try by the schedule, and the last one when the 48 h end. */
-const retryAt = (message: Message.Message, now: Millis, random: number): Millis => {
-  const next = now + Backoff.delay(Backoff.submission, message.attempts + 1, random)
-  const last = message.acceptedAt + Backoff.submissionWindow
-  return next > last && last > now ? last : next
-}

@@ -1,0 +1,188 @@
+/** What a try at submitting a message comes to, as values. */
+import { Data, Exit, Option } from "effect"
+import * as Addresses from "../model/Address.ts"
+import * as Backoff from "../model/Backoff.ts"
+import type { Millis } from "../model/Ids.ts"
+import * as Message from "../model/Message.ts"
+import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/Recipient.ts"
+import { classify, cleanReply, type Reply } from "../model/Reply.ts"
+import type { Suppression } from "../model/Suppression.ts"
+import type { Outcome } from "../model/Settlement.ts"
+import type { Enclosed } from "../ports/BlobStore.ts"
+import { SubmissionRefused, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
+import type * as Metrics from "../Metrics.ts"
+
+/** Not now: tried again by the schedule, until the message is 48 h old. */
+export class Postponed extends Data.TaggedError("Postponed")<{
+  readonly code: string
+  readonly detail: string
+  /** The object, if it had come to that. */
+  readonly mime?: Enclosed
+}> {}
+
+/** Never: every queued recipient fails. */
+export class Abandoned extends Data.TaggedError("Abandoned")<{ readonly failure: Failure }> {}
+
+/** It cannot be written as mail. */
+export const unbuildable = (code: string, message: string) => new Abandoned({ failure: { stage: "build", code, message } })
+
+/** A scan verdict is awaited; the commit that brings it makes this job due again. */
+export class AwaitsScan extends Data.TaggedError("AwaitsScan")<{}> {}
+
+/** What one try came to, for all recipients that were queued when it began. */
+export interface Attempt {
+  readonly outcomes: ReadonlyArray<Outcome>
+  readonly submission: Message.Submission | null
+  readonly mime: Enclosed | null
+  /** Why recipients stay queued; null if none does. */
+  readonly postponed: { readonly code: string; readonly detail: string } | null
+}
+
+/** Of a message that breaks whoever submits it. */
+export const poison = (claims: number): Failure => ({
+  stage: "submit",
+  code: "poison",
+  message: `gave up after ${claims} tries that came to no end`
+})
+
+/** Everybody was suppressed. */
+export const nothingToSend: Attempt = { outcomes: [], submission: null, mime: null, postponed: null }
+
+/** These recipients fail. */
+export const abandoned = (recipients: ReadonlyArray<Recipient>, failure: Failure, at: Millis): Attempt => ({
+  outcomes: recipients.map(({ address }) => ({
+    recipient: address,
+    input: { _tag: "Failed", at, failure }
+  })),
+  submission: null,
+  mime: null,
+  postponed: null
+})
+
+/** `why` is null for a message that awaits a scan: that is no failed try. */
+export const postponed = (why: Postponed | null): Attempt => ({
+  outcomes: [],
+  submission: null,
+  mime: why?.mime ?? null,
+  postponed: why === null ? null : { code: why.code, detail: why.detail }
+})
+
+/** Who must not be mailed bounces. */
+export const bounceSuppressed = (
+  queued: ReadonlyArray<Recipient>,
+  suppressed: ReadonlyMap<string, Suppression["reason"]>,
+  at: Millis
+): ReadonlyArray<Outcome> =>
+  queued.flatMap(({ address, evidence }): ReadonlyArray<Outcome> => {
+    const reason = suppressed.get(Addresses.foldCase(address))
+    if (reason === undefined) return []
+    // It was submitted before a crash, and a report has come of it.
+    if (evidence.bounced !== null) return [{ recipient: address, input: { _tag: "Bounced", ...evidence.bounced } }]
+    const bounce: Bounce = { class: "suppressed", smtpCode: null, enhancedCode: null, diagnostic: suppressedBecause[reason] }
+    return [{ recipient: address, input: { _tag: "Bounced", at, bounce } }]
+  })
+
+const suppressedBecause: Readonly<Record<Suppression["reason"], string>> = {
+  bounce: "the address bounced before",
+  complaint: "the address complained before",
+  manual: "the address is on the suppression list"
+}
+
+/** What the provider's replies mean for each recipient; who was refused for the moment stays queued. */
+export const attempted = (
+  provider: MailProvider,
+  sendable: ReadonlyArray<Recipient>,
+  mime: Enclosed,
+  result: SubmitResult,
+  at: Millis
+): Attempt => {
+  const ref: SubmissionRef = { provider: provider.name, providerMessageId: result.providerMessageId }
+  const replies = new Map(result.replies.map(({ recipient, reply }) => [recipient, reply]))
+  const outcomes = sendable.flatMap(({ address }): ReadonlyArray<Outcome> => {
+    const reply = replies.get(address)
+    const input = reply === undefined ? null : inputOf(reply, ref, at)
+    return input === null ? [] : [{ recipient: address, input }]
+  })
+  const accepted = outcomes.flatMap((outcome) => ("input" in outcome && outcome.input._tag === "Accepted" ? [outcome.recipient] : []))
+  const deferred = sendable.map(({ address }) => replies.get(address)).find((reply) => reply === undefined || classify(reply) === "transient")
+  return {
+    outcomes,
+    mime,
+    submission: accepted.length === 0 ? null : { ...ref, submittedAt: at, recipients: accepted, pollAt: result.pollAt },
+    postponed:
+      outcomes.length === sendable.length
+        ? null
+        : { code: deferred === undefined ? "no_reply" : codeOf(deferred), detail: cleanReply(deferred?.text ?? null) ?? "refused for the moment" }
+  }
+}
+
+const inputOf = (reply: Reply, submission: SubmissionRef, at: Millis): Input | null => {
+  switch (classify(reply)) {
+    case "accepted":
+      return { _tag: "Accepted", at, submission }
+    case "permanent":
+      return {
+        _tag: "Bounced",
+        at,
+        bounce: {
+          class: "permanent",
+          smtpCode: reply.smtpCode,
+          enhancedCode: reply.enhancedCode,
+          diagnostic: cleanReply(reply.text)
+        }
+      }
+    case "transient":
+      return null
+  }
+}
+
+/** What a refusal of the whole submission means. */
+export const refused = (reply: Reply): Abandoned | Postponed =>
+  classify(reply) === "permanent"
+    ? new Abandoned({
+        failure: { stage: "submit", code: codeOf(reply), message: cleanReply(reply.text) ?? "the provider refused the message" }
+      })
+    : new Postponed({ code: codeOf(reply), detail: cleanReply(reply.text) ?? "the provider refused the message for the moment" })
+
+/** What a submission is counted as. */
+export const submissionOutcome = (
+  exit: Exit.Exit<SubmitResult, { readonly _tag: string }>
+): (typeof Metrics.submissionOutcomes)[number] => {
+  if (Exit.isSuccess(exit)) {
+    const kinds = new Set(exit.value.replies.map(({ reply }) => classify(reply)))
+    return kinds.has("accepted") ? "accepted" : kinds.has("transient") || kinds.size === 0 ? "transient" : "permanent"
+  }
+  const error = Option.getOrNull(Exit.findErrorOption(exit))
+  return error instanceof SubmissionRefused && classify(error.reply) === "permanent"
+    ? "permanent"
+    : error instanceof SubmissionRefused
+      ? "transient"
+      : "unavailable"
+}
+
+const codeOf = (reply: Reply): string => reply.enhancedCode ?? String(reply.smtpCode)
+
+/** The 48 h are over: whoever is still queued fails. */
+export const expire = (
+  message: Message.Message,
+  outcomes: ReadonlyArray<Outcome>,
+  attempt: Attempt,
+  at: Millis
+): ReadonlyArray<Outcome> => {
+  const settled = new Set(outcomes.map(({ recipient }) => recipient))
+  const why = attempt.postponed ?? { code: "expired", detail: "not submitted in time" }
+  const failure: Failure = { stage: "submit", code: why.code, message: `gave up after 48 hours: ${why.detail}` }
+  return [
+    ...outcomes,
+    ...Message.queuedRecipients(message)
+      .filter(({ address }) => !settled.has(address))
+      .map(({ address }): Outcome => ({ recipient: address, input: { _tag: "Failed", at, failure } }))
+  ]
+}
+
+/** The next try by the schedule, and the last one when the 48 h end. */
+export const retryAt = (message: Message.Message, now: Millis, random: number): Millis => {
+  const next = now + Backoff.delay(Backoff.submission, message.attempts + 1, random)
+  const last = message.acceptedAt + Backoff.submissionWindow
+  return next > last && last > now ? last : next
+}
