@@ -117,6 +117,8 @@ export class Ahead extends Faults {
 /** A store that answers reads, and takes nothing while it is on, or so many commits long. */
 export class NoCommits extends Faults {
   isOn = false
+  /** Whether it breaks whoever commits, instead of saying so. */
+  isBroken = false
   left = Number.POSITIVE_INFINITY
 
   constructor() {
@@ -128,6 +130,7 @@ export class NoCommits extends Faults {
       if (call !== "Store.commit" || !this.isOn || this.left === 0) return effect
       this.hasStruck = true
       this.left -= 1
+      if (this.isBroken) return Effect.die(new Error("the commit breaks"))
       return Effect.fail(new StoreUnavailable({ cause: "read only" }) as E) // of the store alone
     })
   }

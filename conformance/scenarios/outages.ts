@@ -75,6 +75,26 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("a result that breaks whoever records it holds up no other message, and is not submitted again", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("production")
+        const store = new NoCommits()
+        const [calm, process] = [yield* world.boot(), yield* world.boot(store)]
+        store.isBroken = true
+        const broken = yield* send(calm, tenancy, ada)
+        store.isOn = true
+        yield* process.worker.tick
+        store.left = 1 // it breaks the one who tries to record it on the way
+        const other = yield* send(calm, tenancy, bob)
+        yield* process.worker.tick
+
+        assert.equal((yield* messageOf(world, tenancy, other)).status, "sent")
+        yield* pass(process, "5 minutes")
+        assert.equal((yield* messageOf(world, tenancy, broken)).status, "sent")
+        assert.equal(world.stage.submissions.length, 2)
+      })
+    ),
+
     scenario("an object that was lost is made again, and stored with the try that finds that", (world) =>
       Effect.gen(function* () {
         const tenancy = yield* world.found("production")

@@ -28,7 +28,7 @@ import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { MailProviderUnavailable, MailProviders, type SubmitResult } from "../ports/MailProvider.ts"
 import { Mime } from "../ports/Mime.ts"
-import { Store, type Outbound, type StoreUnavailable } from "../ports/Store.ts"
+import { Store, StoreUnavailable, type Outbound } from "../ports/Store.ts"
 import * as Deadlines from "../Deadlines.ts"
 import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
@@ -107,8 +107,9 @@ export class SubmitMessage extends Context.Service<
       const recordOwed = Effect.suspend(() => {
         const [first] = owed.values()
         if (first === undefined) return Effect.void
-        return Effect.catch(conclude(null, first.started, first.attempt), (error) =>
-          owed.size < owedMax ? Effect.void : Effect.fail(error)
+        // One that breaks whoever commits it is no fault of the job that tries.
+        return Effect.catchCause(conclude(null, first.started, first.attempt), (cause) =>
+          owed.size < owedMax ? Effect.void : Effect.fail(new StoreUnavailable({ cause }))
         )
       })
 
