@@ -2,11 +2,54 @@
 import assert from "node:assert/strict"
 import { Clock, Effect } from "effect"
 import { TestClock } from "effect/testing"
+import type { BlobRef } from "../core/model/Blob.ts"
+import type { TenantId } from "../core/model/Ids.ts"
 import { BlobStore } from "../core/ports/BlobStore.ts"
 import { assertMissing, hour, noise, old, read, sweepTime, tenant, text, write } from "./BlobStoreSteps.ts"
 import type { Check } from "./Suite.ts"
 
+/** Writes these bytes, once more or for the first time. */
+type Put<R> = (of: TenantId, bytes: Uint8Array) => Effect.Effect<BlobRef, unknown, R>
+
+/** What holds for a blob that is written again; `again` says in which way. */
+export const agesOf = <R>(again: string, put: Put<R>): ReadonlyArray<Check<BlobStore | R>> => [
+  {
+    title: `counts as the age of a blob that it is ${again}`,
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const store = yield* BlobStore
+      const ref = yield* write(of, text("again"))
+      yield* TestClock.adjust(hour)
+      yield* put(of, text("again"))
+      const at = yield* Clock.currentTimeMillis
+
+      assert.deepEqual(yield* old([of], at), [])
+      yield* store.remove(of, ref.sha256, at)
+      assert.deepEqual(yield* read(of, ref), text("again"))
+      assert.deepEqual(yield* old([of], at + 1), [{ tenantId: of, sha256: ref.sha256 }])
+    })
+  },
+  {
+    title: `loses no blob that is ${again} while it is removed`,
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const store = yield* BlobStore
+      for (let time = 0; time < 30; time++) {
+        const bytes = noise(100, time)
+        const ref = yield* write(of, bytes)
+        yield* TestClock.adjust(hour)
+        const remove = store.remove(of, ref.sha256, yield* Clock.currentTimeMillis)
+
+        yield* Effect.all([put(of, bytes), remove, put(of, bytes), remove], { concurrency: "unbounded" })
+
+        assert.deepEqual(yield* read(of, ref), bytes)
+      }
+    })
+  }
+]
+
 export const ages: ReadonlyArray<Check<BlobStore>> = [
+  ...agesOf("written again", write),
   {
     title: "finds blobs last written before a time, and no others",
     check: Effect.gen(function* () {
@@ -21,22 +64,6 @@ export const ages: ReadonlyArray<Check<BlobStore>> = [
       assert.deepEqual(yield* old([of], firstAt + hour), [{ tenantId: of, sha256: first.sha256 }])
       const both = yield* old([of], firstAt + hour + 1)
       assert.deepEqual(both.map(({ sha256 }) => sha256).toSorted(), [first.sha256, second.sha256].toSorted())
-    })
-  },
-  {
-    title: "counts the second write of the same bytes as their age",
-    check: Effect.gen(function* () {
-      const of = tenant()
-      const store = yield* BlobStore
-      const ref = yield* write(of, text("again"))
-      yield* TestClock.adjust(hour)
-      yield* write(of, text("again"))
-      const again = yield* Clock.currentTimeMillis
-
-      assert.deepEqual(yield* old([of], again), [])
-      yield* store.remove(of, ref.sha256, again)
-      assert.deepEqual(yield* read(of, ref), text("again"))
-      assert.deepEqual(yield* old([of], again + 1), [{ tenantId: of, sha256: ref.sha256 }])
     })
   },
   {
@@ -116,25 +143,6 @@ export const ages: ReadonlyArray<Check<BlobStore>> = [
       assert.deepEqual(yield* write(of, text("back")), ref)
 
       assert.deepEqual(yield* read(of, ref), text("back"))
-    })
-  },
-  {
-    title: "loses no blob that is written again while it is removed",
-    check: Effect.gen(function* () {
-      const of = tenant()
-      const store = yield* BlobStore
-      for (let time = 0; time < 30; time++) {
-        const bytes = noise(100, time)
-        const ref = yield* write(of, bytes)
-        yield* TestClock.adjust(hour)
-        const before = yield* Clock.currentTimeMillis
-
-        yield* Effect.all([write(of, bytes), store.remove(of, ref.sha256, before), write(of, bytes), store.remove(of, ref.sha256, before)], {
-          concurrency: "unbounded"
-        })
-
-        assert.deepEqual(yield* read(of, ref), bytes)
-      }
     })
   },
   {

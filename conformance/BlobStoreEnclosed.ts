@@ -5,6 +5,7 @@ import { TestClock } from "effect/testing"
 import type { TenantId } from "../core/model/Ids.ts"
 import { BlobStore, enclosedMax, type Enclosed } from "../core/ports/BlobStore.ts"
 import type { Change } from "../core/ports/Store.ts"
+import { agesOf } from "./BlobStoreAges.ts"
 import { assertMissing, hour, noise, old, read, refOf, sweepTime, tenant, text, write } from "./BlobStoreSteps.ts"
 import type { Check } from "./Suite.ts"
 
@@ -95,38 +96,7 @@ export const enclosed = <R = never>(commit: Commit<R> | null): ReadonlyArray<Che
         assert.equal((yield* old([of], at + 1)).length, 1)
       })
     },
-    {
-      title: "counts what is enclosed again as the age of what is there",
-      check: Effect.gen(function* () {
-        const of = tenant()
-        const store = yield* BlobStore
-        const ref = yield* write(of, text("again"))
-        yield* TestClock.adjust(hour)
-        yield* put(of, text("again"))
-        const at = yield* Clock.currentTimeMillis
-
-        assert.deepEqual(yield* old([of], at), [])
-        yield* store.remove(of, ref.sha256, at)
-        assert.deepEqual(yield* read(of, ref), text("again"))
-      })
-    },
-    {
-      title: "loses no blob that is enclosed again while it is removed",
-      check: Effect.gen(function* () {
-        const of = tenant()
-        const store = yield* BlobStore
-        for (let time = 0; time < 30; time++) {
-          const bytes = noise(100, time)
-          const ref = yield* write(of, bytes)
-          yield* TestClock.adjust(hour)
-          const remove = store.remove(of, ref.sha256, yield* Clock.currentTimeMillis)
-
-          yield* Effect.all([put(of, bytes), remove, put(of, bytes), remove], { concurrency: "unbounded" })
-
-          assert.deepEqual(yield* read(of, ref), bytes)
-        }
-      })
-    },
+    ...agesOf("enclosed again", put),
     ...(commit === null ? [] : withItsCommit(enclose, commit))
   ]
 }

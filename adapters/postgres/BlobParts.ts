@@ -28,7 +28,9 @@ interface Uploaded {
   readonly whole: WholeBlob
 }
 
-/** The copy that is there already stays, and its readers with it. */
+/** The copy that is there already stays, and its readers with it; it grows no older. */
+export const putAgain = "(tenant_id, sha256) do update set written_ms = greatest(blob.written_ms, excluded.written_ms)"
+
 const putBlobs = inserting<Uploaded>(
   "put_blob",
   "mailroom.blob",
@@ -39,7 +41,7 @@ const putBlobs = inserting<Uploaded>(
     column("size_bytes", "bigint", ({ whole }) => BigInt(whole.blob.sizeBytes)),
     column("written_ms", "bigint", ({ whole }) => Rows.toBigint(whole.at))
   ],
-  { conflict: "(tenant_id, sha256) do update set written_ms = greatest(blob.written_ms, excluded.written_ms)", returning: "upload_id" }
+  { conflict: putAgain, returning: "upload_id" }
 )
 
 const bytesColumns = [

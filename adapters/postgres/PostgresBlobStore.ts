@@ -12,7 +12,7 @@ import type { BlobRef } from "../../core/model/Blob.ts"
 import type { Millis, TenantId } from "../../core/model/Ids.ts"
 import { BlobCorrupt, BlobMissing, BlobStore, BlobUnavailable, enclosedAtOnce, type Enclosed } from "../../core/ports/BlobStore.ts"
 import * as Batches from "./Batches.ts"
-import { blobParts, nameOf, type WholeBlob } from "./BlobParts.ts"
+import { blobParts, nameOf, putAgain, type WholeBlob } from "./BlobParts.ts"
 import { Database } from "./Database.ts"
 import { id, idAfter } from "./Query.ts"
 import { statementOf } from "./Parts.ts"
@@ -63,16 +63,10 @@ function make(isWithStore: boolean): Effect.Effect<typeof BlobStore.Service, nev
 
 const enclosed = (tenantId: TenantId, pieces: ReadonlyArray<Uint8Array>): Effect.Effect<Enclosed> =>
   Effect.map(Clock.currentTimeMillis, (at) => {
-    const bytes = joined(pieces)
+    const bytes = Buffer.concat(pieces)
     const blob: BlobRef = { sha256: createHash("sha256").update(bytes).digest("hex"), sizeBytes: bytes.length }
     return { blob, changes: [{ _tag: "PutBlob", tenantId, blob, bytes, at }] }
   })
-
-const joined = (pieces: ReadonlyArray<Uint8Array>): Uint8Array => {
-  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0))
-  pieces.reduce((offset, piece) => (whole.set(piece, offset), offset + piece.length), 0)
-  return whole
-}
 
 type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<ReadonlyArray<Row>, BlobUnavailable>
 
@@ -271,7 +265,7 @@ const removeAbandonedStatement = `
 /** The copy that is there already stays, and its readers with it. */
 const putBlob = `
   insert into mailroom.blob (tenant_id, sha256, upload_id, size_bytes, written_ms) select $1, $2, id, $3, $4 from upload
-  on conflict (tenant_id, sha256) do update set written_ms = greatest(blob.written_ms, excluded.written_ms) returning upload_id`
+  on conflict ${putAgain} returning upload_id`
 const finishStagedStatement = `
   with upload as (delete from mailroom.blob_upload where id = $6 returning id), put as (${putBlob}), rest as (
     insert into mailroom.blob_part (upload_id, part, bytes)

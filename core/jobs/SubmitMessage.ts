@@ -60,18 +60,18 @@ export const claimsMax = 5
 const keptMax = 128 * 1024
 
 /** The object, stored or enclosed in the commit that ends the try, with its bytes while they are at hand. */
-interface Stored extends Enclosed {
+interface Built extends Enclosed {
   readonly bytes: ReadonlyArray<Uint8Array> | null
 }
 
 /** The result of a try that is yet to be recorded. */
-interface Owed {
+interface Unrecorded {
   readonly started: Message.Message
   readonly attempt: Attempt
 }
 
 /** So many results may wait for the store before nothing more is submitted. */
-const owedMax = 16
+const unrecordedMax = 16
 
 /** A provider that takes longer has not answered; long enough for the largest message over a slow line. */
 const submitTimeout = Duration.minutes(10)
@@ -101,15 +101,15 @@ export class SubmitMessage extends Context.Service<
       const keyOf = signingKeys(crypto)
 
       /** What providers have taken and the store has not, the oldest in front: who is in it is not mailed again. */
-      const owed = new Map<MessageId, Owed>()
+      const unrecorded = new Map<MessageId, Unrecorded>()
 
       /** One of them, if there are any: a store that takes no commits is to have few, and nobody is mailed meanwhile beyond that. */
-      const recordOwed = Effect.suspend(() => {
-        const [first] = owed.values()
+      const recordOldest = Effect.suspend(() => {
+        const [first] = unrecorded.values()
         if (first === undefined) return Effect.void
         // One that breaks whoever commits it is no fault of the job that tries.
         return Effect.catchCause(conclude(null, first.started, first.attempt), (cause) =>
-          owed.size < owedMax ? Effect.void : Effect.fail(new StoreUnavailable({ cause }))
+          unrecorded.size < unrecordedMax ? Effect.void : Effect.fail(new StoreUnavailable({ cause }))
         )
       })
 
@@ -124,9 +124,9 @@ export class SubmitMessage extends Context.Service<
         if (lease.claims >= claimsMax) {
           return yield* conclude(lease, message, abandoned(Message.queuedRecipients(message), poison(claimsMax), now))
         }
-        const own = owed.get(message.id)
+        const own = unrecorded.get(message.id)
         if (own !== undefined) return yield* conclude(lease, own.started, own.attempt)
-        yield* recordOwed
+        yield* recordOldest
 
         const queued = Message.queuedRecipients(message)
         const suppressed = yield* findSuppressed(message, queued)
@@ -149,17 +149,17 @@ export class SubmitMessage extends Context.Service<
         const { message } = outbound
         yield* checkSender(outbound)
         const attachments = yield* checkAttachments(message)
-        const stored = yield* storeMime(outbound, attachments)
-        return yield* submit(outbound, sendable, stored).pipe(
+        const built = yield* buildMime(outbound, attachments)
+        return yield* submit(outbound, sendable, built).pipe(
           // To send it unsigned would be to send it to a spam folder.
           Effect.catchTag("SealBroken", ({ message }) => Effect.fail(new Postponed({ code: "dkim_key_unavailable", detail: message }))),
           // The bytes are gone, and are made again, the same: the next try finds them.
           Effect.catchTag("BlobMissing", (error) =>
-            Effect.flatMap(storeMime({ ...outbound, message: { ...message, mime: null } }, attachments), (again) =>
+            Effect.flatMap(buildMime({ ...outbound, message: { ...message, mime: null } }, attachments), (again) =>
               Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message, mime: again }))
             )
           ),
-          Effect.catchTag("Postponed", ({ code, detail, mime = stored }) => Effect.fail(new Postponed({ code, detail, mime })))
+          Effect.catchTag("Postponed", ({ code, detail, mime = built }) => Effect.fail(new Postponed({ code, detail, mime })))
         )
       })
 
@@ -217,13 +217,13 @@ export class SubmitMessage extends Context.Service<
         })
         const large = writer as BlobWriter | null // the compiler does not see that it was opened
         return large === null
-          ? ({ ...(yield* blobs.enclose(tenantId, kept)), bytes: kept } satisfies Stored)
-          : ({ blob: yield* large.finish, changes: [], bytes: kept } satisfies Stored)
+          ? ({ ...(yield* blobs.enclose(tenantId, kept)), bytes: kept } satisfies Built)
+          : ({ blob: yield* large.finish, changes: [], bytes: kept } satisfies Built)
       }, Effect.scoped)
 
       /** The object: made once, and found again by its digest. */
-      const storeMime = Effect.fnUntraced(function* ({ message, content }: Outbound, attachments: ReadonlyArray<Attachment>) {
-        if (message.mime !== null) return { blob: message.mime, changes: [], bytes: null } satisfies Stored
+      const buildMime = Effect.fnUntraced(function* ({ message, content }: Outbound, attachments: ReadonlyArray<Attachment>) {
+        if (message.mime !== null) return { blob: message.mime, changes: [], bytes: null } satisfies Built
         if (content === null) {
           return yield* unbuildable("content_missing", "the message's content is no longer there")
         }
@@ -240,8 +240,8 @@ export class SubmitMessage extends Context.Service<
         )
       })
 
-      const submit = Effect.fnUntraced(function* (outbound: Outbound, sendable: ReadonlyArray<Recipient>, stored: Stored) {
-        const { blob, bytes } = stored
+      const submit = Effect.fnUntraced(function* (outbound: Outbound, sendable: ReadonlyArray<Recipient>, built: Built) {
+        const { blob, bytes } = built
         const { message, domain } = outbound
         const provider = providers[message.environment]
         if (provider === null) {
@@ -275,7 +275,7 @@ export class SubmitMessage extends Context.Service<
               Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message }))
             )
           )
-        return attempted(provider, sendable, stored, result, yield* Clock.currentTimeMillis)
+        return attempted(provider, sendable, built, result, yield* Clock.currentTimeMillis)
       })
 
       /** Counts a submission by its outcome, and says so in its span. */
@@ -295,7 +295,7 @@ export class SubmitMessage extends Context.Service<
       })
 
       /** Commits what the try came to, on this message. Null: it is not this try's to move any more. */
-      const concludeOn = Effect.fnUntraced(function* (
+      const concludeOnce = Effect.fnUntraced(function* (
         message: Message.Message | null,
         lease: Lease | null,
         started: Message.Message,
@@ -350,16 +350,15 @@ export class SubmitMessage extends Context.Service<
       })
 
       /** On the message as it was when the try began, and read afresh if it has changed since. */
-      const record = Effect.fnUntraced(function* (lease: Lease | null, started: Message.Message, attempt: Attempt) {
+      const commitAttempt = Effect.fnUntraced(function* (lease: Lease | null, started: Message.Message, attempt: Attempt) {
         const random = yield* Random.next
-        const again = Effect.flatMap(store.messages.get(realmOf(started), started.id), (message) => concludeOn(message, lease, started, attempt, random))
         let isFirst = true
         const done = yield* changing(
           started.id,
           Effect.suspend(() => {
-            if (!isFirst) return again
+            const message = isFirst ? Effect.succeed(started) : store.messages.get(realmOf(started), started.id)
             isFirst = false
-            return concludeOn(started, lease, started, attempt, random)
+            return Effect.flatMap(message, (current) => concludeOnce(current, lease, started, attempt, random))
           })
         ).pipe(dieOnRejection)
         if (done === null) return false
@@ -369,10 +368,10 @@ export class SubmitMessage extends Context.Service<
 
       /** Without a lease: of another job, whose own comes again and finds nothing to do. */
       const conclude = (lease: Lease | null, started: Message.Message, attempt: Attempt) =>
-        Effect.onExit(record(lease, started, attempt), (exit) =>
+        Effect.onExit(commitAttempt(lease, started, attempt), (exit) =>
           Effect.sync(() => {
-            owed.delete(started.id)
-            if (Exit.isFailure(exit) && attempt.submission !== null) owed.set(started.id, { started, attempt })
+            unrecorded.delete(started.id)
+            if (Exit.isFailure(exit) && attempt.submission !== null) unrecorded.set(started.id, { started, attempt })
           })
         )
 
