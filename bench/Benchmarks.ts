@@ -4,16 +4,16 @@ export interface Benchmark {
   readonly name: string
   readonly about: string
   /** Those of one name that follow one another are prepared together, and then measured in turn. */
-  readonly preparedWith?: "long logs" | "idle servers"
+  readonly preparedWith?: "busy servers" | "long logs" | "idle servers" | "mail in and out"
 }
 
 /** What `npm run bench` runs, in this order. */
 export const benchmarks: ReadonlyArray<Benchmark> = [
-  { name: "accept", about: "POST /v1/messages, beside one INSERT a request" },
-  { name: "worker", about: "a worker drains a backlog, beside nodemailer's pool" },
-  { name: "end-to-end", about: "from the request to the sink, beside Postfix" },
-  { name: "webhooks", about: "deliveries to fast and to slow receivers, beside undici" },
-  { name: "hang", about: "receivers that hang, and the others" },
+  { name: "accept", about: "POST /v1/messages, beside one INSERT a request", preparedWith: "busy servers" },
+  { name: "worker", about: "a worker drains a backlog, beside nodemailer's pool", preparedWith: "busy servers" },
+  { name: "end-to-end", about: "from the request to the sink, beside Postfix", preparedWith: "busy servers" },
+  { name: "webhooks", about: "deliveries to fast and to slow receivers, beside undici", preparedWith: "busy servers" },
+  { name: "hang", about: "receivers that hang, and the others", preparedWith: "busy servers" },
   { name: "events", about: "a page of a log of ten million events", preparedWith: "long logs" },
   { name: "claims", about: "claims with a million messages queued", preparedWith: "long logs" },
   { name: "upload", about: "memory for each upload, and small requests meanwhile", preparedWith: "idle servers" },
@@ -23,8 +23,8 @@ export const benchmarks: ReadonlyArray<Benchmark> = [
   { name: "latency", about: "from the 202 to the mail server", preparedWith: "idle servers" },
   { name: "mime", about: "building a message, beside nodemailer" },
   { name: "smtp", about: "handing messages over, beside nodemailer's pool" },
-  { name: "inbound", about: "taking mail in, beside npm smtp-server with one INSERT a message" },
-  { name: "soak", about: "memory, files and connections over time" }
+  { name: "inbound", about: "taking mail in, beside npm smtp-server with one INSERT a message", preparedWith: "mail in and out" },
+  { name: "soak", about: "memory, files and connections over time", preparedWith: "mail in and out" }
 ]
 
 /** Older questions, to be asked by name. */

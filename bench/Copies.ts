@@ -52,14 +52,12 @@ export const fillLog = (url: string, count: number): Promise<void> =>
     const { rows } = await client.query<{ shard: number }>("select shard from pattern")
     const stepMs = Math.max(1, Math.floor((10 * 86_400_000) / count))
     const firstAt = Date.now() - 60_000 - count * stepMs
-    await client.query("set maintenance_work_mem = '512MB'")
-    const indexes = (
-      await client.query<{ drop: string; make: string }>(
-        `select coalesce('alter table mailroom.event drop constraint ' || conname, 'drop index ' || i.indexrelid::regclass) as drop,
-           coalesce('alter table mailroom.event add constraint ' || conname || ' ' || pg_get_constraintdef(c.oid), pg_get_indexdef(i.indexrelid)) as make
-         from pg_index i left join pg_constraint c on c.conindid = i.indexrelid where i.indrelid = 'mailroom.event'::regclass`
-      )
-    ).rows
+    const { rows: indexes } = await client.query<{ constrains: boolean; drop: string; make: string }>(
+      `select c.oid is not null as constrains,
+         coalesce('alter table mailroom.event drop constraint ' || conname, 'drop index ' || i.indexrelid::regclass) as drop,
+         coalesce('alter table mailroom.event add constraint ' || conname || ' ' || pg_get_constraintdef(c.oid), pg_get_indexdef(i.indexrelid)) as make
+       from pg_index i left join pg_constraint c on c.conindid = i.indexrelid where i.indrelid = 'mailroom.event'::regclass`
+    )
     await client.query("begin")
     await client.query("truncate mailroom.event")
     for (const { drop } of indexes) await client.query(drop)
@@ -72,12 +70,19 @@ export const fillLog = (url: string, count: number): Promise<void> =>
         [from, upto]
       )
     )
-    for (const { make } of indexes) await client.query(make)
     for (const table of ["log_head", "relay"]) {
       await client.query(`update mailroom.${table} set position = $1 where shard = any($2)`, [count, rows.map(({ shard }) => shard)])
     }
     await client.query("commit")
     await client.query("vacuum (freeze, analyze) mailroom.event")
+    const make = (statement: string) =>
+      connected(url, async (client) => {
+        await client.query("set maintenance_work_mem = '512MB'")
+        await client.query("set max_parallel_maintenance_workers = 0") // which hardly help with what is in order, and two are made at once
+        await client.query(statement)
+      })
+    for (const { make: statement } of indexes.filter(({ constrains }) => constrains)) await make(statement) // has the table to itself
+    await Promise.all(indexes.filter(({ constrains }) => !constrains).map(({ make: statement }) => make(statement)))
     await client.query("checkpoint") // not while something is measured
   })
 

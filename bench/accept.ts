@@ -10,7 +10,7 @@ import * as Deployment from "./Deployment.ts"
 import { run, type Figures, type Request } from "./Load.ts"
 import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
-import { inRounds, ratios, report, scale } from "./Report.ts"
+import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 
 const durationMs = scale.of(1_500, 300)
 
@@ -55,6 +55,7 @@ const pair = async (connections: number): Promise<Pair> => ({ insert1: await ins
 
 const measured = async () => {
   try {
+    await turn()
     return await inRounds(
       async () => ({ wide: await pair(32), single: await pair(1), slow: await slowed(() => pair(64)) }),
       [() => insert1(32), () => ours(32)]

@@ -11,7 +11,7 @@ import { kilobyte, letter, sleep } from "./Api.ts"
 import * as Deployment from "./Deployment.ts"
 import { run } from "./Load.ts"
 import * as Postfix from "./reference/Postfix.ts"
-import { inRounds, ratios, report, scale } from "./Report.ts"
+import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
 const durationMs = scale.of(2_000, 300)
@@ -64,6 +64,7 @@ const relayed = async ({ port, queued, cpu }: Postfix.Postfix, count: number): P
 }
 
 try {
+  await turn()
   const rounds = await inRounds(async () => {
     const mailroom = await ours()
     return { mailroom, postfix: postfix === null ? mailroom : await relayed(postfix, mailroom.count) }

@@ -8,7 +8,7 @@ import * as Backlog from "./Backlog.ts"
 import * as Deployment from "./Deployment.ts"
 import { found } from "./Founding.ts"
 import { startReceivers } from "./receiver.ts"
-import { inRounds, ratios, report, scale } from "./Report.ts"
+import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 
 /** Events of a round, each for all receivers. */
 const events = scale.of(200, 4)
@@ -35,6 +35,7 @@ const play = async (isHanging: boolean): Promise<number> => {
 }
 
 try {
+  await turn()
   const rounds = await inRounds(async () => ({ without: await play(false), withHanging: await play(true) }), [() => play(false)])
   report({
     name: "hang",

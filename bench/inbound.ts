@@ -11,7 +11,7 @@ import * as Deployment from "./Deployment.ts"
 import { quantile } from "./Load.ts"
 import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
-import { inRounds, ratios, report, scale } from "./Report.ts"
+import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 
 const durationMs = scale.of(1_500, 300)
 const line = `${"The engine weaves algebraic patterns as the loom weaves flowers. ".slice(0, 62)}\r\n`
@@ -101,6 +101,7 @@ try {
   const intoReference = (connections: number) => load(Number(reference.ready["port"]), to, connections, cpuOf(reference.pid))
   const intoOurs = (connections: number) => load(ours.port, to, connections, cpuOf(ours.pid))
   const pair = async (connections: number) => ({ reference: await intoReference(connections), ours: await intoOurs(connections) })
+  await turn()
   const rounds = await inRounds(
     async () => ({ wide: await pair(16), single: await pair(1) }),
     [() => intoReference(16), () => intoOurs(16)]

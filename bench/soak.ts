@@ -18,7 +18,7 @@ import * as Deployment from "./Deployment.ts"
 import { run, type Request } from "./Load.ts"
 import { openFiles, postgresMiB, privateMiB } from "./Processor.ts"
 import { startReceivers } from "./receiver.ts"
-import { report, scale } from "./Report.ts"
+import { report, scale, turn } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
 const fullMs = 10 * 60_000
@@ -82,6 +82,7 @@ try {
     await drained(requests)
     return requests / ((performance.now() - begun) / 1_000)
   }
+  await turn()
   await measure(scale.of(3_000, 500)) // warm-up
   const most = await measure(scale.of(10_000, 1_000))
   const perSecond = most / 2

@@ -10,7 +10,7 @@ import * as Backlog from "./Backlog.ts"
 import * as Deployment from "./Deployment.ts"
 import { startReceivers, type Behaviour, type Receivers } from "./receiver.ts"
 import * as Reference from "./reference/undici.ts"
-import { inRounds, ratios, report, scale } from "./Report.ts"
+import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 
 /** Deliveries of a round. */
 const fastCount = scale.of(5_000, 100)
@@ -52,6 +52,7 @@ try {
   const crowd = await backlog.subscribe(product.production, many.urls)
   const deliverFast = () => deliver(single, one, fast, fastCount)
   const deliverSlow = () => deliver(crowd, many, slow, slowCount)
+  await turn()
   const { sample } = await deliverFast()
   const postFast = () => refer(one, fast, sample, fastCount, 64)
   const postSlow = () => refer(many, slow, sample, slowCount, requestsMax)

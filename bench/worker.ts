@@ -8,7 +8,7 @@ import { kilobyte, send } from "./Api.ts"
 import * as Deployment from "./Deployment.ts"
 import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
-import { inRounds, ratios, report, scale } from "./Report.ts"
+import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
 const count = scale.of(3_000, 50)
@@ -24,6 +24,7 @@ const reference = await start("reference/nodemailer-pool.ts", String(sink.port))
 try {
   const model = await send(product.baseUrl, product.production, kilobyte)
   await Outbox.drained(url) // the worker works
+  await turn()
 
   const drain = async () => {
     worker!.signal("SIGSTOP")
