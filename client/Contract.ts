@@ -101,7 +101,7 @@ export interface Message {
     readonly address: string
     readonly name: string
   }>
-  readonly internetMessageId: string
+  readonly internetMessageId: string | null
   readonly inReplyTo: string | null
   readonly references: ReadonlyArray<string>
   readonly headers: ReadonlyArray<{

@@ -24,7 +24,7 @@ export const take = (folder: string): Effect.Effect<void, FolderInUse | FolderUn
   Effect.acquireRelease(
     Effect.gen(function* () {
       const io = ioOf(folder)
-      yield* io(() => fs.mkdir(folder, { recursive: true, mode: 0o700 }))
+      yield* io(() => makeFolder(folder))
       const lock = path.join(yield* io(() => fs.realpath(folder)), "lock")
       for (;;) {
         const outcome = yield* io(() => tryTake(lock))
@@ -43,6 +43,20 @@ const ioOf =
   (folder: string) =>
   <A>(action: () => Promise<A>): Effect.Effect<A, FolderUnusable> =>
     Effect.tryPromise({ try: action, catch: (cause) => new FolderUnusable({ folder, cause }) })
+
+/** As `fs.mkdir` with `recursive`, which never ends where a folder that is there takes no others, as in /proc. */
+const makeFolder = async (folder: string): Promise<void> => {
+  const isFolder = (at: string) => fs.stat(at).then((found) => found.isDirectory(), () => false)
+  try {
+    await fs.mkdir(folder, { mode: 0o700 })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException // node:fs throws ErrnoException
+    if (code === "EEXIST" && (await isFolder(folder))) return
+    if (code !== "ENOENT" || (await isFolder(path.dirname(folder)))) throw error
+    await makeFolder(path.dirname(folder))
+    await makeFolder(folder)
+  }
+}
 
 type Outcome = "taken" | "stale" | { readonly holder: number }
 

@@ -7,6 +7,7 @@ import * as os from "node:os"
 import * as path from "node:path"
 import { createInterface } from "node:readline"
 import { Database, onLiveClock } from "./Database.ts"
+import * as FolderLock from "./FolderLock.ts"
 import { migrate, migrations } from "./Migrations.ts"
 import * as Pglite from "./Pglite.ts"
 
@@ -218,5 +219,23 @@ describe("PGlite in a folder", () => {
       assert.isTrue(Result.isFailure(result) && result.failure.message.includes(`the database folder ${file}/database cannot be used: ENOTDIR`))
     }).pipe(Effect.scoped),
     patience
+  )
+
+  it.live("gives up where no folder can be made", () =>
+    Effect.gen(function* () {
+      const error = yield* Effect.flip(Effect.scoped(FolderLock.take("/proc/none/database")))
+
+      assert.strictEqual(error._tag, "FolderUnusable")
+    })
+  )
+
+  it.live("makes the folders above its own, for their owner only", () =>
+    Effect.gen(function* () {
+      const directory = path.join(yield* temporary, "one", "two")
+
+      yield* FolderLock.take(directory)
+
+      for (const one of [directory, path.dirname(directory)]) assert.strictEqual(fs.statSync(one).mode & 0o777, 0o700)
+    }).pipe(Effect.scoped)
   )
 })

@@ -7,6 +7,7 @@ import type { EventId, MessageId } from "./Ids.ts"
 import * as Inbound from "./Inbound.ts"
 import * as Limits from "./Limits.ts"
 import { utf8Length, type MimePart } from "./Message.ts"
+import * as MessageView from "./MessageView.ts"
 import type { Head, ParsedMessage } from "./ParsedMessage.ts"
 
 const head: Head = {
@@ -148,11 +149,12 @@ describe("an inbound message", () => {
     assert.deepStrictEqual([message.version, message.eventSequence], [2, 1])
   })
 
-  it("without a sender or a Message-ID has empty ones, and its event has none", () => {
-    const { message } = taken({ head: { ...head, from: null, messageId: null } })
+  it("without a sender or a Message-ID has empty ones, and neither its event nor its detail shows any", () => {
+    const { message, content } = taken({ head: { ...head, from: null, messageId: null } })
 
     assert.deepStrictEqual([message.from, message.internetMessageId], [{ address: "", name: "" }, ""])
     assert.isNull(Inbound.receivedFields({ ...message, reception: message.reception! }).internetMessageId)
+    assert.isNull(MessageView.detail(message, content, []).internetMessageId)
   })
 })
 

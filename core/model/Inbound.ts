@@ -10,7 +10,7 @@ import type { Fields } from "./Event.ts"
 import type { AttachmentId, Environment, MessageId, Millis, RequestId } from "./Ids.ts"
 import * as Limits from "./Limits.ts"
 import type { Mailbox } from "./Mailbox.ts"
-import { snippet, type Content, type Folder, type Message, type MimePart } from "./Message.ts"
+import { shownMessageId, snippet, type Content, type Folder, type Message, type MimePart } from "./Message.ts"
 import type { Defect, Head, Mentioned, ParsedAttachment, ParsedMessage } from "./ParsedMessage.ts"
 import type { Reception } from "./Reception.ts"
 import * as Timestamp from "./Timestamp.ts"
@@ -193,7 +193,7 @@ export const park = (message: Message & { readonly reception: Reception }, at: M
 
 /** What `message.received` says of it, once it is parsed. */
 export const receivedFields = (message: Message & { readonly reception: Reception }): Fields<"message.received"> => ({
-  internetMessageId: message.internetMessageId === "" ? null : message.internetMessageId,
+  internetMessageId: shownMessageId(message),
   from: message.from.address,
   to: message.reception.to.map(({ address }) => address),
   subject: message.subject,

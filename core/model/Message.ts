@@ -203,6 +203,10 @@ const decodeEntities = (text: string): string =>
 /** The `Message-ID` of a message of ours: its id at the sender's domain. */
 export const internetMessageId = (id: MessageId, from: Address): string => `<${id}@${Addresses.domainOf(from)}>`
 
+/** As it is shown: null for inbound mail that has none. */
+export const shownMessageId = ({ internetMessageId }: Pick<Message, "internetMessageId">): string | null =>
+  internetMessageId === "" ? null : internetMessageId
+
 /** The header fields of an outbound message, decoded, in the order they are written. Bcc is never among them. */
 export const outboundHeaders = (
   message: Pick<Message, "from" | "subject" | "internetMessageId" | "acceptedAt" | "recipients">,

@@ -7,7 +7,7 @@ import * as Attachments from "./Attachment.ts"
 import type { Attachment } from "./Attachment.ts"
 import { AttachmentId, MailboxId, MessageId } from "./Ids.ts"
 import { shownAuthentication } from "./Inbound.ts"
-import { Folder, Status, type Content, type Message, type MimePart } from "./Message.ts"
+import { Folder, shownMessageId, Status, type Content, type Message, type MimePart } from "./Message.ts"
 import type { Recipient, Role } from "./Recipient.ts"
 import * as Timestamp from "./Timestamp.ts"
 
@@ -59,7 +59,7 @@ export const Detail = Schema.Struct({
   cc: Schema.Array(party),
   bcc: Schema.Array(party),
   replyTo: Schema.Array(party),
-  internetMessageId: Schema.String,
+  internetMessageId: text,
   inReplyTo: text,
   references: Schema.Array(Schema.String),
   headers: Schema.Array(Schema.Struct({ name: Schema.String, value: Schema.String })),
@@ -122,7 +122,7 @@ export const detail = (
   cc: message.reception?.cc ?? inRole(message, "cc"),
   bcc: message.direction === "outbound" ? inRole(message, "bcc") : [],
   replyTo: message.replyTo,
-  internetMessageId: message.internetMessageId,
+  internetMessageId: shownMessageId(message),
   inReplyTo: message.inReplyTo,
   references: message.references,
   headers: content.headers,

@@ -102,7 +102,8 @@ export class Messages extends Context.Service<
       const updateOnce = Effect.fnUntraced(function* (principal: Principal, id: MessageId, input: UpdateMessageInput) {
         const mailbox = yield* Ownership.mailbox(store, principal, input.mailboxId, "mailboxId")
         const message = yield* store.messages.get(principal.realm, id)
-        if (message === null || message.mailboxId !== mailbox.id) return yield* new NotFound({ field: null })
+        if (message === null) return yield* new NotFound({ field: null })
+        if (message.mailboxId !== mailbox.id) return yield* new NotFound({ field: "mailboxId" })
         const now = yield* Clock.currentTimeMillis
         const { changed, updated } = Message.flag(message, input, now)
         const event = Events.ofMessage(updated, updated.eventSequence, "message.updated", (yield* crypto.uuid) as EventId, now, {

@@ -18,6 +18,7 @@ const about = ({ data }: LoggedEvent): string => {
   if ("recipient" in data) return `to ${data.recipient}`
   if ("provider" in data) return `by ${data.provider}, to ${data.recipients.join(", ")}`
   if ("requestId" in data) return `${data.from} → ${[...data.to, ...data.cc].join(", ")}: ${data.subject}`
+  if ("receivedAt" in data) return `${data.from} → ${data.to.join(", ")}: ${data.subject}`
   if ("changed" in data) return data.changed.length === 0 ? "nothing changed" : `changed ${data.changed.join(", ")}`
   if ("domain" in data) return `${data.domain}: ${data.previousHealth} → ${data.health}`
   return "address" in data ? data.address : ""

@@ -7,6 +7,7 @@ import * as Migrations from "../../adapters/postgres/Migrations.ts"
 import * as Reads from "../../adapters/postgres/Reads.ts"
 import { clockOffsetMax } from "../../core/ClockOffset.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
+import * as MailDomains from "../../core/model/MailDomain.ts"
 import * as Routing from "../../core/operations/Routing.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import { placeOf, reasonOf } from "../Adapters.ts"
@@ -130,21 +131,29 @@ const durability = Effect.fnUntraced(function* (says: Voice) {
 /** Whether the ring opens what is stored; a few of each kind are enough to see a key that is not there. */
 const sealed = (config: Deployment) => Effect.fnUntraced(function* (says: Voice) {
   if (config.sealingKeys.length === 0 || (yield* Migrations.current).missing.length > 0) return
-  const { endpoints } = Reads.make(yield* Postgres.Database, { jobsOffered: false })
+  const { domains, endpoints } = Reads.make(yield* Postgres.Database, { jobsOffered: false })
   const crypto = yield* Effect.provide(Crypto, NodeCrypto.layer({ sealingKeys: config.sealingKeys }))
   const versions = config.sealingKeys.map(({ version }) => version).toSorted((left, right) => left - right)
-  const below = (version: number) => endpoints.sealedBelow(version, { after: null, limit: secretsTried })
-  const old = yield* below(versions.at(-1)!) // the ring has a key
-  const tried = [...old, ...(yield* below(versions[0]!)), ...(yield* below(versionLimit))]
-  const closed = yield* Effect.filter(tried, (endpoint) => Effect.isFailure(crypto.open(endpoint.secret, Endpoints.sealContext(endpoint))))
+  const newest = versions.at(-1)! // the ring has a key
+  const page = { after: null, limit: secretsTried }
+  const secretsBelow = Effect.fnUntraced(function* (version: number) {
+    const signing = (yield* endpoints.sealedBelow(version, page)).map((one) => ({ ...one.secret, context: Endpoints.sealContext(one) }))
+    const ofDomains = (yield* domains.sealedBelow(version, page)).flatMap((one) => {
+      const keys = [one.dkim, one.nextDkim].flatMap((key) => key?.privateKey ?? [])
+      return keys.map((key) => ({ ...key, context: MailDomains.sealContext(one) }))
+    })
+    return [...signing, ...ofDomains]
+  })
+  const tried = (yield* Effect.forEach([newest, versions[0]!, versionLimit], secretsBelow)).flat()
+  const closed = yield* Effect.filter(tried, (secret) => Effect.isFailure(crypto.open(secret, secret.context)))
   if (closed.length > 0) {
-    const wanted = [...new Set(closed.map(({ secret }) => secret.version))].toSorted((left, right) => left - right)
+    const wanted = [...new Set(closed.map(({ version }) => version))].toSorted((left, right) => left - right)
     return yield* says.fail(
       `the keys of version ${versions.join(", ")} do not open what version ${wanted.join(", ")} sealed`,
-      `Give ${settings.sealingKeys.name} the keys back that were in use: without them webhooks cannot be signed.`
+      `Give ${settings.sealingKeys.name} the keys back that were in use: without them no webhook can be signed, and no mail of the domains whose DKIM keys they sealed.`
     )
   }
-  if (old.length > 0) yield* says.warn("some secrets are sealed by an older key", "Run `mailroom sealing reseal` before the older key is taken away.")
+  if (tried.some(({ version }) => version < newest)) yield* says.warn("some secrets are sealed by an older key", "Run `mailroom sealing reseal` before the older key is taken away.")
   else yield* says.ok(tried.length === 0 ? "none is stored yet" : "the keys open what is stored")
 })
 

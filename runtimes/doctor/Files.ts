@@ -51,10 +51,15 @@ export const blobs = Effect.fnUntraced(function* ({ blobs }: Config, says: Voice
   if (blobs === "postgres") return yield* says.ok("in the database")
   const folder = resolve(blobs.directory)
   const problem = yield* Effect.promise(() => unwritable(folder))
-  yield* problem === null
+  if (problem !== null) {
+    return yield* says.fail(problem, `Make it a folder that this user may write, on a disk that all processes share: ${settings.blobs.name}.`)
+  }
+  yield* (yield* Effect.promise(() => isThere(folder)))
     ? says.ok(`${folder} can be written`)
-    : says.fail(problem, `Make it a folder that this user may write, on a disk that all processes share: ${settings.blobs.name}.`)
+    : says.warn(`${folder} is not there yet`, `The first process makes it. If it was there before, mount its disk, or mend ${settings.blobs.name}.`)
 })
+
+const isThere = (folder: string): Promise<boolean> => fs.stat(folder).then(() => true, () => false)
 
 const unwritable = async (folder: string): Promise<string | null> => {
   const stat = await fs.stat(folder).catch(() => null)

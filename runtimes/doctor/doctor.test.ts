@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { spawnSync } from "node:child_process"
-import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -15,6 +15,7 @@ import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
 import * as PrivateRedis from "../../adapters/redis/PrivateRedis.ts"
 import { address, endpoint, mailbox, mailDomain, realm, tenant } from "../../conformance/fixtures.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
+import * as MailDomains from "../../core/model/MailDomain.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import { Store, type Change } from "../../core/ports/Store.ts"
 import type { Variables } from "../Config.ts"
@@ -146,34 +147,52 @@ describe("the doctor", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("tries the key ring on what is stored", () =>
-    Effect.gen(function* () {
-      const variables = yield* fresh()
-      const sealed = endpoint(realm())
-      yield* Effect.gen(function* () {
-        const [store, crypto] = [yield* Store, yield* Crypto]
-        const secret = yield* crypto.seal(Redacted.make("whsec_x"), Endpoints.sealContext(sealed))
-        yield* store.commit([{ _tag: "Insert", kind: "endpoint", record: { ...sealed, secret } }], [])
-      }).pipe(
-        Effect.provide(
-          Layer.merge(
-            PostgresStore.layerWithoutJobs.pipe(Layer.provide(Database.layer({ url: Redacted.make(variables.MAILROOM_DATABASE_URL) }))),
-            NodeCrypto.layer({ sealingKeys: [{ version: 2, key: Redacted.make(new Uint8Array(32).fill(2)) }] })
-          )
+  /** Commits what is made with a key of version 2, and finds what is said of it with other rings. */
+  const sealedWith = Effect.fnUntraced(function* (made: (crypto: Crypto["Service"]) => Effect.Effect<ReadonlyArray<Change>>) {
+    const variables = yield* fresh()
+    yield* Effect.gen(function* () {
+      const [store, crypto] = [yield* Store, yield* Crypto]
+      yield* store.commit(yield* made(crypto), [])
+    }).pipe(
+      Effect.provide(
+        Layer.merge(
+          PostgresStore.layerWithoutJobs.pipe(Layer.provide(Database.layer({ url: Redacted.make(variables.MAILROOM_DATABASE_URL) }))),
+          NodeCrypto.layer({ sealingKeys: [{ version: 2, key: Redacted.make(new Uint8Array(32).fill(2)) }] })
         )
       )
-      const secretsWith = (ring: string) => Effect.map(findingsOf({ ...variables, MAILROOM_SEALING_KEYS: ring }), (found) => says(found, "secrets"))
+    )
+    return (ring: string) => Effect.map(findingsOf({ ...variables, MAILROOM_SEALING_KEYS: ring }), (found) => says(found, "secrets"))
+  })
 
-      assert.deepStrictEqual(yield* secretsWith(`2:${key(2)}`), ["ok the keys open what is stored"])
-      assert.deepStrictEqual(yield* secretsWith(`2:${key(2)},3:${key(3)}`), ["warn some secrets are sealed by an older key"])
-      for (const ring of [`1:${key(1)}`, `3:${key(3)}`]) {
-        const [said, ...more] = yield* secretsWith(ring)
-        assert.deepStrictEqual(more, [])
-        assert.match(said!, /^fail the keys of version \d do not open what version 2 sealed$/)
-      }
-      assert.match((yield* secretsWith(`2:${key(9)}`))[0]!, /^fail /)
-    }).pipe(Effect.scoped)
-  )
+  const stored = {
+    "secrets of webhook endpoints": (crypto: Crypto["Service"]) => {
+      const sealed = endpoint(realm())
+      return Effect.map(crypto.seal(Redacted.make("whsec_x"), Endpoints.sealContext(sealed)), (secret) => [
+        { _tag: "Insert", kind: "endpoint", record: { ...sealed, secret } } as const
+      ])
+    },
+    "DKIM keys of domains": (crypto: Crypto["Service"]) => {
+      const sealed = mailDomain(realm().tenantId)
+      return Effect.map(crypto.seal(Redacted.make("a key"), MailDomains.sealContext(sealed)), (privateKey) => [
+        { _tag: "Insert", kind: "domain", record: { ...sealed, dkim: { selector: "s1", publicKey: "p", privateKey } } } as const
+      ])
+    }
+  }
+  for (const [what, made] of Object.entries(stored)) {
+    it.live(`tries the key ring on stored ${what}`, () =>
+      Effect.gen(function* () {
+        const secretsWith = yield* sealedWith(made)
+        assert.deepStrictEqual(yield* secretsWith(`2:${key(2)}`), ["ok the keys open what is stored"])
+        assert.deepStrictEqual(yield* secretsWith(`2:${key(2)},3:${key(3)}`), ["warn some secrets are sealed by an older key"])
+        for (const ring of [`1:${key(1)}`, `3:${key(3)}`]) {
+          const [said, ...more] = yield* secretsWith(ring)
+          assert.deepStrictEqual(more, [])
+          assert.match(said!, /^fail the keys of version \d do not open what version 2 sealed$/)
+        }
+        assert.match((yield* secretsWith(`2:${key(9)}`))[0]!, /^fail /)
+      }).pipe(Effect.scoped)
+    )
+  }
 
   it.live("looks for the postmaster's mailbox, where one is named", () =>
     Effect.gen(function* () {
@@ -278,8 +297,11 @@ describe("the doctor", () => {
 
       chmodSync(secret, 0o600)
       assert.deepStrictEqual(says(yield* files(), "files"), [`ok MAILROOM_SEALING_KEYS_FILE: ${secret} is closed to others`])
+      assert.deepStrictEqual(says(yield* files(), "blobs"), [`warn ${join(at, "blobs/of/us")} is not there yet`])
+      mkdirSync(join(at, "blobs/of/us"), { recursive: true })
       assert.deepStrictEqual(says(yield* files(), "blobs"), [`ok ${join(at, "blobs/of/us")} can be written`])
       chmodSync(secret, 0o644)
+      rmSync(join(at, "blobs"), { recursive: true })
       writeFileSync(join(at, "blobs"), "")
       assert.match(says(yield* files(), "files")[0]!, /^warn .* is open to every user/)
       assert.match(says(yield* files(), "blobs")[0]!, /^fail .* is no folder$/)

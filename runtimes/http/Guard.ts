@@ -6,7 +6,9 @@
 import { Effect, Result, type Scope } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import type { IncomingMessage } from "node:http"
+import { attachmentSizeBytesMax } from "../../core/model/Limits.ts"
 import { Access } from "../../core/operations/Access.ts"
+import { AttachmentTooLarge } from "../../core/operations/Attachments.ts"
 import * as Body from "./Body.ts"
 import type { CallState } from "./Call.ts"
 import { Drain } from "./Drain.ts"
@@ -33,7 +35,8 @@ export const make: Effect.Effect<Serve, never, Access | Drain | Handlers> = Effe
     call.operation = name
     call.route = operation.path
     const early = Body.faultOfLength(headers, bodyBytesMax)
-    if (early !== null) return yield* early
+    // What makes an upload that long can only be its attachment.
+    if (early !== null) return yield* body === "handler" ? new AttachmentTooLarge({ limitBytes: attachmentSizeBytesMax }) : early
     const principal = yield* access.admit(
       { authorization: headers["authorization"], operation: name, requestId: call.requestId, clientAddress: call.clientAddress },
       (standings) => call.guarded(standings),
