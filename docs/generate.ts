@@ -127,7 +127,7 @@ const occasions: Readonly<Record<Event.Type, string>> = {
   "message.delivered": "A recipient's server took it.",
   "message.bounced": "It came back from a recipient, at once or late; or the address is suppressed and was not tried.",
   "message.failed": "We or the provider gave a recipient up.",
-  "message.received": "A message came in. Not yet emitted.",
+  "message.received": "A message came in and is parsed, or it cannot be parsed and is shown by its head alone.",
   "message.updated": "Flags or folder were set with updateMessage; `changed` names what is different now.",
   "mailbox.created": "A mailbox was made.",
   "mailbox.updated": "A mailbox was changed, or taken into use again.",

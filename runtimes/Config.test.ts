@@ -108,6 +108,16 @@ describe("Config", () => {
     })
   )
 
+  it.effect("names the flag, where a flag is at fault", () =>
+    Effect.gen(function* () {
+      const flagged = Config.withFlags({ MAILROOM_PORT: "2" }, { data: null, port: 99_999 })
+
+      const { faults } = yield* Effect.flip(Config.load(flagged))
+
+      assert.deepStrictEqual(faults, ['--port is "99999"; it wants a port from 0 to 65535 (0: any free one)'])
+    })
+  )
+
   for (const [name, good, bad] of [
     ["MAILROOM_MODE", ["development"], ["dev", ""]],
     ["MAILROOM_HOST", ["::1", "0.0.0.0"], ["localhost", "300.1.1.1"]],
@@ -262,7 +272,9 @@ describe("Config", () => {
         assert.deepStrictEqual(yield* faultsOf({ MAILROOM_DATABASE_URL: url, MAILROOM_DATABASE_URL_FILE: inFile(url) }), [
           "MAILROOM_DATABASE_URL and MAILROOM_DATABASE_URL_FILE are both set; one of them is too many"
         ])
-        assert.match((yield* faultsOf({ MAILROOM_REDIS_URL_FILE: inFile("") + "x" }))[0]!, /^MAILROOM_REDIS_URL_FILE: ENOENT/)
+        assert.deepStrictEqual(yield* faultsOf({ MAILROOM_REDIS_URL_FILE: inFile("") + "x" }), [
+          "MAILROOM_REDIS_URL_FILE: no such file; it wants the path of a file that is there, and that this user may read"
+        ])
       })
     )
 

@@ -4,11 +4,13 @@
  * every fault is named, with the setting and what it wants, before anything
  * runs.
  */
-import { Data, Effect, Layer, References, Result, type Redacted } from "effect"
+import { Data, Effect, Layer, Option, References, Result, type Redacted } from "effect"
+import { GlobalFlag } from "effect/cli"
 import { readFileSync } from "node:fs"
 import { isIP } from "node:net"
 import { defaults, Settings, type SettingsShape } from "../core/Settings.ts"
 import { settings, type Config, type Setting } from "./ConfigTable.ts"
+import * as FileFault from "./FileFault.ts"
 import * as LogLines from "./LogLines.ts"
 
 export { settings, type Config } from "./ConfigTable.ts"
@@ -91,6 +93,9 @@ const textOf = (
   { name, isSecret, alias, parse }: Setting<unknown>,
   variables: Variables
 ): Result.Result<{ readonly name: string; readonly text: string } | null, string> => {
+  const flag = flagOf[name]
+  const flagged = flag === undefined ? undefined : variables[flag]
+  if (flag !== undefined && flagged !== undefined) return Result.succeed({ name: flag, text: flagged })
   const text = variables[name]
   if (isSecret !== true) return Result.succeed(text === undefined ? null : { name, text })
   const inFile = fileNameOf(name)
@@ -99,7 +104,8 @@ const textOf = (
     if ((text ?? "") !== "") return Result.fail(`${name} and ${inFile} are both set; one of them is too many`)
     return Result.try({
       try: () => ({ name: `the file of ${inFile}`, text: readFileSync(file, "utf8").replace(/\r?\n$/, "") }),
-      catch: (cause) => `${inFile}: ${cause instanceof Error ? cause.message : String(cause)}`
+      // What it holds is not repeated: by mistake, that may be the secret itself.
+      catch: (cause) => `${inFile}: ${FileFault.reasonOf(cause)}; it wants the path of a file that is there, and that this user may read`
     })
   }
   const theirs = alias === undefined ? undefined : variables[alias]
@@ -202,14 +208,17 @@ const requirements: Record<Need, Rule> = {
   }
 }
 
-/** An environment in which flags of the command line stand over its settings. */
+/** Flags of the command line that go before a setting, by its name. */
+const flagOf: Readonly<Record<string, string>> = { [settings.data.name]: "--data", [settings.port.name]: "--port" }
+
+/** An environment in which flags stand over its settings, under their own names: a fault is told under the name that it was given by. */
 export const withFlags = (
   variables: Variables,
   flags: { readonly data: string | null; readonly port: number | null }
 ): Variables => ({
   ...variables,
-  ...(flags.data === null ? {} : { [settings.data.name]: flags.data }),
-  ...(flags.port === null ? {} : { [settings.port.name]: String(flags.port) })
+  ...(flags.data === null ? {} : { [flagOf[settings.data.name]!]: flags.data }),
+  ...(flags.port === null ? {} : { [flagOf[settings.port.name]!]: String(flags.port) })
 })
 
 /** An address alone is a block of one. */
@@ -229,9 +238,15 @@ export const settingsLayer = (config: Config, over: Partial<SettingsShape> = {})
     ...over
   })
 
-/** The log, from the configured level up. */
+/** The log, from the configured level up, or from that of `--log-level`. */
 export const logLayer = ({ logLevel }: Config) =>
-  Layer.merge(LogLines.layer, Layer.succeed(References.MinimumLogLevel, logLevel))
+  Layer.merge(
+    LogLines.layer,
+    Layer.effect(
+      References.MinimumLogLevel,
+      Effect.map(Effect.serviceOption(GlobalFlag.LogLevel), (flag) => Option.getOrElse(Option.flatten(flag), () => logLevel))
+    )
+  )
 
 /** `docs/configuration.md`. */
 export const configurationMarkdown = (): string =>

@@ -49,7 +49,7 @@ export const settings = {
   }),
   publicUrl: setting({
     name: "MAILROOM_PUBLIC_URL",
-    wants: "`https://` and a host, without a path",
+    wants: "`https://` or `http://` and a host, without a path",
     about: "Where clients reach the service, for the document that it serves. Without it, where it listens.",
     fallback: "",
     parse: Values.optional(Values.origin)

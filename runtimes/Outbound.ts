@@ -18,6 +18,7 @@ import { MailProviders } from "../core/ports/MailProvider.ts"
 import { NotificationIntakes } from "../core/ports/NotificationIntake.ts"
 import { Scanner, type Verdict } from "../core/ports/Scanner.ts"
 import { ConfigFaults, settings, type Config } from "./Config.ts"
+import * as FileFault from "./FileFault.ts"
 
 const DkimFile = Schema.Array(
   Schema.Struct({ domain: Schema.NonEmptyString, selector: Schema.NonEmptyString, privateKey: Schema.NonEmptyString })
@@ -26,7 +27,7 @@ const DkimFile = Schema.Array(
 const read = (name: string, file: string) =>
   Effect.try({
     try: () => readFileSync(file, "utf8"),
-    catch: (cause) => new ConfigFaults({ faults: [`${name}: ${cause instanceof Error ? cause.message : String(cause)}`] })
+    catch: (cause) => new ConfigFaults({ faults: [`${name}: ${file}: ${FileFault.reasonOf(cause)}`] })
   })
 
 const certificates = Effect.fnUntraced(function* (file: string) {

@@ -48,7 +48,7 @@ export interface Target {
   readonly parseYaml: ((text: string) => unknown) | null
   /** Whether the suite may use up the key's requests of a minute. */
   readonly mayExhaustLimits: boolean
-  /** For tests; else the platform's. */
+  /** Instead of the platform's. */
   readonly fetch?: typeof globalThis.fetch
 }
 

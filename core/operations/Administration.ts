@@ -104,6 +104,9 @@ export const whole = (
 export const limitOf = (query: PageQuery) =>
   Effect.fromResult(whole("limit", query.limit ?? pageLimitDefault, { minimum: 1, maximum: pageLimitMax }))
 
+/** What is to be gone on behind is nowhere. */
+export const unlisted = () => new InvalidInput({ field: "after", fault: "names nothing in this list" })
+
 /** A page of a list that the store gives whole. */
 export const pageOf = Effect.fnUntraced(function* <A>(
   all: ReadonlyArray<A>,
@@ -113,7 +116,7 @@ export const pageOf = Effect.fnUntraced(function* <A>(
   const limit = yield* limitOf(query)
   const { after } = query
   const index = after === undefined ? -1 : all.findIndex((item) => idOf(item) === after)
-  if (after !== undefined && index < 0) return yield* new InvalidInput({ field: "after", fault: "names nothing in this list" })
+  if (after !== undefined && index < 0) return yield* unlisted()
   return { items: all.slice(index + 1, index + 1 + limit), hasMore: all.length > index + 1 + limit }
 })
 

@@ -196,6 +196,8 @@ describe("Management", () => {
         ["limit wants a whole number from 1 to 1000.", management.listTenants({ limit: 0 })],
         ["limit wants a whole number from 1 to 1000.", management.listApplications(tenantId, { limit: 1_001 })],
         ["after names nothing in this list.", management.listApplications(tenantId, { after: nobody })],
+        ["after names nothing in this list.", management.listTenants({ after: nobody })],
+        ["after names nothing in this list.", management.listTenants({ after: "tenant" })],
         ["after is the number of no item", management.listAudit(tenantId, { after: nobody })]
       ]
       const before = yield* acts(tenantId)

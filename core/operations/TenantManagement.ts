@@ -8,9 +8,9 @@
  * delivered to webhooks. To hold accepted mail back, suspend the mailbox or the
  * domain that it is from.
  */
-import { Clock, Effect } from "effect"
+import { Clock, Effect, Schema } from "effect"
 import { system, type Actor, type AuditEntry, type Numbered, type RequestEntry } from "../model/Audit.ts"
-import type { ApplicationId, Environment, TenantId } from "../model/Ids.ts"
+import { TenantId, type ApplicationId, type Environment } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
 import type { Plan } from "../model/Limits.ts"
 import type { ProviderPayload } from "../model/ProviderPayload.ts"
@@ -23,6 +23,7 @@ import {
   line,
   NameTaken,
   pageOf,
+  unlisted,
   unmoved,
   whole,
   type Administration,
@@ -34,6 +35,8 @@ import {
   type Written
 } from "./Administration.ts"
 import { changing, dieOnRejection } from "./Commit.ts"
+
+const isTenantId = Schema.is(TenantId)
 
 /**
  * Stands in audit entries for the installation as a whole, where what was
@@ -143,6 +146,12 @@ export const tenantManagement = (administration: Administration): TenantManageme
   const plan = (id: string) =>
     required("plan", id, Effect.map(store.credentials.plans, (plans) => plans.find((one) => one.id === id) ?? null))
 
+  /** A tenant's id, which a list goes on behind. */
+  const listed = (after: string) =>
+    Effect.flatMap(isTenantId(after) ? store.credentials.tenant(after) : Effect.succeed(null), (found) =>
+      found === null ? Effect.fail(unlisted()) : Effect.succeed(found.id)
+    )
+
   const writePlan = (actor: Actor, action: "plan.create" | "plan.update", written: Plan) =>
     inserted(actor, installation, action, written.id, [{ _tag: "PutPlan", plan: written }])
 
@@ -198,7 +207,7 @@ export const tenantManagement = (administration: Administration): TenantManageme
 
     listTenants: Effect.fn("Management.listTenants")(function* (query) {
       const limit = yield* limitOf(query)
-      const after = query.after === undefined ? null : (query.after as TenantId) // any text has its place in the order
+      const after = query.after === undefined ? null : yield* listed(query.after)
       return cutTo(limit, yield* store.credentials.tenants({ after, limit: limit + 1 }))
     }),
 

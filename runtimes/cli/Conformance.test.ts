@@ -195,7 +195,7 @@ describe("mailroom conformance", () => {
       "a file that is not there",
       ["--base-url", "http://127.0.0.1:1", "--other-key-file", "/nowhere"],
       "svc_test_x",
-      /^mailroom: --other-key-file cannot be read: ENOENT/
+      /^mailroom: --other-key-file \/nowhere: no such file\n$/
     ],
     [
       "a receiver that listens nowhere",
@@ -237,7 +237,29 @@ describe("mailroom conformance", () => {
       `mailroom: ${deployment.baseUrl} refuses the API key with 401\n`
     ])
     assert.deepStrictEqual([unreachable.status, unreachable.stdout], [3, ""])
-    assert.match(unreachable.stderr, /^mailroom: http:\/\/127\.0\.0\.1:1 cannot be reached: GET \/v1\/mailboxes: .+\n$/)
+    assert.match(
+      unreachable.stderr,
+      /^mailroom: http:\/\/127\.0\.0\.1:1 cannot be reached: GET \/v1\/mailboxes: this port belongs to another protocol, .+\n$/
+    )
+  }, 60_000)
+
+  it("ends with 2 at the first answer that says that the key lacks a scope, whatever was judged before", async () => {
+    const asked: Array<string> = []
+    const narrow = await listening(
+      createServer((request, response) => {
+        asked.push(`${request.method} ${request.url}`)
+        const isRead = request.url === "/v1/mailboxes"
+        const refusal = { code: "insufficient_scope", details: { required: ["messages:send"], missing: ["messages:send"] } }
+        response.writeHead(isRead ? 200 : 403, { "content-type": "application/json" })
+        response.end(JSON.stringify(isRead ? { data: [], pagination: { nextCursor: null, hasMore: false } } : refusal))
+      })
+    )
+
+    const { status, stdout, stderr } = await conformance(["--base-url", narrow])
+
+    assert.deepStrictEqual([status, stdout], [2, ""])
+    assert.include(stderr, `mailroom: ${narrow} refuses the API key with 403, for it lacks messages:send: the suite wants a key of all scopes\n`)
+    assert.isBelow(asked.length, 20)
   }, 60_000)
 
   it("has the deployment call the receiver where it is told that it can", async () => {

@@ -5,13 +5,15 @@
  * 130 interrupted. API keys come from the environment, from files or from
  * standard input, never from an argument, which other users could see.
  */
-import { Effect, Option, Redacted, type Stdio } from "effect"
+import { Deferred, Effect, Option, Redacted, Schema, type Stdio } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as fs from "node:fs/promises"
 import { isIP } from "node:net"
 import * as Config from "../Config.ts"
+import * as FileFault from "../FileFault.ts"
 import { proveAdapters } from "./AdapterProof.ts"
 import { CommandFailed, usage } from "./CommandFailed.ts"
+import { anyNumberOf } from "./Inputs.ts"
 import { listen, type Options as ReceiverOptions } from "./Receiver.ts"
 import { print, readAll, untilClosed } from "./Streams.ts"
 
@@ -63,8 +65,13 @@ const proveDeployment = Effect.fnUntraced(function* (address: string, flags: Fla
   const receiver = at === null ? null : yield* listen(at).pipe(Effect.mapError(({ message }) => usage(message)))
   const suite = yield* Effect.promise(() => import("../../conformance/http/index.ts"))
   const { parse } = yield* Effect.promise(() => import("yaml"))
+  const lacking = yield* Deferred.make<never, CommandFailed>()
   const target: Target = {
     baseUrl,
+    fetch: watched(key, (scopes) => {
+      const reason = `${baseUrl} refuses the API key with 403, for it lacks ${scopes}: the suite wants a key of all scopes`
+      Deferred.doneUnsafe(lacking, Effect.fail(usage(reason)))
+    }),
     key,
     otherKey,
     narrowKey,
@@ -83,6 +90,8 @@ const proveDeployment = Effect.fnUntraced(function* (address: string, flags: Fla
       onInterrupt: (report) =>
         Effect.gen(function* () {
           if (process.stderr.isTTY) process.stderr.write(over)
+          // Not by a person: what was judged until the key fell short says nothing.
+          if (yield* Deferred.isDone(lacking)) return
           yield* show(report)
           process.exitCode = 130
         })
@@ -97,11 +106,39 @@ const proveDeployment = Effect.fnUntraced(function* (address: string, flags: Fla
         "KeyRefused",
         ({ which }) => Effect.fail(usage(`${baseUrl} refuses ${keyNames[which]} with 401`))
       ),
-      Effect.catchTag("NothingToRun", () => Effect.fail(usage("--filter leaves no check")))
+      Effect.catchTag("NothingToRun", () => Effect.fail(usage("--filter leaves no check"))),
+      Effect.raceFirst(Deferred.await(lacking))
     )
   yield* show(report)
   if (report.failed > 0) return yield* new CommandFailed({ exitCode: 1, message: "" })
 }, Effect.scoped)
+
+/** `fetch`, which says when the key is refused for a scope that it lacks, and why it calls nobody at some ports. */
+const watched =
+  (key: Redacted.Redacted<string>, lacks: (scopes: string) => void): typeof globalThis.fetch => async (input, init) => {
+    const response = await globalThis.fetch(input, init).catch((fault: unknown) => Promise.reject(explained(fault)))
+    // Another key may lack what it likes.
+    const isOurs = new Headers(init?.headers).get("authorization") === `Bearer ${Redacted.value(key)}`
+    if (isOurs && response.status === 403) {
+      const refused = Schema.decodeUnknownOption(Refused)(await response.clone().json().catch(() => null))
+      if (Option.isSome(refused)) lacks(refused.value.details.missing.join(", "))
+    }
+    return response
+  }
+
+const Refused = Schema.Struct({
+  code: Schema.Literal("insufficient_scope"),
+  details: Schema.Struct({ missing: Schema.Array(Schema.String) })
+})
+
+/** Ports of other protocols, which the Fetch standard blocks ("port blocking"): no code tells of them. */
+const explained = (fault: unknown): unknown =>
+  fault instanceof Error && fault.cause instanceof Error && fault.cause.message === "bad port" ?
+    new Error(
+      "this port belongs to another protocol, and no client that keeps to the Fetch standard calls it; " +
+        "have the deployment listen on another one, such as 3025"
+    ) :
+    fault
 
 const keyNames = {
   key: "the API key",
@@ -143,7 +180,7 @@ const keyFrom = Effect.fnUntraced(
     if (file === "-") return yield* keyOf(flag, (yield* readAll(keyBytesMax)).text)
     const text = yield* Effect.tryPromise({
       try: () => fs.readFile(file, "utf8"),
-      catch: (error) => usage(`${flag} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+      catch: (error) => usage(`${flag} ${file}: ${FileFault.reasonOf(error)}`)
     })
     return yield* keyOf(flag, text)
   }
@@ -213,10 +250,7 @@ export const conformanceCommand = Command.make(
       Flag.optional
     ),
     json: Flag.Boolean("json").pipe(Flag.withDescription("The report as JSON"), Flag.withDefault(false)),
-    filter: Flag.String("filter").pipe(
-      Flag.withDescription("Only checks whose suite, title or section holds this text; may be repeated"),
-      Flag.atLeast(0)
-    ),
+    filter: anyNumberOf("filter", "Only checks whose suite, title or section holds this text; may be repeated"),
     timeout: Flag.Int("timeout").pipe(
       Flag.withDescription("Seconds for each check, without waits for the deployment's limits (default 120)"),
       Flag.withDefault(120)

@@ -12,7 +12,7 @@ import { Management } from "../../core/operations/Management.ts"
 import { usage } from "./CommandFailed.ts"
 import { domainName, idOf, json, optionalText, page, pageQuery, tenantFlag, tenantOf } from "./Inputs.ts"
 import { actorOf, by, operating } from "./Operator.ts"
-import { note, printJson, printPage, printRecord } from "./Output.ts"
+import { note, Output, printJson, printPage, printRecord } from "./Output.ts"
 
 /** Its keys are shown by their selectors alone. */
 const shown = ({ id, tenantId, domain, health, catchAll, checks, dkim, nextDkim, nextCheckAt, version, createdAt }: MailDomain) => ({
@@ -49,6 +49,9 @@ const idIn = Effect.fnUntraced(function* (tenantId: TenantId, text: string) {
 
 const wanted = ({ record, type, name, value, isOptional }: ExpectedRecord) => ({ record, type, name, value, isOptional })
 
+/** Mail can be sent once these are in order (`MailDomain.assess`); a domain that lacks others is degraded, and sends. */
+const isEssential = ({ record }: { readonly record: string }): boolean => record === "ownership" || record === "dkim"
+
 /** What is for machines in one document is for people a record, and a table of what to set. */
 const printSet = Effect.fnUntraced(function* (asJson: boolean, { domain, records, next }: DomainRecordSet) {
   const stateOf = (record: string) => domain.checks.find((check) => check.record === record)?.state ?? null
@@ -57,11 +60,12 @@ const printSet = Effect.fnUntraced(function* (asJson: boolean, { domain, records
   const { checks: _, ...record } = shown(domain)
   yield* printRecord(false, record)
   const shownRows = next === null ? rows : [...rows, { ...wanted(next), record: "next dkim", state: null }]
-  yield* note("the DNS records to set:")
+  yield* Effect.flatMap(Output, ({ out }) => out("\n"))
+  yield* note(`the table shows the DNS records to set for ${domain.domain}`)
   yield* printPage(
     false,
     { items: shownRows, hasMore: false },
-    ({ isOptional, ...row }) => ({ ...row, needed: isOptional ? "optional" : "yes" }),
+    (row) => ({ ...row, needed: isEssential(row) ? "to send" : row.isOptional ? "optional" : "to be healthy" }),
     ["record", "needed", "state", "type", "name", "value"],
     null
   )
@@ -94,7 +98,11 @@ const add = Command.make(
     const set = yield* domainRecords(actorOf(by), tenantId, id)
     yield* printSet(json, set)
     yield* noteOptional(set)
-    yield* note("pending: mail can be sent from it once the other records are there. They are looked at on a schedule, or by `mailroom domain check`")
+    const others = set.records.filter((one) => !one.isOptional && !isEssential(one)).map(({ record }) => record)
+    yield* note(
+      `pending: mail can be sent from it once its ownership and dkim records were seen; while ${others.join(" or ")} is missing it is degraded, and sends. ` +
+        "Records are looked at on a schedule, or at once by `mailroom domain check`"
+    )
   }))
 ).pipe(
   Command.withAlias("create"),
@@ -199,7 +207,7 @@ const confirm = Command.make(
     yield* note(
       domain.health === "suspended"
         ? "still suspended: `mailroom domain reinstate` it, then confirm it again"
-        : "confirmed: mail can be sent from it, and its DNS records are not looked at, until `mailroom domain check` finds otherwise"
+        : "confirmed: mail can be sent from it, and its DNS records are not looked at. `mailroom domain check` looks at them, and from then on they are on the schedule, and decide"
     )
   }))
 ).pipe(

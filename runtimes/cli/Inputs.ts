@@ -15,6 +15,10 @@ export const idArgument = (about: string) => Argument.String("id").pipe(Argument
 export const optionalText = (name: string, about: string) =>
   Flag.String(name).pipe(Flag.withDescription(about), Flag.optional)
 
+/** A flag that may be repeated, or left out. The default says the latter; without one, its documentation has it as required. */
+export const anyNumberOf = (name: string, about: string) =>
+  Flag.String(name).pipe(Flag.withDescription(about), Flag.atLeast(0), Flag.withDefault<ReadonlyArray<string>>([]))
+
 export const ifVersion = Flag.Int("if-version").pipe(
   Flag.withDescription("Only if the record is at this version still; else exit code 4"),
   Flag.optional

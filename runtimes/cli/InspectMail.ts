@@ -11,6 +11,7 @@ import { createReadStream } from "node:fs"
 import type { MimePart } from "../../core/model/Message.ts"
 import type { ParsedMessage } from "../../core/model/ParsedMessage.ts"
 import { Mime } from "../../core/ports/Mime.ts"
+import * as FileFault from "../FileFault.ts"
 import { CommandFailed } from "./CommandFailed.ts"
 import { type OutputClosed, print, untilClosed } from "./Streams.ts"
 
@@ -47,16 +48,7 @@ interface Unreadable {
   readonly why: string
 }
 
-const reasons: Readonly<Record<string, string>> = {
-  ENOENT: "no such file",
-  EACCES: "may not be read",
-  EISDIR: "is a folder"
-}
-
-const unreadable = (cause: unknown): Unreadable => {
-  const code = cause instanceof Error && "code" in cause ? String(cause.code) : ""
-  return { _tag: "Unreadable", why: reasons[code] ?? `cannot be read (${code === "" ? String(cause) : code})` }
-}
+const unreadable = (cause: unknown): Unreadable => ({ _tag: "Unreadable", why: FileFault.reasonOf(cause) })
 
 const fileBytes = (path: string): Stream.Stream<Uint8Array, Unreadable> =>
   Stream.fromAsyncIterable<Uint8Array, Unreadable>(createReadStream(path), unreadable)

@@ -11,6 +11,7 @@ import type { ApiKeyId, ApplicationId } from "../../core/model/Ids.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import type { IssuedKey, ManagedKey } from "../../core/operations/KeyManagement.ts"
 import { Management } from "../../core/operations/Management.ts"
+import * as FileFault from "../FileFault.ts"
 import { CommandFailed, usage } from "./CommandFailed.ts"
 import {
   durationOf,
@@ -75,7 +76,7 @@ const telling = Effect.fnUntraced(function* <Issued extends IssuedKey, E, R>(
 
 const intoFile = <Issued extends IssuedKey, E, R>(path: string, issue: Effect.Effect<Issued, E, R>) =>
   Effect.acquireUseRelease(
-    Effect.tryPromise({ try: () => fs.open(path, "wx", 0o600), catch: (error) => usage(`--out cannot be made: ${messageOf(error)}`) }),
+    Effect.tryPromise({ try: () => fs.open(path, "wx", 0o600), catch: (error) => usage(`--out ${path} ${unmade(error)}`) }),
     (file) =>
       Effect.tap(issue, ({ apiKey, text }) =>
         Effect.tryPromise({
@@ -91,6 +92,17 @@ const intoFile = <Issued extends IssuedKey, E, R>(path: string, issue: Effect.Ef
       Effect.promise(() => file.close().then(() => (Exit.isSuccess(exit) ? undefined : fs.rm(path, { force: true }))))
   )
 
+const unmadeBy: Readonly<Record<string, string>> = {
+  EEXIST: "is there already, and nothing is written over: name a new file",
+  ENOENT: "lies in a folder that is not there: make it, or name another file",
+  ENOTDIR: "lies in a folder that is none: name another file",
+  EACCES: "may not be made by this user: name a file in a folder of theirs",
+  EROFS: "lies on a disk that is read only: name another file"
+}
+
+/** Why there is no file, behind its path. */
+const unmade = (error: unknown): string => unmadeBy[FileFault.codeOf(error) ?? ""] ?? `cannot be made: ${messageOf(error)}`
+
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 const create = Command.make(
@@ -98,12 +110,12 @@ const create = Command.make(
   {
     tenant: tenantFlag,
     app: Flag.String("app").pipe(Flag.withDescription("The id of the application that it is for")),
-    name: Flag.String("name").pipe(Flag.withDescription("What tells it apart from the application's other keys")),
+    name: Flag.String("name").pipe(Flag.withDescription("A name to know it by; several keys may have the same")),
     scope: Flag.String("scope").pipe(
       Flag.withDescription(`What it may do; repeated, or separated by commas: ${scopes.join(", ")}`),
       Flag.atLeast(1)
     ),
-    expires: Flag.String("expires").pipe(Flag.withDescription(expiresAbout), Flag.withDefault("never")),
+    expires: Flag.String("expires").pipe(Flag.withDescription(`${expiresAbout} (default: never)`), Flag.withDefault("never")),
     out,
     by,
     json

@@ -60,6 +60,48 @@ describe("domain", () => {
   )
 
   typed(
+    "says which records sending waits for, and which it does not",
+    Effect.gen(function* () {
+      const { tenant } = yield* founded
+      const name = Fixtures.domainName()
+
+      const added = yield* run(`domain add ${name} -t ${tenant}`)
+      const records: ReadonlyArray<Wanted> = (yield* json(`domain show ${name} -t ${tenant}`)).records
+      const [record, table] = added.out.split("\n\n")
+      assert.match(record!, /^id +\S+\n/)
+      assert.match(table!, /^RECORD +NEEDED +STATE +TYPE +NAME +VALUE\nownership +to send .*\ndkim +to send .*\ndmarc +to be healthy .*\n$/)
+      assert.strictEqual(
+        added.error,
+        `mailroom: the table shows the DNS records to set for ${name}\n` +
+          "mailroom: pending: mail can be sent from it once its ownership and dkim records were seen; while dmarc is missing it is degraded, and sends. " +
+          "Records are looked at on a schedule, or at once by `mailroom domain check`\n"
+      )
+      for (const one of records.filter(({ record }) => record !== "dmarc")) dns.set(keyOf(one), [one.value])
+      assert.include((yield* run(`domain check ${name} -t ${tenant}`)).error, `mailroom: ${name} is degraded: mail can be sent from it\n`)
+    })
+  )
+
+  typed(
+    "is not looked at any more once it is confirmed, until somebody asks for a check",
+    Effect.gen(function* () {
+      const { tenant } = yield* founded
+      const name = Fixtures.domainName()
+      yield* json(`domain add ${name} -t ${tenant}`)
+
+      const confirmed = yield* run(`domain confirm ${name} -t ${tenant} --json`)
+      assert.isNull(JSON.parse(confirmed.out).nextCheckAt)
+      assert.strictEqual(
+        confirmed.error,
+        "mailroom: confirmed: mail can be sent from it, and its DNS records are not looked at. " +
+          "`mailroom domain check` looks at them, and from then on they are on the schedule, and decide\n"
+      )
+      const { health, nextCheckAt } = yield* json(`domain check ${name} -t ${tenant}`)
+      assert.strictEqual(health, "degraded")
+      assert.isNotNull(nextCheckAt)
+    })
+  )
+
+  typed(
     "takes in mail for addresses that no mailbox has, or does not",
     Effect.gen(function* () {
       const { tenant } = yield* founded

@@ -185,6 +185,8 @@ describe("management commands", () => {
       assert.deepStrictEqual(yield* json(`audit list ${tenant} --after ${place}`), whole.slice(1))
       assert.deepInclude(yield* run(`audit list ${tenant} --after ${app}`), { code: 2 })
       assert.lengthOf(yield* json("tenant list"), 1)
+      const other = yield* json("tenant create --name Difference --plan standard")
+      assert.deepStrictEqual(yield* json(`tenant list --after ${tenant}`), [other])
       assert.lengthOf(yield* json("audit list --installation"), 1)
     })
   )
@@ -240,6 +242,10 @@ describe("management commands", () => {
       writeFileSync(join(folder, "taken"), "mine")
       const taken = yield* create("messages:read", join(folder, "taken"))
       assert.deepStrictEqual([taken.code, readFileSync(join(folder, "taken"), "utf8")], [2, "mine"])
+      assert.strictEqual(taken.error, `--out ${join(folder, "taken")} is there already, and nothing is written over: name a new file`)
+      const astray = yield* create("messages:read", join(folder, "nowhere/web.key"))
+      assert.strictEqual(astray.code, 2)
+      assert.match(astray.error, /web\.key lies in a folder that is not there: make it, or name another file$/)
       const refused = yield* create("messages:sent", join(folder, "none"))
       assert.deepStrictEqual([refused.code, existsSync(join(folder, "none"))], [2, false])
       assert.lengthOf(yield* json(`key list -t ${tenant}`), 1)
@@ -350,9 +356,9 @@ describe("management commands", () => {
         [`endpoint replay ${nobody} -t ${tenant} --since now`, 3, "There is no webhook endpoint"],
         [`tenant suspend ${tenant} --by `, 2, "--by wants 1 to 200 characters"],
         ["audit list", 2, "audit list wants the id of a tenant, or --installation"],
-        [`app create -t ${tenant} --name n --environment test`, 2, ""],
-        ["tenant list --json --nonsense", 2, ""],
-        [key, 2, ""]
+        ["tenant list --after zzz", 2, "--after names nothing in this list"],
+        [`tenant list --after ${nobody}`, 2, "--after names nothing in this list"],
+        [`app list -t ${tenant} --after zzz`, 2, "--after names nothing in this list"]
       ]
 
       for (const [line, code, says] of wrong) {
@@ -362,6 +368,30 @@ describe("management commands", () => {
         assert.notInclude(ended.error, "\n")
       }
       assert.lengthOf(yield* json(`key list -t ${tenant}`), 1)
+    })
+  )
+
+  typed(
+    "say of a command line that is none why, and which help to ask, and leave standard output alone",
+    Effect.gen(function* () {
+      const wrong: ReadonlyArray<readonly [line: string, reason: string, help: string]> = [
+        ["tenant list --json --nonsense", "Unrecognized flag: --nonsense in command mailroom tenant list", "mailroom tenant list"],
+        ["tenant list --afer x", "Unrecognized flag: --afer in command mailroom tenant list; did you mean --after?", "mailroom tenant list"],
+        ["tenant lst", "Unknown subcommand \"lst\" for \"mailroom tenant\"; did you mean list?", "mailroom tenant"],
+        ["nonsense", "Unknown subcommand \"nonsense\" for \"mailroom\"", "mailroom"],
+        [`app create -t ${nobody} --name n --environment test`, "Invalid value for flag --environment: \"test\". Expected: \"sandbox\" | \"production\"", "mailroom app create"],
+        [`key create -t ${nobody} --app ${nobody} --name k`, "Missing required flag: --scope", "mailroom key create"],
+        ["tenant show", "Missing required argument: id", "mailroom tenant show"]
+      ]
+
+      for (const [line, reason, help] of wrong) {
+        assert.deepStrictEqual(yield* run(line), { code: 2, out: "", error: `mailroom: ${reason}\nmailroom: \`${help} --help\` shows what there is\n` })
+      }
+      const several = yield* run("tenant list --nonsense --rubbish")
+      assert.match(several.error, /^mailroom: .*--nonsense.*\nmailroom: .*--rubbish.*\nmailroom: `mailroom tenant list --help` shows what there is\n$/)
+      const bare = yield* run("tenant --log-level none")
+      assert.deepStrictEqual([bare.code, bare.out], [2, ""])
+      assert.match(bare.error, /SUBCOMMANDS\n +create /)
     })
   )
 

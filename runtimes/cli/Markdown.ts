@@ -12,12 +12,17 @@ export const cliMarkdown = (commands: ReadonlyArray<Any>, management: ReadonlyAr
   const chapter = (command: Any) => leavesOf(command, []).map((path) => sectionOf(helpOf(root, path))).join("\n\n")
   return `${[
     "# Command line",
-    "`mailroom COMMAND --help` says the same. Settings come from the environment: [configuration.md](configuration.md). This page is generated: `npm run docs`.",
+    "`mailroom COMMAND --help` shows arguments, flags and examples of one command; which flags are required, this page says. Settings come from the environment: [configuration.md](configuration.md). This page is generated: `npm run docs`.",
+    globalFlags,
     ...commands.map(chapter),
     managementIntroduction,
     ...management.map(chapter)
   ].join("\n\n")}\n`
 }
+
+const globalFlags =
+  "Every command also takes `--help`; `--log-level`, which goes before `MAILROOM_LOG_LEVEL`; and `--wizard`, which asks for what the command takes. " +
+  "`mailroom --version` tells the version, and `mailroom --completions` with `bash`, `zsh`, `fish` or `powershell` prints a completion script."
 
 const managementIntroduction = [
   "# Management",

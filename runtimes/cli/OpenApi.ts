@@ -3,6 +3,7 @@ import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as Config from "../Config.ts"
 import { usage } from "./CommandFailed.ts"
+import { anyNumberOf } from "./Inputs.ts"
 import { print, untilClosed } from "./Streams.ts"
 
 const printDocument = Effect.fnUntraced(
@@ -27,11 +28,9 @@ export const openApiCommand = Command.make(
   "openapi",
   {
     json: Flag.Boolean("json").pipe(Flag.withDescription("JSON instead of YAML"), Flag.withDefault(false)),
-    server: Flag.String("server").pipe(
-      Flag.withDescription(
-        "An address at which clients reach the service; may be repeated (default: where MAILROOM_HOST and MAILROOM_PORT have it listen)"
-      ),
-      Flag.atLeast(0)
+    server: anyNumberOf(
+      "server",
+      "An address at which clients reach the service; may be repeated (default: where MAILROOM_HOST and MAILROOM_PORT have it listen)"
     )
   },
   printDocument

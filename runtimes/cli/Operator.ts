@@ -55,7 +55,10 @@ const deployment: Layer.Layer<Services, unknown> = Layer.unwrap(
   Effect.gen(function* () {
     const [Adapters, Config] = yield* Effect.promise(() => Promise.all([import("../Adapters.ts"), import("../Config.ts")]))
     const config = yield* Config.deployment("sealing keys")
-    return services.pipe(Layer.provide([Adapters.operator(config), Config.settingsLayer(config)]))
+    return services.pipe(
+      Layer.provide([Adapters.operator(config), Config.settingsLayer(config)]),
+      Layer.provideMerge(Config.logLayer(config))
+    )
   })
 )
 

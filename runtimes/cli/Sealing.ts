@@ -24,7 +24,7 @@ const generate = Effect.fnUntraced(function* () {
 
 const generateCommand = Command.make("generate", {}, generate).pipe(
   Command.withDescription("Prints a new key as MAILROOM_SEALING_KEYS takes it: `version:key`, one version above those that are set"),
-  Command.withExamples([{ command: "mailroom sealing generate > sealing-keys", description: "The first key, for MAILROOM_SEALING_KEYS_FILE" }])
+  Command.withExamples([{ command: "(umask 077; mailroom sealing generate > sealing-keys)", description: "The first key, for MAILROOM_SEALING_KEYS_FILE: a file for its owner only" }])
 )
 
 const reseal = Command.make(

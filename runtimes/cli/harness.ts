@@ -1,7 +1,7 @@
 /** For tests: the management commands as an operator types them, in this process and on memory adapters. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Cause, Effect, Exit, Layer, Redacted } from "effect"
-import { CliError, CliOutput, Command } from "effect/cli"
+import { CliError, Command } from "effect/cli"
 import * as MemoryJobQueue from "../../adapters/memory/MemoryJobQueue.ts"
 import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
 import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
@@ -12,6 +12,7 @@ import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { ResolutionFailed, Resolver } from "../../core/ports/Resolver.ts"
 import { CommandFailed } from "./CommandFailed.ts"
 import { managementCommands } from "./Commands.ts"
+import * as Invocation from "./Invocation.ts"
 import { Operator, services } from "./Operator.ts"
 import { Output } from "./Output.ts"
 import { sealingCommand } from "./Sealing.ts"
@@ -54,7 +55,7 @@ export const run = (line: string, ...more: ReadonlyArray<string>) =>
     const [out, error]: [Array<string>, Array<string>] = [[], []]
     const context = yield* Effect.context<Layer.Success<typeof layer>>()
     const exit = yield* Command.runWith(mailroom, { version: "0" })([...line.split(" "), ...more]).pipe(
-      Effect.provide([NodeServices.layer, CliOutput.layerPresenter({ present: () => Effect.void })]),
+      Effect.provide([NodeServices.layer, Invocation.layer]),
       Effect.provideService(Operator, Layer.succeedContext(context)),
       Effect.provideService(Output, {
         out: (text) => Effect.sync(() => void out.push(text)),

@@ -4,9 +4,11 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Cause, Effect } from "effect"
 import { CliError, Command } from "effect/cli"
+import * as LogLines from "../LogLines.ts"
 import { version } from "../Version.ts"
 import { CommandFailed } from "./CommandFailed.ts"
 import { commands, managementCommands } from "./Commands.ts"
+import * as Invocation from "./Invocation.ts"
 import { missingPackage } from "./MissingPackage.ts"
 
 const mailroom = Command.make("mailroom").pipe(
@@ -24,7 +26,7 @@ const exitCodeOf = (error: unknown): number => (error instanceof CommandFailed ?
 const report = (cause: Cause.Cause<unknown>) =>
   Effect.sync(() => {
     const error = Cause.squash(cause)
-    // The command line has shown its own faults, with the help that goes with them.
+    // Faults of the command line itself are told already.
     if (Cause.hasInterruptsOnly(cause) || CliError.isCliError(error)) return
     if (error instanceof CommandFailed && error.message === "") return
     const text = missingPackage(error) ?? (error instanceof Error ? error.message : String(error))
@@ -47,7 +49,8 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
 
 Command.run(mailroom, { version }).pipe(
   Effect.tapCause(report),
-  Effect.provide(NodeServices.layer),
+  // Standard output is for what a command was asked for: by default, the log would go there.
+  Effect.provide([NodeServices.layer, Invocation.layer, LogLines.layer]),
   (program) =>
     NodeRuntime.runMain(program, {
       disableErrorReporting: true,

@@ -354,9 +354,9 @@ describe("mailroom dev", () => {
 
     assert.strictEqual(status, 2)
     assert.deepStrictEqual(lines.toSorted(), [
+      'mailroom: --port is "70000"; it wants a port from 0 to 65535 (0: any free one)',
       'mailroom: MAILROOM_HOST is "nowhere"; it wants an IP address to listen on',
       'mailroom: MAILROOM_IP_REQUESTS_PER_MINUTE is "many"; it wants a whole number from 1 to 1000000',
-      'mailroom: MAILROOM_PORT is "70000"; it wants a port from 0 to 65535 (0: any free one)',
       "mailroom: MAILROOM_PROT is no setting of Mailroom; see docs/configuration.md"
     ])
   })

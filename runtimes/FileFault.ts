@@ -1,0 +1,19 @@
+/** Why a file that somebody named cannot be used, in words: the system's are for programmers. */
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: "no such file",
+  ENOTDIR: "no such file",
+  EACCES: "may not be read",
+  EPERM: "may not be read",
+  EISDIR: "is a folder"
+}
+
+/** The system's code of a failure; null: it has none. */
+export const codeOf = (cause: unknown): string | null =>
+  cause instanceof Error && "code" in cause && typeof cause.code === "string" ? cause.code : null
+
+/** Of a failure to read it; it goes behind the file's name, or that of the flag or setting which names it. */
+export const reasonOf = (cause: unknown): string => {
+  const code = codeOf(cause)
+  return reasons[code ?? ""] ?? `cannot be read (${code ?? String(cause)})`
+}
