@@ -7,7 +7,7 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Clock, Effect, Layer, Stream, type Scope } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
-import { createHash } from "node:crypto"
+import { createHash, hash } from "node:crypto"
 import type { BlobRef } from "../../core/model/Blob.ts"
 import type { Millis, TenantId } from "../../core/model/Ids.ts"
 import { BlobCorrupt, BlobMissing, BlobStore, BlobUnavailable, enclosedAtOnce, type Enclosed } from "../../core/ports/BlobStore.ts"
@@ -64,7 +64,7 @@ function make(isWithStore: boolean): Effect.Effect<typeof BlobStore.Service, nev
 const enclosed = (tenantId: TenantId, pieces: ReadonlyArray<Uint8Array>): Effect.Effect<Enclosed> =>
   Effect.map(Clock.currentTimeMillis, (at) => {
     const bytes = Buffer.concat(pieces)
-    const blob: BlobRef = { sha256: createHash("sha256").update(bytes).digest("hex"), sizeBytes: bytes.length }
+    const blob: BlobRef = { sha256: hash("sha256", bytes, "hex"), sizeBytes: bytes.length }
     return { blob, changes: [{ _tag: "PutBlob", tenantId, blob, bytes, at }] }
   })
 

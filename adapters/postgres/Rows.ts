@@ -11,7 +11,7 @@
  */
 import { PgTypes } from "@effect/sql-pg"
 import { Result } from "effect"
-import { createHash } from "node:crypto"
+import { hash } from "node:crypto"
 import { foldCase } from "../../core/model/Address.ts"
 import type { AuditEntry, Numbered, RequestEntry } from "../../core/model/Audit.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
@@ -91,8 +91,7 @@ export const isId = (text: string): boolean => /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f
 export const toText = (text: string): string => text.toWellFormed().replaceAll("\u0000", "\ufffd")
 
 /** What a notification is kept under: as long for every notification. */
-export const hashOf = (notification: Notification): string =>
-  createHash("sha256").update(Notifications.keyOf(notification)).digest("hex")
+export const hashOf = (notification: Notification): string => hash("sha256", Notifications.keyOf(notification), "hex")
 
 const fixed = <A>(name: string, type: SqlType, value: (item: A) => Value): Column<A> => ({ name, type, value, fixed: true })
 
