@@ -71,7 +71,7 @@ export const pages = (): ReadonlyArray<Page> => {
       "What the product does, beside what it could not do faster: the product's own processes over real sockets and a PostgreSQL server whose",
       "commits wait for the disk, with authentication, limits, idempotency, audit and events, in turn with a reference that does the least",
       "that must be done, in the same rounds on the same machine. Servers run warm: before the rounds each side, ours and the reference, works",
-      "under the same load for 8 s, which is not counted, except where each round starts processes of its own or asks for memory or an idle",
+      "under the same load for 8 s, and accept for 20,000 requests, which are not counted, except where each round starts processes of its own or asks for memory or an idle",
       "service; where commits are measured, PostgreSQL's log has its files from before. A round with any answer but the expected one is void. Medians, and in brackets the least and the most of the rounds. CPU is that of the processes and of PostgreSQL together unless it says otherwise; on a shared",
       "machine it is steadier than a rate. This page is generated: `npm run bench`."
     ].join("\n"),
