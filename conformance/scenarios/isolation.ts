@@ -238,7 +238,7 @@ export const suite: ScenarioSuite = {
           process.messages.update(tenancy.principal, messageId, { mailboxId: other.id, isStarred: true })
         )
 
-        assert.deepEqual([error._tag, error._tag === "NotFound" && error.field], ["NotFound", null])
+        assert.deepEqual([error._tag, error._tag === "NotFound" && error.field], ["NotFound", "mailboxId"])
       })
     ),
 

@@ -1,7 +1,6 @@
 /** Whose is what, who counts it, and what every answer carries, over real sockets. */
 import { assert, it, layer } from "@effect/vitest"
-import { Effect, Result } from "effect"
-import * as Address from "../../core/model/Address.ts"
+import { Effect } from "effect"
 import * as Harness from "./harness.ts"
 import { application, deliveriesOf, eventsOf, idsOf, replay, send, subscribe, subscriber, upload } from "./parties.ts"
 import { broken } from "./receivers.ts"
@@ -27,22 +26,6 @@ layer(Harness.layer(), live)("What is not the caller's", (it) => {
       const deliveries = `/v1/webhook-deliveries?endpointId=${endpoint.id}`
       assert.deepStrictEqual(field(yield* server.call("GET", deliveries)), [404, "not_found", { field: "endpointId" }])
       assert.deepStrictEqual(field(yield* replay(server, server, crypto.randomUUID())), [404, "not_found", {}])
-    })
-  )
-
-  it.effect("is named where it is the message's mailbox that is wrong", () =>
-    Effect.gen(function* () {
-      const server = yield* Harness.Running
-      const { id } = (yield* server.send()).json
-      const domain = server.mailbox.address.split("@")[1]!
-      const other = yield* server.management.createMailbox(
-        Harness.actor,
-        { tenantId: server.tenantId, address: Result.getOrThrow(Address.parse(`grace@${domain}`)), displayName: "" }
-      )
-
-      const { status, json } = yield* server.call("PATCH", `/v1/messages/${id}`, { body: { mailboxId: other.id, isRead: true } })
-
-      assert.deepStrictEqual([status, json.code, json.details], [404, "not_found", { field: "mailboxId" }])
     })
   )
 
