@@ -95,20 +95,25 @@ export interface Decision {
   readonly input: Input
 }
 
+/** Mail can be sent from a domain whose records of these kinds are in order; one that lacks others is degraded, and sends. */
+export const essentialRecords = ["ownership", "dkim"] as const satisfies ReadonlyArray<RecordCheck["record"]>
+
+export const isEssential = ({ record }: { readonly record: string }): boolean => essentialRecords.some((one) => one === record)
+
 /**
  * What a round of checks amounts to: null while nothing can be said (a domain
  * that was never verified and is not yet; records we could not look up).
  */
 export const assess = (domain: MailDomain, checks: ReadonlyArray<RecordCheck>, now: Millis): Input | null => {
   const broken = checks.filter((check) => check.state === "missing" || check.state === "mismatch")
-  const essential = broken.filter((check) => check.record === "ownership" || check.record === "dkim")
+  const essential = broken.filter(isEssential)
   const isOk = (record: RecordCheck["record"]) => checks.some((check) => check.record === record && check.state === "ok")
   if (essential.length > 0) {
     if (domain.health === "pending" || domain.health === "failing") return null
     return essential.some((check) => now - check.since > domainGrace) ? "Lost" : "Drifted"
   }
   // Ownership and DKIM must have been seen: what was not looked up, or could not be, says nothing.
-  if (!isOk("ownership") || !isOk("dkim") || checks.some((check) => check.state === "unknown")) return null
+  if (!essentialRecords.every(isOk) || checks.some((check) => check.state === "unknown")) return null
   return broken.length > 0 ? "Drifted" : "Verified"
 }
 

@@ -262,8 +262,8 @@ export const domainManagement = (administration: Administration): Effect.Effect<
 
       confirmDomain: Effect.fn("Management.confirmDomain")((actor, tenantId, id) =>
         vouched(actor, "domain.confirm", tenantId, id, (before, since) => [
-          ...before.checks.filter(({ record, state }) => record !== "ownership" && record !== "dkim" && state !== "unknown"),
-          ...(["ownership", "dkim"] as const).map(
+          ...before.checks.filter((check) => !MailDomains.isEssential(check) && check.state !== "unknown"),
+          ...MailDomains.essentialRecords.map(
             (record) => ({ record, state: "ok", expected: confirmed, observed: confirmed, since }) as const
           )
         ])

@@ -5,7 +5,7 @@ import { domainToUnicode } from "node:url"
 import { CheckDomains, type CheckedRecord } from "../../core/jobs/CheckDomains.ts"
 import type { ExpectedRecord } from "../../core/model/DomainRecords.ts"
 import { Uuid, type DomainId, type MailboxId, type TenantId } from "../../core/model/Ids.ts"
-import { isVerified, type MailDomain } from "../../core/model/MailDomain.ts"
+import { isEssential, isVerified, type MailDomain } from "../../core/model/MailDomain.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import type { DomainRecordSet } from "../../core/operations/DomainManagement.ts"
 import { Management } from "../../core/operations/Management.ts"
@@ -48,9 +48,6 @@ const idIn = Effect.fnUntraced(function* (tenantId: TenantId, text: string) {
 })
 
 const wanted = ({ record, type, name, value, isOptional }: ExpectedRecord) => ({ record, type, name, value, isOptional })
-
-/** Mail can be sent once these are in order (`MailDomain.assess`); a domain that lacks others is degraded, and sends. */
-const isEssential = ({ record }: { readonly record: string }): boolean => record === "ownership" || record === "dkim"
 
 /** What is for machines in one document is for people a record, and a table of what to set. */
 const printSet = Effect.fnUntraced(function* (asJson: boolean, { domain, records, next }: DomainRecordSet) {
