@@ -31,8 +31,10 @@ const cpuSecondsMax = 5
 /** Seconds after which nobody waits any longer, however little the thread got of the processor. */
 const waitSecondsMax = 60
 const idleTime = "1 minute"
-/** What texts and trees take; the bytes of the message are not among it. */
+/** What texts and trees take that outlive a collection; the bytes of the message are not among it. */
 const heapMegabytesMax = 256
+/** What they take before. */
+export const youngMegabytesMax = 32
 const pieceBytesMax = 512 * 1024
 
 /** Whatever clock the caller has: the thread works in real time. */
@@ -42,9 +44,13 @@ const liveClock = Clock.Clock.defaultValue()
 const ours = new URL(`./ParserThread${import.meta.url.slice(-3)}`, import.meta.url)
 
 /** What is other than usual is for tests. */
-export const make = (program = ours, secondsMax = cpuSecondsMax): Effect.Effect<ParserThreads, never, Scope.Scope> =>
+export const make = (
+  program = ours,
+  secondsMax = cpuSecondsMax,
+  megabytesMax = heapMegabytesMax
+): Effect.Effect<ParserThreads, never, Scope.Scope> =>
   Effect.map(
-    Pool.makeWithTTL({ acquire: start(program), min: 0, max: availableParallelism(), timeToLive: idleTime }).pipe(
+    Pool.makeWithTTL({ acquire: start(program, megabytesMax), min: 0, max: availableParallelism(), timeToLive: idleTime }).pipe(
       Effect.provideService(Clock.Clock, liveClock)
     ),
     (pool): ParserThreads => ({
@@ -67,10 +73,10 @@ export const make = (program = ours, secondsMax = cpuSecondsMax): Effect.Effect<
     })
   )
 
-const start = (program: URL): Effect.Effect<Worker, never, Scope.Scope> =>
+const start = (program: URL, megabytesMax: number): Effect.Effect<Worker, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const resourceLimits = { maxOldGenerationSizeMb: heapMegabytesMax, maxYoungGenerationSizeMb: 32, stackSizeMb: 4 }
+      const resourceLimits = { maxOldGenerationSizeMb: megabytesMax, maxYoungGenerationSizeMb: youngMegabytesMax, stackSizeMb: 4 }
       const thread = new Worker(program, { resourceLimits, execArgv: [], env: {}, name: "mail" })
       // Between messages nobody listens, and an error that nobody listens to would end the process.
       thread.on("error", () => {})
