@@ -28,6 +28,7 @@ export const rootOf = (id: string): Tracer.ExternalSpan => {
 }
 
 type AnyFiber = Fiber.Fiber<unknown, unknown>
+type AnyOperation = (...given: ReadonlyArray<never>) => Effect.Effect<unknown, unknown, unknown>
 
 /** Whether anybody takes spans. */
 export const isTraced = ({ cache: { tracer, tracerEnabled } }: AnyFiber): boolean =>
@@ -56,9 +57,12 @@ export const span =
 export const fn = (name: string): Effect.fn.Untraced => {
   const traced = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.withFiber((fiber) => (isTraced(fiber) ? spanned(self, name, {}) : self))
-  // The compiler cannot see that the span changes no type, whatever is piped before it.
-  return ((body: Parameters<typeof Effect.fnUntraced>[0], ...pipes: ReadonlyArray<never>) =>
-    (Effect.fnUntraced as (...all: ReadonlyArray<unknown>) => unknown)(body, ...pipes, traced)) as Effect.fn.Untraced
+  // The compiler cannot see that the span changes no type, whatever is piped before it. It is not one more of what is piped,
+  // for each of these is handed the arguments once more, and that takes longer than all else here.
+  return ((...definition: ReadonlyArray<unknown>) => {
+    const untraced = (Effect.fnUntraced as (...all: ReadonlyArray<unknown>) => AnyOperation)(...definition)
+    return (...given: ReadonlyArray<never>) => traced(untraced(...given))
+  }) as Effect.fn.Untraced
 }
 
 /** Puts all spans within into the trace of a resource, beneath its first one, with these attributes. */

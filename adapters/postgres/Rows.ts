@@ -137,9 +137,10 @@ const recorded = <A extends object, Read extends object = A>(
 ): Table<A, Read> => {
   const stands: ReadonlyArray<readonly [string, string]> = Object.entries<string>(standing as Readonly<Record<string, string>>) // names of columns
   const usuals = Object.entries<unknown>(usual)
-  const absent = Object.fromEntries([...stands.map(([member]) => member), ...(other?.members ?? [])].map((member) => [member, undefined]))
+  const absent: ReadonlyArray<string> = [...stands.map(([member]) => member), ...(other?.members ?? [])]
   const textOf = (record: A): string => {
-    const kept: Record<string, unknown> = { ...record, ...absent }
+    const kept = { ...record } as Record<string, unknown>
+    for (const member of absent) kept[member] = undefined
     for (const [member, value] of usuals) if (isSame(kept[member], value)) kept[member] = undefined
     return JSON.stringify(kept)
   }

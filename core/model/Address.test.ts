@@ -163,6 +163,23 @@ describe("a domain name", () => {
     assert.isFalse(accepts(`${"ü".repeat(40)}.`.repeat(6) + "test"))
   })
 
+  it("is what the host parser of the platform makes of it", () => {
+    const piece = fc.constantFrom("a", "x", "xn--", "n", "-", "--", "0", "0x", "1", "7f", "A", "ü", "example")
+    const domain = fc.array(fc.string({ unit: piece, maxLength: 5 }), { minLength: 1, maxLength: 4 }).map((labels) => labels.join("."))
+
+    fc.assert(
+      fc.property(domain, (given) => {
+        const host = URL.parse(`http://${given}/`)?.hostname ?? null
+        const parsed = Result.getOrNull(Address.parseDomain(given))
+
+        if (parsed !== null) assert.strictEqual(parsed, host)
+        // What was mapped stays as it is.
+        if (parsed !== null) assert.strictEqual(Result.getOrNull(Address.parseDomain(parsed)), parsed)
+      }),
+      { numRuns: 20_000 }
+    )
+  })
+
   it("is mapped, once and for all", () => {
     assert.deepStrictEqual(Address.parseDomain("BÜCHER.example"), Result.succeed("xn--bcher-kva.example" as Address.DomainName))
     assert.isFalse(accepts("x.test."))

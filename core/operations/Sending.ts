@@ -252,15 +252,14 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
         limit: principal.plan.recipientsPerDay
       }
     ]
-    yield* commit(store, queue, changes, [submitJob(message, now)]).pipe(
-      Effect.catchIf(
-        (error) => error instanceof CommitRejected,
-        (error) => {
-          const { reason } = error
-          if (premises.length > 0) senders.wasRejected(mailbox.id, reason, now)
-          return Effect.fail(reason._tag === "QuotaExceeded" ? quotaExceeded(reason, message.recipients.length, now) : error)
-        }
-      )
+    yield* Effect.catchIf(
+      commit(store, queue, changes, [submitJob(message, now)]),
+      (error) => error instanceof CommitRejected,
+      (error) => {
+        const { reason } = error
+        if (premises.length > 0) senders.wasRejected(mailbox.id, reason, now)
+        return Effect.fail(reason._tag === "QuotaExceeded" ? quotaExceeded(reason, message.recipients.length, now) : error)
+      }
     )
     return { message: { id, object: "message", status: "queued" }, replayed: false } satisfies Sent
   })
@@ -311,14 +310,11 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
       )
 
     const once = retryOnVersionMoved(accept({ principal, idempotencyKey, fingerprint, id, input }))
-    const first = once.pipe(
-      Effect.catchTag(["CommitRejected", "StoreUnavailable"], (error) =>
-        // A key may have become free since it was found taken.
-        whatStands(isRejected(error, "KeyTaken") ? once : Effect.fail(error))
-      ),
-      dieOnRejection,
-      Tracing.first(id, "message", about, ({ replayed }) => !replayed)
+    const decided = Effect.catchTag(once, ["CommitRejected", "StoreUnavailable"], (error) =>
+      // A key may have become free since it was found taken.
+      whatStands(isRejected(error, "KeyTaken") ? once : Effect.fail(error))
     )
+    const first = Tracing.first<Sent>(id, "message", about, ({ replayed }) => !replayed)(dieOnRejection(decided))
     const sent = yield* alone(applicationId, idempotencyKey, fingerprint, first)
     if (!sent.replayed) yield* Metrics.count(Metrics.messagesAccepted[realm.environment])
     return sent

@@ -78,7 +78,7 @@ export class JsonScanner {
   #fault: Issue | null = null
   #offset = 0
   #isName = false
-  readonly #name = new Uint8Array(nameBytesMax)
+  readonly #name = Buffer.allocUnsafe(nameBytesMax) // from a pool; of it only what was written is read
   #nameLength = 0
   /** The first half of a surrogate pair, while the second is awaited; else 0. */
   #high = 0
@@ -257,7 +257,7 @@ export class JsonScanner {
       return index + 1
     }
     const frame = this.#frames[this.#frames.length - 1]!
-    frame.name = utf8.decode(this.#name.subarray(0, this.#nameLength))
+    frame.name = this.#name.toString("utf8", 0, this.#nameLength)
     frame.count += 1
     if (frame.names!.has(frame.name)) {
       return this.#refuse(this.#path(), "duplicate_member", "Expected this member once", index)
@@ -274,8 +274,8 @@ export class JsonScanner {
     } else if (this.#nameLength + end - start > nameBytesMax) {
       this.#refuse(this.#path(1), "unknown_member", `Expected member names of at most ${nameBytesMax} bytes`, start)
     } else {
-      this.#name.set(bytes.subarray(start, end), this.#nameLength)
-      this.#nameLength += end - start
+      // One by one: a name is short.
+      for (let index = start; index < end; index++) this.#name[this.#nameLength++] = bytes[index]!
     }
   }
 
@@ -363,7 +363,6 @@ export class JsonScanner {
   }
 }
 
-const utf8 = new TextDecoder()
 /** What the character behind a backslash stands for. */
 const escapes: Readonly<Record<number, number>> = {
   0x22: 0x22,

@@ -68,13 +68,10 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
             startedAt: clock.currentTimeMillisUnsafe(),
             startedNanos: clock.monotonicTimeNanosUnsafe()
           })
-          const ended = answered(call, request, match, router).pipe(
-            Effect.onInterrupt(() => record(call, requestLog, clientGone)),
-            Effect.catchCause((cause) => answerCause(call, drain, cause)),
-            Effect.flatMap((response) => Effect.as(record(call, requestLog, response.status), response)),
-            Effect.annotateLogs({ requestId: call.requestId })
-          )
-          return yield* traced(ended, call, match?.route.template ?? null, request.headers)
+          const heard = Effect.onInterrupt(answered(call, request, match, router), () => record(call, requestLog, clientGone))
+          const response = Effect.catchCause(heard, (cause) => answerCause(call, drain, cause))
+          const ended = Effect.tap(response, ({ status }) => record(call, requestLog, status))
+          return yield* traced(Effect.annotateLogs(ended, { requestId: call.requestId }), call, match?.route.template ?? null, request.headers)
         })
     }),
     { global: true }
@@ -194,21 +191,19 @@ const record = (call: CallState, requestLog: typeof RequestLog.Service, status: 
       })
     }
     const log = status >= 500 ? Effect.logWarning : isProbe(call.route) ? Effect.logDebug : Effect.logInfo
-    return log("request").pipe(
-      Effect.annotateLogs({
-        ...subjects,
-        ...(traceId === null ? {} : { traceId }),
-        tenantId: principal?.realm.tenantId ?? null,
-        applicationId: principal?.applicationId ?? null,
-        operation,
-        method: call.method,
-        route: operation === null ? withoutKeys(call.route) : call.route,
-        status,
-        code,
-        durationMs: Math.round(durationMs * 1000) / 1000,
-        ...(call.reason === null ? {} : { reason: call.reason })
-      })
-    )
+    return Effect.annotateLogs(log("request"), {
+      ...subjects,
+      ...(traceId === null ? {} : { traceId }),
+      tenantId: principal?.realm.tenantId ?? null,
+      applicationId: principal?.applicationId ?? null,
+      operation,
+      method: call.method,
+      route: operation === null ? withoutKeys(call.route) : call.route,
+      status,
+      code,
+      durationMs: Math.round(durationMs * 1000) / 1000,
+      ...(call.reason === null ? {} : { reason: call.reason })
+    })
   })
 
 /** A path that names no operation may be anything, even a key in the wrong place. */
