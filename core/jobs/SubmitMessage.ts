@@ -132,13 +132,11 @@ export class SubmitMessage extends Context.Service<
         const suppressed = yield* findSuppressed(message, queued)
         const sendable = queued.filter(({ address }) => !suppressed.has(Addresses.foldCase(address)))
         const bounces = bounceSuppressed(queued, suppressed, now)
-        const attempt = yield* attemptTo(outbound, sendable).pipe(
-          Effect.catchTag("Abandoned", ({ failure }) =>
-            Effect.as(Effect.logWarning("a message failed", failure), abandoned(sendable, failure, now))
-          ),
-          Effect.catchTag("Postponed", (why) => Effect.succeed(postponed(why))),
-          Effect.catchTag("AwaitsScan", () => Effect.succeed(bounces.length === 0 ? null : postponed(null)))
-        )
+        const attempt = yield* Effect.catchTags(attemptTo(outbound, sendable), {
+          Abandoned: ({ failure }) => Effect.as(Effect.logWarning("a message failed", failure), abandoned(sendable, failure, now)),
+          Postponed: (why) => Effect.succeed(postponed(why)),
+          AwaitsScan: () => Effect.succeed(bounces.length === 0 ? null : postponed(null))
+        })
         // Suppressed recipients bounce at once, whatever becomes of the others.
         return attempt === null ? false : yield* conclude(lease, message, { ...attempt, outcomes: [...bounces, ...attempt.outcomes] })
       })
@@ -150,17 +148,16 @@ export class SubmitMessage extends Context.Service<
         yield* checkSender(outbound)
         const attachments = yield* checkAttachments(message)
         const built = yield* buildMime(outbound, attachments)
-        return yield* submit(outbound, sendable, built).pipe(
+        const submitted = Effect.catchTags(submit(outbound, sendable, built), {
           // To send it unsigned would be to send it to a spam folder.
-          Effect.catchTag("SealBroken", ({ message }) => Effect.fail(new Postponed({ code: "dkim_key_unavailable", detail: message }))),
+          SealBroken: ({ message }) => Effect.fail(new Postponed({ code: "dkim_key_unavailable", detail: message })),
           // The bytes are gone, and are made again, the same: the next try finds them.
-          Effect.catchTag("BlobMissing", (error) =>
+          BlobMissing: (error) =>
             Effect.flatMap(buildMime({ ...outbound, message: { ...message, mime: null } }, attachments), (again) =>
               Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message, mime: again }))
             )
-          ),
-          Effect.catchTag("Postponed", ({ code, detail, mime = built }) => Effect.fail(new Postponed({ code, detail, mime })))
-        )
+        })
+        return yield* Effect.catchTag(submitted, "Postponed", ({ code, detail, mime = built }) => Effect.fail(new Postponed({ code, detail, mime })))
       })
 
       const checkSender = Effect.fnUntraced(function* ({ mailbox, domain }: Outbound) {
@@ -232,12 +229,12 @@ export class SubmitMessage extends Context.Service<
           Message.contentOf(message, content),
           attachments.map((attachment) => ({ attachment, bytes: blobs.read(message.tenantId, attachment.blob) }))
         )
-        return yield* write(message.tenantId, bytes).pipe(
-          Effect.catchTag("MimeFailed", () => Effect.fail(unbuildable("mime_failed", "the message cannot be written as MIME"))),
-          Effect.catchTag(["BlobUnavailable", "BlobMissing", "BlobCorrupt"], (error) =>
-            Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message }))
-          )
-        )
+        return yield* Effect.catchTags(write(message.tenantId, bytes), {
+          MimeFailed: () => Effect.fail(unbuildable("mime_failed", "the message cannot be written as MIME")),
+          BlobUnavailable: storageUnavailable,
+          BlobMissing: storageUnavailable,
+          BlobCorrupt: storageUnavailable
+        })
       })
 
       const submit = Effect.fnUntraced(function* (outbound: Outbound, sendable: ReadonlyArray<Recipient>, built: Built) {
@@ -247,7 +244,7 @@ export class SubmitMessage extends Context.Service<
         if (provider === null) {
           return yield* new Postponed({ code: "no_provider", detail: "no mail provider is configured for production" })
         }
-        const result = yield* provider
+        const submission = provider
           .submit({
             realm: realmOf(message),
             messageId: message.id,
@@ -263,18 +260,18 @@ export class SubmitMessage extends Context.Service<
             deadlines.within(() => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))),
             Metrics.timed(Metrics.submissionDuration),
             Effect.onExit((exit) => measured(message, exit)),
-            Tracing.span("MailProvider.submit", "client", { "mailroom.provider": provider.name }),
-            Effect.catchTag("SubmissionRefused", ({ reply }) => Effect.fail(refused(reply))),
-            Effect.catchTag("MailProviderUnavailable", (error) =>
-              Effect.andThen(
-                Effect.logWarning("the provider took nothing", error.cause),
-                Effect.fail(new Postponed({ code: "provider_unavailable", detail: error.message }))
-              )
-            ),
-            Effect.catchTag(["BlobUnavailable", "BlobCorrupt"], (error) =>
-              Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message }))
-            )
+            Tracing.span("MailProvider.submit", "client", { "mailroom.provider": provider.name })
           )
+        const result = yield* Effect.catchTags(submission, {
+          SubmissionRefused: ({ reply }) => Effect.fail(refused(reply)),
+          MailProviderUnavailable: (error) =>
+            Effect.andThen(
+              Effect.logWarning("the provider took nothing", error.cause),
+              Effect.fail(new Postponed({ code: "provider_unavailable", detail: error.message }))
+            ),
+          BlobUnavailable: storageUnavailable,
+          BlobCorrupt: storageUnavailable
+        })
         return attempted(provider, sendable, built, result, yield* Clock.currentTimeMillis)
       })
 
@@ -381,3 +378,6 @@ export class SubmitMessage extends Context.Service<
 }
 
 const realmOf = ({ tenantId, environment }: Message.Message): Realm => ({ tenantId, environment })
+
+/** An object could not be written, or read. */
+const storageUnavailable = ({ message }: Error) => Effect.fail(new Postponed({ code: "storage_unavailable", detail: message }))

@@ -92,11 +92,10 @@ export class WebhookAttempts extends Context.Service<
         if (Result.isFailure(target)) return yield* ended(delivery, endpoint, { startedAt, endedAt: startedAt, outcome: "unsafe_url", answer: null })
         const secret = openedLast(endpoint) ?? (yield* opened(endpoint))
         const { headers, bytes } = yield* signed(delivery, startedAt, body, secret)
-        const { outcome, answer } = yield* transport.post({ target: target.success, headers, body: bytes }).pipe(
-          Effect.map(answered),
-          Effect.catchTag("WebhookUnanswered", (error) =>
-            Effect.as(Effect.logDebug("a webhook receiver did not answer", error).pipe(aboutDelivery(delivery)), unanswered(error.reason))
-          ),
+        const posted = Effect.map(transport.post({ target: target.success, headers, body: bytes }), answered)
+        const { outcome, answer } = yield* Effect.catchTag(posted, "WebhookUnanswered", (error) =>
+          Effect.as(Effect.logDebug("a webhook receiver did not answer", error).pipe(aboutDelivery(delivery)), unanswered(error.reason))
+        ).pipe(
           deadlines.within(() => Effect.succeed(unanswered("timeout"))),
           Metrics.timed(Metrics.webhookAttemptDuration)
         )
@@ -206,10 +205,12 @@ export const attemptOf = ({ eventId, endpointId, round, attemptCount }: Delivery
 const messageOf = ({ eventType, resourceId }: Delivery): string | null => (eventType.startsWith("message.") ? resourceId : null)
 
 /** What log lines about a delivery say of it. */
-export const aboutDelivery = (delivery: Delivery) => {
-  const messageId = messageOf(delivery)
-  return Effect.annotateLogs({ endpointId: delivery.endpointId, ...(messageId === null ? {} : { messageId }) })
-}
+export const aboutDelivery =
+  (delivery: Delivery) =>
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> => {
+    const messageId = messageOf(delivery)
+    return Effect.annotateLogs(self, { endpointId: delivery.endpointId, ...(messageId === null ? {} : { messageId }) })
+  }
 
 /** In a message's trace, if the delivery tells of one, else in its own. */
 export const traced =

@@ -130,13 +130,14 @@ export class Worker extends Context.Service<
           let isOver = false
           let deadline: Deadlines.Deadline | null = null
           const wait = () => {
-            if (!isOver) deadline = toExtend.set(() => void extending(extend))
+            if (!isOver) deadline = toExtend.set(() => void extending(extend()))
           }
-          const extend = queue.extend(lease, visibilityTimeout).pipe(
-            Effect.catchTag("QueueUnavailable", () => Effect.void),
-            Effect.andThen(Effect.sync(wait)),
-            Effect.ignore
-          )
+          const extend = () =>
+            queue.extend(lease, visibilityTimeout).pipe(
+              Effect.catchTag("QueueUnavailable", () => Effect.void),
+              Effect.andThen(Effect.sync(wait)),
+              Effect.ignore
+            )
           wait()
           return Effect.ensuring(
             work,
@@ -161,25 +162,21 @@ export class Worker extends Context.Service<
             Effect.map((isEnded) => ({ metric: ended.completed, isEnded: isEnded === true })),
             Effect.catch((error) => Effect.as(later(lease, error), { metric: ended.postponed, isEnded: false }))
           )
-          yield* (isEnded ? Effect.void : queue.complete(lease)).pipe(
-            Effect.as(metric),
-            Effect.catchTag("LeaseLost", () => Effect.succeed(ended.lost)),
-            Effect.flatMap(Metrics.count)
-          )
+          if (isEnded) return yield* Metrics.count(metric)
+          const completed = Effect.as(queue.complete(lease), metric)
+          yield* Effect.flatMap(Effect.catchTag(completed, "LeaseLost", () => Effect.succeed(ended.lost)), Metrics.count)
         },
         (effect, lease) => {
           const { kind, subject, realm } = lease.job
-          return holding(lease, effect).pipe(
-            Effect.catchCause((cause) =>
-              Cause.hasInterruptsOnly(cause)
-                ? Effect.interrupt
-                : Effect.andThen(
-                    Metrics.count(Metrics.jobsEnded[kind].broken),
-                    Effect.logError("a job came to no end; its lease runs out and it comes again", cause)
-                  )
-            ),
-            Effect.annotateLogs({ job: kind, [subjects[kind]]: subject, tenantId: realm.tenantId })
+          const done = Effect.catchCause(holding(lease, effect), (cause) =>
+            Cause.hasInterruptsOnly(cause)
+              ? Effect.interrupt
+              : Effect.andThen(
+                  Metrics.count(Metrics.jobsEnded[kind].broken),
+                  Effect.logError("a job came to no end; its lease runs out and it comes again", cause)
+                )
           )
+          return Effect.annotateLogs(done, { job: kind, [subjects[kind]]: subject, tenantId: realm.tenantId })
         }
       )
 
