@@ -73,11 +73,9 @@ export class RecordAttempts extends Context.Service<
       /** Null if the endpoint has changed since the attempt began, or somebody else has recorded this one. */
       const recordAlone = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, ending: Ending, lease?: Lease) {
         const { record, change, jobs } = yield* written(delivery, ending)
-        const done = yield* commit(store, queue, [unchanged(endpoint), change], jobs, lease).pipe(
-          Effect.catchIf((error) => isRejected(error, "VersionMoved"), () => Effect.succeed(null)),
-          dieOnRejection,
-          Effect.tapError(() => Effect.sync(() => void stand(delivery, endpoint.id, ending, [])))
-        )
+        const committed = commit(store, queue, [unchanged(endpoint), change], jobs, lease)
+        const unlessMoved = Effect.catchIf(committed, (error) => isRejected(error, "VersionMoved"), () => Effect.succeed(null))
+        const done = yield* Effect.tapError(dieOnRejection(unlessMoved), () => Effect.sync(() => void stand(delivery, endpoint.id, ending, [])))
         if (done === null) return null
         attempts.recorded(delivery)
         return yield* Effect.as(countEnded(record), done)

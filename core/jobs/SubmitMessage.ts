@@ -195,7 +195,7 @@ export class SubmitMessage extends Context.Service<
       })
 
       /** Takes in an object: a small one whole, to be enclosed, a large one as it comes. */
-      const write = Effect.fnUntraced(function* <E>(tenantId: TenantId, bytes: Stream.Stream<Uint8Array, E>) {
+      const written = Effect.fnUntraced(function* <E>(tenantId: TenantId, bytes: Stream.Stream<Uint8Array, E>) {
         let kept: Array<Uint8Array> | null = []
         let size = 0
         let writer: BlobWriter | null = null
@@ -216,7 +216,8 @@ export class SubmitMessage extends Context.Service<
         return large === null
           ? ({ ...(yield* blobs.enclose(tenantId, kept)), bytes: kept } satisfies Built)
           : ({ blob: yield* large.finish, changes: [], bytes: kept } satisfies Built)
-      }, Effect.scoped)
+      })
+      const write = <E>(tenantId: TenantId, bytes: Stream.Stream<Uint8Array, E>) => Effect.scoped(written(tenantId, bytes))
 
       /** The object: made once, and found again by its digest. */
       const buildMime = Effect.fnUntraced(function* ({ message, content }: Outbound, attachments: ReadonlyArray<Attachment>) {

@@ -154,31 +154,30 @@ export class Worker extends Context.Service<
         yield* offer(queue, [{ ...job, dueAt: (yield* Clock.currentTimeMillis) + unavailableRetry }])
       })
 
-      const work = Effect.fnUntraced(
-        function* (lease: Lease) {
-          const ended = Metrics.jobsEnded[lease.job.kind]
-          const { metric, isEnded } = yield* handlers[lease.job.kind](lease).pipe(
-            joined(lease),
-            Effect.map((isEnded) => ({ metric: ended.completed, isEnded: isEnded === true })),
-            Effect.catch((error) => Effect.as(later(lease, error), { metric: ended.postponed, isEnded: false }))
-          )
-          if (isEnded) return yield* Metrics.count(metric)
-          const completed = Effect.as(queue.complete(lease), metric)
-          yield* Effect.flatMap(Effect.catchTag(completed, "LeaseLost", () => Effect.succeed(ended.lost)), Metrics.count)
-        },
-        (effect, lease) => {
-          const { kind, subject, realm } = lease.job
-          const done = Effect.catchCause(holding(lease, effect), (cause) =>
-            Cause.hasInterruptsOnly(cause)
-              ? Effect.interrupt
-              : Effect.andThen(
-                  Metrics.count(Metrics.jobsEnded[kind].broken),
-                  Effect.logError("a job came to no end; its lease runs out and it comes again", cause)
-                )
-          )
-          return Effect.annotateLogs(done, { job: kind, [subjects[kind]]: subject, tenantId: realm.tenantId })
-        }
-      )
+      const worked = Effect.fnUntraced(function* (lease: Lease) {
+        const ended = Metrics.jobsEnded[lease.job.kind]
+        const { metric, isEnded } = yield* handlers[lease.job.kind](lease).pipe(
+          joined(lease),
+          Effect.map((isEnded) => ({ metric: ended.completed, isEnded: isEnded === true })),
+          Effect.catch((error) => Effect.as(later(lease, error), { metric: ended.postponed, isEnded: false }))
+        )
+        if (isEnded) return yield* Metrics.count(metric)
+        const completed = Effect.as(queue.complete(lease), metric)
+        yield* Effect.flatMap(Effect.catchTag(completed, "LeaseLost", () => Effect.succeed(ended.lost)), Metrics.count)
+      })
+
+      const work = (lease: Lease) => {
+        const { kind, subject, realm } = lease.job
+        const done = Effect.catchCause(holding(lease, worked(lease)), (cause) =>
+          Cause.hasInterruptsOnly(cause)
+            ? Effect.interrupt
+            : Effect.andThen(
+                Metrics.count(Metrics.jobsEnded[kind].broken),
+                Effect.logError("a job came to no end; its lease runs out and it comes again", cause)
+              )
+        )
+        return Effect.annotateLogs(done, { job: kind, [subjects[kind]]: subject, tenantId: realm.tenantId })
+      }
 
       /** The lane whose suspect is under way, and the one that has waited for that. */
       let testing: Lane | null = null
