@@ -2,8 +2,9 @@
 import { Data, Effect } from "effect"
 import { readFileSync } from "node:fs"
 import { hostname } from "node:os"
-import { createSecureContext, type SecureContext } from "node:tls"
+import { createSecureContext } from "node:tls"
 import { settings, type Config } from "./Config.ts"
+import * as FileFault from "./FileFault.ts"
 
 /** What we call ourselves. */
 export const hostNameOf = ({ inboundHostname }: Config): string => inboundHostname ?? hostname()
@@ -11,13 +12,22 @@ export const hostNameOf = ({ inboundHostname }: Config): string => inboundHostna
 class CertificateFault extends Data.TaggedError("CertificateFault")<{ readonly message: string }> {}
 
 /** The certificate as it is in its files now; null if none is set. */
-export const certificate = ({ inboundTlsCert, inboundTlsKey }: Config): Effect.Effect<SecureContext | null, CertificateFault> => {
-  if (inboundTlsCert === null || inboundTlsKey === null) return Effect.succeed(null)
-  return Effect.try({
-    try: () => createSecureContext({ cert: readFileSync(inboundTlsCert), key: readFileSync(inboundTlsKey), minVersion: "TLSv1.2" }),
-    catch: (cause) =>
-      new CertificateFault({
-        message: `${settings.inboundTlsCert.name} and ${settings.inboundTlsKey.name}: ${cause instanceof Error ? cause.message : String(cause)}`
-      })
+export const certificate = Effect.fnUntraced(function* ({ inboundTlsCert, inboundTlsKey }: Config) {
+  if (inboundTlsCert === null || inboundTlsKey === null) return null
+  const cert = yield* read(settings.inboundTlsCert.name, inboundTlsCert)
+  const key = yield* read(settings.inboundTlsKey.name, inboundTlsKey)
+  return yield* Effect.try({
+    try: () => createSecureContext({ cert, key, minVersion: "TLSv1.2" }),
+    catch: (cause) => {
+      const which = `${settings.inboundTlsCert.name} and ${settings.inboundTlsKey.name}`
+      const reason = cause instanceof Error ? cause.message : String(cause)
+      return new CertificateFault({ message: `${which}: they are not a certificate and its key, both in PEM (${reason})` })
+    }
   })
-}
+})
+
+const read = (name: string, file: string) =>
+  Effect.try({
+    try: () => readFileSync(file),
+    catch: (cause) => new CertificateFault({ message: `${name}: ${file}: ${FileFault.reasonOf(cause)}` })
+  })

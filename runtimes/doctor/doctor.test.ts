@@ -346,9 +346,11 @@ describe("the certificate for mail that comes in", () => {
         `ok MAILROOM_INBOUND_TLS_KEY_FILE: ${good.MAILROOM_INBOUND_TLS_KEY_FILE} is closed to others`
       ])
       const [mixed] = yield* saidOf({ ...good, MAILROOM_INBOUND_TLS_KEY_FILE: other.MAILROOM_INBOUND_TLS_KEY_FILE })
-      assert.match(mixed!, /^fail MAILROOM_INBOUND_TLS_CERT_FILE and MAILROOM_INBOUND_TLS_KEY_FILE: .*mismatch/)
+      assert.match(mixed!, /^fail MAILROOM_INBOUND_TLS_CERT_FILE and MAILROOM_INBOUND_TLS_KEY_FILE: they are not a certificate and its key, both in PEM \(.*mismatch/)
       const [gone] = yield* saidOf({ ...good, MAILROOM_INBOUND_TLS_CERT_FILE: "/nowhere" })
-      assert.match(gone!, /^fail .*ENOENT/)
+      assert.strictEqual(gone, "fail MAILROOM_INBOUND_TLS_CERT_FILE: /nowhere: no such file")
+      const [folder] = yield* saidOf({ ...good, MAILROOM_INBOUND_TLS_KEY_FILE: "/" })
+      assert.strictEqual(folder, "fail MAILROOM_INBOUND_TLS_KEY_FILE: /: is a folder")
     }).pipe(Effect.scoped)
   )
 })
