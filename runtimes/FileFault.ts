@@ -1,4 +1,6 @@
 /** Why a file that somebody named cannot be used, in words: the system's are for programmers. */
+import { Effect } from "effect"
+import { readFileSync } from "node:fs"
 
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: "no such file",
@@ -17,3 +19,7 @@ export const reasonOf = (cause: unknown): string => {
   const code = codeOf(cause)
   return reasons[code ?? ""] ?? `cannot be read (${code ?? String(cause)})`
 }
+
+/** The text of a file that a setting names; or what is wrong, with both their names. */
+export const read = (setting: string, file: string): Effect.Effect<string, string> =>
+  Effect.try({ try: () => readFileSync(file, "utf8"), catch: (cause) => `${setting}: ${file}: ${reasonOf(cause)}` })

@@ -1,6 +1,5 @@
 /** What the host that takes mail shows of itself to those who send it: its name and its certificate. */
 import { Data, Effect } from "effect"
-import { readFileSync } from "node:fs"
 import { hostname } from "node:os"
 import { createSecureContext } from "node:tls"
 import { settings, type Config } from "./Config.ts"
@@ -26,8 +25,4 @@ export const certificate = Effect.fnUntraced(function* ({ inboundTlsCert, inboun
   })
 })
 
-const read = (name: string, file: string) =>
-  Effect.try({
-    try: () => readFileSync(file),
-    catch: (cause) => new CertificateFault({ message: `${name}: ${file}: ${FileFault.reasonOf(cause)}` })
-  })
+const read = (setting: string, file: string) => Effect.mapError(FileFault.read(setting, file), (message) => new CertificateFault({ message }))

@@ -3,7 +3,6 @@
  * webhooks, the scanner.
  */
 import { Effect, Layer, Redacted, Result, Schema, Stream } from "effect"
-import { readFileSync } from "node:fs"
 import * as ClamdScanner from "../adapters/clamd/ClamdScanner.ts"
 import * as EicarScanner from "../adapters/eicar/EicarScanner.ts"
 import * as RfcMime from "../adapters/mime/RfcMime.ts"
@@ -25,10 +24,7 @@ const DkimFile = Schema.Array(
 )
 
 const read = (name: string, file: string) =>
-  Effect.try({
-    try: () => readFileSync(file, "utf8"),
-    catch: (cause) => new ConfigFaults({ faults: [`${name}: ${file}: ${FileFault.reasonOf(cause)}`] })
-  })
+  Effect.mapError(FileFault.read(name, file), (fault) => new ConfigFaults({ faults: [fault] }))
 
 const certificates = Effect.fnUntraced(function* (file: string) {
   const text = yield* read(settings.smtpCa.name, file)

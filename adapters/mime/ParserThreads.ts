@@ -31,8 +31,8 @@ const cpuSecondsMax = 5
 /** Seconds after which nobody waits any longer, however little the thread got of the processor. */
 const waitSecondsMax = 60
 const idleTime = "1 minute"
-/** What texts and trees take that outlive a collection; the bytes of the message are not among it. */
-const heapMegabytesMax = 256
+/** Of the heap: what texts and trees take that outlive a collection; the bytes of the message are not among it. */
+const oldMegabytesMax = 256
 /** What they take before. */
 export const youngMegabytesMax = 32
 const pieceBytesMax = 512 * 1024
@@ -43,14 +43,20 @@ const liveClock = Clock.Clock.defaultValue()
 /** The thread's program has the extension that this file has, in sources and when built. */
 const ours = new URL(`./ParserThread${import.meta.url.slice(-3)}`, import.meta.url)
 
+interface Unusual {
+  readonly program?: URL
+  readonly secondsMax?: number
+  readonly oldMax?: number
+}
+
 /** What is other than usual is for tests. */
-export const make = (
+export const make = ({
   program = ours,
   secondsMax = cpuSecondsMax,
-  megabytesMax = heapMegabytesMax
-): Effect.Effect<ParserThreads, never, Scope.Scope> =>
+  oldMax = oldMegabytesMax
+}: Unusual = {}): Effect.Effect<ParserThreads, never, Scope.Scope> =>
   Effect.map(
-    Pool.makeWithTTL({ acquire: start(program, megabytesMax), min: 0, max: availableParallelism(), timeToLive: idleTime }).pipe(
+    Pool.makeWithTTL({ acquire: start(program, oldMax), min: 0, max: availableParallelism(), timeToLive: idleTime }).pipe(
       Effect.provideService(Clock.Clock, liveClock)
     ),
     (pool): ParserThreads => ({
@@ -73,10 +79,10 @@ export const make = (
     })
   )
 
-const start = (program: URL, megabytesMax: number): Effect.Effect<Worker, never, Scope.Scope> =>
+const start = (program: URL, oldMax: number): Effect.Effect<Worker, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const resourceLimits = { maxOldGenerationSizeMb: megabytesMax, maxYoungGenerationSizeMb: youngMegabytesMax, stackSizeMb: 4 }
+      const resourceLimits = { maxOldGenerationSizeMb: oldMax, maxYoungGenerationSizeMb: youngMegabytesMax, stackSizeMb: 4 }
       const thread = new Worker(program, { resourceLimits, execArgv: [], env: {}, name: "mail" })
       // Between messages nobody listens, and an error that nobody listens to would end the process.
       thread.on("error", () => {})

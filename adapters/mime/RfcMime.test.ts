@@ -209,15 +209,15 @@ describe("a message made to do harm", () => {
   it.live("is read by a thread that may have 100 MB", () =>
     Effect.scoped(
       Effect.gen(function* () {
-        const oldMegabytesMax = 60
-        const threads = yield* ParserThreads.make(undefined, undefined, oldMegabytesMax)
+        const oldMax = 60
+        const threads = yield* ParserThreads.make({ oldMax })
 
         const givenUp = yield* Effect.filter(bombs, ([, make]) => {
           const bytes = Buffer.from(make()).subarray(0, RfcMime.sizeBytesMax)
           return Effect.map(threads.parse([bytes], bytes.length, false), (parsed) => parsed === null)
         })
 
-        assert.isBelow((oldMegabytesMax + ParserThreads.youngMegabytesMax) * 1024 * 1024, memoryMax)
+        assert.isBelow((oldMax + ParserThreads.youngMegabytesMax) * 1024 * 1024, memoryMax)
         assert.deepStrictEqual(givenUp.map(([what]) => what), [])
       })
     ),
@@ -314,7 +314,7 @@ describe("reading on threads", () => {
     it.live(`gives a message up, and the next one to another thread, if a thread ${what}`, () =>
       Effect.scoped(
         Effect.gen(function* () {
-          const threads = yield* ParserThreads.make(program(text), 0.5)
+          const threads = yield* ParserThreads.make({ program: program(text), secondsMax: 0.5 })
           const bytes = [Buffer.alloc(100_000)]
 
           const answers = yield* Effect.forEach([1, 2], () => threads.parse(bytes, 100_000, false))

@@ -119,7 +119,7 @@ const make = (options: Options, { draw, argon2, cost, generateDkimKey }: Means) 
   const ring = keyRing(options.sealingKeys)
   const pooled = hashPool(options.hashConcurrency ?? availableParallelism(), options.hashQueueMax ?? 64)
   const proofKey = draw(32).toString("base64url")
-  const nextUuid = uuids(draw)
+  const nextUuid = uuids(inStock(draw))
   const macKey = macKeysFrom(ring.oldest.key)
 
   return Crypto.of({
@@ -318,16 +318,18 @@ const seeded = (seed: string | number): Draw => {
   return (count) => stream.update(Buffer.alloc(count))
 }
 
-const uuids = (draw: Draw): ((now: number) => string) => {
-  /** Drawn by the page, and given out once: asking the system costs more than the bytes. */
+/** Drawn by the page, and given out once: asking the system costs more than the bytes. For what is no secret. */
+const inStock = (draw: Draw): Draw => {
   let stock: Buffer = Buffer.alloc(0)
   let used = 0
-  /** Where the next so many bytes begin. */
-  const take = (count: number): number => {
+  return (count) => {
     if (used + count > stock.length) [stock, used] = [draw(4_096), 0]
     used += count
-    return used - count
+    return stock.subarray(used - count, used)
   }
+}
+
+const uuids = (draw: Draw): ((now: number) => string) => {
   let millis = -1
   let counter = 0
   /** What all ids of one millisecond begin with. */
@@ -336,8 +338,7 @@ const uuids = (draw: Draw): ((now: number) => string) => {
     const time = Math.max(0, Math.floor(now))
     if (time > millis) {
       millis = time
-      const chance = take(6)
-      counter = stock.readUIntBE(chance, 6) % 2 ** 41
+      counter = draw(6).readUIntBE(0, 6) % 2 ** 41
       const time12 = hexOf(millis, 12)
       beginning = `${time12.slice(0, 8)}-${time12.slice(8)}-7`
     } else {
@@ -346,8 +347,7 @@ const uuids = (draw: Draw): ((now: number) => string) => {
     const high = Math.floor(counter / 2 ** 30)
     const low = counter % 2 ** 30
     // By 16 bits: what is no small integer is slow to write.
-    const chance = take(4)
-    return `${beginning}${hexOf(high, 3)}-${hexOf(0x8000 | (low >>> 16), 4)}-${hexOf(low & 0xffff, 4)}${stock.toString("hex", chance, chance + 4)}`
+    return `${beginning}${hexOf(high, 3)}-${hexOf(0x8000 | (low >>> 16), 4)}-${hexOf(low & 0xffff, 4)}${draw(4).toString("hex")}`
   }
 }
 

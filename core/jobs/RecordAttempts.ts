@@ -74,8 +74,10 @@ export class RecordAttempts extends Context.Service<
       const recordAlone = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, ending: Ending, lease?: Lease) {
         const { record, change, jobs } = yield* written(delivery, ending)
         const committed = commit(store, queue, [unchanged(endpoint), change], jobs, lease)
-        const unlessMoved = Effect.catchIf(committed, (error) => isRejected(error, "VersionMoved"), () => Effect.succeed(null))
-        const done = yield* Effect.tapError(dieOnRejection(unlessMoved), () => Effect.sync(() => void stand(delivery, endpoint.id, ending, [])))
+        const done = yield* Effect.catchIf(committed, (error) => isRejected(error, "VersionMoved"), () => Effect.succeed(null)).pipe(
+          dieOnRejection,
+          Effect.tapError(() => Effect.sync(() => void stand(delivery, endpoint.id, ending, [])))
+        )
         if (done === null) return null
         attempts.recorded(delivery)
         return yield* Effect.as(countEnded(record), done)

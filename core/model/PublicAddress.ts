@@ -63,18 +63,9 @@ const parse = (text: string): Bytes | undefined => (text.includes(":") ? parseIP
 
 /** A leading zero is refused: some would read it as octal. */
 const parseIPv4 = (text: string): Bytes | undefined => {
-  const bytes: Array<number> = []
-  let byte: number | null = null
-  for (let index = 0; index < text.length; index++) {
-    const code = text.charCodeAt(index)
-    if (code >= 0x30 && code <= 0x39 && byte !== 0) byte = (byte ?? 0) * 10 + code - 0x30
-    else if (code === 0x2e && byte !== null) {
-      bytes.push(byte)
-      byte = null
-    } else return undefined
-  }
-  if (byte === null || bytes.push(byte) !== 4) return undefined
-  return bytes.every((one) => one < 256) ? bytes : undefined
+  const parts = text.split(".")
+  const isWhole = parts.length === 4 && parts.every((part) => /^(0|[1-9]\d{0,2})$/.test(part) && Number(part) < 256)
+  return isWhole ? parts.map(Number) : undefined
 }
 
 const parseIPv6 = (text: string): Bytes | undefined => {

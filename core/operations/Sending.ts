@@ -310,11 +310,13 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
       )
 
     const once = retryOnVersionMoved(accept({ principal, idempotencyKey, fingerprint, id, input }))
-    const decided = Effect.catchTag(once, ["CommitRejected", "StoreUnavailable"], (error) =>
+    const first = Effect.catchTag(once, ["CommitRejected", "StoreUnavailable"], (error) =>
       // A key may have become free since it was found taken.
       whatStands(isRejected(error, "KeyTaken") ? once : Effect.fail(error))
+    ).pipe(
+      dieOnRejection,
+      Tracing.first(id, "message", about, ({ replayed }) => !replayed)
     )
-    const first = Tracing.first<Sent>(id, "message", about, ({ replayed }) => !replayed)(dieOnRejection(decided))
     const sent = yield* alone(applicationId, idempotencyKey, fingerprint, first)
     if (!sent.replayed) yield* Metrics.count(Metrics.messagesAccepted[realm.environment])
     return sent

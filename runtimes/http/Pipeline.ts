@@ -68,9 +68,11 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
             startedAt: clock.currentTimeMillisUnsafe(),
             startedNanos: clock.monotonicTimeNanosUnsafe()
           })
-          const heard = Effect.onInterrupt(answered(call, request, match, router), () => record(call, requestLog, clientGone))
-          const response = Effect.catchCause(heard, (cause) => answerCause(call, drain, cause))
-          const ended = Effect.tap(response, ({ status }) => record(call, requestLog, status))
+          const ended = answered(call, request, match, router).pipe(
+            Effect.onInterrupt(() => record(call, requestLog, clientGone)),
+            Effect.catchCause((cause) => answerCause(call, drain, cause)),
+            Effect.tap(({ status }) => record(call, requestLog, status))
+          )
           return yield* traced(Effect.annotateLogs(ended, { requestId: call.requestId }), call, match?.route.template ?? null, request.headers)
         })
     }),
