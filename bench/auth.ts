@@ -35,7 +35,7 @@ try {
     const without = await callers()
     const [during, refused] = await together()
     return { without, during, refused }
-  }, [callers, together])
+  }, [together])
   const of = (who: keyof (typeof rounds)[number], key: keyof Figures) => rounds.map((round) => round[who][key])
   const ratioOf = (key: keyof Figures) => ratios(rounds, ({ during }) => during[key], ({ without }) => without[key])
   report({

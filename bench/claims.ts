@@ -57,15 +57,13 @@ const drain = async ({ product, sink, url, worker, idleMiB }: Side) => {
   return { perSecond: handed / (elapsed / 1_000), cpuMicros: (used * 1_000) / handed, grownMiB: peakMiB(worker.pid!) - idleMiB }
 }
 
-const opened: Array<Side> = []
+const [small, big] = await Promise.all([open(few), open(many)])
 try {
-  for (const count of [few, many]) opened.push(await open(count))
   await turn()
-  const [small, big] = [opened[0]!, opened[1]!]
   await begin(small)
   await begin(big)
   const rounds = await inRounds(async () => ({ small: await drain(small), big: await drain(big) }))
-  for (const { worker, url } of opened) {
+  for (const { worker, url } of [small, big]) {
     await worker.stop()
     await Copies.checkSent(url)
   }
@@ -84,7 +82,7 @@ try {
     figures: [...figures(`${few} queued`, "small"), ...figures(`${many} queued`, "big")]
   })
 } finally {
-  for (const { product, sink, worker } of opened) {
+  for (const { product, sink, worker } of [small, big]) {
     await worker.stop()
     await product.stop()
     sink.stop()

@@ -40,11 +40,9 @@ const load = ({ product }: Side, path: () => string): Promise<Figures> =>
     request: () => ({ method: "GET", path: path(), headers: { authorization: `Bearer ${product.production.apiKey}` } })
   })
 
-const opened: Array<Side> = []
+const [small, big] = await Promise.all([open(few), open(many)])
 try {
-  for (const count of [few, many]) opened.push(await open(count))
   await turn()
-  const [small, big] = [opened[0]!, opened[1]!]
   const first = () => `/v1/events?limit=${limit}`
   const rounds = await inRounds(async () => ({
     small: await load(small, () => pageOf(small.count)),
@@ -73,5 +71,5 @@ try {
     ]
   })
 } finally {
-  for (const { product } of opened) await product.stop()
+  for (const { product } of [small, big]) await product.stop()
 }

@@ -85,7 +85,7 @@ export const pages = (): ReadonlyArray<Page> => {
     [
       "```sh",
       "npm ci",
-      "npm run bench               # all, in some 15 minutes; writes this page",
+      "npm run bench               # all, in less than 15 minutes; writes this page",
       "npm run bench -- accept     # one, or several, in this page",
       "npm run bench -- soak       # ten minutes; among all it is some seconds, which are not kept",
       "npm run bench -- --smoke    # whether they run, and nothing else",

@@ -16,7 +16,7 @@ import type { MessageId, TenantId } from "../core/model/Ids.ts"
 import type { MailProvider, SubmitRequest } from "../core/ports/MailProvider.ts"
 import { inRounds, ratios, report, scale } from "./Report.ts"
 
-const count = scale.of(Number(process.env["BENCH_MESSAGES"] ?? 3_000), 100)
+const count = scale.of(Number(process.env["BENCH_MESSAGES"] ?? 2_000), 100)
 const inFlight = Number(process.env["BENCH_IN_FLIGHT"] ?? 64)
 const sizeBytes = Number(process.env["BENCH_SIZE"] ?? 2_048)
 const delayMs = process.env["BENCH_DELAY_MS"] ?? "0"

@@ -11,7 +11,7 @@ import { cpuMs } from "./Processor.ts"
 import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
-const count = scale.of(3_000, 50)
+const count = scale.of(2_000, 50)
 
 const sink = await Sink.cheapest()
 const product = await Deployment.open({
