@@ -3,7 +3,7 @@
  * what was answered. It keeps to the deployment's limits: after a 429 it waits
  * as it is told, and says so. No credential is in what it records.
  */
-import { Clock, Context, Data, Duration, Effect, Random, Redacted } from "effect"
+import { Clock, Context, Data, Deferred, Duration, Effect, Option, Random, Redacted, Schema } from "effect"
 
 /** A webhook receiver that the suite may steer; the command line brings one, for a suite listens nowhere. */
 export interface Receiver {
@@ -91,10 +91,15 @@ export class NoAnswer extends Data.TaggedError("NoAnswer")<{ readonly message: s
 export class Exhausted
   extends Data.TaggedError("Exhausted")<{ readonly message: string; readonly exchange: Exchange }> {}
 
+/** The deployment says that the key lacks scopes, and the suite wants one of all scopes. */
+export class ScopesMissing extends Data.TaggedError("ScopesMissing")<{ readonly scopes: ReadonlyArray<string> }> {}
+
 export interface Shape {
   readonly target: Target
   readonly environment: "sandbox" | "production"
   readonly call: (request: Request) => Effect.Effect<Reply, NoAnswer | Exhausted>
+  /** Fails with the first answer that refuses the key for a scope; else it lasts for ever. */
+  readonly untilScopesMissing: Effect.Effect<never, ScopesMissing>
   /** All answers so far. */
   readonly replies: ReadonlyArray<Reply>
   /** Milliseconds spent on waiting for the deployment's limits. */
@@ -124,6 +129,7 @@ export const make = (target: Target, waiting: Waiting): Shape => {
   const left: Array<string> = []
   const fetch = target.fetch ?? globalThis.fetch
   const scrub = scrubber(target)
+  const scopesMissing = Deferred.makeUnsafe<never, ScopesMissing>()
   let pacedMillis = 0
   let waitingNow = 0
 
@@ -175,6 +181,9 @@ export const make = (target: Target, waiting: Waiting): Shape => {
       }
     }
     replies.push(reply)
+    // The others may lack what they like.
+    const refused = as === "key" && reply.status === 403 ? Option.getOrNull(scopesRefused(reply.json)) : null
+    if (refused !== null) yield* Deferred.fail(scopesMissing, new ScopesMissing({ scopes: refused.details.missing }))
     return reply
   })
 
@@ -204,6 +213,7 @@ export const make = (target: Target, waiting: Waiting): Shape => {
     target,
     environment: Redacted.value(target.key).startsWith("svc_live_") ? "production" : "sandbox",
     call,
+    untilScopesMissing: Deferred.await(scopesMissing),
     replies,
     scrub,
     pacedMillis: () => pacedMillis,
@@ -212,6 +222,13 @@ export const make = (target: Target, waiting: Waiting): Shape => {
     left
   }
 }
+
+const scopesRefused = Schema.decodeUnknownOption(
+  Schema.Struct({
+    code: Schema.Literal("insufficient_scope"),
+    details: Schema.Struct({ missing: Schema.Array(Schema.String) })
+  })
+)
 
 /** Takes the credentials out of a text, and whatever looks like one. */
 const scrubber = ({ key, otherKey, narrowKey }: Target) => {
@@ -256,6 +273,11 @@ const scopeOf = ({ json }: Reply): string => String(member(member(json, "details
 const reasonOf = (cause: unknown): string => {
   for (let depth = 0; depth < 5 && cause instanceof Error && cause.cause !== undefined; depth++) cause = cause.cause
   if (!(cause instanceof Error)) return String(cause)
+  // Ports of other protocols, which the Fetch standard blocks ("port blocking"): no code tells of them.
+  if (cause.message === "bad port") {
+    return "this port belongs to another protocol, and no client that keeps to the Fetch standard calls it; " +
+      "have the deployment listen on another one, such as 3025"
+  }
   return "code" in cause && typeof cause.code === "string" && !cause.message.includes(cause.code) ?
     `${cause.code} ${cause.message}`.trim() :
     cause.message

@@ -375,6 +375,29 @@ describe("The HTTP suite", () => {
       assert.deepStrictEqual([error.report?.passed, error.report?.failed, error.report?.notRun], [1, 1, 1])
     }))
 
+  it.live("ends at the first answer that says which scopes the key lacks, whatever was judged before", () =>
+    Effect.gen(function* () {
+      const asked: Array<string> = []
+      let interrupted = 0
+      const fetch: typeof globalThis.fetch = (url, init) => {
+        asked.push(`${init?.method} ${String(url)}`)
+        const refusal = { code: "insufficient_scope", details: { required: ["events:read"], missing: ["events:read"] } }
+        return Promise.resolve(asked.length < 3 ? Response.json({ items: [] }) : Response.json(refusal, { status: 403 }))
+      }
+
+      const error = yield* Effect.flip(
+        prove({ ...clueless[0]!, otherKey: null, narrowKey: null, fetch }, {
+          filter: ["mailboxes:"],
+          onInterrupt: () => Effect.sync(() => void (interrupted += 1))
+        })
+      )
+
+      assert.strictEqual(error._tag, "ScopesMissing")
+      if (error._tag !== "ScopesMissing") return
+      assert.deepStrictEqual(error.scopes, ["events:read"])
+      assert.deepStrictEqual([asked.length, interrupted], [3, 0])
+    }))
+
   it.live("sends nothing with a production key, and stores nothing", () =>
     Effect.gen(function* () {
       const asked: Array<string> = []

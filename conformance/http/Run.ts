@@ -172,6 +172,7 @@ export const run = Effect.fn("conformance.http.run")(function* (target: Target, 
   })
   return yield* judge.pipe(
     Effect.provide(services),
+    Effect.raceFirst(deployment.untilScopesMissing),
     Effect.onInterrupt(() => Effect.flatMap(report, options.onInterrupt))
   )
 })

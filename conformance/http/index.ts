@@ -6,6 +6,7 @@ export {
   type Receiver,
   type ReceiverAnswer,
   type Reply,
+  ScopesMissing,
   type Target
 } from "./Deployment.ts"
 export type { HttpCheck, HttpSuite } from "./Law.ts"

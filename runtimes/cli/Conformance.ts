@@ -5,7 +5,7 @@
  * 130 interrupted. API keys come from the environment, from files or from
  * standard input, never from an argument, which other users could see.
  */
-import { Deferred, Effect, Option, Redacted, Schema, type Stdio } from "effect"
+import { Effect, Option, Redacted, type Stdio } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as fs from "node:fs/promises"
 import { isIP } from "node:net"
@@ -65,13 +65,8 @@ const proveDeployment = Effect.fnUntraced(function* (address: string, flags: Fla
   const receiver = at === null ? null : yield* listen(at).pipe(Effect.mapError(({ message }) => usage(message)))
   const suite = yield* Effect.promise(() => import("../../conformance/http/index.ts"))
   const { parse } = yield* Effect.promise(() => import("yaml"))
-  const lacking = yield* Deferred.make<never, CommandFailed>()
   const target: Target = {
     baseUrl,
-    fetch: watched(key, (scopes) => {
-      const reason = `${baseUrl} refuses the API key with 403, for it lacks ${scopes}: the suite wants a key of all scopes`
-      Deferred.doneUnsafe(lacking, Effect.fail(usage(reason)))
-    }),
     key,
     otherKey,
     narrowKey,
@@ -89,9 +84,7 @@ const proveDeployment = Effect.fnUntraced(function* (address: string, flags: Fla
         Effect.sync(() => void process.stderr.write(progressLine(progress, process.stderr.isTTY))),
       onInterrupt: (report) =>
         Effect.gen(function* () {
-          if (process.stderr.isTTY) process.stderr.write(over)
-          // Not by a person: what was judged until the key fell short says nothing.
-          if (yield* Deferred.isDone(lacking)) return
+          yield* clearLine
           yield* show(report)
           process.exitCode = 130
         })
@@ -106,39 +99,20 @@ const proveDeployment = Effect.fnUntraced(function* (address: string, flags: Fla
         "KeyRefused",
         ({ which }) => Effect.fail(usage(`${baseUrl} refuses ${keyNames[which]} with 401`))
       ),
-      Effect.catchTag("NothingToRun", () => Effect.fail(usage("--filter leaves no check"))),
-      Effect.raceFirst(Deferred.await(lacking))
+      Effect.catchTag("ScopesMissing", ({ scopes }) =>
+        Effect.andThen(
+          clearLine,
+          Effect.fail(
+            usage(
+              `${baseUrl} refuses the API key with 403, for it lacks ${scopes.join(", ")}: the suite wants a key of all scopes`
+            )
+          )
+        )),
+      Effect.catchTag("NothingToRun", () => Effect.fail(usage("--filter leaves no check")))
     )
   yield* show(report)
   if (report.failed > 0) return yield* new CommandFailed({ exitCode: 1, message: "" })
 }, Effect.scoped)
-
-/** `fetch`, which says when the key is refused for a scope that it lacks, and why it calls nobody at some ports. */
-const watched =
-  (key: Redacted.Redacted<string>, lacks: (scopes: string) => void): typeof globalThis.fetch => async (input, init) => {
-    const response = await globalThis.fetch(input, init).catch((fault: unknown) => Promise.reject(explained(fault)))
-    // Another key may lack what it likes.
-    const isOurs = new Headers(init?.headers).get("authorization") === `Bearer ${Redacted.value(key)}`
-    if (isOurs && response.status === 403) {
-      const refused = Schema.decodeUnknownOption(Refused)(await response.clone().json().catch(() => null))
-      if (Option.isSome(refused)) lacks(refused.value.details.missing.join(", "))
-    }
-    return response
-  }
-
-const Refused = Schema.Struct({
-  code: Schema.Literal("insufficient_scope"),
-  details: Schema.Struct({ missing: Schema.Array(Schema.String) })
-})
-
-/** Ports of other protocols, which the Fetch standard blocks ("port blocking"): no code tells of them. */
-const explained = (fault: unknown): unknown =>
-  fault instanceof Error && fault.cause instanceof Error && fault.cause.message === "bad port" ?
-    new Error(
-      "this port belongs to another protocol, and no client that keeps to the Fetch standard calls it; " +
-        "have the deployment listen on another one, such as 3025"
-    ) :
-    fault
 
 const keyNames = {
   key: "the API key",
@@ -235,6 +209,8 @@ const progressLine = (progress: Progress, isTerminal: boolean | undefined): stri
 
 /** Begins the terminal's line anew. */
 const over = "\r\u001b[2K"
+
+const clearLine = Effect.sync(() => void (process.stderr.isTTY && process.stderr.write(over)))
 
 const words = { passed: "ok  ", failed: "FAIL", not_applicable: "n/a " } as const
 
