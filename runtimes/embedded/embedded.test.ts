@@ -131,6 +131,19 @@ describe("an embedded Mailroom", () => {
     assert.strictEqual(await mailroom.tick(), 0)
   })
 
+  it("forgets what is past its time when it is told to, and not before", async () => {
+    const mailroom = await embed({ settings: { eventRetention: -1_000 } }) // what happens now is past its time
+    const { tenantId, apiKey } = await found(mailroom)
+    await mailroom.client(apiKey).mailboxes.list()
+    await mailroom.tick()
+    const requests = async () => (await mailroom.management.listRequests(tenantId, { limit: 10 })).items.length
+    assert.strictEqual(await requests(), 1)
+
+    await mailroom.retain()
+
+    assert.strictEqual(await requests(), 0)
+  })
+
   it("works in the background once it is started, however often it is told to", async () => {
     const { posts, layer } = receiver()
     const mailroom = await embed({ webhooks: layer })

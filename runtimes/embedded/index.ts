@@ -89,7 +89,7 @@ export interface EmbeddedMailroom {
   readonly fetch: (request: Request, from: { readonly clientAddress: string }) => Promise<Response>
   /** The TypeScript client on this Mailroom, without a socket: every call passes the same checks as over HTTP. */
   readonly client: (apiKey: string) => Client
-  /** Tenants, applications, keys, domains and mailboxes. */
+  /** Plans, tenants, applications, keys, domains, mailboxes, suppressions, and what the trails say. */
   readonly management: Promised<typeof Management.Service>
   /**
    * Takes mail in. Both reject with `ReceiveRefused`, whose `code`, `enhancedCode` and `text` are what to answer, and with
@@ -99,11 +99,16 @@ export interface EmbeddedMailroom {
     readonly recipient: (address: string) => Promise<void>
     readonly accept: (mail: InboundMail) => Promise<void>
   }
-  /** Re-enabling endpoints, and test events. */
+  /** Endpoints and deliveries as an operator sees them; re-enabling, replaying, and test events. */
   readonly webhookManagement: Promised<typeof WebhookManagement.Service>
-  /** Does all that is due now: fan-out, submissions, deliveries, scans; how much that was. For programs that schedule by themselves. */
+  /**
+   * Does all that is due now, checks of domains too: how many events were fanned out and jobs done. For programs that
+   * schedule by themselves, as often as they like; they call `retain`, too.
+   */
   readonly tick: () => Promise<number>
-  /** Works in the background from now on, until `close`. */
+  /** Forgets what is past its time: old events, deliveries, logs, unused uploads. Every ten minutes is often enough. */
+  readonly retain: () => Promise<void>
+  /** Works in the background from now on, until `close`: all that `tick` and `retain` do. */
   readonly start: () => Promise<void>
   /** Turns new requests away, lets what is under way finish for up to 20 seconds, and releases everything. */
   readonly close: () => Promise<void>
@@ -172,6 +177,7 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
       accept: (mail) => run(Context.get(context, Receive).accept({ ...mail, bytes: streamOf(mail.bytes) }))
     },
     tick: () => tracked(runCore(tick)),
+    retain: () => run(Context.get(context, Sweep).retain),
     start: async () => {
       started ??= runCore(Layer.buildWithScope(Loops.layer, scopes.loops))
       await started
