@@ -229,6 +229,12 @@ describe("the size of the house", () => {
   })
 })
 
+/** The files that a file imports. */
+const importsOf = (file: string): ReadonlyArray<string> =>
+  [...read(file).matchAll(/(?:from|import)\s*\(?\s*["'](\.[^"']+)["']/g)].map((match) =>
+    normalize(join(dirname(file), match[1]!)).split(sep).join("/")
+  )
+
 describe("adapters", () => {
   /** Files that no suite reaches, each with a reason. */
   const unproved: Readonly<Record<string, string>> = {
@@ -236,10 +242,6 @@ describe("adapters", () => {
     "adapters/mailauth/Header.ts": "runs in a thread, which the suite starts by its address",
     "adapters/mailauth/Thread.ts": "the same"
   }
-  const importsOf = (file: string): ReadonlyArray<string> =>
-    [...read(file).matchAll(/(?:from|import)\s*\(?\s*["'](\.[^"']+)["']/g)].map((match) =>
-      normalize(join(dirname(file), match[1]!)).split(sep).join("/")
-    )
   const isIndex = (file: string) => basename(file) === "index.ts"
 
   /** What a suite exercises: what its test imports, and what that is made of within its own folder. */
@@ -423,6 +425,24 @@ describe("the package", () => {
       assert.strictEqual(sourceOf(target.default), target["mailroom-source"], name)
       assert.isTrue(existsSync(join(root, target["mailroom-source"])), `${name}: ${target["mailroom-source"]}`)
     }
+  })
+
+  it("is built of nothing but what its exports and commands reach", () => {
+    const { include, exclude } = JSON.parse(read("tsconfig.build.json")) as { readonly include: Array<string>; readonly exclude: Array<string> } // as it is written
+    const isBuilt = (file: string) =>
+      isCode(file) && isIn(...include)(file) && !isTest(file) && !exclude.includes(file) && !isIn(...exclude)(file)
+    const reached = new Set<string>()
+    const visit = (file: string): void => {
+      if (reached.has(file) || !files.includes(file)) return
+      reached.add(file)
+      importsOf(file).forEach(visit)
+    }
+    const threads = ["adapters/mime/ParserThread.ts", "adapters/mailauth/Thread.ts"] // started by their names
+    const targets = Object.values(manifest.exports).filter((target) => typeof target !== "string")
+    const sources = [...targets.map((target) => target["mailroom-source"]), ...Object.values(manifest.bin).map(sourceOf)]
+    for (const source of [...sources, ...threads]) visit(normalize(source))
+
+    assert.deepStrictEqual(files.filter((file) => isBuilt(file) && !reached.has(file)), [])
   })
 
   it("has commands that a shell can start", () => {
