@@ -124,25 +124,32 @@ export const folded = (text: string): string =>
 export const matching = (flags: string, before: string, words: ReadonlyArray<string>, after: string): RegExp =>
   new RegExp(`${before}${words.join("|")}${after}`, flags)
 
+/** Where the tag that opens here ends, with all that it shows to nobody: a comment, a script, a style, a title; -1 if it does not. */
+export const tagEnd = (html: string, open: number): number => {
+  if (html.startsWith("<!--", open)) {
+    const end = html.indexOf("-->", open + 4)
+    return end < 0 ? -1 : end + 2
+  }
+  const hidden = /^<(script|style|title)\b/i.exec(html.slice(open, open + 8))?.[1]
+  if (hidden === undefined) return html.indexOf(">", open)
+  const closing = new RegExp(`</${hidden}`, "gi")
+  closing.lastIndex = open
+  return closing.test(html) ? html.indexOf(">", closing.lastIndex) : -1
+}
+
 /** What a page says, roughly: for messages that have nothing but HTML. */
 export const plainOf = (html: string): string => {
-  const lower = html.toLowerCase()
   let text = ""
   let at = 0
   while (at < html.length) {
     const open = html.indexOf("<", at)
     text += html.slice(at, open < 0 ? undefined : open)
     if (open < 0) break
-    const close = html.indexOf(">", open)
-    if (close < 0) break
+    const end = tagEnd(html, open)
+    if (end < 0) break
     const name = /^<\/?([A-Za-z0-9]+)/.exec(html.slice(open, open + 12))?.[1]?.toLowerCase() ?? ""
     if (blocks.has(name)) text += "\n"
-    at = close + 1
-    if (name === "style" || name === "script" || name === "title") {
-      const end = lower.indexOf(`</${name}`, at)
-      if (end < 0) break
-      at = end
-    }
+    at = end + 1
   }
   return text.replace(/&(#?\w{1,8});/g, (whole, name: string) => entities[name.toLowerCase()] ?? whole)
 }

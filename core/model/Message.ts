@@ -21,6 +21,7 @@ import {
   type RequestId,
   type TenantId
 } from "./Ids.ts"
+import { tagEnd } from "./MailText.ts"
 import type { Mentioned } from "./ParsedMessage.ts"
 import type { Reception } from "./Reception.ts"
 import type { Failure, Recipient, State as RecipientState, SubmissionRef } from "./Recipient.ts"
@@ -117,7 +118,7 @@ export interface Content {
 
 /**
  * What is kept of it: of inbound mail all, written once more when it is parsed. Of outbound mail the header follows from the
- * message, and the tree from the bodies unless there are attachments, so they are not kept; mail of before has them.
+ * message, and the tree from the bodies unless there are attachments, so they are not kept; what earlier versions wrote has them.
  */
 export type KeptContent = Pick<Content, "text" | "html"> & Partial<Content>
 
@@ -180,16 +181,6 @@ const shownText = (html: string): string => {
     opening.lastIndex = at
   }
   return text + decodeEntities(html.slice(at, at + snippetSourceMax))
-}
-
-/** Where the tag, comment, script or style that opens here ends; -1 if it does not. */
-const tagEnd = (html: string, open: number): number => {
-  if (html.startsWith("<!--", open)) return html.indexOf("-->", open + 4) < 0 ? -1 : html.indexOf("-->", open + 4) + 2
-  const raw = /^<(script|style)\b/i.exec(html.slice(open, open + 8))?.[1]
-  if (raw === undefined) return html.indexOf(">", open)
-  const closing = new RegExp(`</${raw}`, "gi")
-  closing.lastIndex = open
-  return closing.test(html) ? html.indexOf(">", closing.lastIndex) : -1
 }
 
 const decodeEntities = (text: string): string =>

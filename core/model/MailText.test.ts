@@ -1,0 +1,15 @@
+import { assert, describe, it } from "@effect/vitest"
+import { plainOf } from "./MailText.ts"
+
+describe("what a page says", () => {
+  const rows: ReadonlyArray<readonly [title: string, html: string, text: string]> = [
+    ["has a line for each block", "<p>550 no such user</p><div>ada@example.com</div>", "\n550 no such user\n\nada@example.com\n"],
+    ["has its entities read", "&lt;ada&#64;example.com&gt; &amp; &unknown;", "<ada@example.com> & &unknown;"],
+    ["is nothing of a comment, whatever stands in it", "<p>Hello</p><!-- hidden > secret@example.com -->bye", "\nHello\nbye"],
+    ["is nothing of a title, a style or a script", "<title>a</title>b<style>c{}</style >d<script>if (1 < 2) e()</script>f", "bdf"],
+    ["ends where a tag does not", "a<b", "a"],
+    ["ends where a comment does not", "a<!-- b > c", "a"],
+    ["ends where a script does not", "a<script>b<p>c", "a"]
+  ]
+  for (const [title, html, text] of rows) it(title, () => assert.strictEqual(plainOf(html), text))
+})
