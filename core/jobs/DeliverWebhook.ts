@@ -53,7 +53,7 @@ export class DeliverWebhook extends Context.Service<
         const unrecorded = attempts.unrecorded(delivery)
         if (unrecorded !== null) return yield* recording.record(delivery, endpoint, unrecorded, lease)
         if (!endpoint.enabled) return yield* end(delivery, { _tag: "EndpointDisabled", at: now }, "endpoint_disabled", endpoint, Effect.void)
-        // A version of before that has replayed what left its body to its event does not make it anew.
+        // While processes of an older version run, one may replay what left its body to its event, without making it anew.
         const sent = body ?? (yield* bodyAnew(store, delivery, endpoint))
         if (sent === null) return yield* abandon(delivery, now, "its body was left to its event, and that is forgotten")
         const ending = yield* requests.withPermit(attempts.attempt(delivery, endpoint, sent))

@@ -25,6 +25,12 @@ import { claimsMax } from "./SubmitMessage.ts"
 /** A scanner that takes longer has given no verdict. */
 const scanTimeout = Duration.minutes(2)
 
+/** Why there is no verdict, and what broke, if something did: for the operator's log. */
+interface NoVerdict {
+  readonly reason: string
+  readonly cause?: unknown
+}
+
 /** What happens to an attachment, as of when it is committed. */
 type InputAt = (at: Millis, current: Attachment) => Attachments.Input
 
@@ -50,8 +56,8 @@ export class ScanAttachment extends Context.Service<
         const now = yield* Clock.currentTimeMillis
         if (attachment.nextScanAt > now) return yield* offer(queue, [scanJob(attachment, attachment.nextScanAt)])
         if (attachment.scanState === "error") yield* move(attachment, (at) => ({ _tag: "Rescan", at }))
-        const verdict =
-          claims >= claimsMax ? Result.fail(`gave up after ${claimsMax} scans that came to no end`) : yield* scan(attachment)
+        const verdict: Result.Result<Verdict, NoVerdict> =
+          claims >= claimsMax ? Result.fail({ reason: `gave up after ${claimsMax - 1} scans that came to no end` }) : yield* scan(attachment)
         yield* Metrics.count(Metrics.scans[Result.isFailure(verdict) ? "error" : verdict.success._tag === "Clean" ? "clean" : "infected"])
         const random = yield* Random.next
         yield* move(attachment, (at, current) => {
@@ -61,20 +67,23 @@ export class ScanAttachment extends Context.Service<
           return { _tag: "Errored", at, nextScanAt: again ? next : null }
         })
         if (Result.isFailure(verdict)) {
-          yield* Effect.logWarning("attachment not scanned").pipe(
-            Effect.annotateLogs({ attachmentId: attachment.id, reason: verdict.failure })
+          const { reason, cause } = verdict.failure
+          yield* Effect.logWarning("attachment not scanned", ...(cause === undefined ? [] : [cause])).pipe(
+            Effect.annotateLogs({ attachmentId: attachment.id, reason })
           )
         }
         if (Result.isSuccess(verdict)) yield* wake(attachment)
       })
 
       /** A verdict, or why there is none. Never fails: a broken scanner is an answer too. */
-      const scan = (attachment: Attachment): Effect.Effect<Result.Result<Verdict, string>> =>
+      const scan = (attachment: Attachment): Effect.Effect<Result.Result<Verdict, NoVerdict>> =>
         scanner.scan(blobs.read(attachment.tenantId, attachment.blob), attachment.blob.sizeBytes).pipe(
           Effect.timeoutOrElse({ duration: scanTimeout, orElse: () => Effect.fail(new ScanFailed({ reason: "timeout" })) }),
           Effect.map((verdict) => Result.succeed(verdict)),
-          Effect.catch((error) => Effect.succeed(Result.fail(error._tag === "ScanFailed" ? error.reason : error.message))),
-          Effect.catchDefect(() => Effect.succeed(Result.fail("the scanner broke"))),
+          Effect.catch((error) =>
+            Effect.succeed(Result.fail<NoVerdict>(error._tag === "ScanFailed" ? error : { reason: error.message, cause: error }))
+          ),
+          Effect.catchDefect((cause) => Effect.succeed(Result.fail<NoVerdict>({ reason: "the scanner broke", cause }))),
           Metrics.timed(Metrics.scanDuration),
           Tracing.span("Scanner.scan", "client")
         )

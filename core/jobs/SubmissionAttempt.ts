@@ -34,15 +34,15 @@ export interface Attempt {
   readonly outcomes: ReadonlyArray<Outcome>
   readonly submission: Message.Submission | null
   readonly mime: Enclosed | null
-  /** Why recipients stay queued; null if none does. */
+  /** Why recipients stay queued; null if none does, or if they wait for a scan. */
   readonly postponed: { readonly code: string; readonly detail: string } | null
 }
 
 /** Of a message that breaks whoever submits it. */
-export const poison = (claims: number): Failure => ({
+export const poison = (tries: number): Failure => ({
   stage: "submit",
   code: "poison",
-  message: `gave up after ${claims} tries that came to no end`
+  message: `gave up after ${tries} tries that came to no end`
 })
 
 /** Everybody was suppressed. */

@@ -23,7 +23,7 @@ import * as Timestamp from "../model/Timestamp.ts"
 import { settle } from "../model/Settlement.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Sending.ts"
-import { BlobStore, enclosedMax, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
+import { BlobStore, enclosedMax, type BlobCorrupt, type BlobMissing, type BlobUnavailable, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { MailProviderUnavailable, MailProviders, type SubmitResult } from "../ports/MailProvider.ts"
@@ -53,7 +53,7 @@ import {
   type Attempt
 } from "./SubmissionAttempt.ts"
 
-/** A lease claimed this often without an end is poison: its message fails, and harms nobody else. */
+/** A lease claimed this often without an end is poison: nothing is tried any more, its message fails, and harms nobody else. */
 export const claimsMax = 5
 
 /** Bytes of an object that are kept from its making to its submission, instead of being read back. */
@@ -109,7 +109,9 @@ export class SubmitMessage extends Context.Service<
         if (first === undefined) return Effect.void
         // One that breaks whoever commits it is no fault of the job that tries.
         return Effect.catchCause(conclude(null, first.started, first.attempt), (cause) =>
-          unrecorded.size < unrecordedMax ? Effect.void : Effect.fail(new StoreUnavailable({ cause }))
+          unrecorded.size < unrecordedMax
+            ? Effect.logWarning("what a provider has taken could not be recorded; it is kept, and tried again", cause)
+            : Effect.fail(new StoreUnavailable({ cause }))
         )
       })
 
@@ -122,7 +124,7 @@ export class SubmitMessage extends Context.Service<
           return yield* Effect.as(offer(queue, [submitJob(message, outbound.message.nextAttemptAt)]), false)
         }
         if (lease.claims >= claimsMax) {
-          return yield* conclude(lease, message, abandoned(Message.queuedRecipients(message), poison(claimsMax), now))
+          return yield* conclude(lease, message, abandoned(Message.queuedRecipients(message), poison(claimsMax - 1), now))
         }
         const own = unrecorded.get(message.id)
         if (own !== undefined) return yield* conclude(lease, own.started, own.attempt)
@@ -231,7 +233,11 @@ export class SubmitMessage extends Context.Service<
           attachments.map((attachment) => ({ attachment, bytes: blobs.read(message.tenantId, attachment.blob) }))
         )
         return yield* Effect.catchTags(write(message.tenantId, bytes), {
-          MimeFailed: () => Effect.fail(unbuildable("mime_failed", "the message cannot be written as MIME")),
+          MimeFailed: ({ cause }) =>
+            Effect.andThen(
+              Effect.logWarning("a message cannot be written as MIME", cause),
+              Effect.fail(unbuildable("mime_failed", "the message cannot be written as MIME"))
+            ),
           BlobUnavailable: storageUnavailable,
           BlobMissing: storageUnavailable,
           BlobCorrupt: storageUnavailable
@@ -381,4 +387,8 @@ export class SubmitMessage extends Context.Service<
 const realmOf = ({ tenantId, environment }: Message.Message): Realm => ({ tenantId, environment })
 
 /** An object could not be written, or read. */
-const storageUnavailable = ({ message }: Error) => Effect.fail(new Postponed({ code: "storage_unavailable", detail: message }))
+const storageUnavailable = (error: BlobUnavailable | BlobMissing | BlobCorrupt) =>
+  Effect.andThen(
+    Effect.logWarning("a message's object could not be written, or read", error),
+    Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message }))
+  )

@@ -134,9 +134,10 @@ export class Worker extends Context.Service<
           }
           const extend = () =>
             queue.extend(lease, visibilityTimeout).pipe(
+              Effect.asVoid,
               Effect.catchTag("QueueUnavailable", () => Effect.void),
               Effect.andThen(Effect.sync(wait)),
-              Effect.ignore
+              Effect.catchTag("LeaseLost", () => Effect.void)
             )
           wait()
           return Effect.ensuring(
@@ -146,6 +147,13 @@ export class Worker extends Context.Service<
               toExtend.clear(deadline)
             })
           )
+        })
+
+      /** What cannot be given back comes again when its lease runs out. */
+      const givenBack = (lease: Lease, delay: Duration.Duration): Effect.Effect<void> =>
+        Effect.catchTags(queue.release(lease, delay), {
+          LeaseLost: () => Effect.void,
+          QueueUnavailable: (error) => Effect.logWarning("the job queue is away", error)
         })
 
       /** The store was away, the blobs, or a sealing key: no fault of the job, so its claims must not count against it. */
@@ -215,7 +223,7 @@ export class Worker extends Context.Service<
         if (suspects.length === 0 && next === lane) next = null
         const suspect = suspects.length > 0 && mayTest(lane) ? suspects[0]! : null
         const others = suspects.filter((lease) => lease !== suspect)
-        yield* Effect.forEach(others, (lease) => Effect.ignore(queue.release(lease, suspectPause)), { discard: true })
+        yield* Effect.forEach(others, (lease) => givenBack(lease, suspectPause), { discard: true })
         return { fresh, suspect, isAway: false, isAll: leases.length < limit }
       })
 
@@ -260,7 +268,7 @@ export class Worker extends Context.Service<
             lease = null
             for (const one of next) {
               yield* Metrics.count(Metrics.jobsClaimed[one.job.kind])
-              if (one.claims > trustedClaims) yield* Effect.ignore(queue.release(one, Duration.zero))
+              if (one.claims > trustedClaims) yield* givenBack(one, Duration.zero)
               else if (lease === null) lease = one
               else yield* start(one)
             }
