@@ -271,7 +271,7 @@ export interface WebhookEndpoint {
   readonly description: string | null
   /** The types it subscribes to; `*` stands for all, also those to come. */
   readonly eventTypes: ReadonlyArray<string>
-  /** Whether it gets events. Ten failed attempts in a row disable it; an administrator can enable it again. */
+  /** Whether it gets events. Ten failed attempts in a row disable it; an operator can enable it again. */
   readonly enabled: boolean
   /** Failed attempts since the last success. */
   readonly consecutiveFailures: number

@@ -16,7 +16,7 @@ import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import { utcDay } from "../../core/model/Timestamp.ts"
 import type { JobKind } from "../../core/ports/JobQueue.ts"
-import type { Change, Credential, Kind, Records, Rejection, Relay } from "../../core/ports/Store.ts"
+import { uniqueNameOf, type Change, type Credential, type Kind, type Records, type Rejection, type Relay } from "../../core/ports/Store.ts"
 import {
   keyOfApplication,
   keyOfEndpoint,
@@ -287,12 +287,10 @@ export class Tables {
   private insert(change: Extract<Change, { readonly _tag: "Insert" }>): Rejection | null {
     const { kind, record } = change
     if (this.records[kind].has(record.id)) return { _tag: "Duplicate", kind, field: "id" }
-    const field = uniqueField[kind]
-    if (field !== undefined) {
-      // The field belongs to the record's kind by `uniqueField`, and holds text.
-      const value = (record as unknown as Readonly<Record<string, string>>)[field]!
-      const name = `${kind} ${kind === "mailbox" ? value.toLowerCase() : value}`
-      if (this.names.has(name)) return { _tag: "Duplicate", kind, field }
+    const unique = uniqueNameOf(kind, record)
+    if (unique !== null) {
+      const name = `${kind} ${unique.value}`
+      if (this.names.has(name)) return { _tag: "Duplicate", kind, field: unique.field }
       this.set(this.names, name, record.id)
     }
     this.put(kind, this.withOwn(kind, record, null))
@@ -482,8 +480,6 @@ export class Tables {
 const dayOf = (quota: string): string => quota.slice(quota.indexOf(" ") + 1)
 
 const byDay = (left: string, right: string): number => (dayOf(left) < dayOf(right) ? -1 : 1)
-
-const uniqueField: { readonly [K in Kind]?: string } = { apiKey: "publicId", mailbox: "address", domain: "domain" }
 
 const olderThan = <A>(before: Millis, limit: number, items: Iterable<A>, at: (item: A) => Millis): ReadonlyArray<A> =>
   [...items].filter((item) => at(item) < before).sort((left, right) => at(left) - at(right)).slice(0, limit)

@@ -25,8 +25,6 @@ export interface Options {
   /** Batches under way at a time, at most. */
   readonly committers: number
   readonly onLiveClock: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
-  /** Seconds that a caller waits at most. */
-  readonly deadline?: number
 }
 
 export type Commit = (
@@ -45,6 +43,9 @@ const crowd = batchMax / 2
 /** So few are not divided: a batch costs the database as much as four of its callers. */
 const undividedMax = 8
 
+/** Seconds that a caller waits at most. */
+const deadline = 10
+
 /** A committer that is longer at its batch is stuck. */
 const patience = "25 millis"
 
@@ -59,8 +60,7 @@ interface Caller extends Call {
 export const make = Effect.fnUntraced(function* ({
   commit,
   committers,
-  onLiveClock,
-  deadline = 10
+  onLiveClock
 }: Options): Effect.fn.Return<Commit, never, Scope.Scope> {
   let waiting: Array<Caller> = []
   /**

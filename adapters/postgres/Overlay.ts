@@ -17,10 +17,10 @@ import type { Plan } from "../../core/model/Limits.ts"
 import type { KeptContent, Message } from "../../core/model/Message.ts"
 import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
-import type { Change, Kind, Records, Rejection, Relay } from "../../core/ports/Store.ts"
+import { uniqueNameOf, type Change, type Kind, type Records, type Rejection, type Relay } from "../../core/ports/Store.ts"
 import { nameOf } from "./BlobParts.ts"
 import * as Rows from "./Rows.ts"
-import { isPremise, keyOfName, keyOfQuota, keyOfReservation, keyOfRow, keyOfSuppression, mustLook, uniqueField } from "./Touched.ts"
+import { isPremise, keyOfName, keyOfQuota, keyOfReservation, keyOfRow, keyOfSuppression, mustLook } from "./Touched.ts"
 
 /** What the database holds of what is touched. */
 export interface Loaded {
@@ -296,10 +296,10 @@ export class Overlay {
     const entry = this.entry(kind, record.id)
     if (entry.version !== null) return { _tag: "Duplicate", kind, field: "id" }
     this.assume()
-    const field = uniqueField[kind]
-    if (field !== undefined) {
-      const name = keyOfName(kind, record)
-      if (this.names.has(name) || this.loaded.names.has(name)) return { _tag: "Duplicate", kind, field }
+    const unique = uniqueNameOf(kind, record)
+    if (unique !== null) {
+      const name = keyOfName(unique)
+      if (this.names.has(name) || this.loaded.names.has(name)) return { _tag: "Duplicate", kind, field: unique.field }
       this.names.add(name)
       this.undo.push(() => this.names.delete(name))
     }

@@ -12,6 +12,7 @@ import { PgTypes } from "@effect/sql-pg"
 import { Clock, Effect, Latch, Layer, Semaphore } from "effect"
 import type { Millis } from "../../core/model/Ids.ts"
 import { LocalLimiter } from "../../core/model/LocalLimiter.ts"
+import { untilNextDay } from "../../core/model/Timestamp.ts"
 import { RateLimiter, RateLimiterUnavailable, type Guard, type Standing, type Taken } from "../../core/ports/RateLimiter.ts"
 import * as Database from "./Database.ts"
 import { count, text } from "./Query.ts"
@@ -182,8 +183,7 @@ const decide = (
   const standings = guards.map((guard, index): Standing => {
     const day = daily[index]
     if (day === null || day === undefined) return inMinute.standings[minute++]! // in the order of the guards
-    const resetMs = dayMs - (((now % dayMs) + dayMs) % dayMs)
-    return { guard, remaining: isRefusing[index] ? 0 : day.remaining(guard.limit), resetMs }
+    return { guard, remaining: isRefusing[index] ? 0 : day.remaining(guard.limit), resetMs: untilNextDay(now) }
   })
   const refuser = standings.findIndex(({ guard }, index) => isRefusing[index] || guard === inMinute.refusedBy?.guard)
   return { refusedBy: isTaken ? null : standings[refuser]!, standings } // somebody refuses what is not taken

@@ -6,7 +6,7 @@ import { foldCase } from "../../core/model/Address.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
 import type { TenantId } from "../../core/model/Ids.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
-import type { Change, Kind, Records } from "../../core/ports/Store.ts"
+import { uniqueNameOf, type Change, type Kind, type UniqueName } from "../../core/ports/Store.ts"
 import * as Rows from "./Rows.ts"
 
 export const kinds: ReadonlyArray<Kind> = [
@@ -21,9 +21,7 @@ export const kinds: ReadonlyArray<Kind> = [
   "delivery"
 ]
 
-/** The field that must be free beside the id, by the name that the port has for it. */
-export const uniqueField: { readonly [K in Kind]?: string } = { apiKey: "publicId", mailbox: "address", domain: "domain" }
-export type NamedKind = "apiKey" | "mailbox" | "domain"
+export type NamedKind = UniqueName["kind"]
 export const namedKinds: ReadonlyArray<NamedKind> = ["apiKey", "domain", "mailbox"]
 
 export interface Touched {
@@ -64,7 +62,8 @@ export const touchedBy = (lists: ReadonlyArray<ReadonlyArray<Change>>, everythin
     if (change._tag === "MoveRelay") touched.relays.add(change.relay.shard)
     if (!everything) continue
     if (change._tag === "Insert") add(touched.written, change.kind, change.record.id)
-    if (change._tag === "Insert" && isNamed(change.kind)) add(touched.names, change.kind, nameOf(change.kind, change.record))
+    const unique = change._tag === "Insert" ? uniqueNameOf(change.kind, change.record) : null
+    if (unique !== null) add(touched.names, unique.kind, unique.value)
     if (change._tag === "InsertMessage") add(touched.written, "message", change.message.id)
     if (change._tag === "InsertDelivery") add(touched.written, "delivery", change.delivery.id)
     if (change._tag === "Reserve") touched.reservations.set(keyOfReservation(change.reservation), change.reservation)
@@ -84,18 +83,9 @@ const add = <K, V>(sets: Map<K, Set<V>>, key: K, value: V): void => {
   else held.add(value)
 }
 
-const isNamed = (kind: Kind): kind is NamedKind => uniqueField[kind] !== undefined
-
-/** What is unique of a record beside its id, as the database compares it. */
-const nameOf = (kind: NamedKind, record: Records[Kind]): string => {
-  if (kind === "mailbox") return foldCase((record as Records["mailbox"]).address) // by its kind, as below
-  return kind === "apiKey" ? (record as Records["apiKey"]).publicId : (record as Records["domain"]).domain
-}
-
 export const keyOfRow = (kind: Kind, id: string): string => `${kind} ${id}`
 
-export const keyOfName = (kind: Kind, record: Records[Kind]): string =>
-  isNamed(kind) ? `${kind} ${nameOf(kind, record)}` : ""
+export const keyOfName = ({ kind, value }: UniqueName): string => `${kind} ${value}`
 
 export const keyOfReservation = (of: Pick<Reservation, "applicationId" | "idempotencyKey">): string =>
   `${of.applicationId} ${Rows.toText(of.idempotencyKey)}`

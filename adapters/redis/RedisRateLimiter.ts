@@ -13,6 +13,7 @@
  * memory must not evict them: `maxmemory-policy noeviction`.
  */
 import { Clock, Effect, Layer } from "effect"
+import { untilNextDay } from "../../core/model/Timestamp.ts"
 import { RateLimiter, RateLimiterUnavailable, type Guard, type Standing, type Taken } from "../../core/ports/RateLimiter.ts"
 import * as LimiterScript from "./LimiterScript.ts"
 import { RedisClient, type RedisUnavailable } from "./RedisClient.ts"
@@ -40,7 +41,7 @@ export const make = Effect.gen(function* () {
     const now = clock.currentTimeMillisUnsafe()
     const today = Math.floor(now / day)
     const names = guards.flatMap(({ scope, bucket, limit, window }) => [window, `${scope} ${bucket}`, limit])
-    const answer = yield* redis.run(LimiterScript.take, [steady, today, (today + 1) * day - now, ...names])
+    const answer = yield* redis.run(LimiterScript.take, [steady, today, untilNextDay(now), ...names])
     const [refusing, ...figures] = answer as [number, ...Array<number>] // as the script says
     const standings = guards.map(
       (guard, index): Standing => ({ guard, remaining: figures[2 * index]!, resetMs: figures[2 * index + 1]! })

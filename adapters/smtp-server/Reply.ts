@@ -22,7 +22,6 @@ export const help = reply(214, "2.0.0", "see RFC 5321")
 
 export const stopping = reply(421, "4.3.2", "the server is stopping, try again")
 export const idle = reply(421, "4.4.2", "nothing was said for too long")
-export const slow = reply(421, "4.4.2", "the message took too long")
 export const tooManyErrors = reply(421, "4.7.0", "too many errors")
 export const tooManyCommands = reply(421, "4.7.0", "too many commands and no message")
 export const tooManyConnections = reply(421, "4.3.2", "too many connections, try again later")

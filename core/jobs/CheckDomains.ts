@@ -9,7 +9,7 @@
  * the domain is due again. A round that ends on a domain which somebody has
  * changed in between is dropped, and made again.
  */
-import { Clock, Context, Effect, Layer, Random } from "effect"
+import { Clock, Context, Effect, Layer, Random, Result } from "effect"
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
 import type { Actor } from "../model/Audit.ts"
 import * as DomainRecords from "../model/DomainRecords.ts"
@@ -190,7 +190,5 @@ const isNews = (before: MailDomain, after: MailDomain, input: MailDomains.Input 
   return statesOf(before) !== statesOf(after) || keysOf(before) !== keysOf(after) || moves(before, input)
 }
 
-const moves = (domain: MailDomain, input: MailDomains.Input | null): boolean => {
-  const row: { readonly [I in MailDomains.Input]?: { readonly to: MailDomains.Health } } = MailDomains.transitions[domain.health]
-  return input !== null && row[input] !== undefined
-}
+const moves = (domain: MailDomain, input: MailDomains.Input | null): boolean =>
+  input !== null && Result.isSuccess(MailDomains.decide(domain, input))

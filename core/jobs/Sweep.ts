@@ -7,13 +7,14 @@
 import { Clock, Context, Effect, Layer, Option } from "effect"
 import type { Attachment } from "../model/Attachment.ts"
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
+import type { TenantId } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
 import { payloadRetention } from "../model/ProviderPayload.ts"
 import * as Metrics from "../Metrics.ts"
 import { commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { BlobStore, type BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, jobKinds, type JobKind } from "../ports/JobQueue.ts"
-import { CommitRejected, Store, type Log, type StoreUnavailable } from "../ports/Store.ts"
+import { CommitRejected, Store, type DuePage, type Log, type StoreUnavailable } from "../ports/Store.ts"
 import { Settings } from "../Settings.ts"
 import { RecordNotification } from "./RecordNotification.ts"
 
@@ -58,7 +59,7 @@ export class Sweep extends Context.Service<
         let offered = 0
         let read = 0
         do {
-          const page: { readonly jobs: ReadonlyArray<Parameters<typeof offer>[1][number]>; readonly next: string | null } =
+          const page: DuePage =
             yield* store.due(kind, { dueBefore, after, limit: pageSize })
           yield* offer(queue, page.jobs)
           offered += page.jobs.length
@@ -111,7 +112,7 @@ export class Sweep extends Context.Service<
         let after: string | null = null
         do {
           const page: {
-            readonly blobs: ReadonlyArray<{ readonly tenantId: Parameters<typeof blobs.remove>[0]; readonly sha256: string }>
+            readonly blobs: ReadonlyArray<{ readonly tenantId: TenantId; readonly sha256: string }>
             readonly next: string | null
           } = yield* blobs.olderThan({ before, after, limit: pageSize })
           for (const [tenantId, group] of Map.groupBy(page.blobs, (blob) => blob.tenantId)) {

@@ -68,10 +68,6 @@ export const domainOf = (address: Address): DomainName => address.slice(address.
 /** Equal for addresses that name one recipient: case is folded, though RFC 5321 would allow it to matter. */
 export const foldCase = (address: Address): string => address.toLowerCase()
 
-/** A sender or a header recipient: an address and the name shown beside it. */
-export const Party = Schema.Struct({ address: Address, name: Schema.String })
-export type Party = typeof Party.Type
-
 /** Decodes request text to a normalised address; the issue names what is wrong. */
 export const AddressFromString = Schema.String.annotate({ format: "email", examples: ["ada@example.com"] }).pipe(
   Schema.decodeTo(Address, {

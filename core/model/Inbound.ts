@@ -10,7 +10,7 @@ import type { Fields } from "./Event.ts"
 import type { AttachmentId, Environment, MessageId, Millis, RequestId } from "./Ids.ts"
 import * as Limits from "./Limits.ts"
 import type { Mailbox } from "./Mailbox.ts"
-import { shownMessageId, snippet, type Content, type Folder, type Message, type MimePart } from "./Message.ts"
+import { emptyPart, shownMessageId, snippet, type Content, type Folder, type Message, type MimePart } from "./Message.ts"
 import type { Defect, Head, Mentioned, ParsedAttachment, ParsedMessage } from "./ParsedMessage.ts"
 import type { Reception } from "./Reception.ts"
 import * as Timestamp from "./Timestamp.ts"
@@ -100,15 +100,10 @@ const cut = (text: string, lengthMax: number): string =>
 
 /** The tree of a message of which nothing is known yet. */
 const opaque = ({ sizeBytes }: BlobRef): MimePart => ({
+  ...emptyPart,
   partId: "1",
   mediaType: "application/octet-stream",
-  charset: null,
-  disposition: null,
-  contentId: null,
-  filename: null,
-  sizeBytes,
-  attachmentId: null,
-  parts: []
+  sizeBytes
 })
 
 /** An attachment of a parsed message, its bytes stored. */

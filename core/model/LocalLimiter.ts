@@ -5,6 +5,7 @@
 import type { Guard, Standing, Taken } from "../ports/RateLimiter.ts"
 import type { Millis } from "./Ids.ts"
 import { SlidingWindow } from "./SlidingWindow.ts"
+import { untilNextDay } from "./Timestamp.ts"
 
 const minute: Millis = 60_000
 const day: Millis = 86_400_000
@@ -43,7 +44,7 @@ export class LocalLimiter {
     const used = this.#day(guard, now).used
     return {
       accepted: used < guard.limit,
-      standing: { guard, remaining: Math.max(0, guard.limit - used - 1), resetMs: untilMidnight(now) }
+      standing: { guard, remaining: Math.max(0, guard.limit - used - 1), resetMs: untilNextDay(now) }
     }
   }
 
@@ -53,7 +54,7 @@ export class LocalLimiter {
       const { remaining, waitMs } = this.#window(guard).rest(steady, guard.limit, minute)
       return { guard, remaining, resetMs: waitMs }
     }
-    return { guard, remaining: guard.limit - this.#day(guard, now).used, resetMs: untilMidnight(now) }
+    return { guard, remaining: guard.limit - this.#day(guard, now).used, resetMs: untilNextDay(now) }
   }
 
   #push(guard: Guard, steady: Millis, now: Millis): void {
@@ -89,8 +90,6 @@ export class LocalLimiter {
     for (const [name, counter] of this.#days) if (Math.abs(counter.day - today) > 1) this.#days.delete(name)
   }
 }
-
-const untilMidnight = (now: Millis): Millis => day - (((now % day) + day) % day)
 
 const nameOf = (guard: Guard): string => `${guard.scope} ${guard.bucket}`
 

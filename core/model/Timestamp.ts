@@ -39,7 +39,7 @@ export const toMailDate = (at: Millis): string => {
 
 /** The UTC day of an instant: `2026-12-01` */
 export const utcDay = (at: Millis): string => {
-  const number = Math.floor(at / 86_400_000)
+  const number = Math.floor(at / day)
   if (number !== lastDay.number) lastDay = { number, text: fromMillis(at).slice(0, 10) }
   return lastDay.text
 }
@@ -47,5 +47,10 @@ export const utcDay = (at: Millis): string => {
 /** Mostly the same day is asked for again. */
 let lastDay = { number: Number.NaN, text: "" }
 
-/** Whole seconds until the next UTC day begins, at least 1. */
-export const secondsToNextDay = (at: Millis): number => Math.max(1, Math.ceil((86_400_000 - (((at % 86_400_000) + 86_400_000) % 86_400_000)) / 1000))
+const day = 86_400_000
+
+/** Milliseconds until the next UTC day begins: more than none, and a day at most. */
+export const untilNextDay = (at: Millis): Millis => day - (((at % day) + day) % day)
+
+/** The same in whole seconds, at least 1. */
+export const secondsToNextDay = (at: Millis): number => Math.ceil(untilNextDay(at) / 1000)

@@ -9,7 +9,7 @@ import { fit, type Event } from "../model/Event.ts"
 import type { Environment, EventId, TenantId } from "../model/Ids.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
-import { CommitRejected, Store, type Change, type Rejection, type StoreUnavailable } from "../ports/Store.ts"
+import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { commit, dieOnRejection } from "./Commit.ts"
 
 /** What the call is about does not exist: in this tenant, or, of tenants and plans, at all. */
@@ -147,13 +147,10 @@ export const make = Effect.gen(function* () {
     )
     const audit = entries.map((entry): Change => ({ _tag: "AppendAudit", entry }))
     yield* commit(store, queue, [...changes, ...audit], []).pipe(
-      Effect.catchIf(
-        (error) => rejection(error)?._tag === "Duplicate",
-        (error) => {
-          const reason = rejection(error)
-          return new NameTaken(reason?._tag === "Duplicate" ? { what: nameOf(reason.kind), field: reason.field } : { what: "", field: "" })
-        }
-      )
+      Effect.catchTag("CommitRejected", (rejected) => {
+        const { reason } = rejected
+        return Effect.fail(reason._tag === "Duplicate" ? new NameTaken({ what: nameOf(reason.kind), field: reason.field }) : rejected)
+      })
     )
   })
 
@@ -201,7 +198,5 @@ export const unmoved = (what: string, record: { readonly id: string; readonly ve
   version === undefined || version === record.version
     ? Effect.void
     : Effect.fail(new StaleVersion({ what, id: record.id, version: record.version }))
-
-const rejection = (error: unknown): Rejection | null => (error instanceof CommitRejected ? error.reason : null)
 
 const nameOf = (kind: string): string => (kind === "apiKey" ? "API key" : kind)

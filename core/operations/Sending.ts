@@ -111,13 +111,13 @@ export class AttachmentInfected extends Data.TaggedError("AttachmentInfected")<{
 
 /** 409: the sending mailbox is out of use. */
 export class MailboxSuspended extends Data.TaggedError("MailboxSuspended")<{}> {
-  override readonly message = "The mailbox is suspended and cannot send. An administrator can reinstate it."
+  override readonly message = "The mailbox is suspended and cannot send. An operator can reinstate it."
 }
 
 /** 409: the mailbox's domain is at no health from which mail may be sent. */
 export class DomainNotSendable extends Data.TaggedError("DomainNotSendable")<{ readonly health: Health }> {
   override get message(): string {
-    return `The mailbox's domain may not send: it is ${this.health}. listDomains shows its health; set its DNS records or ask an administrator.`
+    return `The mailbox's domain may not send: it is ${this.health}. listDomains shows its health; set its DNS records or ask an operator.`
   }
 }
 

@@ -106,7 +106,7 @@ export class HandshakesBusy extends Data.TaggedError("HandshakesBusy")<{ readonl
 /** 409: what is replayed would not be sent. */
 export class EndpointDisabled extends Data.TaggedError("EndpointDisabled")<{}> {
   override readonly message =
-    "The webhook endpoint is disabled after ten failed attempts in a row. Have an administrator enable it again, then replay."
+    "The webhook endpoint is disabled after ten failed attempts in a row. Have an operator enable it again, then replay."
 }
 
 export class Webhooks extends Context.Service<

@@ -18,14 +18,17 @@ import type { BlobRef } from "../model/Blob.ts"
 import type { Millis, TenantId } from "../model/Ids.ts"
 import type { Change } from "./Store.ts"
 
+/** It cannot be told what is there, or was written. Of a read: at its beginning, or in the middle. */
 export class BlobUnavailable extends Data.TaggedError("BlobUnavailable")<{ readonly cause: unknown }> {
   override readonly message = "the blob store is unavailable"
 }
 
+/** Nothing is there under this name. */
 export class BlobMissing extends Data.TaggedError("BlobMissing")<{ readonly sha256: string }> {
   override readonly message = "the blob is not there"
 }
 
+/** The end of a read whose bytes were others than the named ones, or more, or fewer. */
 export class BlobCorrupt extends Data.TaggedError("BlobCorrupt")<{ readonly sha256: string }> {
   override readonly message = "the blob's bytes are not those it is named by"
 }
@@ -48,12 +51,14 @@ export const enclosedMax = 32 * 1024
 export class BlobStore extends Context.Service<
   BlobStore,
   {
+    /** Takes the bytes of one blob; what is not finished when its scope closes leaves nothing behind. */
     readonly writer: (tenantId: TenantId) => Effect.Effect<BlobWriter, BlobUnavailable, Scope.Scope>
     /**
      * These pieces, up to `enclosedMax` bytes, as one blob of a commit that refers to it: written at once, or with that
      * commit, which then must bring the changes. The pieces may be used again as soon as this is done.
      */
     readonly enclose: (tenantId: TenantId, pieces: ReadonlyArray<Uint8Array>) => Effect.Effect<Enclosed, BlobUnavailable>
+    /** Its bytes from the first to the last, as often as it is run. */
     readonly read: (
       tenantId: TenantId,
       ref: BlobRef

@@ -65,6 +65,7 @@ export interface Lease {
   readonly expiresAt: Millis
 }
 
+/** The queue did not answer: what it was told it may have done, or not. */
 export class QueueUnavailable extends Data.TaggedError("QueueUnavailable")<{ readonly cause: unknown }> {
   override readonly message = "the job queue is unavailable"
 }
@@ -77,6 +78,7 @@ export class LeaseLost extends Data.TaggedError("LeaseLost")<{ readonly token: s
 export class JobQueue extends Context.Service<
   JobQueue,
   {
+    /** Puts jobs there, each beside what is there of it. When it fails, any of them may be there; to offer again does no harm. */
     readonly offer: (jobs: ReadonlyArray<Job>) => Effect.Effect<void, QueueUnavailable>
     /** Up to `limit` due jobs of these kinds, at once; an empty list if none is due. Fewer than `limit`: no more may be taken now. */
     readonly claim: (options: {

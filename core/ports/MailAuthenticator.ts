@@ -14,6 +14,7 @@ import type { Authentication, Peer } from "../model/Reception.ts"
 export class MailAuthenticator extends Context.Service<
   MailAuthenticator,
   {
+    /** `returnPath` is null for the empty reverse-path (`<>`). Fails only as the bytes do, if they cannot be read. */
     readonly authenticate: <E>(message: {
       readonly peer: Peer
       readonly returnPath: string | null

@@ -22,10 +22,12 @@ import type { Notification } from "../model/Notification.ts"
 import type { Reply } from "../model/Reply.ts"
 import type { BlobCorrupt, BlobMissing, BlobUnavailable } from "./BlobStore.ts"
 
+/** Nobody's mail was taken, with this reply. */
 export class SubmissionRefused extends Data.TaggedError("SubmissionRefused")<{ readonly reply: Reply }> {
   override readonly message = "the provider refused the submission"
 }
 
+/** It is not known whether anybody's mail was taken. */
 export class MailProviderUnavailable extends Data.TaggedError("MailProviderUnavailable")<{ readonly cause: unknown }> {
   override readonly message = "the mail provider is unavailable"
 }
@@ -64,6 +66,7 @@ export interface SubmitResult {
 export interface MailProvider {
   /** Short and stable: stored with each submission, shown in `message.sent`. */
   readonly name: string
+  /** One try, with a reply for each recipient. Fails as a blob does if the bytes cannot be read, and then has sent none to their end. */
   readonly submit: (
     request: SubmitRequest
   ) => Effect.Effect<SubmitResult, SubmissionRefused | MailProviderUnavailable | BlobUnavailable | BlobMissing | BlobCorrupt>

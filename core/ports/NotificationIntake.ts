@@ -59,6 +59,7 @@ export class IntakeUnavailable extends Data.TaggedError("IntakeUnavailable")<{ r
 export interface NotificationIntake {
   /** As in `MailProvider`; part of the path at which it is reached. */
   readonly name: string
+  /** What a request says, once it is believed. */
   readonly receive: (request: IntakeRequest) => Effect.Effect<Intake, IntakeRefused | IntakeUnavailable>
 }
 

@@ -36,11 +36,13 @@ export interface Taken {
   readonly standings: ReadonlyArray<Standing>
 }
 
+/** The limiter did not answer: the request may have been counted. */
 export class RateLimiterUnavailable extends Data.TaggedError("RateLimiterUnavailable")<{ readonly cause: unknown }> {
   override readonly message = "the rate limiter is unavailable"
 }
 
 export class RateLimiter extends Context.Service<
   RateLimiter,
+  /** Counts one request against all of these, or against none; a refusal is an answer, and no failure. */
   { readonly take: (guards: ReadonlyArray<Guard>) => Effect.Effect<Taken, RateLimiterUnavailable> }
 >()("mailroom/core/ports/RateLimiter") {}

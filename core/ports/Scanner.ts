@@ -19,6 +19,7 @@ export class ScanFailed extends Data.TaggedError("ScanFailed")<{ readonly reason
 export class Scanner extends Context.Service<
   Scanner,
   {
+    /** Fails as the bytes do, if they cannot be read. `sizeBytes`: how many they are. */
     readonly scan: <E>(bytes: Stream.Stream<Uint8Array, E>, sizeBytes: number) => Effect.Effect<Verdict, E | ScanFailed>
   }
 >()("mailroom/core/ports/Scanner") {}

@@ -7,6 +7,7 @@
 import { Context, Data, type Effect, type Stream } from "effect"
 import type { Peer } from "../model/Reception.ts"
 
+/** There is no verdict. */
 export class SpamFilterUnavailable extends Data.TaggedError("SpamFilterUnavailable")<{ readonly cause: unknown }> {
   override readonly message = "the spam filter is unavailable"
 }
@@ -14,6 +15,7 @@ export class SpamFilterUnavailable extends Data.TaggedError("SpamFilterUnavailab
 export class SpamFilter extends Context.Service<
   SpamFilter,
   {
+    /** `returnPath` is null for the empty reverse-path (`<>`). Fails as the bytes do, if they cannot be read. */
     readonly judge: <E>(message: {
       readonly peer: Peer
       readonly returnPath: string | null

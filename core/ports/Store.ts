@@ -24,7 +24,7 @@
  *   and the caller reads again to learn what happened.
  */
 import { Context, Data, type Duration, type Effect } from "effect"
-import type { Address, DomainName } from "../model/Address.ts"
+import { foldCase, type Address, type DomainName } from "../model/Address.ts"
 import type { ApiKey } from "../model/ApiKey.ts"
 import type { Attachment } from "../model/Attachment.ts"
 import type { AuditEntry, Numbered, RequestEntry } from "../model/Audit.ts"
@@ -95,14 +95,30 @@ export interface Relay {
   readonly heldUntil: Millis
 }
 
+/** What must be free of a record beside its id. */
+export interface UniqueName {
+  readonly kind: "apiKey" | "domain" | "mailbox"
+  readonly field: string
+  /** As it is compared. */
+  readonly value: string
+}
+
+const uniqueNames: { readonly [K in Kind]?: (record: Records[K]) => UniqueName } = {
+  apiKey: ({ publicId }) => ({ kind: "apiKey", field: "publicId", value: publicId }),
+  domain: ({ domain }) => ({ kind: "domain", field: "domain", value: domain }),
+  mailbox: ({ address }) => ({ kind: "mailbox", field: "address", value: foldCase(address) })
+}
+
+/** Null: nothing but its id. */
+export const uniqueNameOf = <K extends Kind>(kind: K, record: Records[K]): UniqueName | null => uniqueNames[kind]?.(record) ?? null
+
 /**
  * One change of the truth. Each sees what the changes before it in its list
  * would leave.
  *
  * - `PutPlan` writes a plan over the one of that id.
- * - `Insert`, `InsertMessage`: the id, and the unique fields of the kind (an
- *   API key's `publicId`, a mailbox's `address` in folded case, a domain's
- *   `domain`), must be free: else `Duplicate`.
+ * - `Insert`, `InsertMessage`: the id, and the record's `uniqueNameOf`, must be
+ *   free: else `Duplicate`.
  * - `InsertMessage`, `PutContent`: what the content lacks, it lacks when it is read.
  * - `PutContent`: writes over the content of a message of that realm; passed over if there is none.
  * - `InsertDelivery`: the id must be free: else `Duplicate`. `body` never changes.
@@ -168,6 +184,7 @@ export type Rejection =
   | { readonly _tag: "QuotaExceeded"; readonly limit: number; readonly used: number }
   | { readonly _tag: "Duplicate"; readonly kind: Kind; readonly field: string }
 
+/** Nothing was written, for this reason. */
 export class CommitRejected extends Data.TaggedError("CommitRejected")<{ readonly reason: Rejection }> {
   override get message(): string {
     return `commit rejected: ${this.reason._tag}`

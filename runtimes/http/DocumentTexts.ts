@@ -180,7 +180,7 @@ export const members: Readonly<Record<string, string>> = {
   "WebhookEndpoint.url": "As it is called.",
   "WebhookEndpoint.eventTypes": "The types it subscribes to; `*` stands for all, also those to come.",
   "WebhookEndpoint.enabled":
-    "Whether it gets events. Ten failed attempts in a row disable it; an administrator can enable it again.",
+    "Whether it gets events. Ten failed attempts in a row disable it; an operator can enable it again.",
   "WebhookEndpoint.consecutiveFailures": "Failed attempts since the last success.",
   "WebhookDelivery.eventId": "The event's id in listEvents, and `Service-Webhook-Id` of each request.",
   "WebhookDelivery.status":

@@ -144,15 +144,15 @@ export const catalogue = {
   }),
   mailbox_suspended: entry("mailbox_suspended", 409, none, {
     meaning: "The sending mailbox is suspended.",
-    remedy: "Have an administrator reinstate it, or send from another."
+    remedy: "Have an operator reinstate it, or send from another."
   }),
   domain_not_sendable: entry("domain_not_sendable", 409, Schema.Struct({ health: Health }), {
     meaning: "The sending mailbox's domain is not verified, failing or suspended.",
-    remedy: "Set the DNS records that its health asks for (listDomains), or have an administrator reinstate it."
+    remedy: "Set the DNS records that its health asks for (listDomains), or have an operator reinstate it."
   }),
   endpoint_disabled: entry("endpoint_disabled", 409, none, {
     meaning: "The delivery's webhook endpoint is disabled: ten attempts in a row have failed.",
-    remedy: "Repair the receiver and have an administrator enable the endpoint again; then replay."
+    remedy: "Repair the receiver and have an operator enable the endpoint again; then replay."
   }),
   attachment_too_large: entry("attachment_too_large", 413, Schema.Struct({ limitBytes: count }), {
     meaning: "The attachment is larger than 25 MB (26,214,400 bytes) when decoded.",
