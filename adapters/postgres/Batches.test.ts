@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Cause, Deferred, Effect, Exit, Fiber, Latch, Scope } from "effect"
+import { Cause, Deferred, Effect, Exit, Fiber, Latch, Scheduler, Scope } from "effect"
 import { setImmediate } from "node:timers/promises"
 import * as Batches from "./Batches.ts"
 
@@ -91,6 +91,18 @@ describe("batches", () => {
       yield* call(3)
 
       assert.deepStrictEqual(new Set(batches.flat()), new Set([1, 2, 3]))
+    })
+  )
+
+  it.effect("go on wherever a caller stands still and is interrupted", () =>
+    Effect.gen(function* () {
+      for (let ops = 2; ops <= 40; ops++) {
+        const { call } = yield* doubling()
+        // A fiber stands still after so many steps: here at each of its first ones once.
+        const caller = yield* started(Effect.provideService(call(1), Scheduler.MaxOpsBeforeYield, ops))
+        yield* Fiber.interrupt(caller)
+        assert.strictEqual(yield* call(2), 4) // or it waits for ever
+      }
     })
   )
 

@@ -64,13 +64,15 @@ export const make = Effect.fnUntraced(function* <In, Out, E>({
   })
 
   return (item) =>
-    Effect.suspend(() => {
+    // A fiber may stand still, and be interrupted, between any two of its steps: whoever says that it sends has it sent.
+    Effect.uninterruptibleMask((restore) => {
       if (isClosed) return Effect.interrupt
       const answer = Deferred.makeUnsafe<Out, E>()
       waiting.push({ item, answer })
-      if (isUnderWay) return Deferred.await(answer)
+      const answered = restore(Deferred.await(answer))
+      if (isUnderWay) return answered
       isUnderWay = true
-      return Effect.andThen(Effect.forkIn(Effect.andThen(turn, drain), scope), Deferred.await(answer))
+      return Effect.andThen(Effect.forkIn(Effect.interruptible(Effect.andThen(turn, drain)), scope), answered)
     })
 })
 

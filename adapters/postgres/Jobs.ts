@@ -139,7 +139,7 @@ const nextShape: Shape = {
      ) as freed
      cross join lateral (
        select job.* from mailroom.job as job
-       where job.ready and job.kind = freed.kind and job.group_name = freed.group_name
+       where job.ready and job.claims = 0 and job.kind = freed.kind and job.group_name = freed.group_name
          and job.at_ms between freed.from_ms and $${first}
        order by job.at_ms limit freed.places for update skip locked
      ) as next

@@ -216,6 +216,30 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
     })
   )
 
+  it.effect("passes on no job that was taken before, or each answer that is lost would count as a worker that broke", () =>
+    Effect.gen(function* () {
+      const [store, queue] = [yield* Store, yield* JobQueue]
+      const group = Fixtures.freshId<string>()
+      const [first, lost, third] = [0, 1, 2].map((dueAt) => jobOf({ group, dueAt }))
+      const pass = (lease: Lease | Next) =>
+        Effect.map(store.commit([insert("tenant", Fixtures.tenant())], [], { ...lease, holdNext: one }), ({ next }) => next)
+      yield* queue.offer([first!, lost!])
+      const [lease] = yield* claim()
+      const [passed] = yield* pass(lease!)
+      assert.deepStrictEqual([passed?.job.subject, passed?.claims], [lost!.subject, 1])
+      yield* queue.extend(passed!, Duration.zero) // nobody has heard of it: its lease runs out
+      yield* queue.offer([third!])
+
+      const [held] = yield* claim()
+      assert.strictEqual(held?.job.subject, third!.subject)
+      assert.deepStrictEqual(yield* pass(held!), [])
+
+      const [again] = yield* claim()
+      assert.deepStrictEqual([again?.job.subject, again?.claims], [lost!.subject, 2])
+      yield* completed([again!])
+    })
+  )
+
   it.effect("tells of the delivery that it passes to what its own read would, if that is due when the job is", () =>
     Effect.gen(function* () {
       const [store, queue] = [yield* Store, yield* JobQueue]

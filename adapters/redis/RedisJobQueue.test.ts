@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Fiber } from "effect"
+import { Clock, Duration, Effect, Fiber, Scheduler } from "effect"
 import { TestClock } from "effect/testing"
 import { Redis } from "ioredis"
 import { realm } from "../../conformance/fixtures.ts"
@@ -318,5 +318,18 @@ describe("RedisJobQueue", () => {
 
       assert.deepStrictEqual(lease?.job, offered)
     })
+  )
+
+  it.effect("goes on wherever one who tells of a throttle stands still and is interrupted", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      for (let ops = 2; ops <= 30; ops++) {
+        const queue = yield* process()
+        // A fiber stands still after so many steps: here at each of its first ones once.
+        const told = Effect.provideService(queue.throttle("deliver", "group", null), Scheduler.MaxOpsBeforeYield, ops)
+        yield* Fiber.interrupt(yield* Effect.forkChild(told, { startImmediately: true }))
+        yield* queue.offer([job(`message ${ops}`, "tenant", 0)]) // or it waits for ever
+      }
+    }).pipe(Effect.scoped)
   )
 })

@@ -182,10 +182,11 @@ const makeSteps = (run: (args: Step) => Effect.Effect<unknown, RedisUnavailable>
   }).pipe(Effect.uninterruptible)
 
   return (steps: ReadonlyArray<Step>) =>
-    Effect.suspend(() => {
+    // A fiber may stand still, and be interrupted, between any two of its steps: whoever says that it sends has it sent.
+    Effect.uninterruptibleMask((restore) => {
       const call: Call = { steps, done: Deferred.makeUnsafe() }
       calls.push(call)
-      const answered = Deferred.await(call.done)
+      const answered = restore(Deferred.await(call.done))
       if (isSending) return answered
       isSending = true
       return Effect.andThen(Effect.forkDetach(send), answered) // each command of it ends by itself

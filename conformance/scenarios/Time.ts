@@ -70,6 +70,20 @@ export const adjust = Effect.fnUntraced(function* (duration: Duration.Input) {
   } while (Duration.isGreaterThan(left, Duration.zero))
 })
 
+/** Runs something on a clock that is ahead of the others by so many milliseconds. */
+export const ahead = (by: number) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.flatMap(Clock.Clock, (clock) =>
+    Effect.provideService(self, Clock.Clock, {
+      currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + by,
+      currentTimeMillis: Effect.map(clock.currentTimeMillis, (now) => now + by),
+      currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe() + BigInt(by) * 1_000_000n,
+      currentTimeNanos: Effect.map(clock.currentTimeNanos, (now) => now + BigInt(by) * 1_000_000n),
+      monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
+      monotonicTimeNanos: clock.monotonicTimeNanos,
+      sleep: (duration) => clock.sleep(duration)
+    })
+  )
+
 /** Lets time pass, or turns it back, to this moment. */
 export const setTime = Effect.fnUntraced(function* (at: number) {
   yield* calm

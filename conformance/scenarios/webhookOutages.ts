@@ -1,10 +1,10 @@
 /** Deliveries while something else breaks: the process, the queue, the store, a sealing key, the clock. */
-import { Deferred, Effect, Fiber } from "effect"
+import { Clock, Deferred, Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { Faults, NoCommits } from "./Faults.ts"
-import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, respond, untilPosted } from "./Receivers.ts"
+import { broken, deliveriesTo, deliveryTo, enable, endpointOf, happen, hook, ok, outcomesOf, play, postsTo, respond, times, untilPosted } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { loggedTo, pass, scenario, settle, type ScenarioSuite } from "./World.ts"
 
@@ -324,6 +324,67 @@ export const suite: ScenarioSuite = {
         assert.deepEqual(found.map(({ status }) => status), ["delivered", "delivered", "delivered"])
         assert.ok(found.every(({ attempts }) => attempts.length === 2 && attempts.every(({ durationMs }) => durationMs === 0)))
       })
+    ),
+
+    scenario("a shard whose relaying broke is relayed again in ten seconds, also if the clock is turned back meanwhile", (world) =>
+      Effect.gen(function* () {
+        yield* Time.adjust("3 days")
+        const of = yield* world.found()
+        const faults = new OneBrokenRead()
+        const process = yield* world.boot(faults)
+        const to = yield* hook(process, of)
+        yield* happen(process, of)
+        faults.isBroken = true
+        yield* process.relay.tick
+        assert.equal(faults.isBroken, false)
+        yield* Time.setTime((yield* Clock.currentTimeMillis) - 86_400_000)
+
+        yield* pass(process, "1 hour", "1 minute")
+
+        assert.equal(postsTo(world, to).length, 1)
+      })
+    ),
+
+    scenario("what dies at a disabled endpoint is replayed with its enabling, though the clocks of two workers and the operator differ", (world) =>
+      Effect.gen(function* () {
+        yield* Time.adjust("1 hour")
+        const { process: fast, of, to } = yield* play(world)
+        const right = yield* world.boot()
+        respond(world, () => broken)
+        yield* times(30, happen(fast, of))
+        while ((yield* fast.relay.tick) > 0) continue
+        // Ten fail under a clock that is ahead; a worker whose clock is right ends the others.
+        for (let tick = 0; tick < 2; tick++) yield* Time.ahead(4_000)(fast.worker.tick)
+        assert.equal((yield* endpointOf(world, to)).enabled, false)
+        yield* Time.adjust("5 minutes")
+        yield* settle(right)
+        const dead = (yield* deliveriesTo(world, to)).filter(({ status }) => status === "dead")
+        assert.equal(dead.length, 30)
+        respond(world, () => ok)
+
+        const { replayed } = yield* Time.ahead(-30_000)(enable(right, to, true))
+        yield* settle(right)
+
+        assert.equal(replayed, 30)
+        assert.ok((yield* deliveriesTo(world, to)).every(({ status }) => status === "delivered"))
+      })
     )
   ]
+}
+
+/** A read of the log dies, once. */
+class OneBrokenRead extends Faults {
+  isBroken = false
+
+  constructor() {
+    super(0, "before")
+  }
+
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.suspend(() => {
+      if (!this.isBroken || call !== "Store.events.readLog") return effect
+      this.isBroken = false
+      return Effect.die(new Error("a bug, once"))
+    })
+  }
 }

@@ -2,7 +2,7 @@
  * One attempt at a delivery that is due: reads delivery and endpoint anew, and
  * has the attempt made (`WebhookAttempts`) and committed (`RecordAttempts`).
  */
-import { Clock, Context, Effect, Layer, Result, Semaphore } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Result, Semaphore } from "effect"
 import * as Deliveries from "../model/Delivery.ts"
 import type { Delivery } from "../model/Delivery.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
@@ -15,6 +15,15 @@ import { Store, type Change, type Next, type Outgoing, type StoreUnavailable } f
 import { countEnded, RecordAttempts, unchanged } from "./RecordAttempts.ts"
 import { claimsMax } from "./SubmitMessage.ts"
 import { aboutDelivery, requestsMax, traced, WebhookAttempts } from "./WebhookAttempts.ts"
+
+/** How old a look at an endpoint may be when an attempt begins: 100 ms. */
+const fresh = Duration.toNanosUnsafe("100 millis")
+
+interface Ready {
+  readonly delivery: Delivery
+  readonly endpoint: Endpoint
+  readonly body: string
+}
 
 export class DeliverWebhook extends Context.Service<
   DeliverWebhook,
@@ -39,25 +48,54 @@ export class DeliverWebhook extends Context.Service<
         const known = "outgoing" in lease ? lease.outgoing : null
         const outgoing = known ?? (yield* store.deliveries.outgoing(lease.job.realm, lease.job.subject as DeliveryId))
         if (outgoing === null || outgoing.delivery.nextAttemptAt === null) return false
-        return yield* deliver(lease, outgoing, outgoing.delivery.nextAttemptAt).pipe(
+        return yield* deliver(lease, outgoing).pipe(
           traced("DeliverWebhook.handle", outgoing.delivery, { "mailroom.job.claims": lease.claims }),
           aboutDelivery(outgoing.delivery)
         )
       })
 
-      const deliver = Effect.fnUntraced(function* (lease: Lease, { delivery, endpoint, body }: Outgoing, nextAttemptAt: Millis) {
+      const deliver = Effect.fnUntraced(function* (lease: Lease | Next, outgoing: Outgoing) {
+        const ready = yield* prepared(lease, outgoing)
+        if (typeof ready === "boolean") return ready
+        const clock = yield* Clock.Clock
+        const since = clock.monotonicTimeNanosUnsafe()
+        const sent = yield* requests.withPermit(
+          Effect.suspend(() => (clock.monotonicTimeNanosUnsafe() - since < fresh ? attempted(ready) : attemptedAnew(lease)))
+        )
+        if (typeof sent === "boolean") return sent
+        return yield* recording.record(sent.delivery, sent.endpoint, sent.ending, lease)
+      })
+
+      /** What is to be sent; or whether the job has ended with a commit, where nothing is. */
+      const prepared = Effect.fnUntraced(function* (lease: Lease, { delivery, endpoint, body }: Outgoing) {
         const now = yield* Clock.currentTimeMillis
+        const { nextAttemptAt } = delivery
+        if (nextAttemptAt === null) return false
         if (nextAttemptAt > now) return yield* Effect.as(offer(queue, [deliverJob(delivery, nextAttemptAt)]), false)
         if (lease.claims >= claimsMax) return yield* abandon(delivery, now, `it was claimed ${lease.claims} times and came to no end`)
         if (endpoint === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no endpoint`))
         const unrecorded = attempts.unrecorded(delivery)
         if (unrecorded !== null) return yield* recording.record(delivery, endpoint, unrecorded, lease)
-        if (!endpoint.enabled) return yield* end(delivery, { _tag: "EndpointDisabled", at: now }, "endpoint_disabled", endpoint, Effect.void)
+        if (!endpoint.enabled) {
+          // Never before that, by whatever clock: a replay of what died of it begins there.
+          const at = Math.max(now, endpoint.disabledAt ?? now)
+          return yield* end(delivery, { _tag: "EndpointDisabled", at }, "endpoint_disabled", endpoint, Effect.void)
+        }
         // While processes of an older version run, one may replay what left its body to its event, without making it anew.
         const sent = body ?? (yield* bodyAnew(store, delivery, endpoint))
         if (sent === null) return yield* abandon(delivery, now, "its body was left to its event, and that is forgotten")
-        const ending = yield* requests.withPermit(attempts.attempt(delivery, endpoint, sent))
-        return yield* recording.record(delivery, endpoint, ending, lease)
+        return { delivery, endpoint, body: sent } satisfies Ready
+      })
+
+      const attempted = ({ delivery, endpoint, body }: Ready) =>
+        Effect.map(attempts.attempt(delivery, endpoint, body), (ending) => ({ delivery, endpoint, ending }))
+
+      /** For one that had to wait for its request: its endpoint may be disabled by now. */
+      const attemptedAnew = Effect.fnUntraced(function* (lease: Lease) {
+        const outgoing = yield* store.deliveries.outgoing(lease.job.realm, lease.job.subject as DeliveryId)
+        if (outgoing === null) return false
+        const ready = yield* prepared(lease, outgoing)
+        return typeof ready === "boolean" ? ready : yield* attempted(ready)
       })
 
       /** For a reason that the receiver has no part in: its owner reads `internal_error`, the operator's log says why. */

@@ -40,7 +40,7 @@ const landTries = 3
 /** How long one shard is relayed at a time while there is more. */
 const turn = Duration.toNanosUnsafe("250 millis")
 /** How long a shard whose relaying broke is left alone. */
-const brokenPause = Duration.toMillis("10 seconds")
+const brokenPause = Duration.toNanosUnsafe("10 seconds")
 
 export class EventRelay extends Context.Service<
   EventRelay,
@@ -190,14 +190,14 @@ export class EventRelay extends Context.Service<
         Effect.uninterruptible
       )
 
-      /** Until when a shard is left alone whose relaying broke. */
-      const broken = new Map<number, Millis>()
+      /** Until when a shard is left alone whose relaying broke, by the monotonic clock. */
+      const broken = new Map<number, bigint>()
 
       /** What breaks one shard's relaying holds up no other's. */
       const apart = (relaying: Effect.Effect<number, StoreUnavailable>, shard: number) =>
         Effect.catchCauseIf(relaying, (cause) => Cause.hasDies(cause), (cause) =>
           Effect.gen(function* () {
-            broken.set(shard, (yield* Clock.currentTimeMillis) + brokenPause)
+            broken.set(shard, (yield* Clock.monotonicTimeNanos) + brokenPause)
             yield* Effect.logError("a shard could not be relayed; it is tried again", cause).pipe(Effect.annotateLogs({ shard }))
             return 0
           })
@@ -205,11 +205,11 @@ export class EventRelay extends Context.Service<
 
       const tick = Effect.gen(function* () {
         if (!isClockTrusted(clockOffset)) return 0
-        const [now, storeNow] = [yield* Clock.currentTimeMillis, yield* holdClock]
+        const [steady, storeNow] = [yield* Clock.monotonicTimeNanos, yield* holdClock]
         const behind = yield* store.relay.behind
         const open = behind.filter(
           ({ shard, holder: by, heldUntil }) =>
-            (by === holder || heldUntil <= storeNow || heldUntil > storeNow + holdMax) && (broken.get(shard) ?? 0) <= now
+            (by === holder || heldUntil <= storeNow || heldUntil > storeNow + holdMax) && (broken.get(shard) ?? steady) <= steady
         )
         const counts = yield* Effect.forEach(open, (one) => apart(relay(one), one.shard), { concurrency: 4 })
         return counts.reduce((sum, count) => sum + count, 0)

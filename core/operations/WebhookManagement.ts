@@ -35,7 +35,7 @@ export interface ManagedEndpoint extends Omit<Endpoint, "secret" | "enabledAfter
 /** Deliveries that one commit makes pending again. */
 const replaysPerCommit = 500
 
-const nothing = { changes: [], jobs: [], count: 0 }
+const nothing = { changes: [], jobs: [], count: 0, latest: Number.NEGATIVE_INFINITY }
 
 export class WebhookManagement extends Context.Service<
   WebhookManagement,
@@ -124,20 +124,20 @@ export class WebhookManagement extends Context.Service<
         return {
           changes: changes.length === 0 ? [] : [...changes, yield* audit(actor, realm, "webhook_endpoint.replay", id, at)],
           jobs: records.map((record) => deliverJob(record, at)),
-          count: records.length
+          count: records.length,
+          latest: Math.max(at, ...dead.map(({ deadAt }) => deadAt ?? at))
         }
       })
 
-      const replayDead = Effect.fn("WebhookManagement.replayDead")(function* (
+      /** `until`: what is replayed may die again before this ends, and is not replayed twice. */
+      const replayAll = Effect.fnUntraced(function* (
         actor: Actor,
         realm: Realm,
         id: EndpointId,
-        since: Millis
+        { since, until }: { readonly since: Millis; readonly until: Millis }
       ) {
         let replayed = 0
         let count: number
-        // What is replayed may die again before this ends, and is not replayed twice.
-        const until = yield* Clock.currentTimeMillis
         do {
           count = yield* changing(
             id,
@@ -164,7 +164,7 @@ export class WebhookManagement extends Context.Service<
             if (before === null) return yield* new UnknownResource({ what: "webhook endpoint", id })
             const at = yield* Clock.currentTimeMillis
             const decided = Endpoints.decide(before, { _tag: "Enabled", at })
-            if (Result.isFailure(decided)) return { endpoint: before, disabledAt: null, replayed: 0 }
+            if (Result.isFailure(decided)) return { endpoint: before, disabledAt: null, replayed: 0, latest: at }
             // It stays slow in name until the queue has heard that it is not held back any more.
             const isHeldBack = Option.isNone(yield* Effect.option(queue.throttle("deliver", id, null)))
             const isSlow = before.isSlow && isHeldBack
@@ -174,9 +174,10 @@ export class WebhookManagement extends Context.Service<
               yield* audit(actor, realm, "webhook_endpoint.enable", id, at)
             ]
             const since = options.replayDead ? before.disabledAt : null
-            const batch = since === null ? nothing : yield* batchOf(actor, realm, id, { since, until: at }, at)
+            // Nothing of it was replayed before: so all of it counts, also what died by a clock that is ahead of this one.
+            const batch = since === null ? nothing : yield* batchOf(actor, realm, id, { since, until: Number.POSITIVE_INFINITY }, at)
             yield* commit(store, queue, [...enabling, ...batch.changes], batch.jobs)
-            return { endpoint: record, disabledAt: before.disabledAt, replayed: batch.count }
+            return { endpoint: record, disabledAt: before.disabledAt, replayed: batch.count, latest: batch.latest }
           })
         ).pipe(dieOnRejection)
 
@@ -231,12 +232,14 @@ export class WebhookManagement extends Context.Service<
 
         getEndpoint: Effect.fn("WebhookManagement.getEndpoint")((tenantId, id) => Effect.map(found(tenantId, id), managed)),
 
-        replayDead,
+        replayDead: Effect.fn("WebhookManagement.replayDead")(function* (actor, realm, id, since) {
+          return yield* replayAll(actor, realm, id, { since, until: yield* Clock.currentTimeMillis })
+        }),
 
         enableEndpoint: Effect.fn("WebhookManagement.enableEndpoint")(function* (actor, realm, id, options) {
-          const { endpoint, disabledAt, replayed } = yield* enable(actor, realm, id, options)
+          const { endpoint, disabledAt, replayed, latest } = yield* enable(actor, realm, id, options)
           const isMore = replayed === replaysPerCommit && disabledAt !== null
-          return { endpoint, replayed: replayed + (isMore ? yield* replayDead(actor, realm, id, disabledAt) : 0) }
+          return { endpoint, replayed: replayed + (isMore ? yield* replayAll(actor, realm, id, { since: disabledAt, until: latest }) : 0) }
         }),
 
         sendTestEvent,
