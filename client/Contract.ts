@@ -33,7 +33,7 @@ export interface Attachment {
 }
 
 export interface CreateWebhookEndpointInput {
-  /** https, of a public host, on port 443 or from 1024 up; without user name, password and fragment. At most 2,048 characters. */
+  /** https, of a public host, on port 443, or on one from 1024 up that is not known for another service; without user name, password and fragment. At most 2,048 characters. */
   readonly url: string
   /** A note for people. At most 255 characters. Default: `null`. */
   readonly description?: string | null | undefined

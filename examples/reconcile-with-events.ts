@@ -3,9 +3,10 @@
  * it again after a downtime, and it goes on where it stopped.
  */
 import { readFile, rename, writeFile } from "node:fs/promises"
+import { dirname, join } from "node:path"
 
 const file = process.argv[2] ?? ".mailroom/dev.json"
-const stateFile = process.argv[3] ?? ".mailroom/reconciled.json"
+const stateFile = process.argv[3] ?? join(dirname(file), "reconciled.json") // of this deployment
 const { baseUrl, apiKey } = JSON.parse(await readFile(file, "utf8"))
 
 interface State {

@@ -20,14 +20,15 @@ import * as RedisClient from "../adapters/redis/RedisClient.ts"
 import * as RedisJobQueue from "../adapters/redis/RedisJobQueue.ts"
 import * as RedisRateLimiter from "../adapters/redis/RedisRateLimiter.ts"
 import { PoolGauge } from "../core/Metrics.ts"
-import type { BlobStore, BlobUnavailable } from "../core/ports/BlobStore.ts"
+import type { BlobStore } from "../core/ports/BlobStore.ts"
 import type { Crypto } from "../core/ports/Crypto.ts"
 import type { JobQueue } from "../core/ports/JobQueue.ts"
 import type { RateLimiter } from "../core/ports/RateLimiter.ts"
 import type { Resolver } from "../core/ports/Resolver.ts"
 import type { Store } from "../core/ports/Store.ts"
 import * as ClockWatch from "./ClockWatch.ts"
-import type { Config, Deployment } from "./Config.ts"
+import { ConfigFaults, settings, type Config, type Deployment } from "./Config.ts"
+import * as FileFault from "./FileFault.ts"
 
 /** The database cannot be used as it is; one line. */
 export class DatabaseFault extends Data.TaggedError("DatabaseFault")<{ readonly message: string }> {}
@@ -56,11 +57,30 @@ export const database = (config: Deployment, name: string) =>
     Layer.catchTag("SqlError", (error) => Layer.effectContext(unreachable(config)(error)))
   )
 
+/** A server that refuses has been reached: PostgreSQL's errors have a code of five characters. */
+const isRefusal = ({ reason: { cause } }: SqlError): boolean =>
+  cause instanceof Error && "code" in cause && typeof cause.code === "string" && /^[0-9A-Z]{5}$/.test(cause.code)
+
 const unreachable = (config: Deployment) => (error: SqlError) =>
-  new DatabaseFault({ message: `the database at ${placeOf(config)} cannot be reached: ${reasonOf(error)}` })
+  new DatabaseFault({
+    message: isRefusal(error)
+      ? `the database at ${placeOf(config)} refuses: ${reasonOf(error)}; \`mailroom doctor\` says what it wants`
+      : `the database at ${placeOf(config)} cannot be reached: ${reasonOf(error)}`
+  })
+
+/** A database of another encoding takes tables, and then refuses what people write. */
+const inUtf8 = Effect.fnUntraced(function* (config: Deployment) {
+  const { sql } = yield* Postgres.Database
+  const [row] = yield* Effect.mapError(sql<{ encoding: string }>`select current_setting('server_encoding') as encoding`, unreachable(config))
+  if (row!.encoding === "UTF8") return
+  return yield* new DatabaseFault({
+    message: `the database at ${placeOf(config)} keeps its text in ${row!.encoding}; make one \`with encoding 'UTF8' template template0\``
+  })
+})
 
 /** Fails unless every step of this version has been taken. */
 const migrated = Effect.fnUntraced(function* (config: Deployment) {
+  yield* inUtf8(config)
   const { missing, unknown } = yield* Effect.mapError(Migrations.current, unreachable(config))
   if (missing.length > 0) {
     return yield* new DatabaseFault({ message: `the database lacks ${missing.join(", ")}; run \`mailroom migrate\`` })
@@ -70,9 +90,9 @@ const migrated = Effect.fnUntraced(function* (config: Deployment) {
 
 /** Takes the steps that are missing; a database that is not there is told apart from one that refuses. */
 export const migrate = (config: Deployment) =>
-  Effect.andThen(Effect.mapError(Migrations.current, unreachable(config)), Migrations.migrate)
+  Effect.andThen(inUtf8(config), Effect.andThen(Effect.mapError(Migrations.current, unreachable(config)), Migrations.migrate))
 
-type Choice<Port, R = never> = Layer.Layer<Port, RedisClient.RedisUnavailable | BlobUnavailable, R>
+type Choice<Port, R = never> = Layer.Layer<Port, RedisClient.RedisUnavailable, R>
 
 type Redis = Layer.Layer<RedisClient.RedisClient, RedisClient.RedisUnavailable> | null
 
@@ -87,8 +107,14 @@ const storeAndQueue = ({ queue }: Config, redis: Redis): Choice<Store | JobQueue
 const limiter = (redis: Redis): Choice<RateLimiter, Postgres.Database> =>
   redis === null ? PostgresRateLimiter.layer : Layer.provide(RedisRateLimiter.layer, redis)
 
-const blobs = ({ blobs }: Config): Choice<BlobStore, Postgres.Database> =>
-  blobs === "postgres" ? PostgresBlobStore.layerWithStore : FileBlobStore.layer(blobs)
+const blobs = ({ blobs }: Config): Layer.Layer<BlobStore, ConfigFaults, Postgres.Database> =>
+  blobs === "postgres"
+    ? PostgresBlobStore.layerWithStore
+    : FileBlobStore.layer(blobs).pipe(
+        Layer.catchTag("BlobUnavailable", ({ cause }) =>
+          Layer.effectContext(Effect.fail(new ConfigFaults({ faults: [`${settings.blobs.name}: ${blobs.directory}: ${FileFault.unmadeOf(cause)}`] })))
+        )
+      )
 
 /** For `/metrics`. */
 const pool = Layer.effect(PoolGauge, Effect.map(Postgres.Database, ({ pool }) => pool))

@@ -68,7 +68,7 @@ export const settings = {
     about: "The PostgreSQL database, version 15 or later. `serve`, `worker` and `migrate` want it; without it `dev` has a database of its own in its folder.",
     fallback: "",
     isSecret: true,
-    parse: Values.optional(Values.secret(Values.url("postgres:", "postgresql:")))
+    parse: Values.optional(Values.secret(Values.postgresUrl))
   }),
   databasePool: setting({
     name: "MAILROOM_DATABASE_POOL",

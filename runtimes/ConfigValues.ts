@@ -75,6 +75,16 @@ export const socketAddress = (
 export const url = (...schemes: ReadonlyArray<string>) => (text: string): Parsed<string> =>
   URL.canParse(text) && schemes.includes(new URL(text).protocol) ? Result.succeed(text) : Result.fail(text)
 
+const sslModes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+
+/** A PostgreSQL URL of parts that can be decoded, with a mode for TLS that there is, if it names one. */
+export const postgresUrl = (text: string): Parsed<string> => {
+  if (Result.isFailure(url("postgres:", "postgresql:")(text))) return Result.fail(text)
+  const { username, password, pathname, searchParams } = new URL(text)
+  const isDecodable = Result.isSuccess(Result.try(() => [username, password, pathname].map(decodeURIComponent)))
+  return isDecodable && sslModes.includes(searchParams.get("sslmode") ?? "disable") ? Result.succeed(text) : Result.fail(text)
+}
+
 /** `name=value`, separated by commas, as OTEL_EXPORTER_OTLP_HEADERS has them: percent-encoded. */
 export const headers = (text: string): Parsed<string> => (headersIn(text) === null ? Result.fail(text) : Result.succeed(text))
 

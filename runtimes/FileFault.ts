@@ -20,6 +20,21 @@ export const reasonOf = (cause: unknown): string => {
   return reasons[code ?? ""] ?? `cannot be read (${code ?? String(cause)})`
 }
 
+const unmade: Readonly<Record<string, string>> = {
+  EACCES: "this user may not write there",
+  EPERM: "this user may not write there",
+  EROFS: "nothing can be written there",
+  EEXIST: "is no folder",
+  ENOTDIR: "is no folder",
+  ENOSPC: "there is no room"
+}
+
+/** Of a failure to make, or to write into, a folder. */
+export const unmadeOf = (cause: unknown): string => {
+  const code = codeOf(cause)
+  return unmade[code ?? ""] ?? `cannot be made, or written (${code ?? String(cause)})`
+}
+
 /** The text of a file that a setting names; or what is wrong, with both their names. */
 export const read = (setting: string, file: string): Effect.Effect<string, string> =>
   Effect.try({ try: () => readFileSync(file, "utf8"), catch: (cause) => `${setting}: ${file}: ${reasonOf(cause)}` })

@@ -71,6 +71,28 @@ describe("migrations", () => {
     )
   )
 
+  it.effect("have nothing to do for who may make no tables, where none is missing", () =>
+    Effect.gen(function* () {
+      const url = yield* TestDatabase.url("empty")
+      yield* Effect.provide(migrateTo([first]), Layer.fresh(Database.layer({ url })))
+      const context = yield* Layer.build(Database.layer({ url, connectionsMax: 1 }))
+      const { sql } = Context.get(context, Database.Database)
+      const reader = sql(`reader_${crypto.randomUUID()}`) // roles are the whole server's
+      yield* sql`create role ${reader}`
+      yield* Effect.addFinalizer(() => Effect.orDie(Effect.andThen(sql`drop owned by ${reader}`, sql`drop role ${reader}`)))
+      yield* sql`grant usage on schema mailroom to ${reader}`
+      yield* sql`grant select on all tables in schema mailroom to ${reader}`
+      const asReader = (list: ReadonlyArray<Migration>) =>
+        Effect.andThen(sql`set role ${reader}`, migrateTo(list)).pipe(
+          Effect.provideService(Database.Database, Context.get(context, Database.Database)),
+          Effect.ensuring(Effect.orDie(sql`reset role`))
+        )
+
+      assert.deepStrictEqual(yield* asReader([first]), { applied: [] })
+      assert.include((yield* Effect.flip(asReader([first, second]))).message, "permission denied")
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("are taken once by runners that come at the same time", () =>
     Effect.gen(function* () {
       const url = yield* TestDatabase.url("empty")

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Layer, Result, Scope, Stream } from "effect"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { linkSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { createServer, type AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -271,14 +271,15 @@ describe("SmtpListener", () => {
     Effect.gen(function* () {
       const core = recorder()
       const path = join(yield* folder, "lmtp.sock")
-      // A socket that is bound and that nobody listens on.
       const left = createServer()
       yield* Effect.callback<void>((resume) => void left.listen(path, () => resume(Effect.void)))
       yield* Effect.addFinalizer(() => Effect.sync(() => left.close()))
       const whileThere = yield* Effect.result(listen(core, { protocol: "LMTP", address: { path } }))
       assert.isTrue(Result.isFailure(whileThere))
+      // Under another name it outlives the server, and nobody listens on it.
+      linkSync(path, `${path}.left`)
       yield* Effect.callback<void>((resume) => void left.close(() => resume(Effect.void)))
-      writeFileSync(path, "")
+      renameSync(`${path}.left`, path)
 
       const { address } = yield* listen(core, { protocol: "LMTP", address: { path } })
       const peer = yield* client(address)
@@ -287,6 +288,21 @@ describe("SmtpListener", () => {
       for (const code of ["250", "250", "250", "354", "250"]) assert.strictEqual((yield* peer.reply).slice(0, 3), code)
 
       assert.deepStrictEqual(core.taken.map(({ peer }) => peer), [{ remoteAddress: "127.0.0.1", helo: "relay.test", protocol: "LMTP" }])
+    })
+  )
+
+  it.live("takes no file for a socket that a dead process has left, and says where there is no folder", () =>
+    Effect.gen(function* () {
+      const at = yield* folder
+      const file = join(at, "sealing-keys")
+      writeFileSync(file, "precious")
+
+      const onFile = yield* Effect.flip(listen(recorder(), { protocol: "LMTP", address: { path: file } }))
+      const nowhere = yield* Effect.flip(listen(recorder(), { protocol: "LMTP", address: { path: join(at, "none/lmtp.sock") } }))
+
+      assert.match(onFile.message, /^cannot listen on .*sealing-keys: .*EADDRINUSE/)
+      assert.strictEqual(readFileSync(file, "utf8"), "precious")
+      assert.match(nowhere.message, /^cannot listen on .*lmtp\.sock: its folder is not there$/)
     })
   )
 

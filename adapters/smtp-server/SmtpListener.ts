@@ -7,8 +7,8 @@
  * that is read as fast as the core takes it.
  */
 import { Data, Duration, Effect, FiberSet, Result, type Scope } from "effect"
+import { existsSync, lstatSync, unlinkSync } from "node:fs"
 import { createConnection, createServer, type AddressInfo, type Server, type Socket } from "node:net"
-import { unlinkSync } from "node:fs"
 import type { SecureContext } from "node:tls"
 import { bucketOf } from "../../core/model/ClientAddress.ts"
 import { Receive } from "../../core/operations/Receive.ts"
@@ -21,7 +21,9 @@ import { Wire, WireEnded } from "./Wire.ts"
 export class ListenFailed extends Data.TaggedError("ListenFailed")<{ readonly address: Address; readonly cause: unknown }> {
   override get message(): string {
     const place = "path" in this.address ? this.address.path : `${this.address.host}:${this.address.port}`
-    return `cannot listen on ${place}: ${this.cause instanceof Error ? this.cause.message : String(this.cause)}`
+    const isFolderMissing = "path" in this.address && !existsSync(this.address.path.replace(/[^/]*$/, "") || ".") // of which the system says EACCES
+    const why = this.cause instanceof Error ? this.cause.message : String(this.cause)
+    return `cannot listen on ${place}: ${isFolderMissing ? "its folder is not there" : why}`
   }
 }
 
@@ -194,8 +196,7 @@ const addressOf = ({ remoteAddress = "" }: Socket): string =>
 const bind = Effect.fnUntraced(function* (server: Server, address: Address): Effect.fn.Return<void, ListenFailed> {
   const first = yield* Effect.result(bindOnce(server, address))
   if (Result.isSuccess(first)) return
-  // A socket that nobody listens on any more is left by a process that was killed.
-  if (!("path" in address) || codeOf(first.failure.cause) !== "EADDRINUSE" || (yield* answers(address.path))) return yield* first.failure
+  if (!("path" in address) || codeOf(first.failure.cause) !== "EADDRINUSE" || !(yield* isLeftOver(address.path))) return yield* first.failure
   yield* Effect.try({ try: () => unlinkSync(address.path), catch: (cause) => new ListenFailed({ address, cause }) })
   yield* bindOnce(server, address)
 })
@@ -212,12 +213,14 @@ const bindOnce = (server: Server, address: Address): Effect.Effect<void, ListenF
 
 const codeOf = (cause: unknown): unknown => (cause instanceof Error && "code" in cause ? cause.code : undefined)
 
-const answers = (path: string): Effect.Effect<boolean> =>
+/** Whether it is a socket that nobody listens on any more, as a process that was killed leaves it; nothing else may go. */
+const isLeftOver = (path: string): Effect.Effect<boolean> =>
   Effect.callback((resume) => {
+    if (lstatSync(path, { throwIfNoEntry: false })?.isSocket() !== true) return resume(Effect.succeed(false))
     const socket = createConnection({ path })
     socket.once("connect", () => {
       socket.destroy()
-      resume(Effect.succeed(true))
+      resume(Effect.succeed(false))
     })
-    socket.once("error", () => resume(Effect.succeed(false)))
+    socket.once("error", (cause) => resume(Effect.succeed(codeOf(cause) === "ECONNREFUSED")))
   })

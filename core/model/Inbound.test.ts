@@ -141,6 +141,15 @@ describe("an inbound message", () => {
     assert.deepStrictEqual(message.reception?.defects, ["bare_line_ends", "too_long"])
   })
 
+  it("is not too long where it has as many characters as may be, of which each is two code units", () => {
+    const text = "\u{1f600}".repeat(Limits.textLengthMax)
+
+    const { message, content } = Inbound.parse(unparsed(), { ...parsed, text, html: null }, [], 9)
+
+    assert.strictEqual(content.text, text)
+    assert.deepStrictEqual(message.reception?.defects, ["bare_line_ends"])
+  })
+
   it("that cannot be parsed shows its head, and a defect", () => {
     const message = Inbound.park(unparsed(), 9)
 

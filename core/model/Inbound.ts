@@ -125,7 +125,8 @@ export const parse = (
   at: Millis
 ): { readonly message: Message; readonly content: Content; readonly attachments: ReadonlyArray<Attachment> } => {
   const { text, html } = parsed
-  const isTooLong = (text?.length ?? 0) > Limits.textLengthMax || (html?.length ?? 0) > Limits.htmlLengthMax
+  const kept = { text: text === null ? null : cut(text, Limits.textLengthMax), html: html === null ? null : cut(html, Limits.htmlLengthMax) }
+  const isTooLong = kept.text !== text || kept.html !== html
   const ids = new Map(stored.map(({ id, part }) => [part.partId, id]))
   return {
     message: {
@@ -144,8 +145,7 @@ export const parse = (
       }
     },
     content: {
-      text: text === null ? null : cut(text, Limits.textLengthMax),
-      html: html === null ? null : cut(html, Limits.htmlLengthMax),
+      ...kept,
       headers: parsed.headers,
       mime: withIds(parsed.structure, ids)
     },

@@ -106,9 +106,15 @@ describe("what a round of DNS checks amounts to", () => {
 
   it("receives where it may send, later where its records are gone, and not at all where it never was verified", () => {
     assert.deepStrictEqual(
-      states.map((state) => `${state}: ${MailDomain.receives(state)}`),
+      states.map((state) => `${state}: ${MailDomain.receives({ ...domain(state), dkim: null })}`),
       ["pending: never", "healthy: now", "degraded: now", "failing: later", "suspended: suspended"]
     )
-    for (const state of states) assert.strictEqual(MailDomain.receives(state) === "now", MailDomain.isVerified(state))
+    for (const state of states) assert.strictEqual(MailDomain.receives(domain(state)) === "now", MailDomain.isVerified(state))
+  })
+
+  it("receives later where it is reinstated and its key was seen before, for a refusal would be for good", () => {
+    const dkim = { selector: "s", publicKey: "", privateKey: { version: 1, iv: "", ciphertext: "", tag: "" } }
+
+    assert.strictEqual(MailDomain.receives({ ...domain("pending"), dkim }), "later")
   })
 })

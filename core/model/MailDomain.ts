@@ -137,11 +137,13 @@ export const isVerified = (health: Health): boolean => health === "healthy" || h
 
 /**
  * Whether mail is taken for it. What is verified receives. A domain whose records went astray receives `later`, for its
- * mail servers' peers keep what we do not take for days; one that was never shown to be its tenant's is nobody's.
+ * mail servers' peers keep what we do not take for days, and so does one that waits for a check after its suspension; one
+ * that was never shown to be its tenant's, by a key of ours in its DNS, is nobody's.
  */
-export const receives = (health: Health): "now" | "later" | "suspended" | "never" => {
+export const receives = ({ health, dkim }: Pick<MailDomain, "health" | "dkim">): "now" | "later" | "suspended" | "never" => {
   if (isVerified(health)) return "now"
-  return health === "failing" ? "later" : health === "suspended" ? "suspended" : "never"
+  if (health === "suspended") return "suspended"
+  return health === "failing" || dkim !== null ? "later" : "never"
 }
 
 /** The Domain resource (Spec 2; closed). */

@@ -11,11 +11,11 @@ export const fromMillisOrNull = (at: Millis | null): string | null => (at === nu
 export const fromMicros = (at: Micros): string =>
   `${fromMillis(Number(at / 1000n)).slice(0, -1)}${String(at % 1000n).padStart(3, "0")}Z`
 
-const isoDateTime = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?(Z|[+-]\d{2}:\d{2})$/
+const isoDateTime = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.(\d+))?(Z|[+-]\d{2}:\d{2})$/
 
-/** Reads an ISO 8601 date-time with an offset; digits beyond microseconds are dropped. */
+/** Reads a date-time (RFC 3339 5.6); digits beyond microseconds are dropped. */
 export const toMicros = (text: string): Option.Option<Micros> => {
-  const match = isoDateTime.exec(text)
+  const match = isoDateTime.exec(text.toUpperCase())
   if (match === null || !isInCalendar(match[1]!)) return Option.none()
   return Option.map(
     DateTime.make(`${match[1]}${match[3]}`),

@@ -57,7 +57,7 @@ export const toMailbox = (store: Looked, bounceDomain: DomainName | null) => {
     const name = Addresses.domainOf(address)
     const [domain] = yield* store.domains.named([name])
     if (domain === undefined) return yield* name === bounceDomain ? unknown : foreign
-    const fault = domainFaults[receives(domain.health)]
+    const fault = domainFaults[receives(domain)]
     if (fault !== null) return yield* fault
     const mailbox = yield* mailboxFor(address, domain)
     if (mailbox === null) return yield* unknown

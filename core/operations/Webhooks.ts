@@ -63,7 +63,7 @@ export class InvalidWebhookUrl extends Data.TaggedError("InvalidWebhookUrl")<{
   readonly reason = "unsafe_url"
   override get message(): string {
     const what = this.fault === null ? "its host does not lead to public addresses only" : urlFaults[this.fault]
-    return `The URL cannot be a webhook endpoint: ${what}. Give an https URL of a public host, on port 443 or from 1024 up.`
+    return `The URL cannot be a webhook endpoint: ${what}. Give an https URL of a public host, on port 443, or on one from 1024 up that is not known for another service.`
   }
 }
 

@@ -85,7 +85,7 @@ const proveDeployment = Effect.fnUntraced(function* (address: string, flags: Fla
       onInterrupt: (report) =>
         Effect.gen(function* () {
           yield* clearLine
-          yield* show(report)
+          yield* Effect.orDie(show(report)) // a broken output ends the command as it is
           process.exitCode = 130
         })
     })

@@ -26,8 +26,8 @@ const look = Effect.fnUntraced(function* ({ json }: { readonly json: boolean }) 
   if (counts.fail > 0) return yield* new CommandFailed({ exitCode: 1, message: "" })
 })
 
-/** A reader that goes away changes no exit code. */
-const say = (text: string) => untilClosed(print(text))
+/** A reader that goes away changes no exit code; an output that cannot be written ends the command. */
+const say = (text: string) => Effect.orDie(untilClosed(print(text)))
 
 export const doctorCommand = Command.make(
   "doctor",

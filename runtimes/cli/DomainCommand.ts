@@ -51,8 +51,10 @@ const wanted = ({ record, type, name, value, isOptional }: ExpectedRecord) => ({
 
 /** What is for machines in one document is for people a record, and a table of what to set. */
 const printSet = Effect.fnUntraced(function* (asJson: boolean, { domain, records, next }: DomainRecordSet) {
-  const stateOf = (record: string) => domain.checks.find((check) => check.record === record)?.state ?? null
-  const rows = records.map((one) => ({ ...wanted(one), state: stateOf(one.record) }))
+  // A check of another value, or an operator's word, says nothing of a key that was made since.
+  const isUnseen = ({ record }: ExpectedRecord) => record === "dkim" && domain.dkim === null
+  const stateOf = ({ record }: ExpectedRecord) => domain.checks.find((check) => check.record === record)?.state ?? null
+  const rows = records.map((one) => ({ ...wanted(one), state: isUnseen(one) && stateOf(one) === "ok" ? null : stateOf(one) }))
   if (asJson) return yield* printJson({ ...shown(domain), records: rows, nextDkim: next === null ? null : wanted(next) })
   const { checks: _, ...record } = shown(domain)
   yield* printRecord(false, record)
@@ -179,6 +181,7 @@ const rotateDkim = Command.make(
     yield* note(
       "the new key signs once its record was seen in DNS. Leave the former record for a week after that, for mail that is on its way"
     )
+    if (set.domain.nextCheckAt === null) yield* note("nobody looks for it by itself: `mailroom domain check` does, and does so from then on")
   }))
 ).pipe(
   Command.withDescription(

@@ -68,11 +68,18 @@ const telling = Effect.fnUntraced(function* <Issued extends IssuedKey, E, R>(
   const issued = path === null ? yield* issue : yield* intoFile(path, issue)
   const key = path === null ? { key: Redacted.value(issued.text) } : { file: path }
   const record = shown(issued.apiKey)
-  yield* printRecord(json, json ? { apiKey: record, ...beside(issued), ...key } : { ...record, ...beside(issued), ...key })
+  yield* printRecord(json, json ? { apiKey: record, ...beside(issued), ...key } : { ...record, ...beside(issued), ...key }).pipe(
+    Effect.mapError((error) =>
+      path === null ? lost(issued.apiKey.id, error instanceof CommandFailed ? error.message : "nobody reads standard output") : error
+    )
+  )
   const waits = waitsFor[issued.apiKey.state]
   if (waits !== undefined) yield* note(waits)
   yield* note(path === null ? "the key is shown this once; keep it as a secret" : `the key is in ${path}, and nowhere else`)
 })
+
+const lost = (id: string, why: string) =>
+  new CommandFailed({ exitCode: 1, message: `the key ${id} was issued and cannot be written: ${why}. Revoke it, and issue another.` })
 
 const intoFile = <Issued extends IssuedKey, E, R>(path: string, issue: Effect.Effect<Issued, E, R>) =>
   Effect.acquireUseRelease(
@@ -81,11 +88,7 @@ const intoFile = <Issued extends IssuedKey, E, R>(path: string, issue: Effect.Ef
       Effect.tap(issue, ({ apiKey, text }) =>
         Effect.tryPromise({
           try: () => file.writeFile(`${Redacted.value(text)}\n`),
-          catch: (error) =>
-            new CommandFailed({
-              exitCode: 1,
-              message: `the key ${apiKey.id} was issued and cannot be written: ${messageOf(error)}. Revoke it, and issue another.`
-            })
+          catch: (error) => lost(apiKey.id, messageOf(error))
         })
       ),
     (file, exit) =>

@@ -1,6 +1,7 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
+import { closeSync, openSync } from "node:fs"
 import { join } from "node:path"
 import * as YAML from "yaml"
 import * as Harness from "../http/harness.ts"
@@ -32,6 +33,18 @@ describe("mailroom openapi", () => {
     assert.deepStrictEqual(YAML.parse(told.stdout).servers, [{ url: "https://a.example" }, {
       url: "https://b.example"
     }])
+  }, 60_000)
+
+  it("fails where what it prints cannot be written", () => {
+    const full = openSync("/dev/full", "w")
+    const { status, stderr } = spawnSync(process.execPath, [join(import.meta.dirname, "main.ts"), "openapi"], {
+      encoding: "utf8",
+      stdio: ["ignore", full, "pipe"]
+    })
+    closeSync(full)
+
+    assert.strictEqual(status, 1)
+    assert.match(stderr, /^mailroom: standard output cannot be written: .*ENOSPC/)
   }, 60_000)
 
   it("refuses an address that is none", () => {

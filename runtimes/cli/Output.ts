@@ -6,11 +6,12 @@
 import { Context, Effect } from "effect"
 import { CliOutput } from "effect/cli"
 import type { Page } from "../../core/operations/Administration.ts"
+import type { CommandFailed } from "./CommandFailed.ts"
 import { type OutputClosed, print } from "./Streams.ts"
 
 /** Where a command's words go. */
 export interface Destination {
-  readonly out: (text: string) => Effect.Effect<void, OutputClosed>
+  readonly out: (text: string) => Effect.Effect<void, OutputClosed | CommandFailed>
   readonly error: (text: string) => Effect.Effect<void>
 }
 
@@ -24,15 +25,15 @@ export const note = (line: string): Effect.Effect<void> => Effect.flatMap(Output
 export type Shown = Readonly<Record<string, unknown>>
 
 /** A document for machines: as it is. */
-export const printJson = (document: unknown): Effect.Effect<void, OutputClosed> =>
+export const printJson = (document: unknown): Effect.Effect<void, OutputClosed | CommandFailed> =>
   Effect.flatMap(Output, ({ out }) => out(`${visible(JSON.stringify(document, null, 2))}\n`))
 
 /** One document a line. */
-export const printLines = (documents: ReadonlyArray<unknown>): Effect.Effect<void, OutputClosed> =>
+export const printLines = (documents: ReadonlyArray<unknown>): Effect.Effect<void, OutputClosed | CommandFailed> =>
   Effect.flatMap(Output, ({ out }) => out(documents.map((document) => `${visible(JSON.stringify(document))}\n`).join("")))
 
 /** One record: its members, line by line. */
-export const printRecord = (json: boolean, record: Shown): Effect.Effect<void, OutputClosed> => {
+export const printRecord = (json: boolean, record: Shown): Effect.Effect<void, OutputClosed | CommandFailed> => {
   if (json) return printJson(record)
   const rows = Object.entries(record).flatMap(([name, value]) => linesOf(name, value))
   const width = Math.max(0, ...rows.map(([name]) => name.length))

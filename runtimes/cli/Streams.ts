@@ -4,7 +4,7 @@
  * away ends the command, without a word.
  */
 import { Data, Effect, Stdio, Stream } from "effect"
-import { type CommandFailed, usage } from "./CommandFailed.ts"
+import { CommandFailed, usage } from "./CommandFailed.ts"
 
 export interface Line {
   /** Without its end; its beginning, if it is cut. What is not UTF-8 has U+FFFD in its place. */
@@ -17,10 +17,15 @@ export interface Line {
 export class OutputClosed extends Data.TaggedError("OutputClosed")<{}> {}
 
 /** Writes text, and waits until it is taken. */
-export const print = (text: string): Effect.Effect<void, OutputClosed> =>
+export const print = (text: string): Effect.Effect<void, OutputClosed | CommandFailed> =>
   Effect.callback((resume) => {
-    process.stdout.write(text, (error) => resume(error == null ? Effect.void : Effect.fail(new OutputClosed())))
+    process.stdout.write(text, (error) => resume(error == null ? Effect.void : Effect.fail(unwritten(error))))
   })
+
+const unwritten = (error: Error): OutputClosed | CommandFailed =>
+  "code" in error && (error.code === "EPIPE" || error.code === "ERR_STREAM_DESTROYED")
+    ? new OutputClosed()
+    : new CommandFailed({ exitCode: 1, message: `standard output cannot be written: ${error.message}` })
 
 /** Ends quietly once nobody reads. */
 export const untilClosed = <A, E, R>(self: Effect.Effect<A, E | OutputClosed, R>) =>

@@ -43,11 +43,8 @@ export const mail = Effect.fnUntraced(function* (config: Config, says: Voice) {
     )
   }
   yield* opened.success.quit
-  const signing = dkim.length === 0 ? "" : `; signs for ${[...new Set(dkim.map(({ domain }) => domain))].join(", ")}`
+  const signing = dkim.length === 0 ? "" : `; keys of ${settings.dkimFile.name} sign for ${[...new Set(dkim.map(({ domain }) => domain))].join(", ")}`
   yield* says.ok(`${place} answers, ${tls === "none" ? "in clear text" : `with TLS (${tls})`}${auth === null ? "" : `, and takes ${auth.user}`}${signing}`)
-  if (dkim.length === 0) {
-    yield* says.warn("mail is not signed with DKIM here", `Set ${settings.dkimFile.name}, unless ${host} signs it.`)
-  }
 })
 
 /** A provider is not called: there is nothing to ask it that sends no mail and asks for no further rights. */

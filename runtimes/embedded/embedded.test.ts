@@ -196,6 +196,24 @@ describe("an embedded Mailroom", () => {
     assert.strictEqual((await client.downloadAttachment(attachment.id)).contentBase64, contentBase64)
   })
 
+  it("refuses by fetch what the server refuses: a key that may be two, and a body of no media type", async () => {
+    const mailroom = await embed()
+    const { apiKey, mailboxId } = await found(mailroom)
+    const body = JSON.stringify({ fromMailboxId: mailboxId, to: ["delivered@example.com"], text: "It works." })
+    const post = async (keys: ReadonlyArray<string>, type: string | null) => {
+      const headers = new Headers({ authorization: `Bearer ${apiKey}`, ...(type === null ? {} : { "content-type": type }) })
+      for (const key of keys) headers.append("idempotency-key", key)
+      const stream = new Blob([body]).stream() // of which nobody announces a type or a length
+      const init = { method: "POST", headers, body: stream, duplex: "half" }
+      const response = await mailroom.fetch(new Request("http://mailroom.internal/v1/messages", init), from)
+      return [response.status, ((await response.json()) as { code?: string }).code]
+    }
+
+    assert.deepStrictEqual(await post(["the-first-key", "the-first-key"], "application/json"), [400, "invalid_idempotency_key"])
+    assert.deepStrictEqual(await post(["the-first-key"], null), [415, "unsupported_media_type"])
+    assert.deepStrictEqual(await post(["the-first-key"], "application/json"), [202, undefined])
+  })
+
   it("rejects with the client's typed error, and with the core's", async () => {
     const mailroom = await embed()
     const { apiKey, mailboxId, tenantId } = await found(mailroom)

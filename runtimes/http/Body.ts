@@ -18,10 +18,11 @@ export const faultOfLength = (headers: Headers.Headers, limitBytes: number): Pay
 const json = /^application\/json[ \t]*(?:;[ \t]*(?:charset=(?:utf-8|"utf-8")[ \t]*)?)*$/i
 
 /** It must be `application/json`, as it is. A request without a body is let pass, for it is refused as an empty one. */
-export const faultOfMediaType = (headers: Headers.Headers): UnsupportedMediaType | null => {
+export const faultOfMediaType = ({ headers, source }: HttpServerRequest.HttpServerRequest): UnsupportedMediaType | null => {
   const contentType = headers["content-type"]
   const transferEncoding = headers["transfer-encoding"]
-  const hasBody = transferEncoding !== undefined || Number(headers["content-length"] ?? 0) > 0
+  const isAnnounced = transferEncoding !== undefined || Number(headers["content-length"] ?? 0) > 0
+  const hasBody = isAnnounced || (source instanceof globalThis.Request && source.body !== null) // which announces nothing
   const isJson = contentType === undefined ? !hasBody : json.test(contentType)
   const isPlain = (headers["content-encoding"] ?? "identity").trim().toLowerCase() === "identity"
   const isWhole = transferEncoding === undefined || transferEncoding.trim().toLowerCase() === "chunked"
@@ -46,7 +47,7 @@ export const readNone = Effect.fnUntraced(function* (
 ) {
   const bytes = yield* readBytes(request, limitBytes, drain)
   if (bytes.length === 0) return
-  const fault = faultOfMediaType(request.headers)
+  const fault = faultOfMediaType(request)
   if (fault !== null) return yield* fault
   const value = JSON.parse(yield* textOf(bytes)) as object // what the scanner lets pass is an object
   const issues = Object.keys(value).map(unknownMember)

@@ -192,7 +192,7 @@ export const members: Readonly<Record<string, string>> = {
     "Why it is not delivered: the outcome of the last attempt, `endpoint_disabled`, or `internal_error`; null if nothing is wrong.",
   "WebhookDelivery.attempts": "Oldest first. A replay begins a new round and erases none.",
   "CreateWebhookEndpointInput.url":
-    "https, of a public host, on port 443 or from 1024 up; without user name, password and fragment.",
+    "https, of a public host, on port 443, or on one from 1024 up that is not known for another service; without user name, password and fragment.",
   "CreateWebhookEndpointInput.description": "A note for people.",
   "CreateWebhookEndpointInput.eventTypes":
     "The types to subscribe to, or `*` for all, also those to come. Repeats count once.",

@@ -101,7 +101,7 @@ export const catalogue = {
   invalid_webhook_url: entry("invalid_webhook_url", 400, Schema.Struct({ reason: webhookReason }), {
     meaning:
       "The URL may not be called (`unsafe_url`): by its form, or because its host leads to an address that is not public.",
-    remedy: "Give an https URL of a public host, on port 443 or from 1024 up, without user name, password and fragment."
+    remedy: "Give an https URL of a public host, on port 443, or on one from 1024 up that is not known for another service, without user name, password and fragment."
   }),
   webhook_verification_failed: entry("webhook_verification_failed", 400, Schema.Struct({ reason: webhookReason }), {
     meaning: "The receiver did not echo the challenge in time, so no endpoint was created; `reason` says how it failed.",

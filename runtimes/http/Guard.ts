@@ -43,7 +43,7 @@ export const make: Effect.Effect<Serve, never, Access | Drain | Handlers> = Effe
       (principal) => void (call.principal = principal)
     )
     if (body !== null) {
-      const fault = Body.faultOfMediaType(headers)
+      const fault = Body.faultOfMediaType(request)
       if (fault !== null) return yield* fault
     }
     if (operation.takesIdempotencyKey && isRepeated(request, "idempotency-key")) return yield* new InvalidIdempotencyKey()
@@ -60,8 +60,10 @@ export const make: Effect.Effect<Serve, never, Access | Drain | Handlers> = Effe
   })
 })
 
-/** Node joins the values of a repeated header by commas; which of them would be the key? */
+/**
+ * The values of a repeated header come joined by commas; which of them would be the key? Node still tells them apart. Of a
+ * web request nobody can, and what may be two keys is taken for two.
+ */
 const isRepeated = ({ headers, source }: HttpServerRequest.HttpServerRequest, name: string): boolean =>
-  headers[name]?.includes(",") === true &&
-  "headersDistinct" in source &&
-  ((source as IncomingMessage).headersDistinct[name]?.length ?? 0) > 1 // Node's requests have it, and no others
+  headers[name]?.includes(", ") === true &&
+  (!("headersDistinct" in source) || ((source as IncomingMessage).headersDistinct[name]?.length ?? 0) > 1) // Node's requests have it

@@ -45,6 +45,8 @@ layer(Harness.layer(), { excludeTestServices: true })("The log", (it) => {
       yield* server.call("GET", `/v1/messages?cursor=${server.key}&api_key=${server.key}`)
       yield* server.call("GET", `/v1/messages/${server.key}`)
       yield* server.call("GET", `/v1/${server.key}/messages`)
+      yield* server.call("GET", `/v1/messages/${server.key.replaceAll("_", "%5F")}/x`, { key: null })
+      yield* server.call("GET", "/hooks/whsec_confidential/confidential@mail.example", { key: null })
       yield* server.call("GET", `/${server.key}`, { key: null, headers: { cookie: server.key, "user-agent": "confidential-agent" } })
       yield* server.call("POST", "/v1/attachments", { body: { filename: "confidential.txt", contentBase64: "!" } })
       const hook = { url: "https://confidential.hooks.example/confidential", description: "confidential-note", eventTypes: ["*"] }

@@ -200,7 +200,7 @@ const record = (call: CallState, requestLog: typeof RequestLog.Service, status: 
       applicationId: principal?.applicationId ?? null,
       operation,
       method: call.method,
-      route: operation === null ? withoutKeys(call.route) : call.route,
+      route: operation === null ? plainly(call.route) : call.route,
       status,
       code,
       durationMs: Math.round(durationMs * 1000) / 1000,
@@ -208,5 +208,5 @@ const record = (call: CallState, requestLog: typeof RequestLog.Service, status: 
     })
   })
 
-/** A path that names no operation may be anything, even a key in the wrong place. */
-const withoutKeys = (path: string): string => path.slice(0, 200).replace(/svc_(live|test)_[^/]*/g, "svc_$1_...")
+/** A path that names no operation may be anything, even a key or an address in the wrong place: plain words of it are told. */
+const plainly = (path: string): string => path.slice(0, 200).split("/").map((part) => (/^[A-Za-z0-9.-]{0,24}$/.test(part) ? part : "...")).join("/")
