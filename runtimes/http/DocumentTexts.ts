@@ -159,7 +159,7 @@ export const members: Readonly<Record<string, string>> = {
   "UpdateMessageInput.mailboxId": "The mailbox that the message is in.",
   "UploadAttachmentInput.mailboxId": "The mailbox that messages with this file will be sent from.",
   "UploadAttachmentInput.filename": "A name, not a path.",
-  "UploadAttachmentInput.mediaType": "`type/subtype`, without parameters.",
+  "UploadAttachmentInput.mediaType": "`type/subtype`, without parameters; not `multipart/*` or `message/*`, which may not be encoded as a file must be: attach a mail as `application/octet-stream`.",
   "Domain.verified": "Whether mail may be sent from it: true for `healthy` and `degraded`.",
   "Domain.health":
     "`pending`: never verified. `healthy`. `degraded`: a record drifted, and sending goes on. " +
