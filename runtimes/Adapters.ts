@@ -57,15 +57,11 @@ export const database = (config: Deployment, name: string) =>
     Layer.catchTag("SqlError", (error) => Layer.effectContext(unreachable(config)(error)))
   )
 
-/** A server that refuses has been reached: PostgreSQL's errors have a code of five characters. */
-const isRefusal = ({ reason: { cause } }: SqlError): boolean =>
-  cause instanceof Error && "code" in cause && typeof cause.code === "string" && /^[0-9A-Z]{5}$/.test(cause.code)
-
 const unreachable = (config: Deployment) => (error: SqlError) =>
   new DatabaseFault({
-    message: isRefusal(error)
-      ? `the database at ${placeOf(config)} refuses: ${reasonOf(error)}; \`mailroom doctor\` says what it wants`
-      : `the database at ${placeOf(config)} cannot be reached: ${reasonOf(error)}`
+    message: Postgres.isConnectionLost(error)
+      ? `the database at ${placeOf(config)} cannot be reached: ${reasonOf(error)}`
+      : `the database at ${placeOf(config)} refuses: ${reasonOf(error)}; \`mailroom doctor\` says what it wants`
   })
 
 /** A database of another encoding takes tables, and then refuses what people write. */
@@ -112,7 +108,7 @@ const blobs = ({ blobs }: Config): Layer.Layer<BlobStore, ConfigFaults, Postgres
     ? PostgresBlobStore.layerWithStore
     : FileBlobStore.layer(blobs).pipe(
         Layer.catchTag("BlobUnavailable", ({ cause }) =>
-          Layer.effectContext(Effect.fail(new ConfigFaults({ faults: [`${settings.blobs.name}: ${blobs.directory}: ${FileFault.unmadeOf(cause)}`] })))
+          Layer.effectContext(Effect.fail(new ConfigFaults({ faults: [`${settings.blobs.name}: ${blobs.directory}: ${FileFault.folderReasonOf(cause)}`] })))
         )
       )
 

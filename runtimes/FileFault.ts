@@ -20,7 +20,7 @@ export const reasonOf = (cause: unknown): string => {
   return reasons[code ?? ""] ?? `cannot be read (${code ?? String(cause)})`
 }
 
-const unmade: Readonly<Record<string, string>> = {
+const folderReasons: Readonly<Record<string, string>> = {
   EACCES: "this user may not write there",
   EPERM: "this user may not write there",
   EROFS: "nothing can be written there",
@@ -30,9 +30,9 @@ const unmade: Readonly<Record<string, string>> = {
 }
 
 /** Of a failure to make, or to write into, a folder. */
-export const unmadeOf = (cause: unknown): string => {
+export const folderReasonOf = (cause: unknown): string => {
   const code = codeOf(cause)
-  return unmade[code ?? ""] ?? `cannot be made, or written (${code ?? String(cause)})`
+  return folderReasons[code ?? ""] ?? `cannot be made, or written (${code ?? String(cause)})`
 }
 
 /** The text of a file that a setting names; or what is wrong, with both their names. */

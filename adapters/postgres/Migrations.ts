@@ -80,13 +80,11 @@ export const migrateTo = Effect.fnUntraced(
   function* (
     list: ReadonlyArray<Migration>
   ): Effect.fn.Return<{ readonly applied: ReadonlyArray<string> }, MigrationFailed | DatabaseNewer, Database> {
-    const failed = (cause: SqlError) => new MigrationFailed({ migration: "check", cause })
-    const before = yield* Effect.mapError(currentOf(list), failed)
-    // Whoever may read and write the tables need not be one who may make them.
-    if (before.missing.length === 0 && before.unknown.length === 0) return { applied: [] }
-    yield* prepare
-    const { unknown } = yield* Effect.mapError(currentOf(list), failed)
+    const { missing, unknown } = yield* Effect.mapError(currentOf(list), (cause) => new MigrationFailed({ migration: "check", cause }))
     if (unknown.length > 0) return yield* new DatabaseNewer({ unknown })
+    // Whoever may read and write the tables need not be one who may make them.
+    if (missing.length === 0) return { applied: [] }
+    yield* prepare
     const applied: Array<string> = []
     for (const migration of list) {
       if (yield* take(migration)) applied.push(migration.name)

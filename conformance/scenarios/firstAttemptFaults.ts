@@ -1,21 +1,11 @@
 /** First attempts while something breaks: the process, the store, an attempt, the order of clocks; or while others change what they are about. */
-import { Clock, Deferred, Effect, Fiber } from "effect"
+import { Deferred, Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
 import { atEachCall, Interlude, NoCommits, Within } from "./Faults.ts"
 import { acquaint, assertAllOnce, happenOften, heard, playQuick, warm } from "./QuickReceivers.ts"
 import { broken, deliveriesTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, respond, untilPosted, type Hook } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { answered, logOf, pass, scenario, settle, type Process, type ScenarioSuite } from "./World.ts"
-
-/** With a clock that is so many milliseconds behind the world's. */
-const slowBy = (millis: number) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.flatMap(Clock.Clock, (clock) => {
-    const slow: Clock.Clock = Object.assign(Object.create(clock), { // all else is the world's
-      currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() - millis,
-      currentTimeMillis: Effect.map(clock.currentTimeMillis, (now) => now - millis)
-    })
-    return Effect.provideService(self, Clock.Clock, slow)
-  })
 
 export const suite: ScenarioSuite = {
   name: "webhook first attempts, broken",
@@ -191,7 +181,7 @@ export const suite: ScenarioSuite = {
           respond(world, () => Effect.delay(ok, "10 millis"))
           const relaying = ({ relay }: Process) =>
             Effect.forever(Effect.andThen(Effect.sleep("50 millis"), Effect.repeat(relay.tick, { until: (count) => count === 0 })))
-          const fibers = [yield* Effect.forkChild(relaying(process)), yield* Effect.forkChild(relaying(late).pipe(slowBy(behind)))]
+          const fibers = [yield* Effect.forkChild(relaying(process)), yield* Effect.forkChild(relaying(late).pipe(Time.ahead(-behind)))]
           for (let step = 0; step < 80; step++) yield* Time.adjust(10)
           for (const fiber of fibers) yield* Effect.forkChild(Fiber.interrupt(fiber))
           yield* Time.adjust("1 second")

@@ -3,7 +3,7 @@ import { Clock, Deferred, Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
-import { Faults, NoCommits } from "./Faults.ts"
+import { Ahead, Faults, NoCommits } from "./Faults.ts"
 import { broken, deliveriesTo, deliveryTo, enable, endpointOf, happen, hook, ok, outcomesOf, play, postsTo, respond, times, untilPosted } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { loggedTo, pass, scenario, settle, type ScenarioSuite } from "./World.ts"
@@ -330,13 +330,18 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         yield* Time.adjust("3 days")
         const of = yield* world.found()
-        const faults = new OneBrokenRead()
-        const process = yield* world.boot(faults)
+        let isBroken = false
+        const bug = Effect.suspend(() => {
+          if (!isBroken) return Effect.void
+          isBroken = false
+          return Effect.die(new Error("a bug, once"))
+        })
+        const process = yield* world.boot(new Ahead("Store.events.readLog", bug))
         const to = yield* hook(process, of)
         yield* happen(process, of)
-        faults.isBroken = true
+        isBroken = true
         yield* process.relay.tick
-        assert.equal(faults.isBroken, false)
+        assert.equal(isBroken, false)
         yield* Time.setTime((yield* Clock.currentTimeMillis) - 86_400_000)
 
         yield* pass(process, "1 hour", "1 minute")
@@ -370,21 +375,4 @@ export const suite: ScenarioSuite = {
       })
     )
   ]
-}
-
-/** A read of the log dies, once. */
-class OneBrokenRead extends Faults {
-  isBroken = false
-
-  constructor() {
-    super(0, "before")
-  }
-
-  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
-    return Effect.suspend(() => {
-      if (!this.isBroken || call !== "Store.events.readLog") return effect
-      this.isBroken = false
-      return Effect.die(new Error("a bug, once"))
-    })
-  }
 }

@@ -17,7 +17,7 @@ import { claimsMax } from "./SubmitMessage.ts"
 import { aboutDelivery, requestsMax, traced, WebhookAttempts } from "./WebhookAttempts.ts"
 
 /** How old a look at an endpoint may be when an attempt begins: 100 ms. */
-const fresh = Duration.toNanosUnsafe("100 millis")
+const lookLifetime = Duration.toNanosUnsafe("100 millis")
 
 interface Ready {
   readonly delivery: Delivery
@@ -44,9 +44,11 @@ export class DeliverWebhook extends Context.Service<
       const recording = yield* RecordAttempts
       const requests = Semaphore.makeUnsafe(requestsMax)
 
+      const outgoingOf = ({ job }: Lease) => store.deliveries.outgoing(job.realm, job.subject as DeliveryId) // by its kind
+
       const handle = Effect.fnUntraced(function* (lease: Lease | Next) {
         const known = "outgoing" in lease ? lease.outgoing : null
-        const outgoing = known ?? (yield* store.deliveries.outgoing(lease.job.realm, lease.job.subject as DeliveryId))
+        const outgoing = known ?? (yield* outgoingOf(lease))
         if (outgoing === null || outgoing.delivery.nextAttemptAt === null) return false
         return yield* deliver(lease, outgoing).pipe(
           traced("DeliverWebhook.handle", outgoing.delivery, { "mailroom.job.claims": lease.claims }),
@@ -60,7 +62,7 @@ export class DeliverWebhook extends Context.Service<
         const clock = yield* Clock.Clock
         const since = clock.monotonicTimeNanosUnsafe()
         const sent = yield* requests.withPermit(
-          Effect.suspend(() => (clock.monotonicTimeNanosUnsafe() - since < fresh ? attempted(ready) : attemptedAnew(lease)))
+          Effect.suspend(() => (clock.monotonicTimeNanosUnsafe() - since < lookLifetime ? attempt(ready) : attemptAnew(lease)))
         )
         if (typeof sent === "boolean") return sent
         return yield* recording.record(sent.delivery, sent.endpoint, sent.ending, lease)
@@ -87,15 +89,15 @@ export class DeliverWebhook extends Context.Service<
         return { delivery, endpoint, body: sent } satisfies Ready
       })
 
-      const attempted = ({ delivery, endpoint, body }: Ready) =>
+      const attempt = ({ delivery, endpoint, body }: Ready) =>
         Effect.map(attempts.attempt(delivery, endpoint, body), (ending) => ({ delivery, endpoint, ending }))
 
       /** For one that had to wait for its request: its endpoint may be disabled by now. */
-      const attemptedAnew = Effect.fnUntraced(function* (lease: Lease) {
-        const outgoing = yield* store.deliveries.outgoing(lease.job.realm, lease.job.subject as DeliveryId)
+      const attemptAnew = Effect.fnUntraced(function* (lease: Lease) {
+        const outgoing = yield* outgoingOf(lease)
         if (outgoing === null) return false
         const ready = yield* prepared(lease, outgoing)
-        return typeof ready === "boolean" ? ready : yield* attempted(ready)
+        return typeof ready === "boolean" ? ready : yield* attempt(ready)
       })
 
       /** For a reason that the receiver has no part in: its owner reads `internal_error`, the operator's log says why. */
