@@ -5,20 +5,12 @@
  */
 import { spawn, type ChildProcess } from "node:child_process"
 import { appendFileSync, existsSync, mkdtempSync, openSync, readFileSync } from "node:fs"
-import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { freePort } from "../adapters/redis/PrivateRedis.ts"
 import { sleep } from "./Api.ts"
 
 const main = join(import.meta.dirname, "../runtimes/cli/main.ts")
-
-export const freePort = (): Promise<number> =>
-  new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0))
-    })
-  })
 
 /** Those that must not outlive this process, by whatever end. */
 const supervised = new Set<Supervised>()

@@ -6,8 +6,8 @@
 import { fork, spawn, spawnSync } from "node:child_process"
 import { existsSync } from "node:fs"
 import { connect } from "node:net"
+import { freePort } from "../adapters/redis/PrivateRedis.ts"
 import { sleep } from "./Api.ts"
-import { freePort } from "./Cluster.ts"
 import { scale } from "./Report.ts"
 
 export interface Sink {

@@ -12,10 +12,10 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { dkimVerify } from "mailauth/lib/dkim/verify.js"
 import { generate } from "selfsigned"
+import { freePort } from "../adapters/redis/PrivateRedis.ts"
 import * as ScriptedServer from "../adapters/smtp/ScriptedServer.ts"
 import { Mailroom } from "../client/index.ts"
 import type { DevFile } from "../runtimes/dev/DataFolder.ts"
-import { freePort } from "./Cluster.ts"
 import * as Postfix from "./reference/Postfix.ts"
 
 const isThere = (program: string, ...more: ReadonlyArray<string>): boolean => spawnSync(program, more, { stdio: "ignore" }).status === 0

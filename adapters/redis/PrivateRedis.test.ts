@@ -56,6 +56,14 @@ describe("PrivateRedis", () => {
     })
   )
 
+  it.live("takes a port that no other listener is given by the system", () =>
+    Effect.gen(function* () {
+      const ports = yield* Effect.all(Array.from({ length: 20 }, () => Effect.promise(PrivateRedis.freePort)))
+
+      assert.isTrue(ports.every((port) => port >= 16_384 && port < 32_768), String(ports))
+    })
+  )
+
   it.live("holds nothing when it is started again, at the same place", () =>
     Effect.gen(function* () {
       const server = yield* PrivateRedis.open()

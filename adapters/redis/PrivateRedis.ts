@@ -5,8 +5,9 @@
  */
 import { Effect, Redacted, type Scope } from "effect"
 import { spawn, spawnSync, type ChildProcess } from "node:child_process"
+import { randomInt } from "node:crypto"
 import * as fs from "node:fs"
-import { createServer, type AddressInfo } from "node:net"
+import { createServer } from "node:net"
 import * as os from "node:os"
 import * as path from "node:path"
 import { setTimeout as pass } from "node:timers/promises"
@@ -112,13 +113,20 @@ const unreference = (shell: ChildProcess): void => {
   for (const pipe of [shell.stdin, shell.stdout]) (pipe as { unref?: () => void } | null)?.unref?.() // pipes are sockets
 }
 
-const freePort = (): Promise<number> =>
-  new Promise((resolve) => {
-    const server = createServer().listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as AddressInfo // it listens on a port, not on a pipe
-      server.close(() => resolve(port))
+/**
+ * A port of 127.0.0.1 for a server that is started a moment later, and perhaps again. None that a system hands out by
+ * itself (Linux from 32768, others from 49152), or whoever asks it for any port could be given it in between.
+ */
+export const freePort = async (): Promise<number> => {
+  for (;;) {
+    const port = randomInt(16_384, 32_768)
+    const isFree = await new Promise<boolean>((resolve) => {
+      const server = createServer().once("error", () => resolve(false))
+      server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)))
     })
-  })
+    if (isFree) return port
+  }
+}
 
 const isThere = (): boolean => spawnSync("redis-server", ["--version"]).status === 0
 

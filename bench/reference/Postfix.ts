@@ -7,7 +7,7 @@ import { execFileSync, spawn } from "node:child_process"
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { freePort } from "../Cluster.ts"
+import { freePort } from "../../adapters/redis/PrivateRedis.ts"
 import { treeCpuMs } from "../Processor.ts"
 
 const services = `
