@@ -57,14 +57,14 @@ const steppedMax = Duration.minutes(10)
 /** Lets time pass at once: for those who do what is due at its end themselves. */
 export const leap = (duration: Duration.Input) => Effect.andThen(calm, Effect.andThen(TestClock.adjust(duration), calm))
 
-/** Lets time pass, bit by bit. */
-export const adjust = Effect.fnUntraced(function* (duration: Duration.Input) {
+/** Lets time pass, bit by bit; in larger bits where nothing happens for long but workers looking for work. */
+export const adjust = Effect.fnUntraced(function* (duration: Duration.Input, atOnce: Duration.Input = stepMax) {
   const calls = yield* WorldCalls
   let left = Duration.fromInputUnsafe(duration)
   const isStepped = calls.asleep > 0 || Duration.isLessThanOrEqualTo(left, steppedMax)
   yield* calm
   do {
-    const step = isStepped ? Duration.min(left, stepMax) : left
+    const step = isStepped ? Duration.min(left, Duration.fromInputUnsafe(atOnce)) : left
     yield* Effect.andThen(TestClock.adjust(step), calm)
     left = Duration.subtract(left, step)
   } while (Duration.isGreaterThan(left, Duration.zero))

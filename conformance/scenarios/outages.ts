@@ -191,9 +191,9 @@ export const suite: ScenarioSuite = {
         yield* Time.adjust("2 seconds")
         assert.equal((yield* messageOf(world, other, id)).status, "sent")
         const tries = () => world.stage.submissions.filter(({ request }) => request.messageId === hung).length
-        yield* Time.adjust("5 minutes")
+        yield* Time.adjust("5 minutes", "20 seconds")
         assert.equal(tries(), 1, "its lease is held")
-        yield* Time.adjust("10 minutes")
+        yield* Time.adjust("10 minutes", "20 seconds")
         assert.equal((yield* messageOf(world, stuck, hung)).status, "sent")
         assert.equal(tries(), 2)
         stopping = true
