@@ -64,20 +64,11 @@ const unreachable = (config: Deployment) => (error: SqlError) =>
       : `the database at ${placeOf(config)} refuses: ${reasonOf(error)}; \`mailroom doctor\` says what it wants`
   })
 
-/** A database of another encoding takes tables, and then refuses what people write. */
-const inUtf8 = Effect.fnUntraced(function* (config: Deployment) {
-  const { sql } = yield* Postgres.Database
-  const [row] = yield* Effect.mapError(sql<{ encoding: string }>`select current_setting('server_encoding') as encoding`, unreachable(config))
-  if (row!.encoding === "UTF8") return
-  return yield* new DatabaseFault({
-    message: `the database at ${placeOf(config)} keeps its text in ${row!.encoding}; make one \`with encoding 'UTF8' template template0\``
-  })
-})
+const current = (config: Deployment) => Effect.catchTag(Migrations.current, "SqlError", (error) => Effect.fail(unreachable(config)(error)))
 
 /** Fails unless every step of this version has been taken. */
 const migrated = Effect.fnUntraced(function* (config: Deployment) {
-  yield* inUtf8(config)
-  const { missing, unknown } = yield* Effect.mapError(Migrations.current, unreachable(config))
+  const { missing, unknown } = yield* current(config)
   if (missing.length > 0) {
     return yield* new DatabaseFault({ message: `the database lacks ${missing.join(", ")}; run \`mailroom migrate\`` })
   }
@@ -85,8 +76,7 @@ const migrated = Effect.fnUntraced(function* (config: Deployment) {
 })
 
 /** Takes the steps that are missing; a database that is not there is told apart from one that refuses. */
-export const migrate = (config: Deployment) =>
-  Effect.andThen(inUtf8(config), Effect.andThen(Effect.mapError(Migrations.current, unreachable(config)), Migrations.migrate))
+export const migrate = (config: Deployment) => Effect.andThen(current(config), Migrations.migrate)
 
 type Choice<Port, R = never> = Layer.Layer<Port, RedisClient.RedisUnavailable, R>
 

@@ -57,6 +57,19 @@ describe("migrations", () => {
     )
   )
 
+  it.effect("refuse a database that is not in UTF-8, before they touch it", () =>
+    Effect.gen(function* () {
+      const url = yield* TestDatabase.url("empty", "LATIN1")
+      const check = Effect.gen(function* () {
+        for (const failed of [yield* Effect.flip(current), yield* Effect.flip(migrate)]) {
+          assert.strictEqual(failed.message, "the database keeps its text in LATIN1; make one `with encoding 'UTF8' template template0`")
+        }
+        assert.deepStrictEqual(yield* columns, [])
+      })
+      yield* Effect.provide(check, Database.layer({ url }))
+    })
+  )
+
   it.effect("refuse a database that a later version has changed", () =>
     onEmpty(
       Effect.gen(function* () {

@@ -54,6 +54,11 @@ export class DatabaseNewer extends Data.TaggedError("DatabaseNewer")<{ readonly 
     `the database is newer than this version: it has ${this.unknown.join(", ")}. Run the version that made them, or a later one`
 }
 
+/** A database of another encoding would take the tables, and then refuse what people write. */
+export class DatabaseNotUtf8 extends Data.TaggedError("DatabaseNotUtf8")<{ readonly encoding: string }> {
+  override readonly message = `the database keeps its text in ${this.encoding}; make one \`with encoding 'UTF8' template template0\``
+}
+
 export interface Current {
   readonly applied: ReadonlyArray<string>
   /** Of this version, but not taken yet. */
@@ -63,10 +68,15 @@ export interface Current {
 }
 
 /** What has been done and what has not. Reads only. */
-export const currentOf = Effect.fnUntraced(function* (list: ReadonlyArray<Migration>): Effect.fn.Return<Current, SqlError, Database> {
+export const currentOf = Effect.fnUntraced(function* (
+  list: ReadonlyArray<Migration>
+): Effect.fn.Return<Current, SqlError | DatabaseNotUtf8, Database> {
   const { sql } = yield* Database
-  const [table] = yield* sql<{ oid: string | null }>`select to_regclass('mailroom.migration')::text as oid`
-  const rows = table!.oid === null ? [] : yield* sql<{ name: string }>`select name from mailroom.migration order by name`
+  const [found] = yield* sql<{ encoding: string; table: string | null }>`
+    select current_setting('server_encoding') as encoding, to_regclass('mailroom.migration')::text as "table"`
+  const { encoding, table } = found!
+  if (encoding !== "UTF8") return yield* new DatabaseNotUtf8({ encoding })
+  const rows = table === null ? [] : yield* sql<{ name: string }>`select name from mailroom.migration order by name`
   const applied = rows.map(({ name }) => name)
   return {
     applied,
@@ -79,8 +89,10 @@ export const currentOf = Effect.fnUntraced(function* (list: ReadonlyArray<Migrat
 export const migrateTo = Effect.fnUntraced(
   function* (
     list: ReadonlyArray<Migration>
-  ): Effect.fn.Return<{ readonly applied: ReadonlyArray<string> }, MigrationFailed | DatabaseNewer, Database> {
-    const { missing, unknown } = yield* Effect.mapError(currentOf(list), (cause) => new MigrationFailed({ migration: "check", cause }))
+  ): Effect.fn.Return<{ readonly applied: ReadonlyArray<string> }, MigrationFailed | DatabaseNewer | DatabaseNotUtf8, Database> {
+    const { missing, unknown } = yield* Effect.catchTag(currentOf(list), "SqlError", (cause) =>
+      Effect.fail(new MigrationFailed({ migration: "check", cause }))
+    )
     if (unknown.length > 0) return yield* new DatabaseNewer({ unknown })
     // Whoever may read and write the tables need not be one who may make them.
     if (missing.length === 0) return { applied: [] }

@@ -55,14 +55,14 @@ const templated = connected(
   }).pipe(Effect.scoped)
 )
 
-/** The URL of a new database, with all tables; or `empty`, without any. */
-export const url = (content: "migrated" | "empty" = "migrated"): Effect.Effect<Redacted.Redacted<string>, never, Scope.Scope> =>
+/** The URL of a new database, with all tables; or `empty`, without any, and in another encoding if that is asked for. */
+export const url = (content: "migrated" | "empty" = "migrated", encoding = "UTF8"): Effect.Effect<Redacted.Redacted<string>, never, Scope.Scope> =>
   Effect.gen(function* () {
     const name = `test_${randomBytes(6).toString("hex")}`
     yield* ready
     if (content === "migrated") yield* templated
     const from = content === "migrated" ? template : "template0"
-    yield* Effect.acquireRelease(run("postgres", `create database ${name} template ${from} strategy file_copy`), () =>
+    yield* Effect.acquireRelease(run("postgres", `create database ${name} template ${from} encoding ${encoding} strategy file_copy`), () =>
       Effect.ignore(run("postgres", `drop database ${name} with (force)`))
     )
     return server(name)

@@ -42,8 +42,10 @@ export const database = Effect.fnUntraced(function* (config: Deployment, reader:
 
 const advice = "Look at the checks before this one."
 
-const describe = (error: unknown): string =>
-  error instanceof Error && "reason" in error ? reasonOf(error as SqlError) : String(error) // SqlError alone has a reason here
+const describe = (error: unknown): string => {
+  if (!(error instanceof Error)) return String(error)
+  return "reason" in error ? reasonOf(error as SqlError) : error.message // SqlError alone has a reason here
+}
 
 const server = Effect.fnUntraced(function* (config: Deployment, says: Voice) {
   const { sql } = yield* Postgres.Database
