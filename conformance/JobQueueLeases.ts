@@ -2,8 +2,9 @@
 import assert from "node:assert/strict"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
-import type { JobQueue } from "../core/ports/JobQueue.ts"
+import { jobKinds, leaseMax, type JobQueue } from "../core/ports/JobQueue.ts"
 import { assertLost, assertNothingDue, begin, claim, claimOne, job, jobs, minute, subjectsOf, visibilityTimeout } from "./JobQueueSteps.ts"
+import { ahead } from "./scenarios/Time.ts"
 import type { Check } from "./Suite.ts"
 
 export const leases: ReadonlyArray<Check<JobQueue>> = [
@@ -326,6 +327,41 @@ export const leases: ReadonlyArray<Check<JobQueue>> = [
       yield* queue.complete(second)
       yield* TestClock.adjust("1 hour")
       yield* assertNothingDue
+    })
+  },
+  {
+    title: "ends a lease with the next offer of its job where a clock has written it that was a day ahead",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now)
+      yield* queue.offer([offered])
+      const held = yield* ahead(24 * 60 * minute)(claimOne)
+      yield* TestClock.adjust(visibilityTimeout)
+      yield* assertNothingDue
+
+      yield* queue.offer([offered])
+
+      const second = yield* claimOne
+      assert.deepEqual([second.job, second.claims], [offered, 2])
+      assertLost(yield* Effect.result(queue.complete(held)))
+      yield* queue.complete(second)
+      yield* assertNothingDue
+    })
+  },
+  {
+    title: "keeps the longest lease that may be asked for, whatever is offered",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now)
+      yield* queue.offer([offered])
+      const [lease] = yield* queue.claim({ kinds: jobKinds, limit: 1, visibilityTimeout: Duration.millis(leaseMax), inFlightMax: 1 })
+
+      yield* queue.offer([offered])
+      yield* TestClock.adjust(leaseMax - 1)
+      yield* assertNothingDue
+
+      yield* queue.complete(lease!)
+      assert.equal((yield* claimOne).claims, 1)
     })
   },
   {

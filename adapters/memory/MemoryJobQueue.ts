@@ -8,7 +8,7 @@
  */
 import { Clock, Duration, Effect, Latch, Layer, Random } from "effect"
 import type { Millis } from "../../core/model/Ids.ts"
-import { JobQueue, LeaseLost, jobKinds, throttleLifetime, type Job, type JobKind, type Lease } from "../../core/ports/JobQueue.ts"
+import { JobQueue, LeaseLost, jobKinds, leaseMax, throttleLifetime, type Job, type JobKind, type Lease } from "../../core/ports/JobQueue.ts"
 import { Heap, type Item } from "./Heap.ts"
 
 export const make = Effect.gen(function* () {
@@ -171,6 +171,11 @@ class Lane {
       this.#entries.set(job.subject, fresh)
       this.#wait(fresh, now)
     } else if (entry.token !== null) {
+      if (entry.heap === this.#leased && entry.at > now + leaseMax) {
+        this.#take(entry)
+        entry.at = now
+        this.#makeReady(entry)
+      }
       if (entry.beside === null || job.dueAt < entry.beside.dueAt) entry.beside = job
     } else if (job.dueAt < entry.job.dueAt) {
       this.#take(entry)

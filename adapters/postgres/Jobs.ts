@@ -7,11 +7,11 @@ import { PgTypes } from "@effect/sql-pg"
 import { Duration, Effect } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Environment, Millis, TenantId } from "../../core/model/Ids.ts"
-import type { Job, JobKind } from "../../core/ports/JobQueue.ts"
+import { leaseMax, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
 import type { Ending, Next } from "../../core/ports/Store.ts"
 import { column, ofArrays, ofRows, type Part, type Shape } from "./Parts.ts"
 import { outgoing, outgoingOf } from "./Reads.ts"
-import { given, isId, toBigint, toText, type Row } from "./Rows.ts"
+import { array, given, isId, toBigint, toText, type Row } from "./Rows.ts"
 
 type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, SqlError>
 
@@ -19,8 +19,26 @@ type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<u
 export const offer = (run: Run, jobs: ReadonlyArray<Job>, now: Millis): Effect.Effect<void, SqlError> => {
   if (jobs.length === 0) return Effect.void
   const { shape, parameters } = offering(jobs, now)
-  return Effect.asVoid(run(shape.text(1, "true", "arrays"), parameters("arrays")))
+  const keys = inOrderOfKey(jobs)
+  const runOut = run(runOutStatement, [
+    array("text", keys.map(({ kind }) => kind)),
+    array("text", keys.map(({ subject }) => toText(subject))),
+    PgTypes.int8(toBigint(now)),
+    PgTypes.int8(toBigint(now + leaseMax))
+  ])
+  return Effect.andThen(runOut, Effect.asVoid(run(shape.text(1, "true", "arrays"), parameters("arrays"))))
 }
+
+/** Leases that a clock has written which was far ahead. A commit's offers leave them alone: the sweep comes by. */
+const runOutStatement = `
+  update mailroom.job job set ready = true, at_ms = $3
+  from (
+    select held.kind, held.subject from unnest($1, $2) offered(kind, subject)
+    join mailroom.job held on held.kind = offered.kind and held.subject = offered.subject
+    where not held.ready and held.token is not null and held.at_ms > $4
+    order by held.kind, held.subject for update of held
+  ) too_long
+  where job.kind = too_long.kind and job.subject = too_long.subject`
 
 /** The same as a part of a statement that writes more. */
 export const offering = (jobs: ReadonlyArray<Job>, now: Millis): Part =>

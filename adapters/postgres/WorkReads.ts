@@ -1,7 +1,7 @@
 /** What is due, and what waits: asked often, answered from the ends of indexes. */
-import { Effect } from "effect"
+import { Clock, Effect } from "effect"
 import type { Environment, TenantId } from "../../core/model/Ids.ts"
-import type { Job, JobKind } from "../../core/ports/JobQueue.ts"
+import { leaseMax, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
 import type { Store } from "../../core/ports/Store.ts"
 import * as Query from "./Query.ts"
 import * as Rows from "./Rows.ts"
@@ -11,7 +11,14 @@ import type { Row } from "./Rows.ts"
 export const make = ({ rows }: Query.Query, { jobsOffered }: { readonly jobsOffered: boolean }): Pick<typeof Store.Service, "due" | "backlog"> => ({
   due: (kind, { dueBefore, after, limit }) =>
     Effect.map(
-      rows(jobsOffered ? unheldOf[kind] : dueOf[kind], [Query.millis(dueBefore), ...placeOf(after), Query.count(limit + 1)]),
+      Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        rows(jobsOffered ? unheldOf[kind] : dueOf[kind], [
+          Query.millis(dueBefore),
+          ...placeOf(after),
+          Query.count(limit + 1),
+          ...(jobsOffered ? [Query.millis(now + leaseMax)] : [])
+        ])
+      ),
       (found) => {
         const page = found.slice(0, limit).map((row) => ({ job: jobOf(kind, row), isHeld: row["is_held"] === true }))
         const last = page.at(-1)?.job
@@ -51,10 +58,11 @@ const dueFrom = (kind: JobKind): string => {
     order by ${column}, id limit $4`
 }
 
-/** The same, and whether its job is there: one that comes later, or is of something else, does not count. */
+/** The same, and whether its job is there: one that comes later, or is leased for longer than may be, does not count. */
 const unheldFrom = (kind: JobKind): string => `
   select due.*, exists (
     select from mailroom.job as job where job.kind = '${kind}' and job.subject = due.id::text and job.due_ms <= due.due_ms
+      and (job.ready or job.token is null or job.at_ms <= $5)
   ) as is_held
   from (${dueFrom(kind)}) as due order by due.due_ms, due.id`
 

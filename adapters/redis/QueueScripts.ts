@@ -14,6 +14,7 @@
  * or groups at their cap. A group has a turn exactly as long as it has due jobs.
  * Each number of `number` is used once. Nothing here asks for the time.
  */
+import { leaseMax } from "../../core/ports/JobQueue.ts"
 import { script } from "./RedisClient.ts"
 
 const library = `
@@ -132,6 +133,12 @@ function does.offer(now, kind, subject, group, realm, dueAt)
     call('HSET', key, 'group', group, 'realm', realm, 'dueAt', dueAt, 'token', '', 'claims', 0, 'besideDueAt', '')
     put(kind, subject, group, dueAt, now)
   elseif known[2] ~= '' then
+    local expiresAt = call('ZSCORE', base .. kind .. ':leased', subject)
+    if expiresAt and tonumber(expiresAt) > now + ${leaseMax} then
+      call('ZREM', base .. kind .. ':leased', subject)
+      call('ZADD', base .. kind .. ':jobs:' .. known[4], now, subject)
+      touch(kind, known[4], now, -1, true)
+    end
     if known[3] == '' or tonumber(dueAt) < tonumber(known[3]) then
       call('HSET', key, 'besideDueAt', dueAt, 'besideGroup', group, 'besideRealm', realm)
     end

@@ -5,6 +5,7 @@
  */
 import { Duration, Effect, Exit, Redacted, Stream } from "effect"
 import * as assert from "node:assert/strict"
+import { visibilityTimeout } from "../../core/jobs/Worker.ts"
 import { system } from "../../core/model/Audit.ts"
 import * as Endpoint from "../../core/model/Endpoint.ts"
 import { jobKinds } from "../../core/ports/JobQueue.ts"
@@ -337,6 +338,22 @@ export const suite: ScenarioSuite = {
         yield* settle(heir)
 
         for (const id of ids) assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
+      })
+    ),
+
+    scenario("what a process took whose clock was a day ahead, and that crashed, is done by another within a minute", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        yield* process.sweep.tick // what follows has nothing to do with an emptied queue
+        const { message } = yield* process.messages.send(tenancy.principal, someKey(), letter(tenancy, address("ada")))
+        const taking = world.queue.claim({ kinds: ["submit"], limit: 1, visibilityTimeout, inFlightMax: 100 })
+        const taken = yield* Time.ahead(86_400_000)(taking)
+        assert.deepEqual(taken.map(({ job }) => job.subject), [message.id])
+
+        yield* pass(process, "1 minute")
+
+        assert.equal((yield* messageOf(world, tenancy, message.id)).status, "sent")
       })
     ),
 

@@ -8,6 +8,8 @@
  * - holds at most one job for a (kind, subject); a further offer moves its due
  *   time to the earlier of the two. An offer for a job under lease is kept
  *   beside the lease, and becomes the job when the lease is completed or runs out;
+ *   a lease for longer than `leaseMax` from now, which a clock that was wrong
+ *   has written, runs out with it;
  * - hands a job to one lease at a time, until it is completed or its time runs
  *   out; an expired lease's job is due at once, and its claims count on;
  * - is fair: claims go round the groups that have due jobs, and no group has
@@ -25,6 +27,9 @@ import type { Millis, Realm } from "../model/Ids.ts"
  */
 export type JobKind = "submit" | "poll" | "scan" | "deliver" | "parse"
 export const jobKinds: ReadonlyArray<JobKind> = ["submit", "poll", "scan", "deliver", "parse"]
+
+/** Milliseconds: nobody asks for a longer lease. */
+export const leaseMax = 60 * 60_000
 
 /** Milliseconds for which a throttle holds unless it is renewed. */
 export const throttleLifetime = 5 * 60_000
@@ -80,7 +85,7 @@ export class JobQueue extends Context.Service<
   {
     /** Puts jobs there, each beside what is there of it. When it fails, any of them may be there; to offer again does no harm. */
     readonly offer: (jobs: ReadonlyArray<Job>) => Effect.Effect<void, QueueUnavailable>
-    /** Up to `limit` due jobs of these kinds, at once; an empty list if none is due. Fewer than `limit`: no more may be taken now. */
+    /** Up to `limit` due jobs of these kinds, for `leaseMax` at most, at once; an empty list if none is due. Fewer than `limit`: no more may be taken now. */
     readonly claim: (options: {
       readonly kinds: ReadonlyArray<JobKind>
       readonly limit: number
