@@ -194,7 +194,7 @@ const answerOf = <O extends Operation>(settings: Settings, about: About, { respo
 }
 
 const refusalOf = ({ apiKey, platform }: Settings, about: About, response: Response, json: unknown): MailroomError => {
-  const body = envelopeOf(json, apiKey)
+  const body = errorBodyOf(json, apiKey)
   const header = (name: string): string | null => hide(response.headers.get(name) ?? "", apiKey) || null
   return new MailroomError(body?.message ?? strangeAnswer(about, response), {
     ...about,
@@ -206,15 +206,15 @@ const refusalOf = ({ apiKey, platform }: Settings, about: About, response: Respo
   })
 }
 
-interface Envelope {
+interface ErrorBody {
   readonly code: string
   readonly message: string
   readonly requestId: string | null
   readonly details: Readonly<Record<string, unknown>>
 }
 
-/** The error envelope, if it is one; whoever answered, the key is not repeated. */
-const envelopeOf = (json: unknown, apiKey: string): Envelope | null => {
+/** The error envelope of section 7, if it is one; whoever answered, the key is not repeated. */
+const errorBodyOf = (json: unknown, apiKey: string): ErrorBody | null => {
   if (!Json.isRecord(json)) return null
   const { code, message, requestId, details } = JSON.parse(hide(JSON.stringify(json), apiKey)) as typeof json // still one
   if (typeof code !== "string" || typeof message !== "string") return null
@@ -226,7 +226,7 @@ const envelopeOf = (json: unknown, apiKey: string): Envelope | null => {
   }
 }
 
-/** An answer without our envelope: what stands between answered, or `baseUrl` points elsewhere. Its text is not repeated. */
+/** An answer without our error body: what stands between answered, or `baseUrl` points elsewhere. Its text is not repeated. */
 const strangeAnswer = ({ operation }: About, { status, type }: Response): string =>
   type === "opaqueredirect" || (status >= 300 && status < 400)
     ? `${operation}: a redirect, not followed, so that the API key goes nowhere else. Give the service's own address as baseUrl.`

@@ -248,7 +248,7 @@ const secrets = [
   )
 ]
 
-// Envelopes
+// Sealed secrets
 
 const opening = (crypto: Crypto["Service"], sealed: SealedSecret, under = context) =>
   crypto.open(sealed, under).pipe(
@@ -289,7 +289,7 @@ const tampered = (sealed: SealedSecret): ReadonlyArray<readonly [what: string, s
   ["another spelling of the tag", { ...sealed, tag: sealed.tag.replace(/=+$/, "") }]
 ]
 
-const envelopes = [
+const sealing = [
   check("opens what it sealed", (crypto) =>
     Effect.gen(function* () {
       for (const text of ["", Redacted.value(secret), "ключ 🔑 \u0000\r\n", "x".repeat(10_000)]) {
@@ -327,7 +327,7 @@ const envelopes = [
       }
     })
   ),
-  check("opens nothing put together from two envelopes", (crypto) =>
+  check("opens nothing put together from two sealed secrets", (crypto) =>
     Effect.gen(function* () {
       const first = yield* crypto.seal(secret, context)
       const second = yield* crypto.seal(secret, context)
@@ -394,7 +394,7 @@ const dkimKeys = [
 
 export const suite: Suite<Crypto> = {
   name: "Crypto",
-  checks: [...identifiers, ...digesting, ...secrets, ...envelopes, ...dkimKeys]
+  checks: [...identifiers, ...digesting, ...secrets, ...sealing, ...dkimKeys]
 }
 
 /** A key of the ring as the adapter's maker takes it. */

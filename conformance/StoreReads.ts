@@ -161,7 +161,7 @@ const fidelity = [
       const [found] = yield* store.events.page(realm, event.audience!, { start: null, limit: 10 })
       assert.deepEqual(found, { ...event, shard: 7, position: found!.position })
       assert.deepEqual(yield* store.events.readLog(7, found!.position - 1n, 1), [found])
-      assert.equal(Webhook.envelope(found!, "2026-12-01"), Webhook.envelope(event, "2026-12-01"))
+      assert.equal(Webhook.bodyOf(found!, "2026-12-01"), Webhook.bodyOf(event, "2026-12-01"))
     })
   )
 ]

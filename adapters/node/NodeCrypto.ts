@@ -197,7 +197,7 @@ const pairOf = (publicKey: KeyObject, privateKey: KeyObject): GeneratedKey => ({
   privateKey: Redacted.make(privateKey.export({ type: "pkcs8", format: "pem" }).toString())
 })
 
-// Key ring and envelopes
+// Key ring and sealed secrets
 
 const ivLength = 12
 const tagLength = 16

@@ -133,9 +133,9 @@ const genuine = (request: ReceivedRequest, secret: string) =>
       "Service-Webhook-Signature is the HMAC-SHA256 of id.timestamp.body under the secret",
       signature === `v1=${yield* hmac(secret, signed)}`
     )
-    const envelope = yield* fits(shown, parsed(utf8(body)), Shapes.WebhookBody)
-    yield* equal(shown, "Service-Webhook-Id is the event's id", id, envelope.id)
-    return envelope
+    const said = yield* fits(shown, parsed(utf8(body)), Shapes.WebhookBody)
+    yield* equal(shown, "Service-Webhook-Id is the event's id", id, said.id)
+    return said
   })
 
 /** The newest delivery of an event to an endpoint, once it is as it is looked for. */

@@ -78,7 +78,7 @@ export class EventRelay extends Context.Service<
           if (made.length > 0 && made.length + subscribed.length > most) break
           const bodies = new Map<string, string>()
           for (const endpoint of subscribed) {
-            const body = bodies.get(endpoint.apiVersion) ?? Webhook.envelope(event, endpoint.apiVersion)
+            const body = bodies.get(endpoint.apiVersion) ?? Webhook.bodyOf(event, endpoint.apiVersion)
             bodies.set(endpoint.apiVersion, body)
             const delivery = deliveryOf(event, endpoint, (yield* crypto.uuid) as DeliveryId, now) // a UUID is any of them
             made.push({ delivery, endpoint, body, attempt: firstAttempts.begun(delivery) })

@@ -50,7 +50,7 @@ export interface Endpoint extends Breaker {
   readonly description: string | null
   /** `*` stands for all types, also those to come. */
   readonly eventTypes: ReadonlyArray<Type | "*">
-  /** Of the envelopes it gets. */
+  /** Of the bodies it gets. */
   readonly apiVersion: string
   /** Signs its deliveries; opened in the worker's memory only. */
   readonly secret: SealedSecret

@@ -10,7 +10,7 @@ const answer = (over: Partial<Webhook.Answer> = {}): Webhook.Answer => ({ status
 
 describe("the envelope of a webhook", () => {
   it("has five members: id, type, apiVersion, occurredAt and data", () => {
-    const text = Webhook.envelope(event, "2026-12-01")
+    const text = Webhook.bodyOf(event, "2026-12-01")
 
     assert.strictEqual(
       text,
@@ -20,7 +20,7 @@ describe("the envelope of a webhook", () => {
   })
 
   it("names the version that the endpoint was created with", () => {
-    assert.strictEqual((JSON.parse(Webhook.envelope(event, "2031-01-01")) as { apiVersion: string }).apiVersion, "2031-01-01")
+    assert.strictEqual((JSON.parse(Webhook.bodyOf(event, "2031-01-01")) as { apiVersion: string }).apiVersion, "2031-01-01")
     assert.strictEqual(Webhook.apiVersion, "2026-12-01")
   })
 

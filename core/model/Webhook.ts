@@ -1,6 +1,6 @@
 /**
  * What goes over the wire to a webhook endpoint, and how its answer is taken
- * (Spec 6): the envelope, the signed bytes, the headers, and the handshake
+ * (Spec 6): the body, the signed bytes, the headers, and the handshake
  * that goes before an endpoint exists.
  */
 import { DateTime, Option } from "effect"
@@ -34,7 +34,7 @@ export interface Answer {
 }
 
 /** The body of a delivery: metadata only, and the same bytes at each attempt. */
-export const envelope = (event: Pick<Event, "id" | "type" | "occurredAt" | "data">, version: string): string =>
+export const bodyOf = (event: Pick<Event, "id" | "type" | "occurredAt" | "data">, version: string): string =>
   JSON.stringify({
     id: event.id,
     type: event.type,

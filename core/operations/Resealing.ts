@@ -22,7 +22,7 @@ import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { line, type InvalidInput } from "./Administration.ts"
 import { changing, commit, dieOnRejection } from "./Commit.ts"
 
-/** Secrets that could not be opened, by the key that sealed them: it is not in the ring, or the envelope was altered. */
+/** Secrets that could not be opened, by the key that sealed them: it is not in the ring, or the secret was altered. */
 export interface Unopened {
   readonly sealVersion: number
   readonly count: number

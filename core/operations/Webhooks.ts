@@ -294,7 +294,7 @@ export const bodyAnew = Effect.fnUntraced(function* (
   { apiVersion }: Endpoint
 ): Effect.fn.Return<string | null, StoreUnavailable> {
   const [event] = eventPosition === null ? [] : yield* store.events.readLog(shardOf(tenantId), eventPosition - 1n, 1)
-  return event?.id === eventId ? Webhook.envelope(event, apiVersion) : null
+  return event?.id === eventId ? Webhook.bodyOf(event, apiVersion) : null
 })
 
 /** A look at a delivery when it is due. */

@@ -12,7 +12,7 @@
  */
 import { Context, Data, type Effect, type Redacted } from "effect"
 
-/** A secret at rest: a versioned AES-256-GCM envelope. All fields but the version are base64. */
+/** A secret at rest (Spec 6), by AES-256-GCM under the key of this version. All fields but the version are base64. */
 export interface SealedSecret {
   readonly version: number
   readonly iv: string
@@ -33,7 +33,7 @@ export class CryptoBusy extends Data.TaggedError("CryptoBusy")<{}> {
   override readonly message = "too many key verifications are under way"
 }
 
-/** The envelope was altered, moved to another row, or sealed by a key that is not in the ring. */
+/** The sealed secret was altered, moved to another row, or sealed by a key that is not in the ring. */
 export class SealBroken extends Data.TaggedError("SealBroken")<{}> {
   override readonly message = "the sealed secret cannot be opened"
 }

@@ -47,7 +47,7 @@ const options = (over: Partial<typeof timeouts>): ServerOptions => ({
   ...over,
   maxHeaderSize: headerBytesMax,
   insecureHTTPParser: false,
-  // A request without Host is refused in the envelope (Pipeline.ts), not by Node.
+  // A request without Host is refused by Pipeline.ts, with an error body, not by Node.
   requireHostHeader: false,
   // There is nothing to upgrade to: a request that asks for it is served as it is.
   shouldUpgradeCallback: () => false
