@@ -38,7 +38,7 @@ const withoutComments = (text: string): string =>
 const runsOften = (file: string): boolean =>
   isProduct(file) &&
   (isIn("core/jobs", "core/ports")(file) ||
-    /^core\/operations\/(Access|Attachments|Commit|Intake|Messages|Receive|Routing|Senders|Sending)\.ts$/.test(file) ||
+    /^core\/operations\/(Access|Attachments|Commit|Messages|Notifications|Receive|Routing|Senders|Sending)\.ts$/.test(file) ||
     /^(adapters\/\w+\/\w*BlobStore|runtimes\/http\/Handlers)\.ts$/.test(file))
 
 interface TextRule {

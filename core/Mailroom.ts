@@ -22,14 +22,14 @@ import { Attachments } from "./operations/Attachments.ts"
 import { Events } from "./operations/Events.ts"
 import { Mailboxes } from "./operations/Mailboxes.ts"
 import { Management } from "./operations/Management.ts"
-import { Intake } from "./operations/Intake.ts"
+import { Notifications } from "./operations/Notifications.ts"
 import { Messages } from "./operations/Messages.ts"
 import { Receive } from "./operations/Receive.ts"
 import { RequestLog } from "./operations/RequestLog.ts"
 import { WebhookManagement } from "./operations/WebhookManagement.ts"
 import { Webhooks } from "./operations/Webhooks.ts"
 
-/** Access, Messages, Attachments, Events, Mailboxes, Webhooks, Receive, Intake, Management, WebhookManagement and RequestLog. */
+/** Access, Messages, Attachments, Events, Mailboxes, Webhooks, Receive, Notifications, Management, WebhookManagement and RequestLog. */
 export const operations = Layer.mergeAll(
   Access.layer,
   Messages.layer,
@@ -37,7 +37,7 @@ export const operations = Layer.mergeAll(
   Events.layer,
   Mailboxes.layer,
   Webhooks.layer,
-  Intake.layer.pipe(Layer.provide(RecordNotification.layer)),
+  Notifications.layer.pipe(Layer.provide(RecordNotification.layer)),
   Layer.provide(Receive.layer, RecordReport.layer),
   Management.layer,
   WebhookManagement.layer

@@ -66,11 +66,11 @@ export {
 } from "./operations/Administration.ts"
 export * from "./operations/Attachments.ts"
 export * from "./operations/Events.ts"
-export { Intake as NotificationIntaking, ProviderUnknown } from "./operations/Intake.ts"
+export { Notifications, ProviderUnknown } from "./operations/Notifications.ts"
 export { KeyEnded, type IssuedKey, type KeyManagement, type ManagedKey } from "./operations/KeyManagement.ts"
 export * from "./operations/Mailboxes.ts"
 export type { DomainManagement, DomainRecordSet, ManagedDomain } from "./operations/DomainManagement.ts"
-export type { MailManagement } from "./operations/MailManagement.ts"
+export type { MailboxManagement } from "./operations/MailboxManagement.ts"
 export * from "./operations/Management.ts"
 export * from "./operations/Messages.ts"
 export {

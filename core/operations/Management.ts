@@ -14,13 +14,13 @@ import { Context, Effect, Layer } from "effect"
 import { make } from "./Administration.ts"
 import { domainManagement, type DomainManagement } from "./DomainManagement.ts"
 import { keyManagement, type KeyManagement } from "./KeyManagement.ts"
-import { mailManagement, type MailManagement } from "./MailManagement.ts"
+import { mailboxManagement, type MailboxManagement } from "./MailboxManagement.ts"
 import { suppressionManagement, type SuppressionManagement } from "./SuppressionManagement.ts"
 import { tenantManagement, type TenantManagement } from "./TenantManagement.ts"
 
 export class Management extends Context.Service<
   Management,
-  TenantManagement & KeyManagement & DomainManagement & MailManagement & SuppressionManagement
+  TenantManagement & KeyManagement & DomainManagement & MailboxManagement & SuppressionManagement
 >()("mailroom/core/operations/Management") {
   static readonly layer = Layer.effect(
     Management,
@@ -30,7 +30,7 @@ export class Management extends Context.Service<
         ...tenantManagement(administration),
         ...keyManagement(administration),
         ...(yield* domainManagement(administration)),
-        ...mailManagement(administration),
+        ...mailboxManagement(administration),
         ...suppressionManagement(administration)
       })
     })

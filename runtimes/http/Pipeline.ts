@@ -15,7 +15,7 @@ import * as Guard from "./Guard.ts"
 import type { Issue } from "./Issues.ts"
 import * as Metrics from "./Metrics.ts"
 import { isProbe } from "./Probes.ts"
-import { isIntake } from "./Providers.ts"
+import { isNotification } from "./Providers.ts"
 import { Defect, InvalidRequest, MethodNotAllowed, RouteUnknown, ShuttingDown, type Refusal } from "./Refusals.ts"
 import { routeAt, type Match } from "./Routes.ts"
 import { addressOf, type TrustedProxies } from "./TrustedProxies.ts"
@@ -38,7 +38,7 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
       ) {
         if (!isProbe(call.route)) {
           if (drain.isDraining) return yield* new ShuttingDown()
-          if (!isIntake(call.route)) call.guarded(yield* access.guardAddress(call.clientAddress))
+          if (!isNotification(call.route)) call.guarded(yield* access.guardAddress(call.clientAddress))
           if (request.headers["host"] === undefined) return yield* new InvalidRequest({ issues: [noHost] })
         }
         if (match === null) return yield* new RouteUnknown()

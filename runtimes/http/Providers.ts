@@ -11,7 +11,7 @@
 import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Access, type RateLimited } from "../../core/operations/Access.ts"
-import { Intake } from "../../core/operations/Intake.ts"
+import { Notifications } from "../../core/operations/Notifications.ts"
 import { intakeBytesMax } from "../../core/ports/NotificationIntake.ts"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 import * as Body from "./Body.ts"
@@ -22,14 +22,14 @@ import { type InvalidRequest, type PayloadTooLarge, RouteUnknown, type ShuttingD
 export const path = "/providers/:name/notifications"
 
 /** Whether a path is one of these, whoever's. */
-export const isIntake = (route: string): boolean => /^\/providers\/[^/]+\/notifications$/.test(route)
+export const isNotification = (route: string): boolean => /^\/providers\/[^/]+\/notifications$/.test(route)
 
 type Refused = StoreUnavailable | RouteUnknown | PayloadTooLarge | InvalidRequest | ShuttingDown | RateLimited
 
 export const providersLayer = Layer.unwrap(
   Effect.gen(function* () {
     const access = yield* Access
-    const intake = yield* Intake
+    const notifications = yield* Notifications
     const drain = yield* Drain
 
     const received = Effect.gen(function* () {
@@ -40,7 +40,7 @@ export const providersLayer = Layer.unwrap(
       const early = Body.faultOfLength(request.headers, intakeBytesMax)
       if (early !== null) return yield* early
       const body = yield* Body.readBytes(request, intakeBytesMax, drain)
-      return yield* intake.receive(name, { headers: request.headers, body }).pipe(
+      return yield* notifications.receive(name, { headers: request.headers, body }).pipe(
         Effect.as(HttpServerResponse.empty({ status: 200 })),
         Effect.catchTags({
           ProviderUnknown: () => Effect.andThen(counted, Effect.fail(new RouteUnknown())),

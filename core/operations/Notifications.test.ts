@@ -8,7 +8,7 @@ import type { Notification } from "../model/Notification.ts"
 import { payloadBytesMax } from "../model/ProviderPayload.ts"
 import { IntakeRefused, IntakeUnavailable, NotificationIntakes, type Intake as Told, type NotificationIntake } from "../ports/NotificationIntake.ts"
 import { Store, StoreUnavailable, type Change } from "../ports/Store.ts"
-import { Intake } from "./Intake.ts"
+import { Notifications } from "./Notifications.ts"
 
 const crypto = NodeCrypto.layerSeeded("intake", { sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] })
 
@@ -59,7 +59,7 @@ const run = (
         })
     }))
   )
-  const layer = Intake.layer.pipe(
+  const layer = Notifications.layer.pipe(
     Layer.provide(RecordNotification.layer),
     Layer.provide(Layer.succeed(NotificationIntakes, [intake])),
     Layer.provideMerge(watched),
@@ -67,7 +67,7 @@ const run = (
     Layer.provideMerge(crypto)
   )
   return Effect.gen(function* () {
-    const { receive } = yield* Intake
+    const { receive } = yield* Notifications
     const store = yield* Store
     const realm = Fixtures.realm("production")
     const submission = { provider: "trusting", providerMessageId: "m1" }

@@ -29,7 +29,7 @@ import {
 } from "./Administration.ts"
 import { changing, dieOnRejection } from "./Commit.ts"
 
-export interface MailManagement {
+export interface MailboxManagement {
   /** By address; of one domain, if it is given. */
   readonly listMailboxes: (
     tenantId: TenantId,
@@ -50,7 +50,7 @@ export interface MailManagement {
   ) => Changed<Mailbox>
 }
 
-export const mailManagement = (administration: Administration): MailManagement => {
+export const mailboxManagement = (administration: Administration): MailboxManagement => {
   const { store, uuid, audited, inserted, required, tenant, tenantEvent } = administration
 
   const mailDomain = (tenantId: TenantId, id: DomainId) => required("domain", id, store.domains.get(tenantId, id))

@@ -24,8 +24,8 @@ export class ProviderUnknown extends Data.TaggedError("ProviderUnknown")<{}> {
   override readonly message = "there is no such provider"
 }
 
-export class Intake extends Context.Service<
-  Intake,
+export class Notifications extends Context.Service<
+  Notifications,
   {
     /** Takes in one request for the provider of this name. Succeeds once all that it says is committed. */
     readonly receive: (
@@ -33,9 +33,9 @@ export class Intake extends Context.Service<
       request: IntakeRequest
     ) => Effect.Effect<void, ProviderUnknown | IntakeRefused | IntakeUnavailable | StoreUnavailable>
   }
->()("mailroom/core/operations/Intake") {
+>()("mailroom/core/operations/Notifications") {
   static readonly layer = Layer.effect(
-    Intake,
+    Notifications,
     Effect.gen(function* () {
       const store = yield* Store
       const queue = yield* JobQueue
@@ -62,8 +62,8 @@ export class Intake extends Context.Service<
         )
       })
 
-      return Intake.of({
-        receive: Effect.fn("Intake.receive")(function* (provider, request) {
+      return Notifications.of({
+        receive: Effect.fn("Notifications.receive")(function* (provider, request) {
           const intake = intakes.get(provider)
           if (intake === undefined) return yield* new ProviderUnknown()
           yield* taken(intake, request).pipe(
