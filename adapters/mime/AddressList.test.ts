@@ -70,5 +70,12 @@ describe("a list of addresses", () => {
     }
 
     for (const piece of made) assert.isBelow(cpuOf(piece.repeat(1_000_000 / piece.length)), 1_000_000, piece)
+    for (const first of made) {
+      for (const second of made) {
+        const [before, behind] = [first, second].map((piece) => piece.repeat(10_000 / piece.length))
+        assert.isBelow(cpuOf(`${before}${behind}`), 200_000, `${first}, then ${second}`)
+        assert.isBelow(cpuOf(`${before}x@y ${behind}`), 200_000, `${first}, an address, and ${second}`)
+      }
+    }
   })
 })

@@ -58,6 +58,8 @@ class Reader {
   readonly #text: string
   #at = 0
   #words: Array<Word> = []
+  /** Whether one of the words has an `@`: to look for it at each colon would take quadratic time. */
+  #hasAt = false
   #comments: Array<string> = []
   #angle: string | null = null
   #isInGroup = false
@@ -103,7 +105,7 @@ class Reader {
       this.isProper &&= !this.#isInGroup
       this.hasGroup = true
       this.#isInGroup = true
-      this.#words = []
+      this.#dropWords()
       this.#comments = []
       this.#at += 1
     } else if (/\s/.test(character)) {
@@ -119,11 +121,17 @@ class Reader {
   }
 
   #mayBeGroup(): boolean {
-    return this.#angle === null && this.#words.length > 0 && !this.#words.some(({ raw }) => raw.includes("@"))
+    return this.#angle === null && this.#words.length > 0 && !this.#hasAt
+  }
+
+  #dropWords(): void {
+    this.#words = []
+    this.#hasAt = false
   }
 
   #push(raw: string, text: string): void {
     this.#words.push({ raw, text, isGlued: this.#isGlued })
+    this.#hasAt ||= raw.includes("@")
     this.#isGlued = true
   }
 
@@ -226,7 +234,7 @@ class Reader {
     const words = this.#words
     const comments = this.#comments
     const angle = this.#angle
-    this.#words = []
+    this.#dropWords()
     this.#comments = []
     this.#angle = null
     this.#isGlued = false

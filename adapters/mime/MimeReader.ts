@@ -45,9 +45,12 @@ export const readMessage = (raw: Uint8Array, isCut: boolean): ParsedMessage => {
   return { ...head, ...reading.bodies(), structure, attachments: reading.attachments, defects: defects.list() }
 }
 
-/** A message that was not read but for its head: one opaque part. */
+/** Bytes of the head of a message that was given up: what cost a thread its time is not to cost this one the same again. */
+const unreadHeadBytesMax = 8 * 1024
+
+/** A message that was not read but for the beginning of its head: one opaque part. */
 export const unread = (bytes: Uint8Array, isCut: boolean): ParsedMessage => {
-  const head = readHead(bytes)
+  const head = readHead(bytes.subarray(0, unreadHeadBytesMax))
   const about = { partId: "1", filename: null, mediaType: "application/octet-stream", disposition: null, contentId: null }
   return {
     ...head,

@@ -335,6 +335,13 @@ describe("reading on threads", () => {
     assert.deepStrictEqual([structure.mediaType, attachments[0]!.partId], ["application/octet-stream", structure.partId])
     assert.isTrue(bytes.equals(attachments[0]!.bytes))
   })
+
+  it("reads no more than the beginning of a head that may be what cost too much", () => {
+    const { subject, headers } = unread(Buffer.from(`Subject: s\r\nX-Long: ${"a ".repeat(4_096)}\r\nX-Late: l\r\n\r\nbody`), false)
+
+    assert.strictEqual(subject, "s")
+    assert.deepStrictEqual(headers.map(({ name }) => name), ["Subject", "X-Long"])
+  })
 })
 
 describe("the words for what is wrong", () => {
