@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Stream } from "effect"
+import { Duration, Effect, Stream } from "effect"
 import { dkimSign } from "mailauth"
 import { spawnSync } from "node:child_process"
 import { generateKeyPairSync } from "node:crypto"
@@ -13,9 +13,13 @@ import * as Zone from "./Zone.ts"
 const peer: Peer = { remoteAddress: "192.0.2.1", helo: "mail.client.test", protocol: "ESMTPS" }
 const head = "From: Ada <ada@client.test>\r\nSubject: Note G\r\n"
 
-const judge = (message: Buffer | ReadonlyArray<Uint8Array>, { resolve }: Pick<Zone.Zone, "resolve">, over: Partial<MailauthAuthenticator.Options> = {}) =>
+const judge = (
+  message: Buffer | ReadonlyArray<Uint8Array>,
+  { resolve }: Pick<Zone.Zone, "resolve">,
+  { returnPath = "ada@client.test", ...over }: Partial<MailauthAuthenticator.Options & { readonly returnPath: string }> = {}
+) =>
   MailAuthenticator.use((authenticator) =>
-    authenticator.authenticate({ peer, returnPath: "ada@client.test", bytes: Stream.fromIterable(Buffer.isBuffer(message) ? [message] : message) })
+    authenticator.authenticate({ peer, returnPath, bytes: Stream.fromIterable(Buffer.isBuffer(message) ? [message] : message) })
   ).pipe(Effect.provide(MailauthAuthenticator.layerWith({ hostname: "mail.ours.test", resolve, ...over })))
 
 const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2_048 })
@@ -137,9 +141,36 @@ describe("MailauthAuthenticator", () => {
     })
   )
 
+  it.live("asks the author's domain for its policy, whatever the sender has it ask for before", () =>
+    Effect.gen(function* () {
+      const policy = { "TXT _dmarc.client.test": ["v=DMARC1; p=reject"] }
+      const hosts = Array.from({ length: 8 }, (_, index) => `m${index}.eve.test`)
+      const exchanges = (host: string) => Array.from({ length: 10 }, (_, index) => `x${index}.${host}`)
+      const zones = [
+        {
+          ...policy,
+          "TXT eve.test": [`v=spf1 ${hosts.map((host) => `mx:${host}`).join(" ")} -all`],
+          ...Object.fromEntries(hosts.map((host) => [`MX ${host}`, exchanges(host).map((exchange) => ({ exchange, priority: 1 }))])),
+          ...Object.fromEntries(hosts.flatMap(exchanges).map((host) => [`A ${host}`, ["198.51.100.1"]]))
+        },
+        { ...policy, "TXT eve.test": ["v=spf1 include:slow.eve.test -all"], "TXT slow.eve.test": "hang", "TXT s._domainkey.eve.test": "hang" }
+      ]
+      const signature = "DKIM-Signature: v=1; a=rsa-sha256; d=eve.test; s=s; h=from; bh=AAAA; b=AAAA\r\n"
+      for (const records of zones) {
+        const { spf, dmarc, dmarcPolicy } = yield* judge(Buffer.from(`${signature}${head}\r\nx\r\n`), Zone.make(records), {
+          timeout: "2 seconds",
+          returnPath: "eve@eve.test"
+        })
+
+        assert.deepStrictEqual([spf, dmarcPolicy], ["temperror", "reject"])
+        assert.notStrictEqual(dmarc, "pass")
+      }
+    })
+  )
+
   it.live("answers when the time is over, whatever the DNS does", () =>
     Effect.gen(function* () {
-      const names = Zone.make({ "TXT client.test": "hang", "TXT rsa._domainkey.client.test": "hang" })
+      const names = Zone.make({ "TXT client.test": "hang", "TXT rsa._domainkey.client.test": "hang", "TXT _dmarc.client.test": "hang" })
       const signed = yield* sign(Buffer.from(`${head}\r\nx\r\n`))
 
       const { result, took } = yield* measured(judge(signed, names, { timeout: "200 millis" }))
@@ -153,9 +184,10 @@ describe("MailauthAuthenticator", () => {
     Effect.gen(function* () {
       const threads = yield* Threads.make(new URL("data:text/javascript,for(;;);"))
       const opening = { mta: "mail.ours.test", sender: "", ip: "192.0.2.1", helo: "" }
-      const other = yield* threads.examine(opening, zone().resolve)
+      const asking = Duration.seconds(1)
+      const other = yield* threads.examine(opening, zone().resolve, asking)
 
-      yield* Effect.scoped(threads.examine(opening, zone().resolve))
+      yield* Effect.scoped(threads.examine(opening, zone().resolve, asking))
 
       assert.isNull(yield* other.found)
     })

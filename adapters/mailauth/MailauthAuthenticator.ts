@@ -4,7 +4,8 @@
  *
  * A message cannot make it work without end: it sees the first ten signatures
  * of a header of at most 256 KiB, asks a bounded number of names, and is given
- * up when the time is over.
+ * up when the time is over. Nor can its sender, with many names or slow ones of
+ * his own, keep the policy of the domain that it shows from being asked.
  */
 import { Duration, Effect, Layer, Option, Stream } from "effect"
 import { promises as dns } from "node:dns"
@@ -24,8 +25,10 @@ export interface Options {
 export const layerWith = ({ hostname, resolve = byHost(), timeout = "9 seconds" }: Options): Layer.Layer<MailAuthenticator> =>
   Layer.effect(
     MailAuthenticator,
-    Effect.map(Effect.andThen(mustBeInstalled, Threads.make()), (threads) =>
-      MailAuthenticator.of({
+    Effect.map(Effect.andThen(mustBeInstalled, Threads.make()), (threads) => {
+      // Where the sender's names and keys are as slow as can be, there is as much left for the policy.
+      const asking = Duration.divideUnsafe(Duration.fromInputUnsafe(timeout), 3)
+      return MailAuthenticator.of({
         authenticate: ({ peer, returnPath, bytes }) => {
           const opening: Threads.Opening = {
             mta: hostname,
@@ -35,7 +38,7 @@ export const layerWith = ({ hostname, resolve = byHost(), timeout = "9 seconds" 
             helo: peer.helo
           }
           const examined = Effect.gen(function* () {
-            const examination = yield* threads.examine(opening, resolve)
+            const examination = yield* threads.examine(opening, resolve, asking)
             yield* Stream.runForEach(bytes, examination.write)
             yield* examination.end
             return yield* examination.found
@@ -46,7 +49,7 @@ export const layerWith = ({ hostname, resolve = byHost(), timeout = "9 seconds" 
           )
         }
       })
-    )
+    })
   )
 
 /** Else each thread would die of it, and each message pass for one that the DNS tells nothing of. */

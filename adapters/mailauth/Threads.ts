@@ -47,14 +47,23 @@ export interface Examination {
 }
 
 export interface Threads {
-  readonly examine: (opening: Opening, resolve: Resolve) => Effect.Effect<Examination, never, Scope.Scope>
+  /** `asking`: how long it may wait for the answers to what is asked for one purpose. */
+  readonly examine: (opening: Opening, resolve: Resolve, asking: Duration.Duration) => Effect.Effect<Examination, never, Scope.Scope>
 }
 
 const threadsMax = Math.min(4, Math.max(2, availableParallelism()))
 /** At a stretch, in the thread. */
 const sliceSizeMax = 65_536
-/** For one message; beyond that it cannot be told. RFC 7208 has SPF ask for 10, with up to 10 addresses for an MX. */
-const lookupsMax = 80
+/**
+ * What is asked for one message, by what for: so many names, and beyond that it cannot be told. Each has its own, and its own
+ * time, for all but the author's policy is asked of whoever sent the message, who would have it left unasked.
+ */
+const asksMax = { sender: 40, key: 20, policy: 20 }
+type Purpose = keyof typeof asksMax
+
+const purposeOf = (name: string): Purpose =>
+  /^_dmarc\./i.test(name) ? "policy" : /\._domainkey\./i.test(name) ? "key" : "sender"
+
 /** How long a thread may be busy with one thing before it is given up. */
 const busyMax = Duration.seconds(2)
 
@@ -77,13 +86,16 @@ export const make = (program = new URL(`./Thread${import.meta.url.slice(-3)}`, i
     pick(threads, program)
     yield* Effect.addFinalizer(() => Effect.promise(() => Promise.all([...threads].map(({ worker }) => worker.terminate()))))
 
-    const begin = (opening: Opening, resolve: Resolve): { readonly examination: Examination; readonly stop: () => void } => {
+    const begin = (opening: Opening, resolve: Resolve, asking: Duration.Duration): { readonly examination: Examination; readonly stop: () => void } => {
       const thread = pick(threads, program)
       const id = ++lastId
       let onRoom = () => {}
       const found = Deferred.makeUnsafe<Authentication | null>()
       const say = (message: ToThread, moved: ReadonlyArray<ArrayBuffer> = []) => thread.worker.postMessage(message, [...moved])
-      let asked = 0
+      const ended = new AbortController()
+      /** Of each purpose, how many names were asked, and the end of its time, which is real whatever the caller's clock. */
+      const asks = new Map<Purpose, { count: number; readonly late: Promise<Answer> }>()
+      const begun = () => ({ count: 0, late: Effect.runPromise(Effect.as(Effect.sleep(asking), unanswered), ended).catch(() => unanswered) })
       let isOver = false
       thread.messages.set(id, {
         onMore: () => onRoom(),
@@ -93,8 +105,11 @@ export const make = (program = new URL(`./Thread${import.meta.url.slice(-3)}`, i
           onRoom()
         },
         onAsk: (ask, name, type) => {
-          asked += 1
-          const answered = asked > lookupsMax ? Promise.resolve({ code: "ESERVFAIL" }) : answerOf(resolve, name, type)
+          const purpose = purposeOf(name)
+          const of = asks.get(purpose) ?? begun()
+          asks.set(purpose, of)
+          of.count += 1
+          const answered = of.count > asksMax[purpose] ? Promise.resolve(unanswered) : Promise.race([of.late, answerOf(resolve, name, type)])
           void answered.then((answer) => (isOver ? undefined : say({ _tag: "Name", id, ask, answer })))
         }
       })
@@ -115,15 +130,16 @@ export const make = (program = new URL(`./Thread${import.meta.url.slice(-3)}`, i
         },
         stop: () => {
           isOver = true
+          ended.abort()
           release(threads, thread, id)
         }
       }
     }
 
     return {
-      examine: (opening, resolve) =>
+      examine: (opening, resolve, asking) =>
         Effect.map(
-          Effect.acquireRelease(Effect.sync(() => begin(opening, resolve)), ({ stop }) => Effect.sync(stop)),
+          Effect.acquireRelease(Effect.sync(() => begin(opening, resolve, asking)), ({ stop }) => Effect.sync(stop)),
           ({ examination }) => examination
         )
     }
@@ -183,6 +199,8 @@ const release = (threads: Set<Thread>, thread: Thread, id: number): void => {
 
 const slicesOf = (bytes: Uint8Array): ReadonlyArray<Uint8Array> =>
   Array.from({ length: Math.ceil(bytes.length / sliceSizeMax) }, (_, index) => bytes.subarray(index * sliceSizeMax, (index + 1) * sliceSizeMax))
+
+const unanswered: Answer = { code: "ESERVFAIL" }
 
 const answerOf = (resolve: Resolve, name: string, type: string): Promise<Answer> =>
   resolve(name, type).then(

@@ -290,7 +290,7 @@ export const suite: ScenarioSuite = {
         const before = yield* messageOf(world, of, id)
         const { authentication } = world.stage
 
-        for (const [dmarc, spam] of [["fail", "ham"], ["permerror", "ham"], ["pass", "spam"]] as const) {
+        for (const [dmarc, spam] of [["fail", "ham"], ["permerror", "ham"], ["temperror", "ham"], ["pass", "spam"]] as const) {
           Object.assign(world.stage, { authentication: { ...authentication, dmarc, dmarcPolicy: null }, spam })
           yield* arrive(process, of.mailbox.address, dsn(messageId, [failed()]), null)
           yield* settle(process)

@@ -101,7 +101,7 @@ export class RecordReport extends Context.Service<
 
 /** No signed address speaks for it, so what is spam, or not from whom it says, is not believed. */
 const isDoubtful = ({ folder, reception }: Message): boolean =>
-  folder === "spam" || ["fail", "permerror"].includes(reception?.authentication?.dmarc ?? "none")
+  folder === "spam" || ["fail", "permerror", "temperror"].includes(reception?.authentication?.dmarc ?? "none")
 
 /** The message that a Message-ID of ours names; null for any other. */
 const messageIdOf = (internetMessageId: string | null): MessageId | null => {

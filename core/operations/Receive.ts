@@ -141,9 +141,13 @@ export class Receive extends Context.Service<
       const judge = Effect.fnUntraced(function* <E>({ peer, returnPath, recipients, bytes }: Arriving<E>) {
         const authentication =
           authenticator === null ? null : yield* inTime("MailAuthenticator", authenticator.authenticate({ peer, returnPath, bytes }))
-        const policy = authentication?.dmarc === "fail" ? authentication.dmarcPolicy : null
+        const dmarc = authentication?.dmarc
+        const policy = dmarc === "fail" || dmarc === "temperror" ? (authentication?.dmarcPolicy ?? null) : null
         if (policy === "reject" && settings.dmarcReject === "refuse") {
-          return yield* refused(550, "5.7.1", "the DMARC policy of the sender's domain asks to refuse this message")
+          const isTold = ![dmarc, authentication?.spf, authentication?.dkim].includes("temperror")
+          return yield* isTold
+            ? refused(550, "5.7.1", "the DMARC policy of the sender's domain asks to refuse this message")
+            : refused(451, "4.7.0", "it cannot be told now whether the sender's domain, whose DMARC policy is to refuse, has sent this message")
         }
         const verdict =
           spamFilter === null
@@ -154,8 +158,9 @@ export class Receive extends Context.Service<
                 )
               )
         if (verdict === "refuse") return yield* refused(550, "5.7.1", "the message is taken for spam")
-        // Who cannot be asked about may be anybody: several authors, or one that is written so as not to be understood.
-        const isNobodys = authentication?.dmarc === "permerror"
+        // Who cannot be asked about may be anybody: several authors, one that is written so as not to be understood, or one whose
+        // domain's name servers do not answer, which a sender can choose.
+        const isNobodys = dmarc === "permerror" || dmarc === "temperror"
         const isSpam = verdict === "spam" || policy === "quarantine" || policy === "reject" || isNobodys
         return { authentication, folder: isSpam ? "spam" : "inbox" } as const
       })
