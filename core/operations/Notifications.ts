@@ -27,6 +27,8 @@ export class ProviderUnknown extends Data.TaggedError("ProviderUnknown")<{}> {
 export class Notifications extends Context.Service<
   Notifications,
   {
+    /** Whether an intake of this process has that name. */
+    readonly knows: (provider: string) => boolean
     /** Takes in one request for the provider of this name. Succeeds once all that it says is committed. */
     readonly receive: (
       provider: string,
@@ -63,6 +65,7 @@ export class Notifications extends Context.Service<
       })
 
       return Notifications.of({
+        knows: (provider) => intakes.has(provider),
         receive: Effect.fn("Notifications.receive")(function* (provider, request) {
           const intake = intakes.get(provider)
           if (intake === undefined) return yield* new ProviderUnknown()

@@ -6,6 +6,7 @@ import { ByteSize, Effect } from "effect"
 import { HttpIncomingMessage, type Headers, type HttpServerError, type HttpServerRequest } from "effect/http"
 import { isUtf8 } from "node:buffer"
 import { IncomingMessage } from "node:http"
+import type { BodyRoom } from "./BodyRoom.ts"
 import type { DrainState } from "./Drain.ts"
 import { escapePointer, type Issue } from "./Issues.ts"
 import { JsonScanner } from "./JsonScanner.ts"
@@ -29,12 +30,20 @@ export const faultOfMediaType = ({ headers, source }: HttpServerRequest.HttpServ
   return isJson && isPlain && isWhole ? null : new UnsupportedMediaType()
 }
 
+/** What a body that is still on its way waits for, and what it may wait no longer than. */
+export interface Waiting {
+  readonly drain: DrainState
+  readonly room: BodyRoom
+  /** Whose room it takes. */
+  readonly caller: string
+}
+
 /** Reads the whole body and checks it; the text that came. A chunked body is left where it passes the limit. */
 export const read = (
   request: HttpServerRequest.HttpServerRequest,
   limitBytes: number,
-  drain: DrainState
-): Effect.Effect<string, BodyFault> => Effect.flatMap(readBytes(request, limitBytes, drain), textOf)
+  waiting: Waiting
+): Effect.Effect<string, BodyFault> => Effect.flatMap(readBytes(request, limitBytes, waiting), textOf)
 
 /**
  * Reads the body of an operation that takes none: there is none, or it is empty, or it is `{}`. Clients and proxies
@@ -43,9 +52,9 @@ export const read = (
 export const readNone = Effect.fnUntraced(function* (
   request: HttpServerRequest.HttpServerRequest,
   limitBytes: number,
-  drain: DrainState
+  waiting: Waiting
 ) {
-  const bytes = yield* readBytes(request, limitBytes, drain)
+  const bytes = yield* readBytes(request, limitBytes, waiting)
   if (bytes.length === 0) return
   const fault = faultOfMediaType(request)
   if (fault !== null) return yield* fault
@@ -69,11 +78,15 @@ type BodyFault = PayloadTooLarge | InvalidRequest | ShuttingDown
 export const readBytes = (
   request: HttpServerRequest.HttpServerRequest,
   limitBytes: number,
-  drain: DrainState
+  { drain, room, caller }: Waiting
 ): Effect.Effect<Uint8Array, BodyFault> =>
   Effect.suspend(() => {
     const whole = wholeOf(request)
-    return whole !== null ? Effect.succeed(whole) : drain.unlessExpired(gathered(request, limitBytes))
+    if (whole !== null) return Effect.succeed(whole)
+    const early = faultOfLength(request.headers, limitBytes)
+    if (early !== null) return Effect.fail(early)
+    const announced = request.headers["transfer-encoding"] === undefined ? request.headers["content-length"] : undefined
+    return drain.unlessExpired(room.within(caller, Number(announced ?? limitBytes), gathered(request, limitBytes)))
   })
 
 /** A body that has arrived by now, as most have; null if more is to come, or if it is not known how much. */

@@ -10,6 +10,7 @@ import { attachmentSizeBytesMax } from "../../core/model/Limits.ts"
 import { Access } from "../../core/operations/Access.ts"
 import { AttachmentTooLarge } from "../../core/operations/Attachments.ts"
 import * as Body from "./Body.ts"
+import { BodyRoom, forTenants } from "./BodyRoom.ts"
 import type { CallState } from "./Call.ts"
 import { Drain } from "./Drain.ts"
 import { Handlers } from "./Handlers.ts"
@@ -28,6 +29,7 @@ export const make: Effect.Effect<Serve, never, Access | Drain | Handlers> = Effe
   const access = yield* Access
   const drain = yield* Drain
   const handlers = yield* Handlers
+  const room = new BodyRoom(forTenants)
 
   return Effect.fnUntraced(function* (operation, call, request, params) {
     const { name, body, bodyBytesMax } = operation
@@ -47,10 +49,11 @@ export const make: Effect.Effect<Serve, never, Access | Drain | Handlers> = Effe
       if (fault !== null) return yield* fault
     }
     if (operation.takesIdempotencyKey && isRepeated(request, "idempotency-key")) return yield* new InvalidIdempotencyKey()
+    const waiting: Body.Waiting = { drain, room, caller: principal.realm.tenantId }
     let text: string | null = null
-    if (body === "guard") text = yield* Body.read(request, bodyBytesMax, drain)
+    if (body === "guard") text = yield* Body.read(request, bodyBytesMax, waiting)
     // A GET's is nobody's, and not looked at.
-    else if (body === null && operation.method !== "GET") yield* Body.readNone(request, bodyBytesMax, drain)
+    else if (body === null && operation.method !== "GET") yield* Body.readNone(request, bodyBytesMax, waiting)
     const input = operation.decode({ request, params, text })
     if (Result.isFailure(input)) return yield* input.failure
     // An operation decodes what its own handler takes.

@@ -10,11 +10,13 @@
  */
 import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { bucketOf } from "../../core/model/ClientAddress.ts"
 import { Access, type RateLimited } from "../../core/operations/Access.ts"
 import { Notifications } from "../../core/operations/Notifications.ts"
 import { intakeBytesMax } from "../../core/ports/NotificationIntake.ts"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 import * as Body from "./Body.ts"
+import { BodyRoom, forStrangers } from "./BodyRoom.ts"
 import { Call } from "./Call.ts"
 import { Drain } from "./Drain.ts"
 import { type InvalidRequest, type PayloadTooLarge, RouteUnknown, type ShuttingDown } from "./Refusals.ts"
@@ -31,15 +33,16 @@ export const providersLayer = Layer.unwrap(
     const access = yield* Access
     const notifications = yield* Notifications
     const drain = yield* Drain
+    const room = new BodyRoom(forStrangers)
 
     const received = Effect.gen(function* () {
       const call = yield* Call
       const request = yield* HttpServerRequest.HttpServerRequest
       // As it was sent: nothing is decoded.
       const [, , name = ""] = call.route.split("/")
-      const early = Body.faultOfLength(request.headers, intakeBytesMax)
-      if (early !== null) return yield* early
-      const body = yield* Body.readBytes(request, intakeBytesMax, drain)
+      // Before a byte of a body that nobody is there for.
+      if (!notifications.knows(name)) return yield* Effect.andThen(counted, Effect.fail(new RouteUnknown()))
+      const body = yield* Body.readBytes(request, intakeBytesMax, { drain, room, caller: bucketOf(call.clientAddress) })
       return yield* notifications.receive(name, { headers: request.headers, body }).pipe(
         Effect.as(HttpServerResponse.empty({ status: 200 })),
         Effect.catchTags({

@@ -1,0 +1,53 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect } from "effect"
+import { connect } from "node:net"
+import * as Harness from "./harness.ts"
+
+const live = { excludeTestServices: true }
+const sizeBytes = 16 * 1024 * 1024
+const body = Buffer.from(`{"text":"${"a".repeat(sizeBytes - 11)}"}`)
+
+/** A send of the largest size, whose last byte is kept back. */
+const slowSend = (port: number, key: string, length = `Content-Length: ${sizeBytes}`) => {
+  const socket = connect(port, "127.0.0.1")
+  const heads = [`Authorization: Bearer ${key}`, "Content-Type: application/json", "Idempotency-Key: 12345678", length]
+  let isRead = false
+  let answer = ""
+  socket.on("error", () => {})
+  socket.on("data", (chunk) => (answer += chunk.toString()))
+  socket.write(Harness.wire("POST /v1/messages", heads))
+  // More than the system holds for a connection in which nobody reads.
+  socket.write(body.subarray(0, -1), () => (isRead = true))
+  return {
+    isRead: () => isRead,
+    answer: () => answer,
+    finish: () => void socket.write(body.subarray(-1)),
+    leave: () => void socket.destroy()
+  }
+}
+
+layer(Harness.layer({}), live)("Bodies on their way", (it) => {
+  it.effect("are read two of the largest at a time for a tenant, whose others wait, and nobody else's", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const [slow, other] = [yield* server.party(), yield* server.party()]
+      const sends = [1, 2].map(() => slowSend(server.port, slow.key))
+      yield* Harness.eventually(() => sends.every(({ isRead }) => isRead()))
+
+      const [third, fourth] = [slowSend(server.port, slow.key), slowSend(server.port, slow.key)]
+      const others = [1, 2].map(() => slowSend(server.port, other.key))
+      yield* Harness.eventually(() => others.every(({ isRead }) => isRead()))
+      assert.isFalse(third.isRead() || fourth.isRead())
+      const small = { fromMailboxId: slow.mailbox.id }
+      assert.strictEqual((yield* server.send(small, { key: slow.key })).status, 202)
+
+      sends[0]!.finish()
+      sends[1]!.leave()
+      yield* Harness.eventually(() => third.isRead() && fourth.isRead())
+      third.finish()
+      for (const one of [sends[0]!, third]) yield* Harness.eventually(() => one.answer().startsWith("HTTP/1.1 400 "))
+      for (const one of [fourth, ...others]) one.leave()
+    })
+  )
+
+})

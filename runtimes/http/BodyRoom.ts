@@ -1,0 +1,63 @@
+/**
+ * How much of bodies that are still on their way is held in memory: so much in
+ * all, and so much for one caller, whose slow bodies hold up nobody else's. For
+ * whom there is no room, waits with his bytes in his own connection; the server
+ * ends a request that takes too long.
+ */
+import { Effect, Semaphore } from "effect"
+
+export interface Room {
+  /** Bytes. */
+  readonly most: number
+  /** Of these for one caller; no body is larger. */
+  readonly mostOfCaller: number
+  /** A body of so many takes none: it is not to wait behind its own caller's large ones. */
+  readonly free: number
+}
+
+const mebibyte = 1024 * 1024
+
+/** Two of the largest bodies at a time for a tenant, and as much for three others. */
+export const forTenants: Room = { most: 128 * mebibyte, mostOfCaller: 32 * mebibyte, free: mebibyte / 16 }
+/** For those of whom nobody knows yet who they are, by their address. */
+export const forStrangers: Room = { most: 16 * mebibyte, mostOfCaller: 4 * mebibyte, free: 0 }
+
+interface Caller {
+  readonly places: Semaphore.Semaphore
+  /** With a body that is held, or waits. */
+  bodies: number
+}
+
+/** What permits are counted in: a body takes room for each KiB that has begun. */
+const unit = 1024
+
+export class BodyRoom {
+  readonly #room: Room
+  readonly #places: Semaphore.Semaphore
+  readonly #callers = new Map<string, Caller>()
+
+  constructor(room: Room) {
+    this.#room = room
+    this.#places = Semaphore.makeUnsafe(room.most / unit)
+  }
+
+  /** Reads a body of so many bytes at most, once there is room for them. */
+  within<A, E, R>(name: string, sizeBytes: number, read: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    if (sizeBytes <= this.#room.free) return read
+    return Effect.suspend(() => {
+      const caller = this.#callers.get(name) ?? { places: Semaphore.makeUnsafe(this.#room.mostOfCaller / unit), bodies: 0 }
+      this.#callers.set(name, caller)
+      caller.bodies += 1
+      const places = Math.ceil(sizeBytes / unit)
+      // The caller's first: whoever waits for himself holds nothing of what others wait for.
+      return caller.places.withPermits(places)(this.#places.withPermits(places)(read)).pipe(
+        Effect.ensuring(
+          Effect.sync(() => {
+            caller.bodies -= 1
+            if (caller.bodies === 0) this.#callers.delete(name)
+          })
+        )
+      )
+    })
+  }
+}
