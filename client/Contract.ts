@@ -602,6 +602,10 @@ export interface ErrorDetails {
   }
   /** 408: The request did not arrive in time; the connection is closed. */
   readonly request_timeout: Readonly<Record<string, unknown>>
+  /** 409: The application has as many enabled webhook endpoints as it may. */
+  readonly too_many_endpoints: {
+    readonly limit: number
+  }
   /** 401: The API key is missing, malformed, expired or revoked. */
   readonly unauthorized: Readonly<Record<string, unknown>>
   /** 503: The service cannot take the request now. */
@@ -804,7 +808,7 @@ export interface Operations {
       /** `whsec_…`: the key that deliveries are signed with. It is shown this once. */
       readonly secret: string
     }
-    readonly code: CommonCode | "unsupported_event_type" | "invalid_webhook_url" | "webhook_verification_failed" | "unsupported_media_type"
+    readonly code: CommonCode | "unsupported_event_type" | "invalid_webhook_url" | "webhook_verification_failed" | "too_many_endpoints" | "unsupported_media_type"
   }
   /**
    * List webhook deliveries.

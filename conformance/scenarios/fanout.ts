@@ -229,13 +229,14 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const process = yield* world.boot()
         const of = yield* world.found()
-        const hooks = yield* Effect.forEach(Array.from({ length: 1_050 }), () => hook(process, of))
+        const others = yield* Effect.forEach(Array.from({ length: 10 }), () => world.foundApplication(of, of.realm.environment))
+        const hooks = yield* Effect.forEach([of, ...others], (one) => Effect.forEach(Array.from({ length: 100 }), () => hook(process, one)))
         for (const _ of [1, 2, 3]) yield* happen(process, of)
 
         yield* relayAll(process)
 
         const log = (yield* logOf(world, of)).filter(({ type }) => type === "message.queued")
-        for (const to of hooks) assert.deepEqual(yield* eventsTo(world, to), idsOf(log))
+        for (const to of hooks.flat()) assert.deepEqual(yield* eventsTo(world, to), idsOf(log))
       })
     ),
 

@@ -1,11 +1,11 @@
 /** Endpoints come to be: by an echoed challenge and in no other way, and their secrets are told once. */
-import { Deferred, Effect, Fiber, Redacted } from "effect"
+import { Cause, Deferred, Effect, Exit, Fiber, Option, Redacted } from "effect"
 import * as assert from "node:assert/strict"
 import { types, verificationType } from "../../core/model/Event.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
 import type { Answer } from "../../core/model/Webhook.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
-import { happen, hook, hookUrl, postsTo, untilPosted } from "./Receivers.ts"
+import { broken, happen, hook, hookUrl, postsTo, respond, untilPosted } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { answered, scenario, settle, welcoming, type Posted, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
@@ -258,26 +258,72 @@ export const suite: ScenarioSuite = {
       })
     ),
 
-    scenario("a host has one handshake at a time, whoever asks, and the next when it ends", (world) =>
+    scenario("a host has one handshake at a time: its own next one is refused, another application's waits for the time of one", (world) =>
       Effect.gen(function* () {
         const process = yield* world.boot()
-        const [of, other] = [yield* world.found(), yield* world.found()]
+        const [of, other, third] = [yield* world.found(), yield* world.found(), yield* world.found()]
         const gate = yield* Deferred.make<void>()
         world.stage.receive = (posted) => Effect.andThen(Deferred.await(gate), welcoming(posted))
         const held = yield* Effect.forkChild(create(process, of, { url: "https://hooks.example/a" }))
         yield* untilPosted(world, 1)
 
-        for (const url of ["https://hooks.example/b", "https://HOOKS.example:8443/"]) {
-          const error = yield* Effect.flip(create(process, other, { url }))
+        const waiting = yield* Effect.forkChild(create(process, other, { url: "https://HOOKS.example:8443/" }))
+        for (const [one, url] of [[of, "https://hooks.example/b"], [of, "https://HOOKS.example:8443/"]] as const) {
+          const error = yield* Effect.flip(create(process, one, { url }))
           assert.ok(error._tag === "HandshakesBusy")
           assert.equal(error.limit, 1)
         }
+        yield* Time.adjust("4 seconds")
+        assert.equal(world.stage.posts.length, 1, "who waits is not at the host yet")
         yield* Deferred.succeed(gate, undefined)
-        yield* Fiber.join(held)
+        yield* Fiber.joinAll([held, waiting])
 
-        yield* create(process, other, { url: "https://hooks.example/b" })
         // Whom the host refused takes no place of the application's either.
-        for (let again = 0; again < 5; again++) yield* create(process, other)
+        for (let again = 0; again < 5; again++) yield* create(process, of)
+
+        world.stage.receive = () => Effect.never
+        const url = "https://silent.example/"
+        const posted = world.stage.posts.length
+        const silent = yield* Effect.forkChild(Effect.exit(create(process, of, { url })))
+        yield* untilPosted(world, posted + 1)
+        yield* Time.adjust("1 second")
+        const [second, refused] = [
+          yield* Effect.forkChild(Effect.exit(create(process, other, { url }))),
+          yield* Effect.forkChild(Effect.exit(create(process, third, { url })))
+        ]
+        yield* Time.adjust("4 seconds")
+        yield* untilPosted(world, posted + 2)
+        yield* Time.adjust("1 second")
+        const tags = [yield* Fiber.join(silent)]
+        yield* Time.adjust("5 seconds")
+        tags.push(yield* Fiber.join(second), yield* Fiber.join(refused))
+        const told = tags.map((exit) => (Exit.isFailure(exit) ? Option.getOrThrow(Cause.findErrorOption(exit.cause))._tag : "created"))
+        assert.deepEqual(told.toSorted(), ["HandshakesBusy", "WebhookVerificationFailed", "WebhookVerificationFailed"])
+      })
+    ),
+
+    scenario("an application has a hundred enabled endpoints, and the next when one is disabled", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot()
+        const of = yield* world.found()
+        const sibling = yield* world.foundApplication(of, "sandbox")
+        const { endpoint } = yield* create(process, of)
+        for (let count = 1; count < 100; count++) yield* create(process, of, { eventTypes: ["message.failed"] })
+        const posted = world.stage.posts.length
+
+        const error = yield* Effect.flip(create(process, of))
+
+        assert.ok(error._tag === "TooManyEndpoints")
+        assert.equal(error.limit, 100)
+        assert.equal(world.stage.posts.length, posted, "its receiver hears nothing")
+        yield* create(process, sibling)
+
+        respond(world, () => broken)
+        for (let count = 0; count < 10; count++) yield* happen(process, of)
+        yield* settle(process)
+        const { items } = yield* process.webhooks.listEndpoints(of.principal)
+        assert.deepEqual(items.filter(({ enabled }) => !enabled).map(({ id }) => id), [endpoint.id])
+        yield* create(process, of)
       })
     ),
 

@@ -27,7 +27,7 @@ describe("the limits", () => {
 
     assert.deepStrictEqual([webhookDeadline, webhookRetryAfterMax], [5_000, hour])
     assert.deepStrictEqual([webhookAnswerBytesMax, webhookUrlLengthMax, deliveryAttemptsKept], [64 * 1024, 2_048, 100])
-    assert.deepStrictEqual([Limits.handshakesPerApplicationMax, Limits.handshakesPerHostMax], [5, 1])
+    assert.deepStrictEqual([Limits.handshakesPerApplicationMax, Limits.handshakesPerHostMax, Limits.endpointsPerApplicationMax], [5, 1, 100])
   })
 
   it("of time are those that were decided", () => {

@@ -42,6 +42,8 @@ export const webhookAnswerBytesMax = 64 * 1024
 export const webhookUrlLengthMax = 2_048
 /** Milliseconds of a receiver's `Retry-After` that are heeded: 1 hour. */
 export const webhookRetryAfterMax = 60 * 60 * 1000
+/** Enabled endpoints of one application: each has its turn among the deliveries of all tenants. */
+export const endpointsPerApplicationMax = 100
 /** Handshakes at a time, of one application, and to one host. */
 export const handshakesPerApplicationMax = 5
 export const handshakesPerHostMax = 1

@@ -3,7 +3,7 @@
  * and 6). An endpoint exists once its receiver has echoed a challenge; before
  * that nothing is stored.
  */
-import { Clock, Context, Data, Effect, Layer, Redacted, Result, Schema } from "effect"
+import { Clock, Context, Data, Effect, Layer, Redacted, Result, Schema, Semaphore } from "effect"
 import * as Deliveries from "../model/Delivery.ts"
 import type { Delivery } from "../model/Delivery.ts"
 import * as Endpoints from "../model/Endpoint.ts"
@@ -103,6 +103,11 @@ export class HandshakesBusy extends Data.TaggedError("HandshakesBusy")<{ readonl
     "Other endpoint verifications are still running. Create endpoints one after another, or try again in some seconds."
 }
 
+/** 409: the application has as many enabled endpoints as it may. */
+export class TooManyEndpoints extends Data.TaggedError("TooManyEndpoints")<{ readonly limit: number }> {
+  override readonly message = `The application has ${this.limit} enabled webhook endpoints, and may have no more. Subscribe one to more event types in place of several; one whose receiver fails ten times in a row is disabled by itself.`
+}
+
 /** 409: what is replayed would not be sent. */
 export class EndpointDisabled extends Data.TaggedError("EndpointDisabled")<{}> {
   override readonly message =
@@ -121,7 +126,7 @@ export class Webhooks extends Context.Service<
       input: CreateWebhookEndpointInput
     ) => Effect.Effect<
       { readonly endpoint: typeof Endpoints.View.Type; readonly secret: Redacted.Redacted<string> },
-      UnsupportedEventType | InvalidWebhookUrl | WebhookVerificationFailed | HandshakesBusy | StoreUnavailable
+      UnsupportedEventType | InvalidWebhookUrl | TooManyEndpoints | WebhookVerificationFailed | HandshakesBusy | StoreUnavailable
     >
     /** The application's endpoints, oldest first (Spec 4, listWebhookEndpoints). */
     readonly listEndpoints: (
@@ -151,7 +156,7 @@ export class Webhooks extends Context.Service<
       const transport = yield* WebhookTransport
       const settings = yield* Settings
       const ofApplications = new Gate<ApplicationId>(Limits.handshakesPerApplicationMax)
-      const toHosts = new Gate<string>(Limits.handshakesPerHostMax)
+      const toHosts = new HostGate()
 
       /** Posts a challenge that nobody can guess, and wants it back. */
       const verify = Effect.fnUntraced(function* (target: WebhookTarget) {
@@ -194,8 +199,11 @@ export class Webhooks extends Context.Service<
           const target = yield* Effect.fromResult(
             Result.mapError(WebhookUrl.parse(input.url, settings.webhookTargets), (fault) => new InvalidWebhookUrl({ fault }))
           )
+          const limit = Limits.endpointsPerApplicationMax
+          const endpoints = yield* store.endpoints.list(principal.realm, principal.applicationId)
+          if (endpoints.filter(({ enabled }) => enabled).length >= limit) return yield* new TooManyEndpoints({ limit })
           yield* verify(target).pipe(
-            toHosts.pass(target.host),
+            toHosts.pass(target.host, principal.applicationId),
             ofApplications.pass(principal.applicationId),
             Effect.tapErrorTag("HandshakesBusy", () => Metrics.count(Metrics.rateLimited.handshake))
           )
@@ -333,5 +341,43 @@ class Gate<Name> {
     const inside = (this.#inside.get(name) ?? 1) - 1
     if (inside === 0) this.#inside.delete(name)
     else this.#inside.set(name, inside)
+  }
+}
+
+/**
+ * Lets as many through to each host as may be under way, and each application one at a time. Whoever finds another
+ * application there waits for as long as a handshake may take, or one could keep all others from a host that they share.
+ */
+class HostGate {
+  readonly #hosts = new Map<string, { readonly places: Semaphore.Semaphore; readonly applications: Set<ApplicationId> }>()
+
+  pass(host: string, application: ApplicationId): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | HandshakesBusy, R> {
+    return <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | HandshakesBusy, R> =>
+      Effect.suspend((): Effect.Effect<A, E | HandshakesBusy, R> => {
+        const { places, applications } = this.#hosts.get(host) ?? {
+          places: Semaphore.makeUnsafe(Limits.handshakesPerHostMax),
+          applications: new Set<ApplicationId>()
+        }
+        const busy = Effect.fail(new HandshakesBusy({ limit: Limits.handshakesPerHostMax }))
+        if (applications.has(application)) return busy
+        this.#hosts.set(host, { places, applications })
+        applications.add(application)
+        let isInside = false
+        const inside = places.withPermit(
+          Effect.suspend(() => {
+            isInside = true
+            return self
+          })
+        )
+        const late = Effect.flatMap(Effect.sleep(Limits.webhookDeadline), () => (isInside ? Effect.never : busy))
+        return Effect.raceFirst(inside, late).pipe(
+          Effect.ensuring(
+            Effect.sync(() => {
+              applications.delete(application)
+              if (applications.size === 0) this.#hosts.delete(host)
+            })
+          )
+        )
+      })
   }
 }

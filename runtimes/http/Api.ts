@@ -205,7 +205,7 @@ export class WebhooksGroup extends HttpApiGroup.make("webhooks", { topLevel: tru
     HttpApiEndpoint.post("createWebhookEndpoint", "/v1/webhook-endpoints", {
       payload: CreateWebhookEndpointInput,
       success: CreatedWebhookEndpoint.pipe(HttpApiSchema.status(201)),
-      error: errors("unsupported_event_type", "invalid_webhook_url", "webhook_verification_failed")
+      error: errors("unsupported_event_type", "invalid_webhook_url", "too_many_endpoints", "webhook_verification_failed")
     }),
     HttpApiEndpoint.get("listWebhookDeliveries", "/v1/webhook-deliveries", {
       query: { limit, endpointId: Schema.optionalKey(EndpointId) },

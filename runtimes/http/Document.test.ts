@@ -56,6 +56,7 @@ const beyond: Readonly<Record<Operation, ReadonlyArray<Code>>> = {
   createWebhookEndpoint: [
     "unsupported_event_type",
     "invalid_webhook_url",
+    "too_many_endpoints",
     "webhook_verification_failed",
     "unsupported_media_type"
   ],

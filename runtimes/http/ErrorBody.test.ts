@@ -34,6 +34,7 @@ describe("An error body", () => {
         "409 idempotency_conflict",
         "409 idempotency_pending",
         "409 mailbox_suspended",
+        "409 too_many_endpoints",
         "413 attachment_too_large",
         "413 payload_too_large",
         "415 unsupported_media_type",

@@ -154,6 +154,10 @@ export const catalogue = {
     meaning: "The delivery's webhook endpoint is disabled: ten attempts in a row have failed.",
     remedy: "Repair the receiver and have an operator enable the endpoint again; then replay."
   }),
+  too_many_endpoints: entry("too_many_endpoints", 409, Schema.Struct({ limit: count }), {
+    meaning: "The application has as many enabled webhook endpoints as it may.",
+    remedy: "Subscribe one to more event types in place of several. One whose receiver fails ten times in a row is disabled by itself."
+  }),
   attachment_too_large: entry("attachment_too_large", 413, Schema.Struct({ limitBytes: count }), {
     meaning: "The attachment is larger than 25 MB (26,214,400 bytes) when decoded.",
     remedy: "Send a smaller file, or a link to it."
@@ -268,6 +272,7 @@ const rows = {
   MailboxSuspended: { code: "mailbox_suspended", details: empty },
   DomainNotSendable: { code: "domain_not_sendable", details: ({ health }) => ({ health }) },
   EndpointDisabled: { code: "endpoint_disabled", details: empty },
+  TooManyEndpoints: { code: "too_many_endpoints", details: ({ limit }) => ({ limit }) },
   // What is left of such a body is not worth reading.
   AttachmentTooLarge: { code: "attachment_too_large", details: ({ limitBytes }) => ({ limitBytes }), headers: closing },
   PayloadTooLarge: { code: "payload_too_large", details: empty, headers: closing },

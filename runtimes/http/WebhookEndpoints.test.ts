@@ -342,6 +342,22 @@ it.effect("A receiver has five seconds for the challenge, and no more", () =>
   }).pipe(Effect.scoped)
 )
 
+it.live("createWebhookEndpoint answers 409 where an application has a hundred enabled endpoints", () =>
+  Effect.gen(function* () {
+    const server = yield* Harness.start({ ipRequestsPerMinute: 1_000 })
+    const party = yield* server.party({ planId: "dev" })
+    for (let count = 0; count < 100; count++) {
+      assert.strictEqual((yield* subscribe(server, party, server.receivers.open())).status, 201)
+    }
+    const receiver = server.receivers.open()
+
+    const { status, json } = yield* subscribe(server, party, receiver)
+
+    assert.deepStrictEqual([status, json.code, json.error, json.details], [409, "too_many_endpoints", "Conflict", { limit: 100 }])
+    assert.lengthOf(receiver.posts, 0)
+  }).pipe(Effect.scoped)
+)
+
 /** A receiver that answers when it is told to, and how many requests wait for it. */
 const patient = (server: Harness.Harness) => {
   const mayAnswer = Deferred.makeUnsafe<void>()
@@ -380,7 +396,7 @@ layer(Harness.layer(), live)("The handshakes under way", (it) => {
     })
   )
 
-  it.effect("are one to a host at most, whoever asks and at whatever port", () =>
+  it.effect("are one to a host at most, at whatever port: an application's next is refused, another application's waits", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
       const stranger = yield* server.party({ environment: "production" })
@@ -390,14 +406,14 @@ layer(Harness.layer(), live)("The handshakes under way", (it) => {
       yield* isWaiting
 
       for (const url of [receiver.url, `https://${hostname.toUpperCase()}:8443/another`, `https://${hostname}./`]) {
-        assert.deepStrictEqual(busy(yield* subscribe(server, stranger, receiver, { url })), handshake(1))
+        assert.deepStrictEqual(busy(yield* subscribe(server, server, receiver, { url })), handshake(1))
       }
-      assert.lengthOf(receiver.posts, 1)
+      const waiting = yield* Effect.forkChild(subscribe(server, stranger, receiver))
       assert.strictEqual((yield* subscribe(server, stranger, server.receivers.open())).status, 201)
+      assert.lengthOf(receiver.posts, 1)
 
       yield* answer
-      assert.strictEqual((yield* Fiber.join(creating)).status, 201)
-      assert.strictEqual((yield* subscribe(server, stranger, receiver)).status, 201)
+      for (const one of [creating, waiting]) assert.strictEqual((yield* Fiber.join(one)).status, 201)
     })
   )
 
