@@ -13,8 +13,9 @@ export interface Codes {
   readonly enhancedCode: string | null
 }
 
-/** Of a text, so much is looked at. */
+/** Of a text, so much is looked at, and of the numbers in it that may be codes, as many. */
 const textLengthMax = 8_192
+const numbersMax = 16
 
 /** An enhanced code ends and begins where a number does: an address, a version and a date are none. */
 const enhanced = /(?<![\w.])([245])\.(\d{1,3})\.(\d{1,3})(?![\w]|\.\d)/g
@@ -29,17 +30,27 @@ const isCount = /^\s?(?:[kKmMgG]i?[bB]|bytes?|octets?|messages|e?mails|seconds?|
 /** The codes in what a server said. A reply code is one only where one would stand. */
 export const codesIn = (said: string): Codes => {
   const text = said.slice(0, textLengthMax)
-  const replies = [...text.matchAll(basic)].filter((match) => isReplyCode(text, match.index, match[0].length))
+  const replies = numbersIn(text, basic).filter((match) => isReplyCode(text, match.index, match[0].length))
   const withEnhanced = replies.find(({ index }) => /^\d{3}[\s-]{1,2}\(?#?[245]\.\d{1,3}\.\d/.test(text.slice(index, index + 16)))
   const reply = withEnhanced ?? replies.find(({ 0: code }) => code[0] !== "2") ?? replies[0]
-  const codes = [...text.matchAll(enhanced)].filter((match) => isEnhancedCode(text, match.index, match[2]!))
+  const codes = numbersIn(text, enhanced).filter((match) => isEnhancedCode(text, match.index, match[2]!))
   const after = reply === undefined ? undefined : codes.find(({ index }) => index >= reply.index && index <= reply.index + 12)
   const code = after ?? codes.find(({ 0: value }) => !isGeneric(value)) ?? codes[0]
   return { smtpCode: reply === undefined ? null : Number(reply[0]), enhancedCode: code?.[0] ?? null }
 }
 
+const numbersIn = (text: string, pattern: RegExp): ReadonlyArray<RegExpExecArray> => {
+  const found: Array<RegExpExecArray> = []
+  for (const match of text.matchAll(pattern)) {
+    found.push(match)
+    if (found.length === numbersMax) break
+  }
+  return found
+}
+
 const isReplyCode = (text: string, index: number, length: number): boolean => {
-  const line = text.slice(Math.max(text.lastIndexOf("\n", index - 1) + 1, index - 40), index)
+  const before = text.slice(Math.max(0, index - 40), index)
+  const line = before.slice(before.lastIndexOf("\n") + 1)
   const rest = text.slice(index + length, index + length + 24)
   if (/^[\s-]{1,2}\(?#?[245]\.\d{1,3}\.\d/.test(rest)) return true
   if (isCount.test(rest) || introducesOther.test(line)) return false

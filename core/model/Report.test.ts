@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { codesIn } from "./BounceReason.ts"
 import type { MimePart } from "./Message.ts"
 import type { ParsedAttachment, ParsedMessage } from "./ParsedMessage.ts"
 import * as Report from "./Report.ts"
@@ -103,6 +104,13 @@ describe("the codes in what a server said", () => {
     ["MSEXCH:IMS:Dest 0 (000C05A6), version 5.5.265", null, null],
     ["tried 450 times in 2025", null, null]
   ]
+  it("are looked for in the first sixteen numbers, for a megabyte of numbers would take a second", () => {
+    const counts = (count: number) => "450 recipients, ".repeat(count)
+
+    assert.strictEqual(codesIn(`${counts(15)}said: 550`).smtpCode, 550)
+    assert.strictEqual(codesIn(`${counts(16)}said: 550`).smtpCode, null)
+  })
+
   for (const [said, smtpCode, status] of lines) {
     it(`${said}: ${smtpCode} ${status}`, () => {
       const [recipient] = Report.read(prose(said)).recipients
