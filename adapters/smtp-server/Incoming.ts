@@ -13,8 +13,8 @@ export class NotAMessage extends Data.TaggedError("NotAMessage")<{ readonly repl
 
 export interface Limits {
   readonly sizeBytesMax: number
-  /** Without a byte. */
-  readonly silence: Duration.Duration
+  /** Without a byte, as of now. */
+  readonly silence: () => Duration.Duration
   /** From DATA to the end of the message. */
   readonly total: Duration.Duration
 }
@@ -46,7 +46,7 @@ export const make = Effect.fnUntraced(function* (wire: Wire, { sizeBytesMax, sil
     const left = until - (yield* Clock.currentTimeMillis)
     if (left <= 0) return yield* new WireEnded({ reason: "silent" })
     if (sizeBytes > excessMax * sizeBytesMax) return yield* new WireEnded({ reason: "endless" })
-    const chunk = yield* wire.chunk(Duration.min(silence, Duration.millis(left)))
+    const chunk = yield* wire.chunk(Duration.min(silence(), Duration.millis(left)))
     if (chunk === null) return yield* new WireEnded({ reason: "gone" })
     const { pieces, rest } = decoder.decode(chunk)
     for (const piece of pieces) sizeBytes += piece.length

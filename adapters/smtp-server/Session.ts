@@ -24,8 +24,8 @@ export interface Settings {
   readonly errorsMax: number
   /** Commands since the last message that was taken. */
   readonly commandsMax: number
-  /** For the next command, for a byte of a message, for a TLS handshake. */
-  readonly silence: Duration.Duration
+  /** For the next command, for a byte of a message, for a TLS handshake; as of now. */
+  readonly silence: () => Duration.Duration
   readonly messageTotal: Duration.Duration
 }
 
@@ -86,7 +86,7 @@ const lastWords = ({ reason }: WireEnded): Reply.Reply | null => {
 /** One command and its reply. Whether there is to be another. */
 const exchange = Effect.fnUntraced(function* (context: Context, state: State): Effect.fn.Return<boolean, WireEnded> {
   const { wire, settings } = context
-  const line = yield* wire.line(lineSizeMax, settings.silence)
+  const line = yield* wire.line(lineSizeMax, settings.silence())
   if (line._tag === "BareLf") return end(wire, Reply.bareLineEnd)
   if (line._tag === "TooLong") return line.isOver ? refuse(context, state, Reply.tooLong) : end(wire, Reply.tooLong)
   state.commands += 1
@@ -192,7 +192,7 @@ const startTls = Effect.fnUntraced(function* (context: Context, state: State): E
   if (wire.isEncrypted) return refuse(context, state, Reply.hasTls)
   if (secureContext === null) return refuse(context, state, Reply.notOffered)
   say(wire, Reply.readyForTls)
-  yield* wire.encrypt(secureContext, settings.silence)
+  yield* wire.encrypt(secureContext, settings.silence())
   // What was said before is not known any more (RFC 3207, 4.2).
   forget(state)
   state.hello = null

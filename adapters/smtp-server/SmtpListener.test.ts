@@ -205,6 +205,25 @@ describe("SmtpListener", () => {
     })
   )
 
+  it.live("while half of its places are taken, gives up sooner who is silent, in a message and before", () =>
+    Effect.gen(function* () {
+      const { address } = yield* listen(recorder(), { limits: { connections: 4 }, timeouts: { crowdedSilence: "300 millis" } })
+      const early = yield* client(address)
+      yield* begin(early)
+      const second = yield* client(address)
+      yield* begin(second)
+      const [idle, sending] = [yield* client(address), yield* client(address)]
+      yield* begin(idle)
+      yield* beginMessage(sending)
+
+      for (const peer of [idle, sending]) assert.strictEqual(yield* peer.reply, "421 4.4.2 nothing was said for too long")
+
+      // There is room again, and time.
+      yield* early.say("NOOP\r\n")
+      assert.match(yield* early.reply, /^250 /)
+    })
+  )
+
   it.live("when it stops, finishes the message that is under way, and says 421 to all", () =>
     Effect.gen(function* () {
       const core = recorder()

@@ -64,6 +64,8 @@ export interface Limits {
 export interface Timeouts {
   /** For the next command, or a byte of a message. RFC 5321 wants 5 minutes. */
   readonly silence: Duration.Input
+  /** The same while half of the connections are taken: who is silent keeps no place from who is not. */
+  readonly crowdedSilence: Duration.Input
   /** From DATA to the end of the message. */
   readonly message: Duration.Input
   /** For what is under way when we stop. */
@@ -73,7 +75,7 @@ export interface Timeouts {
 export const defaults = {
   sizeBytesMax: 50 * 1024 * 1024,
   limits: { connections: 1_000, connectionsPerAddress: 50, recipients: 100, errors: 50, commands: 1_000 },
-  timeouts: { silence: "5 minutes", message: "20 minutes", drain: "20 seconds" }
+  timeouts: { silence: "5 minutes", crowdedSilence: "20 seconds", message: "20 minutes", drain: "20 seconds" }
 } as const satisfies Partial<Options>
 
 export interface Listening {
@@ -87,6 +89,8 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
   const limits = { ...defaults.limits, ...options.limits }
   const timeouts = { ...defaults.timeouts, ...options.timeouts }
   const { secureContext = () => null, isProxy = () => false, onConnection = () => Effect.void, onMessage = () => Effect.void } = options
+  const connections = makeConnections(limits)
+  const [silence, crowdedSilence] = [timeouts.silence, timeouts.crowdedSilence].map(Duration.fromInputUnsafe) as [Duration.Duration, Duration.Duration]
   const settings: Session.Settings = {
     protocol: options.protocol,
     hostname: options.hostname,
@@ -95,17 +99,16 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
     recipientsMax: limits.recipients,
     errorsMax: limits.errors,
     commandsMax: limits.commands,
-    silence: Duration.fromInputUnsafe(timeouts.silence),
+    silence: () => (connections.isCrowded() ? Duration.min(silence, crowdedSilence) : silence),
     messageTotal: Duration.fromInputUnsafe(timeouts.message)
   }
-  const connections = makeConnections(limits)
   const fibers = yield* FiberSet.make<void>()
   const run = yield* FiberSet.runtime(fibers)()
 
   const attend = Effect.fnUntraced(function* (wire: Wire, peerAddress: string): Effect.fn.Return<void, WireEnded> {
     const context = secureContext()
     const isProxied = peerAddress !== "" && isProxy(peerAddress)
-    const named = isProxied ? yield* proxied(wire, settings.silence) : null
+    const named = isProxied ? yield* proxied(wire, settings.silence()) : null
     const address = named ?? peerAddress
     const bucket = bucketOf(address)
     const refusal = connections.enter(bucket, isProxied && named === null)
@@ -115,7 +118,7 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
       refusal === null
         ? Session.converse({ wire, remoteAddress: address === "" ? "127.0.0.1" : address, settings, receive, onMessage })
         : Effect.sync(() => wire.say(Reply.lineOf(refusal)))
-    const encrypted = options.isImplicitTls === true && context !== null ? wire.encrypt(context, settings.silence) : Effect.void
+    const encrypted = options.isImplicitTls === true && context !== null ? wire.encrypt(context, settings.silence()) : Effect.void
     yield* Effect.ensuring(
       Effect.andThen(encrypted, conversation),
       Effect.sync(() => (refusal === null ? connections.leave(bucket) : undefined))
@@ -162,6 +165,7 @@ const makeConnections = (limits: Limits) => {
       return true
     },
     close: (wire: Wire): void => void wires.delete(wire),
+    isCrowded: (): boolean => wires.size > limits.connections / 2,
     /** Null: it may talk, and leaves when it is done. */
     enter: (bucket: string, isUncounted: boolean): Reply.Reply | null => {
       if (wires.size > limits.connections) return Reply.tooManyConnections
