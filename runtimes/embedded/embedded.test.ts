@@ -182,6 +182,17 @@ describe("an embedded Mailroom", () => {
     assert.deepStrictEqual(seen, [401, 401, 429, 401])
   })
 
+  it("counts no call of its own client by address, for all of them come from here, and still by key", async () => {
+    const mailroom = await embed({ settings: { ipRequestsPerMinute: 2 } })
+    const { apiKey } = await found(mailroom)
+    const client = mailroom.client(apiKey)
+
+    for (let calls = 0; calls < 120; calls++) await client.listMailboxes({ maxRetries: 0 })
+
+    const refused = (await rejectionOf(client.listMailboxes({ maxRetries: 0 }))) as MailroomError
+    assert.deepInclude(refused.details, { scope: "key" })
+  })
+
   it("streams an upload through fetch, and gives the bytes back", async () => {
     const mailroom = await embed()
     const { apiKey, mailboxId } = await found(mailroom)

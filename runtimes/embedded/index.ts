@@ -87,7 +87,10 @@ export interface InboundMail extends Omit<Arriving<never>, "bytes"> {
 export interface EmbeddedMailroom {
   /** The service as a web-standard handler, to be mounted anywhere. The IP guard counts by the address you give. */
   readonly fetch: (request: Request, from: { readonly clientAddress: string }) => Promise<Response>
-  /** The TypeScript client on this Mailroom, without a socket: every call passes the same checks as over HTTP. */
+  /**
+   * The TypeScript client on this Mailroom, without a socket: every call passes the same checks as over HTTP, but for the
+   * IP guard, for all of them come from this process. The limits of the key and the tenant hold.
+   */
   readonly client: (apiKey: string) => Client
   /** Plans, tenants, applications, keys, domains, mailboxes, suppressions, and what the trails say. */
   readonly management: Promised<typeof Management.Service>
@@ -168,7 +171,7 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
       new Client({
         baseUrl: address,
         apiKey,
-        fetch: (input, init) => handler(new Request(input, init), "127.0.0.1")
+        fetch: (input, init) => handler(new Request(input, init), null)
       }),
     management: promised(Context.get(context, Management), run),
     webhookManagement: promised(Context.get(context, WebhookManagement), run),

@@ -83,6 +83,12 @@ export class CallState {
   }
 }
 
+/**
+ * Whom a host says that a request to its mounted handler comes from. Null: from the host's own process, and nobody outside
+ * can have made it, so the IP guard lets it pass. What came in by a server of ours is from its peer.
+ */
+export const ClientAddress = Context.Reference<string | null>("mailroom/http/ClientAddress", { defaultValue: () => "unknown" })
+
 /** The request that is being answered, for routes that are no operations. The pipeline puts it there for each. */
 export const Call = Context.Reference<CallState>("mailroom/http/Call", {
   defaultValue: () => {

@@ -9,7 +9,7 @@ import { Access } from "../../core/operations/Access.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import * as Tracing from "../../core/Tracing.ts"
-import { Call, CallState } from "./Call.ts"
+import { Call, CallState, ClientAddress } from "./Call.ts"
 import { Drain, type DrainState } from "./Drain.ts"
 import * as Guard from "./Guard.ts"
 import type { Issue } from "./Issues.ts"
@@ -38,7 +38,8 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
       ) {
         if (!isProbe(call.route)) {
           if (drain.isDraining) return yield* new ShuttingDown()
-          if (!isNotification(call.route)) call.guarded(yield* access.guardAddress(call.clientAddress))
+          const isFromInside = (yield* ClientAddress) === null
+          if (!isFromInside && !isNotification(call.route)) call.guarded(yield* access.guardAddress(call.clientAddress))
           if (request.headers["host"] === undefined) return yield* new InvalidRequest({ issues: [noHost] })
         }
         if (match === null) return yield* new RouteUnknown()

@@ -5,6 +5,7 @@
  */
 import { Context, Deferred, Duration, Effect, Layer, Option, Tracer } from "effect"
 import { Headers, HttpEffect, HttpMiddleware, HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { ClientAddress } from "./Call.ts"
 import * as DocsPage from "./DocsPage.ts"
 import * as Document from "./Document.ts"
 import { Drain, DrainState } from "./Drain.ts"
@@ -75,11 +76,14 @@ export const layer = ({ servers, trustedProxies = [], grace = Server.graceDefaul
   return Drain.onClose(Duration.fromInputUnsafe(grace)).pipe(Layer.provideMerge(served), Layer.provide(Drain.layer))
 }
 
-/** Answers one request of a host, on behalf of the client at this address (the IP guard counts by it). */
-export type FetchHandler = (request: Request, clientAddress: string) => Promise<Response>
+/**
+ * Answers one request of a host, on behalf of the client at this address (the IP guard counts by it). Null: the host's own
+ * process calls, which the IP guard does not count; the limits of the key and the tenant hold all the same.
+ */
+export type FetchHandler = (request: Request, clientAddress: string | null) => Promise<Response>
 
-/** Whom the host says a request comes from. */
-const ClientAddress = Context.Reference<string>("mailroom/http/ClientAddress", { defaultValue: () => "unknown" })
+/** Where a call of the process itself is from, in its log. */
+const here = "127.0.0.1"
 
 /**
  * The same service as a web-standard handler, to be mounted in a server that is there already; it answers until its
@@ -102,7 +106,7 @@ export const fetchHandler = ({
       const host = request.headers["host"] ?? new URL(request.originalUrl).host
       const hosted = request.modify({
         headers: Headers.set(request.headers, "host", host),
-        remoteAddress: Option.some(clientAddress)
+        remoteAddress: Option.some(clientAddress ?? here)
       })
       return yield* Effect.provideService(router, HttpServerRequest.HttpServerRequest, hosted)
     })
