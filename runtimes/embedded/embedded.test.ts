@@ -1,7 +1,7 @@
 /** Mailroom inside a program: the Promise facade, the fetch handler, the client without a socket. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted, Stream } from "effect"
-import { afterEach } from "vitest"
+import { afterEach, vi } from "vitest"
 import * as EicarScanner from "../../adapters/eicar/EicarScanner.ts"
 import * as Memory from "../../adapters/memory/index.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
@@ -305,6 +305,37 @@ describe("an embedded Mailroom", () => {
 
     assert.match((await creating).secret, /^whsec_/)
     await closing
+  })
+
+  it("closes though its provider hangs, and says what it leaves behind", async () => {
+    const lines: Array<string> = []
+    const submitting = Promise.withResolvers<void>()
+    const hanging = Effect.uninterruptible(Effect.never)
+    const provider: MailProvider = {
+      name: "hanging",
+      submit: () => Effect.andThen(Effect.sync(() => submitting.resolve()), hanging),
+      poll: () => hanging
+    }
+    const opened = Effect.acquireRelease(Effect.succeed(provider), () => hanging)
+    const life: Array<string> = []
+    const queue = Layer.unwrap(Effect.as(Effect.addFinalizer(() => Effect.sync(() => life.push("closed"))), Memory.MemoryJobQueue.layer))
+    const mailroom = await embed({ provider: opened, queue, log: (line) => lines.push(line) })
+    const { apiKey, mailboxId } = await found(mailroom, "production")
+    await mailroom.start()
+    await mailroom.client(apiKey).sendMessage({ fromMailboxId: mailboxId, to: ["charles@example.com"], text: "x" })
+    await submitting.promise
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
+
+    let isClosed = false
+    void mailroom.close().then(() => (isClosed = true))
+    await vi.advanceTimersByTimeAsync(45_000).finally(() => vi.useRealTimers())
+
+    assert.deepStrictEqual([isClosed, life], [true, ["closed"]])
+    const errors = lines.map((line) => JSON.parse(line)).filter(({ level }) => level === "ERROR")
+    assert.deepStrictEqual(errors.map(({ message }) => String(message)), [
+      "the work in the background did not end within 15 seconds, and is left behind",
+      "an adapter did not close within 10 seconds, and is left behind"
+    ])
   })
 
   for (const settings of [{ deliveryBackoff: [] }, { deliveryBackoff: [Number.NaN] }, { webhookTargets: { allowHttp: false, allowedBlocks: ["10.0.0.1"] } }]) {

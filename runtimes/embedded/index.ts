@@ -3,7 +3,7 @@
  * contract, no server of its own. Programs on Effect use `Mailroom.layer` of
  * the package's root; what is here is made of it.
  */
-import { Context, Effect, Exit, Layer, Logger, Redacted, References, Result, Scope, Stream } from "effect"
+import { Context, Effect, Exit, Fiber, Layer, Logger, Option, Redacted, References, Result, Scope, Stream } from "effect"
 import { HttpServer } from "effect/http"
 import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
 import * as NodeResolver from "../../adapters/node/NodeResolver.ts"
@@ -113,7 +113,10 @@ export interface EmbeddedMailroom {
   readonly retain: () => Promise<void>
   /** Works in the background from now on, until `close`: all that `tick` and `retain` do. */
   readonly start: () => Promise<void>
-  /** Turns new requests away, lets what is under way finish for up to 20 seconds, and releases everything. */
+  /**
+   * Turns new requests away, lets what is under way finish for up to 20 seconds, and releases everything. What does not end
+   * (an adapter that hangs) is left behind with an error in the log, so that it takes 45 seconds at most.
+   */
   readonly close: () => Promise<void>
 }
 
@@ -143,16 +146,17 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
     underWay.add(settled)
     return promise
   }
+  const callsEnd = Effect.all([Scope.close(scopes.handler, Exit.void), Effect.promise(() => Promise.all(underWay))], { concurrency: 2 })
   // Nothing uses the adapters any more when they close, and nobody asks when the work stops.
-  const closing = Scope.close(scopes.handler, Exit.void).pipe(
-    Effect.andThen(Effect.timeoutOption(Effect.promise(() => Promise.all(underWay)), grace)),
-    Effect.andThen(Scope.close(scopes.loops, Exit.void)),
-    Effect.andThen(Scope.close(scopes.core, Exit.void))
+  const closing = within("20 seconds", "a call that was under way did not end", callsEnd).pipe(
+    Effect.andThen(within("15 seconds", "the work in the background did not end", Scope.close(scopes.loops, Exit.void))),
+    Effect.andThen(within("10 seconds", "an adapter did not close", Scope.close(scopes.core, Exit.void))),
+    Effect.provide(logging(options))
   )
 
   const building = Effect.gen(function* () {
     const context = yield* Layer.buildWithScope(core(options), scopes.core)
-    const handler = yield* Http.fetchHandler({ servers: [address], grace }).pipe(
+    const handler = yield* Http.fetchHandler({ servers: [address], grace: "19 seconds" }).pipe(
       Scope.provide(scopes.handler),
       Effect.provide(HttpServer.layerServices),
       Effect.provideContext(context)
@@ -166,12 +170,12 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
   let started: Promise<unknown> | null = null
   let closed: Promise<unknown> | null = null
   return {
-    fetch: (request, { clientAddress }) => handler(request, clientAddress),
+    fetch: (request, { clientAddress }) => tracked(handler(request, clientAddress)),
     client: (apiKey) =>
       new Client({
         baseUrl: address,
         apiKey,
-        fetch: (input, init) => handler(new Request(input, init), null)
+        fetch: (input, init) => tracked(handler(new Request(input, init), null))
       }),
     management: promised(Context.get(context, Management), run),
     webhookManagement: promised(Context.get(context, WebhookManagement), run),
@@ -182,7 +186,7 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
     tick: () => tracked(runCore(tick)),
     retain: () => run(Context.get(context, Sweep).retain),
     start: async () => {
-      started ??= runCore(Layer.buildWithScope(Loops.layer, scopes.loops))
+      started ??= tracked(runCore(Layer.buildWithScope(Loops.layer, scopes.loops)))
       await started
     },
     close: async () => {
@@ -195,8 +199,14 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
 const streamOf = (bytes: InboundMail["bytes"]): Stream.Stream<Uint8Array, unknown> =>
   bytes instanceof Uint8Array ? Stream.make(bytes) : Stream.fromAsyncIterable(bytes, (cause) => cause)
 
-/** How long what is under way may take to finish when it closes. */
-const grace = "20 seconds"
+/** An end that a hanging adapter cannot hold up: interruption may be what it does not listen to, so nobody waits for that. */
+const within = (atMost: `${number} seconds`, fault: string, ending: Effect.Effect<unknown>): Effect.Effect<void> =>
+  Effect.gen(function* () {
+    const fiber = yield* Effect.forkDetach(ending, { startImmediately: true })
+    const ended = yield* Effect.timeoutOption(Effect.interruptible(Fiber.await(fiber)), atMost)
+    if (Option.isNone(ended)) yield* Effect.logError(`${fault} within ${atMost}, and is left behind`)
+    else if (Exit.isFailure(ended.value)) yield* Effect.logError(`${fault} as it should`, ended.value.cause)
+  })
 
 /** What a runtime of ours checks when it reads its settings. */
 const checkSettings = ({ deliveryBackoff, webhookTargets }: Partial<SettingsShape>): void => {
