@@ -344,11 +344,27 @@ describe("an embedded Mailroom", () => {
     })
   }
 
-  it("turns requests away when it is closed", async () => {
+  it("does nothing more when it is closed: requests are turned away, and all else rejects", async () => {
     const mailroom = await embed()
+    const { apiKey, tenantId, mailboxId } = await found(mailroom)
     await mailroom.close()
 
     assert.strictEqual((await mailroom.fetch(get("/v1/messages"), from)).status, 503)
+    assert.deepInclude(await rejectionOf(mailroom.client(apiKey).listMailboxes({ maxRetries: 0 })), { status: 503 })
+    const peer = { remoteAddress: "192.0.2.25", helo: "mx.example.org", protocol: "ESMTPS" } as const
+    const calls = {
+      recipient: () => mailroom.receive.recipient("ada@mail.example"),
+      accept: () => mailroom.receive.accept({ peer, returnPath: null, recipients: ["ada@mail.example"], bytes: new Uint8Array(1) }),
+      management: () => mailroom.management.listPlans(),
+      webhookManagement: () => mailroom.webhookManagement.getEndpoint(tenantId, mailboxId as never), // no endpoint's id
+      tick: () => mailroom.tick(),
+      retain: () => mailroom.retain(),
+      start: () => mailroom.start()
+    }
+    for (const [name, call] of Object.entries(calls)) {
+      assert.match(String(await rejectionOf(call())), /^Error: this Mailroom is closed; /, name)
+    }
+    await mailroom.close()
   })
 
   it("logs JSON lines, which hold no key, to whom it is told", async () => {

@@ -115,7 +115,8 @@ export interface EmbeddedMailroom {
   readonly start: () => Promise<void>
   /**
    * Turns new requests away, lets what is under way finish for up to 20 seconds, and releases everything. What does not end
-   * (an adapter that hangs) is left behind with an error in the log, so that it takes 45 seconds at most.
+   * (an adapter that hangs) is left behind with an error in the log, so that it takes 45 seconds at most. From then on
+   * `fetch` and clients answer 503, and all else rejects.
    */
   readonly close: () => Promise<void>
 }
@@ -165,10 +166,11 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
   })
   const { context, handler } = await Effect.runPromise(Effect.onError(building, () => closing))
   const runCore = Effect.runPromiseWith(context)
-  const run: Run = (effect) => tracked(runCore(effect))
-
   let started: Promise<unknown> | null = null
   let closed: Promise<unknown> | null = null
+  const run: Run = (effect) =>
+    closed === null ? tracked(runCore(effect)) : Promise.reject(new Error("this Mailroom is closed; `createMailroom` makes another"))
+
   return {
     fetch: (request, { clientAddress }) => tracked(handler(request, clientAddress)),
     client: (apiKey) =>
@@ -183,11 +185,11 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
       recipient: (address) => run(Context.get(context, Receive).recipient(address)),
       accept: (mail) => run(Context.get(context, Receive).accept({ ...mail, bytes: streamOf(mail.bytes) }))
     },
-    tick: () => tracked(runCore(tick)),
+    tick: () => run(Effect.provideContext(tick, context)),
     retain: () => run(Context.get(context, Sweep).retain),
     start: async () => {
-      started ??= tracked(runCore(Layer.buildWithScope(Loops.layer, scopes.loops)))
-      await started
+      const starting = Layer.buildWithScope(Loops.layer, scopes.loops).pipe(Effect.provideContext(context))
+      await (closed === null ? (started ??= run(starting)) : run(starting))
     },
     close: async () => {
       closed ??= Effect.runPromise(closing)
