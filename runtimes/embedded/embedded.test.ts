@@ -182,6 +182,14 @@ describe("an embedded Mailroom", () => {
     assert.deepStrictEqual(seen, [401, 401, 429, 401])
   })
 
+  it("rejects a request of which the host does not say whom it is from", async () => {
+    const mailroom = await embed()
+    for (const missing of [[], [null], [{}], [{ clientAddress: "" }], [{ clientAddress: null }]]) {
+      const fetch = mailroom.fetch as (request: Request, ...from: ReadonlyArray<unknown>) => Promise<Response> // as JavaScript calls it
+      assert.match(String(await rejectionOf(fetch(get("/v1/messages"), ...missing))), /^TypeError: fetch wants .*clientAddress/)
+    }
+  })
+
   it("counts no call of its own client by address, for all of them come from here, and still by key", async () => {
     const mailroom = await embed({ settings: { ipRequestsPerMinute: 2 } })
     const { apiKey } = await found(mailroom)

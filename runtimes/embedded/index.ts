@@ -85,7 +85,10 @@ export interface InboundMail extends Omit<Arriving<never>, "bytes"> {
 }
 
 export interface EmbeddedMailroom {
-  /** The service as a web-standard handler, to be mounted anywhere. The IP guard counts by the address you give. */
+  /**
+   * The service as a web-standard handler, to be mounted anywhere. The IP guard counts by the address you give, and cannot do
+   * without: a request of which you do not say whom it is from is rejected, unanswered.
+   */
   readonly fetch: (request: Request, from: { readonly clientAddress: string }) => Promise<Response>
   /**
    * The TypeScript client on this Mailroom, without a socket: every call passes the same checks as over HTTP, but for the
@@ -172,7 +175,7 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
     closed === null ? tracked(runCore(effect)) : Promise.reject(new Error("this Mailroom is closed; `createMailroom` makes another"))
 
   return {
-    fetch: (request, { clientAddress }) => tracked(handler(request, clientAddress)),
+    fetch: async (request, from) => tracked(handler(request, clientAddressOf(from))),
     client: (apiKey) =>
       new Client({
         baseUrl: address,
@@ -196,6 +199,13 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
       await closed
     }
   }
+}
+
+/** From JavaScript it may be anything. */
+const clientAddressOf = (from: { readonly clientAddress?: unknown } | null | undefined): string => {
+  const address = from?.clientAddress
+  if (typeof address === "string" && address !== "") return address
+  throw new TypeError("fetch wants { clientAddress } beside the request: the address of the client, by which the IP guard counts.")
 }
 
 const streamOf = (bytes: InboundMail["bytes"]): Stream.Stream<Uint8Array, unknown> =>
