@@ -139,7 +139,10 @@ const orThrow = <A>(text: string, parsed: Result.Result<A, string>): A =>
 /** The plans that the specification names. A fresh store knows none: write those you want with `management.putPlan`. */
 export const plans: ReadonlyArray<Limits.Plan> = Limits.plans
 
-/** Builds a Mailroom of these adapters. Rejects if one of them cannot be built, and then leaves nothing open. */
+/**
+ * Builds a Mailroom of these adapters. Rejects if one of them cannot be built, and then leaves nothing open. Adapters may hold
+ * connections, threads and timers, also before `start`: the process ends by itself only after `close`.
+ */
 export const createMailroom = async (options: Options): Promise<EmbeddedMailroom> => {
   const { address = "http://mailroom.internal" } = options
   checkSettings(options.settings ?? {})
