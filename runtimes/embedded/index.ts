@@ -16,59 +16,16 @@ import { Worker } from "../../core/jobs/Worker.ts"
 import * as Mailroom from "../../core/Mailroom.ts"
 import * as Address from "../../core/model/Address.ts"
 import * as Limits from "../../core/model/Limits.ts"
-import * as PublicAddress from "../../core/model/PublicAddress.ts"
 import { Management } from "../../core/operations/Management.ts"
 import { Receive, type Arriving } from "../../core/operations/Receive.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { WebhookManagement } from "../../core/operations/WebhookManagement.ts"
-import type { BlobStore } from "../../core/ports/BlobStore.ts"
-import type { Crypto } from "../../core/ports/Crypto.ts"
-import type { JobQueue } from "../../core/ports/JobQueue.ts"
-import type { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
-import { MailProviders, type MailProvider } from "../../core/ports/MailProvider.ts"
-import type { Mime } from "../../core/ports/Mime.ts"
-import type { Resolver } from "../../core/ports/Resolver.ts"
-import type { RateLimiter } from "../../core/ports/RateLimiter.ts"
-import type { Scanner } from "../../core/ports/Scanner.ts"
-import { NotificationIntakes, type NotificationIntake } from "../../core/ports/NotificationIntake.ts"
-import type { SpamFilter } from "../../core/ports/SpamFilter.ts"
-import type { Store } from "../../core/ports/Store.ts"
-import type { WebhookTransport } from "../../core/ports/WebhookTransport.ts"
-import { defaults, Settings, type SettingsShape } from "../../core/Settings.ts"
+import { MailProviders } from "../../core/ports/MailProvider.ts"
+import { NotificationIntakes } from "../../core/ports/NotificationIntake.ts"
+import { Settings, type SettingsShape } from "../../core/Settings.ts"
 import * as Http from "../http/index.ts"
 import * as Loops from "../Loops.ts"
-
-/** An adapter, as its module exports it. */
-type Adapter<Port> = Layer.Layer<Port, unknown>
-
-export interface Options {
-  readonly store: Adapter<Store>
-  readonly queue: Adapter<JobQueue>
-  readonly blobs: Adapter<BlobStore>
-  readonly crypto: Adapter<Crypto>
-  readonly mime: Adapter<Mime>
-  readonly scanner: Adapter<Scanner>
-  readonly webhooks: Layer.Layer<WebhookTransport, unknown, Resolver>
-  /** Takes production mail; null: production mail waits until there is one. */
-  readonly provider: MailProvider | Effect.Effect<MailProvider, unknown, Scope.Scope> | null
-  /** Takes sandbox mail. Default: the sandbox, which delivers nothing. */
-  readonly sandbox?: MailProvider
-  /** Take in what providers post to `fetch`, at `/providers/{name}/notifications`. Default: none. */
-  readonly intakes?: Effect.Effect<ReadonlyArray<NotificationIntake>, unknown, WebhookTransport>
-  /** Default: counts in this process. */
-  readonly limiter?: Adapter<RateLimiter>
-  /** Looks up where webhooks go. Default: DNS. */
-  readonly resolver?: Adapter<Resolver>
-  /** Finds out who inbound mail is from. Default: nobody, and its messages show no results. */
-  readonly authenticator?: Adapter<MailAuthenticator>
-  /** Judges inbound mail. Default: nobody. */
-  readonly spamFilter?: Adapter<SpamFilter>
-  readonly settings?: Partial<SettingsShape>
-  /** The address at which clients reach `fetch`, for the published document. Default `http://mailroom.internal`. */
-  readonly address?: string
-  /** Takes log lines, JSON each. Default: warnings and errors, to standard error. */
-  readonly log?: (line: string) => void
-}
+import { read, type Options } from "./Options.ts"
 
 /** A service of the core with Promises for Effects. A refusal rejects with the core's tagged error. */
 export type Promised<Service> = {
@@ -124,6 +81,7 @@ export interface EmbeddedMailroom {
   readonly close: () => Promise<void>
 }
 
+export type { Options } from "./Options.ts"
 export { ReceiveRefused } from "../../core/operations/Receive.ts"
 
 /** The text of a secret that the core hands out once, such as a new API key. */
@@ -140,12 +98,12 @@ const orThrow = <A>(text: string, parsed: Result.Result<A, string>): A =>
 export const plans: ReadonlyArray<Limits.Plan> = Limits.plans
 
 /**
- * Builds a Mailroom of these adapters. Rejects if one of them cannot be built, and then leaves nothing open. Adapters may hold
- * connections, threads and timers, also before `start`: the process ends by itself only after `close`.
+ * Builds a Mailroom of these adapters. Rejects with a TypeError that names each option at fault, or if an adapter cannot be
+ * built, and then leaves nothing open. Adapters may hold connections, threads and timers, also before `start`: the process
+ * ends by itself only after `close`.
  */
 export const createMailroom = async (options: Options): Promise<EmbeddedMailroom> => {
-  const { address = "http://mailroom.internal" } = options
-  checkSettings(options.settings ?? {})
+  const { address, settings } = read(options)
   const scopes = { core: Scope.makeUnsafe(), handler: Scope.makeUnsafe(), loops: Scope.makeUnsafe() }
   const underWay = new Set<Promise<unknown>>()
   const tracked = <A>(promise: Promise<A>): Promise<A> => {
@@ -162,7 +120,7 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
   )
 
   const building = Effect.gen(function* () {
-    const context = yield* Layer.buildWithScope(core(options), scopes.core)
+    const context = yield* Layer.buildWithScope(core(options, settings), scopes.core)
     const handler = yield* Http.fetchHandler({ servers: [address], grace: "19 seconds" }).pipe(
       Scope.provide(scopes.handler),
       Effect.provide(HttpServer.layerServices),
@@ -223,18 +181,7 @@ const within = (atMost: `${number} seconds`, fault: string, ending: Effect.Effec
     else if (Exit.isFailure(ended.value)) yield* Effect.logError(`${fault} as it should`, ended.value.cause)
   })
 
-/** What a runtime of ours checks when it reads its settings. */
-const checkSettings = ({ deliveryBackoff, webhookTargets }: Partial<SettingsShape>): void => {
-  if (deliveryBackoff !== undefined && (deliveryBackoff.length === 0 || deliveryBackoff.some((wait) => !(wait >= 0 && wait < Infinity)))) {
-    throw new TypeError("settings.deliveryBackoff wants one or more waits in milliseconds.")
-  }
-  const blocks = webhookTargets?.allowedBlocks.filter((block) => !PublicAddress.isBlock(block)) ?? []
-  if (blocks.length > 0) {
-    throw new TypeError(`settings.webhookTargets.allowedBlocks wants blocks such as 10.0.0.0/8, and got ${JSON.stringify(blocks)}.`)
-  }
-}
-
-const core = (options: Options) => {
+const core = (options: Options, settings: SettingsShape) => {
   const { store, queue, blobs, crypto, mime, scanner, webhooks } = options
   const { limiter = MemoryRateLimiter.layer, resolver = NodeResolver.layer } = options
   const intakes = Layer.effect(NotificationIntakes, options.intakes ?? Effect.succeed([]))
@@ -243,7 +190,7 @@ const core = (options: Options) => {
   const ports = Layer.mergeAll(store, queue, blobs, crypto, mime, scanner, transport, limiter, providers(options), authenticator, spamFilter)
   return Mailroom.layer.pipe(
     Layer.provideMerge(ports),
-    Layer.provide(Layer.succeed(Settings, { ...defaults, ...options.settings })),
+    Layer.provide(Layer.succeed(Settings, settings)),
     Layer.provideMerge(logging(options))
   )
 }
