@@ -27,6 +27,16 @@ const run = (parameters: ReadonlyArray<string>, variables: Readonly<Record<strin
   return textOf(child.stdout)
 }
 
+/** Variables of a process in which these packages are not installed. */
+const without = (...packages: ReadonlyArray<string>): Readonly<Record<string, string>> => {
+  const hooks = `import { registerHooks } from "node:module"
+    registerHooks({ resolve: (name, context, next) => {
+      if (!${JSON.stringify(packages)}.some((one) => name === one || name.startsWith(one + "/"))) return next(name, context)
+      throw Object.assign(new Error("Cannot find package '" + name + "'"), { code: "ERR_MODULE_NOT_FOUND" })
+    } })`
+  return { NODE_OPTIONS: `--import data:text/javascript;base64,${btoa(hooks)}` }
+}
+
 /** What a process says until it says this. */
 const until = (child: ChildProcess, pattern: RegExp): Promise<string> =>
   new Promise((resolve, reject) => {
@@ -54,6 +64,12 @@ describe("the examples", () => {
 
   it("embed with Promises: a send is queued and delivered", async () => {
     assert.strictEqual(await run(["embed-with-promises"]), "queued\ndelivered to delivered@example.com\n")
+  })
+
+  it("embed with Promises: the same where the packages of the server are not installed", async () => {
+    const printed = await run(["embed-with-promises"], without("yaml", "@effect/platform-node"))
+
+    assert.strictEqual(printed, "queued\ndelivered to delivered@example.com\n")
   })
 
   it("embed with Effect: the same", async () => {
@@ -84,6 +100,10 @@ describe("the examples", () => {
     assert.include(printed, "MAIL FROM:<ada@mail.example> RCPT TO:<charles@example.com>")
     assert.match(printed, /^Subject: Note G\r?$/m)
     assert.match(printed, /\nsent\n$/)
+  })
+
+  it("swap the provider: one that sends no SMTP needs no package for it", async () => {
+    assert.match(await run(["swap-provider"], without("nodemailer")), /\nsent\n$/)
   })
 
   it("swap the provider: a mail server takes the same message", async () => {

@@ -11,7 +11,6 @@ import { EicarScanner } from "mailroom/adapters/eicar"
 import { MemoryBlobStore, MemoryJobQueue, MemoryStore } from "mailroom/adapters/memory"
 import { NodeCrypto } from "mailroom/adapters/node"
 import { RfcMime } from "mailroom/adapters/mime"
-import { SmtpMailProvider } from "mailroom/adapters/smtp"
 import { UndiciWebhookTransport } from "mailroom/adapters/undici"
 import { createMailroom, parseAddress, parseDomain, plans, reveal } from "mailroom/embedded"
 
@@ -30,10 +29,11 @@ const printing: MailProvider = {
 
 const { SMTP_HOST: host, SMTP_PORT: port = "587", SMTP_USER: user, SMTP_PASSWORD: password } = process.env
 
+// Loaded only where it is used: it wants `nodemailer`.
 const provider =
   host === undefined
     ? printing
-    : SmtpMailProvider.make({
+    : (await import("mailroom/adapters/smtp")).SmtpMailProvider.make({
         host,
         port: Number(port),
         tls: port === "465" ? "implicit" : user === undefined ? "none" : "starttls",

@@ -13,7 +13,7 @@ const printDocument = Effect.fnUntraced(
     // The generator is much to load for the commands beside this one.
     const Document = yield* Effect.promise(() => import("../http/Document.ts"))
     const document = Document.make(server.length > 0 ? server : [yield* listening])
-    yield* untilClosed(print(json ? `${JSON.stringify(document, null, 2)}\n` : Document.toYaml(document)))
+    yield* untilClosed(print(json ? `${JSON.stringify(document, null, 2)}\n` : yield* Document.toYaml(document)))
   }
 )
 

@@ -23,7 +23,7 @@ import { WebhookManagement } from "../../core/operations/WebhookManagement.ts"
 import { MailProviders } from "../../core/ports/MailProvider.ts"
 import { NotificationIntakes } from "../../core/ports/NotificationIntake.ts"
 import { Settings, type SettingsShape } from "../../core/Settings.ts"
-import * as Http from "../http/index.ts"
+import { fetchHandler } from "../http/Fetch.ts"
 import * as Loops from "../Loops.ts"
 import { read, type Options } from "./Options.ts"
 
@@ -121,7 +121,7 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
 
   const building = Effect.gen(function* () {
     const context = yield* Layer.buildWithScope(core(options, settings), scopes.core)
-    const handler = yield* Http.fetchHandler({ servers: [address], grace: "19 seconds" }).pipe(
+    const handler = yield* fetchHandler({ servers: [address], grace: "19 seconds" }).pipe(
       Scope.provide(scopes.handler),
       Effect.provide(HttpServer.layerServices),
       Effect.provideContext(context)

@@ -14,7 +14,7 @@ import { subscribe } from "./parties.ts"
 import { broken } from "./receivers.ts"
 
 const server = "https://mail-api.test"
-const yaml = toYaml(make([server]))
+const yaml = await Effect.runPromise(toYaml(make([server])))
 const document = YAML.parse(yaml) as Document // what was written is read again
 
 const always: ReadonlyArray<Code> = [

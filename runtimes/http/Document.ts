@@ -3,8 +3,8 @@
  * contract, made tidy for people and generators. Constraints that the
  * derivation loses (numbers in the query, what is closed) are put back here.
  */
+import { Effect } from "effect"
 import { OpenApi } from "effect/http-api"
-import * as YAML from "yaml"
 import * as Limits from "../../core/model/Limits.ts"
 import { requiredScopes as scopes, type Operation } from "../../core/operations/Access.ts"
 import { Api } from "./Api.ts"
@@ -100,10 +100,13 @@ export const make = (servers: ReadonlyArray<string>): Document => {
   }
 }
 
-/** The document as it is served. */
-export const toYaml = (document: Document): string =>
-  // Quoted also where only readers of YAML 1.1 would take a text for a date or a number.
-  YAML.stringify(document, { aliasDuplicateObjects: false, lineWidth: 0, compat: "yaml-1.1" })
+/** The document as it is served. It loads `yaml`, which programs that embed Mailroom may do without until somebody asks. */
+export const toYaml = (document: Document): Effect.Effect<string> =>
+  Effect.map(
+    Effect.promise(() => import("yaml")),
+    // Quoted also where only readers of YAML 1.1 would take a text for a date or a number.
+    (YAML) => YAML.stringify(document, { aliasDuplicateObjects: false, lineWidth: 0, compat: "yaml-1.1" })
+  )
 
 const operationOf = (method: string, derived: OpenApi.OpenAPISpecOperation): OperationObject => {
   const operationId = derived.operationId as Operation // the API's endpoints are the operations

@@ -6,6 +6,9 @@
 import { Context, Deferred, Duration, Effect, Layer } from "effect"
 import { ShuttingDown } from "./Refusals.ts"
 
+/** How long requests in flight may take to finish once a server, or a handler, stops. */
+export const graceDefault: Duration.Input = "20 seconds"
+
 export class DrainState {
   isDraining = false
   /** Fails when the time to finish has run out; until then it waits. */

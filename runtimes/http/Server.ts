@@ -9,6 +9,7 @@ import { HttpServer } from "effect/http"
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from "node:http"
 import type { Duplex } from "node:stream"
 import { Crypto } from "../../core/ports/Crypto.ts"
+import { graceDefault } from "./Drain.ts"
 import { answer } from "./ErrorBody.ts"
 import * as Metrics from "./Metrics.ts"
 import { HeadersTooLarge, InvalidRequest, RequestTimeout, type Refusal } from "./Refusals.ts"
@@ -22,9 +23,6 @@ export interface ListenOptions {
   /** Milliseconds; see `timeouts`. */
   readonly timeouts?: Partial<typeof timeouts>
 }
-
-/** How long requests in flight may take to finish once the server stops. */
-export const graceDefault: Duration.Input = "20 seconds"
 
 /** Milliseconds. */
 export const timeouts = {

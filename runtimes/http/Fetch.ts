@@ -1,0 +1,135 @@
+/**
+ * What is served, as routes, and as a web-standard handler for a host that
+ * has a server. It loads no server of ours: an embedding program installs
+ * no package for one.
+ */
+import { Context, Deferred, Duration, Effect, Layer, Option, Tracer } from "effect"
+import { Headers, HttpEffect, HttpMiddleware, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { ClientAddress } from "./Call.ts"
+import * as DocsPage from "./DocsPage.ts"
+import * as Document from "./Document.ts"
+import { Drain, DrainState, graceDefault } from "./Drain.ts"
+import { Handlers } from "./Handlers.ts"
+import { pipelineLayer } from "./Pipeline.ts"
+import { metricsLayer, type MetricsAccess } from "./Metrics.ts"
+import { probesLayer } from "./Probes.ts"
+import { providersLayer } from "./Providers.ts"
+import { ShuttingDown } from "./Refusals.ts"
+import { pages } from "./Routes.ts"
+import * as TrustedProxies from "./TrustedProxies.ts"
+
+/** The longest path parameter that the router passes on; what is no UUID is for the schema to refuse. */
+const maxParamLength = 16 * 1024
+
+/** Paths are taken as they were sent. */
+export const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false, maxParamLength }
+
+/** All that is served, for a server or a host. */
+export const routes = (servers: ReadonlyArray<string>, trustedProxies: ReadonlyArray<string>, metrics: MetricsAccess) => {
+  return Layer.mergeAll(probesLayer, providersLayer, metricsLayer(metrics), pagesLayer(servers)).pipe(
+    Layer.provide(pipelineLayer(TrustedProxies.make(trustedProxies))),
+    Layer.provide(Handlers.layer),
+    outsideOfSpans
+  )
+}
+
+/** Handlers run in the context that they were built in, which may be within a span of whoever starts the process. */
+const outsideOfSpans = <A, E, R>(layer: Layer.Layer<A, E, R>): Layer.Layer<A, E, R> =>
+  Layer.fromBuild((memoMap, scope) =>
+    Effect.updateContext(
+      Layer.buildWithMemoMap(layer, memoMap, scope),
+      // It may be in there, though nobody asks for it.
+      (context: Context.Context<R>) => Context.omit(Tracer.ParentSpan)(context as Context.Context<R | Tracer.ParentSpan>) as Context.Context<R>
+    )
+  )
+
+/**
+ * Answers one request of a host, on behalf of the client at this address (the IP guard counts by it). Null: the host's own
+ * process calls, which the IP guard does not count; the limits of the key and the tenant hold all the same.
+ */
+export type FetchHandler = (request: Request, clientAddress: string | null) => Promise<Response>
+
+export interface FetchOptions {
+  /** The addresses at which clients reach the service, for the published document. */
+  readonly servers: ReadonlyArray<string>
+  /** How long requests in flight may take to finish once its scope closes. */
+  readonly grace?: Duration.Input
+  /** Who may read `/metrics`. Default: nobody. */
+  readonly metrics?: MetricsAccess
+}
+
+/** Where a call of the process itself is from, in its log. */
+const here = "127.0.0.1"
+
+/**
+ * The same service as a web-standard handler, to be mounted in a server that is there already; it answers until its
+ * scope closes, which waits for the requests that are under way. The host says who the client is; forwarding headers mean nothing here. What concerns bytes on a
+ * connection (slow, malformed or oversized headers) is the host's to refuse.
+ */
+export const fetchHandler = ({
+  servers,
+  grace = graceDefault,
+  metrics = null
+}: FetchOptions) =>
+  Effect.gen(function* () {
+    const drain = new DrainState()
+    const app = Layer.provide(routes(servers, [], metrics), Layer.succeed(Drain, drain))
+    const router = yield* HttpRouter.toHttpEffect(app).pipe(Effect.provideService(HttpRouter.RouterConfig, routerConfig))
+    const asHosted = Effect.gen(function* () {
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const clientAddress = yield* ClientAddress
+      // A request that never was on a wire has no Host; its URL says the same.
+      const host = request.headers["host"] ?? new URL(request.originalUrl).host
+      const hosted = request.modify({
+        headers: Headers.set(request.headers, "host", host),
+        remoteAddress: Option.some(clientAddress ?? here)
+      })
+      return yield* Effect.provideService(router, HttpServerRequest.HttpServerRequest, hosted)
+    })
+    // Loggers, levels, the tracer and the clock are those of whoever builds the handler.
+    const context = Context.add(yield* Effect.context<never>(), HttpMiddleware.TracerDisabledWhen, () => true)
+    const handle = HttpEffect.toWebHandlerWith<never, Effect.Services<typeof asHosted>>(context)(asHosted)
+    const underWay = new Set<Promise<unknown>>()
+    const handler: FetchHandler = (request, clientAddress) => {
+      const answer = handle(request, Context.make(ClientAddress, clientAddress))
+      const settled: Promise<unknown> = Promise.allSettled([answer]).then(() => underWay.delete(settled))
+      underWay.add(settled)
+      return answer
+    }
+    // Closed before what it is made of, for it is added last: turns new requests away, and waits for the others.
+    yield* Effect.addFinalizer(() =>
+      Effect.suspend(() => {
+        drain.isDraining = true
+        return Effect.promise(() => Promise.all(underWay)).pipe(
+          Effect.timeoutOption(Duration.fromInputUnsafe(grace)),
+          Effect.andThen(Deferred.fail(drain.expired, new ShuttingDown()))
+        )
+      })
+    )
+    return handler
+  })
+
+/** Made when first asked for: a process that nobody asks for its documents starts without them. */
+const pagesLayer = (servers: ReadonlyArray<string>) =>
+  Layer.unwrap(
+    Effect.gen(function* () {
+      const document = yield* Effect.cached(Effect.sync(() => Document.make(servers)))
+      const yaml = yield* Effect.cached(
+        Effect.map(Effect.flatMap(document, Document.toYaml), (text) => HttpServerResponse.text(text, { contentType: "application/yaml" }))
+      )
+      const docs = yield* Effect.cached(
+        Effect.map(document, (document) =>
+          HttpServerResponse.setHeader(
+            HttpServerResponse.html(DocsPage.render(document)),
+            "content-security-policy",
+            DocsPage.contentSecurityPolicy
+          )
+        )
+      )
+      return Layer.mergeAll(
+        HttpRouter.add("GET", pages.root, HttpServerResponse.redirect(pages.docs, { headers: { "content-length": "0" } })),
+        HttpRouter.add("GET", pages.document, yaml),
+        HttpRouter.add("GET", pages.docs, docs)
+      )
+    })
+  )
