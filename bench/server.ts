@@ -26,7 +26,7 @@ import { MailProviders } from "../core/ports/MailProvider.ts"
 import { defaults, Settings } from "../core/Settings.ts"
 import { provision } from "../runtimes/dev/Provision.ts"
 import * as Http from "../runtimes/http/index.ts"
-import * as Loops from "../runtimes/Loops.ts"
+import * as Loops from "../core/Loops.ts"
 
 const ceiling = 1_000_000_000
 const withJobs = process.argv.includes("--jobs")

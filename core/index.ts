@@ -1,6 +1,7 @@
 /** The public surface of the core: model, ports, operations and jobs, each as a namespace or service of its own. */
 export * as Mailroom from "./Mailroom.ts"
 export * from "./ClockOffset.ts"
+export * as Loops from "./Loops.ts"
 export * as Metrics from "./Metrics.ts"
 export * from "./Settings.ts"
 export * as Tracing from "./Tracing.ts"

@@ -1,6 +1,6 @@
 /** Mailroom inside a program on Effect: its core is a Layer over the ports, its operations are typed Effects. */
 import { Effect, Layer, Redacted, Result } from "effect"
-import { Address, IdempotencyKey, Limits, Mailroom, MailProviders, Management, Messages, Worker, type Principal } from "mailroom"
+import { Address, IdempotencyKey, Limits, Loops, Mailroom, MailProviders, Management, Messages, type Principal } from "mailroom"
 import { EicarScanner } from "mailroom/adapters/eicar"
 import { MemoryBlobStore, MemoryJobQueue, MemoryRateLimiter, MemoryStore } from "mailroom/adapters/memory"
 import { NodeCrypto, NodeResolver } from "mailroom/adapters/node"
@@ -61,7 +61,6 @@ const provision = Effect.gen(function* () {
 
 const program = Effect.gen(function* () {
   const messages = yield* Messages
-  const worker = yield* Worker
   const { mailbox, principal } = yield* provision
 
   const { message } = yield* messages.send(principal, IdempotencyKey.IdempotencyKey.make(`example-${Date.now()}`), {
@@ -76,13 +75,14 @@ const program = Effect.gen(function* () {
   })
   console.log(message.status)
 
-  // A tick does what is due now. Scenarios call it under a virtual clock, a runtime in a loop.
   for (;;) {
-    yield* worker.tick
     const { message: current } = yield* messages.get(principal, message.id)
     if (current.status === "delivered") return console.log(`${current.status} to ${current.recipients[0]?.address}`)
     yield* Effect.sleep("20 millis")
   }
 })
 
-await Effect.runPromise(program.pipe(Effect.provide(Layer.provide(Mailroom.layer, ports))))
+// The loops do what follows from calls: submissions, events, webhooks, retention. `Loops.tick` is for a clock of your own.
+const mailroom = Loops.layer.pipe(Layer.provideMerge(Mailroom.layer), Layer.provide(ports))
+
+await Effect.runPromise(Effect.provide(program, mailroom))

@@ -2,7 +2,7 @@
 import { Effect, Layer } from "effect"
 import { Database } from "../adapters/postgres/Database.ts"
 import { ClockOffset, isClockTrusted } from "../core/ClockOffset.ts"
-import { every } from "./Loops.ts"
+import { every } from "../core/Loops.ts"
 
 /** A slow answer looks like a clock that is off: of so many, the nearest is believed. */
 const measurementsMax = 3

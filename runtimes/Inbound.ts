@@ -5,6 +5,7 @@ import * as MailauthAuthenticator from "../adapters/mailauth/MailauthAuthenticat
 import * as RspamdSpamFilter from "../adapters/rspamd/RspamdSpamFilter.ts"
 import * as SmtpListener from "../adapters/smtp-server/SmtpListener.ts"
 import { RecordReport } from "../core/jobs/RecordReport.ts"
+import * as Loops from "../core/Loops.ts"
 import * as Metrics from "../core/Metrics.ts"
 import { Receive } from "../core/operations/Receive.ts"
 import type { MailAuthenticator } from "../core/ports/MailAuthenticator.ts"
@@ -14,7 +15,6 @@ import { ConfigFaults, settings, type Config } from "./Config.ts"
 import { certificate, hostNameOf } from "./InboundHost.ts"
 import * as TrustedProxies from "./http/TrustedProxies.ts"
 import { ListenFault } from "./Listening.ts"
-import * as Loops from "./Loops.ts"
 
 /** What the core is told of it. */
 export const coreSettings = (config: Config): Partial<SettingsShape> => ({

@@ -5,12 +5,12 @@
  */
 import { Console, Effect, Fiber, Layer } from "effect"
 import { HttpServer } from "effect/http"
+import * as Loops from "../../core/Loops.ts"
 import * as Mailroom from "../../core/Mailroom.ts"
 import * as Config from "../Config.ts"
 import * as Http from "../http/index.ts"
 import * as Inbound from "../Inbound.ts"
 import { baseUrl as baseUrlOf, listenFault } from "../Listening.ts"
-import * as Loops from "../Loops.ts"
 import * as Outbound from "../Outbound.ts"
 import * as Telemetry from "../Telemetry.ts"
 import * as Banner from "./Banner.ts"

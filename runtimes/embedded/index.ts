@@ -9,22 +9,18 @@ import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
 import * as NodeResolver from "../../adapters/node/NodeResolver.ts"
 import * as SandboxMailProvider from "../../adapters/sandbox/SandboxMailProvider.ts"
 import { Mailroom as Client } from "../../client/index.ts"
-import { CheckDomains } from "../../core/jobs/CheckDomains.ts"
-import { EventRelay } from "../../core/jobs/EventRelay.ts"
 import { Sweep } from "../../core/jobs/Sweep.ts"
-import { Worker } from "../../core/jobs/Worker.ts"
+import * as Loops from "../../core/Loops.ts"
 import * as Mailroom from "../../core/Mailroom.ts"
 import * as Address from "../../core/model/Address.ts"
 import * as Limits from "../../core/model/Limits.ts"
 import { Management } from "../../core/operations/Management.ts"
 import { Receive, type Arriving } from "../../core/operations/Receive.ts"
-import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { WebhookManagement } from "../../core/operations/WebhookManagement.ts"
 import { MailProviders } from "../../core/ports/MailProvider.ts"
 import { NotificationIntakes } from "../../core/ports/NotificationIntake.ts"
 import { Settings, type SettingsShape } from "../../core/Settings.ts"
 import { fetchHandler } from "../http/Fetch.ts"
-import * as Loops from "../Loops.ts"
 import { read, type Options } from "./Options.ts"
 
 /** A service of the core with Promises for Effects. A refusal rejects with the core's tagged error. */
@@ -149,7 +145,7 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
       recipient: (address) => run(Context.get(context, Receive).recipient(address)),
       accept: (mail) => run(Context.get(context, Receive).accept({ ...mail, bytes: streamOf(mail.bytes) }))
     },
-    tick: () => run(Effect.provideContext(tick, context)),
+    tick: () => run(Effect.provideContext(Loops.tick, context)),
     retain: () => run(Context.get(context, Sweep).retain),
     start: async () => {
       const starting = Layer.buildWithScope(Loops.layer, scopes.loops).pipe(Effect.provideContext(context))
@@ -208,23 +204,6 @@ const logging = ({ log }: Options) =>
         Layer.succeed(References.MinimumLogLevel, "Warn")
       )
     : Logger.layer([Logger.map(Logger.formatJson, log)])
-
-const tick = Effect.gen(function* () {
-  const relay = yield* EventRelay
-  const worker = yield* Worker
-  const requestLog = yield* RequestLog
-  yield* (yield* Sweep).tick
-  yield* (yield* CheckDomains).tick
-  let done = 0
-  let round: number
-  do {
-    round = (yield* relay.tick) + (yield* worker.tick)
-    done += round
-  } while (round > 0)
-  yield* relay.ended
-  yield* requestLog.flush
-  return done
-})
 
 type Run = <A, E>(effect: Effect.Effect<A, E>) => Promise<A>
 

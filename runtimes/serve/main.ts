@@ -1,12 +1,12 @@
 /** The HTTP API, over the deployment's database. What happens after a 202 is the workers'. */
 import { Effect, Layer } from "effect"
 import { HttpServer } from "effect/http"
+import * as Loops from "../../core/Loops.ts"
 import * as Mailroom from "../../core/Mailroom.ts"
 import * as Adapters from "../Adapters.ts"
 import * as Config from "../Config.ts"
 import * as Http from "../http/index.ts"
 import { baseUrl, listenFault } from "../Listening.ts"
-import * as Loops from "../Loops.ts"
 import * as Outbound from "../Outbound.ts"
 import * as Telemetry from "../Telemetry.ts"
 import { version } from "../Version.ts"

@@ -1,10 +1,10 @@
 /** What happens after a 202, over the deployment's database: relay, submissions, deliveries, scans, sweeps, retention. */
 import { Effect, Layer } from "effect"
+import * as Loops from "../../core/Loops.ts"
 import * as Mailroom from "../../core/Mailroom.ts"
 import * as Adapters from "../Adapters.ts"
 import * as Config from "../Config.ts"
 import { listenFault } from "../Listening.ts"
-import * as Loops from "../Loops.ts"
 import * as Outbound from "../Outbound.ts"
 import * as Telemetry from "../Telemetry.ts"
 import { version } from "../Version.ts"

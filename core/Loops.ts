@@ -1,10 +1,15 @@
-/** Runs what is not a caller's, for as long as the process lives. What breaks in a tick is logged, and the next one tries again. */
+/**
+ * Runs what is not a caller's, for as long as the process lives: the worker at
+ * once when there is work, the relay each 50 ms, the request log each second,
+ * the sweep and the domain checker each 10 seconds, retention each 10 minutes.
+ * What breaks in a tick is logged, and the next one tries again.
+ */
 import { Cause, Duration, Effect, Fiber, Layer } from "effect"
-import { CheckDomains } from "../core/jobs/CheckDomains.ts"
-import { EventRelay } from "../core/jobs/EventRelay.ts"
-import { Sweep } from "../core/jobs/Sweep.ts"
-import { Worker } from "../core/jobs/Worker.ts"
-import { RequestLog } from "../core/operations/RequestLog.ts"
+import { CheckDomains } from "./jobs/CheckDomains.ts"
+import { EventRelay } from "./jobs/EventRelay.ts"
+import { Sweep } from "./jobs/Sweep.ts"
+import { Worker } from "./jobs/Worker.ts"
+import { RequestLog } from "./operations/RequestLog.ts"
 
 /** A job of another process is seen this late at most, where nothing nudges us. */
 const idle = Duration.millis(200)
@@ -65,5 +70,26 @@ export const working = Layer.effectDiscard(
   })
 )
 
-/** Everything, in one process. */
+/** Everything, in one process: over `Mailroom.layer`, it is all the work that follows from calls. */
 export const layer = Layer.merge(working, serving)
+
+/**
+ * All that is due now but retention (`Sweep.retain`), and what follows from it: how many events were fanned out and jobs
+ * done. For a virtual clock, and for programs that schedule by themselves in place of `layer`.
+ */
+export const tick = Effect.gen(function* () {
+  const relay = yield* EventRelay
+  const worker = yield* Worker
+  const requestLog = yield* RequestLog
+  yield* (yield* Sweep).tick
+  yield* (yield* CheckDomains).tick
+  let done = 0
+  let round: number
+  do {
+    round = (yield* relay.tick) + (yield* worker.tick)
+    done += round
+  } while (round > 0)
+  yield* relay.ended
+  yield* requestLog.flush
+  return done
+})
