@@ -11,7 +11,11 @@
  *   anything that leaves the outcome unknown (a lost connection, a timeout) as
  *   `MailProviderUnavailable`;
  * - may be called concurrently, and twice for one message after a crash, with
- *   the same Message-ID and bytes.
+ *   the same Message-ID and bytes;
+ * - keeps its own deadlines, which are shorter than the core's: a submission
+ *   that has not answered after ten minutes, or a poll after one, is
+ *   interrupted and counts as `MailProviderUnavailable`. What does not listen
+ *   to interruption is waited for, and holds up its message.
  */
 import { Context, Data, type Effect, type Redacted, type Stream } from "effect"
 import type { Address, DomainName } from "../model/Address.ts"
