@@ -1,4 +1,4 @@
-/** Mailroom inside a program of yours, with Promises and no server: a tenant, a key, a send, and what became of it. */
+/** Mailroom inside a program of yours, with Promises and no server: a tenant, a key, a send, what became of it, and mail that comes in. */
 import { Redacted } from "effect"
 import { EicarScanner } from "mailroom/adapters/eicar"
 import { MemoryBlobStore, MemoryJobQueue, MemoryStore } from "mailroom/adapters/memory"
@@ -16,7 +16,8 @@ const mailroom = await createMailroom({
   mime: RfcMime.layer,
   scanner: EicarScanner.layer,
   webhooks: UndiciWebhookTransport.layer,
-  provider: null // production mail waits; the sandbox needs nobody
+  provider: null, // production mail waits; the sandbox needs nobody
+  settings: { inboundEnvironment: "sandbox" } // where the key below can read it
 })
 
 // What your own administration does, once per tenant.
@@ -56,4 +57,15 @@ for (let tries = 0; tries < 200; tries++) {
   }
   await new Promise((resolve) => setTimeout(resolve, 20))
 }
+
+// What a mail server of yours does: asks at RCPT TO, hands over at the end of DATA, and answers what a `ReceiveRefused` says.
+await mailroom.receive.recipient("ada@mail.example")
+await mailroom.receive.accept({
+  peer: { remoteAddress: "192.0.2.25", helo: "mx.example.org", protocol: "ESMTPS" },
+  returnPath: "charles@example.org",
+  recipients: ["ada@mail.example"],
+  bytes: new TextEncoder().encode("From: charles@example.org\r\nSubject: Note G\r\n\r\nThe engine weaves.\r\n")
+})
+const { items } = await client.messages.list()
+console.log(`${items[0]?.status}: ${items[0]?.subject}`)
 await mailroom.close()

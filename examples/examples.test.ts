@@ -62,14 +62,14 @@ describe("the examples", () => {
     assert.deepStrictEqual(names.filter((file) => !tests.includes(`"${file.slice(0, -".ts".length)}"`)), [])
   })
 
-  it("embed with Promises: a send is queued and delivered", async () => {
-    assert.strictEqual(await run(["embed-with-promises"]), "queued\ndelivered to delivered@example.com\n")
+  it("embed with Promises: a send is queued and delivered, and mail comes in", async () => {
+    assert.strictEqual(await run(["embed-with-promises"]), "queued\ndelivered to delivered@example.com\nreceived: Note G\n")
   })
 
   it("embed with Promises: the same where the packages of the server are not installed", async () => {
     const printed = await run(["embed-with-promises"], without("yaml", "@effect/platform-node"))
 
-    assert.strictEqual(printed, "queued\ndelivered to delivered@example.com\n")
+    assert.strictEqual(printed, "queued\ndelivered to delivered@example.com\nreceived: Note G\n")
   })
 
   it("embed with Effect: the same", async () => {

@@ -13,7 +13,7 @@ import { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
 import type { MailProvider } from "../../core/ports/MailProvider.ts"
 import { Store, StoreUnavailable } from "../../core/ports/Store.ts"
 import { WebhookTransport, type WebhookRequest } from "../../core/ports/WebhookTransport.ts"
-import { createMailroom, parseAddress, parseDomain, plans, ReceiveRefused, reveal, type EmbeddedMailroom, type Options } from "./index.ts"
+import { createMailroom, parseAddress, parseDomain, plans, ReceiveRefused, reveal, type EmbeddedMailroom, type InboundMail, type Options } from "./index.ts"
 
 const operator = { type: "operator", id: "test" } as const
 
@@ -116,6 +116,27 @@ describe("an embedded Mailroom", () => {
     }
     assert.match(String(await rejectionOf(mailroom.receive.accept({ ...mail, bytes: broken() }))), /the connection is gone/)
     assert.lengthOf((await mailroom.client(apiKey).messages.list()).items, 2)
+  })
+
+  it("says what mail that is handed over wants, before anything is done with it", async () => {
+    const mailroom = await embed()
+    const peer = { remoteAddress: "192.0.2.25", helo: "mx.example.org", protocol: "ESMTPS" }
+    const mail = { peer, returnPath: null, recipients: ["ada@mail.example"], bytes: new Uint8Array(1) }
+    const faulty: ReadonlyArray<readonly [mail: unknown, fault: RegExp]> = [
+      [undefined, /accept wants peer/],
+      [{ ...mail, peer: "192.0.2.25" }, /accept wants peer/],
+      [{ ...mail, peer: { address: "192.0.2.25", helo: "x", protocol: "ESMTP" } }, /accept wants peer.*remoteAddress/],
+      [{ ...mail, peer: { ...peer, protocol: "smtp" } }, /accept wants peer.*`ESMTPS`/],
+      [{ ...mail, returnPath: undefined }, /accept wants returnPath/],
+      [{ ...mail, recipients: "ada@mail.example" }, /accept wants recipients/],
+      [{ ...mail, recipients: [] }, /accept wants recipients/],
+      [{ ...mail, bytes: "From: x" }, /accept wants bytes/]
+    ]
+
+    for (const [wrong, fault] of faulty) {
+      const accepting = mailroom.receive.accept(wrong as InboundMail) // as JavaScript gives it
+      assert.match(String(await rejectionOf(accepting)), new RegExp(`^TypeError: receive.${fault.source}`))
+    }
   })
 
   it("sends by the client without a socket, and delivers in a tick", async () => {

@@ -3,7 +3,7 @@
  * contract, no server of its own. Programs on Effect use `Mailroom.layer` of
  * the package's root; what is here is made of it.
  */
-import { Context, Effect, Exit, Fiber, Layer, Logger, Option, Redacted, References, Result, Scope, Stream } from "effect"
+import { Context, Effect, Exit, Fiber, Layer, Logger, Option, Predicate, Redacted, References, Result, Scope, Stream } from "effect"
 import { HttpServer } from "effect/http"
 import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
 import * as NodeResolver from "../../adapters/node/NodeResolver.ts"
@@ -52,7 +52,8 @@ export interface EmbeddedMailroom {
   readonly management: Promised<typeof Management.Service>
   /**
    * Takes mail in. Both reject with `ReceiveRefused`, whose `code`, `enhancedCode` and `text` are what to answer, and with
-   * other errors where the sender should try again. When `accept` resolves, every recipient has its message.
+   * other errors where the sender should try again; with a TypeError, what was handed over is no mail. When `accept`
+   * resolves, every recipient has its message.
    */
   readonly receive: {
     readonly recipient: (address: string) => Promise<void>
@@ -143,7 +144,7 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
     webhookManagement: promised(Context.get(context, WebhookManagement), run),
     receive: {
       recipient: (address) => run(Context.get(context, Receive).recipient(address)),
-      accept: (mail) => run(Context.get(context, Receive).accept({ ...mail, bytes: streamOf(mail.bytes) }))
+      accept: async (mail) => run(Context.get(context, Receive).accept(arriving(mail)))
     },
     tick: () => run(Effect.provideContext(Loops.tick, context)),
     retain: () => run(Context.get(context, Sweep).retain),
@@ -165,8 +166,28 @@ const clientAddressOf = (from: { readonly clientAddress?: unknown } | null | und
   throw new TypeError("fetch wants { clientAddress } beside the request: the address of the client, by which the IP guard counts.")
 }
 
-const streamOf = (bytes: InboundMail["bytes"]): Stream.Stream<Uint8Array, unknown> =>
-  bytes instanceof Uint8Array ? Stream.make(bytes) : Stream.fromAsyncIterable(bytes, (cause) => cause)
+const protocols: ReadonlyArray<unknown> = ["SMTP", "ESMTP", "ESMTPS", "LMTP", "LMTPS"] satisfies ReadonlyArray<InboundMail["peer"]["protocol"]>
+
+/** What it must be, from JavaScript too: what is wrong with it would else show in the middle of a transaction, or never. */
+const arriving = (mail: InboundMail): Arriving<unknown> => {
+  const { peer, returnPath, recipients, bytes }: { readonly [K in keyof InboundMail]?: unknown } = mail ?? {}
+  const wants = (what: string) => new TypeError(`receive.accept wants ${what}.`)
+  if (!isPeer(peer)) throw wants(`peer: { remoteAddress, helo, protocol }, all texts, and the last one of ${protocols.map((one) => `\`${String(one)}\``).join(", ")}`)
+  if (returnPath !== null && typeof returnPath !== "string") throw wants("returnPath: an address as it came in MAIL FROM, or null for the null sender")
+  const isList = Array.isArray(recipients) && recipients.length > 0 && recipients.every(Predicate.isString)
+  if (!isList) throw wants("recipients: one or more addresses as they came in RCPT TO")
+  if (bytes instanceof Uint8Array) return { ...mail, bytes: Stream.make(bytes) }
+  if (!Predicate.hasProperty(bytes, Symbol.asyncIterator)) throw wants("bytes: a Uint8Array, or an AsyncIterable of them")
+  return { ...mail, bytes: Stream.fromAsyncIterable(bytes as AsyncIterable<Uint8Array>, (cause) => cause) } // its pieces are looked at as they come
+}
+
+const isPeer = (peer: unknown): boolean =>
+  Predicate.hasProperty(peer, "remoteAddress") &&
+  Predicate.hasProperty(peer, "helo") &&
+  Predicate.hasProperty(peer, "protocol") &&
+  Predicate.isString(peer.remoteAddress) &&
+  Predicate.isString(peer.helo) &&
+  protocols.includes(peer.protocol)
 
 /** An end that a hanging adapter cannot hold up: interruption may be what it does not listen to, so nobody waits for that. */
 const within = (atMost: `${number} seconds`, fault: string, ending: Effect.Effect<unknown>): Effect.Effect<void> =>
