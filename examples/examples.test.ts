@@ -91,7 +91,7 @@ describe("the examples", () => {
     assert.strictEqual(status, 1)
     assert.include(stdout, "FAILED  a queue without a fence breaks a law of JobQueue:\n        refuses a lost lease, and lets it change nothing\n")
     assert.notInclude(stdout, "the memory queue breaks")
-    assert.match(stdout, /\n\d+ passed, 3 failed, in /)
+    assert.match(stdout, /\n\d+ passed, 4 failed, in /)
   })
 
   it("swap the provider: a printing one gets the envelope and the bytes", async () => {
