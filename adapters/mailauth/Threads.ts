@@ -93,9 +93,9 @@ export const make = (program = new URL(`./Thread${import.meta.url.slice(-3)}`, i
       const found = Deferred.makeUnsafe<Authentication | null>()
       const say = (message: ToThread, moved: ReadonlyArray<ArrayBuffer> = []) => thread.worker.postMessage(message, [...moved])
       const ended = new AbortController()
-      /** Of each purpose, how many names were asked, and the end of its time, which is real whatever the caller's clock. */
+      /** Of each purpose, how many names were asked, and the end of its time. */
       const asks = new Map<Purpose, { count: number; readonly late: Promise<Answer> }>()
-      const begun = () => ({ count: 0, late: Effect.runPromise(Effect.as(Effect.sleep(asking), unanswered), ended).catch(() => unanswered) })
+      const begun = () => ({ count: 0, late: after(asking, ended.signal) })
       let isOver = false
       thread.messages.set(id, {
         onMore: () => onRoom(),
@@ -201,6 +201,10 @@ const slicesOf = (bytes: Uint8Array): ReadonlyArray<Uint8Array> =>
   Array.from({ length: Math.ceil(bytes.length / sliceSizeMax) }, (_, index) => bytes.subarray(index * sliceSizeMax, (index + 1) * sliceSizeMax))
 
 const unanswered: Answer = { code: "ESERVFAIL" }
+
+/** In real time whatever the caller's clock; sooner if nobody waits any more. */
+const after = (asking: Duration.Duration, signal: AbortSignal): Promise<Answer> =>
+  Effect.runPromise(Effect.as(Effect.sleep(asking), unanswered), { signal }).catch(() => unanswered)
 
 const answerOf = (resolve: Resolve, name: string, type: string): Promise<Answer> =>
   resolve(name, type).then(
