@@ -1,6 +1,6 @@
 /** The run that proves adapters outside a test runner: here on adapters whose verdict is known. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, type Duration } from "effect"
+import { Effect, Layer, Redacted, type Duration } from "effect"
 import { TestClock } from "effect/testing"
 import * as MemoryJobQueue from "../adapters/memory/MemoryJobQueue.ts"
 import { JobQueue } from "../core/ports/JobQueue.ts"
@@ -40,6 +40,17 @@ describe("a proof", () => {
 
       assert.deepStrictEqual(told, ["1/2 holds: passed", "2/2 is broken: failed"])
       assert.match(toText(report), /^FAILED {2}mine breaks a law of Two:\n {8}is broken\n {10}because\n\n1 passed, 1 failed, in \d+\.\d s\n$/)
+    }))
+
+  it.live("shows what came where a check waited for a failure", () =>
+    Effect.gen(function* () {
+      const check = Effect.flip(Effect.succeed({ status: 200, secret: Redacted.make("open sesame"), body: new Uint8Array(5_000) }))
+      const { report } = yield* run([conforms("mine", { name: "Flip", checks: [{ title: "fails", check: Effect.asVoid(check) }] }, Layer.empty)])
+
+      const reason = report.checks[0]?.reason ?? ""
+      assert.match(reason, /^the check did not expect \{"status":200,"secret":<redacted>,"body":Uint8Array\(/)
+      assert.notInclude(reason, "sesame")
+      assert.isBelow(reason.length, 1_100)
     }))
 
   it.live("runs on a virtual clock that all checks of an adapter share", () =>

@@ -4,7 +4,7 @@
  * adapter is made once and shared by its checks; a scenario gets a set of its
  * own, for a worker takes whatever jobs its queue holds.
  */
-import { Cause, Clock, Data, Duration, Effect, Exit, Layer, Option, Scope } from "effect"
+import { Cause, Clock, Data, Duration, Effect, Exit, Formatter, Layer, Option, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { suite as breaker } from "./scenarios/breaker.ts"
 import { suite as crashes } from "./scenarios/crashes.ts"
@@ -135,12 +135,21 @@ const isChosen = (filter: ReadonlyArray<string>, proof: Proof) => (title: string
   return filter.length === 0 || filter.some((part) => text.includes(part.toLowerCase()))
 }
 
+/** A check that waits for a failure, and gets a value, fails with that value: it is shown, but not all of it if it is long. */
+const shownMax = 1_000
+
+const textOf = (error: unknown): string => {
+  if (typeof error === "string") return error
+  if (error instanceof Error) return error.message === "" ? error.name : error.message
+  const shown = Formatter.format(error)
+  return `the check did not expect ${shown.length > shownMax ? `${shown.slice(0, shownMax)} ...` : shown}`
+}
+
 /** What a person wants to know of a failure: the assertion with both sides, and not where in the suite it stands. */
 const reasonOf = (cause: Cause.Cause<unknown>): string => {
   const error = Cause.squash(cause)
-  const text = error instanceof Error ? (error.message === "" ? error.name : error.message) : String(error)
-  const behind = error instanceof Error && error.cause !== undefined ? `\ncaused by ${error.cause instanceof Error ? error.cause.message : String(error.cause)}` : ""
-  return `${text}${behind}`
+  const behind = error instanceof Error && error.cause !== undefined ? `\ncaused by ${error.cause instanceof Error ? error.cause.message : Formatter.format(error.cause)}` : ""
+  return `${textOf(error)}${behind}`
 }
 
 /** Runs all checks one after another, each on a virtual clock. Fails only if there is nothing to run. */
