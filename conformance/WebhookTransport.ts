@@ -38,7 +38,11 @@ export interface Receiver {
   readonly reached: Effect.Effect<ReadonlyArray<string>>
 }
 
-/** Receivers, and the names that lead to them. */
+/**
+ * Receivers, and the names that lead to them: the layer that is held to the suite provides it beside the transport, and
+ * the transport looks names up where `lead` has put them. `mailroom/conformance/webhook-sockets` has one for transports
+ * that take a `Resolver`.
+ */
 export class Receivers extends Context.Service<
   Receivers,
   {

@@ -26,6 +26,7 @@ export type Certificate =
 /** Bytes, one per character; or `<end>` or `<reset>`, by which it closes the connection. */
 export type Said = string
 
+/** A server, and what it has seen. */
 export interface Listener {
   /** `https`, if it has a certificate; at a fresh name that leads to its first address. */
   readonly url: string
@@ -40,6 +41,7 @@ export interface Listener {
   readonly open: Effect.Effect<number>
 }
 
+/** What a server is to be, and to say. */
 export interface Listening {
   readonly certificate?: Certificate
   /** Where it listens: everywhere, unless said otherwise. */
@@ -48,6 +50,11 @@ export interface Listening {
   readonly says: ReadonlyArray<ReadonlyArray<Said>>
 }
 
+/**
+ * Servers that say what they are told, byte by byte, and the names that lead to them: the layer that is held to the suite
+ * provides it beside the transport, which trusts the authority of the certificates but for `OfUnknownAuthority`.
+ * `mailroom/conformance/webhook-sockets` has one for transports that take a `Resolver`.
+ */
 export class Wire extends Context.Service<
   Wire,
   {

@@ -31,8 +31,21 @@ export { suite as scanner } from "./Scanner.ts"
 export { suite as spamFilter, type Case as SpamFilterCase } from "./SpamFilter.ts"
 export { suite as store } from "./Store.ts"
 export { agreement as storeAgreement } from "./StoreModel.ts"
-export { suite as webhookTransport } from "./WebhookTransport.ts"
-export { suite as webhookTransportWire } from "./WebhookTransportWire.ts"
+export {
+  Receivers as WebhookReceivers,
+  suite as webhookTransport,
+  type Arrived as WebhookArrived,
+  type Behaviour as WebhookBehaviour,
+  type Receiver as WebhookReceiver
+} from "./WebhookTransport.ts"
+export {
+  suite as webhookTransportWire,
+  Wire as WebhookWire,
+  type Certificate as WebhookCertificate,
+  type Listener as WebhookListener,
+  type Listening as WebhookListening,
+  type Said as WebhookSaid
+} from "./WebhookTransportWire.ts"
 export { suite as sendToEveryOutcome } from "./scenarios/outcomes.ts"
 export { suite as crashAndResume } from "./scenarios/crashes.ts"
 export { suite as idempotentSending } from "./scenarios/idempotency.ts"

@@ -178,12 +178,15 @@ const allowedCode: ReadonlyArray<readonly [file: string, source: string]> = [
   ["core/model/UsesATypeOfAPort.ts", "import type { Store } from \"../ports/Store.ts\"\nexport type Mine = Store"],
   ["core/model/Some.test.ts", imports("../../adapters/memory/index.ts") + "export const now = Date.now()"],
   ["adapters/memory/Memory.conformance.test.ts", imports("../../conformance/Store.ts")],
+  ["conformance/WebhookSockets.ts", imports("node:net")],
   ["runtimes/cli/conformance.ts", "export const lazily = () => import(\"../../conformance/index.ts\")"],
   ["runtimes/cli/main.ts", "export const name = () => process.argv[2]"]
 ]
 
 const refused: ReadonlyArray<Case> = [
   ...refusedImports.map(([folder, specifier, says], index) => ({ file: `${folder}/Import${index}.ts`, source: imports(specifier), says })),
+  { file: "conformance/OfAnAdapterSockets.ts", source: imports("../adapters/undici/index.ts"), says: "A suite knows ports, never an adapter or a runtime" },
+  { file: "conformance/OfADriverSockets.ts", source: imports("undici"), says: "Receivers are made of Node's own servers" },
   ...refusedCode.map(([folder, source, says], index) => ({ file: `${folder}/Code${index}.ts`, source, says }))
 ]
 const allowed: ReadonlyArray<Omit<Case, "says">> = [
