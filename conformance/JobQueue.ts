@@ -1,12 +1,13 @@
 /** What every JobQueue does. */
 import assert from "node:assert/strict"
-import { Duration, Effect } from "effect"
+import { Effect } from "effect"
 import { TestClock } from "effect/testing"
 import { jobKinds, type JobQueue } from "../core/ports/JobQueue.ts"
 import { freshId, realm } from "./fixtures.ts"
 import { byKind } from "./JobQueueKinds.ts"
 import { leases } from "./JobQueueLeases.ts"
-import { assertNothingDue, begin, claim, claimOne, ends, groupsOf, job, jobs, minute, subjectsOf, visibilityTimeout } from "./JobQueueSteps.ts"
+import { assertNothingDue, begin, claim, claimOne, groupsOf, job, jobs, minute, subjectsOf, visibilityTimeout } from "./JobQueueSteps.ts"
+import { waits } from "./JobQueueWaits.ts"
 import type { Check, Suite } from "./Suite.ts"
 
 const handOuts: ReadonlyArray<Check<JobQueue>> = [
@@ -311,7 +312,7 @@ const fairness: ReadonlyArray<Check<JobQueue>> = [
   }
 ]
 
-const waiting: ReadonlyArray<Check<JobQueue>> = [
+const epochs: ReadonlyArray<Check<JobQueue>> = [
   {
     title: "stays in its epoch as long as it loses nothing",
     check: Effect.gen(function* () {
@@ -325,76 +326,7 @@ const waiting: ReadonlyArray<Check<JobQueue>> = [
       assert.notEqual(before, "")
       assert.equal(yield* queue.epoch, before)
     })
-  },
-  {
-    title: "waits for work at most as long as it was told",
-    check: Effect.gen(function* () {
-      const { queue } = yield* begin
-      const waiting = yield* Effect.forkScoped(queue.awaitWork(jobKinds, Duration.minutes(10)))
-
-      yield* TestClock.adjust("10 minutes")
-
-      assert.ok(yield* ends(waiting))
-    })
-  },
-  {
-    title: "stops waiting when a due job is offered",
-    check: Effect.gen(function* () {
-      const { queue, now } = yield* begin
-      const waiting = yield* Effect.forkScoped(queue.awaitWork(jobKinds, Duration.hours(10)))
-      yield* TestClock.adjust(1)
-
-      yield* queue.offer([job(now)])
-      yield* TestClock.adjust(minute)
-
-      assert.ok(yield* ends(waiting))
-    })
-  },
-  {
-    title: "stops waiting when a job falls due that was there before, or came meanwhile",
-    check: Effect.gen(function* () {
-      const { queue, now } = yield* begin
-      const dueAt = now + 2 * minute
-      for (const before of [true, false]) {
-        const offered = job(dueAt + (before ? 0 : 3 * minute))
-        if (before) yield* queue.offer([offered])
-        const waiting = yield* Effect.forkScoped(queue.awaitWork(jobKinds, Duration.hours(10)))
-        yield* TestClock.adjust(1)
-        if (!before) yield* queue.offer([offered])
-
-        yield* TestClock.adjust(3 * minute)
-
-        assert.ok(yield* ends(waiting))
-        yield* queue.complete(yield* claimOne)
-      }
-    })
-  },
-  {
-    title: "stops waiting when a lease runs out",
-    check: Effect.gen(function* () {
-      const { queue, now } = yield* begin
-      yield* queue.offer([job(now)])
-      yield* claimOne
-      const waiting = yield* Effect.forkScoped(queue.awaitWork(jobKinds, Duration.hours(10)))
-
-      yield* TestClock.adjust(2 * minute)
-
-      assert.ok(yield* ends(waiting))
-      assert.equal((yield* claimOne).claims, 2)
-    })
-  },
-  {
-    title: "returns at once from waiting when a job is due already",
-    check: Effect.gen(function* () {
-      const { queue, now } = yield* begin
-      yield* queue.offer([job(now)])
-
-      const waiting = yield* Effect.forkScoped(queue.awaitWork(jobKinds, Duration.hours(10)))
-      yield* TestClock.adjust(minute)
-
-      assert.ok(yield* ends(waiting))
-    })
   }
 ]
 
-export const suite: Suite<JobQueue> = { name: "JobQueue", checks: [...handOuts, ...leases, ...fairness, ...byKind, ...waiting] }
+export const suite: Suite<JobQueue> = { name: "JobQueue", checks: [...handOuts, ...leases, ...fairness, ...byKind, ...epochs, ...waits] }

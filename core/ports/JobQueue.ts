@@ -112,7 +112,12 @@ export class JobQueue extends Context.Service<
     readonly throttle: (kind: JobKind, group: string, inFlightMax: number | null) => Effect.Effect<void, QueueUnavailable>
     /** Changes when the queue may have lost what it held. */
     readonly epoch: Effect.Effect<string, QueueUnavailable>
-    /** Waits until a job of these kinds may be due, at most this long. A hint to sleep by: it may return early. */
+    /**
+     * Waits until a job of these kinds may be claimed, at most this long: one is or falls due, whether by an offer, a
+     * completion, a release or a lease that runs out, or a place below a cap or a throttle becomes free. It knows no cap
+     * but those of the claims before it: due jobs for which the last claim of these kinds had no place end no wait. A hint
+     * to sleep by: it may return early, but not time after time, or who claims and waits by turns does nothing else.
+     */
     readonly awaitWork: (kinds: ReadonlyArray<JobKind>, atMost: Duration.Duration) => Effect.Effect<void>
   }
 >()("mailroom/core/ports/JobQueue") {}

@@ -1,0 +1,82 @@
+/** What authors get wrong about waiting for work: each flaw is put into a queue that is right, and a law names it. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer } from "effect"
+import * as MemoryJobQueue from "../adapters/memory/MemoryJobQueue.ts"
+import { JobQueue, type Lease } from "../core/ports/JobQueue.ts"
+import { suite } from "./JobQueue.ts"
+import { conforms, prove } from "./Proof.ts"
+
+type Queue = JobQueue["Service"]
+
+/** Its waits sleep on when something was done by which they should have ended. */
+const deafTo = (makeActs: (queue: Queue, act: () => void) => Partial<Queue>) => (queue: Queue): Queue => {
+  let acts = 0
+  return {
+    ...queue,
+    ...makeActs(queue, () => void (acts += 1)),
+    awaitWork: (kinds, atMost) =>
+      Effect.suspend(() => {
+        const before = acts
+        return Effect.andThen(queue.awaitWork(kinds, atMost), Effect.suspend(() => (acts === before ? Effect.void : Effect.sleep(atMost))))
+      })
+  }
+}
+
+const first = <A extends ReadonlyArray<unknown>, B>(act: () => void, call: (...parameters: A) => B) => (...parameters: A): B => {
+  act()
+  return call(...parameters)
+}
+
+const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (queue: Queue) => Queue]> = [
+  ["a wait that ends at once", "goes on waiting while nothing is due", (queue) => ({ ...queue, awaitWork: () => Effect.void })],
+  [
+    "a wait that ends at once while a group with due jobs is at its cap",
+    "goes on waiting, once a claim has found it so, while all that is due is of groups at their caps or throttled",
+    (queue) => {
+      const held = new Set<Lease["token"]>()
+      return {
+        ...queue,
+        claim: (options) =>
+          Effect.tap(queue.claim(options), (leases) => Effect.sync(() => leases.filter(({ job }) => job.kind === "deliver").forEach(({ token }) => held.add(token)))),
+        awaitWork: (kinds, atMost) => Effect.suspend(() => (held.size > 0 ? Effect.void : queue.awaitWork(kinds, atMost)))
+      }
+    }
+  ],
+  [
+    "a wait that looks at the first due job only",
+    "returns at once from waiting for a job that is due behind those of a group at its cap",
+    (queue) => {
+      let isFull = false
+      return {
+        ...queue,
+        claim: (options) => Effect.tap(queue.claim(options), (leases) => Effect.sync(() => (isFull = options.inFlightMax === 1 && leases.length < options.limit))),
+        awaitWork: (kinds, atMost) => Effect.suspend(() => (isFull ? Effect.sleep(atMost) : queue.awaitWork(kinds, atMost)))
+      }
+    }
+  ],
+  [
+    "a completion that wakes nobody",
+    "stops waiting when a lease is completed, and its job was offered as due meanwhile",
+    deafTo((queue, act) => ({ complete: first(act, queue.complete) }))
+  ],
+  [
+    "the same, for places",
+    "stops waiting when a lease is completed, and a place below the cap is free",
+    deafTo((queue, act) => ({ complete: first(act, queue.complete) }))
+  ],
+  ["a release that wakes nobody", "stops waiting when a job is released, for at once or for later", deafTo((queue, act) => ({ release: first(act, queue.release) }))],
+  ["a throttle that is lifted and wakes nobody", "stops waiting when a throttle is lifted", deafTo((queue, act) => ({ throttle: first(act, queue.throttle) }))]
+]
+
+describe("the suite of JobQueue", () => {
+  for (const [flaw, law, make] of flaws) {
+    it.live(`refuses ${flaw}`, () =>
+      Effect.gen(function* () {
+        const flawed = Layer.effect(JobQueue, Effect.map(MemoryJobQueue.make, (queue) => JobQueue.of(make(queue))))
+
+        const { checks } = yield* prove([conforms("flawed", suite, flawed)], { filter: [law], timeout: "8 seconds", onResult: () => Effect.void })
+
+        assert.deepStrictEqual(checks.map(({ title, outcome }) => [title, outcome]), [[law, "failed"]])
+      }))
+  }
+})
