@@ -75,13 +75,13 @@ export const leases: ReadonlyArray<Check<JobQueue>> = [
       yield* queue.offer([{ ...asked, dueAt: now + minute / 2 }])
       yield* TestClock.adjust(minute / 2)
       const sooner = yield* claimOne
-      assert.deepEqual([sooner.job.subject, sooner.claims], [asked.subject, 1])
+      assert.deepEqual([sooner.job, sooner.claims], [{ ...asked, dueAt: now + minute / 2 }, 1])
       yield* queue.complete(sooner)
       yield* assertNothingDue
       yield* TestClock.adjust(minute / 2)
       const later = yield* claimOne
 
-      assert.deepEqual([later.job.subject, later.claims], [put.subject, 1])
+      assert.deepEqual([later.job, later.claims], [{ ...put, dueAt: now + minute }, 1])
       yield* queue.complete(later)
     })
   },
@@ -96,7 +96,9 @@ export const leases: ReadonlyArray<Check<JobQueue>> = [
 
       yield* queue.release(lease, Duration.zero)
 
-      yield* queue.complete(yield* claimOne)
+      const again = yield* claimOne
+      assert.deepEqual(again.job, offered)
+      yield* queue.complete(again)
       yield* TestClock.adjust(2 * minute)
       yield* assertNothingDue
     })

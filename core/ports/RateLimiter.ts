@@ -7,8 +7,10 @@
  * - takes all guards of a call or none: a request that one guard refuses is
  *   counted by none of them;
  * - names the first guard, in the order given, that refuses;
- * - judges the day by Effect's `Clock`; a minute must not be shortened by a
- *   clock that jumps.
+ * - judges the day by `Clock.currentTimeMillis`, and measures a minute by
+ *   `Clock.monotonicTimeNanos`, so that no jump of the wall clock shortens it;
+ * - keeps a day's count when a request comes whose clock is in the next day
+ *   already: processes may differ about midnight.
  */
 import { Context, Data, type Effect } from "effect"
 import type { Millis } from "../model/Ids.ts"

@@ -81,8 +81,9 @@ type Insert = { [K in Plain]: { readonly _tag: "Insert"; readonly kind: K; reado
 type Update = { [K in Kind]: { readonly _tag: "Update"; readonly kind: K; readonly record: Records[K] } }[Kind]
 
 /**
- * What is cut at an age, oldest first. `quotas` are counted by day: a day is as old as its beginning. Of `deliveries`
- * only those that are not pending, by when they ended.
+ * What is cut at an age, oldest first: `events` by `occurredAt`, `reservations` by `expiresAt`, `notifications` by when
+ * they were first kept, `requests` by `at`, `payloads` by `receivedAt`. Of `deliveries` only those that are not pending,
+ * by when they ended. Of `quotas` the UTC days before that of `before`: a day is not cut while it lasts.
  */
 export type Log = "events" | "reservations" | "notifications" | "requests" | "quotas" | "deliveries" | "payloads"
 
@@ -302,7 +303,7 @@ export interface AttachmentReads {
 export interface EventReads {
   /**
    * Ascending by position; those of the realm, of the tenant as a whole, and of
-   * no other application's audience. `Since` starts at the first event whose
+   * no other application's audience. `Since` starts at the first of these whose
    * `occurredAt` is that time or later, and goes on in log order. Null: from the oldest.
    */
   readonly page: (
@@ -370,7 +371,7 @@ export class Store extends Context.Service<
     ) => Effect.Effect<Committed, CommitRejected | StoreUnavailable>
 
     readonly credentials: {
-      /** By public ids, in one look-up; ids that name nothing are left out. */
+      /** By public ids, in one look-up; ids are left out that name nothing, or a key whose application, tenant or plan is missing. */
       readonly byPublicId: (publicIds: ReadonlyArray<string>) => Read<ReadonlyArray<Credential>>
       readonly apiKey: (tenantId: TenantId, id: ApiKeyId) => Read<ApiKey | null>
       readonly application: (tenantId: TenantId, id: ApplicationId) => Read<Application | null>
