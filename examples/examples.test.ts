@@ -94,6 +94,19 @@ describe("the examples", () => {
     assert.match(stdout, /\n\d+ passed, 4 failed, in /)
   })
 
+  it("prove adapters among tests: each law is one, by the lines that ADDING.md shows", { timeout: 60_000 }, () => {
+    const name = "prove-in-tests"
+    const file = join(root, `examples/${name}.ts`)
+    const { NODE_TEST_CONTEXT: _, ...env } = process.env
+    const { status, stdout } = spawnSync(process.execPath, ["--conditions=mailroom-source", "--test", file], { encoding: "utf8", env })
+
+    assert.strictEqual(status, 0, stdout)
+    assert.match(stdout, /my queue, JobQueue: stops waiting when a throttle is lifted/)
+    assert.match(stdout, /a set with my queue, send to every outcome: /)
+    const shown = /^ *const proofs = [^]*?(?=^ *```)/m.exec(readFileSync(join(root, "adapters/ADDING.md"), "utf8"))?.[0].replace(/^ {3}/gm, "").trim()
+    assert.include(readFileSync(file, "utf8"), shown ?? "no lines are shown")
+  })
+
   it("swap the provider: a printing one gets the envelope and the bytes", async () => {
     const printed = await run(["swap-provider"])
 

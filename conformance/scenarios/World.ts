@@ -57,10 +57,13 @@ import { aroundEach, faulty, type Faults } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import { Witness } from "./Witness.ts"
 
-/** The sandbox's provider of the adapter set. */
+/** The sandbox's provider of the adapter set. It keeps its default timings: scenarios look at what is sent before its outcome comes. */
 export class Sandbox extends Context.Service<Sandbox, MailProvider>()("mailroom/conformance/Sandbox") {}
 
-/** What an adapter set brings; the world brings the scanner, the production provider and the webhook receivers. */
+/**
+ * What an adapter set brings; the world brings the scanner, the production provider and the webhook receivers. `Sandbox` is
+ * `SandboxMailProvider.make()` without options.
+ */
 export type AdapterSet = Store | JobQueue | BlobStore | Mime | Crypto | RateLimiter | Sandbox
 
 export interface Submitted {
