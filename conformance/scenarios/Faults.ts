@@ -72,6 +72,17 @@ export class CallLog extends Faults {
   }
 }
 
+/** No fault: fibers of the process take turns at each call of a port, also where it is answered at once. */
+export class Turns extends Faults {
+  constructor() {
+    super(0, "before")
+  }
+
+  override around<A, E, R>(_: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.andThen(Effect.yieldNow, effect)
+  }
+}
+
 /** No fault, but an interlude: right behind the n-th call of a port, others do something. */
 export class Interlude extends Faults {
   readonly #at: number

@@ -5,7 +5,7 @@ import { system } from "../../core/model/Audit.ts"
 import { types } from "../../core/model/Event.ts"
 import { shardOf, type ApplicationId, type TenantId } from "../../core/model/Ids.ts"
 import { address, freshId } from "../fixtures.ts"
-import { Interlude } from "./Faults.ts"
+import { Interlude, Turns } from "./Faults.ts"
 import {
   addMailbox,
   assertSigned,
@@ -139,7 +139,7 @@ export const suite: ScenarioSuite = {
 
     scenario("an endpoint that is created among events gets each that is behind it in the log, and none that is before", (world) =>
       Effect.gen(function* () {
-        const processes = [yield* world.boot(), yield* world.boot()]
+        const processes = [yield* world.boot(new Turns()), yield* world.boot(new Turns())]
         const of = yield* world.found()
         let emitted = 0
         const atLeast = (count: number) => Effect.repeat(Effect.yieldNow, { until: () => emitted >= count })

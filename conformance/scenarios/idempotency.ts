@@ -4,6 +4,7 @@ import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { Sent } from "../../core/operations/Sending.ts"
 import { address, freshId } from "../fixtures.ts"
+import { Turns } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import { healthyChecks, letter, logOf, scenario, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"
 
@@ -45,7 +46,7 @@ export const suite: ScenarioSuite = {
     scenario("of twins in one process one sends, and the others are told that it is pending, or get its replay", (world) =>
       Effect.gen(function* () {
         const tenancy = yield* world.found()
-        const process = yield* world.boot()
+        const process = yield* world.boot(new Turns())
         const [key, input] = [someKey(), letter(tenancy, address("ada"))]
 
         const results = yield* Effect.all(
