@@ -180,6 +180,30 @@ const visibility: ReadonlyArray<Check<BlobStore>> = [
     })
   },
   {
+    title: "shows a blob whole or not at all while it is finished, and whole while it is written again",
+    check: Effect.gen(function* () {
+      const store = yield* BlobStore
+      const bytes = noise(1_000_000)
+      const ref = yield* refOf(bytes)
+      for (let time = 0; time < 3; time++) {
+        const of = tenant()
+        for (const seen of [["BlobMissing", "whole"], ["whole"]]) {
+          const writer = yield* store.writer(of)
+          yield* writer.append(bytes)
+          const finishing = yield* Effect.forkChild(writer.finish)
+          do {
+            yield* Effect.yieldNow
+            const outcome = yield* Effect.result(read(of, ref))
+            const found = Result.isFailure(outcome) ? outcome.failure._tag : outcome.success.length === bytes.length ? "whole" : "cut"
+            assert.ok(seen.includes(found), found)
+          } while (finishing.pollUnsafe() === undefined)
+          assert.deepEqual(yield* Fiber.join(finishing), ref)
+        }
+        assert.deepEqual(yield* read(of, ref), bytes)
+      }
+    })
+  },
+  {
     title: "shows nothing of a writer whose scope closed before its finish",
     check: Effect.gen(function* () {
       const of = tenant()

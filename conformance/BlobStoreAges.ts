@@ -8,6 +8,10 @@ import { BlobStore } from "../core/ports/BlobStore.ts"
 import { assertMissing, hour, noise, old, read, sweepTime, tenant, text, write } from "./BlobStoreSteps.ts"
 import type { Check } from "./Suite.ts"
 
+const realNanos = TestClock.withLive(Clock.monotonicTimeNanos)
+
+const until = (nanos: bigint) => Effect.repeat(Effect.andThen(Effect.yieldNow, realNanos), { until: (now) => now >= nanos })
+
 /** Writes these bytes, once more or for the first time. */
 type Put<R> = (of: TenantId, bytes: Uint8Array) => Effect.Effect<BlobRef, unknown, R>
 
@@ -50,6 +54,30 @@ export const agesOf = <R>(again: string, put: Put<R>): ReadonlyArray<Check<BlobS
 
 export const ages: ReadonlyArray<Check<BlobStore>> = [
   ...agesOf("written again", write),
+  {
+    title: "loses no blob whose removal begins at any moment of its next finish",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const store = yield* BlobStore
+      let length = 0n
+      for (let time = 0; time < 100; time++) {
+        const bytes = noise(100, time)
+        const ref = yield* write(of, bytes)
+        const writer = yield* store.writer(of)
+        yield* writer.append(bytes)
+        yield* TestClock.adjust("1 second")
+        const remove = store.remove(of, ref.sha256, yield* Clock.currentTimeMillis)
+        // Of real time: the moments are parts of how long the finish took the last time.
+        const begin = yield* realNanos
+        const finish = Effect.tap(writer.finish, () => Effect.map(realNanos, (end) => (length = end - begin)))
+        const moment = begin + (length * BigInt(time % 20)) / 20n
+
+        yield* Effect.all([finish, Effect.andThen(until(moment), remove)], { concurrency: "unbounded" })
+
+        assert.deepEqual(yield* read(of, ref), bytes)
+      }
+    })
+  },
   {
     title: "finds blobs last written before a time, and no others",
     check: Effect.gen(function* () {
