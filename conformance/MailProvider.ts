@@ -4,7 +4,7 @@
  * what arrived there, and the checks see that it is what was submitted.
  */
 import assert from "node:assert/strict"
-import { Clock, Effect, Result, Stream } from "effect"
+import { Clock, Effect, Fiber, Latch, Option, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import type { Address } from "../core/model/Address.ts"
 import type { Envelope } from "../core/model/Envelope.ts"
@@ -84,9 +84,14 @@ const to = (...recipients: ReadonlyArray<Address>): { readonly envelope: Envelop
   envelope: { returnPath: address("bounces"), recipients }
 })
 
-const assertAccepted = ({ replies }: SubmitResult, { envelope }: SubmitRequest): void => {
+const assertAccepted = ({ providerMessageId, replies }: SubmitResult, { envelope }: SubmitRequest): void => {
   assert.deepEqual(replies.map(({ recipient }) => recipient).toSorted(), [...envelope.recipients].toSorted())
-  for (const { reply } of replies) assert.equal(Replies.classify(reply), "accepted")
+  assert.ok(providerMessageId.length >= 1 && providerMessageId.length <= 500, `an id of ${providerMessageId.length} characters`)
+  for (const { reply } of replies) {
+    assert.equal(Replies.classify(reply), "accepted")
+    assert.ok(Number.isInteger(reply.smtpCode) && reply.smtpCode >= 200 && reply.smtpCode <= 599, `code ${reply.smtpCode}`)
+    assert.ok((reply.text ?? "").length <= Replies.replyTextMax, `a text of ${reply.text?.length} characters`)
+  }
 }
 
 const submission = (provider: MailProvider, request: SubmitRequest, result: SubmitResult) =>
@@ -217,6 +222,23 @@ export const suite = <R, R2 = never>({ provider, received, isRebuilding = false 
           }
           yield* assertArrived(request, 0)
         }
+        const after = mail()
+        assertAccepted(yield* submit(after), after)
+      })
+    },
+    {
+      title: "gives up at once when it is interrupted among the bytes, hands nothing over, and submits the next",
+      check: Effect.gen(function* () {
+        const request = mail()
+        const begun = yield* Latch.make()
+        const mime = Stream.concat(Stream.take(request.mime, 1), Stream.fromEffect(Effect.andThen(begun.open, Effect.never)))
+        const submitting = yield* Effect.forkDetach(submit({ ...request, mime })) // it may be one that does not end
+        yield* begun.await
+
+        const ended = yield* TestClock.withLive(Effect.timeoutOption(Fiber.interrupt(submitting), "5 seconds"))
+
+        assert.ok(Option.isSome(ended), "it goes on")
+        yield* assertArrived(request, 0)
         const after = mail()
         assertAccepted(yield* submit(after), after)
       })

@@ -1,10 +1,14 @@
 /** What a mail server or provider answered, and the one place where it becomes transient or permanent. */
 
+/** Characters of a reply's text: more than any server means to say. */
+export const replyTextMax = 1_000
+
 export interface Reply {
   /** 200 to 599. The adapter of a provider that speaks no SMTP gives the code that says the same: 250, 450, 550. */
   readonly smtpCode: number
   /** class.subject.detail (RFC 3463), null if absent. */
   readonly enhancedCode: string | null
+  /** At most `replyTextMax` characters. */
   readonly text: string | null
 }
 

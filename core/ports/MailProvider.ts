@@ -10,6 +10,8 @@
  * - reports a refusal of the whole submission as `SubmissionRefused`, and
  *   anything that leaves the outcome unknown (a lost connection, a timeout) as
  *   `MailProviderUnavailable`;
+ * - ends at once when it is interrupted, and sends no bytes to their end that
+ *   it has not read to their end;
  * - may be called concurrently, and twice for one message after a crash, with
  *   the same Message-ID and bytes;
  * - keeps its own deadlines, which are shorter than the core's: a submission
