@@ -11,6 +11,7 @@ import { Result, Schema } from "effect"
 import * as Addresses from "../../core/model/Address.ts"
 import type { Millis } from "../../core/model/Ids.ts"
 import type { Notification, Outcome } from "../../core/model/Notification.ts"
+import { replyTextMax } from "../../core/model/Reply.ts"
 import { millisOf } from "./SnsMessage.ts"
 
 const optional = Schema.optionalKey(Schema.NullOr(Schema.String))
@@ -141,4 +142,4 @@ const complained = (
 }
 
 /** One line, of a length that events can hold. */
-const line = (text: string): string => text.replace(/\s+/g, " ").trim().slice(0, 1_000)
+const line = (text: string): string => text.replace(/\s+/g, " ").trim().slice(0, replyTextMax)

@@ -5,7 +5,7 @@
 import { Data, Result } from "effect"
 import type { NodemailerError } from "nodemailer/lib/errors"
 import type { Address } from "../../core/model/Address.ts"
-import { classify, type Reply } from "../../core/model/Reply.ts"
+import { classify, replyTextMax, type Reply } from "../../core/model/Reply.ts"
 import type { SubmitResult } from "../../core/ports/MailProvider.ts"
 
 /** The outcome is unknown, or nothing was tried. Says nothing of the message, and no secret. */
@@ -112,12 +112,9 @@ export const replied = (recipients: ReadonlyArray<Address>, own: ReadonlyMap<str
   replies: recipients.map((recipient) => ({ recipient, reply: own.get(recipient) ?? otherwise }))
 })
 
-/** Characters of a reply that are kept; a server may say 64 KiB. */
-const textLengthMax = 1_000
-
 /** From all lines of a reply, with their codes. Null if it is none that ends a command: 2yz, 4yz or 5yz. */
 export const parse = (said: string): Reply | null => {
-  const lines = said.slice(0, 4 * textLengthMax).split(/\r?\n/)
+  const lines = said.slice(0, 4 * replyTextMax).split(/\r?\n/)
   const [, code] = /^([245]\d\d)(?:[ -]|$)/.exec(lines[0]!) ?? [] // a text has a first line
   if (code === undefined) return null
   const [, enhanced] = /^\d{3}[ -]([245]\.\d{1,3}\.\d{1,3})(?= |$)/.exec(lines[0]!) ?? []
@@ -129,7 +126,7 @@ export const parse = (said: string): Reply | null => {
     smtpCode: Number(code),
     // It refines the code, and cannot turn a yes into a no.
     enhancedCode: enhanced !== undefined && (code[0] === "2") === (enhanced[0] === "2") ? enhanced : null,
-    text: text === "" ? null : text.slice(0, textLengthMax).toWellFormed()
+    text: text === "" ? null : text.slice(0, replyTextMax).toWellFormed()
   }
 }
 
@@ -138,7 +135,7 @@ export const parseOrDefer = (said: string): Reply =>
   parse(said) ?? {
     smtpCode: 451,
     enhancedCode: "4.5.0",
-    text: `not understood: ${said}`.slice(0, textLengthMax).toWellFormed()
+    text: `not understood: ${said}`.slice(0, replyTextMax).toWellFormed()
   }
 
 /**
