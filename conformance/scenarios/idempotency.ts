@@ -1,10 +1,10 @@
 /** One key, one message: in races, in other processes, over a day, and never across applications. */
-import { Effect, Exit, Result } from "effect"
+import { Deferred, Effect, Exit, Fiber, Result } from "effect"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { Sent } from "../../core/operations/Sending.ts"
 import { address, freshId } from "../fixtures.ts"
-import { Turns } from "./Faults.ts"
+import { Ahead, Turns } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import { healthyChecks, letter, logOf, scenario, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"
 
@@ -153,6 +153,28 @@ export const suite: ScenarioSuite = {
 
         assert.equal(new Set(sent.map(({ message }) => message.id)).size, 4)
         assert.ok(sent.every(({ replayed }) => !replayed))
+      })
+    ),
+
+    scenario("equal keys of two tenants at once do not meet", (world) =>
+      Effect.gen(function* () {
+        const [one, other] = [yield* world.found(), yield* world.found()]
+        const gate = yield* Deferred.make<void>()
+        let isHeld = false
+        const hold = Effect.suspend(() => {
+          if (isHeld) return Effect.void
+          isHeld = true
+          return Deferred.await(gate)
+        })
+        const process = yield* world.boot(new Ahead("Store.commit", hold))
+        const key = someKey()
+        const first = yield* Effect.forkChild(process.messages.send(one.principal, key, letter(one, address("ada"))))
+        yield* Time.until(() => isHeld)
+
+        const sending = process.messages.send(other.principal, key, letter(other, address("ada")))
+        const second = yield* Effect.ensuring(sending, Deferred.succeed(gate, undefined))
+
+        assert.deepEqual([(yield* Fiber.join(first)).replayed, second.replayed], [false, false])
       })
     ),
 

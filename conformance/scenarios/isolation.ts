@@ -8,7 +8,7 @@ import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { address, freshId } from "../fixtures.ts"
 import { arrive, plain } from "./Arrivals.ts"
 import { deliveriesTo, deliveryTo, endpointOf, happen, hook, postsTo, replay, respond, type Hook } from "./Receivers.ts"
-import { answered, letter, loggedTo, pass, scenario, settle, someKey, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { answered, letter, loggedTo, logOf, messageOf, pass, scenario, settle, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 interface Owned {
   readonly of: Tenancy
@@ -239,6 +239,9 @@ export const suite: ScenarioSuite = {
         )
 
         assert.deepEqual([error._tag, error._tag === "NotFound" && error.field], ["NotFound", "mailboxId"])
+        const message = yield* messageOf(world, tenancy, messageId)
+        assert.deepEqual([message.isStarred, message.version], [false, 1])
+        assert.deepEqual(typesOf(yield* logOf(world, tenancy, messageId)), ["message.queued"])
       })
     ),
 

@@ -1,6 +1,7 @@
 /** Limits under races and outages, keys that end, feeds that are complete. */
-import { Clock, Effect, Exit, Redacted, Result } from "effect"
+import { Clock, Effect, Exit, Option, Redacted, Result } from "effect"
 import * as assert from "node:assert/strict"
+import * as ApiKeys from "../../core/model/ApiKey.ts"
 import { system } from "../../core/model/Audit.ts"
 import type { Operation } from "../../core/operations/Access.ts"
 import { requiredScopes } from "../../core/operations/Access.ts"
@@ -50,6 +51,22 @@ export const suite: ScenarioSuite = {
         yield* Time.adjust("24 hours")
         const next = yield* processes[0]!.messages.send(principal, someKey(), pair)
         assert.equal(next.replayed, false, "the next day has its own")
+      })
+    ),
+
+    scenario("whoever has used up the day's quota is told to wait until midnight UTC", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const principal = { ...tenancy.principal, plan: { ...tenancy.principal.plan, recipientsPerDay: 1 } }
+        const sendTwo = process.messages.send(principal, someKey(), letter(tenancy, [address("ada"), address("bob")]))
+        const [hour, now] = [3_600_000, yield* Clock.currentTimeMillis]
+        yield* Time.setTime(now - (now % (24 * hour)) + 42 * hour)
+
+        const refused = yield* Effect.flip(sendTwo)
+
+        assert.ok(refused._tag === "QuotaExceeded")
+        assert.equal(refused.retryAfterSeconds, 6 * 3_600)
       })
     ),
 
@@ -105,6 +122,22 @@ export const suite: ScenarioSuite = {
         yield* processes[0]!.management.revokeKey(system, tenancy.realm.tenantId, tenancy.principal.apiKeyId)
 
         for (const process of processes) assert.equal((yield* admit(process, tenancy)).tag, "Unauthorized")
+      })
+    ),
+
+    scenario("another secret under the public id of a key is refused, before and after the key was seen, and the key is admitted", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const { environment, publicId } = Option.getOrThrow(ApiKeys.parse(tenancy.apiKeyText))
+        const other = `Bearer ${Redacted.value(ApiKeys.withPublicId(environment, publicId, new Uint8Array(ApiKeys.secretBytes)).text)}`
+
+        for (const _ of ["by a process that never saw the key", "by one that knows it"]) {
+          const { result } = yield* admit(process, tenancy, other)
+          assert.ok(Result.isFailure(result) && result.failure._tag === "Unauthorized")
+          assert.equal(result.failure.reason, "mismatch")
+          assert.equal((yield* admit(process, tenancy)).tag, "admitted")
+        }
       })
     ),
 

@@ -165,6 +165,41 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("of a message that two providers took under one id, each speaks of whom it took", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const { message: { id } } = yield* process.messages.send(tenancy.principal, someKey(), letter(tenancy, [ada, bob]))
+        yield* settle(process)
+        const message = yield* messageOf(world, tenancy, id)
+        const [submission] = message.submissions
+        const submissions = [{ ...submission!, recipients: [ada] }, { ...submission!, provider: "another", recipients: [bob] }]
+        const recipients = message.recipients.map((recipient, index) => {
+          const { provider, providerMessageId } = submissions[index]!
+          return { ...recipient, submission: { provider, providerMessageId } }
+        })
+        const record = { ...message, version: message.version + 1, submissions, recipients }
+        yield* world.witness.watch(world.store).commit([{ _tag: "Update", kind: "message", record }], [])
+
+        yield* process.notifications.record([about(id, null, outcomes.hard)])
+
+        assert.deepEqual((yield* messageOf(world, tenancy, id)).recipients.map(({ status }) => status), ["bounced", "sent"])
+      })
+    ),
+
+    scenario("a recipient is meant in whatever case the provider writes the address", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const { message: { id } } = yield* process.messages.send(tenancy.principal, someKey(), letter(tenancy, ada))
+        yield* settle(process)
+
+        yield* process.notifications.record([about(id, address("ADA", "Example.COM"), outcomes.delivered)])
+
+        assert.equal((yield* messageOf(world, tenancy, id)).status, "delivered")
+      })
+    ),
+
     scenario("a notification kept for a submission is forgotten after 48 hours", (world) =>
       Effect.gen(function* () {
         const process = yield* world.boot()

@@ -5,7 +5,10 @@ import { ClockOffset, clockOffsetMax } from "../../core/ClockOffset.ts"
 import { system } from "../../core/model/Audit.ts"
 import type { RequestEntry } from "../../core/model/Audit.ts"
 import { shardOf } from "../../core/model/Ids.ts"
+import { BlobStore } from "../../core/ports/BlobStore.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
+import { ScanFailed } from "../../core/ports/Scanner.ts"
+import { assertMissing, read, text, write } from "../BlobStoreSteps.ts"
 import { address, freshId } from "../fixtures.ts"
 import { Faults, NoCommits } from "./Faults.ts"
 import * as Time from "./Time.ts"
@@ -23,10 +26,14 @@ import {
   someKey,
   typesOf,
   type Process,
-  type ScenarioSuite
+  type ScenarioSuite,
+  type Tenancy
 } from "./World.ts"
 
 const [ada, bob, eve] = [address("ada"), address("bob"), address("eve")]
+
+const upload = (process: Process, of: Tenancy) =>
+  process.attachments.upload(of.principal, { mailboxId: of.mailbox.id, filename: "a.txt", mediaType: "text/plain" }, Stream.make(text("a")))
 
 export const suite: ScenarioSuite = {
   name: "outages",
@@ -317,6 +324,43 @@ export const suite: ScenarioSuite = {
 
         assert.deepEqual([first, second].flatMap(({ items }) => items.map(({ resourceId }) => resourceId)), recent)
         assert.equal(second.nextCursor, null)
+      })
+    ),
+
+    scenario("mail whose attachment nobody can scan is not sent, and fails after 48 hours", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        world.stage.scan = () => Effect.fail(new ScanFailed({ reason: "away" }))
+        const attachment = yield* upload(process, tenancy)
+        const id = yield* send(process, tenancy, ada, { attachmentIds: [attachment.id] })
+
+        yield* pass(process, "47 hours", "20 minutes")
+        assert.equal((yield* world.store.attachments.get(tenancy.realm, attachment.id))?.scanState, "error")
+        assert.equal((yield* messageOf(world, tenancy, id)).status, "queued")
+        yield* pass(process, "2 hours", "20 minutes")
+
+        const { status, failure } = yield* messageOf(world, tenancy, id)
+        assert.deepEqual([status, failure?.stage, failure?.code], ["failed", "submit", "attachment_not_clean"])
+        assert.equal(world.stage.submissions.length, 0)
+      })
+    ),
+
+    scenario("bytes that nothing refers to stay for three days, and go then", (world) =>
+      Effect.gen(function* () {
+        const { realm: { tenantId } } = yield* world.found()
+        const process = yield* world.boot()
+        const blobs = Effect.provideService(BlobStore, world.blobs)
+        const bytes = text("nobody's")
+        const ref = yield* blobs(write(tenantId, bytes))
+
+        yield* Time.adjust(Duration.toMillis("3 days") - 1_000)
+        yield* process.sweep.retain
+        assert.deepEqual(yield* blobs(read(tenantId, ref)), bytes)
+        yield* Time.adjust("2 seconds")
+        yield* process.sweep.retain
+
+        yield* blobs(assertMissing(tenantId, ref))
       })
     ),
 

@@ -31,11 +31,11 @@ describe("the limits", () => {
   })
 
   it("of time are those that were decided", () => {
-    const { idempotencyRetention, unusedAttachmentRetention, eventRetentionDefault, notificationRetention, submissionRetention, domainGrace } = Limits
+    const { idempotencyRetention, unusedAttachmentRetention, eventRetentionDefault, notificationRetention, submissionRetention, domainGrace, blobGrace } = Limits
 
     assert.deepStrictEqual(
-      [idempotencyRetention, unusedAttachmentRetention, eventRetentionDefault, notificationRetention, submissionRetention, domainGrace],
-      [day, 7 * day, 30 * day, 48 * hour, 48 * hour, day]
+      [idempotencyRetention, unusedAttachmentRetention, eventRetentionDefault, notificationRetention, submissionRetention, domainGrace, blobGrace],
+      [day, 7 * day, 30 * day, 48 * hour, 48 * hour, day, day]
     )
     assert.isAbove(Limits.eventGrace, Limits.freshEventMax)
   })
