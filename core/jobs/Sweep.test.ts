@@ -1,9 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
-import type { TenantId } from "../model/Ids.ts"
+import { TestClock } from "effect/testing"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import { ClockOffset, clockOffsetMax } from "../ClockOffset.ts"
+import type { Attachment } from "../model/Attachment.ts"
+import type { AttachmentId, TenantId } from "../model/Ids.ts"
 import { BlobStore } from "../ports/BlobStore.ts"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
-import { Store } from "../ports/Store.ts"
+import { CommitRejected, Store, StoreUnavailable, type Log } from "../ports/Store.ts"
 import { RecordNotification } from "./RecordNotification.ts"
 import { Sweep } from "./Sweep.ts"
 
@@ -17,17 +21,41 @@ const jobOf = (dueAt: number): Job => ({
 
 const unasked = () => Effect.die("not asked")
 
-/** A sweep over so much overdue mail, whose queue tells what it was offered. */
-const sweeping = Effect.fnUntraced(function* (overdue: number) {
+const day = 86_400_000
+
+/** A sweep over so much overdue mail and these unused uploads, whose queue tells what it was offered, and whose store what it let go. */
+const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyArray<Attachment> = []) {
   const offered: Array<number> = []
+  const forgotten: Array<readonly [log: Log | "blobs", before: number]> = []
+  const removed: Array<AttachmentId> = []
+  const state = { clockOffset: 0, isUnreadable: false, inUse: new Set<AttachmentId>() }
   let epoch = "first"
-  const store: Pick<typeof Store.Service, "due"> = {
+  const store = {
+    attachments: { expired: () => Effect.succeed(unused) },
+    commit: ([change]) =>
+      Effect.suspend(() => {
+        if (change?._tag === "Forget") forgotten.push([change.log, change.before])
+        if (change?._tag === "RemoveAttachment") {
+          const { id } = change.attachment
+          if (state.inUse.has(id)) return Effect.fail(new CommitRejected({ reason: { _tag: "VersionMoved", kind: "attachment", id } }))
+          removed.push(id)
+        }
+        return Effect.succeed({ jobsOffered: true, leaseEnded: false, forgotten: 0, next: [] })
+      }),
     due: (kind, { after, limit }) => {
+      if (state.isUnreadable) return Effect.fail(new StoreUnavailable({ cause: "test" }))
       const from = Number(after ?? 0)
       const count = kind === "submit" ? Math.min(limit, overdue - from) : 0
       const jobs = Array.from({ length: count }, (_, index) => jobOf(from + index))
       return Effect.succeed({ jobs, next: kind === "submit" && from + count < overdue ? String(from + count) : null })
     }
+  } satisfies Partial<Record<keyof typeof Store.Service, unknown>> & Pick<typeof Store.Service, "due" | "commit">
+  const blobs: Pick<typeof BlobStore.Service, "olderThan"> = {
+    olderThan: ({ before }) =>
+      Effect.sync(() => {
+        forgotten.push(["blobs", before])
+        return { blobs: [], next: null }
+      })
   }
   const queue: Pick<typeof JobQueue.Service, "offer" | "epoch"> = {
     offer: (jobs) => Effect.sync(() => void offered.push(...jobs.map(({ dueAt }) => dueAt))),
@@ -36,15 +64,18 @@ const sweeping = Effect.fnUntraced(function* (overdue: number) {
   const context = yield* Layer.build(
     Sweep.layer.pipe(
       Layer.provide([
-        Layer.succeed(Store, store as typeof Store.Service), // nothing else is asked of them here
+        Layer.succeed(Store, store as unknown as typeof Store.Service), // nothing else is asked of them here
         Layer.succeed(JobQueue, queue as typeof JobQueue.Service),
-        Layer.succeed(BlobStore, {} as typeof BlobStore.Service),
-        Layer.succeed(RecordNotification, { record: unasked, recordPoll: unasked, applyKept: unasked, applyMatched: Effect.succeed(0) })
+        Layer.succeed(BlobStore, blobs as typeof BlobStore.Service),
+        Layer.succeed(RecordNotification, { record: unasked, recordPoll: unasked, applyKept: unasked, applyMatched: Effect.succeed(0) }),
+        Layer.succeed(ClockOffset, () => state.clockOffset)
       ])
     )
   )
-  const { tick } = Context.get(context, Sweep)
+  const { tick, retain } = Context.get(context, Sweep)
   return {
+    state,
+    retain: Effect.map(retain, () => ({ forgotten: forgotten.splice(0), removed: removed.splice(0) })),
     tick: Effect.map(tick, () => offered.splice(0)),
     empty: () => {
       epoch = "another"
@@ -75,6 +106,59 @@ describe("Sweep", () => {
       assert.deepStrictEqual(yield* tick, numbers(10_000, 20_000))
       assert.deepStrictEqual(yield* tick, numbers(20_000, 25_000))
       assert.deepStrictEqual(yield* tick, numbers(0, 10_000))
+    })
+  )
+
+  it.effect("offers all that is due once it can be read, if it could not when the queue was emptied", () =>
+    Effect.gen(function* () {
+      const { tick, state } = yield* sweeping(25_000)
+      state.isUnreadable = true
+      assert.deepStrictEqual(yield* tick, [])
+
+      state.isUnreadable = false
+      assert.deepStrictEqual(yield* tick, numbers(0, 25_000))
+    })
+  )
+
+  it.effect("keeps each thing for its time", () =>
+    Effect.gen(function* () {
+      const { retain } = yield* sweeping(0)
+      const now = 100 * day
+      yield* TestClock.setTime(now)
+
+      const { forgotten } = yield* retain
+
+      assert.deepStrictEqual(
+        forgotten.map(([log, before]) => [log, (now - before) / day]),
+        [["deliveries", 30], ["events", 30 + 2 / 24], ["reservations", 2], ["notifications", 2], ["requests", 30], ["payloads", 30], ["quotas", 2], ["blobs", 3]]
+      )
+    })
+  )
+
+  it.effect("removes unused uploads, but for one that a message has just begun to use", () =>
+    Effect.gen(function* () {
+      const unused = Array.from({ length: 3 }, () => Fixtures.attachment(Fixtures.realm()))
+      const [used, ...others] = unused.map(({ id }) => id)
+      const { retain, state } = yield* sweeping(0, unused)
+      state.inUse.add(used!)
+
+      const { removed, forgotten } = yield* retain
+
+      assert.deepStrictEqual(removed, others)
+      assert.strictEqual(forgotten.at(-1)?.[0], "blobs")
+    })
+  )
+
+  it.effect("does nothing by a clock that is far from the store's", () =>
+    Effect.gen(function* () {
+      const { tick, retain, state } = yield* sweeping(1)
+
+      for (state.clockOffset of [clockOffsetMax + 1, -clockOffsetMax - 1]) {
+        assert.deepStrictEqual(yield* tick, [])
+        assert.deepStrictEqual(yield* retain, { forgotten: [], removed: [] })
+      }
+      state.clockOffset = clockOffsetMax
+      assert.deepStrictEqual(yield* tick, [0])
     })
   )
 })

@@ -179,7 +179,7 @@ describe("the attempts of a delivery", () => {
     assert.deepStrictEqual(Delivery.withAttempt(before, attempt(3)), { ...before, attempts: [attempt(1), attempt(2), attempt(3)] })
   })
 
-  it("are at most a thousand: of more, the oldest go", () => {
+  it("are at most a hundred: of more, the oldest go", () => {
     const full = delivery({ attempts: Array.from({ length: deliveryAttemptsKept }, (_, index) => attempt(index)) })
 
     const { attempts } = Delivery.withAttempt(full, attempt(deliveryAttemptsKept))

@@ -73,6 +73,18 @@ describe("the status of a message", () => {
   })
 })
 
+describe("a message whose flags are set", () => {
+  it("is one version and one event on, as of that moment, and says what changed", () => {
+    const held = Fixtures.message(realm)
+
+    const { updated, changed } = Message.flag(held, { isRead: held.isRead, isStarred: !held.isStarred }, held.updatedAt + 5)
+
+    const { version, eventSequence, updatedAt, isStarred } = held
+    assert.deepStrictEqual(updated, { ...held, version: version + 1, eventSequence: eventSequence + 1, updatedAt: updatedAt + 5, isStarred: !isStarred })
+    assert.deepStrictEqual(changed, ["isStarred"])
+  })
+})
+
 describe("a snippet", () => {
   const rows: ReadonlyArray<readonly [title: string, text: string | null, html: string | null, snippet: string]> = [
     ["is the text, where there is one", "plain", "<b>rich</b>", "plain"],
@@ -85,6 +97,7 @@ describe("a snippet", () => {
     ["ends at a script that does not", null, "shown<script>hidden", "shown"],
     ["folds white space", " a\r\n\tb \u00a0 c ", null, "a b c"],
     ["finds text behind much white space", `${"\n".repeat(9_000)}here`, null, "here"],
+    ["goes on behind much white space", `a${" ".repeat(2_000)}b`, null, "a b"],
     ["is empty where nothing is", null, null, ""]
   ]
   for (const [title, text, html, snippet] of rows) {

@@ -210,6 +210,27 @@ describe("the end of a recipient", () => {
   })
 })
 
+describe("a permanent bounce", () => {
+  const rows: ReadonlyArray<readonly [enhancedCode: string | null, smtpCode: number | null, isHard: boolean]> = [
+    ["5.1.1", 550, true],
+    ["5.1.2", 550, true],
+    ["5.1.3", 501, true],
+    ["5.1.6", 551, true],
+    ["5.1.10", 556, true],
+    ["5.2.1", 550, true],
+    [null, null, true],
+    ["5.1.8", 550, false],
+    ["5.2.2", 552, false],
+    ["5.7.1", 550, false],
+    [null, 550, false]
+  ]
+  for (const [enhancedCode, smtpCode, isHard] of rows) {
+    it(`with ${enhancedCode ?? "no code"} (${smtpCode ?? "no reply"}) ${isHard ? "speaks" : "does not speak"} of the address`, () => {
+      assert.strictEqual(Recipient.isHard({ class: "permanent", smtpCode, enhancedCode, diagnostic: null }), isHard)
+    })
+  }
+})
+
 describe("a complaint", () => {
   it("moves no state, and keeps its first time in either order", () => {
     const held = recipient({ status: "delivered" })

@@ -25,6 +25,29 @@ const play = (...batches: ReadonlyArray<ReadonlyArray<Outcome>>) => {
   return { recipient: current.recipients[0]!, status: current.status, types, version: current.version }
 }
 
+describe("a settled message", () => {
+  const failed = (recipient: typeof bob, code: string): Outcome => ({
+    recipient,
+    input: { _tag: "Failed", at: 5, failure: { stage: "submit", code, message: "no" } }
+  })
+
+  it("is as of the moment in which it was settled", () => {
+    assert.strictEqual(settle(message, [accepted()], 10).message.updatedAt, 10)
+  })
+
+  it("tells the failure of the first recipient that failed", () => {
+    assert.strictEqual(settle(message, [failed(eve, "second"), failed(bob, "first")], 10).message.failure?.code, "first")
+  })
+
+  it("names in message.sent the submission that took the last of its recipients", () => {
+    const later: Outcome = { recipient: eve, input: { _tag: "Accepted", at: 6, submission: { provider: "relay", providerMessageId: "2" } } }
+
+    const [draft] = settle(settle(message, [accepted()], 9).message, [later], 10).drafts
+
+    assert.isTrue(draft?.type === "message.sent" && draft.fields.providerMessageId === "2")
+  })
+})
+
 describe("a report", () => {
   it("of a recipient whose acceptance is not known yet moves nothing, and says nothing", () => {
     const { recipient, status, types } = play([bounced()])

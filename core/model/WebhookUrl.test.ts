@@ -12,6 +12,20 @@ const verdict = (text: string, policy = WebhookUrl.publicOnly): string =>
 const target = (text: string, policy = WebhookUrl.publicOnly) => Result.getOrThrow(WebhookUrl.parse(text, policy))
 
 describe("in production a URL", () => {
+  const otherServices = [
+    1025, 1080, 1109, 1110, 1433, 1434, 1521, 1719, 1720, 1723, 1883, 2049, 2181, 2375, 2376, 2377,
+    2379, 2380, 2525, 3050, 3128, 3260, 3306, 3389, 3535, 4045, 4190, 4222, 4243, 5060, 5061, 5432,
+    5433, 5671, 5672, 5800, 5900, 5901, 5938, 5984, 5985, 5986, 6000, 6001, 6379, 6380, 6432, 6566,
+    6665, 6666, 6667, 6668, 6669, 6679, 6697, 7474, 7687, 8086, 8300, 8301, 8302, 8500, 8883, 9042,
+    9092, 9093, 9160, 9200, 9300, 10080, 10250, 10255, 11211, 26379, 27017, 27018, 27019, 28015, 33060, 50000,
+    61613, 61616
+  ]
+  it("has no port of another service, of all from 1024 up", () => {
+    const ports = Array.from({ length: 65_536 - 1_024 }, (_, index) => 1_024 + index)
+
+    assert.deepStrictEqual(ports.filter((port) => verdict(`https://example.com:${port}/`) === "port"), otherServices)
+  })
+
   const accepted: ReadonlyArray<readonly [text: string, href: string]> = [
     ["https://example.com", "https://example.com/"],
     ["https://example.com/hooks?a=1&b=%20", "https://example.com/hooks?a=1&b=%20"],

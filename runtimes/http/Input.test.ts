@@ -128,6 +128,14 @@ layer(Harness.layer(), live)("sendMessage", (it) => {
     )
   }
 
+  it.effect("takes a comma and a space for a part of an Idempotency-Key", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+
+      assert.strictEqual((yield* server.send({}, { headers: { "idempotency-key": "order, 12345" } })).status, 202)
+    })
+  )
+
   it.effect("refuses a request without an Idempotency-Key, or with two", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
@@ -171,6 +179,7 @@ layer(Harness.layer(), live)("A body", (it) => {
     ["application/json; charset=utf-8", true],
     ["Application/JSON;charset=\"UTF-8\"", true],
     ["application/json", true, { "content-encoding": "identity" }],
+    ["application/json", true, { "content-encoding": "Identity" }],
     [null, false],
     ["text/plain", false],
     ["application/json; charset=utf-16", false],

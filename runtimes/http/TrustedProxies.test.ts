@@ -18,6 +18,7 @@ describe("TrustedProxies", () => {
     ["an IPv6 hop in brackets", "2001:db8:1::7", "[2001:db8:2::1]:443", "2001:db8:2::1"],
     ["an IPv4 peer that came through an IPv6 socket", "::ffff:10.0.0.1", "203.0.113.9", "203.0.113.9"],
     ["an IPv4 peer of an IPv6 socket as IPv4", "::ffff:198.51.100.1", undefined, "198.51.100.1"],
+    ["an IPv4 hop of an IPv6 socket as IPv4, before one of ours", "10.0.0.1", "::ffff:198.51.100.7, ::ffff:10.0.0.2", "198.51.100.7"],
     ["a peer that has no address", "unknown", "203.0.113.9", "unknown"]
   ]
   for (const [what, peer, forwardedFor, address] of cases) {

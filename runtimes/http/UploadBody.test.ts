@@ -119,8 +119,14 @@ describe("UploadBody", () => {
     assert.deepStrictEqual(read("{\"filename\":\"\\u00e9😀\"}", [14, 20, 22]).members, { filename: "é😀" })
   })
 
+  it("keeps a mark of byte order for a part of a text", () => {
+    assert.deepStrictEqual(read("{\"filename\":\"\ufeffa.txt\"}").members, { filename: "\ufeffa.txt" })
+  })
+
   it("cuts a text that is longer than any may be", () => {
-    assert.isAbove(String(read(`{"filename":"${"é".repeat(5_000)}"}`).members?.["filename"]).length, 2_000)
+    for (const start of ["", "e"]) {
+      assert.isAbove(String(read(`{"filename":"${start}${"é".repeat(5_000)}"}`).members?.["filename"]).length, 2_000)
+    }
   })
 
   const faults: ReadonlyArray<readonly [string, string, string, string]> = [
