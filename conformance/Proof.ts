@@ -20,8 +20,10 @@ import { suite as limits } from "./scenarios/limits.ts"
 import { suite as notifications } from "./scenarios/notifications.ts"
 import { suite as outages } from "./scenarios/outages.ts"
 import { suite as outcomes } from "./scenarios/outcomes.ts"
+import { suite as polls } from "./scenarios/polls.ts"
 import { suite as receiving } from "./scenarios/receiving.ts"
 import { suite as reports } from "./scenarios/reports.ts"
+import { suite as scans } from "./scenarios/scans.ts"
 import { suite as senders } from "./scenarios/senders.ts"
 import { suite as shown } from "./scenarios/shown.ts"
 import { suite as slowReceivers } from "./scenarios/slowReceivers.ts"
@@ -52,7 +54,9 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   webhookOutages,
   receiving,
   reports,
-  suppressions
+  suppressions,
+  scans,
+  polls
 ]
 
 /** A check with all that it needs. */

@@ -92,6 +92,8 @@ export interface Stage {
   readonly submissions: Array<Submitted>
   /** `nth` counts the submissions of this message, from 1. */
   behave: (request: SubmitRequest, nth: number) => ReturnType<MailProvider["submit"]>
+  /** What the production provider says when it is asked about a submission. */
+  poll: MailProvider["poll"]
   scan: (bytes: Uint8Array) => Effect.Effect<Verdict, ScanFailed>
   /** Goes before each reading of a whole message. */
   parse: (bytes: Uint8Array) => Effect.Effect<void>
@@ -152,6 +154,7 @@ const makeStage = (): Stage => ({
   posts: [],
   receive: welcoming,
   behave: (request) => Effect.succeed(accepted(request)),
+  poll: () => Effect.succeed({ notifications: [], pollAt: null }),
   scan: () => Effect.succeed({ _tag: "Clean" }),
   parse: () => Effect.void,
   authentication: { spf: "pass", dkim: "pass", dmarc: "pass", arc: "none", dmarcPolicy: "reject" },
@@ -177,7 +180,7 @@ const stagedProvider = (stage: Stage): MailProvider => ({
     const nth = stage.submissions.filter((one) => one.request.messageId === request.messageId).length
     return yield* stage.behave(request, nth)
   }),
-  poll: () => Effect.succeed({ notifications: [], pollAt: null })
+  poll: (submission) => stage.poll(submission)
 })
 
 const stagedResolver = (stage: Stage): typeof Resolver.Service => {

@@ -5,6 +5,7 @@ import type { Address } from "../../core/model/Address.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
 import type { Notification, Outcome } from "../../core/model/Notification.ts"
 import { address } from "../fixtures.ts"
+import { NoCommits } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import {
   letter,
@@ -13,6 +14,7 @@ import {
   providerMessageId,
   providerName,
   scenario,
+  send,
   settle,
   someKey,
   typesOf,
@@ -197,6 +199,45 @@ export const suite: ScenarioSuite = {
         yield* process.notifications.record([about(id, address("ADA", "Example.COM"), outcomes.delivered)])
 
         assert.equal((yield* messageOf(world, tenancy, id)).status, "delivered")
+      })
+    ),
+
+    scenario("a notification kept for a submission is dropped once it is applied", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const { message: { id } } = yield* process.messages.send(tenancy.principal, someKey(), letter(tenancy, ada))
+        const early = about(id, ada, outcomes.delivered)
+        const kept = world.store.notifications.kept({ provider: early.provider, providerMessageId: early.providerMessageId })
+        yield* process.notifications.record([early])
+        assert.equal((yield* kept).length, 1)
+
+        yield* settle(process)
+
+        assert.equal((yield* messageOf(world, tenancy, id)).status, "delivered")
+        assert.deepEqual(yield* kept, [])
+      })
+    ),
+
+    scenario("kept notifications that break whoever applies them hold up no others", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const store = new NoCommits()
+        const [calm, process] = [yield* world.boot(), yield* world.boot(store)]
+        const ids = [yield* send(calm, tenancy, ada), yield* send(calm, tenancy, ada)]
+        yield* settle(calm)
+        const changes = ids.map((id) => ({ _tag: "KeepNotification", notification: about(id, ada, outcomes.delivered), at: 0 }) as const)
+        yield* world.witness.watch(world.store).commit(changes, [])
+        const statuses = Effect.map(Effect.forEach(ids, (id) => messageOf(world, tenancy, id)), (all) => all.map(({ status }) => status).sort())
+
+        store.isOn = true
+        store.isBroken = true
+        store.left = 1
+        yield* process.sweep.tick
+        assert.deepEqual(yield* statuses, ["delivered", "sent"])
+        yield* process.sweep.tick
+
+        assert.deepEqual(yield* statuses, ["delivered", "delivered"])
       })
     ),
 

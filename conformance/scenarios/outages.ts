@@ -5,9 +5,8 @@ import { ClockOffset, clockOffsetMax } from "../../core/ClockOffset.ts"
 import { system } from "../../core/model/Audit.ts"
 import type { RequestEntry } from "../../core/model/Audit.ts"
 import { shardOf } from "../../core/model/Ids.ts"
-import { BlobStore } from "../../core/ports/BlobStore.ts"
+import { BlobStore, BlobUnavailable } from "../../core/ports/BlobStore.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
-import { ScanFailed } from "../../core/ports/Scanner.ts"
 import { assertMissing, read, text, write } from "../BlobStoreSteps.ts"
 import { address, freshId } from "../fixtures.ts"
 import { Faults, NoCommits } from "./Faults.ts"
@@ -34,6 +33,13 @@ const [ada, bob, eve] = [address("ada"), address("bob"), address("eve")]
 
 const upload = (process: Process, of: Tenancy) =>
   process.attachments.upload(of.principal, { mailboxId: of.mailbox.id, filename: "a.txt", mediaType: "text/plain" }, Stream.make(text("a")))
+
+/** A store that has lost them. */
+class NoAttachments extends Faults {
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return call === "Store.attachments.many" ? Effect.map(effect, () => [] as A) : effect // of this call alone
+  }
+}
 
 export const suite: ScenarioSuite = {
   name: "outages",
@@ -120,6 +126,23 @@ export const suite: ScenarioSuite = {
         assert.ok(Buffer.from(first!.bytes).equals(Buffer.from(second!.bytes)))
         const stored = yield* Stream.mkUint8Array(world.blobs.read(tenancy.realm.tenantId, mime!))
         assert.ok(Buffer.from(stored).equals(Buffer.from(second!.bytes)))
+      })
+    ),
+
+    scenario("an object that cannot be read while it is submitted puts its message off, and is submitted with the next try", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("production")
+        const process = yield* world.boot()
+        world.stage.behave = (request, nth) =>
+          nth === 1 ? Effect.fail(new BlobUnavailable({ cause: "reset" })) : Effect.succeed(accepted(request))
+        const id = yield* send(process, tenancy, ada)
+        yield* settle(process)
+        const { status, attempts } = yield* messageOf(world, tenancy, id)
+        assert.deepEqual([status, attempts], ["queued", 1])
+
+        yield* pass(process, "2 minutes")
+
+        assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
       })
     ),
 
@@ -288,6 +311,41 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("suppressed recipients bounce while the others await a scan, and that is no try", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        yield* process.management.addSuppression(system, tenancy.realm, eve)
+        world.stage.scan = () => Effect.never
+        const attachment = yield* upload(process, tenancy)
+        const id = yield* send(process, tenancy, [eve, bob], { attachmentIds: [attachment.id] })
+
+        const ticking = yield* Effect.forkChild(settle(process))
+        yield* Time.calm
+
+        const { recipients, attempts, nextAttemptAt, acceptedAt } = yield* messageOf(world, tenancy, id)
+        assert.deepEqual(recipients.map(({ status }) => status), ["bounced", "queued"])
+        assert.deepEqual([attempts, nextAttemptAt], [0, acceptedAt])
+        yield* Time.adjust("2 minutes")
+        yield* Fiber.join(ticking)
+      })
+    ),
+
+    scenario("a message whose attachment is no longer there fails, and is not sent without it", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const [whole, process] = [yield* world.boot(), yield* world.boot(new NoAttachments(0, "before"))]
+        const attachment = yield* upload(whole, tenancy)
+        const id = yield* send(whole, tenancy, ada, { attachmentIds: [attachment.id] })
+
+        yield* settle(process)
+
+        const { status, failure } = yield* messageOf(world, tenancy, id)
+        assert.deepEqual([status, failure?.stage, failure?.code], ["failed", "build", "attachment_missing"])
+        assert.equal(world.stage.submissions.length, 0)
+      })
+    ),
+
     scenario("a refusal for content or by policy suppresses nobody", (world) =>
       Effect.gen(function* () {
         const tenancy = yield* world.found()
@@ -324,25 +382,6 @@ export const suite: ScenarioSuite = {
 
         assert.deepEqual([first, second].flatMap(({ items }) => items.map(({ resourceId }) => resourceId)), recent)
         assert.equal(second.nextCursor, null)
-      })
-    ),
-
-    scenario("mail whose attachment nobody can scan is not sent, and fails after 48 hours", (world) =>
-      Effect.gen(function* () {
-        const tenancy = yield* world.found()
-        const process = yield* world.boot()
-        world.stage.scan = () => Effect.fail(new ScanFailed({ reason: "away" }))
-        const attachment = yield* upload(process, tenancy)
-        const id = yield* send(process, tenancy, ada, { attachmentIds: [attachment.id] })
-
-        yield* pass(process, "47 hours", "20 minutes")
-        assert.equal((yield* world.store.attachments.get(tenancy.realm, attachment.id))?.scanState, "error")
-        assert.equal((yield* messageOf(world, tenancy, id)).status, "queued")
-        yield* pass(process, "2 hours", "20 minutes")
-
-        const { status, failure } = yield* messageOf(world, tenancy, id)
-        assert.deepEqual([status, failure?.stage, failure?.code], ["failed", "submit", "attachment_not_clean"])
-        assert.equal(world.stage.submissions.length, 0)
       })
     ),
 

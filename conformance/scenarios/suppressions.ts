@@ -75,6 +75,19 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("in the sandbox nobody is suppressed, whatever the list holds", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("sandbox")
+        const process = yield* world.boot()
+        const suppression = { ...tenancy.realm, address: ada, reason: "manual", messageId: null, createdAt: 0 } as const
+        yield* world.store.commit([{ _tag: "Suppress", suppression }], [])
+
+        const { id } = yield* sendTo(world, process, tenancy)
+
+        assert.equal((yield* outcomeOf(process, tenancy, id))[0], "sent")
+      })
+    ),
+
     scenario("mail on its way goes on, mail that waits finds the list as it is when it is tried", (world) =>
       Effect.gen(function* () {
         const tenancy = yield* world.found()

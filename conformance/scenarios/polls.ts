@@ -1,0 +1,145 @@
+/** A provider that does not push is asked what became of a submission: when it is due, ever less often, and not for ever. */
+import { Clock, Duration, Effect } from "effect"
+import * as assert from "node:assert/strict"
+import type { MessageId } from "../../core/model/Ids.ts"
+import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
+import { address } from "../fixtures.ts"
+import * as Time from "./Time.ts"
+import { accepted, messageOf, pass, scenario, send, settle, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+
+const [ada, bob] = [address("ada"), address("bob")]
+const minute = 60_000
+
+/** Submissions are to be asked about after so many minutes; the first, the second of a message. */
+const toPollAfter = ({ stage }: World, ...minutes: ReadonlyArray<number>) => {
+  stage.behave = (request, nth) =>
+    Effect.map(Clock.currentTimeMillis, (now) => ({
+      ...accepted(request),
+      providerMessageId: `${request.messageId} ${nth}`,
+      pollAt: now + minutes[nth - 1]! * minute,
+      replies: accepted(request).replies.map((one) =>
+        one.recipient === bob && nth === 1 ? { ...one, reply: { smtpCode: 450, enhancedCode: "4.2.0", text: "later" } } : one
+      )
+    }))
+}
+
+/** What is asked about from now on, and when; nobody answers. */
+const unanswered = ({ stage }: World) => {
+  const asked: Array<{ readonly id: string; readonly at: number }> = []
+  stage.poll = ({ providerMessageId }) =>
+    Effect.flatMap(Clock.currentTimeMillis, (at) => {
+      asked.push({ id: providerMessageId, at })
+      return Effect.fail(new MailProviderUnavailable({ cause: "away" }))
+    })
+  return asked
+}
+
+const submissionOf = (world: World, of: Tenancy, id: MessageId) =>
+  Effect.map(messageOf(world, of, id), ({ submissions }) => submissions[0]!)
+
+export const suite: ScenarioSuite = {
+  name: "polling a provider",
+  checks: [
+    scenario("a provider that answers no poll is asked again after a minute, then ever less often, until the submission is 48 hours old", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        toPollAfter(world, 1)
+        const asked = unanswered(world)
+        const id = yield* send(process, tenancy, ada)
+        yield* settle(process)
+        yield* Time.adjust("1 minute")
+        yield* settle(process)
+        const { submittedAt, pollAt } = yield* submissionOf(world, tenancy, id)
+        assert.deepEqual([asked.length, pollAt], [1, submittedAt + 2 * minute])
+
+        yield* pass(process, "64 hours", "30 minutes")
+
+        const ages = asked.map(({ at }) => at - submittedAt)
+        assert.ok(ages.length < 40, `${ages.length} polls`)
+        assert.equal(ages.filter((age) => age >= Duration.toMillis("48 hours")).length, 1)
+        assert.equal((yield* submissionOf(world, tenancy, id)).pollAt, null)
+      })
+    ),
+
+    scenario("a poll that breaks every worker is given up at its fifth claim, and the message stays as it is", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        toPollAfter(world, 1)
+        let polls = 0
+        world.stage.poll = () =>
+          Effect.suspend(() => {
+            polls += 1
+            return Effect.die(new Error("provider bug"))
+          })
+        const id = yield* send(process, tenancy, ada)
+
+        yield* pass(process, "15 minutes", "30 seconds")
+
+        const { status, submissions } = yield* messageOf(world, tenancy, id)
+        assert.deepEqual([polls, status, submissions[0]!.pollAt], [4, "sent", null])
+      })
+    ),
+
+    scenario("of a message's submissions those are asked about that are due", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        toPollAfter(world, 10, 30)
+        const asked = unanswered(world)
+        const id = yield* send(process, tenancy, [ada, bob])
+        yield* pass(process, "9 minutes", "30 seconds")
+        assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
+        assert.equal(asked.length, 0)
+
+        yield* pass(process, "2 minutes", "30 seconds")
+
+        assert.deepEqual(new Set(asked.map((one) => one.id)), new Set([`${id} 1`]))
+      })
+    ),
+
+    scenario("a poll puts off its own submission, and no other provider's of the same id", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        toPollAfter(world, 1)
+        unanswered(world)
+        const id = yield* send(process, tenancy, ada)
+        yield* settle(process)
+        const message = yield* messageOf(world, tenancy, id)
+        const [submission] = message.submissions
+        const submissions = [submission!, { ...submission!, provider: "another", recipients: [], pollAt: null }]
+        const record = { ...message, version: message.version + 1, submissions }
+        yield* world.witness.watch(world.store).commit([{ _tag: "Update", kind: "message", record }], [])
+
+        yield* Time.adjust("1 minute")
+        yield* settle(process)
+
+        const after = yield* messageOf(world, tenancy, id)
+        assert.deepEqual(after.submissions.map(({ pollAt }) => pollAt), [submission!.submittedAt + 2 * minute, null])
+      })
+    ),
+
+    scenario("a submission that another provider took is not asked about here, and looked at again later", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        toPollAfter(world, 1)
+        const asked = unanswered(world)
+        const id = yield* send(process, tenancy, ada)
+        yield* settle(process)
+        const message = yield* messageOf(world, tenancy, id)
+        const submissions = message.submissions.map((submission) => ({ ...submission, provider: "another" }))
+        const record = { ...message, version: message.version + 1, submissions }
+        yield* world.witness.watch(world.store).commit([{ _tag: "Update", kind: "message", record }], [])
+
+        yield* Time.adjust("1 minute")
+        yield* settle(process)
+
+        const { submittedAt, pollAt } = yield* submissionOf(world, tenancy, id)
+        assert.deepEqual([asked, pollAt], [[], submittedAt + 2 * minute])
+      })
+    )
+  ]
+}

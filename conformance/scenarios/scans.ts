@@ -1,0 +1,132 @@
+/** From an upload to a verdict: what nobody could scan is scanned again by schedule, and is not sent. */
+import { Clock, Effect, Stream } from "effect"
+import * as assert from "node:assert/strict"
+import { system } from "../../core/model/Audit.ts"
+import { scanJob } from "../../core/operations/Attachments.ts"
+import { ScanFailed } from "../../core/ports/Scanner.ts"
+import { address } from "../fixtures.ts"
+import { Faults } from "./Faults.ts"
+import * as Time from "./Time.ts"
+import { messageOf, pass, scenario, send, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+
+/** Uploads a file; how to look at it. */
+const upload = (world: World, process: Process, of: Tenancy) =>
+  Effect.map(
+    process.attachments.upload(
+      of.principal,
+      { mailboxId: of.mailbox.id, filename: "a.txt", mediaType: "text/plain" },
+      Stream.make(new TextEncoder().encode("a"))
+    ),
+    ({ id }) => ({ id, stored: Effect.map(world.store.attachments.get(of.realm, id), (attachment) => attachment!) })
+  )
+
+/** From now on every scan fails; how many there were. */
+const unscannable = ({ stage }: World) => {
+  const scans = { count: 0 }
+  stage.scan = () =>
+    Effect.suspend(() => {
+      scans.count += 1
+      return Effect.fail(new ScanFailed({ reason: "away" }))
+    })
+  return scans
+}
+
+export const suite: ScenarioSuite = {
+  name: "scans of attachments",
+  checks: [
+    scenario("a scan that fails is tried again after 1 m, 5 m, 15 m, 1 h, then every 4 h, never before its time, and not after 48 h", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const scans = unscannable(world)
+        const { stored } = yield* upload(world, process, tenancy)
+        const waits: Array<number> = []
+
+        for (;;) {
+          yield* settle(process)
+          const attachment = yield* stored
+          assert.deepEqual([attachment.scanState, attachment.scanErrors, scans.count], ["error", waits.length + 1, waits.length + 1])
+          if (attachment.nextScanAt === null) break
+          const now = yield* Clock.currentTimeMillis
+          waits.push((attachment.nextScanAt - now) / 60_000)
+          yield* Time.adjust(attachment.nextScanAt - now - 1)
+          yield* world.queue.offer([scanJob(attachment, yield* Clock.currentTimeMillis)])
+          yield* settle(process)
+          assert.equal(scans.count, waits.length, "a job that comes early scans nothing")
+          yield* Time.adjust(1)
+        }
+
+        for (const [index, wait] of waits.entries()) {
+          const step = [1, 5, 15, 60][index] ?? 240
+          assert.ok(Math.abs(wait - step) <= 0.2 * step, `scan ${index + 2} came ${wait} minutes after the one before`)
+        }
+        const total = waits.reduce((sum, wait) => sum + wait, 0)
+        assert.ok(total < 48 * 60 && total > 42 * 60, `the last scan came after ${total} minutes`)
+      })
+    ),
+
+    scenario("a file that ends the process of whoever scans it is given up at the fifth claim", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        let faults = new Faults(0, "before")
+        let process = yield* world.boot(faults)
+        let scans = 0
+        world.stage.scan = () =>
+          Effect.suspend(() => {
+            scans += 1
+            faults.kill()
+            return Effect.die(new Error("a bug that ends the process"))
+          })
+        const { stored } = yield* upload(world, process, tenancy)
+
+        for (let restart = 0; restart < 10; restart++) {
+          for (let tick = 0; tick < 5; tick++) yield* Effect.exit(process.worker.tick)
+          yield* Time.adjust("5 minutes")
+          if (faults.crashed === null) continue
+          faults = new Faults(0, "before")
+          process = yield* world.boot(faults)
+        }
+
+        const { scanState, nextScanAt } = yield* stored
+        assert.deepEqual([scans, scanState, nextScanAt], [4, "error", null])
+      })
+    ),
+
+    scenario("each verdict is in the audit trail, as the system's", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const clean = yield* upload(world, process, tenancy)
+        yield* settle(process)
+        world.stage.scan = () => Effect.succeed({ _tag: "Infected", signature: "Test" })
+        const infected = yield* upload(world, process, tenancy)
+        yield* settle(process)
+
+        const entries = yield* world.store.audit.page(tenancy.realm.tenantId, 100)
+        assert.deepEqual(
+          entries.filter(({ action }) => action.startsWith("attachment.scan")).toReversed().map(({ action, actor, subject }) => [action, actor, subject.id]),
+          [["attachment.scan_clean", system, clean.id], ["attachment.scan_infected", system, infected.id]]
+        )
+      })
+    ),
+
+    scenario("mail whose attachment nobody can scan is not sent, and fails after 48 hours", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        unscannable(world)
+        const attachment = yield* upload(world, process, tenancy)
+        const id = yield* send(process, tenancy, address("ada"), { attachmentIds: [attachment.id] })
+
+        yield* pass(process, "47 hours", "20 minutes")
+        assert.equal((yield* attachment.stored).scanState, "error")
+        assert.equal((yield* messageOf(world, tenancy, id)).status, "queued")
+        yield* pass(process, "2 hours", "20 minutes")
+
+        const { status, failure } = yield* messageOf(world, tenancy, id)
+        assert.deepEqual([status, failure?.stage, failure?.code], ["failed", "submit", "attachment_not_clean"])
+        assert.equal(world.stage.submissions.length, 0)
+      })
+    )
+  ]
+}
