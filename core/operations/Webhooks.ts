@@ -353,7 +353,7 @@ class HostGate {
 
   pass(host: string, application: ApplicationId): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | HandshakesBusy, R> {
     return <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | HandshakesBusy, R> =>
-      Effect.suspend((): Effect.Effect<A, E | HandshakesBusy, R> => {
+      Effect.uninterruptibleMask((restore): Effect.Effect<A, E | HandshakesBusy, R> => {
         const { places, applications } = this.#hosts.get(host) ?? {
           places: Semaphore.makeUnsafe(Limits.handshakesPerHostMax),
           applications: new Set<ApplicationId>()
@@ -370,7 +370,7 @@ class HostGate {
           })
         )
         const late = Effect.flatMap(Effect.sleep(Limits.webhookDeadline), () => (isInside ? Effect.never : busy))
-        return Effect.raceFirst(inside, late).pipe(
+        return restore(Effect.raceFirst(inside, late)).pipe(
           Effect.ensuring(
             Effect.sync(() => {
               applications.delete(application)

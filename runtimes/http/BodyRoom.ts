@@ -44,13 +44,13 @@ export class BodyRoom {
   /** Reads a body of so many bytes at most, once there is room for them. */
   within<A, E, R>(name: string, sizeBytes: number, read: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
     if (sizeBytes <= this.#room.free) return read
-    return Effect.suspend(() => {
+    return Effect.uninterruptibleMask((restore) => {
       const caller = this.#callers.get(name) ?? { places: Semaphore.makeUnsafe(this.#room.mostOfCaller / unit), bodies: 0 }
       this.#callers.set(name, caller)
       caller.bodies += 1
       const places = Math.ceil(sizeBytes / unit)
       // The caller's first: whoever waits for himself holds nothing of what others wait for.
-      return caller.places.withPermits(places)(this.#places.withPermits(places)(read)).pipe(
+      return restore(caller.places.withPermits(places)(this.#places.withPermits(places)(read))).pipe(
         Effect.ensuring(
           Effect.sync(() => {
             caller.bodies -= 1
