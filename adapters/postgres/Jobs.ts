@@ -19,10 +19,9 @@ type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<u
 export const offer = (run: Run, jobs: ReadonlyArray<Job>, now: Millis): Effect.Effect<void, SqlError> => {
   if (jobs.length === 0) return Effect.void
   const { shape, parameters } = offering(jobs, now)
-  const keys = inOrderOfKey(jobs)
   const runOut = run(runOutStatement, [
-    array("text", keys.map(({ kind }) => kind)),
-    array("text", keys.map(({ subject }) => toText(subject))),
+    array("text", jobs.map(({ kind }) => kind)),
+    array("text", jobs.map(({ subject }) => toText(subject))),
     PgTypes.int8(toBigint(now)),
     PgTypes.int8(toBigint(now + leaseMax))
   ])

@@ -80,6 +80,13 @@ local function touch(kind, group, now, moreLeases, frees)
   one.frees = one.frees or frees
 end
 
+-- A lease's job waits again, as of this time.
+local function runOut(kind, subject, group, at, now)
+  call('ZREM', base .. kind .. ':leased', subject)
+  call('ZADD', base .. kind .. ':jobs:' .. group, at, subject)
+  touch(kind, group, now, -1, true)
+end
+
 local function settleTouched()
   for _, one in ipairs(order) do
     local stands, stood = settle(one.kind, one.group, one.now, one.leases, false)
@@ -134,11 +141,7 @@ function does.offer(now, kind, subject, group, realm, dueAt)
     put(kind, subject, group, dueAt, now)
   elseif known[2] ~= '' then
     local expiresAt = call('ZSCORE', base .. kind .. ':leased', subject)
-    if expiresAt and tonumber(expiresAt) > now + ${leaseMax} then
-      call('ZREM', base .. kind .. ':leased', subject)
-      call('ZADD', base .. kind .. ':jobs:' .. known[4], now, subject)
-      touch(kind, known[4], now, -1, true)
-    end
+    if expiresAt and tonumber(expiresAt) > now + ${leaseMax} then runOut(kind, subject, known[4], now, now) end
     if known[3] == '' or tonumber(dueAt) < tonumber(known[3]) then
       call('HSET', key, 'besideDueAt', dueAt, 'besideGroup', group, 'besideRealm', realm)
     end
@@ -227,11 +230,7 @@ for _, kind in ipairs(kinds) do
   for at = 1, #expired, 2 do
     local subject = expired[at]
     local group = call('HGET', own .. ':job:' .. subject, 'group')
-    call('ZREM', own .. ':leased', subject)
-    if group then
-      call('ZADD', own .. ':jobs:' .. group, expired[at + 1], subject)
-      touch(kind, group, now, -1, true)
-    end
+    if group then runOut(kind, subject, group, expired[at + 1], now) else call('ZREM', own .. ':leased', subject) end
   end
   local lapsed = call('ZRANGEBYSCORE', own .. ':throttled', '-inf', now, 'LIMIT', 0, atOnce)
   for _, group in ipairs(lapsed) do

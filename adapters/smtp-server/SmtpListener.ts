@@ -90,7 +90,8 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
   const timeouts = { ...defaults.timeouts, ...options.timeouts }
   const { secureContext = () => null, isProxy = () => false, onConnection = () => Effect.void, onMessage = () => Effect.void } = options
   const connections = makeConnections(limits)
-  const [silence, crowdedSilence] = [timeouts.silence, timeouts.crowdedSilence].map(Duration.fromInputUnsafe) as [Duration.Duration, Duration.Duration]
+  const silence = Duration.fromInputUnsafe(timeouts.silence)
+  const crowdedSilence = Duration.min(silence, Duration.fromInputUnsafe(timeouts.crowdedSilence))
   const settings: Session.Settings = {
     protocol: options.protocol,
     hostname: options.hostname,
@@ -99,7 +100,7 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
     recipientsMax: limits.recipients,
     errorsMax: limits.errors,
     commandsMax: limits.commands,
-    silence: () => (connections.isCrowded() ? Duration.min(silence, crowdedSilence) : silence),
+    silence: () => (connections.isCrowded() ? crowdedSilence : silence),
     messageTotal: Duration.fromInputUnsafe(timeouts.message)
   }
   const fibers = yield* FiberSet.make<void>()

@@ -446,6 +446,10 @@ export const send = (process: Process, ...letterOf: Parameters<typeof letter>) =
     Effect.map(process.messages.send(letterOf[0].principal, someKey(), letter(...letterOf)), ({ message }) => message.id)
   )
 
+/** Uploads a text file. */
+export const upload = ({ attachments }: Process, { principal, mailbox }: Tenancy, filename = "notes.txt", text = "the engine weaves") =>
+  attachments.upload(principal, { mailboxId: mailbox.id, filename, mediaType: "text/plain" }, Stream.make(new TextEncoder().encode(text)))
+
 export const someKey = (): IdempotencyKey => freshId<IdempotencyKey>()
 
 /** Ticks until nothing is due. A process that makes work for itself without end is a fault. */

@@ -15,12 +15,10 @@ import { atEachCall, CommitFaults, Faults } from "./Faults.ts"
 import { acquaint, happenOften } from "./QuickReceivers.ts"
 import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, replay, respond } from "./Receivers.ts"
 import * as Time from "./Time.ts"
-import { accepted, letter, logOf, messageOf, pass, scenario, settle, someKey, typesOf, type ScenarioSuite, type World } from "./World.ts"
+import { accepted, letter, logOf, messageOf, pass, scenario, settle, someKey, typesOf, upload, type ScenarioSuite, type World } from "./World.ts"
 
 /** Long enough for leases to run out and every retry of the plays below to come. */
 const recovery = "10 minutes"
-
-const attachmentBytes = Stream.make(new TextEncoder().encode("the engine weaves"))
 
 /** Uploads, sends and works in a process that crashes; then another takes over. */
 const sendThroughCrash = (world: World, faults: Faults, environment: "sandbox" | "production") =>
@@ -29,11 +27,7 @@ const sendThroughCrash = (world: World, faults: Faults, environment: "sandbox" |
     const doomed = yield* world.boot(faults)
     const key = someKey()
     const whole = Effect.gen(function* () {
-      const attachment = yield* doomed.attachments.upload(
-        tenancy.principal,
-        { mailboxId: tenancy.mailbox.id, filename: "notes.txt", mediaType: "text/plain" },
-        attachmentBytes
-      )
+      const attachment = yield* upload(doomed, tenancy)
       const input = letter(tenancy, address("delivered"), { attachmentIds: [attachment.id] })
       const sent = yield* doomed.messages.send(tenancy.principal, key, input)
       return { input, id: sent.message.id }

@@ -8,7 +8,7 @@ import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { address, freshId } from "../fixtures.ts"
 import { arrive, plain } from "./Arrivals.ts"
 import { deliveriesTo, deliveryTo, endpointOf, happen, hook, postsTo, replay, respond, type Hook } from "./Receivers.ts"
-import { answered, letter, loggedTo, logOf, messageOf, pass, scenario, settle, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { answered, letter, loggedTo, logOf, messageOf, pass, scenario, settle, someKey, typesOf, upload, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 interface Owned {
   readonly of: Tenancy
@@ -23,11 +23,7 @@ const own = (process: Process, of: Tenancy) =>
   Effect.gen(function* () {
     const canary = `canary-${freshId().replaceAll("-", "")}`
     const to = yield* hook(process, of, { url: `https://${canary}.example/`, description: canary, eventTypes: ["*"] })
-    const attachment = yield* process.attachments.upload(
-      of.principal,
-      { mailboxId: of.mailbox.id, filename: `${canary}.txt`, mediaType: "text/plain" },
-      Stream.make(new TextEncoder().encode(canary))
-    )
+    const attachment = yield* upload(process, of, `${canary}.txt`, canary)
     const sent = yield* process.messages.send(
       of.principal,
       someKey(),

@@ -24,15 +24,12 @@ import {
   settle,
   someKey,
   typesOf,
+  upload,
   type Process,
-  type ScenarioSuite,
-  type Tenancy
+  type ScenarioSuite
 } from "./World.ts"
 
 const [ada, bob, eve] = [address("ada"), address("bob"), address("eve")]
-
-const upload = (process: Process, of: Tenancy) =>
-  process.attachments.upload(of.principal, { mailboxId: of.mailbox.id, filename: "a.txt", mediaType: "text/plain" }, Stream.make(text("a")))
 
 /** A store that has lost them. */
 class NoAttachments extends Faults {

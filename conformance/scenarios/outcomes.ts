@@ -24,7 +24,7 @@ import {
   settle,
   someKey,
   typesOf,
-  type Process,
+  upload,
   type ScenarioSuite,
   type Tenancy,
   type World
@@ -64,13 +64,6 @@ const deliver = (id: MessageId, recipient: Address, at: number) => ({
   recipient,
   outcome: { _tag: "Delivered" as const, at, smtpResponse: "250 Ok" }
 })
-
-const upload = (process: Process, of: Tenancy) =>
-  process.attachments.upload(
-    of.principal,
-    { mailboxId: of.mailbox.id, filename: "notes.txt", mediaType: "text/plain" },
-    Stream.make(new TextEncoder().encode("weaves algebraic patterns"))
-  )
 
 const [ada, bob, eve] = [address("ada"), address("bob"), address("eve")]
 
@@ -462,11 +455,7 @@ export const suite: ScenarioSuite = {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
         const used = yield* upload(process, tenancy)
-        const unused = yield* process.attachments.upload(
-          tenancy.principal,
-          { mailboxId: tenancy.mailbox.id, filename: "other.txt", mediaType: "text/plain" },
-          Stream.make(new TextEncoder().encode("other bytes"))
-        )
+        const unused = yield* upload(process, tenancy, "other.txt", "other bytes")
         yield* settle(process)
         yield* send(process, tenancy, ada, { attachmentIds: [used.id] })
         yield* settle(process)

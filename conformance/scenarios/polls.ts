@@ -2,10 +2,11 @@
 import { Clock, Duration, Effect } from "effect"
 import * as assert from "node:assert/strict"
 import type { MessageId } from "../../core/model/Ids.ts"
+import type { Submission } from "../../core/model/Message.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
 import * as Time from "./Time.ts"
-import { accepted, messageOf, pass, scenario, send, settle, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { accepted, messageOf, pass, scenario, send, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 const [ada, bob] = [address("ada"), address("bob")]
 const minute = 60_000
@@ -36,6 +37,18 @@ const unanswered = ({ stage }: World) => {
 
 const submissionOf = (world: World, of: Tenancy, id: MessageId) =>
   Effect.map(messageOf(world, of, id), ({ submissions }) => submissions[0]!)
+
+/** A submitted message, whose submissions are changed behind everybody's back; the first as it was. */
+const submittedWith = Effect.fnUntraced(function* (world: World, process: Process, of: Tenancy, change: (one: Submission) => ReadonlyArray<Submission>) {
+  const id = yield* send(process, of, ada)
+  yield* settle(process)
+  const message = yield* messageOf(world, of, id)
+  const record = { ...message, version: message.version + 1, submissions: message.submissions.flatMap(change) }
+  yield* world.witness.watch(world.store).commit([{ _tag: "Update", kind: "message", record }], [])
+  yield* Time.adjust("1 minute")
+  yield* settle(process)
+  return { id, submittedAt: message.submissions[0]!.submittedAt }
+})
 
 export const suite: ScenarioSuite = {
   name: "polling a provider",
@@ -105,19 +118,10 @@ export const suite: ScenarioSuite = {
         const process = yield* world.boot()
         toPollAfter(world, 1)
         unanswered(world)
-        const id = yield* send(process, tenancy, ada)
-        yield* settle(process)
-        const message = yield* messageOf(world, tenancy, id)
-        const [submission] = message.submissions
-        const submissions = [submission!, { ...submission!, provider: "another", recipients: [], pollAt: null }]
-        const record = { ...message, version: message.version + 1, submissions }
-        yield* world.witness.watch(world.store).commit([{ _tag: "Update", kind: "message", record }], [])
-
-        yield* Time.adjust("1 minute")
-        yield* settle(process)
+        const { id, submittedAt } = yield* submittedWith(world, process, tenancy, (one) => [one, { ...one, provider: "another", recipients: [], pollAt: null }])
 
         const after = yield* messageOf(world, tenancy, id)
-        assert.deepEqual(after.submissions.map(({ pollAt }) => pollAt), [submission!.submittedAt + 2 * minute, null])
+        assert.deepEqual(after.submissions.map(({ pollAt }) => pollAt), [submittedAt + 2 * minute, null])
       })
     ),
 
@@ -127,17 +131,9 @@ export const suite: ScenarioSuite = {
         const process = yield* world.boot()
         toPollAfter(world, 1)
         const asked = unanswered(world)
-        const id = yield* send(process, tenancy, ada)
-        yield* settle(process)
-        const message = yield* messageOf(world, tenancy, id)
-        const submissions = message.submissions.map((submission) => ({ ...submission, provider: "another" }))
-        const record = { ...message, version: message.version + 1, submissions }
-        yield* world.witness.watch(world.store).commit([{ _tag: "Update", kind: "message", record }], [])
+        const { id, submittedAt } = yield* submittedWith(world, process, tenancy, (one) => [{ ...one, provider: "another" }])
 
-        yield* Time.adjust("1 minute")
-        yield* settle(process)
-
-        const { submittedAt, pollAt } = yield* submissionOf(world, tenancy, id)
+        const { pollAt } = yield* submissionOf(world, tenancy, id)
         assert.deepEqual([asked, pollAt], [[], submittedAt + 2 * minute])
       })
     )

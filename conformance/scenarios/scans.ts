@@ -1,5 +1,5 @@
 /** From an upload to a verdict: what nobody could scan is scanned again by schedule, and is not sent. */
-import { Clock, Effect, Stream } from "effect"
+import { Clock, Effect } from "effect"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import { scanJob } from "../../core/operations/Attachments.ts"
@@ -7,18 +7,11 @@ import { ScanFailed } from "../../core/ports/Scanner.ts"
 import { address } from "../fixtures.ts"
 import { Faults } from "./Faults.ts"
 import * as Time from "./Time.ts"
-import { messageOf, pass, scenario, send, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { messageOf, pass, scenario, send, settle, upload, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 /** Uploads a file; how to look at it. */
-const upload = (world: World, process: Process, of: Tenancy) =>
-  Effect.map(
-    process.attachments.upload(
-      of.principal,
-      { mailboxId: of.mailbox.id, filename: "a.txt", mediaType: "text/plain" },
-      Stream.make(new TextEncoder().encode("a"))
-    ),
-    ({ id }) => ({ id, stored: Effect.map(world.store.attachments.get(of.realm, id), (attachment) => attachment!) })
-  )
+const attach = (world: World, process: Process, of: Tenancy) =>
+  Effect.map(upload(process, of), ({ id }) => ({ id, stored: Effect.map(world.store.attachments.get(of.realm, id), (attachment) => attachment!) }))
 
 /** From now on every scan fails; how many there were. */
 const unscannable = ({ stage }: World) => {
@@ -39,7 +32,7 @@ export const suite: ScenarioSuite = {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
         const scans = unscannable(world)
-        const { stored } = yield* upload(world, process, tenancy)
+        const { stored } = yield* attach(world, process, tenancy)
         const waits: Array<number> = []
 
         for (;;) {
@@ -77,7 +70,7 @@ export const suite: ScenarioSuite = {
             faults.kill()
             return Effect.die(new Error("a bug that ends the process"))
           })
-        const { stored } = yield* upload(world, process, tenancy)
+        const { stored } = yield* attach(world, process, tenancy)
 
         for (let restart = 0; restart < 10; restart++) {
           for (let tick = 0; tick < 5; tick++) yield* Effect.exit(process.worker.tick)
@@ -96,10 +89,10 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
-        const clean = yield* upload(world, process, tenancy)
+        const clean = yield* attach(world, process, tenancy)
         yield* settle(process)
         world.stage.scan = () => Effect.succeed({ _tag: "Infected", signature: "Test" })
-        const infected = yield* upload(world, process, tenancy)
+        const infected = yield* attach(world, process, tenancy)
         yield* settle(process)
 
         const entries = yield* world.store.audit.page(tenancy.realm.tenantId, 100)
@@ -115,7 +108,7 @@ export const suite: ScenarioSuite = {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
         unscannable(world)
-        const attachment = yield* upload(world, process, tenancy)
+        const attachment = yield* attach(world, process, tenancy)
         const id = yield* send(process, tenancy, address("ada"), { attachmentIds: [attachment.id] })
 
         yield* pass(process, "47 hours", "20 minutes")

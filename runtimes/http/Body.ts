@@ -72,7 +72,7 @@ const unknownMember = (name: string): Issue => ({
 type BodyFault = PayloadTooLarge | InvalidRequest | ShuttingDown
 
 /**
- * Reads the whole body, whatever it is. A chunked one is left where it passes the limit, and any is when the time to
+ * Reads the whole body, whatever it is; who calls has looked at its announced length. A chunked one is left where it passes the limit, and any is when the time to
  * finish runs out: only a body can keep a request waiting for its client.
  */
 export const readBytes = (
@@ -83,8 +83,6 @@ export const readBytes = (
   Effect.suspend(() => {
     const whole = wholeOf(request)
     if (whole !== null) return Effect.succeed(whole)
-    const early = faultOfLength(request.headers, limitBytes)
-    if (early !== null) return Effect.fail(early)
     const announced = request.headers["transfer-encoding"] === undefined ? request.headers["content-length"] : undefined
     return drain.unlessExpired(room.within(caller, Number(announced ?? limitBytes), gathered(request, limitBytes)))
   })

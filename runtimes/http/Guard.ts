@@ -7,7 +7,7 @@ import { Effect, Result, type Scope } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import type { IncomingMessage } from "node:http"
 import { attachmentSizeBytesMax } from "../../core/model/Limits.ts"
-import { Access } from "../../core/operations/Access.ts"
+import { Access, type Principal } from "../../core/operations/Access.ts"
 import { AttachmentTooLarge } from "../../core/operations/Attachments.ts"
 import * as Body from "./Body.ts"
 import { BodyRoom, forTenants } from "./BodyRoom.ts"
@@ -30,6 +30,7 @@ export const make: Effect.Effect<Serve, never, Access | Drain | Handlers> = Effe
   const drain = yield* Drain
   const handlers = yield* Handlers
   const room = new BodyRoom(forTenants)
+  const waitingOf = ({ realm }: Principal): Body.Waiting => ({ drain, room, caller: realm.tenantId })
 
   return Effect.fnUntraced(function* (operation, call, request, params) {
     const { name, body, bodyBytesMax } = operation
@@ -49,11 +50,10 @@ export const make: Effect.Effect<Serve, never, Access | Drain | Handlers> = Effe
       if (fault !== null) return yield* fault
     }
     if (operation.takesIdempotencyKey && isRepeated(request, "idempotency-key")) return yield* new InvalidIdempotencyKey()
-    const waiting: Body.Waiting = { drain, room, caller: principal.realm.tenantId }
     let text: string | null = null
-    if (body === "guard") text = yield* Body.read(request, bodyBytesMax, waiting)
+    if (body === "guard") text = yield* Body.read(request, bodyBytesMax, waitingOf(principal))
     // A GET's is nobody's, and not looked at.
-    else if (body === null && operation.method !== "GET") yield* Body.readNone(request, bodyBytesMax, waiting)
+    else if (body === null && operation.method !== "GET") yield* Body.readNone(request, bodyBytesMax, waitingOf(principal))
     const input = operation.decode({ request, params, text })
     if (Result.isFailure(input)) return yield* input.failure
     // An operation decodes what its own handler takes.

@@ -42,6 +42,8 @@ export const providersLayer = Layer.unwrap(
       const [, , name = ""] = call.route.split("/")
       // Before a byte of a body that nobody is there for.
       if (!notifications.knows(name)) return yield* Effect.andThen(counted, Effect.fail(new RouteUnknown()))
+      const early = Body.faultOfLength(request.headers, intakeBytesMax)
+      if (early !== null) return yield* early
       const body = yield* Body.readBytes(request, intakeBytesMax, { drain, room, caller: bucketOf(call.clientAddress) })
       return yield* notifications.receive(name, { headers: request.headers, body }).pipe(
         Effect.as(HttpServerResponse.empty({ status: 200 })),
