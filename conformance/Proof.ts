@@ -22,6 +22,7 @@ import { suite as outages } from "./scenarios/outages.ts"
 import { suite as outcomes } from "./scenarios/outcomes.ts"
 import { suite as polls } from "./scenarios/polls.ts"
 import { suite as receiving } from "./scenarios/receiving.ts"
+import { suite as relaying } from "./scenarios/relaying.ts"
 import { suite as reports } from "./scenarios/reports.ts"
 import { suite as scans } from "./scenarios/scans.ts"
 import { suite as senders } from "./scenarios/senders.ts"
@@ -56,7 +57,8 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   reports,
   suppressions,
   scans,
-  polls
+  polls,
+  relaying
 ]
 
 /** A check with all that it needs. */

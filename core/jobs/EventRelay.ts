@@ -3,7 +3,7 @@
  * endpoint that subscribes to it, and moves its place in the log in the same
  * commit (Spec 6). So an event is fanned out once, however many workers relay.
  */
-import { Cause, Clock, Context, Duration, Effect, Fiber, FiberSet, Layer } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Exit, Fiber, FiberSet, Layer } from "effect"
 import type { Delivery } from "../model/Delivery.ts"
 import { subscribes, type Endpoint } from "../model/Endpoint.ts"
 import type { LoggedEvent } from "../model/Event.ts"
@@ -37,7 +37,7 @@ const holdMax = holdDuration + clockOffsetMax
 const holdMargin = Duration.toMillis("2 seconds")
 /** Endpoints of a page that may have changed meanwhile, before all of them are looked at anew. */
 const landTries = 3
-/** How long one shard is relayed at a time while there is more. */
+/** How long one shard is relayed at a time where others wait. */
 const turn = Duration.toNanosUnsafe("250 millis")
 /** How long a shard whose relaying broke is left alone. */
 const brokenPause = Duration.toNanosUnsafe("10 seconds")
@@ -45,7 +45,10 @@ const brokenPause = Duration.toNanosUnsafe("10 seconds")
 export class EventRelay extends Context.Service<
   EventRelay,
   {
-    /** Fans out what the log holds by now, each shard for a moment; how many events that was. 0: nothing, or all of it is others'. */
+    /**
+     * Fans out what the log holds, each shard for a moment, and on while no other waits; how many events that was. 0: nothing,
+     * or all of it is others'.
+     */
     readonly tick: Effect.Effect<number>
     /** Waits for the attempts of past ticks that nobody has waited for, until they are recorded. */
     readonly ended: Effect.Effect<void>
@@ -155,11 +158,24 @@ export class EventRelay extends Context.Service<
       const attemptedAndLanded = (page: Page, before: Landing, isHeld: boolean) =>
         (isHeld ? firstAttempts.make(page.made) : Effect.void).pipe(Effect.andThen(Fiber.join(before)), Effect.andThen(landed(page)))
 
-      /** Goes on while there is more, for one turn. A page is attempted while the one before it is committed. */
+      /**
+       * Goes on while there is more, turn after turn as long as it is not `awaited`. A page is attempted while the one before it
+       * is committed; at the end of its turns it waits for all that is in flight, with nothing to do for it meanwhile.
+       */
       const relay = Effect.fnUntraced(
-        function* ({ shard, position, holder: by, heldUntil }: Relay): Effect.fn.Return<number, CommitRejected | StoreUnavailable> {
+        function* (
+          { shard, position, holder: by, heldUntil }: Relay,
+          awaited: Effect.Effect<boolean, StoreUnavailable>
+        ): Effect.fn.Return<number, CommitRejected | StoreUnavailable> {
           const clock = yield* Clock.Clock
-          const begun = clock.monotonicTimeNanosUnsafe()
+          let begun = clock.monotonicTimeNanosUnsafe()
+          /** Whether it is to end here: others wait, the process is about to stop, or the store cannot tell. */
+          const isOver = Effect.gen(function* () {
+            if (clock.monotonicTimeNanosUnsafe() - begun <= turn) return false
+            begun = clock.monotonicTimeNanosUnsafe()
+            const asked = yield* Effect.exit(Effect.interruptible(awaited))
+            return Exit.isFailure(asked) || asked.value
+          })
           const isHeld = (until: Millis) => until - (clock.currentTimeMillisUnsafe() + clockOffset()) >= holdMargin
           let relayed = 0
           let held = by === holder ? heldUntil : 0
@@ -178,7 +194,7 @@ export class EventRelay extends Context.Service<
             landing = yield* Effect.forkChild(attemptedAndLanded(page, before, isHeld(held)), { uninterruptible: true })
             held = yield* Fiber.join(before)
             relayed += page.events.length
-            page = clock.monotonicTimeNanosUnsafe() - begun > turn ? null : yield* read(shard, endOf(page))
+            page = (yield* isOver) ? null : yield* read(shard, endOf(page))
           }
           yield* Fiber.join(landing)
           return relayed
@@ -203,15 +219,30 @@ export class EventRelay extends Context.Service<
           })
         )
 
-      const tick = Effect.gen(function* () {
-        if (!isClockTrusted(clockOffset)) return 0
+      /** Shards that are behind, and nobody else's. */
+      const open = Effect.gen(function* () {
         const [steady, storeNow] = [yield* Clock.monotonicTimeNanos, yield* holdClock]
         const behind = yield* store.relay.behind
-        const open = behind.filter(
+        return behind.filter(
           ({ shard, holder: by, heldUntil }) =>
             (by === holder || heldUntil <= storeNow || heldUntil > storeNow + holdMax) && (broken.get(shard) ?? steady) <= steady
         )
-        const counts = yield* Effect.forEach(open, (one) => apart(relay(one), one.shard), { concurrency: 4 })
+      })
+
+      const tick = Effect.gen(function* () {
+        if (!isClockTrusted(clockOffset)) return 0
+        const relaying = new Set<number>()
+        const awaited = Effect.map(open, (shards) => shards.some(({ shard }) => !relaying.has(shard)))
+        const counts = yield* Effect.forEach(
+          yield* open,
+          (one) =>
+            Effect.acquireUseRelease(
+              Effect.sync(() => relaying.add(one.shard)),
+              () => apart(relay(one, awaited), one.shard),
+              () => Effect.sync(() => relaying.delete(one.shard))
+            ),
+          { concurrency: 4 }
+        )
         return counts.reduce((sum, count) => sum + count, 0)
       })
 

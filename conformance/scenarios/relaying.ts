@@ -1,0 +1,88 @@
+/** How long a shard's log is relayed at a time: to its end, unless somebody waits. */
+import { Effect, Fiber } from "effect"
+import * as assert from "node:assert/strict"
+import { shardOf } from "../../core/model/Ids.ts"
+import { Ahead } from "./Faults.ts"
+import { deliveriesTo, happen, hook } from "./Receivers.ts"
+import * as Time from "./Time.ts"
+import { logOf, scenario, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+
+/** A process each of whose reads of the log takes longer than a turn, and finds one event more, as long as some are `left`. */
+const playGrowing = (world: World) =>
+  Effect.gen(function* () {
+    const calm = yield* world.boot()
+    const of = yield* world.found()
+    const log: { left: number; ahead: Effect.Effect<unknown, unknown> } = { left: 0, ahead: Effect.void }
+    const grow = Effect.gen(function* () {
+      yield* Time.adjust(300)
+      yield* log.ahead
+      if (log.left === 0) return
+      log.left -= 1
+      yield* happen(calm, of)
+    })
+    const process = yield* world.boot(new Ahead("Store.events.readLog", Effect.orDie(grow)))
+    const to = yield* hook(calm, of)
+    yield* happen(calm, of)
+    return { of, process, log, to }
+  })
+
+const heardOf = (world: World, of: Tenancy) =>
+  Effect.map(logOf(world, of), (log) => log.filter(({ type }) => type === "message.queued").length)
+
+export const suite: ScenarioSuite = {
+  name: "webhook relaying",
+  checks: [
+    scenario("a shard is relayed to its end while no other waits, and left for a moment when one does", (world) =>
+      Effect.gen(function* () {
+        const { of, process, log, to } = yield* playGrowing(world)
+        let other = yield* world.found()
+        while (shardOf(other.realm.tenantId) === shardOf(of.realm.tenantId)) other = yield* world.found()
+        const toOther = yield* hook(process, other)
+        yield* Effect.repeat(process.relay.tick, { until: (count) => count === 0 }) // of what creating endpoints made
+
+        log.left = 5
+        yield* happen(process, of)
+        yield* process.relay.tick
+
+        assert.equal(log.left, 0)
+        assert.equal((yield* deliveriesTo(world, to)).length, 7, "all of it, while nobody waited")
+
+        log.left = 5
+        yield* happen(process, of)
+        log.ahead = Effect.suspend(() => {
+          log.ahead = Effect.void
+          return happen(process, other)
+        })
+        yield* process.relay.tick
+        const left = log.left
+        yield* Effect.repeat(process.relay.tick, { until: (count) => count === 0 })
+
+        assert.ok(left > 0, "it went on while another waited")
+        assert.equal((yield* deliveriesTo(world, to)).length, 13)
+        assert.equal((yield* deliveriesTo(world, toOther)).length, 1)
+      })
+    ),
+
+    scenario("a process that stops is not held by a log that grows as fast as it is relayed, and commits what it has begun", (world) =>
+      Effect.gen(function* () {
+        const { of, process, log, to } = yield* playGrowing(world)
+        log.left = 20
+        let reads = 0
+        const relaying = yield* Effect.forkChild(process.relay.tick)
+        log.ahead = Effect.sync(() => {
+          reads += 1
+          if (reads === 4) relaying.interruptUnsafe()
+        })
+
+        yield* Fiber.await(relaying)
+
+        assert.ok(reads >= 4 && reads < 8, `${reads} reads`)
+        const begun = (yield* deliveriesTo(world, to)).length
+        assert.ok(begun >= 4, `${begun} deliveries`)
+        log.left = 0
+        yield* Effect.repeat(process.relay.tick, { until: (count) => count === 0 })
+        assert.equal((yield* deliveriesTo(world, to)).length, yield* heardOf(world, of), "each once")
+      })
+    )
+  ]
+}
