@@ -313,6 +313,22 @@ describe("an embedded Mailroom", () => {
     assert.deepStrictEqual(life, ["opened", "closed"])
   })
 
+  it("says that it waits for an adapter that does not come up, and goes on when it does", async () => {
+    const lines: Array<string> = []
+    const up = Promise.withResolvers<void>()
+    const queue = Layer.unwrap(Effect.as(Effect.promise(() => up.promise), Memory.MemoryJobQueue.layer))
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
+
+    const embedding = embed({ queue, log: (line) => lines.push(line) })
+    await vi.advanceTimersByTimeAsync(65_000).finally(() => vi.useRealTimers())
+    const told = [...lines]
+    up.resolve()
+    await (await embedding).tick()
+
+    assert.deepStrictEqual(told.map((line) => JSON.parse(line).message), Array(2).fill("an adapter has not come up; createMailroom waits for it"))
+    assert.deepStrictEqual(lines, told)
+  })
+
   it("lets a request that is under way finish before it closes", async () => {
     const answer = Promise.withResolvers<void>()
     const posted = Promise.withResolvers<void>()

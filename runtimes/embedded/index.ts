@@ -96,8 +96,8 @@ export const plans: ReadonlyArray<Limits.Plan> = Limits.plans
 
 /**
  * Builds a Mailroom of these adapters. Rejects with a TypeError that names each option at fault, or if an adapter cannot be
- * built, and then leaves nothing open. Adapters may hold connections, threads and timers, also before `start`: the process
- * ends by itself only after `close`.
+ * built, and then leaves nothing open. For one that does not come up it waits, and says so in the log. Adapters may hold
+ * connections, threads and timers, also before `start`: the process ends by itself only after `close`.
  */
 export const createMailroom = async (options: Options): Promise<EmbeddedMailroom> => {
   const { address, settings } = read(options)
@@ -125,7 +125,14 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
     )
     return { context, handler }
   })
-  const { context, handler } = await Effect.runPromise(Effect.onError(building, () => closing))
+  const telling = Effect.sleep("30 seconds").pipe(
+    Effect.andThen(Effect.logWarning("an adapter has not come up; createMailroom waits for it")),
+    Effect.forever,
+    Effect.provide(logging(options))
+  )
+  const { context, handler } = await Effect.runPromise(
+    Effect.onError(building, () => closing).pipe(Effect.raceFirst(telling))
+  )
   const runCore = Effect.runPromiseWith(context)
   let started: Promise<unknown> | null = null
   let closed: Promise<unknown> | null = null
