@@ -78,7 +78,7 @@ const load = async (port: number, to: string, connections: number, cpu: () => nu
 const listener = (variables: Readonly<Record<string, string>>) =>
   new Promise<{ readonly pid: number; readonly port: number; readonly stop: () => Promise<void> }>((resolve, reject) => {
     const child = spawn(process.execPath, [join(import.meta.dirname, "../runtimes/cli/main.ts"), "smtp"], {
-      env: { ...process.env, ...variables, MAILROOM_INBOUND_PORT: "0", MAILROOM_INBOUND_DMARC: "off" },
+      env: { ...process.env, ...variables, MAILROOM_INBOUND_PORT: "0", MAILROOM_INBOUND_DMARC: "off", MAILROOM_INBOUND_PER_MINUTE: "1000000" },
       stdio: ["ignore", "ignore", "pipe"]
     })
     const ended = new Promise<void>((done) => child.once("exit", () => done()))

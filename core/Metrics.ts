@@ -99,7 +99,7 @@ export const scans = each(["clean", "infected", "error"], (verdict) =>
 )
 export const scanDuration = histogram("attachment_scan_duration", "How long scans of attachments took.", slow)
 
-export const rateLimited = each(["ip", "key", "tenant_day", "handshake"], (scope) =>
+export const rateLimited = each(["ip", "key", "tenant_day", "handshake", "mailbox"], (scope) =>
   counter("rate_limited", "Requests refused by a limit, by the limit's scope.", { scope })
 )
 /** `hash`: by an Argon2id hash. `proof`: known again without one. */

@@ -28,6 +28,8 @@ export interface SettingsShape {
    * a domain, at `hostName` and at `bounceDomain`. Null: it is refused. A tenant's domains have mailboxes of their own.
    */
   readonly postmaster: Address | null
+  /** Messages that a mailbox takes in any minute; each process counts by itself. */
+  readonly inboundPerMinute: number
   /** The environment that inbound mail is of. */
   readonly inboundEnvironment: Environment
   /** What is done with mail that fails DMARC, where its domain asks to reject it. */
@@ -44,6 +46,7 @@ export const defaults: SettingsShape = {
   deliveryBackoff: Backoff.delivery,
   hostName: "localhost",
   postmaster: null,
+  inboundPerMinute: Limits.inboundPerMinute,
   inboundEnvironment: "production",
   dmarcReject: "refuse"
 }

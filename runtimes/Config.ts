@@ -233,6 +233,7 @@ export const settingsLayer = (config: Config, over: Partial<SettingsShape> = {})
     spf: config.spf,
     mxHost: config.mxHost,
     eventRetention: config.eventRetentionDays * 86_400_000,
+    inboundPerMinute: config.inboundPerMinute,
     webhookTargets: { allowHttp: config.webhookAllowHttp, allowedBlocks: config.webhookAllowedAddresses.map(blockOf) },
     deliveryBackoff: config.webhookBackoff,
     ...over

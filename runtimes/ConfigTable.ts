@@ -407,6 +407,13 @@ export const settings = {
     fallback: "refuse",
     parse: Values.oneOf(["refuse", "spam", "off"])
   }),
+  inboundPerMinute: setting({
+    name: "MAILROOM_INBOUND_PER_MINUTE",
+    wants: "a whole number from 1 to 1000000",
+    about: "Messages that a mailbox takes in any 60 seconds, from each `smtp` process. Who brings more is answered 450 and comes again.",
+    fallback: String(Limits.inboundPerMinute),
+    parse: Values.integer(1, 1_000_000)
+  }),
   inboundRspamd: setting({
     name: "MAILROOM_INBOUND_RSPAMD",
     wants: "a URL such as `http://127.0.0.1:11333`",

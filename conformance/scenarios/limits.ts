@@ -7,6 +7,7 @@ import type { Operation } from "../../core/operations/Access.ts"
 import { requiredScopes } from "../../core/operations/Access.ts"
 import type { Standing } from "../../core/ports/RateLimiter.ts"
 import { address } from "../fixtures.ts"
+import { arrive } from "./Arrivals.ts"
 import { Faults } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import { letter, scenario, someKey, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"
@@ -51,6 +52,34 @@ export const suite: ScenarioSuite = {
         yield* Time.adjust("24 hours")
         const next = yield* processes[0]!.messages.send(principal, someKey(), pair)
         assert.equal(next.replayed, false, "the next day has its own")
+      })
+    ),
+
+    scenario("a mailbox takes so many messages a minute, of which none is counted that is not kept, and others go on", (world) =>
+      Effect.gen(function* () {
+        const [first, second] = [yield* world.found(), yield* world.found()]
+        const process = yield* world.boot(undefined, { inboundPerMinute: 3 })
+        const both = [first.mailbox.address, second.mailbox.address]
+        const bring = (to: string | ReadonlyArray<string>, bytes?: Uint8Array) =>
+          arrive(process, to, bytes).pipe(
+            Effect.as("taken"),
+            Effect.catchTag("ReceiveRefused", ({ code, enhancedCode }) => Effect.succeed(`${code} ${enhancedCode}`))
+          )
+        const kept = ({ realm }: Tenancy) =>
+          Effect.map(world.store.messages.page(realm, { mailboxId: null, before: null, limit: 100 }), (found) => found.length)
+
+        const answers = [yield* bring(first.mailbox.address), yield* bring(first.mailbox.address)]
+        world.stage.spam = "refuse"
+        for (let refused = 0; refused < 5; refused++) answers.push(yield* bring(first.mailbox.address))
+        world.stage.spam = "ham"
+        answers.push(yield* bring(both), yield* bring(first.mailbox.address), yield* bring(both), yield* bring(second.mailbox.address))
+
+        assert.deepEqual(answers, ["taken", "taken", ...Array<string>(5).fill("550 5.7.1"), "taken", "450 4.2.1", "450 4.2.1", "taken"])
+        assert.deepEqual([yield* kept(first), yield* kept(second)], [3, 2])
+        yield* Time.adjust(59_999)
+        assert.equal(yield* bring(both), "450 4.2.1")
+        yield* Time.adjust(1)
+        assert.equal(yield* bring(both), "taken")
       })
     ),
 

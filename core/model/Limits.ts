@@ -7,6 +7,9 @@ import { Schema } from "effect"
 
 export const ipRequestsPerMinute = 120
 
+/** Messages that a mailbox takes in any 60 seconds, unless an installation says otherwise: ten times what large hosts allow theirs. */
+export const inboundPerMinute = 600
+
 export const pageSizeMax = 100
 export const pageSizeDefault = 25
 export const eventCursorLengthMax = 512

@@ -1,6 +1,7 @@
 /**
- * A rate limiter for one process, as a plain value: the in-memory adapter, and
- * what the core falls back on when a shared limiter cannot be reached.
+ * A rate limiter for one process, as a plain value: the in-memory adapter, what
+ * the core falls back on when a shared limiter cannot be reached, and what
+ * counts the mail of mailboxes.
  */
 import type { Guard, Standing, Taken } from "../ports/RateLimiter.ts"
 import type { Millis } from "./Ids.ts"
@@ -10,7 +11,7 @@ import { untilNextDay } from "./Timestamp.ts"
 const minute: Millis = 60_000
 const day: Millis = 86_400_000
 
-export class LocalLimiter {
+export class LocalLimiter<Scope extends string = Guard["scope"]> {
   readonly #windows = new Map<string, SlidingWindow>()
   readonly #days = new Map<string, { day: number; used: number }>()
   #roundAt = 0
@@ -21,7 +22,7 @@ export class LocalLimiter {
   }
 
   /** Takes all guards or none. `steadyNanos` is a clock that never jumps, for the minute; `now` is the wall's, for the day. */
-  take(guards: ReadonlyArray<Guard>, steadyNanos: bigint, now: Millis): Taken {
+  take(guards: ReadonlyArray<Guard<Scope>>, steadyNanos: bigint, now: Millis): Taken<Scope> {
     const steady = toMillis(steadyNanos)
     if (Math.abs(steady - this.#roundAt) >= minute) this.#forgetIdle(steady, now)
     const verdicts = guards.map((guard) => this.#peek(guard, steady, now))
@@ -36,7 +37,7 @@ export class LocalLimiter {
   }
 
   /** What a request would get, counted if it is accepted. */
-  #peek(guard: Guard, steady: Millis, now: Millis): { readonly accepted: boolean; readonly standing: Standing } {
+  #peek(guard: Guard<Scope>, steady: Millis, now: Millis): { readonly accepted: boolean; readonly standing: Standing<Scope> } {
     if (guard.window === "minute") {
       const { accepted, remaining, waitMs } = this.#window(guard).peek(steady, guard.limit, minute)
       return { accepted, standing: { guard, remaining, resetMs: waitMs } }
@@ -49,7 +50,7 @@ export class LocalLimiter {
   }
 
   /** Where a guard stands that would have accepted what another one refused. */
-  #uncounted(guard: Guard, steady: Millis, now: Millis): Standing {
+  #uncounted(guard: Guard<Scope>, steady: Millis, now: Millis): Standing<Scope> {
     if (guard.window === "minute") {
       const { remaining, waitMs } = this.#window(guard).rest(steady, guard.limit, minute)
       return { guard, remaining, resetMs: waitMs }
@@ -57,12 +58,12 @@ export class LocalLimiter {
     return { guard, remaining: guard.limit - this.#day(guard, now).used, resetMs: untilNextDay(now) }
   }
 
-  #push(guard: Guard, steady: Millis, now: Millis): void {
+  #push(guard: Guard<Scope>, steady: Millis, now: Millis): void {
     if (guard.window === "minute") this.#window(guard).push(steady)
     else this.#day(guard, now).used += 1
   }
 
-  #window(guard: Guard): SlidingWindow {
+  #window(guard: Guard<Scope>): SlidingWindow {
     const name = nameOf(guard)
     let window = this.#windows.get(name)
     if (window === undefined) {
@@ -72,7 +73,7 @@ export class LocalLimiter {
     return window
   }
 
-  #day(guard: Guard, now: Millis): { day: number; used: number } {
+  #day(guard: Guard<Scope>, now: Millis): { day: number; used: number } {
     const today = Math.floor(now / day)
     const name = `${nameOf(guard)} ${today}`
     let counter = this.#days.get(name)
@@ -91,7 +92,7 @@ export class LocalLimiter {
   }
 }
 
-const nameOf = (guard: Guard): string => `${guard.scope} ${guard.bucket}`
+const nameOf = (guard: Guard<string>): string => `${guard.scope} ${guard.bucket}`
 
 /** To 1/1024 ms: whole milliseconds would let a request in before its minute is over, and decimal fractions do not add up. */
 const toMillis = (nanos: bigint): Millis => Number((nanos * 1024n) / 1_000_000n) / 1024

@@ -9,6 +9,7 @@ import type { BlobRef } from "../model/Blob.ts"
 import type { MessageId, Millis, RequestId, TenantId } from "../model/Ids.ts"
 import * as Inbound from "../model/Inbound.ts"
 import * as Limits from "../model/Limits.ts"
+import { LocalLimiter } from "../model/LocalLimiter.ts"
 import type { Message } from "../model/Message.ts"
 import type { Head } from "../model/ParsedMessage.ts"
 import type { Authentication, Peer } from "../model/Reception.ts"
@@ -52,7 +53,8 @@ export class Receive extends Context.Service<
      * Takes a message: stores its bytes as they come, authenticates its sender, and commits a row for each mailbox (one,
      * where several recipients lead to one mailbox). When it succeeds, every recipient has its message; when it fails, nobody
      * has. Refused: 550 5.7.1 by the sender's DMARC policy or as spam, 554 5.4.6 a loop, and what `recipient` refuses; 451
-     * 4.3.0 where it refuses only some by now, for whoever comes again is told which.
+     * 4.3.0 where it refuses only some by now, for whoever comes again is told which; and 450 4.2.1 if one of the mailboxes
+     * has had as many messages within a minute as it takes (`inboundPerMinute`).
      */
     readonly accept: <E>(
       message: Arriving<E>
@@ -98,6 +100,7 @@ export class Receive extends Context.Service<
         const { authentication, folder } = yield* judge(again)
         // What may be said twice comes first: a sender who gets no answer says all of it again.
         if (returnPaths.size > 0) yield* report(returnPaths, again)
+        yield* admit([first, ...others])
         yield* take([first, ...others], stored, { peer: arriving.peer, returnPath: arriving.returnPath, authentication, folder })
       })
 
@@ -164,6 +167,17 @@ export class Receive extends Context.Service<
         const isSpam = verdict === "spam" || policy === "quarantine" || policy === "reject" || isNobodys
         return { authentication, folder: isSpam ? "spam" : "inbox" } as const
       })
+
+      const limiter = new LocalLimiter<"mailbox">()
+
+      /** Who floods a mailbox is to come again: for all, or counted for none. Mail that is refused for what it is does not count. */
+      const admit = (boxes: ReadonlyArray<Box>) =>
+        Clock.clockWith((clock) => {
+          const limit = settings.inboundPerMinute
+          const guards = boxes.map(({ mailbox }) => ({ scope: "mailbox", bucket: mailbox.id, limit, window: "minute" }) as const)
+          const { refusedBy } = limiter.take(guards, clock.monotonicTimeNanosUnsafe(), clock.currentTimeMillisUnsafe())
+          return refusedBy === null ? Effect.void : Effect.andThen(Metrics.count(Metrics.rateLimited.mailbox), flooded)
+        })
 
       /** Commits a row for each mailbox, all at once. */
       const take = Effect.fnUntraced(function* (boxes: ReadonlyArray<Box>, stored: Stored, about: About) {
@@ -235,6 +249,7 @@ interface About {
   readonly folder: "inbox" | "spam"
 }
 
+const flooded = refused(450, "4.2.1", "the mailbox has had as many messages as it takes in a minute, try again later")
 const looping = refused(554, "5.4.6", "the message goes round in circles")
 
 /** Mailboxes, each by the first address that led to it. */

@@ -15,27 +15,27 @@
 import { Context, Data, type Effect } from "effect"
 import type { Millis } from "../model/Ids.ts"
 
-export interface Guard {
+export interface Guard<Scope extends string = "ip" | "key" | "tenant_day"> {
   /** Whose counter it is, in the words of the error's `scope`. */
-  readonly scope: "ip" | "key" | "tenant_day"
+  readonly scope: Scope
   /** Counters with equal scope and bucket are one. */
   readonly bucket: string
   readonly limit: number
   readonly window: "minute" | "day"
 }
 
-export interface Standing {
-  readonly guard: Guard
+export interface Standing<Scope extends string = Guard["scope"]> {
+  readonly guard: Guard<Scope>
   /** How many more would be accepted now. */
   readonly remaining: number
   /** Until the counter is at its start again (accepted), or until one more would be accepted (the refusing guard). At least 1 when refused. */
   readonly resetMs: Millis
 }
 
-export interface Taken {
-  readonly refusedBy: Standing | null
+export interface Taken<Scope extends string = Guard["scope"]> {
+  readonly refusedBy: Standing<Scope> | null
   /** One per guard, in order. */
-  readonly standings: ReadonlyArray<Standing>
+  readonly standings: ReadonlyArray<Standing<Scope>>
 }
 
 /** The limiter did not answer: the request may have been counted. */

@@ -28,6 +28,7 @@ const faulty: ReadonlyArray<readonly [options: Record<string, unknown>, fault: R
   [{ settings: { ipRequestsPerMinute: -3 } }, /^settings\.ipRequestsPerMinute is -3; it wants a whole number from 1 to 1000000$/],
   [{ settings: { ipRequestsPerMinute: Number.NaN } }, /^settings\.ipRequestsPerMinute is NaN; it wants/],
   [{ settings: { ipRequestsPerMinute: "120" } }, /^settings\.ipRequestsPerMinute is '120'; it wants/],
+  [{ settings: { inboundPerMinute: "many" } }, /^settings\.inboundPerMinute is 'many'; it wants a whole number from 1 to 1000000$/],
   [{ settings: { eventRetention: -1 } }, /^settings\.eventRetention is -1; it wants milliseconds; in days, a whole number from 1 to 3650$/],
   [{ settings: { eventRetention: Infinity } }, /^settings\.eventRetention is Infinity; it wants/],
   [{ settings: { hostName: "mx.example\r\nX-Evil: 1" } }, /^settings\.hostName is .* wants a host name$/],

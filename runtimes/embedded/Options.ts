@@ -96,6 +96,12 @@ const text = <A>({ wants, parse }: Setting<A | null>): Rule<A> => ({
   parse: (value) => (typeof value === "string" && value !== "" ? (parse(value) as Values.Parsed<A>) : Result.fail(value)) // null stands for the empty text alone
 })
 
+/** The rule of a setting whose value is a number. */
+const number = ({ wants, parse }: Setting<number>): Rule<number> => ({
+  wants,
+  parse: (value) => (Predicate.isNumber(value) ? parse(String(value)) : Result.fail(value))
+})
+
 const orNull = <A>({ wants, parse }: Rule<A>): Rule<A | null> => ({
   wants: `${wants}, or null`,
   parse: (value) => (value === null ? Result.succeed(null) : parse(value))
@@ -113,10 +119,8 @@ const isTexts = Predicate.compose(Array.isArray, (values: Array<unknown>): value
 const whole = (value: number, unit: number): string => String(Math.floor(value / unit))
 
 const settingRules: { readonly [K in keyof SettingsShape]: Rule<SettingsShape[K]> } = {
-  ipRequestsPerMinute: {
-    wants: configured.ipRequestsPerMinute.wants,
-    parse: (value) => (Predicate.isNumber(value) ? configured.ipRequestsPerMinute.parse(String(value)) : Result.fail(value))
-  },
+  ipRequestsPerMinute: number(configured.ipRequestsPerMinute),
+  inboundPerMinute: number(configured.inboundPerMinute),
   bounceDomain: orNull(text(configured.bounceDomain)),
   spf: {
     wants: "a list of SPF terms, such as `include:spf.example.net`",
