@@ -1,6 +1,7 @@
 /** How long a shard's log is relayed at a time: to its end, unless somebody waits. */
 import { Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
+import { ClockOffset, clockOffsetMax } from "../../core/ClockOffset.ts"
 import { shardOf } from "../../core/model/Ids.ts"
 import { Ahead } from "./Faults.ts"
 import { deliveriesTo, happen, hook } from "./Receivers.ts"
@@ -13,6 +14,7 @@ const playGrowing = (world: World) =>
     const calm = yield* world.boot()
     const of = yield* world.found()
     const log: { left: number; ahead: Effect.Effect<unknown, unknown> } = { left: 0, ahead: Effect.void }
+    const clock = { offset: 0 }
     const grow = Effect.gen(function* () {
       yield* Time.adjust(300)
       yield* log.ahead
@@ -20,10 +22,12 @@ const playGrowing = (world: World) =>
       log.left -= 1
       yield* happen(calm, of)
     })
-    const process = yield* world.boot(new Ahead("Store.events.readLog", Effect.orDie(grow)))
+    const process = yield* world.boot(new Ahead("Store.events.readLog", Effect.orDie(grow))).pipe(
+      Effect.provideService(ClockOffset, () => clock.offset)
+    )
     const to = yield* hook(calm, of)
     yield* happen(calm, of)
-    return { of, process, log, to }
+    return { of, process, log, clock, to }
   })
 
 const heardOf = (world: World, of: Tenancy) =>
@@ -60,6 +64,20 @@ export const suite: ScenarioSuite = {
         assert.ok(left > 0, "it went on while another waited")
         assert.equal((yield* deliveriesTo(world, to)).length, 13)
         assert.equal((yield* deliveriesTo(world, toOther)).length, 1)
+      })
+    ),
+
+    scenario("a process whose clock goes wrong meanwhile leaves the rest of a shard", (world) =>
+      Effect.gen(function* () {
+        const { process, log, clock } = yield* playGrowing(world)
+        log.left = 10
+        log.ahead = Effect.sync(() => {
+          if (log.left === 7) clock.offset = clockOffsetMax + 1
+        })
+
+        yield* process.relay.tick
+
+        assert.ok(log.left > 4 && log.left <= 7, `${log.left} left`)
       })
     ),
 

@@ -159,21 +159,23 @@ export class EventRelay extends Context.Service<
         (isHeld ? firstAttempts.make(page.made) : Effect.void).pipe(Effect.andThen(Fiber.join(before)), Effect.andThen(landed(page)))
 
       /**
-       * Goes on while there is more, turn after turn as long as it is not `awaited`. A page is attempted while the one before it
-       * is committed; at the end of its turns it waits for all that is in flight, with nothing to do for it meanwhile.
+       * Goes on while there is more, for a turn, and on while no other shard waits. A page is attempted while the one before it
+       * is committed; whoever ends waits for all that is in flight, with ever less to do meanwhile.
        */
       const relay = Effect.fnUntraced(
         function* (
           { shard, position, holder: by, heldUntil }: Relay,
-          awaited: Effect.Effect<boolean, StoreUnavailable>
+          othersWait: Effect.Effect<boolean, StoreUnavailable>
         ): Effect.fn.Return<number, CommitRejected | StoreUnavailable> {
           const clock = yield* Clock.Clock
           let begun = clock.monotonicTimeNanosUnsafe()
-          /** Whether it is to end here: others wait, the process is about to stop, or the store cannot tell. */
+          /** Whether it is to end here, also because the process stops, its clock has gone wrong, or the store cannot tell. */
           const isOver = Effect.gen(function* () {
-            if (clock.monotonicTimeNanosUnsafe() - begun <= turn) return false
-            begun = clock.monotonicTimeNanosUnsafe()
-            const asked = yield* Effect.exit(Effect.interruptible(awaited))
+            const now = clock.monotonicTimeNanosUnsafe()
+            if (now - begun <= turn) return false
+            begun = now
+            if (!isClockTrusted(clockOffset)) return true
+            const asked = yield* Effect.exit(Effect.interruptible(othersWait))
             return Exit.isFailure(asked) || asked.value
           })
           const isHeld = (until: Millis) => until - (clock.currentTimeMillisUnsafe() + clockOffset()) >= holdMargin
@@ -232,13 +234,13 @@ export class EventRelay extends Context.Service<
       const tick = Effect.gen(function* () {
         if (!isClockTrusted(clockOffset)) return 0
         const relaying = new Set<number>()
-        const awaited = Effect.map(open, (shards) => shards.some(({ shard }) => !relaying.has(shard)))
+        const othersWait = Effect.map(open, (shards) => shards.some(({ shard }) => !relaying.has(shard)))
         const counts = yield* Effect.forEach(
           yield* open,
           (one) =>
             Effect.acquireUseRelease(
               Effect.sync(() => relaying.add(one.shard)),
-              () => apart(relay(one, awaited), one.shard),
+              () => apart(relay(one, othersWait), one.shard),
               () => Effect.sync(() => relaying.delete(one.shard))
             ),
           { concurrency: 4 }
