@@ -12,7 +12,7 @@ import { address, domainName } from "../fixtures.ts"
 import { answerTo, arrive } from "./Arrivals.ts"
 import { Faults } from "./Faults.ts"
 import * as Time from "./Time.ts"
-import { accepted, logOf, scenario, send, settle, someKey, letter, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { accepted, logOf, messageOf, scenario, send, settle, someKey, letter, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 const settings: Partial<SettingsShape> = {
   spf: ["include:spf.example.net"],
@@ -37,8 +37,14 @@ const claimed = Effect.fnUntraced(function* (world: World, over: Partial<Setting
       return data as Data<"domain.health_changed"> // by its type
     })
   )
+  /** Its DKIM key is as if this version of the sealing key had sealed it. */
+  const sealedBy = (version: number) =>
+    Effect.flatMap(show, ({ dkim, ...before }) => {
+      const record = { ...before, version: before.version + 1, dkim: { ...dkim!, privateKey: { ...dkim!.privateKey, version } } }
+      return world.store.commit([{ _tag: "Update", kind: "domain", record }], [])
+    })
   const moves = Effect.map(events, (all) => all.map(({ previousHealth, health }) => `${previousHealth} ${health}`))
-  return { process, of, tenantId, id, name, set, show, events, moves }
+  return { process, of, tenantId, id, name, set, show, sealedBy, events, moves }
 }, Effect.orDie)
 
 type Claimed = Effect.Success<ReturnType<typeof claimed>>
@@ -246,15 +252,10 @@ export const suite: ScenarioSuite = {
 
     scenario("a key that cannot be opened holds mail back, and sends nothing unsigned", (world) =>
       Effect.gen(function* () {
-        const { process, of, set, show } = yield* claimed(world)
+        const { process, of, set, show, sealedBy } = yield* claimed(world)
         publish(world, ...required(set))
         yield* elapse(process, 1)
         const good = (yield* show).dkim!
-        const sealedBy = (version: number) =>
-          Effect.flatMap(show, (before) => {
-            const dkim = { ...good, privateKey: { ...good.privateKey, version } }
-            return world.store.commit([{ _tag: "Update", kind: "domain", record: { ...before, version: before.version + 1, dkim } }], [])
-          })
         yield* sealedBy(99)
         const fresh = yield* world.boot(undefined, settings)
         const id = yield* send(fresh, of, address("charles"))
@@ -266,6 +267,21 @@ export const suite: ScenarioSuite = {
 
         assert.equal((yield* fresh.messages.get(of.principal, id)).message.status, "sent")
         assert.equal(world.stage.submissions.at(-1)!.request.dkim?.selector, good.selector)
+      })
+    ),
+
+    scenario("mail of the sandbox is not signed: a key that cannot be opened holds none of it back", (world) =>
+      Effect.gen(function* () {
+        const { process, of, set, sealedBy } = yield* claimed(world)
+        publish(world, ...required(set))
+        yield* elapse(process, 1)
+        yield* sealedBy(99)
+        const sandbox = yield* world.foundApplication(of, "sandbox")
+
+        const id = yield* send(process, sandbox, address("charles"))
+        yield* settle(process)
+
+        assert.equal((yield* messageOf(world, sandbox, id)).status, "sent")
       })
     ),
 
