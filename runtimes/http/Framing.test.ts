@@ -1,10 +1,11 @@
 import { assert, it, layer } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Schedule, Scope } from "effect"
+import { Deferred, Effect, Exit, Fiber, Schedule, Scope, Stream } from "effect"
 import { connect } from "node:net"
 import * as Harness from "./harness.ts"
 
 const live = { excludeTestServices: true }
 const host = "Host: mail.example"
+const chunked = "Transfer-Encoding: chunked"
 
 const sending = (server: Harness.Harness) => [
   Harness.bearer(server),
@@ -63,7 +64,7 @@ layer(Harness.layer({ timeouts }), live)("Malformed HTTP", (it) => {
   it.effect("is answered with 400 when a body's chunks break off in garbage, and with 408 when they stop coming", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
-      const head = Harness.wire("POST /v1/messages", [...sending(server), "Transfer-Encoding: chunked"])
+      const head = Harness.wire("POST /v1/messages", [...sending(server), chunked])
 
       const garbage = yield* server.raw([head, "1\r\n{\r\n", "xyz\r\n"])
       const silence = yield* server.raw([head, "1\r\n{\r\n"])
@@ -118,13 +119,13 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
     Effect.gen(function* () {
       const server = yield* Harness.Running
       const path = `/v1/messages/${crypto.randomUUID()}`
-      const chunked = (size: number) => [
-        Harness.wire(`PATCH ${path}`, [...sending(server), "Transfer-Encoding: chunked"]),
+      const body = (size: number) => [
+        Harness.wire(`PATCH ${path}`, [...sending(server), chunked]),
         `${size.toString(16)}\r\n${" ".repeat(size)}\r\n`
       ]
 
-      const over = yield* server.raw(chunked(64 * 1024 + 1))
-      const at = yield* server.raw([...chunked(64 * 1024), "0\r\n\r\n"])
+      const over = yield* server.raw(body(64 * 1024 + 1))
+      const at = yield* server.raw([...body(64 * 1024), "0\r\n\r\n"])
 
       assert.strictEqual(outcome(over), "413 payload_too_large")
       assert.match(at, /^HTTP\/1\.1 400 [^]*empty_body/)
@@ -139,7 +140,7 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
         const answer = yield* server.raw(Harness.wire("GET /v1/mailboxes", [Harness.bearer(server), ...extra]))
         assert.match(answer, /^HTTP\/1\.1 200 [^]*"items"/)
       }
-      const headers = [...sending(server), ...h2c, "Transfer-Encoding: chunked"]
+      const headers = [...sending(server), ...h2c, chunked]
       const sent = yield* server.raw(Harness.wire("POST /v1/messages", headers, "2\r\n{}\r\n0\r\n\r\n"))
       assert.match(sent, /^HTTP\/1\.1 400 [^]*"invalid_request"/)
     })
@@ -176,6 +177,69 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
     })
   )
 })
+
+const listing = (server: Harness.Harness) => Harness.wire("GET /v1/mailboxes", [Harness.bearer(server)])
+
+const unreadable = [
+  ["bytes that are no request", () => "rubbish\r\n\r\n"],
+  ["a body that breaks off in garbage", (server: Harness.Harness) => Harness.wire("POST /v1/messages", [...sending(server), chunked], "1\r\n{\r\nxyz\r\n")]
+] as const
+for (const [what, behind] of unreadable) {
+  it.live(`Malformed HTTP behind a request that waits for its answer is not answered, and ends the connection after that: ${what}`, () =>
+    Effect.gen(function* () {
+      const { server, mayGoOn } = yield* hesitant
+      const client = yield* dialled(server.port)
+
+      client.write(listing(server) + behind(server))
+      yield* isRead(server)
+      yield* mayGoOn
+      const answer = yield* client.closed
+
+      assert.match(answer, /^HTTP\/1\.1 200 [^]*"items"/)
+      assert.strictEqual(answer.match(/HTTP\/1\.1/g)!.length, 1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live(`Malformed HTTP behind an answer is answered: ${what}`, () =>
+    Effect.gen(function* () {
+      const { server } = yield* hesitant
+      const client = yield* dialled(server.port)
+      client.write(Harness.wire("GET /healthz"))
+      yield* Harness.eventually(() => client.received().endsWith("}"))
+      const before = client.received().length
+
+      client.write(behind(server))
+      const answers = yield* client.closed
+
+      assert.strictEqual(outcome(answers.slice(before)), "400 invalid_request")
+    }).pipe(Effect.scoped)
+  )
+}
+
+it.live("Malformed HTTP in a body that nobody waits for is not answered in the middle of the answer to its request", () =>
+  Effect.gen(function* () {
+    const gate = yield* Deferred.make<void>()
+    const server = yield* Harness.start({
+      blobs: (blobs) => ({
+        ...blobs,
+        read: (...of) => Stream.concat(blobs.read(...of), Stream.drain(Stream.fromEffect(Deferred.await(gate))))
+      })
+    })
+    const input = { mailboxId: server.mailbox.id, filename: "note.txt", mediaType: "text/plain", contentBase64: "Tm90ZSBH" }
+    const { id } = (yield* server.call("POST", "/v1/attachments", { body: input })).json.attachment
+    yield* server.scanned(server, id, "Clean")
+    const client = yield* dialled(server.port)
+
+    client.write(Harness.wire(`GET /v1/attachments/${id}/download`, [Harness.bearer(server), chunked], "1\r\n{\r\n"))
+    yield* Harness.eventually(() => client.received().endsWith("Tm90ZSBH"))
+    client.write("xyz\r\n")
+    yield* isRead(server)
+    yield* Deferred.succeed(gate, undefined)
+    const answer = yield* client.closed
+
+    assert.match(answer, /^HTTP\/1\.1 200 [^]*"contentBase64":"Tm90ZSBH"\}$/)
+  }).pipe(Effect.scoped)
+)
 
 it.live("A server that stops turns new requests away and lets those in flight finish", () =>
   Effect.gen(function* () {
@@ -258,6 +322,43 @@ it.live("A server that stops tells whoever is still sending a body, in the envel
     assert.match(text, /\r\nx-request-id: /i)
   }).pipe(Effect.scoped)
 )
+
+/** A server that has verified a key, and whose store hesitates from then on to say whose it is. */
+const hesitant = Effect.gen(function* () {
+  let gate = Effect.void
+  const server = yield* Harness.start({
+    store: (store) => ({
+      ...store,
+      credentials: { ...store.credentials, byPublicId: (ids) => Effect.andThen(Effect.suspend(() => gate), store.credentials.byPublicId(ids)) }
+    })
+  })
+  yield* server.call("GET", "/v1/mailboxes")
+  const mayGoOn = yield* Deferred.make<void>()
+  gate = Deferred.await(mayGoOn)
+  return { server, mayGoOn: Deferred.succeed(mayGoOn, undefined) }
+})
+
+/** By the answer to a later request a server has read what was written to others of its connections before. */
+const isRead = (server: Harness.Harness) => server.call("GET", "/healthz")
+
+const dialled = (port: number) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const socket = connect(port, "127.0.0.1")
+      let received = ""
+      socket.on("data", (chunk) => void (received += chunk.toString()))
+      socket.on("error", () => {})
+      const closed = new Promise<string>((resolve) => socket.on("close", () => resolve(received)))
+      return {
+        write: (text: string) => void socket.write(text),
+        received: () => received,
+        /** What was received by the time the server had closed it. */
+        closed: Effect.promise(() => closed),
+        destroy: () => void socket.destroy()
+      }
+    }),
+    ({ destroy }) => Effect.sync(destroy)
+  )
 
 /**
  * A connection on which a request has begun, as the server knows: it has

@@ -71,22 +71,33 @@ export const layer = ({ host, port, grace = graceDefault, timeouts: over = {} }:
 interface Exchange {
   readonly request: IncomingMessage
   readonly response: ServerResponse
+  /** To the request before it on its connection. */
+  readonly earlier: ServerResponse | undefined
+}
+
+/** The last answer of a connection that is under way, and must not be mixed up with one to what cannot be read; null if none is. */
+const lastUnderWay = ({ request, response, earlier }: Exchange): ServerResponse | null => {
+  if (response.writableFinished) return null
+  if (request.complete || response.headersSent) return response
+  return earlier?.writableFinished === false ? earlier : null
 }
 
 const refuseMalformed = (server: Server, context: Context.Context<Crypto>): void => {
   const exchanges = new WeakMap<Duplex, Exchange>()
-  server.on("request", (request, response) => exchanges.set(request.socket, { request, response }))
+  server.on("request", (request, response) =>
+    exchanges.set(request.socket, { request, response, earlier: exchanges.get(request.socket)?.response })
+  )
   // An expectation that we do not know changes nothing.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response))
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     const exchange = exchanges.get(socket)
     const isInExchange = exchange !== undefined && !exchange.response.writableFinished
+    const underWay = exchange === undefined ? null : lastUnderWay(exchange)
     const hasLeft = error.code === "ECONNRESET" || (isInExchange && error.code === "HPE_INVALID_EOF_STATE")
     if (hasLeft || !socket.writable) {
       socket.destroy()
-    } else if (isInExchange && (exchange.request.complete || exchange.response.headersSent)) {
-      // An answer is under way to an earlier request, and must not be mixed up with one to this.
-      exchange.response.once("close", () => socket.destroy())
+    } else if (underWay !== null) {
+      underWay.once("close", () => socket.destroy())
     } else {
       Effect.runForkWith(context)(refuse(socket, refusalOf(error)))
     }
