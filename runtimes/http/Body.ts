@@ -92,7 +92,7 @@ const wholeOf = ({ source, headers }: HttpServerRequest.HttpServerRequest): Uint
   if (!(source instanceof IncomingMessage)) return null
   const length = headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.NaN
   if (length === 0) return new Uint8Array(0)
-  return source.complete && source.readableLength === length ? (source.read() as Uint8Array | null) : null // no encoding is set
+  return source.readableLength === length ? (source.read() as Uint8Array | null) : null // no encoding is set
 }
 
 const gathered = (request: HttpServerRequest.HttpServerRequest, limitBytes: number): Effect.Effect<Uint8Array, BodyFault> =>

@@ -241,6 +241,25 @@ it.live("Malformed HTTP in a body that nobody waits for is not answered in the m
   }).pipe(Effect.scoped)
 )
 
+it.live("A body that ends before its announced length is nobody's message, even if what came of it is one", () =>
+  Effect.gen(function* () {
+    const { server, mayGoOn } = yield* hesitant
+    const client = yield* dialled(server.port)
+    const message = JSON.stringify({ fromMailboxId: server.mailbox.id, to: ["charles@mail.example"], text: "The engine weaves" })
+
+    client.write(Harness.wire("POST /v1/messages", [...sending(server), `Content-Length: ${message.length + 1}`], message))
+    yield* isRead(server)
+    yield* mayGoOn
+    const { json } = yield* server.call("GET", "/v1/messages") // by then the other has asked for its body
+    client.end()
+    const answer = yield* client.closed
+    yield* Harness.eventually(() => server.logs.some((line) => line.includes("sendMessage")))
+    const after = yield* server.call("GET", "/v1/messages")
+
+    assert.deepStrictEqual([answer, json.items, after.json.items], ["", [], []])
+  }).pipe(Effect.scoped)
+)
+
 it.live("A server that stops turns new requests away and lets those in flight finish", () =>
   Effect.gen(function* () {
     const scope = yield* Scope.make()
@@ -351,6 +370,7 @@ const dialled = (port: number) =>
       const closed = new Promise<string>((resolve) => socket.on("close", () => resolve(received)))
       return {
         write: (text: string) => void socket.write(text),
+        end: () => void socket.end(),
         received: () => received,
         /** What was received by the time the server had closed it. */
         closed: Effect.promise(() => closed),
