@@ -1,7 +1,7 @@
 /**
- * `npm run bench`: all benchmarks in turn, one table of what they found, and
- * docs/benchmarks.md anew. `npm run bench -- NAME…` does it for some of them, and
- * `-- --smoke` only shows that they run.
+ * `npm run bench`: all benchmarks in turn but the soak, one table of what they
+ * found, and docs/benchmarks.md anew. `npm run bench -- NAME…` does it for some
+ * of them, and `-- --smoke` only shows that they run.
  */
 import { spawn } from "node:child_process"
 import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs"
@@ -22,15 +22,14 @@ if (unknown.length > 0) {
   process.exit(2)
 }
 
-const chosen = asked.length === 0 ? names : asked
+const usual = benchmarks.filter(({ isLong = false }) => values.smoke || !isLong).map(({ name }) => name)
+const chosen = asked.length === 0 ? usual : asked
 const begun = Date.now()
 const minutes = () => ((Date.now() - begun) / 60_000).toFixed(1)
 /** Some hundred processes are started, which by this takes half of the time. */
 const compiled = mkdtempSync(join(tmpdir(), "mailroom-bench-compiled-"))
 process.once("exit", () => rmSync(compiled, { recursive: true, force: true }))
 const variables = {
-  // All of them take long enough; `-- soak` by itself takes its ten minutes.
-  ...(asked.length === 0 ? { BENCH_SOAK_MINUTES: "0.2" } : {}),
   NODE_COMPILE_CACHE: compiled,
   ...process.env
 }

@@ -87,7 +87,7 @@ export const pages = (): ReadonlyArray<Page> => {
       "npm ci",
       "npm run bench               # all, in less than 15 minutes; writes this page",
       "npm run bench -- accept     # one, or several, in this page",
-      "npm run bench -- soak       # ten minutes; among all it is some seconds, which are not kept",
+      "npm run bench -- soak       # ten minutes; not among all",
       "npm run bench -- --smoke    # whether they run, and nothing else",
       "```"
     ].join("\n"),
