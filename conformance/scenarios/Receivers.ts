@@ -134,6 +134,9 @@ export const assertSigned = ({ crypto }: World, { secret }: Hook, { headers, tex
     assert.equal(headers["service-webhook-signature"], `v1=${mac}`)
   })
 
+/** Relays all that the log holds, and delivers nothing. */
+export const relayAll = ({ relay }: Process) => Effect.repeat(relay.tick, { until: (count) => count === 0 })
+
 /** A worker and a relay that run in the background until the effect is done. */
 export const running = <A, E, R>({ worker, relay }: Process, effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {

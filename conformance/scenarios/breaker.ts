@@ -18,6 +18,7 @@ import {
   outcomesOf,
   play,
   postsTo,
+  relayAll,
   replay,
   respond,
   running,
@@ -241,7 +242,7 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const { process, of, to } = yield* play(world)
         yield* times(510, happen(process, of))
-        while ((yield* process.relay.tick) > 0) continue
+        yield* relayAll(process)
         respond(world, () => broken)
         yield* pass(process, "5 minutes", "1 minute")
         assert.ok((yield* deliveriesTo(world, to)).every(({ status }) => status === "dead"))

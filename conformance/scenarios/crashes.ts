@@ -13,7 +13,7 @@ import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
 import { atEachCall, CommitFaults, Faults } from "./Faults.ts"
 import { acquaint, happenOften } from "./QuickReceivers.ts"
-import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, replay, respond } from "./Receivers.ts"
+import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, relayAll, replay, respond } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { accepted, letter, logOf, messageOf, pass, scenario, settle, someKey, typesOf, upload, type ScenarioSuite, type World } from "./World.ts"
 
@@ -258,7 +258,7 @@ export const suite: ScenarioSuite = {
         const process = yield* world.boot()
         const to = yield* hook(process, of)
         yield* Effect.forEach(Array.from({ length: 510 }), () => happen(process, of), { discard: true })
-        while ((yield* process.relay.tick) > 0) continue
+        yield* relayAll(process)
         respond(world, () => broken)
         yield* pass(process, "5 minutes", "1 minute")
         const { disabledAt } = yield* endpointOf(world, to)

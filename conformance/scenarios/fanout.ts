@@ -17,6 +17,7 @@ import {
   hook,
   ok,
   postsTo,
+  relayAll,
   replay,
   respond,
   settleFor,
@@ -32,9 +33,6 @@ const typesTo = (world: World, to: Hook) => Effect.map(deliveriesTo(world, to), 
 const eventsTo = (world: World, to: Hook) => Effect.map(deliveriesTo(world, to), (found) => found.map(({ eventId }) => eventId).toSorted())
 
 const idsOf = (events: ReadonlyArray<{ readonly id: string }>) => events.map(({ id }) => id).toSorted()
-
-/** Relays all that the log holds, and delivers nothing. */
-const relayAll = ({ relay }: Process) => Effect.repeat(relay.tick, { until: (count) => count === 0 })
 
 const sendTest = (process: Process, { realm, application }: Tenancy, type: (typeof types)[number] = "message.bounced") =>
   process.webhookManagement.sendTestEvent(system, { tenantId: realm.tenantId, applicationId: application.id, type })

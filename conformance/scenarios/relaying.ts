@@ -4,9 +4,10 @@ import * as assert from "node:assert/strict"
 import { ClockOffset, clockOffsetMax } from "../../core/ClockOffset.ts"
 import { shardOf } from "../../core/model/Ids.ts"
 import { Ahead } from "./Faults.ts"
-import { deliveriesTo, happen, hook } from "./Receivers.ts"
+import { heard } from "./QuickReceivers.ts"
+import { deliveriesTo, happen, hook, relayAll } from "./Receivers.ts"
 import * as Time from "./Time.ts"
-import { logOf, scenario, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { scenario, type ScenarioSuite, type World } from "./World.ts"
 
 /** A process each of whose reads of the log takes longer than a turn, and finds one event more, as long as some are `left`. */
 const playGrowing = (world: World) =>
@@ -30,9 +31,6 @@ const playGrowing = (world: World) =>
     return { of, process, log, clock, to }
   })
 
-const heardOf = (world: World, of: Tenancy) =>
-  Effect.map(logOf(world, of), (log) => log.filter(({ type }) => type === "message.queued").length)
-
 export const suite: ScenarioSuite = {
   name: "webhook relaying",
   checks: [
@@ -42,7 +40,7 @@ export const suite: ScenarioSuite = {
         let other = yield* world.found()
         while (shardOf(other.realm.tenantId) === shardOf(of.realm.tenantId)) other = yield* world.found()
         const toOther = yield* hook(process, other)
-        yield* Effect.repeat(process.relay.tick, { until: (count) => count === 0 }) // of what creating endpoints made
+        yield* relayAll(process) // of what creating endpoints made
 
         log.left = 5
         yield* happen(process, of)
@@ -59,7 +57,7 @@ export const suite: ScenarioSuite = {
         })
         yield* process.relay.tick
         const left = log.left
-        yield* Effect.repeat(process.relay.tick, { until: (count) => count === 0 })
+        yield* relayAll(process)
 
         assert.ok(left > 0, "it went on while another waited")
         assert.equal((yield* deliveriesTo(world, to)).length, 13)
@@ -98,8 +96,8 @@ export const suite: ScenarioSuite = {
         const begun = (yield* deliveriesTo(world, to)).length
         assert.ok(begun >= 4, `${begun} deliveries`)
         log.left = 0
-        yield* Effect.repeat(process.relay.tick, { until: (count) => count === 0 })
-        assert.equal((yield* deliveriesTo(world, to)).length, yield* heardOf(world, of), "each once")
+        yield* relayAll(process)
+        assert.equal((yield* deliveriesTo(world, to)).length, (yield* heard(world, of)).length, "each once")
       })
     )
   ]

@@ -100,7 +100,7 @@ export class Receive extends Context.Service<
         const { authentication, folder } = yield* judge(again)
         // What may be said twice comes first: a sender who gets no answer says all of it again.
         if (returnPaths.size > 0) yield* report(returnPaths, again)
-        yield* admit([first, ...others])
+        yield* guardMailboxes([first, ...others])
         yield* take([first, ...others], stored, { peer: arriving.peer, returnPath: arriving.returnPath, authentication, folder })
       })
 
@@ -171,7 +171,7 @@ export class Receive extends Context.Service<
       const limiter = new LocalLimiter<"mailbox">()
 
       /** Who floods a mailbox is to come again: for all, or counted for none. Mail that is refused for what it is does not count. */
-      const admit = (boxes: ReadonlyArray<Box>) =>
+      const guardMailboxes = (boxes: ReadonlyArray<Box>) =>
         Clock.clockWith((clock) => {
           const limit = settings.inboundPerMinute
           const guards = boxes.map(({ mailbox }) => ({ scope: "mailbox", bucket: mailbox.id, limit, window: "minute" }) as const)

@@ -71,22 +71,23 @@ export const layer = ({ host, port, grace = graceDefault, timeouts: over = {} }:
 interface Exchange {
   readonly request: IncomingMessage
   readonly response: ServerResponse
-  /** To the request before it on its connection. */
-  readonly earlier: ServerResponse | undefined
+  /** To the request before it on its connection, if that was under way when this one came. */
+  readonly earlier: ServerResponse | null
 }
 
 /** The last answer of a connection that is under way, and must not be mixed up with one to what cannot be read; null if none is. */
 const lastUnderWay = ({ request, response, earlier }: Exchange): ServerResponse | null => {
   if (response.writableFinished) return null
   if (request.complete || response.headersSent) return response
-  return earlier?.writableFinished === false ? earlier : null
+  return earlier === null || earlier.writableFinished ? null : earlier
 }
 
 const refuseMalformed = (server: Server, context: Context.Context<Crypto>): void => {
   const exchanges = new WeakMap<Duplex, Exchange>()
-  server.on("request", (request, response) =>
-    exchanges.set(request.socket, { request, response, earlier: exchanges.get(request.socket)?.response })
-  )
+  server.on("request", (request, response) => {
+    const before = exchanges.get(request.socket)?.response
+    exchanges.set(request.socket, { request, response, earlier: before === undefined || before.writableFinished ? null : before })
+  })
   // An expectation that we do not know changes nothing.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response))
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
