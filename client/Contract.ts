@@ -759,7 +759,8 @@ export interface Operations {
    * List events.
    *
    * Oldest first, in commit order. Store `nextCursor` once the page is processed, and go on until it is null; later resume
-   * from the last cursor that was not null, and drop the ids you know. Events are kept for 30 days.
+   * from the last cursor that was not null, and drop the ids you know. Events are kept for 30 days, unless the operator of the
+   * server has set another time; a cursor that is older is refused as `expired`: begin again without one.
    *
    * Scope: `messages:read`.
    */

@@ -56,7 +56,8 @@ The Idempotency-Key is kept for 24 hours. A retry with an equal input answers wh
   listEvents: {
     summary: "List events",
     description: `Oldest first, in commit order. Store \`nextCursor\` once the page is processed, and go on until it is null; later resume
-from the last cursor that was not null, and drop the ids you know. Events are kept for 30 days.`
+from the last cursor that was not null, and drop the ids you know. Events are kept for 30 days, unless the operator of the
+server has set another time; a cursor that is older is refused as \`expired\`: begin again without one.`
   },
   listWebhookEndpoints: {
     summary: "List webhook endpoints",
