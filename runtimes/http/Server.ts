@@ -12,7 +12,7 @@ import { Crypto } from "../../core/ports/Crypto.ts"
 import { graceDefault } from "./Drain.ts"
 import { answer } from "./ErrorBody.ts"
 import * as Metrics from "./Metrics.ts"
-import { HeadersTooLarge, InvalidRequest, RequestTimeout, type Refusal } from "./Refusals.ts"
+import { HeadersTooLarge, InvalidRequest, RequestTimeout, RouteUnknown, type Refusal } from "./Refusals.ts"
 
 export interface ListenOptions {
   readonly host: string
@@ -90,18 +90,27 @@ const refuseMalformed = (server: Server, context: Context.Context<Crypto>): void
   })
   // An expectation that we do not know changes nothing.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response))
-  server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+  const last = (socket: Duplex, refusal: Refusal) => {
     const exchange = exchanges.get(socket)
-    const isInExchange = exchange !== undefined && !exchange.response.writableFinished
     const underWay = exchange === undefined ? null : lastUnderWay(exchange)
-    const hasLeft = error.code === "ECONNRESET" || (isInExchange && error.code === "HPE_INVALID_EOF_STATE")
-    if (hasLeft || !socket.writable) {
+    if (!socket.writable) {
       socket.destroy()
     } else if (underWay !== null) {
       underWay.once("close", () => socket.destroy())
     } else {
-      Effect.runForkWith(context)(refuse(socket, refusalOf(error)))
+      Effect.runForkWith(context)(refuse(socket, refusal))
     }
+  }
+  // Whoever wants a tunnel names no path of ours. Node lets go of such a connection, and would close it without a word.
+  server.on("connect", (_, socket) => {
+    socket.on("error", () => socket.destroy())
+    last(socket, new RouteUnknown())
+  })
+  server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
+    const exchange = exchanges.get(socket)
+    const isInExchange = exchange !== undefined && !exchange.response.writableFinished
+    if (error.code === "ECONNRESET" || (isInExchange && error.code === "HPE_INVALID_EOF_STATE")) socket.destroy()
+    else last(socket, refusalOf(error))
   })
 }
 
