@@ -147,6 +147,22 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
     })
   )
 
+  it.effect("takes no line of a header for the whole, where there must be one and are two", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const [key, type, idempotencyKey] = sending(server)
+      const other = `Authorization: Bearer ${(yield* server.party()).key}`
+      const post = (...headers: ReadonlyArray<string>) =>
+        Effect.map(server.raw(Harness.wire("POST /v1/messages", [...headers, "Connection: close", "Content-Length: 2"], "{}")), outcome)
+
+      assert.strictEqual(yield* post(key!, other, type!, idempotencyKey!), "401 unauthorized")
+      assert.strictEqual(yield* post(other, key!, type!, idempotencyKey!), "401 unauthorized")
+      assert.strictEqual(yield* post(key!, type!, "Content-Type: text/plain", idempotencyKey!), "415 unsupported_media_type")
+      assert.strictEqual(yield* post(key!, type!, idempotencyKey!, idempotencyKey!), "400 invalid_idempotency_key")
+      assert.strictEqual(yield* post(key!, type!, idempotencyKey!), "400 invalid_request")
+    })
+  )
+
   it.effect("answers HEAD as GET, without the body", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running

@@ -45,6 +45,9 @@ const options = (over: Partial<typeof timeouts>): ServerOptions => ({
   ...over,
   maxHeaderSize: headerBytesMax,
   insecureHTTPParser: false,
+  // Of an Authorization or a Content-Type that comes twice Node would take the first. Who stands before us may have looked
+  // at the other, and a mounted handler is given both.
+  joinDuplicateHeaders: true,
   // A request without Host is refused by Pipeline.ts, with an error body, not by Node.
   requireHostHeader: false,
   // There is nothing to upgrade to: a request that asks for it is served as it is.
