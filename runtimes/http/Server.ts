@@ -21,7 +21,7 @@ export interface ListenOptions {
   /** How long requests in flight may take to finish once the server stops. Default 20 seconds. */
   readonly grace?: Duration.Input
   /** Milliseconds; see `timeouts`. */
-  readonly timeouts?: Partial<typeof timeouts>
+  readonly timeouts?: Partial<Timeouts>
 }
 
 /** Milliseconds. */
@@ -32,17 +32,23 @@ export const timeouts = {
   requestTimeout: 120_000,
   /** Between requests of a connection; longer than what proxies keep idle connections for. */
   keepAliveTimeout: 65_000,
+  /**
+   * Without a byte of the request, or of the answer: who takes nothing of it any more holds what it is read from. Longer
+   * than a request may take, whose sender is told so.
+   */
+  silenceTimeout: 180_000,
   connectionsCheckingInterval: 2_000
 }
+
+type Timeouts = typeof timeouts
 
 const headerBytesMax = 16 * 1024
 
 /** How long a client gets to read our last words before the connection is cut. */
 const lastWords = "500 millis"
 
-const options = (over: Partial<typeof timeouts>): ServerOptions => ({
+const options = (timeouts: Omit<Timeouts, "silenceTimeout">): ServerOptions => ({
   ...timeouts,
-  ...over,
   maxHeaderSize: headerBytesMax,
   insecureHTTPParser: false,
   // Of an Authorization or a Content-Type that comes twice Node would take the first. Who stands before us may have looked
@@ -61,7 +67,8 @@ export const layer = ({ host, port, grace = graceDefault, timeouts: over = {} }:
       HttpServer.HttpServer,
       Effect.gen(function* () {
         const context = yield* Effect.context<Crypto>()
-        const server = createServer(options(over))
+        const { silenceTimeout, ...others } = { ...timeouts, ...over }
+        const server = createServer(options(others)).setTimeout(silenceTimeout)
         refuseMalformed(server, context)
         const listening = yield* NodeHttpServer.make(() => server, { host, port, gracefulShutdownTimeout: grace })
         yield* Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
@@ -87,6 +94,8 @@ const lastUnderWay = ({ request, response, earlier }: Exchange): ServerResponse 
 
 const refuseMalformed = (server: Server, context: Context.Context<Crypto>): void => {
   const exchanges = new WeakMap<Duplex, Exchange>()
+  /** Connections that end with an answer: each piece of garbage that comes meanwhile is a fault of its own. */
+  const ending = new WeakSet<Duplex>()
   server.on("request", (request, response) => {
     const before = exchanges.get(request.socket)?.response
     exchanges.set(request.socket, { request, response, earlier: before === undefined || before.writableFinished ? null : before })
@@ -99,7 +108,8 @@ const refuseMalformed = (server: Server, context: Context.Context<Crypto>): void
     if (!socket.writable) {
       socket.destroy()
     } else if (underWay !== null) {
-      underWay.once("close", () => socket.destroy())
+      if (!ending.has(socket)) underWay.once("close", () => socket.destroy())
+      ending.add(socket)
     } else {
       Effect.runForkWith(context)(refuse(socket, refusal))
     }

@@ -1,0 +1,77 @@
+import { assert, it } from "@effect/vitest"
+import { Effect, Latch, Stream } from "effect"
+import { connect, type Socket } from "node:net"
+import type { Store } from "../../core/ports/Store.ts"
+import * as Harness from "./harness.ts"
+import { upload } from "./parties.ts"
+
+/** A connection that nobody reads from until it is told to. */
+const unread = (port: number) =>
+  Effect.acquireRelease(
+    Effect.callback<Socket>((resume) => {
+      const socket = connect(port, "127.0.0.1", () => resume(Effect.succeed(socket)))
+      socket.on("error", () => {})
+      socket.pause()
+    }),
+    (socket) => Effect.sync(() => socket.destroy())
+  )
+
+it.live("A client that takes nothing of its answer any more is given up, with all that was open for it", () =>
+  Effect.gen(function* () {
+    let open = 0
+    const counted = Effect.acquireRelease(
+      Effect.sync(() => void (open += 1)),
+      () => Effect.sync(() => void (open -= 1))
+    )
+    const server = yield* Harness.start({
+      timeouts: { silenceTimeout: 2_000 },
+      blobs: (real) => ({ ...real, read: (tenantId, blob) => Stream.unwrap(Effect.as(counted, real.read(tenantId, blob))) })
+    })
+    // More than the system holds for a connection.
+    const { json } = yield* upload(server, server, { contentBase64: Buffer.alloc(24_000_000).toString("base64") })
+    const { id } = json.attachment
+    yield* server.scanned(server, id, "Clean")
+
+    const socket = yield* unread(server.port)
+    socket.write(Harness.wire(`GET /v1/attachments/${id}/download`, [Harness.bearer(server)]))
+
+    yield* Harness.eventually(() => open === 1)
+    yield* Harness.eventually(() => open === 0)
+  }).pipe(Effect.scoped)
+)
+
+it.live("Garbage behind a request that is under way leaves nothing at its answer, however often it comes", () =>
+  Effect.gen(function* () {
+    const warnings: Array<string> = []
+    const hear = (warning: Error) => void warnings.push(warning.name)
+    yield* Effect.acquireRelease(
+      Effect.sync(() => process.on("warning", hear)),
+      () => Effect.sync(() => process.off("warning", hear))
+    )
+    const gate = yield* Latch.make()
+    let isAsked = false
+    const held = (real: typeof Store.Service): typeof Store.Service["mailboxes"] => ({
+      ...real.mailboxes,
+      list: (...args) => {
+        isAsked = true
+        return Effect.andThen(gate.await, real.mailboxes.list(...args))
+      }
+    })
+    const server = yield* Harness.start({ store: (real) => ({ ...real, mailboxes: held(real) }) })
+    const socket = yield* unread(server.port)
+    let heard = ""
+    socket.on("data", (bytes) => (heard += bytes.toString()))
+    socket.write(Harness.wire("GET /v1/mailboxes", [Harness.bearer(server)]))
+    yield* Harness.eventually(() => isAsked)
+
+    for (let piece = 0; piece < 20; piece++) {
+      socket.write("rubbish\r\n\r\n")
+      yield* server.call("GET", "/healthz") // so that each comes by itself
+    }
+    yield* gate.open
+    socket.resume()
+
+    yield* Harness.eventually(() => heard.includes('"items"'))
+    assert.deepStrictEqual(warnings, [])
+  }).pipe(Effect.scoped)
+)
