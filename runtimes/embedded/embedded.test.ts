@@ -9,6 +9,7 @@ import * as RfcMime from "../../adapters/mime/RfcMime.ts"
 import * as SandboxMailProvider from "../../adapters/sandbox/SandboxMailProvider.ts"
 import { MailroomError } from "../../client/index.ts"
 import { scopes } from "../../core/model/ApiKey.ts"
+import { BlobStore } from "../../core/ports/BlobStore.ts"
 import { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
 import type { MailProvider } from "../../core/ports/MailProvider.ts"
 import { Store, StoreUnavailable } from "../../core/ports/Store.ts"
@@ -353,6 +354,33 @@ describe("an embedded Mailroom", () => {
 
     assert.match((await creating).secret, /^whsec_/)
     await closing
+  })
+
+  it("lets a download that is under way come to its end before it closes what it reads from", async () => {
+    const life: Array<string> = []
+    const note = (event: string) => Effect.sync(() => life.push(event))
+    const opened = Effect.gen(function* () {
+      yield* Effect.addFinalizer(() => note("closed"))
+      const real = yield* BlobStore
+      return { ...real, read: (tenantId, blob) => Stream.ensuring(real.read(tenantId, blob), note("read")) } satisfies typeof real
+    })
+    const mailroom = await embed({ blobs: Layer.provide(Layer.effect(BlobStore, opened), Memory.MemoryBlobStore.layer) })
+    const { apiKey, mailboxId } = await found(mailroom)
+    const contentBase64 = Buffer.alloc(300_000, 7).toString("base64")
+    const input = { mailboxId, filename: "bytes.bin", mediaType: "application/octet-stream", contentBase64 }
+    const { attachment } = await mailroom.client(apiKey).uploadAttachment(input)
+    await mailroom.tick() // the scanner has read it
+    life.length = 0
+    const path = `/v1/attachments/${attachment.id}/download`
+    const response = await mailroom.fetch(get(path, { authorization: `Bearer ${apiKey}` }), from)
+
+    const closing = mailroom.close().then(() => life.push("all is closed"))
+    assert.strictEqual((await mailroom.fetch(get(path), from)).status, 503)
+    const text = await response.text()
+    await closing
+
+    assert.strictEqual(JSON.parse(text).contentBase64, contentBase64)
+    assert.deepStrictEqual(life, ["read", "closed", "all is closed"])
   })
 
   it("closes though its provider hangs, and says what it leaves behind", async () => {

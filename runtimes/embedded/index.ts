@@ -71,7 +71,8 @@ export interface EmbeddedMailroom {
   /** Works in the background from now on, until `close`: all that `tick` and `retain` do. */
   readonly start: () => Promise<void>
   /**
-   * Turns new requests away, lets what is under way finish for up to 20 seconds, and releases everything. What does not end
+   * Turns new requests away, lets what is under way finish for up to 20 seconds, with answers of `fetch` that are still
+   * being read, and releases everything. What does not end
    * (an adapter that hangs) is left behind with an error in the log, so that it takes 45 seconds at most. From then on
    * `fetch` and clients answer 503, and all else rejects.
    */

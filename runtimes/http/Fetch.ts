@@ -63,8 +63,9 @@ const here = "127.0.0.1"
 
 /**
  * The same service as a web-standard handler, to be mounted in a server that is there already; it answers until its
- * scope closes, which waits for the requests that are under way. The host says who the client is; forwarding headers mean nothing here. What concerns bytes on a
- * connection (slow, malformed or oversized headers) is the host's to refuse.
+ * scope closes, which waits for the requests that are under way, and for answers that are still being read. The host says
+ * who the client is; forwarding headers mean nothing here. What concerns bytes on a connection (slow, malformed or
+ * oversized headers) is the host's to refuse.
  */
 export const fetchHandler = ({
   servers,
@@ -75,7 +76,20 @@ export const fetchHandler = ({
     const drain = new DrainState()
     const app = Layer.provide(routes(servers, [], metrics), Layer.succeed(Drain, drain))
     const router = yield* HttpRouter.toHttpEffect(app).pipe(Effect.provideService(HttpRouter.RouterConfig, routerConfig))
+    const underWay = new Set<Promise<unknown>>()
+    /** A request's scope closes when its answer has been read, too, or is given up. */
+    const untilRead = Effect.suspend(() => {
+      const ended = Promise.withResolvers<void>()
+      underWay.add(ended.promise)
+      return Effect.addFinalizer(() =>
+        Effect.sync(() => {
+          underWay.delete(ended.promise)
+          ended.resolve()
+        })
+      )
+    })
     const asHosted = Effect.gen(function* () {
+      yield* untilRead
       const request = yield* HttpServerRequest.HttpServerRequest
       const clientAddress = yield* ClientAddress
       // A request that never was on a wire has no Host; its URL says the same.
@@ -89,13 +103,7 @@ export const fetchHandler = ({
     // Loggers, levels, the tracer and the clock are those of whoever builds the handler.
     const context = Context.add(yield* Effect.context<never>(), HttpMiddleware.TracerDisabledWhen, () => true)
     const handle = HttpEffect.toWebHandlerWith<never, Effect.Services<typeof asHosted>>(context)(asHosted)
-    const underWay = new Set<Promise<unknown>>()
-    const handler: FetchHandler = (request, clientAddress) => {
-      const answer = handle(request, Context.make(ClientAddress, clientAddress))
-      const settled: Promise<unknown> = Promise.allSettled([answer]).then(() => underWay.delete(settled))
-      underWay.add(settled)
-      return answer
-    }
+    const handler: FetchHandler = (request, clientAddress) => handle(request, Context.make(ClientAddress, clientAddress))
     // Closed before what it is made of, for it is added last: turns new requests away, and waits for the others.
     yield* Effect.addFinalizer(() =>
       Effect.suspend(() => {
