@@ -158,6 +158,21 @@ describe("/metrics", () => {
     )
   }
 
+  it.live("calls off what the store does not answer in time: scrapes go on for as long as it is silent", () =>
+    Effect.gen(function* () {
+      let [asked, calledOff] = [0, 0]
+      const silent = Effect.suspend(() => {
+        asked += 1
+        return Effect.onInterrupt(Effect.never, () => Effect.sync(() => void (calledOff += 1)))
+      })
+      const server = yield* Harness.start({ store: (store) => ({ ...store, backlog: silent }) })
+
+      yield* scrape(server)
+
+      yield* Harness.eventually(() => asked > 0 && calledOff === asked)
+    })
+  )
+
   it.live("asks the store once for all who scrape at about the same time", () =>
     Effect.gen(function* () {
       let asked = 0

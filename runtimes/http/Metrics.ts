@@ -4,7 +4,7 @@
  * outside all guards, and answers while the store is away. No label holds
  * anything of a tenant's.
  */
-import { Clock, Context, Effect, Exit, Fiber, Layer, Metric, Option, Redacted } from "effect"
+import { Clock, Context, Effect, Layer, Metric, Option, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import { ClockOffset } from "../../core/ClockOffset.ts"
@@ -17,6 +17,7 @@ import type { Config } from "../ConfigTable.ts"
 import { version } from "../Version.ts"
 import { Call } from "./Call.ts"
 import type { Code } from "./ErrorBody.ts"
+import { lately } from "./Lately.ts"
 import { MetricsUnauthorized, RouteUnknown } from "./Refusals.ts"
 
 export const path = "/metrics"
@@ -83,11 +84,6 @@ export const answered = (
   if (seconds !== null) duration(named).updateUnsafe(seconds, context)
 }
 
-/** How long the store may take to say what waits. */
-const patience = "1 second"
-/** How often it is asked, however many scrape. */
-const freshness = "1 second"
-
 /** `text` answers a scrape. What only the store can tell is left out while it is away. */
 const scraping = Effect.gen(function* () {
   const store = yield* Store
@@ -95,13 +91,7 @@ const scraping = Effect.gen(function* () {
   const pool = yield* Core.PoolGauge
   const context = yield* Effect.context<never>()
   Core.declare(context)
-  const backlog = yield* store.backlog.pipe(
-    // Not waited for beyond that, even if it cannot be interrupted.
-    Effect.forkDetach,
-    Effect.flatMap((asked) => Effect.timeoutOption(Fiber.await(asked), patience)),
-    Effect.map((answer) => (Option.isSome(answer) && Exit.isSuccess(answer.value) ? answer.value.value : null)),
-    Effect.cachedWithTTL(freshness)
-  )
+  const backlog = Effect.map(yield* lately(store.backlog), Option.getOrNull)
   const text = Effect.gen(function* () {
     const now = yield* Clock.currentTimeMillis
     const gauges = new Gauges()
