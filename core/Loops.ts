@@ -15,6 +15,8 @@ import { RequestLog } from "./operations/RequestLog.ts"
 const idle = Duration.millis(200)
 /** Events become deliveries this late at most. */
 const relayInterval = Duration.millis(50)
+/** How long a worker that broke is left alone: what breaks at once would else break as fast as it can. */
+const brokenPause = Duration.seconds(1)
 /** How long jobs under way may take to end when the process stops; after that they are left to their leases. */
 const drain = Duration.seconds(10)
 
@@ -53,7 +55,11 @@ export const working = Layer.effectDiscard(
 
     let stopping = false
     const isStopping = () => stopping
-    const running = yield* Effect.forkDetach(Effect.repeat(unbroken("the worker")(worker.run(isStopping, idle)), { until: isStopping }))
+    const work = Effect.andThen(
+      unbroken("the worker")(worker.run(isStopping, idle)),
+      Effect.suspend(() => (stopping ? Effect.void : Effect.sleep(brokenPause)))
+    )
+    const running = yield* Effect.forkDetach(Effect.repeat(work, { until: isStopping }))
     yield* Effect.addFinalizer(() => {
       stopping = true
       // The relay's last tick is over by then.

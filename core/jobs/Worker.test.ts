@@ -21,20 +21,22 @@ const leaseOf = (number: number, claims = 1): Lease => ({
 interface Options {
   /** The queue always has as many as it is asked for; else one. */
   readonly isFull?: boolean
+  /** The queue breaks for whoever claims anything else. */
+  readonly isBroken?: boolean
   /** How long the worker runs, and how long a job takes. */
   readonly millis?: number
   readonly jobMillis?: number
 }
 
 /** A worker on a queue that has deliveries to claim, and those that follow one. */
-const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, millis = 1_000, jobMillis = 1 }: Options = {}) {
+const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, isBroken = false, millis = 1_000, jobMillis = 1 }: Options = {}) {
   const [worked, released]: [Array<string>, Array<string>] = [[], []]
   let [claims, number, inFlight, inFlightMost, isStopping] = [0, 1_000, 0, 0, false]
   const queue: typeof JobQueue.Service = {
     offer: () => Effect.void,
     claim: ({ kinds, limit }) =>
       Effect.sync(() => {
-        if (!kinds.includes("deliver")) return []
+        if (!kinds.includes("deliver")) return isBroken ? assert.fail("the queue broke") : []
         claims += 1
         if (isFull) return Array.from({ length: limit }, () => leaseOf(number++))
         return claims === 1 ? [leaseOf(0)] : []
@@ -123,6 +125,16 @@ describe("a place of the worker", () => {
 
       assert.deepStrictEqual(worked, ["job 0"])
       assert.deepStrictEqual(released, ["job 1"])
+    })
+  )
+})
+
+describe("a lane of the worker", () => {
+  it.effect("finishes what it has under way while the queue breaks for another", () =>
+    Effect.gen(function* () {
+      const { worked } = yield* running([], { isBroken: true, jobMillis: 500 })
+
+      assert.deepStrictEqual(worked, ["job 0"])
     })
   )
 })

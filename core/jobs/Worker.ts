@@ -214,7 +214,9 @@ export class Worker extends Context.Service<
         const { kinds, inFlightMax } = lane
         if (!isClockTrusted(clockOffset)) return { fresh: [], suspect: null, isAway: true, isAll: false }
         const leases = yield* queue.claim({ kinds, limit, visibilityTimeout, inFlightMax }).pipe(
-          Effect.catch((error) => Effect.as(Effect.logWarning("the job queue is away", error), null))
+          Effect.catch((error) => Effect.as(Effect.logWarning("the job queue is away", error), null)),
+          // What is under way, in this lane and in the others, has no part in it.
+          Effect.catchDefect((defect) => Effect.as(Effect.logError("the job queue broke; it is asked again", defect), null))
         )
         if (leases === null) return { fresh: [], suspect: null, isAway: true, isAll: false }
         for (const { job } of leases) yield* Metrics.count(Metrics.jobsClaimed[job.kind])
