@@ -147,7 +147,7 @@ export class Wire {
     const unread = this.#unread
     const end = unread.indexOf(LF)
     if (end < 0) return unread.length < lineSizeMax ? null : { _tag: "TooLong", isOver: false }
-    if (end > lineSizeMax) return { _tag: "TooLong", isOver: false }
+    if (end >= lineSizeMax) return { _tag: "TooLong", isOver: false }
     if (unread[end - 1] !== CR) return { _tag: "BareLf" }
     this.#unread = unread.subarray(end + 1)
     return end + 1 > sizeMax ? { _tag: "TooLong", isOver: true } : { _tag: "Line", bytes: unread.subarray(0, end - 1) }
