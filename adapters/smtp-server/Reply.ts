@@ -49,6 +49,7 @@ export const wantsSender = reply(503, "5.5.1", "MAIL goes first")
 export const wantsRecipient = reply(503, "5.5.1", "RCPT goes first")
 export const hasSender = reply(503, "5.5.1", "there is a sender already")
 export const hasTls = reply(503, "5.5.1", "TLS is there already")
-export const noRecipients = reply(554, "5.5.1", "no recipient was taken")
+/** RFC 5321 leaves the choice (3.3); RFC 2033 does not (4.2). */
+export const noRecipients = (protocol: "SMTP" | "LMTP") => reply(protocol === "LMTP" ? 503 : 554, "5.5.1", "no recipient was taken")
 export const tooLarge = reply(552, "5.3.4", "the message is too large")
 export const bareInMessage = reply(550, "5.6.11", "a CR or LF stands alone in the message")

@@ -210,7 +210,7 @@ const data = Effect.fnUntraced(function* (context: Context, state: State): Effec
   const { wire, settings, receive, onMessage } = context
   const { sender, recipients } = state
   if (sender === null) return refuse(context, state, Reply.wantsSender)
-  if (recipients.length === 0) return refuse(context, state, state.recipientsSeen > 0 ? Reply.noRecipients : Reply.wantsRecipient)
+  if (recipients.length === 0) return refuse(context, state, state.recipientsSeen > 0 ? Reply.noRecipients(settings.protocol) : Reply.wantsRecipient)
   wire.say("354 end with CR LF . CR LF\r\n")
   const { bytes, isOver, rest } = yield* Incoming.make(wire, {
     sizeBytesMax: settings.sizeBytesMax,
