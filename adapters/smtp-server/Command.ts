@@ -7,7 +7,7 @@ import * as Reply from "./Reply.ts"
 
 export type Command =
   | { readonly _tag: "Hello"; readonly verb: "HELO" | "EHLO" | "LHLO"; readonly name: string }
-  | { readonly _tag: "Mail"; readonly path: string | null; readonly sizeBytes: number }
+  | { readonly _tag: "Mail"; readonly path: string | null; readonly sizeBytes: number; readonly isUtf8: boolean }
   | { readonly _tag: "Recipient"; readonly path: string }
   | { readonly _tag: "Data" | "Reset" | "Noop" | "Quit" | "StartTls" | "Help" }
   /** `isFatal`: whoever says this speaks another protocol, or hides one in ours. */
@@ -111,9 +111,13 @@ const mail = (argument: string): Command => {
     else if (key === "SMTPUTF8" && value === null) continue
     else return refused(["SIZE", "BODY", "SMTPUTF8"].includes(key) ? Reply.badParameters : Reply.unknownParameter)
   }
-  if (!parameters.has("SMTPUTF8") && /[^\0-\x7f]/.test(read.path)) return refused(Reply.wantsUtf8)
-  return { _tag: "Mail", path: read.path === "" ? null : read.path, sizeBytes }
+  const isUtf8 = parameters.has("SMTPUTF8")
+  if (!isUtf8 && isBeyondAscii(read.path)) return refused(Reply.wantsUtf8)
+  return { _tag: "Mail", path: read.path === "" ? null : read.path, sizeBytes, isUtf8 }
 }
+
+/** Such a path is for whoever asked for SMTPUTF8 (RFC 6531, 3.4). */
+export const isBeyondAscii = (path: string): boolean => /[^\0-\x7f]/.test(path)
 
 const recipient = (argument: string): Command => {
   const read = pathOf("TO:", argument)

@@ -38,7 +38,7 @@ const lineSizeMax = 512 + 26 + 17 + 10
 interface State {
   /** Null before it has said who it is. */
   hello: { readonly verb: "HELO" | "EHLO" | "LHLO"; readonly name: string } | null
-  sender: { readonly path: string | null } | null
+  sender: { readonly path: string | null; readonly isUtf8: boolean } | null
   recipients: Array<string>
   recipientsSeen: number
   errors: number
@@ -158,12 +158,12 @@ const hello = (context: Context, state: State, { verb, name }: { readonly verb: 
   return true
 }
 
-const mail = (context: Context, state: State, { path, sizeBytes }: { readonly path: string | null; readonly sizeBytes: number }): boolean => {
+const mail = (context: Context, state: State, { path, sizeBytes, isUtf8 }: Extract<Command.Command, { readonly _tag: "Mail" }>): boolean => {
   const { wire, settings } = context
   if (state.hello === null) return refuse(context, state, Reply.wantsHello(settings.protocol === "LMTP" ? "LHLO" : "EHLO"))
   if (state.sender !== null) return refuse(context, state, Reply.hasSender)
   if (sizeBytes > settings.sizeBytesMax) return refuse(context, state, Reply.tooLarge)
-  state.sender = { path }
+  state.sender = { path, isUtf8 }
   return say(wire, Reply.senderOk)
 }
 
@@ -174,6 +174,7 @@ const recipient = Effect.fnUntraced(function* (context: Context, state: State, p
   const { wire, settings, receive } = context
   if (state.sender === null) return refuse(context, state, Reply.wantsSender)
   state.recipientsSeen += 1
+  if (!state.sender.isUtf8 && Command.isBeyondAscii(path)) return refuse(context, state, Reply.wantsUtf8)
   if (state.recipientsSeen > excessMax * settings.recipientsMax) return end(wire, Reply.tooManyCommands)
   // No error of theirs: the rest goes with the next message.
   if (state.recipients.length >= settings.recipientsMax) return say(wire, Reply.tooManyRecipients)
