@@ -3,7 +3,7 @@
  * reader presses "spam", and what Hotmail sent before there was a standard.
  * Reports on authentication (RFC 6591) have the same shape and are none.
  */
-import { addressesIn, type Fields, headerOf } from "./MailText.ts"
+import { addressesOf, type Fields, headerOf } from "./MailText.ts"
 
 /** Somebody does not want our mail; not that something was wrong with its signature, or that it was no spam after all. */
 const unwanted = new Set([
@@ -31,7 +31,7 @@ export const complainers = (report: Fields, original: Fields): ReadonlyArray<str
   ]
   for (const [fields, name] of places) {
     const values = (fields.get(name) ?? []).slice(0, 100)
-    const addresses = values.flatMap((value) => addressesIn(value.slice(0, 4_000)).map(({ address }) => address))
+    const addresses = values.flatMap((value) => addressesOf(value.slice(0, 4_000)))
     // Of several readers it does not say which one complained; and one of them may be hidden.
     if (fields === original && name === "to" && new Set(addresses).size > 1) return []
     const shown = [...new Set(addresses.filter((address) => !/redact|^undisclosed|^hidden|^x+@|\*/i.test(address)))]

@@ -3,7 +3,7 @@
  * write them: groups run together or torn apart, types missing, addresses
  * dressed up, words of their own for the action.
  */
-import { addressesIn, fieldOf } from "./MailText.ts"
+import { addressesIn, addressesOf, fieldOf } from "./MailText.ts"
 
 /** What a report says of one recipient, before it is judged. */
 export interface Finding {
@@ -111,8 +111,7 @@ export const ownAddress = (value: string | undefined): string | null => {
   const type = semicolon < 0 ? "" : value.slice(0, semicolon).trim().toLowerCase()
   const typed = /^[\w-]{0,20}$/.test(type) && semicolon >= 0 ? value.slice(semicolon + 1) : value
   const decoded = unescaped(typed).trim()
-  const found = addressesIn(decoded).at(-1) ?? addressesIn(`<${decoded.replace(/[<>\s]/g, "")}>`)[0]
-  return found === undefined ? null : found.address
+  return addressesOf(decoded).at(-1) ?? addressesIn(`<${decoded.replace(/[<>\s]/g, "")}>`)[0]?.address ?? null
 }
 
 /** A recipient of the server itself, without a domain. */

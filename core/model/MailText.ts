@@ -23,13 +23,20 @@ const isForeign = (char: string): boolean => /[^\u0000-\u00bf\u2000-\u206f\u3000
 const isIdeographic = (char: string): boolean => /[\u3040-\u9fff\uac00-\ud7af]/.test(char)
 const isDomain = (char: string): boolean => /[A-Za-z0-9.\-_]/.test(char) || isForeign(char)
 
+/** The addresses in a field's value; one that is nothing but an address is that, whatever sign it begins with. */
+export const addressesOf = (value: string): ReadonlyArray<string> => {
+  const bare = value.trim()
+  const [whole] = addressesIn(`<${bare}>`)
+  return whole?.address === bare && bare.includes(".", bare.indexOf("@")) ? [bare] : addressesIn(value).map(({ address }) => address)
+}
+
 /** The addresses in a line, in order; what looks like one and has no domain worth the name is none. */
 export const addressesIn = (line: string): ReadonlyArray<FoundAddress> => {
   const found: Array<FoundAddress> = []
   let from = 0
   for (let at = line.indexOf("@"); at >= 0; at = line.indexOf("@", at + 1)) {
-    const start = startOfLocal(line, at, from)
     const end = endOfDomain(line, at)
+    const start = startOfLocal(line, at, from, end)
     if (start === at || end === at + 1) continue
     const isBracketed = line[start - 1] === "<" && line[end] === ">"
     const domain = line.slice(at + 1, end)
@@ -40,7 +47,7 @@ export const addressesIn = (line: string): ReadonlyArray<FoundAddress> => {
   return found
 }
 
-const startOfLocal = (line: string, at: number, from: number): number => {
+const startOfLocal = (line: string, at: number, from: number, end: number): number => {
   const first = Math.max(from, at - localLengthMax)
   if (line[at - 1] === "\"") {
     const quote = line.lastIndexOf("\"", at - 2)
@@ -52,6 +59,8 @@ const startOfLocal = (line: string, at: number, from: number): number => {
   if (start === at || (start > first && isForeign(line[start - 1]!) && !isIdeographic(line[start - 1]!))) {
     while (start > first && (isAsciiLocal(line[start - 1]!) || isForeign(line[start - 1]!))) start -= 1
   }
+  // In running text these dress an address up; in brackets they are of it.
+  if (line[start - 1] === "<" && line[end] === ">") return start
   while (start < at && /['`=/*.?|{]/.test(line[start]!)) start += 1
   return start
 }

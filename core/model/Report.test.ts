@@ -43,7 +43,12 @@ describe("the fields of a report", () => {
     ["Final-Recipient: utf-8; \\x{FC}ber@dest.example", "über@dest.example"],
     ["Final-Recipient: rfc822; \"bob b\"@dest.example", "\"bob b\"@dest.example"],
     ["Original-Recipient: rfc822; unknown\nFinal-Recipient: rfc822; bob@dest.example", "bob@dest.example"],
-    ["Final-Recipient:\n rfc822;\n bob@dest.example", "bob@dest.example"]
+    ["Final-Recipient:\n rfc822;\n bob@dest.example", "bob@dest.example"],
+    ["Final-Recipient: rfc822; /G=Bob/S=B/O=Org@dest.example", "/G=Bob/S=B/O=Org@dest.example"],
+    ["Final-Recipient: rfc822; <'bob@dest.example>", "'bob@dest.example"],
+    ["Final-Recipient: rfc822; {bob}@dest.example", "{bob}@dest.example"],
+    ["Final-Recipient: rfc822; 'bob@dest.example'", "bob@dest.example"],
+    ["Final-Recipient: rfc822; ='bob@dest.example' (Bob)", "bob@dest.example"]
   ]
   for (const [fields, address] of addresses) {
     it(`name ${address}: ${fields.replaceAll("\n", " | ")}`, () => {
@@ -86,6 +91,32 @@ describe("the fields of a report", () => {
     assert.strictEqual(Report.read(reporting([group("a", "delivered"), group("b", "delayed"), group("c", "failed")].join("\n"))).kind, "bounce")
     assert.strictEqual(Report.read(reporting([group("a", "delivered"), group("b", "delayed")].join("\n"))).kind, "delay")
   })
+})
+
+describe("an address that begins with a sign", () => {
+  for (const sign of "!#$%&'*+-/=?^_`{|}~") {
+    it(`is itself in fields, in brackets, and in complaints, and not another's: ${sign}`, () => {
+      const address = `${sign}bob@dest.example`
+      const told = (read: ParsedMessage) => Report.read(read, null).recipients.map((recipient) => recipient.address)
+      const complaint = (field: string) =>
+        message({
+          structure: leaf("multipart/report"),
+          attachments: [attachment("message/feedback-report", `Feedback-Type: abuse\n${field}: ${address}\n`)]
+        })
+
+      const found = [
+        reporting(`Final-Recipient: rfc822; ${address}\nAction: failed\nStatus: 5.1.1`),
+        message({ text: `Your message could not be delivered to:\n\n<${address}>:\n550 5.1.1 no such user\n` }),
+        message({ headers: [...message().headers, { name: "X-Failed-Recipients", value: address }], text: "Your message could not be delivered.\n" }),
+        complaint("Original-Rcpt-To"),
+        complaint("Removal-Recipient")
+      ].map(told)
+
+      // An asterisk is how a complaint hides its reader.
+      const shown = sign === "*" ? [] : [address]
+      assert.deepStrictEqual(found, [[address], [address], [address], shown, shown])
+    })
+  }
 })
 
 describe("the codes in what a server said", () => {

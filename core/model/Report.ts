@@ -13,7 +13,7 @@ import { findingsIn, type Prose, proseOf } from "./BounceText.ts"
 import * as Complaint from "./Complaint.ts"
 import * as DeliveryStatus from "./DeliveryStatus.ts"
 import type { Finding } from "./DeliveryStatus.ts"
-import { addressesIn, type Fields, folded, headerOf, messageIdIn, plainOf } from "./MailText.ts"
+import { addressesOf, type Fields, folded, headerOf, messageIdIn, plainOf } from "./MailText.ts"
 import type { MimePart } from "./Message.ts"
 import type { ParsedAttachment, ParsedMessage } from "./ParsedMessage.ts"
 import type { Bounce } from "./Recipient.ts"
@@ -153,7 +153,7 @@ const ownAddresses = (message: ParsedMessage): ReadonlySet<string> =>
 /** X-Failed-Recipients of Exim and Gmail, with what the text says of each. */
 const failedRecipients = (message: ParsedMessage, told: ReadonlyArray<Finding>): ReadonlyArray<Finding> => {
   const values = message.headers.filter(({ name }) => name.toLowerCase() === "x-failed-recipients").slice(0, 50)
-  const addresses = values.flatMap(({ value }) => addressesIn(value.slice(0, 8_000))).map(({ address }) => address)
+  const addresses = values.flatMap(({ value }) => addressesOf(value.slice(0, 8_000)))
   const unique = [...new Set(addresses)]
   return unique.map((address) => told.find((finding) => isOf(finding, address)) ?? { ...nothing, address })
 }
@@ -232,7 +232,7 @@ const hasCode = ({ diagnostic }: Finding): boolean => {
 }
 
 const recipientsOf = (findings: ReadonlyArray<Finding>, original: Fields, evidence: Evidence, prose: Prose): ReadonlyArray<ReportedRecipient> => {
-  const addressed = (original.get("to") ?? []).slice(0, 10).flatMap((value) => addressesIn(value.slice(0, 2_000))).map(({ address }) => address)
+  const addressed = (original.get("to") ?? []).slice(0, 10).flatMap((value) => addressesOf(value.slice(0, 2_000)))
   const fallback = addressed.length === 1 ? addressed[0]! : null
   const all: ReadonlyArray<Finding> = findings.length > 0 ?
     findings :
