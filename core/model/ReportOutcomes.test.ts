@@ -33,6 +33,14 @@ describe("what a report comes to", () => {
     ])
   })
 
+  it("is a bounce of whom it names with a domain in letters of its own, as we have it in A-labels", () => {
+    const reader = "ada@xn--bcher-kva.example" as Address // a dot-atom at A-labels
+
+    const found = outcomesOf(to(bob, reader), report(told({ address: "Ada@Bücher.example" })), 7)
+
+    assert.deepStrictEqual(found.map((outcome) => outcome.recipient), [reader])
+  })
+
   it("is a delivery, a complaint, or nothing, by its action", () => {
     for (const action of ["delivered", "relayed", "expanded"] as const) {
       assert.deepStrictEqual(outcomesOf(to(bob), report(told({ action, diagnostic: null })), 7), [

@@ -3,6 +3,7 @@
  * report is from has been settled before; here it is only applied to those
  * whom the message was for.
  */
+import { Result } from "effect"
 import * as Address from "./Address.ts"
 import type { Millis } from "./Ids.ts"
 import type { Message } from "./Message.ts"
@@ -16,7 +17,8 @@ import type { Outcome } from "./Settlement.ts"
  */
 export const outcomesOf = (message: Pick<Message, "recipients">, report: Report, at: Millis): ReadonlyArray<Outcome> => {
   const ours = report.recipients.flatMap((reported) => {
-    const recipient = message.recipients.find(({ address }) => Address.foldCase(address) === reported.address.toLowerCase())
+    const name = nameOf(reported)
+    const recipient = message.recipients.find(({ address }) => Address.foldCase(address) === name)
     return recipient === undefined ? [] : [{ address: recipient.address, reported }]
   })
   const [only, ...others] = message.recipients
@@ -26,6 +28,10 @@ export const outcomesOf = (message: Pick<Message, "recipients">, report: Report,
   const reported = report.recipients.length > 0 ? report.recipients : unnamed(report)
   return reported.flatMap((one) => outcomeOf(only.address, one, at))
 }
+
+/** As our own addresses are compared: servers show a domain of A-labels in the letters that it stands for. */
+const nameOf = ({ address }: ReportedRecipient): string =>
+  Result.match(Address.parse(address), { onSuccess: Address.foldCase, onFailure: () => address.toLowerCase() })
 
 /** What a report says that names nobody. */
 const unnamed = ({ kind }: Report): ReadonlyArray<ReportedRecipient> => {
