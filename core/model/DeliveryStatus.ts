@@ -93,8 +93,9 @@ const speaks = (group: Group): boolean => named(group) || group.has("action") ||
 
 const toFinding = (group: Group): Finding => {
   const status = statusOf(group.get("status") ?? "")
+  const final = ownAddress(group.get("final-recipient"))
   return {
-    address: ownAddress(group.get("original-recipient")) ?? ownAddress(group.get("final-recipient")) ??
+    address: originalAddress(group.get("original-recipient"), final) ?? final ??
       ownAddress(group.get("x-actual-recipient")) ?? bareAddress(group.get("final-recipient")),
     alias: null,
     action: actionOf(group.get("action") ?? "", status),
@@ -102,6 +103,13 @@ const toFinding = (group: Group): Finding => {
     diagnostic: diagnosticOf(group.get("diagnostic-code")),
     willRetry: group.has("will-retry-until")
   }
+}
+
+/** As the sender gave it, in xtext (RFC 3461): some leave in the escapes of `+` and `=`, which alone of those occur in addresses. */
+const originalAddress = (value: string | undefined, final: string | null): string | null => {
+  const address = ownAddress(value)
+  // A sub-address may look like one; where the mail went to shows it.
+  return address === final ? address : address?.replace(/\+2B/g, "+").replace(/\+3D/g, "=") ?? null
 }
 
 /** `rfc822; <user@host> (comment)`, with any of it missing; null if there is no address in it. */
@@ -120,14 +128,10 @@ const bareAddress = (value: string | undefined): string | null => {
   return /^[^\s@;:]{1,64}$/.test(bare) ? bare : null
 }
 
-/**
- * Escapes that should have been taken away: `\x{C3A9}` of RFC 6533, and xtext (RFC 3461) of `+` and `=`, which alone
- * must be escaped and occur in addresses. Any other `+41` is a sub-address.
- */
+/** Escapes `\x{C3A9}` of RFC 6533 that should have been taken away. */
 const unescaped = (value: string): string => {
-  const plain = value.replace(/\+2B/g, "+").replace(/\+3D/g, "=")
-  if (!plain.includes("\\x{")) return plain
-  return plain.replace(/\\x\{([0-9A-Fa-f]{2,6})\}/g, (whole, hex: string) => {
+  if (!value.includes("\\x{")) return value
+  return value.replace(/\\x\{([0-9A-Fa-f]{2,6})\}/g, (whole, hex: string) => {
     const code = Number.parseInt(hex, 16)
     return code <= 0x10ffff ? String.fromCodePoint(code) : whole
   })
