@@ -62,10 +62,12 @@ export class UploadBody {
     return fault === null ? { members: this.#members } : { fault }
   }
 
-  /** Up to the text's end, or the chunk's. */
+  /** Up to the next escape, the text's end, or the chunk's: at an escape it is asked anew, and must not have looked beyond. */
   #decodePlain(bytes: Uint8Array, start: number): number {
-    const quote = bytes.indexOf(0x22, start)
-    const end = quote < 0 ? bytes.length : quote
+    const escape = bytes.indexOf(0x5c, start)
+    const rest = bytes.subarray(start, escape < 0 ? bytes.length : escape)
+    const quote = rest.indexOf(0x22)
+    const end = start + (quote < 0 ? rest.length : quote)
     const length = this.#decoder.decodedLength(end - start)
     const taken = this.#decoder.writePlain(bytes, start, end, this.#content, this.#contentLength)
     if (taken > 0) this.#contentLength += length
