@@ -117,7 +117,8 @@ const queryOf = (url: string): Readonly<Record<string, string | Array<string>>> 
   if (start < 0) return query
   for (const [name, value] of new URLSearchParams(url.slice(start + 1))) {
     const before = query[name]
-    query[name] = before === undefined ? value : [before, value].flat()
+    if (Array.isArray(before)) before.push(value)
+    else query[name] = before === undefined ? value : [before, value]
   }
   return query
 }
