@@ -2,8 +2,8 @@
  * A body before it is decoded: is it small enough, is it of the one media type
  * we take, and is it JSON that means the same to everybody who reads it?
  */
-import { ByteSize, Effect } from "effect"
-import { HttpIncomingMessage, type Headers, type HttpServerError, type HttpServerRequest } from "effect/http"
+import { Effect, Stream } from "effect"
+import type { Headers, HttpServerRequest } from "effect/http"
 import { isUtf8 } from "node:buffer"
 import { IncomingMessage } from "node:http"
 import type { BodyRoom } from "./BodyRoom.ts"
@@ -95,12 +95,26 @@ const wholeOf = ({ source, headers }: HttpServerRequest.HttpServerRequest): Uint
   return source.readableLength === length ? (source.read() as Uint8Array | null) : null // no encoding is set
 }
 
+/** Copied together as they come: a client may send a byte at a time, and each piece takes more than a hundred by itself. */
 const gathered = (request: HttpServerRequest.HttpServerRequest, limitBytes: number): Effect.Effect<Uint8Array, BodyFault> =>
-  request.arrayBuffer.pipe(
-    Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(limitBytes)),
-    Effect.mapError((error) => (isTooLarge(error) ? new PayloadTooLarge({ limitBytes }) : brokenOff())),
-    Effect.map((buffer) => new Uint8Array(buffer))
-  )
+  Effect.suspend(() => {
+    if (request.source instanceof globalThis.Request && request.source.body === null) return Effect.succeed(new Uint8Array(0))
+    let held = new Uint8Array(0)
+    let length = 0
+    const take = (piece: Uint8Array): Effect.Effect<void, BodyFault> => {
+      const after = length + piece.length
+      if (after > limitBytes) return Effect.fail(new PayloadTooLarge({ limitBytes }))
+      if (after > held.length) {
+        const larger = new Uint8Array(Math.max(after, Math.min(2 * after, limitBytes)))
+        larger.set(held.subarray(0, length))
+        held = larger
+      }
+      held.set(piece, length)
+      length = after
+      return Effect.void
+    }
+    return Effect.map(Stream.runForEach(Stream.mapError(request.stream, brokenOff), take), () => held.subarray(0, length))
+  })
 
 const textOf = (bytes: Uint8Array): Effect.Effect<string, InvalidRequest> => {
   const fault = check(bytes)
@@ -110,9 +124,6 @@ const textOf = (bytes: Uint8Array): Effect.Effect<string, InvalidRequest> => {
 /** The client went away, or its bytes stopped making sense, before the body was whole. */
 export const brokenOff = (): InvalidRequest =>
   new InvalidRequest({ issues: [{ path: "", code: "malformed_http", message: "Expected the whole body, and it broke off" }] })
-
-const isTooLarge = ({ reason }: HttpServerError.HttpServerError): boolean =>
-  reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge"
 
 const utf8 = new TextDecoder()
 

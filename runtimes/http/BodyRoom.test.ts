@@ -1,7 +1,13 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { connect } from "node:net"
+import { subscribe, unsubscribe } from "node:diagnostics_channel"
+import { connect, type Socket } from "node:net"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
 import * as Harness from "./harness.ts"
+
+setFlagsFromString("--expose-gc")
+const collectGarbage = runInNewContext("gc") as () => void // the flag gives it
 
 const live = { excludeTestServices: true }
 const sizeBytes = 16 * 1024 * 1024
@@ -50,4 +56,32 @@ layer(Harness.layer({}), live)("Bodies on their way", (it) => {
     })
   )
 
+  it.effect("take the room of their bytes, in however small pieces they come", () =>
+    Effect.gen(function* () {
+      const { port, key } = yield* Harness.Running
+      const sockets: Array<Socket> = []
+      const met = (message: unknown) => void sockets.push((message as { readonly socket: Socket }).socket) // as Node documents it
+      subscribe("http.server.request.start", met)
+      const heads = [`Authorization: Bearer ${key}`, "Content-Type: application/json", "Idempotency-Key: 12345678", "Transfer-Encoding: chunked"]
+      const head = Harness.wire("POST /v1/messages", heads)
+      const pieces = Buffer.from("1\r\n \r\n".repeat(200_000))
+      const heap = () => {
+        collectGarbage()
+        return process.memoryUsage().heapUsed
+      }
+      const client = connect(port, "127.0.0.1")
+      client.on("error", () => {})
+      client.write(head)
+      yield* Harness.eventually(() => sockets.length === 1)
+      const before = heap()
+
+      client.write(pieces)
+      yield* Harness.eventually(() => sockets[0]!.bytesRead === head.length + pieces.length)
+      const after = heap()
+
+      client.destroy()
+      unsubscribe("http.server.request.start", met)
+      assert.isBelow(after - before, 40 * 200_000)
+    })
+  )
 })
