@@ -63,4 +63,10 @@ describe("Transparency", () => {
     assert.deepStrictEqual(ending, ends.filter((end) => end.includes("\r\n.\r\n")))
     assert.strictEqual(ending.length, 6)
   })
+
+  it("gives what it was given as one piece, however many dots are no part of it", () => {
+    const { pieces } = Transparency.make().decode(Buffer.from("..\r\n".repeat(1_000)))
+
+    assert.deepStrictEqual(pieces.map((piece) => Buffer.from(piece).toString()), [".\r\n".repeat(1_000)])
+  })
 })

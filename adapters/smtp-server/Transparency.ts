@@ -5,7 +5,7 @@
  */
 
 export interface Decoded {
-  /** What belongs to the message, in order; views of what was given. */
+  /** What belongs to the message: one piece, or none. */
   readonly pieces: ReadonlyArray<Uint8Array>
   /** What came behind its end; null while it has not ended. */
   readonly rest: Uint8Array | null
@@ -45,7 +45,7 @@ export const make = (): Decoder => {
         give(index, index + 1)
         state = "dotCr"
       } else if (state === "dotCr" && byte === LF) {
-        return { pieces, rest: chunk.subarray(index + 1) }
+        return { pieces: joined(pieces), rest: chunk.subarray(index + 1) }
       } else {
         const isAfterCr = state === "cr" || state === "dotCr"
         if (isAfterCr !== (byte === LF)) isBare = true
@@ -53,8 +53,11 @@ export const make = (): Decoder => {
       }
     }
     give(chunk.length, chunk.length)
-    return { pieces, rest: null }
+    return { pieces: joined(pieces), rest: null }
   }
 
   return { decode, hasBareLineEnd: () => isBare }
 }
+
+/** Whoever takes them would do for each of the few bytes between two dots what it does for many: write a file, hash, wait. */
+const joined = (pieces: ReadonlyArray<Uint8Array>): ReadonlyArray<Uint8Array> => (pieces.length > 1 ? [Buffer.concat(pieces)] : pieces)
