@@ -262,3 +262,32 @@ it.live("downloadAttachment answers 503 when the blobs are away, and uploadAttac
     }
   }).pipe(Effect.scoped)
 )
+
+let appends = 0
+const counting = (blobs: typeof BlobStore.Service): typeof BlobStore.Service => ({
+  ...blobs,
+  writer: (tenantId) =>
+    Effect.map(blobs.writer(tenantId), (writer) => ({
+      ...writer,
+      append: (bytes) => {
+        appends += 1
+        return writer.append(bytes)
+      }
+    }))
+})
+
+layer(Harness.layer({ blobs: counting }), { excludeTestServices: true })("An upload in small pieces", (it) => {
+  it.effect("is not stored in small pieces", () =>
+    Effect.gen(function* () {
+      const { key, mailbox, raw } = yield* Harness.Running
+      const body = JSON.stringify({ mailboxId: mailbox.id, filename: "a.txt", mediaType: "text/plain", contentBase64: "AAAA".repeat(50_000) })
+      const chunks = [...body].map((character) => `1\r\n${character}\r\n`).join("")
+      const heads = [`Authorization: Bearer ${key}`, "Content-Type: application/json", "Transfer-Encoding: chunked", "Connection: close"]
+
+      const answer = yield* raw(`${Harness.wire("POST /v1/attachments", heads)}${chunks}0\r\n\r\n`, 5_000)
+
+      assert.include(answer, "\"sizeBytes\":150000")
+      assert.isAtMost(appends, 20)
+    })
+  )
+})
