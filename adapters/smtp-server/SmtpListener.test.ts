@@ -1,7 +1,7 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, it, vi } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Layer, Result, Scope, Stream } from "effect"
 import { linkSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
-import { createServer, type AddressInfo } from "node:net"
+import { createServer, Server, type AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createSecureContext, type TLSSocket } from "node:tls"
@@ -49,6 +49,28 @@ describe("SmtpListener", () => {
       assert.isTrue(early._tag === "None")
       assert.strictEqual(yield* peer.reply, "250 2.0.0 message taken")
       assert.strictEqual(core.taken.length, 1)
+    })
+  )
+
+  it.live("goes on when the system has no room for a connection", () =>
+    Effect.gen(function* () {
+      const listening = vi.spyOn(Server.prototype, "listen")
+      yield* Effect.addFinalizer(() => Effect.sync(() => listening.mockRestore()))
+      const { address } = yield* listen(recorder())
+      const server = listening.mock.contexts[0] as Server // it was just called
+
+      server.emit("error", new Error("accept ENOBUFS"))
+
+      yield* begin(yield* client(address))
+    })
+  )
+
+  it.live("says nothing in the clear where TLS goes first, and has no certificate", () =>
+    Effect.gen(function* () {
+      const { address } = yield* listen(recorder(), { isImplicitTls: true })
+      const peer = yield* client(address)
+
+      assert.isNull(yield* peer.hear)
     })
   )
 

@@ -37,7 +37,7 @@ export interface Options {
   readonly hostname: string
   /** STARTTLS is offered where there is a context. It is asked for with each connection, so that a new certificate needs no restart. */
   readonly secureContext?: () => SecureContext | null
-  /** TLS from the first byte, with that context. */
+  /** TLS from the first byte, with that context; without one nobody is talked to. */
   readonly isImplicitTls?: boolean
   /** Of one message; 50 MiB unless set. */
   readonly sizeBytesMax?: number
@@ -119,7 +119,9 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
       refusal === null
         ? Session.converse({ wire, remoteAddress: address === "" ? "127.0.0.1" : address, settings, receive, onMessage })
         : Effect.sync(() => wire.say(Reply.lineOf(refusal)))
-    const encrypted = options.isImplicitTls === true && context !== null ? wire.encrypt(context, settings.silence()) : Effect.void
+    // Without a certificate there is nothing that such a client could read.
+    const encrypted =
+      options.isImplicitTls !== true ? Effect.void : context === null ? new WireEnded({ reason: "stopping" }) : wire.encrypt(context, settings.silence())
     yield* Effect.ensuring(
       Effect.andThen(encrypted, conversation),
       Effect.sync(() => (refusal === null ? connections.leave(bucket) : undefined))
@@ -143,6 +145,8 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
     )
   })
   yield* Effect.acquireRelease(bind(server, options.address), () => Effect.sync(() => server.close()))
+  // The system may be out of memory or descriptors for a moment: that costs this connection, and not the process.
+  server.on("error", (cause) => run(Effect.logWarning("a connection could not be taken", cause)))
   // Before the fibers are interrupted, and before the server is closed for good.
   yield* Effect.addFinalizer(() => {
     server.close()

@@ -1,6 +1,6 @@
-import { assert, it } from "@effect/vitest"
+import { assert, it, vi } from "@effect/vitest"
 import { Effect, Latch, Stream } from "effect"
-import { connect, type Socket } from "node:net"
+import { connect, Server, type Socket } from "node:net"
 import type { Store } from "../../core/ports/Store.ts"
 import * as Harness from "./harness.ts"
 import { upload } from "./parties.ts"
@@ -73,5 +73,19 @@ it.live("Garbage behind a request that is under way leaves nothing at its answer
 
     yield* Harness.eventually(() => heard.includes('"items"'))
     assert.deepStrictEqual(warnings, [])
+  }).pipe(Effect.scoped)
+)
+
+it.live("A connection that the system has no room for costs that connection, and not the process", () =>
+  Effect.gen(function* () {
+    const listening = vi.spyOn(Server.prototype, "listen")
+    yield* Effect.addFinalizer(() => Effect.sync(() => listening.mockRestore()))
+    const server = yield* Harness.start()
+
+    const listener = listening.mock.contexts[0] as Server // it was just called
+    listener.emit("error", new Error("accept ENOBUFS"))
+
+    assert.strictEqual((yield* server.call("GET", "/healthz")).status, 200)
+    assert.isTrue(server.logs.some((line) => line.includes("a connection could not be taken")))
   }).pipe(Effect.scoped)
 )

@@ -71,6 +71,8 @@ export const layer = ({ host, port, grace = graceDefault, timeouts: over = {} }:
         const server = createServer(options(others)).setTimeout(silenceTimeout)
         refuseMalformed(server, context)
         const listening = yield* NodeHttpServer.make(() => server, { host, port, gracefulShutdownTimeout: grace })
+        // The system may be out of memory or descriptors for a moment: that costs this connection, and not the process.
+        server.on("error", (cause) => Effect.runForkWith(context)(Effect.logWarning("a connection could not be taken", cause)))
         yield* Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
         return listening
       })
