@@ -16,27 +16,54 @@ const unread = (port: number) =>
     (socket) => Effect.sync(() => socket.destroy())
   )
 
-it.live("A client that takes nothing of its answer any more is given up, with all that was open for it", () =>
+/** The id of an attachment of so many bytes, which may be read. */
+const stored = Effect.fnUntraced(function* (server: Harness.Harness, sizeBytes: number) {
+  const { json } = yield* upload(server, server, { contentBase64: Buffer.alloc(sizeBytes).toString("base64") })
+  yield* server.scanned(server, json.attachment.id, "Clean")
+  return json.attachment.id as string // as every id
+})
+
+const tunnel = Harness.wire("CONNECT mail.example:25")
+
+for (const [behind, what] of [["", ""], [tunnel, ", and wants a tunnel besides,"]] as const) {
+  it.live(`A client that takes nothing of its answer any more${what} is given up, with all that was open for it`, () =>
+    Effect.gen(function* () {
+      let open = 0
+      const counted = Effect.acquireRelease(
+        Effect.sync(() => void (open += 1)),
+        () => Effect.sync(() => void (open -= 1))
+      )
+      const server = yield* Harness.start({
+        timeouts: { silenceTimeout: 2_000 },
+        blobs: (real) => ({ ...real, read: (tenantId, blob) => Stream.unwrap(Effect.as(counted, real.read(tenantId, blob))) })
+      })
+      // More than the system holds for a connection.
+      const id = yield* stored(server, 24_000_000)
+
+      const socket = yield* unread(server.port)
+      socket.write(Harness.wire(`GET /v1/attachments/${id}/download`, [Harness.bearer(server)]) + behind)
+
+      yield* Harness.eventually(() => open === 1)
+      yield* Harness.eventually(() => open === 0)
+    }).pipe(Effect.scoped)
+  )
+}
+
+it.live("A download that somebody wants a tunnel behind comes to its end, and the connection after it", () =>
   Effect.gen(function* () {
-    let open = 0
-    const counted = Effect.acquireRelease(
-      Effect.sync(() => void (open += 1)),
-      () => Effect.sync(() => void (open -= 1))
-    )
-    const server = yield* Harness.start({
-      timeouts: { silenceTimeout: 2_000 },
-      blobs: (real) => ({ ...real, read: (tenantId, blob) => Stream.unwrap(Effect.as(counted, real.read(tenantId, blob))) })
-    })
-    // More than the system holds for a connection.
-    const { json } = yield* upload(server, server, { contentBase64: Buffer.alloc(24_000_000).toString("base64") })
-    const { id } = json.attachment
-    yield* server.scanned(server, id, "Clean")
-
+    const server = yield* Harness.start()
+    const id = yield* stored(server, 3_000_000)
     const socket = yield* unread(server.port)
-    socket.write(Harness.wire(`GET /v1/attachments/${id}/download`, [Harness.bearer(server)]))
+    let [heard, isClosed] = ["", false]
+    socket.on("data", (bytes) => (heard += bytes.toString()))
+    socket.on("close", () => (isClosed = true))
+    socket.write(Harness.wire("GET /healthz") + Harness.wire(`GET /v1/attachments/${id}/download`, [Harness.bearer(server)]) + tunnel)
 
-    yield* Harness.eventually(() => open === 1)
-    yield* Harness.eventually(() => open === 0)
+    socket.resume()
+
+    yield* Harness.eventually(() => isClosed)
+    assert.match(heard, /^HTTP\/1\.1 200 .*A"\}/s)
+    assert.isAbove(heard.length, 4_000_000)
   }).pipe(Effect.scoped)
 )
 

@@ -116,9 +116,13 @@ const refuseMalformed = (server: Server, context: Context.Context<Crypto>): void
       Effect.runForkWith(context)(refuse(socket, refusal))
     }
   }
-  // Whoever wants a tunnel names no path of ours. Node lets go of such a connection, and would close it without a word.
+  const listeners = new WeakMap<Duplex, ReturnType<Duplex["listeners"]>>()
+  server.on("connection", (socket) => listeners.set(socket, socket.listeners("drain")))
+  // Whoever wants a tunnel names no path of ours. Node lets go of such a connection, and would close it without a word. The
+  // answers before it go on when there is room for more of them, and who takes nothing of them is given up as ever.
   server.on("connect", (_, socket) => {
-    socket.on("error", () => socket.destroy())
+    for (const listener of listeners.get(socket) ?? []) socket.on("drain", listener as () => void) // Node's own
+    for (const fault of ["error", "timeout"]) socket.on(fault, () => socket.destroy())
     last(socket, new RouteUnknown())
   })
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
