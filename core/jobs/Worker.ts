@@ -149,12 +149,15 @@ export class Worker extends Context.Service<
           )
         })
 
+      /** What is under way, in the lane that asks and in the others, has no part in it. */
+      const broke = (defect: unknown) => Effect.logError("the job queue broke; it is asked again", defect)
+
       /** What cannot be given back comes again when its lease runs out. */
       const givenBack = (lease: Lease, delay: Duration.Duration): Effect.Effect<void> =>
         Effect.catchTags(queue.release(lease, delay), {
           LeaseLost: () => Effect.void,
           QueueUnavailable: (error) => Effect.logWarning("the job queue is away", error)
-        })
+        }).pipe(Effect.catchDefect(broke))
 
       /** The store was away, the blobs, or a sealing key: no fault of the job, so its claims must not count against it. */
       const later = Effect.fnUntraced(function* ({ job }: Lease, error: StoreUnavailable | SealBroken | BlobUnavailable) {
@@ -215,8 +218,7 @@ export class Worker extends Context.Service<
         if (!isClockTrusted(clockOffset)) return { fresh: [], suspect: null, isAway: true, isAll: false }
         const leases = yield* queue.claim({ kinds, limit, visibilityTimeout, inFlightMax }).pipe(
           Effect.catch((error) => Effect.as(Effect.logWarning("the job queue is away", error), null)),
-          // What is under way, in this lane and in the others, has no part in it.
-          Effect.catchDefect((defect) => Effect.as(Effect.logError("the job queue broke; it is asked again", defect), null))
+          Effect.catchDefect((defect) => Effect.as(broke(defect), null))
         )
         if (leases === null) return { fresh: [], suspect: null, isAway: true, isAll: false }
         for (const { job } of leases) yield* Metrics.count(Metrics.jobsClaimed[job.kind])
@@ -289,7 +291,7 @@ export class Worker extends Context.Service<
           for (const lease of fresh) yield* start(lease)
           if (suspect !== null) yield* workBehind(suspect, FiberSet.awaitEmpty(fibers)).pipe(tested(lane))
           else if (isAway) yield* Effect.sleep(idle)
-          else if (isAll) yield* queue.awaitWork(lane.kinds, idle)
+          else if (isAll) yield* Effect.catchDefect(queue.awaitWork(lane.kinds, idle), (defect) => Effect.andThen(broke(defect), Effect.sleep(idle)))
         }
         yield* FiberSet.awaitEmpty(fibers)
       }, Effect.scoped)
