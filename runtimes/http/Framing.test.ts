@@ -76,12 +76,13 @@ layer(Harness.layer({ timeouts }), live)("Malformed HTTP", (it) => {
     })
   )
 
-  it.effect("is answered with 400 when the Host is missing", () =>
+  it.effect("is answered with 400 when the Host is missing, and when there are two", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
-      const answer = yield* server.raw("GET /v1/messages HTTP/1.1\r\nConnection: close\r\n\r\n")
+      const missing = yield* server.raw("GET /v1/messages HTTP/1.1\r\nConnection: close\r\n\r\n")
+      const two = yield* server.raw(get("Host: other.example", Harness.bearer(server), "Connection: close"))
 
-      assert.strictEqual(outcome(answer), "400 invalid_request")
+      assert.deepStrictEqual([missing, two].map(outcome), ["400 invalid_request", "400 invalid_request"])
     })
   )
 

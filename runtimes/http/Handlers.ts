@@ -71,7 +71,7 @@ const noting = <A, E, R>(self: Effect.Effect<A, E, R>, call: CallState, subjects
 
 type UploadRefusal = InvalidRequest | PayloadTooLarge | AttachmentTooLarge | BlobUnavailable
 
-/** So much is stored at a time at least: a client may send a byte at a time, and blobs in files would write each by itself. */
+/** Pieces are stored together, up to so many bytes: a client may send a byte at a time, and blobs in files would write each by itself. */
 const heldBytesMax = 16 * 1024
 
 /** Reads the body as it arrives and stores its content on the way. Whatever fails leaves nothing behind. */

@@ -40,7 +40,8 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
           if (drain.isDraining) return yield* new ShuttingDown()
           const isFromInside = (yield* ClientAddress) === null
           if (!isFromInside && !isNotification(call.route)) call.guarded(yield* access.guardAddress(call.clientAddress))
-          if (request.headers["host"] === undefined) return yield* new InvalidRequest({ issues: [noHost] })
+          // Two come joined; a name has no comma.
+          if (request.headers["host"]?.includes(",") !== false) return yield* new InvalidRequest({ issues: [notOneHost] })
         }
         if (match === null) return yield* new RouteUnknown()
         const { methods, operations } = match.route
@@ -108,7 +109,7 @@ const traced = <A, E, R>(
 /** The status in our logs for a request whose client did not wait for the answer. */
 const clientGone = 499
 
-const noHost: Issue = { path: "", code: "malformed_http", message: "Expected a Host header" }
+const notOneHost: Issue = { path: "", code: "malformed_http", message: "Expected a Host header, and one only" }
 
 const pathOf = (url: string): string => {
   const end = url.indexOf("?")
