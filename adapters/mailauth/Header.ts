@@ -10,6 +10,11 @@ const sizeBytesMax = 256 * 1024
 /** Of a field that is read: From, Received, Content-Type, signatures and seals. */
 const fieldSizeMax = 16 * 1024
 const fieldLinesMax = 2_000
+/** Of a header, and names that a signature is over, each of which is looked for among all fields. */
+const fieldsMax = 1_000
+const namesMax = 1_000
+/** In a row, of a signature or a seal: its end is looked for from each of them. */
+const blanksMax = 256
 
 export interface Header {
   /** What goes on of a piece. */
@@ -62,10 +67,15 @@ export const make = (): Header => {
   }
 }
 
-const fieldsOf = (header: Buffer): ReadonlyArray<string> =>
-  header.toString("latin1").match(/[^\r\n][^\n]*(?:\n[ \t][^\n]*)*(?:\n|$)|\r?\n/g) ?? []
+/** As mailauth has them: a line that begins no field goes on with the one before, whatever it begins with. */
+const fieldsOf = (header: Buffer): ReadonlyArray<string> => {
+  const lines = header.toString("latin1").match(/[^\n]*\n|[^\n]+$/g) ?? []
+  const starts = lines.flatMap((line, index) => (index === 0 || nameOf(`${line}${lines[index + 1] ?? ""}`) !== "" ? [index] : []))
+  return starts.map((start, index) => lines.slice(start, starts[index + 1]).join(""))
+}
 
-const nameOf = (field: string): string => /^([!-9;-~]+)[ \t]*:/.exec(field)?.[1]?.toLowerCase() ?? ""
+/** The colon may stand on the next line. Empty: it is no field, so whatever the header begins with. */
+const nameOf = (field: string): string => /^([!-9;-~]+)[ \t\r\n]*:/.exec(field)?.[1]?.toLowerCase() ?? ""
 
 const isAuthor = (field: string): boolean => nameOf(field) === "from"
 
@@ -80,14 +90,19 @@ const namesSeveral = (field: string): boolean => {
   return bracketed.length > 1 || (bracketed[0] ?? plain).split("@").length !== 2
 }
 
+const blanks = new RegExp(`[ \\t\\r\\n]{${blanksMax}}`)
+
 /** Without what is too much. */
 const withoutExcess = (fields: ReadonlyArray<string>): ReadonlyArray<string> => {
   let signatures = 0
-  return fields.filter((field) => {
+  return fields.slice(0, fieldsMax).filter((field) => {
     const name = nameOf(field)
+    if (name === "" || field.split("\n").length > fieldLinesMax) return false
     const isRead = /^(from|return-path|received|content-type|dkim-signature|arc-.*)$/.test(name)
+    if (isRead && field.length > fieldSizeMax) return false
     if (name === "dkim-signature") signatures += 1
-    const isTooMuch = name === "dkim-signature" && signatures > signaturesMax
-    return !isTooMuch && !(isRead && field.length > fieldSizeMax) && field.split("\n").length <= fieldLinesMax
+    if (name === "dkim-signature" && signatures > signaturesMax) return false
+    const isSignature = name === "dkim-signature" || name.startsWith("arc-")
+    return !isSignature || (field.split(":").length <= namesMax && !blanks.test(field))
   })
 }

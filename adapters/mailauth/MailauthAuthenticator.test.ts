@@ -195,6 +195,7 @@ describe("MailauthAuthenticator", () => {
 
   it.live("does not look at a header without an end, and is quick with a strange one", () =>
     Effect.gen(function* () {
+      const signature = (names: string) => `DKIM-Signature: v=1; a=rsa-sha256; d=client.test; s=rsa; bh=AAAA; b=AAAA; h=${names}\r\n`
       const endless = Array.from({ length: 400 }, () => Buffer.alloc(65_536, "x"))
       const strange = [
         "From: ".concat("(".repeat(200_000)),
@@ -205,7 +206,13 @@ describe("MailauthAuthenticator", () => {
         "a:\r\n".repeat(50_000).concat("From: ada@client.test"),
         "From: ada@client.test\r\n".concat(" x\r\n".repeat(50_000), "X: y"),
         "From: ada@client.test\r\nContent-Type: text/plain; ".concat("a*0=b; ".repeat(30_000)),
+        "From: ada@client.test\r\n".concat("x\r\n".repeat(60_000), "X: y"),
+        "From: ada@client.test\r\nX: y\r\n".concat("\v\r\n".repeat(60_000)),
+        "a".concat("\t".repeat(200_000), "x\r\nFrom: ada@client.test"),
+        " From: ".concat("a:".repeat(100_000)),
         "DKIM-Signature: ".concat("a=b;".repeat(50_000)),
+        signature("from:".concat("z:".repeat(7_500), "to")).repeat(10).concat("a:\r\n".repeat(25_000), "From: ada@client.test"),
+        signature("from".concat(" ".repeat(15_000), ":to")).repeat(10).concat("From: ada@client.test"),
         "DKIM-Signature: v=1; a=rsa-sha256; d=client.test; s=rsa; bh=AAAA; b=AAAA; h=".concat("from:".repeat(40_000), "to"),
         "ARC-Seal: i=1;\r\n".repeat(10_000).concat("From: ada@client.test")
       ]
@@ -232,6 +239,17 @@ describe("MailauthAuthenticator", () => {
         }
       }
       assert.strictEqual(alone.dmarc, "pass")
+    })
+  )
+
+  it.live("takes no line for the author's that goes on with our own, nor misses one that is folded before its colon", () =>
+    Effect.gen(function* () {
+      const records = Zone.make({ "TXT client.test": ["v=spf1 ip4:192.0.2.0/24 -all"], "TXT _dmarc.client.test": ["v=DMARC1; p=reject"] })
+
+      for (const header of [" From: ada@client.test\r\nSubject: Note G", "From\r\n : eve@bank.test, ada@client.test"]) {
+        const { dmarc } = yield* judge(Buffer.from(`${header}\r\n\r\nx\r\n`), records)
+        assert.strictEqual(dmarc, "permerror", header)
+      }
     })
   )
 
