@@ -30,8 +30,10 @@ export interface Incoming {
 
 /** What is read of a message beyond its limit, before the connection is given up. */
 const excessMax = 2
+/** So much is given on at a time, where it comes in less: the core stores, hashes and keeps each piece by itself. */
+const heldBytesMax = 16 * 1024
 
-export const make = Effect.fnUntraced(function* (wire: Wire, { sizeBytesMax, silence, total }: Limits) {
+export const make = Effect.fnUntraced(function* (wire: Pick<Wire, "chunk" | "giveBack">, { sizeBytesMax, silence, total }: Limits) {
   const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(total)
   const decoder = Transparency.make()
   let sizeBytes = 0
@@ -60,11 +62,23 @@ export const make = Effect.fnUntraced(function* (wire: Wire, { sizeBytesMax, sil
   })
 
   const pull = Effect.fnUntraced(function* (): Effect.fn.Return<readonly [ReadonlyArray<Uint8Array>, undefined] | undefined, NotAMessage | WireEnded> {
-    if (fault !== null) return yield* fault
-    const pieces = yield* next()
-    const found = faultNow()
-    if (found !== null) return yield* found
-    return pieces === null ? undefined : [pieces, undefined]
+    let held = Buffer.alloc(0)
+    let heldBytes = 0
+    while (heldBytes < heldBytesMax) {
+      if (fault !== null) return yield* fault
+      const pieces = yield* next()
+      const found = faultNow()
+      if (found !== null) return yield* found
+      if (pieces === null) break
+      const size = pieces.reduce((sum, { length }) => sum + length, 0)
+      if (isOver || heldBytes + size > heldBytesMax) return [[held.subarray(0, heldBytes), ...pieces].filter(({ length }) => length > 0), undefined]
+      if (held.length === 0) held = Buffer.allocUnsafe(heldBytesMax)
+      for (const piece of pieces) {
+        held.set(piece, heldBytes)
+        heldBytes += piece.length
+      }
+    }
+    return heldBytes === 0 ? undefined : [[held.subarray(0, heldBytes)], undefined]
   })
   const incoming: Incoming = {
     bytes: Stream.flattenIterable(Stream.unfold(undefined, pull)),

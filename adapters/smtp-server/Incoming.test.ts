@@ -1,0 +1,40 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Stream } from "effect"
+import * as Incoming from "./Incoming.ts"
+
+const limits = { sizeBytesMax: 1_000_000, silence: () => Duration.minutes(1), total: Duration.minutes(10) }
+
+/** A client whose bytes come one by one. */
+const byByte = (text: string) => {
+  const bytes = Buffer.from(text, "latin1")
+  let at = 0
+  return {
+    chunk: () => Effect.sync(() => (at < bytes.length ? bytes.subarray(at, ++at) : null)),
+    giveBack: (rest: Uint8Array) => void (at -= rest.length)
+  }
+}
+
+describe("Incoming", () => {
+  it.effect("gives on in larger pieces what comes in small ones", () =>
+    Effect.gen(function* () {
+      const body = "a line of the message\r\n".repeat(2_000)
+      const { bytes, isOver } = yield* Incoming.make(byByte(`${body}.\r\nQUIT\r\n`), limits)
+
+      const pieces = yield* Stream.runCollect(bytes)
+
+      assert.isTrue(isOver())
+      assert.strictEqual(Buffer.concat(pieces).toString("latin1"), body)
+      assert.deepStrictEqual(pieces.map(({ length }) => length), [16_384, 16_384, body.length - 2 * 16_384])
+    })
+  )
+
+  it.effect("fails where the fault comes behind what it holds", () =>
+    Effect.gen(function* () {
+      const { bytes } = yield* Incoming.make(byByte("a line\r\na bare\nline\r\n.\r\n"), limits)
+
+      const failure = yield* Effect.flip(Stream.runDrain(bytes))
+
+      assert.strictEqual(failure._tag, "NotAMessage")
+    })
+  )
+})
