@@ -18,22 +18,27 @@ export class SmtpReplies {
   /** What has come and is not taken, from the beginning of a line on, and how much of it has no line end. */
   #heard = ""
   #searched = 0
+  /** Whether a line end may be in it: to look for one copies together what came in pieces. */
+  #mayEnd = false
   /** The lines so far of a reply that goes on, and their code. */
   #begun = ""
   #code = 0
   #isTooLong = false
 
   hear(chunk: Buffer): void {
-    this.#heard += this.#decoder.write(chunk)
+    const text = this.#decoder.write(chunk)
+    this.#mayEnd ||= text.includes("\n")
+    this.#heard += text
   }
 
   /** The next whole reply; null if it has not all come. */
   next(): Said | null {
     for (;;) {
-      const end = this.#heard.indexOf("\n", this.#searched)
+      const end = this.#mayEnd ? this.#heard.indexOf("\n", this.#searched) : -1
       this.#isTooLong ||= this.#begun.length + (end < 0 ? this.#heard.length : end) > replySizeMax
       if (end < 0 || this.#isTooLong) {
         this.#searched = this.#heard.length
+        this.#mayEnd = false
         return null
       }
       const line = this.#heard.slice(0, this.#heard[end - 1] === "\r" ? end - 1 : end)
