@@ -32,6 +32,8 @@ type Headers = Readonly<Record<string, string | ReadonlyArray<string> | undefine
 
 /** Bytes of header names and values in an answer. */
 const headerBytesMax = 16 * 1024
+/** Answers before the answer: each is a header of its own, and nothing else bounds them but the deadline. */
+const earlyMax = 16
 /** What a receiver's `Keep-Alive: timeout` is shortened by: the request's way to it. */
 const keepAliveMargin = 1_000
 
@@ -96,6 +98,7 @@ export class Connection {
 /** Takes an answer as undici reads it. */
 class Reader implements Dispatcher.DispatchHandler {
   #isSent = false
+  #early = 0
   #status = 0
   #retryAfter: string | null = null
   readonly #body = new Bytes(webhookAnswerBytesMax)
@@ -110,7 +113,12 @@ class Reader implements Dispatcher.DispatchHandler {
   }
 
   /** Also called for answers that only go before the answer (1xx). */
-  onResponseStart(_controller: unknown, status: number, headers: Headers): void {
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
+    if (status < 200) {
+      this.#early += 1
+      if (this.#early > earlyMax) controller.abort(new Error("too many answers go before the answer"))
+      return
+    }
     const retryAfter = headers["retry-after"]
     this.#status = status
     this.#retryAfter = (typeof retryAfter === "string" ? retryAfter : retryAfter?.[0]) ?? null

@@ -360,6 +360,19 @@ describe("connections", () => {
     })
   )
 
+  it.live("are given up where hints come and no answer, and not where it comes behind some", () =>
+    Effect.gen(function* () {
+      const hints = (count: number): http.RequestListener => ({ socket }) =>
+        void socket.write(`${"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(count)}${count > 16 ? "" : "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}`)
+      const few = yield* receiver(hints(16))
+      const many = yield* receiver(hints(17))
+      const { post } = yield* transport()
+
+      assert.strictEqual((yield* post(few.port)).status, 200)
+      assert.strictEqual((yield* Effect.flip(post(many.port))).reason, "network_error")
+    })
+  )
+
   it.live("leave nothing behind, wherever a hundred requests are interrupted", () =>
     Effect.gen(function* () {
       const { lanes, post } = yield* transport({}, ["127.0.0.1", "127.0.0.2"])
