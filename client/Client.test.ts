@@ -271,27 +271,28 @@ describe("sendMessage", () => {
 describe("Files", () => {
   const bytes = Uint8Array.from({ length: 100_001 }, (_, index) => index * 7)
   const larger = Uint8Array.from([1, 2, ...bytes, 3])
-  const contents: ReadonlyArray<readonly [string, Uint8Array | ArrayBuffer | Blob]> = [
+  const contents: ReadonlyArray<readonly [title: string, content: Uint8Array | ArrayBuffer | Blob, expected?: Uint8Array]> = [
     ["a Uint8Array", bytes],
     ["a part of one", larger.subarray(2, -1)],
     ["a Buffer", Buffer.from(bytes)],
     ["an ArrayBuffer", bytes.buffer],
     ["a Blob", new Blob([bytes])],
     ["what reads like a Blob", { arrayBuffer: () => Promise.resolve(bytes.buffer) } as Blob],
+    ["a DataView", new DataView(larger.buffer, 2, bytes.length) as never], // as from JavaScript
+    ["wider numbers", new Uint16Array(Uint8Array.from([...bytes, 0]).buffer) as never, Uint8Array.from([...bytes, 0])],
     ["an ArrayBuffer of another realm", runInNewContext("Uint8Array.from(bytes).buffer", { bytes }) as ArrayBuffer], // it is
     ["a Uint8Array of another realm", runInNewContext("Uint8Array.from(bytes)", { bytes }) as Uint8Array] // it is
   ]
-  for (const [title, content] of contents) {
+  for (const [title, content, expected = bytes] of contents) {
     it(`are uploaded from ${title}`, async () => {
       await client().uploadAttachment({ mailboxId: id, filename: "a.bin", mediaType: "a/b", content })
 
-      const expected = {
+      assert.deepStrictEqual(JSON.parse(server.seen[0]!.body), {
         mailboxId: id,
         filename: "a.bin",
         mediaType: "a/b",
-        contentBase64: Buffer.from(bytes).toString("base64")
-      }
-      assert.deepStrictEqual(JSON.parse(server.seen[0]!.body), expected)
+        contentBase64: Buffer.from(expected).toString("base64")
+      })
     })
   }
 
@@ -303,6 +304,26 @@ describe("Files", () => {
     assert.instanceOf(error, TypeError)
     assert.match((error as Error).message, /Base64 goes into contentBase64/)
   })
+
+  const noBytes: ReadonlyArray<readonly [string, unknown]> = [
+    ["a promise of bytes", Promise.resolve(bytes)],
+    ["a stream", new Blob([bytes]).stream()],
+    ["a Buffer that went through JSON", JSON.parse(JSON.stringify(Buffer.from("a")))],
+    ["what reads like a Blob, and has none", { arrayBuffer: () => Promise.resolve("QUJD") }],
+    ["null", null],
+    ["nothing", undefined]
+  ]
+  for (const [title, content] of noBytes) {
+    it(`are not mistaken for empty ones: ${title}`, async () => {
+      const file = { mailboxId: id, filename: "a.bin", mediaType: "a/b", content: content as never } // as from JavaScript
+
+      const error = await failure(client().uploadAttachment(file))
+
+      assert.instanceOf(error, TypeError)
+      assert.match((error as Error).message, /^content must be bytes or a Blob/)
+      assert.deepStrictEqual(server.seen, [])
+    })
+  }
 
   it("come back as bytes", async () => {
     server.play(

@@ -4,6 +4,7 @@
  * them. Spec 1, point 9.
  */
 import * as Base64 from "./Base64.ts"
+import { bytesOf } from "./Bytes.ts"
 import type { Event, MessageSummary, Operations, QueuedMessage, UploadAttachmentInput } from "./Contract.ts"
 import { platform as machine, timerMillisMax, type Platform } from "./Platform.ts"
 import * as Transport from "./Transport.ts"
@@ -337,9 +338,15 @@ async function* each<Item>(all: AsyncIterable<Page<Item>>): AsyncGenerator<Item,
 }
 
 const encoded = async ({ content, ...rest }: UploadFileInput): Promise<UploadAttachmentInput> => {
-  if (typeof content !== "object") throw new TypeError("content must be bytes or a Blob; Base64 goes into contentBase64.")
-  const bytes = "arrayBuffer" in content ? await content.arrayBuffer() : content
-  return { ...rest, contentBase64: Base64.encode(ArrayBuffer.isView(bytes) ? bytes : new Uint8Array(bytes)) }
+  const given: unknown = content // from JavaScript it may be anything
+  const isBlob = typeof given === "object" && given !== null && "arrayBuffer" in given && typeof given.arrayBuffer === "function"
+  const bytes = bytesOf(isBlob ? await (content as Blob).arrayBuffer() : content)
+  if (bytes === null) {
+    throw new TypeError(
+      "content must be bytes or a Blob: await a promise of them, and collect a stream. Base64 goes into contentBase64."
+    )
+  }
+  return { ...rest, contentBase64: Base64.encode(bytes) }
 }
 
 const baseUrlOf = (given: string | URL): string => {

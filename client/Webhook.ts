@@ -3,6 +3,7 @@
  * what does it say? Over the raw bytes, before anything is parsed.
  */
 // @effect-diagnostics extendsNativeError:off -- the client has no Effect
+import { bytesOf } from "./Bytes.ts"
 import type { WebhookPayload, WebhookVerification } from "./Contract.ts"
 import * as Json from "./Json.ts"
 import { platform } from "./Platform.ts"
@@ -76,7 +77,7 @@ const meanings: Readonly<Record<WebhookVerificationReason, string>> = {
 export const verifyWebhook = async (request: WebhookRequest): Promise<WebhookPayload> => {
   const { secret, headers, body, now, toleranceSeconds = 300 } = request
   const secrets = secretsOf(secret)
-  const bytes = bytesOf(body)
+  const bytes = bodyOf(body)
   if (!(toleranceSeconds >= 0)) throw new TypeError("toleranceSeconds must be a number, 0 or more.")
   if (now !== undefined && !(now instanceof Date)) throw new TypeError("now must be a Date; leave it out for the machine's clock.")
   const id = header(headers, "service-webhook-id")
@@ -109,7 +110,7 @@ export const verifyWebhook = async (request: WebhookRequest): Promise<WebhookPay
  * ```
  */
 export const webhookChallenge = (body: WebhookRequest["body"]): WebhookVerification["data"] | null => {
-  const json = parsed(bytesOf(body))
+  const json = parsed(bodyOf(body))
   if (!Json.isRecord(json) || json["type"] !== "webhook.endpoint_verification" || !Json.isRecord(json["data"])) return null
   const { challenge } = json["data"]
   return typeof challenge === "string" ? { challenge } : null
@@ -131,10 +132,9 @@ const secretsOf = (secret: WebhookRequest["secret"]): ReadonlyArray<string> => {
   return secrets
 }
 
-const bytesOf = (body: WebhookRequest["body"]): Uint8Array => {
-  if (typeof body === "string") return utf8.encode(body)
-  if (ArrayBuffer.isView(body)) return new Uint8Array(body.buffer, body.byteOffset, body.byteLength)
-  if (Object.prototype.toString.call(body) === "[object ArrayBuffer]") return new Uint8Array(body) // of whatever realm
+const bodyOf = (body: WebhookRequest["body"]): Uint8Array => {
+  const bytes = typeof body === "string" ? utf8.encode(body) : bytesOf(body)
+  if (bytes !== null) return bytes
   throw new TypeError(
     "body must be as it came: a Uint8Array, an ArrayBuffer or a string. What a parser made of it cannot be verified."
   )
