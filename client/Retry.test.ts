@@ -98,6 +98,12 @@ describe("Retry-After", () => {
     ["1.5", null],
     ["1e3", null],
     ["2026-12-01 09:30:20", null],
+    ["in 5", null],
+    ["retry 10", null],
+    ["try again after 12", null],
+    ["Dec 2026", null],
+    ["Tue, 99 Dec 2026 09:30:20 GMT", null],
+    ["Tue Dec  1 09:30:20 2026", 20],
     ["9999999999", 9_999_999_999]
   ]
   for (const [header, seconds] of rows) {
@@ -105,6 +111,18 @@ describe("Retry-After", () => {
       assert.strictEqual(Retry.parseRetryAfter(header, now), seconds)
     })
   }
+
+  it("is in UTC in each of its forms, wherever the caller is", () => {
+    const zone = process.env["TZ"]
+    process.env["TZ"] = "America/New_York"
+    try {
+      assert.strictEqual(Retry.parseRetryAfter("Tue Dec  1 09:30:20 2026", now), 20)
+      assert.strictEqual(Retry.parseRetryAfter("Tue, 01 Dec 2026 09:30:20 GMT", now), 20)
+    } finally {
+      if (zone === undefined) delete process.env["TZ"]
+      else process.env["TZ"] = zone
+    }
+  })
 
   it("counts from the caller's clock, rounded up", () => {
     assert.strictEqual(Retry.parseRetryAfter("Tue, 01 Dec 2026 09:30:20 GMT", now + 500), 20)

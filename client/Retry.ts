@@ -69,10 +69,14 @@ const isTransient = (failure: MailroomError | MailroomConnectionError, repeatabl
   }
 }
 
-/** `Retry-After` in seconds: it is given as that, or as a date (RFC 9110). Null if it is neither. */
+/** `Retry-After` in seconds: it is given as that, or as a date in one of three forms (RFC 9110). Null if it is neither. */
 export const parseRetryAfter = (header: string | null, nowMs: number): number | null => {
   if (header === null) return null
-  if (/^[0-9]+$/.test(header.trim())) return Number(header)
-  const moment = /[a-z]/i.test(header) ? Date.parse(header) : Number.NaN
+  const text = header.trim()
+  if (/^[0-9]+$/.test(text)) return Number(text)
+  if (!date.test(text)) return null // `Date.parse` finds a month of 2001 in "retry 10", and no time to wait
+  const moment = Date.parse(/ \d{4}$/.test(text) ? `${text} GMT` : text) // the form that ends with the year names no zone
   return Number.isNaN(moment) ? null : Math.max(0, Math.ceil((moment - nowMs) / 1000))
 }
+
+const date = /^(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,? .*\d\d:\d\d:\d\d/i
