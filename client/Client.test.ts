@@ -378,6 +378,18 @@ describe("Pages", () => {
     assert.lengthOf(server.seen, 1)
   })
 
+  it("do not begin anew where something between has taken the null away that ends them", async () => {
+    server.play(pageOf([1], "b"), answer(200, { items: [{ id: "2" }] }), pageOf([1], "b"))
+    const cursors: Array<string | null> = []
+
+    for await (const page of client().events.pages()) {
+      cursors.push(page.resumeCursor)
+      if (cursors.length === 3) break
+    }
+
+    assert.deepStrictEqual(cursors, ["b", "b"])
+  })
+
   it("fail where the list fails, and go on from a stored cursor", async () => {
     server.play(pageOf([1], "a"), refuse(403, "insufficient_scope"), pageOf([2], null))
     const found: Array<string> = []

@@ -327,9 +327,10 @@ async function* pages<Item>(
 ): AsyncGenerator<Page<Item>, void> {
   for (let cursor = start; ; ) {
     const page = await list(cursor)
-    yield { ...page, resumeCursor: page.nextCursor ?? cursor ?? null }
-    if (page.nextCursor === null) return
-    cursor = page.nextCursor
+    const nextCursor = page.nextCursor ?? null // a gateway may leave out what is null
+    yield { ...page, nextCursor, resumeCursor: nextCursor ?? cursor ?? null }
+    if (nextCursor === null) return
+    cursor = nextCursor
   }
 }
 
