@@ -92,7 +92,7 @@ export class MailroomConnectionError extends Error {
   /**
    * - `network`: the connection could not be made, or broke. `cause` tells more.
    * - `timeout`: the whole answer did not come within `timeoutMs`.
-   * - `invalid_response`: something answered with success, but not with JSON; it is not the service.
+   * - `invalid_response`: something answered with success, but not with whole JSON: it is not the service, or its answer was cut short.
    */
   readonly reason: "network" | "timeout" | "invalid_response"
   /** The operation that was called, such as `sendMessage`. */

@@ -77,6 +77,16 @@ describe("Errors", () => {
     }
   })
 
+  it("are typed though the body is nested too deep to be written again", async () => {
+    const depth = 200_000
+    const details = `{"a":${"[".repeat(depth)}"${apiKey}"${"]".repeat(depth)}}`
+    server.play(answer(400, `{"code":"some_code","message":"x","requestId":"r","details":${details}}`))
+
+    const error = await refusal(client().listDomains())
+
+    assert.deepInclude({ ...error }, { status: 400, code: "unknown", details: {} })
+  })
+
   it("do not follow a redirect, neither here nor to anywhere else", async () => {
     const places = ["/v1/elsewhere", "https://a.example/", `${server.baseUrl}/v1/domains`, "//b.example"]
     for (const [index, location] of places.entries()) {
@@ -97,6 +107,18 @@ describe("Errors", () => {
       const error = await disconnection(client().listDomains())
 
       assert.deepStrictEqual([error.reason, error.attempts, server.seen.length], ["invalid_response", 1, 1])
+    }
+  })
+
+  it("say how to send again safely where the answer to a send was cut short, or taken away", async () => {
+    for (const [status, body] of [[202, `{"id":"${id}","obj`], [204, ""]] as const) {
+      server.play(answer(status, body))
+
+      const error = await disconnection(client().sendMessage(mail))
+
+      assert.deepStrictEqual([error.reason, server.seen.length], ["invalid_response", 1])
+      assert.strictEqual(error.idempotencyKey, server.seen[0]!.headers["idempotency-key"])
+      assert.match(error.message, new RegExp(`^sendMessage: answered ${status} without whole JSON.* with this error's idempotencyKey`))
     }
   })
 

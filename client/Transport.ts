@@ -178,7 +178,7 @@ const whatHappened = {
   timeout: (timeoutMs: number, about: About) =>
     `${about.operation}: no complete answer within ${timeoutMs} ms (timeoutMs). ${whatToDo(about)}`,
   invalid_response: (status: number, about: About) =>
-    `${about.operation}: answered ${status} without JSON, so not by the service. Check baseUrl, and what stands between.`
+    `${about.operation}: answered ${status} without whole JSON: not by the service, or cut short. Check baseUrl, and what stands between. ${whatToDo(about)}`
 }
 
 const answerOf = <O extends Operation>(settings: Settings, about: About, { response, text }: Reply): Answer<O> => {
@@ -215,14 +215,24 @@ interface ErrorBody {
 
 /** The error envelope of section 7, if it is one; whoever answered, the key is not repeated. */
 const errorBodyOf = (json: unknown, apiKey: string): ErrorBody | null => {
-  if (!Json.isRecord(json)) return null
-  const { code, message, requestId, details } = JSON.parse(hide(JSON.stringify(json), apiKey)) as typeof json // still one
+  const hidden = withoutKey(json, apiKey)
+  if (!Json.isRecord(hidden)) return null
+  const { code, message, requestId, details } = hidden
   if (typeof code !== "string" || typeof message !== "string") return null
   return {
     code,
     message,
     requestId: typeof requestId === "string" ? requestId : null,
     details: Json.isRecord(details) ? details : {}
+  }
+}
+
+/** The same with the key in none of its texts; undefined if it is nested too deep to be looked through. */
+const withoutKey = (json: unknown, apiKey: string): unknown => {
+  try {
+    return Json.parse(hide(JSON.stringify(json) ?? "", apiKey))
+  } catch {
+    return undefined
   }
 }
 
