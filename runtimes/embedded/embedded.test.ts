@@ -461,6 +461,29 @@ describe("an embedded Mailroom", () => {
     assert.notInclude(lines.join(), apiKey)
   })
 
+  it("does what it is asked though the log it is told throws, and has its lines on standard error", async () => {
+    const errors = vi.spyOn(console, "error").mockImplementation(() => {})
+    try {
+      const mailroom = await embed({
+        log: () => {
+          throw new Error("the log is full")
+        }
+      })
+      const { apiKey, mailboxId } = await found(mailroom)
+      const client = mailroom.client(apiKey)
+
+      const { status, id } = await client.sendMessage({ fromMailboxId: mailboxId, to: ["delivered@example.com"], text: "x" }, { maxRetries: 0 })
+      await mailroom.tick()
+      const { message } = await client.getMessage(id)
+      await mailroom.close()
+
+      assert.deepStrictEqual([status, message.status], ["queued", "delivered"])
+      assert.includeMembers(errors.mock.calls.map(([line]) => JSON.parse(String(line)).annotations?.operation), ["sendMessage", "getMessage"])
+    } finally {
+      errors.mockRestore()
+    }
+  })
+
   for (const text of ["ada", "ada@", "a b@mail.example"]) {
     it(`says why ${JSON.stringify(text)} is no address`, () => {
       assert.throws(() => parseAddress(text), new RegExp(`^${JSON.stringify(text)}: .`))

@@ -228,11 +228,20 @@ const providers = ({ provider, sandbox = SandboxMailProvider.make() }: Options) 
 
 const logging = ({ log }: Options) =>
   log === undefined
-    ? Layer.merge(
-        Logger.layer([Logger.withConsoleError(Logger.formatJson)]),
-        Layer.succeed(References.MinimumLogLevel, "Warn")
-      )
-    : Logger.layer([Logger.map(Logger.formatJson, log)])
+    ? Layer.merge(Logger.layer([toStandardError]), Layer.succeed(References.MinimumLogLevel, "Warn"))
+    : Logger.layer([told(log)])
+
+const toStandardError = Logger.withConsoleError(Logger.formatJson)
+
+/** A log that throws costs nobody an answer: what it does not take goes to standard error. */
+const told = (log: (line: string) => void) =>
+  Logger.make<unknown, void>((entry) => {
+    try {
+      log(Logger.formatJson.log(entry))
+    } catch {
+      toStandardError.log(entry)
+    }
+  })
 
 type Run = <A, E>(effect: Effect.Effect<A, E>) => Promise<A>
 
