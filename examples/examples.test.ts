@@ -83,6 +83,18 @@ describe("the examples", () => {
     assert.match(refused!, /^401 \{"code":"unauthorized",/)
   })
 
+  it("give an answer up with the caller who goes away in the middle of it", async () => {
+    const [mounted] = readFileSync(join(root, "examples/mount-fetch-handler.ts"), "utf8").split("for (const path of")
+    const program = `${mounted}
+      const endless = { pull: (stream) => stream.enqueue(new Uint8Array(65_536)), cancel: () => console.log("given up") }
+      mailroom.fetch = async () => new Response(new ReadableStream(endless))
+      const response = await fetch(\`http://127.0.0.1:\${port}/\`)
+      await response.body.cancel()`
+    const child = start(["--conditions=mailroom-source", "--input-type=module-typescript", "--eval", program])
+
+    assert.strictEqual(await until(child, /given up/), "given up\n")
+  })
+
   it("prove an adapter: the run says which law the flaw breaks, and by which check", () => {
     const name = "prove-adapter"
     const command = ["--conditions=mailroom-source", join(root, "runtimes/cli/main.ts"), "conformance", "--adapters"]

@@ -9,6 +9,7 @@ import { createMailroom } from "mailroom/embedded"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import { Readable } from "node:stream"
+import { pipeline } from "node:stream/promises"
 
 const mailroom = await createMailroom({
   store: MemoryStore.layer,
@@ -37,7 +38,8 @@ const handle = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
   const response = await mailroom.fetch(request, { clientAddress: incoming.socket.remoteAddress ?? "unknown" })
   outgoing.writeHead(response.status, [...response.headers].flat())
   if (response.body === null) return outgoing.end()
-  return Readable.fromWeb(response.body as import("node:stream/web").ReadableStream).pipe(outgoing)
+  // Unlike `pipe` it gives the answer up, and what that holds open, when the client goes away in the middle of it.
+  return pipeline(Readable.fromWeb(response.body as import("node:stream/web").ReadableStream), outgoing)
 }
 
 const server = createServer((incoming, outgoing) => {
