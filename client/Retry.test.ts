@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { routes } from "./Contract.ts"
 import { MailroomConnectionError, MailroomError } from "./Errors.ts"
+import { timerMillisMax } from "./Platform.ts"
 import * as Retry from "./Retry.ts"
 import type { Operation } from "./Transport.ts"
 
@@ -79,6 +80,12 @@ describe("The wait", () => {
     assert.deepStrictEqual(waits(60), [60_000, 67_500, 75_000])
     assert.deepStrictEqual(waits(61), [null, null, null])
     assert.isNull(decide(refused(503, { retryAfter: 1 }), { maxRetryDelayMs: 999 }))
+  })
+
+  it("is never longer than a timer can be, beyond which it would fire at once", () => {
+    const retryAfter = Math.floor(timerMillisMax / 1000)
+
+    assert.strictEqual(decide(refused(503, { retryAfter }), { random: 1, maxRetryDelayMs: timerMillisMax }), timerMillisMax)
   })
 })
 

@@ -3,6 +3,7 @@
  * in, milliseconds come out.
  */
 import { type MailroomConnectionError, MailroomError } from "./Errors.ts"
+import { timerMillisMax } from "./Platform.ts"
 import type { Operation } from "./Transport.ts"
 
 /**
@@ -48,7 +49,7 @@ export const delayMs = (
   if (retries >= maxRetries || !isTransient(failure, isRepeatable[operation])) return null
   const asked = failure instanceof MailroomError && failure.retryAfter !== null ? failure.retryAfter * 1000 : null
   if (asked === null) return Math.min(maxRetryDelayMs, firstDelayMs * 2 ** retries) * (0.5 + random / 2)
-  return asked > maxRetryDelayMs ? null : asked + Math.max(1000, asked / 4) * random
+  return asked > maxRetryDelayMs ? null : Math.min(timerMillisMax, asked + Math.max(1000, asked / 4) * random)
 }
 
 const isTransient = (failure: MailroomError | MailroomConnectionError, repeatable: boolean): boolean => {
