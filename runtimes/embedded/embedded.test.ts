@@ -1,7 +1,7 @@
 /** Mailroom inside a program: the Promise facade, the fetch handler, the client without a socket. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted, Stream } from "effect"
-import { afterEach, vi } from "vitest"
+import { afterEach, onTestFinished, vi } from "vitest"
 import * as EicarScanner from "../../adapters/eicar/EicarScanner.ts"
 import * as Memory from "../../adapters/memory/index.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
@@ -151,6 +151,15 @@ describe("an embedded Mailroom", () => {
 
     assert.strictEqual((await client.getMessage(id)).message.status, "delivered")
     assert.strictEqual(await mailroom.tick(), 0)
+  })
+
+  it("gives its client also where tests simulate a page: the key goes nowhere", async () => {
+    const mailroom = await embed()
+    const { apiKey } = await found(mailroom)
+    vi.stubGlobal("document", {})
+    onTestFinished(() => void vi.unstubAllGlobals())
+
+    assert.lengthOf((await mailroom.client(apiKey).listMailboxes()).items, 1)
   })
 
   it("forgets what is past its time when it is told to, and not before", async () => {
@@ -463,25 +472,17 @@ describe("an embedded Mailroom", () => {
 
   it("does what it is asked though the log it is told throws, and has its lines on standard error", async () => {
     const errors = vi.spyOn(console, "error").mockImplementation(() => {})
-    try {
-      const mailroom = await embed({
-        log: () => {
-          throw new Error("the log is full")
-        }
-      })
-      const { apiKey, mailboxId } = await found(mailroom)
-      const client = mailroom.client(apiKey)
+    onTestFinished(() => errors.mockRestore())
+    const mailroom = await embed({ log: (line) => assert.fail(line) })
+    const { apiKey, mailboxId } = await found(mailroom)
+    const client = mailroom.client(apiKey)
 
-      const { status, id } = await client.sendMessage({ fromMailboxId: mailboxId, to: ["delivered@example.com"], text: "x" }, { maxRetries: 0 })
-      await mailroom.tick()
-      const { message } = await client.getMessage(id)
-      await mailroom.close()
+    const { status, id } = await client.sendMessage({ fromMailboxId: mailboxId, to: ["delivered@example.com"], text: "x" }, { maxRetries: 0 })
+    await mailroom.tick()
+    const { message } = await client.getMessage(id)
 
-      assert.deepStrictEqual([status, message.status], ["queued", "delivered"])
-      assert.includeMembers(errors.mock.calls.map(([line]) => JSON.parse(String(line)).annotations?.operation), ["sendMessage", "getMessage"])
-    } finally {
-      errors.mockRestore()
-    }
+    assert.deepStrictEqual([status, message.status], ["queued", "delivered"])
+    assert.includeMembers(errors.mock.calls.map(([line]) => JSON.parse(String(line)).annotations?.operation), ["sendMessage", "getMessage"])
   })
 
   for (const text of ["ada", "ada@", "a b@mail.example"]) {

@@ -146,6 +146,7 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
       new Client({
         baseUrl: address,
         apiKey,
+        dangerouslyAllowBrowser: true, // what has a `document` here is a simulated page, as in tests
         fetch: (input, init) => tracked(handler(new Request(input, init), null))
       }),
     management: promised(Context.get(context, Management), run),
