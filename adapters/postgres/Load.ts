@@ -1,6 +1,6 @@
 /**
  * Loads and locks what changes touch, in one statement: the rows of each table
- * by id, then reservations, quotas and relays. All lock in this order, and
+ * by id, then quotas, reservations and relays. All lock in this order, and
  * whoever only requires a row shares its lock. Log heads are none of it.
  */
 import { Effect } from "effect"
@@ -75,8 +75,8 @@ const looksAt = (touched: Touched): ReadonlyArray<Look> => [
   ...kinds.flatMap((kind) => lookAtRows(kind, touched.written.get(kind), "update")),
   ...kinds.flatMap((kind) => lookAtRows(kind, touched.required.get(kind), "share")),
   ...namedKinds.flatMap((kind) => lookAtNames(kind, touched.names.get(kind))),
-  ...lookAtReservations(touched),
   ...lookAtQuotas(touched),
+  ...lookAtReservations(touched),
   ...lookAtRelays(touched)
 ]
 

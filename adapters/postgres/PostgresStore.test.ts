@@ -12,12 +12,19 @@ import {
   insert,
   insertDelivery,
   insertMessage,
+  keep,
+  keepPayload,
   logBehind,
   next,
+  notification,
   outcome,
+  payload,
   realmInShard,
   reservation,
   reserve,
+  submissionRef,
+  suppress,
+  suppression,
   takeQuota,
   times,
   together,
@@ -204,6 +211,54 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
 
       assert.deepStrictEqual(yield* Fiber.join(waiting), { _tag: "VersionMoved", kind: "endpoint", id: endpoint.id })
       assert.isNull(yield* one.store.deliveries.get(endpoint, delivery.id))
+    }).pipe(Effect.scoped)
+  )
+
+  /** Everybody locks in one order: who waits for what comes early in it holds nothing yet of what comes later. */
+  it.effect("holds no row that it looked at while it waits for a key to be touched", () =>
+    Effect.gen(function* () {
+      const one = yield* newProcess()
+      const other = yield* foreign
+      const realm = Fixtures.realm()
+      const [apiKey, endpoint] = [Fixtures.apiKey(Fixtures.application(realm)), Fixtures.endpoint(realm)]
+      yield* one.store.commit([insert("apiKey", apiKey), insert("endpoint", endpoint)], [])
+      yield* other.run("select from mailroom.api_key where id = $1 for update", [apiKey.id])
+
+      const touch: Change = { _tag: "TouchApiKeys", used: [{ id: apiKey.id, at: 1 }] }
+      const waiting = yield* Effect.forkChild(one.store.commit([update("endpoint", next(endpoint)), touch], []))
+      yield* blocked(one)
+      yield* other.run("select from mailroom.endpoint where id = $1 for update nowait", [endpoint.id])
+      yield* other.commit
+      yield* Fiber.join(waiting)
+
+      assert.strictEqual((yield* one.store.endpoints.get(realm, endpoint.id))?.version, 2)
+      assert.strictEqual((yield* one.store.credentials.apiKey(realm.tenantId, apiKey.id))?.lastUsedAt, 1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("brings no key while it waits for a quota, as who looks has the quota first", () =>
+    Effect.gen(function* () {
+      const one = yield* newProcess()
+      const other = yield* foreign
+      const realm = Fixtures.realm()
+      const held = reservation()
+      const [kept, suppressed, told] = [payload(), suppression(realm), notification(submissionRef())]
+      const quota = takeQuota(realm.tenantId, 1, 10)
+      yield* one.store.commit([quota], [])
+      yield* other.run("select from mailroom.quota where tenant_id = $1 for update", [realm.tenantId])
+
+      const changes = [reserve(held), keepPayload(kept), suppress(suppressed), keep(told, 1), quota]
+      const waiting = yield* Effect.forkChild(outcome(one.store, ...changes))
+      yield* blocked(one)
+      yield* other.run("set local lock_timeout = '100ms'")
+      const bring = (table: string, columns: string, ...values: ReadonlyArray<string>) =>
+        other.run(`insert into mailroom.${table} (${columns}, record) values (${values.map((_, index) => `$${index + 1}`).join()}, '{}')`, values)
+      yield* bring("payload", "provider, id, received_ms", kept.provider, kept.id, "0")
+      yield* bring("suppression", "tenant_id, environment, folded_address", realm.tenantId, realm.environment, suppressed.address)
+      yield* bring("reservation", "application_id, idempotency_key, expires_ms", held.applicationId, held.idempotencyKey, String(held.expiresAt))
+      yield* other.commit
+
+      assert.deepStrictEqual(yield* Fiber.join(waiting), { _tag: "KeyTaken", idempotencyKey: held.idempotencyKey })
     }).pipe(Effect.scoped)
   )
 

@@ -59,6 +59,7 @@ export const touchedBy = (lists: ReadonlyArray<ReadonlyArray<Change>>, everythin
     if (change._tag === "RemoveAttachment") add(touched.written, "attachment", change.attachment.id)
     // Where it is looked at before all is written, what is expected is held as well.
     if (isPremise(change)) add(touched.required, change.kind, change.id)
+    if (change._tag === "TouchApiKeys") for (const { id } of change.used) add(touched.written, "apiKey", id)
     if (change._tag === "MoveRelay") touched.relays.add(change.relay.shard)
     if (!everything) continue
     if (change._tag === "Insert") add(touched.written, change.kind, change.record.id)

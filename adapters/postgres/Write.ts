@@ -2,10 +2,12 @@
  * Writes what an overlay holds, in one statement, so that a commit which has
  * nothing to look up is a single round trip and its own transaction.
  *
- * Its parts stand in the order in which everybody locks: rows, keys, quotas,
+ * Its parts stand in the order in which everybody locks: rows, quotas, keys,
  * the tenants' logs with the messages, and last the heads of the shards with
  * what needs to know where they are. So a head is held for the end of the
  * statement and the commit only, and nothing else is waited for meanwhile.
+ * Whoever looks first has its quotas by then, so no key is brought before: a
+ * twin would wait for that key, and hold the quota that this one waits for.
  */
 import { foldCase } from "../../core/model/Address.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
@@ -42,6 +44,7 @@ const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Par
     ...has(putBodies, sorted(overlay.bodies).map(([, change]) => change)),
     ...(overlay.blobs.size === 0 ? [] : blobParts([...overlay.blobs.values()])),
     ...premiseParts(overlay),
+    ...has(quotas, sorted(overlay.quotas).map(([, quota]) => quota)),
     ...has(replacedReservations, held.filter(([key]) => overlay.isStored(key)).map(([, reservation]) => reservation)),
     ...has(newReservations, held.filter(([key]) => !overlay.isStored(key)).map(([, reservation]) => reservation)),
     ...has(liftedSuppressions, sorted(overlay.suppressions).flatMap(([, { lifted }]) => lifted ?? [])),
@@ -50,7 +53,6 @@ const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Par
     // Numbered in the order in which they came.
     ...has(keptNotes, [...overlay.notes.values()].flatMap(({ kept }) => kept ?? [])),
     ...has(payloads, [...overlay.payloads.values()]),
-    ...has(quotas, sorted(overlay.quotas).map(([, quota]) => quota)),
     ...has(tenantLogs, sorted(overlay.tenantLogs)),
     ...messageParts(entries.get("message") ?? []),
     ...has(audit, overlay.audit),
@@ -193,7 +195,7 @@ const putBodies = ofRows<PutBody>(
   putBodyColumns
 )
 
-/** Raises when keys were last used; the keys are not locked yet. */
+/** Raises when keys were last used; unless it was looked first, the keys are not locked yet. */
 const touches: PartOf<readonly [string, number]> = (items) =>
   ofArrays(touchShape, items.length, [
     Rows.array("uuid", items.map(([id]) => id)),
