@@ -1,6 +1,6 @@
 /**
  * Loads and locks what changes touch, in one statement: the rows of each table
- * by id, then quotas, reservations and relays. All lock in this order, and
+ * by id, then relays, quotas and reservations. All lock in this order, and
  * whoever only requires a row shares its lock. Log heads are none of it.
  */
 import { Effect } from "effect"
@@ -72,12 +72,15 @@ const textOf = (looks: ReadonlyArray<Look>): string => {
 }
 
 const looksAt = (touched: Touched): ReadonlyArray<Look> => [
-  ...kinds.flatMap((kind) => lookAtRows(kind, touched.written.get(kind), "update")),
-  ...kinds.flatMap((kind) => lookAtRows(kind, touched.required.get(kind), "share")),
+  // Of a kind it is one or the other.
+  ...kinds.flatMap((kind) => [
+    ...lookAtRows(kind, touched.written.get(kind), "update"),
+    ...lookAtRows(kind, touched.required.get(kind), "share")
+  ]),
   ...namedKinds.flatMap((kind) => lookAtNames(kind, touched.names.get(kind))),
+  ...lookAtRelays(touched),
   ...lookAtQuotas(touched),
-  ...lookAtReservations(touched),
-  ...lookAtRelays(touched)
+  ...lookAtReservations(touched)
 ]
 
 const lookAtRows = (kind: Kind, ids: ReadonlySet<string> | undefined, lock: "update" | "share"): ReadonlyArray<Look> => {

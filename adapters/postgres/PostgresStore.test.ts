@@ -15,6 +15,7 @@ import {
   keep,
   keepPayload,
   logBehind,
+  moveRelay,
   next,
   notification,
   outcome,
@@ -259,6 +260,49 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
       yield* other.commit
 
       assert.deepStrictEqual(yield* Fiber.join(waiting), { _tag: "KeyTaken", idempotencyKey: held.idempotencyKey })
+    }).pipe(Effect.scoped)
+  )
+
+  for (const [how, looks] of [["written at once", false], ["looked at", true]] as const) {
+    it.effect(`holds no delivery, ${how}, while it waits for an endpoint that it requires`, () =>
+      Effect.gen(function* () {
+        const one = yield* newProcess()
+        const other = yield* foreign
+        const endpoint = Fixtures.endpoint(Fixtures.realm())
+        const [delivery, attachment] = [Fixtures.delivery(endpoint), Fixtures.attachment(endpoint)]
+        yield* one.store.commit([insert("endpoint", endpoint), insertDelivery(delivery), insert("attachment", attachment)], [])
+        yield* other.run("select from mailroom.endpoint where id = $1 for update", [endpoint.id])
+
+        const looked: ReadonlyArray<Change> = looks ? [{ _tag: "RemoveAttachment", attachment }] : []
+        const changes = [update("delivery", next(delivery)), demand("endpoint", endpoint), ...looked]
+        const waiting = yield* Effect.forkChild(one.store.commit(changes, []))
+        yield* blocked(one)
+        yield* other.run("select from mailroom.delivery where id = $1 for update nowait", [delivery.id])
+        yield* other.commit
+        yield* Fiber.join(waiting)
+
+        assert.strictEqual((yield* one.store.deliveries.get(endpoint, delivery.id))?.version, 2)
+      }).pipe(Effect.scoped)
+    )
+  }
+
+  it.effect("holds no quota while it waits for a relay", () =>
+    Effect.gen(function* () {
+      const one = yield* newProcess()
+      const other = yield* foreign
+      const [shard, realm] = [11, realmInShard(11)]
+      yield* one.store.commit([takeQuota(realm.tenantId, 1, 10)], [])
+      // So it looks at quotas, too.
+      assert.strictEqual((yield* outcome(one.store, takeQuota(realm.tenantId, 10, 10)))?._tag, "QuotaExceeded")
+      yield* other.run("select from mailroom.relay where shard = $1 for update", [shard])
+
+      const relay = moveRelay(0n, { shard, position: 1n })
+      const waiting = yield* Effect.forkChild(outcome(one.store, takeQuota(realm.tenantId, 1, 10), relay))
+      yield* blocked(one)
+      yield* other.run("select from mailroom.quota where tenant_id = $1 for update nowait", [realm.tenantId])
+      yield* other.commit
+
+      assert.isNull(yield* Fiber.join(waiting))
     }).pipe(Effect.scoped)
   )
 

@@ -2,10 +2,11 @@
  * Writes what an overlay holds, in one statement, so that a commit which has
  * nothing to look up is a single round trip and its own transaction.
  *
- * Its parts stand in the order in which everybody locks: rows, quotas, keys,
- * the tenants' logs with the messages, and last the heads of the shards with
- * what needs to know where they are. So a head is held for the end of the
- * statement and the commit only, and nothing else is waited for meanwhile.
+ * Its parts stand in the order in which everybody locks: rows by kind, written
+ * or required, quotas, keys, the tenants' logs with the messages, and last the
+ * heads of the shards with what needs to know where they are. So a head is held
+ * for the end of the statement and the commit only, and nothing else is waited
+ * for meanwhile.
  * Whoever looks first has its quotas by then, so no key is brought before: a
  * twin would wait for that key, and hold the quota that this one waits for.
  */
@@ -16,7 +17,7 @@ import type { KeptContent, Message } from "../../core/model/Message.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Change, Kind, Records } from "../../core/ports/Store.ts"
 import { blobParts } from "./BlobParts.ts"
-import type { AppendedEvent, Entry, MessagePlace, Overlay, Quota, TenantLog } from "./Overlay.ts"
+import type { AppendedEvent, Entry, MessagePlace, Overlay, Premise, Quota, TenantLog } from "./Overlay.ts"
 import { atVersions, column, deleting, inserting, insertingPlaced, ofArrays, ofRows, statementOf, updating } from "./Parts.ts"
 import type { Based, Part, PartOf, Shape, Statement } from "./Parts.ts"
 import * as Rows from "./Rows.ts"
@@ -32,18 +33,19 @@ const has = <A>(part: PartOf<A>, items: ReadonlyArray<A>): ReadonlyArray<Part> =
 
 const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Part> => {
   const entries = Map.groupBy(overlay.entries.values(), ({ kind }) => kind)
+  const premises = Map.groupBy(overlay.premises(), ({ kind }) => kind)
   const [held, notes] = [sorted(overlay.reservations), sorted(overlay.notes)]
   return [
     ...has(touches, sorted(overlay.touches)),
     ...has(plans, sorted(overlay.plans).map(([, plan]) => plan)),
     ...kinds.flatMap((kind) => {
       const own = entries.get(kind) ?? []
-      return kind === "endpoint" ? [] : kind === "message" ? has(changedMessages, changedOf<"message">(own)) : rowParts(kind, own)
+      const written = kind === "endpoint" ? [] : kind === "message" ? has(changedMessages, changedOf<"message">(own)) : rowParts(kind, own)
+      return [...premiseParts(kind, premises.get(kind) ?? []), ...written]
     }),
     ...has(putContents, sorted(overlay.contents).map(([, change]) => change)),
     ...has(putBodies, sorted(overlay.bodies).map(([, change]) => change)),
     ...(overlay.blobs.size === 0 ? [] : blobParts([...overlay.blobs.values()])),
-    ...premiseParts(overlay),
     ...has(quotas, sorted(overlay.quotas).map(([, quota]) => quota)),
     ...has(replacedReservations, held.filter(([key]) => overlay.isStored(key)).map(([, reservation]) => reservation)),
     ...has(newReservations, held.filter(([key]) => !overlay.isStored(key)).map(([, reservation]) => reservation)),
@@ -111,13 +113,9 @@ const premiseShapesOf = (kind: Kind) => {
 }
 const premiseShapes = new Map(kinds.map((kind) => [kind, premiseShapesOf(kind)]))
 
-const premiseParts = (overlay: Overlay): ReadonlyArray<Part> => {
-  const premises = Map.groupBy(overlay.premises(), ({ kind }) => kind)
-  return kinds.flatMap((kind) => {
-    const own = premises.get(kind) ?? []
-    const { required, expected } = premiseShapes.get(kind)!
-    return [...has(required, own.filter(({ isHeld }) => isHeld)), ...has(expected, own.filter(({ isHeld }) => !isHeld))]
-  })
+const premiseParts = (kind: Kind, premises: ReadonlyArray<Premise>): ReadonlyArray<Part> => {
+  const { required, expected } = premiseShapes.get(kind)!
+  return [...has(required, premises.filter(({ isHeld }) => isHeld)), ...has(expected, premises.filter(({ isHeld }) => !isHeld))]
 }
 
 /** Those that are written over what is there, by id: they are waited for in one order. The caller names their kind. */
