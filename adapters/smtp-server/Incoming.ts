@@ -43,22 +43,22 @@ export const make = Effect.fnUntraced(function* (wire: Pick<Wire, "chunk" | "giv
   const faultNow = (): NotAMessage | null => fault
 
   /** What comes next of it; null once it has ended. */
-  const next = Effect.fnUntraced(function* (): Effect.fn.Return<ReadonlyArray<Uint8Array> | null, WireEnded> {
+  const next = Effect.fnUntraced(function* (): Effect.fn.Return<Uint8Array | null, WireEnded> {
     if (isOver) return null
     const left = until - (yield* Clock.currentTimeMillis)
     if (left <= 0) return yield* new WireEnded({ reason: "silent" })
     if (sizeBytes > excessMax * sizeBytesMax) return yield* new WireEnded({ reason: "endless" })
     const chunk = yield* wire.chunk(Duration.min(silence(), Duration.millis(left)))
     if (chunk === null) return yield* new WireEnded({ reason: "gone" })
-    const { pieces, rest } = decoder.decode(chunk)
-    for (const piece of pieces) sizeBytes += piece.length
+    const { bytes, rest } = decoder.decode(chunk)
+    sizeBytes += bytes.length
     if (decoder.hasBareLineEnd()) fault ??= new NotAMessage({ reply: Reply.bareInMessage })
     if (sizeBytes > sizeBytesMax) fault ??= new NotAMessage({ reply: Reply.tooLarge })
     if (rest !== null) {
       isOver = true
       wire.giveBack(rest)
     }
-    return pieces
+    return bytes
   })
 
   const pull = Effect.fnUntraced(function* (): Effect.fn.Return<readonly [ReadonlyArray<Uint8Array>, undefined] | undefined, NotAMessage | WireEnded> {
@@ -66,17 +66,14 @@ export const make = Effect.fnUntraced(function* (wire: Pick<Wire, "chunk" | "giv
     let heldBytes = 0
     while (heldBytes < heldBytesMax) {
       if (fault !== null) return yield* fault
-      const pieces = yield* next()
+      const bytes = yield* next()
       const found = faultNow()
       if (found !== null) return yield* found
-      if (pieces === null) break
-      const size = pieces.reduce((sum, { length }) => sum + length, 0)
-      if (isOver || heldBytes + size > heldBytesMax) return [[held.subarray(0, heldBytes), ...pieces].filter(({ length }) => length > 0), undefined]
+      if (bytes === null) break
+      if (isOver || heldBytes + bytes.length > heldBytesMax) return [[held.subarray(0, heldBytes), bytes].filter(({ length }) => length > 0), undefined]
       if (held.length === 0) held = Buffer.allocUnsafe(heldBytesMax)
-      for (const piece of pieces) {
-        held.set(piece, heldBytes)
-        heldBytes += piece.length
-      }
+      held.set(bytes, heldBytes)
+      heldBytes += bytes.length
     }
     return heldBytes === 0 ? undefined : [[held.subarray(0, heldBytes)], undefined]
   })

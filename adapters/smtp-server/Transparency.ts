@@ -5,8 +5,8 @@
  */
 
 export interface Decoded {
-  /** What belongs to the message: one piece, or none. */
-  readonly pieces: ReadonlyArray<Uint8Array>
+  /** What belongs to the message; it may be nothing. */
+  readonly bytes: Uint8Array
   /** What came behind its end; null while it has not ended. */
   readonly rest: Uint8Array | null
 }
@@ -45,7 +45,7 @@ export const make = (): Decoder => {
         give(index, index + 1)
         state = "dotCr"
       } else if (state === "dotCr" && byte === LF) {
-        return { pieces: joined(pieces), rest: chunk.subarray(index + 1) }
+        return { bytes: joined(pieces), rest: chunk.subarray(index + 1) }
       } else {
         const isAfterCr = state === "cr" || state === "dotCr"
         if (isAfterCr !== (byte === LF)) isBare = true
@@ -53,11 +53,14 @@ export const make = (): Decoder => {
       }
     }
     give(chunk.length, chunk.length)
-    return { pieces: joined(pieces), rest: null }
+    return { bytes: joined(pieces), rest: null }
   }
 
   return { decode, hasBareLineEnd: () => isBare }
 }
 
 /** Whoever takes them would do for each of the few bytes between two dots what it does for many: write a file, hash, wait. */
-const joined = (pieces: ReadonlyArray<Uint8Array>): ReadonlyArray<Uint8Array> => (pieces.length > 1 ? [Buffer.concat(pieces)] : pieces)
+const joined = (pieces: ReadonlyArray<Uint8Array>): Uint8Array => {
+  const [first, ...others] = pieces
+  return first !== undefined && others.length === 0 ? first : Buffer.concat(pieces)
+}

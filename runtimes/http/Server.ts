@@ -104,7 +104,8 @@ const refuseMalformed = (server: Server, context: Context.Context<Crypto>): void
   })
   // An expectation that we do not know changes nothing.
   server.on("checkExpectation", (request, response) => server.emit("request", request, response))
-  const last = (socket: Duplex, refusal: Refusal) => {
+  /** Refuses what came last on a connection, and ends it; behind an answer that is under way it only ends it, after that. */
+  const endWith = (socket: Duplex, refusal: Refusal) => {
     const exchange = exchanges.get(socket)
     const underWay = exchange === undefined ? null : lastUnderWay(exchange)
     if (!socket.writable) {
@@ -116,20 +117,20 @@ const refuseMalformed = (server: Server, context: Context.Context<Crypto>): void
       Effect.runForkWith(context)(refuse(socket, refusal))
     }
   }
-  const listeners = new WeakMap<Duplex, ReturnType<Duplex["listeners"]>>()
-  server.on("connection", (socket) => listeners.set(socket, socket.listeners("drain")))
+  const drainListeners = new WeakMap<Duplex, ReturnType<Duplex["listeners"]>>()
+  server.on("connection", (socket) => drainListeners.set(socket, socket.listeners("drain")))
   // Whoever wants a tunnel names no path of ours. Node lets go of such a connection, and would close it without a word. The
   // answers before it go on when there is room for more of them, and who takes nothing of them is given up as ever.
   server.on("connect", (_, socket) => {
-    for (const listener of listeners.get(socket) ?? []) socket.on("drain", listener as () => void) // Node's own
+    for (const listener of drainListeners.get(socket) ?? []) socket.on("drain", listener as () => void) // Node's own
     for (const fault of ["error", "timeout"]) socket.on(fault, () => socket.destroy())
-    last(socket, new RouteUnknown())
+    endWith(socket, new RouteUnknown())
   })
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     const exchange = exchanges.get(socket)
     const isInExchange = exchange !== undefined && !exchange.response.writableFinished
     if (error.code === "ECONNRESET" || (isInExchange && error.code === "HPE_INVALID_EOF_STATE")) socket.destroy()
-    else last(socket, refusalOf(error))
+    else endWith(socket, refusalOf(error))
   })
 }
 
