@@ -25,7 +25,8 @@ export interface Part {
   readonly isOpaque: boolean
 }
 
-export const partsMax = 1_000
+/** As large hosts have it. Each part may be an attachment, with a blob, a row and a scan of its own, however few bytes it takes the sender. */
+export const partsMax = 250
 export const depthMax = 50
 /** Bytes of header that are read of all parts together, beside the message's own. */
 const partHeadBytesMax = 1024 * 1024
