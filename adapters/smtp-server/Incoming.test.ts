@@ -15,7 +15,7 @@ const byByte = (text: string) => {
 }
 
 describe("Incoming", () => {
-  it.effect("gives on in larger pieces what comes in small ones", () =>
+  it.effect("is what comes byte by byte, up to its end", () =>
     Effect.gen(function* () {
       const body = "a line of the message\r\n".repeat(2_000)
       const { bytes, isOver } = yield* Incoming.make(byByte(`${body}.\r\nQUIT\r\n`), limits)
@@ -24,11 +24,10 @@ describe("Incoming", () => {
 
       assert.isTrue(isOver())
       assert.strictEqual(Buffer.concat(pieces).toString("latin1"), body)
-      assert.deepStrictEqual(pieces.map(({ length }) => length), [16_384, 16_384, body.length - 2 * 16_384])
     })
   )
 
-  it.effect("fails where the fault comes behind what it holds", () =>
+  it.effect("fails where the fault comes, whatever came before it", () =>
     Effect.gen(function* () {
       const { bytes } = yield* Incoming.make(byByte("a line\r\na bare\nline\r\n.\r\n"), limits)
 

@@ -30,8 +30,6 @@ export interface Incoming {
 
 /** What is read of a message beyond its limit, before the connection is given up. */
 const excessMax = 2
-/** So much is given on at a time, where it comes in less: the core stores, hashes and keeps each piece by itself. */
-const heldBytesMax = 16 * 1024
 
 export const make = Effect.fnUntraced(function* (wire: Pick<Wire, "chunk" | "giveBack">, { sizeBytesMax, silence, total }: Limits) {
   const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(total)
@@ -61,24 +59,15 @@ export const make = Effect.fnUntraced(function* (wire: Pick<Wire, "chunk" | "giv
     return bytes
   })
 
-  const pull = Effect.fnUntraced(function* (): Effect.fn.Return<readonly [ReadonlyArray<Uint8Array>, undefined] | undefined, NotAMessage | WireEnded> {
-    let held = Buffer.alloc(0)
-    let heldBytes = 0
-    while (heldBytes < heldBytesMax) {
-      if (fault !== null) return yield* fault
-      const bytes = yield* next()
-      const found = faultNow()
-      if (found !== null) return yield* found
-      if (bytes === null) break
-      if (isOver || heldBytes + bytes.length > heldBytesMax) return [[held.subarray(0, heldBytes), bytes].filter(({ length }) => length > 0), undefined]
-      if (held.length === 0) held = Buffer.allocUnsafe(heldBytesMax)
-      held.set(bytes, heldBytes)
-      heldBytes += bytes.length
-    }
-    return heldBytes === 0 ? undefined : [[held.subarray(0, heldBytes)], undefined]
+  const pull = Effect.fnUntraced(function* (): Effect.fn.Return<readonly [Uint8Array, undefined] | undefined, NotAMessage | WireEnded> {
+    if (fault !== null) return yield* fault
+    const bytes = yield* next()
+    const found = faultNow()
+    if (found !== null) return yield* found
+    return bytes === null ? undefined : [bytes, undefined]
   })
   const incoming: Incoming = {
-    bytes: Stream.flattenIterable(Stream.unfold(undefined, pull)),
+    bytes: Stream.unfold(undefined, pull),
     isOver: () => isOver,
     rest: Effect.gen(function* () {
       while ((yield* next()) !== null) continue

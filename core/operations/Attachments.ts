@@ -19,6 +19,7 @@ import { commit, dieOnRejection } from "./Commit.ts"
 import { AttachmentNotClean } from "./Sending.ts"
 import * as Ownership from "./Ownership.ts"
 import { NotFound } from "./Ownership.ts"
+import { Pieces } from "./Pieces.ts"
 
 /** What comes beside the bytes (Spec 4, UploadAttachmentInput). */
 export const UploadFields = Schema.Struct({
@@ -126,16 +127,21 @@ export class Attachments extends Context.Service<
 
       const begin = Effect.fn("Attachments.begin")(function* (principal: Principal) {
         const writer = yield* blobs.writer(principal.realm.tenantId)
+        const pieces = new Pieces()
         let received = 0
 
+        const store = (ready: ReadonlyArray<Uint8Array>) => Effect.forEach(ready, writer.append, { discard: true })
         const append = (bytes: Uint8Array): Effect.Effect<void, AttachmentTooLarge | BlobUnavailable> => {
           received += bytes.length
           return received > Limits.attachmentSizeBytesMax
             ? Effect.fail(new AttachmentTooLarge({ limitBytes: Limits.attachmentSizeBytesMax }))
-            : writer.append(bytes)
+            : store(pieces.add(bytes))
         }
 
-        return { append, finish: (fields: UploadFields) => finish(principal, writer, fields) }
+        return {
+          append,
+          finish: (fields: UploadFields) => Effect.andThen(store(pieces.rest()), finish(principal, writer, fields))
+        }
       })
 
       return Attachments.of({

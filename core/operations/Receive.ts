@@ -24,6 +24,7 @@ import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
 import { commit, dieOnRejection } from "./Commit.ts"
+import * as Pieces from "./Pieces.ts"
 import * as Routing from "./Routing.ts"
 import { refused, type Box, type ReceiveRefused } from "./Routing.ts"
 
@@ -89,7 +90,8 @@ export class Receive extends Context.Service<
         return yield* destinations.length === 0 ? refusal : refused(451, "4.3.0", "a recipient is not taken any more, try again")
       })
 
-      const accept = Effect.fn("Receive.accept")(function* <E>(arriving: Arriving<E>) {
+      const accept = Effect.fn("Receive.accept")(function* <E>(given: Arriving<E>) {
+        const arriving = { ...given, bytes: Pieces.ofStream(given.bytes) }
         const destinations = yield* routed(arriving.recipients)
         const returnPaths = new Set(destinations.flatMap((one) => (one._tag === "ReturnPath" ? [one.id] : [])))
         const [first, ...others] = eachMailboxOnce(destinations)

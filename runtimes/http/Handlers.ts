@@ -71,9 +71,6 @@ const noting = <A, E, R>(self: Effect.Effect<A, E, R>, call: CallState, subjects
 
 type UploadRefusal = InvalidRequest | PayloadTooLarge | AttachmentTooLarge | BlobUnavailable
 
-/** Pieces are stored together, up to so many bytes: a client may send a byte at a time, and blobs in files would write each by itself. */
-const heldBytesMax = 16 * 1024
-
 /** Reads the body as it arrives and stores its content on the way. Whatever fails leaves nothing behind. */
 const upload = Effect.fnUntraced(function* (
   attachments: typeof Attachments.Service,
@@ -84,28 +81,14 @@ const upload = Effect.fnUntraced(function* (
   const body = new UploadBody()
   const limitBytes = Limits.uploadBodyBytesMax
   let received = 0
-  const held = new Uint8Array(heldBytesMax)
-  let heldBytes = 0
-  const storeHeld = Effect.suspend(() => {
-    const bytes = held.slice(0, heldBytes)
-    heldBytes = 0
-    return bytes.length === 0 ? Effect.void : upload.append(bytes)
-  })
-  const store = (content: Uint8Array): Effect.Effect<void, UploadRefusal> => {
-    if (heldBytes + content.length > heldBytesMax) return Effect.andThen(storeHeld, upload.append(content))
-    held.set(content, heldBytes)
-    heldBytes += content.length
-    return Effect.void
-  }
   const take = (chunk: Uint8Array): Effect.Effect<void, UploadRefusal> => {
     received += chunk.length
     if (received > limitBytes) return Effect.fail(new PayloadTooLarge({ limitBytes }))
     const taken = body.write(chunk)
     if ("fault" in taken) return invalid([taken.fault])
-    return store(taken.content)
+    return upload.append(taken.content)
   }
   yield* Stream.runForEach(Stream.mapError(request.stream, brokenOff), take)
-  yield* storeHeld
   const read = body.end()
   if ("fault" in read) return yield* invalid([read.fault])
   const { mailboxId, filename, mediaType } = yield* decodeUpload(read.members).pipe(
