@@ -80,7 +80,8 @@ export const suite: ScenarioSuite = {
           assert.equal((yield* messageOf(world, tenancy, id)).status, "queued")
           yield* settle(process)
           assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
-          yield* pass(process, "2 minutes", "250 millis")
+          yield* pass(process, "20 seconds", "250 millis")
+          yield* pass(process, "100 seconds")
 
           assert.equal((yield* messageOf(world, tenancy, id)).status, ends)
           assert.deepEqual(typesOf(yield* logOf(world, tenancy, id)), ["message.queued", "message.sent", ...events])
@@ -97,7 +98,7 @@ export const suite: ScenarioSuite = {
         yield* settle(first)
 
         const second = yield* world.boot()
-        yield* pass(second, "1 minute", "250 millis")
+        yield* pass(second, "1 minute", "1 second")
 
         assert.equal((yield* messageOf(world, tenancy, id)).status, "bounced")
       })
