@@ -418,6 +418,13 @@ describe("the package", () => {
     assert.deepStrictEqual(missing, [])
   })
 
+  it("names in the README all that is installed with it for everything at once", () => {
+    const [, version, names = ""] = /^npm install \S*\/mailroom-(\S+)\.tgz (.+)$/m.exec(read("README.md")) ?? []
+
+    assert.strictEqual(version, manifest.version)
+    assert.deepStrictEqual(names.split(" ").toSorted(), Object.keys(manifest.peerDependencies).toSorted())
+  })
+
   it("exports sources that exist, beside what they are built to", () => {
     for (const [name, target] of Object.entries(manifest.exports)) {
       if (typeof target === "string") continue
