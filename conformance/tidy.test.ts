@@ -287,14 +287,15 @@ describe("documents", () => {
       })
     )
   }
-  const brokenLinks = (file: string, text: string): ReadonlyArray<string> =>
+  const isThere = (path: string): boolean => existsSync(join(root, path))
+  const brokenLinks = (file: string, text: string, leads: (path: string) => boolean = isThere): ReadonlyArray<string> =>
     [...withoutCode(text).matchAll(/\]\(\s*<?([^)\s>]+)>?[^)]*\)|^\[[^\]]+\]:\s*(\S+)/gm)]
       .map((match) => match[1] ?? match[2]!)
       .filter((target) => !/^[a-z][a-z0-9+.-]*:/i.test(target))
       .flatMap((target) => {
         const [path = "", anchor] = target.split("#")
         const linked = path === "" ? file : normalize(join(dirname(file), decodeURIComponent(path)))
-        if (relative(root, join(root, linked)).startsWith("..") || !existsSync(join(root, linked))) return [`${file}: ${target} leads nowhere`]
+        if (relative(root, join(root, linked)).startsWith("..") || !leads(linked)) return [`${file}: ${target} leads nowhere`]
         return anchor === undefined || !linked.endsWith(".md") || slugs(read(linked)).has(anchor)
           ? []
           : [`${file}: ${target} names no heading`]
@@ -312,6 +313,19 @@ describe("documents", () => {
       "README.md: docs/gone.md leads nowhere",
       "README.md: docs/state-machines.md#nobody names no heading"
     ])
+  })
+
+  it("have links that lead somewhere in the package, too", () => {
+    const { files: named } = JSON.parse(read("package.json")) as { readonly files: ReadonlyArray<string> } // npm's own format
+    const isNamed = (entries: ReadonlyArray<string>, file: string) =>
+      entries.some((entry) => new RegExp(`^${entry.replaceAll(".", "\\.").replaceAll("*", "[^/]*")}(/|$)`).test(file))
+    const left = named.flatMap((entry) => (entry.startsWith("!") ? [entry.slice(1)] : []))
+    const packed = files.filter((file) => file === "README.md" || (isNamed(named, file) && !isNamed(left, file)))
+    const leads = (path: string) => packed.some((file) => file === path || file.startsWith(path.replace(/\/?$/, "/")))
+
+    assert.isFalse(leads("core/index.ts"))
+    assert.isFalse(leads("docs/generate.ts"))
+    assert.deepStrictEqual(pages.filter(leads).flatMap((file) => brokenLinks(file, read(file), leads)), [])
   })
 
   it("that follow from the code are fresh: npm run docs", async () => {

@@ -85,7 +85,7 @@ const messageChapter = (): string => {
   const entries = Object.entries(Message.successors)
   return [
     "## Outbound message",
-    "The status of a message is a fold over its recipients, in [`core/model/Message.ts`](../core/model/Message.ts): `queued` while any recipient is queued; then `failed` if any failed, else `bounced` if any bounced, else `delivered` if all are delivered, else `sent`. These are the ways in which it can move; one commit may carry the outcomes of several recipients.",
+    "The status of a message is a fold over its recipients, in `core/model/Message.ts`: `queued` while any recipient is queued; then `failed` if any failed, else `bounced` if any bounced, else `delivered` if all are delivered, else `sent`. These are the ways in which it can move; one commit may carry the outcomes of several recipients.",
     fence("mermaid", [
       "stateDiagram-v2",
       "  [*] --> queued",
@@ -100,7 +100,7 @@ const messageChapter = (): string => {
 const machineChapter = ({ title, about, source, initial, table }: Chapter): string =>
   [
     `## ${title}`,
-    `${about} The table is in [\`${source}\`](../${source}).`,
+    `${about} The table is in \`${source}\`.`,
     fence("mermaid", Machine.mermaid(table, initial)),
     rows(
       ["State", "Input", "Next state", "Event"],
