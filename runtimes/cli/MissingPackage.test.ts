@@ -20,6 +20,16 @@ describe("a package that is missing", () => {
     assert.deepStrictEqual(text.slice(text.indexOf("npm install ") + "npm install ".length).split(" ").toSorted(), wanted.toSorted())
   })
 
+  it("is not what a package is taken for that is there, and does not fit another", () => {
+    const said = "Cannot find module '/srv/node_modules/effect/dist/Crypto.js' imported from /srv/node_modules/@effect/platform-node/dist/NodeCrypto.js"
+
+    const text = missingPackage(notFound(said))!
+
+    assert.match(text, /^packages do not fit together: Cannot find module '\S+\/effect\/dist\/Crypto\.js' imported from \S+\. /)
+    assert.notInclude(text, "is not installed")
+    assert.include(text, "not with -g")
+  })
+
   it("is not what any other error is about", () => {
     assert.isNull(missingPackage(new Error("Cannot find package 'undici'")))
     assert.isNull(missingPackage("Cannot find package 'undici'"))
