@@ -169,7 +169,7 @@ layer(service, { excludeTestServices: true, timeout: "30 seconds" })("The HTTP s
       assert.strictEqual(report.passed + 2, suites.flatMap(({ checks }) => checks).length)
       assert.lengthOf(report.left, 2)
       assert.match(report.left[0]!, /^webhook endpoint .* ten failed attempts disable it$/)
-      assert.match(report.left[1]!, /^[2-5]\d messages in the sandbox$/)
+      assert.match(report.left[1]!, /^2\d messages in the sandbox$/) // some twenty, as the command says of itself
     })
   )
 

@@ -268,7 +268,7 @@ export const conformanceCommand = Command.make(
 ).pipe(
   Command.withDescription(
     "Proves a deployment over HTTP, with a sandbox key of all scopes; or adapters, with the suites of their ports. " +
-      "Against a deployment it sends some forty sandbox messages, and keeps to its limits. " +
+      "Against a deployment it sends some twenty sandbox messages, and keeps to its limits. " +
       "Exit codes: 0 all passed, 1 some failed, 2 usage, 3 unreachable."
   ),
   Command.withExamples([
