@@ -108,6 +108,8 @@ export const make = (options: Options): Effect.Effect<Database["Service"], SqlEr
  */
 export const planning = {
   enable_seqscan: "off",
+  // It has no order: all that an index finds would be sorted, where the order of the index ends at the first.
+  enable_bitmapscan: "off",
   enable_hashjoin: "off",
   enable_mergejoin: "off",
   enable_material: "off",

@@ -4,6 +4,8 @@ import * as Fixtures from "../../conformance/fixtures.ts"
 import * as Law from "../../conformance/StoreLaw.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
 import { jobKinds, type Job } from "../../core/ports/JobQueue.ts"
+import type { Change } from "../../core/ports/Store.ts"
+import * as CommitBatch from "./CommitBatch.ts"
 import { Database } from "./Database.ts"
 import * as Jobs from "./Jobs.ts"
 import * as Reads from "./Reads.ts"
@@ -71,7 +73,8 @@ const questions: ReadonlyArray<{
   { name: "a page of an endpoint", ask: ({ deliveries }) => deliveries.page(realm, { applicationId: id, endpointId: id, limit }) },
   { name: "dead deliveries", ask: ({ deliveries }) => deliveries.deadSince(realm, id, 5, limit) },
   { name: "a reservation", ask: ({ reservations }) => reservations.get(id, "key" as IdempotencyKey, 5) }, // any text
-  { name: "suppressed addresses", ask: ({ suppressions }) => suppressions.among(realm, [Fixtures.address()]) },
+  { name: "a suppressed address", ask: ({ suppressions }) => suppressions.among(realm, [Fixtures.address()]) },
+  { name: "suppressed addresses", ask: ({ suppressions }) => suppressions.among(realm, [Fixtures.address(), Fixtures.address("charles")]) },
   // Of one submission there are a few for each recipient.
   { name: "kept notifications", ask: ({ notifications }) => notifications.kept(Law.submissionRef()), sorts: "kept_ms" },
   { name: "matched notifications", ask: ({ notifications }) => notifications.matched(limit) },
@@ -96,8 +99,60 @@ const watched = Effect.gen(function* () {
       asked.push({ text, parameters: parameters as Statement["parameters"] }) // the reads tell their types
       return database.rows<Row>(text, parameters)
     })
-  return { reads: Reads.make({ ...database, rows }, { jobsOffered: true }), asked }
+  const commit = CommitBatch.make({ ...database, rows }, { jobsOffered: true })
+  return { reads: Reads.make({ ...database, rows }, { jobsOffered: true }), commit, asked }
 })
+
+/** What writes look up by an id and the realm that it must be of. */
+const writes: ReadonlyArray<{ readonly name: string; readonly change: Change }> = [
+  { name: "a message's content anew", change: { _tag: "PutContent", realm, messageId: id, content: Fixtures.content(Fixtures.message(realm)) } },
+  { name: "a delivery's body", change: { _tag: "PutBody", realm, deliveryId: id, body: "" } }
+]
+
+/** The plan by which a connection of ours runs the statement, whatever it is given. */
+const genericPlan = Effect.fnUntraced(function* ({ text, parameters }: Statement) {
+  const { sql } = yield* Database
+  const types = parameters.length === 0 ? "" : `(${parameters.map(({ oid }) => typeNames[oid]).join(", ")})`
+  const nulls = parameters.length === 0 ? "" : `(${parameters.map(() => "null").join(", ")})`
+  yield* sql.unsafe(`prepare asked ${types} as ${text}`)
+  const plan = yield* sql.unsafe<{ "QUERY PLAN": string }>(`explain (costs off) execute asked ${nulls}`)
+  yield* sql`deallocate asked`
+  return plan.map((row) => row["QUERY PLAN"])
+})
+
+const typeNames: Readonly<Record<number, string>> = {
+  16: "bool",
+  20: "bigint",
+  21: "smallint",
+  23: "integer",
+  25: "text",
+  1005: "smallint[]",
+  1007: "integer[]",
+  1009: "text[]",
+  1016: "bigint[]",
+  2950: "uuid",
+  2951: "uuid[]"
+}
+
+/** What names a row is looked at behind an index, or all that a tenant has in an index is walked along. */
+const passesOver = /Filter: .*(\bid = |= ANY|\bprovider\b)|Index Cond: .*tenant_id = .*\bid = |Bitmap/
+
+/** Two thousand of each for one tenant, and one for five thousand. */
+const uneven = [
+  `insert into mailroom.domain (id, tenant_id, domain, version, record) select i, t, n, 1, '{}' from skewed`,
+  `insert into mailroom.mailbox (id, tenant_id, domain_id, address, folded_address, version, record) select i, t, i, n, n, 1, '{}' from skewed`,
+  `insert into mailroom.attachment (id, tenant_id, environment, version, sha256, record) select i, t, 'sandbox', 1, n, '{}' from skewed`,
+  `insert into mailroom.message (id, tenant_id, environment, mailbox_id, version, created_us, record)
+     select i, t, 'sandbox', i, 1, 0, '{}' from skewed`,
+  `insert into mailroom.queued_attachment select i, i from skewed`,
+  `insert into mailroom.delivery (id, tenant_id, environment, application_id, endpoint_id, version, created_ms, record)
+     select i, t, 'sandbox', t, t, 1, 0, '{}' from skewed`,
+  `insert into mailroom.suppression select t, 'sandbox', n, '{}' from skewed`,
+  `insert into mailroom.payload (provider, id, received_ms, record) select 'ses', n, 0, '{}' from skewed`
+]
+const skewed = `with skewed as (
+  select gen_random_uuid() as i, case when n > 2000 then gen_random_uuid() else '${realm.tenantId}' end as t, n::text as n from generate_series(1, 7000) n
+) `
 
 layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
   it.effect("ask one statement each", () =>
@@ -315,6 +370,36 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
 
       assert.sameMembers(yield* found(true), [late!.id, lost!.id])
       assert.sameMembers(yield* found(false), [held!.id, late!.id, lost!.id])
+    })
+  )
+
+  it.effect("find by an id, or one of many texts, without passing over what else a tenant has, whatever is known of the tables", () =>
+    Effect.gen(function* () {
+      const { reads, commit, asked } = yield* watched
+      const { sql } = yield* Database
+      const all = [
+        ...questions.map(({ name, ask }) => ({ name, run: ask(reads) })),
+        ...writes.map(({ name, change }) => ({ name, run: commit([{ changes: [change], jobs: [], now: 0 }]) }))
+      ]
+      const passing = Effect.fnUntraced(function* () {
+        const found: Array<string> = []
+        for (const { name, run } of all) {
+          asked.length = 0
+          yield* run as Effect.Effect<unknown, unknown>
+          const lines = yield* genericPlan(asked[0]!)
+          found.push(...lines.filter((line) => passesOver.test(line)).map((line) => `${name}: ${line.trim()}`))
+        }
+        return found
+      })
+
+      for (const table of Object.values(Rows.tables)) yield* sql.unsafe(`truncate ${table.name}`)
+      const ofEmpty = yield* passing()
+      for (const statement of uneven) yield* sql.unsafe(`${skewed} ${statement}`)
+      const ofUnknown = yield* passing()
+      yield* sql`analyze`
+      const ofKnown = yield* passing()
+
+      assert.deepStrictEqual({ ofEmpty, ofUnknown, ofKnown }, { ofEmpty: [], ofUnknown: [], ofKnown: [] })
     })
   )
 })

@@ -36,8 +36,11 @@ const { tenant, application, apiKey, domain, mailbox, attachment, message, endpo
 
 type Selectable = Pick<Rows.Table<never>, "name" | "selected">
 
-/** Looked up by its id, and then looked at: a plan made while a table is small must not take another index for it. */
-const byId = (name: string, alias: string): string => `(select * from ${name} where id = $1 offset 0) ${alias}`
+/**
+ * Looked up by its id, and then looked at: a plan that is made while a table is small, or of a table where most tenants have a
+ * row or two, must not take another index for it, and walk along all that a large tenant has.
+ */
+const byId = (name: string, alias: string, id = "$1"): string => `(select * from ${name} where id = ${id} offset 0) ${alias}`
 
 const ofTenant = ({ name, selected }: Selectable): string => `select ${selected()} from ${byId(name, "held")} where tenant_id = $2`
 
@@ -196,14 +199,14 @@ const contentOfMessage = `
   join lateral (select * from mailroom.message_content where message_id = message.id offset 0) content on true
   where message.tenant_id = $2 and message.environment = $3`
 
-/** Scalar look-ups, each by its index. */
+/** Look-ups, each by its index. */
 const admission = `
   select
     (select record::text from mailroom.reservation where application_id = $3 and idempotency_key = $4 and expires_ms > $5) as reservation,
-    mailbox.record::text as mailbox,
-    (select record::text from mailroom.domain where id = mailbox.domain_id and tenant_id = $2) as domain
+    mailbox.record::text as mailbox, domain.record::text as domain
   from (select) as always
-  left join ${byId("mailroom.mailbox", "mailbox")} on mailbox.tenant_id = $2`
+  left join ${byId("mailroom.mailbox", "mailbox")} on mailbox.tenant_id = $2
+  left join lateral ${byId("mailroom.domain", "domain", "mailbox.domain_id")} on domain.tenant_id = $2`
 
 const senderOf = (row: Row) => ({
   mailbox: row["mailbox"] === null ? null : mailbox.decode({ record: row["mailbox"] }),
@@ -219,13 +222,11 @@ const admissionOf = (row: Row): Admission => ({
 const outbound = `
   select ${message.selected("message")},
     content.message_id as content, content.text, content.html, content.record::text as content_record,
-    (select record::text from mailroom.mailbox where id = message.mailbox_id and tenant_id = $2) as mailbox,
-    (
-      select record::text from mailroom.domain
-      where id = (select domain_id from mailroom.mailbox where id = message.mailbox_id and tenant_id = $2) and tenant_id = $2
-    ) as domain
+    mailbox.record::text as mailbox, domain.record::text as domain
   from ${byId("mailroom.message", "message")}
   left join lateral (select * from mailroom.message_content where message_id = message.id offset 0) content on true
+  left join lateral ${byId("mailroom.mailbox", "mailbox", "message.mailbox_id")} on mailbox.tenant_id = $2
+  left join lateral ${byId("mailroom.domain", "domain", "mailbox.domain_id")} on domain.tenant_id = $2
   where message.tenant_id = $2 and message.environment = $3`
 
 const outboundOf = (row: Row): Outbound => ({
@@ -254,7 +255,7 @@ const messageAnywhere = `select ${message.selected()} from mailroom.message wher
 const messagesQueuedWith = `
   select ${message.selected("message")}
   from mailroom.queued_attachment queued
-  join mailroom.message message on message.id = queued.message_id
+  join lateral ${byId("mailroom.message", "message", "queued.message_id")} on true
   where queued.attachment_id = $1 and message.tenant_id = $2 and message.environment = $3`
 
 const attachments = ({ list, one }: Query.Query): AttachmentReads => ({
@@ -268,7 +269,7 @@ const attachments = ({ list, one }: Query.Query): AttachmentReads => ({
 })
 
 const attachmentsOfRealm = `
-  select ${attachment.selected()} from mailroom.attachment where id = any($1) and tenant_id = $2 and environment = $3`
+  select ${attachment.selected()} from ${byId("mailroom.attachment", "held", "any($1)")} where tenant_id = $2 and environment = $3`
 
 const attachmentsExpired = `
   select ${attachment.selected()} from mailroom.attachment where unused_until_ms <= $1 order by unused_until_ms, id limit $2`
@@ -425,8 +426,11 @@ const below = (number: number | undefined) => (number === undefined ? Query.bigi
 
 const payloads = `select ${Rows.payload.selected()} from mailroom.payload where number < $2 order by number desc limit $1`
 
+// No equality, which would let a plan pass by number over all that the other providers posted.
 const payloadsOf = `
-  select ${Rows.payload.selected()} from mailroom.payload where provider = $1 and number < $3 order by number desc limit $2`
+  select ${Rows.payload.selected()} from mailroom.payload
+  where provider between $1 and $1 and number < $3
+  order by provider desc, number desc limit $2`
 
 const reservationHeld = `
   select ${Rows.reservation.selected()} from mailroom.reservation
@@ -437,18 +441,20 @@ const suppressionOf = `
   where tenant_id = $1 and environment = $2 and folded_address = $3`
 
 const suppressionsAmong = `
-  select ${Rows.suppression.selected()} from mailroom.suppression
-  where tenant_id = $1 and environment = $2 and folded_address = any($3)`
+  select ${Rows.suppression.selected("found")} from unnest($3) address
+  cross join lateral (
+    select * from mailroom.suppression where tenant_id = $1 and environment = $2 and folded_address = address offset 0
+  ) found`
 
 const suppressionsOfRealm = `
   select ${Rows.suppression.selected()} from mailroom.suppression
   where tenant_id = $1 and environment = $2 and folded_address > $3
   order by folded_address limit $4`
 
+// Found, and then sorted: where there were few, a plan would look for them along the order.
 const notificationsKept = `
-  select json_agg(record::text order by kept_ms, number)::text as records from mailroom.notification
-  where provider = $1 and provider_message_id = $2`
-
+  select json_agg(record::text order by kept_ms, number)::text as records
+  from (select * from mailroom.notification where provider = $1 and provider_message_id = $2 offset 0) kept`
 
 const notificationsMatched = `
   select ${Rows.notification.selected("kept")}

@@ -185,8 +185,9 @@ const putBodies = ofRows<PutBody>(
     text: (first, behind, form) =>
       `insert into mailroom.delivery_body (delivery_id, body)
        select delivery.id, given.body
-       from ${Rows.given(putBodyColumns, first, form)} join mailroom.delivery delivery on delivery.id = given.delivery_id
-         and delivery.tenant_id = given.tenant_id and delivery.environment = given.environment
+       from ${Rows.given(putBodyColumns, first, form)}
+       join lateral (select * from mailroom.delivery where id = given.delivery_id offset 0) delivery
+         on delivery.tenant_id = given.tenant_id and delivery.environment = given.environment
        where delivery.body_id is null and ${behind}
        on conflict (delivery_id) do nothing returning 1`
   },
@@ -330,8 +331,9 @@ const putShape: Shape = {
   name: "put_content",
   text: (first, behind, form) =>
     `update mailroom.message_content as stored set text = given.text, html = given.html, record = given.record
-     from ${Rows.given(putColumns, first, form)} join mailroom.message message on message.id = given.message_id
-       and message.tenant_id = given.tenant_id and message.environment = given.environment
+     from ${Rows.given(putColumns, first, form)}
+     join lateral (select * from mailroom.message where id = given.message_id offset 0) message
+       on message.tenant_id = given.tenant_id and message.environment = given.environment
      where stored.message_id = message.id and ${behind} returning 1`
 }
 const putRows = ofRows(putShape, putColumns)
