@@ -329,6 +329,25 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
     })
   )
 
+  it.effect("count a tenant's mailboxes without comparing each domain with all the others", () =>
+    Effect.gen(function* () {
+      const { reads, asked } = yield* watched
+      const { sql } = yield* Database
+      const { tenantId } = Fixtures.realm()
+      yield* sql`insert into mailroom.domain (id, tenant_id, domain, version, record)
+        select md5(n::text)::uuid, ${tenantId}::uuid, 'n' || n, 1, '{}' from generate_series(1, 50) n`
+      yield* sql`insert into mailroom.mailbox (id, tenant_id, domain_id, address, folded_address, version, record)
+        select gen_random_uuid(), ${tenantId}::uuid, md5((1 + n % 40)::text)::uuid, 'n' || n, 'n' || n, 1, '{}' from generate_series(1, 80) n`
+
+      const found = yield* reads.domains.list(tenantId)
+
+      assert.deepStrictEqual([0, 2].map((count) => found.filter(({ mailboxCount }) => mailboxCount === count).length), [10, 40])
+      const { text, parameters } = asked[0]!
+      const plan = yield* sql.unsafe<{ "QUERY PLAN": string }>(`explain (analyze, costs off) ${text}`, parameters)
+      assert.deepStrictEqual(plan.map((row) => row["QUERY PLAN"]).filter((line) => /Rows Removed/.test(line)), [])
+    })
+  )
+
   it.effect("name a place behind a page of what is due only where there is more", () =>
     Effect.gen(function* () {
       const reads = Reads.make(yield* Database, { jobsOffered: true })

@@ -148,12 +148,14 @@ const credentialOf = (row: Row) =>
         plan: Rows.plan.decode({ record: row["plan"] })
       }
 
+// The counts by their domain in one value: as rows, they would be passed over for each of the domains.
 const domainsOfTenant = `
-  select ${domain.selected("domain")}, coalesce(counted.mailboxes, 0) as mailbox_count
+  with counted as materialized (
+    select jsonb_object_agg(domain_id, mailboxes) as by_domain
+    from (select domain_id, count(*) as mailboxes from mailroom.mailbox where tenant_id = $1 group by domain_id) one
+  )
+  select ${domain.selected("domain")}, coalesce((select by_domain ->> domain.id::text from counted), '0') as mailbox_count
   from mailroom.domain domain
-  left join (
-    select domain_id, count(*) as mailboxes from mailroom.mailbox where tenant_id = $1 group by domain_id
-  ) counted on counted.domain_id = domain.id
   where domain.tenant_id = $1
   order by domain.domain`
 
