@@ -86,6 +86,20 @@ describe("blobs in rows", () => {
   )
 
   check(
+    "are looked at so many at a time for those that are old, also where none is",
+    Effect.gen(function* () {
+      const store = yield* BlobStore
+      const of = tenant()
+      for (let seed = 0; seed < 3; seed++) yield* write(of, noise(10, seed))
+
+      const page = yield* store.olderThan({ before: -1, after: null, limit: 2 })
+
+      assert.deepStrictEqual(page.blobs, [])
+      assert.isNotNull(page.next)
+    })
+  )
+
+  check(
     "are missing to a reader under whom they are removed, and whole to one who has read them",
     Effect.gen(function* () {
       const store = yield* BlobStore

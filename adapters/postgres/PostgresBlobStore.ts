@@ -48,11 +48,13 @@ function make(isWithStore: boolean): Effect.Effect<typeof BlobStore.Service, nev
           PgTypes.text(sha256After ?? ""),
           PgTypes.int8(BigInt(limit + 1))
         ])
-        const blobs = found.slice(0, limit).map((row) => ({
+        const looked = found.slice(0, limit).map((row) => ({
           tenantId: row["tenant_id"] as TenantId, // as written
-          sha256: row["sha256"] as string
+          sha256: row["sha256"] as string,
+          isOld: row["is_old"] === true
         }))
-        const last = blobs.at(-1)
+        const blobs = looked.flatMap(({ isOld, tenantId, sha256 }) => (isOld ? { tenantId, sha256 } : []))
+        const last = looked.at(-1)
         return { blobs, next: found.length > limit && last !== undefined ? `${last.tenantId} ${last.sha256}` : null }
       }),
       remove: (tenantId, sha256, before) =>
@@ -279,8 +281,9 @@ const readStatement = `
   left join mailroom.blob_part part on part.upload_id = blob.upload_id and part.part = 0
   where blob.tenant_id = $1 and blob.sha256 = $2`
 const readPartStatement = "select bytes from mailroom.blob_part where upload_id = $1 and part = $2"
+/** Of so many, which are old: the next old one may lie behind all that are young. */
 const olderStatement = `
-  select tenant_id, sha256 from mailroom.blob where written_ms < $1 and (tenant_id, sha256) > ($2, $3)
+  select tenant_id, sha256, written_ms < $1 as is_old from mailroom.blob where (tenant_id, sha256) > ($2, $3)
   order by tenant_id, sha256 limit $4`
 const removeStatement = `
   with gone as (delete from mailroom.blob where tenant_id = $1 and sha256 = $2 and written_ms < $3 returning upload_id)

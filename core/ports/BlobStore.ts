@@ -63,7 +63,7 @@ export class BlobStore extends Context.Service<
       tenantId: TenantId,
       ref: BlobRef
     ) => Stream.Stream<Uint8Array, BlobUnavailable | BlobMissing | BlobCorrupt>
-    /** Blobs last written before a time, in a stable order, behind `after`. */
+    /** Blobs last written before a time, in a stable order, behind `after`. A page with a `next` may have few, or none. */
     readonly olderThan: (query: {
       readonly before: Millis
       readonly after: string | null
