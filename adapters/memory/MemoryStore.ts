@@ -235,11 +235,25 @@ read(() => held(applicationId, idempotencyKey, at))
 
     notifications: {
       kept: (ref) =>
-        read(() => tables.keptInOrder().filter((one) => keyOfRef(Notifications.refOf(one)) === keyOfRef(ref))),
-      matched: (limit) =>
         read(() =>
-          tables.keptInOrder().filter((one) => tables.submissions.has(keyOfRef(Notifications.refOf(one)))).slice(0, limit)
-        )
+          tables
+            .keptInOrder()
+            .map(({ notification }) => notification)
+            .filter((one) => keyOfRef(Notifications.refOf(one)) === keyOfRef(ref))
+        ),
+      matched: ({ after, limit }) =>
+        read(() => {
+          const [afterAt, afterNumber] = after === null ? [-Infinity, 0] : (after.split(" ").map(Number) as [number, number]) // as below
+          const behind = tables.keptInOrder().filter(({ at, number }) => at > afterAt || (at === afterAt && number > afterNumber))
+          const looked = behind.slice(0, limit)
+          const last = looked.at(-1)
+          return {
+            notifications: looked
+              .map(({ notification }) => notification)
+              .filter((one) => tables.submissions.has(keyOfRef(Notifications.refOf(one)))),
+            next: behind.length > limit && last !== undefined ? `${last.at} ${last.number}` : null
+          }
+        })
     },
 
     audit: {

@@ -28,6 +28,9 @@ import {
 } from "./Keys.ts"
 import { Timeline } from "./Timeline.ts"
 
+/** A notification whose submission was not known. */
+export type Kept = Numbered<{ readonly notification: Notification; readonly at: Millis }>
+
 /** A shard's events, and how many were cut off before them: positions go on. */
 interface ShardLog {
   readonly dropped: number
@@ -90,7 +93,7 @@ export class Tables {
   readonly reservations = new Map<string, Reservation>()
   readonly quotas = new Map<string, number>()
   readonly suppressions = new Map<string, Suppression>()
-  readonly kept = new Map<string, { readonly notification: Notification; readonly at: Millis }>()
+  readonly kept = new Map<string, Kept>()
   /** By provider and id. */
   readonly payloads = new Map<string, Numbered<ProviderPayload>>()
   readonly audit = new Map<TenantId, Array<Numbered<AuditEntry>>>()
@@ -155,8 +158,8 @@ export class Tables {
     return events.slice(Math.max(0, Number(this.relay(shard).position) - dropped))
   }
 
-  keptInOrder(): ReadonlyArray<Notification> {
-    return [...this.kept.values()].sort((left, right) => left.at - right.at).map(({ notification }) => notification)
+  keptInOrder(): ReadonlyArray<Kept> {
+    return [...this.kept.values()].sort((left, right) => left.at - right.at || left.number - right.number)
   }
 
   payloadsInOrder(): ReadonlyArray<Numbered<ProviderPayload>> {
@@ -268,7 +271,7 @@ export class Tables {
         return null
       case "KeepNotification": {
         const key = Notifications.keyOf(change.notification)
-        if (!this.kept.has(key)) this.set(this.kept, key, { notification: change.notification, at: change.at })
+        if (!this.kept.has(key)) this.set(this.kept, key, this.numbered({ notification: change.notification, at: change.at }))
         return null
       }
       case "KeepPayload": {

@@ -77,7 +77,7 @@ const questions: ReadonlyArray<{
   { name: "suppressed addresses", ask: ({ suppressions }) => suppressions.among(realm, [Fixtures.address(), Fixtures.address("charles")]) },
   // Of one submission there are a few for each recipient.
   { name: "kept notifications", ask: ({ notifications }) => notifications.kept(Law.submissionRef()), sorts: "kept_ms" },
-  { name: "matched notifications", ask: ({ notifications }) => notifications.matched(limit) },
+  { name: "matched notifications", ask: ({ notifications }) => notifications.matched({ after: "5 5", limit }), sorts: "kept_ms" },
   { name: "a page of the audit trail", ask: ({ audit }) => audit.page(id, limit) },
   { name: "a page of requests", ask: ({ audit }) => audit.requests(id, limit) },
   { name: "a page of payloads", ask: ({ audit }) => audit.payloads(null, limit) },

@@ -404,7 +404,13 @@ const notes = ({
     notifications: {
       kept: ({ provider, providerMessageId }) =>
         Effect.map(keptBy([Query.textKey(provider), Query.textKey(providerMessageId)]), (found) => found ?? []),
-      matched: (limit) => list(Rows.notification, notificationsMatched, [Query.count(limit)])
+      matched: ({ after, limit }) => {
+        const [at, number] = after === null ? [Query.bigintMin, Query.bigintMin] : after.split(" ").map((part) => Query.bigint(BigInt(part)))
+        return Effect.map(rows(notificationsMatched, [at!, number!, Query.count(limit)]), (found) => ({ // two parts, as the statement has them
+          notifications: found.flatMap((row) => (row["record"] === null ? [] : Rows.notification.decode(row))),
+          next: (found[0]?.["next"] ?? null) as string | null // a text
+        }))
+      }
     },
     audit: {
       page: (tenantId, limit, before) => list(Rows.audit, texts.audit, [Query.id(tenantId), Query.count(limit), below(before)]),
@@ -458,14 +464,26 @@ const notificationsKept = `
   select json_agg(record::text order by kept_ms, number)::text as records
   from (select * from mailroom.notification where provider = $1 and provider_message_id = $2 offset 0) kept`
 
+// At least one row, for what was looked at has an end even if nothing of it is matched.
 const notificationsMatched = `
-  select ${Rows.notification.selected("kept")}
-  from mailroom.notification kept
-  where (
-    select true from mailroom.submission submission
-    where submission.provider = kept.provider and submission.provider_message_id = kept.provider_message_id
+  with looked as materialized (
+    select hash, provider, provider_message_id, kept_ms, number from mailroom.notification
+    where (kept_ms, number) > ($1, $2) order by kept_ms, number limit $3
   )
-  order by kept.kept_ms, kept.number limit $1`
+  select ends.next, found.record from (
+    select case when count(*) = $3 then (select kept_ms || ' ' || number from looked order by kept_ms desc, number desc limit 1) end as next
+    from looked
+  ) ends
+  left join lateral (
+    select (select record::text from mailroom.notification kept where kept.hash = looked.hash) as record, looked.kept_ms, looked.number
+    from looked
+    where (
+      select true from mailroom.submission submission
+      where submission.provider = looked.provider and submission.provider_message_id = looked.provider_message_id
+    )
+    offset 0
+  ) found on true
+  order by found.kept_ms, found.number`
 
 // Scalar look-ups, which are never planned as a pass over all that the tenant has.
 const blobsReferenced = `

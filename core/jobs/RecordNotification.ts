@@ -20,6 +20,12 @@ import * as Metrics from "../Metrics.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
 
+/**
+ * How much of what is kept is looked at in one go. What others send under the same account is kept as well, for two days, and
+ * nobody ever knows its submission.
+ */
+const lookedAtMax = 10_000
+
 export class RecordNotification extends Context.Service<
   RecordNotification,
   {
@@ -27,7 +33,7 @@ export class RecordNotification extends Context.Service<
     readonly record: (notifications: ReadonlyArray<Notification.Notification>) => Effect.Effect<void, StoreUnavailable>
     /** Applies what was kept for a submission that has just been committed. */
     readonly applyKept: (ref: SubmissionRef) => Effect.Effect<void, StoreUnavailable>
-    /** Applies what was kept for submissions known by now; how many. */
+    /** Applies what was kept for submissions known by now, of a part of all that is kept; the next time of the part behind. How many. */
     readonly applyMatched: Effect.Effect<number, StoreUnavailable>
     /** What one poll of a provider brought, with the time of the next, in one commit. */
     readonly recordPoll: (
@@ -101,6 +107,9 @@ export class RecordNotification extends Context.Service<
         yield* commit(store, queue, changes, []).pipe(dieOnRejection)
       })
 
+      /** How far the last look at what is kept came. */
+      let place: string | null = null
+
       return RecordNotification.of({
         record: Tracing.fn("RecordNotification.record")(function* (notifications) {
           const sound = notifications.filter(isSound)
@@ -117,7 +126,8 @@ export class RecordNotification extends Context.Service<
         applyKept,
 
         applyMatched: Effect.gen(function* () {
-          const matched = yield* store.notifications.matched(100)
+          const { notifications: matched, next } = yield* store.notifications.matched({ after: place, limit: lookedAtMax })
+          place = next
           for (const group of bySubmission(matched)) {
             yield* applyAll(Notification.refOf(group[0]!), group, true).pipe(
               Effect.catchDefect((defect) => Effect.logError("kept notifications could not be applied", defect))

@@ -430,8 +430,14 @@ export class Store extends Context.Service<
     readonly notifications: {
       /** Kept for a submission that was not known when they arrived, oldest first. */
       readonly kept: (ref: SubmissionRef) => Read<ReadonlyArray<Notification>>
-      /** Kept ones whose submission is known by now. */
-      readonly matched: (limit: number) => Read<ReadonlyArray<Notification>>
+      /**
+       * Looks at so many of those kept, oldest first, behind `after`, and names the ones whose submission is known by now. Pass
+       * `next` back for those behind; null: there are none.
+       */
+      readonly matched: (query: {
+        readonly after: string | null
+        readonly limit: number
+      }) => Read<{ readonly notifications: ReadonlyArray<Notification>; readonly next: string | null }>
     }
     readonly audit: {
       /** Newest first; `before`: only those of a lower number. */
