@@ -27,6 +27,7 @@ import { suite as reports } from "./scenarios/reports.ts"
 import { suite as scans } from "./scenarios/scans.ts"
 import { suite as senders } from "./scenarios/senders.ts"
 import { suite as shown } from "./scenarios/shown.ts"
+import { suite as silentBlobs } from "./scenarios/silentBlobs.ts"
 import { suite as slowReceivers } from "./scenarios/slowReceivers.ts"
 import { suite as suppressions } from "./scenarios/suppressions.ts"
 import { suite as webhookOutages } from "./scenarios/webhookOutages.ts"
@@ -44,6 +45,7 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   limits,
   shown,
   outages,
+  silentBlobs,
   handshakes,
   deliveries,
   breaker,

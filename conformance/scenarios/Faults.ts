@@ -4,7 +4,7 @@
  * then on nothing this process calls does anything. An answer that is lost is
  * milder: the call takes effect, and the caller is told that nobody knows.
  */
-import { Data, Effect } from "effect"
+import { Data, Effect, Stream } from "effect"
 import * as assert from "node:assert/strict"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 
@@ -46,6 +46,11 @@ export class Faults {
       this.crashed = `${this.#moment} ${call}`
       return this.#moment === "before" ? dead() : Effect.andThen(effect, dead())
     })
+  }
+
+  /** Reads are no calls: they are left as they are, unless somebody is about them. */
+  aroundStream<A, E, R>(_: string, stream: Stream.Stream<A, E, R>): Stream.Stream<A, E, R> {
+    return stream
   }
 }
 
@@ -147,6 +152,31 @@ export class NoCommits extends Faults {
   }
 }
 
+/** Calls and reads of this name get no answer, while it is on. */
+export class Silence extends Faults {
+  readonly #call: string
+  isOn = false
+
+  constructor(call: string) {
+    super(0, "before")
+    this.#call = call
+  }
+
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.suspend(() => (this.#strikes(call) ? Effect.never : effect))
+  }
+
+  override aroundStream<A, E, R>(call: string, stream: Stream.Stream<A, E, R>): Stream.Stream<A, E, R> {
+    return Stream.suspend(() => (this.#strikes(call) ? Stream.never : stream))
+  }
+
+  #strikes(call: string): boolean {
+    if (!this.isOn || call !== this.#call) return false
+    this.hasStruck = true
+    return true
+  }
+}
+
 /** Those faults, while it is on. */
 export class Within extends Faults {
   readonly #faults: Faults
@@ -164,24 +194,26 @@ export class Within extends Faults {
 
 /** A port whose effects pass through `faults`. */
 export const faulty = <S extends object>(faults: Faults, name: string, service: S): S =>
-  aroundEach(service, name, (call, effect) => faults.around(call, effect))
+  aroundEach(service, name, (call, effect) => faults.around(call, effect), (call, stream) => faults.aroundStream(call, stream))
 
 type Around = (call: string, effect: Effect.Effect<unknown, unknown, unknown>) => Effect.Effect<unknown, unknown, unknown>
+type AroundStream = (call: string, stream: Stream.Stream<unknown, unknown, unknown>) => Stream.Stream<unknown, unknown, unknown>
 
-/** A port with something around each of its effects, in groups of reads too. Streams are left as they are. */
-export const aroundEach = <S extends object>(service: S, name: string, around: Around): S =>
-  // The same members with the same types: only what their effects do is changed.
-  Object.fromEntries(Object.entries(service).map(([member, value]) => [member, wrap(around, `${name}.${member}`, value)])) as S
-
-const wrap = (around: Around, call: string, value: unknown): unknown => {
-  if (Effect.isEffect(value)) return around(call, value)
-  if (typeof value === "function") {
-    return (...parameters: ReadonlyArray<unknown>) => {
-      const result: unknown = value(...parameters)
-      return Effect.isEffect(result) ? around(call, result) : result
+/** A port with something around each of its effects, in groups of reads too; streams are left as they are, unless told otherwise. */
+export const aroundEach = <S extends object>(service: S, name: string, around: Around, aroundStream: AroundStream = (_, stream) => stream): S => {
+  const wrap = (call: string, value: unknown): unknown => {
+    if (Effect.isEffect(value)) return around(call, value)
+    if (typeof value === "function") {
+      return (...parameters: ReadonlyArray<unknown>) => {
+        const result: unknown = value(...parameters)
+        if (Stream.isStream(result)) return aroundStream(call, result)
+        return Effect.isEffect(result) ? around(call, result) : result
+      }
     }
+    return typeof value === "object" && value !== null ? aroundEach(value, call, around, aroundStream) : value
   }
-  return typeof value === "object" && value !== null ? aroundEach(value, call, around) : value
+  // The same members with the same types: only what their effects do is changed.
+  return Object.fromEntries(Object.entries(service).map(([member, value]) => [member, wrap(`${name}.${member}`, value)])) as S
 }
 
 const callsMax = 200

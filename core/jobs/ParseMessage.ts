@@ -6,7 +6,7 @@
  * version fences: a crash anywhere repeats the reading, and nothing else. A
  * message that cannot be read is received all the same, with a defect.
  */
-import { Clock, Context, Duration, Effect, Layer, Option } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, Stream } from "effect"
 import { ofMessage } from "../model/Event.ts"
 import * as Inbound from "../model/Inbound.ts"
 import type { AttachmentId, EventId, MessageId, TenantId } from "../model/Ids.ts"
@@ -15,7 +15,7 @@ import type { ParsedAttachment, ParsedMessage } from "../model/ParsedMessage.ts"
 import { scanJob } from "../operations/Attachments.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { parseJob } from "../operations/Receive.ts"
-import { BlobStore, type BlobUnavailable } from "../ports/BlobStore.ts"
+import { BlobStore, BlobUnavailable } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { Mime } from "../ports/Mime.ts"
@@ -25,6 +25,8 @@ import { claimsMax } from "./SubmitMessage.ts"
 
 /** A reading that takes longer is no better than none; far beyond what the port allows itself. */
 const parseTimeout = Duration.minutes(2)
+/** Blobs of which no piece comes for so long, or that take longer to keep a file, are away: no fault of the message. */
+const [pieceTimeout, keepTimeout] = [Duration.minutes(1), Duration.minutes(2)]
 
 /** What a message was found to be; null: it could not be read. */
 type Found = { readonly parsed: ParsedMessage; readonly stored: ReadonlyArray<Inbound.StoredAttachment> } | null
@@ -62,12 +64,14 @@ export class ParseMessage extends Context.Service<
       const read = Effect.fnUntraced(function* (message: Message): Effect.fn.Return<Found, BlobUnavailable> {
         const parsed = message.mime === null ? Option.none() : yield* parseWithin(message, message.mime)
         if (Option.isNone(parsed)) return null
-        const stored = yield* Effect.forEach(parsed.value.attachments, (part) => keep(message.tenantId, part))
+        const stored = yield* Effect.forEach(parsed.value.attachments, (part) =>
+          Effect.timeoutOrElse(keep(message.tenantId, part), { duration: keepTimeout, orElse: unanswered })
+        )
         return { parsed: parsed.value, stored }
       })
 
       const parseWithin = (message: Message, blob: NonNullable<Message["mime"]>) =>
-        mime.parse(blobs.read(message.tenantId, blob)).pipe(
+        mime.parse(answering(blobs.read(message.tenantId, blob))).pipe(
           Effect.timeoutOption(parseTimeout),
           Effect.catchTag(["BlobMissing", "BlobCorrupt"], (error) =>
             Effect.as(Effect.logError("the bytes of a message are not there", error), Option.none<ParsedMessage>())
@@ -110,6 +114,14 @@ export class ParseMessage extends Context.Service<
     })
   )
 }
+
+const unanswered = () => Effect.fail(new BlobUnavailable({ cause: "no answer in time" }))
+
+/** A blob's bytes, for as long as they come. */
+const answering = <E>(bytes: Stream.Stream<Uint8Array, E>): Stream.Stream<Uint8Array, E | BlobUnavailable> =>
+  Stream.transformPull(bytes, (pull) =>
+    Effect.succeed(Effect.timeoutOrElse(pull, { duration: pieceTimeout, orElse: unanswered }))
+  )
 
 const changesOf = (current: Parameters<typeof Inbound.park>[0], found: Found, at: number) => {
   if (found === null) {

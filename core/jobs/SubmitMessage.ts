@@ -23,7 +23,7 @@ import * as Timestamp from "../model/Timestamp.ts"
 import { settle } from "../model/Settlement.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Sending.ts"
-import { BlobStore, enclosedMax, type BlobCorrupt, type BlobMissing, type BlobUnavailable, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
+import { BlobStore, BlobUnavailable, enclosedMax, type BlobCorrupt, type BlobMissing, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { MailProviderUnavailable, MailProviders, type SubmitResult } from "../ports/MailProvider.ts"
@@ -73,7 +73,7 @@ interface Unrecorded {
 /** So many results may wait for the store before nothing more is submitted. */
 const unrecordedMax = 16
 
-/** A provider that takes longer has not answered; long enough for the largest message over a slow line. */
+/** A provider that takes longer has not answered, nor have blobs that an object is made of; long enough for the largest message over a slow line. */
 const submitTimeout = Duration.minutes(10)
 
 export class SubmitMessage extends Context.Service<
@@ -219,7 +219,8 @@ export class SubmitMessage extends Context.Service<
           ? ({ ...(yield* blobs.enclose(tenantId, kept)), bytes: kept } satisfies Built)
           : ({ blob: yield* large.finish, changes: [], bytes: kept } satisfies Built)
       })
-      const write = <E>(tenantId: TenantId, bytes: Stream.Stream<Uint8Array, E>) => Effect.scoped(written(tenantId, bytes))
+      const write = <E>(tenantId: TenantId, bytes: Stream.Stream<Uint8Array, E>) =>
+        deadlines.within(() => Effect.fail(new BlobUnavailable({ cause: "no answer in time" })))(Effect.scoped(written(tenantId, bytes)))
 
       /** The object: made once, and found again by its digest. */
       const buildMime = Effect.fnUntraced(function* ({ message, content }: Outbound, attachments: ReadonlyArray<Attachment>) {

@@ -10,6 +10,8 @@
  * - fails a read that does not yield the named bytes with `BlobCorrupt` at its
  *   end, so no consumer mistakes them;
  * - removes nothing by itself;
+ * - keeps deadlines of its own, and can be interrupted: a job that waits in vain
+ *   for minutes takes the store for unavailable, and is done later;
  * - may leave a small blob to the commit that refers to it (`enclose`), if the
  *   store keeps blobs with the rest.
  */

@@ -1,0 +1,69 @@
+/** Blobs that do not even fail: what waits for them is given up in time, and done once they answer. */
+import { Effect, Fiber } from "effect"
+import * as assert from "node:assert/strict"
+import { address } from "../fixtures.ts"
+import { arrive, withFile } from "./Arrivals.ts"
+import { Silence } from "./Faults.ts"
+import * as Time from "./Time.ts"
+import { messageOf, pass, scenario, send, settle, typesOf, logOf, upload, type Process, type ScenarioSuite } from "./World.ts"
+
+/** What is due is done, or given up, within this time. */
+const within = (process: Process, duration: "3 minutes" | "11 minutes") =>
+  Effect.gen(function* () {
+    const working = yield* Effect.forkDetach(settle(process))
+    yield* Time.adjust(duration, "20 seconds")
+    assert.notEqual(working.pollUnsafe(), undefined, "it is still waited for")
+    yield* Fiber.join(working)
+  })
+
+export const suite: ScenarioSuite = {
+  name: "silent blobs",
+  checks: [
+    ...(["BlobStore.enclose", "BlobStore.read"] as const).map((call) =>
+      scenario(`a message is put off whose object cannot be made for want of an answer to ${call}, and sent with a later try`, (world) =>
+        Effect.gen(function* () {
+          const of = yield* world.found()
+          const silence = new Silence(call)
+          const process = yield* world.boot(silence)
+          const attachment = yield* upload(process, of)
+          yield* settle(process)
+          const id = yield* send(process, of, address("bob"), { attachmentIds: [attachment.id] })
+          silence.isOn = true
+
+          yield* within(process, "11 minutes")
+
+          assert.ok(silence.hasStruck)
+          const { status, attempts } = yield* messageOf(world, of, id)
+          assert.deepEqual([status, attempts], ["queued", 1])
+          silence.isOn = false
+          yield* pass(process, "2 minutes")
+          assert.equal((yield* messageOf(world, of, id)).status, "sent")
+          assert.equal(world.stage.submissions.length, 1)
+        })
+      )
+    ),
+
+    ...(["BlobStore.read", "BlobStore.writer"] as const).map((call) =>
+      scenario(`a message that came in is read later for want of an answer to ${call}, and loses no file by it`, (world) =>
+        Effect.gen(function* () {
+          const of = yield* world.found()
+          const silence = new Silence(call)
+          const process = yield* world.boot(silence)
+          yield* arrive(process, of.mailbox.address, withFile("0123456789"))
+          silence.isOn = true
+
+          yield* within(process, "3 minutes")
+
+          assert.ok(silence.hasStruck)
+          const [before] = yield* world.store.messages.page(of.realm, { mailboxId: null, before: null, limit: 1 })
+          assert.deepEqual(typesOf(yield* logOf(world, of, before!.id)), [], "it is not received yet")
+          silence.isOn = false
+          yield* pass(process, "2 minutes")
+          const { attachmentIds } = yield* messageOf(world, of, before!.id)
+          assert.equal(attachmentIds.length, 1)
+          assert.deepEqual(typesOf(yield* logOf(world, of, before!.id)), ["message.received"])
+        })
+      )
+    )
+  ]
+}
