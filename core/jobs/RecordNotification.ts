@@ -127,12 +127,12 @@ export class RecordNotification extends Context.Service<
 
         applyMatched: Effect.gen(function* () {
           const { notifications: matched, next } = yield* store.notifications.matched({ after: place, limit: lookedAtMax })
-          place = next
           for (const group of bySubmission(matched)) {
             yield* applyAll(Notification.refOf(group[0]!), group, true).pipe(
               Effect.catchDefect((defect) => Effect.logError("kept notifications could not be applied", defect))
             )
           }
+          place = next
           return matched.length
         }),
 
