@@ -182,7 +182,7 @@ export const content = (
 ): Content => ({
   text: bodies.text ?? null,
   html: bodies.html ?? null,
-  headers: Messages.outboundHeaders(of, () => "Thu, 01 Jan 1970 00:00:00 +0000"),
+  headers: Messages.outboundHeaders(of),
   mime: Messages.outboundStructure(bodies.text ?? null, bodies.html ?? null, attachments)
 })
 

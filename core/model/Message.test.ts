@@ -146,22 +146,23 @@ describe("the headers of an outbound message", () => {
   })
 
   it("stand in one order, and name no bcc recipient", () => {
-    assert.deepStrictEqual(Message.outboundHeaders(parts, (at) => `date of ${at}`), [
+    assert.deepStrictEqual(Message.outboundHeaders(parts), [
       { name: "From", value: "\"Ada \\\"the first\\\" \\\\ Lovelace\" <ada@x.test>" },
       { name: "To", value: "to@x.test, too@x.test" },
       { name: "Cc", value: "cc@x.test" },
       { name: "Subject", value: "Note G" },
       { name: "Message-ID", value: "<1@x.test>" },
-      { name: "Date", value: "date of 5" },
+      { name: "Date", value: "Thu, 01 Jan 1970 00:00:00 +0000" },
       { name: "MIME-Version", value: "1.0" }
     ])
   })
 
   it("leave out an empty Cc, and a name that is not there", () => {
-    const headers = Message.outboundHeaders(
-      { ...parts, from: { address: address("ada@x.test"), name: "" }, recipients: parts.recipients.slice(0, 1) },
-      String
-    )
+    const headers = Message.outboundHeaders({
+      ...parts,
+      from: { address: address("ada@x.test"), name: "" },
+      recipients: parts.recipients.slice(0, 1)
+    })
 
     assert.deepStrictEqual(headers.map(({ name }) => name), ["From", "To", "Subject", "Message-ID", "Date", "MIME-Version"])
     assert.strictEqual(headers[0]!.value, "ada@x.test")
@@ -179,7 +180,8 @@ describe("the content of a message", () => {
     const { text, html, headers, mime } = Message.contentOf(message, { text: "a", html: "bc" })
 
     assert.deepStrictEqual([text, html], ["a", "bc"])
-    assert.deepStrictEqual(headers, Message.outboundHeaders(message, () => "Mon, 23 Nov 2026 16:39:28 +0000"))
+    assert.deepStrictEqual(headers, Message.outboundHeaders(message))
+    assert.deepInclude(headers, { name: "Date", value: "Mon, 23 Nov 2026 16:39:28 +0000" })
     assert.deepStrictEqual(mime, Message.outboundStructure("a", "bc", []))
   })
 

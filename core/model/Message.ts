@@ -126,7 +126,7 @@ export type KeptContent = Pick<Content, "text" | "html"> & Partial<Content>
 export const contentOf = (message: Message, { text, html, headers, mime }: KeptContent): Content => ({
   text,
   html,
-  headers: headers ?? outboundHeaders(message, Timestamp.toMailDate),
+  headers: headers ?? outboundHeaders(message),
   mime: mime ?? outboundStructure(text, html, [])
 })
 
@@ -200,8 +200,7 @@ export const shownMessageId = ({ internetMessageId }: Pick<Message, "internetMes
 
 /** The header fields of an outbound message, decoded, in the order they are written. Bcc is never among them. */
 export const outboundHeaders = (
-  message: Pick<Message, "from" | "subject" | "internetMessageId" | "acceptedAt" | "recipients">,
-  formatDate: (at: Millis) => string
+  message: Pick<Message, "from" | "subject" | "internetMessageId" | "acceptedAt" | "recipients">
 ): ReadonlyArray<Header> => {
   const listed = (role: "to" | "cc") =>
     message.recipients.filter((recipient) => recipient.role === role).map((recipient) => recipient.address).join(", ")
@@ -212,7 +211,7 @@ export const outboundHeaders = (
     ...(cc === "" ? [] : [{ name: "Cc", value: cc }]),
     { name: "Subject", value: message.subject },
     { name: "Message-ID", value: message.internetMessageId },
-    { name: "Date", value: formatDate(message.acceptedAt) },
+    { name: "Date", value: Timestamp.toMailDate(message.acceptedAt) },
     { name: "MIME-Version", value: "1.0" }
   ]
 }
