@@ -10,6 +10,7 @@ import { Clock, Context, Effect, Layer, type Redacted, type Scope } from "effect
 import { Reactivity } from "effect/reactivity"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Duplex } from "node:stream"
+import type { Pool } from "../../core/Metrics.ts"
 import * as Client from "./Client.ts"
 import * as Connections from "./Connections.ts"
 import * as Socket from "./Socket.ts"
@@ -47,17 +48,11 @@ export class Database extends Context.Service<
     /** Runs something that waits for the database on the live clock. Statements of `sql` are so by themselves. */
     readonly live: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
     /** What the pool does now: `busy` statements and transactions have a connection, `waiting` ones wait for one. */
-    readonly pool: Effect.Effect<PoolFigures>
+    readonly pool: Effect.Effect<Pool>
     /** The server's clock minus this process's, in milliseconds, as good as half the round trip. */
     readonly clockOffset: Effect.Effect<number, SqlError>
   }
 >()("mailroom/adapters/postgres/Database") {}
-
-export interface PoolFigures {
-  readonly connections: number
-  readonly busy: number
-  readonly waiting: number
-}
 
 export const layer = (options: Options): Layer.Layer<Database, SqlError> =>
   Layer.effect(Database, make(options)).pipe(Layer.provide(Reactivity.layer))

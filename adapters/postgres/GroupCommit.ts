@@ -34,7 +34,7 @@ export type Commit = (
 ) => Effect.Effect<Committed, CommitRejected | StoreUnavailable>
 
 /** Callers in one batch, and characters of bodies (or bytes) with which it is full. */
-export const batchMax = 128
+const batchMax = 128
 const charactersMax = 4_000_000
 
 /** Callers who wait, from which on another committer is worth its while. */

@@ -153,6 +153,7 @@ export const make = Effect.fnUntraced(function* (
   }
 })
 
+/** The types of the driver's answers depend on this option: left open, as `RedisOptions` has it, they would be any of them. */
 type Settings = RedisOptions & { readonly replyMapping?: "legacy" }
 
 const acquire = (settings: Settings, prepare: (client: Redis) => void) =>

@@ -19,7 +19,7 @@ import { Settings } from "../Settings.ts"
 import { RecordNotification } from "./RecordNotification.ts"
 
 /** Milliseconds overdue after which a job is taken for lost. */
-export const overdueAfter = 30_000
+const overdueAfter = 30_000
 
 /** Milliseconds for which what has expired is kept, for clocks that do not agree: 2 days. */
 const margin = 2 * 86_400_000

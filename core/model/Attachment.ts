@@ -113,8 +113,10 @@ const fileNameFault = (name: string): string | null => {
 
 /** The name under which a received part is kept: as its sender has it, where that is a file's name; made fit, where it can be. */
 export const receivedName = (filename: string | null, number: number): string => {
-  const name = Array.from((filename ?? "").normalize("NFC").toWellFormed().replace(/^.*[/\\]/s, ""))
-    .join("")
+  const name = (filename ?? "")
+    .normalize("NFC")
+    .toWellFormed()
+    .replace(/^.*[/\\]/s, "")
     .replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\p{Bidi_Control}]/gu, "")
     .replaceAll("=?", "=_")
     .trim()

@@ -304,7 +304,7 @@ export const permanentReasons: ReadonlyArray<string> = [
   "spam message rejected", "blocked by", "blacklisted", "block list", "blocklist", "contains a virus",
   "was infected", "content rejected", "not permitted", "permission to post", "permission to send",
   "only subscribers", "not a member", "too many hops", "mail loop", "routing loop", "(user not found)",
-  "user unknown", "no valid recipients", "is not a valid", "isn't a valid", "prohibited", "deactivated",
+  "no valid recipients", "is not a valid", "isn't a valid", "prohibited", "deactivated",
   "has been disabled", "permanent failure",
   "empfänger unbekannt", "unbekannter benutzer", "unbekannter empfänger", "existiert nicht", "nicht gefunden",
   "unbekannt", "ungültig", "nicht bekannt",

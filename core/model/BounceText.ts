@@ -66,7 +66,7 @@ export const proseOf = (text: string): Prose => {
       end = index
       break
     }
-    isConversation ||= isQuotation(line) && !isConversation && quotesALot(all, index)
+    isConversation ||= isQuotation(line) && quotesALot(all, index)
     lines.push(isQuotation(line) ? "" : line)
   }
   return { lines, copy: all.slice(end).join("\n"), hasCopy, isConversation }

@@ -113,7 +113,7 @@ const originalAddress = (value: string | undefined, final: string | null): strin
 }
 
 /** `rfc822; <user@host> (comment)`, with any of it missing; null if there is no address in it. */
-export const ownAddress = (value: string | undefined): string | null => {
+const ownAddress = (value: string | undefined): string | null => {
   if (value === undefined) return null
   const semicolon = value.indexOf(";")
   const type = semicolon < 0 ? "" : value.slice(0, semicolon).trim().toLowerCase()

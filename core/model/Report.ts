@@ -138,8 +138,9 @@ const textOf = ({ text, html, attachments }: ParsedMessage): string => {
   return `${plain}\n${plainOf(html.slice(0, 256 * 1024))}`
 }
 
-const mediaTypes = (part: MimePart, types: Set<string> = new Set()): Set<string> => {
-  const pending: Array<MimePart> = [part]
+const mediaTypes = (root: MimePart): ReadonlySet<string> => {
+  const types = new Set<string>()
+  const pending: Array<MimePart> = [root]
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
     types.add(next.mediaType.toLowerCase())
     if (pending.length < 10_000) pending.push(...next.parts.slice(0, 1_000))

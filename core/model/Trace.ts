@@ -8,7 +8,7 @@ import type { Peer } from "./Reception.ts"
 import * as Timestamp from "./Timestamp.ts"
 
 /** Hops after which mail is taken to be going round in circles. */
-export const hopsMax = 30
+const hopsMax = 30
 
 /** By which we know our own fields again. */
 const marker = "(Mailroom)"

@@ -69,8 +69,8 @@ export interface Page<A> {
 }
 
 /** Characters, as code points, of the names of tenants, applications, keys and mailboxes. */
-export const managedNameLengthMax = 200
-export const pageLimitMax = 1_000
+const managedNameLengthMax = 200
+const pageLimitMax = 1_000
 const pageLimitDefault = 100
 
 /** Also what shows as nothing, or turns the writing round, and would make two names look the same. */

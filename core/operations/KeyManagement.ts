@@ -90,7 +90,8 @@ export interface KeyManagement {
   readonly revokeKey: (actor: Actor, tenantId: TenantId, id: ApiKeyId) => Written<ManagedKey>
 }
 
-export const overlapMax: Millis = 90 * 86_400_000
+/** 90 days. */
+const overlapMax: Millis = 90 * 86_400_000
 /** The last millisecond that a date-time of four digits can name. */
 const timeMax: Millis = 253_402_300_799_999
 

@@ -27,7 +27,7 @@ export const Issue = Schema.Struct({
 export type Issue = typeof Issue.Type
 
 /** A body of hundreds of faults gets this many of them named. */
-export const issuesMax = 100
+const issuesMax = 100
 
 /** A schema's findings, in the order of the schema. */
 export const fromSchema = (issue: SchemaIssue.Issue): ReadonlyArray<Issue> => walk(issue, []).slice(0, issuesMax)
