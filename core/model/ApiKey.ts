@@ -96,9 +96,9 @@ export const parse = (text: string): Option.Option<Token> => {
 /** Why a key whose secret is right is refused all the same; null if it is not. */
 export const refusal = (
   key: ApiKey,
-  application: Application,
-  tenant: Tenant,
-  token: Token,
+  application: Pick<Application, "environment" | "status">,
+  tenant: Pick<Tenant, "status">,
+  token: Pick<Token, "environment">,
   now: Millis
 ): "environment" | "revoked" | "expired" | "application" | "tenant" | null => {
   if (token.environment !== key.environment || application.environment !== key.environment) return "environment"

@@ -17,13 +17,13 @@ import {
   pageOf,
   unmoved,
   whole,
-  UnknownResource,
   type Administration,
   type Changed,
   type Guarded,
   type Page,
   type PageQuery,
   type Refused,
+  type UnknownResource,
   type Written
 } from "./Administration.ts"
 import { changing, dieOnRejection } from "./Commit.ts"
@@ -153,7 +153,7 @@ export const keyManagement = (administration: Administration): KeyManagement => 
       const owner = yield* application(input.tenantId, input.applicationId)
       const restored = input.text === undefined ? Option.none() : ApiKeys.parse(Redacted.value(input.text))
       if (input.text !== undefined && (Option.isNone(restored) || restored.value.environment !== owner.environment)) {
-        return yield* new UnknownResource({ what: "key text for application", id: owner.id })
+        return yield* new InvalidInput({ field: "text", fault: `is no API key of the environment ${owner.environment}` })
       }
       const name = yield* Effect.fromResult(line("name", input.name))
       const scopes = yield* known(input.scopes)
@@ -278,8 +278,7 @@ const states = {
 
 const managedAt = (key: ApiKey, application: Application | null, tenant: Tenant, now: Millis): ManagedKey => {
   const { secretHash: _, ...shown } = key
-  const token: ApiKeys.Token = { environment: key.environment, publicId: key.publicId, secret: Redacted.make("") }
-  const owner = application ?? { environment: key.environment, status: "active" }
-  const reason = ApiKeys.refusal(key, { ...owner } as Application, tenant, token, now) // it reads no other members
+  const owner = application ?? ({ environment: key.environment, status: "active" } as const)
+  const reason = ApiKeys.refusal(key, owner, tenant, key, now) // shown with its own text: of its environment
   return { ...shown, state: reason === null ? "active" : states[reason] }
 }

@@ -7,6 +7,7 @@ import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
 import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Address from "../model/Address.ts"
+import * as ApiKey from "../model/ApiKey.ts"
 import { scopes, type Scope } from "../model/ApiKey.ts"
 import type { Actor } from "../model/Audit.ts"
 import type { ApplicationId, EndpointId, TenantId } from "../model/Ids.ts"
@@ -168,6 +169,7 @@ describe("Management", () => {
       const now = yield* Clock.currentTimeMillis
       const { apiKey } = yield* issue()
       const key = { tenantId, applicationId: application.id, name: "k", scopes }
+      const live = ApiKey.format("production", new Uint8Array(ApiKey.publicIdBytes), new Uint8Array(ApiKey.secretBytes))
       const refused: ReadonlyArray<readonly [string, Effect.Effect<unknown, { readonly message: string }>]> = [
         ["There is no plan gold.", management.createTenant(ada, { name: "n", planId: "gold" })],
         ["There is no plan gold.", management.updateTenant(ada, tenantId, { planId: "gold" })],
@@ -190,6 +192,8 @@ describe("Management", () => {
         ["id wants 1 to 63 letters", management.createPlan(ada, { id: "a b", keyRequestsPerMinute: 1, tenantRequestsPerDay: 1, recipientsPerDay: 1 })],
         ["A plan with this id exists already.", management.createPlan(ada, { id: "standard" })],
         ["scopes holds \"messages:sent\", which is no scope; there are mailboxes:read, ", management.issueKey(ada, { ...key, scopes: ["messages:sent" as Scope] })],
+        ["text is no API key of the environment sandbox.", management.issueKey(ada, { ...key, text: Redacted.make("svc_test_") })],
+        ["text is no API key of the environment sandbox.", management.issueKey(ada, { ...key, text: live.text })],
         ["expiresAt lies in the past.", management.issueKey(ada, { ...key, expiresAt: now })],
         ["expiresAt wants a whole number", management.issueKey(ada, { ...key, expiresAt: 1e18 })],
         ["overlap wants a whole number from 0 to", management.rotateKey(ada, tenantId, apiKey.id, { overlap: 91 * 86_400_000 })],
