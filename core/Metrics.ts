@@ -9,7 +9,7 @@
 import { Clock, Context, Effect, Exit, Metric } from "effect"
 import { Outcome } from "./model/Delivery.ts"
 import { Environment } from "./model/Ids.ts"
-import type { HandshakeFault } from "./model/Webhook.ts"
+import { handshakeFaults } from "./model/Webhook.ts"
 import { jobKinds } from "./ports/JobQueue.ts"
 import type { Log } from "./ports/Store.ts"
 
@@ -69,15 +69,6 @@ export const deliveriesEnded = each(["delivered", "dead"], (status) =>
 export const deliveriesMade = counter("webhook_deliveries_made", "Webhook deliveries made of events by the relay.")
 export const eventsRelayed = counter("events_relayed", "Events that the relay has turned into deliveries, or into none.")
 export const endpointsDisabled = counter("webhook_endpoints_disabled", "Webhook endpoints disabled after ten failed attempts in a row.")
-const handshakeFaults = [
-  "timeout",
-  "non_2xx",
-  "redirect",
-  "invalid_json",
-  "challenge_mismatch",
-  "unsafe_url",
-  "network_error"
-] as const satisfies ReadonlyArray<HandshakeFault>
 export const handshakes = each(["verified", ...handshakeFaults], (result) =>
   counter("webhook_handshakes", "Verifications of webhook receivers by result.", { result })
 )

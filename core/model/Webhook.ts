@@ -99,14 +99,16 @@ export const retryAfterOf = ({ retryAfter }: Pick<Answer, "retryAfter">, now: Mi
 }
 
 /** Why an endpoint is not created. */
-export type HandshakeFault =
-  | "timeout"
-  | "non_2xx"
-  | "redirect"
-  | "invalid_json"
-  | "challenge_mismatch"
-  | "unsafe_url"
-  | "network_error"
+export const handshakeFaults = [
+  "timeout",
+  "non_2xx",
+  "redirect",
+  "invalid_json",
+  "challenge_mismatch",
+  "unsafe_url",
+  "network_error"
+] as const
+export type HandshakeFault = (typeof handshakeFaults)[number]
 
 /** What is wrong with the answer to a handshake; null if nothing is. */
 export const handshakeFault = (answer: Answer, challenge: string): HandshakeFault | null => {

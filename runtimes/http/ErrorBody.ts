@@ -10,7 +10,7 @@ import { Scope } from "../../core/model/ApiKey.ts"
 import { Uuid, type RequestId } from "../../core/model/Ids.ts"
 import * as Limits from "../../core/model/Limits.ts"
 import { Health } from "../../core/model/MailDomain.ts"
-import type { HandshakeFault } from "../../core/model/Webhook.ts"
+import { handshakeFaults } from "../../core/model/Webhook.ts"
 import { Issue } from "./Issues.ts"
 import type { Refusal } from "./Refusals.ts"
 
@@ -36,15 +36,7 @@ const count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 const seconds = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
 const none = Schema.Struct({})
 /** Why an endpoint was not created. */
-const webhookReason = Schema.Literals([
-  "timeout",
-  "non_2xx",
-  "redirect",
-  "invalid_json",
-  "challenge_mismatch",
-  "unsafe_url",
-  "network_error"
-] satisfies ReadonlyArray<HandshakeFault>)
+const webhookReason = Schema.Literals(handshakeFaults)
 const missingScopes = Schema.Struct({ required: Schema.Array(Scope), missing: Schema.Array(Scope) })
 
 /** `not_found` is `NotFoundError` in the published document. */
@@ -180,7 +172,7 @@ export const catalogue = {
       retryAfterSeconds: seconds
     }),
     {
-      meaning: 
+      meaning:
         "Too many requests from the network address (`ip`), with the key, or of the tenant in this UTC day; " +
         "or (`handshake`) as many endpoint verifications as may run at a time, of the application or to the host.",
       remedy: "Wait `Retry-After` seconds plus random jitter. Further keys do not help."
