@@ -7,7 +7,14 @@ import { Clock, Effect, Result } from "effect"
 import { TestClock } from "effect/testing"
 import { notificationRetention } from "../core/model/Limits.ts"
 import type { Notification } from "../core/model/Notification.ts"
-import { intakeBytesMax, type Intake, type IntakeRequest, type NotificationIntake } from "../core/ports/NotificationIntake.ts"
+import {
+  intakeBytesMax,
+  intakeIdLengthMax,
+  intakeKindLengthMax,
+  type Intake,
+  type IntakeRequest,
+  type NotificationIntake
+} from "../core/ports/NotificationIntake.ts"
 import type { Check, Suite } from "./Suite.ts"
 
 /** One thing that a provider says, and what it means. */
@@ -55,8 +62,8 @@ export const suite = <R>({ intake, cases, authentic, forged, isSigned }: Options
       const { id, kind, notifications } = yield* receive(yield* authentic(textOf(one)))
 
       assert.deepEqual({ kind, notifications }, { kind: one.kind, notifications: one.notifications })
-      assert.ok(id.length > 0 && id.length <= 200)
-      assert.ok(kind.length <= 64)
+      assert.ok(id.length > 0 && id.length <= intakeIdLengthMax)
+      assert.ok(kind.length <= intakeKindLengthMax)
       const { name } = yield* intake
       for (const { provider } of notifications) assert.equal(provider, name)
     })

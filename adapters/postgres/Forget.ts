@@ -4,6 +4,7 @@
  * there one waits for the other. Nothing that is not final is looked at.
  */
 import type { PgTypes } from "@effect/sql-pg"
+import { shardCount } from "../../core/model/Ids.ts"
 import { utcDay } from "../../core/model/Timestamp.ts"
 import type { Change, Log } from "../../core/ports/Store.ts"
 import type { Statement } from "./Parts.ts"
@@ -32,7 +33,7 @@ const texts: Readonly<Record<Log, string>> = {
   // an event's turn comes by the latest time up to it.
   events: `front as materialized (
       select shard, position, max(occurred_ms) over (partition by shard order by position) as turn
-      from generate_series(0, 15) as shard cross join lateral (
+      from generate_series(0, ${shardCount - 1}) as shard cross join lateral (
         select position, occurred_ms from mailroom.event where event.shard = shard.shard order by position limit $2
       ) as first
     ),

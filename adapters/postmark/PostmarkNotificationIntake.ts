@@ -6,7 +6,7 @@
  */
 import { Effect, Redacted } from "effect"
 import { createHash, timingSafeEqual } from "node:crypto"
-import { IntakeRefused, type NotificationIntake } from "../../core/ports/NotificationIntake.ts"
+import { intakeKindLengthMax, IntakeRefused, type NotificationIntake } from "../../core/ports/NotificationIntake.ts"
 import * as PostmarkNotifications from "./PostmarkNotifications.ts"
 import type { Told } from "./PostmarkNotifications.ts"
 
@@ -30,7 +30,7 @@ export const make = ({ secret, serverId = null }: Options): NotificationIntake =
       const told = PostmarkNotifications.parse(new TextDecoder().decode(body))
       if (told === null) return yield* new IntakeRefused({ reason: "malformed" })
       if (serverId !== null && told.ServerID !== serverId) return yield* new IntakeRefused({ reason: "wrong_account" })
-      return { id: idOf(told), kind: told.RecordType.slice(0, 64), notifications: PostmarkNotifications.read(name, told) }
+      return { id: idOf(told), kind: told.RecordType.slice(0, intakeKindLengthMax), notifications: PostmarkNotifications.read(name, told) }
     })
   }
 }
@@ -48,5 +48,5 @@ const secretIn = (authorization: string): string | null => {
 /** Bounces and complaints have an id; of the others, what they are about says which it is. */
 const idOf = ({ RecordType, ID, MessageID, Recipient, DeliveredAt, ChangedAt, Metadata }: Told): string => {
   const about = JSON.stringify([ID ?? null, MessageID, Recipient, DeliveredAt ?? ChangedAt, Metadata])
-  return `${RecordType.slice(0, 64)} ${digest(about).toString("hex")}`
+  return `${RecordType.slice(0, intakeKindLengthMax)} ${digest(about).toString("hex")}`
 }

@@ -11,7 +11,7 @@
 import { Clock, Duration, Effect, Option } from "effect"
 import { verify } from "node:crypto"
 import { notificationRetention, webhookDeadline } from "../../core/model/Limits.ts"
-import { IntakeRefused, IntakeUnavailable, type NotificationIntake } from "../../core/ports/NotificationIntake.ts"
+import { intakeKindLengthMax, IntakeRefused, IntakeUnavailable, type NotificationIntake } from "../../core/ports/NotificationIntake.ts"
 import { WebhookTransport } from "../../core/ports/WebhookTransport.ts"
 import * as SesNotifications from "./SesNotifications.ts"
 import * as SnsCertificates from "./SnsCertificates.ts"
@@ -73,7 +73,7 @@ export const make = ({ topics }: Options): Effect.Effect<NotificationIntake, nev
         }
         const { kind, notifications } =
           message.Type === "Notification" ? SesNotifications.read(name, message.Message) : { kind: message.Type, notifications: [] }
-        return { id: message.MessageId, kind: kind.slice(0, 64), notifications }
+        return { id: message.MessageId, kind: kind.slice(0, intakeKindLengthMax), notifications }
       })
     }
   })

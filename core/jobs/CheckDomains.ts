@@ -11,7 +11,7 @@
  */
 import { Clock, Context, Effect, Layer, Random, Result } from "effect"
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
-import type { Actor } from "../model/Audit.ts"
+import { domainChecker, type Actor } from "../model/Audit.ts"
 import * as DomainRecords from "../model/DomainRecords.ts"
 import type { Answer, Answers, ExpectedRecord, Question } from "../model/DomainRecords.ts"
 import type { DomainId, Millis, TenantId } from "../model/Ids.ts"
@@ -44,8 +44,6 @@ export interface CheckedDomain {
   /** Of the key that waited to be seen beside the one that signs; null if none did. In order: it signs from now on. */
   readonly next: CheckedRecord | null
 }
-
-const checker: Actor = { type: "system", id: "domain-checker" }
 
 export class CheckDomains extends Context.Service<
   CheckDomains,
@@ -97,7 +95,7 @@ export class CheckDomains extends Context.Service<
         const suspended = domain.health === "suspended"
         const nextCheckAt = suspended ? null : now + (yield* waitAfter(after, input, records, now))
         const change = { before, domain: { ...after, nextCheckAt }, input }
-        const isAsked = actor !== checker
+        const isAsked = actor !== domainChecker
         const checked = yield* isAsked || isNews(domain, after, input) ? move(actor, "domain.check", change) : moveQuietly(change)
         if (checked.health !== before.health) {
           yield* Effect.logInfo("the health of a domain has changed").pipe(
@@ -132,7 +130,7 @@ export class CheckDomains extends Context.Service<
           const taken = { ...due, version: due.version + 1, nextCheckAt: now + domainCheckRetry }
           yield* commit(store, queue, [{ _tag: "Update", kind: "domain", record: taken }], [])
           const domain = yield* equipped(taken)
-          yield* conclude(checker, taken, domain, yield* lookUp(domain))
+          yield* conclude(domainChecker, taken, domain, yield* lookUp(domain))
           return 1
         },
         (effect, { id }) =>
@@ -167,6 +165,9 @@ export class CheckDomains extends Context.Service<
   )
 }
 
+const hour: Millis = 3_600_000
+const day = 24 * hour
+
 /** How long until the next round: not all domains at one time, and soon where something could not be looked up. */
 const waitAfter = Effect.fnUntraced(function* (
   domain: MailDomain,
@@ -177,7 +178,7 @@ const waitAfter = Effect.fnUntraced(function* (
   const { fresh, recent, settled } = domainCheckIntervals
   const isWaiting = domain.health === "pending" && input === null
   const age = now - domain.createdAt
-  const interval = !isWaiting || age >= 86_400_000 ? settled : age < 3_600_000 ? fresh : recent
+  const interval = !isWaiting || age >= day ? settled : age < hour ? fresh : recent
   const isUnknown = records.some(({ check }) => check.state === "unknown")
   const wait = isUnknown ? Math.min(interval, domainCheckRetry) : interval
   return Math.round(wait * (0.9 + 0.2 * (yield* Random.next)))

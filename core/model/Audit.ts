@@ -15,6 +15,8 @@ export interface Actor {
 }
 
 export const system: Actor = { type: "system", id: "mailroom" }
+/** The service where it takes in a round of DNS checks, its own or one that it is handed. */
+export const domainChecker: Actor = { type: "system", id: "domain-checker" }
 
 export interface AuditEntry {
   readonly id: string

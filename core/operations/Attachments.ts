@@ -130,17 +130,17 @@ export class Attachments extends Context.Service<
         const pieces = new Pieces()
         let received = 0
 
-        const store = (ready: ReadonlyArray<Uint8Array>) => Effect.forEach(ready, writer.append, { discard: true })
+        const write = (ready: ReadonlyArray<Uint8Array>) => Effect.forEach(ready, writer.append, { discard: true })
         const append = (bytes: Uint8Array): Effect.Effect<void, AttachmentTooLarge | BlobUnavailable> => {
           received += bytes.length
           return received > Limits.attachmentSizeBytesMax
             ? Effect.fail(new AttachmentTooLarge({ limitBytes: Limits.attachmentSizeBytesMax }))
-            : store(pieces.add(bytes))
+            : write(pieces.add(bytes))
         }
 
         return {
           append,
-          finish: (fields: UploadFields) => Effect.andThen(store(pieces.rest()), finish(principal, writer, fields))
+          finish: (fields: UploadFields) => Effect.andThen(write(pieces.rest()), finish(principal, writer, fields))
         }
       })
 

@@ -20,14 +20,14 @@ const turns = new Map<string, { readonly turn: Semaphore.Semaphore; waiting: num
  */
 const inTurn = <A, E, R>(record: string, self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.uninterruptibleMask((restore) => {
-    const queue = turns.get(record) ?? { turn: Semaphore.makeUnsafe(1), waiting: 0 }
-    turns.set(record, queue)
-    queue.waiting += 1
+    const own = turns.get(record) ?? { turn: Semaphore.makeUnsafe(1), waiting: 0 }
+    turns.set(record, own)
+    own.waiting += 1
     return Effect.ensuring(
-      restore(queue.turn.withPermits(1)(self)),
+      restore(own.turn.withPermits(1)(self)),
       Effect.sync(() => {
-        queue.waiting -= 1
-        if (queue.waiting === 0) turns.delete(record)
+        own.waiting -= 1
+        if (own.waiting === 0) turns.delete(record)
       })
     )
   })

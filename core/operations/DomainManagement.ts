@@ -10,7 +10,7 @@
  */
 import { Clock, Effect, Option, Result } from "effect"
 import type { DomainName } from "../model/Address.ts"
-import type { Actor } from "../model/Audit.ts"
+import { domainChecker, type Actor } from "../model/Audit.ts"
 import * as DomainRecords from "../model/DomainRecords.ts"
 import type { ExpectedRecord } from "../model/DomainRecords.ts"
 import type { Data as EventData } from "../model/Event.ts"
@@ -117,8 +117,9 @@ export const domainChanges = ({ store, queue, crypto, audited, tenantEvent }: Ad
   const moved = Effect.fnUntraced(function* ({ before, domain, input }: Move) {
     const decision = input === null ? null : Option.getOrNull(Result.getSuccess(MailDomains.decide(domain, input)))
     if (decision === null || decision.to === decision.from) {
-      const kept = { ...domain, version: before.version + 1 }
-      return { after: kept, changes: [{ _tag: "Update", kind: "domain", record: kept }] as ReadonlyArray<Change> }
+      const after = { ...domain, version: before.version + 1 }
+      const changes: ReadonlyArray<Change> = [{ _tag: "Update", kind: "domain", record: after }]
+      return { after, changes }
     }
     const after = { ...MailDomains.apply(domain, decision), eventSequence: domain.eventSequence + 1 }
     const changes: ReadonlyArray<Change> = [{ _tag: "Update", kind: "domain", record: after }, yield* healthChanged(before, after)]
@@ -257,7 +258,7 @@ export const domainManagement = (administration: Administration): Effect.Effect<
       }),
 
       recordChecks: Effect.fn("Management.recordChecks")((tenantId, id, checks) =>
-        vouched({ type: "system", id: "domain-checker" }, "domain.check", tenantId, id, () => checks)
+        vouched(domainChecker, "domain.check", tenantId, id, () => checks)
       ),
 
       confirmDomain: Effect.fn("Management.confirmDomain")((actor, tenantId, id) =>

@@ -10,6 +10,8 @@ import { payloadBytesMax, type ProviderPayload } from "../model/ProviderPayload.
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import {
+  intakeIdLengthMax,
+  intakeKindLengthMax,
   NotificationIntakes,
   type IntakeRefused,
   type IntakeRequest,
@@ -56,7 +58,8 @@ export class Notifications extends Context.Service<
       const taken = Effect.fnUntraced(function* ({ name, receive }: NotificationIntake, request: IntakeRequest) {
         const { id, kind, notifications: told } = yield* receive(request)
         const notifications = told.filter(({ provider }) => provider === name)
-        const of = { id: id.slice(0, 200), kind: kind.slice(0, 64), provider: name, notifications: notifications.length }
+        const named = { id: id.slice(0, intakeIdLengthMax), kind: kind.slice(0, intakeKindLengthMax) }
+        const of = { ...named, provider: name, notifications: notifications.length }
         yield* keep(of, request.body)
         if (notifications.length > 0) yield* record(notifications)
         yield* Effect.logInfo("a provider's notification is recorded").pipe(

@@ -20,6 +20,9 @@ import type { Notification } from "../model/Notification.ts"
 
 /** Bytes of a body that are taken: 256 KiB. */
 export const intakeBytesMax = 256 * 1024
+/** Characters of what a provider names a request by, and of the kind that it says it is. */
+export const intakeIdLengthMax = 200
+export const intakeKindLengthMax = 64
 
 export interface IntakeRequest {
   /** Names in lower case; of a repeated one, the values joined by commas. */
@@ -30,9 +33,9 @@ export interface IntakeRequest {
 
 /** What an authentic request says. */
 export interface Intake {
-  /** At most 200 characters. */
+  /** At most `intakeIdLengthMax` characters. */
   readonly id: string
-  /** In the provider's words, at most 64 characters. */
+  /** In the provider's words, at most `intakeKindLengthMax` characters. */
   readonly kind: string
   /** None, if it says nothing about a submission. */
   readonly notifications: ReadonlyArray<Notification>

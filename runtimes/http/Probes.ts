@@ -12,7 +12,7 @@ import { NotReady, ShuttingDown } from "./Refusals.ts"
 export const paths = ["/healthz", "/readyz"] as const
 
 /** What is not a client's, and stands outside all guards. */
-export const isProbe = (path: string): boolean => path === "/healthz" || path === "/readyz" || path === metrics
+export const isProbe = (path: string): boolean => path === paths[0] || path === paths[1] || path === metrics
 
 const nobody = TenantId.make("00000000-0000-0000-0000-000000000000")
 
