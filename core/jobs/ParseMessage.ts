@@ -49,7 +49,7 @@ export class ParseMessage extends Context.Service<
       const reports = yield* RecordReport
 
       const handle = Effect.fn("ParseMessage.handle")(function* (lease: Lease) {
-        const message = yield* store.messages.get(lease.job.realm, lease.job.subject as MessageId)
+        const message = yield* store.messages.get(lease.job.realm, lease.job.subject as MessageId) // by its kind
         if (message === null || !Inbound.isUnparsed(message)) return false
         const now = yield* Clock.currentTimeMillis
         const dueAt = message.reception.nextParseAt ?? now
@@ -81,7 +81,7 @@ export class ParseMessage extends Context.Service<
       const keep = Effect.fnUntraced(function* (tenantId: TenantId, part: ParsedAttachment) {
         const writer = yield* blobs.writer(tenantId)
         yield* writer.append(part.bytes)
-        const id = (yield* crypto.uuid) as AttachmentId
+        const id = (yield* crypto.uuid) as AttachmentId // a UUID is any of them
         return { id, blob: yield* writer.finish, part } satisfies Inbound.StoredAttachment
       }, Effect.scoped)
 
@@ -95,7 +95,7 @@ export class ParseMessage extends Context.Service<
           message,
           message.eventSequence,
           "message.received",
-          (yield* crypto.uuid) as EventId,
+          (yield* crypto.uuid) as EventId, // the same
           now,
           Inbound.receivedFields({ ...message, reception: message.reception ?? current.reception })
         )
@@ -126,7 +126,8 @@ const answering = <E>(bytes: Stream.Stream<Uint8Array, E>): Stream.Stream<Uint8A
 const changesOf = (current: Parameters<typeof Inbound.park>[0], found: Found, at: number) => {
   if (found === null) {
     const message = Inbound.park(current, at)
-    return { message, attachments: [], changes: [{ _tag: "Update", kind: "message", record: message }] as ReadonlyArray<Change> }
+    const changes: ReadonlyArray<Change> = [{ _tag: "Update", kind: "message", record: message }]
+    return { message, attachments: [], changes }
   }
   const { message, content, attachments } = Inbound.parse(current, found.parsed, found.stored, at)
   const { tenantId, environment, id } = message

@@ -58,7 +58,7 @@ export class PollProvider extends Context.Service<
 
       return PollProvider.of({
         handle: Tracing.fn("PollProvider.handle")(function* ({ job, claims }) {
-          const message = yield* store.messages.get(job.realm, job.subject as MessageId)
+          const message = yield* store.messages.get(job.realm, job.subject as MessageId) // by its kind
           if (message === null) return
           const now = yield* Clock.currentTimeMillis
           for (const submission of message.submissions) {

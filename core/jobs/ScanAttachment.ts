@@ -51,7 +51,7 @@ export class ScanAttachment extends Context.Service<
       const crypto = yield* Crypto
 
       const handle = Tracing.fn("ScanAttachment.handle")(function* ({ job, claims }: Lease) {
-        const attachment = yield* store.attachments.get(job.realm, job.subject as AttachmentId)
+        const attachment = yield* store.attachments.get(job.realm, job.subject as AttachmentId) // by its kind
         if (attachment === null || attachment.nextScanAt === null) return
         const now = yield* Clock.currentTimeMillis
         if (attachment.nextScanAt > now) return yield* offer(queue, [scanJob(attachment, attachment.nextScanAt)])

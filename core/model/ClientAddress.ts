@@ -6,7 +6,7 @@ export const bucketOf = (address: string): string => {
   const mapped = /^::ffff:(\d{1,3}(?:\.\d{1,3}){3})$/.exec(bare)
   if (mapped !== null) return mapped[1]!
   if (!bare.includes(":")) return bare
-  const [head, tail] = bare.split("::") as [string, string?]
+  const [head, tail] = bare.split("::") as [string, string?] // a split has a first part
   const left = head === "" ? [] : head.split(":")
   const right = tail === undefined || tail === "" ? [] : tail.split(":")
   const groups = tail === undefined ? left : [...left, ...Array<string>(Math.max(0, 8 - left.length - right.length)).fill("0"), ...right]

@@ -106,7 +106,8 @@ export class Messages extends Context.Service<
         if (message.mailboxId !== mailbox.id) return yield* new NotFound({ field: "mailboxId" })
         const now = yield* Clock.currentTimeMillis
         const { changed, updated } = Message.flag(message, input, now)
-        const event = Events.ofMessage(updated, updated.eventSequence, "message.updated", (yield* crypto.uuid) as EventId, now, {
+        const eventId = (yield* crypto.uuid) as EventId // a UUID is any of them
+        const event = Events.ofMessage(updated, updated.eventSequence, "message.updated", eventId, now, {
           isRead: updated.isRead,
           isStarred: updated.isStarred,
           folder: updated.folder,

@@ -289,7 +289,7 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
     input: SendMessageInput
   ) {
     const fingerprint = yield* crypto.digest(canonical(input))
-    const id = (yield* crypto.uuid) as MessageId
+    const id = (yield* crypto.uuid) as MessageId // a UUID is any of them
     const { applicationId, realm } = principal
     const about = {
       "mailroom.message_id": id,

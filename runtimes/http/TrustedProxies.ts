@@ -14,7 +14,7 @@ export const make = (ranges: ReadonlyArray<string>): TrustedProxies => {
   if (ranges.length === 0) return { isTrusted: () => false }
   const list = new BlockList()
   for (const range of ranges) {
-    const [address, bits] = range.split("/") as [string, string?]
+    const [address, bits] = range.split("/") as [string, string?] // a split has a first part
     const family = isIP(address)
     if (family === 0) continue
     list.addSubnet(address, Number(bits ?? (family === 4 ? 32 : 128)), family === 4 ? "ipv4" : "ipv6")
