@@ -146,8 +146,9 @@ const serve = (
   annotations: Annotations,
   successes: ReadonlyMap<number, ReadonlyArray<Schema.Top>>
 ): Served => {
-  const [success, ...others] = [...successes].flatMap(([status, schemas]) => schemas.map((schema) => ({ status, schema })))
-  if (success === undefined || others.length > 0) throw new Error(`${endpoint.identifier} has not one success, but ${others.length}`)
+  const all = [...successes].flatMap(([status, schemas]) => schemas.map((schema) => ({ status, schema })))
+  const [success] = all
+  if (success === undefined || all.length > 1) throw new Error(`${endpoint.identifier} has not one success, but ${all.length}`)
   const respond = responderOf(success.status, success.schema)
   const body = endpoint.payload.size === 0 ? null : Context.get(endpoint.annotations, ReadsBody)
   return {
