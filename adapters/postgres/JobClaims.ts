@@ -20,20 +20,20 @@ const statementsMax = 8
 /** Groups that a statement takes from. It holds a lock for each, of which the server has some thousands. */
 const turnsMax = 64
 /** How long to wait for what no news tells of: a lease in another process that ended, and freed a place below a cap. */
-const fullPause = 250
+const fullPause: Millis = 250
 /** How long to wait when there are groups that were not looked at. */
-const restPause = 20
+const restPause: Millis = 20
 /** How long to believe that nothing falls due earlier: another process may take a lease, and die. */
-const lookPause = 15_000
+const lookPause: Millis = 15_000
 /**
  * While somebody holds an old snapshot of the database, as a backup does for hours, each claim wades through all that
  * was completed since. When two in a row took the server so long for nothing, none is made for ten times as long: until
  * then claims leave alone, unread, what has been ready for more than a minute. How long the answer took to reach us says
  * nothing about that, for this process may have been busy, or suspended; and one slow claim may be a server that was.
  */
-const slowClaim = 100
+const slowClaim: Millis = 100
 const restFactor = 10
-const recent = 60_000
+const recent: Millis = 60_000
 
 export type Rows = (text: string, parameters?: ReadonlyArray<unknown>) => Effect.Effect<ReadonlyArray<Row>, QueueUnavailable>
 

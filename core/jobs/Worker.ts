@@ -79,7 +79,7 @@ const passesMax = 50
  * group as a handful of its jobs cost, and so long nobody minds.
  */
 const slice = Duration.toNanosUnsafe(Duration.millis(100))
-/** When a job is tried again that the store could not serve. */
+/** After how many milliseconds a job is tried again that the store could not serve. */
 const unavailableRetry = 30_000
 /** A job within which its group may have more in flight, and one with which it gives back the place, where groups grow. */
 const [quick, slow] = [Duration.toNanosUnsafe(Duration.millis(100)), Duration.toNanosUnsafe(Duration.seconds(1))]

@@ -1,6 +1,6 @@
 /** What a mail server or provider answered, and the one place where it becomes transient or permanent. */
 
-/** Characters of a reply's text: more than any server means to say. */
+/** Characters of a reply's text that an adapter passes on: more than any server means to say. */
 export const replyTextMax = 1_000
 
 export interface Reply {
@@ -20,6 +20,9 @@ export const classify = (reply: Reply): "accepted" | "transient" | "permanent" =
   return digit === "2" ? "accepted" : digit === "5" ? "permanent" : "transient"
 }
 
+/** Characters of a server's words that are stored and shown. */
+const shownTextMax = 500
+
 /** A server's words, made fit to be stored and shown: one line, bounded. */
 export const cleanReply = (text: string | null): string | null =>
-  text === null ? null : text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim().slice(0, 500)
+  text === null ? null : text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim().slice(0, shownTextMax)

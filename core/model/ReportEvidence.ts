@@ -17,10 +17,11 @@ const statementLengthMax = 6_000
 const openingLength = 1_500
 const subjectLengthMax = 1_000
 
+/** With this score, and more, prose is a report's. */
 export const scoreMin = 7
 
 export interface Evidence {
-  /** 0: anybody; 2: a role, or no Return-Path; 3 and more: a mail system. */
+  /** 0: anybody; 1: the name of a mail system, and no other sign of one; 2: a role, or no Return-Path; 3 and more: a mail system. */
   readonly sender: number
   /** All that speaks for a report, less what speaks against it. */
   readonly score: number
@@ -76,7 +77,12 @@ export const evidenceOf = (
     (found.recipients > 0 ? 1 : 0) +
     (found.codes > 0 ? 1 : 0) +
     (/^auto-(generated|replied)/i.test(headerValue(message, "auto-submitted") ?? "") ? 1 : 0)
-  return { sender, says, score: pro - against(message, prose, opening, path), isOther: isStranger && !isReportShaped(message) || isOther(message, subject, sender) || from < 3 && isOfDesk(subject) || isScanner(message, subject, found) }
+  const isCertainlyOther =
+    (isStranger && !isReportShaped(message)) ||
+    isOther(message, subject, sender) ||
+    (from < 3 && isOfDesk(subject)) ||
+    isScanner(message, subject, found)
+  return { sender, says, score: pro - against(message, prose, opening, path), isOther: isCertainlyOther }
 }
 
 /** Who found a virus tells it to many, and seldom what became of the message; if it was refused, there is a code. */
@@ -107,7 +113,6 @@ const daemonLocals = matching("", "", [
 ], "")
 const roleLocals = /^post[._-]?master\b|^postmaster|^post[._-]?office$|^sys[._-]?admin$|^system[._-]?administrator$|^mail[._-]?admin|^mailer$|^mailmaster$|^mail-?server$|^smtp$|^mail$|^daemon$/
 const daemonNames = matching("", String.raw`^["']?(?:`, [
-
   "(?:internet |e-?mail |the )?mail(?:er)?[ _-]?(?:deliver(?:y)?(?: (?:sub)?system| service| agent)?|er[ -]daemon|daemon|system|subsystem|delivery status)",
   "mail delivery", "e-?mail delivery system", "mdaemon\\b.*", "mailer[-_ ]?daemon", "delivery (?:sub)?system",
   "microsoft exchange", "microsoft outlook", "system administrator", "systemadministrator",
