@@ -14,4 +14,5 @@ export const clockOffsetMax: Millis = 5_000
 /** The store's clock less ours, in milliseconds. A runtime that does not measure is trusted. */
 export const ClockOffset = Context.Reference<() => Millis>("mailroom/core/ClockOffset", { defaultValue: () => () => 0 })
 
+/** Whether a process whose clock is as far off as this may take work. */
 export const isClockTrusted = (offset: () => Millis): boolean => Math.abs(offset()) <= clockOffsetMax

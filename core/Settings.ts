@@ -6,6 +6,7 @@ import type { Environment, Millis } from "./model/Ids.ts"
 import * as Limits from "./model/Limits.ts"
 import { publicOnly, type TargetPolicy } from "./model/WebhookUrl.ts"
 
+/** The settings, by name. */
 export interface SettingsShape {
   /** The IP guard: requests in any minute from one address (IPv6: one /64). */
   readonly ipRequestsPerMinute: number
@@ -36,6 +37,7 @@ export interface SettingsShape {
   readonly dmarcReject: "refuse" | "spam"
 }
 
+/** What holds where an installation says nothing. */
 export const defaults: SettingsShape = {
   ipRequestsPerMinute: Limits.ipRequestsPerMinute,
   bounceDomain: null,
@@ -51,4 +53,5 @@ export const defaults: SettingsShape = {
   dmarcReject: "refuse"
 }
 
+/** The settings of this process; the defaults, unless it is given others. */
 export const Settings = Context.Reference<SettingsShape>("mailroom/core/Settings", { defaultValue: () => defaults })

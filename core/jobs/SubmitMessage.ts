@@ -53,7 +53,10 @@ import {
   type Attempt
 } from "./SubmissionAttempt.ts"
 
-/** A lease claimed this often without an end is poison: nothing is tried any more, its message fails, and harms nobody else. */
+/**
+ * A job of any kind that is claimed this often without an end is poison, and not tried any more, so that it harms nobody
+ * else: a message fails, a delivery dies, a scan ends in an error, and what a parse or a poll was to find stays unknown.
+ */
 export const claimsMax = 5
 
 /** Bytes of an object that are kept from its making to its submission, instead of being read back. */
@@ -116,7 +119,7 @@ export class SubmitMessage extends Context.Service<
       })
 
       const handle = Tracing.fn("SubmitMessage.handle")(function* (lease: Lease) {
-        const outbound = yield* store.messages.outbound(lease.job.realm, lease.job.subject as MessageId)
+        const outbound = yield* store.messages.outbound(lease.job.realm, lease.job.subject as MessageId) // by its kind
         if (outbound === null || outbound.message.nextAttemptAt === null) return false
         const { message } = outbound
         const now = yield* Clock.currentTimeMillis

@@ -23,8 +23,10 @@ export type EventStart =
   | { readonly _tag: "After"; readonly position: bigint }
   | { readonly _tag: "Since"; readonly at: Millis }
 
+/** The `createdAt` of the last message shown, as the next page's cursor. */
 export const formatMessages = Timestamp.fromMicros
 
+/** The time before which a page of messages begins. */
 export const parseMessages = (text: string): Result.Result<Micros, InvalidCursor> =>
   Result.fromOption(Timestamp.toMicros(text), () => new InvalidCursor({ reason: "malformed" }))
 
@@ -34,6 +36,7 @@ export const formatEvents = (position: bigint, occurredAt: Millis): string =>
 
 const opaque = /^e1\.([0-9a-z]{1,13})\.([0-9a-z]{1,9})$/
 
+/** Where a page of events starts; `InvalidCursor` if the text is no cursor, or that is before `oldest`. */
 export const parseEvents = (text: string, oldest: Millis): Result.Result<EventStart, InvalidCursor> => {
   if (text.length < 1 || text.length > eventCursorLengthMax) return Result.fail(new InvalidCursor({ reason: "malformed" }))
   const match = opaque.exec(text)

@@ -67,14 +67,16 @@ export interface Decision {
   readonly input: Input
 }
 
+/** The breaker of an endpoint that has failed at nothing. Closed as a circuit is: deliveries pass. */
 export const closed: Breaker = { enabled: true, consecutiveFailures: 0, disabledAt: null }
 
+/** The machine's state of a breaker. */
 export const state = (breaker: Breaker): State => (breaker.enabled ? "enabled" : "disabled")
 
 /** What a secret is sealed to: opened for another tenant or endpoint, it fails. */
 export const sealContext = ({ tenantId, id }: Pick<Endpoint, "tenantId" | "id">): string => `webhook-endpoint ${tenantId} ${id}`
 
-/** Whether an event is this endpoint's to get, when it is fanned out (spec decisions, Webhooks). */
+/** Whether an event is this endpoint's to get, when it is fanned out (docs/decisions/0013). */
 export const subscribes = (endpoint: Endpoint, event: LoggedEvent): boolean =>
   endpoint.enabled &&
   endpoint.tenantId === event.tenantId &&

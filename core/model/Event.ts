@@ -124,6 +124,7 @@ export const data = {
   })
 } as const
 
+/** What can be subscribed, and stands in the log. */
 export type Type = keyof typeof data
 export const types = Object.keys(data) as ReadonlyArray<Type> // the keys of the literal above
 

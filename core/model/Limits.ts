@@ -1,15 +1,18 @@
 /**
- * Every number of the specification's section 8 that is the same for all, and
- * the plans, which are data. A limit is stated here once; schemas, guards and
- * the published document read it from here.
+ * The numbers that are the same for all, those of the specification's section 8
+ * and those that it leaves to us, and the plans, which are data. A limit is
+ * stated here once; schemas, guards and the published document read it from
+ * here.
  */
 import { Schema } from "effect"
 
+/** Requests in any 60 seconds from one address (of IPv6: one /64), unless an installation says otherwise. */
 export const ipRequestsPerMinute = 120
 
 /** Messages that a mailbox takes in any 60 seconds, unless an installation says otherwise: ten times what large hosts allow theirs. */
 export const inboundPerMinute = 600
 
+/** Items of a page. */
 export const pageSizeMax = 100
 export const pageSizeDefault = 25
 export const eventCursorLengthMax = 512
@@ -35,6 +38,7 @@ export const unusedAttachmentRetention = 7 * 24 * 60 * 60 * 1000
 
 export const webhookEventTypesMax = 20
 export const webhookDescriptionLengthMax = 255
+/** Attempts of one round, the first one included. */
 export const deliveryAttemptsMax = 5
 /** Attempts that a delivery shows; what many replays made before them is let go. */
 export const deliveryAttemptsKept = 100
@@ -50,6 +54,7 @@ export const endpointsPerApplicationMax = 100
 /** Handshakes at a time, of one application, and to one host. */
 export const handshakesPerApplicationMax = 5
 export const handshakesPerHostMax = 1
+/** Failed attempts in a row with which an endpoint is disabled. */
 export const consecutiveFailuresMax = 10
 
 /** Bytes of an inbound message that are looked at before it is taken: 256 KiB. */
@@ -76,7 +81,7 @@ export const notificationRetention = 48 * 60 * 60 * 1000
 export const submissionRetention = 48 * 60 * 60 * 1000
 /** Milliseconds for which a domain may lack its ownership or DKIM record before it fails: 24 hours. */
 export const domainGrace = 24 * 60 * 60 * 1000
-/** Milliseconds between checks of a domain's records, by the age of one that waits for its first: 1 hour, 1 day, and all others. */
+/** Milliseconds between checks of a domain's records: of one that waits to be verified, in its first hour and its first day; of any other. */
 export const domainCheckIntervals = { fresh: 3 * 60_000, recent: 15 * 60_000, settled: 60 * 60_000 }
 /** Milliseconds for which a checker has a domain to itself, and after which records that nobody could look up are looked up again. */
 export const domainCheckRetry = 5 * 60_000

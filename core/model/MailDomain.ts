@@ -98,6 +98,7 @@ export interface Decision {
 /** Mail can be sent from a domain whose records of these kinds are in order; one that lacks others is degraded, and sends. */
 export const essentialRecords = ["ownership", "dkim"] as const satisfies ReadonlyArray<RecordCheck["record"]>
 
+/** Whether a record is one of these. */
 export const isEssential = ({ record }: { readonly record: string }): boolean => essentialRecords.some((one) => one === record)
 
 /**

@@ -34,6 +34,7 @@ const summaryFields = {
   updatedAt: dateTime
 }
 
+/** The message summary of the API. */
 export const Summary = Schema.Struct(summaryFields)
 
 /** A part as it is on the wire, where an identifier is any string. */
@@ -54,6 +55,7 @@ const Part: Schema.Codec<MimePart, WirePart> = Schema.Struct({
   parts: Schema.Array(Schema.suspend((): Schema.Codec<MimePart, WirePart> => Part))
 }).annotate({ identifier: "MimePart" })
 
+/** The message detail of the API: the summary, and more. */
 export const Detail = Schema.Struct({
   ...summaryFields,
   cc: Schema.Array(party),
@@ -94,6 +96,7 @@ export const Detail = Schema.Struct({
   requestId: Schema.String
 })
 
+/** A message as a list shows it. */
 export const summary = (message: Message): typeof Summary.Type => ({
   id: message.id,
   object: "message",
@@ -113,6 +116,7 @@ export const summary = (message: Message): typeof Summary.Type => ({
   updatedAt: Timestamp.fromMillis(message.updatedAt)
 })
 
+/** A message as it is shown by its id, with its attachments. */
 export const detail = (
   message: Message,
   content: Content,

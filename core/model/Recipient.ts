@@ -73,6 +73,7 @@ export interface Evidence {
   readonly failed: { readonly at: Millis; readonly failure: Failure } | null
 }
 
+/** A recipient of a message, as it stands. */
 export interface Recipient {
   readonly address: Address.Address
   readonly role: Role
@@ -90,6 +91,7 @@ export interface Decision {
   readonly emits: Emits | null
 }
 
+/** A recipient of whom nothing has been tried yet. */
 export const make = (address: Address.Address, role: Role, at: Millis): Recipient => ({
   address,
   role,

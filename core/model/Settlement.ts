@@ -12,7 +12,7 @@ import * as Recipient from "./Recipient.ts"
 import * as Timestamp from "./Timestamp.ts"
 
 /**
- * An outcome for one recipient; `complained` moves no state. `reported`: by who may know of an acceptance before we do, so
+ * An outcome for one recipient; a complaint moves no state. `reported`: by who may know of an acceptance before we do, so
  * what it says of a queued recipient is kept beside it, and applied when the acceptance is known.
  */
 export type Outcome =

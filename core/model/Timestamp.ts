@@ -5,6 +5,7 @@ import type { Micros, Millis } from "./Ids.ts"
 /** `2026-12-01T09:30:00.123Z` */
 export const fromMillis = (at: Millis): string => DateTime.formatIso(DateTime.makeUnsafe(at))
 
+/** The same; null stays null. */
 export const fromMillisOrNull = (at: Millis | null): string | null => (at === null ? null : fromMillis(at))
 
 /** `2026-12-01T09:30:00.123456Z` */

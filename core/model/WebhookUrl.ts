@@ -1,5 +1,5 @@
 /**
- * Where webhooks may go (spec decisions, Webhooks): the syntax of the URL, and
+ * Where webhooks may go (docs/decisions/0018): the syntax of the URL, and
  * which addresses its name may lead to. A URL is parsed once, by the WHATWG
  * rules, and what came of it is what is connected to.
  */
@@ -15,6 +15,7 @@ export interface TargetPolicy {
   readonly allowedBlocks: ReadonlyArray<string>
 }
 
+/** What production allows. */
 export const publicOnly: TargetPolicy = { allowHttp: false, allowedBlocks: [] }
 
 /** A URL that may be called, if its host leads to allowed addresses only. */

@@ -101,6 +101,7 @@ export const whole = (
     ? Result.succeed(value)
     : Result.fail(new InvalidInput({ field, fault: `wants a whole number from ${minimum} to ${maximum}` }))
 
+/** How many items a page is to have; `InvalidInput` if that is not from 1 to 1000. */
 export const limitOf = (query: PageQuery) =>
   Effect.fromResult(whole("limit", query.limit ?? pageLimitDefault, { minimum: 1, maximum: pageLimitMax }))
 

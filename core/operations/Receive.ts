@@ -53,9 +53,10 @@ export class Receive extends Context.Service<
     /**
      * Takes a message: stores its bytes as they come, authenticates its sender, and commits a row for each mailbox (one,
      * where several recipients lead to one mailbox). When it succeeds, every recipient has its message; when it fails, nobody
-     * has. Refused: 550 5.7.1 by the sender's DMARC policy or as spam, 554 5.4.6 a loop, and what `recipient` refuses; 451
-     * 4.3.0 where it refuses only some by now, for whoever comes again is told which; and 450 4.2.1 if one of the mailboxes
-     * has had as many messages within a minute as it takes (`inboundPerMinute`).
+     * has. Refused: 550 5.7.1 by the sender's DMARC policy or as spam, and 451 4.7.0 where that policy is to refuse and it
+     * cannot be told now whom the mail is from; 554 5.4.6 a loop, and what `recipient` refuses; 451 4.3.0 where it refuses
+     * only some by now, for whoever comes again is told which; and 450 4.2.1 if one of the mailboxes has had as many messages
+     * within a minute as it takes (`inboundPerMinute`).
      */
     readonly accept: <E>(
       message: Arriving<E>
@@ -192,7 +193,7 @@ export class Receive extends Context.Service<
           const { message, content } = Inbound.take({
             ...stored,
             ...about,
-            id: (yield* crypto.uuid) as MessageId,
+            id: (yield* crypto.uuid) as MessageId, // a UUID is any of them
             environment: settings.inboundEnvironment,
             mailbox,
             recipient: address
