@@ -4,6 +4,7 @@
  * tenant's state in one commit with the audit entry that says who made it.
  */
 import { Clock, Data, Effect, Result } from "effect"
+import type { DomainName } from "../model/Address.ts"
 import { entryOf, type Actor } from "../model/Audit.ts"
 import { fit, type Event } from "../model/Event.ts"
 import type { Environment, EventId, TenantId } from "../model/Ids.ts"
@@ -164,6 +165,12 @@ export const make = Effect.gen(function* () {
 
   const tenant = (id: TenantId) => required("tenant", id, store.credentials.tenant(id))
 
+  /** A domain of the tenant; names are unique among all tenants. */
+  const domainNamed = Effect.fnUntraced(function* (tenantId: TenantId, name: DomainName) {
+    const [found] = yield* store.domains.named([name])
+    return found?.tenantId === tenantId ? found : yield* new UnknownResource({ what: "domain", id: name })
+  })
+
   /** What inserts meet with, once a taken name is told, is a bug. */
   const inserted = (...parameters: Parameters<typeof audited>) => audited(...parameters).pipe(dieOnRejection)
 
@@ -189,7 +196,7 @@ export const make = Effect.gen(function* () {
     return { _tag: "AppendEvent" as const, event }
   })
 
-  return { store, queue, crypto, uuid, write, audited, inserted, required, tenant, tenantEvent }
+  return { store, queue, crypto, uuid, write, audited, inserted, required, tenant, domainNamed, tenantEvent }
 })
 
 export type Administration = Effect.Success<typeof make>

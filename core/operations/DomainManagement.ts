@@ -164,7 +164,7 @@ export const domainChanges = ({ store, queue, crypto, audited, tenantEvent }: Ad
 
 export const domainManagement = (administration: Administration): Effect.Effect<DomainManagement> =>
   Effect.gen(function* () {
-    const { store, uuid, inserted, required, tenant } = administration
+    const { store, uuid, inserted, required, tenant, domainNamed } = administration
     const { equipped, makeKey, move } = domainChanges(administration)
     const settings = yield* Settings
 
@@ -203,10 +203,7 @@ export const domainManagement = (administration: Administration): Effect.Effect<
 
       getDomain: mailDomain,
 
-      domainNamed: Effect.fn("Management.domainNamed")(function* (tenantId, name) {
-        const found = (yield* store.domains.list(tenantId)).find(({ domain }) => domain.domain === name)
-        return found === undefined ? yield* new UnknownResource({ what: "domain", id: name }) : found.domain
-      }),
+      domainNamed: Effect.fn("Management.domainNamed")(domainNamed),
 
       createDomain: Effect.fn("Management.createDomain")(function* (actor, { id, tenantId, domain }) {
         yield* tenant(tenantId)

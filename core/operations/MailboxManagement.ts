@@ -18,13 +18,13 @@ import {
   line,
   pageOf,
   unmoved,
-  UnknownResource,
   type Administration,
   type Changed,
   type Guarded,
   type InvalidInput,
   type Page,
   type PageQuery,
+  type UnknownResource,
   type Written
 } from "./Administration.ts"
 import { changing, dieOnRejection } from "./Commit.ts"
@@ -51,7 +51,7 @@ export interface MailboxManagement {
 }
 
 export const mailboxManagement = (administration: Administration): MailboxManagement => {
-  const { store, uuid, audited, inserted, required, tenant, tenantEvent } = administration
+  const { store, uuid, audited, inserted, required, tenant, domainNamed, tenantEvent } = administration
 
   const mailDomain = (tenantId: TenantId, id: DomainId) => required("domain", id, store.domains.get(tenantId, id))
 
@@ -91,15 +91,13 @@ export const mailboxManagement = (administration: Administration): MailboxManage
 
     createMailbox: Effect.fn("Management.createMailbox")(function* (actor, input) {
       yield* tenant(input.tenantId)
-      const domains = yield* store.domains.list(input.tenantId)
-      const owner = domains.find(({ domain }) => domain.domain === domainOf(input.address))
-      if (owner === undefined) return yield* new UnknownResource({ what: "domain", id: domainOf(input.address) })
+      const domain = yield* domainNamed(input.tenantId, domainOf(input.address))
       const record: Mailbox = {
         id: input.id ?? (yield* uuid<MailboxId>()),
         tenantId: input.tenantId,
         version: 1,
         eventSequence: 1,
-        domainId: owner.domain.id,
+        domainId: domain.id,
         address: input.address,
         displayName: yield* displayed(input.displayName),
         status: "active",

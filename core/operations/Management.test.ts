@@ -397,6 +397,27 @@ describe("mailboxes", () => {
       assert.lengthOf((yield* management.listMailboxes(tenantId, { domainId: other })).items, 0)
     })
   )
+
+  it.effect("are made by a look at their domain alone, which is the tenant's own", () =>
+    Effect.gen(function* () {
+      const context = yield* Layer.build(ports)
+      const store = Context.get(context, Store)
+      const unlisted = Context.add(context, Store, { ...store, domains: { ...store.domains, list: () => Effect.die("not asked") } })
+
+      yield* Effect.gen(function* () {
+        const { management, tenantId } = yield* founded
+        const domain = domainName("mail.example")
+        const { id: domainId } = yield* management.createDomain(ada, { tenantId, domain })
+        const { id: other } = yield* management.createTenant(ada, { name: "Difference Engines", planId: "standard" })
+        const boxOf = (of: TenantId, text: string) => management.createMailbox(ada, { tenantId: of, address: address(text), displayName: "" })
+
+        assert.strictEqual((yield* boxOf(tenantId, "ada@mail.example")).domainId, domainId)
+        assert.strictEqual((yield* management.domainNamed(tenantId, domain)).id, domainId)
+        const refusals = yield* Effect.all([Effect.flip(boxOf(other, "eve@mail.example")), Effect.flip(management.domainNamed(other, domain))])
+        for (const { message } of refusals) assert.strictEqual(message, "There is no domain mail.example in this tenant.")
+      }).pipe(Effect.provide(Management.layer), Effect.provide(unlisted))
+    })
+  )
 })
 
 describe("WebhookManagement", () => {
