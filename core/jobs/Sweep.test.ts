@@ -5,7 +5,7 @@ import * as Fixtures from "../../conformance/fixtures.ts"
 import { ClockOffset, clockOffsetMax } from "../ClockOffset.ts"
 import type { Attachment } from "../model/Attachment.ts"
 import type { AttachmentId, TenantId } from "../model/Ids.ts"
-import { BlobStore } from "../ports/BlobStore.ts"
+import { BlobStore, BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
 import { CommitRejected, Store, StoreUnavailable, type Log } from "../ports/Store.ts"
 import { RecordNotification } from "./RecordNotification.ts"
@@ -23,12 +23,13 @@ const unasked = () => Effect.die("not asked")
 
 const day = 86_400_000
 
-/** A sweep over so much overdue mail and these unused uploads, whose queue tells what it was offered, and whose store what it let go. */
+/** A sweep over so much overdue mail, these unused uploads and pages of blobs by their number, whose queue tells what it was offered, and whose store what it let go. */
 const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyArray<Attachment> = []) {
   const offered: Array<number> = []
   const forgotten: Array<readonly [log: Log | "blobs", before: number]> = []
   const removed: Array<AttachmentId> = []
-  const state = { clockOffset: 0, isUnreadable: false, inUse: new Set<AttachmentId>() }
+  const pages: Array<number> = []
+  const state = { clockOffset: 0, isUnreadable: false, inUse: new Set<AttachmentId>(), blobPages: 1, brokenPage: -1 }
   let epoch = "first"
   const store = {
     attachments: { expired: () => Effect.succeed(unused) },
@@ -51,10 +52,13 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
     }
   } satisfies Partial<Record<keyof typeof Store.Service, unknown>> & Pick<typeof Store.Service, "due" | "commit">
   const blobs: Pick<typeof BlobStore.Service, "olderThan"> = {
-    olderThan: ({ before }) =>
-      Effect.sync(() => {
+    olderThan: ({ before, after }) =>
+      Effect.suspend(() => {
+        const page = Number(after ?? 0)
+        if (page === state.brokenPage) return Effect.fail(new BlobUnavailable({ cause: "test" }))
+        pages.push(page)
         forgotten.push(["blobs", before])
-        return { blobs: [], next: null }
+        return Effect.succeed({ blobs: [], next: page + 1 < state.blobPages ? String(page + 1) : null })
       })
   }
   const queue: Pick<typeof JobQueue.Service, "offer" | "epoch"> = {
@@ -75,7 +79,7 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
   const { tick, retain } = Context.get(context, Sweep)
   return {
     state,
-    retain: Effect.map(retain, () => ({ forgotten: forgotten.splice(0), removed: removed.splice(0) })),
+    retain: Effect.map(retain, () => ({ forgotten: forgotten.splice(0), removed: removed.splice(0), pages: pages.splice(0) })),
     tick: Effect.map(tick, () => offered.splice(0)),
     empty: () => {
       epoch = "another"
@@ -149,13 +153,43 @@ describe("Sweep", () => {
     })
   )
 
+  it.effect("looks at all blobs once, and from then on at so many at a time, one part after the other", () =>
+    Effect.gen(function* () {
+      const { retain, state } = yield* sweeping(0)
+      state.blobPages = 500
+      const pagesOf = Effect.map(retain, ({ pages }) => pages)
+
+      assert.deepStrictEqual(yield* pagesOf, numbers(0, 500))
+      assert.deepStrictEqual(yield* pagesOf, numbers(0, 200))
+      state.brokenPage = 300
+      assert.deepStrictEqual(yield* pagesOf, numbers(200, 300))
+      assert.deepStrictEqual(yield* pagesOf, [])
+      state.brokenPage = -1
+      assert.deepStrictEqual(yield* pagesOf, numbers(300, 500))
+      assert.deepStrictEqual(yield* pagesOf, numbers(0, 200))
+      state.blobPages = 200
+      assert.deepStrictEqual([yield* pagesOf, yield* pagesOf], [[200], numbers(0, 200)])
+    })
+  )
+
+  it.effect("goes on with all blobs where the store failed among them", () =>
+    Effect.gen(function* () {
+      const { retain, state } = yield* sweeping(0)
+      Object.assign(state, { blobPages: 500, brokenPage: 3 })
+      assert.deepStrictEqual((yield* retain).pages, [0, 1, 2])
+
+      state.brokenPage = -1
+      assert.deepStrictEqual((yield* retain).pages, numbers(3, 500))
+    })
+  )
+
   it.effect("does nothing by a clock that is far from the store's", () =>
     Effect.gen(function* () {
       const { tick, retain, state } = yield* sweeping(1)
 
       for (state.clockOffset of [clockOffsetMax + 1, -clockOffsetMax - 1]) {
         assert.deepStrictEqual(yield* tick, [])
-        assert.deepStrictEqual(yield* retain, { forgotten: [], removed: [] })
+        assert.deepStrictEqual(yield* retain, { forgotten: [], removed: [], pages: [] })
       }
       state.clockOffset = clockOffsetMax
       assert.deepStrictEqual(yield* tick, [0])

@@ -29,6 +29,9 @@ const pageSize = 500
 /** Pages of overdue work of a kind in one tick; the next one goes on behind them. */
 const pagesMax = 20
 
+/** Pages of blobs in one go, once all of them were looked at: most are kept for good. */
+const blobPagesMax = 200
+
 export class Sweep extends Context.Service<
   Sweep,
   {
@@ -36,7 +39,8 @@ export class Sweep extends Context.Service<
     readonly tick: Effect.Effect<number>
     /**
      * Removes what has had its time: events, deliveries that ended, reservations, kept notifications, request logs,
-     * providers' payloads, counts of past days, unused uploads, blobs that nothing refers to.
+     * providers' payloads, counts of past days, unused uploads, blobs that nothing refers to. Where there are more than a
+     * hundred thousand blobs, each time but the first looks at a part of them.
      */
     readonly retain: Effect.Effect<void>
   }
@@ -53,6 +57,8 @@ export class Sweep extends Context.Service<
       let seenEpoch: string | null = null
       /** How far the last tick came, of each kind. */
       const places = new Map<JobKind, string | null>()
+      /** The same, of blobs. What a process before has not come to lies at the end, so the first round goes there. */
+      const blobRound = { place: null as string | null, isFirst: true }
 
       const offerDue = Effect.fnUntraced(function* (kind: JobKind, dueBefore: number, pages: number) {
         let after = places.get(kind) ?? null
@@ -109,12 +115,12 @@ export class Sweep extends Context.Service<
       const removeBlobs = Effect.fnUntraced(function* (
         before: number
       ): Effect.fn.Return<void, StoreUnavailable | BlobUnavailable> {
-        let after: string | null = null
+        let read = 0
         do {
           const page: {
             readonly blobs: ReadonlyArray<{ readonly tenantId: TenantId; readonly sha256: string }>
             readonly next: string | null
-          } = yield* blobs.olderThan({ before, after, limit: pageSize })
+          } = yield* blobs.olderThan({ before, after: blobRound.place, limit: pageSize })
           for (const [tenantId, group] of Map.groupBy(page.blobs, (blob) => blob.tenantId)) {
             const digests = group.map(({ sha256 }) => sha256)
             const kept = new Set(yield* store.blobs.referenced(tenantId, digests))
@@ -123,8 +129,10 @@ export class Sweep extends Context.Service<
               yield* Metrics.count(Metrics.retentionRemoved.blobs)
             }
           }
-          after = page.next
-        } while (after !== null)
+          blobRound.place = page.next
+          if (page.next === null) blobRound.isFirst = false
+          read += 1
+        } while (blobRound.place !== null && (blobRound.isFirst || read < blobPagesMax))
       })
 
       return Sweep.of({

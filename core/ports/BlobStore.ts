@@ -65,7 +65,10 @@ export class BlobStore extends Context.Service<
       tenantId: TenantId,
       ref: BlobRef
     ) => Stream.Stream<Uint8Array, BlobUnavailable | BlobMissing | BlobCorrupt>
-    /** Blobs last written before a time, in a stable order, behind `after`. A page with a `next` may have few, or none. */
+    /**
+     * Blobs last written before a time, in a stable order, behind `after`. A page with a `next` may have few, or none. A
+     * process may keep a `next`, and go on there days later.
+     */
     readonly olderThan: (query: {
       readonly before: Millis
       readonly after: string | null
