@@ -49,6 +49,29 @@ for (const [behind, what] of [["", ""], [tunnel, ", and wants a tunnel besides,"
   )
 }
 
+it.live("A tenant that takes none of many large answers is refused more of them, and nothing else; and nobody else is", () =>
+  Effect.gen(function* () {
+    const server = yield* Harness.start({ planId: "dev", ipRequestsPerMinute: 1_000 })
+    const other = yield* server.party({ planId: "dev" })
+    const large = { text: "\u4e2d".repeat(1_000_000), html: "\u4e2d".repeat(2_000_000) } // 9 MB
+    const path = `/v1/messages/${(yield* server.send(large)).json.id}`
+    const ofOther = `/v1/messages/${(yield* server.send({ ...large, fromMailboxId: other.mailbox.id }, { key: other.key })).json.id}`
+    const status = (of: string, key = server.key) => Effect.map(server.call("GET", of, { key }), (reply) => reply.status)
+    assert.strictEqual(yield* status(path), 200)
+
+    const sockets = yield* Effect.forEach(Array.from({ length: 12 }), () => unread(server.port))
+    for (const socket of sockets) socket.write(Harness.wire(`GET ${path}`, [Harness.bearer(server)]))
+    yield* Harness.eventually(() => server.logs.filter((line) => line.includes(`"getMessage"`)).length === 13)
+
+    const refused = yield* server.call("GET", path)
+    assert.deepStrictEqual([refused.status, refused.json.code, refused.headers.get("retry-after")], [503, "unavailable", "5"])
+    assert.deepStrictEqual([yield* status("/v1/mailboxes"), yield* status(ofOther, other.key)], [200, 200])
+    for (const socket of sockets) socket.destroy()
+    yield* Effect.repeat(status(path), { until: (found) => found === 200, times: 1_000 })
+    assert.strictEqual(yield* status(path), 200)
+  }).pipe(Effect.scoped)
+)
+
 it.live("A download that somebody wants a tunnel behind comes to its end, and the connection after it", () =>
   Effect.gen(function* () {
     const server = yield* Harness.start()

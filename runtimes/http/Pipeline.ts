@@ -9,6 +9,7 @@ import { Access } from "../../core/operations/Access.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import * as Tracing from "../../core/Tracing.ts"
+import { AnswerRoom, forTenants } from "./AnswerRoom.ts"
 import { Call, CallState, ClientAddress } from "./Call.ts"
 import { Drain, type DrainState } from "./Drain.ts"
 import * as Guard from "./Guard.ts"
@@ -28,6 +29,7 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
       const requestLog = yield* RequestLog
       const drain = yield* Drain
       const serve = yield* Guard.make
+      const room = new AnswerRoom(forTenants)
 
       /** Everything before the route, and then the operation; what is no operation is the router's. */
       const answered = Effect.fnUntraced(function* <E, R>(
@@ -52,7 +54,8 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
           return HttpServerResponse.setHeaders(response, headersOf(call, drain))
         }
         const value = yield* Effect.interruptible(serve(operation, call, request, match.params))
-        return operation.respond(value, headersOf(call, drain))
+        const response = operation.respond(value, headersOf(call, drain))
+        return call.principal === null ? response : yield* room.hold(call.principal.realm.tenantId, response)
       })
 
       return (router) =>

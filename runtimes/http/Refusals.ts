@@ -75,6 +75,11 @@ export class ShuttingDown extends Data.TaggedError("ShuttingDown")<{}> {}
 /** 503. `/readyz` while the store does not answer. */
 export class NotReady extends Data.TaggedError("NotReady")<{}> {}
 
+/** 503. As many large answers are on their way as are held in memory. */
+export class TooManyAnswers extends Data.TaggedError("TooManyAnswers")<{}> {
+  override readonly message = "a large answer was refused: those before it are not taken yet"
+}
+
 /** 500. A bug, whatever it was; its cause is in the log. */
 export class Defect extends Data.TaggedError("Defect")<{}> {}
 
@@ -90,6 +95,7 @@ type Own =
   | HeadersTooLarge
   | ShuttingDown
   | NotReady
+  | TooManyAnswers
   | Defect
 
 /** Whatever the methods of a service may fail with. */
