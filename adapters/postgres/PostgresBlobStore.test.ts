@@ -23,6 +23,16 @@ const kept = Database.use(({ sql }) =>
 
 const { partSizeBytes } = PostgresBlobStore
 
+/** One of each. */
+const few = [
+  "insert into mailroom.blob (tenant_id, sha256, upload_id, size_bytes, written_ms) select gen_random_uuid(), 'a', gen_random_uuid(), 1, 1",
+  "insert into mailroom.blob_part (upload_id, part, bytes) select gen_random_uuid(), 0, ''",
+  "insert into mailroom.blob_upload (id, touched_ms) select gen_random_uuid(), 1"
+]
+
+/** A part that is looked for without its upload. Uploads that are none yet are few, and looked at for their age. */
+const isPass = (line: string, next = "") => /Index.* Scan/.test(line) && !/Index Cond: .*(\bid\b|upload_id|sha256)/.test(next)
+
 describe("blobs in rows", () => {
   check(
     "are kept in parts, once, and leave nothing when they are removed",
@@ -176,5 +186,44 @@ describe("blobs in rows", () => {
       const ref = yield* write(of, noise(partSizeBytes))
       assert.deepStrictEqual(yield* read(of, ref), noise(partSizeBytes))
     })
+  )
+
+  it.effect("are looked up by what names them, though it was planned while there were hardly any, and so many were known", () =>
+    Effect.gen(function* () {
+      const database = yield* Database
+      const asked = new Map<string, ReadonlyArray<unknown>>()
+      const rows = <Row>(text: string, parameters: ReadonlyArray<unknown> = []) =>
+        Effect.andThen(Effect.sync(() => asked.set(text, parameters)), database.rows<Row>(text, parameters))
+      const blobs = PostgresBlobStore.layer.pipe(Layer.provide(Layer.succeed(Database, { ...database, rows })))
+      yield* Effect.gen(function* () {
+        const store = yield* BlobStore
+        const of = tenant()
+        const bytes = noise(2 * partSizeBytes + 1)
+        const ref = yield* write(of, bytes)
+        yield* read(of, ref)
+        yield* store.olderThan({ before: 1, after: null, limit: 1 })
+        yield* store.remove(of, ref.sha256, 1)
+        yield* Effect.scoped(Effect.flatMap(store.writer(of), ({ append }) => append(bytes)))
+      }).pipe(Effect.provide(blobs))
+      const { sql } = database
+
+      const passed: Array<string> = []
+      for (const count of [0, 1]) {
+        for (const statement of few) yield* sql.unsafe(`${statement} from generate_series(1, ${count})`)
+        yield* sql`analyze`
+        for (const [text, parameters] of asked) {
+          const oids = (parameters as ReadonlyArray<{ readonly oid: number }>).map(({ oid }) => oid) // the store tells their types
+          const [types] = yield* sql<{ list: string }>`select string_agg(oid::regtype::text, ', ' order by n) as list from unnest(${oids}::oid[]) with ordinality as given(oid, n)`
+          yield* sql.unsafe(`prepare asked (${types!.list}) as ${text}`)
+          const plan = yield* sql.unsafe<{ "QUERY PLAN": string }>(`explain (costs off) execute asked (${oids.map(() => "null").join(", ")})`)
+          yield* sql`deallocate asked`
+          const lines = plan.map((row) => row["QUERY PLAN"])
+          passed.push(...lines.filter((line, at) => isPass(line, lines[at + 1])).map((line) => `of ${count}: ${line.trim()}`))
+        }
+      }
+
+      assert.isAtLeast(asked.size, 8)
+      assert.deepStrictEqual(passed, [])
+    }).pipe(Effect.provide(TestDatabase.layer({ connectionsMax: 1 })))
   )
 })

@@ -246,6 +246,8 @@ const removeAbandoned = (rows: Run) =>
 
 const abandonedMax = 10
 
+// Parts are looked up by their upload, also by a plan that was made while there were hardly any: it would join them all.
+
 /** Parts do not wait for the disk: the commit that finishes a blob waits for all that was written before it. */
 const unhurried = "(select set_config('synchronous_commit', 'off', true)) as unhurried"
 const beginStatement = `
@@ -256,13 +258,13 @@ const stageStatement = `
   insert into mailroom.blob_part (upload_id, part, bytes) select id, $3, $4 from upload, ${unhurried} returning upload_id`
 const abandonStatement = `
   with upload as (delete from mailroom.blob_upload where id = $1 returning id)
-  delete from mailroom.blob_part using upload where upload_id = upload.id`
+  delete from mailroom.blob_part where upload_id = any(array(select id from upload))`
 const removeAbandonedStatement = `
   with upload as (
-    delete from mailroom.blob_upload where id in (
+    delete from mailroom.blob_upload where id = any(array(
       select id from mailroom.blob_upload where touched_ms < $1 limit $2 for update skip locked
-    ) returning id
-  ), parts as (delete from mailroom.blob_part using upload where upload_id = upload.id)
+    )) returning id
+  ), parts as (delete from mailroom.blob_part where upload_id = any(array(select id from upload)))
   select id from upload`
 /** The copy that is there already stays, and its readers with it. */
 const putBlob = `
@@ -273,12 +275,13 @@ const finishStagedStatement = `
     insert into mailroom.blob_part (upload_id, part, bytes)
     select id, $7, $5 from upload, put where put.upload_id = upload.id and length($5) > 0
   ), twice as (
-    delete from mailroom.blob_part part using upload, put where part.upload_id = upload.id and put.upload_id <> upload.id
+    delete from mailroom.blob_part
+    where upload_id = any(array(select upload.id from upload, put where put.upload_id <> upload.id))
   )
   select from put`
 const readStatement = `
   select blob.upload_id, blob.size_bytes, part.bytes from mailroom.blob
-  left join mailroom.blob_part part on part.upload_id = blob.upload_id and part.part = 0
+  left join lateral (select bytes from mailroom.blob_part where upload_id = blob.upload_id and part = 0 offset 0) part on true
   where blob.tenant_id = $1 and blob.sha256 = $2`
 const readPartStatement = "select bytes from mailroom.blob_part where upload_id = $1 and part = $2"
 /** Of so many, which are old: the next old one may lie behind all that are young. */
@@ -287,4 +290,4 @@ const olderStatement = `
   order by tenant_id, sha256 limit $4`
 const removeStatement = `
   with gone as (delete from mailroom.blob where tenant_id = $1 and sha256 = $2 and written_ms < $3 returning upload_id)
-  delete from mailroom.blob_part part using gone where part.upload_id = gone.upload_id`
+  delete from mailroom.blob_part where upload_id = any(array(select upload_id from gone))`
