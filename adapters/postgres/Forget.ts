@@ -34,7 +34,8 @@ const oldest = (table: string, age: string, returning = "1"): string =>
 
 const texts: Readonly<Record<Log, string>> = {
   // Each shard from its front, up to the first event that is not older. As one walks the fronts, always taking the oldest,
-  // an event's turn comes by the latest time up to it.
+  // an event's turn comes by the latest time up to it. Rows that are named by where they lie are locked in that order: two who
+  // forget do not choose quite the same, and would else wait for each other crosswise.
   events: `front as materialized (
       select place, shard, position, max(occurred_ms) over (partition by shard order by position) as turn
       from generate_series(0, ${shardCount - 1}) as shard cross join lateral (

@@ -306,6 +306,29 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
     }).pipe(Effect.scoped)
   )
 
+  it.effect("holds no event behind the one that it waits for, so that two who forget events do not wait for each other", () =>
+    Effect.gen(function* () {
+      const one = yield* newProcess()
+      const other = yield* foreign
+      const realm = realmInShard(12)
+      const events = times(40, (index) => Fixtures.queuedEvent(Fixtures.message(realm), { occurredAt: index }))
+      yield* one.store.commit(events.map(append), [])
+      const unheld = "select position::int from mailroom.event where tenant_id = $1 order by position for update skip locked"
+      const positions = (yield* other.run(unheld, [realm.tenantId])).flat()
+      yield* other.rollback
+      yield* other.run("begin")
+      yield* other.run("select from mailroom.event where shard = 12 and position = $1 for update", [positions[20]])
+
+      const waiting = yield* Effect.forkChild(one.store.commit([forget("events", 40)], []))
+      yield* blocked(one)
+      const left = (yield* other.run(unheld, [realm.tenantId])).flat()
+      yield* other.commit
+      yield* Fiber.join(waiting)
+
+      assert.deepStrictEqual(left, positions.slice(20))
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("ends a deadlock with another process, and harms nobody", () =>
     Effect.gen(function* () {
       const one = yield* newProcess()
