@@ -2,9 +2,12 @@
 import { Effect } from "effect"
 import assert from "node:assert/strict"
 import type { Address } from "../core/model/Address.ts"
+import type { ApiKey } from "../core/model/ApiKey.ts"
+import type { ApiKeyId } from "../core/model/Ids.ts"
 import type { Message } from "../core/model/Message.ts"
 import type { Notification } from "../core/model/Notification.ts"
 import * as Recipients from "../core/model/Recipient.ts"
+import type { Change } from "../core/ports/Store.ts"
 import * as Fixtures from "./fixtures.ts"
 import {
   auditEntry,
@@ -324,6 +327,19 @@ const notes = [
 
       assert.equal(yield* store.credentials.apiKey(unknown.tenantId, unknown.id), null)
       yield* land(store, update("apiKey", next(one, { revokedAt: 70, lastUsedAt: 10 })))
+    })
+  ),
+  law("takes a key's last use and a new version of it in one commit, in their order", (store) =>
+    Effect.gen(function* () {
+      const [one, two] = times(2, () => Fixtures.apiKey(Fixtures.application(Fixtures.realm())))
+      yield* land(store, insert("apiKey", one!), insert("apiKey", two!))
+      const touch = (id: ApiKeyId): Change => ({ _tag: "TouchApiKeys", used: [{ id, at: 20 }] })
+      const revoked = (key: ApiKey) => next(key, { revokedAt: 30, lastUsedAt: 10 })
+
+      yield* land(store, touch(one!.id), update("apiKey", revoked(one!)), update("apiKey", revoked(two!)), touch(two!.id))
+
+      assert.deepEqual(yield* store.credentials.apiKey(one!.tenantId, one!.id), revoked(one!))
+      assert.deepEqual(yield* store.credentials.apiKey(two!.tenantId, two!.id), { ...revoked(two!), lastUsedAt: 20 })
     })
   )
 ]

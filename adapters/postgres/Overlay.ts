@@ -159,7 +159,7 @@ export class Overlay {
   readonly bodies = new Map<string, Extract<Change, { readonly _tag: "PutBody" }>>()
   readonly blobs = new Map<string, Extract<Change, { readonly _tag: "PutBlob" }>>()
   readonly notes = new Map<string, Note>()
-  /** Of keys that are not written otherwise up to then: they are touched before all else. */
+  /** Of keys that are not written otherwise: they are touched before all else. */
   readonly touches = new Map<string, Millis>()
   readonly payloads = new Map<string, ProviderPayload>()
   readonly audit: Array<AuditEntry> = []
@@ -353,6 +353,8 @@ export class Overlay {
     const isEnabledNow = enabled && !entry.enabled
     const enabledAfter = isEnabledNow ? this.endOfLog(record as Endpoint) : entry.enabledAfter // the same
     this.put({ ...entry, version: record.version, record, enabled, enabledAfter })
+    // A statement writes a row once; and the record says when its key was used last.
+    if (kind === "apiKey") this.set(this.touches, record.id, undefined)
     return null
   }
 
