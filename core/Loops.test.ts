@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Layer, Logger, Scope } from "effect"
+import { Deferred, Effect, Exit, Fiber, Layer, Logger, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { CheckDomains } from "./jobs/CheckDomains.ts"
 import { EventRelay } from "./jobs/EventRelay.ts"
@@ -9,6 +9,17 @@ import * as Loops from "./Loops.ts"
 
 const nothing = Effect.succeed(0)
 
+const withWorker = (run: (typeof Worker.Service)["run"]) =>
+  Layer.provide(
+    Loops.working,
+    Layer.mergeAll(
+      Layer.succeed(Worker, { tick: nothing, run }),
+      Layer.succeed(EventRelay, { tick: nothing, ended: Effect.void }),
+      Layer.mock(Sweep, { tick: nothing, retain: Effect.void }),
+      Layer.mock(CheckDomains, { tick: nothing })
+    )
+  )
+
 describe("the loops", () => {
   it.effect("go on with a worker that breaks over and over, and leave time between", () =>
     Effect.gen(function* () {
@@ -17,14 +28,8 @@ describe("the loops", () => {
         begun += 1
         return Effect.die(new Error("the queue's driver broke"))
       })
-      const work = Layer.mergeAll(
-        Layer.succeed(Worker, { tick: nothing, run: () => broken }),
-        Layer.succeed(EventRelay, { tick: nothing, ended: Effect.void }),
-        Layer.mock(Sweep, { tick: nothing, retain: Effect.void }),
-        Layer.mock(CheckDomains, { tick: nothing })
-      )
       const scope = yield* Scope.make()
-      yield* Layer.buildWithScope(Layer.provide(Loops.working, work), scope).pipe(
+      yield* Layer.buildWithScope(withWorker(() => broken), scope).pipe(
         Effect.provide(Logger.layer([Logger.make(() => void (told += 1))]))
       )
 
@@ -36,6 +41,26 @@ describe("the loops", () => {
       assert.isAtLeast(begun, 30)
       assert.isAtMost(begun, 120)
       assert.strictEqual(told, begun)
+    })
+  )
+
+  it.effect("are over as soon as the jobs are that were under way", () =>
+    Effect.gen(function* () {
+      const jobs = yield* Deferred.make<void>()
+      const scope = yield* Scope.make()
+      yield* Layer.buildWithScope(withWorker(() => Deferred.await(jobs)), scope)
+
+      const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+      yield* TestClock.adjust("1 second")
+      const early = closing.pollUnsafe()
+      yield* Deferred.succeed(jobs, undefined)
+      yield* TestClock.adjust("10 millis")
+      const late = closing.pollUnsafe()
+      yield* TestClock.adjust("1 minute")
+      yield* Fiber.join(closing)
+
+      assert.isUndefined(early)
+      assert.isDefined(late)
     })
   )
 })

@@ -31,12 +31,13 @@ interface Options {
 /** A worker on a queue that has deliveries to claim, and those that follow one. */
 const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, broken, millis = 1_000, jobMillis = 1 }: Options = {}) {
   const [worked, released]: [Array<string>, Array<string>] = [[], []]
-  let [claims, number, inFlight, inFlightMost, isStopping] = [0, 1_000, 0, 0, false]
+  let [claims, number, inFlight, inFlightMost, asked, isStopping] = [0, 1_000, 0, 0, 0, false]
   const queue: typeof JobQueue.Service = {
     offer: () => Effect.void,
     claim: ({ kinds, limit }) =>
       Effect.sync(() => {
         if (!kinds.includes("deliver")) {
+          asked += 1
           if (broken === "claim") assert.fail("the queue broke")
           return broken === "release" ? [leaseOf(2, 9), leaseOf(3, 9)] : [] // suspects: one is given back
         }
@@ -77,11 +78,11 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
   const context = yield* Layer.build(Layer.provide(Worker.layer, handlers))
   const worker = yield* Effect.forkChild(Context.get(context, Worker).run(() => isStopping, Duration.minutes(1)), { startImmediately: true })
   yield* TestClock.adjust(millis)
-  const claimsThen = claims
+  const [claimsThen, askedThen] = [claims, asked]
   isStopping = true
   yield* TestClock.adjust("2 minutes")
   yield* Fiber.join(worker)
-  return { worked, released, claims: claimsThen, inFlightMost }
+  return { worked, released, claims: claimsThen, asked: askedThen, inFlightMost }
 })
 
 const leases = (count: number) => Array.from({ length: count }, (_, index) => leaseOf(index + 1))
@@ -136,11 +137,12 @@ describe("a place of the worker", () => {
 
 describe("a lane of the worker", () => {
   for (const broken of ["claim", "awaitWork", "release"] as const) {
-    it.effect(`finishes what it has under way while the queue breaks for another: ${broken}`, () =>
+    it.effect(`finishes what it has under way while the queue breaks for another, which leaves time between: ${broken}`, () =>
       Effect.gen(function* () {
-        const { worked } = yield* running([], { broken, jobMillis: 500 })
+        const { worked, asked } = yield* running([], { broken, jobMillis: 500 })
 
         assert.include(worked, "job 0")
+        assert.isAtMost(asked, 4, "claims of the other two")
       })
     )
   }
