@@ -65,6 +65,29 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("a shard that the process has been through waits again as soon as it has more", (world) =>
+      Effect.gen(function* () {
+        const { of, process, log } = yield* playGrowing(world)
+        let other = yield* world.found()
+        while (shardOf(other.realm.tenantId) === shardOf(of.realm.tenantId)) other = yield* world.found()
+        const toOther = yield* hook(process, other)
+        yield* relayAll(process) // of what creating endpoints made
+
+        log.left = 20
+        yield* happen(process, other)
+        yield* happen(process, of)
+        log.ahead = Effect.gen(function* () {
+          if (log.left > 10) return
+          log.ahead = Effect.void
+          assert.equal((yield* deliveriesTo(world, toOther)).length, 1, "it has been through that one")
+          yield* happen(process, other)
+        })
+        yield* process.relay.tick
+
+        assert.ok(log.left > 0 && log.left <= 10, `${log.left} left`)
+      })
+    ),
+
     scenario("a process whose clock goes wrong meanwhile leaves the rest of a shard", (world) =>
       Effect.gen(function* () {
         const { process, log, clock } = yield* playGrowing(world)
