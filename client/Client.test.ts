@@ -271,11 +271,14 @@ describe("sendMessage", () => {
 describe("Files", () => {
   const bytes = Uint8Array.from({ length: 100_001 }, (_, index) => index * 7)
   const larger = Uint8Array.from([1, 2, ...bytes, 3])
+  const shared = new SharedArrayBuffer(bytes.length)
+  new Uint8Array(shared).set(bytes)
   const contents: ReadonlyArray<readonly [title: string, content: Uint8Array | ArrayBuffer | Blob, expected?: Uint8Array]> = [
     ["a Uint8Array", bytes],
     ["a part of one", larger.subarray(2, -1)],
     ["a Buffer", Buffer.from(bytes)],
     ["an ArrayBuffer", bytes.buffer],
+    ["a SharedArrayBuffer", shared as never], // as from JavaScript
     ["a Blob", new Blob([bytes])],
     ["what reads like a Blob", { arrayBuffer: () => Promise.resolve(bytes.buffer) } as Blob],
     ["a DataView", new DataView(larger.buffer, 2, bytes.length) as never], // as from JavaScript
@@ -310,6 +313,7 @@ describe("Files", () => {
     ["a stream", new Blob([bytes]).stream()],
     ["a Buffer that went through JSON", JSON.parse(JSON.stringify(Buffer.from("a")))],
     ["what reads like a Blob, and has none", { arrayBuffer: () => Promise.resolve("QUJD") }],
+    ["what has the name of a Blob's method, and not the method", { arrayBuffer: bytes }],
     ["null", null],
     ["nothing", undefined]
   ]
@@ -380,14 +384,14 @@ describe("Pages", () => {
 
   it("do not begin anew where something between has taken the null away that ends them", async () => {
     server.play(pageOf([1], "b"), answer(200, { items: [{ id: "2" }] }), pageOf([1], "b"))
-    const cursors: Array<string | null> = []
+    const cursors: Array<readonly [next: string | null, resume: string | null]> = []
 
     for await (const page of client().events.pages()) {
-      cursors.push(page.resumeCursor)
+      cursors.push([page.nextCursor, page.resumeCursor])
       if (cursors.length === 3) break
     }
 
-    assert.deepStrictEqual(cursors, ["b", "b"])
+    assert.deepStrictEqual(cursors, [["b", "b"], [null, "b"]])
   })
 
   it("fail where the list fails, and go on from a stored cursor", async () => {
