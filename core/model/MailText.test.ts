@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { plainOf } from "./MailText.ts"
+import { addressesIn, addressesOf, plainOf } from "./MailText.ts"
 
 describe("what a page says", () => {
   const rows: ReadonlyArray<readonly [title: string, html: string, text: string]> = [
@@ -12,4 +12,22 @@ describe("what a page says", () => {
     ["ends where a script does not", "a<script>b<p>c", "a"]
   ]
   for (const [title, html, text] of rows) it(title, () => assert.strictEqual(plainOf(html), text))
+})
+
+describe("the addresses in a field", () => {
+  it("are the one that is all of it, without a sign taken off, and none without a domain worth the name", () => {
+    assert.deepStrictEqual(addressesOf(" *bob@dest.example "), ["*bob@dest.example"])
+    assert.deepStrictEqual(addressesOf("bob@localhost"), [])
+    assert.deepStrictEqual(addressesOf("*bob@dest.example, eve@dest.example"), ["bob@dest.example", "eve@dest.example"])
+  })
+})
+
+describe("the addresses in a line", () => {
+  it("keep the sign that they begin with where brackets are around them, and not behind one alone", () => {
+    const found = (line: string) => addressesIn(line).map(({ address }) => address)
+
+    assert.deepStrictEqual(found("to <*bob@dest.example>:"), ["*bob@dest.example"])
+    assert.deepStrictEqual(found("to <*bob@dest.example :"), ["bob@dest.example"])
+    assert.deepStrictEqual(found("to *bob@dest.example>:"), ["bob@dest.example"])
+  })
 })

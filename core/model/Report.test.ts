@@ -29,6 +29,16 @@ const reporting = (fields: string) =>
     attachments: [attachment("message/delivery-status", `Reporting-MTA: dns; mx.dest.example\n\n${fields}\n`)]
   })
 
+/** A delivery report that names nobody, with the original that went to these. */
+const ofOriginal = (to: string) =>
+  message({
+    structure: leaf("multipart/report"),
+    attachments: [
+      attachment("message/delivery-status", "Reporting-MTA: dns; mx.dest.example\n\nAction: failed\nStatus: 5.1.1\n"),
+      attachment("message/rfc822", `Message-ID: <one@our.example>\nTo: ${to}\n\nHello\n`)
+    ]
+  })
+
 const prose = (line: string) => message({ text: `Your message could not be delivered to:\n\n<bob@dest.example>:\n${line}\n` })
 
 describe("the fields of a report", () => {
@@ -96,6 +106,15 @@ describe("the fields of a report", () => {
   })
 })
 
+describe("a report that names nobody", () => {
+  it("is about the one whom the original went to, and about nobody where it went to several", () => {
+    const of = (to: string) => Report.read(ofOriginal(to), null).recipients.map(({ address }) => address)
+
+    assert.deepStrictEqual(of("Bob <bob@dest.example>"), ["bob@dest.example"])
+    assert.deepStrictEqual(of("bob@dest.example, eve@dest.example"), [])
+  })
+})
+
 describe("an address that begins with a sign", () => {
   for (const sign of "!#$%&'*+-/=?^_`{|}~") {
     it(`is itself in fields, in brackets, and in complaints, and not another's: ${sign}`, () => {
@@ -111,13 +130,14 @@ describe("an address that begins with a sign", () => {
         reporting(`Final-Recipient: rfc822; ${address}\nAction: failed\nStatus: 5.1.1`),
         message({ text: `Your message could not be delivered to:\n\n<${address}>:\n550 5.1.1 no such user\n` }),
         message({ headers: [...message().headers, { name: "X-Failed-Recipients", value: address }], text: "Your message could not be delivered.\n" }),
+        ofOriginal(address),
         complaint("Original-Rcpt-To"),
         complaint("Removal-Recipient")
       ].map(told)
 
       // An asterisk is how a complaint hides its reader.
       const shown = sign === "*" ? [] : [address]
-      assert.deepStrictEqual(found, [[address], [address], [address], shown, shown])
+      assert.deepStrictEqual(found, [[address], [address], [address], [address], shown, shown])
     })
   }
 })
