@@ -1,9 +1,10 @@
-import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { assert, it, layer } from "@effect/vitest"
+import { Effect, Fiber } from "effect"
 import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import { connect, type Socket } from "node:net"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
+import { BodyRoom } from "./BodyRoom.ts"
 import * as Harness from "./harness.ts"
 
 setFlagsFromString("--expose-gc")
@@ -13,24 +14,43 @@ const live = { excludeTestServices: true }
 const sizeBytes = 16 * 1024 * 1024
 const body = Buffer.from(`{"text":"${"a".repeat(sizeBytes - 11)}"}`)
 
-/** A send of the largest size, whose last byte is kept back. */
-const slowSend = (port: number, key: string, length = `Content-Length: ${sizeBytes}`) => {
+/** A send of the largest size, whose last byte is kept back; its length is announced, or the body comes as one chunk. */
+const slowSend = (port: number, key: string, framing: "length" | "chunk" = "length") => {
   const socket = connect(port, "127.0.0.1")
+  const length = framing === "length" ? `Content-Length: ${sizeBytes}` : "Transfer-Encoding: chunked"
   const heads = [`Authorization: Bearer ${key}`, "Content-Type: application/json", "Idempotency-Key: 12345678", length]
   let isRead = false
   let answer = ""
   socket.on("error", () => {})
   socket.on("data", (chunk) => (answer += chunk.toString()))
   socket.write(Harness.wire("POST /v1/messages", heads))
+  if (framing === "chunk") socket.write(`${sizeBytes.toString(16)}\r\n`)
   // More than the system holds for a connection in which nobody reads.
   socket.write(body.subarray(0, -1), () => (isRead = true))
   return {
     isRead: () => isRead,
     answer: () => answer,
-    finish: () => void socket.write(body.subarray(-1)),
+    finish: () => {
+      socket.write(body.subarray(-1))
+      if (framing === "chunk") socket.write("\r\n0\r\n\r\n")
+    },
     leave: () => void socket.destroy()
   }
 }
+
+it.effect("The room for bodies is given back by whoever leaves while he waits for it, or while he is read", () =>
+  Effect.gen(function* () {
+    const room = new BodyRoom({ most: 2048, mostOfCaller: 1024, free: 0 })
+    const hold = (caller: string) => Effect.forkChild(room.within(caller, 1024, Effect.never), { startImmediately: true })
+    const read = yield* hold("ada")
+    const waiting = yield* hold("ada")
+
+    yield* Fiber.interrupt(waiting)
+    yield* Fiber.interrupt(read)
+
+    assert.strictEqual(yield* room.within("ada", 1024, Effect.succeed("read")), "read")
+  })
+)
 
 layer(Harness.layer({}), live)("Bodies on their way", (it) => {
   it.effect("are read two of the largest at a time for a tenant, whose others wait, and nobody else's", () =>
@@ -40,7 +60,7 @@ layer(Harness.layer({}), live)("Bodies on their way", (it) => {
       const sends = [1, 2].map(() => slowSend(server.port, slow.key))
       yield* Harness.eventually(() => sends.every(({ isRead }) => isRead()))
 
-      const [third, fourth] = [slowSend(server.port, slow.key), slowSend(server.port, slow.key)]
+      const [third, fourth] = [slowSend(server.port, slow.key, "chunk"), slowSend(server.port, slow.key)]
       const others = [1, 2].map(() => slowSend(server.port, other.key))
       yield* Harness.eventually(() => others.every(({ isRead }) => isRead()))
       assert.isFalse(third.isRead() || fourth.isRead())

@@ -239,6 +239,23 @@ for (const [what, behind, expected] of unreadable) {
   )
 }
 
+it.live("Malformed HTTP in a body is answered once an answer is over that was under way when the body began", () =>
+  Effect.gen(function* () {
+    const { server, mayGoOn } = yield* hesitant
+    const client = yield* dialled(server.port)
+    client.write(listing(server) + Harness.wire("POST /v1/messages", [...sending(server), chunked], "1\r\n{\r\n"))
+    yield* isRead(server)
+    yield* mayGoOn
+    yield* Harness.eventually(() => client.received().endsWith("}"))
+    const before = client.received().length
+
+    client.write("xyz\r\n")
+    const answers = yield* client.closed
+
+    assert.strictEqual(outcome(answers.slice(before)), "400 invalid_request")
+  }).pipe(Effect.scoped)
+)
+
 it.live("Malformed HTTP in a body that nobody waits for is not answered in the middle of the answer to its request", () =>
   Effect.gen(function* () {
     const gate = yield* Deferred.make<void>()

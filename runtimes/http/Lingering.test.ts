@@ -4,6 +4,7 @@ import { connect, Server, type Socket } from "node:net"
 import type { Store } from "../../core/ports/Store.ts"
 import * as Harness from "./harness.ts"
 import { upload } from "./parties.ts"
+import { timeouts } from "./Server.ts"
 
 /** A connection that nobody reads from until it is told to. */
 const unread = (port: number) =>
@@ -89,6 +90,30 @@ it.live("A download that somebody wants a tunnel behind comes to its end, and th
     assert.isAbove(heard.length, 4_000_000)
   }).pipe(Effect.scoped)
 )
+
+it.live("A connection that somebody wants a tunnel on costs itself alone when it breaks", () =>
+  Effect.gen(function* () {
+    const listening = vi.spyOn(Server.prototype, "listen")
+    yield* Effect.addFinalizer(() => Effect.sync(() => listening.mockRestore()))
+    const server = yield* Harness.start()
+    const listener = listening.mock.contexts[0] as Server // it was just called
+    const wanted: Array<Socket> = []
+    listener.on("connect", (_: unknown, socket: Socket) => wanted.push(socket))
+    const id = yield* stored(server, 24_000_000)
+    const client = yield* unread(server.port)
+    client.write(Harness.wire(`GET /v1/attachments/${id}/download`, [Harness.bearer(server)]) + tunnel)
+    yield* Harness.eventually(() => wanted.length === 1)
+
+    wanted[0]!.emit("error", new Error("read ECONNRESET"))
+
+    assert.isTrue(wanted[0]!.destroyed)
+    assert.strictEqual((yield* server.call("GET", "/healthz")).status, 200)
+  }).pipe(Effect.scoped)
+)
+
+it("Silence is borne for longer than a request may take, whose sender is told so", () => {
+  assert.isAbove(timeouts.silenceTimeout, timeouts.requestTimeout + timeouts.connectionsCheckingInterval)
+})
 
 it.live("Garbage behind a request that is under way leaves nothing at its answer, however often it comes", () =>
   Effect.gen(function* () {

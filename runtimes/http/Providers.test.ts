@@ -160,6 +160,9 @@ it.live("The way in is open to what configured providers post, and to nothing el
     assert.strictEqual((yield* post(body, "ses/more")).status, 404)
     // Before its body, which nobody is there for.
     assert.match(yield* server.raw(Harness.wire("POST /providers/nobody/notifications", ["Content-Length: 262144"])), /^HTTP\/1\.1 404 /)
+    // And before one that is too large, which would wait for room that there never is.
+    const announced = Harness.wire("POST /providers/ses/notifications", [`Content-Length: ${intakeBytesMax + 1}`])
+    assert.match(yield* server.raw(announced), /^HTTP\/1\.1 413 /)
     const tooLarge = yield* post(" ".repeat(intakeBytesMax + 1))
     assert.deepStrictEqual([tooLarge.status, tooLarge.json.code, tooLarge.json.details], [413, "payload_too_large", {}])
     assert.strictEqual((yield* post(body)).status, 200)
