@@ -1,75 +1,14 @@
 /** Mailroom inside a program: the Promise facade, the fetch handler, the client without a socket. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Redacted, Stream } from "effect"
-import { afterEach, onTestFinished, vi } from "vitest"
-import * as EicarScanner from "../../adapters/eicar/EicarScanner.ts"
+import { Effect, Layer, Stream } from "effect"
+import { onTestFinished, vi } from "vitest"
 import * as Memory from "../../adapters/memory/index.ts"
-import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
-import * as RfcMime from "../../adapters/mime/RfcMime.ts"
-import * as SandboxMailProvider from "../../adapters/sandbox/SandboxMailProvider.ts"
 import { MailroomError } from "../../client/index.ts"
-import { scopes } from "../../core/model/ApiKey.ts"
-import { BlobStore } from "../../core/ports/BlobStore.ts"
 import { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
 import type { MailProvider } from "../../core/ports/MailProvider.ts"
 import { Store, StoreUnavailable } from "../../core/ports/Store.ts"
-import { WebhookTransport, type WebhookRequest } from "../../core/ports/WebhookTransport.ts"
-import { createMailroom, parseAddress, parseDomain, plans, ReceiveRefused, reveal, type EmbeddedMailroom, type InboundMail, type Options } from "./index.ts"
-
-const operator = { type: "operator", id: "test" } as const
-
-const open: Array<EmbeddedMailroom> = []
-afterEach(() => Promise.all(open.splice(0).map((one) => one.close())))
-
-/** Receivers that echo challenges and take everything. */
-const receiver = () => {
-  const posts: Array<{ readonly url: string; readonly type: string }> = []
-  const post = ({ target, body }: WebhookRequest) =>
-    Effect.sync(() => {
-      const { type, data } = JSON.parse(new TextDecoder().decode(body))
-      posts.push({ url: target.href, type })
-      const answer = JSON.stringify({ challenge: data.challenge })
-      return { status: 200, retryAfter: null, body: new TextEncoder().encode(answer), truncated: false }
-    })
-  return { posts, layer: Layer.succeed(WebhookTransport, { post, get: () => Effect.die("nothing is fetched") }) }
-}
-
-const embed = async (over: Partial<Options> = {}) => {
-  const mailroom = await createMailroom({
-    store: Memory.MemoryStore.layer,
-    queue: Memory.MemoryJobQueue.layer,
-    blobs: Memory.MemoryBlobStore.layer,
-    crypto: NodeCrypto.layer({ sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] }),
-    mime: RfcMime.layer,
-    scanner: EicarScanner.layer,
-    webhooks: receiver().layer,
-    sandbox: SandboxMailProvider.make({ outcomeAfter: 0 }),
-    provider: null,
-    log: () => {},
-    ...over
-  })
-  open.push(mailroom)
-  return mailroom
-}
-
-const found = async ({ management }: EmbeddedMailroom, environment: "sandbox" | "production" = "sandbox") => {
-  for (const plan of plans) await management.putPlan(plan)
-  const { id: tenantId } = await management.createTenant(operator, { name: "Analytical Engines", planId: "standard" })
-  const { id: applicationId } = await management.createApplication(operator, { tenantId, environment, name: "Billing" })
-  const { text } = await management.issueKey(operator, { tenantId, applicationId, name: "first", scopes })
-  const domain = await management.createDomain(operator, { tenantId, domain: parseDomain("mail.example") })
-  const checked = { state: "ok", expected: "yes", observed: "yes", since: 0 } as const
-  await management.recordChecks(tenantId, domain.id, [
-    { record: "ownership", ...checked },
-    { record: "dkim", ...checked }
-  ])
-  const address = parseAddress("ada@mail.example")
-  const mailbox = await management.createMailbox(operator, { tenantId, address, displayName: "Ada" })
-  return { tenantId, applicationId, apiKey: reveal(text), mailboxId: mailbox.id }
-}
-
-const from = { clientAddress: "192.0.2.1" }
-const get = (path: string, headers: Record<string, string> = {}) => new Request(`http://mailroom.internal${path}`, { headers })
+import { embed, found, from, get, operator, receiver } from "./harness.ts"
+import { parseAddress, ReceiveRefused, type InboundMail, type Options } from "./index.ts"
 
 /** The rejection of a promise; fails if it is kept. */
 const rejectionOf = (promise: Promise<unknown>): Promise<unknown> =>
@@ -267,6 +206,37 @@ describe("an embedded Mailroom", () => {
     assert.deepStrictEqual(await post(["the-first-key"], "application/json"), [202, undefined])
   })
 
+  it("takes by fetch no body that breaks off for a whole one, even if what came of it is a message", async () => {
+    const mailroom = await embed()
+    const { apiKey, mailboxId } = await found(mailroom)
+    const body = JSON.stringify({ fromMailboxId: mailboxId, to: ["delivered@example.com"], text: "It works." })
+    const pieces = [new TextEncoder().encode(body)]
+    const stream = new ReadableStream<Uint8Array>({
+      pull: (controller) => {
+        const piece = pieces.shift()
+        if (piece === undefined) controller.error(new Error("the caller is gone"))
+        else controller.enqueue(piece)
+      }
+    })
+    const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json", "idempotency-key": "the-first-key" }
+    const init = { method: "POST", headers, body: stream, duplex: "half" }
+    const response = await mailroom.fetch(new Request("http://mailroom.internal/v1/messages", init), from)
+
+    assert.deepStrictEqual([response.status, ((await response.json()) as { code?: string }).code], [400, "invalid_request"])
+    assert.deepStrictEqual((await mailroom.client(apiKey).listMessages()).items, [])
+  })
+
+  it("asks by fetch for no body where an operation takes none, whether there is none or an empty one", async () => {
+    const mailroom = await embed()
+    const { apiKey } = await found(mailroom)
+    const url = "http://mailroom.internal/v1/webhook-deliveries/00000000-0000-4000-8000-000000000000/replay"
+
+    for (const body of [null, ""]) {
+      const response = await mailroom.fetch(new Request(url, { method: "POST", headers: { authorization: `Bearer ${apiKey}` }, body }), from)
+      assert.strictEqual(((await response.json()) as { code?: string }).code, "not_found", String(body))
+    }
+  })
+
   it("rejects with the client's typed error, and with the core's", async () => {
     const mailroom = await embed()
     const { apiKey, mailboxId, tenantId } = await found(mailroom)
@@ -337,90 +307,6 @@ describe("an embedded Mailroom", () => {
 
     assert.deepStrictEqual(told.map((line) => JSON.parse(line).message), Array(2).fill("an adapter has not come up; createMailroom waits for it"))
     assert.deepStrictEqual(lines, told)
-  })
-
-  it("lets a request that is under way finish before it closes", async () => {
-    const answer = Promise.withResolvers<void>()
-    const posted = Promise.withResolvers<void>()
-    const slow = Layer.succeed(WebhookTransport, {
-      get: () => Effect.die("nothing is fetched"),
-      post: ({ body }) =>
-        Effect.promise(async () => {
-          posted.resolve()
-          await answer.promise
-          const { challenge } = JSON.parse(new TextDecoder().decode(body)).data
-          return { status: 200, retryAfter: null, body: new TextEncoder().encode(JSON.stringify({ challenge })), truncated: false }
-        })
-    })
-    const mailroom = await embed({ webhooks: slow })
-    const { apiKey } = await found(mailroom)
-    const creating = mailroom.client(apiKey).createWebhookEndpoint({ url: "https://hooks.example.com/", eventTypes: ["*"] })
-    await posted.promise
-
-    const closing = mailroom.close()
-    assert.strictEqual((await mailroom.fetch(get("/v1/messages"), from)).status, 503)
-    answer.resolve()
-
-    assert.match((await creating).secret, /^whsec_/)
-    await closing
-  })
-
-  it("lets a download that is under way come to its end before it closes what it reads from", async () => {
-    const life: Array<string> = []
-    const note = (event: string) => Effect.sync(() => life.push(event))
-    const opened = Effect.gen(function* () {
-      yield* Effect.addFinalizer(() => note("closed"))
-      const real = yield* BlobStore
-      return { ...real, read: (tenantId, blob) => Stream.ensuring(real.read(tenantId, blob), note("read")) } satisfies typeof real
-    })
-    const mailroom = await embed({ blobs: Layer.provide(Layer.effect(BlobStore, opened), Memory.MemoryBlobStore.layer) })
-    const { apiKey, mailboxId } = await found(mailroom)
-    const contentBase64 = Buffer.alloc(300_000, 7).toString("base64")
-    const input = { mailboxId, filename: "bytes.bin", mediaType: "application/octet-stream", contentBase64 }
-    const { attachment } = await mailroom.client(apiKey).uploadAttachment(input)
-    await mailroom.tick() // the scanner has read it
-    life.length = 0
-    const path = `/v1/attachments/${attachment.id}/download`
-    const response = await mailroom.fetch(get(path, { authorization: `Bearer ${apiKey}` }), from)
-
-    const closing = mailroom.close().then(() => life.push("all is closed"))
-    assert.strictEqual((await mailroom.fetch(get(path), from)).status, 503)
-    const text = await response.text()
-    await closing
-
-    assert.strictEqual(JSON.parse(text).contentBase64, contentBase64)
-    assert.deepStrictEqual(life, ["read", "closed", "all is closed"])
-  })
-
-  it("closes though its provider hangs, and says what it leaves behind", async () => {
-    const lines: Array<string> = []
-    const submitting = Promise.withResolvers<void>()
-    const hanging = Effect.uninterruptible(Effect.never)
-    const provider: MailProvider = {
-      name: "hanging",
-      submit: () => Effect.andThen(Effect.sync(() => submitting.resolve()), hanging),
-      poll: () => hanging
-    }
-    const opened = Effect.acquireRelease(Effect.succeed(provider), () => hanging)
-    const life: Array<string> = []
-    const queue = Layer.unwrap(Effect.as(Effect.addFinalizer(() => Effect.sync(() => life.push("closed"))), Memory.MemoryJobQueue.layer))
-    const mailroom = await embed({ provider: opened, queue, log: (line) => lines.push(line) })
-    const { apiKey, mailboxId } = await found(mailroom, "production")
-    await mailroom.start()
-    await mailroom.client(apiKey).sendMessage({ fromMailboxId: mailboxId, to: ["charles@example.com"], text: "x" })
-    await submitting.promise
-    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
-
-    let isClosed = false
-    void mailroom.close().then(() => (isClosed = true))
-    await vi.advanceTimersByTimeAsync(45_000).finally(() => vi.useRealTimers())
-
-    assert.deepStrictEqual([isClosed, life], [true, ["closed"]])
-    const errors = lines.map((line) => JSON.parse(line)).filter(({ level }) => level === "ERROR")
-    assert.deepStrictEqual(errors.map(({ message }) => String(message)), [
-      "the work in the background did not end within 15 seconds, and is left behind",
-      "an adapter did not close within 10 seconds, and is left behind"
-    ])
   })
 
   it("takes a setting as its rule reads it, and an option that is undefined as left out", async () => {

@@ -1,0 +1,117 @@
+/** How a Mailroom inside a program ends: what it waits for, and for how long. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Stream } from "effect"
+import { onTestFinished, vi } from "vitest"
+import * as Memory from "../../adapters/memory/index.ts"
+import { BlobStore } from "../../core/ports/BlobStore.ts"
+import type { MailProvider } from "../../core/ports/MailProvider.ts"
+import { WebhookTransport } from "../../core/ports/WebhookTransport.ts"
+import { embed, found, from, get } from "./harness.ts"
+
+describe("an embedded Mailroom that closes", () => {
+  it("lets a request that is under way finish before it closes", async () => {
+    const answer = Promise.withResolvers<void>()
+    const posted = Promise.withResolvers<void>()
+    const slow = Layer.succeed(WebhookTransport, {
+      get: () => Effect.die("nothing is fetched"),
+      post: ({ body }) =>
+        Effect.promise(async () => {
+          posted.resolve()
+          await answer.promise
+          const { challenge } = JSON.parse(new TextDecoder().decode(body)).data
+          return { status: 200, retryAfter: null, body: new TextEncoder().encode(JSON.stringify({ challenge })), truncated: false }
+        })
+    })
+    const mailroom = await embed({ webhooks: slow })
+    const { apiKey } = await found(mailroom)
+    const creating = mailroom.client(apiKey).createWebhookEndpoint({ url: "https://hooks.example.com/", eventTypes: ["*"] })
+    await posted.promise
+
+    const closing = mailroom.close()
+    assert.strictEqual((await mailroom.fetch(get("/v1/messages"), from)).status, 503)
+    answer.resolve()
+
+    assert.match((await creating).secret, /^whsec_/)
+    await closing
+  })
+
+  /** A Mailroom with a download that has been answered and not read, and what becomes of its blobs. */
+  const downloading = async () => {
+    const life: Array<string> = []
+    const lines: Array<string> = []
+    const note = (event: string) => Effect.sync(() => life.push(event))
+    const opened = Effect.gen(function* () {
+      yield* Effect.addFinalizer(() => note("closed"))
+      const real = yield* BlobStore
+      return { ...real, read: (tenantId, blob) => Stream.ensuring(real.read(tenantId, blob), note("read")) } satisfies typeof real
+    })
+    const blobs = Layer.provide(Layer.effect(BlobStore, opened), Memory.MemoryBlobStore.layer)
+    const mailroom = await embed({ blobs, log: (line) => lines.push(line) })
+    const { apiKey, mailboxId } = await found(mailroom)
+    const contentBase64 = Buffer.alloc(300_000, 7).toString("base64")
+    const input = { mailboxId, filename: "bytes.bin", mediaType: "application/octet-stream", contentBase64 }
+    const { attachment } = await mailroom.client(apiKey).uploadAttachment(input)
+    await mailroom.tick() // the scanner has read it
+    life.length = 0
+    const path = `/v1/attachments/${attachment.id}/download`
+    const response = await mailroom.fetch(get(path, { authorization: `Bearer ${apiKey}` }), from)
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
+    onTestFinished(() => void vi.useRealTimers())
+    return { mailroom, life, lines, path, response, contentBase64 }
+  }
+
+  it("lets a download that is under way come to its end before it closes what it reads from, and closes at once then", async () => {
+    const { mailroom, life, path, response, contentBase64 } = await downloading()
+
+    const closing = mailroom.close().then(() => life.push("all is closed"))
+    assert.strictEqual((await mailroom.fetch(get(path), from)).status, 503)
+    const text = await response.text()
+    await closing
+
+    assert.strictEqual(JSON.parse(text).contentBase64, contentBase64)
+    assert.deepStrictEqual(life, ["read", "closed", "all is closed"])
+  })
+
+  it("closes in time though nobody reads a download to its end", async () => {
+    const { mailroom, life, lines } = await downloading()
+
+    void mailroom.close().then(() => life.push("all is closed"))
+    await vi.advanceTimersByTimeAsync(18_999)
+    const before = life.length
+    await vi.advanceTimersByTimeAsync(1_000)
+
+    assert.deepStrictEqual([before, life], [0, ["closed", "all is closed"]])
+    assert.notInclude(lines.join(), "\"ERROR\"")
+  })
+
+  it("closes though its provider hangs, and says what it leaves behind", async () => {
+    const lines: Array<string> = []
+    const submitting = Promise.withResolvers<void>()
+    const hanging = Effect.uninterruptible(Effect.never)
+    const provider: MailProvider = {
+      name: "hanging",
+      submit: () => Effect.andThen(Effect.sync(() => submitting.resolve()), hanging),
+      poll: () => hanging
+    }
+    const opened = Effect.acquireRelease(Effect.succeed(provider), () => hanging)
+    const life: Array<string> = []
+    const queue = Layer.unwrap(Effect.as(Effect.addFinalizer(() => Effect.sync(() => life.push("closed"))), Memory.MemoryJobQueue.layer))
+    const mailroom = await embed({ provider: opened, queue, log: (line) => lines.push(line) })
+    const { apiKey, mailboxId } = await found(mailroom, "production")
+    await mailroom.start()
+    await mailroom.client(apiKey).sendMessage({ fromMailboxId: mailboxId, to: ["charles@example.com"], text: "x" })
+    await submitting.promise
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
+
+    let isClosed = false
+    void mailroom.close().then(() => (isClosed = true))
+    await vi.advanceTimersByTimeAsync(45_000).finally(() => vi.useRealTimers())
+
+    assert.deepStrictEqual([isClosed, life], [true, ["closed"]])
+    const errors = lines.map((line) => JSON.parse(line)).filter(({ level }) => level === "ERROR")
+    assert.deepStrictEqual(errors.map(({ message }) => String(message)), [
+      "the work in the background did not end within 15 seconds, and is left behind",
+      "an adapter did not close within 10 seconds, and is left behind"
+    ])
+  })
+})
