@@ -248,6 +248,7 @@ const notes = [
 
       assert.deepEqual(yield* matched, of(known))
       assert.deepEqual(yield* walk(2), yield* walk(10_000))
+      assert.equal((yield* page(null, 10_000)).next, null, "nothing is behind")
       const first = yield* page(null, 1)
       assert.ok(first.notifications.length <= 1 && first.next !== null, "so many are looked at, whether they are matched or not")
       yield* land(store, ...all.map(drop))

@@ -1,5 +1,5 @@
 /** Endpoints come to be: by an echoed challenge and in no other way, and their secrets are told once. */
-import { Cause, Deferred, Effect, Exit, Fiber, Option, Redacted } from "effect"
+import { Cause, Deferred, Effect, Exit, Fiber, Option, Redacted, Scheduler } from "effect"
 import * as assert from "node:assert/strict"
 import { types, verificationType } from "../../core/model/Event.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
@@ -347,6 +347,23 @@ export const suite: ScenarioSuite = {
         world.stage.receive = () => Effect.die(new Error("a bug of the transport"))
         for (let count = 0; count < 6; count++) yield* Effect.exit(create(process, of, { url }))
         yield* assertNothing(world, process, of)
+
+        world.stage.receive = welcoming
+        assert.equal((yield* create(process, of, { url })).endpoint.enabled, true)
+      })
+    ),
+
+    scenario("a handshake frees its places wherever its asker hangs up", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot()
+        const of = yield* world.found()
+        const url = "https://hooks.example/"
+        world.stage.receive = () => Effect.never
+        // A fiber stands still after so many steps: here at each of its first ones once.
+        for (let steps = 2; steps <= 200; steps++) {
+          const leaving = Effect.provideService(create(process, of, { url }), Scheduler.MaxOpsBeforeYield, steps)
+          yield* Fiber.interrupt(yield* Effect.forkChild(leaving, { startImmediately: true }))
+        }
 
         world.stage.receive = welcoming
         assert.equal((yield* create(process, of, { url })).endpoint.enabled, true)
