@@ -1,5 +1,6 @@
 import { assert, describe, it, vi } from "@effect/vitest"
 import { SmtpReplies, type Said } from "./SmtpReplies.ts"
+import { replySizeMax } from "./SmtpSettings.ts"
 
 const byByte = (text: string): ReadonlyArray<Said> => {
   const replies = new SmtpReplies()
@@ -22,5 +23,26 @@ describe("SmtpReplies", () => {
     looked.mockRestore()
     assert.deepStrictEqual(said, [{ code: 250, text: `250-a\r\n${long}` }, { code: 250, text: "250 b" }])
     assert.isAtMost(looks, 100)
+  })
+
+  it("finds the end of a reply though more has come before it is asked for", () => {
+    const replies = new SmtpReplies()
+    replies.hear(Buffer.from("250 a\r\n"))
+    replies.hear(Buffer.from("250"))
+
+    assert.deepStrictEqual([replies.next(), replies.next()], [{ code: 250, text: "250 a" }, null])
+    assert.isTrue(replies.isBegun())
+  })
+
+  it("understands no line that is longer than a reply may be, though it has no end yet", () => {
+    const replies = new SmtpReplies()
+    replies.hear(Buffer.from("2".repeat(replySizeMax)))
+    assert.isNull(replies.next())
+    assert.isFalse(replies.isTooLong())
+
+    replies.hear(Buffer.from("2"))
+
+    assert.isNull(replies.next())
+    assert.isTrue(replies.isTooLong())
   })
 })
