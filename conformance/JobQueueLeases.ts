@@ -341,7 +341,7 @@ export const leases: ReadonlyArray<Check<JobQueue>> = [
       yield* TestClock.adjust(visibilityTimeout)
       yield* assertNothingDue
 
-      yield* queue.offer([offered])
+      yield* queue.offer([offered, job(now + 2 * minute, { kind: "deliver" })])
 
       const second = yield* claimOne
       assert.deepEqual([second.job, second.claims], [offered, 2])
