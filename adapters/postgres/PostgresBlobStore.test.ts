@@ -212,12 +212,7 @@ describe("blobs in rows", () => {
         for (const statement of few) yield* sql.unsafe(`${statement} from generate_series(1, ${count})`)
         yield* sql`analyze`
         for (const [text, parameters] of asked) {
-          const oids = (parameters as ReadonlyArray<{ readonly oid: number }>).map(({ oid }) => oid) // the store tells their types
-          const [types] = yield* sql<{ list: string }>`select string_agg(oid::regtype::text, ', ' order by n) as list from unnest(${oids}::oid[]) with ordinality as given(oid, n)`
-          yield* sql.unsafe(`prepare asked (${types!.list}) as ${text}`)
-          const plan = yield* sql.unsafe<{ "QUERY PLAN": string }>(`explain (costs off) execute asked (${oids.map(() => "null").join(", ")})`)
-          yield* sql`deallocate asked`
-          const lines = plan.map((row) => row["QUERY PLAN"])
+          const lines = yield* TestDatabase.genericPlan(text, parameters as ReadonlyArray<{ readonly oid: number }>) // the store tells their types
           passed.push(...lines.filter((line, at) => isPass(line, lines[at + 1])).map((line) => `of ${count}: ${line.trim()}`))
         }
       }

@@ -109,31 +109,6 @@ const writes: ReadonlyArray<{ readonly name: string; readonly change: Change }> 
   { name: "a delivery's body", change: { _tag: "PutBody", realm, deliveryId: id, body: "" } }
 ]
 
-/** The plan by which a connection of ours runs the statement, whatever it is given. */
-const genericPlan = Effect.fnUntraced(function* ({ text, parameters }: Statement) {
-  const { sql } = yield* Database
-  const types = parameters.length === 0 ? "" : `(${parameters.map(({ oid }) => typeNames[oid]).join(", ")})`
-  const nulls = parameters.length === 0 ? "" : `(${parameters.map(() => "null").join(", ")})`
-  yield* sql.unsafe(`prepare asked ${types} as ${text}`)
-  const plan = yield* sql.unsafe<{ "QUERY PLAN": string }>(`explain (costs off) execute asked ${nulls}`)
-  yield* sql`deallocate asked`
-  return plan.map((row) => row["QUERY PLAN"])
-})
-
-const typeNames: Readonly<Record<number, string>> = {
-  16: "bool",
-  20: "bigint",
-  21: "smallint",
-  23: "integer",
-  25: "text",
-  1005: "smallint[]",
-  1007: "integer[]",
-  1009: "text[]",
-  1016: "bigint[]",
-  2950: "uuid",
-  2951: "uuid[]"
-}
-
 /** What names a row is looked at behind an index, or all that a tenant has in an index is walked along. */
 const passesOver = /Filter: .*(\bid = |= ANY|\bprovider\b)|Index Cond: .*tenant_id = .*\bid = |Bitmap/
 
@@ -405,7 +380,7 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
         for (const { name, run } of all) {
           asked.length = 0
           yield* run as Effect.Effect<unknown, unknown>
-          const lines = yield* genericPlan(asked[0]!)
+          const lines = yield* TestDatabase.genericPlan(asked[0]!.text, asked[0]!.parameters)
           found.push(...lines.filter((line) => passesOver.test(line)).map((line) => `${name}: ${line.trim()}`))
         }
         return found

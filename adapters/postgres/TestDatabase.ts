@@ -72,6 +72,18 @@ export const url = (content: "migrated" | "empty" = "migrated", encoding = "UTF8
 export const layer = (options: Database.Pooling = {}): Layer.Layer<Database.Database, SqlError> =>
   Layer.unwrap(Effect.map(url(), (url) => Database.layer({ ...options, url })))
 
+/** The lines of the plan by which a connection of ours runs this, whatever it is given. */
+export const genericPlan = Effect.fnUntraced(function* (text: string, parameters: ReadonlyArray<{ readonly oid: number }>) {
+  const { sql } = yield* Database.Database
+  const types = yield* sql<{ name: string }>`
+    select oid::regtype::text as name from unnest(${parameters.map(({ oid }) => oid)}::oid[]) with ordinality as given(oid, n) order by n`
+  const list = (items: ReadonlyArray<string>) => (items.length === 0 ? "" : `(${items.join(", ")})`)
+  yield* sql.unsafe(`prepare asked ${list(types.map(({ name }) => name))} as ${text}`)
+  const plan = yield* sql.unsafe<{ "QUERY PLAN": string }>(`explain (costs off) execute asked ${list(types.map(() => "null"))}`)
+  yield* sql`deallocate asked`
+  return plan.map((row) => row["QUERY PLAN"])
+})
+
 /**
  * One database for all scenarios of a test file, opened when first asked for and emptied before each: a set of its own
  * for each of them, at a fraction of what a database costs.

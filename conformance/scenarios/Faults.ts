@@ -152,10 +152,9 @@ export class NoCommits extends Faults {
   }
 }
 
-/** Calls and reads of this name get no answer, while it is on. */
+/** Calls and reads of this name get no answer. */
 export class Silence extends Faults {
   readonly #call: string
-  isOn = false
 
   constructor(call: string) {
     super(0, "before")
@@ -163,17 +162,16 @@ export class Silence extends Faults {
   }
 
   override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
-    return Effect.suspend(() => (this.#strikes(call) ? Effect.never : effect))
+    return call === this.#call ? Effect.suspend(() => this.#struck(Effect.never)) : effect
   }
 
   override aroundStream<A, E, R>(call: string, stream: Stream.Stream<A, E, R>): Stream.Stream<A, E, R> {
-    return Stream.suspend(() => (this.#strikes(call) ? Stream.never : stream))
+    return call === this.#call ? Stream.suspend(() => this.#struck(Stream.never)) : stream
   }
 
-  #strikes(call: string): boolean {
-    if (!this.isOn || call !== this.#call) return false
+  #struck<S>(silence: S): S {
     this.hasStruck = true
-    return true
+    return silence
   }
 }
 
@@ -189,6 +187,10 @@ export class Within extends Faults {
 
   override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
     return Effect.suspend(() => (this.isOn ? this.#faults.around(call, effect) : effect))
+  }
+
+  override aroundStream<A, E, R>(call: string, stream: Stream.Stream<A, E, R>): Stream.Stream<A, E, R> {
+    return Stream.suspend(() => (this.isOn ? this.#faults.aroundStream(call, stream) : stream))
   }
 }
 

@@ -3,7 +3,7 @@ import { Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
 import { address } from "../fixtures.ts"
 import { arrive, withFile } from "./Arrivals.ts"
-import { Silence } from "./Faults.ts"
+import { Silence, Within } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import { messageOf, pass, scenario, send, settle, typesOf, logOf, upload, type Process, type ScenarioSuite } from "./World.ts"
 
@@ -25,18 +25,19 @@ export const suite: ScenarioSuite = {
         Effect.gen(function* () {
           const of = yield* world.found()
           const silence = new Silence(call)
-          const process = yield* world.boot(silence)
+          const meanwhile = new Within(silence)
+          const process = yield* world.boot(meanwhile)
           const attachment = yield* upload(process, of)
           yield* settle(process)
           const id = yield* send(process, of, address("bob"), { attachmentIds: [attachment.id] })
-          silence.isOn = true
+          meanwhile.isOn = true
 
           yield* within(process, 11)
 
           assert.ok(silence.hasStruck)
           const { status, attempts } = yield* messageOf(world, of, id)
           assert.deepEqual([status, attempts], ["queued", 1])
-          silence.isOn = false
+          meanwhile.isOn = false
           yield* pass(process, "2 minutes")
           assert.equal((yield* messageOf(world, of, id)).status, "sent")
           assert.equal(world.stage.submissions.length, 1)
@@ -49,16 +50,17 @@ export const suite: ScenarioSuite = {
         Effect.gen(function* () {
           const of = yield* world.found()
           const silence = new Silence(call)
-          const process = yield* world.boot(silence)
+          const meanwhile = new Within(silence)
+          const process = yield* world.boot(meanwhile)
           yield* arrive(process, of.mailbox.address, withFile("0123456789"))
-          silence.isOn = true
+          meanwhile.isOn = true
 
           yield* within(process, 3)
 
           assert.ok(silence.hasStruck)
           const [before] = yield* world.store.messages.page(of.realm, { mailboxId: null, before: null, limit: 1 })
           assert.deepEqual(typesOf(yield* logOf(world, of, before!.id)), [], "it is not received yet")
-          silence.isOn = false
+          meanwhile.isOn = false
           yield* pass(process, "2 minutes")
           const { attachmentIds } = yield* messageOf(world, of, before!.id)
           assert.equal(attachmentIds.length, 1)

@@ -15,7 +15,7 @@ import type { ParsedAttachment, ParsedMessage } from "../model/ParsedMessage.ts"
 import { scanJob } from "../operations/Attachments.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { parseJob } from "../operations/Receive.ts"
-import { BlobStore, BlobUnavailable } from "../ports/BlobStore.ts"
+import { BlobStore, blobUnanswered, type BlobUnavailable } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { Mime } from "../ports/Mime.ts"
@@ -65,7 +65,7 @@ export class ParseMessage extends Context.Service<
         const parsed = message.mime === null ? Option.none() : yield* parseWithin(message, message.mime)
         if (Option.isNone(parsed)) return null
         const stored = yield* Effect.forEach(parsed.value.attachments, (part) =>
-          Effect.timeoutOrElse(keep(message.tenantId, part), { duration: keepTimeout, orElse: unanswered })
+          Effect.timeoutOrElse(keep(message.tenantId, part), { duration: keepTimeout, orElse: blobUnanswered })
         )
         return { parsed: parsed.value, stored }
       })
@@ -115,12 +115,10 @@ export class ParseMessage extends Context.Service<
   )
 }
 
-const unanswered = () => Effect.fail(new BlobUnavailable({ cause: "no answer in time" }))
-
 /** A blob's bytes, for as long as they come. */
 const answering = <E>(bytes: Stream.Stream<Uint8Array, E>): Stream.Stream<Uint8Array, E | BlobUnavailable> =>
   Stream.transformPull(bytes, (pull) =>
-    Effect.succeed(Effect.timeoutOrElse(pull, { duration: pieceTimeout, orElse: unanswered }))
+    Effect.succeed(Effect.timeoutOrElse(pull, { duration: pieceTimeout, orElse: blobUnanswered }))
   )
 
 const changesOf = (current: Parameters<typeof Inbound.park>[0], found: Found, at: number) => {

@@ -23,7 +23,7 @@ import * as Timestamp from "../model/Timestamp.ts"
 import { settle } from "../model/Settlement.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Sending.ts"
-import { BlobStore, BlobUnavailable, enclosedMax, type BlobCorrupt, type BlobMissing, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
+import { BlobStore, blobUnanswered, enclosedMax, type BlobCorrupt, type BlobMissing, type BlobUnavailable, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { MailProviderUnavailable, MailProviders, type SubmitResult } from "../ports/MailProvider.ts"
@@ -223,7 +223,7 @@ export class SubmitMessage extends Context.Service<
           : ({ blob: yield* large.finish, changes: [], bytes: kept } satisfies Built)
       })
       const write = <E>(tenantId: TenantId, bytes: Stream.Stream<Uint8Array, E>) =>
-        deadlines.within(() => Effect.fail(new BlobUnavailable({ cause: "no answer in time" })))(Effect.scoped(written(tenantId, bytes)))
+        deadlines.within(blobUnanswered)(Effect.scoped(written(tenantId, bytes)))
 
       /** The object: made once, and found again by its digest. */
       const buildMime = Effect.fnUntraced(function* ({ message, content }: Outbound, attachments: ReadonlyArray<Attachment>) {

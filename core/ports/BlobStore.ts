@@ -25,6 +25,9 @@ export class BlobUnavailable extends Data.TaggedError("BlobUnavailable")<{ reado
   override readonly message = "the blob store is unavailable"
 }
 
+/** It was waited for in vain. */
+export const blobUnanswered = (): Effect.Effect<never, BlobUnavailable> => Effect.fail(new BlobUnavailable({ cause: "no answer in time" }))
+
 /** Nothing is there under this name. */
 export class BlobMissing extends Data.TaggedError("BlobMissing")<{ readonly sha256: string }> {
   override readonly message = "the blob is not there"
