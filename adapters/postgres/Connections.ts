@@ -6,10 +6,12 @@
  * the statement; here one costs little more than its round trip.
  *
  * Each statement and each wait has a deadline, in real time. A connection that
- * missed one, or was interrupted or lost, is not used again.
+ * missed one, or was interrupted or lost, is not used again. Nor is one that has
+ * come of age: the plans of its statements were made for tables as they were then,
+ * and behind a name there may be another server by now.
  */
 import { PgConnection } from "@effect/sql-pg"
-import { Context, Duration, Effect, Exit, Option, Scope } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Option, Scope } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { clearTimeout, setTimeout } from "node:timers"
 
@@ -49,6 +51,7 @@ export interface Connections {
 }
 
 interface Kept extends Held {
+  readonly agesAt: number
   isGivenUp: boolean
   expiry: NodeJS.Timeout | null
 }
@@ -58,11 +61,16 @@ interface Waiter {
   readonly fail: (error: SqlError) => void
 }
 
+/** Connections age in real time, whatever clock their callers have. */
+const clock = Clock.Clock.defaultValue()
+
 /** How long a connection is kept that nobody needs. */
 const idleMs = 60_000
 
 export interface Options {
   readonly connectionsMax: number
+  /** How old one gets that is always needed; some leave up to a quarter sooner, so that they do not all leave at once. */
+  readonly ageMax: Duration.Duration
   /** Opens one in the scope; `onEnd` is called once it has ended, by whomever. */
   readonly open: (onEnd: () => void) => Effect.Effect<PgConnection.PgConnection, SqlError, Scope.Scope>
 }
@@ -75,13 +83,14 @@ export const make = (options: Options): Effect.Effect<Connections, never, Scope.
   )
 
 /** Callbacks and real timers inside: an Effect for each step of a statement would cost more than the statement. */
-const keep = ({ connectionsMax, open }: Options): { readonly connections: Connections; readonly close: Effect.Effect<void> } => {
+const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections: Connections; readonly close: Effect.Effect<void> } => {
   const idle: Array<Kept> = []
   const waiting = new Set<Waiter>()
   const scopes = new Set<Scope.Closeable>()
   /** Being opened, idle or in use. */
   let count = 0
   let busy = 0
+  let opened = 0
   let isClosed = false
 
   const closeAll = Effect.suspend(() => {
@@ -121,10 +130,12 @@ const keep = ({ connectionsMax, open }: Options): { readonly connections: Connec
       close()
     }
     Effect.runFork(Scope.provide(open(giveUp), scope)).addObserver((exit) => {
-      if (Exit.isSuccess(exit) && isCounted) {
-        kept = { connection: exit.value, isGivenUp: false, expiry: null, giveUp }
-        busy += 1
-        return giveBack(kept)
+      if (Exit.isSuccess(exit) && isCounted && !isClosed) {
+        opened += 1
+        const share = 1 - (opened % connectionsMax) / connectionsMax / 4
+        const agesAt = clock.currentTimeMillisUnsafe() + Duration.toMillis(ageMax) * share
+        kept = { connection: exit.value, agesAt, isGivenUp: false, expiry: null, giveUp }
+        return offer(kept)
       }
       giveUp()
       const error = Option.getOrElse(Exit.findErrorOption(exit), () => lost("no connection could be opened"))
@@ -147,11 +158,15 @@ const keep = ({ connectionsMax, open }: Options): { readonly connections: Connec
 
   const giveBack = (kept: Kept) => {
     busy -= 1
-    if (isClosed || kept.isGivenUp) {
+    if (isClosed || kept.isGivenUp || clock.currentTimeMillisUnsafe() >= kept.agesAt) {
       kept.giveUp()
       if (waiting.size > 0 && count < connectionsMax) openOne()
       return
     }
+    offer(kept)
+  }
+
+  const offer = (kept: Kept) => {
     const waiter = next()
     if (waiter !== undefined) {
       busy += 1

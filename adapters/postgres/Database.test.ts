@@ -141,11 +141,35 @@ layer(TestDatabase.layer({ connectionsMax: 2 }))("a database", (it) => {
     })
   )
 
+  it.effect("asks the same connection again while it is young", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const process = Effect.map(sql<{ pid: number }>`select pg_backend_pid() as pid`, ([row]) => row!.pid)
+      assert.strictEqual(yield* process, yield* process)
+    })
+  )
+
   it.effect("lets no process hold locks for long that does nothing", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
       const rows = yield* sql`select current_setting('idle_in_transaction_session_timeout') as idle, current_setting('application_name') as name`
       assert.deepStrictEqual(rows, [{ idle: "15s", name: "mailroom" }])
+    })
+  )
+})
+
+layer(TestDatabase.layer({ connectionsMax: 1, connectionAgeMax: Duration.zero }))("a database whose connections are of age at once", (it) => {
+  it.effect("has a new one for each statement and each transaction, and keeps none", () =>
+    Effect.gen(function* () {
+      const { pool, sql } = yield* Database
+      const process = Effect.map(sql<{ pid: number }>`select pg_backend_pid() as pid`, ([row]) => row!.pid)
+
+      const single = yield* Effect.all([process, process, process], { concurrency: "unbounded" })
+      const together = yield* sql.withTransaction(Effect.all([process, process]))
+
+      assert.strictEqual(new Set([...single, ...together]).size, 4)
+      assert.strictEqual(together[0], together[1])
+      yield* until(Effect.map(pool, ({ busy, connections, waiting }) => busy + connections + waiting === 0))
     })
   )
 })

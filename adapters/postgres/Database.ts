@@ -6,7 +6,7 @@
  * Deadlines and waits are real, whatever clock the caller has.
  */
 import { PgConnection, type PgClient } from "@effect/sql-pg"
-import { Clock, Context, Effect, Layer, type Redacted, type Scope } from "effect"
+import { Clock, Context, Duration, Effect, Layer, type Redacted, type Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Duplex } from "node:stream"
@@ -33,6 +33,8 @@ export type Options = Pooling &
 
 export interface Pooling {
   readonly connectionsMax?: number
+  /** After so long a connection is replaced, between two statements. Half an hour unless told otherwise. */
+  readonly connectionAgeMax?: Duration.Duration
   readonly applicationName?: string
   /** False behind a pooler that lends a connection for a transaction: no prepared statements, no settings of our own. */
   readonly prepare?: boolean
@@ -66,6 +68,7 @@ export const make = (options: Options): Effect.Effect<Database["Service"], SqlEr
       let open = 0
       const connections = yield* Connections.make({
         connectionsMax: options.connectionsMax ?? 10,
+        ageMax: options.connectionAgeMax ?? Duration.minutes(30),
         open: (onEnd) =>
           PgConnection.make({
             ...config,
