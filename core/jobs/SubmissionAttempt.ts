@@ -3,6 +3,7 @@ import { Data, Exit, Option } from "effect"
 import * as Addresses from "../model/Address.ts"
 import * as Backoff from "../model/Backoff.ts"
 import type { Millis } from "../model/Ids.ts"
+import { submissionWindow } from "../model/Limits.ts"
 import * as Message from "../model/Message.ts"
 import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/Recipient.ts"
 import { classify, cleanReply, type Reply } from "../model/Reply.ts"
@@ -183,6 +184,6 @@ export const expire = (
 /** The next try by the schedule, and the last one when the 48 h end. */
 export const retryAt = (message: Message.Message, now: Millis, random: number): Millis => {
   const next = now + Backoff.delay(Backoff.submission, message.attempts + 1, random)
-  const last = message.acceptedAt + Backoff.submissionWindow
+  const last = message.acceptedAt + submissionWindow
   return next > last && last > now ? last : next
 }

@@ -3,7 +3,7 @@
  * and never longer than its step plus the jitter, whatever the clock does.
  */
 import type { Millis } from "./Ids.ts"
-import { submissionRetention } from "./Limits.ts"
+import { submissionWindow } from "./Limits.ts"
 
 const minute = 60_000
 const hour = 60 * minute
@@ -23,8 +23,5 @@ export const delay = (schedule: ReadonlyArray<Millis>, failures: number, random:
   return Math.round(step * (1 - jitter + 2 * jitter * random))
 }
 
-/** How long after its acceptance a message may be tried. */
-export const submissionWindow: Millis = submissionRetention
-
 /** Whether a message accepted then may still be tried at this time. */
-export const maySubmit = (acceptedAt: Millis, at: Millis): boolean => at - acceptedAt < submissionRetention
+export const maySubmit = (acceptedAt: Millis, at: Millis): boolean => at - acceptedAt < submissionWindow

@@ -31,10 +31,10 @@ describe("the limits", () => {
   })
 
   it("of time are those that were decided", () => {
-    const { idempotencyRetention, unusedAttachmentRetention, eventRetentionDefault, notificationRetention, submissionRetention, domainGrace, blobGrace } = Limits
+    const { idempotencyRetention, unusedAttachmentRetention, eventRetentionDefault, notificationRetention, submissionWindow, domainGrace, blobGrace } = Limits
 
     assert.deepStrictEqual(
-      [idempotencyRetention, unusedAttachmentRetention, eventRetentionDefault, notificationRetention, submissionRetention, domainGrace, blobGrace],
+      [idempotencyRetention, unusedAttachmentRetention, eventRetentionDefault, notificationRetention, submissionWindow, domainGrace, blobGrace],
       [day, 7 * day, 30 * day, 48 * hour, 48 * hour, day, day]
     )
     assert.isAbove(Limits.eventGrace, Limits.freshEventMax)

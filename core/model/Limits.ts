@@ -77,8 +77,8 @@ export const freshEventMax = 60 * 60 * 1000
 export const eventGrace = 2 * 60 * 60 * 1000
 /** Milliseconds for which a notification waits for the submission it speaks of: 48 hours. */
 export const notificationRetention = 48 * 60 * 60 * 1000
-/** Milliseconds for which a submission is retried before its recipients fail: 48 hours. */
-export const submissionRetention = 48 * 60 * 60 * 1000
+/** Milliseconds after its acceptance for which a message is tried before its recipients fail: 48 hours. */
+export const submissionWindow = 48 * 60 * 60 * 1000
 /** Milliseconds for which a domain may lack its ownership or DKIM record before it fails: 24 hours. */
 export const domainGrace = 24 * 60 * 60 * 1000
 /** Milliseconds between checks of a domain's records: of one that waits to be verified, in its first hour and its first day; of any other. */
