@@ -218,12 +218,9 @@ describe("randomness", () => {
       Effect.gen(function* () {
         const making = yield* Effect.forkScoped(crypto.generateDkimKey)
         yield* Effect.yieldNow
-        const asked = performance.now()
         yield* crypto.uuid
-        const waited = performance.now() - asked
 
         assert.isUndefined(making.pollUnsafe(), "it was made in place")
-        assert.isBelow(waited, 20)
         yield* Fiber.join(making)
       }).pipe(Effect.scoped)
     )

@@ -5,6 +5,7 @@ import { dkimVerify } from "mailauth/lib/dkim/verify.js"
 import { simpleParser } from "mailparser"
 import { generateKeyPairSync } from "node:crypto"
 import PostalMime from "postal-mime"
+import { withProcessorTime } from "../../conformance/ProcessorTime.ts"
 import { signer, type DkimKey } from "./Dkim.ts"
 import { wireLines } from "./WireLines.ts"
 
@@ -294,10 +295,9 @@ describe("Dkim", () => {
 
   it("signs a header of 1 MB in no time", async () => {
     for (const filler of ["\t", "a\r\n ", "\"", "\\", "<", "@", "(", "a@"]) {
-      const begun = performance.now()
       const from = `x${filler.repeat(1_000_000 / filler.length)} <ada@example.com>`
-      await Effect.runPromise(signed(both, message(from).slice(0, 1_040_000)))
-      assert.isBelow(performance.now() - begun, 1_000)
+      const { took } = await Effect.runPromise(withProcessorTime(signed(both, message(from).slice(0, 1_040_000))))
+      assert.isBelow(took, 1_000)
     }
   })
 

@@ -1,0 +1,22 @@
+/**
+ * What something takes of the processor in this process, on all of its threads, in milliseconds. Tests that say what no input
+ * may cost ask for this: others who are at work on the machine have no part in it.
+ */
+import { Effect } from "effect"
+
+const since = (before: NodeJS.CpuUsage): number => {
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / 1_000
+}
+
+export const processorTime = (work: () => unknown): number => {
+  const before = process.cpuUsage()
+  work()
+  return since(before)
+}
+
+export const withProcessorTime = <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<{ readonly result: A; readonly took: number }, E, R> =>
+  Effect.suspend(() => {
+    const before = process.cpuUsage()
+    return Effect.map(work, (result) => ({ result, took: since(before) }))
+  })
