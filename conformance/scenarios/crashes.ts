@@ -39,7 +39,7 @@ const sendThroughCrash = (world: World, faults: Faults, environment: "sandbox" |
       for (let tick = 0; tick < 5; tick++) yield* Effect.exit(doomed.worker.tick)
     }
     const heir = yield* world.boot()
-    yield* pass(heir, recovery, "30 seconds")
+    yield* pass(heir, recovery, "1 minute")
     return { tenancy, heir, key, answer: Exit.isSuccess(exit) ? exit.value : null }
   })
 
@@ -49,7 +49,7 @@ const deliverThroughCrash = (world: World, faults: Faults, answers: ReadonlyArra
     const calm = yield* world.boot()
     const of = yield* world.found()
     const to = yield* hook(calm, of)
-    const backoff = { deliveryBackoff: [60_000] }
+    const backoff = { deliveryBackoff: [50_000] }
     // What a receiver says depends on how far the delivery is, not on how often it was asked.
     respond(world, () =>
       Effect.flatMap(deliveryTo(world, to).pipe(Effect.orDie), ({ attempts }) => answers[Math.min(attempts.length, answers.length - 1)]!)
@@ -60,7 +60,7 @@ const deliverThroughCrash = (world: World, faults: Faults, answers: ReadonlyArra
     const doomed = yield* world.boot(faults, backoff)
     for (let tick = 0; tick < 4; tick++) yield* Effect.exit(doomed.worker.tick)
     const heir = yield* world.boot(undefined, backoff)
-    yield* pass(heir, "12 minutes", "30 seconds")
+    yield* pass(heir, "12 minutes", "1 minute")
     return { to, delivery: yield* deliveryTo(world, to), posts: postsTo(world, to) }
   })
 
@@ -144,7 +144,7 @@ export const suite: ScenarioSuite = {
             assert.ok(Buffer.from(stored).equals(Buffer.from(submissions[0]!.bytes)), `${label}: what was sent is not what is stored`)
             const count = world.stage.submissions.length
             const heir = yield* world.boot()
-            yield* pass(heir, recovery, "1 minute")
+            yield* pass(heir, recovery, "2 minutes")
             assert.equal(world.stage.submissions.length, count, `${label}: submitted after its end`)
             assert.equal((yield* messageOf(world, tenancy, answer.id)).status, "sent", label)
           })
