@@ -57,3 +57,18 @@ it.effect("PostmarkNotificationIntake takes the secret as a bearer token as well
     }
   })
 )
+
+it.effect("PostmarkNotificationIntake tells bounces apart whose ids are the same as doubles", () =>
+  Effect.gen(function* () {
+    const large = cases.find(({ title }) => title.includes("larger than a double"))!
+    const bounceOf = (id: string, Email: string) =>
+      posted(JSON.stringify({ ...(large.payload as object), Email, ID: 0 }).replace('"ID":0', `"ID":${id}`))
+    const ada = bounceOf("4323372036854775806", "ada@example.org")
+    const charles = bounceOf("4323372036854775807", "charles@example.org")
+
+    const [first, other, again] = yield* Effect.forEach([ada, charles, ada], intake.receive)
+
+    assert.strictEqual(again!.id, first!.id)
+    assert.notStrictEqual(other!.id, first!.id)
+  })
+)

@@ -45,8 +45,8 @@ const secretIn = (authorization: string): string | null => {
   return scheme === "" || !pair.includes(":") ? null : pair.slice(pair.indexOf(":") + 1)
 }
 
-/** Bounces and complaints have an id; of the others, what they are about says which it is. */
-const idOf = ({ RecordType, ID, MessageID, Recipient, DeliveredAt, ChangedAt, Metadata }: Told): string => {
-  const about = JSON.stringify([ID ?? null, MessageID, Recipient, DeliveredAt ?? ChangedAt, Metadata])
+/** Bounces and complaints have an id, whose last digits are lost; what each is about says which it is. */
+const idOf = ({ RecordType, ID, MessageID, Email, Recipient, BouncedAt, DeliveredAt, ChangedAt, Metadata }: Told): string => {
+  const about = JSON.stringify([ID ?? null, MessageID, Email ?? Recipient, BouncedAt ?? DeliveredAt ?? ChangedAt, Metadata])
   return `${RecordType.slice(0, intakeKindLengthMax)} ${digest(about).toString("hex")}`
 }

@@ -19,7 +19,8 @@ const Told = Schema.fromJsonString(
     ServerID: Schema.optionalKey(Schema.NullOr(Schema.Int)),
     MessageID: optional,
     Metadata: Schema.optionalKey(Schema.NullOr(Schema.Record(Schema.String, Schema.Unknown))),
-    ID: Schema.optionalKey(Schema.NullOr(Schema.Int)),
+    // 64 bits wide: more than a number holds to its last digit.
+    ID: Schema.optionalKey(Schema.NullOr(Schema.Finite)),
     Type: optional,
     Email: optional,
     Recipient: optional,
