@@ -82,6 +82,27 @@ it.effect("leaves a secret that it cannot open as it is, and counts it by the ke
   }).pipe(Effect.provide(memory))
 )
 
+it.effect("counts what a key beyond the ring has sealed, of a higher version or of the same", () =>
+  Effect.gen(function* () {
+    const [later, good] = [yield* sealedBy([1, 4]), yield* sealedBy([3])]
+    const another = NodeCrypto.layerSeeded("another", { sealingKeys: [{ version: 3, key: Redacted.make(new Uint8Array(32).fill(33)) }] })
+    const domain = Fixtures.mailDomain(later.tenantId)
+    const privateKey = yield* Crypto.use(({ seal }) => seal(Redacted.make("key"), MailDomains.sealContext(domain))).pipe(Effect.provide(another))
+    const record = { ...domain, nextDkim: { selector: "a", publicKey: "AAAA", privateKey } }
+    yield* Store.use(({ commit }) => commit([{ _tag: "Insert", kind: "domain", record }], []))
+
+    assert.deepStrictEqual(yield* reseal(1, 3), {
+      version: 3,
+      resealed: 0,
+      unopened: [
+        { sealVersion: 3, count: 1, what: "domain", id: domain.id },
+        { sealVersion: 4, count: 1, what: "endpoint", id: later.id }
+      ]
+    })
+    assert.deepStrictEqual([yield* stored(later), yield* stored(good)], [later, good])
+  }).pipe(Effect.provide(memory))
+)
+
 const dkimKey = Effect.fnUntraced(function* (domain: MailDomain, selector: string, ring: ReadonlyArray<number>) {
   const text = Redacted.make(`key ${selector} of ${domain.id}`)
   const privateKey = yield* Crypto.use(({ seal }) => seal(text, MailDomains.sealContext(domain))).pipe(Effect.provide(ringOf(...ring)))

@@ -39,11 +39,16 @@ export interface Resealed {
 }
 
 const pageSize = 200
+/** Above every version that a key can have. */
+const versionLimit = 2 ** 31 - 1
 
 export class Resealing extends Context.Service<
   Resealing,
   {
-    /** Walks what all tenants have sealed with an older key. Each record is one commit, audited under its tenant. */
+    /**
+     * Walks what all tenants have sealed. What an older key sealed is sealed anew, each record in one commit, audited under
+     * its tenant; of the others it looks whether the ring opens them.
+     */
     readonly reseal: (actor: Actor) => Effect.Effect<Resealed, InvalidInput | StoreUnavailable>
   }
 >()("mailroom/core/operations/Resealing") {
@@ -78,8 +83,13 @@ export class Resealing extends Context.Service<
           })
         ).pipe(dieOnRejection)
 
-      const resealEndpoint = (actor: Actor, of: Endpoint, version: number) =>
-        resealOne(
+      /** Nothing was sealed anew. */
+      const opened = (secrets: ReadonlyArray<SealedSecret>, context: string) =>
+        Effect.as(Effect.forEach(secrets, (sealed) => crypto.open(sealed, context), { discard: true }), false)
+
+      const resealEndpoint = (actor: Actor, of: Endpoint, version: number) => {
+        if (of.secret.version >= version) return opened([of.secret], Endpoints.sealContext(of))
+        return resealOne(
           actor,
           { ...of, action: "webhook_endpoint.reseal" },
           Effect.gen(function* () {
@@ -89,9 +99,13 @@ export class Resealing extends Context.Service<
             return { _tag: "Update", kind: "endpoint", record: { ...before, version: before.version + 1, secret } } as const
           })
         )
+      }
 
-      const resealDomain = (actor: Actor, of: MailDomain, version: number) =>
-        resealOne(
+      const resealDomain = (actor: Actor, of: MailDomain, version: number) => {
+        if ((MailDomains.sealVersion(of) ?? version) >= version) {
+          return opened([of.dkim, of.nextDkim].flatMap((key) => key?.privateKey ?? []), MailDomains.sealContext(of))
+        }
+        return resealOne(
           actor,
           { ...of, environment: null, action: "domain.reseal" },
           Effect.gen(function* () {
@@ -105,6 +119,7 @@ export class Resealing extends Context.Service<
             return { _tag: "Update", kind: "domain", record: { ...before, version: before.version + 1, dkim, nextDkim } } as const
           })
         )
+      }
 
       /** Page by page, until there is none behind. */
       const walk = Effect.fnUntraced(function* <A extends { readonly id: string }, E>(
@@ -139,11 +154,11 @@ export class Resealing extends Context.Service<
               unopened.set(sealVersion, { ...first, count: count + 1 })
             })
           yield* walk(
-            (after: EndpointId | null) => store.endpoints.sealedBelow(version, { after, limit: pageSize }),
+            (after: EndpointId | null) => store.endpoints.sealedBelow(versionLimit, { after, limit: pageSize }),
             (one: Endpoint) => counted("endpoint", one.id, one.secret.version, resealEndpoint(actor, one, version))
           )
           yield* walk(
-            (after: DomainId | null) => store.domains.sealedBelow(version, { after, limit: pageSize }),
+            (after: DomainId | null) => store.domains.sealedBelow(versionLimit, { after, limit: pageSize }),
             (one: MailDomain) => counted("domain", one.id, MailDomains.sealVersion(one) ?? 0, resealDomain(actor, one, version))
           )
           return { version, resealed, unopened: [...unopened.values()].sort((left, right) => left.sealVersion - right.sealVersion) }

@@ -40,7 +40,7 @@ const reseal = Command.make(
       exitCode: 1,
       message:
         `secrets that cannot be opened: ${count}, such as that of ${first.what} ${first.id}. ` +
-        `Sealing key ${first.sealVersion} is not in the ring, or the secret was altered.`
+        `Sealing key ${first.sealVersion} is not in the ring (or another is, of that version), or the secret was altered.`
     })
   }))
 ).pipe(
