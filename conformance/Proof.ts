@@ -25,6 +25,7 @@ import { suite as receiving } from "./scenarios/receiving.ts"
 import { suite as relaying } from "./scenarios/relaying.ts"
 import { suite as reports } from "./scenarios/reports.ts"
 import { suite as scans } from "./scenarios/scans.ts"
+import { suite as secrets } from "./scenarios/secrets.ts"
 import { suite as senders } from "./scenarios/senders.ts"
 import { suite as shown } from "./scenarios/shown.ts"
 import { suite as silentBlobs } from "./scenarios/silentBlobs.ts"
@@ -48,6 +49,7 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   silentBlobs,
   handshakes,
   deliveries,
+  secrets,
   breaker,
   slowReceivers,
   fanout,

@@ -155,6 +155,15 @@ const listings = [
       yield* land(store, ...resealed.filter((_, index) => index % 2 === 0).map((endpoint) => update("endpoint", endpoint)))
       assert.deepEqual(yield* idsBelow(4), own(4, resealed))
       assert.deepEqual(yield* idsBelow(5), endpoints.map(({ id }) => id))
+
+      // The older of its secrets counts, whichever that is.
+      const [one] = resealed
+      const both = next(one!, { nextSecret: { ...sealed(2), from: 7 } })
+      yield* land(store, update("endpoint", both))
+      assert.deepEqual((yield* store.endpoints.get(both, both.id))?.nextSecret, both.nextSecret)
+      assert.deepEqual(yield* idsBelow(3), own(3, [both, ...resealed.slice(1)]).concat(both.id).toSorted())
+      yield* land(store, update("endpoint", next(both, { nextSecret: { ...sealed(5), from: 7 } })))
+      assert.deepEqual(yield* idsBelow(4), own(4, resealed))
     })
   )
 ]

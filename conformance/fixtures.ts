@@ -223,6 +223,7 @@ export const endpoint = (of: Realm, over: Partial<Endpoint> = {}): Endpoint => (
   eventTypes: ["*"],
   apiVersion: "2026-12-01",
   secret: { version: 1, iv: "AAAA", ciphertext: "AAAA", tag: "AAAA" },
+  nextSecret: null,
   isSlow: false,
   enabledAfter: 0n,
   enabled: true,

@@ -9,6 +9,7 @@
 import { Effect, Layer } from "effect"
 import { foldCase } from "../../core/model/Address.ts"
 import type { Numbered } from "../../core/model/Audit.ts"
+import * as Endpoints from "../../core/model/Endpoint.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
 import { isInRealm, shardCount, type ApplicationId, type MailboxId, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
@@ -173,7 +174,7 @@ const make = (tables: Tables): typeof Store.Service => {
       sealedBelow: (version, { after, limit }) =>
         read(() =>
           [...records.endpoint.values()]
-            .filter(({ id, secret }) => secret.version < version && (after === null || id > after))
+            .filter((endpoint) => Endpoints.sealVersion(endpoint) < version && (after === null || endpoint.id > after))
             .sort(byId)
             .slice(0, limit)
         )

@@ -105,6 +105,13 @@ describe("a record", () => {
     assert.deepStrictEqual(tables.domain.decode({ record: JSON.stringify(earlier) }), domain)
   })
 
+  it("of an endpoint that says of no secret to come has none", () => {
+    const row = rowOf(tables.endpoint.columns, endpoint)
+
+    assert.notProperty(JSON.parse(String(row["record"])), "nextSecret")
+    assert.deepStrictEqual(tables.endpoint.decode(row), endpoint)
+  })
+
   it("keeps the members that other code gave it", () => {
     const { columns, decode } = tables.tenant
     const tenant = { ...Fixtures.tenant(), region: "eu" }

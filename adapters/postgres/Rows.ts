@@ -14,6 +14,7 @@ import { Result } from "effect"
 import { hash } from "node:crypto"
 import { foldCase } from "../../core/model/Address.ts"
 import type { AuditEntry, Numbered, RequestEntry } from "../../core/model/Audit.ts"
+import * as Endpoints from "../../core/model/Endpoint.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
 import type { AttachmentId, Environment, MessageId, Millis, TenantId } from "../../core/model/Ids.ts"
@@ -261,10 +262,10 @@ export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
       version(),
       moving("enabled", "boolean", ({ enabled }) => enabled),
       moving("enabled_after", "bigint", ({ enabledAfter }) => enabledAfter),
-      moving("seal_version", "integer", ({ secret }) => secret.version),
+      moving("seal_version", "integer", Endpoints.sealVersion),
       createdMs()
     ],
-    { standing: { enabledAfter: "enabled_after" } }
+    { standing: { enabledAfter: "enabled_after" }, usual: { nextSecret: null } }
   ),
   delivery: recorded(
     "delivery",

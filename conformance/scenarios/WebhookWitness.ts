@@ -17,7 +17,7 @@
  */
 import * as Deliveries from "../../core/model/Delivery.ts"
 import type { Attempt, Delivery } from "../../core/model/Delivery.ts"
-import type { Endpoint } from "../../core/model/Endpoint.ts"
+import type { Breaker, Endpoint } from "../../core/model/Endpoint.ts"
 import type { Event } from "../../core/model/Event.ts"
 import * as Limits from "../../core/model/Limits.ts"
 import type { Change } from "../../core/ports/Store.ts"
@@ -145,11 +145,12 @@ export class WebhookWitness {
 
   #counted(before: Endpoint, after: Endpoint, commit: Commit): void {
     const { id } = after
-    const shown = JSON.stringify([after.enabled, after.consecutiveFailures, after.disabledAt])
+    const shown = breakerOf(after)
     const attempts = this.#attemptsIn(commit, id)
     if (attempts.length === 0) {
       const isEnabled = !before.enabled && shown === "[true,0,null]" && isAudited(commit, "webhook_endpoint.enable", id)
-      if (!isEnabled) this.#note(`endpoint ${id}: changed to ${shown} without an attempt`)
+      const isRotated = shown === breakerOf(before) && isAudited(commit, "webhook_endpoint.rotate_secret", id)
+      if (!isEnabled && !isRotated) this.#note(`endpoint ${id}: changed to ${shown} without an attempt`)
       return
     }
     let { enabled, consecutiveFailures, disabledAt } = before
@@ -160,7 +161,7 @@ export class WebhookWitness {
     }
     const ends = attempts.map(({ startedAt, durationMs }) => startedAt + durationMs)
     if (ends.some((end, index) => index > 0 && end < ends[index - 1]!)) this.#note(`endpoint ${id}: counted in another order than they ended: ${ends.join(", ")}`)
-    if (shown !== JSON.stringify([enabled, consecutiveFailures, disabledAt])) {
+    if (shown !== breakerOf({ enabled, consecutiveFailures, disabledAt })) {
       const outcomes = attempts.map(({ outcome }) => outcome).join(", ")
       this.#note(`endpoint ${id}: ${shown} after ${outcomes} on ${before.consecutiveFailures}`)
     }
@@ -196,6 +197,8 @@ const isSame = (left: Attempt, right: Attempt): boolean =>
   left === right || attemptFields.every((field) => left[field] === right[field])
 
 const attemptFields = ["number", "round", "startedAt", "durationMs", "outcome", "responseStatus"] as const satisfies ReadonlyArray<keyof Attempt>
+
+const breakerOf = ({ enabled, consecutiveFailures, disabledAt }: Breaker): string => JSON.stringify([enabled, consecutiveFailures, disabledAt])
 
 const isAudited = (commit: Commit, action: string, id: string): boolean =>
   commit.some((change) => change._tag === "AppendAudit" && change.entry.action === action && change.entry.subject.id === id)

@@ -90,7 +90,8 @@ export class WebhookAttempts extends Context.Service<
         const startedAt = clock.currentTimeMillisUnsafe()
         const target = targetOf(endpoint)
         if (Result.isFailure(target)) return yield* ended(delivery, endpoint, { startedAt, endedAt: startedAt, outcome: "unsafe_url", answer: null })
-        const secret = openedLast(endpoint) ?? (yield* opened(endpoint))
+        const sealed = Endpoints.signingSecret(endpoint, startedAt)
+        const secret = openedLast(endpoint, sealed) ?? (yield* opened(endpoint, sealed))
         const { headers, bytes } = yield* signed(delivery, startedAt, body, secret)
         const posted = Effect.map(transport.post({ target: target.success, headers, body: bytes }), answered)
         const { outcome, answer } = yield* Effect.catchTag(posted, "WebhookUnanswered", (error) =>
@@ -140,14 +141,14 @@ export class WebhookAttempts extends Context.Service<
       /** Signing secrets as they were opened last, by endpoint. One that was sealed anew is opened anew. */
       const secrets = new Map<EndpointId, { readonly sealed: SealedSecret; readonly secret: Redacted.Redacted<string> }>()
 
-      const openedLast = ({ id, secret: sealed }: Endpoint): Redacted.Redacted<string> | null => {
+      const openedLast = ({ id }: Endpoint, sealed: SealedSecret): Redacted.Redacted<string> | null => {
         const known = secrets.get(id)
         return known?.sealed.tag === sealed.tag && known.sealed.ciphertext === sealed.ciphertext ? known.secret : null
       }
 
-      const opened = (endpoint: Endpoint) =>
-        Effect.map(crypto.open(endpoint.secret, Endpoints.sealContext(endpoint)), (secret) => {
-          remember(secrets, endpoint.id, { sealed: endpoint.secret, secret })
+      const opened = (endpoint: Endpoint, sealed: SealedSecret) =>
+        Effect.map(crypto.open(sealed, Endpoints.sealContext(endpoint)), (secret) => {
+          remember(secrets, endpoint.id, { sealed, secret })
           return secret
         })
 

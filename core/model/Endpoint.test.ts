@@ -110,11 +110,47 @@ const endpoint = (over: Partial<Endpoint.Endpoint> = {}): Endpoint.Endpoint => (
   eventTypes: ["message.queued"],
   apiVersion: "2026-12-01",
   secret: { version: 1, iv: "i", ciphertext: "c", tag: "t" },
+  nextSecret: null,
   isSlow: false,
   enabledAfter: 7n,
   createdAt: 0,
   ...over
 })
+const sealed = (tag: string, version = 1) => ({ version, iv: "i", ciphertext: "c", tag })
+
+describe("an endpoint's secret", () => {
+  const old = endpoint({ secret: sealed("old") })
+  const tagAt = (of: Endpoint.Endpoint, at: number) => Endpoint.signingSecret(of, at).tag
+
+  it("signs until another begins to", () => {
+    const rotated = Endpoint.rotated(old, sealed("new"), 100, 150)
+
+    assert.deepStrictEqual([149, 150, 151].map((at) => tagAt(rotated, at)), ["old", "new", "new"])
+    assert.deepStrictEqual({ ...rotated, version: 1, nextSecret: null }, old)
+    assert.strictEqual(rotated.version, 2)
+  })
+
+  it("is replaced by one that begins at once", () => {
+    assert.deepStrictEqual(Endpoint.rotated(old, sealed("new"), 100, 100), { ...old, version: 2, secret: sealed("new") })
+  })
+
+  it("is the one that signs then, when another is to come: what had not begun to is given up, what had stays", () => {
+    const rotated = Endpoint.rotated(old, sealed("new"), 100, 150)
+
+    assert.strictEqual(tagAt(Endpoint.rotated(rotated, sealed("newer"), 149, 200), 199), "old")
+    assert.strictEqual(tagAt(Endpoint.rotated(rotated, sealed("newer"), 150, 200), 199), "new")
+    assert.strictEqual(tagAt(Endpoint.rotated(rotated, sealed("newer"), 149, 200), 200), "newer")
+  })
+
+  it("needs the oldest of the keys that sealed it and what is to come", () => {
+    const versions = ([first, second]: readonly [number, number]) =>
+      Endpoint.sealVersion({ secret: sealed("old", first), nextSecret: { secret: sealed("new", second), from: 1 } })
+
+    assert.deepStrictEqual(([[1, 2], [3, 2], [2, 2]] as const).map(versions), [1, 2, 2])
+    assert.strictEqual(Endpoint.sealVersion(old), 1)
+  })
+})
+
 const event = (over: Partial<LoggedEvent> = {}): LoggedEvent => ({ ...Fixtures.queuedEvent(Fixtures.message(realm)), shard: 0, position: 8n, ...over })
 
 describe("an endpoint subscribes to", () => {

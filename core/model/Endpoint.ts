@@ -54,6 +54,8 @@ export interface Endpoint extends Breaker {
   readonly apiVersion: string
   /** Signs its deliveries; opened in the worker's memory only. */
   readonly secret: SealedSecret
+  /** Signs them instead from this time on: it was told before, so that the receiver knows it by then. Null: none was made. */
+  readonly nextSecret: { readonly secret: SealedSecret; readonly from: Millis } | null
   /** An attempt ended in a timeout, and it has not answered since: one delivery at a time. */
   readonly isSlow: boolean
   /** The last position of its shard's log before it was created, or enabled again. Events up to there are none of its. */
@@ -75,6 +77,25 @@ export const state = (breaker: Breaker): State => (breaker.enabled ? "enabled" :
 
 /** What a secret is sealed to: opened for another tenant or endpoint, it fails. */
 export const sealContext = ({ tenantId, id }: Pick<Endpoint, "tenantId" | "id">): string => `webhook-endpoint ${tenantId} ${id}`
+
+/** The secret that signs what is sent at this time. */
+export const signingSecret = ({ secret, nextSecret }: Pick<Endpoint, "secret" | "nextSecret">, at: Millis): SealedSecret =>
+  nextSecret !== null && nextSecret.from <= at ? nextSecret.secret : secret
+
+/** Its secret replaced, from this time on, by the one given. One that was to come, and has not, never will. */
+export const rotated = (endpoint: Endpoint, secret: SealedSecret, now: Millis, from: Millis): Endpoint => ({
+  ...endpoint,
+  version: endpoint.version + 1,
+  ...(from <= now ? { secret, nextSecret: null } : { secret: signingSecret(endpoint, now), nextSecret: { secret, from } })
+})
+
+/** All that it has. */
+export const secretsOf = ({ secret, nextSecret }: Pick<Endpoint, "secret" | "nextSecret">): ReadonlyArray<SealedSecret> =>
+  nextSecret === null ? [secret] : [secret, nextSecret.secret]
+
+/** The oldest sealing key that one of its secrets needs. */
+export const sealVersion = (endpoint: Pick<Endpoint, "secret" | "nextSecret">): number =>
+  Math.min(...secretsOf(endpoint).map(({ version }) => version))
 
 /** Whether an event is this endpoint's to get, when it is fanned out (docs/decisions/0013). */
 export const subscribes = (endpoint: Endpoint, event: LoggedEvent): boolean =>

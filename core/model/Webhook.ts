@@ -3,7 +3,7 @@
  * (Spec 6): the body, the signed bytes, the headers, and the handshake
  * that goes before an endpoint exists.
  */
-import { DateTime, Option } from "effect"
+import { DateTime, Option, Redacted } from "effect"
 import type { Outcome } from "./Delivery.ts"
 import { verificationType, type Event } from "./Event.ts"
 import type { Millis } from "./Ids.ts"
@@ -17,6 +17,8 @@ export const apiVersion = "2026-12-01"
 export const secretPrefix = "whsec_"
 /** Random bytes of a signing secret. */
 export const secretBytes = 32
+/** A signing secret of random bytes. */
+export const secretOf = (bytes: Uint8Array): Redacted.Redacted<string> => Redacted.make(`${secretPrefix}${hex(bytes)}`)
 /** Random bytes of a challenge. */
 export const challengeBytes = 32
 

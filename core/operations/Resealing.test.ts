@@ -103,6 +103,30 @@ it.effect("counts what a key beyond the ring has sealed, of a higher version or 
   }).pipe(Effect.provide(memory))
 )
 
+it.effect("seals a secret anew that is yet to sign, whichever of the two is the older, and keeps its time", () =>
+  Effect.gen(function* () {
+    const [older, newer] = [yield* sealedBy([1]), yield* sealedBy([1, 3])]
+    const sealNext = (endpoint: Endpoint, ...ring: ReadonlyArray<number>) =>
+      Effect.gen(function* () {
+        const secret = yield* Crypto.use(({ seal }) => seal(Redacted.make("whsec_next"), Endpoints.sealContext(endpoint))).pipe(Effect.provide(ringOf(...ring)))
+        const record = { ...endpoint, version: 2, nextSecret: { secret, from: 7 } }
+        yield* Store.use(({ commit }) => commit([{ _tag: "Update", kind: "endpoint", record }], []))
+      })
+    yield* sealNext(older, 1, 3)
+    yield* sealNext(newer, 1)
+
+    assert.deepStrictEqual(yield* reseal(1, 3), { version: 3, resealed: 2, unopened: [] })
+
+    for (const endpoint of [older, newer]) {
+      const { nextSecret, version } = yield* stored(endpoint)
+      const next = yield* Crypto.use(({ open }) => open(nextSecret!.secret, Endpoints.sealContext(endpoint))).pipe(Effect.provide(ringOf(3)))
+      assert.deepStrictEqual([version, Redacted.value(next), nextSecret!.from], [3, "whsec_next", 7])
+      assert.deepStrictEqual(yield* opened(endpoint, 3), { sealVersion: 3, text: `whsec_${endpoint.id}` })
+    }
+    assert.deepStrictEqual(yield* reseal(3), { version: 3, resealed: 0, unopened: [] })
+  }).pipe(Effect.provide(memory))
+)
+
 const dkimKey = Effect.fnUntraced(function* (domain: MailDomain, selector: string, ring: ReadonlyArray<number>) {
   const text = Redacted.make(`key ${selector} of ${domain.id}`)
   const privateKey = yield* Crypto.use(({ seal }) => seal(text, MailDomains.sealContext(domain))).pipe(Effect.provide(ringOf(...ring)))

@@ -16,7 +16,7 @@ import type { Endpoint } from "../model/Endpoint.ts"
 import type { DomainId, EndpointId, Environment, TenantId } from "../model/Ids.ts"
 import * as MailDomains from "../model/MailDomain.ts"
 import type { SealedDkimKey, MailDomain } from "../model/MailDomain.ts"
-import { Crypto, type SealBroken, type SealedSecret } from "../ports/Crypto.ts"
+import { Crypto, sealVersionLimit, type SealBroken, type SealedSecret } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { line, type InvalidInput } from "./Administration.ts"
@@ -39,8 +39,6 @@ export interface Resealed {
 }
 
 const pageSize = 200
-/** Above every version that a key can have. */
-const versionLimit = 2 ** 31 - 1
 
 export class Resealing extends Context.Service<
   Resealing,
@@ -88,15 +86,18 @@ export class Resealing extends Context.Service<
         Effect.as(Effect.forEach(secrets, (sealed) => crypto.open(sealed, context), { discard: true }), false)
 
       const resealEndpoint = (actor: Actor, of: Endpoint, version: number) => {
-        if (of.secret.version >= version) return opened([of.secret], Endpoints.sealContext(of))
+        if (Endpoints.sealVersion(of) >= version) return opened(Endpoints.secretsOf(of), Endpoints.sealContext(of))
         return resealOne(
           actor,
           { ...of, action: "webhook_endpoint.reseal" },
           Effect.gen(function* () {
             const before = yield* store.endpoints.get(of, of.id)
-            if (before === null || before.secret.version >= version) return null
-            const secret = yield* sealedAnew(before.secret, Endpoints.sealContext(before))
-            return { _tag: "Update", kind: "endpoint", record: { ...before, version: before.version + 1, secret } } as const
+            if (before === null || Endpoints.sealVersion(before) >= version) return null
+            const context = Endpoints.sealContext(before)
+            const secret = yield* sealedAnew(before.secret, context)
+            const next = before.nextSecret
+            const nextSecret = next === null ? null : { ...next, secret: yield* sealedAnew(next.secret, context) }
+            return { _tag: "Update", kind: "endpoint", record: { ...before, version: before.version + 1, secret, nextSecret } } as const
           })
         )
       }
@@ -154,11 +155,11 @@ export class Resealing extends Context.Service<
               unopened.set(sealVersion, { ...first, count: count + 1 })
             })
           yield* walk(
-            (after: EndpointId | null) => store.endpoints.sealedBelow(versionLimit, { after, limit: pageSize }),
-            (one: Endpoint) => counted("endpoint", one.id, one.secret.version, resealEndpoint(actor, one, version))
+            (after: EndpointId | null) => store.endpoints.sealedBelow(sealVersionLimit, { after, limit: pageSize }),
+            (one: Endpoint) => counted("endpoint", one.id, Endpoints.sealVersion(one), resealEndpoint(actor, one, version))
           )
           yield* walk(
-            (after: DomainId | null) => store.domains.sealedBelow(versionLimit, { after, limit: pageSize }),
+            (after: DomainId | null) => store.domains.sealedBelow(sealVersionLimit, { after, limit: pageSize }),
             (one: MailDomain) => counted("domain", one.id, MailDomains.sealVersion(one) ?? 0, resealDomain(actor, one, version))
           )
           return { version, resealed, unopened: [...unopened.values()].sort((left, right) => left.sealVersion - right.sealVersion) }

@@ -1,10 +1,10 @@
 /**
  * What the surrounding product does with webhooks (Spec 1, point 2; Spec 6,
- * Delivery semantics): shows endpoints, enables one again, replays what died
- * there, and sends test events. Never reachable with an API key. Endpoints are
+ * Delivery semantics): shows endpoints, replaces their secrets, enables one
+ * again, replays what died there, and sends test events. Never reachable with an API key. Endpoints are
  * made by applications, over the API, for their receivers must answer.
  */
-import { Clock, Context, Data, Effect, Layer, Option, Result } from "effect"
+import { Clock, Context, Data, Effect, Layer, Option, type Redacted, Result } from "effect"
 import { entryOf, type Actor } from "../model/Audit.ts"
 import * as Deliveries from "../model/Delivery.ts"
 import * as Endpoints from "../model/Endpoint.ts"
@@ -13,10 +13,11 @@ import { types, type Event, type Type } from "../model/Event.ts"
 import * as EventSample from "../model/EventSample.ts"
 import type { ApplicationId, EndpointId, EventId, MailboxId, MessageId, Millis, Realm, TenantId } from "../model/Ids.ts"
 import type { Application } from "../model/Tenant.ts"
+import * as Webhook from "../model/Webhook.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
-import { InvalidInput, line, pageOf, UnknownResource, type Page, type PageQuery } from "./Administration.ts"
+import { InvalidInput, line, pageOf, UnknownResource, whole, type Page, type PageQuery } from "./Administration.ts"
 import { changing, commit, dieOnRejection } from "./Commit.ts"
 import { deliverJob, EndpointDisabled } from "./Webhooks.ts"
 
@@ -27,10 +28,15 @@ export class NotSandbox extends Data.TaggedError("NotSandbox")<{ readonly applic
   }
 }
 
-/** An endpoint as it is shown to those who manage it: without its sealed secret, of which only the sealing key's version is told. */
-export interface ManagedEndpoint extends Omit<Endpoint, "secret" | "enabledAfter"> {
+/** An endpoint as it is shown to those who manage it: without its sealed secrets, of which only the oldest sealing key's version is told. */
+export interface ManagedEndpoint extends Omit<Endpoint, "secret" | "nextSecret" | "enabledAfter"> {
   readonly sealVersion: number
+  /** When the secret that was made last begins to sign; null if it does. */
+  readonly nextSecretFrom: Millis | null
 }
+
+/** 90 days. */
+const overlapMax: Millis = 90 * 86_400_000
 
 /** Deliveries that one commit makes pending again. */
 const replaysPerCommit = 500
@@ -47,6 +53,20 @@ export class WebhookManagement extends Context.Service<
     ) => Effect.Effect<Page<ManagedEndpoint>, UnknownResource | InvalidInput | StoreUnavailable>
     /** In whichever environment of the tenant it is. */
     readonly getEndpoint: (tenantId: TenantId, id: EndpointId) => Effect.Effect<ManagedEndpoint, UnknownResource | StoreUnavailable>
+    /**
+     * Makes a new signing secret, which is told here and never again. It begins to sign after the overlap (milliseconds, 90
+     * days at most; 0: at once), so that by then the receiver can take it as well as the one that signs until then. One that
+     * was made before, and has not begun to, never will.
+     */
+    readonly rotateSecret: (
+      actor: Actor,
+      tenantId: TenantId,
+      id: EndpointId,
+      input: { readonly overlap: Millis }
+    ) => Effect.Effect<
+      { readonly endpoint: ManagedEndpoint; readonly secret: Redacted.Redacted<string> },
+      UnknownResource | InvalidInput | StoreUnavailable
+    >
     /**
      * Takes a disabled endpoint into use again, its counter at 0; with `replayDead`, what died since it was disabled
      * becomes pending again. Events that happened meanwhile and were never made deliveries stay without one.
@@ -227,10 +247,35 @@ export class WebhookManagement extends Context.Service<
         listEndpoints: Effect.fn("WebhookManagement.listEndpoints")(function* (tenantId, query) {
           const lists = yield* Effect.forEach(yield* applications(tenantId, query.applicationId), endpointsOf)
           const { items, hasMore } = yield* pageOf(lists.flat(), query, ({ id }) => id)
-          return { items: items.map(managed), hasMore }
+          return { items: yield* Effect.forEach(items, managed), hasMore }
         }),
 
-        getEndpoint: Effect.fn("WebhookManagement.getEndpoint")((tenantId, id) => Effect.map(found(tenantId, id), managed)),
+        getEndpoint: Effect.fn("WebhookManagement.getEndpoint")((tenantId, id) => Effect.flatMap(found(tenantId, id), managed)),
+
+        rotateSecret: Effect.fn("WebhookManagement.rotateSecret")(function* (actor, tenantId, id, input) {
+          const overlap = yield* Effect.fromResult(whole("overlap", input.overlap, { minimum: 0, maximum: overlapMax }))
+          const secret = Webhook.secretOf(yield* crypto.randomBytes(Webhook.secretBytes))
+          const sealed = yield* crypto.seal(secret, Endpoints.sealContext({ tenantId, id }))
+          const rotating = changing(
+            id,
+            Effect.gen(function* () {
+              const before = yield* found(tenantId, id)
+              const at = yield* Clock.currentTimeMillis
+              const record = Endpoints.rotated(before, sealed, at, at + overlap)
+              const realm: Realm = { tenantId, environment: before.environment }
+              const entry = yield* audit(actor, realm, "webhook_endpoint.rotate_secret", id, at)
+              yield* commit(store, queue, [{ _tag: "Update", kind: "endpoint", record }, entry], [])
+              return record
+            })
+          )
+          const isThere = (endpoint: Endpoint) => Endpoints.secretsOf(endpoint).some(({ tag }) => tag === sealed.tag)
+          const endpoint = yield* rotating.pipe(
+            dieOnRejection,
+            // Nobody knows: if it is there after all, this is the one chance to tell it.
+            Effect.catchTag("StoreUnavailable", (error) => Effect.filterOrFail(found(tenantId, id), isThere, () => error))
+          )
+          return { endpoint: yield* managed(endpoint), secret }
+        }),
 
         replayDead: Effect.fn("WebhookManagement.replayDead")(function* (actor, realm, id, since) {
           return yield* replayAll(actor, realm, id, { since, until: yield* Clock.currentTimeMillis })
@@ -259,4 +304,9 @@ export class WebhookManagement extends Context.Service<
   )
 }
 
-const managed = ({ secret, enabledAfter: _, ...shown }: Endpoint): ManagedEndpoint => ({ ...shown, sealVersion: secret.version })
+const managed = (endpoint: Endpoint): Effect.Effect<ManagedEndpoint> =>
+  Effect.map(Clock.currentTimeMillis, (now) => {
+    const { secret: _, nextSecret, enabledAfter: __, ...shown } = endpoint
+    const nextSecretFrom = nextSecret === null || nextSecret.from <= now ? null : nextSecret.from
+    return { ...shown, sealVersion: Endpoints.sealVersion(endpoint), nextSecretFrom }
+  })

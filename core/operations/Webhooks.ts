@@ -211,7 +211,7 @@ export class Webhooks extends Context.Service<
           const { tenantId, environment } = principal.realm
           const now = yield* Clock.currentTimeMillis
           const id = (yield* crypto.uuid) as EndpointId // a UUID is any of them
-          const secret = Redacted.make(`${Webhook.secretPrefix}${Webhook.hex(yield* crypto.randomBytes(Webhook.secretBytes))}`)
+          const secret = Webhook.secretOf(yield* crypto.randomBytes(Webhook.secretBytes))
           const endpoint: Endpoint = {
             ...Endpoints.closed,
             id,
@@ -224,6 +224,7 @@ export class Webhooks extends Context.Service<
             eventTypes,
             apiVersion: Webhook.apiVersion,
             secret: yield* crypto.seal(secret, Endpoints.sealContext({ tenantId, id })),
+            nextSecret: null,
             isSlow: false,
             enabledAfter: 0n, // the store's to set
             createdAt: now

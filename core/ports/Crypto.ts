@@ -20,6 +20,9 @@ export interface SealedSecret {
   readonly tag: string
 }
 
+/** Above the version of every key. */
+export const sealVersionLimit = 2 ** 31 - 1
+
 /** A key pair. */
 export interface GeneratedKey {
   /** SubjectPublicKeyInfo, DER in base64. */

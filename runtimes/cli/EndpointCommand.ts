@@ -1,13 +1,14 @@
-/** `mailroom endpoint`: webhook endpoints, which applications make over the API and operators take into use again. */
-import { Effect, Option } from "effect"
+/** `mailroom endpoint`: webhook endpoints, which applications make over the API, and operators look after. */
+import { Effect, Option, Redacted } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { ApplicationId, EndpointId, Realm } from "../../core/model/Ids.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import { type ManagedEndpoint, WebhookManagement } from "../../core/operations/WebhookManagement.ts"
 import { CommandFailed } from "./CommandFailed.ts"
-import { idArgument, idOf, json, optionalIdOf, optionalText, page, pageQuery, tenantFlag, tenantOf, timeOf } from "./Inputs.ts"
+import { durationOf, idArgument, idOf, json, optionalIdOf, optionalText, page, pageQuery, tenantFlag, tenantOf, timeOf } from "./Inputs.ts"
 import { actorOf, by, operating } from "./Operator.ts"
 import { note, printPage, printRecord } from "./Output.ts"
+import { intoFile, outFlag, unprinted } from "./SecretFile.ts"
 
 const shown = (endpoint: ManagedEndpoint) => ({
   id: endpoint.id,
@@ -22,6 +23,7 @@ const shown = (endpoint: ManagedEndpoint) => ({
   disabledAt: Timestamp.fromMillisOrNull(endpoint.disabledAt),
   isSlow: endpoint.isSlow,
   apiVersion: endpoint.apiVersion,
+  nextSecretFrom: Timestamp.fromMillisOrNull(endpoint.nextSecretFrom),
   sealVersion: endpoint.sealVersion,
   version: endpoint.version,
   createdAt: Timestamp.fromMillis(endpoint.createdAt)
@@ -51,6 +53,42 @@ const show = Command.make(
     yield* printRecord(json, shown(yield* getEndpoint(yield* tenantOf(tenant), yield* idOf<EndpointId>("ID", id))))
   }))
 ).pipe(Command.withDescription("Shows a webhook endpoint; its secret is never shown again"))
+
+const rotateSecret = Command.make(
+  "rotate-secret",
+  {
+    id,
+    tenant: tenantFlag,
+    overlap: Flag.String("overlap").pipe(
+      Flag.withDescription("For how long the old secret goes on to sign, such as 30m, 24h or 7d; 0s: not at all"),
+      Flag.withDefault("24h")
+    ),
+    out: outFlag("secret"),
+    by,
+    json
+  },
+  operating(Effect.fnUntraced(function* ({ id, tenant, overlap, out, by, json }) {
+    const webhooks = yield* WebhookManagement
+    const rotation = webhooks.rotateSecret(actorOf(by), yield* tenantOf(tenant), yield* idOf<EndpointId>("ID", id), {
+      overlap: yield* durationOf("--overlap", overlap)
+    })
+    const path = Option.getOrNull(out)
+    const lost = (why: string) =>
+      new CommandFailed({ exitCode: 1, message: `the secret of endpoint ${id} was replaced, and the new one cannot be written: ${why}. Replace it again.` })
+    const { endpoint, secret } = yield* path === null ? rotation : intoFile(path, rotation, ({ secret }) => secret, (_, why) => lost(why))
+    const told = path === null ? { secret: Redacted.value(secret) } : { file: path }
+    const record = shown(endpoint)
+    yield* printRecord(json, json ? { endpoint: record, ...told } : { ...record, ...told }).pipe(
+      Effect.mapError((error) => (path === null ? lost(unprinted(error)) : error))
+    )
+    yield* note(path === null ? "the secret is shown this once; keep it as a secret" : `the secret is in ${path}, and nowhere else`)
+    const { nextSecretFrom } = record
+    yield* note(nextSecretFrom === null ? "it signs from now on" : `it signs from ${nextSecretFrom} on: have the receiver take both until then`)
+  }))
+).pipe(
+  Command.withDescription("Makes another signing secret, which is told once, here. The old one signs until the overlap is over, the new one from then on."),
+  Command.withExamples([{ command: "mailroom endpoint rotate-secret ID --tenant ID --overlap 24h --out webhook.secret" }])
+)
 
 const enable = Command.make(
   "enable",
@@ -129,5 +167,5 @@ const test = Command.make(
 
 export const endpointCommand = Command.make("endpoint").pipe(
   Command.withDescription("Webhook endpoints, which applications create over the API"),
-  Command.withSubcommands([list, show, enable, replay, test])
+  Command.withSubcommands([list, show, rotateSecret, enable, replay, test])
 )

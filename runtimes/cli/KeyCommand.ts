@@ -3,16 +3,14 @@
  * standard output, or in a file that only its owner can read. No text of a key
  * is ever an argument.
  */
-import { Effect, Exit, Option, Redacted } from "effect"
+import { Effect, Option, Redacted } from "effect"
 import { Command, Flag } from "effect/cli"
-import * as fs from "node:fs/promises"
 import { type Scope, scopes } from "../../core/model/ApiKey.ts"
 import type { ApiKeyId, ApplicationId } from "../../core/model/Ids.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import type { IssuedKey, ManagedKey } from "../../core/operations/KeyManagement.ts"
 import { Management } from "../../core/operations/Management.ts"
-import * as FileFault from "../FileFault.ts"
-import { CommandFailed, usage } from "./CommandFailed.ts"
+import { CommandFailed } from "./CommandFailed.ts"
 import {
   durationOf,
   expiryOf,
@@ -30,6 +28,7 @@ import {
 } from "./Inputs.ts"
 import { actorOf, by, operating } from "./Operator.ts"
 import { note, printPage, printRecord, type Shown } from "./Output.ts"
+import { intoFile, outFlag, unprinted } from "./SecretFile.ts"
 
 const shown = (key: ManagedKey) => ({
   id: key.id,
@@ -49,7 +48,7 @@ const shown = (key: ManagedKey) => ({
 
 const id = idArgument("The id of the key")
 
-const out = optionalText("out", "Writes the key to this new file, which only its owner can read, instead of printing it")
+const out = outFlag("key")
 const expiresAbout = "When it expires: a date-time such as 2027-01-31T12:00:00Z, a duration from now such as 90d, or never"
 
 /** Why a key that was just issued would be refused. */
@@ -65,12 +64,12 @@ const telling = Effect.fnUntraced(function* <Issued extends IssuedKey, E, R>(
   beside: (issued: Issued) => Shown
 ) {
   const path = Option.getOrNull(out)
-  const issued = path === null ? yield* issue : yield* intoFile(path, issue)
+  const issued = path === null ? yield* issue : yield* intoFile(path, issue, ({ text }) => text, ({ apiKey }, why) => lost(apiKey.id, why))
   const key = path === null ? { key: Redacted.value(issued.text) } : { file: path }
   const record = shown(issued.apiKey)
   yield* printRecord(json, json ? { apiKey: record, ...beside(issued), ...key } : { ...record, ...beside(issued), ...key }).pipe(
     Effect.mapError((error) =>
-      path === null ? lost(issued.apiKey.id, error instanceof CommandFailed ? error.message : "nobody reads standard output") : error
+      path === null ? lost(issued.apiKey.id, unprinted(error)) : error
     )
   )
   const waits = waitsFor[issued.apiKey.state]
@@ -80,33 +79,6 @@ const telling = Effect.fnUntraced(function* <Issued extends IssuedKey, E, R>(
 
 const lost = (id: string, why: string) =>
   new CommandFailed({ exitCode: 1, message: `the key ${id} was issued and cannot be written: ${why}. Revoke it, and issue another.` })
-
-const intoFile = <Issued extends IssuedKey, E, R>(path: string, issue: Effect.Effect<Issued, E, R>) =>
-  Effect.acquireUseRelease(
-    Effect.tryPromise({ try: () => fs.open(path, "wx", 0o600), catch: (error) => usage(`--out ${path} ${unmade(error)}`) }),
-    (file) =>
-      Effect.tap(issue, ({ apiKey, text }) =>
-        Effect.tryPromise({
-          try: () => file.writeFile(`${Redacted.value(text)}\n`),
-          catch: (error) => lost(apiKey.id, messageOf(error))
-        })
-      ),
-    (file, exit) =>
-      Effect.promise(() => file.close().then(() => (Exit.isSuccess(exit) ? undefined : fs.rm(path, { force: true }))))
-  )
-
-const unmadeBy: Readonly<Record<string, string>> = {
-  EEXIST: "is there already, and nothing is written over: name a new file",
-  ENOENT: "lies in a folder that is not there: make it, or name another file",
-  ENOTDIR: "lies in a folder that is none: name another file",
-  EACCES: "may not be made by this user: name a file in a folder of theirs",
-  EROFS: "lies on a disk that is read only: name another file"
-}
-
-/** Why there is no file, behind its path. */
-const unmade = (error: unknown): string => unmadeBy[FileFault.codeOf(error) ?? ""] ?? `cannot be made: ${messageOf(error)}`
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
 const create = Command.make(
   "create",

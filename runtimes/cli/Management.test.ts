@@ -302,6 +302,42 @@ describe("management commands", () => {
   )
 
   typed(
+    "replace an endpoint's secret, told once, on standard output or in a file",
+    Effect.gen(function* () {
+      const { tenant, app } = yield* founded
+      const { endpoint, realm } = yield* disabled(tenant, app)
+      const secretAt = (at: number) =>
+        Effect.gen(function* () {
+          const stored = yield* Store.use(({ endpoints }) => endpoints.get(realm, endpoint.id))
+          const opened = yield* Crypto.use(({ open }) => open(Endpoints.signingSecret(stored!, at), Endpoints.sealContext(endpoint)))
+          return Redacted.value(opened)
+        })
+
+      const rotated = yield* json(`endpoint rotate-secret ${endpoint.id} -t ${tenant}`)
+      assert.deepInclude(rotated.endpoint, { id: endpoint.id, nextSecretFrom: "1970-01-02T00:00:00.000Z" })
+      assert.match(rotated.secret, /^whsec_[0-9a-f]{64}$/)
+      assert.deepStrictEqual([yield* secretAt(86_399_999), yield* secretAt(86_400_000)], ["whsec_topsecret", rotated.secret])
+      const file = join(folder, "webhook.secret")
+      const written = yield* run(`endpoint rotate-secret ${endpoint.id} -t ${tenant} --overlap 0s --out`, file)
+      assert.match(written.out, /^nextSecretFrom +-$/m)
+      assert.include(written.error, `the secret is in ${file}, and nowhere else\nmailroom: it signs from now on\n`)
+      assert.notInclude(written.out, "whsec_")
+      assert.strictEqual(readFileSync(file, "utf8"), `${yield* secretAt(0)}\n`)
+      assert.notInclude(JSON.stringify(yield* json(`endpoint show ${endpoint.id} -t ${tenant}`)), "whsec_")
+      assert.strictEqual((yield* json(`audit list ${tenant} --limit 2`)).filter((entry: { action: string }) => entry.action === "webhook_endpoint.rotate_secret").length, 2)
+
+      const long = yield* run(`endpoint rotate-secret ${endpoint.id} -t ${tenant} --overlap 91d`)
+      assert.deepInclude(long, { code: 2, out: "" })
+      assert.include(long.error, "--overlap wants a whole number from 0 to 7776000000")
+      const taken = yield* run(`endpoint rotate-secret ${endpoint.id} -t ${tenant} --out`, file)
+      assert.include(taken.error, "is there already, and nothing is written over: name a new file")
+      assert.strictEqual(readFileSync(file, "utf8"), `${yield* secretAt(0)}\n`)
+      const unknown = yield* run(`endpoint rotate-secret ${nobody} -t ${tenant} --out`, join(folder, "no.secret"))
+      assert.deepStrictEqual([unknown.code, existsSync(join(folder, "no.secret"))], [3, false])
+    })
+  )
+
+  typed(
     "seal secrets anew with the newest key, and end with 1 if some cannot be opened",
     Effect.gen(function* () {
       const { tenant, app } = yield* founded

@@ -9,7 +9,7 @@ import { clockOffsetMax } from "../../core/ClockOffset.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
 import * as MailDomains from "../../core/model/MailDomain.ts"
 import * as Routing from "../../core/operations/Routing.ts"
-import { Crypto } from "../../core/ports/Crypto.ts"
+import { Crypto, sealVersionLimit } from "../../core/ports/Crypto.ts"
 import { placeOf, reasonOf } from "../Adapters.ts"
 import { settings, type Deployment } from "../Config.ts"
 import { bounded, voice, type Reader, type Voice } from "./Findings.ts"
@@ -140,14 +140,16 @@ const sealed = (config: Deployment) => Effect.fnUntraced(function* (says: Voice)
   const newest = versions.at(-1)! // the ring has a key
   const page = { after: null, limit: secretsTried }
   const secretsBelow = Effect.fnUntraced(function* (version: number) {
-    const signing = (yield* endpoints.sealedBelow(version, page)).map((one) => ({ ...one.secret, context: Endpoints.sealContext(one) }))
+    const signing = (yield* endpoints.sealedBelow(version, page)).flatMap((one) =>
+      Endpoints.secretsOf(one).map((secret) => ({ ...secret, context: Endpoints.sealContext(one) }))
+    )
     const ofDomains = (yield* domains.sealedBelow(version, page)).flatMap((one) => {
       const keys = [one.dkim, one.nextDkim].flatMap((key) => key?.privateKey ?? [])
       return keys.map((key) => ({ ...key, context: MailDomains.sealContext(one) }))
     })
     return [...signing, ...ofDomains]
   })
-  const tried = (yield* Effect.forEach([newest, versions[0]!, versionLimit], secretsBelow)).flat()
+  const tried = (yield* Effect.forEach([newest, versions[0]!, sealVersionLimit], secretsBelow)).flat()
   const closed = yield* Effect.filter(tried, (secret) => Effect.isFailure(crypto.open(secret, secret.context)))
   if (closed.length > 0) {
     const wanted = [...new Set(closed.map(({ version }) => version))].toSorted((left, right) => left - right)
@@ -172,6 +174,3 @@ const postmaster = (config: Deployment) => Effect.fnUntraced(function* (says: Vo
     )
   )
 })
-
-/** Above every version that a key can have. */
-const versionLimit = 2 ** 31 - 1

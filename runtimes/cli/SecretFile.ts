@@ -1,0 +1,46 @@
+/** Secrets that are told once: on standard output, or in a file that only its owner can read. */
+import { Effect, Exit, Redacted } from "effect"
+import * as fs from "node:fs/promises"
+import * as FileFault from "../FileFault.ts"
+import { CommandFailed, usage } from "./CommandFailed.ts"
+import { optionalText } from "./Inputs.ts"
+
+/** `--out`, of a command that tells one. */
+export const outFlag = (what: string) =>
+  optionalText("out", `Writes the ${what} to this new file, which only its owner can read, instead of printing it`)
+
+/** Makes the file, then the secret, so that there is none to lose if there can be no file; and no file is left if there is none. */
+export const intoFile = <A, E, R>(
+  path: string,
+  make: Effect.Effect<A, E, R>,
+  secretIn: (made: A) => Redacted.Redacted<string>,
+  lost: (made: A, why: string) => CommandFailed
+) =>
+  Effect.acquireUseRelease(
+    Effect.tryPromise({ try: () => fs.open(path, "wx", 0o600), catch: (error) => usage(`--out ${path} ${unmade(error)}`) }),
+    (file) =>
+      Effect.tap(make, (made) =>
+        Effect.tryPromise({
+          try: () => file.writeFile(`${Redacted.value(secretIn(made))}\n`),
+          catch: (error) => lost(made, messageOf(error))
+        })
+      ),
+    (file, exit) =>
+      Effect.promise(() => file.close().then(() => (Exit.isSuccess(exit) ? undefined : fs.rm(path, { force: true }))))
+  )
+
+const unmadeBy: Readonly<Record<string, string>> = {
+  EEXIST: "is there already, and nothing is written over: name a new file",
+  ENOENT: "lies in a folder that is not there: make it, or name another file",
+  ENOTDIR: "lies in a folder that is none: name another file",
+  EACCES: "may not be made by this user: name a file in a folder of theirs",
+  EROFS: "lies on a disk that is read only: name another file"
+}
+
+/** Why there is no file, behind its path. */
+const unmade = (error: unknown): string => unmadeBy[FileFault.codeOf(error) ?? ""] ?? `cannot be made: ${messageOf(error)}`
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+/** Why what was to be told did not reach standard output. */
+export const unprinted = (error: unknown): string => (error instanceof CommandFailed ? error.message : "nobody reads standard output")
