@@ -11,6 +11,7 @@ import {
   assertGoesOn,
   endOf,
   heard,
+  large,
   mail,
   once,
   type Checks,
@@ -76,21 +77,65 @@ const groups = <R>({ against }: Options<R>): Checks<R> => [
       assert.equal((yield* server.conversations).flatMap(({ messages }) => messages).length, 1)
     })
   },
-  ...["250 2.0.0 queued", "354 go on", "junk"].map((more) => ({
+  ...["250 2.0.0 queued", "550 5.7.1 spam", "354 go on", "junk"].map((more) => ({
     title: `takes no word that came with the demand for the message for the answer to it: ${more}`,
     check: Effect.gen(function* () {
-      const { provider, server } = yield* against(once("DATA", { say: `354 go on\r\n${more}\r\n`, goesOn: true }))
-      const request = mail()
+      for (const drops of [false, true]) {
+        const step = { say: `354 go on\r\n${more}\r\n`, goesOn: true, drops }
+        const { provider, server } = yield* against(once("DATA", step))
+        const request = mail()
 
-      const end = yield* endOf(provider, request)
+        const end = yield* endOf(provider, request)
 
-      // Who says yes too soon, and has the whole message then, may be believed.
-      const times = (yield* arrivals(server, request)).length
-      assert.ok(end === "unavailable" || (end === "250" && more.startsWith("250") && times === 1), end)
-      yield* assertGoesOn(provider, server)
-      assert.equal((yield* server.conversations).length, 2)
+        // Who says no before a byte of it may be believed, if he gets none.
+        const times = (yield* arrivals(server, request)).length
+        assert.ok(end === "unavailable" || (end === "refused 550" && more.startsWith("550") && times === 0), end)
+        yield* assertGoesOn(provider, server)
+        assert.equal((yield* server.conversations).length, 2)
+      }
     })
   })),
+  {
+    title: "sends no byte of a message to a server that does not ask for it with 354",
+    check: Effect.gen(function* () {
+      for (const said of ["250 2.0.0 ok", "220 ready", "334 ", "399 more"]) {
+        for (const sized of [mail(), large(mail())]) {
+          const { provider, server } = yield* against(once("DATA", { say: `${said}\r\n` }))
+
+          assert.equal(yield* endOf(provider, sized), "unavailable", said)
+
+          yield* assertGoesOn(provider, server)
+          const [first] = yield* server.conversations
+          assert.deepEqual(first!.commands.map((command) => command.split(" ")[0]), ["EHLO", "MAIL", "RCPT", "DATA"])
+        }
+      }
+    })
+  },
+  {
+    title: "takes no yes to a recipient for a yes to the message, whatever else was said with it",
+    check: Effect.gen(function* () {
+      const odd = { say: "250-perhaps\r\n550 5.1.1 or not\r\n" }
+      const replies = [
+        { charles: { say: "550 5.1.1 unknown\r\n" }, mary: odd, dot: null },
+        { charles: odd, mary: null, dot: { say: "451 4.3.0 later\r\n" } },
+        { charles: odd, mary: odd, dot: { say: "451 4.3.0 later\r\n" } }
+      ]
+      for (const { charles, mary, dot } of replies) {
+        const { provider, server } = yield* against(({ place, argument, connection, message }) => {
+          if (connection > 1 || message > 1) return null
+          if (place === "RCPT") return argument.includes("charles") ? charles : mary
+          return place === "message" ? dot : null
+        })
+        const request = mail(["charles", "mary"])
+
+        const end = yield* endOf(provider, request)
+
+        const isTaken = dot === null && (yield* arrivals(server, request)).length === 1
+        assert.equal(end.includes("250"), isTaken, end)
+        yield* assertGoesOn(provider, server)
+      }
+    })
+  },
   {
     title: "takes lines of several codes for no reply",
     check: Effect.gen(function* () {

@@ -130,13 +130,18 @@ export const parse = (said: string): Reply | null => {
   }
 }
 
-/** For one recipient among others: who got no sensible answer is asked for again. */
-export const parseOrDefer = (said: string): Reply =>
-  parse(said) ?? {
-    smtpCode: 451,
-    enhancedCode: "4.5.0",
-    text: `not understood: ${said}`.slice(0, replyTextMax).toWellFormed()
-  }
+/** For one recipient among others, of words that were no yes: who got no sensible answer is asked for again. */
+export const parseOrDefer = (said: string): Reply => {
+  const reply = parse(said)
+  // Of lines of several codes the first may be a yes.
+  return reply !== null && reply.smtpCode >= 400
+    ? reply
+    : {
+        smtpCode: 451,
+        enhancedCode: "4.5.0",
+        text: `not understood: ${said}`.slice(0, replyTextMax).toWellFormed()
+      }
+}
 
 /**
  * Codes that answer our session, whatever the command was: 503 (out of

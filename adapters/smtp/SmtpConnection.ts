@@ -179,6 +179,13 @@ const describe = (error: NodemailerError, settings: Pick<Settings, "auth">): str
 
 // Messages
 
+/**
+ * Until the server may have the bytes: it has asked for them, and said no more. nodemailer also sends them to who says
+ * 250 to DATA, and would take them for commands; and it hears what came with a 354 as the answer to them.
+ */
+const demanded = (line: Line): Effect.Effect<unknown> =>
+  Effect.suspend(() => (/^354(?:[ -]|$)/.test(line.smtp.lastServerResponse || "") ? settled(line) : Effect.andThen(line.close, Effect.never)))
+
 const connection = (line: Line, settings: Settings, takesEightBit: boolean): Connection => {
   const { smtp } = line
   let messageCount = 0
@@ -189,9 +196,10 @@ const connection = (line: Line, settings: Settings, takesEightBit: boolean): Con
       const isReused = messageCount > 0
       const source = new MessageSource()
       let isEightBit = false
+      const wanted = Stream.unwrap(Effect.as(demanded(line), bytes))
       const checked = takesEightBit
-        ? bytes
-        : Stream.tap(bytes, (chunk) => {
+        ? wanted
+        : Stream.tap(wanted, (chunk) => {
             isEightBit = hasEightBit(chunk)
             return isEightBit ? Effect.andThen(line.close, Effect.never) : Effect.void
           })
