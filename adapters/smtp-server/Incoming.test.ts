@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Stream } from "effect"
 import * as Incoming from "./Incoming.ts"
+import { WireEnded } from "./Wire.ts"
 
 const limits = { sizeBytesMax: 1_000_000, silence: () => Duration.minutes(1), total: Duration.minutes(10) }
 
@@ -34,6 +35,19 @@ describe("Incoming", () => {
       const failure = yield* Effect.flip(Stream.runDrain(bytes))
 
       assert.strictEqual(failure._tag, "NotAMessage")
+    })
+  )
+
+  it.effect("is not waited for again once it has fallen silent", () =>
+    Effect.gen(function* () {
+      let waits = 0
+      const chunk = () => Effect.andThen(Effect.sync(() => (waits += 1)), new WireEnded({ reason: "silent" }))
+      const { bytes, rest } = yield* Incoming.make({ chunk, giveBack: () => undefined }, limits)
+
+      const failure = yield* Effect.flip(Stream.runDrain(bytes))
+
+      assert.strictEqual(yield* Effect.flip(rest), failure)
+      assert.strictEqual(waits, 1)
     })
   )
 })

@@ -37,12 +37,15 @@ export const make = Effect.fnUntraced(function* (wire: Pick<Wire, "chunk" | "giv
   let sizeBytes = 0
   let fault: NotAMessage | null = null
   let isOver = false
+  /** Why no more comes: who is silent is not waited for again, by whoever wants the rest. */
+  let ended: WireEnded | null = null
 
   const faultNow = (): NotAMessage | null => fault
 
   /** What comes next of it; null once it has ended. */
   const next = Effect.fnUntraced(function* (): Effect.fn.Return<Uint8Array | null, WireEnded> {
     if (isOver) return null
+    if (ended !== null) return yield* ended
     const left = until - (yield* Clock.currentTimeMillis)
     if (left <= 0) return yield* new WireEnded({ reason: "silent" })
     if (sizeBytes > excessMax * sizeBytesMax) return yield* new WireEnded({ reason: "endless" })
@@ -57,7 +60,7 @@ export const make = Effect.fnUntraced(function* (wire: Pick<Wire, "chunk" | "giv
       wire.giveBack(rest)
     }
     return bytes
-  })
+  }, Effect.tapError((error) => Effect.sync(() => (ended = error))))
 
   const pull = Effect.fnUntraced(function* (): Effect.fn.Return<readonly [Uint8Array, undefined] | undefined, NotAMessage | WireEnded> {
     if (fault !== null) return yield* fault

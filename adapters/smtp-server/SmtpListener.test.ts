@@ -1,10 +1,11 @@
 import { assert, describe, it, vi } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Layer, Result, Scope, Stream } from "effect"
 import { linkSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
-import { createServer, Server, type AddressInfo } from "node:net"
+import { connect, createServer, Server, type AddressInfo, type Socket } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { createSecureContext, type TLSSocket } from "node:tls"
+import { Duplex } from "node:stream"
+import { connect as connectTls, createSecureContext, type TLSSocket } from "node:tls"
 import { generate } from "selfsigned"
 import { Receive } from "../../core/operations/Receive.ts"
 import * as SmtpListener from "./SmtpListener.ts"
@@ -27,6 +28,26 @@ const beginMessage = Effect.fnUntraced(function* (peer: Client) {
   yield* peer.say("MAIL FROM:<a@client.test>\r\nRCPT TO:<u@ours.test>\r\nDATA\r\n")
   for (const code of ["250", "250", "354"]) assert.strictEqual((yield* peer.reply).slice(0, 3), code)
 })
+
+/** Its port, with TLS from the first byte. */
+const underTls = Effect.gen(function* () {
+  const { private: key, cert } = yield* Effect.promise(() => generate([{ name: "commonName", value: "ours.test" }]))
+  const { address } = yield* listen(recorder(), { isImplicitTls: true, secureContext: () => createSecureContext({ key, cert }) })
+  return "port" in address ? address.port : 0
+})
+
+/** A client of TLS 1.2, and what lies beneath it. */
+const encrypted = (port: number) =>
+  Effect.callback<{ readonly raw: Socket; readonly secure: TLSSocket }>((resume) => {
+    const raw = connect({ host: "127.0.0.1", port })
+    // Over a stream that is no socket, TLS leaves the socket to us.
+    const through = Duplex.from({ readable: raw, writable: raw })
+    const secure = connectTls({ socket: through, rejectUnauthorized: false, maxVersion: "TLSv1.2" }, () => resume(Effect.succeed({ raw, secure })))
+    for (const stream of [raw, through, secure]) stream.on("error", () => undefined)
+    secure.resume()
+  })
+
+const closing = (socket: Socket) => Effect.callback<void>((resume) => void socket.once("close", () => resume(Effect.void)))
 
 const folder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "smtp-listener-"))),
@@ -305,6 +326,30 @@ describe("SmtpListener", () => {
       current = 1
 
       assert.deepStrictEqual([first, yield* nameOf()], ["one", "two"])
+    })
+  )
+
+  it.live("hears at once of TLS that breaks", () =>
+    Effect.gen(function* () {
+      const { raw } = yield* encrypted(yield* underTls)
+      const closed = closing(raw)
+
+      raw.write("this is no record of TLS")
+
+      yield* closed
+      assert.isTrue(raw.destroyed)
+    })
+  )
+
+  it.live("lets nobody agree upon keys again and again", () =>
+    Effect.gen(function* () {
+      const { raw, secure } = yield* encrypted(yield* underTls)
+      const closed = closing(raw)
+      const again = Effect.callback<void>((resume) => void secure.renegotiate({ rejectUnauthorized: false }, () => resume(Effect.void)))
+
+      yield* Effect.raceFirst(Effect.repeat(again, { times: 9 }), closed)
+
+      assert.isTrue(raw.destroyed)
     })
   )
 

@@ -100,6 +100,8 @@ export class Wire {
         this.#changed()
       })
       this.#attend(secure)
+      // Who makes such a socket by himself is told by this name alone of what breaks it later, as of keys that are asked for too often.
+      secure.on("_tlsError", this.#isLost)
       const hasLeft = () => {
         secure.read(0) // else the end of what comes is not told
         return this.#isEnded
