@@ -23,11 +23,17 @@ export const StatementDeadline = Context.Reference<Duration.Duration>("mailroom/
 /** True when the connection is gone, or was never there: what the statement did is unknown. */
 export const isConnectionLost = (error: SqlError): boolean => {
   if (error.reason._tag === "ConnectionError" || error.reason._tag === "AuthenticationError") return true
-  // The server's own words on its way out: shutdown (57P01 to 57P05), and no room for us (53300).
-  const { cause } = error.reason
-  const code = typeof cause === "object" && cause !== null && "code" in cause ? cause.code : undefined
-  return typeof code === "string" && (code.startsWith("57P") || code === "53300")
+  // The server's own words on its way out: shutdown (57P01 to 57P05), and no room for us.
+  const code = codeOf(error)
+  return code.startsWith("57P") || code === noRoom
 }
+
+const noRoom = "53300"
+/** Words of a standby, or of a server whose place another has taken, perhaps at the same address. */
+const takesNoWrites = "25006"
+
+const codeOf = ({ reason: { cause } }: SqlError): string =>
+  typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string" ? cause.code : ""
 
 export const lost = (message: string): SqlError =>
   new SqlError({ reason: new ConnectionError({ cause: new Error(message), message, operation: "query" }) })
@@ -139,7 +145,8 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
       }
       giveUp()
       const error = Option.getOrElse(Exit.findErrorOption(exit), () => lost("no connection could be opened"))
-      next()?.fail(error)
+      // Where the server has no room for more, those that there are come free.
+      if (count === 0 || codeOf(error) !== noRoom) next()?.fail(error)
       if (waiting.size > 0 && count === 0) openOne()
     })
   }
@@ -198,7 +205,7 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
         ? Exit.fail(lost(`the database did not answer within ${Duration.format(deadline)}`))
         : Exit.mapError(exit, withoutContents)
       const error = Option.getOrNull(Exit.findErrorOption(told))
-      if (error !== null && isConnectionLost(error)) held.giveUp()
+      if (error !== null && (isConnectionLost(error) || codeOf(error) === takesNoWrites)) held.giveUp()
       ended(told)
     })
     // The server may hear of a cancellation late, and cancel what comes next on that connection: nothing does.

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Cause, Clock, Context, Duration, Effect, Fiber, Layer } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Fiber, Layer, Redacted } from "effect"
 import * as Database from "./Database.ts"
 import * as PrivatePostgres from "./PrivatePostgres.ts"
 
@@ -58,6 +58,45 @@ layer(Layer.provideMerge(database, server), { excludeTestServices: true })("a da
       const [reason] = exit._tag === "Failure" ? exit.cause.reasons : []
       assert.isTrue(reason !== undefined && Cause.isFailReason(reason) && Database.isConnectionLost(reason.error))
       assert.deepStrictEqual(yield* sql`select id from victim`, [])
+    })
+  )
+
+  it.effect("leaves connections whose server takes no writes any more, as one that was replaced, with the first that is refused", () =>
+    Effect.gen(function* () {
+      const { sql, rows } = yield* Database.Database
+      yield* sql`create table replaced (id integer)`
+      yield* four(sql.withTransaction(Effect.andThen(sql`set session characteristics as transaction read only`, sql`select pg_sleep(0.05)`)))
+      const insert = "insert into replaced values (1)"
+
+      const refused = yield* Effect.forEach([1, 2, 3, 4], (one) => Effect.flip(one % 2 === 0 ? rows(insert) : sql.withTransaction(sql.unsafe(insert))))
+      yield* four(sql.withTransaction(sql.unsafe(insert)))
+
+      assert.isTrue(refused.every(({ reason }) => reason.cause instanceof Error && reason.cause.message.includes("read-only transaction")))
+      assert.deepStrictEqual(yield* sql`select count(*)::integer from replaced`, [{ count: 4 }])
+    })
+  )
+
+  it.effect("waits for the connections that it has while the server has room for no more", () =>
+    Effect.gen(function* () {
+      const { url } = yield* Server
+      const { sql } = yield* Database.Database
+      yield* sql`create role crowded login connection limit 2`
+      const crowded = Redacted.make(Redacted.value(url("postgres")).replace("//postgres@", "//crowded@"))
+
+      yield* Effect.gen(function* () {
+        const { rows, sql, pool } = yield* Database.Database
+        yield* Effect.forEach([1, 2], () => sql`select pg_sleep(0.05)`, { concurrency: 2 })
+        const work = [rows("select pg_sleep(0.02)"), sql.withTransaction(sql`select pg_sleep(0.02)`)]
+        yield* Effect.forEach(Array.from({ length: 20 }, (_, number) => work[number % 2]!), (one) => one, { concurrency: "unbounded" })
+        assert.deepStrictEqual(yield* pool, { connections: 2, busy: 0, waiting: 0 })
+
+        yield* Effect.scoped(Effect.gen(function* () {
+          yield* Effect.all([sql.reserve, sql.reserve])
+          const { value, ms } = yield* elapsed(Effect.flip(rows("select 1")))
+          assert.isTrue(Database.isConnectionLost(value))
+          assert.isAtLeast(ms, 400)
+        })).pipe(Effect.provideService(Database.StatementDeadline, Duration.millis(400)))
+      }).pipe(Effect.provide(Database.layer({ url: crowded, connectionsMax: 4 })))
     })
   )
 
