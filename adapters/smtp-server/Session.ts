@@ -253,6 +253,6 @@ const explain = Effect.fnUntraced(function* (cause: Cause.Cause<unknown>, unavai
     return { reply: { code: error.code, enhancedCode: error.enhancedCode, text: error.text }, outcome: error.code < 500 ? "unavailable" : "refused" }
   }
   if (Cause.hasInterruptsOnly(cause)) return yield* Effect.interrupt
-  yield* Effect.logError("mail could not be taken", cause)
+  yield* error === null ? Effect.logError("mail could not be taken", cause) : Effect.logWarning("mail could not be taken", error)
   return { reply: unavailable, outcome: "unavailable" }
 })

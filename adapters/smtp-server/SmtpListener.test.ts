@@ -1,5 +1,5 @@
 import { assert, describe, it, vi } from "@effect/vitest"
-import { Deferred, Effect, Exit, Fiber, Layer, Result, Scope, Stream } from "effect"
+import { Deferred, Effect, Exit, Fiber, Layer, Logger, Result, Scope, Stream } from "effect"
 import { linkSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { connect, createServer, Server, type AddressInfo, type Socket } from "node:net"
 import { tmpdir } from "node:os"
@@ -70,6 +70,25 @@ describe("SmtpListener", () => {
       assert.isTrue(early._tag === "None")
       assert.strictEqual(yield* peer.reply, "250 2.0.0 message taken")
       assert.strictEqual(core.taken.length, 1)
+    })
+  )
+
+  it.live("warns of what is away, without a stack, and has an error only where something of ours broke", () =>
+    Effect.gen(function* () {
+      const levels: Array<string> = []
+      const log = Logger.layer([Logger.make(({ cause, logLevel }) => void levels.push(`${logLevel} ${cause.reasons.length}`))])
+      const { address } = yield* Effect.provide(listen(recorder()), log)
+
+      for (const sender of ["down", "blobs", "bug"]) {
+        const peer = yield* client(address)
+        yield* begin(peer)
+        yield* peer.say(`MAIL FROM:<${sender}@client.test>\r\nRCPT TO:<u@ours.test>\r\nDATA\r\n`)
+        for (const code of ["250", "250", "354"]) assert.strictEqual((yield* peer.reply).slice(0, 3), code)
+        yield* peer.say("x\r\n.\r\n")
+        assert.strictEqual((yield* peer.reply).slice(0, 3), "451")
+      }
+
+      assert.deepStrictEqual(levels, ["Warn 0", "Warn 0", "Error 1"])
     })
   )
 

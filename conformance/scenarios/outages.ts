@@ -15,6 +15,7 @@ import {
   accepted,
   letter,
   logOf,
+  loggedTo,
   messageOf,
   pass,
   providerMessageId,
@@ -57,6 +58,33 @@ export const suite: ScenarioSuite = {
         assert.equal((yield* messageOf(world, production, waiting)).status, "sent")
         assert.equal((yield* messageOf(world, sandbox, polled)).status, "bounced")
         assert.equal(world.stage.submissions.length, 1)
+      })
+    ),
+
+    scenario("what is away is said once a minute, however often it is asked", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot()
+        const lines: Array<string> = []
+        const said = (text: string) => lines.filter((line) => line.includes(text)).length
+        const asked = Effect.gen(function* () {
+          for (let second = 0; second < 130; second++) {
+            // Of the two limits, one is counted by the process itself, and always answers.
+            world.stage.limiterIsDown = second % 2 === 0
+            world.stage.storeIsDown = false
+            yield* process.access.guardAddress("2001:db8::1")
+            world.stage.storeIsDown = true
+            yield* process.relay.tick
+            yield* process.worker.tick
+            yield* Time.adjust("1 second")
+          }
+        })
+
+        world.stage.queueIsDown = true
+        yield* Effect.provide(asked, loggedTo(lines))
+
+        assert.equal(said("the relay could not read the store"), 3)
+        assert.equal(said("the job queue is away"), 3)
+        assert.equal(said("each process limits by itself"), 3)
       })
     ),
 

@@ -16,6 +16,7 @@ import { ClockOffset, clockOffsetMax, isClockTrusted } from "../ClockOffset.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
 import * as Metrics from "../Metrics.ts"
+import * as SeldomLog from "../SeldomLog.ts"
 import { CommitRejected, Store, type Change, type Relay, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
 import { FirstAttempts, type FirstAttempt, type NewDelivery } from "./FirstAttempts.ts"
@@ -208,6 +209,8 @@ export class EventRelay extends Context.Service<
         Effect.uninterruptible
       )
 
+      const seldom = SeldomLog.make()
+
       /** Until when a shard is left alone whose relaying broke, by the monotonic clock. */
       const broken = new Map<number, bigint>()
 
@@ -250,7 +253,7 @@ export class EventRelay extends Context.Service<
 
       return EventRelay.of({
         tick: tick.pipe(
-          Effect.catch((error) => Effect.as(Effect.logWarning("the relay could not read the store; it goes on later", error), 0))
+          Effect.catch((error) => Effect.as(seldom(Effect.logWarning("the relay could not read the store; it goes on later", error)), 0))
         ),
         ended: FiberSet.awaitEmpty(late)
       })

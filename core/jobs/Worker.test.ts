@@ -1,9 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Duration, Effect, Fiber, Layer } from "effect"
+import { Context, Duration, Effect, Fiber, Layer, Logger, Metric } from "effect"
 import { TestClock } from "effect/testing"
 import type { TenantId } from "../model/Ids.ts"
 import { Place } from "../operations/Commit.ts"
-import { JobQueue, type Lease } from "../ports/JobQueue.ts"
+import * as Metrics from "../Metrics.ts"
+import { JobQueue, QueueUnavailable, type Lease } from "../ports/JobQueue.ts"
 import { DeliverWebhook } from "./DeliverWebhook.ts"
 import { ParseMessage } from "./ParseMessage.ts"
 import { PollProvider } from "./PollProvider.ts"
@@ -18,24 +19,29 @@ const leaseOf = (number: number, claims = 1): Lease => ({
   expiresAt: 60_000
 })
 
+const unanswered = Effect.fail(new QueueUnavailable({ cause: "silence" }))
+
 interface Options {
   /** The queue always has as many as it is asked for; else one. */
   readonly isFull?: boolean
   /** In this the queue breaks, for whoever claims anything else. */
   readonly broken?: "claim" | "awaitWork" | "release"
+  /** It does not answer this. */
+  readonly away?: "claim" | "complete"
   /** How long the worker runs, and how long a job takes. */
   readonly millis?: number
   readonly jobMillis?: number
 }
 
 /** A worker on a queue that has deliveries to claim, and those that follow one. */
-const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, broken, millis = 1_000, jobMillis = 1 }: Options = {}) {
+const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, broken, away, millis = 1_000, jobMillis = 1 }: Options = {}) {
   const [worked, released]: [Array<string>, Array<string>] = [[], []]
   let [claims, number, inFlight, inFlightMost, asked, isStopping] = [0, 1_000, 0, 0, 0, false]
   const queue: typeof JobQueue.Service = {
     offer: () => Effect.void,
     claim: ({ kinds, limit }) =>
-      Effect.sync(() => {
+      Effect.gen(function* () {
+        if (away === "claim") return yield* unanswered
         if (!kinds.includes("deliver")) {
           asked += 1
           if (broken === "claim") assert.fail("the queue broke")
@@ -45,7 +51,7 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
         if (isFull) return Array.from({ length: limit }, () => leaseOf(number++))
         return claims === 1 ? [leaseOf(0)] : []
       }),
-    complete: () => Effect.void,
+    complete: () => (away === "complete" ? unanswered : Effect.void),
     extend: (lease) => Effect.succeed(lease),
     release: (lease) =>
       Effect.sync(() => (broken === "release" ? assert.fail("the queue broke") : void released.push(lease.job.subject))),
@@ -64,7 +70,7 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
       const place = yield* Place
       const next = following.splice(0, place?.holdNext()?.jobsMax ?? 0)
       if (next.length > 0) place!.passed(next.map((one) => ({ ...one, outgoing: null })))
-      return true
+      return away !== "complete"
     })
   const unused = { handle: () => Effect.die("no such job") }
   const handlers = Layer.mergeAll(
@@ -76,7 +82,7 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
     Layer.succeed(ParseMessage, unused)
   )
   const context = yield* Layer.build(Layer.provide(Worker.layer, handlers))
-  const worker = yield* Effect.forkChild(Context.get(context, Worker).run(() => isStopping, Duration.minutes(1)), { startImmediately: true })
+  const worker = yield* Effect.forkChild(Context.get(context, Worker).run(() => isStopping, away === "claim" ? Duration.millis(200) : Duration.minutes(1)), { startImmediately: true })
   yield* TestClock.adjust(millis)
   const [claimsThen, askedThen] = [claims, asked]
   isStopping = true
@@ -146,4 +152,31 @@ describe("a lane of the worker", () => {
       })
     )
   }
+})
+
+describe("a queue that is away", () => {
+  const logged = (options: Options) =>
+    Effect.gen(function* () {
+      const lines: Array<string> = []
+      yield* Effect.provide(running([], options), Logger.layer([Logger.map(Logger.formatStructured, ({ level }) => void lines.push(level))]))
+      return lines
+    })
+
+  it.effect("is said so once a minute, however often it is asked", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* logged({ away: "claim", millis: 3_000 }), ["WARN"])
+      assert.strictEqual((yield* logged({ away: "claim", millis: 181_000 })).length, 4)
+    })
+  )
+
+  it.effect("leaves a job that was done to its lease, and does not count it among those that broke their worker", () =>
+    Effect.gen(function* () {
+      const count = (result: "broken" | "postponed") => Effect.map(Metric.value(Metrics.jobsEnded.deliver[result]), ({ count }) => count)
+      const [broken, postponed] = [yield* count("broken"), yield* count("postponed")]
+
+      assert.deepStrictEqual(yield* logged({ away: "complete" }), ["WARN"])
+
+      assert.deepStrictEqual([yield* count("broken"), yield* count("postponed")], [broken, postponed + 1])
+    })
+  )
 })

@@ -6,11 +6,12 @@
 import { Cause, Clock, Context, Duration, Effect, FiberSet, Layer, Semaphore } from "effect"
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
 import type { BlobUnavailable } from "../ports/BlobStore.ts"
-import { JobQueue, type JobKind, type Lease } from "../ports/JobQueue.ts"
+import { JobQueue, type JobKind, type Lease, type QueueUnavailable } from "../ports/JobQueue.ts"
 import type { Next, StoreUnavailable } from "../ports/Store.ts"
 import { offer, Place } from "../operations/Commit.ts"
 import * as Deadlines from "../Deadlines.ts"
 import * as Metrics from "../Metrics.ts"
+import * as SeldomLog from "../SeldomLog.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import * as Tracing from "../Tracing.ts"
 import { DeliverWebhook } from "./DeliverWebhook.ts"
@@ -149,6 +150,9 @@ export class Worker extends Context.Service<
           )
         })
 
+      const seldom = SeldomLog.make()
+      const away = (error: QueueUnavailable) => seldom(Effect.logWarning("the job queue is away", error))
+
       /** What is under way, in the lane that asks and in the others, has no part in it. */
       const broke = (defect: unknown) => Effect.logError("the job queue broke; it is asked again", defect)
 
@@ -156,7 +160,7 @@ export class Worker extends Context.Service<
       const givenBack = (lease: Lease, delay: Duration.Duration): Effect.Effect<void> =>
         Effect.catchTags(queue.release(lease, delay), {
           LeaseLost: () => Effect.void,
-          QueueUnavailable: (error) => Effect.logWarning("the job queue is away", error)
+          QueueUnavailable: away
         }).pipe(Effect.catchDefect(broke))
 
       /** The store was away, the blobs, or a sealing key: no fault of the job, so its claims must not count against it. */
@@ -173,8 +177,12 @@ export class Worker extends Context.Service<
           Effect.catch((error) => Effect.as(later(lease, error), { metric: ended.postponed, isEnded: false }))
         )
         if (isEnded) return yield* Metrics.count(metric)
-        const completed = Effect.as(queue.complete(lease), metric)
-        yield* Effect.flatMap(Effect.catchTag(completed, "LeaseLost", () => Effect.succeed(ended.lost)), Metrics.count)
+        const completed = Effect.catchTags(Effect.as(queue.complete(lease), metric), {
+          LeaseLost: () => Effect.succeed(ended.lost),
+          // It comes again when the lease runs out, and nothing broke.
+          QueueUnavailable: (error) => Effect.as(away(error), ended.postponed)
+        })
+        yield* Effect.flatMap(completed, Metrics.count)
       })
 
       const work = (lease: Lease) => {
@@ -217,7 +225,7 @@ export class Worker extends Context.Service<
         const { kinds, inFlightMax } = lane
         if (!isClockTrusted(clockOffset)) return { fresh: [], suspect: null, isAway: true, isAll: false }
         const leases = yield* queue.claim({ kinds, limit, visibilityTimeout, inFlightMax }).pipe(
-          Effect.catch((error) => Effect.as(Effect.logWarning("the job queue is away", error), null)),
+          Effect.catch((error) => Effect.as(away(error), null)),
           Effect.catchDefect((defect) => Effect.as(broke(defect), null))
         )
         if (leases === null) return { fresh: [], suspect: null, isAway: true, isAll: false }

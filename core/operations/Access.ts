@@ -18,6 +18,7 @@ import { Crypto, type CryptoBusy } from "../ports/Crypto.ts"
 import { RateLimiter, type Guard, type RateLimiterUnavailable, type Standing, type Taken } from "../ports/RateLimiter.ts"
 import { Store, type Credential, type StoreUnavailable } from "../ports/Store.ts"
 import * as Metrics from "../Metrics.ts"
+import * as SeldomLog from "../SeldomLog.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
 import { RequestLog } from "./RequestLog.ts"
@@ -130,25 +131,18 @@ export class Access extends Context.Service<
       const proofs = new Map<string, { readonly proof: string; readonly until: Millis }>()
       const verifying = new Map<string, Deferred.Deferred<boolean, CryptoBusy>>()
 
-      /** Told once when the limiter goes, and not again with every request. */
-      let limiterIsAway = false
+      const seldom = SeldomLog.make()
 
       /** An unreachable limiter must not open the gate: this process then counts by itself. */
-      const takeLocally = (guards: ReadonlyArray<Guard>, error: RateLimiterUnavailable) => {
-        const told = limiterIsAway ? Effect.void : Effect.logWarning("each process limits by itself", error)
-        limiterIsAway = true
-        return Effect.andThen(
-          told,
+      const takeLocally = (guards: ReadonlyArray<Guard>, error: RateLimiterUnavailable) =>
+        Effect.andThen(
+          seldom(Effect.logWarning("each process limits by itself", error)),
           Clock.clockWith((clock) => verdict(local.take(guards, clock.monotonicTimeNanosUnsafe(), clock.currentTimeMillisUnsafe())))
         )
-      }
 
       const take = (guards: ReadonlyArray<Guard>) =>
         Effect.matchEffect(limiter.take(guards), {
-          onSuccess: (taken) => {
-            limiterIsAway = false
-            return verdict(taken)
-          },
+          onSuccess: verdict,
           onFailure: (error) => takeLocally(guards, error)
         })
 
