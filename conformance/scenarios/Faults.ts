@@ -4,7 +4,7 @@
  * then on nothing this process calls does anything. An answer that is lost is
  * milder: the call takes effect, and the caller is told that nobody knows.
  */
-import { Data, Effect, Stream } from "effect"
+import { Data, Duration, Effect, Stream } from "effect"
 import * as assert from "node:assert/strict"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 
@@ -148,6 +148,25 @@ export class NoCommits extends Faults {
       this.left -= 1
       if (this.isBroken) return Effect.die(new Error("the commit breaks"))
       return Effect.fail(new StoreUnavailable({ cause: "read only" }) as E) // of the store alone
+    })
+  }
+}
+
+/** A store that has commits wait, is not waited for, and carries them out all the same. */
+export class LateCommits extends Faults {
+  readonly #after: Duration.Duration
+
+  constructor(after: Duration.Duration) {
+    super(0, "before")
+    this.#after = after
+  }
+
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    if (call !== "Store.commit") return effect
+    return Effect.suspend(() => {
+      this.hasStruck = true
+      const late = Effect.forkDetach(Effect.delay(effect, this.#after))
+      return Effect.andThen(late, Effect.fail(new StoreUnavailable({ cause: "no answer in time" }) as E)) // of the store alone
     })
   }
 }

@@ -1,5 +1,5 @@
 /** What breaks for a while, hangs, or breaks whoever touches it, harms nothing else and loses nothing. */
-import { Duration, Effect, Fiber, Stream } from "effect"
+import { Cause, Duration, Effect, Exit, Fiber, Stream } from "effect"
 import * as assert from "node:assert/strict"
 import { ClockOffset, clockOffsetMax } from "../../core/ClockOffset.ts"
 import { system } from "../../core/model/Audit.ts"
@@ -9,7 +9,8 @@ import { BlobStore, BlobUnavailable } from "../../core/ports/BlobStore.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { assertMissing, read, text, write } from "../BlobStoreSteps.ts"
 import { address, freshId } from "../fixtures.ts"
-import { Faults, NoCommits } from "./Faults.ts"
+import { arrive } from "./Arrivals.ts"
+import { Faults, LateCommits, NoCommits } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import {
   accepted,
@@ -27,10 +28,14 @@ import {
   typesOf,
   upload,
   type Process,
-  type ScenarioSuite
+  type ScenarioSuite,
+  type Tenancy,
+  type World
 } from "./World.ts"
 
 const [ada, bob, eve] = [address("ada"), address("bob"), address("eve")]
+
+const received = ({ store }: World, { realm }: Tenancy) => store.messages.page(realm, { mailboxId: null, before: null, limit: 10 })
 
 /** A store that has lost them. */
 class NoAttachments extends Faults {
@@ -110,6 +115,38 @@ export const suite: ScenarioSuite = {
           assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
           assert.equal(world.stage.submissions.filter(({ request }) => request.messageId === id).length, 1)
         }
+      })
+    ),
+
+    scenario("a message that is committed after the store was given up is taken, so that nobody brings it again", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const store = new LateCommits(Duration.seconds(14))
+        const process = yield* world.boot(store)
+        const bringing = yield* Effect.forkChild(Effect.exit(arrive(process, of.mailbox.address)), { startImmediately: true })
+
+        yield* Time.until(() => store.hasStruck)
+        yield* Time.adjust("20 seconds")
+
+        assert.ok(Exit.isSuccess(yield* Fiber.join(bringing)))
+        assert.equal((yield* received(world, of)).length, 1)
+      })
+    ),
+
+    scenario("a message that a store has not taken is put off within half a minute", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const store = new NoCommits()
+        const process = yield* world.boot(store)
+        store.isOn = true
+        const bringing = yield* Effect.forkChild(Effect.exit(arrive(process, of.mailbox.address)), { startImmediately: true })
+
+        yield* Time.until(() => store.hasStruck)
+        yield* Time.adjust("30 seconds")
+
+        const exit = yield* Fiber.join(bringing)
+        assert.ok(Exit.isFailure(exit) && exit.cause.reasons.every(Cause.isFailReason))
+        assert.deepEqual(yield* received(world, of), [])
       })
     ),
 

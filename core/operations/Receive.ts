@@ -30,6 +30,10 @@ import { refused, type Box, type ReceiveRefused } from "./Routing.ts"
 
 export { ReceiveRefused } from "./Routing.ts"
 
+/** For how long it is looked for a message whose commit had no answer, and how often. */
+const lookFor = Duration.seconds(20)
+const lookPause = Duration.seconds(1)
+
 /** A message as a listener gets it. */
 export interface Arriving<E> {
   readonly peer: Peer
@@ -207,7 +211,7 @@ export class Receive extends Context.Service<
           dieOnRejection,
           // The answer may be lost, and not the commit: what stands tells.
           Effect.catchTag("StoreUnavailable", (error) =>
-            Effect.flatMap(store.messages.get(first, first.id), (landed) => (landed === null ? Effect.fail(error) : Effect.void))
+            Effect.flatMap(landed(first), (found) => (Option.isNone(found) ? Effect.fail(error) : Effect.void))
           ),
           Tracing.first(first.id, "message", {
             "mailroom.message_id": first.id,
@@ -218,6 +222,16 @@ export class Receive extends Context.Service<
         )
         yield* Metrics.add(Metrics.messagesReceived[settings.inboundEnvironment], messages.length)
       })
+
+      /** A commit that was given up may be under way still, and its sender would bring the message again: he waits for minutes. */
+      const landed = (message: Message) =>
+        Effect.gen(function* () {
+          for (;;) {
+            const found = yield* Effect.catch(store.messages.get(message, message.id), () => Effect.succeed(null))
+            if (found !== null) return
+            yield* Effect.sleep(lookPause)
+          }
+        }).pipe(Effect.timeoutOption(lookFor))
 
       /** Each tenant has its bytes to itself. */
       const copy = (stored: Stored, tenantId: TenantId) =>
