@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Duration, Effect, Fiber, Layer, Logger, Metric } from "effect"
+import { Clock, Context, Duration, Effect, Fiber, Layer, Logger, Metric } from "effect"
 import { TestClock } from "effect/testing"
 import type { TenantId } from "../model/Ids.ts"
 import { Place } from "../operations/Commit.ts"
@@ -26,15 +26,18 @@ interface Options {
   readonly isFull?: boolean
   /** In this the queue breaks, for whoever claims anything else. */
   readonly broken?: "claim" | "awaitWork" | "release"
-  /** It does not answer this. */
+  /** It does not answer this, until so many milliseconds have passed. */
   readonly away?: "claim" | "complete"
+  readonly backAfter?: number
+  /** Whose lease was completed, where a job's handler has not ended it. */
+  readonly completed?: Array<string>
   /** How long the worker runs, and how long a job takes. */
   readonly millis?: number
   readonly jobMillis?: number
 }
 
 /** A worker on a queue that has deliveries to claim, and those that follow one. */
-const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, broken, away, millis = 1_000, jobMillis = 1 }: Options = {}) {
+const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, broken, away, backAfter = Infinity, completed = [], millis = 1_000, jobMillis = 1 }: Options = {}) {
   const [worked, released]: [Array<string>, Array<string>] = [[], []]
   let [claims, number, inFlight, inFlightMost, asked, isStopping] = [0, 1_000, 0, 0, 0, false]
   const queue: typeof JobQueue.Service = {
@@ -51,7 +54,10 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
         if (isFull) return Array.from({ length: limit }, () => leaseOf(number++))
         return claims === 1 ? [leaseOf(0)] : []
       }),
-    complete: () => (away === "complete" ? unanswered : Effect.void),
+    complete: ({ job }) =>
+      Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        away === "complete" && now < backAfter ? unanswered : Effect.sync(() => void completed.push(job.subject))
+      ),
     extend: (lease) => Effect.succeed(lease),
     release: (lease) =>
       Effect.sync(() => (broken === "release" ? assert.fail("the queue broke") : void released.push(lease.job.subject))),
@@ -169,13 +175,15 @@ describe("a queue that is away", () => {
     })
   )
 
-  it.effect("leaves a job that was done to its lease, and does not count it among those that broke their worker", () =>
+  it.effect("is told of a job that was done when it is back, and the job is not counted among those that broke their worker", () =>
     Effect.gen(function* () {
       const count = (result: "broken" | "postponed") => Effect.map(Metric.value(Metrics.jobsEnded.deliver[result]), ({ count }) => count)
       const [broken, postponed] = [yield* count("broken"), yield* count("postponed")]
 
-      assert.deepStrictEqual(yield* logged({ away: "complete" }), ["WARN"])
+      const completed: Array<string> = []
+      assert.deepStrictEqual(yield* logged({ away: "complete", millis: 50_000, backAfter: 40_000, completed }), ["WARN"])
 
+      assert.deepStrictEqual(completed, ["job 0"])
       assert.deepStrictEqual([yield* count("broken"), yield* count("postponed")], [broken, postponed + 1])
     })
   )

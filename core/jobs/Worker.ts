@@ -84,6 +84,9 @@ const slice = Duration.toNanosUnsafe(Duration.millis(100))
 const unavailableRetry = 30_000
 /** A job within which its group may have more in flight, and one with which it gives back the place, where groups grow. */
 const [quick, slow] = [Duration.toNanosUnsafe(Duration.millis(100)), Duration.toNanosUnsafe(Duration.seconds(1))]
+/** A queue that is away is told of a job's end again after this, and so often: for as long as a lease may last. */
+const completePause = Duration.seconds(5)
+const completesMax = 12
 /** For how long a suspect is put off that may not be worked now. */
 const suspectPause = Duration.seconds(1)
 
@@ -120,7 +123,8 @@ export class Worker extends Context.Service<
       }
 
       const toExtend = yield* Deadlines.make(Duration.divideUnsafe(visibilityTimeout, 3))
-      const extending = yield* FiberSet.makeRuntime()
+      /** Beside the work: keeps leases, and ends them late. */
+      const aside = yield* FiberSet.makeRuntime()
 
       /**
        * Holds the lease for as long as the work goes on, whatever the queue's moods, until somebody else has it. The
@@ -131,7 +135,7 @@ export class Worker extends Context.Service<
           let isOver = false
           let deadline: Deadlines.Deadline | null = null
           const wait = () => {
-            if (!isOver) deadline = toExtend.set(() => void extending(extend()))
+            if (!isOver) deadline = toExtend.set(() => void aside(extend()))
           }
           const extend = () =>
             queue.extend(lease, visibilityTimeout).pipe(
@@ -163,6 +167,13 @@ export class Worker extends Context.Service<
           QueueUnavailable: away
         }).pipe(Effect.catchDefect(broke))
 
+      /** It would come again when its lease runs out, and that claim would count against it, though it broke nobody. */
+      const completedLate = (lease: Lease): Effect.Effect<void> =>
+        Effect.delay(queue.complete(lease), completePause).pipe(
+          Effect.retry({ while: ({ _tag }) => _tag === "QueueUnavailable", times: completesMax }),
+          Effect.ignore
+        )
+
       /** The store was away, the blobs, or a sealing key: no fault of the job, so its claims must not count against it. */
       const later = Effect.fnUntraced(function* ({ job }: Lease, error: StoreUnavailable | SealBroken | BlobUnavailable) {
         yield* Effect.logWarning("a job could not be done; it is tried again", error)
@@ -179,8 +190,10 @@ export class Worker extends Context.Service<
         if (isEnded) return yield* Metrics.count(metric)
         const completed = Effect.catchTags(Effect.as(queue.complete(lease), metric), {
           LeaseLost: () => Effect.succeed(ended.lost),
-          // It comes again when the lease runs out, and nothing broke.
-          QueueUnavailable: (error) => Effect.as(away(error), ended.postponed)
+          QueueUnavailable: (error) => {
+            aside(completedLate(lease))
+            return Effect.as(away(error), ended.postponed)
+          }
         })
         yield* Effect.flatMap(completed, Metrics.count)
       })
