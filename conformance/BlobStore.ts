@@ -204,6 +204,29 @@ const visibility: ReadonlyArray<Check<BlobStore>> = [
     })
   },
   {
+    title: "shows a blob whole or not at all when its finish is interrupted, however late",
+    check: Effect.gen(function* () {
+      const store = yield* BlobStore
+      const bytes = noise(1_000_000)
+      const ref = yield* refOf(bytes)
+      for (let yields = 0; yields < 20; yields++) {
+        const of = tenant()
+        yield* Effect.gen(function* () {
+          const writer = yield* store.writer(of)
+          yield* writer.append(bytes)
+          const finishing = yield* Effect.forkChild(writer.finish)
+          for (let count = 0; count < yields; count++) yield* Effect.yieldNow
+          yield* Fiber.interrupt(finishing)
+        }).pipe(Effect.scoped)
+
+        const outcome = yield* Effect.result(read(of, ref))
+        if (Result.isFailure(outcome)) assert.equal(outcome.failure._tag, "BlobMissing")
+        else assert.deepEqual(outcome.success, bytes)
+        assert.deepEqual(yield* write(of, bytes), ref)
+      }
+    })
+  },
+  {
     title: "shows nothing of a writer whose scope closed before its finish",
     check: Effect.gen(function* () {
       const of = tenant()
@@ -284,6 +307,26 @@ const visibility: ReadonlyArray<Check<BlobStore>> = [
       for (const [index, ref] of refs.entries()) {
         assert.deepEqual(ref, yield* refOf(blobs[index]!))
         assert.deepEqual(yield* read(of, ref), blobs[index])
+      }
+    })
+  },
+  {
+    title: "keeps the bytes of writers apart that take their pieces by turns",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const store = yield* BlobStore
+      const words = ["first", "second", "third"]
+      const writers = yield* Effect.forEach(words, () => store.writer(of))
+
+      for (const piece of [" begins", ", goes on", " and ends"]) {
+        for (const [index, writer] of writers.entries()) yield* writer.append(text(words[index] + piece))
+      }
+      const refs = yield* Effect.forEach(writers, (writer) => writer.finish)
+
+      for (const [index, word] of words.entries()) {
+        const whole = text(`${word} begins${word}, goes on${word} and ends`)
+        assert.deepEqual(refs[index], yield* refOf(whole))
+        assert.deepEqual(yield* read(of, refs[index]!), whole)
       }
     })
   },

@@ -52,31 +52,44 @@ export const agesOf = <R>(again: string, put: Put<R>): ReadonlyArray<Check<BlobS
   }
 ]
 
+interface Meeting {
+  readonly finish: Effect.Effect<unknown, unknown>
+  readonly remove: Effect.Effect<unknown, unknown>
+}
+
+/** A blob is written again and removed at once: one of the two begins, and the other at some moment of it. */
+const meetings = (inOrder: (meeting: Meeting) => readonly [Meeting["finish"], Meeting["remove"]]) =>
+  Effect.gen(function* () {
+    const of = tenant()
+    const store = yield* BlobStore
+    let length = 0n
+    for (let time = 0; time < 100; time++) {
+      const bytes = noise(100, time)
+      const ref = yield* write(of, bytes)
+      const writer = yield* store.writer(of)
+      yield* writer.append(bytes)
+      yield* TestClock.adjust("1 second")
+      const [first, second] = inOrder({ finish: writer.finish, remove: store.remove(of, ref.sha256, yield* Clock.currentTimeMillis) })
+      // Of real time: the moments are parts of how long the first took the last time.
+      const begin = yield* realNanos
+      const moment = begin + (length * BigInt(time % 20)) / 20n
+      const measured = Effect.tap(first, () => Effect.map(realNanos, (end) => (length = end - begin)))
+
+      yield* Effect.all([measured, Effect.andThen(until(moment), second)], { concurrency: "unbounded" })
+
+      assert.deepEqual(yield* read(of, ref), bytes)
+    }
+  })
+
 export const ages: ReadonlyArray<Check<BlobStore>> = [
   ...agesOf("written again", write),
   {
     title: "loses no blob whose removal begins at any moment of its next finish",
-    check: Effect.gen(function* () {
-      const of = tenant()
-      const store = yield* BlobStore
-      let length = 0n
-      for (let time = 0; time < 100; time++) {
-        const bytes = noise(100, time)
-        const ref = yield* write(of, bytes)
-        const writer = yield* store.writer(of)
-        yield* writer.append(bytes)
-        yield* TestClock.adjust("1 second")
-        const remove = store.remove(of, ref.sha256, yield* Clock.currentTimeMillis)
-        // Of real time: the moments are parts of how long the finish took the last time.
-        const begin = yield* realNanos
-        const finish = Effect.tap(writer.finish, () => Effect.map(realNanos, (end) => (length = end - begin)))
-        const moment = begin + (length * BigInt(time % 20)) / 20n
-
-        yield* Effect.all([finish, Effect.andThen(until(moment), remove)], { concurrency: "unbounded" })
-
-        assert.deepEqual(yield* read(of, ref), bytes)
-      }
-    })
+    check: meetings(({ finish, remove }) => [finish, remove])
+  },
+  {
+    title: "loses no blob whose next finish begins at any moment of its removal",
+    check: meetings(({ finish, remove }) => [remove, finish])
   },
   {
     title: "finds blobs last written before a time, and no others",
