@@ -1,8 +1,8 @@
-/** What authors get wrong about waiting for work: each flaw is put into a queue that is right, and a law names it. */
+/** What authors get wrong about times, leases and waiting for work: each flaw is put into a queue that is right, and a law names it. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Clock, Duration, Effect, Layer } from "effect"
 import * as MemoryJobQueue from "../adapters/memory/MemoryJobQueue.ts"
-import { JobQueue, type Lease } from "../core/ports/JobQueue.ts"
+import { JobQueue, type Job, type Lease } from "../core/ports/JobQueue.ts"
 import { suite } from "./JobQueue.ts"
 import { conforms, prove } from "./Proof.ts"
 
@@ -27,7 +27,47 @@ const first = <A extends ReadonlyArray<unknown>, B>(act: () => void, call: (...p
   return call(...parameters)
 }
 
+/** What comes under a lease waits for its completion, and a release knows nothing of it. */
+const offersAtCompletion = (queue: Queue): Queue => {
+  const besides = new Map<string, Array<Job>>()
+  return {
+    ...queue,
+    offer: (jobs) =>
+      Effect.suspend(() => {
+        for (const job of jobs) besides.get(job.subject)?.push(job)
+        return queue.offer(jobs.filter(({ subject }) => !besides.has(subject)))
+      }),
+    claim: (options) => Effect.tap(queue.claim(options), (leases) => Effect.sync(() => leases.forEach(({ job }) => besides.set(job.subject, [])))),
+    complete: (lease) =>
+      Effect.andThen(queue.complete(lease), Effect.suspend(() => {
+        const offered = besides.get(lease.job.subject) ?? []
+        besides.delete(lease.job.subject)
+        return queue.offer(offered)
+      })),
+    release: (lease, delay) => Effect.andThen(queue.release(lease, delay), Effect.sync(() => void besides.delete(lease.job.subject)))
+  }
+}
+
 const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (queue: Queue) => Queue]> = [
+  [
+    "due times in whole seconds",
+    "hands out nothing before it is due, and everything from then on",
+    (queue) => ({ ...queue, offer: (jobs) => queue.offer(jobs.map((job) => ({ ...job, dueAt: Math.floor(job.dueAt / 1_000) * 1_000 }))) })
+  ],
+  [
+    "a release that forgets what was offered under the lease",
+    "gives a released job back for the time of an offer that came under its lease, where that is sooner",
+    offersAtCompletion
+  ],
+  [
+    "an extension that only prolongs",
+    "holds an extended lease no longer than was asked, also where that ends it sooner",
+    (queue) => ({
+      ...queue,
+      extend: (lease, visibilityTimeout) =>
+        Effect.flatMap(Clock.currentTimeMillis, (now) => queue.extend(lease, Duration.max(visibilityTimeout, Duration.millis(lease.expiresAt - now))))
+    })
+  ],
   ["a wait that ends at once", "goes on waiting while nothing is due", (queue) => ({ ...queue, awaitWork: () => Effect.void })],
   [
     "a wait that ends at once while a group with due jobs is at its cap",

@@ -86,6 +86,29 @@ export const leases: ReadonlyArray<Check<JobQueue>> = [
     })
   },
   {
+    title: "gives a released job back for the time of an offer that came under its lease, where that is sooner",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const [put, asked] = [job(now), job(now)]
+      yield* queue.offer([put, asked])
+      const leases = yield* claim(2)
+      yield* queue.offer([{ ...put, dueAt: now + 2 * minute }, { ...asked, dueAt: now + minute / 2 }])
+
+      for (const lease of leases) yield* queue.release(lease, Duration.millis(minute))
+
+      yield* assertNothingDue
+      yield* TestClock.adjust(minute / 2)
+      const sooner = yield* claimOne
+      assert.deepEqual([sooner.job, sooner.claims], [{ ...asked, dueAt: now + minute / 2 }, 1])
+      yield* TestClock.adjust(minute / 2)
+      const later = yield* claimOne
+      assert.deepEqual([later.job, later.claims], [{ ...put, dueAt: now + minute }, 1])
+      for (const lease of [sooner, later]) yield* queue.complete(lease)
+      yield* TestClock.adjust(2 * minute)
+      yield* assertNothingDue
+    })
+  },
+  {
     title: "keeps one job of an offer and a release",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin
@@ -222,6 +245,22 @@ export const leases: ReadonlyArray<Check<JobQueue>> = [
       assert.equal(extended.claims, 1)
       assert.deepEqual(extended.job, lease.job)
       yield* TestClock.adjust(2 * minute - 1)
+      yield* assertNothingDue
+      yield* TestClock.adjust(1)
+      assert.equal((yield* claimOne).claims, 2)
+    })
+  },
+  {
+    title: "holds an extended lease no longer than was asked, also where that ends it sooner",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer([job(now)])
+      const lease = yield* claimOne
+
+      const extended = yield* queue.extend(lease, Duration.millis(minute / 2))
+
+      assert.equal(extended.expiresAt, now + minute / 2)
+      yield* TestClock.adjust(minute / 2 - 1)
       yield* assertNothingDue
       yield* TestClock.adjust(1)
       assert.equal((yield* claimOne).claims, 2)
