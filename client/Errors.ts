@@ -127,4 +127,5 @@ export class MailroomConnectionError extends Error {
  * ```
  */
 export const isCode = <Code extends KnownCode>(error: unknown, code: Code): error is MailroomError<Code> =>
-  error instanceof MailroomError && error.code === code
+  // By its name, for a bundle or a reload may have loaded this file twice, and then the class is another.
+  error instanceof Error && error.name === "MailroomError" && "code" in error && error.code === code

@@ -21,6 +21,19 @@ beforeEach(() => server.play(answer(200, {})))
 const client = (options: Partial<MailroomOptions> = {}): Mailroom => connect({ baseUrl: server.baseUrl, ...options })
 
 describe("Errors", () => {
+  it("are known by their code also to another copy of the client, as bundles and reloads make them", async () => {
+    const copy: typeof import("./Errors.ts") = await import(new URL("./Errors.ts?copy", import.meta.url).href)
+    server.play(refuse(404, "not_found", {}))
+
+    const error: unknown = await refusal(client().listDomains())
+
+    assert.notInstanceOf(error, copy.MailroomError)
+    assert.isTrue(copy.isCode(error, "not_found"))
+    assert.isFalse(copy.isCode(error, "unauthorized"))
+    assert.isFalse(copy.isCode({ code: "not_found" }, "not_found"))
+    assert.isFalse(copy.isCode(null, "not_found"))
+  })
+
   it("have details that belong to their code", async () => {
     const details = { scope: "key", limit: 60, windowSeconds: 60, retryAfterSeconds: 90 }
     server.play(refuse(429, "rate_limited", details, { "retry-after": "90" }))
