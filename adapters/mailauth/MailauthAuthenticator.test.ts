@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Stream } from "effect"
+import { Cause, Duration, Effect, Exit, Stream } from "effect"
 import { dkimSign } from "mailauth"
 import { spawnSync } from "node:child_process"
 import { generateKeyPairSync } from "node:crypto"
@@ -279,6 +279,16 @@ describe("MailauthAuthenticator", () => {
       for (const [from, expected] of authors) {
         const { dmarc } = yield* judge(Buffer.from(`From: ${from}\r\n\r\nx\r\n`), records)
         assert.strictEqual(dmarc, expected, from)
+      }
+    })
+  )
+
+  it.live("does not begin where a bundle has left the program of its threads behind, and says what to do", () =>
+    Effect.gen(function* () {
+      for (const url of [undefined, "file:///srv/app/bundle.mjs"]) {
+        const exit = yield* Effect.exit(Effect.sync(() => Threads.programBeside(url)))
+
+        assert.isTrue(Exit.isFailure(exit) && /external/.test(Cause.pretty(exit.cause)), String(url))
       }
     })
   )

@@ -78,9 +78,20 @@ interface Listener {
   readonly onAsk: (ask: number, name: string, type: string) => void
 }
 
-/** `program` is for tests; the thread's program has the extension that this file has, in sources and when built. */
-export const make = (program = new URL(`./Thread${import.meta.url.slice(-3)}`, import.meta.url)): Effect.Effect<Threads, never, Scope.Scope> =>
+/**
+ * The program of the threads, with the extension that this file has, in sources and when built. Without it the DNS would
+ * seem to tell nothing of any message; so a bundle, which leaves it behind, is told of at the beginning.
+ */
+export const programBeside = (url: string | undefined): URL => {
+  const [, extension] = /\/Threads(\.[jt]s)$/.exec(url ?? "") ?? [] // a bundle in CommonJS has no address
+  if (extension !== undefined) return new URL(`./Thread${extension}`, url)
+  throw new Error("the program of the threads that authenticate mail is not beside the code: keep mailroom and effect out of the bundle, as external packages")
+}
+
+/** `unusual` is for tests. */
+export const make = (unusual?: URL): Effect.Effect<Threads, never, Scope.Scope> =>
   Effect.gen(function* () {
+    const program = unusual ?? programBeside(import.meta.url)
     const threads = new Set<Thread>()
     let lastId = 0
     pick(threads, program)

@@ -40,8 +40,15 @@ const pieceBytesMax = 512 * 1024
 /** Whatever clock the caller has: the thread works in real time. */
 const liveClock = Clock.Clock.defaultValue()
 
-/** The thread's program has the extension that this file has, in sources and when built. */
-const ours = new URL(`./ParserThread${import.meta.url.slice(-3)}`, import.meta.url)
+/**
+ * The program of the threads, with the extension that this file has, in sources and when built. Without it each larger
+ * message would pass for one that cannot be read; so a bundle, which leaves it behind, is told of at the beginning.
+ */
+export const programBeside = (url: string | undefined): URL => {
+  const [, extension] = /\/ParserThreads(\.[jt]s)$/.exec(url ?? "") ?? [] // a bundle in CommonJS has no address
+  if (extension !== undefined) return new URL(`./ParserThread${extension}`, url)
+  throw new Error("the program of the threads that read mail is not beside the code: keep mailroom and effect out of the bundle, as external packages")
+}
 
 interface Unusual {
   readonly program?: URL
@@ -50,11 +57,10 @@ interface Unusual {
 }
 
 /** What is other than usual is for tests. */
-export const make = ({
-  program = ours,
-  secondsMax = cpuSecondsMax,
-  oldMax = oldMegabytesMax
-}: Unusual = {}): Effect.Effect<ParserThreads, never, Scope.Scope> =>
+export const make = (unusual: Unusual = {}): Effect.Effect<ParserThreads, never, Scope.Scope> =>
+  Effect.suspend(() => makeOf({ program: programBeside(import.meta.url), secondsMax: cpuSecondsMax, oldMax: oldMegabytesMax, ...unusual }))
+
+const makeOf = ({ program, secondsMax, oldMax }: Required<Unusual>): Effect.Effect<ParserThreads, never, Scope.Scope> =>
   Effect.map(
     Pool.makeWithTTL({ acquire: start(program, oldMax), min: 0, max: availableParallelism(), timeToLive: idleTime }).pipe(
       Effect.provideService(Clock.Clock, liveClock)

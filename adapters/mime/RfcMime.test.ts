@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Stream } from "effect"
+import { Cause, Effect, Exit, Stream } from "effect"
 import { execFileSync } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
@@ -67,7 +67,7 @@ describe("the same message", () => {
 
   it("has the same bytes in another process", () => {
     const program = `
-      import { Effect, Stream } from "effect"
+      import { Cause, Effect, Exit, Stream } from "effect"
       import { Mime } from ${JSON.stringify(import.meta.resolve("../../core/ports/Mime.ts"))}
       import { layer } from ${JSON.stringify(import.meta.resolve("./RfcMime.ts"))}
       const { id, content, attachments } = JSON.parse(process.argv[1])
@@ -324,6 +324,16 @@ describe("reading on threads", () => {
       patience
     )
   }
+
+  it.live("does not begin where a bundle has left the program of its threads behind, and says what to do", () =>
+    Effect.gen(function* () {
+      for (const url of [undefined, "file:///srv/app/bundle.mjs"]) {
+        const exit = yield* Effect.exit(Effect.sync(() => ParserThreads.programBeside(url)))
+
+        assert.isTrue(Exit.isFailure(exit) && /external/.test(Cause.pretty(exit.cause)), String(url))
+      }
+    })
+  )
 
   it("keeps all of a message that was given up, and its head", () => {
     const bytes = Buffer.from("Subject: s\r\n\r\nbody")
