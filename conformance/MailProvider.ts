@@ -14,6 +14,7 @@ import * as Replies from "../core/model/Reply.ts"
 import { BlobCorrupt, BlobMissing, BlobUnavailable } from "../core/ports/BlobStore.ts"
 import type { MailProvider, SubmitRequest, SubmitResult } from "../core/ports/MailProvider.ts"
 import { address, freshId, realm } from "./fixtures.ts"
+import { endings, type Server } from "./MailProviderEndings.ts"
 import type { Check, Suite } from "./Suite.ts"
 
 /** A hand-over, as the other end saw it. */
@@ -30,6 +31,8 @@ export interface Options<R, R2> {
   readonly isRebuilding?: boolean
   /** What arrived whole of this message, oldest first. */
   readonly received?: (request: SubmitRequest) => Effect.Effect<ReadonlyArray<Received>, unknown, R2>
+  /** The other end, where it can be told not to take a message. Without it nothing is checked of refusals and lost answers. */
+  readonly server?: Server<R2>
 }
 
 interface Mail extends SubmitRequest {
@@ -106,7 +109,7 @@ const submission = (provider: MailProvider, request: SubmitRequest, result: Subm
     })
   )
 
-export const suite = <R, R2 = never>({ provider, received, isRebuilding = false }: Options<R, R2>): Suite<R | R2> => {
+export const suite = <R, R2 = never>({ provider, received, server, isRebuilding = false }: Options<R, R2>): Suite<R | R2> => {
   const submit = (request: SubmitRequest) => Effect.flatMap(provider, (one) => one.submit(request))
 
   /** That this message arrived so many times, each time as it was submitted. */
@@ -313,5 +316,6 @@ export const suite = <R, R2 = never>({ provider, received, isRebuilding = false 
     }
   ]
 
-  return { name: "MailProvider", checks: [...submitting, ...polling] }
+  const untaken = server === undefined ? [] : endings({ provider, server, mail })
+  return { name: "MailProvider", checks: [...submitting, ...polling, ...untaken] }
 }

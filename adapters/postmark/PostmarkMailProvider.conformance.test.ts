@@ -37,9 +37,21 @@ const copiesOf = (messages: ReadonlyArray<Message>): ReadonlyArray<Received> => 
   return copies.map(({ recipients, text }) => ({ returnPath: null, recipients, bytes: new TextEncoder().encode(`\r\n\r\n${text}`) }))
 }
 
+const behaviours = {
+  refused: { _tag: "Answers", status: 422, body: { ErrorCode: 300, Message: "Invalid email request" } },
+  deferred: { _tag: "Answers", status: 429, body: { ErrorCode: 429, Message: "Rate limit exceeded" } },
+  lost: { _tag: "Lost" },
+  hanging: { _tag: "Hangs" }
+} as const
+
 const conformance = suite({
   provider: Postmark.useSync(({ provider }) => provider),
   isRebuilding: true,
+  server: {
+    next: (ending) => Postmark.useSync(({ fake }) => fake.next(behaviours[ending])),
+    calls: Postmark.useSync(({ fake }) => fake.calls()),
+    waiting: Postmark.useSync(({ fake }) => fake.waiting())
+  },
   received: ({ messageId }) =>
     Postmark.useSync(({ fake }) => copiesOf(fake.sent.filter(({ Metadata }) => Metadata["mailroom-message"] === messageId)))
 })

@@ -22,8 +22,20 @@ const ses = Layer.effect(
   })
 )
 
+const behaviours = {
+  refused: { _tag: "Fails", status: 400, type: "MessageRejected", message: "no" },
+  deferred: { _tag: "Fails", status: 429, type: "TooManyRequestsException", message: "later" },
+  lost: { _tag: "Lost" },
+  hanging: { _tag: "Hangs" }
+} as const
+
 const conformance = suite({
   provider: Ses.useSync(({ provider }) => provider),
+  server: {
+    next: (ending) => Ses.useSync(({ fake }) => fake.next(behaviours[ending])),
+    calls: Ses.useSync(({ fake }) => fake.calls()),
+    waiting: Ses.useSync(({ fake }) => fake.waiting())
+  },
   received: ({ messageId }) =>
     Ses.useSync(({ fake }) =>
       fake.sent
