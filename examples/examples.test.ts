@@ -72,6 +72,12 @@ describe("the examples", () => {
     assert.strictEqual(printed, "queued\ndelivered to delivered@example.com\nreceived: Note G\n")
   })
 
+  it("embed over PostgreSQL: the same, and it ends", async () => {
+    const printed = await run(["embed-over-postgres"], { ...without("yaml", "@effect/platform-node", "ioredis"), DATABASE_URL: "" })
+
+    assert.strictEqual(printed, "queued\ndelivered to delivered@example.com\nclosed\n")
+  })
+
   it("embed with Effect: the same", async () => {
     assert.strictEqual(await run(["embed-with-effect"]), "queued\ndelivered to delivered@example.com\n")
   })
