@@ -4,6 +4,7 @@ import { Clock, Duration, Effect, Layer } from "effect"
 import * as MemoryJobQueue from "../adapters/memory/MemoryJobQueue.ts"
 import { JobQueue, type Job, type Lease } from "../core/ports/JobQueue.ts"
 import { suite } from "./JobQueue.ts"
+import { suite as reopened } from "./JobQueueReopened.ts"
 import { conforms, prove } from "./Proof.ts"
 
 type Queue = JobQueue["Service"]
@@ -109,6 +110,16 @@ const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (queue: Qu
 ]
 
 describe("the suite of JobQueue", () => {
+  it.live("refuses a queue that is empty when it is opened again, and does not say so", () =>
+    Effect.gen(function* () {
+      const forgetful = Layer.effect(JobQueue, Effect.map(MemoryJobQueue.make, (queue) => JobQueue.of({ ...queue, epoch: Effect.succeed("always") })))
+
+      const { checks } = yield* prove([conforms("flawed", reopened(forgetful), Layer.empty)], { filter: [], timeout: "8 seconds", onResult: () => Effect.void })
+
+      assert.deepStrictEqual(checks.map(({ outcome }) => outcome), ["failed"])
+      assert.include(checks[0]?.reason, "the epoch is the same")
+    }))
+
   for (const [flaw, law, make] of flaws) {
     it.live(`refuses ${flaw}`, () =>
       Effect.gen(function* () {

@@ -19,6 +19,7 @@ export {
 export { suite as blobStore } from "./BlobStore.ts"
 export { suite as crypto } from "./Crypto.ts"
 export { suite as jobQueue } from "./JobQueue.ts"
+export { suite as jobQueueReopened } from "./JobQueueReopened.ts"
 export { suite as mailAuthenticator, type Case as MailAuthenticatorCase } from "./MailAuthenticator.ts"
 export { suite as mailProvider } from "./MailProvider.ts"
 export type { Ending as MailProviderEnding, Server as MailProviderServer } from "./MailProviderEndings.ts"

@@ -1,5 +1,6 @@
 import { Layer } from "effect"
 import { suite } from "../../conformance/JobQueue.ts"
+import { suite as reopened } from "../../conformance/JobQueueReopened.ts"
 import { conforms } from "../../conformance/vitest.ts"
 import * as JobNews from "./JobNews.ts"
 import { migrate } from "./Migrations.ts"
@@ -19,3 +20,5 @@ conforms(
   suite,
   PostgresJobQueue.layer.pipe(Layer.provide(JobNews.layerLocal), Layer.provide(pglite))
 )
+conforms("PostgresJobQueue", reopened(Layer.provide(PostgresJobQueue.layer, JobNews.layer)), TestDatabase.layer())
+conforms("PostgresJobQueue over PGlite", reopened(Layer.provide(PostgresJobQueue.layer, JobNews.layerLocal)), pglite)
