@@ -188,3 +188,39 @@ describe("a queue that is away", () => {
     })
   )
 })
+
+describe("a job of the worker", () => {
+  for (const kind of ["scan", "poll"] as const) {
+    it.effect(`is ended though its work answers something that nobody asked for, as a queue's own answer to an offer: ${kind}`, () =>
+      Effect.gen(function* () {
+        const { job, ...lease } = leaseOf(1)
+        const [left, completed]: [Array<Lease>, Array<string>] = [[{ ...lease, job: { ...job, kind } }], []]
+        const queue = {
+          offer: () => Effect.void,
+          claim: () => Effect.sync(() => left.splice(0)),
+          complete: ({ token }) => Effect.sync(() => void completed.push(token)),
+          extend: Effect.succeed,
+          release: () => Effect.void,
+          throttle: () => Effect.void,
+          epoch: Effect.succeed("epoch"),
+          awaitWork: () => Effect.void
+        } satisfies typeof JobQueue.Service
+        const answering = { handle: () => Effect.succeed(true) } // an Effect<void> to the types
+        const unused = { handle: () => Effect.die("no such job") }
+        const handlers = Layer.mergeAll(
+          Layer.succeed(JobQueue, queue),
+          Layer.succeed(DeliverWebhook, unused),
+          Layer.succeed(SubmitMessage, unused),
+          Layer.succeed(ScanAttachment, answering),
+          Layer.succeed(PollProvider, answering),
+          Layer.succeed(ParseMessage, unused)
+        )
+
+        const context = yield* Layer.build(Layer.provide(Worker.layer, handlers))
+        yield* Context.get(context, Worker).tick
+
+        assert.deepStrictEqual(completed, ["token 1"])
+      })
+    )
+  }
+})

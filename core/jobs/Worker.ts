@@ -114,10 +114,11 @@ export class Worker extends Context.Service<
       const clockOffset = yield* ClockOffset
 
       /** Those that answer with true have ended the job themselves. */
-      const handlers: Record<JobKind, (lease: Lease) => Effect.Effect<boolean | void, StoreUnavailable | SealBroken | BlobUnavailable>> = {
+      const handlers: Record<JobKind, (lease: Lease) => Effect.Effect<boolean, StoreUnavailable | SealBroken | BlobUnavailable>> = {
         submit: submitMessage.handle,
-        scan: scanAttachment.handle,
-        poll: pollProvider.handle,
+        // To the types an Effect of anything is one of void, and the queue's answer to an offer may be among it.
+        scan: (lease) => Effect.as(scanAttachment.handle(lease), false),
+        poll: (lease) => Effect.as(pollProvider.handle(lease), false),
         deliver: deliverWebhook.handle,
         parse: parseMessage.handle
       }
@@ -184,7 +185,7 @@ export class Worker extends Context.Service<
         const ended = Metrics.jobsEnded[lease.job.kind]
         const { metric, isEnded } = yield* handlers[lease.job.kind](lease).pipe(
           joined(lease),
-          Effect.map((isEnded) => ({ metric: ended.completed, isEnded: isEnded === true })),
+          Effect.map((isEnded) => ({ metric: ended.completed, isEnded })),
           Effect.catch((error) => Effect.as(later(lease, error), { metric: ended.postponed, isEnded: false }))
         )
         if (isEnded) return yield* Metrics.count(metric)
