@@ -4,7 +4,7 @@
  * whoever asked has gone on. So a scenario means the same on a database as it
  * does in memory.
  */
-import { Clock, Context, Duration, Effect } from "effect"
+import { Clock, Context, Duration, Effect, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { aroundEach } from "./Faults.ts"
 
@@ -14,15 +14,19 @@ export class Calls {
   /** Calls that wait for time to pass. */
   asleep = 0
 
-  /** A port whose calls are counted. */
+  /** A port whose calls are counted, and of a blob each piece that is asked for; other streams wait for what they are fed. */
   watch<S extends object>(name: string, service: S): S {
-    return aroundEach(service, name, (call, effect) =>
+    const counted = <A, E, R>(effect: Effect.Effect<A, E, R>, isSleep = false): Effect.Effect<A, E, R> =>
       Effect.suspend(() => {
-        const isSleep = call === "JobQueue.awaitWork"
         const count = (by: number) => (isSleep ? (this.asleep += by) : (this.underWay += by))
         count(1)
         return Effect.ensuring(effect, Effect.sync(() => void count(-1)))
       })
+    return aroundEach(
+      service,
+      name,
+      (call, effect) => counted(effect, call === "JobQueue.awaitWork"),
+      (call, stream) => (call === "BlobStore.read" ? Stream.transformPull(stream, (pull) => Effect.succeed(counted(pull))) : stream)
     )
   }
 }
