@@ -76,7 +76,7 @@ describe("the examples", () => {
     const printed = await run(["embed-over-postgres"], { ...without("yaml", "@effect/platform-node", "ioredis"), DATABASE_URL: "" })
 
     assert.strictEqual(printed, "queued\ndelivered to delivered@example.com\nclosed\n")
-  })
+  }, 60_000) // a database comes up, and beside other tests that takes its time
 
   it("embed with Effect: the same", async () => {
     assert.strictEqual(await run(["embed-with-effect"]), "queued\ndelivered to delivered@example.com\n")
