@@ -67,7 +67,7 @@ describe("the same message", () => {
 
   it("has the same bytes in another process", () => {
     const program = `
-      import { Cause, Effect, Exit, Stream } from "effect"
+      import { Effect, Stream } from "effect"
       import { Mime } from ${JSON.stringify(import.meta.resolve("../../core/ports/Mime.ts"))}
       import { layer } from ${JSON.stringify(import.meta.resolve("./RfcMime.ts"))}
       const { id, content, attachments } = JSON.parse(process.argv[1])
