@@ -103,7 +103,7 @@ const bounced = ({ Type, Details, Description }: Told, at: Millis): Outcome | nu
   if (said === "complaint") return { _tag: "Complained", at }
   if (said === "failed") return { _tag: "Failed", at, code: type, message: text }
   const [, smtpCode] = /(?:^|smtp;\s*)([245]\d\d)(?=[\s-]|$)/i.exec(text) ?? []
-  const [enhancedCode] = /\b[245]\.\d{1,3}\.\d{1,3}\b(?![.\d])/.exec(text) ?? []
+  const [enhancedCode] = /(?<![\w.])[245]\.\d{1,3}\.\d{1,3}\b(?![.\d])/.exec(text) ?? []
   return {
     _tag: "Bounced",
     at,
