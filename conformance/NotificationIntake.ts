@@ -125,6 +125,18 @@ export const suite = <R>({ intake, cases, authentic, forged, isSigned }: Options
       })
     },
     {
+      title: "keeps within bounds what is called by a name without end",
+      check: Effect.gen(function* () {
+        const endless = "n".repeat(1_000)
+        const named = { ...(first.payload as object), kind: endless, eventType: endless, notificationType: endless, RecordType: endless } // as below
+
+        const { id, kind } = yield* receive(yield* authentic(JSON.stringify(named)))
+
+        assert.ok(kind.length > 0 && kind.length <= intakeKindLengthMax)
+        assert.ok(id.length > 0 && id.length <= intakeIdLengthMax)
+      })
+    },
+    {
       title: "reads the largest body that it may be given",
       check: Effect.gen(function* () {
         const fill = (length: number) => JSON.stringify({ ...(first.payload as object), note: "n".repeat(length) }) // a case's is an object

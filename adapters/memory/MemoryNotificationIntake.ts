@@ -7,7 +7,7 @@ import { Clock, Effect, Result, Schema } from "effect"
 import { createHmac, timingSafeEqual } from "node:crypto"
 import { notificationRetention } from "../../core/model/Limits.ts"
 import { Notification } from "../../core/model/Notification.ts"
-import { IntakeRefused, type IntakeRequest, type NotificationIntake } from "../../core/ports/NotificationIntake.ts"
+import { intakeKindLengthMax, IntakeRefused, type IntakeRequest, type NotificationIntake } from "../../core/ports/NotificationIntake.ts"
 
 export interface Options {
   /** As the provider's. */
@@ -51,6 +51,6 @@ export const make = ({ name, account, secret }: Options): NotificationIntake => 
       return yield* new IntakeRefused({ reason: "stale" })
     }
     const { id, kind, notifications } = posted.success
-    return { id, kind, notifications: notifications.filter(Schema.is(Notification)) }
+    return { id, kind: kind.slice(0, intakeKindLengthMax), notifications: notifications.filter(Schema.is(Notification)) }
   })
 })

@@ -3,6 +3,8 @@ import { Effect, Layer, Redacted } from "effect"
 import { readdirSync, readFileSync } from "node:fs"
 import { suite, type Case } from "../../conformance/NotificationIntake.ts"
 import { conforms } from "../../conformance/vitest.ts"
+import type { Notification } from "../../core/model/Notification.ts"
+import { replyTextMax } from "../../core/model/Reply.ts"
 import type { IntakeRequest } from "../../core/ports/NotificationIntake.ts"
 import * as PostmarkNotificationIntake from "./PostmarkNotificationIntake.ts"
 
@@ -70,5 +72,50 @@ it.effect("PostmarkNotificationIntake tells bounces apart whose ids are the same
 
     assert.strictEqual(again!.id, first!.id)
     assert.notStrictEqual(other!.id, first!.id)
+  })
+)
+
+it.effect("PostmarkNotificationIntake takes no notification that names no server, where one is named", () =>
+  Effect.gen(function* () {
+    const { ServerID: _, ...rest } = cases[0]!.payload as { readonly ServerID: unknown } // as each has it
+
+    const refusal = yield* Effect.flip(intake.receive(posted(JSON.stringify(rest))))
+
+    assert.deepInclude(refusal, { _tag: "IntakeRefused", reason: "wrong_account" })
+  })
+)
+
+it.effect("PostmarkNotificationIntake tells apart what differs in one thing only", () =>
+  Effect.gen(function* () {
+    const delivery = cases.find(({ title }) => title === "a delivery")!.payload as object // each is
+    const complaint = cases.find(({ title }) => title === "a complaint")!.payload as object
+    const change = cases.find(({ title }) => title === "a suppression for a complaint")!.payload as object
+    const payloads = [
+      delivery,
+      { ...delivery, MessageID: "883953f4-6105-42a2-a16a-000000000099" },
+      { ...delivery, Recipient: "ada@example.org" },
+      { ...delivery, DeliveredAt: "2026-12-01T09:30:06Z" },
+      complaint,
+      { ...complaint, ID: 43 },
+      { ...complaint, RecordType: "Bounce" },
+      { ...complaint, BouncedAt: "2026-12-01T09:30:06Z" },
+      change,
+      { ...change, ChangedAt: "2026-12-01T09:30:06Z" }
+    ]
+
+    const told = yield* Effect.forEach(payloads, (payload) => intake.receive(posted(JSON.stringify(payload))))
+
+    assert.strictEqual(new Set(told.map(({ id }) => id)).size, payloads.length)
+  })
+)
+
+it.effect("PostmarkNotificationIntake passes on as much of a text as events can hold", () =>
+  Effect.gen(function* () {
+    const bounce = cases.find(({ title }) => title === "a hard bounce")!.payload as object // each is
+
+    const { notifications } = yield* intake.receive(posted(JSON.stringify({ ...bounce, Details: "d".repeat(50_000) })))
+
+    const [{ outcome }] = notifications as [Notification]
+    assert.strictEqual(outcome._tag === "Bounced" ? outcome.diagnostic?.length : null, replyTextMax)
   })
 )

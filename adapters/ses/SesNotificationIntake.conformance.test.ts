@@ -5,20 +5,23 @@ import { readdirSync, readFileSync } from "node:fs"
 import { generate } from "selfsigned"
 import { suite, type Case } from "../../conformance/NotificationIntake.ts"
 import { conforms } from "../../conformance/vitest.ts"
+import type { Notification } from "../../core/model/Notification.ts"
+import { replyTextMax } from "../../core/model/Reply.ts"
 import type { IntakeRequest, NotificationIntake } from "../../core/ports/NotificationIntake.ts"
 import * as MemoryWebhookTransport from "../memory/MemoryWebhookTransport.ts"
 import * as FakeSns from "./FakeSns.ts"
 import * as SesNotificationIntake from "./SesNotificationIntake.ts"
-import type { SnsMessage } from "./SnsMessage.ts"
+import { signedText, type SnsMessage } from "./SnsMessage.ts"
 
 const { WebhookScript } = MemoryWebhookTransport
 
 const certificate = (from: number, to: number) =>
   generate([{ name: "commonName", value: "sns.amazonaws.com" }], { algorithm: "sha256", notBeforeDate: new Date(from), notAfterDate: new Date(to) })
 const farAway = 4_000_000_000_000
-const [genuine, stranger, old] = [await certificate(0, farAway), await certificate(0, farAway), await certificate(-2_000, -1_000)]
+const [genuine, stranger] = [await certificate(0, farAway), await certificate(0, farAway)]
+const [old, future] = [await certificate(-2_000, -1_000), await certificate(farAway - 2_000, farAway)]
 
-const elsewhere = "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-old.pem"
+const certificateOf = (name: string) => `https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-${name}.pem`
 
 class Ses extends Context.Service<Ses, NotificationIntake>()("test/Ses") {}
 
@@ -29,7 +32,8 @@ const ses = Layer.effect(
     const serving = (url: string, pem: string) =>
       receive(url, ({ method }) => ({ _tag: "Answers", status: method === "GET" ? 200 : 405, body: new TextEncoder().encode(pem) }))
     yield* serving(FakeSns.certificateUrl, genuine.cert)
-    yield* serving(elsewhere, old.cert)
+    yield* serving(certificateOf("old"), old.cert)
+    yield* serving(certificateOf("future"), future.cert)
     return yield* SesNotificationIntake.make({ topics: ["arn:aws:sns:eu-central-1:123456789012:other", FakeSns.topic] })
   })
 ).pipe(Layer.provideMerge(MemoryWebhookTransport.layer))
@@ -78,7 +82,8 @@ const conformance = suite({
     post(account === "ours" ? {} : { TopicArn: "arn:aws:sns:eu-central-1:999999999999:mailroom" }, genuine.private, payload),
   forged: [
     { title: "a signature by another key", forge: () => post({}, stranger.private) },
-    { title: "a certificate that is not valid any more", forge: () => post({ SigningCertURL: elsewhere }, old.private) },
+    { title: "a certificate that is not valid any more", forge: () => post({ SigningCertURL: certificateOf("old") }, old.private) },
+    { title: "a certificate that is not valid yet", forge: () => post({ SigningCertURL: certificateOf("future") }, future.private) },
     {
       title: "the signature of another notification",
       forge: (request) =>
@@ -137,14 +142,79 @@ it.effect("SesNotificationIntake fetches no more certificates in a minute than i
   }).pipe(Effect.provide(ses))
 )
 
+it.effect("SesNotificationIntake fetches certificates again at once where the clock was set back", () =>
+  Effect.gen(function* () {
+    yield* TestClock.setTime(86_400_000)
+    for (let index = 0; index < 10; index++) yield* refusalOf(yield* post({ SigningCertURL: certificateOf(`forged${index}`) }))
+    assert.strictEqual(yield* refusalOf(yield* post()), "IntakeUnavailable")
+
+    yield* TestClock.setTime(1_000)
+
+    assert.strictEqual(yield* refusalOf(yield* post()), null)
+  }).pipe(Effect.provide(ses))
+)
+
+it.effect("SesNotificationIntake takes the certificates of every region", () =>
+  Effect.gen(function* () {
+    const { receive } = yield* WebhookScript
+    for (const host of ["sns.us-gov-west-1.amazonaws.com", "sns.us-iso-east-1.amazonaws.com", "sns.ap-southeast-2.amazonaws.com", "sns.cn-north-1.amazonaws.com.cn"]) {
+      const SigningCertURL = `https://${host}/SimpleNotificationService-0.pem`
+      yield* receive(SigningCertURL, () => ({ _tag: "Answers", status: 200, body: new TextEncoder().encode(genuine.cert) }))
+
+      assert.strictEqual(yield* refusalOf(yield* post({ SigningCertURL })), null, host)
+    }
+  }).pipe(Effect.provide(ses))
+)
+
+it.effect("SesNotificationIntake takes nothing for fresh that says no time", () =>
+  Effect.gen(function* () {
+    assert.strictEqual(yield* refusalOf(yield* post({ Timestamp: "just now" })), "stale")
+  }).pipe(Effect.provide(ses))
+)
+
+it.effect("SesNotificationIntake passes on as much of a text as events can hold", () =>
+  Effect.gen(function* () {
+    const { receive } = yield* Ses
+    const { payload } = cases.find(({ title }) => title === "a delivery to two recipients")!
+    const endless = JSON.stringify(payload).replace(/"smtpResponse":"[^"]*"/, `"smtpResponse":"${"d".repeat(50_000)}"`)
+
+    const { notifications } = yield* receive(yield* post({}, genuine.private, endless))
+
+    const [{ outcome }] = notifications as [Notification]
+    assert.strictEqual(outcome._tag === "Delivered" ? outcome.smtpResponse?.length : null, replyTextMax)
+  }).pipe(Effect.provide(ses))
+)
+
+it("SesNotificationIntake verifies a signature over the text that SNS documents", () => {
+  const at = Date.UTC(2026, 11, 1)
+  const said = ["Message", "a text", "MessageId", "42"]
+  const ending = ["TopicArn", FakeSns.topic, "Type"]
+  const lines = (...all: ReadonlyArray<string>) => all.map((line) => `${line}\n`).join("")
+  const notification = FakeSns.message("a text", at, { MessageId: "42", Subject: "a subject" })
+  const { Subject: _, ...without } = notification
+  const confirmation = FakeSns.confirmation(at, { MessageId: "42", Message: "a text", SubscribeURL: "https://sns", Token: "a token" })
+  const { Timestamp } = notification
+
+  assert.strictEqual(signedText(notification), lines(...said, "Subject", "a subject", "Timestamp", Timestamp, ...ending, "Notification"))
+  assert.strictEqual(signedText(without), lines(...said, "Timestamp", Timestamp, ...ending, "Notification"))
+  for (const Type of ["SubscriptionConfirmation", "UnsubscribeConfirmation"] as const) {
+    assert.strictEqual(
+      signedText({ ...confirmation, Type, Subject: "not signed" }),
+      lines(...said, "SubscribeURL", "https://sns", "Timestamp", Timestamp, "Token", "a token", ...ending, Type)
+    )
+  }
+})
+
 it.effect("SesNotificationIntake asks for it again where the certificate does not come", () =>
   Effect.gen(function* () {
     const { next } = yield* WebhookScript
     const url = FakeSns.certificateUrl.replace("0123", "away")
     const request = yield* post({ SigningCertURL: url })
-    yield* next({ _tag: "Fails", reason: "network_error" }, { _tag: "Answers", status: 503 }, { _tag: "Answers", status: 200, body: new TextEncoder().encode(genuine.cert) })
+    yield* next({ _tag: "Fails", reason: "network_error" }, { _tag: "Answers", status: 503 }, { _tag: "Answers", status: 429 }, { _tag: "Answers", status: 200, body: new TextEncoder().encode(genuine.cert) })
 
-    assert.deepStrictEqual([yield* refusalOf(request), yield* refusalOf(request), yield* refusalOf(request)], ["IntakeUnavailable", "IntakeUnavailable", null])
+    const refusals = yield* Effect.forEach([1, 2, 3, 4], () => refusalOf(request))
+
+    assert.deepStrictEqual(refusals, ["IntakeUnavailable", "IntakeUnavailable", "IntakeUnavailable", null])
   }).pipe(Effect.provide(ses))
 )
 
