@@ -17,7 +17,7 @@ const keyOf = (type: "rsa" | "ed25519", modulusLength = 2_048) => {
 
 const rsa = keyOf("rsa")
 const ed25519 = keyOf("ed25519")
-const weak = keyOf("rsa", 512)
+const [short, weak] = [keyOf("rsa", 1_024), keyOf("rsa", 512)]
 
 const { resolve } = Zone.make({
   "TXT client.test": ["v=spf1 ip4:192.0.2.0/24 -all"],
@@ -33,6 +33,7 @@ const { resolve } = Zone.make({
   "A client.test": ["192.0.2.1"],
   "TXT rsa._domainkey.client.test": [rsa.record],
   "TXT ed._domainkey.client.test": [ed25519.record],
+  "TXT short._domainkey.client.test": [short.record],
   "TXT weak._domainkey.client.test": [weak.record],
   "TXT down._domainkey.client.test": "ESERVFAIL",
   "TXT rsa._domainkey.sub.client.test": [rsa.record],
@@ -101,10 +102,13 @@ const cases: ReadonlyArray<Case> = [
   of("finds a changed subject", signed.replace("Note G", "Note H"), { dkim: "fail" }),
   of("finds a second From field", signed.replace("From: Ada", "From: eve@else.test\r\nFrom: Ada"), { dkim: "fail", dmarc: "permerror" }),
   of("finds a signature for a key that is too short", await theirs(text("ada@client.test"), "client.test", "weak", weak.pem), { dkim: "policy" }),
+  of("finds that a signature by the shortest key that is good enough holds", await theirs(text("ada@client.test"), "client.test", "short", short.pem), { dkim: "pass" }),
   of("finds a signature for a key that is not there", await theirs(text("ada@client.test"), "client.test", "gone", rsa.pem), { dkim: "neutral" }),
   of("cannot tell of a signature whose key cannot be had", await theirs(text("ada@client.test"), "client.test", "down", rsa.pem), { dkim: "temperror" }),
   of("takes one signature that holds for enough", await theirs(signed, "client.test", "gone", rsa.pem), { dkim: "pass" }),
+  of("takes one signature that holds for enough where another's key cannot be had", await theirs(signed, "client.test", "down", rsa.pem), { dkim: "pass" }),
   of("finds that another address may not send", text("ada@client.test"), { spf: "fail", dmarc: "fail", dmarcPolicy: "reject" }, { peer: abroad }),
+  of("looks at a message that ends with its header", "From: Ada <ada@client.test>\r\nSubject: Note G\r\n", { spf: "fail", dmarc: "fail", dmarcPolicy: "reject" }, { peer: abroad }),
   of("finds that another address may hardly send", text("ada@soft.test"), { spf: "softfail", dmarc: "none" }, { peer: abroad, ...from("soft.test") }),
   of("finds an address by an include", text("ada@include.test"), { spf: "pass" }, from("include.test")),
   of("finds an address by an MX", text("ada@mx.test"), { spf: "pass" }, from("mx.test")),
@@ -114,6 +118,7 @@ const cases: ReadonlyArray<Case> = [
   of("finds two SPF records wrong", text("ada@twice.test"), { spf: "permerror" }, from("twice.test")),
   of("cannot tell where the DNS does not answer", text("ada@broken.test"), { spf: "temperror", dmarc: "temperror", dmarcPolicy: null }, from("broken.test")),
   of("does not ask for the address of a relay of ours", text("ada@client.test"), { spf: "none", dmarc: "fail" }, { peer: { ...home, protocol: "LMTP", remoteAddress: "127.0.0.1" } }),
+  of("does not ask for the address of a relay of ours over TLS", text("ada@client.test"), { spf: "none", dmarc: "fail" }, { peer: { ...home, protocol: "LMTPS", remoteAddress: "127.0.0.1" } }),
   of("finds a signature of the domain above aligned", await theirs(text("ada@sub.client.test"), "client.test", "rsa", rsa.pem), { dkim: "pass", dmarc: "pass", dmarcPolicy: "quarantine" }, { peer: abroad }),
   of("finds a signature of another domain not aligned", await theirs(text("ada@client.test"), "other.test", "rsa", rsa.pem), { dkim: "pass", dmarc: "fail" }, { peer: abroad }),
   of("finds a signature below the domain not aligned where that is asked for", await theirs(text("ada@strict.test"), "sub.strict.test", "rsa", rsa.pem), { dkim: "pass", dmarc: "fail", dmarcPolicy: "quarantine" }, { peer: abroad }),
