@@ -8,7 +8,7 @@ import { Duration, Effect, Fiber, Option } from "effect"
 import { TestClock } from "effect/testing"
 import { JobQueue, jobKinds, leaseMax, type JobKind } from "../core/ports/JobQueue.ts"
 import { freshId } from "./fixtures.ts"
-import { assertNothingDue, begin, claim, claimOne, ends, job, jobs, minute } from "./JobQueueSteps.ts"
+import { assertNothingDue, begin, claim, claimOne, ends, job, jobs, minute, noCap } from "./JobQueueSteps.ts"
 import type { Check } from "./Suite.ts"
 
 const hours = Duration.hours(10)
@@ -111,6 +111,20 @@ const ending: ReadonlyArray<Check<JobQueue>> = [
 
       assert.ok(yield* ends(waiting))
     })
+  },
+  {
+    title: "returns at once from waiting when a claim took as many as it was to, and left another",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* assertNothingDue
+      yield* queue.offer(jobs(3, now))
+      assert.equal((yield* hold(2, noCap)).length, 2)
+
+      const waiting = yield* wait()
+
+      assert.ok(yield* ends(waiting))
+      yield* claimOne
+    })
   }
 ]
 
@@ -140,6 +154,20 @@ const free: ReadonlyArray<Check<JobQueue>> = [
       const waiting = yield* wait()
 
       yield* queue.complete(lease)
+      yield* TestClock.adjust(minute)
+
+      assert.ok(yield* ends(waiting))
+      yield* claimOne
+    })
+  },
+  {
+    title: "stops waiting when a lease is completed, whatever else is told of its group in that moment",
+    check: Effect.gen(function* () {
+      const { queue, group, lease } = yield* full
+      const waiting = yield* wait()
+
+      const told = [queue.throttle("deliver", freshId<string>(), 1), queue.complete(lease), queue.throttle("deliver", group, 1)]
+      yield* Effect.all(told, { concurrency: "unbounded" })
       yield* TestClock.adjust(minute)
 
       assert.ok(yield* ends(waiting))

@@ -1,13 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Fiber, Layer } from "effect"
+import { Clock, Duration, Effect, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import * as JobClaims from "./JobClaims.ts"
 import { JobNews, layerLocal } from "./JobNews.ts"
+import type { Row } from "./Rows.ts"
 
 /** What a database without jobs answers, a moment late, and how many of its statements were called off. */
-const nothing = () => {
+const nothing = (over: Partial<Row> = {}) => {
   const counts = { statements: 0, calledOff: 0 }
-  const row = { arc: 1, last_group: "", is_round: true, looked: 0, passed: 0, next_ms: null, is_ready: false }
+  const row: Row = { arc: 1, last_group: "", is_round: true, looked: 0, passed: 0, next_ms: null, is_ready: false, took_ms: 0, ...over }
   const rows: JobClaims.Rows = () =>
     Effect.suspend(() => {
       counts.statements += 1
@@ -32,6 +33,26 @@ describe("a wait for work", () => {
       assert.strictEqual(counts.calledOff, 0)
       assert.isAtMost(counts.statements, 11)
       yield* Fiber.interrupt(worker)
+    }).pipe(Effect.provide(Layer.fresh(layerLocal)))
+  )
+
+  it.effect("is short behind a claim that has not come round, also where all that it saw is at its cap", () =>
+    Effect.gen(function* () {
+      const pauses: Array<number> = []
+      for (const row of [{ is_round: false, looked: 256 }, { is_round: true, looked: 256 }, { is_round: true, looked: 0 }]) {
+        const { rows } = nothing(row)
+        const { claim, awaitWork } = JobClaims.make(rows, yield* JobNews)
+        const claiming = yield* Effect.forkChild(claim({ kinds: ["submit"], limit: 1, visibilityTimeout: Duration.minutes(1), inFlightMax: 1 }))
+        yield* TestClock.adjust("1 second")
+        yield* Fiber.join(claiming)
+
+        const waiting = yield* Effect.forkChild(awaitWork(["submit"], Duration.minutes(1)), { startImmediately: true })
+        const begun = yield* Clock.currentTimeMillis
+        while (waiting.pollUnsafe() === undefined) yield* TestClock.adjust("10 millis")
+        pauses.push((yield* Clock.currentTimeMillis) - begun)
+      }
+
+      assert.deepStrictEqual(pauses, [20, 250, 60_000])
     }).pipe(Effect.provide(Layer.fresh(layerLocal)))
   )
 })

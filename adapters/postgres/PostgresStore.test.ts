@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Context, Deferred, Effect, Exit, Fiber, Layer, Redacted } from "effect"
+import { Clock, Context, Deferred, Effect, Exit, Fiber, Layer, Redacted } from "effect"
 import { mkdtempSync, rmSync } from "node:fs"
 import { connect, createServer } from "node:net"
 import { tmpdir } from "node:os"
@@ -33,7 +33,7 @@ import {
 } from "../../conformance/StoreLaw.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { Realm, TenantId } from "../../core/model/Ids.ts"
-import type { Job } from "../../core/ports/JobQueue.ts"
+import { leaseMax, type Job } from "../../core/ports/JobQueue.ts"
 import { Store, StoreUnavailable, type Change, type Rejection } from "../../core/ports/Store.ts"
 import * as Database from "./Database.ts"
 import * as JobNews from "./JobNews.ts"
@@ -435,6 +435,31 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
       const jobs = yield* one.sql`
         select subject, kind, due_ms::int as due from mailroom.job where tenant_id = ${realm.tenantId}::uuid`
       assert.deepStrictEqual(jobs, [{ subject: lands.message.id, kind: "submit", due: 5 }])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("takes a job for lost that is to come too late, or is leased for longer than may be", () =>
+    Effect.gen(function* () {
+      const one = yield* newProcess()
+      const realm = Fixtures.realm()
+      const { message, changes } = sent(realm)
+      const dueAt = message.nextAttemptAt!
+      yield* one.store.commit(changes, [{ kind: "submit", subject: message.id, realm, group: realm.tenantId, dueAt }])
+      const isLost = Effect.map(one.store.due("submit", { dueBefore: dueAt, after: null, limit: 10_000 }), ({ jobs }) =>
+        jobs.some(({ subject }) => subject === message.id)
+      )
+      const leased = (forMillis: number) =>
+        Effect.flatMap(Clock.currentTimeMillis, (now) => one.sql`
+          update mailroom.job set ready = false, token = gen_random_uuid(), at_ms = ${now + forMillis} where subject = ${message.id}`)
+
+      assert.isFalse(yield* isLost)
+      yield* one.sql`update mailroom.job set due_ms = due_ms + 1 where subject = ${message.id}`
+      assert.isTrue(yield* isLost)
+      yield* one.sql`update mailroom.job set due_ms = due_ms - 1 where subject = ${message.id}`
+      yield* leased(leaseMax)
+      assert.isFalse(yield* isLost)
+      yield* leased(leaseMax + 60_000)
+      assert.isTrue(yield* isLost)
     }).pipe(Effect.scoped)
   )
 

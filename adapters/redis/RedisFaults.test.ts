@@ -290,6 +290,19 @@ describe("a Redis that cannot keep a queue", () => {
     })
   )
 
+  it.effect("is taken while it has all the memory that it wants, and judged anew with each connection", () =>
+    Effect.gen(function* () {
+      const { server, redis, queue } = yield* begin({ settings: ["--maxmemory", "0", "--maxmemory-policy", "allkeys-lru"] })
+      yield* queue.offer([job("a")])
+
+      yield* order(server, "CONFIG", "SET", "maxmemory", "64mb")
+      yield* order(server, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+      yield* Effect.repeat(pass("10 millis"), { until: () => redis.connections() > 1, times: 500 })
+
+      assert.match(String((yield* failure(queue.offer([job("b")]))).error.cause), /maxmemory-policy is allkeys-lru/)
+    })
+  )
+
   it.effect("fails calls while it is a replica, and shows a new epoch after that", () =>
     Effect.gen(function* () {
       const { server, queue, limiter } = yield* begin()

@@ -270,6 +270,23 @@ describe("RedisJobQueue", () => {
     })
   )
 
+  it.effect("is not told of the queue before by one that was emptied and filled again", () =>
+    Effect.gen(function* () {
+      const { administrator, process } = yield* begin
+      const [one, other] = yield* Effect.all([process(), process()])
+      const fill = other.offer([job("a", "g", 0)])
+      yield* fill
+      assert.lengthOf(yield* claimOf(one, ["submit"], 2, 1), 1)
+      yield* Effect.promise(() => administrator.flushall())
+      yield* TestClock.adjust("1 second")
+      yield* fill
+
+      yield* one.awaitWork(["submit"], Duration.hours(1)) // or it waits for ever
+
+      assert.lengthOf(yield* claimOf(one, ["submit"], 2, 1), 1)
+    })
+  )
+
   it.effect("keeps deployments on one server apart by their prefixes, each on one node of a cluster", () =>
     Effect.gen(function* () {
       const { administrator, process } = yield* begin
