@@ -29,7 +29,7 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
   const forgotten: Array<readonly [log: Log | "blobs", before: number]> = []
   const removed: Array<AttachmentId> = []
   const pages: Array<number> = []
-  const state = { clockOffset: 0, isUnreadable: false, inUse: new Set<AttachmentId>(), blobPages: 1, brokenPage: -1 }
+  const state = { clockOffset: 0, isUnreadable: false, inUse: new Set<AttachmentId>(), blobPages: 1, brokenPage: -1, dueBefore: 0 }
   let epoch = "first"
   const store = {
     attachments: { expired: () => Effect.succeed(unused) },
@@ -43,7 +43,8 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
         }
         return Effect.succeed({ jobsOffered: true, leaseEnded: false, forgotten: 0, next: [] })
       }),
-    due: (kind, { after, limit }) => {
+    due: (kind, { dueBefore, after, limit }) => {
+      state.dueBefore = dueBefore
       if (state.isUnreadable) return Effect.fail(new StoreUnavailable({ cause: "test" }))
       const from = Number(after ?? 0)
       const count = kind === "submit" ? Math.min(limit, overdue - from) : 0
@@ -98,6 +99,22 @@ describe("Sweep", () => {
       assert.deepStrictEqual(yield* tick, numbers(0, 10_000))
       empty()
       assert.deepStrictEqual(yield* tick, numbers(0, 25_000))
+    })
+  )
+
+  it.effect("takes what is half a minute overdue for lost, and of a queue that was emptied whatever is due at any time", () =>
+    Effect.gen(function* () {
+      const { tick, state, empty } = yield* sweeping(1)
+      yield* TestClock.setTime(day)
+      yield* tick
+      assert.strictEqual(state.dueBefore, Number.MAX_SAFE_INTEGER)
+
+      yield* tick
+      assert.strictEqual(state.dueBefore, day - 30_000)
+
+      empty()
+      yield* tick
+      assert.strictEqual(state.dueBefore, Number.MAX_SAFE_INTEGER)
     })
   )
 

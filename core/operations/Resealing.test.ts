@@ -13,7 +13,7 @@ import * as MailDomains from "../model/MailDomain.ts"
 import type { MailDomain } from "../model/MailDomain.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { Store } from "../ports/Store.ts"
-import { Resealing } from "./Resealing.ts"
+import { Resealing, type Unopened } from "./Resealing.ts"
 
 const ada: Actor = { type: "operator", id: "ada" }
 
@@ -53,6 +53,8 @@ it.effect("seals every secret anew, of all tenants and over many pages, so that 
       sealedBy([1], Fixtures.realm(index % 2 === 0 ? "sandbox" : "production"))
     )
     const done = yield* sealedBy([1, 3])
+    const [{ count, ...first }, ...more] = (yield* reseal(3)).unopened as [Unopened]
+    assert.deepStrictEqual([count, first.sealVersion, more], [450, 1, []], "without the old key")
 
     assert.deepStrictEqual(yield* reseal(1, 3), { version: 3, resealed: 450, unopened: [] })
 
@@ -86,16 +88,23 @@ it.effect("counts what a key beyond the ring has sealed, of a higher version or 
   Effect.gen(function* () {
     const [later, good] = [yield* sealedBy([1, 4]), yield* sealedBy([3])]
     const another = NodeCrypto.layerSeeded("another", { sealingKeys: [{ version: 3, key: Redacted.make(new Uint8Array(32).fill(33)) }] })
-    const domain = Fixtures.mailDomain(later.tenantId)
-    const privateKey = yield* Crypto.use(({ seal }) => seal(Redacted.make("key"), MailDomains.sealContext(domain))).pipe(Effect.provide(another))
-    const record = { ...domain, nextDkim: { selector: "a", publicKey: "AAAA", privateKey } }
-    yield* Store.use(({ commit }) => commit([{ _tag: "Insert", kind: "domain", record }], []))
+    const sealed = (context: string) => Crypto.use(({ seal }) => seal(Redacted.make("key"), context)).pipe(Effect.provide(another))
+    const unsealed = Fixtures.endpoint(Fixtures.realm())
+    const strange = { ...unsealed, secret: yield* sealed(Endpoints.sealContext(unsealed)) }
+    const keys = Effect.fnUntraced(function* (of: "dkim" | "nextDkim") {
+      const domain = Fixtures.mailDomain(later.tenantId)
+      return { ...domain, [of]: { selector: "a", publicKey: "AAAA", privateKey: yield* sealed(MailDomains.sealContext(domain)) } }
+    })
+    for (const record of [yield* keys("dkim"), yield* keys("nextDkim")]) {
+      yield* Store.use(({ commit }) => commit([{ _tag: "Insert", kind: "domain", record }], []))
+    }
+    yield* Store.use(({ commit }) => commit([{ _tag: "Insert", kind: "endpoint", record: strange }], []))
 
     assert.deepStrictEqual(yield* reseal(1, 3), {
       version: 3,
       resealed: 0,
       unopened: [
-        { sealVersion: 3, count: 1, what: "domain", id: domain.id },
+        { sealVersion: 3, count: 3, what: "endpoint", id: strange.id },
         { sealVersion: 4, count: 1, what: "endpoint", id: later.id }
       ]
     })
@@ -137,23 +146,26 @@ it.effect("seals the DKIM keys of domains anew, each with what it was, and count
   Effect.gen(function* () {
     const store = yield* Store
     const insert = (record: MailDomain) => Effect.as(store.commit([{ _tag: "Insert", kind: "domain", record }], []), record)
-    const [one, two, three] = [1, 2, 3].map(() => Fixtures.mailDomain(Fixtures.realm().tenantId))
+    const [one, two, three, four] = [1, 2, 3, 4].map(() => Fixtures.mailDomain(Fixtures.realm().tenantId))
     const old = yield* insert({ ...one!, dkim: yield* dkimKey(one!, "a", [2]), nextDkim: yield* dkimKey(one!, "b", [3]) })
+    const half = yield* insert({ ...four!, dkim: yield* dkimKey(four!, "e", [3]), nextDkim: yield* dkimKey(four!, "f", [2]) })
     const done = yield* insert({ ...two!, nextDkim: yield* dkimKey(two!, "c", [3]) })
     const lost = yield* insert({ ...three!, dkim: yield* dkimKey(three!, "d", [1]) })
     const without = yield* insert(Fixtures.mailDomain(old.tenantId))
 
     assert.deepStrictEqual(yield* reseal(2, 3), {
       version: 3,
-      resealed: 1,
+      resealed: 2,
       unopened: [{ sealVersion: 1, count: 1, what: "domain", id: lost.id }]
     })
 
-    const now = (yield* store.domains.get(old.tenantId, old.id))!
-    assert.deepStrictEqual([now.version, now.dkim?.privateKey.version, now.nextDkim?.privateKey.version], [2, 3, 3])
-    for (const key of [now.dkim!, now.nextDkim!]) {
-      const open = Crypto.use(({ open }) => open(key.privateKey, MailDomains.sealContext(old)))
-      assert.strictEqual(Redacted.value(yield* Effect.provide(open, ringOf(3))), `key ${key.selector} of ${old.id}`)
+    for (const { tenantId, id } of [old, half]) {
+      const now = (yield* store.domains.get(tenantId, id))!
+      assert.deepStrictEqual([now.version, now.dkim?.privateKey.version, now.nextDkim?.privateKey.version], [2, 3, 3])
+      for (const key of [now.dkim!, now.nextDkim!]) {
+        const open = Crypto.use(({ open }) => open(key.privateKey, MailDomains.sealContext(now)))
+        assert.strictEqual(Redacted.value(yield* Effect.provide(open, ringOf(3))), `key ${key.selector} of ${id}`)
+      }
     }
     for (const same of [done, lost, without]) assert.deepStrictEqual(yield* store.domains.get(same.tenantId, same.id), same)
     const [entry] = yield* store.audit.page(old.tenantId, 1)
