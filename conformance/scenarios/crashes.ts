@@ -3,11 +3,12 @@
  * has taken effect. What was accepted comes to its end, what was not leaves
  * nothing, and nothing is submitted more often than the crash explains.
  */
-import { Duration, Effect, Exit, Redacted, Stream } from "effect"
+import { Clock, Duration, Effect, Exit, Redacted, Stream } from "effect"
 import * as assert from "node:assert/strict"
 import { visibilityTimeout } from "../../core/jobs/Worker.ts"
 import { system } from "../../core/model/Audit.ts"
 import * as Endpoint from "../../core/model/Endpoint.ts"
+import { submitJob } from "../../core/operations/Sending.ts"
 import { jobKinds } from "../../core/ports/JobQueue.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
@@ -15,7 +16,7 @@ import { atEachCall, CommitFaults, Faults } from "./Faults.ts"
 import { acquaint, happenOften } from "./QuickReceivers.ts"
 import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, relayAll, replay, respond } from "./Receivers.ts"
 import * as Time from "./Time.ts"
-import { accepted, letter, logOf, messageOf, pass, scenario, settle, someKey, typesOf, upload, type ScenarioSuite, type World } from "./World.ts"
+import { accepted, letter, logOf, messageOf, pass, scenario, send, settle, someKey, typesOf, upload, type ScenarioSuite, type World } from "./World.ts"
 
 /** Long enough for leases to run out and every retry of the plays below to come. */
 const recovery = "10 minutes"
@@ -374,6 +375,33 @@ export const suite: ScenarioSuite = {
         for (const id of [first, second, third]) assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
         const { items } = yield* process.messages.list(tenancy.principal, { limit: 100, cursor: null, mailboxId: null })
         assert.deepEqual(items.map(({ id }) => id), [third, second, first], "listed in the order of their commits")
+      })
+    ),
+
+    scenario("a job that comes before its message is due, or when it is done, submits nothing and changes nothing", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        world.stage.behave = (request, nth) => (nth === 1 ? Effect.fail(new MailProviderUnavailable({ cause: "away" })) : Effect.succeed(accepted(request)))
+        const id = yield* send(process, tenancy, address("ada"))
+        yield* settle(process)
+        const offerNow = Effect.flatMap(messageOf(world, tenancy, id), (message) =>
+          Effect.flatMap(Clock.currentTimeMillis, (now) => world.queue.offer([submitJob(message, now)]))
+        )
+        const changedBy = Effect.fnUntraced(function* (effect: Effect.Effect<void, unknown>) {
+          const before = yield* messageOf(world, tenancy, id)
+          yield* effect
+          return (yield* messageOf(world, tenancy, id)).version - before.version
+        })
+
+        const early = Effect.andThen(offerNow, settle(process))
+        assert.deepEqual([yield* changedBy(early), world.stage.submissions.length], [0, 1])
+        const { nextAttemptAt } = yield* messageOf(world, tenancy, id)
+        yield* Time.setTime(nextAttemptAt!) // it is tried again
+        yield* settle(process)
+        assert.deepEqual([(yield* messageOf(world, tenancy, id)).status, world.stage.submissions.length], ["sent", 2], "without a sweep")
+
+        assert.deepEqual([yield* changedBy(early), world.stage.submissions.length], [0, 2])
       })
     )
   ]

@@ -1,10 +1,12 @@
 /** A domain from its claim to its end: what DNS says decides its health, and its health decides what is sent from it. */
 import { Clock, Effect, Redacted, Result } from "effect"
 import * as assert from "node:assert/strict"
+import { ClockOffset, clockOffsetMax } from "../../core/ClockOffset.ts"
 import type { DomainName } from "../../core/model/Address.ts"
 import { system } from "../../core/model/Audit.ts"
 import { keyOf, type ExpectedRecord } from "../../core/model/DomainRecords.ts"
 import type { Data } from "../../core/model/Event.ts"
+import { domainCheckIntervals, domainCheckRetry } from "../../core/model/Limits.ts"
 import { isVerified, type RecordCheck } from "../../core/model/MailDomain.ts"
 import type { DomainRecordSet } from "../../core/operations/DomainManagement.ts"
 import type { SettingsShape } from "../../core/Settings.ts"
@@ -359,6 +361,49 @@ export const suite: ScenarioSuite = {
       }).pipe(Effect.scoped)
     ),
 
+    scenario("a domain is looked at often while it waits for its records, ever less, and once an hour when it has them or is a day old", (world) =>
+      Effect.gen(function* () {
+        const { process, tenantId, id, show } = yield* claimed(world)
+        const begun = (yield* show).createdAt
+        const lasts = Effect.fnUntraced(function* (age: number, wait: number, label: string) {
+          yield* Time.setTime(begun + age)
+          yield* process.checkDomains.check(system, tenantId, id)
+          const { nextCheckAt } = yield* show
+          const found = nextCheckAt! - (begun + age)
+          assert.ok(found >= 0.9 * wait && found <= 1.1 * wait, `${label}: ${found}`)
+        })
+        const { fresh, recent, settled } = domainCheckIntervals
+
+        yield* lasts(60_000, fresh, "new")
+        yield* lasts(59 * 60_000, fresh, "still new")
+        yield* lasts(60 * 60_000, recent, "an hour old")
+        world.stage.dnsIsDown = true
+        yield* lasts(61 * 60_000, domainCheckRetry, "not to be looked up")
+        world.stage.dnsIsDown = false
+        yield* lasts(23 * 3_600_000, recent, "nearly a day old")
+        yield* lasts(24 * 3_600_000, settled, "a day old")
+        const other = yield* claimed(world)
+        publish(world, ...required(other.set))
+        yield* other.process.checkDomains.check(system, other.tenantId, other.id)
+        const { nextCheckAt } = yield* other.show
+        assert.ok(nextCheckAt! - (yield* Clock.currentTimeMillis) >= 0.9 * settled, "it has them")
+      })
+    ),
+
+    scenario("a worker whose clock is far from the store's checks no domain", (world) =>
+      Effect.gen(function* () {
+        let offset = clockOffsetMax + 1
+        const { process } = yield* Effect.provideService(claimed(world), ClockOffset, () => offset)
+
+        yield* elapse(process, 1)
+        assert.equal(world.stage.dnsQuestions, 0)
+        offset = clockOffsetMax
+        yield* elapse(process, 1)
+
+        assert.ok(world.stage.dnsQuestions > 0)
+      })
+    ),
+
     scenario("who changes a domain while it is checked is not undone", (world) =>
       Effect.gen(function* () {
         const { process, set, tenantId, id, show } = yield* claimed(world)
@@ -385,14 +430,20 @@ export const suite: ScenarioSuite = {
         const next = yield* Effect.forEach(claims, ({ show }) => Effect.map(show, ({ nextCheckAt }) => nextCheckAt! - now))
         assert.ok(new Set(next).size > 6)
         assert.ok(next.every((wait) => wait > 0 && wait <= 66 * 60_000))
-        const rounds = Effect.forEach(claims, ({ tenantId }) =>
-          Effect.map(world.store.audit.page(tenantId, 100), (entries) => entries.filter(({ action }) => action === "domain.check").length)
+        const rounds = Effect.forEach(claims, ({ tenantId, id }) =>
+          Effect.map(
+            world.store.audit.page(tenantId, 100),
+            (entries) => entries.filter(({ action, subject }) => action === "domain.check" && subject.id === id).length
+          )
         )
         const before = yield* rounds
+        assert.ok(before.every((count) => count > 0), "what made them healthy is told")
 
         yield* elapse(process, 24, 60)
 
         assert.deepEqual(yield* rounds, before)
+        yield* process.checkDomains.check(system, claims[0]!.tenantId, claims[0]!.id)
+        assert.deepEqual(yield* rounds, [before[0]! + 1, ...before.slice(1)], "who asks for a round is named")
       })
     ),
 

@@ -9,7 +9,7 @@ import { deliverJob } from "../../core/operations/Webhooks.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { CallLog } from "./Faults.ts"
 import { acquaint, assertAllOnce, happenOften, playQuick, warm } from "./QuickReceivers.ts"
-import { addMailbox, assertSigned, broken, countOf, deliveriesTo, endpointOf, hook, ok, outcomesOf, postsTo, replay, respond, untilPosted, type Hook } from "./Receivers.ts"
+import { addMailbox, assertSigned, broken, countOf, deliveriesTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, replay, respond, untilPosted, type Hook } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { loggedTo, logOf, pass, scenario, settle, type Process, type ScenarioSuite, type World } from "./World.ts"
 
@@ -277,6 +277,9 @@ export const suite: ScenarioSuite = {
         const hanging = postsTo(world, to).length - before
         assert.ok(hanging > 0 && hanging <= 10, `${hanging} requests to who hangs`)
         assert.equal((yield* deliveriesTo(world, to)).length, 22, "its deliveries are made")
+        yield* happen(process, of)
+        yield* process.relay.tick
+        assert.equal(postsTo(world, to).length - before, hanging, "it is not waited for again")
         yield* Time.adjust("5 seconds")
         const ended = (yield* deliveriesTo(world, to)).filter(({ attempts }) => attempts.some(({ outcome }) => outcome === "timeout"))
         assert.equal(ended.length, hanging, "each attempt has its record")

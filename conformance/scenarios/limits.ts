@@ -1,10 +1,11 @@
 /** Limits under races and outages, keys that end, feeds that are complete. */
-import { Clock, Effect, Exit, Option, Redacted, Result } from "effect"
+import { Clock, Effect, Exit, Metric, Option, Redacted, Result } from "effect"
 import * as assert from "node:assert/strict"
 import * as ApiKeys from "../../core/model/ApiKey.ts"
 import { system } from "../../core/model/Audit.ts"
 import type { Operation } from "../../core/operations/Access.ts"
 import { requiredScopes } from "../../core/operations/Access.ts"
+import * as Metrics from "../../core/Metrics.ts"
 import type { Standing } from "../../core/ports/RateLimiter.ts"
 import { address } from "../fixtures.ts"
 import { arrive } from "./Arrivals.ts"
@@ -60,6 +61,8 @@ export const suite: ScenarioSuite = {
         const [first, second] = [yield* world.found(), yield* world.found()]
         const process = yield* world.boot(undefined, { inboundPerMinute: 3 })
         const both = [first.mailbox.address, second.mailbox.address]
+        const limited = Effect.map(Metric.value(Metrics.rateLimited.mailbox), ({ count }) => count)
+        const before = yield* limited
         const bring = (to: string | ReadonlyArray<string>, bytes?: Uint8Array) =>
           arrive(process, to, bytes).pipe(
             Effect.as("taken"),
@@ -82,6 +85,23 @@ export const suite: ScenarioSuite = {
         assert.equal(yield* bring(both), "450 4.2.1")
         yield* Time.adjust(1)
         assert.equal(yield* bring(both), "taken")
+        assert.equal((yield* limited) - before, 4, "each is counted for the operator")
+      })
+    ),
+
+    scenario("a spam filter that breaks lets mail through as if there were none", (world) =>
+      Effect.gen(function* () {
+        const { realm, mailbox } = yield* world.found()
+        const process = yield* world.boot()
+        const breaks = () => {
+          throw new Error("a bug of the filter")
+        }
+        Object.defineProperty(world.stage, "spam", { get: breaks })
+
+        yield* arrive(process, mailbox.address)
+
+        const [message] = yield* world.store.messages.page(realm, { mailboxId: mailbox.id, before: null, limit: 10 })
+        assert.equal(message?.folder, "inbox")
       })
     ),
 

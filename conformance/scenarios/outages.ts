@@ -4,7 +4,7 @@ import * as assert from "node:assert/strict"
 import { ClockOffset, clockOffsetMax } from "../../core/ClockOffset.ts"
 import { system } from "../../core/model/Audit.ts"
 import type { RequestEntry } from "../../core/model/Audit.ts"
-import { shardOf } from "../../core/model/Ids.ts"
+import { shardOf, type TenantId } from "../../core/model/Ids.ts"
 import { BlobStore, BlobUnavailable } from "../../core/ports/BlobStore.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { assertMissing, read, text, write } from "../BlobStoreSteps.ts"
@@ -447,21 +447,26 @@ export const suite: ScenarioSuite = {
       })
     ),
 
-    scenario("bytes that nothing refers to stay for three days, and go then", (world) =>
+    scenario("bytes that nothing refers to stay for three days, and go then, each tenant's apart; what is referred to stays", (world) =>
       Effect.gen(function* () {
-        const { realm: { tenantId } } = yield* world.found()
+        const [{ realm: { tenantId } }, other] = [yield* world.found(), yield* world.found()]
         const process = yield* world.boot()
         const blobs = Effect.provideService(BlobStore, world.blobs)
-        const bytes = text("nobody's")
-        const ref = yield* blobs(write(tenantId, bytes))
+        const attachment = yield* upload(process, other)
+        const id = yield* send(process, other, ada, { attachmentIds: [attachment.id] })
+        yield* settle(process)
+        const kept = [(yield* world.store.attachments.get(other.realm, attachment.id))!.blob, (yield* messageOf(world, other, id)).mime!]
+        const writing = (at: TenantId, bytes: string) => Effect.map(blobs(write(at, text(bytes))), (ref) => ({ at, ref }))
+        const loose = [yield* writing(tenantId, "nobody's"), yield* writing(other.realm.tenantId, "nobody's"), yield* writing(tenantId, "the engine weaves")]
 
         yield* Time.adjust(Duration.toMillis("3 days") - 1_000)
         yield* process.sweep.retain
-        assert.deepEqual(yield* blobs(read(tenantId, ref)), bytes)
+        assert.deepEqual(yield* blobs(read(tenantId, loose[0]!.ref)), text("nobody's"))
         yield* Time.adjust("2 seconds")
         yield* process.sweep.retain
 
-        yield* blobs(assertMissing(tenantId, ref))
+        for (const { at, ref } of loose) yield* blobs(assertMissing(at, ref))
+        for (const one of kept) assert.equal((yield* blobs(read(other.realm.tenantId, one))).length, one.sizeBytes)
       })
     ),
 

@@ -1,6 +1,7 @@
 /** A provider that does not push is asked what became of a submission: when it is due, ever less often, and not for ever. */
 import { Clock, Duration, Effect } from "effect"
 import * as assert from "node:assert/strict"
+import { pollJob } from "../../core/jobs/RecordNotification.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
 import type { Submission } from "../../core/model/Message.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
@@ -72,6 +73,67 @@ export const suite: ScenarioSuite = {
         assert.ok(ages.length < 40, `${ages.length} polls`)
         assert.equal(ages.filter((age) => age >= Duration.toMillis("48 hours")).length, 1)
         assert.equal((yield* submissionOf(world, tenancy, id)).pollAt, null)
+      })
+    ),
+
+    scenario("a poll that gets no answer at all ends after a minute, and is made again", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        toPollAfter(world, 1)
+        world.stage.poll = () => Effect.never
+        const id = yield* send(process, tenancy, ada)
+        yield* settle(process)
+        yield* Time.adjust("1 minute")
+        const polling = yield* Effect.forkChild(settle(process))
+        yield* Time.adjust("59 seconds")
+        assert.equal(polling.pollUnsafe(), undefined)
+        world.stage.poll = () => Effect.succeed({ notifications: [], pollAt: null })
+
+        yield* Time.adjust("1 second")
+
+        assert.notEqual(polling.pollUnsafe(), undefined)
+        assert.equal((yield* submissionOf(world, tenancy, id)).pollAt, null)
+      })
+    ),
+
+    scenario("a job that comes before its poll is due asks nothing, and the poll is made in its time", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        toPollAfter(world, 10)
+        const asked = unanswered(world)
+        const id = yield* send(process, tenancy, ada)
+        yield* settle(process)
+        yield* world.queue.offer([pollJob(yield* messageOf(world, tenancy, id), yield* Clock.currentTimeMillis)])
+        yield* settle(process)
+        assert.equal(asked.length, 0)
+
+        yield* Time.adjust("10 minutes")
+        yield* settle(process) // without a sweep
+
+        assert.equal(asked.length, 1)
+      })
+    ),
+
+    scenario("a submission of which nobody was taken is not kept, and not asked about", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const asked = unanswered(world)
+        const reply = { smtpCode: 550, enhancedCode: "5.1.1", text: "no such user" }
+        world.stage.behave = (request) =>
+          Effect.map(Clock.currentTimeMillis, (now) => ({
+            ...accepted(request),
+            pollAt: now + minute,
+            replies: request.envelope.recipients.map((recipient) => ({ recipient, reply }))
+          }))
+        const id = yield* send(process, tenancy, [ada, bob])
+
+        yield* pass(process, "5 minutes", "30 seconds")
+
+        const { status, submissions } = yield* messageOf(world, tenancy, id)
+        assert.deepEqual([status, submissions, asked], ["bounced", [], []])
       })
     ),
 

@@ -215,6 +215,7 @@ export const suite: ScenarioSuite = {
           [process, { ...fail, dmarcPolicy: "quarantine" }, "ham", "spam"],
           [process, { ...fail, dmarcPolicy: "reject" }, "ham", "550 5.7.1"],
           [process, { ...fail, spf: "temperror", dmarcPolicy: "reject" }, "ham", "451 4.7.0"],
+          [process, { ...fail, dkim: "temperror", dmarcPolicy: "reject" }, "ham", "451 4.7.0"],
           [process, { ...fail, dkim: "temperror", dmarcPolicy: "quarantine" }, "ham", "spam"],
           [process, { ...pass, spf: "temperror", dmarcPolicy: "reject" }, "ham", "inbox"],
           [process, { ...pass, dmarc: "temperror", dmarcPolicy: null }, "ham", "spam"],

@@ -55,6 +55,23 @@ const permutations = <A>(items: ReadonlyArray<A>): ReadonlyArray<ReadonlyArray<A
 export const suite: ScenarioSuite = {
   name: "reports about our mail",
   checks: [
+    scenario("a report that goes round in circles is refused, and changes nothing", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot(undefined, { bounceDomain })
+        const { id, returnPath, messageId } = yield* sendOut(world, process, of)
+        const hop = "Received: from a.example by b.example; Thu, 01 Jan 1970 00:00:00 +0000\r\n"
+        const after = (hops: number) => new TextEncoder().encode(hop.repeat(hops) + new TextDecoder().decode(dsn(messageId, [failed()])))
+
+        const refused = yield* Effect.flip(arrive(process, returnPath, after(31), null))
+        assert.ok(refused._tag === "ReceiveRefused" && refused.enhancedCode === "5.4.6")
+        assert.deepEqual(yield* statusesOf(world, of, id), ["sent"])
+        yield* arrive(process, returnPath, after(29), null)
+
+        assert.deepEqual(yield* statusesOf(world, of, id), ["bounced"])
+      })
+    ),
+
     scenario("a report to the signed Return-Path bounces the recipient and suppresses the address, and is no message", (world) =>
       Effect.gen(function* () {
         const of = yield* world.found()

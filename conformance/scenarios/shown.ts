@@ -1,13 +1,17 @@
 /** What a caller is shown of all that happens: the data of each event that is emitted, the detail at each end, and how long. */
-import { Clock, Effect } from "effect"
+import { Clock, Effect, Metric } from "effect"
 import * as assert from "node:assert/strict"
+import * as Metrics from "../../core/Metrics.ts"
 import type { Address } from "../../core/model/Address.ts"
 import { system } from "../../core/model/Audit.ts"
-import type { MessageId } from "../../core/model/Ids.ts"
+import { shardOf, type MessageId } from "../../core/model/Ids.ts"
 import type { Reply } from "../../core/model/Reply.ts"
 import { fromMillis } from "../../core/model/Timestamp.ts"
 import { SubmissionRefused, type SubmitRequest } from "../../core/ports/MailProvider.ts"
 import { address, domainName } from "../fixtures.ts"
+import { arrive } from "./Arrivals.ts"
+import { happenOften, playQuick } from "./QuickReceivers.ts"
+import { broken, deliveriesTo, respond } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import {
   accepted,
@@ -20,6 +24,7 @@ import {
   send,
   settle,
   typesOf,
+  upload,
   type Process,
   type ScenarioSuite,
   type Tenancy,
@@ -46,6 +51,8 @@ const dataOf = (world: World, of: Tenancy, id: string, type: string) =>
   Effect.map(logOf(world, of, id), (events) => events.filter((event) => event.type === type).map(({ data }) => data))
 
 const detailOf = (process: Process, of: Tenancy, id: MessageId) => Effect.map(process.messages.get(of.principal, id), ({ message }) => message)
+
+const countOf = (counter: Metric.Counter<number>) => Effect.map(Metric.value(counter), ({ count }) => count)
 
 export const suite: ScenarioSuite = {
   name: "what is emitted and shown",
@@ -279,6 +286,63 @@ export const suite: ScenarioSuite = {
             ["application.suspend", operator, tenancy.application.id]
           ]
         )
+      })
+    ),
+
+    scenario("what an operator's counters count has happened, each thing once", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* playQuick(world)
+        const counted = Effect.all({
+          received: countOf(Metrics.messagesReceived.production),
+          relayed: countOf(Metrics.eventsRelayed),
+          made: countOf(Metrics.deliveriesMade),
+          delivered: countOf(Metrics.deliveriesEnded.delivered),
+          dead: countOf(Metrics.deliveriesEnded.dead),
+          disabled: countOf(Metrics.endpointsDisabled),
+          offered: countOf(Metrics.jobsOffered.submit),
+          events: countOf(Metrics.retentionRemoved.events),
+          deliveries: countOf(Metrics.retentionRemoved.deliveries),
+          attachments: countOf(Metrics.retentionRemoved.attachments),
+          blobs: countOf(Metrics.retentionRemoved.blobs)
+        })
+        const before = yield* counted
+        const logged = world.store.events.readLog(shardOf(of.realm.tenantId), 0n, 1_000)
+        const earlier = yield* logged
+
+        yield* arrive(process, of.mailbox.address)
+        yield* settle(process)
+        yield* happenOften(process, of, 3)
+        yield* process.relay.tick
+        respond(world, () => broken)
+        yield* happenOften(process, of, 10)
+        yield* settle(process)
+        yield* pass(process, "1 hour", "10 minutes")
+        world.stage.queueForgets = true
+        yield* send(process, of, ada)
+        Object.assign(world.stage, { queueForgets: false, queueEpoch: 1 })
+        yield* process.sweep.tick
+        yield* upload(process, of)
+        yield* settle(process)
+        const all = yield* logged
+        const deliveries = (yield* deliveriesTo(world, to)).length
+        yield* Time.adjust("40 days")
+        yield* process.sweep.retain
+
+        const after = yield* counted
+        const differences = Object.entries(before).map(([name, count]) => [name, after[name as keyof typeof after] - count]) // its own names
+        assert.deepEqual(Object.fromEntries(differences), {
+          received: 1,
+          relayed: all.length - earlier.length,
+          made: 13,
+          delivered: 3,
+          dead: 10,
+          disabled: 1,
+          offered: 1,
+          events: all.length,
+          deliveries,
+          attachments: 1,
+          blobs: 1
+        })
       })
     )
   ]
