@@ -185,10 +185,11 @@ describe("MailauthAuthenticator", () => {
       const names = Zone.make({ "TXT client.test": "hang", "TXT rsa._domainkey.client.test": "hang", "TXT _dmarc.client.test": "hang" })
       const signed = yield* sign(Buffer.from(`${head}\r\nx\r\n`))
 
-      const { result, took } = yield* withProcessorTime(judge(signed, names, { timeout: "200 millis" }))
+      // Of real time: waiting costs the processor nothing.
+      const [took, result] = yield* Effect.timed(judge(signed, names, { timeout: "200 millis" }))
 
       assert.deepStrictEqual(result, { spf: "temperror", dkim: "temperror", dmarc: "temperror", arc: "temperror", dmarcPolicy: null })
-      assert.isAtMost(took, 2_000)
+      assert.isBelow(Duration.toMillis(took), 5_000)
     })
   )
 

@@ -176,7 +176,7 @@ describe("a message made to do harm", () => {
     patience
   )
 
-  /** Microseconds. A reader without bounds needs ten times as much, or never ends. */
+  /** Milliseconds. A reader without bounds needs ten times as much, or never ends. */
   const cpuMax = 1_000
   const memoryMax = 100_000_000
 

@@ -321,7 +321,7 @@ export interface EndpointReads {
   readonly list: (realm: Realm, applicationId: ApplicationId) => Read<ReadonlyArray<Endpoint>>
   /** The enabled ones of these tenants, in both environments, each once. */
   readonly enabled: (tenantIds: ReadonlyArray<TenantId>) => Read<ReadonlyArray<Endpoint>>
-  /** Of all tenants, those whose secret is sealed by a key of a lower version than this, by id, behind `after`. */
+  /** Of all tenants, those that hold a secret sealed by a key of a lower version than this, be it one to come, by id, behind `after`. */
   readonly sealedBelow: (
     version: number,
     query: { readonly after: EndpointId | null; readonly limit: number }
