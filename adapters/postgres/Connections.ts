@@ -181,7 +181,7 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
     }
     idle.push(kept)
     // @effect-diagnostics-next-line globalTimers:off -- connections age in real time
-    kept.expiry = setTimeout(kept.giveUp, idleMs)
+    kept.expiry = setTimeout(kept.giveUp, Math.min(idleMs, kept.agesAt - clock.currentTimeMillisUnsafe()))
     kept.expiry.unref()
   }
 

@@ -174,6 +174,17 @@ layer(TestDatabase.layer({ connectionsMax: 1, connectionAgeMax: Duration.zero })
   )
 })
 
+layer(TestDatabase.layer({ connectionsMax: 1, connectionAgeMax: Duration.millis(300) }))("a database whose connections are of age soon", (it) => {
+  it.effect("keeps none beyond that which nobody needs", () =>
+    Effect.gen(function* () {
+      const { pool, sql } = yield* Database
+      yield* sql`select 1`
+
+      yield* until(Effect.map(pool, ({ connections }) => connections === 0))
+    })
+  )
+})
+
 layer(TestDatabase.layer({ prepare: false, applicationName: "behind a pooler" }))("a database behind a pooler", (it) => {
   it.effect("has no prepared statements and none of our settings", () =>
     Effect.gen(function* () {
