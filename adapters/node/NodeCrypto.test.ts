@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Fiber, Redacted, type Layer } from "effect"
 import { createPrivateKey, createSecretKey } from "node:crypto"
+import { availableParallelism } from "node:os"
 import * as Webhook from "../../core/model/Webhook.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import webhookSignatures from "../../docs/webhook-signatures.json" with { type: "json" }
@@ -92,6 +93,18 @@ describe("hashing", () => {
         const exits = yield* Effect.all(five, { concurrency: "unbounded" })
 
         assert.deepStrictEqual(exits.map(Exit.isSuccess), [true, true, true, false, false])
+      })
+    )
+  )
+
+  it.effect("leaves a processor to others, if there is more than one", () =>
+    over(NodeCrypto.layer({ sealingKeys, hashQueueMax: 0 }), (crypto) =>
+      Effect.gen(function* () {
+        const processors = availableParallelism()
+        const exits = yield* Effect.all(Array.from({ length: processors + 1 }, () => Effect.exit(crypto.hashSecret(secret))), { concurrency: "unbounded" })
+
+        assert.lengthOf(exits.filter(Exit.isSuccess), NodeCrypto.hashesAtOnce(processors))
+        assert.deepStrictEqual([1, 2, 8].map(NodeCrypto.hashesAtOnce), [1, 1, 7])
       })
     )
   )

@@ -35,11 +35,14 @@ export interface SealingKey {
 
 export interface Options {
   readonly sealingKeys: ReadonlyArray<SealingKey>
-  /** Hashes at a time; as many as there are processors, unless said otherwise. */
+  /** Hashes at a time; one fewer than there are processors, and at least one, unless said otherwise. */
   readonly hashConcurrency?: number
   /** Hashes that wait for their turn; 64, unless said otherwise. */
   readonly hashQueueMax?: number
 }
+
+/** Who is known already is not to wait for processors that hash for whoever asks: one is left. */
+export const hashesAtOnce = (processors: number): number => Math.max(1, processors - 1)
 
 export interface SeededOptions extends Options {
   /** Argon2id's memory for new hashes, at least 8; 19456, unless said otherwise. */
@@ -117,7 +120,7 @@ interface Means {
 
 const make = (options: Options, { draw, argon2, cost, generateDkimKey }: Means) => {
   const ring = keyRing(options.sealingKeys)
-  const pooled = hashPool(options.hashConcurrency ?? availableParallelism(), options.hashQueueMax ?? 64)
+  const pooled = hashPool(options.hashConcurrency ?? hashesAtOnce(availableParallelism()), options.hashQueueMax ?? 64)
   const proofKey = draw(32).toString("base64url")
   const nextUuid = uuids(inStock(draw))
   const macKey = macKeysFrom(ring.oldest.key)
