@@ -1,17 +1,11 @@
 /** What authors get wrong about messages that are not taken: each flaw is put into a provider that is right, and a law names it. */
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
+import { counted } from "../adapters/memory/CountedMailProvider.ts"
 import * as MemoryMailProvider from "../adapters/memory/MemoryMailProvider.ts"
 import { SubmissionRefused, type MailProvider } from "../core/ports/MailProvider.ts"
 import { suite } from "./MailProvider.ts"
 import { conforms, prove } from "./Proof.ts"
-
-const endings = {
-  refused: { _tag: "Refused", reply: { smtpCode: 554, enhancedCode: null, text: null } },
-  deferred: { _tag: "Refused", reply: { smtpCode: 451, enhancedCode: null, text: null } },
-  lost: { _tag: "Lost" },
-  hanging: { _tag: "Hangs" }
-} as const
 
 const refusedWith = (smtpCode: number) => new SubmissionRefused({ reply: { smtpCode, enhancedCode: null, text: null } })
 
@@ -43,30 +37,20 @@ const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (provider:
   ]
 ]
 
-class Subject extends Context.Service<Subject, ReturnType<typeof MemoryMailProvider.make> & { readonly flawed: MailProvider; readonly seen: { calls: number; waiting: number } }>()(
-  "test/Subject"
-) {}
+class Subject extends Context.Service<Subject, ReturnType<typeof counted> & { readonly flawed: MailProvider }>()("test/Subject") {}
 
 const subject = (make: (provider: MailProvider) => MailProvider["submit"]) =>
   Layer.sync(Subject, () => {
-    const memory = MemoryMailProvider.make("memory")
-    const seen = { calls: 0, waiting: 0 }
-    const submit: MailProvider["submit"] = (request) =>
-      Effect.suspend(() => {
-        seen.calls += 1
-        seen.waiting += 1
-        return Effect.ensuring(memory.provider.submit(request), Effect.sync(() => (seen.waiting -= 1)))
-      })
-    const counted = { ...memory.provider, submit }
-    return { ...memory, seen, flawed: { ...counted, submit: make(counted) } }
+    const right = counted(MemoryMailProvider.make("memory"))
+    return { ...right, flawed: { ...right.provider, submit: make(right.provider) } }
   })
 
 const held = suite({
   provider: Subject.useSync(({ flawed }) => flawed),
   server: {
-    next: (ending) => Subject.use(({ recording }) => recording.next(endings[ending])),
-    calls: Subject.useSync(({ seen }) => seen.calls),
-    waiting: Subject.useSync(({ seen }) => seen.waiting)
+    next: (ending) => Subject.use(({ server }) => server.next(ending)),
+    calls: Subject.use(({ server }) => server.calls),
+    waiting: Subject.use(({ server }) => server.waiting)
   }
 })
 

@@ -1,41 +1,33 @@
-import { Effect } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { suite } from "../../conformance/MailProvider.ts"
 import { conforms } from "../../conformance/vitest.ts"
-import { MailProviders, type MailProvider } from "../../core/ports/MailProvider.ts"
+import { MailProviders } from "../../core/ports/MailProvider.ts"
+import { counted } from "./CountedMailProvider.ts"
 import * as MemoryMailProvider from "./MemoryMailProvider.ts"
 
-let calls = 0
-let waiting = 0
-const counted = (provider: MailProvider): MailProvider => ({
-  ...provider,
-  submit: (request) =>
-    Effect.suspend(() => {
-      calls += 1
-      waiting += 1
-      return Effect.ensuring(provider.submit(request), Effect.sync(() => (waiting -= 1)))
-    })
-})
+class Subject extends Context.Service<Subject, ReturnType<typeof counted>>()("test/Subject") {}
 
-const endings = {
-  refused: { _tag: "Refused", reply: { smtpCode: 554, enhancedCode: null, text: null } },
-  deferred: { _tag: "Refused", reply: { smtpCode: 451, enhancedCode: null, text: null } },
-  lost: { _tag: "Lost" },
-  hanging: { _tag: "Hangs" }
-} as const
+const subject = Layer.effect(
+  Subject,
+  Effect.gen(function* () {
+    const [{ sandbox: provider }, { sandbox: recording }] = [yield* MailProviders, yield* MemoryMailProvider.MailRecord]
+    return counted({ provider, recording })
+  })
+)
 
 const recorded = suite({
-  provider: MailProviders.useSync((providers) => counted(providers.sandbox)),
+  provider: Subject.useSync(({ provider }) => provider),
   server: {
-    next: (ending) => MemoryMailProvider.MailRecord.use((record) => record.sandbox.next(endings[ending])),
-    calls: Effect.sync(() => calls),
-    waiting: Effect.sync(() => waiting)
+    next: (ending) => Subject.use(({ server }) => server.next(ending)),
+    calls: Subject.use(({ server }) => server.calls),
+    waiting: Subject.use(({ server }) => server.waiting)
   },
   received: ({ messageId }) =>
-    MemoryMailProvider.MailRecord.use((record) =>
-      Effect.map(record.sandbox.submissions, (all) =>
+    Subject.use(({ recording }) =>
+      Effect.map(recording.submissions, (all) =>
         all.filter((one) => one.messageId === messageId).map(({ envelope, bytes }) => ({ ...envelope, bytes }))
       )
     )
 })
 
-conforms("MemoryMailProvider", recorded, MemoryMailProvider.layer)
+conforms("MemoryMailProvider", recorded, Layer.provide(subject, MemoryMailProvider.layer))

@@ -83,9 +83,13 @@ export interface MailDomain {
 /** What a domain's DKIM keys are sealed to. */
 export const sealContext = ({ tenantId, id }: Pick<MailDomain, "tenantId" | "id">): string => `domain ${tenantId} ${id}`
 
+/** All that it has. */
+export const secretsOf = ({ dkim, nextDkim }: Pick<MailDomain, "dkim" | "nextDkim">): ReadonlyArray<SealedSecret> =>
+  [dkim, nextDkim].flatMap((key) => key?.privateKey ?? [])
+
 /** The oldest sealing key that one of its secrets needs; null if it has none. */
-export const sealVersion = ({ dkim, nextDkim }: Pick<MailDomain, "dkim" | "nextDkim">): number | null => {
-  const versions = [dkim, nextDkim].flatMap((key) => key?.privateKey.version ?? [])
+export const sealVersion = (domain: Pick<MailDomain, "dkim" | "nextDkim">): number | null => {
+  const versions = secretsOf(domain).map(({ version }) => version)
   return versions.length === 0 ? null : Math.min(...versions)
 }
 

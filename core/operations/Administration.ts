@@ -7,7 +7,7 @@ import { Clock, Data, Effect, Result } from "effect"
 import type { DomainName } from "../model/Address.ts"
 import { entryOf, type Actor } from "../model/Audit.ts"
 import { fit, type Event } from "../model/Event.ts"
-import type { Environment, EventId, TenantId } from "../model/Ids.ts"
+import type { Environment, EventId, Millis, TenantId } from "../model/Ids.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
@@ -68,6 +68,9 @@ export interface Page<A> {
   readonly items: ReadonlyArray<A>
   readonly hasMore: boolean
 }
+
+/** Milliseconds for which a key or a secret that is replaced stays in use at most. 90 days. */
+export const overlapMax: Millis = 90 * 86_400_000
 
 /** Characters, as code points, of the names of tenants, applications, keys and mailboxes. */
 const managedNameLengthMax = 200

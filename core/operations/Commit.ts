@@ -115,6 +115,17 @@ const retryTimes = <A, E, R>(
     (error) => (times === 0 ? Effect.fail(new StoreUnavailable({ cause: error })) : retryTimes(self, times - 1))
   )
 
+/** Where nobody knows whether it landed: what it made, if that is there after all, for it is the one chance to tell a secret of it. */
+export const orFound = <A, E, B, E2>(
+  self: Effect.Effect<A, E | StoreUnavailable>,
+  find: Effect.Effect<B | null, E2>
+): Effect.Effect<A | B, E | E2 | StoreUnavailable> =>
+  Effect.catchIf(
+    self,
+    (error): error is StoreUnavailable => error instanceof StoreUnavailable,
+    (error) => Effect.flatMap(find, (found): Effect.Effect<B, StoreUnavailable> => (found === null ? Effect.fail(error) : Effect.succeed(found)))
+  )
+
 /** Whether a commit was rejected for this reason. */
 export const isRejected = (error: unknown, reason: Rejection["_tag"]): boolean =>
   error instanceof CommitRejected && error.reason._tag === reason

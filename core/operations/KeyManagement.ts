@@ -14,6 +14,7 @@ import { StoreUnavailable } from "../ports/Store.ts"
 import {
   InvalidInput,
   line,
+  overlapMax,
   pageOf,
   unmoved,
   whole,
@@ -26,7 +27,7 @@ import {
   type UnknownResource,
   type Written
 } from "./Administration.ts"
-import { changing, dieOnRejection } from "./Commit.ts"
+import { changing, dieOnRejection, orFound } from "./Commit.ts"
 
 /** The key is over: there is nothing to rotate. */
 export class KeyEnded extends Data.TaggedError("KeyEnded")<{ readonly id: ApiKeyId; readonly how: "revoked" | "expired" }> {
@@ -90,8 +91,6 @@ export interface KeyManagement {
   readonly revokeKey: (actor: Actor, tenantId: TenantId, id: ApiKeyId) => Written<ManagedKey>
 }
 
-/** 90 days. */
-const overlapMax: Millis = 90 * 86_400_000
 /** The last millisecond that a date-time of four digits can name. */
 const timeMax: Millis = 253_402_300_799_999
 
@@ -122,12 +121,6 @@ export const keyManagement = (administration: Administration): KeyManagement => 
       yield* crypto.randomBytes(ApiKeys.secretBytes)
     )
   })
-
-  /** Nobody knows whether it landed: if the key is there after all, this is the one chance to tell its text. */
-  const told = <E>({ tenantId, id }: ApiKey, self: Effect.Effect<void, E>): Effect.Effect<void, E | StoreUnavailable> =>
-    Effect.catchIf(self, isUnavailable, (error) =>
-      Effect.asVoid(Effect.filterOrFail(store.credentials.apiKey(tenantId, id), (found) => found !== null, () => error))
-    )
 
   return {
     listKeys: Effect.fn("Management.listKeys")(function* (tenantId, query) {
@@ -177,7 +170,7 @@ export const keyManagement = (administration: Administration): KeyManagement => 
       }
       const issued = { apiKey: yield* managed(record), text: input.text ?? minted.text }
       const changes = [{ _tag: "Insert", kind: "apiKey", record }] as const
-      yield* told(record, inserted(actor, owner.tenantId, "api_key.issue", record.id, changes))
+      yield* orFound(inserted(actor, owner.tenantId, "api_key.issue", record.id, changes), store.credentials.apiKey(record.tenantId, record.id))
       return issued
     }),
 
@@ -232,7 +225,7 @@ export const keyManagement = (administration: Administration): KeyManagement => 
             { _tag: "Insert", kind: "apiKey", record },
             { _tag: "Update", kind: "apiKey", record: replaced }
           ] as const
-          yield* told(record, write(actor, tenantId, acts, changes))
+          yield* orFound(write(actor, tenantId, acts, changes), store.credentials.apiKey(tenantId, record.id))
           return both
         })
       ).pipe(dieOnRejection)
@@ -252,8 +245,6 @@ export const keyManagement = (administration: Administration): KeyManagement => 
     })
   }
 }
-
-const isUnavailable = (error: unknown): error is StoreUnavailable => error instanceof StoreUnavailable
 
 /** Each once; all of them must be known. */
 const known = (given: ReadonlyArray<Scope>): Effect.Effect<ReadonlyArray<Scope>, InvalidInput> => {

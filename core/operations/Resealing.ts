@@ -104,7 +104,7 @@ export class Resealing extends Context.Service<
 
       const resealDomain = (actor: Actor, of: MailDomain, version: number) => {
         if ((MailDomains.sealVersion(of) ?? version) >= version) {
-          return opened([of.dkim, of.nextDkim].flatMap((key) => key?.privateKey ?? []), MailDomains.sealContext(of))
+          return opened(MailDomains.secretsOf(of), MailDomains.sealContext(of))
         }
         return resealOne(
           actor,

@@ -17,8 +17,8 @@ import * as Webhook from "../model/Webhook.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
-import { InvalidInput, line, pageOf, UnknownResource, whole, type Page, type PageQuery } from "./Administration.ts"
-import { changing, commit, dieOnRejection } from "./Commit.ts"
+import { InvalidInput, line, overlapMax, pageOf, UnknownResource, whole, type Page, type PageQuery } from "./Administration.ts"
+import { changing, commit, dieOnRejection, orFound } from "./Commit.ts"
 import { deliverJob, EndpointDisabled } from "./Webhooks.ts"
 
 /** Test events are for sandbox applications. */
@@ -34,9 +34,6 @@ export interface ManagedEndpoint extends Omit<Endpoint, "secret" | "nextSecret" 
   /** When the secret that was made last begins to sign; null if it does. */
   readonly nextSecretFrom: Millis | null
 }
-
-/** 90 days. */
-const overlapMax: Millis = 90 * 86_400_000
 
 /** Deliveries that one commit makes pending again. */
 const replaysPerCommit = 500
@@ -268,12 +265,10 @@ export class WebhookManagement extends Context.Service<
               return record
             })
           )
-          const isThere = (endpoint: Endpoint) => Endpoints.secretsOf(endpoint).some(({ tag }) => tag === sealed.tag)
-          const endpoint = yield* rotating.pipe(
-            dieOnRejection,
-            // Nobody knows: if it is there after all, this is the one chance to tell it.
-            Effect.catchTag("StoreUnavailable", (error) => Effect.filterOrFail(found(tenantId, id), isThere, () => error))
+          const rotated = Effect.map(found(tenantId, id), (endpoint) =>
+            Endpoints.secretsOf(endpoint).some(({ tag }) => tag === sealed.tag) ? endpoint : null
           )
+          const endpoint = yield* orFound(dieOnRejection(rotating), rotated)
           return { endpoint: yield* managed(endpoint), secret }
         }),
 

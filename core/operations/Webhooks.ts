@@ -22,7 +22,7 @@ import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
 import { auditEntry, type Principal } from "./Access.ts"
-import { changing, commit, dieOnRejection } from "./Commit.ts"
+import { changing, commit, dieOnRejection, orFound } from "./Commit.ts"
 import { NotFound } from "./Ownership.ts"
 
 /** What `createWebhookEndpoint` takes (Spec 4). Which types and URLs are good is told by errors of their own. */
@@ -230,21 +230,11 @@ export class Webhooks extends Context.Service<
             createdAt: now
           }
           const entry = auditEntry(principal, yield* crypto.uuid, now, "webhook_endpoint.create", id)
-          yield* commit(
-            store,
-            queue,
-            [
-              { _tag: "Insert", kind: "endpoint", record: endpoint },
-              { _tag: "AppendAudit", entry }
-            ],
-            []
-          ).pipe(
-            dieOnRejection,
-            // Nobody knows: if it is there after all, this is the one chance to tell its secret.
-            Effect.catchTag("StoreUnavailable", (error) =>
-              Effect.filterOrFail(store.endpoints.get(principal.realm, id), (found) => found !== null, () => error)
-            )
-          )
+          const changes: ReadonlyArray<Change> = [
+            { _tag: "Insert", kind: "endpoint", record: endpoint },
+            { _tag: "AppendAudit", entry }
+          ]
+          yield* orFound(dieOnRejection(commit(store, queue, changes, [])), store.endpoints.get(principal.realm, id))
           return { endpoint: Endpoints.view(endpoint), secret }
         }),
 

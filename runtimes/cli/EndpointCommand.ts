@@ -1,5 +1,5 @@
 /** `mailroom endpoint`: webhook endpoints, which applications make over the API, and operators look after. */
-import { Effect, Option, Redacted } from "effect"
+import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { ApplicationId, EndpointId, Realm } from "../../core/model/Ids.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
@@ -8,7 +8,7 @@ import { CommandFailed } from "./CommandFailed.ts"
 import { durationOf, idArgument, idOf, json, optionalIdOf, optionalText, page, pageQuery, tenantFlag, tenantOf, timeOf } from "./Inputs.ts"
 import { actorOf, by, operating } from "./Operator.ts"
 import { note, printPage, printRecord } from "./Output.ts"
-import { intoFile, outFlag, unprinted } from "./SecretFile.ts"
+import { outFlag, tellOnce } from "./SecretFile.ts"
 
 const shown = (endpoint: ManagedEndpoint) => ({
   id: endpoint.id,
@@ -67,22 +67,19 @@ const rotateSecret = Command.make(
     by,
     json
   },
-  operating(Effect.fnUntraced(function* ({ id, tenant, overlap, out, by, json }) {
+  operating(Effect.fnUntraced(function* ({ id, tenant, overlap, by, ...flags }) {
     const webhooks = yield* WebhookManagement
     const rotation = webhooks.rotateSecret(actorOf(by), yield* tenantOf(tenant), yield* idOf<EndpointId>("ID", id), {
       overlap: yield* durationOf("--overlap", overlap)
     })
-    const path = Option.getOrNull(out)
-    const lost = (why: string) =>
-      new CommandFailed({ exitCode: 1, message: `the secret of endpoint ${id} was replaced, and the new one cannot be written: ${why}. Replace it again.` })
-    const { endpoint, secret } = yield* path === null ? rotation : intoFile(path, rotation, ({ secret }) => secret, (_, why) => lost(why))
-    const told = path === null ? { secret: Redacted.value(secret) } : { file: path }
-    const record = shown(endpoint)
-    yield* printRecord(json, json ? { endpoint: record, ...told } : { ...record, ...told }).pipe(
-      Effect.mapError((error) => (path === null ? lost(unprinted(error)) : error))
-    )
-    yield* note(path === null ? "the secret is shown this once; keep it as a secret" : `the secret is in ${path}, and nowhere else`)
-    const { nextSecretFrom } = record
+    const { endpoint } = yield* tellOnce(flags, rotation, {
+      what: "secret",
+      secretIn: ({ secret }) => secret,
+      shown: ({ endpoint }) => (flags.json ? { endpoint: shown(endpoint) } : shown(endpoint)),
+      lost: (_, why) =>
+        new CommandFailed({ exitCode: 1, message: `the secret of endpoint ${id} was replaced, and the new one cannot be written: ${why}. Replace it again.` })
+    })
+    const { nextSecretFrom } = shown(endpoint)
     yield* note(nextSecretFrom === null ? "it signs from now on" : `it signs from ${nextSecretFrom} on: have the receiver take both until then`)
   }))
 ).pipe(

@@ -3,7 +3,7 @@
  * standard output, or in a file that only its owner can read. No text of a key
  * is ever an argument.
  */
-import { Effect, Option, Redacted } from "effect"
+import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import { type Scope, scopes } from "../../core/model/ApiKey.ts"
 import type { ApiKeyId, ApplicationId } from "../../core/model/Ids.ts"
@@ -28,7 +28,7 @@ import {
 } from "./Inputs.ts"
 import { actorOf, by, operating } from "./Operator.ts"
 import { note, printPage, printRecord, type Shown } from "./Output.ts"
-import { intoFile, outFlag, unprinted } from "./SecretFile.ts"
+import { outFlag, tellOnce } from "./SecretFile.ts"
 
 const shown = (key: ManagedKey) => ({
   id: key.id,
@@ -57,25 +57,22 @@ const waitsFor: { readonly [S in ManagedKey["state"]]?: string } = {
   tenant_suspended: "the tenant is suspended, and the key is refused until `mailroom tenant reinstate`"
 }
 
-/** Issues a key, and tells its text once. The file is made before there is a key to lose. */
-const telling = Effect.fnUntraced(function* <Issued extends IssuedKey, E, R>(
-  { out, json }: { readonly out: Option.Option<string>; readonly json: boolean },
+/** Issues a key, and tells its text once. */
+const telling = <Issued extends IssuedKey, E, R>(
+  flags: { readonly out: Option.Option<string>; readonly json: boolean },
   issue: Effect.Effect<Issued, E, R>,
   beside: (issued: Issued) => Shown
-) {
-  const path = Option.getOrNull(out)
-  const issued = path === null ? yield* issue : yield* intoFile(path, issue, ({ text }) => text, ({ apiKey }, why) => lost(apiKey.id, why))
-  const key = path === null ? { key: Redacted.value(issued.text) } : { file: path }
-  const record = shown(issued.apiKey)
-  yield* printRecord(json, json ? { apiKey: record, ...beside(issued), ...key } : { ...record, ...beside(issued), ...key }).pipe(
-    Effect.mapError((error) =>
-      path === null ? lost(issued.apiKey.id, unprinted(error)) : error
-    )
-  )
-  const waits = waitsFor[issued.apiKey.state]
-  if (waits !== undefined) yield* note(waits)
-  yield* note(path === null ? "the key is shown this once; keep it as a secret" : `the key is in ${path}, and nowhere else`)
-})
+) =>
+  tellOnce(flags, issue, {
+    what: "key",
+    secretIn: ({ text }) => text,
+    shown: (issued) => {
+      const record = shown(issued.apiKey)
+      return flags.json ? { apiKey: record, ...beside(issued) } : { ...record, ...beside(issued) }
+    },
+    notes: ({ apiKey }) => [waitsFor[apiKey.state] ?? []].flat(),
+    lost: ({ apiKey }, why) => lost(apiKey.id, why)
+  })
 
 const lost = (id: string, why: string) =>
   new CommandFailed({ exitCode: 1, message: `the key ${id} was issued and cannot be written: ${why}. Revoke it, and issue another.` })

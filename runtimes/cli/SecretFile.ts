@@ -1,16 +1,46 @@
 /** Secrets that are told once: on standard output, or in a file that only its owner can read. */
-import { Effect, Exit, Redacted } from "effect"
+import { Effect, Exit, Option, Redacted } from "effect"
 import * as fs from "node:fs/promises"
 import * as FileFault from "../FileFault.ts"
 import { CommandFailed, usage } from "./CommandFailed.ts"
 import { optionalText } from "./Inputs.ts"
+import { note, printRecord, type Shown } from "./Output.ts"
 
 /** `--out`, of a command that tells one. */
 export const outFlag = (what: string) =>
   optionalText("out", `Writes the ${what} to this new file, which only its owner can read, instead of printing it`)
 
+interface Telling<A> {
+  /** What it is called, and the member that holds it. */
+  readonly what: string
+  readonly secretIn: (made: A) => Redacted.Redacted<string>
+  /** What is shown beside it. */
+  readonly shown: (made: A) => Shown
+  /** To be said before it is said where the secret is. */
+  readonly notes?: (made: A) => ReadonlyArray<string>
+  /** It was made, and could not be told. */
+  readonly lost: (made: A, why: string) => CommandFailed
+}
+
+/** Makes a secret, and tells it once. */
+export const tellOnce = Effect.fnUntraced(function* <A, E, R>(
+  { out, json }: { readonly out: Option.Option<string>; readonly json: boolean },
+  make: Effect.Effect<A, E, R>,
+  { what, secretIn, shown, notes, lost }: Telling<A>
+) {
+  const path = Option.getOrNull(out)
+  const made = path === null ? yield* make : yield* intoFile(path, make, secretIn, lost)
+  const told = path === null ? { [what]: Redacted.value(secretIn(made)) } : { file: path }
+  yield* printRecord(json, { ...shown(made), ...told }).pipe(
+    Effect.mapError((error) => (path === null ? lost(made, error instanceof CommandFailed ? error.message : "nobody reads standard output") : error))
+  )
+  for (const line of notes?.(made) ?? []) yield* note(line)
+  yield* note(path === null ? `the ${what} is shown this once; keep it as a secret` : `the ${what} is in ${path}, and nowhere else`)
+  return made
+})
+
 /** Makes the file, then the secret, so that there is none to lose if there can be no file; and no file is left if there is none. */
-export const intoFile = <A, E, R>(
+const intoFile = <A, E, R>(
   path: string,
   make: Effect.Effect<A, E, R>,
   secretIn: (made: A) => Redacted.Redacted<string>,
@@ -41,6 +71,3 @@ const unmadeBy: Readonly<Record<string, string>> = {
 const unmade = (error: unknown): string => unmadeBy[FileFault.codeOf(error) ?? ""] ?? `cannot be made: ${messageOf(error)}`
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
-
-/** Why what was to be told did not reach standard output. */
-export const unprinted = (error: unknown): string => (error instanceof CommandFailed ? error.message : "nobody reads standard output")

@@ -143,10 +143,9 @@ const sealed = (config: Deployment) => Effect.fnUntraced(function* (says: Voice)
     const signing = (yield* endpoints.sealedBelow(version, page)).flatMap((one) =>
       Endpoints.secretsOf(one).map((secret) => ({ ...secret, context: Endpoints.sealContext(one) }))
     )
-    const ofDomains = (yield* domains.sealedBelow(version, page)).flatMap((one) => {
-      const keys = [one.dkim, one.nextDkim].flatMap((key) => key?.privateKey ?? [])
-      return keys.map((key) => ({ ...key, context: MailDomains.sealContext(one) }))
-    })
+    const ofDomains = (yield* domains.sealedBelow(version, page)).flatMap((one) =>
+      MailDomains.secretsOf(one).map((secret) => ({ ...secret, context: MailDomains.sealContext(one) }))
+    )
     return [...signing, ...ofDomains]
   })
   const tried = (yield* Effect.forEach([newest, versions[0]!, sealVersionLimit], secretsBelow)).flat()
