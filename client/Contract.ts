@@ -540,7 +540,7 @@ export interface ErrorDetails {
   readonly domain_not_sendable: {
     readonly health: Open<"pending" | "healthy" | "degraded" | "failing" | "suspended">
   }
-  /** 409: The delivery's webhook endpoint is disabled: ten attempts in a row have failed. */
+  /** 409: The delivery's webhook endpoint is disabled: ten attempts in a row have failed, or an operator has disabled it. */
   readonly endpoint_disabled: Readonly<Record<string, unknown>>
   /** 431: The request's header section is larger than 16 KiB; the connection is closed. */
   readonly headers_too_large: Readonly<Record<string, unknown>>

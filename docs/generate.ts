@@ -58,7 +58,7 @@ const chapters: ReadonlyArray<Chapter> = [
   },
   {
     title: "Webhook endpoint",
-    about: "`FailedOften` is the failed attempt that makes ten in a row. Only an operator enables an endpoint again.",
+    about: "`FailedOften` is the failed attempt that makes ten in a row. An operator may disable one too, and only an operator enables it again.",
     source: "core/model/Endpoint.ts",
     initial: "enabled",
     table: Endpoint.transitions

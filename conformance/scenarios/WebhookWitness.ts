@@ -149,8 +149,13 @@ export class WebhookWitness {
     const attempts = this.#attemptsIn(commit, id)
     if (attempts.length === 0) {
       const isEnabled = !before.enabled && shown === "[true,0,null]" && isAudited(commit, "webhook_endpoint.enable", id)
+      const isDisabled =
+        before.enabled &&
+        after.disabledAt !== null &&
+        shown === breakerOf({ ...before, enabled: false, disabledAt: after.disabledAt }) &&
+        isAudited(commit, "webhook_endpoint.disable", id)
       const isRotated = shown === breakerOf(before) && isAudited(commit, "webhook_endpoint.rotate_secret", id)
-      if (!isEnabled && !isRotated) this.#note(`endpoint ${id}: changed to ${shown} without an attempt`)
+      if (!isEnabled && !isDisabled && !isRotated) this.#note(`endpoint ${id}: changed to ${shown} without an attempt`)
       return
     }
     let { enabled, consecutiveFailures, disabledAt } = before

@@ -1,4 +1,4 @@
-/** The breaker of an endpoint: ten failed attempts since the last success disable it, and only an operator enables it again. */
+/** The breaker of an endpoint: ten failed attempts since the last success disable it, or an operator, and only an operator enables it again. */
 import { Clock, Deferred, Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
@@ -161,6 +161,44 @@ export const suite: ScenarioSuite = {
         assert.deepEqual(yield* countOf(world, to), [0, true])
         assert.deepEqual((yield* deliveriesTo(world, to)).map(({ status }) => status).toSorted(), ["delivered", "pending"])
         assert.equal(postsTo(world, to).length, 2)
+      })
+    ),
+
+    scenario("an endpoint that an operator disables is sent nothing more: what is under way ends, and what is pending dies and can be replayed", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* play(world)
+        yield* fail(world, process, of, 3)
+        const gate = yield* Deferred.make<void>()
+        respond(world, () => Effect.as(Deferred.await(gate), answered(200)))
+        yield* happen(process, of)
+        const asked = world.stage.posts.length
+        const underWay = yield* Effect.forkChild(settle(process))
+        yield* untilPosted(world, asked + 1)
+        yield* Time.adjust("1 second")
+        const now = yield* Clock.currentTimeMillis
+        const disable = process.webhookManagement.disableEndpoint(system, of.realm.tenantId, to.endpoint.id)
+
+        const { enabled, disabledAt, consecutiveFailures } = yield* disable
+
+        assert.deepEqual([enabled, disabledAt, consecutiveFailures], [false, now, 3])
+        yield* happen(process, of)
+        yield* Deferred.succeed(gate, undefined)
+        yield* Fiber.join(underWay)
+        respond(world, () => ok)
+        yield* pass(process, "5 minutes")
+        assert.deepEqual(yield* countOf(world, to), [0, false])
+        assert.equal(postsTo(world, to).length, 4)
+        assert.deepEqual((yield* deliveriesTo(world, to)).map(({ status }) => status).toSorted(), ["dead", "dead", "dead", "delivered"])
+
+        const before = yield* endpointOf(world, to)
+        yield* disable
+        assert.deepEqual(yield* endpointOf(world, to), before, "to disable it again changes nothing")
+        assert.equal((yield* audited(world, of, "webhook_endpoint.disable")).length, 1)
+        const absent = process.webhookManagement.disableEndpoint(system, of.realm.tenantId, freshId<EndpointId>())
+        assert.equal((yield* Effect.flip(absent))._tag, "UnknownResource")
+        assert.equal((yield* enable(process, to, true)).replayed, 3)
+        yield* settle(process)
+        assert.ok((yield* deliveriesTo(world, to)).every(({ status }) => status === "delivered"))
       })
     ),
 

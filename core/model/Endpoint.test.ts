@@ -10,7 +10,7 @@ import type { Table } from "./Machine.ts"
 
 type Tag = Endpoint.Input["_tag"]
 
-const tags: ReadonlyArray<Tag> = ["Succeeded", "Failed", "FailedOften", "Enabled"]
+const tags: ReadonlyArray<Tag> = ["Succeeded", "Failed", "FailedOften", "Disabled", "Enabled"]
 const table: Table<Endpoint.State, Tag> = Endpoint.transitions
 const states = Object.keys(table) as ReadonlyArray<Endpoint.State> // a machine has a row for each state
 
@@ -48,6 +48,7 @@ describe("endpoint", () => {
       "enabled + Succeeded -> enabled",
       "enabled + Failed -> enabled",
       "enabled + FailedOften -> disabled",
+      "enabled + Disabled -> disabled",
       "disabled + Succeeded -> disabled",
       "disabled + Failed -> disabled",
       "disabled + Enabled -> enabled"
@@ -77,6 +78,10 @@ describe("endpoint", () => {
       consecutiveFailures: 0,
       disabledAt: 3
     })
+  })
+
+  it("keeps its count when an operator disables it", () => {
+    assert.deepStrictEqual(take(inState("enabled"), { _tag: "Disabled", at: 9 }), { enabled: false, consecutiveFailures: 4, disabledAt: 9 })
   })
 
   it("is as new when an operator enables it", () => {

@@ -2,6 +2,7 @@
  * A webhook endpoint and its breaker (Spec 3, Webhook endpoint): the breaker
  * counts failed attempts since the last success, and the one that makes ten
  * disables the endpoint. A success that arrives after that resets the counter only.
+ * An operator may disable one too, and only an operator enables it again.
  */
 import { Result, Schema } from "effect"
 import type { LoggedEvent, Type } from "./Event.ts"
@@ -17,13 +18,15 @@ export type Input =
   | { readonly _tag: "Succeeded"; readonly at: Millis }
   | { readonly _tag: "Failed"; readonly at: Millis }
   | { readonly _tag: "FailedOften"; readonly at: Millis }
+  | { readonly _tag: "Disabled"; readonly at: Millis }
   | { readonly _tag: "Enabled"; readonly at: Millis }
 
 export const transitions = {
   enabled: {
     Succeeded: { to: "enabled" },
     Failed: { to: "enabled" },
-    FailedOften: { to: "disabled" }
+    FailedOften: { to: "disabled" },
+    Disabled: { to: "disabled" }
   },
   disabled: {
     Succeeded: { to: "disabled" }, // an attempt that was in flight
@@ -155,6 +158,8 @@ export const apply = <B extends Breaker>(breaker: B, decision: Decision): B => {
       return { ...breaker, consecutiveFailures: breaker.consecutiveFailures + 1 }
     case "FailedOften":
       return { ...breaker, enabled: false, consecutiveFailures: breaker.consecutiveFailures + 1, disabledAt: decision.input.at }
+    case "Disabled":
+      return { ...breaker, enabled: false, disabledAt: decision.input.at }
     case "Enabled":
       return { ...breaker, enabled: true, consecutiveFailures: 0, disabledAt: null }
   }

@@ -1,8 +1,9 @@
 /**
  * What the surrounding product does with webhooks (Spec 1, point 2; Spec 6,
- * Delivery semantics): shows endpoints, replaces their secrets, enables one
- * again, replays what died there, and sends test events. Never reachable with an API key. Endpoints are
- * made by applications, over the API, for their receivers must answer.
+ * Delivery semantics): shows endpoints, replaces their secrets, disables and
+ * enables them, replays what died there, and sends test events. Never reachable
+ * with an API key. Endpoints are made by applications, over the API, for their
+ * receivers must answer.
  */
 import { Clock, Context, Data, Effect, Layer, Option, type Redacted, Result } from "effect"
 import { entryOf, type Actor } from "../model/Audit.ts"
@@ -64,6 +65,15 @@ export class WebhookManagement extends Context.Service<
       { readonly endpoint: ManagedEndpoint; readonly secret: Redacted.Redacted<string> },
       UnknownResource | InvalidInput | StoreUnavailable
     >
+    /**
+     * Sends nothing more to an endpoint until it is enabled again: no delivery is made of what happens from now on, and
+     * what is pending becomes dead when it is due. An attempt that is under way ends. Changes nothing of one that is disabled.
+     */
+    readonly disableEndpoint: (
+      actor: Actor,
+      tenantId: TenantId,
+      id: EndpointId
+    ) => Effect.Effect<ManagedEndpoint, UnknownResource | InvalidInput | StoreUnavailable>
     /**
      * Takes a disabled endpoint into use again, its counter at 0; with `replayDead`, what died since it was disabled
      * becomes pending again. Events that happened meanwhile and were never made deliveries stay without one.
@@ -270,6 +280,24 @@ export class WebhookManagement extends Context.Service<
           )
           const endpoint = yield* orFound(dieOnRejection(rotating), rotated)
           return { endpoint: yield* managed(endpoint), secret }
+        }),
+
+        disableEndpoint: Effect.fn("WebhookManagement.disableEndpoint")(function* (actor, tenantId, id) {
+          const disabling = changing(
+            id,
+            Effect.gen(function* () {
+              const before = yield* found(tenantId, id)
+              const at = yield* Clock.currentTimeMillis
+              const decided = Endpoints.decide(before, { _tag: "Disabled", at })
+              if (Result.isFailure(decided)) return before
+              const record = { ...Endpoints.apply(before, decided.success), version: before.version + 1 }
+              const realm: Realm = { tenantId, environment: before.environment }
+              const entry = yield* audit(actor, realm, "webhook_endpoint.disable", id, at)
+              yield* commit(store, queue, [{ _tag: "Update", kind: "endpoint", record }, entry], [])
+              return record
+            })
+          )
+          return yield* managed(yield* dieOnRejection(disabling))
         }),
 
         replayDead: Effect.fn("WebhookManagement.replayDead")(function* (actor, realm, id, since) {

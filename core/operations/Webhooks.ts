@@ -105,13 +105,13 @@ export class HandshakesBusy extends Data.TaggedError("HandshakesBusy")<{ readonl
 
 /** 409: the application has as many enabled endpoints as it may. */
 export class TooManyEndpoints extends Data.TaggedError("TooManyEndpoints")<{ readonly limit: number }> {
-  override readonly message = `The application has ${this.limit} enabled webhook endpoints, and may have no more. Subscribe one to more event types in place of several; one whose receiver fails ten times in a row is disabled by itself.`
+  override readonly message = `The application has ${this.limit} enabled webhook endpoints, and may have no more. Subscribe one to more event types in place of several; one whose receiver fails ten times in a row is disabled by itself, and an operator can disable any.`
 }
 
 /** 409: what is replayed would not be sent. */
 export class EndpointDisabled extends Data.TaggedError("EndpointDisabled")<{}> {
   override readonly message =
-    "The webhook endpoint is disabled after ten failed attempts in a row. Have an operator enable it again, then replay."
+    "The webhook endpoint is disabled: by ten failed attempts in a row, or by an operator. Have an operator enable it again, then replay."
 }
 
 export class Webhooks extends Context.Service<

@@ -87,6 +87,27 @@ const rotateSecret = Command.make(
   Command.withExamples([{ command: "mailroom endpoint rotate-secret ID --tenant ID --overlap 24h --out webhook.secret" }])
 )
 
+const disable = Command.make(
+  "disable",
+  { id, tenant: tenantFlag, by, json },
+  operating(Effect.fnUntraced(function* ({ id, tenant, by, json }) {
+    const { disableEndpoint, getEndpoint } = yield* WebhookManagement
+    const tenantId = yield* tenantOf(tenant)
+    const before = yield* getEndpoint(tenantId, yield* idOf<EndpointId>("ID", id))
+    yield* printRecord(json, shown(yield* disableEndpoint(actorOf(by), tenantId, before.id)))
+    yield* note(
+      before.enabled
+        ? "disabled: what is under way ends, what is pending dies when it is due, and `mailroom endpoint enable --replay` brings that back"
+        : "it was disabled already; nothing has changed"
+    )
+  }))
+).pipe(
+  Command.withDescription(
+    "Sends nothing more to an endpoint until it is enabled again, and no longer counts it among those that its application may have"
+  ),
+  Command.withExamples([{ command: "mailroom endpoint disable ID --tenant ID" }])
+)
+
 const enable = Command.make(
   "enable",
   {
@@ -164,5 +185,5 @@ const test = Command.make(
 
 export const endpointCommand = Command.make("endpoint").pipe(
   Command.withDescription("Webhook endpoints, which applications create over the API"),
-  Command.withSubcommands([list, show, rotateSecret, enable, replay, test])
+  Command.withSubcommands([list, show, rotateSecret, disable, enable, replay, test])
 )

@@ -302,6 +302,24 @@ describe("management commands", () => {
   )
 
   typed(
+    "disable an endpoint, once",
+    Effect.gen(function* () {
+      const { tenant, app } = yield* founded
+      const { endpoint, realm } = yield* disabled(tenant, app)
+      yield* run(`endpoint enable ${endpoint.id} -t ${tenant}`)
+
+      const first = yield* run(`endpoint disable ${endpoint.id} -t ${tenant} --json`)
+
+      assert.deepInclude(JSON.parse(first.out), { id: endpoint.id, enabled: false, version: 3 })
+      assert.include(first.error, "`mailroom endpoint enable --replay` brings that back")
+      assert.include((yield* run(`endpoint disable ${endpoint.id} -t ${tenant}`)).error, "it was disabled already; nothing has changed")
+      assert.strictEqual((yield* Store.use(({ endpoints }) => endpoints.get(realm, endpoint.id)))?.version, 3)
+      const [entry] = yield* json(`audit list ${tenant} --limit 1`)
+      assert.deepInclude(entry, { action: "webhook_endpoint.disable" })
+    })
+  )
+
+  typed(
     "replace an endpoint's secret, told once, on standard output or in a file",
     Effect.gen(function* () {
       const { tenant, app } = yield* founded
@@ -374,6 +392,7 @@ describe("management commands", () => {
         ["tenant create --name n --plan gold", 3, "There is no plan gold. `mailroom plan list` shows those there are."],
         [`key revoke ${nobody} -t ${tenant}`, 3, `There is no API key ${nobody} in this tenant. \`mailroom key list --tenant ID\` shows those there are.`],
         [`endpoint enable ${nobody} -t ${tenant}`, 3, `There is no webhook endpoint ${nobody} in this tenant.`],
+        [`endpoint disable ${nobody} -t ${tenant}`, 3, `There is no webhook endpoint ${nobody} in this tenant.`],
         [`mailbox create a@other.example -t ${tenant}`, 3, "There is no domain other.example in this tenant."],
         ["tenant show 17", 2, "ID wants a UUID, and got \"17\""],
         ["app list -t T", 2, "--tenant wants a UUID, and got \"T\""],

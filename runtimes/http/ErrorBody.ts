@@ -143,7 +143,7 @@ export const catalogue = {
     remedy: "Set the DNS records that its health asks for (listDomains), or have an operator reinstate it."
   }),
   endpoint_disabled: entry("endpoint_disabled", 409, none, {
-    meaning: "The delivery's webhook endpoint is disabled: ten attempts in a row have failed.",
+    meaning: "The delivery's webhook endpoint is disabled: ten attempts in a row have failed, or an operator has disabled it.",
     remedy: "Repair the receiver and have an operator enable the endpoint again; then replay."
   }),
   too_many_endpoints: entry("too_many_endpoints", 409, Schema.Struct({ limit: count }), {
