@@ -127,6 +127,8 @@ export const quantile = (values: ReadonlyArray<number>, share: number): number =
 
 export const median = (values: ReadonlyArray<number>): number => quantile(values, 0.5)
 
-/** `1.23 (1.10–1.40)` */
-export const spread = (values: ReadonlyArray<number>, digits = 2): string =>
-  `${median(values).toFixed(digits)} (${Math.min(...values).toFixed(digits)}–${Math.max(...values).toFixed(digits)})`
+/** `1.23 (1.10–1.40)`; of a single value that alone. */
+export const spread = (values: ReadonlyArray<number>, digits = 2): string => {
+  const [middle, least, most] = [median(values), Math.min(...values), Math.max(...values)].map((value) => value.toFixed(digits))
+  return values.length === 1 ? middle! : `${middle} (${least}–${most})`
+}

