@@ -22,6 +22,7 @@ import { suite as outages } from "./scenarios/outages.ts"
 import { suite as outcomes } from "./scenarios/outcomes.ts"
 import { suite as polls } from "./scenarios/polls.ts"
 import { suite as receiving } from "./scenarios/receiving.ts"
+import { suite as recipients } from "./scenarios/recipients.ts"
 import { suite as relaying } from "./scenarios/relaying.ts"
 import { suite as reports } from "./scenarios/reports.ts"
 import { suite as scans } from "./scenarios/scans.ts"
@@ -58,6 +59,7 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   domains,
   webhookOutages,
   receiving,
+  recipients,
   reports,
   suppressions,
   scans,

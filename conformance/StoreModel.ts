@@ -356,7 +356,13 @@ const look = Effect.fnUntraced(function* (store: Service, world: World, places: 
     credentials: sortedBy(credentials, ({ apiKey }) => apiKey.id),
     plans: (yield* store.credentials.plans).filter(({ id }) => id === world.plan.id),
     tenants: yield* Effect.forEach(world.tenants, ({ id }) => listed(store, id)),
-    addressed: sortedBy(yield* store.mailboxes.addressed(world.mailboxes.map(({ address }) => address)), ({ id }) => id),
+    addressees: yield* Effect.forEach(world.mailboxes, ({ address }, index) =>
+      store.mailboxes.addressee({
+        address,
+        untagged: world.mailboxes[index - 1]?.address ?? null,
+        domain: world.domains[index % world.domains.length]!.domain
+      })
+    ),
     named: sortedBy(yield* store.domains.named(world.domains.map(({ domain }) => domain)), ({ id }) => id),
     letters: yield* Effect.forEach(world.letters, ({ id }) => store.messages.anywhere(id)),
     submitted: yield* Effect.forEach(world.messages, ({ ref }) => store.messages.bySubmission(ref)),

@@ -50,23 +50,43 @@ export const inbound = (realm: Realm, over: Partial<Message> = {}): Message =>
 const byId = <A extends { readonly id: string }>(found: ReadonlyArray<A>) => found.map(({ id }) => id).toSorted()
 
 const names = [
-  law("finds mailboxes of all tenants by their addresses, in folded case, each once", (store) =>
+  law("tells whom mail to an address may be for, of whichever tenant, in folded case", (store) =>
     Effect.gen(function* () {
-      const domains = [Fixtures.mailDomain(Fixtures.realm().tenantId), Fixtures.mailDomain(Fixtures.realm().tenantId)]
-      const [one, two] = [
-        Fixtures.mailbox(domains[0]!, { address: Fixtures.address("Grace.Hopper", domains[0]!.domain) }),
-        Fixtures.mailbox(domains[1]!)
-      ]
-      yield* land(store, insert("mailbox", one), insert("mailbox", two))
-      const unknown = Fixtures.address("nobody", domains[0]!.domain)
-      const shouted = one.address.toUpperCase() as Address // the same one
+      const [tenant, other] = [Fixtures.tenant(), Fixtures.tenant()]
+      const domain = Fixtures.mailDomain(tenant.id)
+      const at = (local: string) => Fixtures.address(local, domain.domain)
+      const [grace, all] = [Fixtures.mailbox(domain, { address: at("Grace.Hopper") }), Fixtures.mailbox(domain)]
+      const foreign = Fixtures.mailbox(Fixtures.mailDomain(other.id))
+      const changes = [insert("tenant", tenant), insert("domain", domain), ...[grace, all, foreign].map((one) => insert("mailbox", one))]
+      yield* land(store, ...changes)
+      const query = { address: at("nobody"), untagged: null, domain: domain.domain }
+      const nobody = { mailbox: null, untagged: null, domain: null, catchAll: null, tenant: null }
+      const ask = (over: Partial<Parameters<typeof store.mailboxes.addressee>[0]>) => store.mailboxes.addressee({ ...query, ...over })
+      const here = { ...nobody, domain, tenant }
 
-      assert.deepEqual(byId(yield* store.mailboxes.addressed([one.address, two.address, unknown])), byId([one, two]))
-      assert.deepEqual(yield* store.mailboxes.addressed([shouted, one.address]), [one])
-      assert.deepEqual(yield* store.mailboxes.addressed([unknown]), [])
-      assert.deepEqual(yield* store.mailboxes.addressed([]), [])
-      yield* land(store, update("mailbox", next(one, { status: "suspended" })))
-      assert.deepEqual(yield* store.mailboxes.addressed([one.address]), [next(one, { status: "suspended" })])
+      assert.deepEqual(yield* ask({}), here)
+      assert.deepEqual(yield* ask({ address: grace.address }), { ...here, mailbox: grace })
+      const shouted = grace.address.toUpperCase() as Address // the same one
+      assert.deepEqual(yield* ask({ address: shouted, untagged: all.address }), { ...here, mailbox: grace, untagged: all })
+      assert.deepEqual(yield* ask({ untagged: shouted }), { ...here, untagged: grace })
+      assert.deepEqual(yield* ask({ address: foreign.address }), { ...here, mailbox: foreign }, "of whichever tenant")
+      const under = `sub.${domain.domain}` as DomainName // plain enough to be one
+      assert.deepEqual(yield* ask({ domain: under }), nobody)
+      assert.deepEqual(yield* ask({ address: grace.address, domain: under }), { ...nobody, mailbox: grace })
+      const homeless = Fixtures.mailDomain(Fixtures.realm().tenantId)
+      yield* land(store, insert("domain", homeless))
+      assert.deepEqual(yield* ask({ domain: homeless.domain }), { ...nobody, domain: homeless })
+
+      const caught = next(domain, { catchAll: all.id })
+      yield* land(store, update("domain", caught), update("mailbox", next(all, { status: "suspended" })))
+      const now = { ...here, domain: caught, catchAll: next(all, { status: "suspended" }) }
+      assert.deepEqual(yield* ask({}), now)
+      yield* land(store, update("tenant", next(tenant, { status: "suspended" })))
+      assert.deepEqual(yield* ask({}), { ...now, tenant: next(tenant, { status: "suspended" }) })
+      yield* land(store, update("domain", next(caught, { catchAll: foreign.id })))
+      assert.equal((yield* ask({})).catchAll, null, "a mailbox of another tenant catches nothing")
+      yield* land(store, update("domain", next(next(caught, {}), { catchAll: Fixtures.freshId() })))
+      assert.equal((yield* ask({})).catchAll, null, "nor does one that is not there")
     })
   ),
   law("finds domains of all tenants by their names, each once, with their catch-all", (store) =>

@@ -7,7 +7,7 @@
  * never change after its insert.
  */
 import { Effect, Layer } from "effect"
-import { foldCase } from "../../core/model/Address.ts"
+import { foldCase, type Address } from "../../core/model/Address.ts"
 import type { Numbered } from "../../core/model/Audit.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
@@ -63,7 +63,18 @@ const make = (tables: Tables): typeof Store.Service => {
       get: (tenantId, id) => read(() => ofTenant(tenantId, records.mailbox.get(id))),
       list: (tenantId) =>
         read(() => allOfTenant(tenantId, records.mailbox).sort((left, right) => compare(left.address, right.address))),
-      addressed: (addresses) => read(() => tables.named("mailbox", addresses.map(foldCase)))
+      addressee: (query) =>
+        read(() => {
+          const at = (address: Address | null) => (address === null ? null : (tables.named("mailbox", [foldCase(address)])[0] ?? null))
+          const domain = tables.named("domain", [query.domain])[0] ?? null
+          return {
+            mailbox: at(query.address),
+            untagged: at(query.untagged),
+            domain,
+            catchAll: domain === null || domain.catchAll === null ? null : ofTenant(domain.tenantId, records.mailbox.get(domain.catchAll)),
+            tenant: domain === null ? null : (records.tenant.get(domain.tenantId) ?? null)
+          }
+        })
     },
 
     domains: {

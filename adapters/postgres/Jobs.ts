@@ -10,7 +10,7 @@ import type { Environment, Millis, TenantId } from "../../core/model/Ids.ts"
 import { leaseMax, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
 import type { Ending, Next } from "../../core/ports/Store.ts"
 import { column, ofArrays, ofRows, type Part, type Shape } from "./Parts.ts"
-import { outgoing, outgoingOf } from "./Reads.ts"
+import { outgoing, outgoingOf } from "./WebhookReads.ts"
 import { array, given, isId, toBigint, toText, type Row } from "./Rows.ts"
 
 type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, SqlError>

@@ -78,3 +78,19 @@ export const bigintMax = PgTypes.int8(Rows.bigintMax)
 
 /** The first two parameters of what lies in a realm. */
 export const inRealm = (realm: Realm): readonly [Parameter, Parameter] => [id(realm.tenantId), text(realm.environment)]
+
+/** The types of the keys that what lies in a realm is looked up by: its id, tenant and environment. */
+export const inRealmTypes = ["uuid", "uuid", "text"] as const
+
+export type Selectable = Pick<Rows.Table<never>, "name" | "selected">
+
+/**
+ * Looked up by its id, and then looked at: a plan that is made while a table is small, or of a table where most tenants have a
+ * row or two, must not take another index for it, and walk along all that a large tenant has.
+ */
+export const byId = (name: string, alias: string, id = "$1"): string => `(select * from ${name} where id = ${id} offset 0) ${alias}`
+
+export const ofTenant = ({ name, selected }: Selectable): string => `select ${selected()} from ${byId(name, "held")} where tenant_id = $2`
+
+export const ofRealm = ({ name, selected }: Selectable): string =>
+  `select ${selected()} from ${byId(name, "held")} where tenant_id = $2 and environment = $3`

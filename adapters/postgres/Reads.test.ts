@@ -39,7 +39,10 @@ const questions: ReadonlyArray<{
   { name: "a tenant's mailboxes", ask: ({ mailboxes }) => mailboxes.list(id) },
   { name: "a domain", ask: ({ domains }) => domains.get(id, id) },
   { name: "a tenant's domains", ask: ({ domains }) => domains.list(id), sorts: "domain_id" },
-  { name: "mailboxes at addresses", ask: ({ mailboxes }) => mailboxes.addressed([Fixtures.address()]) },
+  {
+    name: "who mail is for",
+    ask: ({ mailboxes }) => mailboxes.addressee({ address: Fixtures.address(), untagged: Fixtures.address(), domain: Fixtures.domainName() })
+  },
   { name: "domains by name", ask: ({ domains }) => domains.named([Fixtures.domainName()]) },
   { name: "a message by its id alone", ask: ({ messages }) => messages.anywhere(id) },
   { name: "a message", ask: ({ messages }) => messages.get(realm, id) },
@@ -189,7 +192,7 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
         "a tenant",
         "all tenants",
         "the plans",
-        "mailboxes at addresses",
+        "who mail is for",
         "domains by name",
         "a message by its id alone",
         "a submission's message",

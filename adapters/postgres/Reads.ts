@@ -8,12 +8,13 @@
  */
 import { Effect } from "effect"
 import { foldCase } from "../../core/model/Address.ts"
-import type { Admission, AttachmentReads, DeliveryReads, EndpointReads, MessageReads, Outbound, Outgoing, Store } from "../../core/ports/Store.ts"
+import type { Addressee, Admission, AttachmentReads, MessageReads, Outbound, Store } from "../../core/ports/Store.ts"
 import type { Database } from "./Database.ts"
 import * as EventReads from "./EventReads.ts"
 import * as Query from "./Query.ts"
 import * as Rows from "./Rows.ts"
 import type { Row } from "./Rows.ts"
+import * as WebhookReads from "./WebhookReads.ts"
 import * as WorkReads from "./WorkReads.ts"
 
 export type Reads = Omit<typeof Store.Service, "commit">
@@ -25,52 +26,36 @@ export const make = (database: Database["Service"], options: { readonly jobsOffe
     messages: messages(query),
     attachments: attachments(query),
     ...EventReads.make(query),
-    endpoints: endpoints(query),
-    deliveries: deliveries(query),
+    endpoints: WebhookReads.endpoints(query),
+    deliveries: WebhookReads.deliveries(query),
     ...notes(query),
     ...WorkReads.make(query, options)
   }
 }
 
-const { tenant, application, apiKey, domain, mailbox, attachment, message, endpoint, delivery } = Rows.tables
+const { tenant, application, apiKey, domain, mailbox, attachment, message } = Rows.tables
 
-type Selectable = Pick<Rows.Table<never>, "name" | "selected">
-
-/**
- * Looked up by its id, and then looked at: a plan that is made while a table is small, or of a table where most tenants have a
- * row or two, must not take another index for it, and walk along all that a large tenant has.
- */
-const byId = (name: string, alias: string, id = "$1"): string => `(select * from ${name} where id = ${id} offset 0) ${alias}`
-
-const ofTenant = ({ name, selected }: Selectable): string => `select ${selected()} from ${byId(name, "held")} where tenant_id = $2`
-
-const ofRealm = ({ name, selected }: Selectable): string =>
-  `select ${selected()} from ${byId(name, "held")} where tenant_id = $2 and environment = $3`
-
-const byCreation = ({ name, selected }: Selectable): string =>
+const byCreation = ({ name, selected }: Query.Selectable): string =>
   `select ${selected()} from ${name} where tenant_id = $1 order by created_ms, id`
 
-const newestFirst = ({ name, selected }: Selectable): string =>
+const newestFirst = ({ name, selected }: Query.Selectable): string =>
   `select ${selected()} from ${name} where tenant_id = $1 and number < $3 order by number desc limit $2`
 
 /** One text for each of what they are asked of. */
 const texts = {
   tenant: `select ${tenant.selected()} from mailroom.tenant where id = $1`,
   tenants: `select ${tenant.selected()} from mailroom.tenant where id > $1 order by id limit $2`,
-  application: ofTenant(application),
+  application: Query.ofTenant(application),
   applications: byCreation(application),
-  apiKey: ofTenant(apiKey),
+  apiKey: Query.ofTenant(apiKey),
   apiKeys: byCreation(apiKey),
   plans: `select ${Rows.plan.selected()} from mailroom.plan order by id`,
-  domain: ofTenant(domain),
-  mailbox: ofTenant(mailbox),
+  domain: Query.ofTenant(domain),
+  mailbox: Query.ofTenant(mailbox),
   mailboxes: "select json_agg(record::text order by address)::text as records from mailroom.mailbox where tenant_id = $1",
-  mailboxAt: `select ${mailbox.selected()} from mailroom.mailbox where folded_address = $1`,
   domainNamed: `select ${domain.selected()} from mailroom.domain where domain = $1`,
-  attachment: ofRealm(attachment),
-  message: ofRealm(message),
-  endpoint: ofRealm(endpoint),
-  delivery: ofRealm(delivery),
+  attachment: Query.ofRealm(attachment),
+  message: Query.ofRealm(message),
   audit: newestFirst(Rows.audit),
   requests: newestFirst(Rows.request)
 }
@@ -82,13 +67,13 @@ const listOf = <A>({ decode }: { readonly decode: (row: Row) => A }) => ({
 })
 
 const inTenant = ["uuid", "uuid"] as const
-const inRealm = ["uuid", "uuid", "text"] as const
 
 const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials" | "mailboxes" | "domains"> => {
   const credentialBy = lookup({ decode: credentialOf }, credentialByPublicId, ["text"])
   const mailboxesBy = lookup(listOf(mailbox), texts.mailboxes, ["uuid"])
   const [mailboxBy, domainBy] = [lookup(mailbox, texts.mailbox, inTenant), lookup(domain, texts.domain, inTenant)]
-  const [mailboxAt, domainNamed] = [lookup(mailbox, texts.mailboxAt, ["text"]), lookup(domain, texts.domainNamed, ["text"])]
+  const domainNamed = lookup(domain, texts.domainNamed, ["text"])
+  const addresseeBy = lookup({ decode: addresseeOf }, addressee, ["text", "text", "text"])
   return {
     credentials: {
       byPublicId: (publicIds) => each(publicIds, (publicId) => credentialBy([Query.textKey(publicId)])),
@@ -103,7 +88,11 @@ const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials"
     mailboxes: {
       get: (tenantId, id) => mailboxBy([Query.idKey(id), Query.idKey(tenantId)]),
       list: (tenantId) => Effect.map(mailboxesBy([Query.idKey(tenantId)]), (found) => found ?? []),
-      addressed: (addresses) => each(addresses.map(foldCase), (address) => mailboxAt([Query.textKey(address)]))
+      addressee: ({ address, untagged, domain }) =>
+        Effect.map(
+          addresseeBy([Query.textKey(domain), Query.textKey(foldCase(address)), untagged === null ? null : Query.textKey(foldCase(untagged))]),
+          (found) => found! // one row whatever there is
+        )
     },
     domains: {
       get: (tenantId, id) => domainBy([Query.idKey(id), Query.idKey(tenantId)]),
@@ -113,7 +102,7 @@ const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials"
         ]),
       due: (at, limit) => list(domain, domainsDue, [Query.millis(at), Query.count(limit)]),
       sealedBelow: (version, { after, limit }) =>
-        list(domain, sealedBelow(domain), [Query.count(version), Query.idAfter(after), Query.count(limit)]),
+        list(domain, WebhookReads.sealedBelow(domain), [Query.count(version), Query.idAfter(after), Query.count(limit)]),
       named: (names) => each(names, (name) => domainNamed([Query.textKey(name)]))
     }
   }
@@ -148,6 +137,31 @@ const credentialOf = (row: Row) =>
         plan: Rows.plan.decode({ record: row["plan"] })
       }
 
+/** Look-ups, each by its index. */
+const addressee = `
+  select
+    (select record::text from mailroom.mailbox where folded_address = $2) as mailbox,
+    (select record::text from mailroom.mailbox where folded_address = $3) as untagged,
+    domain.record::text as domain,
+    (
+      select record::text from ${Query.byId("mailroom.mailbox", "held", "(domain.record ->> 'catchAll')::uuid")}
+      where tenant_id = domain.tenant_id
+    ) as catch_all,
+    (select record::text from mailroom.tenant where id = domain.tenant_id) as tenant
+  from (select) as always
+  left join lateral (select * from mailroom.domain where domain = $1 offset 0) domain on true`
+
+/** Of a column: the record that it holds, if any. */
+const recordIn = <A>({ decode }: { readonly decode: (row: Row) => A }, column: unknown): A | null => (column === null ? null : decode({ record: column }))
+
+const addresseeOf = (row: Row): Addressee => ({
+  mailbox: recordIn(mailbox, row["mailbox"]),
+  untagged: recordIn(mailbox, row["untagged"]),
+  domain: recordIn(domain, row["domain"]),
+  catchAll: recordIn(mailbox, row["catch_all"]),
+  tenant: recordIn(tenant, row["tenant"])
+})
+
 // The counts by their domain in one value: as rows, they would be passed over for each of the domains.
 const domainsOfTenant = `
   with counted as materialized (
@@ -163,10 +177,10 @@ const domainsDue = `
   select ${domain.selected()} from mailroom.domain where next_check_ms <= $1 order by next_check_ms, id limit $2`
 
 const messages = ({ list, one, lookup }: Query.Query): MessageReads => {
-  const messageBy = lookup(message, texts.message, inRealm)
-  const contentBy = lookup(Rows.messageContent, contentOfMessage, inRealm)
+  const messageBy = lookup(message, texts.message, Query.inRealmTypes)
+  const contentBy = lookup(Rows.messageContent, contentOfMessage, Query.inRealmTypes)
   const admissionBy = lookup({ decode: admissionOf }, admission, ["uuid", "uuid", "uuid", "text", "bigint"])
-  const outboundBy = lookup({ decode: outboundOf }, outbound, inRealm)
+  const outboundBy = lookup({ decode: outboundOf }, outbound, Query.inRealmTypes)
   return {
     admission: ({ tenantId, mailboxId, applicationId, idempotencyKey, at }) =>
       Effect.map(
@@ -197,7 +211,7 @@ const messages = ({ list, one, lookup }: Query.Query): MessageReads => {
 
 const contentOfMessage = `
   select ${Rows.messageContent.selected("content")}
-  from ${byId("mailroom.message", "message")}
+  from ${Query.byId("mailroom.message", "message")}
   join lateral (select * from mailroom.message_content where message_id = message.id offset 0) content on true
   where message.tenant_id = $2 and message.environment = $3`
 
@@ -207,16 +221,16 @@ const admission = `
     (select record::text from mailroom.reservation where application_id = $3 and idempotency_key = $4 and expires_ms > $5) as reservation,
     mailbox.record::text as mailbox, domain.record::text as domain
   from (select) as always
-  left join ${byId("mailroom.mailbox", "mailbox")} on mailbox.tenant_id = $2
-  left join lateral ${byId("mailroom.domain", "domain", "mailbox.domain_id")} on domain.tenant_id = $2`
+  left join ${Query.byId("mailroom.mailbox", "mailbox")} on mailbox.tenant_id = $2
+  left join lateral ${Query.byId("mailroom.domain", "domain", "mailbox.domain_id")} on domain.tenant_id = $2`
 
 const senderOf = (row: Row) => ({
-  mailbox: row["mailbox"] === null ? null : mailbox.decode({ record: row["mailbox"] }),
-  domain: row["domain"] === null ? null : domain.decode({ record: row["domain"] })
+  mailbox: recordIn(mailbox, row["mailbox"]),
+  domain: recordIn(domain, row["domain"])
 })
 
 const admissionOf = (row: Row): Admission => ({
-  reservation: row["reservation"] === null ? null : Rows.reservation.decode({ record: row["reservation"] }),
+  reservation: recordIn(Rows.reservation, row["reservation"]),
   ...senderOf(row)
 })
 
@@ -225,10 +239,10 @@ const outbound = `
   select ${message.selected("message")},
     content.message_id as content, content.text, content.html, content.record::text as content_record,
     mailbox.record::text as mailbox, domain.record::text as domain
-  from ${byId("mailroom.message", "message")}
+  from ${Query.byId("mailroom.message", "message")}
   left join lateral (select * from mailroom.message_content where message_id = message.id offset 0) content on true
-  left join lateral ${byId("mailroom.mailbox", "mailbox", "message.mailbox_id")} on mailbox.tenant_id = $2
-  left join lateral ${byId("mailroom.domain", "domain", "mailbox.domain_id")} on domain.tenant_id = $2
+  left join lateral ${Query.byId("mailroom.mailbox", "mailbox", "message.mailbox_id")} on mailbox.tenant_id = $2
+  left join lateral ${Query.byId("mailroom.domain", "domain", "mailbox.domain_id")} on domain.tenant_id = $2
   where message.tenant_id = $2 and message.environment = $3`
 
 const outboundOf = (row: Row): Outbound => ({
@@ -257,7 +271,7 @@ const messageAnywhere = `select ${message.selected()} from mailroom.message wher
 const messagesQueuedWith = `
   select ${message.selected("message")}
   from mailroom.queued_attachment queued
-  join lateral ${byId("mailroom.message", "message", "queued.message_id")} on true
+  join lateral ${Query.byId("mailroom.message", "message", "queued.message_id")} on true
   where queued.attachment_id = $1 and message.tenant_id = $2 and message.environment = $3`
 
 const attachments = ({ list, one }: Query.Query): AttachmentReads => ({
@@ -271,111 +285,10 @@ const attachments = ({ list, one }: Query.Query): AttachmentReads => ({
 })
 
 const attachmentsOfRealm = `
-  select ${attachment.selected()} from ${byId("mailroom.attachment", "held", "any($1)")} where tenant_id = $2 and environment = $3`
+  select ${attachment.selected()} from ${Query.byId("mailroom.attachment", "held", "any($1)")} where tenant_id = $2 and environment = $3`
 
 const attachmentsExpired = `
   select ${attachment.selected()} from mailroom.attachment where unused_until_ms <= $1 order by unused_until_ms, id limit $2`
-
-const endpoints = ({ list, lookup }: Query.Query): EndpointReads => {
-  const endpointBy = lookup(endpoint, texts.endpoint, inRealm)
-  return {
-    get: (realm, id) => endpointBy([Query.idKey(id), ...Query.realmKeys(realm)]),
-    list: (realm, applicationId) => list(endpoint, endpointsOfApplication, [...Query.inRealm(realm), Query.id(applicationId)]),
-    enabled: (tenantIds) => list(endpoint, endpointsEnabled, [Query.ids(tenantIds)]),
-    sealedBelow: (version, { after, limit }) =>
-      list(endpoint, sealedBelow(endpoint), [Query.count(version), Query.idAfter(after), Query.count(limit)])
-  }
-}
-
-const endpointsOfApplication = `
-  select ${endpoint.selected()} from mailroom.endpoint
-  where tenant_id = $1 and environment = $2 and application_id = $3
-  order by created_ms, id`
-
-const endpointsEnabled = `select ${endpoint.selected()} from mailroom.endpoint where tenant_id = any($1) and enabled`
-
-// The versions in use are few, so each is walked by id in its own part of the index.
-const sealedBelow = ({ name, selected }: Selectable): string => `
-  with recursive version (used) as (
-    select min(seal_version) from ${name} where seal_version < $1
-    union all
-    select (select min(seal_version) from ${name} where seal_version > version.used and seal_version < $1)
-    from version where version.used is not null
-  )
-  select found.* from version
-  cross join lateral (
-    select id, ${selected()} from ${name}
-    where seal_version = version.used and id > $2
-    order by id limit $3
-  ) found
-  order by found.id limit $3`
-
-const deliveries = ({ list, lookup }: Query.Query): DeliveryReads => {
-  const deliveryBy = lookup(delivery, texts.delivery, inRealm)
-  const bodyBy = lookup({ decode: (row) => row["body"] as string }, bodyOfDelivery, inRealm) // a text
-  const outgoingBy = lookup({ decode: outgoingOf }, outgoing, inRealm)
-  return {
-    get: (realm, id) => deliveryBy([Query.idKey(id), ...Query.realmKeys(realm)]),
-    body: (realm, id) => bodyBy([Query.idKey(id), ...Query.realmKeys(realm)]),
-    outgoing: (realm, id) => outgoingBy([Query.idKey(id), ...Query.realmKeys(realm)]),
-    page: (realm, { applicationId, endpointId, limit }) => {
-      const asked = [...Query.inRealm(realm), Query.id(applicationId), Query.count(limit)]
-      return endpointId === null
-        ? list(delivery, deliveriesOfApplication, asked)
-        : list(delivery, deliveriesOfEndpoint, [...asked, Query.id(endpointId)])
-    },
-    deadSince: (realm, endpointId, since, limit) =>
-      list(delivery, deliveriesDeadSince, [
-        ...Query.inRealm(realm),
-        Query.id(endpointId),
-        Query.millisFrom(since),
-        Query.count(limit)
-      ])
-  }
-}
-
-/** Of the row `delivery`, which may have it from another of its event. */
-const sentBody = "(select body from mailroom.delivery_body where delivery_id = coalesce(delivery.body_id, delivery.id))"
-
-const bodyOfDelivery = `
-  select ${sentBody} as body
-  from ${byId("mailroom.delivery", "delivery")}
-  where delivery.tenant_id = $2 and delivery.environment = $3`
-
-/** By id, tenant and environment; with the time of its next attempt, which says whether a job is of that attempt. */
-export const outgoing = `
-  select ${delivery.selected("delivery")},
-    ${sentBody} as body,
-    endpoint.record::text as endpoint, endpoint.enabled_after, delivery.next_attempt_ms
-  from ${byId("mailroom.delivery", "delivery")}
-  left join lateral (select * from mailroom.endpoint where id = delivery.endpoint_id offset 0) endpoint
-    on endpoint.tenant_id = $2 and endpoint.environment = $3
-  where delivery.tenant_id = $2 and delivery.environment = $3`
-
-export const outgoingOf = (row: Row): Outgoing => ({
-  delivery: delivery.decode(row),
-  endpoint: row["endpoint"] === null ? null : endpoint.decode({ record: row["endpoint"], enabled_after: row["enabled_after"] }),
-  body: row["body"] as string | null // a text
-})
-
-const deliveriesWhere = (where: string): string => `
-  select ${delivery.selected()} from mailroom.delivery
-  where tenant_id = $1 and environment = $2 and application_id = $3 ${where}
-  order by created_ms desc, id desc limit $4`
-
-const deliveriesOfApplication = deliveriesWhere("")
-
-const deliveriesOfEndpoint = deliveriesWhere("and endpoint_id = $5")
-
-// An endpoint lies in one realm, so it is looked at last: a planner that knows of it sorts what the index has in order.
-const deliveriesDeadSince = `
-  select ${delivery.selected()} from (
-    select * from mailroom.delivery
-    where endpoint_id = $3 and dead_ms >= $4
-    order by dead_ms, id limit $5
-  ) delivery
-  where tenant_id = $1 and environment = $2
-  order by dead_ms, id`
 
 const notes = ({
   rows,

@@ -1,6 +1,7 @@
 /** Mail that comes in, in scenarios: messages as another server hands them over, and reports as one writes them. */
-import { Effect, Stream } from "effect"
+import { Effect, Exit, Stream } from "effect"
 import type { Peer } from "../../core/model/Reception.ts"
+import { ReceiveRefused } from "../../core/operations/Receive.ts"
 import { freshId } from "../fixtures.ts"
 import type { Process } from "./World.ts"
 
@@ -52,6 +53,12 @@ export const answerTo = ({ receive }: Process, address: string) =>
     Effect.as(null),
     Effect.catchTag("ReceiveRefused", ({ code, enhancedCode }) => Effect.succeed(`${code} ${enhancedCode}`))
   )
+
+/** How a message was refused, as code and enhanced status code. */
+export const refusalOf = <E>(exit: Exit.Exit<void, E>): string => {
+  const error = Exit.isFailure(exit) ? exit.cause.reasons.map((reason) => ("error" in reason ? reason.error : null))[0] : null
+  return error instanceof ReceiveRefused ? `${error.code} ${error.enhancedCode}` : "not refused"
+}
 
 /** Hands a message over in pieces. */
 export const arrive = (

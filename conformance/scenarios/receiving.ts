@@ -4,9 +4,8 @@ import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
 import type { Message } from "../../core/model/Message.ts"
-import { ReceiveRefused } from "../../core/operations/Receive.ts"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
-import { answerTo, arrive, peer, plain, withFile, written } from "./Arrivals.ts"
+import { answerTo, arrive, peer, plain, refusalOf, withFile, written } from "./Arrivals.ts"
 import { atEachCall, Faults } from "./Faults.ts"
 import { hook, postsTo } from "./Receivers.ts"
 import * as Time from "./Time.ts"
@@ -19,11 +18,6 @@ const messagesOf = ({ store }: World, { realm }: Tenancy): Effect.Effect<Readonl
 const theOnly = <A>(found: ReadonlyArray<A>): A => {
   assert.equal(found.length, 1)
   return found[0]!
-}
-
-const refusalOf = <E>(exit: Exit.Exit<void, E>): string => {
-  const error = Exit.isFailure(exit) ? exit.cause.reasons.map((reason) => ("error" in reason ? reason.error : null))[0] : null
-  return error instanceof ReceiveRefused ? `${error.code} ${error.enhancedCode}` : "not refused"
 }
 
 const domainOf = ({ mailbox }: Tenancy): string => mailbox.address.slice(mailbox.address.indexOf("@") + 1)

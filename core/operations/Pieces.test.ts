@@ -130,7 +130,7 @@ describe("What comes a byte at a time", () => {
       )
 
       assert.strictEqual(sizeBytes, 50_000)
-      assert.deepStrictEqual([ofMail, appends], [5, 4]) // mail has our trace before it
+      assert.deepStrictEqual([ofMail, appends], [4, 4]) // our trace goes with the first of mail
     }).pipe(Effect.provide(layer))
   )
 })

@@ -14,7 +14,7 @@ import type { Message } from "../model/Message.ts"
 import type { Head } from "../model/ParsedMessage.ts"
 import type { Authentication, Peer } from "../model/Reception.ts"
 import * as Trace from "../model/Trace.ts"
-import { BlobStore, BlobUnavailable } from "../ports/BlobStore.ts"
+import { BlobStore, BlobUnavailable, enclosedMax, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { jobOf, JobQueue, type Job } from "../ports/JobQueue.ts"
 import { MailAuthenticator } from "../ports/MailAuthenticator.ts"
@@ -23,7 +23,7 @@ import { SpamFilter } from "../ports/SpamFilter.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
-import { commit, dieOnRejection } from "./Commit.ts"
+import { commit, dieOnRejection, retryOnVersionMoved } from "./Commit.ts"
 import * as Pieces from "./Pieces.ts"
 import * as Routing from "./Routing.ts"
 import { refused, type Box, type ReceiveRefused } from "./Routing.ts"
@@ -80,12 +80,24 @@ export class Receive extends Context.Service<
       const authenticator = Option.getOrNull(yield* Effect.serviceOption(MailAuthenticator))
       const spamFilter = Option.getOrNull(yield* Effect.serviceOption(SpamFilter))
       const route = Routing.make(store, crypto, settings)
+      const known = new Routing.KnownBoxes()
+
+      const recipient = Tracing.fn("Receive.recipient")(function* (address: string) {
+        const destination = yield* route(address)
+        if (destination._tag === "Box") known.remember(address, destination)
+      })
+
+      /** Where a message goes that is there: as it was told at RCPT, if it was. */
+      const destinationOf = (address: string): ReturnType<typeof route> => {
+        const box = known.recall(address)
+        return box === null ? route(address) : Effect.succeed(box)
+      }
 
       /** Where it goes for each recipient; refused for all of them at once, so never for good while some of them are taken. */
       const routed = Effect.fnUntraced(function* (recipients: ReadonlyArray<string>) {
         const outcomes = yield* Effect.forEach(
           new Set(recipients),
-          (recipient) => Effect.catchTag(route(recipient), "ReceiveRefused", (refusal) => Effect.succeed(refusal)),
+          (recipient) => Effect.catchTag(destinationOf(recipient), "ReceiveRefused", (refusal) => Effect.succeed(refusal)),
           { concurrency: 16 }
         )
         const destinations: Array<Routing.Destination> = []
@@ -95,7 +107,7 @@ export class Receive extends Context.Service<
         return yield* destinations.length === 0 ? refusal : refused(451, "4.3.0", "a recipient is not taken any more, try again")
       })
 
-      const accept = Effect.fn("Receive.accept")(function* <E>(given: Arriving<E>) {
+      const accept = Tracing.fn("Receive.accept")(function* <E>(given: Arriving<E>) {
         const arriving = { ...given, bytes: Pieces.ofStream(given.bytes) }
         const destinations = yield* routed(arriving.recipients)
         const returnPaths = new Set(destinations.flatMap((one) => (one._tag === "ReturnPath" ? [one.id] : [])))
@@ -103,12 +115,21 @@ export class Receive extends Context.Service<
         if (first === undefined) return yield* report(returnPaths, arriving)
 
         const stored = yield* storeFirst(arriving, first.mailbox.tenantId)
-        const again = { ...arriving, bytes: behind(stored.traceSize, read(stored)) }
+        const again = { ...arriving, bytes: behind(stored.traceSize, stored.bytes) }
         const { authentication, folder } = yield* judge(again)
         // What may be said twice comes first: a sender who gets no answer says all of it again.
         if (returnPaths.size > 0) yield* report(returnPaths, again)
         yield* guardMailboxes([first, ...others])
-        yield* take([first, ...others], stored, { peer: arriving.peer, returnPath: arriving.returnPath, authentication, folder })
+        const about = { peer: arriving.peer, returnPath: arriving.returnPath, authentication, folder } as const
+        // What has moved since RCPT is looked at again, and so may refuse.
+        let boxes: ReadonlyArray<Box> = [first, ...others]
+        const taking = Effect.suspend(() => take(boxes, stored, about)).pipe(
+          Effect.tapErrorTag("CommitRejected", () => {
+            known.forget(arriving.recipients)
+            return Effect.map(routed(arriving.recipients), (destinations) => (boxes = eachMailboxOnce(destinations)))
+          })
+        )
+        yield* dieOnRejection(retryOnVersionMoved(taking))
       })
 
       /** What comes to Return-Paths of ours is read for what it reports, and not kept. */
@@ -118,34 +139,54 @@ export class Receive extends Context.Service<
         yield* Effect.forEach(ids, (id) => reports.ofReturnPath(id, returnPath, parsed), { discard: true })
       })
 
-      /** Stores the message behind our trace, as it comes. */
+      /** Takes the message behind our trace: a small one whole, to be stored with its commit, a large one into the store as it comes. */
       const storeFirst = Effect.fnUntraced(function* <E>({ peer, bytes }: Arriving<E>, tenantId: TenantId) {
         const requestId = yield* crypto.uuid
         const receivedAt = yield* Clock.currentTimeMillis
         const trace = Trace.received(peer, settings.hostName, requestId, receivedAt)
-        const writer = yield* blobs.writer(tenantId)
-        yield* writer.append(trace)
         const start = new Start(trace.length + Limits.inboundHeadBytesMax)
         start.add(trace)
+        let opened: BlobWriter | null = null
+        const open = Effect.tap(blobs.writer(tenantId), (writer) => {
+          opened = writer
+          return writer.append(start.bytes())
+        })
         yield* Stream.runForEach(bytes, (chunk) => {
-          start.add(chunk)
-          return writer.append(chunk)
+          if (opened === null && start.sizeBytes + chunk.length <= enclosedMax) return Effect.sync(() => start.add(chunk))
+          return Effect.flatMap(opened === null ? open : Effect.succeed(opened), (writer) => {
+            start.add(chunk)
+            return writer.append(chunk)
+          })
         })
         const begins = start.bytes()
         const head = yield* mime.readHead(begins.subarray(trace.length))
         if (Trace.isLoop(head.headers, settings.hostName)) return yield* looping
-        const blob = yield* writer.finish
-        const whole = begins.length === blob.sizeBytes ? begins : null
-        return { tenantId, requestId, receivedAt, head, blob, whole, traceSize: trace.length } satisfies Stored
+        const writer = opened as BlobWriter | null // the compiler does not see that it was opened
+        const object = writer === null ? small(begins) : large(tenantId, yield* writer.finish, begins)
+        return { ...object, requestId, receivedAt, head, traceSize: trace.length } satisfies Stored
       }, Effect.scoped)
 
+      const small = (whole: Uint8Array): StoredObject => ({
+        bytes: Stream.succeed(whole),
+        objectOf: (tenantId) => blobs.enclose(tenantId, [whole])
+      })
+
+      /** Most of them need not be fetched to be looked at. */
+      const large = (owner: TenantId, blob: BlobRef, begins: Uint8Array): StoredObject => {
+        const bytes = begins.length === blob.sizeBytes ? Stream.succeed(begins) : readBack(owner, blob)
+        const objectOf = (tenantId: TenantId) =>
+          Effect.map(tenantId === owner ? Effect.succeed(blob) : copy(bytes, tenantId), (blob) => ({ blob, changes: [] }))
+        return { bytes, objectOf }
+      }
+
       /** What has just been stored: if it is not there, or not whole, the store is at fault, and the sender may try again. */
-      const read = ({ tenantId, blob, whole }: Stored): Stream.Stream<Uint8Array, BlobUnavailable> =>
-        whole !== null
-          ? Stream.succeed(whole)
-          : Stream.mapError(blobs.read(tenantId, blob), (error) =>
-              error._tag === "BlobUnavailable" ? error : new BlobUnavailable({ cause: error })
-            )
+      const readBack = (tenantId: TenantId, blob: BlobRef): Stream.Stream<Uint8Array, BlobUnavailable> =>
+        Stream.mapError(blobs.read(tenantId, blob), (error) => (error._tag === "BlobUnavailable" ? error : new BlobUnavailable({ cause: error })))
+
+      const copy = (bytes: Stream.Stream<Uint8Array, BlobUnavailable>, tenantId: TenantId) =>
+        Effect.scoped(
+          Effect.flatMap(blobs.writer(tenantId), (writer) => Effect.andThen(Stream.runForEach(bytes, writer.append), writer.finish))
+        )
 
       /** Who it is from, and the folder that it belongs in. */
       const judge = Effect.fnUntraced(function* <E>({ peer, returnPath, recipients, bytes }: Arriving<E>) {
@@ -188,16 +229,26 @@ export class Receive extends Context.Service<
 
       /** Commits a row for each mailbox, all at once. */
       const take = Effect.fnUntraced(function* (boxes: ReadonlyArray<Box>, stored: Stored, about: About) {
-        const copied = new Set([stored.tenantId])
+        const { requestId, receivedAt, head } = stored
+        const blobOf = new Map<TenantId, BlobRef>()
         const messages: Array<Message> = []
-        const changes: Array<Change> = []
+        const changes: Array<Change> = boxes.flatMap(({ premises }) => premises)
         for (const { mailbox, address } of boxes) {
-          if (!copied.has(mailbox.tenantId)) yield* copy(stored, mailbox.tenantId)
-          copied.add(mailbox.tenantId)
+          const { tenantId } = mailbox
+          let blob = blobOf.get(tenantId)
+          if (blob === undefined) {
+            const held = yield* stored.objectOf(tenantId)
+            changes.push(...held.changes)
+            blobOf.set(tenantId, (blob = held.blob))
+          }
+          const id = (yield* crypto.uuid) as MessageId // a UUID is any of them
           const { message, content } = Inbound.take({
-            ...stored,
             ...about,
-            id: (yield* crypto.uuid) as MessageId, // a UUID is any of them
+            requestId,
+            receivedAt,
+            head,
+            blob,
+            id,
             environment: settings.inboundEnvironment,
             mailbox,
             recipient: address
@@ -208,7 +259,6 @@ export class Receive extends Context.Service<
         const [first] = messages
         if (first === undefined) return
         yield* commit(store, queue, changes, messages.map((message) => parseJob(message, stored.receivedAt))).pipe(
-          dieOnRejection,
           // The answer may be lost, and not the commit: what stands tells.
           Effect.catchTag("StoreUnavailable", (error) =>
             Effect.flatMap(landed(first), (found) => (Option.isNone(found) ? Effect.fail(error) : Effect.void))
@@ -233,28 +283,23 @@ export class Receive extends Context.Service<
           }
         }).pipe(Effect.timeoutOption(lookFor))
 
-      /** Each tenant has its bytes to itself. */
-      const copy = (stored: Stored, tenantId: TenantId) =>
-        Effect.scoped(
-          Effect.flatMap(blobs.writer(tenantId), (writer) =>
-            Effect.andThen(Stream.runForEach(read(stored), writer.append), writer.finish)
-          )
-        )
-
-      return Receive.of({ recipient: Effect.fn("Receive.recipient")((address) => Effect.asVoid(route(address))), accept })
+      return Receive.of({ recipient, accept })
     })
   )
 }
 
-/** The message as the first tenant has it: our trace, and then what came. */
-interface Stored {
-  readonly tenantId: TenantId
+/** A message's bytes: our trace, and then what came. */
+interface StoredObject {
+  /** As often as they are read. */
+  readonly bytes: Stream.Stream<Uint8Array, BlobUnavailable>
+  /** As this tenant has it, with what its commit has to bring: each tenant has the bytes to itself. */
+  readonly objectOf: (tenantId: TenantId) => Effect.Effect<Enclosed, BlobUnavailable>
+}
+
+interface Stored extends StoredObject {
   readonly requestId: RequestId
   readonly receivedAt: Millis
   readonly head: Head
-  readonly blob: BlobRef
-  /** All of its bytes, if they are few: most messages need not be fetched to be looked at. */
-  readonly whole: Uint8Array | null
   /** Bytes of the trace. */
   readonly traceSize: number
 }
@@ -279,21 +324,22 @@ const eachMailboxOnce = (destinations: ReadonlyArray<Routing.Destination>): Read
 /** The first bytes of a stream, at most so many. */
 class Start {
   private readonly chunks: Array<Uint8Array> = []
-  private room: number
+  private readonly sizeBytesMax: number
+  sizeBytes = 0
 
-  constructor(room: number) {
-    this.room = room
+  constructor(sizeBytesMax: number) {
+    this.sizeBytesMax = sizeBytesMax
   }
 
   add(chunk: Uint8Array): void {
-    if (this.room === 0) return
-    const taken = chunk.slice(0, this.room) // a copy, for a chunk may be used again by who made it
-    this.room -= taken.length
+    if (this.sizeBytes === this.sizeBytesMax) return
+    const taken = chunk.slice(0, this.sizeBytesMax - this.sizeBytes) // a copy, for a chunk may be used again by who made it
+    this.sizeBytes += taken.length
     this.chunks.push(taken)
   }
 
   bytes(): Uint8Array {
-    const whole = new Uint8Array(this.chunks.reduce((sum, { length }) => sum + length, 0))
+    const whole = new Uint8Array(this.sizeBytes)
     let at = 0
     for (const chunk of this.chunks) {
       whole.set(chunk, at)

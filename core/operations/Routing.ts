@@ -2,16 +2,19 @@
  * Where mail to an address goes: a mailbox of a domain that receives, or the
  * message whose bounces come back to that address. All else is refused, for no
  * mail is ever passed on to others.
+ *
+ * Whoever brings mail asks at each RCPT, and what is told then is remembered
+ * until the message is there: its commit expects that nothing of it has moved.
  */
 import { Data, Effect, Result } from "effect"
 import * as Addresses from "../model/Address.ts"
 import type { Address, DomainName } from "../model/Address.ts"
 import type { MessageId } from "../model/Ids.ts"
 import type { Mailbox } from "../model/Mailbox.ts"
-import { receives, type MailDomain } from "../model/MailDomain.ts"
+import { receives } from "../model/MailDomain.ts"
 import * as ReturnPath from "../model/ReturnPath.ts"
 import type { Crypto } from "../ports/Crypto.ts"
-import type { Store, StoreUnavailable } from "../ports/Store.ts"
+import type { Change, Store, StoreUnavailable } from "../ports/Store.ts"
 import type { SettingsShape } from "../Settings.ts"
 
 /** A refusal, as it is said on the wire: code, enhanced status code and text; 4xx where trying again may help. */
@@ -32,6 +35,8 @@ export interface Box {
   readonly _tag: "Box"
   readonly mailbox: Mailbox
   readonly address: Address
+  /** That all is as it was looked up: for a commit that comes later. */
+  readonly premises: ReadonlyArray<Change>
 }
 
 export type Destination = Box | { readonly _tag: "ReturnPath"; readonly id: MessageId }
@@ -39,33 +44,26 @@ export type Destination = Box | { readonly _tag: "ReturnPath"; readonly id: Mess
 export type Route = (address: string) => Effect.Effect<Destination, ReceiveRefused | StoreUnavailable>
 
 /** What is looked at to find a mailbox. */
-type Looked = Pick<typeof Store.Service, "credentials" | "domains" | "mailboxes">
+type Looked = Pick<typeof Store.Service, "mailboxes">
 
-/** The mailbox that takes mail to an address; refused as `Receive.recipient` says. */
-export const toMailbox = (store: Looked, bounceDomain: DomainName | null) => {
-  /** The mailbox of this very address, or of what stands before its tag, or the domain's catch-all. */
-  const mailboxFor = Effect.fnUntraced(function* (address: Address, domain: MailDomain) {
-    const names = [address, ...withoutTag(address)].map(Addresses.foldCase)
-    const found = (yield* store.mailboxes.addressed([address, ...withoutTag(address)])).filter(({ domainId }) => domainId === domain.id)
-    const byName = new Map(found.map((mailbox) => [Addresses.foldCase(mailbox.address), mailbox]))
-    const named = names.map((name) => byName.get(name)).find((mailbox) => mailbox !== undefined)
-    if (named !== undefined || domain.catchAll === null) return named ?? null
-    return yield* store.mailboxes.get(domain.tenantId, domain.catchAll)
-  })
-
-  return Effect.fnUntraced(function* (address: Address): Effect.fn.Return<Box, ReceiveRefused | StoreUnavailable> {
+/** The mailbox that takes mail to an address: its own, that of what stands before its tag, or the catch-all; refused as `Receive.recipient` says. */
+export const toMailbox = (store: Looked, bounceDomain: DomainName | null) =>
+  Effect.fnUntraced(function* (address: Address): Effect.fn.Return<Box, ReceiveRefused | StoreUnavailable> {
     const name = Addresses.domainOf(address)
-    const [domain] = yield* store.domains.named([name])
-    if (domain === undefined) return yield* name === bounceDomain ? unknown : foreign
+    const { domain, tenant, ...found } = yield* store.mailboxes.addressee({ address, untagged: untaggedOf(address), domain: name })
+    if (domain === null) return yield* name === bounceDomain ? unknown : foreign
     const fault = domainFaults[receives(domain)]
     if (fault !== null) return yield* fault
-    const mailbox = yield* mailboxFor(address, domain)
+    const mailbox = [found.mailbox, found.untagged].find((one) => one?.domainId === domain.id) ?? found.catchAll
     if (mailbox === null) return yield* unknown
-    const tenant = yield* store.credentials.tenant(mailbox.tenantId)
     if (mailbox.status !== "active" || tenant?.status !== "active") return yield* suspended
-    return { _tag: "Box", mailbox, address }
+    const premises: ReadonlyArray<Change> = [
+      { _tag: "Expect", kind: "tenant", id: tenant.id, version: tenant.version },
+      { _tag: "Expect", kind: "domain", id: domain.id, version: domain.version },
+      { _tag: "Expect", kind: "mailbox", id: mailbox.id, version: mailbox.version }
+    ]
+    return { _tag: "Box", mailbox, address, premises }
   })
-}
 
 export const make = (
   store: Looked,
@@ -110,9 +108,31 @@ const domainFaults = {
   never: foreign
 } as const satisfies { readonly [K in ReturnType<typeof receives>]: ReceiveRefused | null }
 
-/** `user+tag@domain` without its tag. */
-const withoutTag = (address: Address): ReadonlyArray<Address> => {
+/** `user+tag@domain` without its tag; null: it has none. */
+const untaggedOf = (address: Address): Address | null => {
   const plus = Addresses.localPart(address).indexOf("+")
-  if (plus < 1) return []
-  return [`${address.slice(0, plus)}@${Addresses.domainOf(address)}` as Address] // a dot-atom's part may end in a dot, and then names nobody
+  if (plus < 1) return null
+  return `${address.slice(0, plus)}@${Addresses.domainOf(address)}` as Address // a dot-atom's part may end in a dot, and then names nobody
 }
+
+/** Mailboxes that mail was taken for a moment ago, by the address that was given. */
+export class KnownBoxes {
+  readonly #known = new Map<string, Box>()
+
+  recall(address: string): Box | null {
+    return this.#known.get(address) ?? null
+  }
+
+  remember(address: string, box: Box): void {
+    this.#known.delete(address)
+    if (this.#known.size >= knownMax) this.#known.delete(this.#known.keys().next().value!) // it has some
+    this.#known.set(address, box)
+  }
+
+  forget(addresses: ReadonlyArray<string>): void {
+    for (const address of addresses) this.#known.delete(address)
+  }
+}
+
+/** More than there are conversations, each with as many recipients as one has. */
+const knownMax = 10_000

@@ -284,6 +284,19 @@ export interface Admission {
   readonly domain: MailDomain | null
 }
 
+/** What taking mail to an address asks first, in one look-up. Addresses are compared in folded case. */
+export interface Addressee {
+  /** The mailbox of that very address. */
+  readonly mailbox: Mailbox | null
+  /** The one of the address without its tag. */
+  readonly untagged: Mailbox | null
+  readonly domain: MailDomain | null
+  /** The domain's, as `get` has it of the domain's tenant. */
+  readonly catchAll: Mailbox | null
+  /** Whose the domain is. */
+  readonly tenant: Tenant | null
+}
+
 /** A message with all that submitting it asks of the store; each part as its own read has it. */
 export interface Outbound {
   readonly message: Message
@@ -389,8 +402,12 @@ export class Store extends Context.Service<
       readonly get: (tenantId: TenantId, id: MailboxId) => Read<Mailbox | null>
       /** By address. */
       readonly list: (tenantId: TenantId) => Read<ReadonlyArray<Mailbox>>
-      /** Of all tenants, those at these addresses, in folded case; each once. */
-      readonly addressed: (addresses: ReadonlyArray<Address>) => Read<ReadonlyArray<Mailbox>>
+      /** Who mail to an address may be for, of whichever tenant: the address, what it is without its tag, and its domain. */
+      readonly addressee: (query: {
+        readonly address: Address
+        readonly untagged: Address | null
+        readonly domain: DomainName
+      }) => Read<Addressee>
     }
     readonly domains: {
       readonly get: (tenantId: TenantId, id: DomainId) => Read<MailDomain | null>
