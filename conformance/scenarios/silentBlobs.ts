@@ -1,6 +1,7 @@
 /** Blobs that do not even fail: what waits for them is given up in time, and done once they answer. */
 import { Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
+import { enclosedMax } from "../../core/ports/BlobStore.ts"
 import { address } from "../fixtures.ts"
 import { arrive, withFile } from "./Arrivals.ts"
 import { Silence, Within } from "./Faults.ts"
@@ -45,14 +46,14 @@ export const suite: ScenarioSuite = {
       )
     ),
 
-    ...(["BlobStore.read", "BlobStore.writer"] as const).map((call) =>
+    ...([["BlobStore.read", 1], ["BlobStore.enclose", 1], ["BlobStore.writer", enclosedMax + 1]] as const).map(([call, fileSize]) =>
       scenario(`a message that came in is read later for want of an answer to ${call}, and loses no file by it`, (world) =>
         Effect.gen(function* () {
           const of = yield* world.found()
           const silence = new Silence(call)
           const meanwhile = new Within(silence)
           const process = yield* world.boot(meanwhile)
-          yield* arrive(process, of.mailbox.address, withFile("0123456789"))
+          yield* arrive(process, of.mailbox.address, withFile("x".repeat(fileSize)))
           meanwhile.isOn = true
 
           yield* within(process, 3)

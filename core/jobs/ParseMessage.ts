@@ -2,9 +2,10 @@
  * From taken to received: reads the stored message, keeps its attachments,
  * and commits what was found with the event `message.received`, once.
  *
- * The bytes of attachments are stored before the commit, which the message's
- * version fences: a crash anywhere repeats the reading, and nothing else. A
- * message that cannot be read is received all the same, with a defect.
+ * The bytes of attachments are stored before the commit, or small ones with it;
+ * the message's version fences it: a crash anywhere repeats the reading, and
+ * nothing else. A message that cannot be read is received all the same, with a
+ * defect.
  */
 import { Clock, Context, Duration, Effect, Layer, Option, Stream } from "effect"
 import { ofMessage } from "../model/Event.ts"
@@ -15,11 +16,12 @@ import type { ParsedAttachment, ParsedMessage } from "../model/ParsedMessage.ts"
 import { scanJob } from "../operations/Attachments.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { parseJob } from "../operations/Receive.ts"
-import { BlobStore, blobUnanswered, type BlobUnavailable } from "../ports/BlobStore.ts"
+import { BlobStore, blobUnanswered, enclosedMax, type BlobUnavailable, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { Mime } from "../ports/Mime.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
+import * as Tracing from "../Tracing.ts"
 import { RecordReport } from "./RecordReport.ts"
 import { claimsMax } from "./SubmitMessage.ts"
 
@@ -28,8 +30,12 @@ const parseTimeout = Duration.minutes(2)
 /** Blobs of which no piece comes for so long, or that take longer to keep a file, are away: no fault of the message. */
 const [pieceTimeout, keepTimeout] = [Duration.minutes(1), Duration.minutes(2)]
 
-/** What a message was found to be; null: it could not be read. */
-type Found = { readonly parsed: ParsedMessage; readonly stored: ReadonlyArray<Inbound.StoredAttachment> } | null
+/** What a message was found to be, with what its commit has to bring; null: it could not be read. */
+type Found = {
+  readonly parsed: ParsedMessage
+  readonly stored: ReadonlyArray<Inbound.StoredAttachment>
+  readonly blobs: Enclosed["changes"]
+} | null
 
 export class ParseMessage extends Context.Service<
   ParseMessage,
@@ -48,7 +54,7 @@ export class ParseMessage extends Context.Service<
       const crypto = yield* Crypto
       const reports = yield* RecordReport
 
-      const handle = Effect.fn("ParseMessage.handle")(function* (lease: Lease) {
+      const handle = Tracing.fn("ParseMessage.handle")(function* (lease: Lease) {
         const message = yield* store.messages.get(lease.job.realm, lease.job.subject as MessageId) // by its kind
         if (message === null || !Inbound.isUnparsed(message)) return false
         const now = yield* Clock.currentTimeMillis
@@ -64,10 +70,18 @@ export class ParseMessage extends Context.Service<
       const read = Effect.fnUntraced(function* (message: Message): Effect.fn.Return<Found, BlobUnavailable> {
         const parsed = message.mime === null ? Option.none() : yield* parseWithin(message, message.mime)
         if (Option.isNone(parsed)) return null
-        const stored = yield* Effect.forEach(parsed.value.attachments, (part) =>
-          Effect.timeoutOrElse(keep(message.tenantId, part), { duration: keepTimeout, orElse: blobUnanswered })
-        )
-        return { parsed: parsed.value, stored }
+        const stored: Array<Inbound.StoredAttachment> = []
+        const changes: Array<Enclosed["changes"][number]> = []
+        let room = enclosedMax
+        for (const part of parsed.value.attachments) {
+          const isSmall = part.bytes.length <= room
+          if (isSmall) room -= part.bytes.length
+          const keeping = isSmall ? blobs.enclose(message.tenantId, [part.bytes]) : keep(message.tenantId, part)
+          const kept = yield* Effect.timeoutOrElse(keeping, { duration: keepTimeout, orElse: blobUnanswered })
+          changes.push(...kept.changes)
+          stored.push({ id: (yield* crypto.uuid) as AttachmentId, blob: kept.blob, part }) // a UUID is any of them
+        }
+        return { parsed: parsed.value, stored, blobs: changes }
       })
 
       const parseWithin = (message: Message, blob: NonNullable<Message["mime"]>) =>
@@ -81,13 +95,11 @@ export class ParseMessage extends Context.Service<
       const keep = Effect.fnUntraced(function* (tenantId: TenantId, part: ParsedAttachment) {
         const writer = yield* blobs.writer(tenantId)
         yield* writer.append(part.bytes)
-        const id = (yield* crypto.uuid) as AttachmentId // a UUID is any of them
-        return { id, blob: yield* writer.finish, part } satisfies Inbound.StoredAttachment
+        return { blob: yield* writer.finish, changes: [] } satisfies Enclosed
       }, Effect.scoped)
 
       /** Commits what was found, unless another holder of this job has. */
-      const concludeOnce = Effect.fnUntraced(function* (lease: Lease, id: MessageId, found: Found) {
-        const current = yield* store.messages.get(lease.job.realm, id)
+      const concludeOnce = Effect.fnUntraced(function* (lease: Lease, current: Message | null, found: Found) {
         if (current === null || !Inbound.isUnparsed(current)) return false
         const now = yield* Clock.currentTimeMillis
         const { message, changes, attachments } = changesOf(current, found, now)
@@ -102,13 +114,22 @@ export class ParseMessage extends Context.Service<
         const { leaseEnded } = yield* commit(
           store,
           queue,
-          [...changes, { _tag: "AppendEvent", event }],
+          [...(found?.blobs ?? []), ...changes, { _tag: "AppendEvent", event }],
           attachments.map((attachment) => scanJob(attachment, now)),
           lease
         )
         return leaseEnded
       })
-      const conclude = (lease: Lease, { id }: Message, found: Found) => changing(id, concludeOnce(lease, id, found)).pipe(dieOnRejection)
+      /** On the message as it was read; if it has moved meanwhile, as it is by then. */
+      const conclude = (lease: Lease, message: Message, found: Found) => {
+        let known: Message | null = message
+        const once = Effect.suspend(() => {
+          const current = known === null ? store.messages.get(lease.job.realm, message.id) : Effect.succeed(known)
+          known = null
+          return Effect.flatMap(current, (current) => concludeOnce(lease, current, found))
+        })
+        return dieOnRejection(changing(message.id, once))
+      }
 
       return ParseMessage.of({ handle })
     })

@@ -17,7 +17,7 @@ import { addressesOf, type Fields, folded, headerOf, messageIdIn, plainOf } from
 import type { MimePart } from "./Message.ts"
 import type { ParsedAttachment, ParsedMessage } from "./ParsedMessage.ts"
 import type { Bounce } from "./Recipient.ts"
-import { type Evidence, evidenceOf, type Found, headerValue, isAnswer, isReportShaped, scoreMin } from "./ReportEvidence.ts"
+import { bearingOf, type Evidence, evidenceOf, type Found, headerValue, isAnswer, isReportShaped, scoreMin } from "./ReportEvidence.ts"
 
 /** One recipient that a report speaks of. */
 export interface ReportedRecipient {
@@ -50,12 +50,14 @@ export const read = (message: ParsedMessage, returnPath?: string | null): Report
   if (parts.isReceipt && !rejects(message, parts)) return none
   const complaint = complaintIn(message, parts)
   if (complaint !== null) return complaint
+  const bearing = bearingOf(message, returnPath)
+  if (bearing.isStranger && !claimsStatus(message)) return none // before its text is looked at, which takes longer than all else
   const prose = proseOf(parts.text)
   const told = findingsIn(prose, ownAddresses(message))
   const named = failedRecipients(message, told)
   const spoken = named.length > 0 ? named : told
   const found = { recipients: spoken.length, codes: spoken.filter(hasCode).length, hasOriginal: parts.original !== null || prose.hasCopy }
-  const evidence = evidenceOf(message, prose, found, returnPath)
+  const evidence = evidenceOf(message, bearing, prose, found)
   const status = statusOf(message, parts, prose, evidence)
   if (status === null && !isProseReport(message, evidence, found)) return none
   const original = originalOf(parts, prose)
@@ -185,9 +187,13 @@ const headerFields = (message: ParsedMessage): Fields =>
 
 // Fields of RFC 3464
 
+/** By its type, it has such fields. */
+const claimsStatus = (message: ParsedMessage): boolean =>
+  isReportShaped(message) || statusTypes.has(message.structure.mediaType.toLowerCase())
+
 /** The status fields, if the message is such a report, or looks like a server's and has them at another place. */
 const statusOf = (message: ParsedMessage, parts: Parts, prose: Prose, evidence: Evidence): DeliveryStatus.DeliveryStatus | null => {
-  const isReport = isReportShaped(message) || statusTypes.has(message.structure.mediaType.toLowerCase())
+  const isReport = claimsStatus(message)
   const isLetter = isAnswer(message.subject) || prose.isConversation || evidence.isOther
   if (!isReport && (isLetter || (evidence.sender < 2 && evidence.score < scoreMin))) return null
   const lookalikes = isReport || evidence.score >= scoreMin - 2 ? parts.lookalikes : []

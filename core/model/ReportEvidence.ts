@@ -48,26 +48,46 @@ export const headerValue = (message: ParsedMessage, name: string): string | null
 export const isReportShaped = (message: ParsedMessage): boolean =>
   message.structure.mediaType.toLowerCase() === "multipart/report" || /^\s*multipart\/report\b/i.test(headerValue(message, "content-type") ?? "")
 
+/** What can be told of a message without its text. */
+export interface Bearing {
+  /** Of its Return-Path; undefined: not known. */
+  readonly path: string | undefined
+  /** What its author's name and address are worth. */
+  readonly from: number
+  /** The same with what its Return-Path is worth. */
+  readonly sender: number
+  /** Folded. */
+  readonly subject: string
+  /** It is called as reports are. */
+  readonly isTitled: boolean
+  /** Nobody who sends reports sends it, and it is not called one: only its shape could make it one. So is nearly all mail. */
+  readonly isStranger: boolean
+}
+
 /** `returnPath`: as the envelope had it, null for the null sender; undefined where only the header can tell. */
-export const evidenceOf = (
-  message: ParsedMessage,
-  prose: Prose,
-  found: Found,
-  returnPath?: string | null
-): Evidence => {
+export const bearingOf = (message: ParsedMessage, returnPath?: string | null): Bearing => {
   const path = returnPath === undefined ? headerValue(message, "return-path")?.replace(/[<>\s]/g, "") ?? undefined : returnPath ?? ""
   const from = fromScore(message, path)
   const sender = from + pathScore(message, path)
-  const words = folded(prose.lines.join("\n").slice(0, statementLengthMax))
   const subject = folded(message.subject.slice(0, subjectLengthMax))
-  const opening = words.slice(0, openingLength)
   // Whoever has no name for it must at least call it so at once: tickets quote the titles of bounces.
   const isTitled = strongSubjects.some((phrase) =>
     from > 0 ? subject.includes(phrase) : subject.trimStart().startsWith(phrase)
   )
+  return { path, from, sender, subject, isTitled, isStranger: from === 0 && sender < 4 && !isTitled }
+}
+
+/** What speaks for a report, and against it. */
+export const evidenceOf = (
+  message: ParsedMessage,
+  { path, from, sender, subject, isTitled, isStranger }: Bearing,
+  prose: Prose,
+  found: Found
+): Evidence => {
+  const words = folded(prose.lines.join("\n").slice(0, statementLengthMax))
+  const opening = words.slice(0, openingLength)
   const givesReason = () => [...quotaReasons, ...permanentReasons].some((reason) => words.includes(reason))
   const says = sayingOf(words, subject) ?? (from > 0 && isTitled && (namesFailed(message) || givesReason()) ? "failed" : null)
-  const isStranger = from === 0 && sender < 4 && !isTitled
   const pro =
     sender +
     (isTitled ? 3 : 0) +
