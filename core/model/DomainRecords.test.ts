@@ -77,6 +77,7 @@ describe("the records of a domain", () => {
     ["dkim", "mismatch", ["p=TUlJQklqQU5CZ2txaGtpRzl3MEJBUUVGQUFPQw==; p="]],
     ["dkim", "mismatch", ["p=TUlJQklqQU5CZ2txaGtpRzl3MEJBUUVGQUFPQw==", "p="]],
     ["dkim", "mismatch", ["no tags at all"]],
+    ["dkim", "mismatch", ['"v=DKIM1; k=rsa; p=TUlJQklqQU5CZ2txaGtpRzl3MEJBUUVGQUFPQw=="']],
     ["spf", "ok", ["v=spf1 include:spf.example.net ip4:192.0.2.1 ~all"]],
     ["spf", "ok", ["google-site-verification=x", "V=SPF1  a  +IP4:192.0.2.1 include:SPF.example.net. ?all"]],
     ["spf", "ok", ["v=spf1 ip4:192.0.2.1 include:spf.example.net redirect=_spf.example.org"]],
@@ -85,6 +86,11 @@ describe("the records of a domain", () => {
     ["spf", "mismatch", ["v=spf1 include:spf.example.net -all ip4:192.0.2.1"]],
     ["spf", "mismatch", ["v=spf1 include:spf.example.net ip4:192.0.2.1 -all", "v=spf1 -all"]],
     ["spf", "missing", ["v=spf10 include:spf.example.net ip4:192.0.2.1 -all"]],
+    ["spf", "ok", ['"v=spf1 -all"', "v=spf1 include:spf.example.net ip4:192.0.2.1 ~all"]],
+    ["spf", "mismatch", ['"v=spf1 include:spf.example.net ip4:192.0.2.1 ~all"']],
+    ["spf", "mismatch", [' "v=spf1 include:spf.example.net" " ip4:192.0.2.1 ~all" ']],
+    ["spf", "missing", ['"v=spf1 include:spf.example.net ip4:192.0.2.1 ~all']],
+    ["spf", "missing", ['"google-site-verification=x"', '"']],
     ["spf", "missing", []],
     ["dmarc", "ok", ["v=DMARC1; p=reject; rua=mailto:dmarc@example.com; adkim=s"]],
     ["dmarc", "ok", ["verification=x", "v = DMARC1 ;p = None;"]],
@@ -93,6 +99,7 @@ describe("the records of a domain", () => {
     ["dmarc", "mismatch", ["v=DMARC1; p=none", "v=DMARC1; p=reject"]],
     ["dmarc", "mismatch", ["v=DMARC1; p=none; p=reject"]],
     ["dmarc", "missing", ["p=none; v=DMARC1", "v=dmarc1; p=none"]],
+    ["dmarc", "mismatch", ['"v=DMARC1; p=none"']],
     ["return_path", "ok", ["Bounces.Example.NET."]],
     ["return_path", "mismatch", ["bounces.example.org"]],
     ["return_path", "missing", []],
@@ -112,6 +119,7 @@ describe("the records of a domain", () => {
     const long = said(wanted("ownership"), ["x".repeat(60_000)])
 
     assert.strictEqual(found.observed, "v=spf1 -all\nv=spf1 +all")
+    assert.strictEqual(said(wanted("spf"), ['"v=spf1 -all"', '"another text"']).observed, '"v=spf1 -all"')
     assert.strictEqual(long.observed?.length, 1_001)
   })
 
@@ -126,6 +134,9 @@ describe("the records of a domain", () => {
     assert.deepStrictEqual(names, ["_dmarc.mail.example.com", "_dmarc.example.com"])
     assert.strictEqual(state(["_dmarc.example.com", ["v=DMARC1; p=reject"]]), "ok")
     assert.strictEqual(state(["_dmarc.mail.example.com", ["v=DMARC1; p=?"]], ["_dmarc.example.com", ["v=DMARC1; p=reject"]]), "mismatch")
+    assert.strictEqual(state(["_dmarc.mail.example.com", ['"v=DMARC1; p=none"']], ["_dmarc.example.com", ["v=DMARC1; p=reject"]]), "ok")
+    assert.strictEqual(state(["_dmarc.mail.example.com", []], ["_dmarc.example.com", ['"v=DMARC1; p=reject"']]), "mismatch")
+    assert.strictEqual(state(["_dmarc.mail.example.com", ['"v=DMARC1; p=none"']], ["_dmarc.example.com", "unavailable"]), "unknown")
     assert.strictEqual(state(["_dmarc.mail.example.com", "unavailable"], ["_dmarc.example.com", ["v=DMARC1; p=reject"]]), "unknown")
     assert.strictEqual(state(), "missing")
   })
@@ -219,5 +230,16 @@ describe("advice", () => {
     assert.include(told("dkim", "p=AAAA", "p="), "several")
     assert.include(told("spf", "v=spf1 -all"), "put include:spf.example.net ip4:192.0.2.1 into it")
     assert.include(told("spf", "v=spf1 -all", "v=spf1 ~all"), "several")
+  })
+
+  it("says of a record in quotation marks that it is there, and to publish it without them", () => {
+    for (const record of ["ownership", "dkim", "spf", "dmarc"] as const) {
+      const of = wanted(record)
+      const advice = DomainRecords.advice(of, said(of, [`"${of.value}"`]))
+
+      assert.include(advice, "publish it without them", record)
+      assert.include(advice, of.name, record)
+      assert.notInclude(DomainRecords.advice(of, said(of, [`"${of.value}`])), "without them", record)
+    }
   })
 })

@@ -126,6 +126,7 @@ export const counted = (
 
 /** What is the matter with a record, and what to do; null if it is in order. */
 export const advice = ({ name, type, value }: ExpectedRecord, { record, state, observed }: RecordCheck): string | null => {
+  const isQuoted = type === "TXT" && (observed ?? "").split("\n").every((text) => unquoted(text) !== null)
   switch (state) {
     case "ok":
       return null
@@ -134,7 +135,9 @@ export const advice = ({ name, type, value }: ExpectedRecord, { record, state, o
     case "missing":
       return `there is no such record: set ${type} ${name} to ${value}`
     case "mismatch":
-      return mismatches[record](name, value, observed ?? "")
+      return isQuoted
+        ? `the ${record} record for ${name} is there, but in quotation marks, which are part of what was published: publish it without them`
+        : mismatches[record](name, value, observed ?? "")
   }
 }
 
@@ -163,6 +166,7 @@ interface Looked {
 const missing: Looked = { state: "missing", observed: null }
 
 const look = (wanted: ExpectedRecord, answers: Answers): Looked => {
+  const quoted: Array<string> = []
   for (const question of questionsOf(wanted)) {
     const answer = answers.get(keyOf(question)) ?? []
     if (answer === "unavailable") return { state: "unknown", observed: null }
@@ -170,8 +174,16 @@ const look = (wanted: ExpectedRecord, answers: Answers): Looked => {
     if (relevant.length > 0) {
       return { state: matches[wanted.record](relevant, wanted) ? "ok" : "mismatch", observed: relevant.join("\n") }
     }
+    if (quoted.length === 0) quoted.push(...answer.filter((text) => isAbout[wanted.record](unquoted(text) ?? "")))
   }
-  return missing
+  // To everybody else it is as good as none, so it counts only where there is no other. Whoever set it sees it stand there.
+  return quoted.length === 0 ? missing : { state: "mismatch", observed: quoted.join("\n") }
+}
+
+/** The text of a record whose owner has published the quotation marks of a zone file with it; null for any other. */
+const unquoted = (text: string): string | null => {
+  const inside = /^\s*"(.*)"\s*$/s.exec(text)?.[1]
+  return inside === undefined ? null : inside.replace(/"\s*"/g, "")
 }
 
 /** Whether a TXT record is of this kind at all: others may stand beside it. */
