@@ -29,8 +29,7 @@ const abandonedAfter: Millis = 60 * 60 * 1000
 const make = Effect.fnUntraced(function* (options: Options) {
   const directory = resolve(options.directory)
   const unfinished = join(directory, "unfinished")
-  const pathOf = (tenantId: string, sha256: string) =>
-    join(directory, tenantId, sha256.slice(0, 2), sha256.slice(2, 4), sha256)
+  const pathOf = (tenantId: string, sha256: string) => pathIn(directory, tenantId, sha256)
   let cleanedAt = -Infinity
 
   /** A name for an unfinished file: when it was begun, and what it is to become or was. */
@@ -159,6 +158,15 @@ const make = Effect.fnUntraced(function* (options: Options) {
   yield* clean(yield* Clock.currentTimeMillis)
   return BlobStore.of({ writer, enclose: enclosedAtOnce(writer), read, olderThan, remove })
 })
+
+/** Whether a blob is in a folder. The folder is not made. */
+export const holds = ({ directory }: Options, tenantId: string, sha256: string): Effect.Effect<boolean, BlobUnavailable> =>
+  isTenantId(tenantId) && isDigest(sha256)
+    ? Effect.map(writtenAt(pathIn(resolve(directory), tenantId, sha256)), (at) => !Number.isNaN(at))
+    : Effect.succeed(false)
+
+const pathIn = (directory: string, tenantId: string, sha256: string): string =>
+  join(directory, tenantId, sha256.slice(0, 2), sha256.slice(2, 4), sha256)
 
 // Both are checked before they become part of a path.
 const isTenantId = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text)

@@ -1,6 +1,7 @@
 /** The database, as a deployment needs it. One connection, and nothing but reads. */
 import { Effect, Layer, Redacted, Result } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
+import * as FileBlobStore from "../../adapters/node/FileBlobStore.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Postgres from "../../adapters/postgres/Database.ts"
 import * as Migrations from "../../adapters/postgres/Migrations.ts"
@@ -12,12 +13,15 @@ import * as Routing from "../../core/operations/Routing.ts"
 import { Crypto, sealVersionLimit } from "../../core/ports/Crypto.ts"
 import { placeOf, reasonOf } from "../Adapters.ts"
 import { settings, type Deployment } from "../Config.ts"
+import * as FileFault from "../FileFault.ts"
 import { bounded, voice, type Reader, type Voice } from "./Findings.ts"
 
 const versionMin = 150_000
 /** Milliseconds; half of what a process may be off. */
 const clockOffsetNoted = clockOffsetMax / 2
 const secretsTried = 20
+/** Of each kind, at either end. */
+const blobsTried = 20
 
 /** What the checks behind it want is there, or they are left out. */
 export const database = Effect.fnUntraced(function* (config: Deployment, reader: Reader) {
@@ -30,7 +34,7 @@ export const database = Effect.fnUntraced(function* (config: Deployment, reader:
   if (Result.isFailure(opened)) {
     return yield* says.fail(`${placeOf(config)}: ${reasonOf(opened.failure)}`, `Start PostgreSQL, open the way to it, or mend ${settings.databaseUrl.name}.`)
   }
-  const checks = { clock, migrations, rights, durability, secrets: sealed(config), postmaster: postmaster(config) }
+  const checks = { clock, migrations, rights, durability, secrets: sealed(config), blobs: blobs(config), postmaster: postmaster(config) }
   for (const [name, check] of Object.entries(checks)) {
     yield* reader.began(name)
     const voiced = voice(name, reader)
@@ -160,6 +164,41 @@ const sealed = (config: Deployment) => Effect.fnUntraced(function* (says: Voice)
   if (tried.some(({ version }) => version < newest)) yield* says.warn("some secrets are sealed by an older key", "Run `mailroom sealing reseal` before the older key is taken away.")
   else yield* says.ok(tried.length === 0 ? "none is stored yet" : "the keys open what is stored")
 })
+
+/**
+ * Whether blobs that records refer to are where they are looked for: they are not when the setting was changed, or when a
+ * disk is not mounted. The oldest and the newest show either.
+ */
+const blobs = ({ blobs: place }: Deployment) => Effect.fnUntraced(function* (says: Voice) {
+  if ((yield* Migrations.current).missing.length > 0) return
+  const { sql } = yield* Postgres.Database
+  const tried = yield* sql<{ tenantId: string; sha256: string; isInDatabase: boolean }>`
+    select tenant_id as "tenantId", sha256, exists (
+      select from mailroom.blob where blob.tenant_id = held.tenant_id and blob.sha256 = held.sha256
+    ) as "isInDatabase"
+    from (
+      (select tenant_id, sha256 from mailroom.attachment order by id limit ${blobsTried})
+      union (select tenant_id, sha256 from mailroom.attachment order by id desc limit ${blobsTried})
+      union (select tenant_id, mime_sha256 from mailroom.message order by id limit ${blobsTried})
+      union (select tenant_id, mime_sha256 from mailroom.message order by id desc limit ${blobsTried})
+    ) held where sha256 is not null` // a message has no blob until it is built
+  if (tried.length === 0) return
+  const missing = yield* Effect.filter(tried, ({ isInDatabase, tenantId, sha256 }) =>
+    place === "postgres" ? Effect.succeed(!isInDatabase) : Effect.map(FileBlobStore.holds(place, tenantId, sha256), (isHeld) => !isHeld)
+  )
+  if (missing.length === 0) return yield* says.ok("the oldest and the newest are where they are looked for")
+  const elsewhere = place === "postgres" ? 0 : missing.filter(({ isInDatabase }) => isInDatabase).length
+  yield* says.fail(
+    `of ${tried.length} that messages and attachments refer to ${missing.length} ${missing.length === 1 ? "is" : "are"} not in ${
+      place === "postgres" ? "the database" : place.directory
+    }${elsewhere === 0 ? "" : `; the database has ${elsewhere} of them`}`,
+    `Set ${settings.blobs.name} to where they are, or mount its disk: nothing is moved when it is changed.`
+  )
+}, (effect, says) =>
+  Effect.catchTag(effect, "BlobUnavailable", ({ cause }) =>
+    says.fail(`what is in the folder ${FileFault.reasonOf(cause)}`, "Let this user read it, or run the doctor as one who may.")
+  )
+)
 
 /** Whether mail for the host's postmaster would be taken now. */
 const postmaster = (config: Deployment) => Effect.fnUntraced(function* (says: Voice) {

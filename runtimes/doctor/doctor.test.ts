@@ -2,20 +2,25 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { spawnSync } from "node:child_process"
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { generate } from "selfsigned"
 import { SMTPServer } from "smtp-server"
+import * as FileBlobStore from "../../adapters/node/FileBlobStore.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Database from "../../adapters/postgres/Database.ts"
+import * as PostgresBlobStore from "../../adapters/postgres/PostgresBlobStore.ts"
 import * as PostgresStore from "../../adapters/postgres/PostgresStore.ts"
 import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
 import * as PrivateRedis from "../../adapters/redis/PrivateRedis.ts"
-import { address, endpoint, mailbox, mailDomain, realm, tenant } from "../../conformance/fixtures.ts"
+import { address, attachment, content, endpoint, mailbox, mailDomain, message, realm, tenant } from "../../conformance/fixtures.ts"
+import type { BlobRef } from "../../core/model/Blob.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
+import type { AttachmentId, MessageId, Realm } from "../../core/model/Ids.ts"
 import * as MailDomains from "../../core/model/MailDomain.ts"
+import { BlobStore, enclosedAtOnce } from "../../core/ports/BlobStore.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import { Store, type Change } from "../../core/ports/Store.ts"
 import type { Variables } from "../Config.ts"
@@ -222,6 +227,52 @@ describe("the doctor", () => {
       assert.deepStrictEqual(yield* at(early.address), [`fail ${early.address} takes none: 550 5.7.1 mail for this domain is not taken here`])
     }).pipe(Effect.scoped)
   )
+
+  const referring = {
+    attachments: (of: Realm, id: string, blob: BlobRef): Change => ({
+      _tag: "Insert",
+      kind: "attachment",
+      record: attachment(of, { id: id as AttachmentId, blob }) // in the form of a UUID
+    }),
+    messages: (of: Realm, id: string, blob: BlobRef): Change => {
+      const record = message(of, { id: id as MessageId, mime: blob }) // in the form of a UUID
+      return { _tag: "InsertMessage", message: record, content: content(record) }
+    }
+  }
+  for (const [kind, insertOf] of Object.entries(referring)) {
+    it.live(`looks whether the blobs of ${kind} are where the setting says`, () =>
+      Effect.gen(function* () {
+        const variables = yield* fresh()
+        const at = yield* folder
+        const directory = join(at, "blobs")
+        const database = Database.layer({ url: Redacted.make(variables.MAILROOM_DATABASE_URL) })
+        const of = realm()
+        let last = 0
+        const put = Effect.fnUntraced(function* (count: number) {
+          const [store, blobs] = [yield* Store, yield* BlobStore]
+          for (const until = last + count; last < until; last += 1) {
+            const { blob } = yield* enclosedAtOnce(blobs.writer)(of.tenantId, [Buffer.from(`blob ${last}`)])
+            yield* store.commit([insertOf(of, `00000000-0000-7000-8000-${String(last).padStart(12, "0")}`, blob)], [])
+          }
+        }, Effect.provide(PostgresStore.layerWithoutJobs.pipe(Layer.provide(database))))
+        const said = (place: string) => Effect.map(findingsOf({ ...variables, MAILROOM_BLOBS: place }), (found) => says(found, "blobs"))
+
+        assert.deepStrictEqual(yield* said("postgres"), ["ok in the database"], "nothing is stored yet")
+        yield* put(1).pipe(Effect.provide(PostgresBlobStore.layer.pipe(Layer.provide(database))))
+        assert.deepStrictEqual(yield* said("postgres"), ["ok the oldest and the newest are where they are looked for", "ok in the database"])
+        assert.strictEqual((yield* said(directory))[0], `fail of 1 that messages and attachments refer to 1 is not in ${directory}; the database has 1 of them`)
+        assert.deepStrictEqual(readdirSync(at), [], "nothing is made")
+
+        yield* put(50).pipe(Effect.provide(FileBlobStore.layer({ directory })))
+        assert.strictEqual((yield* said(directory))[0], `fail of 40 that messages and attachments refer to 1 is not in ${directory}; the database has 1 of them`)
+        assert.strictEqual((yield* said("postgres"))[0], "fail of 40 that messages and attachments refer to 39 are not in the database")
+        rmSync(join(directory, of.tenantId), { recursive: true })
+        assert.strictEqual((yield* said(directory))[0], `fail of 40 that messages and attachments refer to 40 are not in ${directory}; the database has 1 of them`)
+        symlinkSync("circle", join(at, "circle"))
+        assert.strictEqual((yield* said(join(at, "circle")))[0], "fail what is in the folder cannot be read (ELOOP)")
+      }).pipe(Effect.scoped)
+    )
+  }
 
   it.live("looks at Redis, where there is one", () =>
     Effect.gen(function* () {
