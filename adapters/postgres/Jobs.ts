@@ -10,8 +10,8 @@ import type { Environment, Millis, TenantId } from "../../core/model/Ids.ts"
 import { leaseMax, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
 import type { Ending, Next } from "../../core/ports/Store.ts"
 import { column, ofArrays, ofRows, type Part, type Shape } from "./Parts.ts"
+import { array, given, isId, toBigint, toBigintOrNull, toText, type Row } from "./Rows.ts"
 import { outgoing, outgoingOf } from "./WebhookReads.ts"
-import { array, given, isId, toBigint, toText, type Row } from "./Rows.ts"
 
 type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, SqlError>
 
@@ -39,9 +39,9 @@ const runOutStatement = `
   ) too_long
   where job.kind = too_long.kind and job.subject = too_long.subject`
 
-/** The same as a part of a statement that writes more. */
-export const offering = (jobs: ReadonlyArray<Job>, now: Millis): Part =>
-  offeredJobs(inOrderOfKey(jobs).map((job) => ({ ...job, isReady: job.dueAt <= now })))
+/** The same as a part of a statement that writes more; `isHeldLeft`: it leaves those alone whose leases the statement ends. */
+const offering = (jobs: ReadonlyArray<Job>, now: Millis, isHeldLeft = false): Part =>
+  (isHeldLeft ? otherJobs : offeredJobs)(inOrderOfKey(jobs).map((job) => ({ ...job, isReady: job.dueAt <= now })))
 
 interface Offered extends Job {
   readonly isReady: boolean
@@ -57,13 +57,13 @@ const offered = [
   column<Offered>("ready", "boolean", ({ isReady }) => isReady)
 ]
 
-const shape: Shape = {
-  name: "offered_job",
+const shapeOf = (name: string, isOffered: string): Shape => ({
+  name,
   text: (first, behind, form) => `
   insert into mailroom.job as held (kind, subject, tenant_id, environment, group_name, due_ms, at_ms, ready, claims)
   select kind, subject, tenant_id, environment, group_name, due_ms, due_ms, ready, 0
   from ${given(offered, first, form, "offered")}
-  where ${behind}
+  where ${isOffered}${behind}
   on conflict (kind, subject) do update set
     beside_ms = case when held.token is not null then excluded.due_ms end,
     due_ms = case when held.token is null then excluded.due_ms else held.due_ms end,
@@ -71,47 +71,71 @@ const shape: Shape = {
     ready = held.ready or (held.token is null and excluded.ready)
   where excluded.due_ms < case when held.token is null then held.due_ms else coalesce(held.beside_ms, 9223372036854775807) end
   returning 1`
-}
+})
 
+const shape = shapeOf("offered_job", "")
 const offeredJobs = ofRows(shape, offered)
+const otherJobs = ofRows(
+  shapeOf("other_job", "not exists (select from held_job where held_job.kind = offered.kind and held_job.subject = offered.subject) and "),
+  offered
+)
 
 /**
  * What a commit does to jobs, as parts of its statement: ends those under these leases, and offers these; and last, for it
  * waits for nobody, takes the next jobs in the places of those that ended, if that is told to whom it concerns.
  */
-export const parts = (jobs: ReadonlyArray<Job>, endings: ReadonlyArray<Ending>, now: Millis, isPassed: boolean): ReadonlyArray<Part> => [
-  ...(endings.length === 0 ? [] : ending(endings, now, isPassed)),
-  ...(jobs.length === 0 ? [] : [offering(jobs, now)]),
-  ...(isPassed && endings.some(({ holdNext }) => holdNext !== undefined) ? passing(now, expiryOf(endings, now)) : [])
-]
+export const parts = (jobs: ReadonlyArray<Job>, endings: ReadonlyArray<Ending>, now: Millis, isPassed: boolean): ReadonlyArray<Part> => {
+  const ended = new Set(endings.map(({ job }) => keyOf(job)))
+  const again = jobs.filter((job) => ended.has(keyOf(job)))
+  return [
+    ...(endings.length === 0 ? [] : ending(endings, again, now, isPassed)),
+    ...(jobs.length === 0 ? [] : [offering(jobs, now, again.length > 0)]),
+    ...(isPassed && endings.some(({ holdNext }) => holdNext !== undefined) ? passing(now, expiryOf(endings, now)) : [])
+  ]
+}
 
 /** Those who wait for the next jobs hold them as long as each other. */
 const expiryOf = (endings: ReadonlyArray<Ending>, now: Millis): Millis =>
   now + Math.max(...endings.map(({ holdNext }) => (holdNext === undefined ? 0 : Duration.toMillis(holdNext.visibilityTimeout))))
 
-/** As `complete_jobs` does it. */
-const ending = (leases: ReadonlyArray<Ending>, now: Millis, isPassed: boolean): ReadonlyArray<Part> => [
-  heldJobs(leases.map((lease) => ({ ...lease, nextMax: isPassed ? (lease.holdNext?.jobsMax ?? 0) : 0 }))),
-  ofArrays(endedShape, 0, []),
-  ofArrays(renewedShape, 0, [PgTypes.int8(toBigint(now))])
-]
+/**
+ * As `complete_jobs` does it. What is offered of the same jobs is beside the leases: a statement writes a row once, so no
+ * later part could offer it.
+ */
+const ending = (leases: ReadonlyArray<Ending>, again: ReadonlyArray<Job>, now: Millis, isPassed: boolean): ReadonlyArray<Part> => {
+  const dueAgain = new Map(inOrderOfKey(again).map((job) => [keyOf(job), job.dueAt]))
+  return [
+    heldJobs(
+      leases.map((lease) => ({
+        ...lease,
+        nextMax: isPassed ? (lease.holdNext?.jobsMax ?? 0) : 0,
+        dueAgain: dueAgain.get(keyOf(lease.job)) ?? null
+      }))
+    ),
+    ofArrays(endedShape, 0, []),
+    ofArrays(renewedShape, 0, [PgTypes.int8(toBigint(now))])
+  ]
+}
 
 interface Leased extends Ending {
   /** How many are wanted in its place. */
   readonly nextMax: number
+  /** When the job is due that the commit offers beside it; null: it offers none. */
+  readonly dueAgain: Millis | null
 }
 
 const leased = [
   column<Leased>("kind", "text", ({ job }) => job.kind),
   column<Leased>("subject", "text", ({ job }) => toText(job.subject)),
   column<Leased>("token", "uuid", ({ token }) => (isId(token) ? token : null)),
-  column<Leased>("next_max", "integer", ({ nextMax }) => nextMax)
+  column<Leased>("next_max", "integer", ({ nextMax }) => nextMax),
+  column<Leased>("again_ms", "bigint", ({ dueAgain }) => toBigintOrNull(dueAgain))
 ]
 
 const heldShape: Shape = {
   name: "held_job",
   text: (first, behind, form) =>
-    `select job.kind, job.subject, job.beside_ms, job.group_name, job.due_ms, job.at_ms, lease.next_max
+    `select job.kind, job.subject, least(job.beside_ms, lease.again_ms) as beside_ms, job.group_name, job.due_ms, job.at_ms, lease.next_max
      from ${given(leased, first, form, "lease")}
      join mailroom.job as job on job.kind = lease.kind and job.subject = lease.subject and job.token = lease.token
      where ${behind} order by job.kind, job.subject for update of job`
@@ -234,11 +258,13 @@ interface Passed {
   readonly at_ms: Millis
 }
 
+const keyOf = ({ kind, subject }: Job): string => `${kind} ${subject}`
+
 /** Each (kind, subject) once, for its earliest time; all transactions lock the rows in the same order. */
 const inOrderOfKey = (jobs: ReadonlyArray<Job>): ReadonlyArray<Job> => {
   const rows = new Map<string, Job>()
   for (const job of jobs) {
-    const key = `${job.kind} ${job.subject}`
+    const key = keyOf(job)
     const known = rows.get(key)
     if (known === undefined || job.dueAt < known.dueAt) rows.set(key, job)
   }

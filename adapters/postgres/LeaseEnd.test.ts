@@ -3,16 +3,20 @@ import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Layer } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import { insert, insertDelivery, next, update } from "../../conformance/StoreLaw.ts"
+import type { Tenant } from "../../core/model/Tenant.ts"
 import { JobQueue, type Job, type Lease } from "../../core/ports/JobQueue.ts"
 import { Store, type Next } from "../../core/ports/Store.ts"
+import { Database } from "./Database.ts"
 import * as JobNews from "./JobNews.ts"
 import * as PostgresJobQueue from "./PostgresJobQueue.ts"
 import * as PostgresStore from "./PostgresStore.ts"
+import { id } from "./Query.ts"
+import type { Row } from "./Rows.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
 const both = Layer.merge(PostgresStore.layer, PostgresJobQueue.layer).pipe(
   Layer.provide(JobNews.layerLocal),
-  Layer.provide(TestDatabase.layer())
+  Layer.provideMerge(TestDatabase.layer())
 )
 
 const jobOf = (over: Partial<Job> = {}): Job => ({
@@ -28,6 +32,8 @@ const claim = (visibility: Duration.Input = "1 minute", inFlightMax = 1) =>
   JobQueue.use((queue) =>
     queue.claim({ kinds: ["deliver"], limit: 10, visibilityTimeout: Duration.fromInputUnsafe(visibility), inFlightMax })
   )
+
+const completed = (leases: ReadonlyArray<Lease>) => JobQueue.use((queue) => Effect.forEach(leases, queue.complete, { discard: true }))
 
 const lost = (lease: Lease) => JobQueue.use((queue) => Effect.map(Effect.exit(queue.complete(lease)), Exit.isFailure))
 
@@ -73,6 +79,78 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
       const claimed = yield* claim()
       assert.deepStrictEqual(claimed.map(({ job, claims }) => [job.subject, job.dueAt, claims]), [[again.subject, 1, 1]])
       for (const held of [...claimed, ...leases.filter((one) => one !== lease)]) yield* queue.complete(held)
+    })
+  )
+
+  const offerings = [
+    { meanwhile: null, offered: 3, left: 3 },
+    { meanwhile: 5, offered: 3, left: 3 },
+    { meanwhile: 2, offered: 3, left: 2 }
+  ]
+  for (const { meanwhile, offered, left } of offerings) {
+    for (const others of [0, 2]) {
+      const [of, among] = [meanwhile === null ? "" : `, beside one that was offered meanwhile for ${meanwhile}`, others === 0 ? "" : ", among others"]
+      it.effect(`leaves a job that the commit offers for ${offered}${of}${among}`, () =>
+        Effect.gen(function* () {
+          const [store, queue] = [yield* Store, yield* JobQueue]
+          const [job, ...beside] = Array.from({ length: 1 + others }, () => jobOf())
+          yield* queue.offer([job!, ...beside])
+          const leases = yield* claim()
+          if (meanwhile !== null) yield* queue.offer([{ ...job!, dueAt: meanwhile }])
+          const more = jobOf({ dueAt: 4 })
+          const ending = leases.find((lease) => lease.job.subject === job!.subject)!
+
+          yield* store.commit([insert("tenant", Fixtures.tenant())], [{ ...job!, dueAt: offered }, ...(others === 0 ? [] : [more])], ending)
+
+          const claimed = yield* claim()
+          assert.sameDeepMembers(
+            claimed.map(({ job, claims }) => [job.subject, job.dueAt, claims]),
+            [[job!.subject, left, 1], ...(others === 0 ? [] : [[more.subject, 4, 1]])]
+          )
+          yield* completed([...claimed, ...leases.filter((lease) => lease !== ending)])
+        })
+      )
+    }
+  }
+
+  it.effect("leaves a job that another commit of its batch offers, and neither is tried again", () =>
+    Effect.gen(function* () {
+      const [store, queue] = [yield* Store, yield* JobQueue]
+      const { rows } = yield* Database
+      const job = jobOf()
+      yield* queue.offer([job])
+      const [lease] = yield* claim()
+      yield* queue.offer([{ ...job, dueAt: 5 }])
+      const transactionOf = (tenant: Tenant) =>
+        Effect.map(rows<Row>("select xmin::text as transaction from mailroom.tenant where id = $1", [id(tenant.id)]), ([row]) => row!["transaction"])
+      const [ends, offers] = [Fixtures.tenant(), Fixtures.tenant()]
+
+      yield* Effect.all([store.commit([insert("tenant", ends)], [], lease), store.commit([insert("tenant", offers)], [{ ...job, dueAt: 3 }])], {
+        concurrency: "unbounded"
+      })
+
+      assert.strictEqual(yield* transactionOf(ends), yield* transactionOf(offers))
+      const claimed = yield* claim()
+      assert.deepStrictEqual(claimed.map(({ job, claims }) => [job.subject, job.dueAt, claims]), [[job.subject, 3, 1]])
+      yield* completed(claimed)
+    })
+  )
+
+  it.effect("offers the job beside another's lease where its own was lost", () =>
+    Effect.gen(function* () {
+      const [store, queue] = [yield* Store, yield* JobQueue]
+      const job = jobOf()
+      yield* queue.offer([job])
+      const [stale] = yield* claim("0 millis")
+      const [lease] = yield* claim()
+
+      yield* store.commit([insert("tenant", Fixtures.tenant())], [{ ...job, dueAt: 3 }], stale)
+
+      assert.deepStrictEqual(yield* claim(), [])
+      yield* completed([lease!])
+      const claimed = yield* claim()
+      assert.deepStrictEqual(claimed.map(({ job, claims }) => [job.subject, job.dueAt, claims]), [[job.subject, 3, 1]])
+      yield* completed(claimed)
     })
   )
 
@@ -127,7 +205,6 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
     return { held, next: ended.flatMap(({ next }) => next), shares: ended.map(({ next }) => next.length) }
   })
   const one = { jobsMax: 1, visibilityTimeout: Duration.minutes(1) }
-  const completed = (leases: ReadonlyArray<Lease>) => JobQueue.use((queue) => Effect.forEach(leases, queue.complete, { discard: true }))
 
   it.effect("passes its place to the next job of its group, which is held as if it had been claimed", () =>
     Effect.gen(function* () {

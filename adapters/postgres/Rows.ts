@@ -78,7 +78,7 @@ export const bigintMax = 9_223_372_036_854_775_807n
 export const toBigint = (at: Millis): bigint =>
   at >= Number(bigintMax) ? bigintMax : at <= -Number(bigintMax) ? -bigintMax : BigInt(Math.floor(at))
 
-const toBigintOrNull = (at: Millis | null): bigint | null => (at === null ? null : toBigint(at))
+export const toBigintOrNull = (at: Millis | null): bigint | null => (at === null ? null : toBigint(at))
 
 /** The time that a `bigint` column holds; all that are written fit a number. */
 export const toMillis = (value: unknown): Millis => Number(value)

@@ -8,10 +8,11 @@ import * as assert from "node:assert/strict"
 import { visibilityTimeout } from "../../core/jobs/Worker.ts"
 import { system } from "../../core/model/Audit.ts"
 import * as Endpoint from "../../core/model/Endpoint.ts"
+import { commit } from "../../core/operations/Commit.ts"
 import { submitJob } from "../../core/operations/Sending.ts"
-import { jobKinds } from "../../core/ports/JobQueue.ts"
+import { jobKinds, jobOf } from "../../core/ports/JobQueue.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
-import { address } from "../fixtures.ts"
+import { address, freshId } from "../fixtures.ts"
 import { atEachCall, CommitFaults, Faults } from "./Faults.ts"
 import { acquaint, happenOften } from "./QuickReceivers.ts"
 import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, relayAll, replay, respond } from "./Receivers.ts"
@@ -333,6 +334,31 @@ export const suite: ScenarioSuite = {
         yield* settle(heir)
 
         for (const id of ids) assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
+      })
+    ),
+
+    scenario("a job that a commit both ends and offers is there behind its end, for the earliest time that it was offered for", (world) =>
+      Effect.gen(function* () {
+        const { realm } = yield* world.found()
+        const now = yield* Clock.currentTimeMillis
+        const job = jobOf("poll", { ...realm, id: freshId() }, now)
+        const taking = Effect.map(
+          world.queue.claim({ kinds: ["poll"], limit: 100, visibilityTimeout: Duration.minutes(1), inFlightMax: 100 }),
+          (taken) => taken.filter((lease) => lease.job.subject === job.subject)
+        )
+        for (const [meanwhile, offered, left] of [[null, 3, 3], [5, 3, 3], [2, 3, 2]] as const) {
+          yield* world.queue.offer([job])
+          const [lease] = yield* taking
+          if (meanwhile !== null) yield* world.queue.offer([{ ...job, dueAt: now + meanwhile }])
+
+          const { leaseEnded } = yield* commit(world.store, world.queue, [], [{ ...job, dueAt: now + offered }], lease!)
+          if (!leaseEnded) yield* world.queue.complete(lease!)
+
+          yield* Time.adjust("5 millis")
+          const taken = yield* taking
+          assert.deepEqual(taken.map((one) => [one.job.dueAt - now, one.claims]), [[left, 1]])
+          yield* world.queue.complete(taken[0]!)
+        }
       })
     ),
 

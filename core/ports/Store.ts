@@ -375,7 +375,7 @@ export class Store extends Context.Service<
   {
     /**
      * `jobs`: what the changes make due. `lease`: of the job that the changes are the end of; it is no condition, so they
-     * land also if it was lost.
+     * land also if it was lost. A job that is among both is offered while the lease is held, and so becomes the job behind it.
      */
     readonly commit: (
       changes: ReadonlyArray<Change>,
