@@ -338,6 +338,8 @@ const look = Effect.fnUntraced(function* (store: Service, world: World, places: 
       apiKeys: store.credentials.apiKeys(tenantId),
       mailboxes: store.mailboxes.list(tenantId),
       domains: store.domains.list(tenantId),
+      mailboxPage: store.mailboxes.page(tenantId, { domainId: null, after: null, limit: 2 }),
+      domainPage: store.domains.page(tenantId, { after: null, limit: 2 }),
       audit: Effect.map(store.audit.page(tenantId, 3), unnumbered),
       requests: Effect.map(store.audit.requests(tenantId, 3), unnumbered),
       enabled: Effect.map(store.endpoints.enabled([tenantId]), (found) => sortedBy(found.map(relative), (one) => one.id)),

@@ -3,6 +3,8 @@ import { Effect } from "effect"
 import assert from "node:assert/strict"
 import type { Millis } from "../core/model/Ids.ts"
 import type { Plan } from "../core/model/Limits.ts"
+import type { Mailbox } from "../core/model/Mailbox.ts"
+import type { MailDomain } from "../core/model/MailDomain.ts"
 import * as Fixtures from "./fixtures.ts"
 import {
   append,
@@ -54,6 +56,44 @@ const among = <A extends { readonly id: string }>(found: ReadonlyArray<A>, own: 
 }
 
 const listings = [
+  law("pages a tenant's mailboxes by address, or those of a domain, and its domains by name, behind a place and up to a limit", (store) =>
+    Effect.gen(function* () {
+      const tenantId = Fixtures.realm().tenantId
+      const [one, two, idle] = ["a", "b", "c"].map((first) =>
+        // Still the name of a host.
+        Fixtures.mailDomain(tenantId, { domain: `${first}-${Fixtures.domainName()}` as MailDomain["domain"] })
+      ) as [MailDomain, MailDomain, MailDomain] // as many as letters
+      const stranger = Fixtures.mailDomain(Fixtures.realm().tenantId)
+      const boxes = times(7, (index) => {
+        const of = index % 3 === 2 ? two : one
+        return Fixtures.mailbox(of, { address: Fixtures.address(`${"ABCDefg"[index]}`, of.domain) }) // capitals come first
+      })
+      yield* land(
+        store,
+        ...[two, stranger, idle, one].map((domain) => insert("domain", domain)),
+        ...[...boxes.toReversed(), Fixtures.mailbox(stranger, { address: Fixtures.address("C", stranger.domain) })].map((mailbox) => insert("mailbox", mailbox))
+      )
+      const page = (after: Mailbox | null, limit: number, domainId: MailDomain["id"] | null = null) =>
+        store.mailboxes.page(tenantId, { domainId, after: after?.address ?? null, limit })
+
+      assert.deepEqual(yield* page(null, 100), boxes)
+      assert.deepEqual(yield* page(null, 3), boxes.slice(0, 3))
+      assert.deepEqual(yield* page(boxes[2]!, 3), boxes.slice(3, 6))
+      assert.deepEqual(yield* page(boxes[6]!, 3), [])
+      assert.deepEqual(yield* page(null, 1, two.id), [boxes[2]])
+      assert.deepEqual(yield* page(boxes[2]!, 5, two.id), [boxes[5]])
+      assert.deepEqual(yield* page(boxes[2]!, 2, one.id), boxes.slice(3, 5))
+      for (const none of [idle, stranger]) assert.deepEqual(yield* page(null, 5, none.id), [])
+
+      const domains = (after: MailDomain | null, limit: number) => store.domains.page(tenantId, { after: after?.domain ?? null, limit })
+      const counted = yield* store.domains.list(tenantId)
+      assert.deepEqual(counted.map(({ mailboxCount }) => mailboxCount), [5, 2, 0])
+      assert.deepEqual(yield* domains(null, 100), counted)
+      assert.deepEqual(yield* domains(null, 2), counted.slice(0, 2))
+      assert.deepEqual(yield* domains(one, 1), counted.slice(1, 2))
+      assert.deepEqual(yield* domains(idle, 1), [])
+    })
+  ),
   law("lists all tenants by id, page by page, each as it is now", (store) =>
     Effect.gen(function* () {
       const tenants = byId(times(5, (index) => Fixtures.tenant({ createdAt: 5 - index })))

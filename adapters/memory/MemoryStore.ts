@@ -36,6 +36,14 @@ const make = (tables: Tables): typeof Store.Service => {
     return { mailbox, domain: mailbox === null ? null : ofTenant(tenantId, records.domain.get(mailbox.domainId)) }
   }
 
+  const mailboxesOf = (tenantId: TenantId) => allOfTenant(tenantId, records.mailbox).sort((left, right) => compare(left.address, right.address))
+  const domainsOf = (tenantId: TenantId) => {
+    const mailboxes = allOfTenant(tenantId, records.mailbox)
+    return allOfTenant(tenantId, records.domain)
+      .sort((left, right) => compare(left.domain, right.domain))
+      .map((domain) => ({ domain, mailboxCount: mailboxes.filter((mailbox) => mailbox.domainId === domain.id).length }))
+  }
+
   return Store.of({
     commit: (changes) =>
       // Yielding lets concurrent callers really interleave; behind it nothing can come between.
@@ -61,8 +69,13 @@ const make = (tables: Tables): typeof Store.Service => {
 
     mailboxes: {
       get: (tenantId, id) => read(() => ofTenant(tenantId, records.mailbox.get(id))),
-      list: (tenantId) =>
-        read(() => allOfTenant(tenantId, records.mailbox).sort((left, right) => compare(left.address, right.address))),
+      list: (tenantId) => read(() => mailboxesOf(tenantId)),
+      page: (tenantId, { domainId, after, limit }) =>
+        read(() =>
+          mailboxesOf(tenantId)
+            .filter((mailbox) => (domainId === null || mailbox.domainId === domainId) && (after === null || mailbox.address > after))
+            .slice(0, limit)
+        ),
       addressee: (query) =>
         read(() => {
           const at = (address: Address | null) => (address === null ? null : (tables.named("mailbox", [foldCase(address)])[0] ?? null))
@@ -79,16 +92,13 @@ const make = (tables: Tables): typeof Store.Service => {
 
     domains: {
       get: (tenantId, id) => read(() => ofTenant(tenantId, records.domain.get(id))),
-      list: (tenantId) =>
-        read(() => {
-          const mailboxes = allOfTenant(tenantId, records.mailbox)
-          return allOfTenant(tenantId, records.domain)
-            .sort((left, right) => compare(left.domain, right.domain))
-            .map((domain) => ({
-              domain,
-              mailboxCount: mailboxes.filter((mailbox) => mailbox.domainId === domain.id).length
-            }))
-        }),
+      list: (tenantId) => read(() => domainsOf(tenantId)),
+      page: (tenantId, { after, limit }) =>
+        read(() =>
+          domainsOf(tenantId)
+            .filter(({ domain: { domain } }) => after === null || domain > after)
+            .slice(0, limit)
+        ),
       due: (at, limit) =>
         read(() =>
           [...records.domain.values()]

@@ -2,7 +2,9 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import * as Law from "../../conformance/StoreLaw.ts"
+import type { Address, DomainName } from "../../core/model/Address.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
+import type { DomainId } from "../../core/model/Ids.ts"
 import { jobKinds, type Job } from "../../core/ports/JobQueue.ts"
 import type { Change } from "../../core/ports/Store.ts"
 import * as CommitBatch from "./CommitBatch.ts"
@@ -37,6 +39,9 @@ const questions: ReadonlyArray<{
   { name: "the plans", ask: ({ credentials }) => credentials.plans },
   { name: "a mailbox", ask: ({ mailboxes }) => mailboxes.get(id, id) },
   { name: "a tenant's mailboxes", ask: ({ mailboxes }) => mailboxes.list(id) },
+  { name: "a page of a tenant's mailboxes", ask: ({ mailboxes }) => mailboxes.page(id, { domainId: null, after: "a" as Address, limit }) }, // any text
+  { name: "a page of a domain's mailboxes", ask: ({ mailboxes }) => mailboxes.page(id, { domainId: id, after: null, limit }) },
+  { name: "a page of a tenant's domains", ask: ({ domains }) => domains.page(id, { after: null, limit }) },
   { name: "a domain", ask: ({ domains }) => domains.get(id, id) },
   { name: "a tenant's domains", ask: ({ domains }) => domains.list(id), sorts: "domain_id" },
   {
@@ -114,6 +119,17 @@ const writes: ReadonlyArray<{ readonly name: string; readonly change: Change }> 
 
 /** What names a row is looked at behind an index, or all that a tenant has in an index is walked along. */
 const passesOver = /Filter: .*(\bid = |= ANY|\bprovider\b)|Index Cond: .*tenant_id = .*\bid = |Bitmap/
+
+interface Plan {
+  readonly "Actual Rows": number
+  readonly "Actual Loops": number
+  readonly "Rows Removed by Filter"?: number
+  readonly Plans?: ReadonlyArray<Plan>
+}
+
+/** The rows that all steps of a plan have come by. */
+const seen = (plan: Plan): number =>
+  (plan["Actual Rows"] + (plan["Rows Removed by Filter"] ?? 0)) * plan["Actual Loops"] + (plan.Plans ?? []).reduce((sum, one) => sum + seen(one), 0)
 
 /** Two thousand of each for one tenant, and one for five thousand. */
 const uneven = [
@@ -304,6 +320,38 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
       const late = yield* reads.events.page(busy, id, { start: { _tag: "Since", at: 4_990 }, limit: 100 })
       assert.deepStrictEqual(late.map(({ occurredAt }) => occurredAt), Law.times(10, (index) => 4_990 + index))
       assert.isBelow(yield* pagesRead(), 40)
+    })
+  )
+
+  it.effect("show a page of mailboxes, or of domains, without passing over those behind it or of others", () =>
+    Effect.gen(function* () {
+      const { reads, asked } = yield* watched
+      const { sql } = yield* Database
+      const { tenantId } = Fixtures.realm()
+      const idOf = (number: number) => `00000000-0000-7000-8000-${String(number).padStart(12, "0")}` as DomainId // in the form of a UUID
+      yield* sql`insert into mailroom.domain (id, tenant_id, domain, version, record)
+        select ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, ${tenantId}::uuid, 'page' || n, 1, '{}' from generate_series(1000, 3999) n`
+      yield* sql`insert into mailroom.mailbox (id, tenant_id, domain_id, address, folded_address, version, record)
+        select gen_random_uuid(), ${tenantId}::uuid,
+          ('00000000-0000-7000-8000-' || lpad((case when n % 1000 = 0 then 1000 + n / 1000 else 3999 end)::text, 12, '0'))::uuid,
+          'page' || n, 'page' || n, 1, '{}' from generate_series(10000, 29999) n`
+      const rowsRead = Effect.fnUntraced(function* () {
+        const { text, parameters } = asked.at(-1)!
+        const [row] = yield* sql.unsafe<{ "QUERY PLAN": ReadonlyArray<{ readonly Plan: Plan }> }>(`explain (analyze, format json) ${text}`, parameters)
+        return seen(row!["QUERY PLAN"][0]!.Plan)
+      })
+
+      for (const known of [false, true]) {
+        if (known) yield* sql`analyze mailroom.mailbox, mailroom.domain`
+        const behind = { after: "page15000" as Address, limit: 10 } // any text
+        assert.lengthOf(yield* reads.mailboxes.page(tenantId, { ...behind, domainId: null }), 10)
+        assert.isBelow(yield* rowsRead(), 50)
+        assert.lengthOf(yield* reads.mailboxes.page(tenantId, { ...behind, domainId: idOf(1020) }), 1)
+        assert.isBelow(yield* rowsRead(), 50)
+        const found = yield* reads.domains.page(tenantId, { after: "page1009" as DomainName, limit: 10 }) // any text
+        assert.deepStrictEqual(found.map(({ mailboxCount }) => mailboxCount), Law.times(10, () => 1))
+        assert.isBelow(yield* rowsRead(), 100)
+      }
     })
   )
 

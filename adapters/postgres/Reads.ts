@@ -41,6 +41,9 @@ const byCreation = ({ name, selected }: Query.Selectable): string =>
 const newestFirst = ({ name, selected }: Query.Selectable): string =>
   `select ${selected()} from ${name} where tenant_id = $1 and number < $3 order by number desc limit $2`
 
+const mailboxPage = (where: string): string =>
+  `select ${mailbox.selected()} from mailroom.mailbox where tenant_id = $1 and address > $2 ${where} order by address limit $3`
+
 /** One text for each of what they are asked of. */
 const texts = {
   tenant: `select ${tenant.selected()} from mailroom.tenant where id = $1`,
@@ -53,6 +56,8 @@ const texts = {
   domain: Query.ofTenant(domain),
   mailbox: Query.ofTenant(mailbox),
   mailboxes: "select json_agg(record::text order by address)::text as records from mailroom.mailbox where tenant_id = $1",
+  mailboxPage: mailboxPage(""),
+  mailboxPageOfDomain: mailboxPage("and domain_id = $4"),
   domainNamed: `select ${domain.selected()} from mailroom.domain where domain = $1`,
   attachment: Query.ofRealm(attachment),
   message: Query.ofRealm(message),
@@ -88,6 +93,10 @@ const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials"
     mailboxes: {
       get: (tenantId, id) => mailboxBy([Query.idKey(id), Query.idKey(tenantId)]),
       list: (tenantId) => Effect.map(mailboxesBy([Query.idKey(tenantId)]), (found) => found ?? []),
+      page: (tenantId, { domainId, after, limit }) => {
+        const asked = [Query.id(tenantId), Query.text(after ?? ""), Query.count(limit)]
+        return domainId === null ? list(mailbox, texts.mailboxPage, asked) : list(mailbox, texts.mailboxPageOfDomain, [...asked, Query.id(domainId)])
+      },
       addressee: ({ address, untagged, domain }) =>
         Effect.map(
           addresseeBy([Query.textKey(domain), Query.textKey(foldCase(address)), untagged === null ? null : Query.textKey(foldCase(untagged))]),
@@ -96,10 +105,8 @@ const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials"
     },
     domains: {
       get: (tenantId, id) => domainBy([Query.idKey(id), Query.idKey(tenantId)]),
-      list: (tenantId) =>
-        list({ decode: (row) => ({ domain: domain.decode(row), mailboxCount: Number(row["mailbox_count"]) }) }, domainsOfTenant, [
-          Query.id(tenantId)
-        ]),
+      list: (tenantId) => list(countedDomain, domainsOfTenant, [Query.id(tenantId)]),
+      page: (tenantId, { after, limit }) => list(countedDomain, domainsBehind, [Query.id(tenantId), Query.text(after ?? ""), Query.count(limit)]),
       due: (at, limit) => list(domain, domainsDue, [Query.millis(at), Query.count(limit)]),
       sealedBelow: (version, { after, limit }) =>
         list(domain, WebhookReads.sealedBelow(domain), [Query.count(version), Query.idAfter(after), Query.count(limit)]),
@@ -162,6 +169,8 @@ const addresseeOf = (row: Row): Addressee => ({
   tenant: recordIn(tenant, row["tenant"])
 })
 
+const countedDomain = { decode: (row: Row) => ({ domain: domain.decode(row), mailboxCount: Number(row["mailbox_count"]) }) }
+
 // The counts by their domain in one value: as rows, they would be passed over for each of the domains.
 const domainsOfTenant = `
   with counted as materialized (
@@ -171,6 +180,13 @@ const domainsOfTenant = `
   select ${domain.selected("domain")}, coalesce((select by_domain ->> domain.id::text from counted), '0') as mailbox_count
   from mailroom.domain domain
   where domain.tenant_id = $1
+  order by domain.domain`
+
+// Counted one by one: a page of them may be a few of a tenant's.
+const domainsBehind = `
+  select ${domain.selected("domain")},
+    (select count(*) from mailroom.mailbox where tenant_id = $1 and domain_id = domain.id) as mailbox_count
+  from (select * from mailroom.domain where tenant_id = $1 and domain > $2 order by domain limit $3) domain
   order by domain.domain`
 
 const domainsDue = `

@@ -110,7 +110,7 @@ export const limitOf = (query: PageQuery) =>
   Effect.fromResult(whole("limit", query.limit ?? pageLimitDefault, { minimum: 1, maximum: pageLimitMax }))
 
 /** What is to be gone on behind is nowhere. */
-export const unlisted = () => new InvalidInput({ field: "after", fault: "names nothing in this list" })
+const unlisted = () => new InvalidInput({ field: "after", fault: "names nothing in this list" })
 
 /** A page of a list that the store gives whole. */
 export const pageOf = Effect.fnUntraced(function* <A>(
@@ -129,6 +129,18 @@ export const pageOf = Effect.fnUntraced(function* <A>(
 export const cutTo = <A>(limit: number, found: ReadonlyArray<A>): Page<A> => ({
   items: found.slice(0, limit),
   hasMore: found.length > limit
+})
+
+/** A page that the store reads behind an item; `find` knows the item by its id, if it is in the list. */
+export const pageBehind = Effect.fnUntraced(function* <A, B>(
+  query: PageQuery,
+  find: (id: string) => Effect.Effect<B | null, StoreUnavailable>,
+  read: (after: B | null, limit: number) => Effect.Effect<ReadonlyArray<A>, StoreUnavailable>
+): Effect.fn.Return<Page<A>, InvalidInput | StoreUnavailable> {
+  const limit = yield* limitOf(query)
+  const after = query.after === undefined ? null : yield* find(query.after)
+  if (query.after !== undefined && after === null) return yield* unlisted()
+  return cutTo(limit, yield* read(after, limit + 1))
 })
 
 export const make = Effect.gen(function* () {

@@ -18,9 +18,9 @@ import type { DomainId, MailboxId, TenantId } from "../model/Ids.ts"
 import * as MailDomains from "../model/MailDomain.ts"
 import type { SealedDkimKey, MailDomain } from "../model/MailDomain.ts"
 import { Settings } from "../Settings.ts"
-import type { Change, StoreUnavailable } from "../ports/Store.ts"
+import type { Change, CountedDomain, StoreUnavailable } from "../ports/Store.ts"
 import {
-  pageOf,
+  pageBehind,
   UnknownResource,
   type Administration,
   type InvalidInput,
@@ -31,10 +31,7 @@ import {
 import { changing, commit, dieOnRejection } from "./Commit.ts"
 
 /** A domain, and how many mailboxes it has. */
-export interface ManagedDomain {
-  readonly domain: MailDomain
-  readonly mailboxCount: number
-}
+export type ManagedDomain = CountedDomain
 
 /** A domain, and the DNS records that it should have. */
 export interface DomainRecordSet {
@@ -198,7 +195,11 @@ export const domainManagement = (administration: Administration): Effect.Effect<
     return {
       listDomains: Effect.fn("Management.listDomains")(function* (tenantId, query) {
         yield* tenant(tenantId)
-        return yield* pageOf(yield* store.domains.list(tenantId), query, ({ domain }) => domain.id)
+        return yield* pageBehind(
+          query,
+          (id) => Effect.map(store.domains.get(tenantId, id as DomainId), (found) => found?.domain ?? null), // any text: it names nothing then
+          (after, limit) => store.domains.page(tenantId, { after, limit })
+        )
       }),
 
       getDomain: mailDomain,

@@ -16,7 +16,7 @@ import type { Mailbox } from "../model/Mailbox.ts"
 import type { StoreUnavailable } from "../ports/Store.ts"
 import {
   line,
-  pageOf,
+  pageBehind,
   unmoved,
   type Administration,
   type Changed,
@@ -82,9 +82,14 @@ export const mailboxManagement = (administration: Administration): MailboxManage
       yield* tenant(tenantId)
       const { domainId } = query
       if (domainId !== undefined) yield* mailDomain(tenantId, domainId)
-      const mailboxes = yield* store.mailboxes.list(tenantId)
-      const wanted = mailboxes.filter((mailbox) => domainId === undefined || mailbox.domainId === domainId)
-      return yield* pageOf(wanted, query, ({ id }) => id)
+      return yield* pageBehind(
+        query,
+        (id) =>
+          Effect.map(store.mailboxes.get(tenantId, id as MailboxId), (found) => // any text: it names nothing then
+            found !== null && (domainId === undefined || found.domainId === domainId) ? found.address : null
+          ),
+        (after, limit) => store.mailboxes.page(tenantId, { domainId: domainId ?? null, after, limit })
+      )
     }),
 
     getMailbox,

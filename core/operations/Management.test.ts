@@ -398,6 +398,49 @@ describe("mailboxes", () => {
     })
   )
 
+  it.effect("are paged, as domains are, by reads of no more than the page", () =>
+    Effect.gen(function* () {
+      const context = yield* Layer.build(ports)
+      const store = Context.get(context, Store)
+      const whole = () => Effect.die("not asked")
+      const paged = Context.add(context, Store, {
+        ...store,
+        mailboxes: { ...store.mailboxes, list: whole },
+        domains: { ...store.domains, list: whole }
+      })
+
+      yield* Effect.gen(function* () {
+        const { management, tenantId } = yield* founded
+        const [one, two] = yield* Effect.forEach(["a.example", "b.example"], (name) => management.createDomain(ada, { tenantId, domain: domainName(name) }))
+        const boxes = yield* Effect.forEach(["a@a.example", "b@b.example", "c@a.example", "d@a.example"], (text) =>
+          management.createMailbox(ada, { tenantId, address: address(text), displayName: "" })
+        )
+        const shown = ({ items, hasMore }: { readonly items: ReadonlyArray<{ readonly address: string }>; readonly hasMore: boolean }) =>
+          `${items.map((item) => item.address[0]).join("")}${hasMore ? " …" : ""}`
+
+        assert.strictEqual(shown(yield* management.listMailboxes(tenantId, {})), "abcd")
+        assert.strictEqual(shown(yield* management.listMailboxes(tenantId, { limit: 2 })), "ab …")
+        assert.strictEqual(shown(yield* management.listMailboxes(tenantId, { limit: 2, after: boxes[1]!.id })), "cd")
+        assert.strictEqual(shown(yield* management.listMailboxes(tenantId, { limit: 2, domainId: one!.id })), "ac …")
+        assert.strictEqual(shown(yield* management.listMailboxes(tenantId, { after: boxes[0]!.id, domainId: one!.id })), "cd")
+        const domains = yield* management.listDomains(tenantId, { limit: 1 })
+        assert.deepStrictEqual([domains.items.map(({ domain, mailboxCount }) => [domain.id, mailboxCount]), domains.hasMore], [[[one!.id, 3]], true])
+        const rest = yield* management.listDomains(tenantId, { limit: 1, after: one!.id })
+        assert.deepStrictEqual([rest.items.map(({ domain, mailboxCount }) => [domain.id, mailboxCount]), rest.hasMore], [[[two!.id, 1]], false])
+
+        const { id: other } = yield* management.createTenant(ada, { name: "Difference Engines", planId: "standard" })
+        const refusals = yield* Effect.all([
+          Effect.flip(management.listMailboxes(tenantId, { after: nobody })),
+          Effect.flip(management.listMailboxes(tenantId, { after: boxes[1]!.id, domainId: one!.id })),
+          Effect.flip(management.listMailboxes(other, { after: boxes[1]!.id })),
+          Effect.flip(management.listDomains(tenantId, { after: nobody })),
+          Effect.flip(management.listDomains(other, { after: one!.id }))
+        ])
+        for (const { message } of refusals) assert.strictEqual(message, "after names nothing in this list.")
+      }).pipe(Effect.provide(Management.layer), Effect.provide(paged))
+    })
+  )
+
   it.effect("are made by a look at their domain alone, which is the tenant's own", () =>
     Effect.gen(function* () {
       const context = yield* Layer.build(ports)

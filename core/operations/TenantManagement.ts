@@ -22,8 +22,8 @@ import {
   limitOf,
   line,
   NameTaken,
+  pageBehind,
   pageOf,
-  unlisted,
   unmoved,
   whole,
   type Administration,
@@ -146,12 +146,6 @@ export const tenantManagement = (administration: Administration): TenantManageme
   const plan = (id: string) =>
     required("plan", id, Effect.map(store.credentials.plans, (plans) => plans.find((one) => one.id === id) ?? null))
 
-  /** A tenant's id, which a list goes on behind. */
-  const listed = (after: string) =>
-    Effect.flatMap(isTenantId(after) ? store.credentials.tenant(after) : Effect.succeed(null), (found) =>
-      found === null ? Effect.fail(unlisted()) : Effect.succeed(found.id)
-    )
-
   const writePlan = (actor: Actor, action: "plan.create" | "plan.update", written: Plan) =>
     inserted(actor, installation, action, written.id, [{ _tag: "PutPlan", plan: written }])
 
@@ -205,11 +199,13 @@ export const tenantManagement = (administration: Administration): TenantManageme
       return written
     }),
 
-    listTenants: Effect.fn("Management.listTenants")(function* (query) {
-      const limit = yield* limitOf(query)
-      const after = query.after === undefined ? null : yield* listed(query.after)
-      return cutTo(limit, yield* store.credentials.tenants({ after, limit: limit + 1 }))
-    }),
+    listTenants: Effect.fn("Management.listTenants")((query) =>
+      pageBehind(
+        query,
+        (id) => (isTenantId(id) ? Effect.map(store.credentials.tenant(id), (found) => found?.id ?? null) : Effect.succeed(null)),
+        (after, limit) => store.credentials.tenants({ after, limit })
+      )
+    ),
 
     getTenant: tenant,
 

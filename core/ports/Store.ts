@@ -362,6 +362,12 @@ export interface Outgoing {
   readonly body: string | null
 }
 
+/** A domain, and how many mailboxes it has. */
+export interface CountedDomain {
+  readonly domain: MailDomain
+  readonly mailboxCount: number
+}
+
 export interface RelayReads {
   /**
    * Shards whose log holds events behind the relay's position, each as it stands; one that was never moved at position 0,
@@ -402,6 +408,11 @@ export class Store extends Context.Service<
       readonly get: (tenantId: TenantId, id: MailboxId) => Read<Mailbox | null>
       /** By address. */
       readonly list: (tenantId: TenantId) => Read<ReadonlyArray<Mailbox>>
+      /** By address, behind `after` (null: from the first); of one domain, or of all. */
+      readonly page: (
+        tenantId: TenantId,
+        query: { readonly domainId: DomainId | null; readonly after: Address | null; readonly limit: number }
+      ) => Read<ReadonlyArray<Mailbox>>
       /** Who mail to an address may be for, of whichever tenant: the address, what it is without its tag, and its domain. */
       readonly addressee: (query: {
         readonly address: Address
@@ -411,10 +422,13 @@ export class Store extends Context.Service<
     }
     readonly domains: {
       readonly get: (tenantId: TenantId, id: DomainId) => Read<MailDomain | null>
-      /** By name, each with its number of mailboxes. */
-      readonly list: (
-        tenantId: TenantId
-      ) => Read<ReadonlyArray<{ readonly domain: MailDomain; readonly mailboxCount: number }>>
+      /** By name. */
+      readonly list: (tenantId: TenantId) => Read<ReadonlyArray<CountedDomain>>
+      /** By name, behind `after`; null: from the first. */
+      readonly page: (
+        tenantId: TenantId,
+        query: { readonly after: DomainName | null; readonly limit: number }
+      ) => Read<ReadonlyArray<CountedDomain>>
       /** Of all tenants, those whose `nextCheckAt` is this time or earlier, earliest first; of one time, by id. */
       readonly due: (at: Millis, limit: number) => Read<ReadonlyArray<MailDomain>>
       /** Of all tenants, those that hold a secret sealed by a key of a lower version than this, by id, behind `after`. */
