@@ -1,5 +1,5 @@
 /** Endpoints come to be: by an echoed challenge and in no other way, and their secrets are told once. */
-import { Cause, Deferred, Effect, Exit, Fiber, Option, Redacted, Scheduler } from "effect"
+import { Cause, Deferred, Effect, Exit, Fiber, Option, Redacted, Result, Scheduler } from "effect"
 import * as assert from "node:assert/strict"
 import { types, verificationType } from "../../core/model/Event.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
@@ -324,6 +324,27 @@ export const suite: ScenarioSuite = {
         const { items } = yield* process.webhooks.listEndpoints(of.principal)
         assert.deepEqual(items.filter(({ enabled }) => !enabled).map(({ id }) => id), [endpoint.id])
         yield* create(process, of)
+      })
+    ),
+
+    scenario("of endpoints whose receivers echo at the same time as many are created as there is room for", (world) =>
+      Effect.gen(function* () {
+        const [process, of] = [yield* world.boot(), yield* world.found()]
+        for (let count = 0; count < 98; count++) yield* create(process, of)
+        const posted = world.stage.posts.length
+        const gate = yield* Deferred.make<void>()
+        world.stage.receive = (posted) => Effect.andThen(Deferred.await(gate), welcoming(posted))
+        const asked = yield* Effect.forEach([1, 2, 3, 4, 5], () => Effect.forkChild(Effect.result(create(process, of))))
+        yield* untilPosted(world, posted + 5)
+
+        yield* Deferred.succeed(gate, undefined)
+
+        const answers = yield* Effect.forEach(asked, Fiber.join)
+        assert.deepEqual(
+          answers.map((answer) => (Result.isSuccess(answer) ? "created" : answer.failure._tag)).toSorted(),
+          ["TooManyEndpoints", "TooManyEndpoints", "TooManyEndpoints", "created", "created"]
+        )
+        assert.equal((yield* process.webhooks.listEndpoints(of.principal)).items.length, 100)
       })
     ),
 

@@ -193,15 +193,20 @@ export class Webhooks extends Context.Service<
         return [{ _tag: "PutBody", realm, deliveryId: delivery.id, body }] satisfies ReadonlyArray<Change>
       })
 
+      /** An application may have another endpoint. */
+      const roomFor = Effect.fnUntraced(function* ({ realm, applicationId }: Principal) {
+        const limit = Limits.endpointsPerApplicationMax
+        const endpoints = yield* store.endpoints.list(realm, applicationId)
+        if (endpoints.filter(({ enabled }) => enabled).length >= limit) return yield* new TooManyEndpoints({ limit })
+      })
+
       return Webhooks.of({
         createEndpoint: Tracing.fn("Webhooks.createEndpoint")(function* (principal, input) {
           const eventTypes = yield* Effect.fromResult(subscribable(input.eventTypes))
           const target = yield* Effect.fromResult(
             Result.mapError(WebhookUrl.parse(input.url, settings.webhookTargets), (fault) => new InvalidWebhookUrl({ fault }))
           )
-          const limit = Limits.endpointsPerApplicationMax
-          const endpoints = yield* store.endpoints.list(principal.realm, principal.applicationId)
-          if (endpoints.filter(({ enabled }) => enabled).length >= limit) return yield* new TooManyEndpoints({ limit })
+          yield* roomFor(principal)
           yield* verify(target).pipe(
             toHosts.pass(target.host, principal.applicationId),
             ofApplications.pass(principal.applicationId),
@@ -234,7 +239,9 @@ export class Webhooks extends Context.Service<
             { _tag: "Insert", kind: "endpoint", record: endpoint },
             { _tag: "AppendAudit", entry }
           ]
-          yield* orFound(dieOnRejection(commit(store, queue, changes, [])), store.endpoints.get(principal.realm, id))
+          // Others whose receivers were asked at the same time may have taken the room. Of other processes one each may yet.
+          const created = Effect.andThen(roomFor(principal), commit(store, queue, changes, []))
+          yield* orFound(dieOnRejection(changing(principal.applicationId, created)), store.endpoints.get(principal.realm, id))
           return { endpoint: Endpoints.view(endpoint), secret }
         }),
 
