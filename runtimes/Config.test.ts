@@ -19,6 +19,7 @@ describe("Config", () => {
         mode: "production",
         host: "127.0.0.1",
         port: 3025,
+        connectionsMax: 10_000,
         publicUrl: null,
         workerPort: null,
         databaseUrl: null,

@@ -47,6 +47,13 @@ export const settings = {
     fallback: "3025",
     parse: Values.integer(0, 65_535)
   }),
+  connectionsMax: setting({
+    name: "MAILROOM_CONNECTIONS_MAX",
+    wants: "a whole number from 10 to 1000000",
+    about: "Connections that `serve` holds at a time; further ones are closed at once. More want as many open files, and memory.",
+    fallback: "10000",
+    parse: Values.integer(10, 1_000_000)
+  }),
   publicUrl: setting({
     name: "MAILROOM_PUBLIC_URL",
     wants: "`https://` or `http://` and a host, without a path",

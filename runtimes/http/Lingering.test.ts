@@ -1,5 +1,5 @@
 import { assert, it, vi } from "@effect/vitest"
-import { Effect, Latch, Stream } from "effect"
+import { Effect, Latch, Schedule, Stream } from "effect"
 import { connect, Server, type Socket } from "node:net"
 import type { Store } from "../../core/ports/Store.ts"
 import * as Harness from "./harness.ts"
@@ -23,6 +23,25 @@ const stored = Effect.fnUntraced(function* (server: Harness.Harness, sizeBytes: 
   yield* server.scanned(server, json.attachment.id, "Clean")
   return json.attachment.id as string // as every id
 })
+
+it.live("A server with as many connections as it takes closes further ones at once, says so once, and takes others when some have ended", () =>
+  Effect.gen(function* () {
+    const server = yield* Harness.start({ connectionsMax: 2 })
+    const asked = server.raw(Harness.wire("GET /healthz", ["Connection: close"]))
+    const statusOf = (answer: string) => answer.split("\r\n")[0]
+    const [idle] = yield* Effect.all([unread(server.port), unread(server.port)])
+
+    for (let count = 0; count < 3; count++) assert.strictEqual(yield* asked, "")
+    assert.lengthOf(server.logs.filter((line) => line.includes("a connection was closed: there are 2,")), 1)
+
+    idle.destroy()
+    const answer = yield* asked.pipe(
+      Effect.repeat({ schedule: Schedule.spaced("5 millis"), until: (text) => text !== "" }),
+      Effect.timeout("10 seconds")
+    )
+    assert.strictEqual(statusOf(answer), "HTTP/1.1 200 OK")
+  }).pipe(Effect.scoped)
+)
 
 const tunnel = Harness.wire("CONNECT mail.example:25")
 

@@ -9,6 +9,7 @@ import { HttpServer } from "effect/http"
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from "node:http"
 import type { Duplex } from "node:stream"
 import { Crypto } from "../../core/ports/Crypto.ts"
+import * as SeldomLog from "../../core/SeldomLog.ts"
 import { graceDefault } from "./Drain.ts"
 import { answer } from "./ErrorBody.ts"
 import * as Metrics from "./Metrics.ts"
@@ -18,6 +19,8 @@ export interface ListenOptions {
   readonly host: string
   /** 0: any free one. */
   readonly port: number
+  /** Further connections are closed at once. Default 10,000. */
+  readonly connectionsMax?: number
   /** How long requests in flight may take to finish once the server stops. Default 20 seconds. */
   readonly grace?: Duration.Input
   /** Milliseconds; see `timeouts`. */
@@ -42,6 +45,9 @@ export const timeouts = {
 
 type Timeouts = typeof timeouts
 
+/** Each may hold headers of the size below: at most a third of what a process is given. */
+const connectionsMaxDefault = 10_000
+
 const headerBytesMax = 16 * 1024
 
 /** How long a client gets to read our last words before the connection is cut. */
@@ -61,7 +67,7 @@ const options = (timeouts: Omit<Timeouts, "silenceTimeout">): ServerOptions => (
 })
 
 /** Listens. What is needed of the core is the source of request ids. */
-export const layer = ({ host, port, grace = graceDefault, timeouts: over = {} }: ListenOptions) =>
+export const layer = ({ host, port, connectionsMax = connectionsMaxDefault, grace = graceDefault, timeouts: over = {} }: ListenOptions) =>
   Layer.merge(
     Layer.effect(
       HttpServer.HttpServer,
@@ -70,6 +76,10 @@ export const layer = ({ host, port, grace = graceDefault, timeouts: over = {} }:
         const { silenceTimeout, ...others } = { ...timeouts, ...over }
         const server = createServer(options(others)).setTimeout(silenceTimeout)
         refuseMalformed(server, context)
+        server.maxConnections = connectionsMax
+        const seldom = SeldomLog.make()
+        const full = Effect.logWarning(`a connection was closed: there are ${connectionsMax}, and no more are taken`)
+        server.on("drop", () => Effect.runForkWith(context)(seldom(full)))
         const listening = yield* NodeHttpServer.make(() => server, { host, port, gracefulShutdownTimeout: grace })
         // The system may be out of memory or descriptors for a moment: that costs this connection, and not the process.
         server.on("error", (cause) => Effect.runForkWith(context)(Effect.logWarning("a connection could not be taken", cause)))

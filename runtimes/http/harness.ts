@@ -37,6 +37,7 @@ export interface Options {
   readonly planId?: string
   readonly trustedProxies?: ReadonlyArray<string>
   readonly timeouts?: Http.Server.ListenOptions["timeouts"]
+  readonly connectionsMax?: number
   readonly grace?: Http.Server.ListenOptions["grace"]
   /** Takes spans. */
   readonly tracer?: Tracer.Tracer
@@ -170,7 +171,13 @@ const runtime = (options: Options, receivers: Receivers) =>
     metrics: options.metrics === undefined ? "open" : options.metrics
   }).pipe(
     Layer.provideMerge(
-      Http.Server.layer({ host: "127.0.0.1", port: 0, grace: options.grace ?? "2 seconds", timeouts: options.timeouts ?? {} })
+      Http.Server.layer({
+        host: "127.0.0.1",
+        port: 0,
+        grace: options.grace ?? "2 seconds",
+        timeouts: options.timeouts ?? {},
+        ...(options.connectionsMax === undefined ? {} : { connectionsMax: options.connectionsMax })
+      })
     ),
     Layer.provideMerge(Mailroom.layer),
     Layer.provideMerge(inFront(options, receivers)),

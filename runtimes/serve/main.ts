@@ -14,12 +14,12 @@ import { version } from "../Version.ts"
 /** Runs until it is interrupted. */
 export const serve = Effect.gen(function* () {
   const config = yield* Config.deployment("sealing keys")
-  const { host, port, publicUrl, trustedProxies } = config
+  const { connectionsMax, host, port, publicUrl, trustedProxies } = config
   const operations = Mailroom.operations.pipe(
     Layer.provideMerge(Layer.merge(Adapters.layer(config, "serve"), Outbound.serving(config))),
     Layer.provide(Config.settingsLayer(config))
   )
-  const server = Http.Server.layer({ host, port })
+  const server = Http.Server.layer({ host, port, connectionsMax })
   const http = Http.layer({ trustedProxies, metrics: Http.Metrics.accessOf(config), ...(publicUrl === null ? {} : { servers: [publicUrl] }) })
   const listening = Effect.gen(function* () {
     const { address } = yield* HttpServer.HttpServer
