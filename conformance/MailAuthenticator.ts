@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict"
 import { Data, Deferred, Effect, Fiber, Result, Stream } from "effect"
-import type { Authentication, Peer } from "../core/model/Reception.ts"
+import type { Examined, Peer } from "../core/model/Reception.ts"
 import { MailAuthenticator } from "../core/ports/MailAuthenticator.ts"
 import type { Suite } from "./Suite.ts"
 
@@ -15,7 +15,7 @@ export interface Case {
   readonly returnPath: string | null
   readonly message: Uint8Array
   /** What of it is looked at. */
-  readonly expected: Partial<Authentication>
+  readonly expected: Partial<Examined>
 }
 
 class Broken extends Data.TaggedError("Broken")<{}> {}
@@ -31,8 +31,8 @@ const authenticate = <E>({ peer, returnPath }: Case, bytes: Stream.Stream<Uint8A
 
 const find = (one: Case, pieceSizeBytes = 65_536) => authenticate(one, Stream.fromIterable(inPieces(one.message, pieceSizeBytes)))
 
-const assertFound = (found: Authentication, { title, expected }: Case) =>
-  assert.deepEqual(Object.fromEntries(Object.keys(expected).map((key) => [key, found[key as keyof Authentication]])), expected, title) // its keys
+const assertFound = (found: Examined, { title, expected }: Case) =>
+  assert.deepEqual(Object.fromEntries(Object.keys(expected).map((key) => [key, found[key as keyof Examined]])), expected, title) // its keys
 
 /** At least two cases that differ. */
 export const suite = (options: { readonly cases: ReadonlyArray<Case> }): Suite<MailAuthenticator> => {
@@ -47,9 +47,10 @@ export const suite = (options: { readonly cases: ReadonlyArray<Case> }): Suite<M
         title: "answers in the words of RFC 8601",
         check: Effect.gen(function* () {
           for (const one of cases) {
-            const { spf, dkim, dmarc, arc, dmarcPolicy } = yield* find(one)
+            const { spf, dkim, dmarc, arc, dmarcPolicy, author } = yield* find(one)
             for (const word of [spf, dkim, dmarc, arc]) assert.ok(words.has(word), word)
             assert.ok(dmarcPolicy === null || ["none", "quarantine", "reject"].includes(dmarcPolicy))
+            assert.ok(author === null || /^[a-z0-9._-]+$/.test(author))
           }
         })
       },

@@ -5,7 +5,9 @@ import { spawnSync } from "node:child_process"
 import { generateKeyPairSync } from "node:crypto"
 import { withProcessorTime } from "../../conformance/ProcessorTime.ts"
 import { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
-import type { Peer } from "../../core/model/Reception.ts"
+import { ofAuthorShown, type Peer } from "../../core/model/Reception.ts"
+import { Mime } from "../../core/ports/Mime.ts"
+import * as RfcMime from "../mime/RfcMime.ts"
 import * as MailauthAuthenticator from "./MailauthAuthenticator.ts"
 import * as Threads from "./Threads.ts"
 import * as Zone from "./Zone.ts"
@@ -188,7 +190,7 @@ describe("MailauthAuthenticator", () => {
       // Of real time: waiting costs the processor nothing.
       const [took, result] = yield* Effect.timed(judge(signed, names, { timeout: "200 millis" }))
 
-      assert.deepStrictEqual(result, { spf: "temperror", dkim: "temperror", dmarc: "temperror", arc: "temperror", dmarcPolicy: null })
+      assert.deepStrictEqual(result, { spf: "temperror", dkim: "temperror", dmarc: "temperror", arc: "temperror", dmarcPolicy: null, author: null })
       assert.isBelow(Duration.toMillis(took), 5_000)
     })
   )
@@ -282,6 +284,47 @@ describe("MailauthAuthenticator", () => {
       for (const [from, expected] of authors) {
         const { dmarc } = yield* judge(Buffer.from(`From: ${from}\r\n\r\nx\r\n`), records)
         assert.strictEqual(dmarc, expected, from.slice(0, 80))
+      }
+    })
+  )
+
+  it.live("names the author whose domain it asked, whoever else the field may be read to name", () =>
+    Effect.gen(function* () {
+      const records = Zone.make({ "TXT client.test": ["v=spf1 ip4:192.0.2.0/24 -all"], "TXT _dmarc.client.test": ["v=DMARC1; p=reject"] })
+      const authors: ReadonlyArray<readonly [from: string, author: string | null]> = [
+        ["Ada <ada@client.test>", "client.test"],
+        ["ada@CLIENT.test.", "client.test"],
+        ["ada@b\u00fccher.test", "xn--bcher-kva.test"],
+        ["[ada@client.test @client.test <eve@bank.test>:", "client.test"],
+        ["\",[: <eve@bank.test>@client.test", "client.test"],
+        ["ada@client.test eve@bank.test", "client.test"],
+        ["ada@client.test, eve@bank.test", null],
+        [`<ada@client.test>${" ".repeat(17_000)}`, null],
+        ["", null]
+      ]
+      for (const [from, expected] of authors) {
+        const { author } = yield* judge(Buffer.from(`From: ${from}\r\n\r\nx\r\n`), records)
+        assert.strictEqual(author, expected, from.slice(0, 80))
+      }
+    })
+  )
+
+  it.live("lets nobody pass whom the message does not show", () =>
+    Effect.gen(function* () {
+      const records = Zone.make({ "TXT client.test": ["v=spf1 ip4:192.0.2.0/24 -all"], "TXT _dmarc.client.test": ["v=DMARC1; p=reject"] })
+      const { readHead } = yield* Effect.provide(Mime, RfcMime.layer)
+      const shown: ReadonlyArray<readonly [from: string, dmarc: string]> = [
+        ["Ada <ada@client.test>", "pass"],
+        ["[ada@client.test @client.test <eve@bank.test>:", "permerror"],
+        ["\",[: <eve@bank.test>@client.test", "permerror"],
+        ["ada@other.test eve@bank.test", "permerror"],
+        ["eve@\uff42ank.test", "permerror"]
+      ]
+      for (const [from, expected] of shown) {
+        const message = Buffer.from(`From: ${from}\r\n\r\nx\r\n`)
+        const head = yield* readHead(message)
+        const { dmarc } = ofAuthorShown(yield* judge(message, records), head.from)
+        assert.strictEqual(dmarc, expected, from)
       }
     })
   )

@@ -9,7 +9,7 @@
  */
 import { Duration, Effect, Layer, Option, Stream } from "effect"
 import { promises as dns } from "node:dns"
-import type { Authentication } from "../../core/model/Reception.ts"
+import type { Examined } from "../../core/model/Reception.ts"
 import { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
 import * as Threads from "./Threads.ts"
 
@@ -55,7 +55,7 @@ export const layerWith = ({ hostname, resolve = byHost(), timeout = "9 seconds" 
 /** Else each thread would die of it, and each message pass for one that the DNS tells nothing of. */
 const mustBeInstalled = Effect.sync(() => import.meta.resolve("mailauth"))
 
-const untold: Authentication = { spf: "temperror", dkim: "temperror", dmarc: "temperror", arc: "temperror", dmarcPolicy: null }
+const untold: Examined = { spf: "temperror", dkim: "temperror", dmarc: "temperror", arc: "temperror", dmarcPolicy: null, author: null }
 
 /** A resolver of our own, so that no name waits longer than two seconds for an answer, twice. */
 const byHost = (): Threads.Resolve => {

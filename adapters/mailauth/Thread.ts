@@ -2,7 +2,7 @@
 import { authenticate, type AuthenticateResult } from "mailauth"
 import { PassThrough } from "node:stream"
 import { parentPort } from "node:worker_threads"
-import type { Authentication } from "../../core/model/Reception.ts"
+import type { Authentication, Examined } from "../../core/model/Reception.ts"
 import * as Header from "./Header.ts"
 import type { FromThread, Opening, ToThread } from "./Threads.ts"
 
@@ -38,12 +38,13 @@ const begin = (id: number, opening: Opening): void => {
     })
 }
 
-const told = ({ spf, dkim, dmarc, arc, dmarcSkipReason }: AuthenticateResult, header: Header.Header, isRelayed: boolean): Authentication => ({
+const told = ({ spf, dkim, dmarc, arc, dmarcSkipReason }: AuthenticateResult, header: Header.Header, isRelayed: boolean): Examined => ({
   spf: isRelayed || spf === false ? "none" : spf.status.result,
   dkim: header.isCut() ? "permerror" : best(dkim.results.map(ofSignature)),
   dmarc: dmarcOf(dmarc === false ? (dmarcSkipReason === undefined ? "none" : "permerror") : dmarc.status.result, header),
   arc: arc === false ? "none" : arc.status.result,
-  dmarcPolicy: header.lacksAuthor() || dmarc === false ? null : policyOf(dmarc.policy)
+  dmarcPolicy: header.lacksAuthor() || dmarc === false ? null : policyOf(dmarc.policy),
+  author: header.lacksAuthor() || dmarc === false ? null : (dmarc.status.header?.from?.replace(/\.$/, "") ?? null)
 })
 
 /** Without one author there is nobody to ask; and where it may be another who is shown, nobody passes. */

@@ -7,7 +7,7 @@
 import { Deferred, Duration, Effect, Exit, Fiber, type Scope } from "effect"
 import { availableParallelism } from "node:os"
 import { Worker } from "node:worker_threads"
-import type { Authentication } from "../../core/model/Reception.ts"
+import type { Examined } from "../../core/model/Reception.ts"
 
 /** As node:dns's `resolve`: it rejects with an error that has its `code`, such as ENOTFOUND or ESERVFAIL. */
 export type Resolve = (name: string, type: string) => Promise<ReadonlyArray<unknown>>
@@ -34,7 +34,7 @@ export type FromThread =
   | { readonly _tag: "More"; readonly id: number }
   | { readonly _tag: "Ask"; readonly id: number; readonly ask: number; readonly name: string; readonly type: string }
   /** Null: mailauth broke on it. */
-  | { readonly _tag: "Found"; readonly id: number; readonly found: Authentication | null }
+  | { readonly _tag: "Found"; readonly id: number; readonly found: Examined | null }
   | { readonly _tag: "Stopped"; readonly id: number }
 
 /** One message in a thread. */
@@ -43,7 +43,7 @@ export interface Examination {
   readonly write: (bytes: Uint8Array) => Effect.Effect<void>
   readonly end: Effect.Effect<void>
   /** Null: it cannot be told. */
-  readonly found: Effect.Effect<Authentication | null>
+  readonly found: Effect.Effect<Examined | null>
 }
 
 export interface Threads {
@@ -74,7 +74,7 @@ interface Thread {
 
 interface Listener {
   readonly onMore: () => void
-  readonly onFound: (found: Authentication | null) => void
+  readonly onFound: (found: Examined | null) => void
   readonly onAsk: (ask: number, name: string, type: string) => void
 }
 
@@ -101,7 +101,7 @@ export const make = (unusual?: URL): Effect.Effect<Threads, never, Scope.Scope> 
       const thread = pick(threads, program)
       const id = ++lastId
       let onRoom = () => {}
-      const found = Deferred.makeUnsafe<Authentication | null>()
+      const found = Deferred.makeUnsafe<Examined | null>()
       const say = (message: ToThread, moved: ReadonlyArray<ArrayBuffer> = []) => thread.worker.postMessage(message, [...moved])
       const ended = new AbortController()
       /** Of each purpose, how many names were asked, and the end of its time. */

@@ -4,7 +4,7 @@
  */
 import { Context, Effect, Layer, Stream } from "effect"
 import { createHash } from "node:crypto"
-import type { Authentication, Peer } from "../../core/model/Reception.ts"
+import type { Examined, Peer } from "../../core/model/Reception.ts"
 import { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
 
 export interface Asked {
@@ -17,19 +17,19 @@ export class MailAuthenticatorScript extends Context.Service<
   MailAuthenticatorScript,
   {
     /** What is found of these bytes from now on. */
-    readonly answer: (sha256: string, found: Partial<Authentication>) => Effect.Effect<void>
+    readonly answer: (sha256: string, found: Partial<Examined>) => Effect.Effect<void>
     /** What is found of all others from now on. */
-    readonly otherwise: (found: Partial<Authentication>) => Effect.Effect<void>
+    readonly otherwise: (found: Partial<Examined>) => Effect.Effect<void>
     /** What was asked and read to its end, in order. */
     readonly asked: Effect.Effect<ReadonlyArray<Asked>>
   }
 >()("mailroom/adapters/memory/MailAuthenticatorScript") {}
 
-const nothing: Authentication = { spf: "none", dkim: "none", dmarc: "none", arc: "none", dmarcPolicy: null }
+const nothing: Examined = { spf: "none", dkim: "none", dmarc: "none", arc: "none", dmarcPolicy: null, author: null }
 
 export const layer: Layer.Layer<MailAuthenticator | MailAuthenticatorScript> = Layer.effectContext(
   Effect.sync(() => {
-    const answers = new Map<string, Authentication>()
+    const answers = new Map<string, Examined>()
     const asked: Array<Asked> = []
     let other = nothing
 

@@ -18,7 +18,7 @@ import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
 import { shardOf, type Environment, type Realm } from "../../core/model/Ids.ts"
 import * as Limits from "../../core/model/Limits.ts"
 import type { Mailbox } from "../../core/model/Mailbox.ts"
-import type { Authentication } from "../../core/model/Reception.ts"
+import type { Examined } from "../../core/model/Reception.ts"
 import type { Application } from "../../core/model/Tenant.ts"
 import type { Answer } from "../../core/model/Webhook.ts"
 import { CheckDomains } from "../../core/jobs/CheckDomains.ts"
@@ -98,7 +98,7 @@ export interface Stage {
   /** Goes before each reading of a whole message. */
   parse: (bytes: Uint8Array) => Effect.Effect<void>
   /** What is found out about the sender of inbound mail. */
-  authentication: Authentication
+  authentication: Examined
   /** What the spam filter says; null: it is away. */
   spam: "ham" | "spam" | "refuse" | null
   /** The bytes that were shown to those two. */
@@ -157,7 +157,7 @@ const makeStage = (): Stage => ({
   poll: () => Effect.succeed({ notifications: [], pollAt: null }),
   scan: () => Effect.succeed({ _tag: "Clean" }),
   parse: () => Effect.void,
-  authentication: { spf: "pass", dkim: "pass", dmarc: "pass", arc: "none", dmarcPolicy: "reject" },
+  authentication: { spf: "pass", dkim: "pass", dmarc: "pass", arc: "none", dmarcPolicy: "reject", author: null },
   spam: "ham",
   judged: [],
   limiterIsDown: false,

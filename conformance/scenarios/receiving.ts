@@ -200,7 +200,7 @@ export const suite: ScenarioSuite = {
         const process = yield* world.boot()
         const lenient = yield* world.boot(undefined, { dmarcReject: "spam" })
         const { stage } = world
-        const pass = stage.authentication
+        const pass = { ...stage.authentication, author: "sender.example" } // who is shown
         const fail = { ...pass, dmarc: "fail" }
         const rows = [
           [process, pass, "ham", "inbox"],
@@ -217,6 +217,8 @@ export const suite: ScenarioSuite = {
           [lenient, { ...pass, dmarc: "temperror", dmarcPolicy: "reject" }, "ham", "spam"],
           [process, { ...pass, dmarc: "permerror", dmarcPolicy: null }, "ham", "spam"],
           [lenient, { ...fail, dmarcPolicy: "reject" }, "ham", "spam"],
+          [process, { ...pass, author: "other.example" }, "ham", "spam"],
+          [process, { ...fail, dmarcPolicy: "reject", author: "other.example" }, "ham", "550 5.7.1"],
           [process, pass, "spam", "spam"],
           [process, pass, "refuse", "550 5.7.1"],
           [process, pass, null, "inbox"]

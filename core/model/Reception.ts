@@ -1,5 +1,6 @@
 /** How an inbound message came, and what was found out about it on the way in (Spec 2, Message detail). */
-import type { Address } from "./Address.ts"
+import { Result } from "effect"
+import { parseDomain, type Address } from "./Address.ts"
 import type { Millis } from "./Ids.ts"
 import type { Defect, Mentioned } from "./ParsedMessage.ts"
 
@@ -12,6 +13,36 @@ export interface Authentication {
   readonly arc: string
   /** What the domain of the From field asks for where DMARC fails; null if it publishes none. */
   readonly dmarcPolicy: "none" | "quarantine" | "reject" | null
+}
+
+/** What an authenticator finds, and about whom. */
+export interface Examined extends Authentication {
+  /** The domain of the author that DMARC was asked about, in A-labels; null if it could be asked about nobody. */
+  readonly author: string | null
+}
+
+/**
+ * What holds for the author whom the message shows. A field that no standard
+ * allows is read by one reader as this and by another as that; so what was
+ * found of somebody else is nobody's. Only what it is refused for stays.
+ */
+export const ofAuthorShown = ({ author, ...found }: Examined, shown: Mentioned | null): Authentication => {
+  const domain = shown === null ? null : domainShown(shown)
+  if (author === null || domain === null || domain === canonical(author)) return found
+  const isAgainst = found.dmarc === "fail" && (found.dmarcPolicy === "reject" || found.dmarcPolicy === "quarantine")
+  return isAgainst || found.dmarc === "temperror" ? found : { ...found, dmarc: "permerror", dmarcPolicy: null }
+}
+
+/** Null: an address without one names nobody who could be asked. */
+const domainShown = ({ address }: Mentioned): string | null => {
+  const at = address.lastIndexOf("@")
+  return at < 0 ? null : canonical(address.slice(at + 1))
+}
+
+/** As we would write to it; what we would not is as it is. */
+const canonical = (domain: string): string => {
+  const name = domain.replace(/\.$/, "")
+  return Result.getOrElse(parseDomain(name), () => name.toLowerCase())
 }
 
 /** Who hands a message over. */

@@ -12,7 +12,7 @@ import * as Limits from "../model/Limits.ts"
 import { LocalLimiter } from "../model/LocalLimiter.ts"
 import type { Message } from "../model/Message.ts"
 import type { Head } from "../model/ParsedMessage.ts"
-import type { Authentication, Peer } from "../model/Reception.ts"
+import { ofAuthorShown, type Authentication, type Peer } from "../model/Reception.ts"
 import * as Trace from "../model/Trace.ts"
 import { BlobStore, BlobUnavailable, enclosedMax, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
@@ -116,7 +116,7 @@ export class Receive extends Context.Service<
 
         const stored = yield* storeFirst(arriving, first.mailbox.tenantId)
         const again = { ...arriving, bytes: behind(stored.traceSize, stored.bytes) }
-        const { authentication, folder } = yield* judge(again)
+        const { authentication, folder } = yield* judge(again, stored.head.from)
         // What may be said twice comes first: a sender who gets no answer says all of it again.
         if (returnPaths.size > 0) yield* report(returnPaths, again)
         yield* guardMailboxes([first, ...others])
@@ -189,9 +189,10 @@ export class Receive extends Context.Service<
         )
 
       /** Who it is from, and the folder that it belongs in. */
-      const judge = Effect.fnUntraced(function* <E>({ peer, returnPath, recipients, bytes }: Arriving<E>) {
-        const authentication =
+      const judge = Effect.fnUntraced(function* <E>({ peer, returnPath, recipients, bytes }: Arriving<E>, shown: Head["from"]) {
+        const examined =
           authenticator === null ? null : yield* inTime("MailAuthenticator", authenticator.authenticate({ peer, returnPath, bytes }))
+        const authentication = examined === null ? null : ofAuthorShown(examined, shown)
         const dmarc = authentication?.dmarc
         const policy = dmarc === "fail" || dmarc === "temperror" ? (authentication?.dmarcPolicy ?? null) : null
         if (policy === "reject" && settings.dmarcReject === "refuse") {

@@ -4,12 +4,14 @@
  * An adapter
  * - reports what it finds and judges nothing: what a result means for the
  *   message is the core's to say;
+ * - says whose domain it asked about: the core lets nobody pass but the author
+ *   whom the message shows;
  * - answers within 10 s whatever the DNS does (`temperror` where it cannot
  *   tell), and looks up a bounded number of names for one message;
  * - reads the bytes as they come, and holds no thread for longer than 50 ms.
  */
 import { Context, type Effect, type Stream } from "effect"
-import type { Authentication, Peer } from "../model/Reception.ts"
+import type { Examined, Peer } from "../model/Reception.ts"
 
 export class MailAuthenticator extends Context.Service<
   MailAuthenticator,
@@ -19,6 +21,6 @@ export class MailAuthenticator extends Context.Service<
       readonly peer: Peer
       readonly returnPath: string | null
       readonly bytes: Stream.Stream<Uint8Array, E>
-    }) => Effect.Effect<Authentication, E>
+    }) => Effect.Effect<Examined, E>
   }
 >()("mailroom/core/ports/MailAuthenticator") {}

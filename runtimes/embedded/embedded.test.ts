@@ -22,7 +22,7 @@ describe("an embedded Mailroom", () => {
     const asked: Array<string | null> = []
     const authenticator = Layer.succeed(MailAuthenticator, {
       authenticate: ({ returnPath, bytes }) =>
-        Effect.as(Stream.runDrain(bytes), { spf: "pass", dkim: "none", dmarc: "pass", arc: "none", dmarcPolicy: null }).pipe(
+        Effect.as(Stream.runDrain(bytes), { spf: "pass", dkim: "none", dmarc: "pass", arc: "none", dmarcPolicy: null, author: "example.org" }).pipe(
           Effect.tap(() => Effect.sync(() => asked.push(returnPath)))
         )
     })
