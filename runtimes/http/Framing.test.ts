@@ -37,6 +37,7 @@ layer(Harness.layer({ timeouts }), live)("Malformed HTTP", (it) => {
     ["a Content-Length that is a list", post(["Content-Length: 2, 2"], "{}"), "400 invalid_request"],
     ["a negative Content-Length", post(["Content-Length: -1"]), "400 invalid_request"],
     ["chunked that is not the last coding", post(["Transfer-Encoding: chunked, gzip"]), "400 invalid_request"],
+    ["chunked in HTTP/1.0", post(["Connection: keep-alive", chunked], smuggled).replace("HTTP/1.1", "HTTP/1.0"), "400 invalid_request"],
     ["a folded header", get("X-A: b\r\n c"), "400 invalid_request"],
     ["a header that ends in LF alone", get("X-A: b").replaceAll("\r\n", "\n"), "400 invalid_request"],
     ["CR alone in a header", get("X-A: b\rX-B: c"), "400 invalid_request"],

@@ -5,6 +5,7 @@
  */
 import { Cause, Clock, Effect, type Fiber, Option, Result, Tracer, type Types } from "effect"
 import { HttpMethod, HttpRouter, HttpServerRequest, HttpServerResponse, HttpTraceContext, type Headers } from "effect/http"
+import { IncomingMessage } from "node:http"
 import { Access } from "../../core/operations/Access.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
@@ -44,6 +45,10 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
           if (!isFromInside && !isNotification(call.route)) call.guarded(yield* access.guardAddress(call.clientAddress))
           // Two come joined; a name has no comma.
           if (request.headers["host"]?.includes(",") !== false) return yield* new InvalidRequest({ issues: [notOneHost] })
+          if (isChunkedBeforeItsTime(request)) {
+            call.headers["connection"] = "close"
+            return yield* new InvalidRequest({ issues: [chunkedInHttp10] })
+          }
         }
         if (match === null) return yield* new RouteUnknown()
         const { methods, operations } = match.route
@@ -111,6 +116,12 @@ const traced = <A, E, R>(
 
 /** The status in our logs for a request whose client did not wait for the answer. */
 const clientGone = 499
+
+/** Whoever passed it on may have seen its body end elsewhere, for HTTP/1.0 knows no Transfer-Encoding (RFC 9112, 6.1). */
+const isChunkedBeforeItsTime = ({ headers, source }: HttpServerRequest.HttpServerRequest): boolean =>
+  headers["transfer-encoding"] !== undefined && source instanceof IncomingMessage && source.httpVersionMinor === 0
+
+const chunkedInHttp10: Issue = { path: "", code: "malformed_http", message: "Expected no Transfer-Encoding in HTTP/1.0" }
 
 const notOneHost: Issue = { path: "", code: "malformed_http", message: "Expected a Host header, and one only" }
 
