@@ -258,8 +258,15 @@ const places: ReadonlyArray<readonly [place: string, make: (text: string) => Dra
   ["the value of a structured header field", (text) => withHeader({ name: "References", value: text })],
   ["a file name", (text) => draft({}, { text: "" }, [file(binary(3), { filename: text })])],
   ["a media type", (text) => draft({}, { text: "" }, [file(binary(3), { mediaType: `text/${text}` })])],
-  ["a content identifier", (text) => draft({}, { text: "" }, [file(binary(3), { contentId: text, disposition: "inline" })])]
+  ["a content identifier", (text) => withContentId(text)]
 ]
+
+/** As if unchecked: what is made of an attachment has none that no header can hold. */
+const withContentId = (contentId: string): Draft => {
+  const made = draft({}, { text: "" }, [file(binary(3), { contentId: "c1", disposition: "inline" })])
+  const parts = made.content.mime.parts.map((part) => (part.contentId === null ? part : { ...part, contentId }))
+  return { ...made, content: { ...made.content, mime: { ...made.content.mime, parts } } }
+}
 
 const withHeader = (header: Header): Draft => {
   const made = draft({})

@@ -136,6 +136,10 @@ const shortened = (name: string): string => {
 export const receivedMediaType = (mediaType: string): string =>
   Schema.is(MediaType)(mediaType) ? mediaType.toLowerCase() : "application/octet-stream"
 
+/** The Content-ID under which a file is sent on; null for one that no header can hold, since a stranger may have written it. */
+export const sentContentId = (contentId: string | null): string | null =>
+  contentId !== null && /^[!-;=?-~]{1,900}$/.test(contentId) ? contentId : null
+
 /** The attachment record of the API (Spec 2, resources only partly described). */
 export const View = Schema.Struct({
   id: AttachmentId,

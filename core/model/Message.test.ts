@@ -231,6 +231,13 @@ describe("the MIME structure of an outbound message", () => {
       parts: []
     })
   })
+
+  it("leaves out what a stranger has named a received file that no header can hold", () => {
+    const named = (contentId: string) => Message.outboundStructure("a", null, [{ ...file, contentId }]).parts[1]!.contentId
+
+    for (const contentId of ["c1", "logo@example.com", "a".repeat(900)]) assert.strictEqual(named(contentId), contentId)
+    for (const contentId of ["a b", "lögo@example.com", "<c1>", "", "a\u0000", "a\r\nX: y", "a".repeat(901)]) assert.isNull(named(contentId), contentId)
+  })
 })
 
 describe("the bytes of a text", () => {

@@ -8,7 +8,7 @@
 import { Schema } from "effect"
 import type { Address } from "./Address.ts"
 import * as Addresses from "./Address.ts"
-import type { Attachment } from "./Attachment.ts"
+import { sentContentId, type Attachment } from "./Attachment.ts"
 import type { BlobRef } from "./Blob.ts"
 import {
   AttachmentId,
@@ -238,7 +238,7 @@ export const outboundStructure = (
     ...emptyPart,
     mediaType: attachment.mediaType.toLowerCase(),
     disposition: attachment.disposition,
-    contentId: attachment.contentId,
+    contentId: sentContentId(attachment.contentId),
     filename: attachment.filename,
     sizeBytes: attachment.blob.sizeBytes,
     attachmentId: attachment.id
