@@ -6,7 +6,7 @@ import type { TenantId } from "../core/model/Ids.ts"
 import { BlobStore } from "../core/ports/BlobStore.ts"
 import { ages } from "./BlobStoreAges.ts"
 import { enclosed, type Commit } from "./BlobStoreEnclosed.ts"
-import { assertMissing, digest, noise, old, read, refOf, sweepTime, tenant, text, write } from "./BlobStoreSteps.ts"
+import { assertMissing, digest, foundIn, noise, old, read, refOf, sweepTime, tenant, text, write } from "./BlobStoreSteps.ts"
 import type { Check, Suite } from "./Suite.ts"
 
 const contents: ReadonlyArray<Check<BlobStore>> = [
@@ -138,6 +138,7 @@ const contents: ReadonlyArray<Check<BlobStore>> = [
 
       const outcome = yield* Effect.result(read(tenant(), ref))
 
+      assert.equal(foundIn(outcome), "BlobMissing")
       assert.ok(Result.isFailure(outcome) && outcome.failure._tag === "BlobMissing")
       assert.equal(outcome.failure.sha256, ref.sha256)
     })
@@ -361,22 +362,60 @@ const corruption = <R>(
 
         const outcome = yield* Effect.result(read(of, ref))
 
+        assert.equal(foundIn(outcome), "BlobCorrupt")
         assert.ok(Result.isFailure(outcome) && outcome.failure._tag === "BlobCorrupt")
         assert.equal(outcome.failure.sha256, ref.sha256)
       })
     }))
   )
 
+/** What nobody can read any more takes no room either. */
+const remains = <R>(held: Effect.Effect<number, unknown, R>): ReadonlyArray<Check<BlobStore | R>> => [
+  {
+    title: "holds no bytes of a writer that gave up, of a second copy, or of what was removed",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const store = yield* BlobStore
+      const bytes = noise(600_000)
+      const before = yield* held
+
+      const begun = Effect.flatMap(store.writer(of), (writer) => writer.append(bytes))
+      yield* Effect.ignore(Effect.scoped(Effect.andThen(begun, Effect.fail("changed my mind"))))
+      assert.equal(yield* held, before, "a writer that gave up left bytes behind")
+
+      const { sha256 } = yield* write(of, bytes)
+      const once = yield* held
+      assert.ok(once - before >= bytes.length, `it holds ${once - before} bytes of a blob of ${bytes.length}`)
+      yield* write(of, bytes)
+      assert.equal(yield* held, once, "a second copy was kept")
+
+      yield* store.remove(of, sha256, yield* sweepTime)
+      assert.equal(yield* held, before, "what was removed left bytes behind")
+    })
+  }
+]
+
 /**
+ * What every BlobStore does. An adapter's author says how to look behind it:
+ *
  * `corrupt` changes (or cuts off) the last byte of a stored blob, behind the store's back; leave it out where nobody can.
+ * `held` counts the bytes of all blobs and writers that lie in what keeps them; leave it out where nobody can.
  * `commit` lands changes in the Store that keeps these blobs; leave it out where none does.
  */
 export const suite = <R = never>(
   options: {
     readonly corrupt?: (tenantId: TenantId, ref: BlobRef, how: "altered" | "cut") => Effect.Effect<void, unknown, R>
+    readonly held?: Effect.Effect<number, unknown, R>
     readonly commit?: Commit<R>
   } = {}
 ): Suite<BlobStore | R> => ({
   name: "BlobStore",
-  checks: [...contents, ...visibility, ...ages, ...enclosed(options.commit ?? null), ...(options.corrupt === undefined ? [] : corruption(options.corrupt))]
+  checks: [
+    ...contents,
+    ...visibility,
+    ...ages,
+    ...enclosed(options.commit ?? null),
+    ...(options.corrupt === undefined ? [] : corruption(options.corrupt)),
+    ...(options.held === undefined ? [] : remains(options.held))
+  ]
 })

@@ -1,6 +1,6 @@
 /** What holds for the age of a blob, for finding old ones and removing them. */
 import assert from "node:assert/strict"
-import { Clock, Effect } from "effect"
+import { Clock, Effect, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import type { BlobRef } from "../core/model/Blob.ts"
 import type { TenantId } from "../core/model/Ids.ts"
@@ -105,6 +105,45 @@ export const ages: ReadonlyArray<Check<BlobStore>> = [
       assert.deepEqual(yield* old([of], firstAt + hour), [{ tenantId: of, sha256: first.sha256 }])
       const both = yield* old([of], firstAt + hour + 1)
       assert.deepEqual(both.map(({ sha256 }) => sha256).toSorted(), [first.sha256, second.sha256].toSorted())
+    })
+  },
+  {
+    title: "never makes a blob older that a process writes again whose clock is behind",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const store = yield* BlobStore
+      const bytes = noise(300_000)
+      const ref = yield* write(of, bytes)
+      const at = yield* Clock.currentTimeMillis
+
+      yield* TestClock.setTime(at - hour)
+      yield* write(of, bytes)
+      yield* TestClock.setTime(at)
+
+      assert.deepEqual(yield* old([of], at), [])
+      yield* store.remove(of, ref.sha256, at)
+      assert.deepEqual(yield* read(of, ref), bytes)
+    })
+  },
+  {
+    title: "ends no read as if it were whole whose blob is removed meanwhile",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const store = yield* BlobStore
+      const pieces = Array.from({ length: 40 }, (_, index) => noise(50_000, index))
+      const ref = yield* write(of, ...pieces)
+      const before = yield* sweepTime
+      let seen = 0
+
+      const outcome = yield* Effect.result(
+        Stream.runForEach(store.read(of, ref), (piece) => {
+          seen += piece.length
+          return seen === piece.length ? store.remove(of, ref.sha256, before) : Effect.void
+        })
+      )
+
+      if (Result.isSuccess(outcome)) assert.equal(seen, ref.sizeBytes, "it ended as if it were whole")
+      yield* assertMissing(of, ref)
     })
   },
   {

@@ -49,10 +49,12 @@ export const read = (tenantId: TenantId, ref: BlobRef) =>
 
 export const refOf = (bytes: Uint8Array) => Effect.map(digest(bytes), (sha256): BlobRef => ({ sha256, sizeBytes: bytes.length }))
 
+/** What a read came to, in a word. */
+export const foundIn = (outcome: Result.Result<Uint8Array, { readonly _tag: string }>): string =>
+  Result.isFailure(outcome) ? outcome.failure._tag : `${outcome.success.length} bytes`
+
 export const assertMissing = Effect.fnUntraced(function* (tenantId: TenantId, ref: BlobRef) {
-  const outcome = yield* Effect.result(read(tenantId, ref))
-  assert.ok(Result.isFailure(outcome))
-  assert.equal(outcome.failure._tag, "BlobMissing")
+  assert.equal(foundIn(yield* Effect.result(read(tenantId, ref))), "BlobMissing")
 })
 
 type Page = Effect.Success<ReturnType<typeof BlobStore.Service.olderThan>>

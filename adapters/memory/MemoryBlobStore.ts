@@ -38,11 +38,12 @@ export const layer: Layer.Layer<BlobStore> = Layer.sync(BlobStore, () => {
           })
         ),
       finish: whileOpen(
-        Effect.map(Clock.currentTimeMillis, (writtenAt) => {
+        Effect.map(Clock.currentTimeMillis, (now) => {
           isOpen = false
           const bytes = join(pieces)
           const sha256 = hash.digest("hex")
-          blobs.set(nameOf(tenantId, sha256), { tenantId, sha256, bytes, writtenAt })
+          const name = nameOf(tenantId, sha256)
+          blobs.set(name, { tenantId, sha256, bytes, writtenAt: Math.max(now, blobs.get(name)?.writtenAt ?? now) })
           return { sha256, sizeBytes: bytes.length }
         })
       )

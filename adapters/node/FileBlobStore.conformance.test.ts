@@ -12,6 +12,11 @@ const directory = mkdtempSync(join(tmpdir(), "mailroom-blobs-"))
 afterAll(() => rmSync(directory, { recursive: true }))
 
 const blobs = suite({
+  held: Effect.promise(async () => {
+    const entries = await fs.readdir(directory, { recursive: true, withFileTypes: true })
+    const sizes = await Promise.all(entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => fs.stat(join(parentPath, name))))
+    return sizes.reduce((sum, { size }) => sum + size, 0)
+  }),
   corrupt: (tenantId, { sha256, sizeBytes }, how) =>
     Effect.promise(async () => {
       const path = join(directory, tenantId, sha256.slice(0, 2), sha256.slice(2, 4), sha256)

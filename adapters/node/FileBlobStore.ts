@@ -74,7 +74,9 @@ const make = Effect.fnUntraced(function* (options: Options) {
           const sha256 = hash.digest("hex")
           const target = pathOf(tenantId, sha256)
           await fs.mkdir(dirname(target), { recursive: true, mode: 0o700 })
-          await handle.utimes(now / 1000, now / 1000)
+          // A clock that is behind makes no blob older.
+          const age = Math.max(now, (await fs.stat(target).catch(() => null))?.mtimeMs ?? now)
+          await handle.utimes(age / 1000, age / 1000)
           await handle.sync()
           await fs.rename(path, target)
           await syncUpwards(dirname(target), directory)

@@ -28,15 +28,19 @@ const corrupt = (tenantId: TenantId, { sha256 }: BlobRef, how: "altered" | "cut"
     )
   ).pipe(Effect.asVoid)
 
+const held = Database.use(({ sql }) =>
+  sql.unsafe<{ readonly bytes: number }>("select coalesce(sum(length(bytes)), 0)::float8 as bytes from mailroom.blob_part")
+).pipe(Effect.map(([row]) => row!.bytes)) // the statement gives one row
+
 const commit = (changes: ReadonlyArray<Change>) => Store.use((store) => store.commit(changes, []))
 
 const pglite = Layer.effectDiscard(migrate).pipe(Layer.provideMerge(Pglite.layerMemory))
 
 const withStore = Layer.merge(PostgresBlobStore.layerWithStore, PostgresStore.layerWithoutJobs)
-conforms("PostgresBlobStore", suite<Database | Store>({ corrupt, commit }), withStore.pipe(Layer.provideMerge(TestDatabase.layer())))
-conforms("PostgresBlobStore over PGlite", suite<Database | Store>({ corrupt, commit }), withStore.pipe(Layer.provideMerge(pglite)))
+conforms("PostgresBlobStore", suite<Database | Store>({ corrupt, held, commit }), withStore.pipe(Layer.provideMerge(TestDatabase.layer())))
+conforms("PostgresBlobStore over PGlite", suite<Database | Store>({ corrupt, held, commit }), withStore.pipe(Layer.provideMerge(pglite)))
 conforms(
   "PostgresBlobStore beside another store",
-  suite({ corrupt }),
+  suite({ corrupt, held }),
   PostgresBlobStore.layer.pipe(Layer.provideMerge(TestDatabase.layer()))
 )

@@ -5,10 +5,12 @@
  * An adapter
  * - makes a blob visible whole, at `finish`, or never; a writer whose scope
  *   closes before that leaves nothing behind;
+ * - takes the age of a blob from its `finish`, not from the begin of its write;
  * - keeps one copy when the same bytes are written twice, and counts the
- *   second write as its age;
+ *   second write as its age; no write makes a blob older, whatever its clock;
  * - fails a read that does not yield the named bytes with `BlobCorrupt` at its
- *   end, so no consumer mistakes them;
+ *   end, so no consumer mistakes them; one whose blob is removed meanwhile
+ *   yields all of it, or fails as well;
  * - removes nothing by itself;
  * - keeps deadlines of its own, and can be interrupted: a job that waits in vain
  *   for minutes takes the store for unavailable, and is done later;
@@ -39,6 +41,7 @@ export class BlobCorrupt extends Data.TaggedError("BlobCorrupt")<{ readonly sha2
 }
 
 export interface BlobWriter {
+  /** The bytes may be used again as soon as this is done. */
   readonly append: (bytes: Uint8Array) => Effect.Effect<void, BlobUnavailable>
   /** Makes what was appended visible under its digest. Called once, last. */
   readonly finish: Effect.Effect<BlobRef, BlobUnavailable>
@@ -63,7 +66,7 @@ export class BlobStore extends Context.Service<
      * commit, which then must bring the changes. The pieces may be used again as soon as this is done.
      */
     readonly enclose: (tenantId: TenantId, pieces: ReadonlyArray<Uint8Array>) => Effect.Effect<Enclosed, BlobUnavailable>
-    /** Its bytes from the first to the last, as often as it is run. */
+    /** Its bytes from the first to the last, in pieces, as often as it is run. A piece is its reader's, who may change it. */
     readonly read: (
       tenantId: TenantId,
       ref: BlobRef
