@@ -1,12 +1,12 @@
 /** What every JobQueue does. */
 import assert from "node:assert/strict"
-import { Effect } from "effect"
+import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { jobKinds, type JobQueue } from "../core/ports/JobQueue.ts"
 import { freshId, realm } from "./fixtures.ts"
 import { byKind } from "./JobQueueKinds.ts"
 import { leases } from "./JobQueueLeases.ts"
-import { assertNothingDue, begin, claim, claimOne, groupsOf, job, jobs, minute, subjectsOf, visibilityTimeout } from "./JobQueueSteps.ts"
+import { assertNothingDue, begin, claim, claimOne, ends, groupsOf, job, jobs, minute, subjectsOf, visibilityTimeout } from "./JobQueueSteps.ts"
 import { waits } from "./JobQueueWaits.ts"
 import type { Check, Suite } from "./Suite.ts"
 
@@ -63,6 +63,41 @@ const handOuts: ReadonlyArray<Check<JobQueue>> = [
 
       assert.deepEqual([first.length, second.length, third.length], [3, 3, 1])
       assert.deepEqual(subjectsOf([...first, ...second, ...third]), offered.map(({ subject }) => subject).toSorted())
+    })
+  },
+  {
+    title: "hands out hundreds of jobs, of few groups and of many: all that a claim may take, or the rest without a wait",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      for (const groups of [1, 3, 300]) {
+        yield* queue.offer(Array.from({ length: groups }, () => jobs(300 / groups, now)).flat())
+
+        for (let left = 300; left > 0; ) {
+          const leases = yield* claim(left)
+          assert.ok(leases.length > 0, `${left} due jobs of ${groups} groups are left, and a claim finds none`)
+          for (const lease of leases) yield* queue.complete(lease)
+          left -= leases.length
+          const waiting = yield* Effect.forkScoped(queue.awaitWork(jobKinds, Duration.hours(10)))
+          if (left > 0) assert.ok(yield* ends(waiting), `${left} due jobs of ${groups} groups are left, and a wait does not end`)
+          yield* Fiber.interrupt(waiting)
+        }
+      }
+    })
+  },
+  {
+    title: "hands out the jobs of a group in the order in which they fell due",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const group = freshId<string>()
+      const dueAts = [7, 2, 9, 4, 1, 8, 3, 6, 5].map((place) => now + place * 1_000)
+      for (const dueAt of dueAts) yield* queue.offer([job(dueAt, { group })])
+      yield* TestClock.adjust(minute)
+      yield* queue.offer([job(now + minute, { group })])
+
+      const handedOut: Array<number> = []
+      for (const limit of [1, 3, 100]) handedOut.push(...(yield* claim(limit)).map((lease) => lease.job.dueAt - now))
+
+      assert.deepEqual(handedOut, [1_000, 2_000, 3_000, 4_000, 5_000, 6_000, 7_000, 8_000, 9_000, minute])
     })
   },
   {
@@ -329,4 +364,8 @@ const epochs: ReadonlyArray<Check<JobQueue>> = [
   }
 ]
 
+/**
+ * What every JobQueue does. A claim may hand out any job of the queue, so each check empties it first: the queue of a proof
+ * serves nobody else meanwhile, and one check at a time. How it fares when it is opened twice, `jobQueueReopened` tells.
+ */
 export const suite: Suite<JobQueue> = { name: "JobQueue", checks: [...handOuts, ...leases, ...fairness, ...byKind, ...epochs, ...waits] }

@@ -7,14 +7,16 @@
  * An adapter
  * - holds at most one job for a (kind, subject); a further offer moves its due
  *   time to the earlier of the two. An offer for a job under lease is kept
- *   beside the lease, and becomes the job when the lease is completed or runs out;
+ *   beside the lease, and becomes the job when the lease is completed or runs out,
+ *   also when it is completed after that, as long as nobody has leased it since;
  *   a lease for longer than `leaseMax` from now, which a clock that was wrong
  *   has written, runs out with it;
  * - hands a job to one lease at a time, until it is completed or its time runs
  *   out; an expired lease's job is due at once, and its claims count on;
  * - is fair: claims go round the groups that have due jobs, and no group has
  *   more than `inFlightMax` leases of one kind at a time, over all claimers, nor
- *   more than it is throttled to; only a commit may lease more (`Hold`, Store);
+ *   more than it is throttled to; only a commit may lease more (`Hold`, Store).
+ *   Of a group's jobs it hands out those first that fell due first;
  * - judges time by Effect's `Clock`, never by its server's;
  * - has no retry policy. When to look again is the state machine's to say.
  */
@@ -65,7 +67,10 @@ export interface Lease {
   readonly job: Job
   /** Never the same twice; fences `complete` and `extend`. */
   readonly token: string
-  /** How often the job was handed out since it was offered or completed, this time included. */
+  /**
+   * How often the job was handed out since it was first offered, or last completed, this time included. A further offer
+   * changes nothing of that.
+   */
   readonly claims: number
   readonly expiresAt: Millis
 }
@@ -85,7 +90,10 @@ export class JobQueue extends Context.Service<
   {
     /** Puts jobs there, each beside what is there of it. When it fails, any of them may be there; to offer again does no harm. */
     readonly offer: (jobs: ReadonlyArray<Job>) => Effect.Effect<void, QueueUnavailable>
-    /** Up to `limit` due jobs of these kinds, for `leaseMax` at most, at once; an empty list if none is due. Fewer than `limit`: no more may be taken now. */
+    /**
+     * Up to `limit` due jobs of these kinds, at once; an empty list if none may be taken. Fewer than `limit`: no more may
+     * be taken now, or the wait that follows ends at once. Nobody asks for longer than `leaseMax`, which need not be checked.
+     */
     readonly claim: (options: {
       readonly kinds: ReadonlyArray<JobKind>
       readonly limit: number
