@@ -37,9 +37,9 @@ const accepted = Effect.fnUntraced(function* (count: number, ...guards: Readonly
 
 const refusal = Effect.fnUntraced(function* (...guards: ReadonlyArray<Guard>) {
   const { refusedBy } = yield* take(...guards)
-  assert.ok(refusedBy !== null)
+  assert.ok(refusedBy !== null, "the request is accepted")
   assert.equal(refusedBy.remaining, 0)
-  assert.ok(refusedBy.resetMs >= 1)
+  assert.ok(refusedBy.resetMs >= 1, `a refused client is to wait ${refusedBy.resetMs} ms`)
   return refusedBy
 })
 
@@ -64,6 +64,7 @@ const offBy = (shift: number) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     })
   })
 
+/** What every RateLimiter does in one process. What several have in common, if anything, its own tests must show. */
 export const suite: Suite<RateLimiter> = {
   name: "RateLimiter",
   checks: [
@@ -186,6 +187,25 @@ export const suite: Suite<RateLimiter> = {
       })
     },
     {
+      title: "keeps buckets apart that differ in little: in case, in one sign, in a blank",
+      check: Effect.gen(function* () {
+        const name = `${freshId<string>()}:`.repeat(4)
+        const buckets = [`${name}a`, `${name}A`, `${name}aa`, `${name}a `, ` ${name}a`, name]
+        for (const bucket of buckets) assert.equal(yield* accepted(2, perMinute(1, { bucket })), 1, JSON.stringify(bucket))
+        for (const bucket of buckets) assert.equal(yield* accepted(2, perDay(1, { bucket })), 1, JSON.stringify(bucket))
+      })
+    },
+    {
+      title: "lets the minute of each guard pass, wherever it stands in a call",
+      check: Effect.gen(function* () {
+        const [wide, narrow, daily] = [perMinute(3), perMinute(2), perDay(100)]
+        for (const guards of [[wide, daily, narrow], [narrow, wide, daily], [daily, narrow, wide]]) {
+          assert.equal(yield* accepted(3, ...guards), 2)
+          yield* TestClock.adjust(minute)
+        }
+      })
+    },
+    {
       title: "takes all guards or none",
       check: Effect.gen(function* () {
         const free = perMinute(5)
@@ -224,6 +244,7 @@ export const suite: Suite<RateLimiter> = {
         const second = perDay(1)
         yield* isAccepted(free)
         yield* isAccepted(first, second)
+        yield* TestClock.adjust(10_000)
 
         const taken = yield* take(free, first, second)
         const turned = yield* take(second, free, first)
@@ -233,6 +254,9 @@ export const suite: Suite<RateLimiter> = {
         assert.deepEqual(taken.standings.map(({ guard }) => guard), [free, first, second])
         assert.deepEqual(turned.standings.map(({ guard }) => guard), [second, free, first])
         assert.deepEqual(taken.standings.map(({ remaining }) => remaining), [4, 0, 0])
+        assert.deepEqual(turned.standings.map(({ remaining }) => remaining), [0, 4, 0])
+        const midnight = yield* untilMidnight
+        assert.deepEqual(taken.standings.map(({ resetMs }) => resetMs), [50_000, 50_000, midnight])
       })
     },
     {
@@ -339,7 +363,7 @@ export const suite: Suite<RateLimiter> = {
         assert.ok(yield* isAccepted(guard))
 
         yield* refusal(guard)
-        assert.ok(yield* offBy(hour)(isAccepted(guard)))
+        assert.ok(yield* offBy(hour)(isAccepted(guard)), "the next day has begun for this clock, and its count has not")
         yield* refusal(guard)
       })
     }

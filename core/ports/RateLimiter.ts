@@ -10,7 +10,11 @@
  * - judges the day by `Clock.currentTimeMillis`, and measures a minute by
  *   `Clock.monotonicTimeNanos`, so that no jump of the wall clock shortens it;
  * - keeps a day's count when a request comes whose clock is in the next day
- *   already: processes may differ about midnight.
+ *   already: processes may differ about midnight;
+ * - may count for its process alone, or for all that share a server or a file,
+ *   and says which. Monotonic clocks have no common zero: who shares finds one
+ *   when it opens, by a clock that all can read, and keeps it;
+ * - may forget with its process or server what it counted.
  */
 import { Context, Data, type Effect } from "effect"
 import type { Millis } from "../model/Ids.ts"
@@ -18,7 +22,7 @@ import type { Millis } from "../model/Ids.ts"
 export interface Guard<Scope extends string = "ip" | "key" | "tenant_day"> {
   /** Whose counter it is, in the words of the error's `scope`. */
   readonly scope: Scope
-  /** Counters with equal scope and bucket are one. */
+  /** Counters with equal scope and bucket are one, whatever the limit. A call names each once, and never in both windows. */
   readonly bucket: string
   readonly limit: number
   readonly window: "minute" | "day"
@@ -28,7 +32,10 @@ export interface Standing<Scope extends string = Guard["scope"]> {
   readonly guard: Guard<Scope>
   /** How many more would be accepted now. */
   readonly remaining: number
-  /** Until the counter is at its start again (accepted), or until one more would be accepted (the refusing guard). At least 1 when refused. */
+  /**
+   * Until one more would be accepted, of a guard that refuses: at least 1. Of any other, whether or not the request was
+   * accepted, until its counter is at its start again.
+   */
   readonly resetMs: Millis
 }
 
