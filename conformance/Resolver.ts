@@ -249,4 +249,5 @@ const recordChecks: Suite<Resolver | Zone>["checks"] = [
   }
 ]
 
+/** What every Resolver does. The layer that is held to it provides the `Zone` that its adapter asks, beside the adapter. */
 export const suite: Suite<Resolver | Zone> = { name: "Resolver", checks: [...checks, ...recordChecks] }

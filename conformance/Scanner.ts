@@ -1,4 +1,3 @@
-/** What every Scanner does. It needs bytes that the adapter's engine calls infected, such as the EICAR test file. */
 import assert from "node:assert/strict"
 import { Data, Deferred, Effect, Exit, Fiber, Result, Stream } from "effect"
 import * as Limits from "../core/model/Limits.ts"
@@ -40,6 +39,7 @@ const halting = (...given: ReadonlyArray<Uint8Array>) =>
     return { isWaiting, leave, pieces: Stream.concat(Stream.fromIterable(given), Stream.drain(Stream.fromEffect(wait))) }
   })
 
+/** What every Scanner does. `infected` are bytes that the adapter's engine calls infected, such as the EICAR test file. */
 export const suite = (options: { readonly infected: Uint8Array }): Suite<Scanner> => {
   const { infected } = options
   const assertInfected = Effect.fnUntraced(function* (pieceSizeBytes: number) {

@@ -17,7 +17,7 @@ export {
   type ProofResult
 } from "./Proof.ts"
 export { suite as blobStore } from "./BlobStore.ts"
-export { suite as crypto } from "./Crypto.ts"
+export { keyRing as cryptoKeyRing, suite as crypto, type RingKey as CryptoRingKey } from "./Crypto.ts"
 export { suite as jobQueue } from "./JobQueue.ts"
 export { suite as jobQueueReopened } from "./JobQueueReopened.ts"
 export { suite as mailAuthenticator, type Case as MailAuthenticatorCase } from "./MailAuthenticator.ts"
@@ -28,7 +28,13 @@ export type * as MailServerScript from "./MailServerScript.ts"
 export { suite as mime } from "./Mime.ts"
 export { suite as notificationIntake } from "./NotificationIntake.ts"
 export { suite as rateLimiter } from "./RateLimiter.ts"
-export { suite as resolver } from "./Resolver.ts"
+export {
+  suite as resolver,
+  Zone as ResolverZone,
+  type Records as ResolverRecords,
+  type Said as ResolverSaid,
+  type SaidBeside as ResolverSaidBeside
+} from "./Resolver.ts"
 export { suite as scanner } from "./Scanner.ts"
 export { suite as spamFilter, type Case as SpamFilterCase } from "./SpamFilter.ts"
 export { suite as store } from "./Store.ts"
