@@ -34,7 +34,7 @@ export const layer: Layer.Layer<BlobStore> = Layer.sync(BlobStore, () => {
         whileOpen(
           Effect.sync(() => {
             hash.update(bytes)
-            pieces.push(bytes.slice())
+            pieces.push(new Uint8Array(bytes)) // a copy
           })
         ),
       finish: whileOpen(

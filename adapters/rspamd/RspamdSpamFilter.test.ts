@@ -7,16 +7,16 @@ import * as RspamdSpamFilter from "./RspamdSpamFilter.ts"
 
 interface Heard {
   readonly headers: IncomingHttpHeaders
-  readonly sizeBytes: number
+  readonly body: Buffer
 }
 
 const server = Effect.fnUntraced(function* (answer: string | null) {
   const heard: Array<Heard> = []
   const made = createServer((request, response) => {
-    let sizeBytes = 0
-    request.on("data", (piece: Buffer) => (sizeBytes += piece.length))
+    const pieces: Array<Buffer> = []
+    request.on("data", (piece: Buffer) => pieces.push(piece))
     request.on("end", () => {
-      heard.push({ headers: request.headers, sizeBytes })
+      heard.push({ headers: request.headers, body: Buffer.concat(pieces) })
       if (answer !== null) response.end(answer)
     })
   })
@@ -25,13 +25,15 @@ const server = Effect.fnUntraced(function* (answer: string | null) {
   return { heard, url: `http://127.0.0.1:${(made.address() as AddressInfo).port}` } // it listens on a port
 })
 
-const judge = (options: RspamdSpamFilter.Options, ...pieces: ReadonlyArray<Uint8Array>) =>
+const judge = (options: RspamdSpamFilter.Options, ...pieces: ReadonlyArray<Uint8Array>) => judgeStream(options, Stream.fromIterable(pieces))
+
+const judgeStream = (options: RspamdSpamFilter.Options, bytes: Stream.Stream<Uint8Array>) =>
   SpamFilter.use((filter) =>
     filter.judge({
       peer: { remoteAddress: "2001:db8::1", helo: "mail.client.test", protocol: "ESMTP" },
       returnPath: null,
       recipients: ["u@ours.test", "ü@ours.test"],
-      bytes: Stream.fromIterable(pieces)
+      bytes
     })
   ).pipe(Effect.provide(RspamdSpamFilter.layerWith(options)))
 
@@ -50,13 +52,25 @@ describe("RspamdSpamFilter", () => {
     })
   )
 
+  it.live("shows the message as it came, though whoever brought it has used its pieces again", () =>
+    Effect.gen(function* () {
+      const { heard, url } = yield* server(verdict)
+      const piece = Buffer.alloc(4)
+      const reused = Stream.flatMap(Stream.make("note", "book"), (word) => Stream.sync(() => (piece.write(word), piece)))
+
+      yield* judgeStream({ url }, reused)
+
+      assert.deepStrictEqual(heard.map(({ body }) => body.toString()), ["notebook"])
+    })
+  )
+
   it.live("shows the beginning of a large message, and reads no more of it", () =>
     Effect.gen(function* () {
       const { heard, url } = yield* server(verdict)
 
       yield* judge({ url, shownBytesMax: 100_000 }, Buffer.alloc(60_000), Buffer.alloc(60_000), Buffer.alloc(60_000))
 
-      assert.deepStrictEqual(heard.map(({ sizeBytes }) => sizeBytes), [100_000])
+      assert.deepStrictEqual(heard.map(({ body }) => body.length), [100_000])
     })
   )
 

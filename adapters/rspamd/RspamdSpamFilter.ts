@@ -68,7 +68,7 @@ const beginning = <E>(bytes: Stream.Stream<Uint8Array, E>, sizeMax: number): Eff
     let room = sizeMax
     const keep = (piece: Uint8Array) =>
       Effect.sync(() => {
-        const kept = piece.slice(0, room) // a copy, for a piece may be used again by who made it
+        const kept = new Uint8Array(piece.subarray(0, room)) // a copy, for a piece may be used again by who made it
         room -= kept.length
         pieces.push(kept)
         return room > 0

@@ -334,7 +334,7 @@ class Start {
 
   add(chunk: Uint8Array): void {
     if (this.sizeBytes === this.sizeBytesMax) return
-    const taken = chunk.slice(0, this.sizeBytesMax - this.sizeBytes) // a copy, for a chunk may be used again by who made it
+    const taken = new Uint8Array(chunk.subarray(0, this.sizeBytesMax - this.sizeBytes)) // a copy, for a chunk may be used again by who made it
     this.sizeBytes += taken.length
     this.chunks.push(taken)
   }

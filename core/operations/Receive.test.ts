@@ -1,0 +1,151 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Context, Effect, Exit, Layer, Redacted, Stream } from "effect"
+import * as Memory from "../../adapters/memory/index.ts"
+import * as RfcMime from "../../adapters/mime/RfcMime.ts"
+import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import { peer, plain } from "../../conformance/scenarios/Arrivals.ts"
+import * as Time from "../../conformance/scenarios/Time.ts"
+import { loggedTo } from "../../conformance/scenarios/World.ts"
+import { insert, land } from "../../conformance/StoreLaw.ts"
+import { RecordReport } from "../jobs/RecordReport.ts"
+import type { Authentication } from "../model/Reception.ts"
+import { MailAuthenticator } from "../ports/MailAuthenticator.ts"
+import { SpamFilter } from "../ports/SpamFilter.ts"
+import { Store, StoreUnavailable } from "../ports/Store.ts"
+import { defaults, Settings } from "../Settings.ts"
+import { Receive } from "./Receive.ts"
+
+type Bytes = Stream.Stream<Uint8Array, unknown>
+
+/** Who is asked about a message, and a store that does not say of a commit that it takes it, after so many milliseconds. */
+interface Around {
+  readonly authenticate?: (bytes: Bytes) => Effect.Effect<Authentication>
+  readonly judge?: (bytes: Bytes) => Effect.Effect<"ham" | "spam">
+  readonly landsAfter?: number
+}
+
+/** A mailbox, and a message that is brought to it. */
+const receiving = Effect.fnUntraced(function* ({ authenticate, judge, landsAfter }: Around) {
+  const memory = Context.get(yield* Layer.build(Memory.MemoryStore.layer), Store)
+  const { id: tenantId, ...tenant } = Fixtures.tenant()
+  const domain = Fixtures.mailDomain(tenantId)
+  const mailbox = Fixtures.mailbox(domain)
+  yield* land(memory, insert("tenant", { id: tenantId, ...tenant }), insert("domain", domain), insert("mailbox", mailbox))
+
+  const store: typeof Store.Service = {
+    ...memory,
+    commit: (...given) =>
+      landsAfter === undefined
+        ? memory.commit(...given)
+        : Effect.andThen(
+            Effect.forkDetach(Effect.delay(memory.commit(...given), landsAfter)),
+            Effect.fail(new StoreUnavailable({ cause: "no answer in time" }))
+          )
+  }
+  const ports = Layer.mergeAll(
+    Layer.succeed(Store, store),
+    Memory.MemoryJobQueue.layer,
+    Memory.MemoryBlobStore.layer,
+    RfcMime.layer,
+    NodeCrypto.layerSeeded("receiving", { sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] }),
+    Layer.succeed(Settings, { ...defaults, inboundEnvironment: "sandbox" }),
+    authenticate === undefined ? Layer.empty : Layer.succeed(MailAuthenticator, { authenticate: ({ bytes }) => authenticate(bytes) }),
+    judge === undefined ? Layer.empty : Layer.succeed(SpamFilter, { judge: ({ bytes }) => judge(bytes) })
+  )
+  const context = yield* Layer.build(Receive.layer.pipe(Layer.provide(RecordReport.layer), Layer.provide(ports)))
+  const { accept } = Context.get(context, Receive)
+
+  /** Brings it, for a minute and more: how that ended, after how many milliseconds, and what the mailbox has then. */
+  const bring = Effect.fnUntraced(function* (bytes: Stream.Stream<Uint8Array> = Stream.make(plain())) {
+    const since = yield* Clock.currentTimeMillis
+    const accepting = Effect.exit(accept({ peer, returnPath: "charles@sender.example", recipients: [mailbox.address], bytes }))
+    const ending = Effect.flatMap(accepting, (exit) => Effect.map(Clock.currentTimeMillis, (now) => ({ exit, tookMillis: now - since })))
+    const fiber = yield* Effect.forkChild(ending, { startImmediately: true })
+    yield* Time.adjust("65 seconds", "500 millis")
+    const ended = fiber.pollUnsafe()
+    assert.ok(ended !== undefined && Exit.isSuccess(ended), "it has ended")
+    const messages = yield* store.messages.page({ tenantId, environment: "sandbox" }, { mailboxId: null, before: null, limit: 10 })
+    return { ...ended.value, messages }
+  })
+  return { bring }
+})
+
+const nobody: Authentication = { spf: "fail", dkim: "fail", dmarc: "fail", arc: "none", dmarcPolicy: "quarantine" }
+
+const wholeOf = (bytes: Bytes) => Effect.orDie(Stream.mkUint8Array(bytes))
+
+describe("who is asked about a message", () => {
+  it.effect("is waited for for 30 seconds, and then the message is taken as if nobody had been asked", () =>
+    Effect.gen(function* () {
+      const { bring } = yield* receiving({ authenticate: () => Effect.never, judge: () => Effect.never })
+
+      const { exit, tookMillis, messages } = yield* bring()
+
+      assert.deepStrictEqual([exit._tag, tookMillis], ["Success", 60_000])
+      assert.deepStrictEqual(messages.map(({ folder, reception }) => [folder, reception?.authentication]), [["inbox", null]])
+    })
+  )
+
+  it.effect("is heard within that time", () =>
+    Effect.gen(function* () {
+      const { bring } = yield* receiving({ authenticate: () => Effect.delay(Effect.succeed(nobody), "29 seconds") })
+
+      const { messages } = yield* bring()
+
+      assert.deepStrictEqual(messages.map(({ folder, reception }) => [folder, reception?.authentication]), [["spam", nobody]])
+    })
+  )
+
+  it.effect("is not heard where it breaks, and the operator is told who did", () =>
+    Effect.gen(function* () {
+      const lines: Array<string> = []
+      const breaks = () => Effect.die(new Error("a bug"))
+      const { bring } = yield* receiving({ authenticate: breaks, judge: breaks })
+
+      const { messages } = yield* Effect.provide(bring(), loggedTo(lines))
+
+      assert.deepStrictEqual(messages.map(({ folder, reception }) => [folder, reception?.authentication]), [["inbox", null]])
+      for (const who of ["MailAuthenticator", "SpamFilter"]) assert.ok(lines.some((line) => line.includes(`${who} broke`)), who)
+    })
+  )
+
+  it.effect("need not be there", () =>
+    Effect.gen(function* () {
+      const { bring } = yield* receiving({})
+
+      const { messages } = yield* bring()
+
+      assert.deepStrictEqual(messages.map(({ folder, reception }) => [folder, reception?.authentication]), [["inbox", null]])
+    })
+  )
+
+  it.effect("sees what came, though whoever brought it has used its chunks again", () =>
+    Effect.gen(function* () {
+      const size = 20_000
+      const head = Buffer.alloc(size, plain({}, "x".repeat(size)))
+      const body = Buffer.alloc(size, "y")
+      const chunk = Buffer.alloc(size)
+      const reused = Stream.flatMap(Stream.make(head, body), (bytes) => Stream.sync(() => (chunk.set(bytes), chunk)))
+      const judged: Array<Buffer> = []
+      const { bring } = yield* receiving({ judge: (bytes) => Effect.map(wholeOf(bytes), (whole) => (judged.push(Buffer.from(whole)), "ham")) })
+
+      yield* bring(reused)
+
+      assert.ok(judged.length === 1 && judged[0]!.equals(Buffer.concat([head, body])))
+    })
+  )
+})
+
+describe("a message whose commit had no answer", () => {
+  it.effect("is looked for each second, for 20 seconds, before its sender is told to bring it again", () =>
+    Effect.gen(function* () {
+      const broughtAt = (landsAfter: number) => Effect.flatMap(receiving({ landsAfter }), ({ bring }) => bring())
+
+      const [found, late] = [yield* broughtAt(18_500), yield* broughtAt(20_500)]
+
+      assert.deepStrictEqual([found.exit._tag, found.tookMillis, found.messages.length], ["Success", 19_000, 1])
+      assert.deepStrictEqual([late.exit._tag, late.tookMillis], ["Failure", 20_000])
+    })
+  )
+})
