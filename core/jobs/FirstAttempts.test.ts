@@ -4,6 +4,7 @@ import * as Memory from "../../adapters/memory/index.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import * as Time from "../../conformance/scenarios/Time.ts"
+import { loggedTo } from "../../conformance/scenarios/World.ts"
 import { append, insert, land } from "../../conformance/StoreLaw.ts"
 import { sealContext, type Endpoint } from "../model/Endpoint.ts"
 import { Crypto } from "../ports/Crypto.ts"
@@ -118,6 +119,51 @@ describe("a turn of first attempts", () => {
     })
   )
 
+  it.effect("goes by turns through its endpoints where few requests are free", () =>
+    Effect.gen(function* () {
+      const { begin } = yield* playing(() => Effect.never)
+      yield* begin(receivers(2).flatMap((endpoint) => deliveriesTo(endpoint, 63)))
+
+      const { deliveries } = yield* begin(receivers(2).flatMap((endpoint) => deliveriesTo(endpoint, 10)))
+
+      assert.deepStrictEqual([deliveries.slice(0, 10), deliveries.slice(10)].map((own) => own.filter(hasBegun).length), [1, 1])
+    })
+  )
+
+  it.effect("goes before those that came after it, where a request is free again", () =>
+    Effect.gen(function* () {
+      const quick = receiver()
+      const { begin } = yield* playing((endpoint) => (endpoint === quick ? answeredAfter(50) : Effect.never))
+      yield* begin(deliveriesTo(quick))
+      yield* begin([...deliveriesTo(receiver(), 64), ...deliveriesTo(receiver(), 63)])
+
+      const [first, second] = [yield* begin(deliveriesTo(receiver())), yield* begin(deliveriesTo(receiver()))]
+      yield* pass(50)
+
+      assert.deepStrictEqual([first, second].map(({ deliveries }) => deliveries.some(hasBegun)), [true, false])
+    })
+  )
+
+  it.effect("shares the places at an endpoint with the turns beside it", () =>
+    Effect.gen(function* () {
+      const endpoint = receiver()
+      let inFlight = 0
+      let most = 0
+      const counted = Effect.suspend(() => {
+        most = Math.max(most, ++inFlight)
+        return Effect.ensuring(answeredAfter(10), Effect.sync(() => (inFlight -= 1)))
+      })
+      const { begin } = yield* playing(() => counted, 1)
+
+      const first = yield* begin(deliveriesTo(endpoint, 5))
+      yield* pass(10)
+      const second = yield* begin(deliveriesTo(endpoint, 5))
+      yield* pass(100)
+
+      assert.deepStrictEqual([[...first.deliveries, ...second.deliveries].every(hasEnded), most], [true, 1])
+    })
+  )
+
   it.effect("leaves room beside endpoints that hang, however many of its requests they would take", () =>
     Effect.gen(function* () {
       const hanging = receivers(2)
@@ -227,16 +273,35 @@ describe("a turn of first attempts", () => {
     })
   )
 
+  const lines: Array<string> = []
+
   it.effect("leaves a delivery whose attempt cannot be made as it was, and its endpoint's others with it", () =>
     Effect.gen(function* () {
       const [broken, well] = receivers(2)
-      const { first, begin, doubted } = yield* playing((endpoint) => (endpoint === broken ? Effect.die(new Error("no attempt")) : answered), 1)
+      const broke = Effect.die(new Error("the secret broke"))
+      const { first, begin, doubted } = yield* playing((endpoint) => (endpoint === broken ? broke : answered), 1)
 
       const { deliveries, tookMillis } = yield* begin([...deliveriesTo(broken!, 3), ...deliveriesTo(well!, 3)])
 
       assert.deepStrictEqual([deliveries.map(hasEnded), tookMillis()], [[false, false, false, true, true, true], 0])
       assert.deepStrictEqual(deliveries.slice(0, 3).map(({ attempt, delivery }) => [attempt, first.begun(delivery)]), Array.from({ length: 3 }, () => [null, null]))
       assert.deepStrictEqual([...doubted], [broken])
+      assert.ok(lines.some((line) => line.includes(broken!.id) && line.includes("the secret broke")), lines.join("\n"))
+    }).pipe(Effect.provide(loggedTo(lines)))
+  )
+
+  it.effect("remembers an attempt by its event and its endpoint, whatever delivery is made of them", () =>
+    Effect.gen(function* () {
+      const { first, begin } = yield* playing(() => answered)
+      const [one, other] = receivers(2).flatMap((endpoint) => deliveriesTo(endpoint))
+      const { eventId } = one!.delivery
+
+      yield* begin([one!, { ...other!, delivery: { ...other!.delivery, eventId } }])
+
+      const anew = [one!, other!].map(({ endpoint }) => first.begun(Fixtures.delivery(endpoint, { eventId })))
+      assert.ok(anew[0] !== null && anew[0] === one!.attempt)
+      assert.ok(anew[1] !== null && anew[1] !== one!.attempt)
+      assert.isNull(first.begun(Fixtures.delivery(one!.endpoint)))
     })
   )
 

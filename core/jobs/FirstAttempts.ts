@@ -116,7 +116,7 @@ export class FirstAttempts extends Context.Service<
         for (let portion = turn.ready[0]; portion !== undefined; portion = turn.ready[0]) {
           if (inFlight >= requestsMax) break
           turn.ready.shift()
-          if (portion.next < portion.deliveries.length) beginNext(clock, portion)
+          beginNext(clock, portion)
         }
       }
 
@@ -139,10 +139,9 @@ export class FirstAttempts extends Context.Service<
         for (const counted of [portion, receiver, turn]) counted.inFlight += 1
         inFlight += 1
         if (portion.next < deliveries.length) turn.ready.push(portion)
-        begin(one, (isMade) => {
+        begin(one, () => {
           for (const counted of [portion, receiver, turn]) counted.inFlight -= 1
           inFlight -= 1
-          if (!isMade) portion.next = deliveries.length
           wake(receiver)
           close(receiver)
           goOn(clock)
@@ -151,8 +150,8 @@ export class FirstAttempts extends Context.Service<
 
       const unrecorded = new Map<string, FirstAttempt>()
 
-      /** Calls `ended` with true when it has an ending, and with false if it could not be made. */
-      const begin = (one: NewDelivery, ended: (isMade: boolean) => void): void => {
+      /** Calls `ended` when it has an ending, and if it could not be made. */
+      const begin = (one: NewDelivery, ended: () => void): void => {
         const { delivery, endpoint, body } = one
         const attempt: FirstAttempt = { ending: null, isOver: false, whenOver: null }
         one.attempt = attempt
@@ -167,14 +166,14 @@ export class FirstAttempts extends Context.Service<
           }
           attempt.isOver = true
           attempt.whenOver?.()
-          ended(Exit.isSuccess(exit))
+          ended()
         })
       }
 
       const wake = (receiver: Receiver): void => {
         for (const portion of receiver.waiting.splice(0)) {
           portion.turn.waiting -= 1
-          if (portion.next < portion.deliveries.length) portion.turn.ready.push(portion)
+          portion.turn.ready.push(portion)
         }
       }
 
