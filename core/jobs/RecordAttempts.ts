@@ -162,7 +162,7 @@ export class RecordAttempts extends Context.Service<
         )
         // If it is not as it was, another holder's result stands.
         const versions = new Map(held.flatMap((found) => (found === null ? [] : [[found.id, found.version]])))
-        const open = some.filter(({ delivery: { id, version } }) => versions.get(id) === version && versions.delete(id))
+        const open = some.filter(({ delivery: { id, version } }) => versions.get(id) === version)
         if (current !== null && open.length > 0) yield* recordTogether(current, open)
         for (const { delivery } of some) attempts.recorded(delivery)
       })
