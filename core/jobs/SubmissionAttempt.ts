@@ -182,8 +182,5 @@ export const expire = (
 }
 
 /** The next try by the schedule, and the last one when the 48 h end. */
-export const retryAt = (message: Message.Message, now: Millis, random: number): Millis => {
-  const next = now + Backoff.delay(Backoff.submission, message.attempts + 1, random)
-  const last = message.acceptedAt + submissionWindow
-  return next > last && last > now ? last : next
-}
+export const retryAt = (message: Message.Message, now: Millis, random: number): Millis =>
+  Math.min(now + Backoff.delay(Backoff.submission, message.attempts + 1, random), message.acceptedAt + submissionWindow)

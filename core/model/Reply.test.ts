@@ -33,4 +33,10 @@ describe("a reply", () => {
       assert.strictEqual(Reply.classify({ smtpCode: 451, enhancedCode: null, text }), "transient")
     }
   })
+
+  it("is shown as one line of 500 characters at most, and not at all where it says nothing", () => {
+    const shown = ["no\r\nsuch\u2028user ", "x".repeat(501), null, "", " \r\n"].map(Reply.cleanReply)
+
+    assert.deepStrictEqual(shown, ["no such user", "x".repeat(500), null, null, null])
+  })
 })

@@ -23,6 +23,6 @@ export const classify = (reply: Reply): "accepted" | "transient" | "permanent" =
 /** Characters of a server's words that are stored and shown. */
 const shownTextMax = 500
 
-/** A server's words, made fit to be stored and shown: one line, bounded. */
+/** A server's words, made fit to be stored and shown: one line, bounded; null if there are none. */
 export const cleanReply = (text: string | null): string | null =>
-  text === null ? null : text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim().slice(0, shownTextMax)
+  text?.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim().slice(0, shownTextMax) || null

@@ -1,0 +1,142 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit } from "effect"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import type { Address } from "../model/Address.ts"
+import * as Backoff from "../model/Backoff.ts"
+import { submissionWindow } from "../model/Limits.ts"
+import * as Recipients from "../model/Recipient.ts"
+import type { Reply } from "../model/Reply.ts"
+import { MailProviderUnavailable, SubmissionRefused, type MailProvider } from "../ports/MailProvider.ts"
+import { abandoned, attempted, bounceSuppressed, expire, nothingToSend, poison, Postponed, postponed, refused, retryAt, submissionOutcome } from "./SubmissionAttempt.ts"
+
+const [ada, bob, charles, dora] = [Fixtures.address("ada"), Fixtures.address("bob"), Fixtures.address("charles"), Fixtures.address("dora")]
+const recipients = [ada, bob, charles, dora].map((address) => Recipients.make(address, "to", 0))
+const [taken, later, never]: [Reply, Reply, Reply] = [
+  { smtpCode: 250, enhancedCode: "2.0.0", text: "Ok" },
+  { smtpCode: 451, enhancedCode: "4.2.1", text: "wait\r\na moment" },
+  { smtpCode: 550, enhancedCode: "5.1.1", text: "no\r\nsuch user" }
+]
+const mime = { blob: { sha256: "00", sizeBytes: 7 }, changes: [] }
+const provider: MailProvider = { name: "relay", submit: () => Effect.die("unused"), poll: () => Effect.die("unused") }
+const ref = { provider: "relay", providerMessageId: "m1" }
+
+const resultOf = (replies: ReadonlyArray<readonly [Address, Reply]>) => ({
+  providerMessageId: "m1",
+  replies: replies.map(([recipient, reply]) => ({ recipient, reply })),
+  pollAt: 9
+})
+
+describe("what a provider has answered", () => {
+  it("sends those it has taken, bounces those it refuses for good, and leaves the others for a later try", () => {
+    const bounce = { class: "permanent", smtpCode: 550, enhancedCode: "5.1.1", diagnostic: "no such user" } as const
+
+    assert.deepStrictEqual(attempted(provider, recipients, mime, resultOf([[ada, taken], [bob, never], [charles, later]]), 5), {
+      outcomes: [
+        { recipient: ada, input: { _tag: "Accepted", at: 5, submission: ref } },
+        { recipient: bob, input: { _tag: "Bounced", at: 5, bounce } }
+      ],
+      submission: { ...ref, submittedAt: 5, recipients: [ada], pollAt: 9 },
+      mime,
+      postponed: { code: "4.2.1", detail: "wait a moment" }
+    })
+  })
+
+  it("is no submission where it has taken nobody", () => {
+    const { submission, postponed } = attempted(provider, [recipients[0]!], mime, resultOf([[ada, never]]), 5)
+
+    assert.deepStrictEqual([submission, postponed], [null, null])
+  })
+
+  it("leaves whom it says nothing of, or whom it puts off without a word, for a later try", () => {
+    const why = (replies: ReadonlyArray<readonly [Address, Reply]>) => attempted(provider, [recipients[0]!], mime, resultOf(replies), 5).postponed
+
+    assert.deepStrictEqual(why([]), { code: "no_reply", detail: "refused for the moment" })
+    for (const text of [null, "", "\r\n"]) assert.deepStrictEqual(why([[ada, { ...later, enhancedCode: null, text }]]), { code: "451", detail: "refused for the moment" })
+  })
+
+  it("of the message as a whole ends it, or puts it off, in its words or ours", () => {
+    const said = (reply: Reply) => {
+      const why = refused(reply)
+      return why._tag === "Abandoned" ? why.failure : { code: why.code, detail: why.detail }
+    }
+
+    assert.deepStrictEqual(said(never), { stage: "submit", code: "5.1.1", message: "no such user" })
+    assert.deepStrictEqual(said(later), { code: "4.2.1", detail: "wait a moment" })
+    for (const text of [null, "", " \r\n"]) {
+      assert.deepStrictEqual(said({ ...never, enhancedCode: null, text }), { stage: "submit", code: "550", message: "the provider refused the message" })
+      assert.deepStrictEqual(said({ ...later, enhancedCode: null, text }), { code: "451", detail: "the provider refused the message for the moment" })
+    }
+  })
+
+  it("counts as what it was for the best off", () => {
+    const of = (...replies: ReadonlyArray<Reply>) => submissionOutcome(Exit.succeed(resultOf(replies.map((reply) => [ada, reply]))))
+    const failed = (error: SubmissionRefused | MailProviderUnavailable) => submissionOutcome(Exit.fail(error))
+
+    assert.deepStrictEqual([of(never, taken, later), of(never, later), of(never), of()], ["accepted", "transient", "permanent", "transient"])
+    assert.deepStrictEqual(
+      [failed(new SubmissionRefused({ reply: never })), failed(new SubmissionRefused({ reply: later })), failed(new MailProviderUnavailable({ cause: "away" }))],
+      ["permanent", "transient", "unavailable"]
+    )
+  })
+})
+
+describe("who must not be mailed", () => {
+  it("bounces for the reason that is known, however the address is written, and nobody else", () => {
+    const upper = Recipients.make(Fixtures.address("ADA"), "to", 0)
+    const suppressed = new Map([[ada, "bounce"], [bob, "complaint"], [charles, "manual"]] as const)
+    const diagnostics = ["the address bounced before", "the address complained before", "the address is on the suppression list"]
+
+    const outcomes = bounceSuppressed([upper, ...recipients.slice(1)], suppressed, 5)
+
+    const bounce = { class: "suppressed", smtpCode: null, enhancedCode: null } as const
+    assert.deepStrictEqual(
+      outcomes,
+      [upper.address, bob, charles].map((recipient, index) => ({ recipient, input: { _tag: "Bounced", at: 5, bounce: { ...bounce, diagnostic: diagnostics[index]! } } }) as const)
+    )
+  })
+
+  it("bounces with what a report has said of it, where one has come of a try before a crash", () => {
+    const bounced = { at: 2, bounce: { class: "permanent", smtpCode: 550, enhancedCode: "5.1.1", diagnostic: "gone" } } as const
+    const recipient = { ...recipients[0]!, evidence: { ...recipients[0]!.evidence, bounced } }
+
+    assert.deepStrictEqual(bounceSuppressed([recipient], new Map([[ada, "bounce"]]), 5), [{ recipient: ada, input: { _tag: "Bounced", ...bounced } }])
+  })
+})
+
+describe("a message that is given up", () => {
+  it("because it breaks who submits it says after how many tries", () => {
+    assert.deepStrictEqual(poison(4), { stage: "submit", code: "poison", message: "gave up after 4 tries that came to no end" })
+  })
+
+  it("fails for all whom the try was for, from then on", () => {
+    const failure = poison(4)
+
+    assert.deepStrictEqual(abandoned(recipients.slice(0, 2), failure, 5), {
+      ...nothingToSend,
+      outcomes: [ada, bob].map((recipient) => ({ recipient, input: { _tag: "Failed", at: 5, failure } }) as const)
+    })
+  })
+
+  it("because its 48 hours are over fails for those that are still queued, and says what was in the way last", () => {
+    const message = Fixtures.message(Fixtures.realm(), { recipients: recipients.slice(0, 2) })
+    const sent = { recipient: ada, input: { _tag: "Accepted", at: 5, submission: ref } } as const
+    const failed = (code: string, why: string) =>
+      ({ recipient: bob, input: { _tag: "Failed", at: 7, failure: { stage: "submit", code, message: `gave up after 48 hours: ${why}` } } }) as const
+
+    assert.deepStrictEqual(
+      expire(message, [sent], postponed(new Postponed({ code: "4.2.1", detail: "wait" })), 7),
+      [sent, failed("4.2.1", "wait")]
+    )
+    assert.deepStrictEqual(expire(message, [sent], nothingToSend, 7), [sent, failed("expired", "not submitted in time")])
+  })
+})
+
+describe("the next try of a message", () => {
+  const message = Fixtures.message(Fixtures.realm(), { acceptedAt: 1_000, attempts: 2 })
+  const end = 1_000 + submissionWindow
+  const wait = Backoff.submission[2]! // after the third try, in the middle of its jitter
+
+  it("is due by the schedule, and the last one as the 48 hours end", () => {
+    assert.deepStrictEqual([2_000, end - wait, end - wait + 1, end - 1].map((now) => retryAt(message, now, 0.5)), [2_000 + wait, end, end, end])
+  })
+})
