@@ -7,7 +7,7 @@ import { loggedTo } from "../../conformance/scenarios/World.ts"
 import { insert, insertDelivery, land, next, update } from "../../conformance/StoreLaw.ts"
 import type { Delivery, Outcome } from "../model/Delivery.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
-import { jobOf, type Lease } from "../ports/JobQueue.ts"
+import { jobOf, JobQueue, QueueUnavailable, type Lease } from "../ports/JobQueue.ts"
 import { CommitRejected, Store, StoreUnavailable, type Change } from "../ports/Store.ts"
 import { defaults, Settings } from "../Settings.ts"
 import * as Metrics from "../Metrics.ts"
@@ -42,7 +42,10 @@ const recording = Effect.fnUntraced(function* (count: number, over: Partial<Endp
     hasFailedLately: true,
     commits: [] as Array<ReadonlyArray<Change>>,
     looks: 0,
-    recorded: [] as Array<string>
+    recorded: [] as Array<string>,
+    /** What the queue was told of the endpoint's cap; nothing while it is away. */
+    caps: [] as Array<number | null>,
+    queueIsAway: false
   }
   const store: typeof Store.Service = {
     ...memory,
@@ -54,6 +57,8 @@ const recording = Effect.fnUntraced(function* (count: number, over: Partial<Endp
         return Effect.map(landed, (done) => ({ ...done, leaseEnded: lease !== undefined }))
       })
   }
+  const throttle: (typeof JobQueue.Service)["throttle"] = (_kind, _group, inFlightMax) =>
+    Effect.suspend(() => (world.queueIsAway ? Effect.fail(new QueueUnavailable({ cause: "away" })) : Effect.sync(() => void world.caps.push(inFlightMax))))
   const attempts = WebhookAttempts.of({
     attempt: () => Effect.die("nothing is attempted"),
     hasFailedLately: () => world.hasFailedLately,
@@ -66,7 +71,7 @@ const recording = Effect.fnUntraced(function* (count: number, over: Partial<Endp
     Layer.succeed(Store, store),
     Layer.succeed(WebhookAttempts, attempts),
     Layer.succeed(Settings, defaults),
-    Memory.MemoryJobQueue.layer,
+    Layer.effect(JobQueue, Effect.map(JobQueue, (queue) => ({ ...queue, throttle }))).pipe(Layer.provide(Memory.MemoryJobQueue.layer)),
     NodeCrypto.layerSeeded("recording", { sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] })
   )
   const { record } = Context.get(yield* Layer.build(Layer.provide(RecordAttempts.layer, ports)), RecordAttempts)
@@ -134,6 +139,30 @@ describe("endings of one endpoint", () => {
 
       assert.deepStrictEqual(world.commits.map(tagsOf), [["Update delivery", "Update delivery", "Require endpoint"]])
       assert.strictEqual((yield* endpointNow).version, 1)
+    })
+  )
+
+  it.effect("tell the queue of an endpoint that is slow, each time, and once that it is so no more", () =>
+    Effect.gen(function* () {
+      const { world, endpoint, deliveries, record, endpointNow } = yield* recording(6)
+      const after = (index: number, outcome: Outcome) =>
+        Effect.gen(function* () {
+          world.caps.length = 0
+          const answer = outcome === "timeout" ? null : { status: 500, retryAfter: null }
+          yield* record(deliveries[index]!, endpoint, { ...ending(index + 1, outcome), answer })
+          return [[...world.caps], (yield* endpointNow).isSlow]
+        })
+
+      world.queueIsAway = true
+      assert.deepStrictEqual(yield* after(0, "http_error"), [[], false], "it is not slow, and the queue not asked")
+      world.queueIsAway = false
+      assert.deepStrictEqual(yield* after(1, "timeout"), [[1], true])
+      assert.deepStrictEqual(yield* after(2, "timeout"), [[1], true])
+      world.queueIsAway = true
+      assert.deepStrictEqual(yield* after(3, "http_error"), [[], true], "the queue has not heard that it answers")
+      world.queueIsAway = false
+      assert.deepStrictEqual(yield* after(4, "http_error"), [[null], false])
+      assert.deepStrictEqual(yield* after(5, "http_error"), [[], false])
     })
   )
 

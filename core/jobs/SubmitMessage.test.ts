@@ -1,0 +1,126 @@
+/** What a look at a message comes to that is not to be tried, or not for all. */
+import { Clock, Deferred, Duration, Effect, Layer } from "effect"
+import * as assert from "node:assert/strict"
+import * as Memory from "../../adapters/memory/index.ts"
+import { address } from "../../conformance/fixtures.ts"
+import * as Time from "../../conformance/scenarios/Time.ts"
+import { accepted, loggedTo, messageOf, scenario, send, settle, upload, type Process, type Tenancy, type World } from "../../conformance/scenarios/World.ts"
+import { companions } from "../../conformance/sets.ts"
+import { plays } from "../../conformance/vitest.ts"
+import { system } from "../model/Audit.ts"
+import type { MessageId } from "../model/Ids.ts"
+import { submitJob } from "../operations/Sending.ts"
+import { SubmissionRefused } from "../ports/MailProvider.ts"
+
+const memory = Layer.mergeAll(Memory.MemoryStore.layer, Memory.MemoryJobQueue.layer, Memory.MemoryBlobStore.layer, Memory.MemoryRateLimiter.layer)
+
+const [ada, bob] = [address("ada"), address("bob")]
+
+/** Its job comes, whether or not it is due. */
+const comes = (world: World, of: Tenancy, id: MessageId) =>
+  Effect.gen(function* () {
+    yield* world.queue.offer([submitJob(yield* messageOf(world, of, id), yield* Clock.currentTimeMillis)])
+  })
+
+const suppress = (process: Process, { realm }: Tenancy) => process.management.addSuppression(system, realm, ada)
+
+const statusesOf = (world: World, of: Tenancy, id: MessageId) =>
+  Effect.map(messageOf(world, of, id), ({ recipients }) => recipients.map(({ status }) => status))
+
+plays("{memory}", {
+  name: "looks at messages",
+  checks: [
+    scenario("a job that comes again for a message that is sent changes nothing of it", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot()
+        const id = yield* send(process, of, ada)
+        yield* settle(process)
+        const before = yield* messageOf(world, of, id)
+
+        yield* comes(world, of, id)
+        assert.equal(yield* process.worker.tick, 1)
+
+        assert.deepEqual(yield* messageOf(world, of, id), before)
+      })
+    ),
+
+    scenario("a job that comes before its time submits nothing, and comes again when it is due", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot()
+        const later = Effect.fail(new SubmissionRefused({ reply: { smtpCode: 451, enhancedCode: "4.2.1", text: "wait" } }))
+        world.stage.behave = (request, nth) => (nth === 1 ? later : Effect.succeed(accepted(request)))
+        const id = yield* send(process, of, ada)
+        yield* settle(process)
+        const { nextAttemptAt } = yield* messageOf(world, of, id)
+
+        yield* comes(world, of, id)
+        yield* settle(process)
+        assert.equal(world.stage.submissions.length, 1)
+        yield* Time.setTime(nextAttemptAt!)
+        yield* process.worker.tick
+
+        assert.deepEqual([world.stage.submissions.length, yield* statusesOf(world, of, id)], [2, ["sent"]])
+      })
+    ),
+
+    scenario("a job of a message whose attachment is yet to be scanned changes nothing of it", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot()
+        world.stage.scan = () => Effect.never
+        const { id: attachmentId } = yield* upload(process, of)
+        const id = yield* send(process, of, bob, { attachmentIds: [attachmentId] })
+        const before = yield* messageOf(world, of, id)
+
+        const ticking = yield* Effect.forkDetach(process.worker.tick, { startImmediately: true })
+        yield* Time.calm
+
+        assert.equal(ticking.pollUnsafe(), undefined, "the scan goes on")
+        assert.deepEqual(yield* messageOf(world, of, id), before)
+      })
+    ),
+
+    scenario("of a message that cannot be submitted who is suppressed bounces, and the others fail, which the operator is told", (world) =>
+      Effect.gen(function* () {
+        const lines: Array<string> = []
+        const of = yield* world.found()
+        const process = yield* world.boot()
+        yield* suppress(process, of)
+        world.stage.scan = () => Effect.succeed({ _tag: "Infected", signature: "Eicar" })
+        const { id: attachmentId } = yield* upload(process, of)
+        const id = yield* send(process, of, [ada, bob], { attachmentIds: [attachmentId] })
+
+        yield* Effect.provide(settle(process), loggedTo(lines))
+
+        assert.deepEqual(yield* statusesOf(world, of, id), ["bounced", "failed"])
+        assert.deepEqual((yield* messageOf(world, of, id)).failure, { stage: "scan", code: "attachment_infected", message: "malware was found in an attachment" })
+        assert.ok(lines.some((line) => line.includes("a message failed") && line.includes("attachment_infected")), lines.join("\n"))
+      })
+    ),
+
+    scenario("a provider is waited for for ten minutes, and then the message is put off", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot()
+        const [slow, silent] = [yield* send(process, of, ada), yield* send(process, of, bob)]
+        const gate = yield* Deferred.make<void>()
+        world.stage.behave = (request) => (request.messageId === silent ? Effect.never : Effect.as(Deferred.await(gate), accepted(request)))
+        const ticking = yield* Effect.forkDetach(process.worker.tick)
+
+        yield* Time.adjust("599 seconds", Duration.seconds(10))
+        yield* Deferred.succeed(gate, undefined)
+        yield* Time.calm
+        const before = [...(yield* statusesOf(world, of, slow)), (yield* messageOf(world, of, silent)).attempts]
+        yield* Time.adjust("1 second")
+
+        assert.deepEqual(before, ["sent", 0])
+        const { status, attempts, nextAttemptAt } = yield* messageOf(world, of, silent)
+        assert.deepEqual([status, attempts], ["queued", 1])
+        assert.ok(nextAttemptAt! > (yield* Clock.currentTimeMillis))
+        assert.notEqual(ticking.pollUnsafe(), undefined)
+      })
+    )
+  ]
+}, Layer.merge(memory, companions))
