@@ -323,6 +323,40 @@ describe("RedisJobQueue", () => {
     })
   )
 
+  it.effect("hands out what it has claimed though the server is away before it has the rest, which is there to be claimed", () =>
+    Effect.gen(function* () {
+      const { server, process } = yield* begin
+      yield* (yield* process()).offer(Array.from({ length: 500 }, (_, index) => job(`s${index}`, `g${index % 9}`, 0)))
+      const redis = yield* RedisClient.make({ url: server.url })
+      const answers = { left: 1 }
+      const run: typeof redis.run = (...asked) =>
+        Effect.suspend(() => (answers.left-- > 0 ? redis.run(...asked) : Effect.fail(new RedisClient.RedisUnavailable({ reason: "test" }))))
+      const queue = yield* Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, { ...redis, run })
+      const claim = claimOf(queue, ["submit"], 450, 100)
+
+      const first = yield* claim
+      const none = yield* Effect.flip(claim)
+      answers.left = Infinity
+      yield* queue.awaitWork(["submit"], Duration.minutes(1)) // the clock stands still
+      const rest = [...(yield* claim), ...(yield* claim)]
+
+      assert.deepStrictEqual([first.length, none._tag, rest.length], [200, "QueueUnavailable", 300])
+      assert.strictEqual(new Set([...first, ...rest].map(({ job }) => job.subject)).size, 500)
+    })
+  )
+
+  it.effect("hands out no more than it is asked for, in however many rounds", () =>
+    Effect.gen(function* () {
+      const { process } = yield* begin
+      const queue = yield* process()
+      yield* queue.offer(Array.from({ length: 500 }, (_, index) => job(`s${index}`, `g${index % 9}`, 0)))
+
+      const leases = yield* claimOf(queue, ["submit"], 250, 100)
+
+      assert.deepStrictEqual([leases.length, (yield* claimOf(queue, ["submit"], 1_000, 100)).length], [250, 250])
+    })
+  )
+
   it.effect("hands out a job under the realm and group that it was offered with, whatever characters are in them", () =>
     Effect.gen(function* () {
       const { process } = yield* begin
