@@ -36,6 +36,10 @@ describe("a header", () => {
     })
   }
 
+  it("goes on with a field of any size that nobody reads", () => {
+    assert.strictEqual(read(sized("Subject", 100_000)).kept, sized("Subject", 100_000))
+  })
+
   it("tells of an author that does not go on, for its size or behind 1,000 fields", () => {
     const others = "X: y\r\n".repeat(999)
     const author = "From: ada@example.com\r\n"

@@ -24,18 +24,32 @@ const relaying = Effect.fnUntraced(function* (endpointCount: number, quickCount:
 
   const commits: Array<ReadonlyArray<Change>> = []
   const recorded: Array<Delivery> = []
-  const world = { commits, recorded, /** Comes after the attempts of a page. */ meanwhile: Effect.void as Effect.Effect<void> }
+  const world = {
+    commits,
+    recorded,
+    /** Attempts that the page's commit holds, and that nobody has to remember any more. */
+    known: [] as Array<string>,
+    /** Comes after the attempts of a page. */
+    meanwhile: Effect.void as Effect.Effect<void>,
+    hasFailedLately: false,
+    /** What becomes of the first attempt of a page. */
+    first: ok
+  }
   const store: typeof Store.Service = {
     ...memory,
     commit: (changes, ...more) => Effect.suspend(() => (commits.push(changes), memory.commit(changes, ...more)))
   }
-  const attempted = (one: NewDelivery) => {
-    if (quick.has(one.endpoint.id)) one.attempt ??= { ending: ok, isOver: true, whenOver: null }
+  const attempted = (one: NewDelivery, ending: Ending) => {
+    if (quick.has(one.endpoint.id)) one.attempt ??= { ending, isOver: true, whenOver: null }
   }
   const ports = Layer.mergeAll(
     Layer.succeed(Store, store),
     Layer.succeed(FirstAttempts, {
-      make: (deliveries) => Effect.suspend(() => (deliveries.forEach(attempted), world.meanwhile)),
+      make: (deliveries) =>
+        Effect.suspend(() => {
+          for (const [index, one] of deliveries.entries()) attempted(one, index === 0 ? world.first : ok)
+          return world.meanwhile
+        }),
       begun: () => null,
       ended: ({ ending }) => Effect.succeed(ending),
       forget: () => {}
@@ -43,11 +57,11 @@ const relaying = Effect.fnUntraced(function* (endpointCount: number, quickCount:
     Layer.succeed(RecordAttempts, { record: (delivery) => Effect.sync(() => (recorded.push(delivery), false)) }),
     Layer.succeed(WebhookAttempts, {
       attempt: () => Effect.die("the relay attempts nothing itself"),
-      hasFailedLately: () => false,
+      hasFailedLately: () => world.hasFailedLately,
       inFlightMax: ({ id }) => (quick.has(id) ? 8 : 0),
       doubt: () => {},
       unrecorded: () => null,
-      recorded: () => {}
+      recorded: ({ id }) => void world.known.push(id)
     }),
     Memory.MemoryJobQueue.layer,
     NodeCrypto.layerSeeded("relaying", { sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] })
@@ -122,6 +136,26 @@ describe("a commit of the relay", () => {
       const landed = deliveriesIn(world.commits.at(-1)!).map(({ endpointId, status }) => [endpointId, status])
       assert.deepStrictEqual(landed, [[endpoints[0]!.id, "pending"], [endpoints[1]!.id, "delivered"]])
       assert.deepStrictEqual(world.recorded.map(({ endpointId }) => endpointId), [endpoints[0]!.id])
+    })
+  )
+
+  it.effect("holds no success at an endpoint that has failed, within its events or before: those are recorded in their order", () =>
+    Effect.gen(function* () {
+      const { world, relayed } = yield* relaying(1, 1)
+      yield* relayed(1)
+      const landed = (count: number) =>
+        Effect.gen(function* () {
+          world.recorded.length = world.known.length = 0
+          yield* relayed(count)
+          return [deliveriesIn(world.commits.at(-1)!).map(({ status }) => status), world.recorded.length, world.known.length]
+        })
+
+      assert.deepStrictEqual(yield* landed(2), [["delivered", "delivered"], 0, 2])
+      world.first = { ...ok, outcome: "http_error" }
+      assert.deepStrictEqual(yield* landed(2), [["pending", "pending"], 2, 0])
+      world.first = ok
+      world.hasFailedLately = true
+      assert.deepStrictEqual(yield* landed(2), [["pending", "pending"], 2, 0])
     })
   )
 

@@ -9,6 +9,7 @@ import * as Time from "../../conformance/scenarios/Time.ts"
 import { loggedTo } from "../../conformance/scenarios/World.ts"
 import { insert, land } from "../../conformance/StoreLaw.ts"
 import { RecordReport } from "../jobs/RecordReport.ts"
+import { inboundHeadBytesMax } from "../model/Limits.ts"
 import type { Authentication } from "../model/Reception.ts"
 import { MailAuthenticator } from "../ports/MailAuthenticator.ts"
 import { SpamFilter } from "../ports/SpamFilter.ts"
@@ -133,6 +134,21 @@ describe("who is asked about a message", () => {
       yield* bring(reused)
 
       assert.ok(judged.length === 1 && judged[0]!.equals(Buffer.concat([head, body])))
+    })
+  )
+})
+
+describe("a large message", () => {
+  it.effect("is shown to its end, though no more than its beginning is kept at hand", () =>
+    Effect.gen(function* () {
+      const bytes = Buffer.from(plain({}, "The engine weaves.\n".repeat(20_000)))
+      const judged: Array<Uint8Array> = []
+      const { bring } = yield* receiving({ judge: (shown) => Effect.map(wholeOf(shown), (whole) => (judged.push(whole), "ham")) })
+
+      yield* bring(Stream.make(bytes))
+
+      assert.isAbove(bytes.length, inboundHeadBytesMax)
+      assert.ok(judged.length === 1 && bytes.equals(judged[0]!))
     })
   )
 })
