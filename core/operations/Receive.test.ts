@@ -10,7 +10,7 @@ import { loggedTo } from "../../conformance/scenarios/World.ts"
 import { insert, land } from "../../conformance/StoreLaw.ts"
 import { RecordReport } from "../jobs/RecordReport.ts"
 import { inboundHeadBytesMax } from "../model/Limits.ts"
-import type { Authentication } from "../model/Reception.ts"
+import type { Authentication, Examined } from "../model/Reception.ts"
 import { MailAuthenticator } from "../ports/MailAuthenticator.ts"
 import { SpamFilter } from "../ports/SpamFilter.ts"
 import { Store, StoreUnavailable } from "../ports/Store.ts"
@@ -21,7 +21,7 @@ type Bytes = Stream.Stream<Uint8Array, unknown>
 
 /** Who is asked about a message, and a store that does not say of a commit that it takes it, after so many milliseconds. */
 interface Around {
-  readonly authenticate?: (bytes: Bytes) => Effect.Effect<Authentication>
+  readonly authenticate?: (bytes: Bytes) => Effect.Effect<Examined>
   readonly judge?: (bytes: Bytes) => Effect.Effect<"ham" | "spam">
   readonly landsAfter?: number
 }
@@ -90,7 +90,7 @@ describe("who is asked about a message", () => {
 
   it.effect("is heard within that time", () =>
     Effect.gen(function* () {
-      const { bring } = yield* receiving({ authenticate: () => Effect.delay(Effect.succeed(nobody), "29 seconds") })
+      const { bring } = yield* receiving({ authenticate: () => Effect.delay(Effect.succeed({ ...nobody, author: null }), "29 seconds") })
 
       const { messages } = yield* bring()
 
