@@ -38,6 +38,7 @@ layer(Harness.layer({ timeouts }), live)("Malformed HTTP", (it) => {
     ["a negative Content-Length", post(["Content-Length: -1"]), "400 invalid_request"],
     ["chunked that is not the last coding", post(["Transfer-Encoding: chunked, gzip"]), "400 invalid_request"],
     ["chunked in HTTP/1.0", post(["Connection: keep-alive", chunked], smuggled).replace("HTTP/1.1", "HTTP/1.0"), "400 invalid_request"],
+    ["chunked in HTTP/0.9", post(["Connection: keep-alive", chunked], smuggled).replace("HTTP/1.1", "HTTP/0.9"), "400 invalid_request"],
     ["a folded header", get("X-A: b\r\n c"), "400 invalid_request"],
     ["a header that ends in LF alone", get("X-A: b").replaceAll("\r\n", "\n"), "400 invalid_request"],
     ["CR alone in a header", get("X-A: b\rX-B: c"), "400 invalid_request"],
@@ -84,6 +85,19 @@ layer(Harness.layer({ timeouts }), live)("Malformed HTTP", (it) => {
       const two = yield* server.raw(get("Host: other.example", Harness.bearer(server), "Connection: close"))
 
       assert.deepStrictEqual([missing, two].map(outcome), ["400 invalid_request", "400 invalid_request"])
+    })
+  )
+
+  it.effect("ends its connection where it is chunked before HTTP/1.1, also if something else is the matter, and at a probe", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const asked = (line: string, headers: ReadonlyArray<string> = []) =>
+        server.raw(Harness.wire(line, ["Connection: keep-alive", chunked, ...headers], smuggled).replace("HTTP/1.1", "HTTP/1.0"))
+
+      const answers = yield* Effect.all([asked("GET /healthz"), asked("POST /v1/messages", ["Host: other.example"])])
+
+      assert.deepStrictEqual(answers.map((answer) => answer.match(/HTTP\/1\.1 \d{3}/g)), [["HTTP/1.1 200"], ["HTTP/1.1 400"]])
+      for (const answer of answers) assert.match(answer, /\r\nconnection: close/i)
     })
   )
 

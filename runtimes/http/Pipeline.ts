@@ -39,16 +39,15 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
         match: Match | null,
         router: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
       ) {
+        const isChunkedEarly = isChunkedBeforeItsTime(request)
+        if (isChunkedEarly) call.headers["connection"] = "close" // whatever else is the matter
         if (!isProbe(call.route)) {
           if (drain.isDraining) return yield* new ShuttingDown()
           const isFromInside = (yield* ClientAddress) === null
           if (!isFromInside && !isNotification(call.route)) call.guarded(yield* access.guardAddress(call.clientAddress))
           // Two come joined; a name has no comma.
           if (request.headers["host"]?.includes(",") !== false) return yield* new InvalidRequest({ issues: [notOneHost] })
-          if (isChunkedBeforeItsTime(request)) {
-            call.headers["connection"] = "close"
-            return yield* new InvalidRequest({ issues: [chunkedInHttp10] })
-          }
+          if (isChunkedEarly) return yield* new InvalidRequest({ issues: [chunkedTooEarly] })
         }
         if (match === null) return yield* new RouteUnknown()
         const { methods, operations } = match.route
@@ -117,11 +116,11 @@ const traced = <A, E, R>(
 /** The status in our logs for a request whose client did not wait for the answer. */
 const clientGone = 499
 
-/** Whoever passed it on may have seen its body end elsewhere, for HTTP/1.0 knows no Transfer-Encoding (RFC 9112, 6.1). */
+/** Whoever passed it on may have seen its body end elsewhere, for no version before 1.1 knows Transfer-Encoding (RFC 9112, 6.1). */
 const isChunkedBeforeItsTime = ({ headers, source }: HttpServerRequest.HttpServerRequest): boolean =>
-  headers["transfer-encoding"] !== undefined && source instanceof IncomingMessage && source.httpVersionMinor === 0
+  headers["transfer-encoding"] !== undefined && source instanceof IncomingMessage && source.httpVersion !== "1.1"
 
-const chunkedInHttp10: Issue = { path: "", code: "malformed_http", message: "Expected no Transfer-Encoding in HTTP/1.0" }
+const chunkedTooEarly: Issue = { path: "", code: "malformed_http", message: "Expected no Transfer-Encoding before HTTP/1.1" }
 
 const notOneHost: Issue = { path: "", code: "malformed_http", message: "Expected a Host header, and one only" }
 
