@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Context, Effect, Exit, Layer, Redacted, Stream } from "effect"
+import { TestClock } from "effect/testing"
 import * as Memory from "../../adapters/memory/index.ts"
 import * as RfcMime from "../../adapters/mime/RfcMime.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
@@ -9,6 +10,7 @@ import * as Time from "../../conformance/scenarios/Time.ts"
 import { loggedTo } from "../../conformance/scenarios/World.ts"
 import { insert, land } from "../../conformance/StoreLaw.ts"
 import { RecordReport } from "../jobs/RecordReport.ts"
+import { parse } from "../model/Address.ts"
 import { inboundHeadBytesMax } from "../model/Limits.ts"
 import type { Authentication, Examined } from "../model/Reception.ts"
 import { MailAuthenticator } from "../ports/MailAuthenticator.ts"
@@ -55,7 +57,8 @@ const receiving = Effect.fnUntraced(function* ({ authenticate, judge, landsAfter
     judge === undefined ? Layer.empty : Layer.succeed(SpamFilter, { judge: ({ bytes }) => judge(bytes) })
   )
   const context = yield* Layer.build(Receive.layer.pipe(Layer.provide(RecordReport.layer), Layer.provide(ports)))
-  const { accept } = Context.get(context, Receive)
+  const receive = Context.get(context, Receive)
+  const { accept } = receive
 
   /** Brings it, for a minute and more: how that ended, after how many milliseconds, and what the mailbox has then. */
   const bring = Effect.fnUntraced(function* (bytes: Stream.Stream<Uint8Array> = Stream.make(plain())) {
@@ -69,7 +72,7 @@ const receiving = Effect.fnUntraced(function* ({ authenticate, judge, landsAfter
     const messages = yield* store.messages.page({ tenantId, environment: "sandbox" }, { mailboxId: null, before: null, limit: 10 })
     return { ...ended.value, messages }
   })
-  return { bring }
+  return { bring, receive, store, domain, mailbox }
 })
 
 const nobody: Authentication = { spf: "fail", dkim: "fail", dmarc: "fail", arc: "none", dmarcPolicy: "quarantine" }
@@ -149,6 +152,28 @@ describe("a large message", () => {
 
       assert.isAbove(bytes.length, inboundHeadBytesMax)
       assert.ok(judged.length === 1 && bytes.equals(judged[0]!))
+    })
+  )
+})
+
+describe("what was told of a recipient", () => {
+  it.effect("holds for a minute, and is looked up again for a message that comes later", () =>
+    Effect.gen(function* () {
+      const { receive, store, domain, mailbox } = yield* receiving({})
+      const address = yield* Effect.fromResult(parse(`new@${domain.domain}`))
+      yield* land(store, { _tag: "Update", kind: "domain", record: { ...domain, version: domain.version + 1, catchAll: mailbox.id } })
+      yield* receive.recipient(address)
+      const own = { ...Fixtures.mailbox(domain), address }
+      yield* land(store, insert("mailbox", own))
+      const accept = receive.accept({ peer, returnPath: null, recipients: [address], bytes: Stream.make(plain()) })
+
+      yield* TestClock.adjust("59 seconds")
+      yield* accept
+      yield* TestClock.adjust("1 second")
+      yield* accept
+
+      const messages = yield* store.messages.page({ tenantId: domain.tenantId, environment: "sandbox" }, { mailboxId: null, before: null, limit: 10 })
+      assert.deepStrictEqual(messages.map(({ mailboxId }) => mailboxId), [own.id, mailbox.id])
     })
   )
 })

@@ -84,14 +84,15 @@ export class Receive extends Context.Service<
 
       const recipient = Tracing.fn("Receive.recipient")(function* (address: string) {
         const destination = yield* route(address)
-        if (destination._tag === "Box") known.remember(address, destination)
+        if (destination._tag === "Box") known.remember(address, destination, yield* Clock.monotonicTimeNanos)
       })
 
-      /** Where a message goes that is there: as it was told at RCPT, if it was. */
-      const destinationOf = (address: string): ReturnType<typeof route> => {
-        const box = known.recall(address)
-        return box === null ? route(address) : Effect.succeed(box)
-      }
+      /** Where a message goes that is there: as it was told at RCPT, if it was a moment ago. */
+      const destinationOf = (address: string): ReturnType<typeof route> =>
+        Clock.clockWith((clock) => {
+          const box = known.recall(address, clock.monotonicTimeNanosUnsafe())
+          return box === null ? route(address) : Effect.succeed(box)
+        })
 
       /** Where it goes for each recipient; refused for all of them at once, so never for good while some of them are taken. */
       const routed = Effect.fnUntraced(function* (recipients: ReadonlyArray<string>) {

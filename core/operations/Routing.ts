@@ -4,9 +4,10 @@
  * mail is ever passed on to others.
  *
  * Whoever brings mail asks at each RCPT, and what is told then is remembered
- * until the message is there: its commit expects that nothing of it has moved.
+ * for a minute, in which most messages are there: their commit expects that
+ * nothing of it has moved.
  */
-import { Data, Effect, Result } from "effect"
+import { Data, Duration, Effect, Result } from "effect"
 import * as Addresses from "../model/Address.ts"
 import type { Address, DomainName } from "../model/Address.ts"
 import type { MessageId } from "../model/Ids.ts"
@@ -115,18 +116,19 @@ const untaggedOf = (address: Address): Address | null => {
   return `${address.slice(0, plus)}@${Addresses.domainOf(address)}` as Address // a dot-atom's part may end in a dot, and then names nobody
 }
 
-/** Mailboxes that mail was taken for a moment ago, by the address that was given. */
+/** Mailboxes that mail was taken for a moment ago, by the address that was given. Times are those of a clock that never jumps. */
 export class KnownBoxes {
-  readonly #known = new Map<string, Box>()
+  readonly #known = new Map<string, { readonly box: Box; readonly since: bigint }>()
 
-  recall(address: string): Box | null {
-    return this.#known.get(address) ?? null
+  recall(address: string, now: bigint): Box | null {
+    const known = this.#known.get(address)
+    return known === undefined || now - known.since >= knownFor ? null : known.box
   }
 
-  remember(address: string, box: Box): void {
+  remember(address: string, box: Box, now: bigint): void {
     this.#known.delete(address)
     if (this.#known.size >= knownMax) this.#known.delete(this.#known.keys().next().value!) // it has some
-    this.#known.set(address, box)
+    this.#known.set(address, { box, since: now })
   }
 
   forget(addresses: ReadonlyArray<string>): void {
@@ -134,5 +136,7 @@ export class KnownBoxes {
   }
 }
 
+/** No version tells of a mailbox that was made since, where the catch-all took its mail before; so not for longer than most messages take. */
+const knownFor = Duration.toNanosUnsafe(Duration.minutes(1))
 /** More than there are conversations, each with as many recipients as one has. */
 const knownMax = 10_000
