@@ -8,7 +8,7 @@
  * single text ends with a line end.
  */
 import { Stream } from "effect"
-import type { Attachment } from "../../core/model/Attachment.ts"
+import { sentContentId, type Attachment } from "../../core/model/Attachment.ts"
 import type { Content, Message, MimePart } from "../../core/model/Message.ts"
 import { MimeFailed } from "../../core/ports/Mime.ts"
 import { base64Lines, encodeText } from "./BodyEncoding.ts"
@@ -120,6 +120,6 @@ const mediaType = ({ mediaType, parts }: MimePart): string => {
 }
 
 const contentId = (id: string): string => {
-  if (!/^[!-;=?-~]{1,900}$/.test(id)) throw new Error("a content id is printable ASCII without spaces and angle brackets")
+  if (sentContentId(id) === null) throw new Error("a content id is printable ASCII without spaces and angle brackets")
   return id
 }

@@ -18,6 +18,6 @@ describe("the IP guard", () => {
   })
 
   it("counts each of those alone who are no address", () => {
-    for (const text of ["unknown", "", "1.2.3"]) assert.strictEqual(bucketOf(text), text)
+    for (const text of ["unknown", "", "1.2.3", "mail.example:25", "::1::2", "1:2:3:4:5:6:7:8:9"]) assert.strictEqual(bucketOf(text), text)
   })
 })

@@ -7,11 +7,11 @@
  */
 
 /** Whether a text is an IPv4 address in four decimal parts, or an IPv6 address without brackets and zone. */
-export const isAddress = (text: string): boolean => parse(text) !== undefined
+export const isAddress = (text: string): boolean => bytesOf(text) !== undefined
 
 /** Whether an address is public, or in one of these blocks (`127.0.0.0/8`, `::1/128`). Text that is no address is not. */
 export const isAllowed = (address: string, allowedBlocks: ReadonlyArray<string>): boolean => {
-  const bytes = parse(address)
+  const bytes = bytesOf(address)
   if (bytes === undefined) return false
   const meant = embedded(bytes)
   return isPublic(meant) || allowedBlocks.some((text) => isIn(meant, allowedBlockOf(text)))
@@ -38,7 +38,7 @@ interface Block {
 
 const blockOf = (text: string): Block | undefined => {
   const [address = "", prefix = "", ...rest] = text.split("/")
-  const network = parse(address)
+  const network = bytesOf(address)
   if (network === undefined || rest.length > 0 || !/^(0|[1-9]\d{0,2})$/.test(prefix)) return undefined
   return Number(prefix) <= network.length * 8 ? { network, bits: Number(prefix) } : undefined
 }
@@ -59,7 +59,8 @@ const isIn = (bytes: Bytes, block: Block | undefined): boolean => {
   return true
 }
 
-const parse = (text: string): Bytes | undefined => (text.includes(":") ? parseIPv6(text) : parseIPv4(text))
+/** Of an address as `isAddress` takes it; undefined for any other text. */
+export const bytesOf = (text: string): Bytes | undefined => (text.includes(":") ? parseIPv6(text) : parseIPv4(text))
 
 /** A leading zero is refused: some would read it as octal. */
 const parseIPv4 = (text: string): Bytes | undefined => {
