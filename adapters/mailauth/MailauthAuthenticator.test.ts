@@ -318,7 +318,8 @@ describe("MailauthAuthenticator", () => {
         ["[ada@client.test @client.test <eve@bank.test>:", "permerror"],
         ["\",[: <eve@bank.test>@client.test", "permerror"],
         ["ada@other.test eve@bank.test", "permerror"],
-        ["eve@\uff42ank.test", "permerror"]
+        ["eve@\uff42ank.test", "permerror"],
+        ["eve\uff20bank.test, ada@client.test", "permerror"]
       ]
       for (const [from, expected] of shown) {
         const message = Buffer.from(`From: ${from}\r\n\r\nx\r\n`)

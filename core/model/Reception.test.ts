@@ -32,7 +32,7 @@ describe("what is found of a message", () => {
   })
 
   it("is nobody's where another author is shown", () => {
-    for (const shown of ["eve@other.test", "eve@bank.test.evil.test", "eve@\uff42ank.test2", "a@bank.test\"eve@other.test\""]) {
+    for (const shown of ["eve@other.test", "eve@bank.test.evil.test", "eve@\uff42ank.test2", "a@bank.test\"eve@other.test\"", "eve\uff20other.test", "eve\ufe6bother.test"]) {
       for (const dmarc of ["pass", "none", "neutral", "fail"]) {
         assert.deepStrictEqual(judged(shown, { dmarc, dmarcPolicy: "none" }), ["permerror", null], `${shown} ${dmarc}`)
       }

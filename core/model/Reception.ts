@@ -33,10 +33,11 @@ export const ofAuthorShown = ({ author, ...found }: Examined, shown: Mentioned |
   return isAgainst || found.dmarc === "temperror" ? found : { ...found, dmarc: "permerror", dmarcPolicy: null }
 }
 
-/** Null: an address without one names nobody who could be asked. */
+/** Null: an address without one names nobody who could be asked. What looks like an `@` shows somebody all the same. */
 const domainShown = ({ address }: Mentioned): string | null => {
-  const at = address.lastIndexOf("@")
-  return at < 0 ? null : canonical(address.slice(at + 1))
+  const shown = address.includes("@") ? address : address.normalize("NFKC")
+  const at = shown.lastIndexOf("@")
+  return at < 0 ? null : canonical(shown.slice(at + 1))
 }
 
 /** As we would write to it; what we would not is as it is. */
