@@ -94,3 +94,19 @@ export const ofTenant = ({ name, selected }: Selectable): string => `select ${se
 
 export const ofRealm = ({ name, selected }: Selectable): string =>
   `select ${selected()} from ${byId(name, "held")} where tenant_id = $2 and environment = $3`
+
+/** By id, behind `$2`, those sealed by a lower version than `$1`. The versions in use are few, so each is walked in its own part of the index. */
+export const sealedBelow = ({ name, selected }: Selectable): string => `
+  with recursive version (used) as (
+    select min(seal_version) from ${name} where seal_version < $1
+    union all
+    select (select min(seal_version) from ${name} where seal_version > version.used and seal_version < $1)
+    from version where version.used is not null
+  )
+  select found.* from version
+  cross join lateral (
+    select id, ${selected()} from ${name}
+    where seal_version = version.used and id > $2
+    order by id limit $3
+  ) found
+  order by found.id limit $3`

@@ -109,7 +109,7 @@ const accounts = ({ list, one, lookup }: Query.Query): Pick<Reads, "credentials"
       page: (tenantId, { after, limit }) => list(countedDomain, domainsBehind, [Query.id(tenantId), Query.text(after ?? ""), Query.count(limit)]),
       due: (at, limit) => list(domain, domainsDue, [Query.millis(at), Query.count(limit)]),
       sealedBelow: (version, { after, limit }) =>
-        list(domain, WebhookReads.sealedBelow(domain), [Query.count(version), Query.idAfter(after), Query.count(limit)]),
+        list(domain, Query.sealedBelow(domain), [Query.count(version), Query.idAfter(after), Query.count(limit)]),
       named: (names) => each(names, (name) => domainNamed([Query.textKey(name)]))
     }
   }

@@ -13,7 +13,7 @@ export const endpoints = ({ list, lookup }: Query.Query): EndpointReads => {
     list: (realm, applicationId) => list(endpoint, endpointsOfApplication, [...Query.inRealm(realm), Query.id(applicationId)]),
     enabled: (tenantIds) => list(endpoint, endpointsEnabled, [Query.ids(tenantIds)]),
     sealedBelow: (version, { after, limit }) =>
-      list(endpoint, sealedBelow(endpoint), [Query.count(version), Query.idAfter(after), Query.count(limit)])
+      list(endpoint, Query.sealedBelow(endpoint), [Query.count(version), Query.idAfter(after), Query.count(limit)])
   }
 }
 
@@ -23,22 +23,6 @@ const endpointsOfApplication = `
   order by created_ms, id`
 
 const endpointsEnabled = `select ${endpoint.selected()} from mailroom.endpoint where tenant_id = any($1) and enabled`
-
-// The versions in use are few, so each is walked by id in its own part of the index.
-export const sealedBelow = ({ name, selected }: Query.Selectable): string => `
-  with recursive version (used) as (
-    select min(seal_version) from ${name} where seal_version < $1
-    union all
-    select (select min(seal_version) from ${name} where seal_version > version.used and seal_version < $1)
-    from version where version.used is not null
-  )
-  select found.* from version
-  cross join lateral (
-    select id, ${selected()} from ${name}
-    where seal_version = version.used and id > $2
-    order by id limit $3
-  ) found
-  order by found.id limit $3`
 
 export const deliveries = ({ list, lookup }: Query.Query): DeliveryReads => {
   const deliveryBy = lookup(delivery, Query.ofRealm(delivery), Query.inRealmTypes)
