@@ -148,7 +148,7 @@ export const catalogue = {
   }),
   too_many_endpoints: entry("too_many_endpoints", 409, Schema.Struct({ limit: count }), {
     meaning: "The application has as many enabled webhook endpoints as it may.",
-    remedy: "Subscribe one to more event types in place of several. One whose receiver fails ten times in a row is disabled by itself."
+    remedy: "Subscribe one to more event types in place of several. One whose receiver fails ten times in a row is disabled by itself, and an operator can disable any."
   }),
   attachment_too_large: entry("attachment_too_large", 413, Schema.Struct({ limitBytes: count }), {
     meaning: "The attachment is larger than 25 MB (26,214,400 bytes) when decoded.",
