@@ -106,7 +106,7 @@ export const suite: ScenarioSuite = {
 
     scenario("a small or a large message that is refused when all of it has come can be taken later", (world) =>
       Effect.gen(function* () {
-        const of = yield* world.found()
+        const [of, other] = [yield* world.found(), yield* world.found()]
         const calls = new CallLog()
         const process = yield* world.boot(calls)
         const written = () => calls.made.filter((call) => call === "BlobStore.writer" || call === "BlobStore.enclose")
@@ -123,6 +123,9 @@ export const suite: ScenarioSuite = {
 
         assert.deepEqual((yield* filesOf(world, process, of)).toSorted((left, right) => left - right), [10, fileSize])
         assert.deepEqual(typesOf(yield* logOf(world, of)), ["message.received", "message.received"])
+        calls.made.length = 0
+        yield* arrive(process, [of.mailbox.address, other.mailbox.address])
+        assert.deepEqual(written(), ["BlobStore.enclose", "BlobStore.writer"], "a further tenant's copy is no part of the commit")
       })
     )
   ]

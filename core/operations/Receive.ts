@@ -163,30 +163,31 @@ export class Receive extends Context.Service<
         const head = yield* mime.readHead(begins.subarray(trace.length))
         if (Trace.isLoop(head.headers, settings.hostName)) return yield* looping
         const writer = opened as BlobWriter | null // the compiler does not see that it was opened
-        const object = writer === null ? small(begins) : large(tenantId, yield* writer.finish, begins)
+        const object = writer === null ? small(tenantId, begins) : large(tenantId, yield* writer.finish, begins)
         return { ...object, requestId, receivedAt, head, traceSize: trace.length } satisfies Stored
       }, Effect.scoped)
 
-      const small = (whole: Uint8Array): StoredObject => ({
-        bytes: Stream.succeed(whole),
-        objectOf: (tenantId) => blobs.enclose(tenantId, [whole])
-      })
+      const small = (owner: TenantId, whole: Uint8Array): StoredObject => {
+        const bytes = Stream.succeed(whole)
+        return { bytes, objectOf: (tenantId) => (tenantId === owner ? blobs.enclose(owner, [whole]) : copy(bytes, tenantId)) }
+      }
 
       /** Most of them need not be fetched to be looked at. */
       const large = (owner: TenantId, blob: BlobRef, begins: Uint8Array): StoredObject => {
         const bytes = begins.length === blob.sizeBytes ? Stream.succeed(begins) : readBack(owner, blob)
-        const objectOf = (tenantId: TenantId) =>
-          Effect.map(tenantId === owner ? Effect.succeed(blob) : copy(bytes, tenantId), (blob) => ({ blob, changes: [] }))
-        return { bytes, objectOf }
+        return { bytes, objectOf: (tenantId) => (tenantId === owner ? Effect.succeed({ blob, changes: [] }) : copy(bytes, tenantId)) }
       }
 
       /** What has just been stored: if it is not there, or not whole, the store is at fault, and the sender may try again. */
       const readBack = (tenantId: TenantId, blob: BlobRef): Stream.Stream<Uint8Array, BlobUnavailable> =>
         Stream.mapError(blobs.read(tenantId, blob), (error) => (error._tag === "BlobUnavailable" ? error : new BlobUnavailable({ cause: error })))
 
-      const copy = (bytes: Stream.Stream<Uint8Array, BlobUnavailable>, tenantId: TenantId) =>
-        Effect.scoped(
-          Effect.flatMap(blobs.writer(tenantId), (writer) => Effect.andThen(Stream.runForEach(bytes, writer.append), writer.finish))
+      /** Written by itself: many tenants' would make a large commit, for whose bytes everybody waits. */
+      const copy = (bytes: Stream.Stream<Uint8Array, BlobUnavailable>, tenantId: TenantId): Effect.Effect<Enclosed, BlobUnavailable> =>
+        blobs.writer(tenantId).pipe(
+          Effect.flatMap((writer) => Effect.andThen(Stream.runForEach(bytes, writer.append), writer.finish)),
+          Effect.map((blob) => ({ blob, changes: [] })),
+          Effect.scoped
         )
 
       /** Who it is from, and the folder that it belongs in. */
