@@ -79,7 +79,8 @@ export const pages = (): ReadonlyArray<Page> => {
     "![All paths](benchmarks/overview.svg)",
     [
       "The dot is the median, the line the range, each small dot a round; the bar at 1 is the floor that must hold, the tick the goal. Right is",
-      "better, on every row: where less is better, it is the floor divided by the value."
+      "better, on every row: where less is better, it is the floor divided by the value. Where a floor or a goal is missed,",
+      "[Where the time goes](decisions/0033-where-the-time-goes.md) has the profiles, and what was tried."
     ].join("\n"),
     "## To repeat them",
     [
