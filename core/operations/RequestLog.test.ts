@@ -1,8 +1,9 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Fiber, Layer } from "effect"
+import { Context, Effect, Fiber, Layer } from "effect"
 import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
-import { Store } from "../ports/Store.ts"
+import { requestEntry } from "../../conformance/StoreLaw.ts"
+import { Store, StoreUnavailable } from "../ports/Store.ts"
 import { RequestLog } from "./RequestLog.ts"
 
 const layer = RequestLog.layer.pipe(Layer.provideMerge(MemoryStore.layer))
@@ -26,4 +27,37 @@ it.effect("a flush that is interrupted writes what it took, or puts it back", ()
       assert.strictEqual(stored?.lastUsedAt, 7 + turns, `after ${turns} turns`)
     }
   }).pipe(Effect.provide(layer))
+)
+
+it.effect("a flush writes a thousand entries at a time, in their order, and keeps what could not be written", () =>
+  Effect.gen(function* () {
+    const sizes: Array<number> = []
+    const times: Array<number> = []
+    let left = 2
+    const memory = yield* Store
+    const store: typeof Store.Service = {
+      ...memory,
+      commit: (changes, ...given) =>
+        Effect.suspend(() => {
+          if (left-- <= 0) return Effect.fail(new StoreUnavailable({ cause: "away" }))
+          const entries = changes.flatMap((change) => (change._tag === "AppendRequests" ? change.entries : []))
+          sizes.push(entries.length)
+          times.push(...entries.map(({ at }) => at))
+          return memory.commit(changes, ...given)
+        })
+    }
+    const requestLog = Context.get(yield* Layer.build(Layer.provide(RequestLog.layer, Layer.succeed(Store, store))), RequestLog)
+    const realm = Fixtures.realm()
+    const all = Array.from({ length: 2_500 }, (_, at) => at)
+    for (const at of all) requestLog.append(requestEntry(realm, { at }))
+    requestLog.touch(Fixtures.freshId(), 7)
+
+    const first = yield* requestLog.flush
+    left = Number.POSITIVE_INFINITY
+    const second = yield* requestLog.flush
+
+    assert.deepStrictEqual([first, second, yield* requestLog.flush], [2_001, 500, 0])
+    assert.deepStrictEqual(sizes, [1_000, 1_000, 500])
+    assert.deepStrictEqual(times, all)
+  }).pipe(Effect.provide(MemoryStore.layer))
 )
