@@ -21,8 +21,11 @@ export interface Database {
   readonly stop: () => Promise<void>
 }
 
-/** Of its log, for a benchmark to write into. */
-const usedMegabytes = scale.of(800, 0)
+/** Of its log, for a benchmark to write into: more rounds write more. */
+const usedMegabytes = scale.of(160 * scale.rounds, 0)
+
+/** So much of its log is kept to be written over. */
+const walMegabytes = Math.max(2_048, 2 * usedMegabytes)
 
 /**
  * A server that has run for a while writes into files of its log that it has had before. A new one makes each of them when
@@ -37,7 +40,7 @@ const use = (url: string): Promise<void> =>
 /** Settings beside those that a test's server has. */
 export const openDatabase = async (settings: ReadonlyArray<string> = [], measuresCommits = true): Promise<Database> => {
   const scope = Scope.makeUnsafe()
-  const opened = PrivatePostgres.open({ isDurable: true, settings: ["shared_buffers=512MB", "min_wal_size=2GB", "max_wal_size=4GB", ...settings] })
+  const opened = PrivatePostgres.open({ isDurable: true, settings: ["shared_buffers=512MB", `min_wal_size=${walMegabytes}MB`, `max_wal_size=${2 * walMegabytes}MB`, ...settings] })
   const postgres = await Effect.runPromise(Effect.provideService(opened, Scope.Scope, scope))
   await Effect.runPromise(postgres.started)
   const url = (database: string) => Redacted.value(postgres.url(database))
