@@ -75,8 +75,8 @@ const make = Effect.fnUntraced(function* (options: Options) {
           const target = pathOf(tenantId, sha256)
           await fs.mkdir(dirname(target), { recursive: true, mode: 0o700 })
           // A clock that is behind makes no blob older.
-          const age = Math.max(now, (await fs.stat(target).catch(() => null))?.mtimeMs ?? now)
-          await handle.utimes(age / 1000, age / 1000)
+          const writtenLast = Math.max(now, (await fs.stat(target).catch(() => null))?.mtimeMs ?? now)
+          await handle.utimes(writtenLast / 1000, writtenLast / 1000)
           await handle.sync()
           await fs.rename(path, target)
           await syncUpwards(dirname(target), directory)

@@ -10,13 +10,13 @@
 import { Clock, Context, Duration, Effect, Layer, Option, Stream } from "effect"
 import { ofMessage } from "../model/Event.ts"
 import * as Inbound from "../model/Inbound.ts"
-import type { AttachmentId, EventId, MessageId, TenantId } from "../model/Ids.ts"
+import type { AttachmentId, EventId, MessageId } from "../model/Ids.ts"
 import type { Message } from "../model/Message.ts"
-import type { ParsedAttachment, ParsedMessage } from "../model/ParsedMessage.ts"
+import type { ParsedMessage } from "../model/ParsedMessage.ts"
 import { scanJob } from "../operations/Attachments.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { parseJob } from "../operations/Receive.ts"
-import { BlobStore, blobUnanswered, enclosedMax, type BlobUnavailable, type Enclosed } from "../ports/BlobStore.ts"
+import { BlobStore, blobUnanswered, enclosedAtOnce, enclosedMax, type BlobUnavailable, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { Mime } from "../ports/Mime.ts"
@@ -76,8 +76,8 @@ export class ParseMessage extends Context.Service<
         for (const part of parsed.value.attachments) {
           const isSmall = part.bytes.length <= room
           if (isSmall) room -= part.bytes.length
-          const keeping = isSmall ? blobs.enclose(message.tenantId, [part.bytes]) : keep(message.tenantId, part)
-          const kept = yield* Effect.timeoutOrElse(keeping, { duration: keepTimeout, orElse: blobUnanswered })
+          const keep = isSmall ? blobs.enclose : keptAtOnce
+          const kept = yield* Effect.timeoutOrElse(keep(message.tenantId, [part.bytes]), { duration: keepTimeout, orElse: blobUnanswered })
           changes.push(...kept.changes)
           stored.push({ id: (yield* crypto.uuid) as AttachmentId, blob: kept.blob, part }) // a UUID is any of them
         }
@@ -92,11 +92,7 @@ export class ParseMessage extends Context.Service<
           )
         )
 
-      const keep = Effect.fnUntraced(function* (tenantId: TenantId, part: ParsedAttachment) {
-        const writer = yield* blobs.writer(tenantId)
-        yield* writer.append(part.bytes)
-        return { blob: yield* writer.finish, changes: [] } satisfies Enclosed
-      }, Effect.scoped)
+      const keptAtOnce = enclosedAtOnce(blobs.writer)
 
       /** Commits what was found, unless another holder of this job has. */
       const concludeOnce = Effect.fnUntraced(function* (lease: Lease, current: Message | null, found: Found) {

@@ -88,7 +88,7 @@ export class BlobStore extends Context.Service<
   }
 >()("mailroom/core/ports/BlobStore") {}
 
-/** The `enclose` of an adapter that writes at once. */
+/** The `enclose` of an adapter that writes at once, and of who has pieces too large to be left to a commit. */
 export const enclosedAtOnce = (writer: BlobStore["Service"]["writer"]): BlobStore["Service"]["enclose"] =>
   Effect.fnUntraced(function* (tenantId, pieces) {
     const blob = yield* writer(tenantId)
