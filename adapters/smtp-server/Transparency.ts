@@ -36,7 +36,10 @@ export const make = (): Decoder => {
       if (to > from) pieces.push(chunk.subarray(from, to))
       from = next
     }
-    for (let index = 0; index < chunk.length; index++) {
+    for (let index = 0; ; index++) {
+      // Nearly all that comes is within lines.
+      if (state === "line") index = lineEnd(chunk, index)
+      if (index === chunk.length) break
       const byte = chunk[index]
       if (state === "start" && byte === DOT) {
         give(index, index + 1)
@@ -57,6 +60,13 @@ export const make = (): Decoder => {
   }
 
   return { decode, hasBareLineEnd: () => isBare }
+}
+
+/** Where the next CR or LF is, from a place on; the chunk's length if there is none. */
+const lineEnd = (chunk: Uint8Array, from: number): number => {
+  let index = from
+  while (index < chunk.length && chunk[index] !== CR && chunk[index] !== LF) index++
+  return index
 }
 
 /** Whoever takes them would do for each of the few bytes between two dots what it does for many: write a file, hash, wait. */
