@@ -23,7 +23,7 @@ export const encodeText = (text: string): EncodedText => {
   const bytes = Buffer.from(text) // half a surrogate pair becomes U+FFFD
   const body = quotedPrintable(bytes, false, escapesMax(bytes.length))
   return body === null
-    ? { encoding: "base64", body: base64(Buffer.from(lineEnds(text))), endsLine: false }
+    ? { encoding: "base64", body: base64(Buffer.from(lineEnds(text)), true).toString("latin1"), endsLine: false }
     : { encoding: "quoted-printable", body, endsLine }
 }
 
@@ -210,27 +210,59 @@ const lineBytes = 57
 export const base64Lines = <E>(bytes: Stream.Stream<Uint8Array, E>): Stream.Stream<Uint8Array, E> =>
   Stream.suspend(() => {
     let isFirst = true
-    const lines = (whole: Buffer): Buffer => {
-      const text = isFirst ? base64(whole) : `\r\n${base64(whole)}`
+    const written = (bytes: Uint8Array): Buffer => {
+      const lines = base64(bytes, isFirst)
       isFirst = false
-      return Buffer.from(text, "latin1")
+      return lines
     }
     return Stream.mapAccum(
       bytes,
-      () => Buffer.alloc(0),
-      (held: Buffer, chunk) => {
-        const all = Buffer.concat([held, chunk])
-        const whole = all.length - (all.length % lineBytes)
-        return [all.subarray(whole), whole === 0 ? [] : [lines(all.subarray(0, whole))]]
+      () => nothing,
+      // `held`: less than a line.
+      (held: Uint8Array, chunk) => {
+        const missing = held.length === 0 ? 0 : lineBytes - held.length
+        if (chunk.length < missing) return [Buffer.concat([held, chunk]), []]
+        const end = chunk.length - ((chunk.length - missing) % lineBytes)
+        const lines: Array<Uint8Array> = []
+        if (missing > 0) lines.push(written(Buffer.concat([held, chunk.subarray(0, missing)])))
+        if (end > missing) lines.push(written(chunk.subarray(missing, end)))
+        return [chunk.slice(end), lines]
       },
-      { onHalt: (held) => (held.length === 0 ? [] : [lines(held)]) }
+      { onHalt: (held) => (held.length === 0 ? [] : [written(held)]) }
     )
   })
 
-const base64 = (bytes: Buffer): string => {
-  const text = bytes.toString("base64")
-  if (text.length <= columnsMax) return text
-  let lines = text.slice(0, columnsMax)
-  for (let at = columnsMax; at < text.length; at += columnsMax) lines += `\r\n${text.slice(at, at + columnsMax)}`
+const nothing: Uint8Array = new Uint8Array(0)
+
+const digits = Buffer.from("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+/** Of twelve bits, the first digit in the lower byte. */
+const digitPairs = Uint16Array.from({ length: 4_096 }, (_, bits) => digits[bits >> 6]! | (digits[bits & 63]! << 8))
+
+/**
+ * One byte or more as lines, into the bytes that go out: Node's base64 is a string without line ends, of which cutting it
+ * and putting it together makes garbage twice its size. A line end goes before all but the first of a message's.
+ */
+const base64 = (bytes: Uint8Array, isFirst: boolean): Buffer => {
+  const length = Math.ceil(bytes.length / 3) * 4
+  const lines = Buffer.allocUnsafe(length + 2 * (Math.ceil(length / columnsMax) - (isFirst ? 1 : 0)))
+  let written = 0
+  for (let at = 0; at < bytes.length; ) {
+    if (at > 0 || !isFirst) {
+      lines[written++] = 13
+      lines[written++] = 10
+    }
+    const end = Math.min(at + lineBytes, bytes.length)
+    for (; at + 2 < end; at += 3) {
+      const first = digitPairs[(bytes[at]! << 4) | (bytes[at + 1]! >> 4)]!
+      const second = digitPairs[((bytes[at + 1]! & 15) << 8) | bytes[at + 2]!]!
+      lines[written++] = first
+      lines[written++] = first >> 8
+      lines[written++] = second
+      lines[written++] = second >> 8
+    }
+    if (at < end) lines.write(Buffer.from(bytes.subarray(at, end)).toString("base64"), written, "latin1")
+    at = end
+  }
   return lines
 }
