@@ -39,28 +39,20 @@ export const layer: Layer.Layer<Scanner> = layerWith({})
 class Search {
   isFound = false
   sizeBytes = 0
-  readonly #wanted: Uint8Array
-  #tail = new Uint8Array()
+  readonly #wanted: Buffer
+  /** The last bytes so far, one less than are wanted: only with those that follow can they be it. */
+  #tail: Buffer = Buffer.alloc(0)
 
   constructor(wanted: Uint8Array) {
-    this.#wanted = wanted
+    this.#wanted = Buffer.from(wanted)
   }
 
   read(piece: Uint8Array): void {
     this.sizeBytes += piece.length
-    const seen = new Uint8Array(this.#tail.length + piece.length)
-    seen.set(this.#tail)
-    seen.set(piece, this.#tail.length)
-    this.isFound ||= this.#isIn(seen)
-    this.#tail = seen.slice(Math.max(0, seen.length - this.#wanted.length + 1))
-  }
-
-  #isIn(bytes: Uint8Array): boolean {
-    const [first] = this.#wanted
-    const last = bytes.length - this.#wanted.length
-    for (let at = bytes.indexOf(first!); at >= 0 && at <= last; at = bytes.indexOf(first!, at + 1)) {
-      if (this.#wanted.every((byte, index) => bytes[at + index] === byte)) return true
-    }
-    return false
+    const bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.length)
+    const seam = Buffer.concat([this.#tail, bytes.subarray(0, this.#wanted.length - 1)])
+    this.isFound ||= seam.includes(this.#wanted) || bytes.includes(this.#wanted)
+    const last = bytes.length < this.#wanted.length ? seam : bytes
+    this.#tail = Buffer.from(last.subarray(Math.max(0, last.length - this.#wanted.length + 1)))
   }
 }
