@@ -233,8 +233,14 @@ const read = (
   })
 }
 
-/** A copy: the driver's bytes are a view of what it has received. */
-const bytesOf = (row: Row): Uint8Array | null => (row["bytes"] instanceof Uint8Array ? Uint8Array.from(row["bytes"]) : null)
+/**
+ * What the driver has received is written once, so a large part is handed on as it lies there; of a small one all that lies
+ * beside it would be kept as long as its reader keeps it.
+ */
+const bytesOf = ({ bytes }: Row): Uint8Array | null => {
+  if (!(bytes instanceof Uint8Array)) return null
+  return bytes.length >= partSizeBytes / 2 ? bytes : Uint8Array.from(bytes)
+}
 
 /** Few at a time: an upload may have some hundred parts. */
 const removeAbandoned = (rows: Run) =>
