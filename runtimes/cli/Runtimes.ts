@@ -10,7 +10,18 @@ import { setFlagsFromString } from "node:v8"
  * copied twice. It is decided in the first seconds, for good, in one process and not in the next, and is a quarter of its time.
  */
 export const noPretenuring = "--no-allocation-site-pretenuring"
-const runsLong = Effect.sync(() => setFlagsFromString(noPretenuring))
+
+/**
+ * Whatever bytes go through a process, sockets and the driver hold them outside of V8's heap, several times over. By itself V8
+ * collects the whole heap for each 64 MB of these, whose bytes died long ago: a third of the time of whoever reads or sends a
+ * large attachment. Counted with the heap, they wait for it to grow as it otherwise would.
+ */
+export const oneHeap = "--external-memory-accounted-in-global-limit"
+
+const runsLong = Effect.sync(() => {
+  setFlagsFromString(noPretenuring)
+  setFlagsFromString(oneHeap)
+})
 
 /**
  * A worker's heap grows by half of what is in use before it is collected, where V8 would let it become several times that:

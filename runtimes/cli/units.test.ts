@@ -6,7 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { onTestFinished } from "vitest"
 import { fileNameOf, settings } from "../Config.ts"
-import { noPretenuring, workerHeap } from "./Runtimes.ts"
+import { noPretenuring, oneHeap, workerHeap } from "./Runtimes.ts"
 
 const root = join(import.meta.dirname, "../..")
 const folder = join(root, "docs/systemd")
@@ -68,6 +68,7 @@ describe("the systemd units", () => {
     assert.include(options, `${name} (`)
     assert.match(value!, /^\d+$/)
     assert.include(options, `--${noPretenuring.slice("--no-".length)} (`)
+    assert.include(options, `${oneHeap} (`)
   })
 
   it("let processes finish: a stopped one is killed later than it stops by itself", () => {
