@@ -26,6 +26,7 @@ export const benchmarks: ReadonlyArray<Benchmark> = [
   { name: "mime", about: "building a message, beside nodemailer" },
   { name: "smtp", about: "handing messages over, beside nodemailer's pool" },
   { name: "inbound", about: "taking mail in, beside npm smtp-server with one INSERT a message" },
+  { name: "files", about: "large files out, in and downloaded, beside nodemailer, npm smtp-server and node:http" },
   { name: "soak", about: "memory, files and connections over time", isLong: true }
 ]
 

@@ -4,10 +4,9 @@
  * that each bring one message after the other, and 1. Whom mail is from is not
  * asked, for that is the DNS's time.
  */
-import { spawn } from "node:child_process"
 import { connect } from "node:net"
-import { join } from "node:path"
 import * as Deployment from "./Deployment.ts"
+import * as Listener from "./Listener.ts"
 import { quantile } from "./Load.ts"
 import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
@@ -74,26 +73,8 @@ const load = async (port: number, to: string, connections: number, cpu: () => nu
   }
 }
 
-/** `mailroom smtp`, and where it listens. */
-const listener = (variables: Readonly<Record<string, string>>) =>
-  new Promise<{ readonly pid: number; readonly port: number; readonly stop: () => Promise<void> }>((resolve, reject) => {
-    const child = spawn(process.execPath, [join(import.meta.dirname, "../runtimes/cli/main.ts"), "smtp"], {
-      env: { ...process.env, ...variables, MAILROOM_INBOUND_PORT: "0", MAILROOM_INBOUND_DMARC: "off", MAILROOM_INBOUND_PER_MINUTE: "1000000" },
-      stdio: ["ignore", "ignore", "pipe"]
-    })
-    const ended = new Promise<void>((done) => child.once("exit", () => done()))
-    let said = ""
-    child.stderr.on("data", (chunk: Buffer) => {
-      said += chunk.toString()
-      const port = /"address":"127\.0\.0\.1:(\d+)"/.exec(said)?.[1]
-      if (port === undefined || !said.includes("smtp: ready")) return
-      resolve({ pid: child.pid!, port: Number(port), stop: () => (child.kill("SIGTERM"), ended) }) // it has said something
-    })
-    void ended.then(() => reject(new Error(`smtp ended before it was ready: ${said}`)))
-  })
-
 const product = await Deployment.open({ serves: 0 })
-const ours = await listener(product.variables)
+const ours = await Listener.start(product.variables)
 const reference = await start("reference/smtp-insert.ts", product.database.url("postgres"))
 try {
   const to = "ada@bench.example"

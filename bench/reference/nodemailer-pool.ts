@@ -2,12 +2,15 @@
  * The floor of a worker: nodemailer builds each message and submits it over a
  * pool of five connections; nothing is looked up and nothing is kept.
  *
- * `nodemailer-pool.ts PORT` sends as many as it is told to, and tells what they took.
+ * `nodemailer-pool.ts PORT [BYTES]` sends as many as it is told to, each with a file of so many bytes if any, and tells what they took.
  */
+import { randomBytes } from "node:crypto"
 import { createTransport } from "nodemailer"
 import { kilobyte } from "../Api.ts"
 
 const port = Number(process.argv[2])
+const sizeBytes = Number(process.argv[3] ?? 0)
+const attachments = sizeBytes === 0 ? [] : [{ filename: "file.bin", contentType: "application/octet-stream", content: randomBytes(sizeBytes) }]
 const transport = createTransport({ host: "127.0.0.1", port, secure: false, ignoreTLS: true, pool: true, maxConnections: 5, maxMessages: Infinity })
 let sent = 0
 const send = () =>
@@ -16,7 +19,8 @@ const send = () =>
     to: [`reader${sent++}@example.com`],
     subject: "Note G",
     text: kilobyte,
-    html: `<p>${kilobyte}</p>`
+    html: `<p>${kilobyte}</p>`,
+    attachments
   })
 
 /** So many at a time that no connection waits for the next message. */
@@ -29,7 +33,7 @@ const sendAll = async (total: number) => {
 }
 
 const measured = async (count: number) => {
-  await sendAll(200) // its connections are open
+  await sendAll(sizeBytes === 0 ? 200 : 5) // its connections are open
   const [begun, cpu] = [performance.now(), process.cpuUsage()]
   await sendAll(count)
   const { user, system } = process.cpuUsage(cpu)
