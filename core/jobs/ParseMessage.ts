@@ -7,7 +7,7 @@
  * nothing else. A message that cannot be read is received all the same, with a
  * defect.
  */
-import { Clock, Context, Duration, Effect, Layer, Option, Stream } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, Semaphore, Stream } from "effect"
 import { ofMessage } from "../model/Event.ts"
 import * as Inbound from "../model/Inbound.ts"
 import type { AttachmentId, EventId, MessageId } from "../model/Ids.ts"
@@ -29,6 +29,11 @@ import { claimsMax } from "./SubmitMessage.ts"
 const parseTimeout = Duration.minutes(2)
 /** Blobs of which no piece comes for so long, or that take longer to keep a file, are away: no fault of the message. */
 const [pieceTimeout, keepTimeout] = [Duration.minutes(1), Duration.minutes(2)]
+
+/** A message of more is large: while it is read it is held as it came and as it is decoded, with all files that are in it. */
+export const largeBytes = 1024 * 1024
+/** So many of them at a time, so that a worker's memory does not depend on what comes in at once; small ones go by. */
+const largeMax = 2
 
 /** What a message was found to be, with what its commit has to bring; null: it could not be read. */
 type Found = {
@@ -60,6 +65,11 @@ export class ParseMessage extends Context.Service<
         const now = yield* Clock.currentTimeMillis
         const dueAt = message.reception.nextParseAt ?? now
         if (dueAt > now) return yield* Effect.as(offer(queue, [parseJob(message, dueAt)]), false)
+        return yield* large.withPermits(message.sizeBytes > largeBytes ? 1 : 0)(parse(lease, message))
+      })
+
+      const large = Semaphore.makeUnsafe(largeMax)
+      const parse = Effect.fnUntraced(function* (lease: Lease, message: Message) {
         const found = lease.claims >= claimsMax ? null : yield* read(message)
         if (found === null) yield* Effect.logWarning("a message could not be parsed; it is shown by its head")
         else yield* reports.ofMailbox(message, found.parsed)
