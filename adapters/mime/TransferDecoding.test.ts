@@ -1,4 +1,4 @@
-/** Uuencode, which no RFC defines: what POSIX says of it, and what mail does to it on the way. */
+/** Base64 with all that stands between its digits; uuencode, which no RFC defines: what POSIX says of it, and what mail does to it on the way. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { unwrap } from "./TransferDecoding.ts"
@@ -17,10 +17,42 @@ const uuencoded = (bytes: Uint8Array, lineEnd: string, blank: string): string =>
   return ["begin 644 a file.bin", ...lines, blank, "end", ""].join(lineEnd)
 }
 
-const decoded = (text: string) => {
-  const { bytes, isProper } = unwrap("uuencode", Buffer.from(text, "latin1"))
+const decoded = (text: string, encoding: "base64" | "uuencode" = "uuencode") => {
+  const { bytes, isProper } = unwrap(encoding, Buffer.from(text, "latin1"))
   return { bytes: [...bytes], isProper }
 }
+
+describe("A base64 body", () => {
+  const pieces = (inBetween: ReadonlyArray<string>) =>
+    fc.array(fc.tuple(fc.uint8Array({ maxLength: 60 }), fc.array(fc.tuple(fc.nat(100), fc.constantFrom(...inBetween)), { maxLength: 3 })), { maxLength: 4 })
+  /** Each piece padded as if it were the last, with these between its digits. */
+  const encoded = (made: ReadonlyArray<readonly [Uint8Array, ReadonlyArray<readonly [number, string]>]>) =>
+    made.map(([bytes, between]) =>
+      between.reduce((text, [place, other]) => {
+        const at = place % (text.replace(/=+$/, "").length + 1)
+        return text.slice(0, at) + other + text.slice(at)
+      }, Buffer.from(bytes).toString("base64"))
+    )
+
+  it("decodes to the bytes that it was made from, wherever lines end in it, and anew behind each padding, of which it says so", () => {
+    fc.assert(fc.property(pieces(["\r\n", "\n", " ", "\t\t"]), (made) => {
+      const texts = encoded(made)
+      const isPaddedWithin = /=\s*[^=\s]/.test(texts.join("\r\n"))
+
+      assert.deepStrictEqual(decoded(texts.join("\r\n"), "base64"), { bytes: made.flatMap(([bytes]) => [...bytes]), isProper: !isPaddedWithin })
+    }), { numRuns: 1_000 })
+  })
+
+  it("passes by what is no base64, and says so", () => {
+    fc.assert(fc.property(pieces(["-", "\0", "é", "!\r\n"]), (made) => {
+      const isWhole = made.every(([, between]) => between.length === 0)
+      const { bytes, isProper } = decoded(encoded(made).join(""), "base64")
+
+      assert.deepStrictEqual(bytes, made.flatMap(([bytes]) => [...bytes]))
+      if (!isWhole) assert.isFalse(isProper)
+    }), { numRuns: 1_000 })
+  })
+})
 
 describe("A uuencoded body", () => {
   it("decodes to the bytes that it was made from, whatever its line ends and its sign for zero", () => {
