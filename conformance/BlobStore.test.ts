@@ -63,9 +63,41 @@ const looksFirst = (store: Store): Store => ({
   })
 })
 
+/** What it has once read is at hand for the next reader. */
+const sharedPieces = (store: Store): Store => {
+  const read = new Map<string, ReadonlyArray<Uint8Array>>()
+  return {
+    ...store,
+    read: (tenantId, ref) =>
+      Stream.unwrap(
+        Effect.map(Stream.runCollect(store.read(tenantId, ref)), (pieces) => {
+          const name = `${tenantId} ${ref.sha256}`
+          const known = read.get(name) ?? pieces
+          read.set(name, known)
+          return Stream.fromIterable(known)
+        })
+      )
+  }
+}
+
+/** All that it reads comes in one buffer. */
+const oneBuffer = (store: Store): Store => {
+  const buffer = new Uint8Array(64 * 1024)
+  return {
+    ...store,
+    read: (tenantId, ref) =>
+      Stream.map(store.read(tenantId, ref), (piece) => {
+        buffer.set(piece)
+        return buffer.subarray(0, piece.length)
+      })
+  }
+}
+
 const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (store: Store) => Store]> = [
   ["a finish that is interrupted in the middle", "shows a blob whole or not at all when its finish is interrupted, however late", inPlace],
   ["writers that share a draft", "keeps the bytes of writers apart that take their pieces by turns", oneDraft],
+  ["pieces that readers share", "gives each reader pieces of its own, to write over and to keep", sharedPieces],
+  ["one buffer for all pieces", "gives each reader pieces of its own, to write over and to keep", oneBuffer],
   ["a removal of what was old a moment ago", "loses no blob whose next finish begins at any moment of its removal", looksFirst]
 ]
 

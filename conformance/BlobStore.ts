@@ -89,6 +89,29 @@ const contents: ReadonlyArray<Check<BlobStore>> = [
     })
   },
   {
+    title: "gives each reader pieces of its own, to write over and to keep",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const store = yield* BlobStore
+      for (const bytes of [noise(10), noise(1_000_000)]) {
+        const ref = yield* write(of, bytes)
+        const readers = yield* Effect.forEach([1, 2, 3], (mark) =>
+          Stream.runCollect(
+            Stream.map(store.read(of, ref), (piece) => {
+              const came = Uint8Array.from(piece)
+              return { mark, came, piece: piece.fill(mark) }
+            })
+          ), { concurrency: "unbounded" })
+
+        for (const pieces of readers) {
+          assert.ok(Buffer.concat(pieces.map(({ came }) => came)).equals(bytes), "a reader sees what another has written over")
+          assert.ok(pieces.every(({ mark, piece }) => piece.every((byte) => byte === mark)), "a piece changes that a reader keeps")
+        }
+        assert.deepEqual(yield* read(of, ref), bytes)
+      }
+    })
+  },
+  {
     title: "streams 30 MB both ways, in pieces",
     check: Effect.gen(function* () {
       const of = tenant()

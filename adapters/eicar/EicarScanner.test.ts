@@ -52,6 +52,19 @@ describe("EicarScanner", () => {
     )
   )
 
+  it.effect("finds it in three pieces, wherever they are cut", () =>
+    Effect.gen(function* () {
+      const { length } = EicarScanner.testFile
+      for (let first = 0; first <= length; first++) {
+        for (let second = first; second <= length; second++) {
+          const { _tag } = yield* scan(cut(EicarScanner.testFile, [first, second]))
+
+          assert.strictEqual(_tag, "Infected", `${first}, ${second}`)
+        }
+      }
+    })
+  )
+
   it.effect("gives no verdict on more than it may look at", () =>
     Effect.gen(function* () {
       assert.strictEqual((yield* scan([new Uint8Array(100)], { sizeBytesMax: 100 }))._tag, "Clean")

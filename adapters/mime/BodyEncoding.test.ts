@@ -110,6 +110,9 @@ describe("a text", () => {
   })
 })
 
+/** By Node, and cut. */
+const linesOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString("base64").replace(/.{76}(?=.)/g, "$&\r\n")
+
 describe("base64", () => {
   it.effect("has the same lines however the bytes are cut", () =>
     Effect.gen(function* () {
@@ -119,9 +122,20 @@ describe("base64", () => {
           const cut = Array.from({ length: Math.ceil(length / size) }, (_, index) => bytes.subarray(index * size, (index + 1) * size))
           const lines = Buffer.concat([...(yield* Stream.runCollect(base64Lines(Stream.fromIterable(cut))))]).toString()
 
-          assert.strictEqual(lines, bytes.toString("base64").replace(/.{76}(?=.)/g, "$&\r\n"))
+          assert.strictEqual(lines, linesOf(bytes))
         }
       }
+    })
+  )
+
+  it.effect("has the digits of any twelve bits, and of bytes that are no Buffer", () =>
+    Effect.gen(function* () {
+      const bits = Array.from({ length: 4_096 }, (_, bits) => bits.toString(16).padStart(3, "0")).join("")
+      const bytes = Uint8Array.from(Buffer.from(`${bits}ff`, "hex"))
+
+      const lines = yield* Stream.mkUint8Array(base64Lines(Stream.make(bytes)))
+
+      assert.strictEqual(Buffer.from(lines).toString(), linesOf(bytes))
     })
   )
 })

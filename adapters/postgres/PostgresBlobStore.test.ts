@@ -130,6 +130,19 @@ describe("blobs in rows", () => {
   )
 
   check(
+    "keep nothing in memory beside a small one that is kept",
+    Effect.gen(function* () {
+      const store = yield* BlobStore
+      const of = tenant()
+      const ref = yield* write(of, text("small"))
+
+      const [piece] = yield* Stream.runCollect(store.read(of, ref))
+
+      assert.strictEqual(piece?.buffer.byteLength, 5)
+    })
+  )
+
+  check(
     "are corrupt when one of their parts is lost",
     Effect.gen(function* () {
       const of = tenant()
