@@ -44,12 +44,13 @@ export const suite: ScenarioSuite = {
           ["domain", ({ realm, mailbox }) => management.setDomainSuspended(system, realm.tenantId, mailbox.domainId, true), "550 5.2.1"],
           ["tenant", ({ realm }) => management.setTenantStatus(system, realm.tenantId, "suspended"), "550 5.2.1"]
         ]
-        for (const [what, change, refusal] of rows) {
+        for (const [index, [what, change, refusal]] of [...rows, ...rows].entries()) {
           const [of, other] = [yield* world.found(), yield* world.found()]
-          for (const { mailbox } of [of, other]) assert.equal(yield* answerTo(process, mailbox.address), null)
+          const both = index < rows.length ? [of, other] : [other, of]
+          for (const { mailbox } of both) assert.equal(yield* answerTo(process, mailbox.address), null)
           yield* Effect.orDie(change(of))
 
-          assert.equal(refusalOf(yield* Effect.exit(arrive(process, [of.mailbox.address, other.mailbox.address]))), "451 4.3.0", what)
+          assert.equal(refusalOf(yield* Effect.exit(arrive(process, both.map(({ mailbox }) => mailbox.address)))), "451 4.3.0", what)
           assert.equal(refusalOf(yield* Effect.exit(arrive(process, of.mailbox.address))), refusal, what)
           yield* arrive(process, other.mailbox.address)
           assert.deepEqual([(yield* messagesOf(world, of)).length, (yield* messagesOf(world, other)).length], [0, 1], what)

@@ -10,7 +10,7 @@ import { plays } from "../../conformance/vitest.ts"
 import { system } from "../model/Audit.ts"
 import type { MessageId } from "../model/Ids.ts"
 import { submitJob } from "../operations/Sending.ts"
-import { SubmissionRefused } from "../ports/MailProvider.ts"
+import { MailProviderUnavailable, SubmissionRefused } from "../ports/MailProvider.ts"
 
 const memory = Layer.mergeAll(Memory.MemoryStore.layer, Memory.MemoryJobQueue.layer, Memory.MemoryBlobStore.layer, Memory.MemoryRateLimiter.layer)
 
@@ -62,6 +62,8 @@ plays("{memory}", {
         yield* process.worker.tick
 
         assert.deepEqual([world.stage.submissions.length, yield* statusesOf(world, of, id)], [2, ["sent"]])
+        const { attempts, updatedAt, sizeBytes } = yield* messageOf(world, of, id)
+        assert.deepEqual([attempts, updatedAt, sizeBytes], [2, nextAttemptAt, world.stage.submissions[1]!.bytes.length])
       })
     ),
 
@@ -97,6 +99,43 @@ plays("{memory}", {
         assert.deepEqual(yield* statusesOf(world, of, id), ["bounced", "failed"])
         assert.deepEqual((yield* messageOf(world, of, id)).failure, { stage: "scan", code: "attachment_infected", message: "malware was found in an attachment" })
         assert.ok(lines.some((line) => line.includes("a message failed") && line.includes("attachment_infected")), lines.join("\n"))
+      })
+    ),
+
+    scenario("a try that comes to nothing is counted, though the message was flagged meanwhile", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot()
+        world.stage.behave = ({ messageId }) =>
+          Effect.andThen(
+            Effect.orDie(process.messages.update(of.principal, messageId, { mailboxId: of.mailbox.id, isStarred: true })),
+            Effect.fail(new MailProviderUnavailable({ cause: "away" }))
+          )
+
+        const id = yield* send(process, of, ada)
+        yield* settle(process)
+
+        const { isStarred, attempts, nextAttemptAt } = yield* messageOf(world, of, id)
+        assert.deepEqual([isStarred, attempts], [true, 1])
+        assert.ok(nextAttemptAt! > (yield* Clock.currentTimeMillis))
+      })
+    ),
+
+    scenario("who is taken by the try with which the 48 hours end is sent, and the others fail", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot()
+        const reply = { smtpCode: 451, enhancedCode: "4.2.1", text: "wait" }
+        const id = yield* send(process, of, [ada, bob])
+        yield* Time.setTime((yield* Clock.currentTimeMillis) + Duration.toMillis("48 hours"))
+        world.stage.behave = (request) => {
+          const taken = accepted(request)
+          return Effect.succeed({ ...taken, replies: taken.replies.map((one) => (one.recipient === bob ? { ...one, reply } : one)) })
+        }
+
+        yield* settle(process)
+
+        assert.deepEqual(yield* statusesOf(world, of, id), ["sent", "failed"])
       })
     ),
 

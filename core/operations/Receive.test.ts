@@ -13,6 +13,7 @@ import { RecordReport } from "../jobs/RecordReport.ts"
 import { parse } from "../model/Address.ts"
 import { inboundHeadBytesMax } from "../model/Limits.ts"
 import type { Authentication, Examined } from "../model/Reception.ts"
+import { BlobStore } from "../ports/BlobStore.ts"
 import { MailAuthenticator } from "../ports/MailAuthenticator.ts"
 import { SpamFilter } from "../ports/SpamFilter.ts"
 import { Store, StoreUnavailable } from "../ports/Store.ts"
@@ -21,12 +22,15 @@ import { Receive } from "./Receive.ts"
 
 type Bytes = Stream.Stream<Uint8Array, unknown>
 
-/** Who is asked about a message, and a store that does not say of a commit that it takes it, after so many milliseconds. */
+/** Who is asked about a message, and a store that does not say of a commit that it takes it, after so many milliseconds, and is away until then. */
 interface Around {
   readonly authenticate?: (bytes: Bytes) => Effect.Effect<Examined>
   readonly judge?: (bytes: Bytes) => Effect.Effect<"ham" | "spam">
   readonly landsAfter?: number
 }
+
+const cut = (bytes: Uint8Array, size: number): ReadonlyArray<Uint8Array> =>
+  Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) => bytes.subarray(index * size, (index + 1) * size))
 
 /** A mailbox, and a message that is brought to it. */
 const receiving = Effect.fnUntraced(function* ({ authenticate, judge, landsAfter }: Around) {
@@ -36,20 +40,28 @@ const receiving = Effect.fnUntraced(function* ({ authenticate, judge, landsAfter
   const mailbox = Fixtures.mailbox(domain)
   yield* land(memory, insert("tenant", { id: tenantId, ...tenant }), insert("domain", domain), insert("mailbox", mailbox))
 
+  let isAway = false
+  const away = Effect.suspend(() => {
+    isAway = true
+    return Effect.fail(new StoreUnavailable({ cause: "no answer in time" }))
+  })
   const store: typeof Store.Service = {
     ...memory,
-    commit: (...given) =>
-      landsAfter === undefined
-        ? memory.commit(...given)
-        : Effect.andThen(
-            Effect.forkDetach(Effect.delay(memory.commit(...given), landsAfter)),
-            Effect.fail(new StoreUnavailable({ cause: "no answer in time" }))
-          )
+    messages: { ...memory.messages, get: (...given) => (isAway ? away : memory.messages.get(...given)) },
+    commit: (...given) => {
+      if (landsAfter === undefined) return memory.commit(...given)
+      const landing = Effect.ensuring(memory.commit(...given), Effect.sync(() => (isAway = false)))
+      return Effect.andThen(Effect.forkDetach(Effect.delay(landing, landsAfter)), away)
+    }
   }
+  const memoryBlobs = Context.get(yield* Layer.build(Memory.MemoryBlobStore.layer), BlobStore)
+  let reads = 0
+  const read: typeof memoryBlobs.read = (...given) =>
+    Stream.suspend(() => (reads++, Stream.flatMap(memoryBlobs.read(...given), (piece) => Stream.fromIterable(cut(piece, 50)))))
   const ports = Layer.mergeAll(
     Layer.succeed(Store, store),
     Memory.MemoryJobQueue.layer,
-    Memory.MemoryBlobStore.layer,
+    Layer.succeed(BlobStore, { ...memoryBlobs, read }),
     RfcMime.layer,
     NodeCrypto.layerSeeded("receiving", { sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] }),
     Layer.succeed(Settings, { ...defaults, inboundEnvironment: "sandbox" }),
@@ -70,7 +82,7 @@ const receiving = Effect.fnUntraced(function* ({ authenticate, judge, landsAfter
     const ended = fiber.pollUnsafe()
     assert.ok(ended !== undefined && Exit.isSuccess(ended), "it has ended")
     const messages = yield* store.messages.page({ tenantId, environment: "sandbox" }, { mailboxId: null, before: null, limit: 10 })
-    return { ...ended.value, messages }
+    return { ...ended.value, messages, reads }
   })
   return { bring, receive, store, domain, mailbox }
 })
@@ -148,8 +160,9 @@ describe("a large message", () => {
       const judged: Array<Uint8Array> = []
       const { bring } = yield* receiving({ judge: (shown) => Effect.map(wholeOf(shown), (whole) => (judged.push(whole), "ham")) })
 
-      yield* bring(Stream.make(bytes))
+      const { reads } = yield* bring(Stream.fromIterable(cut(bytes, 10_000)))
 
+      assert.strictEqual(reads, 1, "what is not at hand is read back")
       assert.isAbove(bytes.length, inboundHeadBytesMax)
       assert.ok(judged.length === 1 && bytes.equals(judged[0]!))
     })
@@ -179,7 +192,7 @@ describe("what was told of a recipient", () => {
 })
 
 describe("a message whose commit had no answer", () => {
-  it.effect("is looked for each second, for 20 seconds, before its sender is told to bring it again", () =>
+  it.effect("is looked for each second, for 20 seconds, though the store is away, before its sender is told to bring it again", () =>
     Effect.gen(function* () {
       const broughtAt = (landsAfter: number) => Effect.flatMap(receiving({ landsAfter }), ({ bring }) => bring())
 
