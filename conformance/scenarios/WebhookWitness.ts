@@ -155,7 +155,9 @@ export class WebhookWitness {
         shown === breakerOf({ ...before, enabled: false, disabledAt: after.disabledAt }) &&
         isAudited(commit, "webhook_endpoint.disable", id)
       const isRotated = shown === breakerOf(before) && isAudited(commit, "webhook_endpoint.rotate_secret", id)
-      if (!isEnabled && !isDisabled && !isRotated) this.#note(`endpoint ${id}: changed to ${shown} without an attempt`)
+      // A creation moves the version of another endpoint, and nothing else of it.
+      const isCounted = shown === breakerOf(before) && commit.some((change) => change._tag === "Insert" && change.kind === "endpoint")
+      if (!isEnabled && !isDisabled && !isRotated && !isCounted) this.#note(`endpoint ${id}: changed to ${shown} without an attempt`)
       return
     }
     let { enabled, consecutiveFailures, disabledAt } = before

@@ -5,6 +5,7 @@ import { types, verificationType } from "../../core/model/Event.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
 import type { Answer } from "../../core/model/Webhook.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
+import { Ahead } from "./Faults.ts"
 import { broken, happen, hook, hookUrl, postsTo, respond, untilPosted } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { answered, scenario, settle, welcoming, type Posted, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
@@ -345,6 +346,35 @@ export const suite: ScenarioSuite = {
           ["TooManyEndpoints", "TooManyEndpoints", "TooManyEndpoints", "created", "created"]
         )
         assert.equal((yield* process.webhooks.listEndpoints(of.principal)).items.length, 100)
+      })
+    ),
+
+    scenario("of two processes that count at the same time only as many create an endpoint as there is room for", (world) =>
+      Effect.gen(function* () {
+        const [other, of] = [yield* world.boot(), yield* world.found()]
+        let isAhead = false
+        /** The other process's endpoint lands between this one's count and its commit. */
+        const play = Effect.suspend(() => {
+          if (!isAhead) return Effect.void
+          isAhead = false
+          return Effect.orDie(create(other, of))
+        })
+        const process = yield* world.boot(new Ahead("Store.commit", play))
+        for (let count = 0; count < 97; count++) yield* create(other, of)
+        const { items: before } = yield* other.webhooks.listEndpoints(of.principal)
+
+        isAhead = true
+        yield* create(process, of)
+        isAhead = true
+        const error = yield* Effect.flip(create(process, of))
+
+        assert.equal(error._tag, "TooManyEndpoints")
+        const { items } = yield* other.webhooks.listEndpoints(of.principal)
+        assert.equal(items.length, 100)
+        const ids = new Set(before.map(({ id }) => id))
+        assert.deepEqual(items.filter(({ id }) => ids.has(id)), before)
+        const audited = yield* world.store.audit.page(of.realm.tenantId, 200)
+        assert.equal(audited.filter(({ action }) => action === "webhook_endpoint.create").length, 100)
       })
     ),
 

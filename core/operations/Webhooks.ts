@@ -22,7 +22,7 @@ import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
 import { auditEntry, type Principal } from "./Access.ts"
-import { changing, commit, dieOnRejection, orFound } from "./Commit.ts"
+import { changing, commit, dieOnRejection, orFound, retryOnVersionMoved } from "./Commit.ts"
 import { NotFound } from "./Ownership.ts"
 
 /** What `createWebhookEndpoint` takes (Spec 4). Which types and URLs are good is told by errors of their own. */
@@ -193,11 +193,12 @@ export class Webhooks extends Context.Service<
         return [{ _tag: "PutBody", realm, deliveryId: delivery.id, body }] satisfies ReadonlyArray<Change>
       })
 
-      /** An application may have another endpoint. */
+      /** An application may have another endpoint. Its oldest one; null: it has none. */
       const roomFor = Effect.fnUntraced(function* ({ realm, applicationId }: Principal) {
         const limit = Limits.endpointsPerApplicationMax
         const endpoints = yield* store.endpoints.list(realm, applicationId)
         if (endpoints.filter(({ enabled }) => enabled).length >= limit) return yield* new TooManyEndpoints({ limit })
+        return endpoints[0] ?? null
       })
 
       return Webhooks.of({
@@ -239,9 +240,15 @@ export class Webhooks extends Context.Service<
             { _tag: "Insert", kind: "endpoint", record: endpoint },
             { _tag: "AppendAudit", entry }
           ]
-          // Others whose receivers were asked at the same time may have taken the room. Of other processes one each may yet.
-          const created = Effect.andThen(roomFor(principal), commit(store, queue, changes, []))
-          yield* orFound(dieOnRejection(changing(principal.applicationId, created)), store.endpoints.get(principal.realm, id))
+          // Others whose receivers were asked at the same time, here or in other processes, may have taken the room. Each
+          // moves the version of the oldest endpoint, so what was counted is as it was, or it is counted again.
+          const created = Effect.gen(function* () {
+            const oldest = yield* roomFor(principal)
+            const counted: ReadonlyArray<Change> =
+              oldest === null ? [] : [{ _tag: "Update", kind: "endpoint", record: { ...oldest, version: oldest.version + 1 } }]
+            return yield* commit(store, queue, [...counted, ...changes], [])
+          })
+          yield* orFound(dieOnRejection(retryOnVersionMoved(created)), store.endpoints.get(principal.realm, id))
           return { endpoint: Endpoints.view(endpoint), secret }
         }),
 
