@@ -206,6 +206,8 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
         : Exit.mapError(exit, withoutContents)
       const error = Option.getOrNull(Exit.findErrorOption(told))
       if (error !== null && (isConnectionLost(error) || codeOf(error) === takesNoWrites)) held.giveUp()
+      // The others lead there too; each would have to be refused before a server that has taken its place is found.
+      if (error !== null && codeOf(error) === takesNoWrites) for (const other of idle.splice(0)) other.giveUp()
       ended(told)
     })
     // The server may hear of a cancellation late, and cancel what comes next on that connection: nothing does.

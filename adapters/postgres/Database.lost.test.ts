@@ -68,11 +68,28 @@ layer(Layer.provideMerge(database, server), { excludeTestServices: true })("a da
       yield* four(sql.withTransaction(Effect.andThen(sql`set session characteristics as transaction read only`, sql`select pg_sleep(0.05)`)))
       const insert = "insert into replaced values (1)"
 
-      const refused = yield* Effect.forEach([1, 2, 3, 4], (one) => Effect.flip(one % 2 === 0 ? rows(insert) : sql.withTransaction(sql.unsafe(insert))))
+      const refused = yield* Effect.forEach(
+        [1, 2, 3, 4],
+        (one) => Effect.flip(one % 2 === 0 ? rows(insert) : sql.withTransaction(sql.unsafe(insert))),
+        { concurrency: 4 }
+      )
       yield* four(sql.withTransaction(sql.unsafe(insert)))
 
       assert.isTrue(refused.every(({ reason }) => reason.cause instanceof Error && reason.cause.message.includes("read-only transaction")))
       assert.deepStrictEqual(yield* sql`select count(*)::integer from replaced`, [{ count: 4 }])
+    })
+  )
+
+  it.effect("leaves all idle connections with one whose server takes no writes, so that the next statement has another server", () =>
+    Effect.gen(function* () {
+      const { sql, rows } = yield* Database.Database
+      yield* sql`create table failed_over (id integer)`
+      yield* four(sql.withTransaction(Effect.andThen(sql`set session characteristics as transaction read only`, sql`select pg_sleep(0.05)`)))
+
+      yield* Effect.flip(rows("insert into failed_over values (1)"))
+
+      yield* rows("insert into failed_over values (1)")
+      assert.deepStrictEqual(yield* sql`select count(*)::integer from failed_over`, [{ count: 1 }])
     })
   )
 

@@ -299,6 +299,7 @@ const rows = {
   StoreUnavailable: unavailable(5),
   BlobUnavailable: unavailable(5),
   NotReady: unavailable(5),
+  ReadOnly: { code: "unavailable", details: empty, headers: () => retryAfter(5) },
   TooManyAnswers: unavailable(5),
   ShuttingDown: unavailable(1)
 } as const satisfies { readonly [T in Tag]: { [C in Code]: Row<C, Tagged<T>> }[Code] }

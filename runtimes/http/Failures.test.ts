@@ -48,6 +48,35 @@ it.live("A store that is away makes every operation answer 503, and /readyz too,
   }).pipe(Effect.scoped)
 )
 
+/** What `/readyz` answers while each commit ends like this, and reads are as ever. */
+const readinessWhere = (committing: Effect.Effect<never, StoreUnavailable>) =>
+  Effect.gen(function* () {
+    let isOn = false
+    const server = yield* Harness.start({
+      store: (store) =>
+        aroundEach(store, "Store", (call, effect) => Effect.suspend(() => (isOn && call === "Store.commit" ? committing : effect)))
+    })
+    isOn = true
+    return yield* server.call("GET", "/readyz")
+  }).pipe(Effect.scoped)
+
+it.live("A store that can be read and takes no writes makes /readyz answer 503 and say so", () =>
+  Effect.gen(function* () {
+    const { status, json, text, headers } = yield* readinessWhere(Effect.fail(new StoreUnavailable({ cause: new Error(secretPath) })))
+
+    assert.deepStrictEqual([status, json.code, json.details], [503, "unavailable", {}])
+    assert.include(json.message, "takes no writes")
+    assert.isAtLeast(Number(headers.get("retry-after")), 1)
+    assert.notInclude(text, "SELECT")
+  })
+)
+
+it.live("A store that is slow to commit is ready, for it may take what it is asked", () =>
+  Effect.gen(function* () {
+    assert.strictEqual((yield* readinessWhere(Effect.never)).status, 200)
+  })
+)
+
 it.live("A store that does not answer makes /readyz answer 503", () =>
   Effect.gen(function* () {
     const { state, wrap } = failing()

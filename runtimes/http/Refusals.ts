@@ -75,6 +75,11 @@ export class ShuttingDown extends Data.TaggedError("ShuttingDown")<{}> {}
 /** 503. `/readyz` while the store does not answer. */
 export class NotReady extends Data.TaggedError("NotReady")<{}> {}
 
+/** 503. `/readyz` while the store can be read, and takes no writes. */
+export class ReadOnly extends Data.TaggedError("ReadOnly")<{}> {
+  override readonly message = "The database can be read and takes no writes, as a standby does. Nothing is accepted until it takes them again."
+}
+
 /** 503. As many large answers are on their way as are held in memory. */
 export class TooManyAnswers extends Data.TaggedError("TooManyAnswers")<{}> {
   override readonly message = "a large answer was refused: those before it are not taken yet"
@@ -95,6 +100,7 @@ type Own =
   | HeadersTooLarge
   | ShuttingDown
   | NotReady
+  | ReadOnly
   | TooManyAnswers
   | Defect
 

@@ -7,6 +7,7 @@ import { connect, type AddressInfo } from "node:net"
 import { join } from "node:path"
 import { json } from "node:stream/consumers"
 import { afterAll, beforeAll } from "vitest"
+import * as Database from "../../adapters/postgres/Database.ts"
 import * as PrivatePostgres from "../../adapters/postgres/PrivatePostgres.ts"
 import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
 import * as PrivateRedis from "../../adapters/redis/PrivateRedis.ts"
@@ -320,5 +321,41 @@ describe("readiness", () => {
     await becomes(200, 15)
     assert.strictEqual((await fetch(`${serving.annotations["address"]}/healthz`)).status, 200)
     assert.strictEqual(await stop(serving), 0)
+  }, 180_000)
+
+  it("is gone while the database can be read and takes no writes, says so, and comes back with them", async () => {
+    const server = await Effect.runPromise(Scope.provide(PrivatePostgres.open(), scope))
+    await Effect.runPromise(server.started)
+    const settings = settingsOf(server.url("postgres"))
+    assert.strictEqual((await run("migrate", settings)).status, 0)
+    const [serving, working] = await Promise.all([start("serve", settings), start("worker", { ...settings, MAILROOM_WORKER_PORT: "0" })])
+    const health = /the worker's health is at (http:\S+?)"/.exec(working.errors())![1]!
+    const origins = [serving.annotations["address"]!, health]
+    const set = (value: "on" | "off") =>
+      operating(settings, Effect.flatMap(Database.Database, ({ sql }) =>
+        Effect.andThen(sql.unsafe(`alter system set default_transaction_read_only = ${value}`), sql`select pg_reload_conf()`)
+      ))
+    const become = (status: number) =>
+      Promise.all(
+        origins.map((origin) =>
+          until(`readiness ${status}`, async () => {
+            const found = await fetch(`${origin}/readyz`)
+            const body = (await found.json()) as { readonly message?: string; readonly reason?: string }
+            return found.status === status ? body : null
+          }, 15)
+        )
+      )
+
+    await become(200)
+    await set("on")
+    const [served, worked] = await become(503)
+    assert.include(served!.message, "takes no writes")
+    assert.strictEqual(worked!.reason, "read_only")
+    for (const origin of origins) assert.strictEqual((await fetch(`${origin}/healthz`)).status, 200)
+
+    await set("off")
+    await become(200)
+    assert.strictEqual(await stop(serving), 0)
+    assert.strictEqual(await stop(working), 0)
   }, 180_000)
 })

@@ -9,11 +9,12 @@ import * as Server from "../http/Server.ts"
 
 const routes = Layer.unwrap(
   Effect.gen(function* () {
-    const storeAnswers = yield* Probes.storeAnswers
+    const store = yield* Probes.storeFault
     const clockOffset = yield* ClockOffset
     const unready = (reason: string) => HttpServerResponse.jsonUnsafe({ status: "unready", reason }, { status: 503 })
     const ready = Effect.gen(function* () {
-      if (!(yield* storeAnswers)) return unready("database")
+      const fault = yield* store.fault
+      if (fault !== null) return unready(fault)
       if (!isClockTrusted(clockOffset)) return unready("clock")
       return HttpServerResponse.jsonUnsafe({ status: "ready" })
     })
