@@ -120,6 +120,12 @@ describe("Config", () => {
     })
   )
 
+  /** They may hold a credential, and are no secret. */
+  const unrepeated: ReadonlyArray<string> = [
+    "MAILROOM_PUBLIC_URL", "MAILROOM_OTLP_ENDPOINT", "MAILROOM_INBOUND_RSPAMD", "MAILROOM_INBOUND_LMTP", "MAILROOM_CLAMD", "MAILROOM_SMTP_HOST",
+    "MAILROOM_METRICS", "MAILROOM_SES_ACCESS_KEY_ID", "MAILROOM_POSTMARK_SERVER_ID", "MAILROOM_POSTMARK_STREAM"
+  ]
+
   for (const [name, good, bad] of [
     ["MAILROOM_MODE", ["development"], ["dev", ""]],
     ["MAILROOM_HOST", ["::1", "0.0.0.0"], ["localhost", "300.1.1.1"]],
@@ -140,14 +146,16 @@ describe("Config", () => {
     ["MAILROOM_SMTP_HOST", ["relay.example", "::1", ""], ["relay.example:25", "a b"]],
     ["MAILROOM_SMTP_PORT", ["25", "465"], ["0", "65536"]],
     ["MAILROOM_SMTP_TLS", ["implicit", "none"], ["tls", ""]],
-    ["MAILROOM_PUBLIC_URL", ["https://mail.example", "http://[::1]:3025/", ""], ["mail.example", "https://mail.example/api", "ftp://mail.example"]],
+    ["MAILROOM_PUBLIC_URL", ["https://mail.example", "http://[::1]:3025/", ""], ["mail.example", "https://mail.example/api", "ftp://mail.example", "https://mail.example?a=b", "https://ada@mail.example"]],
+    ["MAILROOM_OTLP_ENDPOINT", ["http://otel:4318", "https://otel.example/otlp/", ""], ["otel:4318", "http://ada:love@otel:4318", "http://otel:4318?token=a", "http://otel:4318#a"]],
+    ["MAILROOM_INBOUND_RSPAMD", ["http://[::1]:11333", ""], ["rspamd:11333", "http://:love@rspamd:11333", "http://rspamd:11333?token=a"]],
     ["MAILROOM_WORKER_PORT", ["0", ""], ["-1", "65536"]],
     ["MAILROOM_DATABASE_POOL", ["2", "200"], ["1", "201", ""]],
     ["MAILROOM_DATABASE_PREPARE", ["false"], ["no", ""]],
     ["MAILROOM_QUEUE", ["postgres"], ["memory", ""]],
     ["MAILROOM_BLOBS", ["postgres", "./blobs", "/var/lib/mailroom/blobs"], ["blobs", "s3://bucket", ""]],
     ["MAILROOM_SCANNER", ["clamd", "none", "eicar", ""], ["clam", "unscanned"]],
-    ["MAILROOM_CLAMD", ["clamd.example:3310", "[::1]:3310", "/run/clamd.sock"], ["clamd.example", "::1:3310", "host:0", ""]],
+    ["MAILROOM_CLAMD", ["clamd.example:3310", "[::1]:3310", "/run/clamd.sock"], ["clamd.example", "::1:3310", "host:0", "love@host:3310", ""]],
     ["MAILROOM_WEBHOOK_ALLOW_HTTP", ["false"], ["yes", ""]],
     ["MAILROOM_WEBHOOK_ALLOWED_ADDRESSES", [""], ["localhost", "10.0.0.0/64"]],
     ["MAILROOM_WEBHOOK_BACKOFF", ["1", "60, 600,3600,21600"], ["", "1,2,3,4,5", "1.5", "-1"]]
@@ -158,7 +166,8 @@ describe("Config", () => {
         for (const value of bad) {
           const faults = yield* faultsOf({ [name]: value })
           assert.lengthOf(faults, 1, value)
-          assert.isTrue(faults[0]!.startsWith(`${name} is ${JSON.stringify(value)}; it wants `), faults[0])
+          const said = unrepeated.includes(name) || value.includes("@") || value.includes("://") ? "" : `is ${JSON.stringify(value)}; it `
+          assert.isTrue(faults[0]!.startsWith(`${name} ${said}wants `), faults[0])
         }
       })
     )
@@ -207,6 +216,39 @@ describe("Config", () => {
       assert.deepStrictEqual(yield* faultsOf(variables), ["MAILROOM_SMTP_PASSWORD wants a password"])
       const config = yield* Config.load({ ...variables, MAILROOM_SMTP_PASSWORD: "lacelove" })
       assert.notInclude(JSON.stringify(config), "lacelove")
+    })
+  )
+
+  const canary = "CaNaRy/+1"
+  const withCredential = [
+    `https://ada:${canary}@mail.example:99999/a`,
+    `https://ada:7${canary}@mail.example`,
+    `redis://:${canary}@redis.example:6379`,
+    `ada:${canary}@mail.example:25`,
+    `//ada:${canary}@mail.example`,
+    `https://mail.example:${canary}`
+  ]
+  for (const { name, isSecret } of Object.values(Config.settings)) {
+    it(`repeats no credential that was put into ${name}`, () => {
+        const bare = isSecret === true || unrepeated.includes(name) ? [canary, `ada:${canary}`] : []
+        for (const text of [...withCredential, ...bare]) {
+          const { faults } = Config.read({ [name]: text })
+          assert.notInclude(faults.join("\n"), canary, text)
+          for (const fault of faults) assert.include(fault, "MAILROOM_")
+        }
+    })
+  }
+
+  it.effect("refuses a URL whose password was cut short, for the rest would be told as its place", () =>
+    Effect.gen(function* () {
+      for (const cut of ["7/love", "7?love", "7#love"]) {
+        for (const [name, scheme] of [["MAILROOM_DATABASE_URL", "postgres"], ["MAILROOM_REDIS_URL", "redis"]] as const) {
+          const faults = yield* faultsOf({ [name]: `${scheme}://ada:${cut}@host.example/0` })
+          assert.lengthOf(faults, 1)
+          assert.match(faults[0]!, new RegExp(`^${name} wants a URL such as .*, the password percent-encoded$`))
+        }
+      }
+      yield* Config.load({ MAILROOM_REDIS_URL: "unix:///run/redis@main.sock", MAILROOM_DATABASE_URL: "postgres://ada@there:7%2Flove@host.example/a" })
     })
   )
 

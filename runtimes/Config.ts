@@ -61,7 +61,7 @@ export const read = (
     const { name, text } = given.success ?? { name: setting.name, text: defaults[key as keyof Config] ?? setting.fallback } // keys of the literal above
     const parsed = setting.parse(text)
     if (Result.isSuccess(parsed)) values.set(key, parsed.success)
-    else faults.push(`${name} ${setting.isSecret === true ? "" : `is ${JSON.stringify(text)}; it `}wants ${setting.wants}`)
+    else faults.push(`${name} ${isRepeated(setting, text) ? `is ${JSON.stringify(text)}; it ` : ""}wants ${setting.wants}`)
   }
   const config = Object.fromEntries(values) as Config // whole where it is looked at: each rule names what it looks at
   for (const { about, breaks, fault } of [...rules, ...needs.flatMap((need) => requirements[need])]) {
@@ -69,6 +69,26 @@ export const read = (
   }
   return { config: values.size === all.length ? config : null, faults }
 }
+
+/** Not marked as secret, and yet no fault repeats them: a URL's user info goes here, or what the setting beside is for. */
+const mayHoldSecret: ReadonlySet<string> = new Set(
+  [
+    settings.publicUrl,
+    settings.otlpEndpoint,
+    settings.inboundRspamd,
+    settings.inboundLmtp,
+    settings.clamd,
+    settings.smtpHost,
+    settings.metrics,
+    settings.sesAccessKeyId,
+    settings.postmarkServerId,
+    settings.postmarkStream
+  ].map(({ name }) => name)
+)
+
+/** Whether a fault says what the setting is. A URL may have a password in it, in whichever setting it was put. */
+const isRepeated = ({ name, isSecret }: Setting<unknown>, text: string): boolean =>
+  isSecret !== true && !mayHoldSecret.has(name) && !/@|:\/\//.test(text)
 
 /** Reads every setting, or fails with every fault. */
 export const load = (
@@ -104,8 +124,7 @@ const textOf = (
     if ((text ?? "") !== "") return Result.fail(`${name} and ${inFile} are both set; one of them is too many`)
     return Result.try({
       try: () => ({ name: `the file of ${inFile}`, text: readFileSync(file, "utf8").replace(/\r?\n$/, "") }),
-      // What it holds is not repeated: by mistake, that may be the secret itself.
-      catch: (cause) => `${inFile}: ${FileFault.reasonOf(cause)}; it wants the path of a file that is there, and that this user may read`
+      catch: FileFault.unreadable(inFile)
     })
   }
   const theirs = alias === undefined ? undefined : variables[alias]

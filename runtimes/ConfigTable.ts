@@ -56,7 +56,7 @@ export const settings = {
   }),
   publicUrl: setting({
     name: "MAILROOM_PUBLIC_URL",
-    wants: "`https://` or `http://` and a host, without a path",
+    wants: "`https://` or `http://` and a host such as `https://mail.example`, without a user, path or query",
     about: "Where clients reach the service, for the document that it serves. Without it, where it listens.",
     fallback: "",
     parse: Values.optional(Values.origin)
@@ -71,7 +71,7 @@ export const settings = {
   databaseUrl: setting({
     name: "MAILROOM_DATABASE_URL",
     alias: "DATABASE_URL",
-    wants: "a URL such as `postgres://user:password@host:5432/database?sslmode=require`",
+    wants: "a URL such as `postgres://user:password@host:5432/database?sslmode=require`, the password percent-encoded",
     about: "The PostgreSQL database, version 15 or later. Every command wants it that runs a deployment or manages one; without it `dev` has a database of its own in its folder.",
     fallback: "",
     isSecret: true,
@@ -93,7 +93,7 @@ export const settings = {
   }),
   redisUrl: setting({
     name: "MAILROOM_REDIS_URL",
-    wants: "a URL such as `rediss://user:password@host:6379/0`",
+    wants: "a URL such as `rediss://user:password@host:6379/0`, the password percent-encoded",
     about: "Redis counts requests when it is set, exactly over all processes. It never holds the truth.",
     fallback: "",
     isSecret: true,
@@ -138,10 +138,10 @@ export const settings = {
   }),
   otlpEndpoint: setting({
     name: "MAILROOM_OTLP_ENDPOINT",
-    wants: "a URL such as `http://localhost:4318`",
+    wants: "a URL such as `http://localhost:4318`, without a user or query: a credential goes into `MAILROOM_OTLP_HEADERS`",
     about: "The OpenTelemetry collector that gets traces, by OTLP over HTTP in JSON. Without it nothing is traced.",
     fallback: "",
-    parse: Values.optional(Values.url("http:", "https:"))
+    parse: Values.optional(Values.webUrl)
   }),
   otlpHeaders: setting({
     name: "MAILROOM_OTLP_HEADERS",
@@ -402,7 +402,7 @@ export const settings = {
   }),
   inboundPostmaster: setting({
     name: "MAILROOM_INBOUND_POSTMASTER",
-    wants: "an address",
+    wants: "an address such as `ops@mail.example`",
     about: "The mailbox that takes mail for `postmaster`: without a domain, at this host's name, and at `MAILROOM_BOUNCE_DOMAIN`. Without it such mail is refused, which RFC 5321 (4.5.1) does not want.",
     fallback: "",
     parse: Values.optional<Address>(parse)
@@ -423,10 +423,10 @@ export const settings = {
   }),
   inboundRspamd: setting({
     name: "MAILROOM_INBOUND_RSPAMD",
-    wants: "a URL such as `http://127.0.0.1:11333`",
+    wants: "a URL such as `http://127.0.0.1:11333`, without a user or query: a password goes into `MAILROOM_INBOUND_RSPAMD_PASSWORD`",
     about: "The Rspamd that judges what comes in. While it is away, mail is taken as if there were none.",
     fallback: "",
-    parse: Values.optional(Values.url("http:", "https:"))
+    parse: Values.optional(Values.webUrl)
   }),
   inboundRspamdPassword: setting({
     name: "MAILROOM_INBOUND_RSPAMD_PASSWORD",

@@ -66,14 +66,28 @@ export const socketAddress = (
   text: string
 ): Parsed<{ readonly path: string } | { readonly host: string; readonly port: number }> => {
   if (text.startsWith("/")) return Result.succeed({ path: text })
-  const match = /^(?:\[([0-9a-f:.]+)\]|([^:/\s]+)):(\d{1,5})$/i.exec(text)
+  const match = /^(?:\[([0-9a-f:.]+)\]|([\w.-]+)):(\d{1,5})$/i.exec(text)
   const port = Number(match?.[3])
   return match === null || port < 1 || port > 65_535 ? Result.fail(text) : Result.succeed({ host: (match[1] ?? match[2])!, port })
 }
 
-/** A URL of one of these schemes, such as `redis:`. */
-export const url = (...schemes: ReadonlyArray<string>) => (text: string): Parsed<string> =>
-  URL.canParse(text) && schemes.includes(new URL(text).protocol) ? Result.succeed(text) : Result.fail(text)
+/**
+ * A URL of one of these schemes, such as `redis:`. What has an `@` behind its host was cut short by a `/`, `?` or `#` in a
+ * password, the beginning of which then passes for the port.
+ */
+export const url = (...schemes: ReadonlyArray<string>) => (text: string): Parsed<string> => {
+  const parsed = URL.parse(text)
+  if (parsed === null || !schemes.includes(parsed.protocol)) return Result.fail(text)
+  const { host, pathname, search, hash } = parsed
+  return host !== "" && `${pathname}${search}${hash}`.includes("@") ? Result.fail(text) : Result.succeed(text)
+}
+
+/** What is called by HTTP, at paths of its own; credentials have their own settings. */
+export const webUrl = (text: string): Parsed<string> =>
+  Result.flatMap(url("http:", "https:")(text), () => {
+    const { username, password, search, hash } = new URL(text)
+    return `${username}${password}${search}${hash}` === "" ? Result.succeed(text) : Result.fail(text)
+  })
 
 const sslModes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 

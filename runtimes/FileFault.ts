@@ -35,6 +35,10 @@ export const folderReasonOf = (cause: unknown): string => {
   return folderReasons[code ?? ""] ?? `cannot be made, or written (${code ?? String(cause)})`
 }
 
-/** The text of a file that a setting names; or what is wrong, with both their names. */
+/** Why the file of a setting cannot be read. What the setting holds is not repeated: by mistake, that may be the secret itself. */
+export const unreadable = (setting: string) => (cause: unknown): string =>
+  `${setting}: ${reasonOf(cause)}; it wants the path of a file that is there, and that this user may read`
+
+/** The text of a file that a setting names; or what is wrong. */
 export const read = (setting: string, file: string): Effect.Effect<string, string> =>
-  Effect.try({ try: () => readFileSync(file, "utf8"), catch: (cause) => `${setting}: ${file}: ${reasonOf(cause)}` })
+  Effect.try({ try: () => readFileSync(file, "utf8"), catch: unreadable(setting) })

@@ -1,10 +1,11 @@
 /** What `mailroom` says where: a process of its own, for what stands on which stream. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
-import { spawnSync } from "node:child_process"
+import { spawn, spawnSync } from "node:child_process"
 import { join } from "node:path"
 import * as Database from "../../adapters/postgres/Database.ts"
 import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
+import * as Config from "../Config.ts"
 
 const clean = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("MAILROOM_") && name !== "DATABASE_URL"))
 
@@ -48,4 +49,43 @@ describe("mailroom", () => {
       stderr: "mailroom: Unknown subcommand \"bogus\" for \"mailroom tenant\"\nmailroom: `mailroom tenant --help` shows what there is\n"
     })
   }, 60_000)
+
+  describe("repeats no credential, whichever setting it was put into", () => {
+    const canary = "CaNaRy/+1"
+    const inPlaceOf = (text: string) => Object.fromEntries(Object.values(Config.settings).map(({ name }) => [name, text]))
+    const sound = {
+      MAILROOM_DATABASE_URL: `postgres://ada:${encodeURIComponent(canary)}@127.0.0.1:1/mailroom`,
+      MAILROOM_SEALING_KEYS: `1:${Buffer.alloc(32).toString("base64")}`,
+      MAILROOM_SCANNER: "clamd",
+      MAILROOM_CLAMD: "127.0.0.1:1"
+    }
+    const cases: ReadonlyArray<readonly [what: string, Readonly<Record<string, string>>, named: ReadonlyArray<string>]> = [
+      ["a URL that cannot be read", inPlaceOf(`ada:${canary}@mail.example`), ["MAILROOM_PUBLIC_URL", "MAILROOM_CLAMD", "MAILROOM_DATABASE_URL"]],
+      ["a URL that can be", inPlaceOf(`https://ada:${encodeURIComponent(canary)}@mail.example`), ["MAILROOM_PUBLIC_URL", "MAILROOM_OTLP_ENDPOINT"]],
+      ["an address", { ...sound, MAILROOM_CLAMD: `${canary}@127.0.0.1:1`, MAILROOM_INBOUND_LMTP: "CaNaRy@127.0.0.1:1" }, ["MAILROOM_CLAMD", "MAILROOM_INBOUND_LMTP"]],
+      ["a password that was cut short", { ...sound, MAILROOM_DATABASE_URL: `postgres://ada:7/${canary}@127.0.0.1:1/mailroom` }, ["MAILROOM_DATABASE_URL"]],
+      ["URLs of what is away", { ...sound, MAILROOM_REDIS_URL: `redis://:${encodeURIComponent(canary)}@127.0.0.1:1` }, ["127.0.0.1:1/mailroom"]],
+      ["a key in place of its file", { ...sound, MAILROOM_SMTP_HOST: "127.0.0.1", MAILROOM_SMTP_PORT: "1", MAILROOM_DKIM_FILE: canary, MAILROOM_INBOUND_TLS_CERT_FILE: canary, MAILROOM_INBOUND_TLS_KEY_FILE: canary }, []]
+    ]
+    const said = (verb: string, variables: Readonly<Record<string, string>>) =>
+      new Promise<string>((resolve) => {
+        const child = spawn(process.execPath, [join(import.meta.dirname, "main.ts"), verb], { env: { ...clean, ...variables } })
+        let text = ""
+        for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk: Buffer) => (text += chunk.toString()))
+        child.once("close", (status) => resolve(`${text}\nended with ${status}`))
+      })
+
+    for (const [what, variables, named] of cases) {
+      it(what, { timeout: 120_000 }, async () => {
+        const verbs = ["serve", "worker", "smtp", "migrate", "doctor"]
+        const texts = await Promise.all(verbs.map((verb) => said(verb, variables)))
+
+        for (const [index, text] of texts.entries()) {
+          assert.notInclude(text, "CaNaRy", verbs[index])
+          assert.match(text, /ended with [12]$/, verbs[index])
+          for (const name of named) assert.include(text, name, verbs[index])
+        }
+      })
+    }
+  })
 })

@@ -20,7 +20,7 @@ const secretFiles = ({ dkimFile, inboundTlsKey }: Config, variables: Variables):
 export const secrets = Effect.fnUntraced(function* (config: Config, variables: Variables, says: Voice) {
   for (const [name, file] of secretFiles(config, variables)) {
     const stat = yield* Effect.option(Effect.tryPromise(() => fs.stat(file)))
-    if (stat._tag === "None") yield* says.fail(`${name}: ${file} cannot be read`, "Name a file that is there, and that this user may read.")
+    if (stat._tag === "None") yield* says.fail(`${name} names no file that can be read`, "Name a file that is there, and that this user may read.")
     else if ((stat.value.mode & 0o007) !== 0) yield* says.warn(`${name}: ${file} is open to every user of this machine`, `chmod o-rwx ${file}`)
     else yield* says.ok(`${name}: ${file} is closed to others`)
   }
