@@ -8,9 +8,9 @@
  */
 import { Data, Duration, Effect, FiberSet, Result, type Scope } from "effect"
 import { existsSync, lstatSync, unlinkSync } from "node:fs"
-import { createConnection, createServer, type AddressInfo, type Server, type Socket } from "node:net"
+import { createConnection, createServer, type AddressInfo, type Server } from "node:net"
 import type { SecureContext } from "node:tls"
-import { bucketOf } from "../../core/model/ClientAddress.ts"
+import { bucketOf, plainOf } from "../../core/model/ClientAddress.ts"
 import { Receive } from "../../core/operations/Receive.ts"
 import * as ProxyLine from "./ProxyLine.ts"
 import * as Reply from "./Reply.ts"
@@ -114,7 +114,7 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
     const bucket = bucketOf(address)
     const refusal = connections.enter(bucket, isProxied && named === null)
     yield* onConnection(refusal === null ? "accepted" : "refused")
-    // Through a Unix socket it is this machine.
+    // Through a Unix socket, which has no address, it is this machine.
     const conversation =
       refusal === null
         ? Session.converse({ wire, remoteAddress: address === "" ? "127.0.0.1" : address, settings, receive, onMessage })
@@ -132,7 +132,7 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
     const wire = new Wire(socket)
     if (!connections.open(wire)) return wire.drop()
     run(
-      attend(wire, addressOf(socket)).pipe(
+      attend(wire, plainOf(socket.remoteAddress ?? "")).pipe(
         Effect.ignore,
         Effect.andThen(wire.close),
         Effect.ensuring(
@@ -197,10 +197,6 @@ const proxied = Effect.fnUntraced(function* (wire: Wire, within: Duration.Durati
   const named = line._tag === "Line" ? ProxyLine.read(new TextDecoder("latin1").decode(line.bytes)) : undefined
   return named === undefined ? yield* new WireEnded({ reason: "gone" }) : named
 })
-
-/** The peer's address without a zone, IPv4 as IPv4; empty through a Unix socket. */
-const addressOf = ({ remoteAddress = "" }: Socket): string =>
-  /^::ffff:(\d{1,3}(?:\.\d{1,3}){3})$/i.exec(remoteAddress)?.[1] ?? remoteAddress.replace(/%.*$/, "")
 
 const bind = Effect.fnUntraced(function* (server: Server, address: Address): Effect.fn.Return<void, ListenFailed> {
   const first = yield* Effect.result(bindOnce(server, address))

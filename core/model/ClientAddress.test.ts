@@ -1,5 +1,20 @@
 import { assert, describe, it } from "@effect/vitest"
-import { bucketOf } from "./ClientAddress.ts"
+import { bucketOf, plainOf } from "./ClientAddress.ts"
+
+describe("an address", () => {
+  it("is an IPv4 address where it is one in IPv6's form", () => {
+    for (const form of ["192.0.2.7", "::ffff:192.0.2.7", "::FFFF:192.0.2.7", "::ffff:c000:207", "::FFFF:C000:0207", "0:0:0:0:0:ffff:192.0.2.7", "0000::ffff:c000:207", "::ffff:192.0.2.7%eth0"]) {
+      assert.strictEqual(plainOf(form), "192.0.2.7", form)
+    }
+  })
+
+  it("is without a zone, and else as it came", () => {
+    for (const [form, plain] of [["fe80::1%eth0", "fe80::1"], ["2001:DB8::7", "2001:DB8::7"], ["::192.0.2.7", "::192.0.2.7"], ["64:ff9b::c000:207", "64:ff9b::c000:207"]] as const) {
+      assert.strictEqual(plainOf(form), plain)
+    }
+    for (const text of ["", "unknown", "100%", "::ffff:c000", "::ffff:192.0.2.007", "::ffff:192.0.2.7:25"]) assert.strictEqual(plainOf(text), text)
+  })
+})
 
 describe("the IP guard", () => {
   it("counts an IPv4 address whole, in whatever form it comes", () => {

@@ -48,7 +48,7 @@ const canonical = (domain: string): string => {
 
 /** Who hands a message over. */
 export interface Peer {
-  /** IPv4 or IPv6, without a zone. */
+  /** IPv4 or IPv6, without a zone; Receive makes it so (`plainOf`). */
   readonly remoteAddress: string
   /** What it calls itself: as given, so anything within one line. */
   readonly helo: string

@@ -12,7 +12,7 @@ import { insert, land } from "../../conformance/StoreLaw.ts"
 import { RecordReport } from "../jobs/RecordReport.ts"
 import { parse } from "../model/Address.ts"
 import { inboundHeadBytesMax } from "../model/Limits.ts"
-import type { Authentication, Examined } from "../model/Reception.ts"
+import type { Authentication, Examined, Peer } from "../model/Reception.ts"
 import { BlobStore } from "../ports/BlobStore.ts"
 import { MailAuthenticator } from "../ports/MailAuthenticator.ts"
 import { SpamFilter } from "../ports/SpamFilter.ts"
@@ -24,7 +24,7 @@ type Bytes = Stream.Stream<Uint8Array, unknown>
 
 /** Who is asked about a message, and a store that does not say of a commit that it takes it, after so many milliseconds, and is away until then. */
 interface Around {
-  readonly authenticate?: (bytes: Bytes) => Effect.Effect<Examined>
+  readonly authenticate?: (bytes: Bytes, peer: Peer) => Effect.Effect<Examined>
   readonly judge?: (bytes: Bytes) => Effect.Effect<"ham" | "spam">
   readonly landsAfter?: number
 }
@@ -65,7 +65,7 @@ const receiving = Effect.fnUntraced(function* ({ authenticate, judge, landsAfter
     RfcMime.layer,
     NodeCrypto.layerSeeded("receiving", { sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] }),
     Layer.succeed(Settings, { ...defaults, inboundEnvironment: "sandbox" }),
-    authenticate === undefined ? Layer.empty : Layer.succeed(MailAuthenticator, { authenticate: ({ bytes }) => authenticate(bytes) }),
+    authenticate === undefined ? Layer.empty : Layer.succeed(MailAuthenticator, { authenticate: ({ bytes, peer }) => authenticate(bytes, peer) }),
     judge === undefined ? Layer.empty : Layer.succeed(SpamFilter, { judge: ({ bytes }) => judge(bytes) })
   )
   const context = yield* Layer.build(Receive.layer.pipe(Layer.provide(RecordReport.layer), Layer.provide(ports)))
@@ -73,9 +73,9 @@ const receiving = Effect.fnUntraced(function* ({ authenticate, judge, landsAfter
   const { accept } = receive
 
   /** Brings it, for a minute and more: how that ended, after how many milliseconds, and what the mailbox has then. */
-  const bring = Effect.fnUntraced(function* (bytes: Stream.Stream<Uint8Array> = Stream.make(plain())) {
+  const bring = Effect.fnUntraced(function* (bytes: Stream.Stream<Uint8Array> = Stream.make(plain()), from: Peer = peer) {
     const since = yield* Clock.currentTimeMillis
-    const accepting = Effect.exit(accept({ peer, returnPath: "charles@sender.example", recipients: [mailbox.address], bytes }))
+    const accepting = Effect.exit(accept({ peer: from, returnPath: "charles@sender.example", recipients: [mailbox.address], bytes }))
     const ending = Effect.flatMap(accepting, (exit) => Effect.map(Clock.currentTimeMillis, (now) => ({ exit, tookMillis: now - since })))
     const fiber = yield* Effect.forkChild(ending, { startImmediately: true })
     yield* Time.adjust("65 seconds", "500 millis")
@@ -90,6 +90,24 @@ const receiving = Effect.fnUntraced(function* ({ authenticate, judge, landsAfter
 const nobody: Authentication = { spf: "fail", dkim: "fail", dmarc: "fail", arc: "none", dmarcPolicy: "quarantine" }
 
 const wholeOf = (bytes: Bytes) => Effect.orDie(Stream.mkUint8Array(bytes))
+
+describe("who brings a message", () => {
+  it.effect("from an IPv4 address in IPv6's form comes from that address, for those who are asked and in what is kept", () =>
+    Effect.gen(function* () {
+      for (const remoteAddress of ["::ffff:192.0.2.7", "::FFFF:C000:207", "0:0:0:0:0:ffff:c000:0207"]) {
+        const asked: Array<string> = []
+        const { bring } = yield* receiving({
+          authenticate: (_, peer) => Effect.sync(() => asked.push(peer.remoteAddress)).pipe(Effect.as({ ...nobody, author: null }))
+        })
+
+        const { messages } = yield* bring(undefined, { ...peer, remoteAddress })
+
+        assert.deepStrictEqual(asked, ["192.0.2.7"])
+        assert.deepStrictEqual(messages.map(({ reception }) => reception?.peer.remoteAddress), ["192.0.2.7"])
+      }
+    }).pipe(Effect.scoped)
+  )
+})
 
 describe("who is asked about a message", () => {
   it.effect("is waited for for 30 seconds, and then the message is taken as if nobody had been asked", () =>

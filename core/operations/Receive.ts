@@ -6,6 +6,7 @@ import { Clock, Context, Duration, Effect, Layer, Option, Stream } from "effect"
 import { RecordReport } from "../jobs/RecordReport.ts"
 import * as Metrics from "../Metrics.ts"
 import type { BlobRef } from "../model/Blob.ts"
+import { plainOf } from "../model/ClientAddress.ts"
 import type { MessageId, Millis, RequestId, TenantId } from "../model/Ids.ts"
 import * as Inbound from "../model/Inbound.ts"
 import * as Limits from "../model/Limits.ts"
@@ -109,7 +110,8 @@ export class Receive extends Context.Service<
       })
 
       const accept = Tracing.fn("Receive.accept")(function* <E>(given: Arriving<E>) {
-        const arriving = { ...given, bytes: Pieces.ofStream(given.bytes) }
+        const peer = { ...given.peer, remoteAddress: plainOf(given.peer.remoteAddress) }
+        const arriving = { ...given, peer, bytes: Pieces.ofStream(given.bytes) }
         const destinations = yield* routed(arriving.recipients)
         const returnPaths = new Set(destinations.flatMap((one) => (one._tag === "ReturnPath" ? [one.id] : [])))
         const [first, ...others] = eachMailboxOnce(destinations)

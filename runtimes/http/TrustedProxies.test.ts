@@ -19,6 +19,12 @@ describe("TrustedProxies", () => {
     ["an IPv4 peer that came through an IPv6 socket", "::ffff:10.0.0.1", "203.0.113.9", "203.0.113.9"],
     ["an IPv4 peer of an IPv6 socket as IPv4", "::ffff:198.51.100.1", undefined, "198.51.100.1"],
     ["an IPv4 hop of an IPv6 socket as IPv4, before one of ours", "10.0.0.1", "::ffff:198.51.100.7, ::ffff:10.0.0.2", "198.51.100.7"],
+    ["an IPv4 peer as IPv4, written in groups", "::ffff:c633:6401", undefined, "198.51.100.1"],
+    ["an IPv4 peer as IPv4, written out", "0:0:0:0:0:FFFF:198.51.100.1", undefined, "198.51.100.1"],
+    ["what our proxy says, whose IPv4 address is written in groups", "::ffff:c000:201", "203.0.113.9", "203.0.113.9"],
+    ["an IPv4 hop as IPv4, written in groups", "10.0.0.1", "[::FFFF:C633:0607]:443", "198.51.6.7"],
+    ["an IPv4 peer written in groups, that is none of ours", "::ffff:c000:202", "203.0.113.9", "192.0.2.2"],
+    ["a peer without its zone", "fe80::1%eth0", undefined, "fe80::1"],
     ["a peer that has no address", "unknown", "203.0.113.9", "unknown"]
   ]
   for (const [what, peer, forwardedFor, address] of cases) {

@@ -4,6 +4,7 @@
  * other forwarding header is read.
  */
 import { BlockList, isIP } from "node:net"
+import { plainOf } from "../../core/model/ClientAddress.ts"
 
 export interface TrustedProxies {
   readonly isTrusted: (address: string) => boolean
@@ -23,11 +24,11 @@ export const make = (ranges: ReadonlyArray<string>): TrustedProxies => {
 }
 
 export const addressOf = (peer: string, forwardedFor: string | undefined, { isTrusted }: TrustedProxies): string => {
-  let address = unmapped(peer)
+  let address = plainOf(peer)
   if (forwardedFor === undefined || !isTrusted(address)) return address
   const hops = forwardedFor.split(",")
   for (let index = hops.length - 1; index >= 0; index--) {
-    const hop = unmapped(withoutPort(hops[index]!.trim()))
+    const hop = plainOf(withoutPort(hops[index]!.trim()))
     if (isIP(hop) === 0) return address // what stands before a hop that is no address was not written by a proxy of ours
     address = hop
     if (!isTrusted(hop)) return address
@@ -41,6 +42,3 @@ const withoutPort = (hop: string): string => {
   if (bracketed !== null) return bracketed[1]!
   return /^\d{1,3}(?:\.\d{1,3}){3}:\d+$/.test(hop) ? hop.slice(0, hop.indexOf(":")) : hop
 }
-
-/** An IPv4 address that came through an IPv6 socket. */
-const unmapped = (address: string): string => /^::ffff:(\d{1,3}(?:\.\d{1,3}){3})$/i.exec(address)?.[1] ?? address
