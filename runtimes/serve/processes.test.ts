@@ -270,6 +270,39 @@ describe("serve, worker and migrate", () => {
     )
   })
 
+  it("hold no more connections than `serve` is told to, which wants to be told of ten at least", async () => {
+    const settings = settingsOf(await Effect.runPromise(Scope.provide(TestDatabase.url(), scope)))
+    const refused = await run("serve", { ...settings, MAILROOM_CONNECTIONS_MAX: "9" })
+    const serving = await start("serve", { ...settings, MAILROOM_CONNECTIONS_MAX: "10" })
+    const { port, hostname } = new URL(serving.annotations["address"]!)
+    /** A connection that stays open, and what it hears first; nothing, if it is closed before. */
+    const opened = async () => {
+      const socket = connect(Number(port), hostname)
+      socket.on("error", () => {})
+      socket.write("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+      const heard = await new Promise<string>((resolve) => {
+        socket.once("data", (chunk: Buffer) => resolve(chunk.toString().split("\r\n")[0]!))
+        socket.once("close", () => resolve(""))
+      })
+      return { socket, heard }
+    }
+
+    const held = await Promise.all(Array.from({ length: 10 }, opened))
+    const beyond = await opened()
+    held[0]!.socket.destroy()
+    const next = await until("room for another", async () => {
+      const tried = await opened()
+      return tried.heard === "" ? null : tried
+    })
+
+    assert.strictEqual(refused.status, 2)
+    assert.deepStrictEqual(refused.lines, ['mailroom: MAILROOM_CONNECTIONS_MAX is "9"; it wants a whole number from 10 to 1000000'])
+    assert.deepStrictEqual([...held, beyond, next].map(({ heard }) => heard), [...Array<string>(10).fill("HTTP/1.1 200 OK"), "", "HTTP/1.1 200 OK"])
+    await until("word of it", () => serving.errors().includes("a connection was closed: there are 10, and no more are taken"))
+    for (const { socket } of [...held, next]) socket.destroy()
+    assert.strictEqual(await stop(serving), 0)
+  }, 120_000)
+
   it("stop at once at a second signal", async () => {
     const settings = settingsOf(await Effect.runPromise(Scope.provide(TestDatabase.url(), scope)))
     const serving = await start("serve", settings)
