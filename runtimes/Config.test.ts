@@ -249,6 +249,7 @@ describe("Config", () => {
         }
       }
       yield* Config.load({ MAILROOM_REDIS_URL: "unix:///run/redis@main.sock", MAILROOM_DATABASE_URL: "postgres://ada@there:7%2Flove@host.example/a" })
+      yield* Config.load({ MAILROOM_DATABASE_URL: "postgres://ada:7@host.example/a?application_name=a@b" })
     })
   )
 

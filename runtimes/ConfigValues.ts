@@ -72,14 +72,14 @@ export const socketAddress = (
 }
 
 /**
- * A URL of one of these schemes, such as `redis:`. What has an `@` behind its host was cut short by a `/`, `?` or `#` in a
- * password, the beginning of which then passes for the port.
+ * A URL of one of these schemes, such as `redis:`. What has an `@` behind its host, and no user before it, was cut short by a
+ * `/`, `?` or `#` in a password: its beginning passes for the port, and the user for the host.
  */
 export const url = (...schemes: ReadonlyArray<string>) => (text: string): Parsed<string> => {
   const parsed = URL.parse(text)
   if (parsed === null || !schemes.includes(parsed.protocol)) return Result.fail(text)
-  const { host, pathname, search, hash } = parsed
-  return host !== "" && `${pathname}${search}${hash}`.includes("@") ? Result.fail(text) : Result.succeed(text)
+  const { username, host, pathname, search, hash } = parsed
+  return host !== "" && username === "" && `${pathname}${search}${hash}`.includes("@") ? Result.fail(text) : Result.succeed(text)
 }
 
 /** What is called by HTTP, at paths of its own; credentials have their own settings. */
