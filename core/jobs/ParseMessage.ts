@@ -30,10 +30,11 @@ const parseTimeout = Duration.minutes(2)
 /** Blobs of which no piece comes for so long, or that take longer to keep a file, are away: no fault of the message. */
 const [pieceTimeout, keepTimeout] = [Duration.minutes(1), Duration.minutes(2)]
 
-/** A message of more is large: while it is read it is held as it came and as it is decoded, with all files that are in it. */
+/**
+ * A message of more is large: while it is read it is held as it came and as it is decoded, with all files that are in it. One
+ * at a time is, so that a worker's memory does not depend on what comes in at once; small ones go by.
+ */
 export const largeBytes = 1024 * 1024
-/** So many of them at a time, so that a worker's memory does not depend on what comes in at once; small ones go by. */
-const largeMax = 2
 
 /** What a message was found to be, with what its commit has to bring; null: it could not be read. */
 type Found = {
@@ -68,7 +69,7 @@ export class ParseMessage extends Context.Service<
         return yield* large.withPermits(message.sizeBytes > largeBytes ? 1 : 0)(parse(lease, message))
       })
 
-      const large = Semaphore.makeUnsafe(largeMax)
+      const large = Semaphore.makeUnsafe(1)
       const parse = Effect.fnUntraced(function* (lease: Lease, message: Message) {
         const found = lease.claims >= claimsMax ? null : yield* read(message)
         if (found === null) yield* Effect.logWarning("a message could not be parsed; it is shown by its head")
