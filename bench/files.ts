@@ -133,8 +133,8 @@ try {
     name: "files",
     about: `${count} messages with a file of ${sizeBytes / 1e6} MB: out to ${sink.name}, beside nodemailer's pool of 5 connections without a database; in, beside npm smtp-server with one INSERT a message; and the file downloaded, beside node:http that has it in memory.`,
     ratios: [
-      { path: "out: CPU, worker and Postgres", better: "lower", floor: 6, goal: 3, values: ratios(rounds, (round) => sum(round.sent), (round) => round.nodemailer) },
-      { path: "in: CPU, smtp and Postgres", better: "lower", floor: 2, goal: 1, values: ratios(rounds, (round) => sum(round.received.taken), (round) => sum(round.smtpServer)) },
+      { path: "out: CPU, worker and Postgres", better: "lower", floor: 4.5, goal: 2.5, values: ratios(rounds, (round) => sum(round.sent), (round) => round.nodemailer) },
+      { path: "in: CPU, smtp and Postgres", better: "lower", floor: 1, goal: 0.5, values: ratios(rounds, (round) => sum(round.received.taken), (round) => sum(round.smtpServer)) },
       { path: "downloaded: CPU, serve and Postgres", better: "lower", floor: 4, goal: 2, values: ratios(rounds, (round) => sum(round.downloaded), (round) => round.http.processes) }
     ],
     figures: [
