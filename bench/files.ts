@@ -47,16 +47,15 @@ const read = (): Promise<void> =>
     while ((await client.query<{ jobs: number }>(waiting)).rows[0]?.jobs !== 0) await sleep(20)
   })
 
-/** Processor time of these processes, and of PostgreSQL, in milliseconds for each megabyte. */
-const spent = async (pids: ReadonlyArray<number>, work: () => Promise<void>) => {
-  const used = () => pids.reduce((sum, pid) => sum + cpuMs(pid), 0)
-  const [before, postgres] = [used(), product.database.cpu()]
+/** Processor time of a process, and of PostgreSQL, in milliseconds for each megabyte. */
+const spent = async (pid: number, work: () => Promise<void>) => {
+  const [before, postgres] = [cpuMs(pid), product.database.cpu()]
   await work()
-  return { processes: (used() - before) / megabytes, postgres: (product.database.cpu() - postgres) / megabytes }
+  return { process: (cpuMs(pid) - before) / megabytes, postgres: (product.database.cpu() - postgres) / megabytes }
 }
-const sum = (of: { readonly processes: number; readonly postgres: number }) => of.processes + of.postgres
+const both = (of: { readonly process: number; readonly postgres: number }) => of.process + of.postgres
 
-/** Over so many connections as its pool has. */
+/** Over four connections. */
 const bring = async (port: number): Promise<void> => {
   const transport = createTransport({ host: "127.0.0.1", port, secure: false, ignoreTLS: true, pool: true, maxConnections: 4 })
   const one = () =>
@@ -80,7 +79,7 @@ const sent = async (attachmentId: string) => {
     const body = { ...letter(product.production, kilobyte), attachmentIds: [attachmentId] }
     await expect(202, product.production, "POST", "/v1/messages", { body, headers: { "idempotency-key": randomUUID() } })
   }
-  return spent([worker!.pid!], async () => {
+  return spent(worker!.pid!, async () => {
     worker!.signal("SIGCONT")
     await Outbox.drained(url)
   })
@@ -88,21 +87,21 @@ const sent = async (attachmentId: string) => {
 
 const received = async () => {
   worker!.signal("SIGSTOP")
-  const taken = await spent([listener.pid], () => bring(listener.port))
-  const read_ = await spent([worker!.pid!], async () => {
+  const taken = await spent(listener.pid, () => bring(listener.port))
+  const kept = await spent(worker!.pid!, async () => {
     worker!.signal("SIGCONT")
     await read()
   })
-  return { taken, read: read_ }
+  return { taken, kept }
 }
 
-const downloaded = (baseUrl: string, path: string): Promise<void> =>
-  Array.from({ length: count }).reduce<Promise<void>>(async (before) => {
-    await before
+const downloads = async (baseUrl: string, path: string): Promise<void> => {
+  for (let index = 0; index < count; index++) {
     const response = await fetch(`${baseUrl}${path}`, { headers: { authorization: `Bearer ${product.production.apiKey}` } })
     const { contentBase64 } = (await response.json()) as { readonly contentBase64?: string } // or it is void
     if (response.status !== 200 || contentBase64?.length !== Math.ceil(sizeBytes / 3) * 4) throw new Error(`void: answered ${response.status}`)
-  }, Promise.resolve())
+  }
+}
 
 try {
   const uploaded = await expect(201, product.production, "POST", "/v1/attachments", {
@@ -120,10 +119,10 @@ try {
     return {
       nodemailer: ((await pool.ask(count)) as { readonly cpuMicros: number }).cpuMicros / 1_000 / (sizeBytes / 1e6), // what it tells
       sent: await sent(id),
-      smtpServer: await spent([smtpServer.pid], () => bring(Number(smtpServer.ready["port"]))),
+      smtpServer: await spent(smtpServer.pid, () => bring(Number(smtpServer.ready["port"]))),
       received: await received(),
-      http: await spent([http.pid], () => downloaded(http.ready["baseUrl"]!, "/")),
-      downloaded: await spent([serve!.pid!], () => downloaded(product.baseUrl, `/v1/attachments/${id}/download`)),
+      http: await spent(http.pid, () => downloads(http.ready["baseUrl"]!, "/")),
+      downloaded: await spent(serve!.pid!, () => downloads(product.baseUrl, `/v1/attachments/${id}/download`)),
       grownMiB: { worker: peakMiB(pids.worker) - idleMiB.worker, listener: peakMiB(pids.listener) - idleMiB.listener }
     }
   }
@@ -133,23 +132,23 @@ try {
     name: "files",
     about: `${count} messages with a file of ${sizeBytes / 1e6} MB: out to ${sink.name}, beside nodemailer's pool of 5 connections without a database; in, beside npm smtp-server with one INSERT a message; and the file downloaded, beside node:http that has it in memory.`,
     ratios: [
-      { path: "out: CPU, worker and Postgres", better: "lower", floor: 4.5, goal: 2.5, values: ratios(rounds, (round) => sum(round.sent), (round) => round.nodemailer) },
-      { path: "in: CPU, smtp and Postgres", better: "lower", floor: 1, goal: 0.5, values: ratios(rounds, (round) => sum(round.received.taken), (round) => sum(round.smtpServer)) },
-      { path: "downloaded: CPU, serve and Postgres", better: "lower", floor: 4, goal: 2, values: ratios(rounds, (round) => sum(round.downloaded), (round) => round.http.processes) }
+      { path: "out: CPU, worker and Postgres", better: "lower", floor: 4.5, goal: 2.5, values: ratios(rounds, (round) => both(round.sent), (round) => round.nodemailer) },
+      { path: "in: CPU, smtp and Postgres", better: "lower", floor: 1, goal: 0.5, values: ratios(rounds, (round) => both(round.received.taken), (round) => both(round.smtpServer)) },
+      { path: "downloaded: CPU, serve and Postgres", better: "lower", floor: 4, goal: 2, values: ratios(rounds, (round) => both(round.downloaded), (round) => round.http.process) }
     ],
     figures: [
-      figure("out: worker", (round) => round.sent.processes),
+      figure("out: worker", (round) => round.sent.process),
       figure("out: Postgres", (round) => round.sent.postgres),
       figure("out: nodemailer", (round) => round.nodemailer),
-      figure("in: smtp", (round) => round.received.taken.processes),
+      figure("in: smtp", (round) => round.received.taken.process),
       figure("in: Postgres", (round) => round.received.taken.postgres),
-      figure("in: smtp-server", (round) => round.smtpServer.processes),
+      figure("in: smtp-server", (round) => round.smtpServer.process),
       figure("in: Postgres of smtp-server", (round) => round.smtpServer.postgres),
-      figure("read and scanned: worker", (round) => round.received.read.processes),
-      figure("read and scanned: Postgres", (round) => round.received.read.postgres),
-      figure("downloaded: serve", (round) => round.downloaded.processes),
+      figure("read and scanned: worker", (round) => round.received.kept.process),
+      figure("read and scanned: Postgres", (round) => round.received.kept.postgres),
+      figure("downloaded: serve", (round) => round.downloaded.process),
       figure("downloaded: Postgres", (round) => round.downloaded.postgres),
-      figure("downloaded: node:http", (round) => round.http.processes),
+      figure("downloaded: node:http", (round) => round.http.process),
       figure("peak memory of the worker over idle", (round) => round.grownMiB.worker, "MiB"),
       figure("peak memory of smtp over idle", (round) => round.grownMiB.listener, "MiB")
     ]

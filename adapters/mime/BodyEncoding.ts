@@ -241,7 +241,7 @@ const digitPairs = Uint16Array.from({ length: 4_096 }, (_, bits) => digits[bits 
 
 /**
  * One byte or more as lines, into the bytes that go out: Node's base64 is a string without line ends, of which cutting it
- * and putting it together makes garbage twice its size. A line end goes before all but the first of a message's.
+ * and putting it together makes garbage twice its size. A line end goes before each but the first of a body.
  */
 const base64 = (bytes: Uint8Array, isFirst: boolean): Buffer => {
   const length = Math.ceil(bytes.length / 3) * 4

@@ -289,14 +289,14 @@ export const suite: ScenarioSuite = {
         const [to, other] = [yield* hook(process, of), yield* hook(process, of)]
         const update = (record: Endpoint) => world.store.commit([{ _tag: "Update", kind: "endpoint", record }], [])
         const before = yield* endpointOf(world, to)
-        yield* update({ ...before, version: 2, secret: (yield* endpointOf(world, other)).secret })
+        yield* update({ ...before, version: before.version + 1, secret: (yield* endpointOf(world, other)).secret })
         yield* happen(process, of)
         yield* pass(process, "1 hour", "20 seconds")
         const held = yield* deliveryTo(world, to)
         assert.deepEqual([held.status, held.attempts.length, postsTo(world, to).length], ["pending", 0, 0])
         assert.equal((yield* deliveryTo(world, other)).status, "delivered")
 
-        yield* update({ ...before, version: 3 })
+        yield* update({ ...before, version: before.version + 2 })
         yield* pass(process, "2 minutes")
 
         assert.equal((yield* deliveryTo(world, to)).status, "delivered")

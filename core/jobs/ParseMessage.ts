@@ -31,8 +31,8 @@ const parseTimeout = Duration.minutes(2)
 const [pieceTimeout, keepTimeout] = [Duration.minutes(1), Duration.minutes(2)]
 
 /**
- * A message of more is large: while it is read it is held as it came and as it is decoded, with all files that are in it. One
- * at a time is, so that a worker's memory does not depend on what comes in at once; small ones go by.
+ * A message of more is large: while it is read it is held as it came and as it is decoded, with all files that are in it. Only
+ * one is read at a time, so that a worker's memory does not depend on what comes in at once; small ones go by.
  */
 export const largeBytes = 1024 * 1024
 
