@@ -205,9 +205,10 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
         ? Exit.fail(lost(`the database did not answer within ${Duration.format(deadline)}`))
         : Exit.mapError(exit, withoutContents)
       const error = Option.getOrNull(Exit.findErrorOption(told))
-      if (error !== null && (isConnectionLost(error) || codeOf(error) === takesNoWrites)) held.giveUp()
+      const isRefused = error !== null && codeOf(error) === takesNoWrites
+      if (isRefused || (error !== null && isConnectionLost(error))) held.giveUp()
       // The others lead there too; each would have to be refused before a server that has taken its place is found.
-      if (error !== null && codeOf(error) === takesNoWrites) for (const other of idle.splice(0)) other.giveUp()
+      if (isRefused) for (const other of idle.splice(0)) other.giveUp()
       ended(told)
     })
     // The server may hear of a cancellation late, and cancel what comes next on that connection: nothing does.
