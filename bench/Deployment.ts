@@ -5,6 +5,7 @@
  */
 import { Effect, Exit, Redacted, Scope } from "effect"
 import { randomBytes } from "node:crypto"
+import { rmSync } from "node:fs"
 import * as PrivatePostgres from "../adapters/postgres/PrivatePostgres.ts"
 import type { Caller } from "./Api.ts"
 import * as Cluster from "./Cluster.ts"
@@ -110,6 +111,7 @@ export const open = async ({
       cpu: () => database.cpu() + cluster.pids().reduce((sum, pid) => sum + cpuMs(pid), 0),
       stop: async () => {
         await cluster.stop()
+        rmSync(cluster.folder, { recursive: true })
         await database.stop()
       }
     }

@@ -6,6 +6,7 @@
  */
 import { Effect, Exit, Redacted, Scope } from "effect"
 import { randomBytes } from "node:crypto"
+import { rmSync } from "node:fs"
 import * as PrivatePostgres from "../adapters/postgres/PrivatePostgres.ts"
 import { call, send as sendLetter, sleep, type Caller } from "./Api.ts"
 import * as Cluster from "./Cluster.ts"
@@ -112,6 +113,7 @@ try {
     if (quantile(waits, 0.95) > 2_000) process.exitCode = 1
   })
   await cluster.stop()
+  rmSync(cluster.folder, { recursive: true })
 } finally {
   await Effect.runPromise(Scope.close(scope, Exit.void))
 }

@@ -89,7 +89,9 @@ const collect = (): ReadonlyMap<string, ReadonlySet<string>> => {
     const vitest = join(root, "node_modules", "vitest", "vitest.mjs")
     // Parsing the files would miss the titles that come from tables. Nothing is run, so nothing needs to be isolated.
     const args = [vitest, "list", "--no-static-parse", "--no-isolate", `--json=${file}`]
-    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(VITEST|TEST$|NODE_ENV$)/.test(name)))
+    const variables = Object.entries(process.env).filter(([name]) => !/^(VITEST|TEST$|NODE_ENV$)/.test(name))
+    // Files make folders as they are loaded, and what removes them behind their tests does not run here.
+    const env = { ...Object.fromEntries(variables), TMPDIR: folder }
     execFileSync(process.execPath, args, { cwd: root, env, stdio: ["ignore", "pipe", "pipe"] })
     const listed = JSON.parse(readFileSync(file, "utf8")) as ReadonlyArray<{ readonly name: string; readonly file: string }> // its own format
     const titles = new Map<string, Set<string>>()
