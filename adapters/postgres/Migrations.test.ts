@@ -35,6 +35,29 @@ describe("migrations", () => {
     )
   )
 
+  it.effect("compress bodies and blobs by LZ4 where the server has it, and leave them where not", () =>
+    onEmpty(
+      Effect.gen(function* () {
+        yield* migrate
+        const { sql } = yield* Database.Database
+        const [server] = yield* sql<{ methods: ReadonlyArray<string> }>`
+          select enumvals as methods from pg_settings where name = 'default_toast_compression'`
+        const columns = yield* sql<{ name: string; method: string; storage: string }>`
+          select attname::text as name, attcompression::text as method, attstorage::text as storage from pg_attribute
+          where (attrelid, attname) in (
+            ('mailroom.message_content'::regclass, 'html'), ('mailroom.message_content'::regclass, 'text'), ('mailroom.blob_part'::regclass, 'bytes')
+          ) order by 1`
+        const hasLz4 = server!.methods.includes("lz4")
+        const method = hasLz4 ? "l" : ""
+        assert.deepStrictEqual(columns, [
+          { name: "bytes", method, storage: hasLz4 ? "x" : "e" },
+          { name: "html", method, storage: "x" },
+          { name: "text", method, storage: "x" }
+        ])
+      })
+    )
+  )
+
   it("have names that rise, and are never the same", () => {
     const names = migrations.map(({ name }) => name)
     assert.deepStrictEqual(names, [...new Set(names)].sort())

@@ -21,6 +21,7 @@ import * as contentColumns from "./migrations/0011_content_columns.ts"
 import * as sharedBodies from "./migrations/0012_shared_bodies.ts"
 import * as bodiesOfEvents from "./migrations/0013_bodies_of_events.ts"
 import * as mailboxesOfDomains from "./migrations/0014_mailboxes_of_domains.ts"
+import * as quickCompression from "./migrations/0015_quick_compression.ts"
 
 export interface Migration {
   readonly name: string
@@ -42,7 +43,8 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0011_content_columns", statements: contentColumns.statements },
   { name: "0012_shared_bodies", statements: sharedBodies.statements },
   { name: "0013_bodies_of_events", statements: bodiesOfEvents.statements },
-  { name: "0014_mailboxes_of_domains", statements: mailboxesOfDomains.statements }
+  { name: "0014_mailboxes_of_domains", statements: mailboxesOfDomains.statements },
+  { name: "0015_quick_compression", statements: quickCompression.statements }
 ]
 
 /** A step failed, and nothing of it is left. The steps before it stay. */
