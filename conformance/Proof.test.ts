@@ -96,6 +96,6 @@ describe("a proof", () => {
 
   it("knows every suite of scenarios", () => {
     assert.strictEqual(new Set(scenarios.map(({ name }) => name)).size, scenarios.length)
-    assert.strictEqual(scenarios.length, 27)
+    assert.strictEqual(scenarios.length, 28)
   })
 })

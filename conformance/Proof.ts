@@ -15,6 +15,7 @@ import { suite as firstAttemptFaults } from "./scenarios/firstAttemptFaults.ts"
 import { suite as firstAttempts } from "./scenarios/firstAttempts.ts"
 import { suite as handshakes } from "./scenarios/handshakes.ts"
 import { suite as idempotency } from "./scenarios/idempotency.ts"
+import { suite as interference } from "./scenarios/interference.ts"
 import { suite as isolation } from "./scenarios/isolation.ts"
 import { suite as limits } from "./scenarios/limits.ts"
 import { suite as notifications } from "./scenarios/notifications.ts"
@@ -64,6 +65,7 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   suppressions,
   scans,
   polls,
+  interference,
   relaying
 ]
 

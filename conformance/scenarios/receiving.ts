@@ -400,14 +400,15 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const of = yield* world.found()
         const process = yield* world.boot()
-        world.stage.parse = (bytes) => (Buffer.from(bytes).includes("poison") ? Effect.die("the reader broke") : Effect.void)
+        let readings = 0
+        world.stage.parse = (bytes) => (Buffer.from(bytes).includes("poison") && ++readings > 0 ? Effect.die("the reader broke") : Effect.void)
 
         yield* arrive(process, of.mailbox.address, plain({ Subject: "bad" }, "poison"))
         yield* arrive(process, of.mailbox.address, plain({ Subject: "good" }))
         yield* pass(process, "10 minutes", "20 seconds")
 
         const found = (yield* messagesOf(world, of)).map(({ subject, reception }) => [subject, reception?.defects])
-        assert.deepEqual(found, [["good", []], ["bad", ["unparsed"]]])
+        assert.deepEqual([found, readings], [[["good", []], ["bad", ["unparsed"]]], 4])
         assert.deepEqual(typesOf(yield* logOf(world, of)), ["message.received", "message.received"])
       })
     ),

@@ -1,13 +1,13 @@
 /** From an upload to a verdict: what nobody could scan is scanned again by schedule, and is not sent. */
-import { Clock, Effect } from "effect"
+import { Clock, Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import { scanJob } from "../../core/operations/Attachments.ts"
 import { ScanFailed } from "../../core/ports/Scanner.ts"
 import { address } from "../fixtures.ts"
-import { Faults } from "./Faults.ts"
+import { Faults, Silence, Within } from "./Faults.ts"
 import * as Time from "./Time.ts"
-import { messageOf, pass, scenario, send, settle, upload, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { loggedTo, messageOf, pass, scenario, send, settle, upload, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 /** Uploads a file; how to look at it. */
 const attach = (world: World, process: Process, of: Tenancy) =>
@@ -83,6 +83,46 @@ export const suite: ScenarioSuite = {
         const { scanState, nextScanAt } = yield* stored
         assert.deepEqual([scans, scanState, nextScanAt], [4, "error", null])
       })
+    ),
+
+    scenario("a job that comes again for a file that has its verdict scans nothing", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const { stored } = yield* attach(world, process, tenancy)
+        yield* settle(process)
+        const before = yield* stored
+        const scans = unscannable(world)
+
+        yield* world.queue.offer([scanJob(before, yield* Clock.currentTimeMillis)])
+        assert.equal(yield* process.worker.tick, 1)
+
+        assert.deepEqual([scans.count, yield* stored], [0, before])
+      })
+    ),
+
+    ...(["are gone", "do not come"] as const).map((what) =>
+      scenario(`a file whose bytes ${what} is not clean, and the operator is told which and why`, (world) =>
+        Effect.gen(function* () {
+          const lines: Array<string> = []
+          const tenancy = yield* world.found()
+          const silence = new Within(new Silence("BlobStore.read"))
+          const process = yield* world.boot(silence)
+          const { id, stored } = yield* attach(world, process, tenancy)
+          const { tenantId, blob } = yield* stored
+          if (what === "are gone") yield* world.blobs.remove(tenantId, blob.sha256, Number.MAX_SAFE_INTEGER)
+          else silence.isOn = true
+
+          const scanning = yield* Effect.forkChild(Effect.provide(settle(process), loggedTo(lines)))
+          yield* Time.adjust("2 minutes", "10 seconds")
+          yield* Fiber.join(scanning)
+
+          const { scanState, scanErrors } = yield* stored
+          assert.deepEqual([scanState, scanErrors > 0], ["error", true])
+          const [line] = lines.filter((text) => text.includes("attachment not scanned"))
+          assert.ok(line?.includes(`"attachmentId":"${id}"`) && /"reason":"[^"]+/.test(line), lines.join("\n"))
+        })
+      )
     ),
 
     scenario("each verdict is in the audit trail, as the system's", (world) =>
