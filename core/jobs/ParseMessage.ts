@@ -14,8 +14,7 @@ import type { AttachmentId, EventId, MessageId } from "../model/Ids.ts"
 import type { Message } from "../model/Message.ts"
 import type { ParsedMessage } from "../model/ParsedMessage.ts"
 import { scanJob } from "../operations/Attachments.ts"
-import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
-import { parseJob } from "../operations/Receive.ts"
+import { changing, commit, dieOnRejection } from "../operations/Commit.ts"
 import { BlobStore, blobUnanswered, enclosedAtOnce, enclosedMax, type BlobUnavailable, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
@@ -46,7 +45,7 @@ type Found = {
 export class ParseMessage extends Context.Service<
   ParseMessage,
   {
-    /** Parses the job's message, if it is due. True: its job ended with the commit. Fails only if a store does. */
+    /** Parses the job's message, unless that is done. True: its job ended with the commit. Fails only if a store does. */
     readonly handle: (lease: Lease) => Effect.Effect<boolean, StoreUnavailable | BlobUnavailable>
   }
 >()("mailroom/core/jobs/ParseMessage") {
@@ -63,9 +62,6 @@ export class ParseMessage extends Context.Service<
       const handle = Tracing.fn("ParseMessage.handle")(function* (lease: Lease) {
         const message = yield* store.messages.get(lease.job.realm, lease.job.subject as MessageId) // by its kind
         if (message === null || !Inbound.isUnparsed(message)) return false
-        const now = yield* Clock.currentTimeMillis
-        const dueAt = message.reception.nextParseAt ?? now
-        if (dueAt > now) return yield* Effect.as(offer(queue, [parseJob(message, dueAt)]), false)
         return yield* large.withPermits(message.sizeBytes > largeBytes ? 1 : 0)(parse(lease, message))
       })
 
