@@ -3,8 +3,9 @@ import { Clock, Deferred, Duration, Effect, Layer } from "effect"
 import * as assert from "node:assert/strict"
 import * as Memory from "../../adapters/memory/index.ts"
 import { address } from "../../conformance/fixtures.ts"
+import { NoCommits } from "../../conformance/scenarios/Faults.ts"
 import * as Time from "../../conformance/scenarios/Time.ts"
-import { accepted, loggedTo, messageOf, scenario, send, settle, upload, type Process, type Tenancy, type World } from "../../conformance/scenarios/World.ts"
+import { accepted, loggedTo, messageOf, pass, scenario, send, settle, upload, type Process, type Tenancy, type World } from "../../conformance/scenarios/World.ts"
 import { companions } from "../../conformance/sets.ts"
 import { plays } from "../../conformance/vitest.ts"
 import { system } from "../model/Audit.ts"
@@ -136,6 +137,29 @@ plays("{memory}", {
         yield* settle(process)
 
         assert.deepEqual(yield* statusesOf(world, of, id), ["sent", "failed"])
+      })
+    ),
+
+    scenario("who was told to wait by a try that could not be recorded at once is tried again when that is recorded", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found("production")
+        const store = new NoCommits()
+        const [calm, process] = [yield* world.boot(), yield* world.boot(store)]
+        const reply = { smtpCode: 451, enhancedCode: "4.2.1", text: "wait" }
+        world.stage.behave = (request, nth) => {
+          const taken = accepted(request)
+          return Effect.succeed({ ...taken, replies: taken.replies.map((one) => (nth === 1 && one.recipient === bob ? { ...one, reply } : one)) })
+        }
+        const id = yield* send(calm, of, [ada, bob])
+        Object.assign(store, { isOn: true, left: 1 })
+
+        yield* process.worker.tick // the relay commits as well
+        yield* pass(process, "45 seconds")
+        assert.deepEqual(yield* statusesOf(world, of, id), ["sent", "queued"])
+        yield* pass(process, "5 minutes")
+
+        assert.deepEqual(yield* statusesOf(world, of, id), ["sent", "sent"])
+        assert.deepEqual(world.stage.submissions.map(({ request }) => request.envelope.recipients), [[ada, bob], [bob]])
       })
     ),
 

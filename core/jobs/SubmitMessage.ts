@@ -315,9 +315,8 @@ export class SubmitMessage extends Context.Service<
         // Another holder of this job may have settled some recipients: what is no longer queued is not ours to move.
         const queued = new Set(Message.queuedRecipients(message).map(({ address }) => address))
         const outcomes = attempt.outcomes.filter(({ recipient }) => queued.has(recipient))
-        const left = queued.size - outcomes.length
         if (outcomes.length === 0 && message.attempts !== started.attempts) return null
-        const given = left > 0 && !Backoff.maySubmit(message.acceptedAt, now) ? expire(message, outcomes, attempt, now) : outcomes
+        const given = Backoff.maySubmit(message.acceptedAt, now) ? outcomes : expire(message, outcomes, attempt, now)
         const { message: settled, drafts } = settle(message, given, now)
         const waits = Message.queuedRecipients(settled).length > 0
         const awaitsScan = waits && attempt.postponed === null
