@@ -5,16 +5,21 @@ import { CheckDomains } from "./jobs/CheckDomains.ts"
 import { EventRelay } from "./jobs/EventRelay.ts"
 import { Sweep } from "./jobs/Sweep.ts"
 import { Worker } from "./jobs/Worker.ts"
+import { RequestLog } from "./operations/RequestLog.ts"
 import * as Loops from "./Loops.ts"
 
 const nothing = Effect.succeed(0)
 
-const withWorker = (run: (typeof Worker.Service)["run"]) =>
+const quietRelay = Layer.succeed(EventRelay, { tick: nothing, ended: Effect.void })
+
+const silentLog = { append: () => undefined, touch: () => undefined }
+
+const withWorker = (run: (typeof Worker.Service)["run"], relay: Layer.Layer<EventRelay> = quietRelay) =>
   Layer.provide(
     Loops.working,
     Layer.mergeAll(
       Layer.succeed(Worker, { tick: nothing, run }),
-      Layer.succeed(EventRelay, { tick: nothing, ended: Effect.void }),
+      relay,
       Layer.mock(Sweep, { tick: nothing, retain: Effect.void }),
       Layer.mock(CheckDomains, { tick: nothing })
     )
@@ -61,6 +66,101 @@ describe("the loops", () => {
 
       assert.isUndefined(early)
       assert.isDefined(late)
+    })
+  )
+
+  for (const how of ["does its work", "breaks"] as const) {
+    it.effect(`go round each at its own pace, also where it ${how}`, () =>
+      Effect.gen(function* () {
+        const times: Record<string, number> = {}
+        const tick = (name: string) =>
+          Effect.suspend(() => {
+            times[name] = (times[name] ?? 0) + 1
+            return how === "breaks" ? Effect.die(new Error("a bug")) : nothing
+          })
+        const loops = Layer.provide(
+          Loops.layer,
+          Layer.mergeAll(
+            Layer.succeed(Worker, { tick: nothing, run: () => Effect.never }),
+            Layer.succeed(EventRelay, { tick: tick("relay"), ended: Effect.void }),
+            Layer.mock(Sweep, { tick: tick("sweep"), retain: Effect.asVoid(tick("retain")) }),
+            Layer.mock(CheckDomains, { tick: tick("domains") }),
+            Layer.succeed(RequestLog, { ...silentLog, flush: tick("flush") })
+          )
+        )
+        const scope = yield* Scope.make()
+        yield* Effect.provide(Layer.buildWithScope(loops, scope), Logger.layer([]))
+        assert.deepStrictEqual(times, { sweep: 1 }, "the first at once")
+
+        yield* TestClock.adjust("10 minutes")
+
+        assert.deepStrictEqual(times, { relay: 12_000, flush: 600, sweep: 61, domains: 60, retain: 1 })
+        const closing = yield* Effect.forkChild(Effect.exit(Scope.close(scope, Exit.void)))
+        yield* TestClock.adjust("10 seconds")
+        yield* Fiber.join(closing)
+        assert.strictEqual(times["flush"], 601, "once more on the way out")
+      })
+    )
+  }
+
+  it.effect("relay to the end of the log in one go", () =>
+    Effect.gen(function* () {
+      const pages = [2, 1, 0]
+      const relay = Layer.succeed(EventRelay, { tick: Effect.sync(() => pages.shift() ?? 0), ended: Effect.void })
+      yield* Layer.buildWithScope(withWorker(() => Effect.never, relay), yield* Scope.make())
+
+      yield* TestClock.adjust("50 millis")
+
+      assert.deepStrictEqual(pages, [])
+    })
+  )
+
+  it.effect("end with what the relay has begun, and leave work that takes longer than ten seconds to its lease", () =>
+    Effect.gen(function* () {
+      const relayed = yield* Deferred.make<void>()
+      let isInterrupted = false
+      const hung = Effect.onInterrupt(Effect.never, () => Effect.sync(() => void (isInterrupted = true)))
+      const closed = Effect.fnUntraced(function* (work: Effect.Effect<void>) {
+        const scope = yield* Scope.make()
+        const relay = Layer.succeed(EventRelay, { tick: nothing, ended: Deferred.await(relayed) })
+        yield* Layer.buildWithScope(withWorker(() => work, relay), scope)
+        return yield* Effect.forkChild(Scope.close(scope, Exit.void))
+      })
+
+      const first = yield* closed(Effect.void)
+      yield* TestClock.adjust("5 seconds")
+      const early = first.pollUnsafe()
+      yield* Deferred.succeed(relayed, undefined)
+      yield* Fiber.join(first)
+      const second = yield* closed(hung)
+      yield* TestClock.adjust("9999 millis")
+      const before = [isInterrupted, second.pollUnsafe()]
+      yield* TestClock.adjust("1 millis")
+      yield* Fiber.join(second)
+
+      assert.isUndefined(early)
+      assert.deepStrictEqual([before, isInterrupted], [[false, undefined], true])
+    })
+  )
+
+  it.effect("in one tick do all that is due, again until nothing is left", () =>
+    Effect.gen(function* () {
+      const did: Array<string> = []
+      const note = (name: string, counts: Array<number> = []) =>
+        Effect.sync(() => {
+          did.push(name)
+          return counts.shift() ?? 0
+        })
+      const services = Layer.mergeAll(
+        Layer.mock(Worker, { tick: note("work", [3, 1]) }),
+        Layer.succeed(EventRelay, { tick: note("relay", [0, 2]), ended: Effect.asVoid(note("relayed")) }),
+        Layer.mock(Sweep, { tick: note("sweep") }),
+        Layer.mock(CheckDomains, { tick: note("domains") }),
+        Layer.succeed(RequestLog, { ...silentLog, flush: note("flush") })
+      )
+
+      assert.strictEqual(yield* Effect.provide(Loops.tick, services), 6)
+      assert.deepStrictEqual(did, ["sweep", "domains", "relay", "work", "relay", "work", "relay", "work", "relayed", "flush"])
     })
   )
 })

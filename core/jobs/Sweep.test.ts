@@ -1,10 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer } from "effect"
+import { Context, Effect, Layer, Metric } from "effect"
 import { TestClock } from "effect/testing"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import { ClockOffset, clockOffsetMax } from "../ClockOffset.ts"
 import type { Attachment } from "../model/Attachment.ts"
 import type { AttachmentId, TenantId } from "../model/Ids.ts"
+import * as Metrics from "../Metrics.ts"
 import { BlobStore, BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
 import { CommitRejected, Store, StoreUnavailable, type Log } from "../ports/Store.ts"
@@ -27,21 +28,26 @@ const day = 86_400_000
 const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyArray<Attachment> = []) {
   const offered: Array<number> = []
   const forgotten: Array<readonly [log: Log | "blobs", before: number]> = []
-  const removed: Array<AttachmentId> = []
+  const [removed, refused]: [Array<AttachmentId>, Array<AttachmentId>] = [[], []]
   const pages: Array<number> = []
-  const state = { clockOffset: 0, isUnreadable: false, inUse: new Set<AttachmentId>(), blobPages: 1, brokenPage: -1, dueBefore: 0 }
+  const state = { clockOffset: 0, isUnreadable: false, inUse: new Set<AttachmentId>(), blobPages: 1, brokenPage: -1, dueBefore: 0, forgotten: new Array<number>() }
   let epoch = "first"
   const store = {
-    attachments: { expired: () => Effect.succeed(unused) },
+    attachments: {
+      expired: (_, limit) => Effect.sync(() => unused.filter(({ id }) => !removed.includes(id) && !refused.includes(id)).slice(0, limit))
+    },
     commit: ([change]) =>
       Effect.suspend(() => {
         if (change?._tag === "Forget") forgotten.push([change.log, change.before])
         if (change?._tag === "RemoveAttachment") {
           const { id } = change.attachment
-          if (state.inUse.has(id)) return Effect.fail(new CommitRejected({ reason: { _tag: "VersionMoved", kind: "attachment", id } }))
+          if (state.inUse.has(id)) {
+            refused.push(id)
+            return Effect.fail(new CommitRejected({ reason: { _tag: "VersionMoved", kind: "attachment", id } }))
+          }
           removed.push(id)
         }
-        return Effect.succeed({ jobsOffered: true, leaseEnded: false, forgotten: 0, next: [] })
+        return Effect.succeed({ jobsOffered: true, leaseEnded: false, forgotten: state.forgotten.shift() ?? 0, next: [] })
       }),
     due: (kind, { dueBefore, after, limit }) => {
       state.dueBefore = dueBefore
@@ -51,7 +57,7 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
       const jobs = Array.from({ length: count }, (_, index) => jobOf(from + index))
       return Effect.succeed({ jobs, next: kind === "submit" && from + count < overdue ? String(from + count) : null })
     }
-  } satisfies Partial<Record<keyof typeof Store.Service, unknown>> & Pick<typeof Store.Service, "due" | "commit">
+  } satisfies Partial<Record<keyof typeof Store.Service, unknown>> & Pick<typeof Store.Service, "due" | "commit"> & { readonly attachments: Pick<(typeof Store.Service)["attachments"], "expired"> }
   const blobs: Pick<typeof BlobStore.Service, "olderThan"> = {
     olderThan: ({ before, after }) =>
       Effect.suspend(() => {
@@ -141,6 +147,24 @@ describe("Sweep", () => {
     })
   )
 
+  it.effect("counts what it offers, and what it removes, until a page is not full", () =>
+    Effect.gen(function* () {
+      const { tick, retain, state } = yield* sweeping(700)
+      const counts = Effect.map(
+        Effect.all([Metric.value(Metrics.jobsOffered.submit), Metric.value(Metrics.retentionRemoved.deliveries), Metric.value(Metrics.retentionRemoved.events)]),
+        (states) => states.map(({ count }) => count)
+      )
+      const before = yield* counts
+      state.forgotten = [500, 500, 3, 1]
+
+      yield* tick
+      const { forgotten } = yield* retain
+
+      assert.deepStrictEqual((yield* counts).map((count, index) => count - before[index]!), [700, 1_003, 1])
+      assert.deepStrictEqual(forgotten.slice(0, 5).map(([log]) => log), ["deliveries", "deliveries", "deliveries", "events", "reservations"])
+    })
+  )
+
   it.effect("keeps each thing for its time", () =>
     Effect.gen(function* () {
       const { retain } = yield* sweeping(0)
@@ -156,9 +180,9 @@ describe("Sweep", () => {
     })
   )
 
-  it.effect("removes unused uploads, but for one that a message has just begun to use", () =>
+  it.effect("removes all unused uploads, but for one that a message has just begun to use", () =>
     Effect.gen(function* () {
-      const unused = Array.from({ length: 3 }, () => Fixtures.attachment(Fixtures.realm()))
+      const unused = Array.from({ length: 501 }, () => Fixtures.attachment(Fixtures.realm()))
       const [used, ...others] = unused.map(({ id }) => id)
       const { retain, state } = yield* sweeping(0, unused)
       state.inUse.add(used!)

@@ -137,6 +137,14 @@ describe("a place of the worker", () => {
     })
   )
 
+  it.effect("is given back when the worker is told to stop", () =>
+    Effect.gen(function* () {
+      const { worked } = yield* running(leases(9), { jobMillis: 400 })
+
+      assert.deepStrictEqual(worked, ["job 0", "job 1", "job 2"])
+    })
+  )
+
   it.effect("does not work a job on the way that came to no end twice before", () =>
     Effect.gen(function* () {
       const { worked, released } = yield* running([leaseOf(1, 3), leaseOf(2)], { jobMillis: 100 })
