@@ -10,7 +10,7 @@ import * as Fixtures from "../conformance/fixtures.ts"
 import { Mime } from "../core/ports/Mime.ts"
 import { inRounds, ratios, report, scale } from "./Report.ts"
 
-const messages = scale.of(2_500, 20)
+const messages = scale.of(10_000, 20)
 
 const sentence = "The engine weaves algebraic patterns just as the Jacquard loom weaves flowers and leaves."
 const lines = Array.from({ length: 10 }, (_, index) => `${index + 1}. ${sentence}`)
