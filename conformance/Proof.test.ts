@@ -42,6 +42,17 @@ describe("a proof", () => {
       assert.match(toText(report), /^FAILED {2}mine breaks a law of Two:\n {8}is broken\n {10}because\n\n1 passed, 1 failed, in \d+\.\d s\n$/)
     }))
 
+  it.live("tells the step of a law that failed by its place in the suite", () =>
+    Effect.gen(function* () {
+      const neverCompletes = Effect.map(JobQueue, (queue) => JobQueue.of({ ...queue, complete: () => Effect.void }))
+      const mine = Layer.effect(JobQueue, neverCompletes).pipe(Layer.provide(MemoryJobQueue.layer))
+      const { report } = yield* run([conforms("mine", jobQueue, mine)])
+
+      const reasons = report.checks.flatMap(({ reason }) => reason ?? [])
+      assert.isNotEmpty(reasons)
+      assert.isNotEmpty(reasons.filter((reason) => /\nat line \d+ of conformance\/JobQueue\w*\.ts$/.test(reason)))
+    }))
+
   it.live("shows what came where a check waited for a failure", () =>
     Effect.gen(function* () {
       const check = Effect.flip(Effect.succeed({ status: 200, secret: Redacted.make("open sesame"), body: new Uint8Array(5_000) }))

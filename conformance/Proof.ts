@@ -159,11 +159,17 @@ const textOf = (error: unknown): string => {
   return `the check did not expect ${shown.length > shownMax ? `${shown.slice(0, shownMax)} ...` : shown}`
 }
 
-/** What a person wants to know of a failure: the assertion with both sides, and not where in the suite it stands. */
+/** Where in its suite a law broke: the one place of a stack that tells an author which of its steps it was. */
+const placeOf = (error: unknown): string => {
+  const [, file, line] = /[\\/](conformance[\\/][^\s:()]+):(\d+):\d+\)?$/m.exec(error instanceof Error ? (error.stack ?? "") : "") ?? []
+  return file === undefined ? "" : `\nat line ${line} of ${file.replaceAll("\\", "/")}`
+}
+
+/** What a person wants to know of a failure: the assertion with both sides, what is behind it, and which step of the law it was. */
 const reasonOf = (cause: Cause.Cause<unknown>): string => {
   const error = Cause.squash(cause)
   const behind = error instanceof Error && error.cause !== undefined ? `\ncaused by ${error.cause instanceof Error ? error.cause.message : Formatter.format(error.cause)}` : ""
-  return `${textOf(error)}${behind}`
+  return `${textOf(error)}${behind}${placeOf(error)}`
 }
 
 /** Runs all checks one after another, each on a virtual clock. Fails only if there is nothing to run. */

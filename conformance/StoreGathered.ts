@@ -1,6 +1,8 @@
 /** Reads that a busy service asks all the time: of several things at once, and by many callers at once. */
 import { Effect } from "effect"
 import assert from "node:assert/strict"
+import type { MessageId } from "../core/model/Ids.ts"
+import type { Message } from "../core/model/Message.ts"
 import * as Fixtures from "./fixtures.ts"
 import { insert, insertDelivery, insertMessage, land, law, reservation } from "./StoreLaw.ts"
 
@@ -12,7 +14,10 @@ export const gathered = [
       const domain = Fixtures.mailDomain(tenantId)
       const mailbox = Fixtures.mailbox(domain)
       const held = reservation({ expiresAt: 1_000 })
-      yield* land(store, insert("domain", domain), insert("mailbox", mailbox), { _tag: "Reserve", reservation: held })
+      const foreign = Fixtures.mailDomain(Fixtures.realm().tenantId)
+      const astray = Fixtures.mailbox({ ...foreign, tenantId })
+      yield* land(store, ...[domain, foreign].map((one) => insert("domain", one)), ...[mailbox, astray].map((one) => insert("mailbox", one)))
+      yield* land(store, { _tag: "Reserve", reservation: held })
       const { applicationId, idempotencyKey } = held
       const query = { tenantId, mailboxId: mailbox.id, applicationId, idempotencyKey, at: 999 }
       const ask = (other: Partial<typeof query>) => store.messages.admission({ ...query, ...other })
@@ -27,6 +32,11 @@ export const gathered = [
         mailbox: null,
         domain: null
       })
+      assert.deepEqual(
+        yield* ask({ mailboxId: astray.id }),
+        { reservation: held, mailbox: astray, domain: null },
+        "the mailbox names a domain of another tenant, which this tenant does not see"
+      )
     })
   ),
   law("tells what submitting a message asks as each of its reads does", (store) =>
@@ -37,7 +47,12 @@ export const gathered = [
       const mailbox = Fixtures.mailbox(domain)
       const [message, stray] = [Fixtures.message(realm, { mailboxId: mailbox.id }), Fixtures.message(realm)]
       const content = Fixtures.content(message)
+      const foreign = Fixtures.mailDomain(Fixtures.realm().tenantId)
+      const ofForeign = Fixtures.mailbox(foreign)
+      const astray = Fixtures.mailbox({ ...foreign, tenantId }, { address: Fixtures.address("astray", foreign.domain) })
+      const [toForeign, toAstray] = [ofForeign, astray].map(({ id }) => Fixtures.message(realm, { mailboxId: id })) as [Message, Message] // as many
       yield* land(store, insert("domain", domain), insert("mailbox", mailbox), insertMessage(message, content), insertMessage(stray, content))
+      yield* land(store, insert("domain", foreign), insert("mailbox", ofForeign), insert("mailbox", astray), insertMessage(toForeign), insertMessage(toAstray))
 
       const found = yield* store.messages.outbound(realm, message.id)
       assert.deepEqual(found, { message: yield* store.messages.get(realm, message.id), content, mailbox, domain })
@@ -47,6 +62,10 @@ export const gathered = [
         mailbox: null,
         domain: null
       })
+      const sees = (id: MessageId) =>
+        Effect.map(store.messages.outbound(realm, id), (seen) => ({ mailbox: seen?.mailbox, domain: seen?.domain }))
+      assert.deepEqual(yield* sees(toForeign.id), { mailbox: null, domain: null }, "the message names a mailbox of another tenant")
+      assert.deepEqual(yield* sees(toAstray.id), { mailbox: astray, domain: null }, "the mailbox names a domain of another tenant")
     })
   ),
   law("tells what an attempt at a delivery asks as each of its reads does", (store) =>

@@ -211,6 +211,10 @@ const notes = [
       yield* land(store, drop(kept[0]!), drop(notification(submissionRef())))
       assert.deepEqual(yield* store.notifications.kept(ref), [delivered, failed])
       yield* land(store, drop(delivered), drop(failed))
+      yield* land(store, keep(delivered, 20))
+      yield* land(store, keep(failed, 10), keep(bounced, 20))
+      assert.deepEqual(yield* store.notifications.kept(ref), [failed, delivered, bounced], "by when they were kept, then by commit")
+      yield* land(store, drop(delivered), drop(failed), drop(bounced))
 
       assert.deepEqual(yield* store.notifications.kept(ref), [])
       assert.deepEqual(yield* store.notifications.kept(other), [notification(other)])
@@ -259,15 +263,16 @@ const notes = [
     Effect.gen(function* () {
       const realm = Fixtures.realm()
       const of = (at: number) => (at === 2 ? Fixtures.otherEnvironment(realm) : realm)
-      const entries = times(5, (at) => auditEntry(of(at), { at }))
+      // The newest is the one that was appended last, whatever its clock said.
+      const entries = times(5, (index) => auditEntry(of(index), { at: 4 - index }))
       const whole = auditEntry(realm, {
-        at: 5,
+        at: 0,
         environment: null,
         requestId: null,
         clientAddress: null,
         actor: { type: "operator", id: "root" }
       })
-      const requests = times(5, (at) => requestEntry(of(at), { at, code: at === 3 ? "not_found" : null }))
+      const requests = times(5, (index) => requestEntry(of(index), { at: 4 - index, code: index === 3 ? "not_found" : null }))
       for (const entry of [...entries, whole]) yield* land(store, { _tag: "AppendAudit", entry })
       yield* land(store, { _tag: "AppendRequests", entries: [...requests.slice(0, 3), requestEntry(Fixtures.realm())] })
       yield* land(store, { _tag: "AppendRequests", entries: requests.slice(3) }, { _tag: "AppendRequests", entries: [] })

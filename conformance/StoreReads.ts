@@ -202,6 +202,14 @@ const credentials = [
       assert.deepEqual(yield* find(["00000000000"]), new Map())
       assert.deepEqual(yield* find([]), new Map())
 
+      const lone = Fixtures.application(Fixtures.realm())
+      const poor = Fixtures.tenant({ planId: Fixtures.freshId<string>() })
+      const ofPoor = Fixtures.application({ tenantId: poor.id, environment: "sandbox" })
+      const unknown = Fixtures.application({ tenantId: one.tenant.id, environment: "sandbox" })
+      const orphans = [lone, ofPoor, unknown].map((application) => Fixtures.apiKey(application))
+      yield* land(store, insert("application", lone), insert("tenant", poor), insert("application", ofPoor), ...orphans.map((key) => insert("apiKey", key)))
+      assert.deepEqual(yield* find(orphans.map(({ publicId }) => publicId)), new Map(), "the tenant, the plan, the application is missing")
+
       const [revoked, suspended] = [next(one.apiKey, { revokedAt: 5 }), next(one.application, { status: "suspended" })]
       const moved = next(one.tenant, { planId: dearer.id })
       const changed = { ...dearer, recipientsPerDay: 99 }
@@ -220,10 +228,18 @@ const credentials = [
   ),
   law("tells public ids apart that differ in case only", (store) =>
     Effect.gen(function* () {
-      const application = Fixtures.application(Fixtures.realm())
+      const plan = { id: Fixtures.freshId<string>(), keyRequestsPerMinute: 1, tenantRequestsPerDay: 2, recipientsPerDay: 3 }
+      const tenant = Fixtures.tenant({ planId: plan.id })
+      const application = Fixtures.application({ tenantId: tenant.id, environment: "sandbox" })
       const lower = Fixtures.apiKey(application)
-      const upper = Fixtures.apiKey(application, { publicId: `${lower.publicId.slice(0, 10)}Z` })
-      yield* land(store, insert("apiKey", { ...lower, publicId: `${lower.publicId.slice(0, 10)}z` }), insert("apiKey", upper))
+      const keys = ["z", "Z"].map((last) => Fixtures.apiKey(application, { publicId: `${lower.publicId.slice(0, 10)}${last}` }))
+      yield* land(store, { _tag: "PutPlan", plan }, insert("tenant", tenant), insert("application", application))
+
+      for (const key of keys) {
+        yield* land(store, insert("apiKey", key))
+        const found = yield* store.credentials.byPublicId([key.publicId])
+        assert.deepEqual(found.map(({ apiKey }) => apiKey), [key])
+      }
     })
   )
 ]
@@ -238,14 +254,16 @@ const mailboxes = [
       ) as [MailDomain, MailDomain, MailDomain] // as many as letters
       const stranger = Fixtures.mailDomain(Fixtures.realm().tenantId)
       const box = (of: MailDomain, local: string) => Fixtures.mailbox(of, { address: Fixtures.address(local, of.domain) })
-      const boxes = [box(busy, "charles"), box(quiet, "grace"), box(busy, "ada"), box(busy, "mary")]
+      const boxes = [box(busy, "charles"), box(quiet, "grace"), box(busy, "Mary"), { ...box(busy, "edith"), status: "suspended" } as const]
+      // It names a domain that is not its tenant's.
+      const astray = Fixtures.mailbox({ ...busy, tenantId: stranger.tenantId })
       yield* land(
         store,
         ...[idle, busy, quiet, stranger].map((domain) => insert("domain", domain)),
-        ...[...boxes, Fixtures.mailbox(stranger)].map((mailbox) => insert("mailbox", mailbox))
+        ...[...boxes, Fixtures.mailbox(stranger), astray].map((mailbox) => insert("mailbox", mailbox))
       )
 
-      assert.deepEqual(yield* store.mailboxes.list(tenantId), [boxes[2], boxes[0], boxes[1], boxes[3]])
+      assert.deepEqual(yield* store.mailboxes.list(tenantId), [boxes[2], boxes[0], boxes[3], boxes[1]], "capitals come first")
       assert.deepEqual(yield* store.domains.list(tenantId), [
         { domain: busy, mailboxCount: 3 },
         { domain: quiet, mailboxCount: 1 },

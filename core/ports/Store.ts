@@ -4,8 +4,10 @@
  * swept against it.
  *
  * Reads are grouped by resource and take the tenant or realm first; what lies
- * outside it is answered like what does not exist. There is one write,
- * `commit`, which lands whole or not at all.
+ * outside it is answered like what does not exist. An order by a text (an
+ * address, a name, an id) is that of its code units: capitals come first, and
+ * no language has a say. There is one write, `commit`, which lands whole or not
+ * at all.
  *
  * An adapter
  * - keeps a log of events per shard (`Ids.shardOf`), whose positions rise by
@@ -129,9 +131,9 @@ export const uniqueNameOf = <K extends Kind>(kind: K, record: Records[K]): Uniqu
  * - `PutBlob`: writes a blob, as its writer's `finish` at that time would. Only of a store that keeps the blobs too, and
  *   only as that store's `BlobStore.enclose` made it.
  * - `Update`: the stored version must be one less than the record's: else
- *   `VersionMoved`. `createdAt` of a message stays as the store set it, and
- *   `enabledAfter` of an endpoint that was enabled before. No update changes
- *   an id, a tenant, an environment or a unique field.
+ *   `VersionMoved`. Whatever the record says, `createdAt` of a message stays as
+ *   the store set it, and so does `enabledAfter` of an endpoint that this update
+ *   does not enable. No update changes an id, a tenant, an environment or a unique field.
  * - `Require`: the stored version must be this: else `VersionMoved`. It
  *   changes nothing, and callers who only require do not exclude each other;
  *   one who requires a version lands before the one who moves it, or not at all.
@@ -150,8 +152,7 @@ export const uniqueNameOf = <K extends Kind>(kind: K, record: Records[K]): Uniqu
  * - `TouchApiKeys`: raises `lastUsedAt`, never lowers it, and is no new
  *   version; unknown ids are passed over.
  * - `Forget`: drops what is older than `before`, oldest first, at most `limit`
- *   rows. Of events only from the front of the log: it may stop at the first
- *   that is not older.
+ *   rows. Of events only from the front of a shard's log: none behind one that stays.
  */
 export type Change =
   | { readonly _tag: "PutPlan"; readonly plan: Plan }
@@ -188,7 +189,8 @@ export type Rejection =
 /** Nothing was written, for this reason. */
 export class CommitRejected extends Data.TaggedError("CommitRejected")<{ readonly reason: Rejection }> {
   override get message(): string {
-    return `commit rejected: ${this.reason._tag}`
+    const { reason } = this
+    return `commit rejected: ${reason._tag}${"kind" in reason ? ` (${reason.kind} ${"id" in reason ? reason.id : reason.field})` : ""}`
   }
 }
 
@@ -309,7 +311,7 @@ export interface AttachmentReads {
   readonly get: (realm: Realm, id: AttachmentId) => Read<Attachment | null>
   /** Those that exist, in the order of the ids. */
   readonly many: (realm: Realm, ids: ReadonlyArray<AttachmentId>) => Read<ReadonlyArray<Attachment>>
-  /** Uploads that no message used, expired at this time. */
+  /** Uploads that no message used (no `messageId`), expired at this time or earlier; in any order. */
   readonly expired: (at: Millis, limit: number) => Read<ReadonlyArray<Attachment>>
 }
 
@@ -459,7 +461,7 @@ export class Store extends Context.Service<
       ) => Read<ReadonlyArray<Suppression>>
     }
     readonly notifications: {
-      /** Kept for a submission that was not known when they arrived, oldest first. */
+      /** Kept for a submission that was not known when they arrived, oldest first: by when they were first kept, then by commit. */
       readonly kept: (ref: SubmissionRef) => Read<ReadonlyArray<Notification>>
       /**
        * Looks at so many of those kept, oldest first, behind `after`, and names the ones whose submission is known by now. Pass
@@ -471,7 +473,7 @@ export class Store extends Context.Service<
       }) => Read<{ readonly notifications: ReadonlyArray<Notification>; readonly next: string | null }>
     }
     readonly audit: {
-      /** Newest first; `before`: only those of a lower number. */
+      /** Newest first, which is by number, whatever `at` says; `before`: only those of a lower number. */
       readonly page: (tenantId: TenantId, limit: number, before?: number) => Read<ReadonlyArray<Numbered<AuditEntry>>>
       readonly requests: (tenantId: TenantId, limit: number, before?: number) => Read<ReadonlyArray<Numbered<RequestEntry>>>
       /** What providers posted, in the order of commits, in the same way; of one provider, or of all. No tenant's. */
