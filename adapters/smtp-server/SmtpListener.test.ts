@@ -30,9 +30,9 @@ const beginMessage = Effect.fnUntraced(function* (peer: Client) {
 })
 
 /** Its port, with TLS from the first byte. */
-const underTls = Effect.gen(function* () {
+const underTls = Effect.fnUntraced(function* (over: Partial<SmtpListener.Options> = {}) {
   const { private: key, cert } = yield* Effect.promise(() => generate([{ name: "commonName", value: "ours.test" }]))
-  const { address } = yield* listen(recorder(), { isImplicitTls: true, secureContext: () => createSecureContext({ key, cert }) })
+  const { address } = yield* listen(recorder(), { isImplicitTls: true, secureContext: () => createSecureContext({ key, cert }), ...over })
   return "port" in address ? address.port : 0
 })
 
@@ -325,6 +325,27 @@ describe("SmtpListener", () => {
     })
   )
 
+  it.live("when it stops, waits for nobody who has begun TLS and says no more", () =>
+    Effect.gen(function* () {
+      const { private: key, cert } = yield* Effect.promise(() => generate([{ name: "commonName", value: "ours.test" }]))
+      const secureContext = () => createSecureContext({ key, cert })
+      const scope = yield* Scope.make()
+      const timeouts = { drain: "30 seconds" } as const
+      const { address } = yield* Scope.provide(listen(recorder(), { secureContext, timeouts }), scope)
+      const { address: underTls } = yield* Scope.provide(listen(recorder(), { secureContext, timeouts, isImplicitTls: true }), scope)
+      const peer = yield* client(address)
+      yield* begin(peer)
+      yield* peer.say("STARTTLS\r\n")
+      assert.strictEqual(yield* peer.reply, "220 2.0.0 ready for TLS")
+      const other = yield* client(underTls)
+      yield* other.say(Buffer.from("16030100c8010000c40303", "hex")) // of a client's hello, no more than the beginning
+
+      yield* Scope.close(scope, Exit.void)
+
+      assert.deepStrictEqual([yield* peer.hear, yield* other.hear], [null, null])
+    })
+  )
+
   it.live("uses a new certificate without a restart", () =>
     Effect.gen(function* () {
       const certificates = yield* Effect.promise(() => Promise.all(["one", "two"].map((value) => generate([{ name: "commonName", value }]))))
@@ -350,7 +371,7 @@ describe("SmtpListener", () => {
 
   it.live("hears at once of TLS that breaks", () =>
     Effect.gen(function* () {
-      const { raw } = yield* encrypted(yield* underTls)
+      const { raw } = yield* encrypted(yield* underTls())
       const closed = closing(raw)
 
       raw.write("this is no record of TLS")
@@ -362,13 +383,39 @@ describe("SmtpListener", () => {
 
   it.live("lets nobody agree upon keys again and again", () =>
     Effect.gen(function* () {
-      const { raw, secure } = yield* encrypted(yield* underTls)
+      const { raw, secure } = yield* encrypted(yield* underTls())
       const closed = closing(raw)
       const again = Effect.callback<void>((resume) => void secure.renegotiate({ rejectUnauthorized: false }, () => resume(Effect.void)))
 
       yield* Effect.raceFirst(Effect.repeat(again, { times: 9 }), closed)
 
       assert.isTrue(raw.destroyed)
+    })
+  )
+
+  it.live("hears the beginning of TLS that comes in one with a proxy's line", () =>
+    Effect.gen(function* () {
+      const port = yield* underTls({ isProxy: () => true, timeouts: { silence: "2 seconds" } })
+      const raw = connect({ host: "127.0.0.1", port })
+      yield* Effect.addFinalizer(() => Effect.sync(() => raw.destroy()))
+      let before = "PROXY TCP4 192.0.2.7 192.0.2.1 50000 465\r\n"
+      const through = new Duplex({
+        read: () => undefined,
+        write: (bytes: Buffer, _, done) => {
+          raw.write(Buffer.concat([Buffer.from(before), bytes]), done)
+          before = ""
+        }
+      })
+      raw.on("data", (bytes) => through.push(bytes))
+      const secure = connectTls({ socket: through, rejectUnauthorized: false })
+      for (const stream of [raw, through, secure]) stream.on("error", () => undefined)
+
+      const greeting = yield* Effect.callback<string | null>((resume) => {
+        secure.once("data", (bytes: Buffer) => resume(Effect.succeed(bytes.toString())))
+        raw.once("close", () => resume(Effect.succeed(null)))
+      })
+
+      assert.strictEqual(greeting, "220 mail.ours.test ESMTP\r\n")
     })
   )
 

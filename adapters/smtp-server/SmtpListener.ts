@@ -121,7 +121,7 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
         : Effect.sync(() => wire.say(Reply.lineOf(refusal)))
     // Without a certificate there is nothing that such a client could read.
     const encrypted =
-      options.isImplicitTls !== true ? Effect.void : context === null ? new WireEnded({ reason: "stopping" }) : wire.encrypt(context, settings.silence())
+      options.isImplicitTls !== true ? Effect.void : context === null ? new WireEnded({ reason: "stopping" }) : wire.encryptAtOnce(context, settings.silence())
     yield* Effect.ensuring(
       Effect.andThen(encrypted, conversation),
       Effect.sync(() => (refusal === null ? connections.leave(bucket) : undefined))

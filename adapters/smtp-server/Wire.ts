@@ -41,10 +41,10 @@ export class Wire {
     return this.#socket instanceof TLSSocket
   }
 
-  /** The next command is not read: whoever waits for it learns that we stop. */
+  /** The next command is not read: whoever waits for it, or for TLS to begin, learns that we stop. */
   stop(): void {
     this.#isStopping = true
-    if (this.#isBetweenCommands) this.#changed()
+    this.#changed()
   }
 
   /** Puts it to what is said next. */
@@ -89,7 +89,25 @@ export class Wire {
 
   /** Goes on under TLS. What was said before it in clear text, and not yet read, is forgotten. */
   encrypt(secureContext: SecureContext, within: Duration.Duration): Effect.Effect<void, WireEnded> {
-    const handshake = Effect.suspend(() => {
+    // Before the client is told to go on: what comes after that is TLS, or breaks it.
+    const forget = Effect.sync(() => {
+      this.#unread = Buffer.alloc(0)
+      while (this.#socket.read() !== null) continue
+    })
+    return inTime(forget.pipe(Effect.andThen(this.flush), Effect.andThen(this.#handshake(secureContext))), within)
+  }
+
+  /** Goes on under TLS with what has come and is not yet read: it waits for no word of ours, and may be there already. */
+  encryptAtOnce(secureContext: SecureContext, within: Duration.Duration): Effect.Effect<void, WireEnded> {
+    const giveToTls = Effect.sync(() => {
+      if (this.#unread.length > 0) this.#socket.unshift(this.#unread)
+      this.#unread = Buffer.alloc(0)
+    })
+    return inTime(Effect.andThen(giveToTls, this.#handshake(secureContext)), within)
+  }
+
+  #handshake(secureContext: SecureContext): Effect.Effect<void, WireEnded> {
+    return Effect.suspend(() => {
       const plain = this.#socket
       this.#detach(plain)
       const secure = new TLSSocket(plain, { isServer: true, secureContext })
@@ -106,14 +124,12 @@ export class Wire {
         secure.read(0) // else the end of what comes is not told
         return this.#isEnded
       }
-      return Effect.flatMap(this.#until(() => isDone || hasLeft()), () => (isDone ? Effect.void : new WireEnded({ reason: "gone" })))
+      return Effect.flatMap(this.#until(() => isDone || hasLeft() || this.#isStopping), () => {
+        if (isDone) return Effect.void
+        this.drop() // there is nobody who could hear a last word
+        return new WireEnded({ reason: this.#isStopping ? "stopping" : "gone" })
+      })
     })
-    // Before the client is told to go on: what comes after that is TLS, or breaks it.
-    const forget = Effect.sync(() => {
-      this.#unread = Buffer.alloc(0)
-      while (this.#socket.read() !== null) continue
-    })
-    return inTime(forget.pipe(Effect.andThen(this.flush), Effect.andThen(handshake)), within)
   }
 
   /** Says what is left to say, and closes once it is on its way. */
