@@ -27,7 +27,8 @@ local function nextNumber(now)
 end
 
 -- Puts a group where its jobs and leases say. A new turn is the last. Returns the line it stands in, or '', and where it stood.
-local function settle(kind, group, now, moreLeases, hadItsTurn, firstDueAt)
+-- foundIn: the line that a claim found it in. If it knows nothing of that, it leaves it, or the claim would find it for ever.
+local function settle(kind, group, now, moreLeases, hadItsTurn, firstDueAt, foundIn)
   local own = base .. kind
   local key = own .. ':group:' .. group
   local known = call('HMGET', key, 'leases', 'turn', 'line', 'cap', 'until')
@@ -37,6 +38,7 @@ local function settle(kind, group, now, moreLeases, hadItsTurn, firstDueAt)
   local dueAt = tonumber(firstDueAt or call('ZRANGE', own .. ':jobs:' .. group, 0, 0, 'WITHSCORES')[2])
   local isDue = dueAt ~= nil and dueAt <= now
   local stands = isDue and (cap == nil or leases < cap) and string.format('%d', leases) or ''
+  if foundIn and foundIn ~= stood then call('ZREM', own .. ':line:' .. foundIn, group) end
   if stood ~= '' and stood ~= stands then call('ZREM', own .. ':line:' .. stood, group) end
   if isDue then
     local isNew = hadItsTurn or not turn
@@ -121,13 +123,34 @@ local function drop(kind, subject, group, now)
   if call('ZREM', base .. kind .. ':leased', subject) == 1 then
     touch(kind, group, now, -1, true)
   else
-    call('ZREM', base .. kind .. ':jobs:' .. group, subject)
-    touch(kind, group, now, 0, false)
+    local hasRunOut = call('ZREM', base .. kind .. ':jobs:' .. group, subject) == 1
+    touch(kind, group, now, hasRunOut and 0 or -1, not hasRunOut)
   end
 end
 
 local function put(kind, subject, group, dueAt, now)
   call('ZADD', base .. kind .. ':jobs:' .. group, dueAt, subject)
+  touch(kind, group, now, 0, true)
+end
+
+-- What a server has lost of a job alone is put back when the job is offered again, as the sweep does with what is overdue:
+-- the job among its group's, with the lease that it had, and the group in its line, or among the later ones.
+local function restore(kind, subject, group, dueAt, now, leases)
+  local own = base .. kind
+  if not call('ZSCORE', own .. ':jobs:' .. group, subject) then
+    call('ZADD', own .. ':jobs:' .. group, dueAt, subject)
+    return touch(kind, group, now, -leases, true)
+  end
+  local key = own .. ':group:' .. group
+  local known = call('HMGET', key, 'turn', 'line')
+  local line, isThere = known[2] or '', nil
+  if line ~= '' then
+    isThere = call('ZSCORE', own .. ':line:' .. line, group) and call('SISMEMBER', own .. ':lines', line) == 1
+  else
+    isThere = tonumber(known[1]) or call('ZSCORE', own .. ':later', group)
+  end
+  if isThere then return end
+  call('HSET', key, 'turn', '', 'line', '')
   touch(kind, group, now, 0, true)
 end
 
@@ -141,13 +164,19 @@ function does.offer(now, kind, subject, group, realm, dueAt)
     put(kind, subject, group, dueAt, now)
   elseif known[2] ~= '' then
     local expiresAt = call('ZSCORE', base .. kind .. ':leased', subject)
-    if expiresAt and tonumber(expiresAt) > now + ${leaseMax} then runOut(kind, subject, known[4], now, now) end
+    if not expiresAt then
+      restore(kind, subject, known[4], now, now, 1)
+    elseif tonumber(expiresAt) > now + ${leaseMax} then
+      runOut(kind, subject, known[4], now, now)
+    end
     if known[3] == '' or tonumber(dueAt) < tonumber(known[3]) then
       call('HSET', key, 'besideDueAt', dueAt, 'besideGroup', group, 'besideRealm', realm)
     end
   elseif tonumber(dueAt) < tonumber(known[1]) then
     call('HSET', key, 'dueAt', dueAt)
     put(kind, subject, known[4], dueAt, now)
+  else
+    restore(kind, subject, known[4], known[1], now, 0)
   end
   return ''
 end
@@ -259,7 +288,7 @@ local function head(kind)
         call('SREM', base .. kind .. ':lines', name)
         lines[kind][name] = nil
       elseif not best or turn < best.turn then
-        best = { kind = kind, group = first[1], turn = turn }
+        best = { kind = kind, group = first[1], turn = turn, line = name }
       end
     end
   end
@@ -278,7 +307,7 @@ while count < limit do
   local own = base .. kind
   local first = call('ZRANGE', own .. ':jobs:' .. group, 0, 1, 'WITHSCORES')
   local subject = first[1]
-  local isTaken = false
+  local isTaken, isHeldAnew = false, false
   if subject and tonumber(first[2]) <= now then -- else another's clock is ahead
     local key = own .. ':job:' .. subject
     local job = call('HMGET', key, 'realm', 'dueAt', 'claims')
@@ -288,11 +317,11 @@ while count < limit do
       count = count + 1
       local token, claims = tokens .. '.' .. count, string.format('%d', job[3] + 1)
       call('HSET', key, 'token', token, 'claims', claims, 'besideDueAt', '')
-      call('ZADD', own .. ':leased', expiresAt, subject)
+      isHeldAnew = call('ZADD', own .. ':leased', expiresAt, subject) == 1 -- else a lease is left of a job that was lost
       for _, part in ipairs({ kind, subject, group, job[1], job[2], token, claims }) do answer[#answer + 1] = part end
     end
   end
-  settle(kind, group, now, isTaken and 1 or 0, isTaken, isTaken and (first[4] or ''))
+  settle(kind, group, now, isHeldAnew and 1 or 0, isTaken, isTaken and (first[4] or ''), best.line)
   heads[kind] = head(kind)
 end
 

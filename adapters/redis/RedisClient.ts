@@ -26,6 +26,16 @@ export class RedisUnavailable extends Data.TaggedError("RedisUnavailable")<{ rea
   }
 }
 
+/** What was asked, as `read` understands the answer; null: it is none that a Redis gives, and so nothing to go by. */
+export const understood = <A>(asked: Effect.Effect<unknown, RedisUnavailable>, read: (answer: unknown) => A | null): Effect.Effect<A, RedisUnavailable> =>
+  Effect.flatMap(asked, (answer) => {
+    const known = read(answer)
+    return known === null ? new RedisUnavailable({ reason: "what answers there is no Redis, or does not run our scripts; see its address" }) : Effect.succeed(known)
+  })
+
+export const textsOf = (answer: unknown): ReadonlyArray<string> | null =>
+  Array.isArray(answer) && answer.every((text) => typeof text === "string") ? answer : null
+
 export interface Script {
   readonly lua: string
   readonly sha: string
@@ -118,9 +128,9 @@ export const make = Effect.fnUntraced(function* (
   const liveClock = Clock.Clock.defaultValue() // whatever clock the caller has
   const measure = Effect.gen(function* () {
     const before = liveClock.currentTimeMillisUnsafe()
-    const [seconds, micros] = yield* ask(() => client.time())
+    const time = yield* understood(ask(() => client.time()), timeOf)
     const after = liveClock.currentTimeMillisUnsafe()
-    return { offset: Number(seconds) * 1000 + Number(micros) / 1000 - (before + after) / 2, trip: after - before }
+    return { offset: time - (before + after) / 2, trip: after - before }
   })
 
   return {
@@ -131,7 +141,7 @@ export const make = Effect.fnUntraced(function* (
           return client.eval(lua, 1, base, ...args)
         })
       ),
-    info: (section) => Effect.map(ask(() => client.info(section)), parseInfo),
+    info: (section) => understood(ask(() => client.info(section)), (text) => (typeof text === "string" ? parseInfo(text) : null)),
     clockOffset: Effect.map(Effect.all([measure, measure, measure]), (measured) => {
       const { offset, trip } = measured.reduce((best, one) => (one.trip < best.trip ? one : best))
       return Math.abs(offset) <= trip / 2 + 1 ? 0 : offset
@@ -171,6 +181,13 @@ const acquire = (settings: Settings, prepare: (client: Redis) => void) =>
           .then(() => client.disconnect())
       )
   )
+
+/** Seconds, and microseconds beside them, in milliseconds. */
+const timeOf = (answer: unknown): number | null => {
+  const [seconds, micros] = Array.isArray(answer) ? answer.map(Number) : []
+  const time = (seconds ?? NaN) * 1000 + (micros ?? NaN) / 1000
+  return Number.isFinite(time) ? time : null
+}
 
 const parseInfo = (text: string): ReadonlyMap<string, string> =>
   new Map(

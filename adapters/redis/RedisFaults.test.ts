@@ -6,7 +6,7 @@ import { createServer, type AddressInfo } from "node:net"
 import { inspect } from "node:util"
 import { vi } from "vitest"
 import { realm } from "../../conformance/fixtures.ts"
-import { JobQueue, type Job } from "../../core/ports/JobQueue.ts"
+import { JobQueue, type Job, type Lease } from "../../core/ports/JobQueue.ts"
 import { RateLimiter, type Guard } from "../../core/ports/RateLimiter.ts"
 import * as PrivateRedis from "./PrivateRedis.ts"
 import * as RedisClient from "./RedisClient.ts"
@@ -146,6 +146,67 @@ describe("a Redis that loses what it holds", () => {
       assert.strictEqual((yield* claim(queue)).length, 1)
       assert.strictEqual((yield* limiter.take([guard()])).standings[0]?.remaining, 3)
     })
+  )
+})
+
+describe("a Redis that loses single keys", () => {
+  const jobs = ["a", "b", "c", "d"].map((subject) => job(subject))
+
+  const take = ({ claim }: JobQueue["Service"], limit: number) => claim({ kinds: ["submit"], limit, visibilityTimeout: Duration.minutes(1), inFlightMax: 4 })
+  const subjects = (leases: ReadonlyArray<Lease>) => leases.map(({ job }) => job.subject).sort()
+
+  /** One job held, three due, one in a while, and a throttle. */
+  const fill = Effect.fnUntraced(function* (server: PrivateRedis.PrivateRedis, queue: JobQueue["Service"]) {
+    yield* order(server, "FLUSHALL")
+    yield* queue.offer([...jobs, { ...job("e", 86_400_000), group: "later" }])
+    yield* queue.throttle("submit", "other", 1)
+    const [held] = yield* take(queue, 1)
+    return held!
+  })
+
+  /** With every key in turn; the lease that was held before is completed after it, or runs out. */
+  const each = Effect.fnUntraced(function* (lose: (server: PrivateRedis.PrivateRedis, key: string, queue: JobQueue["Service"]) => Effect.Effect<unknown, unknown, Scope.Scope>) {
+    const { server, queue } = yield* begin()
+    yield* fill(server, queue)
+    const keys = (yield* order(server, "KEYS", "*")) as ReadonlyArray<string>
+    assert.isAtLeast(keys.length, 12)
+    for (const [key, isCompleted] of keys.flatMap((key) => [[key, false], [key, true]] as const)) {
+      const held = yield* fill(server, queue)
+      yield* order(server, "DEL", key)
+      yield* lose(server, key, queue)
+      if (isCompleted) yield* Effect.ignore(queue.complete(held))
+      yield* queue.offer(jobs)
+      yield* TestClock.adjust("2 minutes")
+      yield* queue.offer(jobs)
+
+      assert.deepStrictEqual(subjects(yield* take(queue, 10)), ["a", "b", "c", "d"], key)
+    }
+  })
+
+  it.effect("hands out at once what is offered again", () =>
+    each((server, key, queue) =>
+      Effect.gen(function* () {
+        const first = yield* take(queue, 1)
+        yield* order(server, "DEL", key)
+        yield* queue.offer(jobs)
+
+        const all = subjects([...first, ...(yield* take(queue, 10))])
+
+        for (const subject of ["b", "c", "d"]) assert.include(all, subject, key)
+      })
+    )
+  )
+
+  it.effect("stands still for nobody, and has all of it again when another program's key is away", () =>
+    each((server, key, queue) =>
+      Effect.gen(function* () {
+        yield* order(server, "RPUSH", key, "of another program")
+        yield* Effect.ignore(take(queue, 1))
+        yield* Effect.ignore(take(queue, 1))
+        yield* order(server, "DEL", key)
+        yield* take(queue, 10)
+      })
+    )
   )
 })
 

@@ -2,19 +2,20 @@
  * A job queue in Redis, shared by all processes on one server. The server may
  * lose all of it, which the epoch tells: it changes when the queue was emptied
  * and when the server was restarted or replaced, and so may have gone back to
- * an older state. Calls of one process that come while the server is busy with
- * another go in one round trip.
+ * an older state. Single keys that it loses are put back when their jobs are
+ * offered again, as the sweep does with what is overdue. Calls of one process
+ * that come while the server is busy with another go in one round trip.
  *
  * It wants a server that evicts none of its keys: `maxmemory-policy noeviction`,
  * or one of the `volatile` ones. Another is refused, for a queue that forgets
  * single jobs is worse than one that is away.
  */
-import { Clock, Deferred, Duration, Effect, Exit, Layer, Random, Scope } from "effect"
+import { Clock, Deferred, Duration, Effect, Exit, Layer, Random, Result, Scope } from "effect"
 import type { Millis, Realm } from "../../core/model/Ids.ts"
 import { JobQueue, LeaseLost, QueueUnavailable, throttleLifetime } from "../../core/ports/JobQueue.ts"
 import type { JobKind, Lease } from "../../core/ports/JobQueue.ts"
 import * as Scripts from "./QueueScripts.ts"
-import { RedisClient, RedisUnavailable, type Script } from "./RedisClient.ts"
+import { RedisClient, RedisUnavailable, textsOf, understood, type Script } from "./RedisClient.ts"
 
 export const make: Effect.Effect<JobQueue["Service"], never, RedisClient | Scope.Scope> = Effect.gen(function* () {
   const redis = yield* RedisClient
@@ -25,7 +26,7 @@ export const make: Effect.Effect<JobQueue["Service"], never, RedisClient | Scope
 
   const isFit = yield* makeFitness
   const run = (script: Script, args: ReadonlyArray<string | number>) => Effect.andThen(isFit.known, redis.run(script, args))
-  const apply = makeSteps((args) => run(Scripts.steps, args))
+  const apply = makeSteps((steps) => understood(run(Scripts.steps, steps.flat()), (answer) => answersOf(answer, steps.length)))
   const bell = makeBell()
   yield* redis.subscribe("news", bell.ring)
 
@@ -50,13 +51,8 @@ export const make: Effect.Effect<JobQueue["Service"], never, RedisClient | Scope
     const expiresAt = now + Duration.toMillis(visibilityTimeout)
     const token = `${self}.${++claims}`
     const asked = [now, limit, expiresAt, inFlightMax, token, ...kinds]
-    const answer = (yield* run(Scripts.claim, asked)) as ReadonlyArray<string> // as the script says
-    const mayBeMore = answer[0] === "more"
-    if (!mayBeMore) kinds.forEach((kind, index) => exhausted.set(kind, answer[1 + index]!))
-    const leases: Array<Lease> = []
-    for (let at = 1 + kinds.length; at < answer.length; at += Scripts.leaseLength) {
-      leases.push(leaseOf(answer.slice(at, at + Scripts.leaseLength), expiresAt))
-    }
+    const { mayBeMore, news, leases } = yield* understood(run(Scripts.claim, asked), (answer) => claimedOf(answer, kinds, expiresAt))
+    if (!mayBeMore) kinds.forEach((kind, index) => exhausted.set(kind, news[index]!))
     return { leases, mayBeMore }
   })
 
@@ -83,9 +79,9 @@ export const make: Effect.Effect<JobQueue["Service"], never, RedisClient | Scope
       const news = bell.listen(kinds)
       const wait = Effect.gen(function* () {
         const seen = kinds.flatMap((kind) => [kind, exhausted.get(kind) ?? "none"])
-        const answer = yield* Effect.option(run(Scripts.look, [yield* Clock.currentTimeMillis, ...seen]))
+        const answer = yield* Effect.option(understood(run(Scripts.look, [yield* Clock.currentTimeMillis, ...seen]), nextOf))
         if (answer._tag === "None") return yield* Effect.as(news.rung, false) // until the server is back
-        const next = answer.value === "" ? Infinity : Number(answer.value)
+        const next = answer.value
         const untilNext = next - (yield* Clock.currentTimeMillis)
         if (untilNext > 0) yield* Effect.timeoutOption(news.rung, Math.min(atMost, untilNext))
         return untilNext <= 0
@@ -123,7 +119,7 @@ export const make: Effect.Effect<JobQueue["Service"], never, RedisClient | Scope
       yield* isFit.judge
       const server = yield* redis.info("server")
       const replication = yield* redis.info("replication")
-      const content = String(yield* redis.run(Scripts.epoch, [yield* draw]))
+      const content = yield* understood(redis.run(Scripts.epoch, [yield* draw]), (name) => (typeof name === "string" ? name : null))
       return [content, server.get("run_id"), replication.get("master_replid")].join(".")
     }).pipe(Effect.mapError(unavailable)),
     awaitWork: (kinds, atMost) => Effect.asVoid(Effect.timeoutOption(work([...new Set(kinds)], Duration.toMillis(atMost)), atMost))
@@ -147,15 +143,45 @@ const chunksOf = (list: ReadonlyArray<Step>): ReadonlyArray<ReadonlyArray<Step>>
 
 const realmText = ({ tenantId, environment }: Realm): string => JSON.stringify([tenantId, environment])
 
-const leaseOf = (parts: ReadonlyArray<string>, expiresAt: Millis): Lease => {
-  const [kind = "", subject = "", group = "", realm = "", dueAt, token = "", claims] = parts // as `claim` answers
-  const [tenantId, environment] = JSON.parse(realm) as [Realm["tenantId"], Realm["environment"]] // by realmText
-  const job = { kind: kind as JobKind, subject, realm: { tenantId, environment }, group, dueAt: Number(dueAt) } // as it was offered
-  return { job, token, claims: Number(claims), expiresAt }
+/** One for each step. */
+const answersOf = (answer: unknown, steps: number): ReadonlyArray<string> | null => {
+  const texts = textsOf(answer)
+  return texts?.length === steps && texts.every((text) => text === "" || text === "lost") ? texts : null
+}
+
+/** When there is work: a time, or never. */
+const nextOf = (answer: unknown): Millis | null => {
+  if (answer === "") return Infinity
+  const next = typeof answer === "string" ? Number(answer) : NaN
+  return Number.isNaN(next) ? null : next
+}
+
+const claimedOf = (answer: unknown, kinds: ReadonlyArray<JobKind>, expiresAt: Millis) => {
+  const [more, ...texts] = textsOf(answer) ?? []
+  const [news, parts] = [texts.slice(0, kinds.length), texts.slice(kinds.length)]
+  const isWhole = (more === "" || more === "more") && news.length === kinds.length && parts.length % Scripts.leaseLength === 0
+  const leases = Array.from({ length: Math.floor(parts.length / Scripts.leaseLength) }, (_, index) =>
+    leaseOf(parts.slice(index * Scripts.leaseLength, (index + 1) * Scripts.leaseLength), kinds, expiresAt)
+  )
+  return isWhole && leases.every((lease) => lease !== null) ? { mayBeMore: more === "more", news, leases } : null
+}
+
+const leaseOf = (parts: ReadonlyArray<string>, kinds: ReadonlyArray<JobKind>, expiresAt: Millis): Lease | null => {
+  const [name, subject = "", group = "", realmText = "", due, token = "", claimed] = parts // as `claim` answers
+  const [kind, realm, dueAt, claims] = [kinds.find((kind) => kind === name), realmOf(realmText), Number(due), Number(claimed)]
+  if (kind === undefined || realm === null || !Number.isFinite(dueAt) || !Number.isFinite(claims)) return null
+  return { job: { kind, subject, realm, group, dueAt }, token, claims, expiresAt }
+}
+
+const realmOf = (text: string): Realm | null => {
+  const parts = Result.getOrNull(Result.try(() => textsOf(JSON.parse(text))))
+  if (parts?.length !== 2) return null
+  const [tenantId, environment] = parts as unknown as [Realm["tenantId"], Realm["environment"]] // by realmText
+  return { tenantId, environment }
 }
 
 /** Gathers what comes while the last steps are under way. They go on, whoever of those who wait for them gives up. */
-const makeSteps = (run: (args: Step) => Effect.Effect<unknown, RedisUnavailable>) => {
+const makeSteps = (run: (steps: ReadonlyArray<Step>) => Effect.Effect<ReadonlyArray<string>, RedisUnavailable>) => {
   interface Call {
     readonly steps: ReadonlyArray<Step>
     readonly done: Deferred.Deferred<ReadonlyArray<string>, RedisUnavailable>
@@ -169,13 +195,12 @@ const makeSteps = (run: (args: Step) => Effect.Effect<unknown, RedisUnavailable>
       const fitting = calls.findIndex((call, index) => (steps += call.steps.length) > atOnce && index > 0)
       const sent = calls.slice(0, fitting < 0 ? calls.length : fitting)
       calls = calls.slice(sent.length)
-      const exit = yield* Effect.exit(run(sent.flatMap((call) => call.steps.flat())))
+      const exit = yield* Effect.exit(run(sent.flatMap((call) => call.steps)))
       let at = 0
       for (const call of sent) {
         const from = at
         at += call.steps.length
-        const answers = Exit.map(exit, (all) => all as ReadonlyArray<string>) // one for each step
-        Deferred.doneUnsafe(call.done, Exit.map(answers, (all) => all.slice(from, from + call.steps.length)))
+        Deferred.doneUnsafe(call.done, Exit.map(exit, (all) => all.slice(from, from + call.steps.length)))
       }
     }
     isSending = false // in one turn with the look at `calls`, or a call that comes in between would wait for ever

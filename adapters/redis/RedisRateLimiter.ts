@@ -16,7 +16,7 @@ import { Clock, Effect, Layer } from "effect"
 import { untilNextDay } from "../../core/model/Timestamp.ts"
 import { RateLimiter, RateLimiterUnavailable, type Guard, type Standing, type Taken } from "../../core/ports/RateLimiter.ts"
 import * as LimiterScript from "./LimiterScript.ts"
-import { RedisClient, type RedisUnavailable } from "./RedisClient.ts"
+import { RedisClient, understood, type RedisUnavailable } from "./RedisClient.ts"
 
 const day = 86_400_000
 
@@ -41,8 +41,8 @@ export const make = Effect.gen(function* () {
     const now = clock.currentTimeMillisUnsafe()
     const today = Math.floor(now / day)
     const names = guards.flatMap(({ scope, bucket, limit, window }) => [window, `${scope} ${bucket}`, limit])
-    const answer = yield* redis.run(LimiterScript.take, [steady, today, untilNextDay(now), ...names])
-    const [refusing, ...figures] = answer as [number, ...Array<number>] // as the script says
+    const asked = redis.run(LimiterScript.take, [steady, today, untilNextDay(now), ...names])
+    const [refusing, ...figures] = yield* understood(asked, (answer) => figuresOf(answer, guards.length))
     const standings = guards.map(
       (guard, index): Standing => ({ guard, remaining: figures[2 * index]!, resetMs: figures[2 * index + 1]! })
     )
@@ -51,5 +51,12 @@ export const make = Effect.gen(function* () {
 
   return RateLimiter.of({ take: (guards) => Effect.mapError(take(guards), (cause) => new RateLimiterUnavailable({ cause })) })
 })
+
+/** As the script says: which guard refuses, or 0, and two figures for each. What is less would open the gate. */
+const figuresOf = (answer: unknown, guards: number): [number, ...Array<number>] | null => {
+  const figures: ReadonlyArray<unknown> = Array.isArray(answer) ? answer : []
+  const [refusing, ...rest] = figures.filter((figure) => typeof figure === "number" && Number.isSafeInteger(figure) && figure >= 0) as ReadonlyArray<number> // by this
+  return refusing !== undefined && refusing <= guards && figures.length === 1 + 2 * guards && rest.length === 2 * guards ? [refusing, ...rest] : null
+}
 
 export const layer: Layer.Layer<RateLimiter, never, RedisClient> = Layer.effect(RateLimiter, make)

@@ -1,0 +1,123 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Redacted } from "effect"
+import { createServer, type AddressInfo, type Socket } from "node:net"
+import { realm } from "../../conformance/fixtures.ts"
+import * as RedisClient from "./RedisClient.ts"
+import * as RedisJobQueue from "./RedisJobQueue.ts"
+import * as RedisRateLimiter from "./RedisRateLimiter.ts"
+
+const text = (content: string) => `$${content.length}\r\n${content}\r\n`
+const list = (...parts: ReadonlyArray<string>) => `*${parts.length}\r\n${parts.join("")}`
+
+/** As a Redis answers what needs no script, in the words of RESP. */
+const usual: Readonly<Record<string, string>> = {
+  info: text("run_id:1\r\nloading:0\r\nmaxmemory_policy:noeviction\r\n"),
+  time: list(text("0"), text("0"))
+}
+
+/** A queue and a limiter on something that speaks Redis's protocol; `answers`: by the command, and what scripts are answered with. */
+const begin = Effect.fnUntraced(function* (answers: Record<string, string>) {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on("error", () => {})
+    socket.on("data", (bytes) => {
+      for (const [, command] of bytes.toString().matchAll(/^\*\d+\r\n\$\d+\r\n(\w+)/gm)) {
+        const name = command!.toLowerCase()
+        socket.write({ ...usual, ...answers }[name] ?? "+OK\r\n")
+      }
+    })
+  })
+  yield* Effect.callback<void>((resume) => void server.listen(0, "127.0.0.1", () => resume(Effect.void)))
+  yield* Effect.addFinalizer(() =>
+    Effect.sync(() => {
+      server.close()
+      for (const socket of sockets) socket.destroy()
+    })
+  )
+  const { port } = server.address() as AddressInfo // it listens on a port
+  const redis = yield* RedisClient.make({ url: Redacted.make(`redis://127.0.0.1:${port}`) })
+  const provide = Effect.provideService(RedisClient.RedisClient, redis)
+  const [queue, limiter] = [yield* provide(RedisJobQueue.make), yield* provide(RedisRateLimiter.make)]
+  return {
+    offer: queue.offer([{ kind: "submit", subject: "a", realm: realm(), group: "g", dueAt: 0 }]),
+    claim: queue.claim({ kinds: ["submit"], limit: 5, visibilityTimeout: Duration.minutes(1), inFlightMax: 5 }),
+    take: limiter.take([{ scope: "key", bucket: "b", limit: 5, window: "minute" }])
+  }
+})
+
+const assertStrange = <A>(call: Effect.Effect<A, { readonly _tag: string; readonly cause: unknown }>, tag: string, what: string) =>
+  Effect.gen(function* () {
+    const ended = yield* Effect.result(call)
+    assert.isTrue(ended._tag === "Failure", `${what} is taken for an answer`)
+    if (ended._tag === "Success") return
+    assert.strictEqual(ended.failure._tag, tag)
+    assert.match(String(ended.failure.cause), /what answers there is no Redis/, what)
+  })
+
+describe("what answers in the place of a Redis", () => {
+  const strange: Readonly<Record<string, string>> = {
+    "a number": ":1\r\n",
+    nothing: "$-1\r\n",
+    "no list": "*-1\r\n",
+    "an empty list": list(),
+    "a word": "+OK\r\n",
+    "a long text": text("x".repeat(1_000)),
+    "numbers beyond the asked": list(...Array.from({ length: 9 }, () => ":1\r\n")),
+    "a list in a list": list(list(":1\r\n"), ":1\r\n", "$-1\r\n"),
+    "texts beyond the asked": list(...Array.from({ length: 9 }, () => text("lost"))),
+    "half a lease": list(text(""), text("1"), text("submit"), text("a"))
+  }
+  for (const [what, answer] of Object.entries(strange)) {
+    it.live(`takes no job, has none, and counts nothing: ${what}`, () =>
+      Effect.gen(function* () {
+        const { offer, claim, take } = yield* begin({ evalsha: answer })
+
+        yield* assertStrange(offer, "QueueUnavailable", what)
+        yield* assertStrange(claim, "QueueUnavailable", what)
+        yield* assertStrange(take, "RateLimiterUnavailable", what)
+      })
+    )
+  }
+
+  it.live("has no lease that cannot be read", () =>
+    Effect.gen(function* () {
+      const whole = ["submit", "a", "g", JSON.stringify(["t", "sandbox"]), "0", "token", "1"]
+      const broken = [[0, "scan"], [3, ""], [3, "[1,2]"], [3, "{"], [4, "soon"], [6, "often"]] as const
+      const leased = (parts: ReadonlyArray<string>) => list(...["", "1", ...parts].map(text))
+      const answers = { evalsha: leased(whole) }
+      const { claim } = yield* begin(answers)
+
+      assert.deepStrictEqual((yield* claim).map(({ job }) => job.subject), ["a"])
+      for (const [at, part] of broken) {
+        answers.evalsha = leased(whole.with(at, part))
+        yield* assertStrange(claim, "QueueUnavailable", part)
+      }
+    })
+  )
+
+  it.live("blocks nothing: calls go on when a Redis answers again", () =>
+    Effect.gen(function* () {
+      const answers = { evalsha: "$-1\r\n" }
+      const { offer, claim, take } = yield* begin(answers)
+      yield* Effect.ignore(offer)
+
+      answers.evalsha = list(text(""))
+      yield* offer
+      answers.evalsha = list(text(""), text(""))
+      assert.deepStrictEqual(yield* claim, [])
+      answers.evalsha = list(":0\r\n", ":4\r\n", ":60000\r\n")
+      assert.isNull((yield* take).refusedBy)
+    })
+  )
+
+  it.live("is no queue if it does not say what it is, and counts nothing if it has no time", () =>
+    Effect.gen(function* () {
+      const nameless = yield* begin({ info: ":1\r\n", evalsha: list(text("")) })
+      const timeless = yield* begin({ time: list(text("noon"), text("0")), evalsha: list(":0\r\n", ":4\r\n", ":60000\r\n") })
+
+      yield* assertStrange(nameless.offer, "QueueUnavailable", "no information")
+      yield* assertStrange(timeless.take, "RateLimiterUnavailable", "no time")
+    })
+  )
+})
