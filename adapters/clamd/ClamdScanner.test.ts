@@ -85,6 +85,7 @@ const scan = <E>(address: Address, bytes: Stream.Stream<Uint8Array, E>, sizeByte
 const text = Buffer.from("The engine weaves algebraic patterns")
 const scanText = (address: Address) => scan(address, Stream.make(text), text.length)
 const unending = Stream.concat(Stream.make(text), Stream.never)
+const clean: Verdict = { _tag: "Clean" }
 
 /** Any number of event loop's rounds: what was written before has been read after. */
 const rounds = (count: number) =>
@@ -97,8 +98,6 @@ const assertFails = <E>(scanned: Effect.Effect<Verdict, E | ScanFailed, Scope.Sc
     assert.isTrue(Result.isFailure(outcome), `it gave a verdict: ${JSON.stringify(outcome)}`)
     if (Result.isFailure(outcome)) assert.match(String(outcome.failure), reason)
   })
-
-const clean: Verdict = { _tag: "Clean" }
 
 describe("what ClamdScanner sends", () => {
   it.live("is each piece behind its length, none empty and none over 64 KiB, and an end", () =>
@@ -295,6 +294,15 @@ describe("an answer before the end of the bytes", () => {
 
         yield* assertFails(scan(address, unending, 1_000), /before it has all|not seen all/)
       }
+    })
+  )
+
+  it.live("is no verdict when it is an OK that was there before their end was said, though nobody had looked", () =>
+    Effect.gen(function* () {
+      const said = yield* Queue.unbounded<void>()
+      const { address } = yield* clamd(({ socket }) => void socket.pause().end("stream: OK\0", () => Queue.offerUnsafe(said, undefined)))
+
+      yield* assertFails(scan(address, Stream.fromEffect(Effect.as(Queue.take(said), text)), text.length), /says "stream: OK" before it has all/)
     })
   )
 

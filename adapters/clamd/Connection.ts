@@ -6,6 +6,7 @@
  */
 import { Deferred, Effect, Exit } from "effect"
 import { createConnection } from "node:net"
+import { setImmediate } from "node:timers"
 import { ScanFailed } from "../../core/ports/Scanner.ts"
 
 export type Address = { readonly host: string; readonly port: number } | { readonly path: string }
@@ -20,7 +21,7 @@ export interface Answer {
 export interface Line {
   /** Done when the system has taken the bytes, so that no more than these wait in memory. */
   readonly write: (...parts: ReadonlyArray<Uint8Array>) => Effect.Effect<void>
-  /** The last bytes: an answer that begins before the system has them is early. */
+  /** The last bytes: an answer that is there before the system has them is early. */
   readonly finish: (...parts: ReadonlyArray<Uint8Array>) => Effect.Effect<void>
 }
 
@@ -82,13 +83,18 @@ const connect = (address: Address) => {
     write: (...parts) => Effect.callback((resume) => send(parts, () => resume(Effect.void))),
     finish: (...parts) =>
       Effect.callback((resume) =>
-        send(parts, () => {
-          isSent = true
-          resume(Effect.void)
-        })
+        afterALook(() =>
+          send(parts, () => {
+            isSent = true
+            resume(Effect.void)
+          })
+        )
       )
   }
   return { line, answer: Deferred.await(answer), close: () => void socket.destroy() }
 }
+
+/** Once the event loop has looked at all sockets: what had come by now has been heard. */
+const afterALook = (then: () => void): void => void setImmediate(() => setImmediate(then))
 
 const quoted = (text: string): string => `"${text.replace(/\0$/, "").replace(/[^\x20-\x7e]/g, "?").slice(0, 200)}"`
