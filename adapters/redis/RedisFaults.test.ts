@@ -210,6 +210,20 @@ describe("a Redis that loses single keys", () => {
   )
 })
 
+describe("a Redis that another program writes to", () => {
+  it.effect("fails calls that meet its keys, and says where they are", () =>
+    Effect.gen(function* () {
+      const { server, queue, limiter } = yield* begin()
+      yield* order(server, "SET", "{mailroom}:submit:leased", "of another program")
+      yield* order(server, "SET", "{mailroom}:minute:key b", "of another program")
+
+      for (const { error } of [yield* failure<unknown, { readonly cause: unknown }>(claim(queue)), yield* failure(limiter.take([guard()]))]) {
+        assert.match(String(error.cause), /WRONGTYPE .*; a key that begins with \{mailroom\}: is of another program/)
+      }
+    })
+  )
+})
+
 describe("a Redis that is away", () => {
   it.effect("keeps no process from starting, and is used once it comes", () =>
     Effect.gen(function* () {
