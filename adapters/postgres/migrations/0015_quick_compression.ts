@@ -5,7 +5,8 @@
  */
 export const statements: ReadonlyArray<string> = [
   `do $$ begin
-    alter table mailroom.message_content alter column text set compression lz4, alter column html set compression lz4;
+    alter table mailroom.message_content
+      alter column record set compression lz4, alter column text set compression lz4, alter column html set compression lz4;
     alter table mailroom.blob_part alter column bytes set compression lz4, alter column bytes set storage extended;
   exception when feature_not_supported then null;
   end $$`
