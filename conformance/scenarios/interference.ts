@@ -16,7 +16,7 @@ import { address, freshId } from "../fixtures.ts"
 import { arrive } from "./Arrivals.ts"
 import { Ahead } from "./Faults.ts"
 import * as Time from "./Time.ts"
-import { accepted, logOf, loggedTo, messageOf, pass, scenario, send, settle, typesOf, upload, type Process, type ScenarioSuite, type World } from "./World.ts"
+import { accepted, logOf, loggedTo, messageOf, pass, scenario, send, settle, typesOf, upload, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 const [ada, bob] = [address("ada"), address("bob")]
 
@@ -49,6 +49,24 @@ const notBob = (smtpCode: number): Answer => (request) => {
   return Effect.succeed({ ...rest, replies: replies.map((one) => (one.recipient === bob ? { ...one, reply: reply(smtpCode) } : one)) })
 }
 const refused: Answer = () => Effect.fail(new SubmissionRefused({ reply: reply(550) }))
+
+type Scan = Effect.Effect<Verdict, ScanFailed>
+const clean: Scan = Effect.succeed({ _tag: "Clean" })
+const infected = (signature: string): Scan => Effect.succeed({ _tag: "Infected", signature })
+const failed: Scan = Effect.fail(new ScanFailed({ reason: "away" }))
+
+/** A file that two workers scan: the first scan waits at the gate, and each ends as these do, one after the other. How many there were. */
+const scanned = Effect.fnUntraced(function* ({ stage }: World, by: Process, of: Tenancy, { wait }: Effect.Success<typeof gate>, scans: ReadonlyArray<Scan>) {
+  let begun = 0
+  stage.scan = () =>
+    Effect.suspend(() => {
+      const scan = scans[begun] ?? Effect.die(new Error("it is scanned too often"))
+      begun += 1
+      return begun === 1 ? Effect.andThen(wait, scan) : scan
+    })
+  const { id } = yield* upload(by, of)
+  return { id, begun: () => begun }
+})
 
 export const suite: ScenarioSuite = {
   name: "interference",
@@ -108,23 +126,17 @@ export const suite: ScenarioSuite = {
 
     ...(
       [
-        ["finds malware", Effect.succeed<Verdict>({ _tag: "Infected", signature: "Late" })],
-        ["finds nothing", Effect.succeed<Verdict>({ _tag: "Clean" })],
-        ["fails", Effect.fail(new ScanFailed({ reason: "late" }))]
+        ["finds malware", infected("Late")],
+        ["finds nothing", clean],
+        ["fails", failed]
       ] as const
-    ).map(([what, verdict]) =>
+    ).map(([what, late]) =>
       scenario(`a verdict on a file stays, though a scan that took longer than its lease ${what}`, (world) =>
         Effect.gen(function* () {
           const of = yield* world.found()
           const both = [yield* world.boot(), yield* world.boot()] as const
           const waiting = yield* gate
-          let scans = 0
-          world.stage.scan = () =>
-            Effect.suspend(() => {
-              scans += 1
-              return scans === 1 ? Effect.andThen(waiting.wait, verdict) : Effect.succeed<Verdict>({ _tag: "Clean" })
-            })
-          const { id } = yield* upload(both[0], of)
+          const { id, begun } = yield* scanned(world, both[0], of, waiting, [late, clean])
           const stored = world.store.attachments.get(of.realm, id)
 
           const { comeBack, lines } = yield* takeOver(world, both, waiting)
@@ -136,7 +148,7 @@ export const suite: ScenarioSuite = {
           assert.deepEqual(yield* stored, before)
           assert.ok(!lines.some((line) => line.includes("came to no end")), lines.join("\n"))
           const audited = (yield* world.store.audit.page(of.realm.tenantId, 100)).filter(({ action }) => action.startsWith("attachment.scan"))
-          assert.deepEqual([audited.map(({ action }) => action), scans], [["attachment.scan_clean"], 2])
+          assert.deepEqual([audited.map(({ action }) => action), begun()], [["attachment.scan_clean"], 2])
         })
       )
     ),
@@ -146,14 +158,7 @@ export const suite: ScenarioSuite = {
         const of = yield* world.found()
         const both = [yield* world.boot(), yield* world.boot()] as const
         const waiting = yield* gate
-        let scans = 0
-        world.stage.scan = () =>
-          Effect.suspend(() => {
-            scans += 1
-            if (scans === 1) return Effect.andThen(waiting.wait, Effect.succeed<Verdict>({ _tag: "Clean" }))
-            return scans === 2 ? Effect.fail(new ScanFailed({ reason: "away" })) : Effect.succeed<Verdict>({ _tag: "Infected", signature: "Third" })
-          })
-        const { id } = yield* upload(both[0], of)
+        const { id, begun } = yield* scanned(world, both[0], of, waiting, [clean, failed, infected("Third")])
         const stored = Effect.map(world.store.attachments.get(of.realm, id), (attachment) => attachment!)
 
         const { comeBack } = yield* takeOver(world, both, waiting)
@@ -163,7 +168,7 @@ export const suite: ScenarioSuite = {
         assert.ok(before.nextScanAt! > (yield* Clock.currentTimeMillis))
         yield* pass(both[1], "2 minutes")
 
-        assert.deepEqual([(yield* stored).scanState, scans], ["infected", 3])
+        assert.deepEqual([(yield* stored).scanState, begun()], ["infected", 3])
       })
     ),
 
