@@ -5,6 +5,7 @@
 import { Effect, Exit, ManagedRuntime, Redacted, Scope } from "effect"
 import { Redis } from "ioredis"
 import { randomBytes } from "node:crypto"
+import { rmSync } from "node:fs"
 import * as Database from "../../adapters/postgres/Database.ts"
 import * as PrivatePostgres from "../../adapters/postgres/PrivatePostgres.ts"
 import * as PrivateRedis from "../../adapters/redis/PrivateRedis.ts"
@@ -48,6 +49,7 @@ export const run = async (plan: Plan, tell: Tell): Promise<Outcome> => {
   const mailServer = new MailServer()
   const receivers = new Map<string, Receiver>()
   let cluster: Cluster.Cluster | null = null
+  let holds = false
   try {
     const postgres = await open(PrivatePostgres.open({ isDurable: true }))
     const redis = plan.queue === "redis" ? await open(PrivateRedis.open()) : null
@@ -69,7 +71,7 @@ export const run = async (plan: Plan, tell: Tell): Promise<Outcome> => {
     await Cluster.run(["migrate"], variables)
     cluster = await Cluster.start({ serves: 2, workers: 2 }, variables)
     const running = cluster
-    tell(`2 serve and 2 worker processes over Postgres${redis === null ? "" : " and Redis"}; their logs: ${running.folder}`)
+    tell(`2 serve and 2 worker processes over Postgres${redis === null ? "" : " and Redis"}; their logs, until all rules hold: ${running.folder}`)
 
     const database = ManagedRuntime.make(Database.layer({ url: Redacted.make(databaseUrl), connectionsMax: 2 }))
     const query = (text: string) =>
@@ -161,9 +163,11 @@ export const run = async (plan: Plan, tell: Tell): Promise<Outcome> => {
     const slow = returns.filter(({ ms }) => ms > plan.backWithinMs)
     violations.push(...slow.map(({ fault, ms }) => `back only ${ms} ms after: ${fault}`))
     await database.dispose()
+    holds = violations.length === 0
     return { violations, returns, counts: countsOf(clients, receivers, mailServer, disruptions) }
   } finally {
     await cluster?.stop()
+    if (cluster !== null && holds) rmSync(cluster.folder, { recursive: true }) // else its logs say what went wrong
     for (const receiver of receivers.values()) receiver.close()
     await mailServer.close()
     await Effect.runPromise(Scope.close(scope, Exit.void))
