@@ -22,6 +22,7 @@ import * as sharedBodies from "./migrations/0012_shared_bodies.ts"
 import * as bodiesOfEvents from "./migrations/0013_bodies_of_events.ts"
 import * as mailboxesOfDomains from "./migrations/0014_mailboxes_of_domains.ts"
 import * as quickCompression from "./migrations/0015_quick_compression.ts"
+import * as compressedBlobs from "./migrations/0016_compressed_blobs.ts"
 
 export interface Migration {
   readonly name: string
@@ -44,7 +45,8 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0012_shared_bodies", statements: sharedBodies.statements },
   { name: "0013_bodies_of_events", statements: bodiesOfEvents.statements },
   { name: "0014_mailboxes_of_domains", statements: mailboxesOfDomains.statements },
-  { name: "0015_quick_compression", statements: quickCompression.statements }
+  { name: "0015_quick_compression", statements: quickCompression.statements },
+  { name: "0016_compressed_blobs", statements: compressedBlobs.statements }
 ]
 
 /** A step failed, and nothing of it is left. The steps before it stay. */
