@@ -96,6 +96,16 @@ describe("what answers in the place of a Redis", () => {
     })
   )
 
+  it.live("is told where its key of another program lies, also in the words of Redis 6", () =>
+    Effect.gen(function* () {
+      const { claim } = yield* begin({ evalsha: "-ERR Error running script (call to f_1): @user_script:12: @user_script: 12: WRONGTYPE Operation against a key\r\n" })
+
+      const { cause } = yield* Effect.flip(claim)
+
+      assert.match(String(cause), /WRONGTYPE .*; a key that begins with \{mailroom\}: is of another program/)
+    })
+  )
+
   it.live("blocks nothing: calls go on when a Redis answers again", () =>
     Effect.gen(function* () {
       const answers = { evalsha: "$-1\r\n" }

@@ -100,7 +100,7 @@ export const make = Effect.fnUntraced(function* (
   const wordsOf = (error: unknown): string => {
     const { message, code } = error as Partial<NodeJS.ErrnoException> // the driver's, of whatever class
     const said = message || code || "no reason given"
-    const words = said.startsWith("WRONGTYPE") ? `${said}; a key that begins with ${base} is of another program: remove it, or give one of them a database of its own` : said
+    const words = said.includes("WRONGTYPE ") ? `${said}; a key that begins with ${base} is of another program: remove it, or give one of them a database of its own` : said
     return place.password === undefined ? words : words.replaceAll(place.password, "<redacted>")
   }
 
