@@ -5,7 +5,7 @@
  *     <kind>:job:<subject>   what is known of a job
  *     <kind>:jobs:<group>    the group's jobs that nobody holds, by due time
  *     <kind>:leased          jobs that somebody holds, by expiry
- *     <kind>:group:<group>   its leases, its turn, the line it stands in, its throttle
+ *     <kind>:group:<group>   its leases and until when the last may hold, its turn, the line it stands in, its throttle
  *     <kind>:line:<leases>   groups with a due job and so many leases, by turn; `lines` names these lines
  *     <kind>:later           groups without a due job, by when one will be
  *     <kind>:throttled       throttled groups, by when that lapses
@@ -26,22 +26,32 @@ local function nextNumber(now)
   return number
 end
 
--- Puts a group where its jobs and leases say. A new turn is the last. Returns the line it stands in, or '', and where it stood.
+-- Leases that nobody holds any more: of jobs that the server has lost, which tell no group when they run out.
+local function areGone(own, leases, heldUntil, now)
+  if not leases or leases == 0 or not heldUntil or heldUntil > now then return false end
+  local first = tonumber(call('ZRANGE', own .. ':leased', 0, 0, 'WITHSCORES')[2])
+  return not first or first > now
+end
+
+-- Puts a group where its jobs and leases say. Returns the line it stands in, or '', and where it stood.
+-- heldUntil: it had its turn, and a job of it is held until then. A new turn is the last.
 -- foundIn: the line that a claim found it in. If it knows nothing of that, it leaves it, or the claim would find it for ever.
-local function settle(kind, group, now, moreLeases, hadItsTurn, firstDueAt, foundIn)
+local function settle(kind, group, now, moreLeases, heldUntil, firstDueAt, foundIn)
   local own = base .. kind
   local key = own .. ':group:' .. group
-  local known = call('HMGET', key, 'leases', 'turn', 'line', 'cap', 'until')
-  local leases = math.max(0, (tonumber(known[1]) or 0) + moreLeases)
+  local known = call('HMGET', key, 'leases', 'turn', 'line', 'cap', 'until', 'heldUntil')
+  local counted, lastUntil = tonumber(known[1]) or 0, tonumber(known[6])
+  local leases = areGone(own, counted, lastUntil, now) and math.max(0, moreLeases) or math.max(0, counted + moreLeases)
   local turn, stood, cap = tonumber(known[2]), known[3] or '', tonumber(known[4])
   if cap and tonumber(known[5]) <= now then cap = nil end -- a claim will remove it
+  if heldUntil then lastUntil = math.max(heldUntil, lastUntil or 0) end
   local dueAt = tonumber(firstDueAt or call('ZRANGE', own .. ':jobs:' .. group, 0, 0, 'WITHSCORES')[2])
   local isDue = dueAt ~= nil and dueAt <= now
   local stands = isDue and (cap == nil or leases < cap) and string.format('%d', leases) or ''
   if foundIn and foundIn ~= stood then call('ZREM', own .. ':line:' .. foundIn, group) end
   if stood ~= '' and stood ~= stands then call('ZREM', own .. ':line:' .. stood, group) end
   if isDue then
-    local isNew = hadItsTurn or not turn
+    local isNew = heldUntil or not turn
     if not turn then call('ZREM', own .. ':later', group) end
     if isNew then turn = nextNumber(now) end
     if stands ~= '' and (isNew or stood ~= stands) then
@@ -51,7 +61,7 @@ local function settle(kind, group, now, moreLeases, hadItsTurn, firstDueAt, foun
         if lines[kind] then lines[kind][stands] = tonumber(stands) end
       end
     end
-    call('HSET', key, 'leases', leases, 'turn', turn, 'line', stands)
+    call('HSET', key, 'leases', leases, 'heldUntil', lastUntil or '', 'turn', turn, 'line', stands)
     return stands, stood
   end
   if dueAt ~= nil then
@@ -63,7 +73,7 @@ local function settle(kind, group, now, moreLeases, hadItsTurn, firstDueAt, foun
   if dueAt == nil and leases == 0 and cap == nil then
     call('DEL', key)
   else
-    call('HSET', key, 'leases', leases, 'turn', '', 'line', '')
+    call('HSET', key, 'leases', leases, 'heldUntil', lastUntil or '', 'turn', '', 'line', '')
   end
   return '', stood
 end
@@ -91,7 +101,7 @@ end
 
 local function settleTouched()
   for _, one in ipairs(order) do
-    local stands, stood = settle(one.kind, one.group, one.now, one.leases, false)
+    local stands, stood = settle(one.kind, one.group, one.now, one.leases)
     if stands ~= '' and (one.frees or stood == '') then freed[one.kind] = true end
   end
 end
@@ -134,7 +144,7 @@ local function put(kind, subject, group, dueAt, now)
 end
 
 -- What a server has lost of a job alone is put back when the job is offered again, as the sweep does with what is overdue:
--- the job among its group's, with the lease that it had, and the group in its line, or among the later ones.
+-- the job among its group's, with the lease that it had, and the group in its line, or among the later ones, without leases that are gone.
 local function restore(kind, subject, group, dueAt, now, leases)
   local own = base .. kind
   if not call('ZSCORE', own .. ':jobs:' .. group, subject) then
@@ -142,7 +152,8 @@ local function restore(kind, subject, group, dueAt, now, leases)
     return touch(kind, group, now, -leases, true)
   end
   local key = own .. ':group:' .. group
-  local known = call('HMGET', key, 'turn', 'line')
+  local known = call('HMGET', key, 'turn', 'line', 'leases', 'heldUntil')
+  if areGone(own, tonumber(known[3]), tonumber(known[4]), now) then touch(kind, group, now, 0, true) end
   local line, isThere = known[2] or '', nil
   if line ~= '' then
     isThere = call('ZSCORE', own .. ':line:' .. line, group) and call('SISMEMBER', own .. ':lines', line) == 1
@@ -213,6 +224,8 @@ function does.extend(now, kind, subject, token, expiresAt)
     rung[kind] = true
   end
   call('ZADD', base .. kind .. ':leased', expiresAt, subject)
+  local group = base .. kind .. ':group:' .. known[2]
+  call('HSET', group, 'heldUntil', math.max(tonumber(expiresAt), tonumber(call('HGET', group, 'heldUntil')) or 0))
   return ''
 end
 
@@ -321,7 +334,7 @@ while count < limit do
       for _, part in ipairs({ kind, subject, group, job[1], job[2], token, claims }) do answer[#answer + 1] = part end
     end
   end
-  settle(kind, group, now, isHeldAnew and 1 or 0, isTaken, isTaken and (first[4] or ''), best.line)
+  settle(kind, group, now, isHeldAnew and 1 or 0, isTaken and tonumber(expiresAt), isTaken and (first[4] or ''), best.line)
   heads[kind] = head(kind)
 end
 

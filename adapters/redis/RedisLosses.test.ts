@@ -1,0 +1,129 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Clock, Duration, Effect } from "effect"
+import { TestClock } from "effect/testing"
+import * as fc from "fast-check"
+import { Redis } from "ioredis"
+import { realm } from "../../conformance/fixtures.ts"
+import type { Job, Lease } from "../../core/ports/JobQueue.ts"
+import * as PrivateRedis from "./PrivateRedis.ts"
+import * as RedisClient from "./RedisClient.ts"
+import * as RedisJobQueue from "./RedisJobQueue.ts"
+
+const of = realm()
+const job = (number: number, dueAt = 0): Job => ({ kind: "submit", subject: `s${number}`, realm: of, group: number % 2 === 0 ? "even" : "odd", dueAt })
+const all = [0, 1, 2, 3, 4, 5].map((number) => job(number))
+
+const even = [0, 2, 4].map((number) => job(number))
+
+const number = fc.nat({ max: 5 })
+const order = <T extends string>(what: T) => fc.record({ what: fc.constant(what), at: number })
+/** A part of a key is a member of it, where it has some. */
+const lose = fc.record({ what: fc.constantFrom("lose", "losePart"), at: fc.nat({ max: 50 }) })
+const orders = fc.array(
+  fc.oneof(...(["offer", "later", "claim", "complete", "release", "extend", "pass"] as const).map(order), order("claim"), order("offer"), lose),
+  { minLength: 20, maxLength: 30 }
+)
+
+const subjects = (leases: ReadonlyArray<Lease>) => leases.map(({ job }) => job.subject).sort()
+
+const begin = Effect.gen(function* () {
+  const server = yield* PrivateRedis.open()
+  const client = yield* RedisClient.make({ url: server.url })
+  const queue = yield* Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, client)
+  const operator = yield* Effect.acquireRelease(
+    Effect.sync(() => new Redis(`${server.folder}/socket`)),
+    (operator) => Effect.sync(() => operator.disconnect())
+  )
+  const claim = (limit: number, inFlightMax = 3) => queue.claim({ kinds: ["submit"], limit, visibilityTimeout: Duration.minutes(1), inFlightMax })
+  return { queue, operator, claim }
+})
+
+describe("a Redis that loses anything at any time", () => {
+  it.effect("has each job again, and all places of its group, when all have been offered twice", () =>
+    Effect.gen(function* () {
+      const { queue, operator, claim } = yield* begin
+      const loseOne = async (at: number, isPart: boolean) => {
+        const keys = (await operator.keys("*")).sort()
+        const key = keys[at % keys.length]
+        if (key === undefined) return
+        const members = isPart && (await operator.type(key)) === "zset" ? await operator.zrange(key, "0", "-1") : []
+        const member = members[at % members.length]
+        await (member === undefined ? operator.del(key) : operator.zrem(key, member))
+      }
+
+      for (const run of fc.sample(orders, { numRuns: 250, seed: 1 })) {
+        yield* Effect.promise(() => operator.flushall())
+        let held: ReadonlyArray<Lease> = []
+        for (const { what, at } of run) {
+          const lease = held[at % Math.max(1, held.length)]
+          if (what === "offer") yield* queue.offer([job(at)])
+          else if (what === "later") yield* queue.offer([job(at, (yield* Clock.currentTimeMillis) + 90_000)])
+          else if (what === "claim") held = [...held, ...(yield* claim(1 + (at % 3)))]
+          else if (what === "pass") yield* TestClock.adjust(Duration.seconds(15 * (at + 1)))
+          else if (what === "lose" || what === "losePart") yield* Effect.promise(() => loseOne(at, what === "losePart"))
+          else if (lease === undefined) continue
+          else if (what === "extend") yield* Effect.ignore(queue.extend(lease, Duration.minutes(1)))
+          else {
+            yield* Effect.ignore(what === "complete" ? queue.complete(lease) : queue.release(lease, Duration.seconds(30 * (at % 2))))
+            held = held.filter((one) => one !== lease)
+          }
+        }
+        yield* TestClock.adjust("2 minutes")
+        yield* claim(0)
+        yield* queue.offer(all)
+        yield* queue.offer(all)
+
+        const leases = yield* claim(10)
+
+        assert.deepStrictEqual(subjects(leases), all.map(({ subject }) => subject), JSON.stringify(run))
+      }
+    })
+  )
+})
+
+describe("a Redis that loses jobs that are held", () => {
+  it.effect("holds no group at its cap for leases whose jobs it has lost", () =>
+    Effect.gen(function* () {
+      const { queue, operator, claim } = yield* begin
+      yield* queue.offer(even)
+      for (const { job } of yield* claim(10)) yield* Effect.promise(() => operator.del(`{mailroom}:submit:job:${job.subject}`))
+      yield* TestClock.adjust("2 minutes")
+      yield* claim(10)
+
+      yield* queue.offer(even)
+
+      assert.deepStrictEqual(subjects(yield* claim(10)), ["s0", "s2", "s4"])
+    })
+  )
+
+  it.effect("counts a lease for as long as it was extended", () =>
+    Effect.gen(function* () {
+      const { queue, claim } = yield* begin
+      yield* queue.offer(even)
+      const [held] = yield* claim(5, 1)
+      yield* queue.extend(held!, Duration.minutes(10))
+      yield* TestClock.adjust("5 minutes")
+
+      yield* queue.offer(even)
+
+      assert.deepStrictEqual(yield* claim(5, 1), [])
+      yield* queue.complete(held!)
+      assert.lengthOf(yield* claim(5, 1), 1)
+    })
+  )
+
+  it.effect("is told once more of jobs that such leases have kept waiting, and hands them out", () =>
+    Effect.gen(function* () {
+      const { queue, operator, claim } = yield* begin
+      yield* queue.offer(even)
+      for (const { job } of yield* claim(10)) yield* Effect.promise(() => operator.del(`{mailroom}:submit:job:${job.subject}`))
+      yield* queue.offer([job(6), job(8)])
+      yield* TestClock.adjust("2 minutes")
+      assert.deepStrictEqual(yield* claim(10), [])
+
+      yield* queue.offer([job(6)])
+
+      assert.deepStrictEqual(subjects(yield* claim(10)), ["s6", "s8"])
+    })
+  )
+})
