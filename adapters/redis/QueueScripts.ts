@@ -41,7 +41,7 @@ local function settle(kind, group, now, moreLeases, heldUntil, firstDueAt, found
   local key = own .. ':group:' .. group
   local known = call('HMGET', key, 'leases', 'turn', 'line', 'cap', 'until', 'heldUntil')
   local counted, lastUntil = tonumber(known[1]) or 0, tonumber(known[6])
-  local leases = areGone(own, counted, lastUntil, now) and math.max(0, moreLeases) or math.max(0, counted + moreLeases)
+  local leases = math.max(0, (areGone(own, counted, lastUntil, now) and 0 or counted) + moreLeases)
   local turn, stood, cap = tonumber(known[2]), known[3] or '', tonumber(known[4])
   if cap and tonumber(known[5]) <= now then cap = nil end -- a claim will remove it
   if heldUntil then lastUntil = math.max(heldUntil, lastUntil or 0) end
