@@ -4,7 +4,9 @@
  */
 import { Clock, Effect, Fiber, Latch } from "effect"
 import * as assert from "node:assert/strict"
+import type { DomainName } from "../../core/model/Address.ts"
 import type { Attachment } from "../../core/model/Attachment.ts"
+import { system } from "../../core/model/Audit.ts"
 import type { AttachmentId } from "../../core/model/Ids.ts"
 import type { Message } from "../../core/model/Message.ts"
 import type { Verdict } from "../../core/ports/Scanner.ts"
@@ -13,12 +15,14 @@ import { MailProviderUnavailable, SubmissionRefused, type SubmitRequest, type Su
 import { jobKinds, jobOf } from "../../core/ports/JobQueue.ts"
 import type { Change } from "../../core/ports/Store.ts"
 import { address, freshId } from "../fixtures.ts"
-import { arrive } from "./Arrivals.ts"
+import { arrive, dsn } from "./Arrivals.ts"
 import { Ahead } from "./Faults.ts"
+import { broken, deliveryTo, enable, happen, ok, play, respond } from "./Receivers.ts"
 import * as Time from "./Time.ts"
-import { accepted, logOf, loggedTo, messageOf, pass, scenario, send, settle, typesOf, upload, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { accepted, logOf, loggedTo, messageOf, pass, providerMessageId, providerName, scenario, send, settle, typesOf, upload, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 const [ada, bob] = [address("ada"), address("bob")]
+const bounceDomain = "bounces.example" as DomainName // plain enough to be one
 
 /** Where the first holder of a job waits: it is there when `begun` opens, and goes on with `go`. */
 const gate = Effect.gen(function* () {
@@ -211,6 +215,87 @@ export const suite: ScenarioSuite = {
         const attachment = yield* world.store.attachments.get(of.realm, fileId)
         assert.deepEqual([attachment?.scanState, scans], ["clean", 1])
         assert.equal((yield* messageOf(world, of, attachment!.messageId!)).status, "sent")
+      })
+    ),
+
+    ...(["a provider's notification", "a poll", "a report"] as const).map((teller) =>
+      scenario(`what ${teller} tells of a message is applied to what that has become, where it changes at that moment`, (world) =>
+        Effect.gen(function* () {
+          const of = yield* world.found()
+          const calm = yield* world.boot()
+          world.stage.behave = (request) => Effect.map(Clock.currentTimeMillis, (now) => ({ ...accepted(request), pollAt: now + 60_000 }))
+          const id = yield* send(calm, of, ada)
+          yield* settle(calm)
+          const star = Effect.suspend(() => {
+            isDue = false
+            return Effect.flatMap(messageOf(world, of, id), (message) =>
+              world.witness.watch(world.store).commit([{ _tag: "Update", kind: "message", record: { ...message, version: message.version + 1, isStarred: true } }], [])
+            )
+          })
+          let isDue = true
+          const process = yield* world.boot(new Ahead("Store.commit", Effect.suspend(() => (isDue ? Effect.orDie(star) : Effect.void))), { bounceDomain })
+          const bounce = { class: "permanent", smtpCode: 550, enhancedCode: "5.1.1", diagnostic: null } as const
+          const notification = { provider: providerName, providerMessageId: providerMessageId({ messageId: id }), recipient: ada, outcome: { _tag: "Bounced", at: 0, ...bounce } } as const
+
+          if (teller === "a provider's notification") yield* process.notifications.record([notification])
+          if (teller === "a report") {
+            const { internetMessageId } = yield* messageOf(world, of, id)
+            const mac = yield* world.crypto.mac("return-path", id)
+            yield* arrive(process, `b.${id.replaceAll("-", "")}.${mac.slice(0, 16)}@${bounceDomain}`, dsn(internetMessageId, [{ to: ada, action: "failed", status: "5.1.1" }]), null)
+          }
+          if (teller === "a poll") {
+            world.stage.poll = () => Effect.succeed({ notifications: [notification], pollAt: null })
+            yield* Time.adjust("1 minute")
+            yield* settle(process)
+          }
+
+          const { isStarred, status } = yield* messageOf(world, of, id)
+          assert.deepEqual([isStarred, status, isDue], [true, "bounced", false])
+          assert.deepEqual(typesOf(yield* logOf(world, of, id)), ["message.queued", "message.sent", "message.bounced"])
+        })
+      )
+    ),
+
+    scenario("a delivery is sent whose endpoint is enabled at the moment in which it would die of it", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* play(world)
+        respond(world, () => broken)
+        yield* happen(process, of)
+        yield* settle(process)
+        yield* process.webhookManagement.disableEndpoint(system, of.realm.tenantId, to.endpoint.id)
+        let isDue = true
+        const enabling = Effect.suspend(() => {
+          if (!isDue) return Effect.void
+          isDue = false
+          return Effect.orDie(enable(process, to, false))
+        })
+        const late = yield* world.boot(new Ahead("Store.commit", enabling))
+        respond(world, () => ok)
+
+        yield* Time.setTime((yield* deliveryTo(world, to)).nextAttemptAt!)
+        yield* settle(late)
+
+        const { status, lastError, attempts } = yield* deliveryTo(world, to)
+        assert.deepEqual([isDue, status, lastError, attempts.map(({ outcome }) => outcome)], [false, "delivered", null, ["http_error", "success"]])
+      })
+    ),
+
+    scenario("a delivery dies of its endpoint no sooner than that was disabled, by whatever clock", (world) =>
+      Effect.gen(function* () {
+        const { process, of, to } = yield* play(world)
+        respond(world, () => broken)
+        yield* happen(process, of)
+        yield* settle(process)
+        const { nextAttemptAt } = yield* deliveryTo(world, to)
+        const disabledAt = nextAttemptAt! + 5_000
+        yield* Time.setTime(disabledAt)
+        yield* process.webhookManagement.disableEndpoint(system, of.realm.tenantId, to.endpoint.id)
+
+        yield* Time.setTime(nextAttemptAt!)
+        yield* settle(process)
+
+        const { status, deadAt } = yield* deliveryTo(world, to)
+        assert.deepEqual([status, deadAt], ["dead", disabledAt])
       })
     ),
 

@@ -8,9 +8,11 @@ import { address } from "../fixtures.ts"
 import { NoCommits } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import {
+  accepted,
   letter,
   logOf,
   messageOf,
+  pass,
   providerMessageId,
   providerName,
   scenario,
@@ -186,6 +188,71 @@ export const suite: ScenarioSuite = {
         yield* process.notifications.record([about(id, null, outcomes.hard)])
 
         assert.deepEqual((yield* messageOf(world, tenancy, id)).recipients.map(({ status }) => status), ["bounced", "sent"])
+      })
+    ),
+
+    scenario("of a message that one provider took in two parts, a notification speaks of those of its own", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        world.stage.behave = (request, nth) =>
+          Effect.succeed({
+            ...accepted(request),
+            providerMessageId: nth === 1 ? providerMessageId(request) : `another of ${request.messageId}`,
+            replies: accepted(request).replies.map((one) =>
+              one.recipient === bob && nth === 1 ? { ...one, reply: { smtpCode: 450, enhancedCode: "4.2.0", text: "later" } } : one
+            )
+          })
+        const id = yield* send(process, tenancy, [ada, bob])
+        yield* pass(process, "10 minutes", "1 minute")
+
+        yield* process.notifications.record([about(id, null, outcomes.hard)])
+
+        assert.deepEqual((yield* messageOf(world, tenancy, id)).recipients.map(({ status }) => status), ["bounced", "sent"])
+      })
+    ),
+
+    scenario("each notification of a batch finds its submission: whoever else has one of that id, and whatever comes before it", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const ids = [yield* send(process, tenancy, ada), yield* send(process, tenancy, bob)]
+        yield* settle(process)
+        const told = ids.map((id) => about(id, null, outcomes.delivered))
+
+        yield* process.notifications.record(told.flatMap((one) => [{ ...one, provider: "another" }, one]))
+
+        assert.deepEqual(yield* Effect.forEach(ids, (id) => Effect.map(messageOf(world, tenancy, id), ({ status }) => status)), ["delivered", "delivered"])
+      })
+    ),
+
+    scenario("a notification that makes no sense is passed over, and those beside it are not", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const id = yield* send(process, tenancy, ada)
+        yield* settle(process)
+
+        yield* process.notifications.record([about(id, ada, { ...outcomes.hard, at: Number.NaN }), about(id, ada, outcomes.delivered)])
+
+        const { status, recipients } = yield* messageOf(world, tenancy, id)
+        assert.deepEqual([status, recipients[0]!.evidence.bounced], ["delivered", null])
+      })
+    ),
+
+    scenario("a complaint is of the time that it tells, and its address is on the list from when we heard of it", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const id = yield* send(process, tenancy, ada)
+        yield* settle(process)
+        yield* Time.adjust("1 hour")
+
+        yield* process.notifications.record([about(id, ada, outcomes.complained)])
+
+        const [suppression] = yield* world.store.suppressions.among(tenancy.realm, [ada])
+        assert.deepEqual([suppression?.reason, suppression?.messageId, suppression?.createdAt], ["complaint", id, yield* Clock.currentTimeMillis])
+        assert.equal((yield* messageOf(world, tenancy, id)).recipients[0]!.complainedAt, 60)
       })
     ),
 

@@ -4,10 +4,11 @@ import * as assert from "node:assert/strict"
 import { pollJob } from "../../core/jobs/RecordNotification.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
 import type { Submission } from "../../core/model/Message.ts"
+import type { Notification, Outcome } from "../../core/model/Notification.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
 import * as Time from "./Time.ts"
-import { accepted, messageOf, pass, scenario, send, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { accepted, messageOf, pass, providerName, scenario, send, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 const [ada, bob] = [address("ada"), address("bob")]
 const minute = 60_000
@@ -174,16 +175,41 @@ export const suite: ScenarioSuite = {
       })
     ),
 
-    scenario("a poll puts off its own submission, and no other provider's of the same id", (world) =>
+    ...(
+      [
+        ["another provider's of the same id", () => ({ provider: "another" })],
+        ["one of another id", () => ({ providerMessageId: "another" })],
+        ["an earlier one of the same id", ({ submittedAt }) => ({ submittedAt: submittedAt - 1 })]
+      ] satisfies ReadonlyArray<readonly [string, (one: Submission) => Partial<Submission>]>
+    ).map(([other, over]) =>
+      scenario(`a poll puts off its own submission, and not ${other}`, (world) =>
+        Effect.gen(function* () {
+          const tenancy = yield* world.found()
+          const process = yield* world.boot()
+          toPollAfter(world, 1)
+          unanswered(world)
+          const { id, submittedAt } = yield* submittedWith(world, process, tenancy, (one) => [one, { ...one, recipients: [], pollAt: null, ...over(one) }])
+
+          const after = yield* messageOf(world, tenancy, id)
+          assert.deepEqual(after.submissions.map(({ pollAt }) => pollAt), [submittedAt + 2 * minute, null])
+        })
+      )
+    ),
+
+    scenario("what makes no sense in a provider's answer is passed over, and what stands beside it is not", (world) =>
       Effect.gen(function* () {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
         toPollAfter(world, 1)
-        unanswered(world)
-        const { id, submittedAt } = yield* submittedWith(world, process, tenancy, (one) => [one, { ...one, provider: "another", recipients: [], pollAt: null }])
+        const id = yield* send(process, tenancy, ada)
+        const about = (outcome: Outcome): Notification => ({ provider: providerName, providerMessageId: `${id} 1`, recipient: ada, outcome })
+        const [delivered, failed] = [{ _tag: "Delivered", smtpResponse: null }, { _tag: "Failed", code: "dropped", message: "dropped" }] as const
+        world.stage.poll = () => Effect.succeed({ notifications: [about({ ...failed, at: Number.NaN }), about({ ...delivered, at: 3 })], pollAt: null })
 
-        const after = yield* messageOf(world, tenancy, id)
-        assert.deepEqual(after.submissions.map(({ pollAt }) => pollAt), [submittedAt + 2 * minute, null])
+        yield* pass(process, "2 minutes", "1 minute")
+
+        const { status, recipients, submissions } = yield* messageOf(world, tenancy, id)
+        assert.deepEqual([status, recipients[0]!.evidence.failed, submissions[0]!.pollAt], ["delivered", null, null])
       })
     ),
 

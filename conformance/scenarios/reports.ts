@@ -7,6 +7,7 @@ import type { Outcome } from "../../core/model/Notification.ts"
 import { address, freshId } from "../fixtures.ts"
 import { arrive, dsn, peer, plain, type Told } from "./Arrivals.ts"
 import { atEachCall, Faults } from "./Faults.ts"
+import * as Time from "./Time.ts"
 import {
   accepted,
   letter,
@@ -337,6 +338,64 @@ export const suite: ScenarioSuite = {
 
         assert.deepEqual(yield* messageOf(world, of, id), before)
         for (const tenancy of [of, other]) assert.deepEqual(yield* suppressedOf(world, tenancy), [])
+      })
+    ),
+
+    scenario("a report counts as of its date, where that is neither before its message nor in the future", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot(undefined, { bounceDomain })
+        yield* Time.adjust("10 minutes")
+        for (const [date, minutes] of [
+          ["Thu, 01 Jan 1970 00:15:00 +0000", 15],
+          ["Thu, 01 Jan 1970 00:01:00 +0000", 10],
+          ["Fri, 01 Jan 1971 00:00:00 +0000", 20],
+          ["yesterday", 20]
+        ] as const) {
+          for (const way of ["Return-Path", "mailbox"] as const) {
+            yield* Time.setTime(10 * 60_000)
+            const of = yield* world.found()
+            const { id, returnPath, messageId } = yield* sendOut(world, process, of)
+            yield* Time.adjust("10 minutes")
+
+            yield* arrive(process, way === "mailbox" ? of.mailbox.address : returnPath, dsn(messageId, [failed()], date), null)
+            yield* settle(process)
+
+            const [recipient] = (yield* messageOf(world, of, id)).recipients
+            assert.equal((recipient?.evidence.bounced?.at ?? 0) / 60_000, minutes, `${date}, ${way}`)
+          }
+        }
+      })
+    ),
+
+    scenario("a report to a mailbox finds its message in whatever case the Message-ID is written", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot()
+        const { id, messageId } = yield* sendOut(world, process, of)
+
+        yield* arrive(process, of.mailbox.address, dsn(messageId.toUpperCase(), [failed()]), null)
+        yield* settle(process)
+
+        assert.deepEqual(yield* statusesOf(world, of, id), ["bounced"])
+      })
+    ),
+
+    scenario("a report in prose is one if it comes from the null sender, and none from anybody's own Return-Path", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot(undefined, { bounceDomain })
+        for (const way of ["Return-Path", "mailbox"] as const) {
+          for (const [sender, expected] of [["charles@sender.example", "sent"], [null, "bounced"]] as const) {
+            const of = yield* world.found()
+            const { id, returnPath, messageId } = yield* sendOut(world, process, of)
+            const text = `Your message could not be delivered to the following recipient:\n\n<${bob}>: 550 5.1.1 no such user\n\nMessage-ID: ${messageId}\n`
+            const prose = plain({ From: "mx@there.example", Subject: "Undelivered Mail Returned to Sender", "Auto-Submitted": "auto-replied" }, text)
+
+            yield* arrive(process, way === "mailbox" ? of.mailbox.address : returnPath, prose, sender)
+            yield* settle(process)
+
+            assert.deepEqual(yield* statusesOf(world, of, id), [expected], `${way}, ${sender}`)
+          }
+        }
       })
     ),
 

@@ -2,14 +2,14 @@
 import { Clock, Effect, Metric } from "effect"
 import * as assert from "node:assert/strict"
 import * as Metrics from "../../core/Metrics.ts"
-import type { Address } from "../../core/model/Address.ts"
+import type { Address, DomainName } from "../../core/model/Address.ts"
 import { system } from "../../core/model/Audit.ts"
 import { shardOf, type MessageId } from "../../core/model/Ids.ts"
 import type { Reply } from "../../core/model/Reply.ts"
 import { fromMillis } from "../../core/model/Timestamp.ts"
 import { SubmissionRefused, type SubmitRequest } from "../../core/ports/MailProvider.ts"
 import { address, domainName } from "../fixtures.ts"
-import { arrive } from "./Arrivals.ts"
+import { arrive, dsn } from "./Arrivals.ts"
 import { happenOften, playQuick } from "./QuickReceivers.ts"
 import { broken, deliveriesTo, respond } from "./Receivers.ts"
 import * as Time from "./Time.ts"
@@ -17,6 +17,7 @@ import {
   accepted,
   healthyChecks,
   logOf,
+  messageOf,
   pass,
   providerMessageId,
   providerName,
@@ -32,6 +33,7 @@ import {
 } from "./World.ts"
 
 const [ada, bob, eve] = [address("ada"), address("bob"), address("eve")]
+const bounceDomain = "bounces.example" as DomainName // plain enough to be one
 
 /** Refuses one recipient for good. */
 const refusing = (request: SubmitRequest, refused: Address, reply: Reply) => ({
@@ -286,6 +288,32 @@ export const suite: ScenarioSuite = {
             ["application.suspend", operator, tenancy.application.id]
           ]
         )
+      })
+    ),
+
+    scenario("what became of recipients is counted once each, whoever tells of it, and each report as what it is", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot(undefined, { bounceDomain })
+        const { delivered, bounced, failed } = Metrics.recipients.production
+        const dan = address("dan")
+        const counted = Effect.forEach([delivered, bounced, failed, Metrics.reports.bounce, Metrics.reports.none], countOf)
+        const before = yield* counted
+        const id = yield* send(process, of, [ada, bob, dan, eve])
+        yield* settle(process)
+        const { internetMessageId } = yield* messageOf(world, of, id)
+        const returnPath = String(world.stage.submissions.at(-1)!.request.envelope.returnPath)
+        const report = dsn(internetMessageId, [bob, dan].map((to) => ({ to, action: "failed", status: "5.1.1" })))
+
+        for (const _ of [1, 2]) {
+          yield* notify(process, id, ada, { _tag: "Delivered", at: 1, smtpResponse: null })
+          yield* notify(process, id, eve, { _tag: "Failed", at: 1, code: "dropped", message: "dropped" })
+          for (const to of [returnPath, of.mailbox.address]) yield* arrive(process, to, report, null)
+        }
+        yield* arrive(process, returnPath)
+        yield* settle(process)
+
+        assert.deepEqual((yield* counted).map((count, index) => count - before[index]!), [1, 2, 1, 4, 1])
       })
     ),
 

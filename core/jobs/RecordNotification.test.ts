@@ -30,12 +30,13 @@ describe("applying what is kept", () => {
       const ports = Layer.mergeAll(Layer.provide(store, Memory.MemoryStore.layer), Memory.MemoryJobQueue.layer, NodeCrypto.layerSeeded("kept", { sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] }))
       const { applyMatched } = yield* Effect.provide(RecordNotification, Layer.provide(RecordNotification.layer, ports))
 
-      yield* applyMatched
+      const count = yield* applyMatched
       isAway = true
       const failure = yield* Effect.flip(applyMatched)
       isAway = false
       for (const _ of [1, 2, 3]) yield* applyMatched
 
+      assert.strictEqual(count, 1)
       assert.strictEqual(failure._tag, "StoreUnavailable")
       assert.deepStrictEqual(asked, [null, "first", "first", "second", null])
     })

@@ -120,3 +120,29 @@ describe("a media type", () => {
     it(`may not be ${JSON.stringify(type.slice(0, 30))} (${type.length})`, () => assert.isFalse(accepts(type)))
   }
 })
+
+describe("what a stranger's mail says of a file", () => {
+  it("has a name that is repaired where it can be, and cut only where it is too long", () => {
+    for (const [given, expected] of [
+      ["a\ud800.txt", "a\ufffd.txt"],
+      [`${"😀".repeat(200)}.pdf`, `${"😀".repeat(200)}.pdf`],
+      [`a.${"x".repeat(300)}`, `a.${"x".repeat(253)}`],
+      [`${"a".repeat(300)}.${"x".repeat(17)}`, "a".repeat(255)]
+    ] as const) {
+      assert.strictEqual(Attachment.receivedName(given, 1), expected)
+    }
+    assert.isFalse(Schema.is(Attachment.Filename)("a\ud800.txt"))
+  })
+
+  it("has a media type in small letters; a mail, in whatever case, is bytes", () => {
+    assert.deepStrictEqual(["Image/PNG", "MESSAGE/RFC822", "Multipart/Mixed", "none"].map(Attachment.receivedMediaType), [
+      "image/png",
+      ...Array.from({ length: 3 }, () => "application/octet-stream")
+    ])
+  })
+
+  it("has a Content-ID that is sent on if a header can hold it", () => {
+    for (const id of ["logo@x", "a", "i".repeat(900)]) assert.strictEqual(Attachment.sentContentId(id), id)
+    for (const id of [null, "", "i".repeat(901), "a b", "a>b", "<a", "é", "a\r\nb"]) assert.isNull(Attachment.sentContentId(id), String(id))
+  })
+})

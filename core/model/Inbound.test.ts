@@ -134,6 +134,64 @@ describe("an inbound message", () => {
     )
   })
 
+  it("is announced by what its header and its reception say", () => {
+    const authentication = { spf: "softfail", dkim: "none", dmarc: "pass", arc: "fail", dmarcPolicy: "reject" } as const
+    const { message } = Inbound.parse(unparsed({ authentication, folder: "spam" }), { ...parsed, subject: "Note A", messageId: "<2@example.org>" }, [], 9)
+
+    assert.deepStrictEqual(Inbound.receivedFields({ ...message, reception: message.reception! }), {
+      internetMessageId: "<2@example.org>",
+      from: "charles@example.org",
+      to: ["ada@example.com"],
+      subject: "Note A",
+      receivedAt: "1970-01-01T00:00:00.005Z",
+      folder: "spam",
+      attachments: [],
+      authentication: { spf: "softfail", dkim: "none", dmarc: "pass" },
+      sizeBytes: 17
+    })
+    assert.strictEqual(message.createdAt, 5_000n)
+  })
+
+  it("keeps who it is from and to as its parse finds them, and how it came", () => {
+    const before = unparsed({ returnPath: "charles@example.org" })
+    const eve = { address: "eve@example.org", name: "" }
+    const { message } = Inbound.parse(before, { ...parsed, to: [eve], cc: [eve], replyTo: [eve], text: null, html: "<p>In a hurry</p>" }, [], 9)
+
+    assert.deepStrictEqual(message.reception, { ...before.reception, to: [eve], cc: [eve], nextParseAt: null })
+    assert.deepStrictEqual([message.reception?.returnPath, message.replyTo, message.snippet], ["charles@example.org", [eve], "In a hurry"])
+  })
+
+  it("keeps no field longer than a row may hold it, and no half of a character", () => {
+    const many = Array.from({ length: Limits.mentionedMax + 1 }, () => ({ address: "a".repeat(10_000), name: "" }))
+    const long = "x".repeat(Limits.subjectLengthMax + 1)
+    const { message } = taken({ head: { ...head, cc: many, replyTo: many, inReplyTo: long, references: [long], subject: "a\ud83d".repeat(Limits.subjectLengthMax) } })
+
+    for (const list of [message.reception?.cc, message.replyTo]) {
+      assert.lengthOf(list!, Limits.mentionedMax)
+      assert.lengthOf(list![0]!.address, Limits.mentionedAddressLengthMax)
+    }
+    for (const text of [message.inReplyTo, ...message.references, message.subject]) assert.lengthOf(text!, Limits.subjectLengthMax)
+    assert.isTrue(message.subject.isWellFormed())
+  })
+
+  it("has files in parts of parts placed, numbered from 1, and their Content-IDs bounded", () => {
+    const part = { partId: "1.1", filename: null, mediaType: "text/plain", disposition: null, contentId: "c".repeat(10_000), bytes: new Uint8Array() }
+    const id = Fixtures.freshId<never>()
+    const structure = { ...leaf("", "multipart/mixed"), parts: [{ ...leaf("1", "multipart/mixed"), parts: [leaf("1.1")] }] }
+    const stored = [{ id, blob: { sha256: "b".repeat(64), sizeBytes: 0 }, part }]
+    const { content, attachments } = Inbound.parse(unparsed(), { ...parsed, structure }, stored, 9)
+
+    assert.strictEqual(content.mime.parts[0]?.parts[0]?.attachmentId, id)
+    assert.deepStrictEqual([attachments[0]?.filename, attachments[0]?.contentId?.length], ["attachment-1", Limits.subjectLengthMax])
+  })
+
+  it("says each defect once, and that its text was too long", () => {
+    const { message, content } = Inbound.parse(unparsed(), { ...parsed, defects: ["bare_line_ends", "bare_line_ends"], text: "a".repeat(Limits.textLengthMax + 1) }, [], 9)
+
+    assert.lengthOf(content.text!, Limits.textLengthMax)
+    assert.deepStrictEqual(message.reception?.defects, ["bare_line_ends", "too_long"])
+  })
+
   it("keeps as much of a long text as a message may have, and says that there was more", () => {
     const { message, content } = Inbound.parse(unparsed(), { ...parsed, html: "<p>".repeat(1_000_000) }, [], 9)
 
@@ -153,6 +211,7 @@ describe("an inbound message", () => {
   it("that cannot be parsed shows its head, and a defect", () => {
     const message = Inbound.park(unparsed(), 9)
 
+    assert.strictEqual(message.updatedAt, 9)
     assert.isFalse(Inbound.isUnparsed(message))
     assert.deepStrictEqual(message.reception?.defects, ["bare_line_ends", "unparsed"])
     assert.deepStrictEqual([message.version, message.eventSequence], [2, 1])

@@ -41,6 +41,14 @@ describe("what a report comes to", () => {
     assert.deepStrictEqual(found.map((outcome) => outcome.recipient), [reader])
   })
 
+  it("is what the report is, where it names nobody and the message went to one", () => {
+    const outcomes = (kind: Report["kind"]) => outcomesOf(to(bob), { ...report(), kind }, 7)
+
+    assert.deepStrictEqual(outcomes("delivered"), [{ recipient: bob, reported: { _tag: "Delivered", at: 7, smtpResponse: null } }])
+    assert.deepStrictEqual(outcomes("complaint"), [{ recipient: bob, complainedAt: 7 }])
+    for (const kind of ["delay", "none"] as const) assert.deepStrictEqual(outcomes(kind), [])
+  })
+
   it("is a delivery, a complaint, or nothing, by its action", () => {
     for (const action of ["delivered", "relayed", "expanded"] as const) {
       assert.deepStrictEqual(outcomesOf(to(bob), report(told({ action, diagnostic: null })), 7), [

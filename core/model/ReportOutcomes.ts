@@ -49,7 +49,7 @@ const outcomeOf = (recipient: Address.Address, reported: ReportedRecipient, at: 
       return [
         {
           recipient,
-          reported: { _tag: "Bounced", at, bounce: { class: bounceClass, smtpCode, enhancedCode: cleanReply(status), diagnostic } }
+          reported: { _tag: "Bounced", at, bounce: { class: bounceClass, smtpCode, enhancedCode: status, diagnostic } }
         }
       ]
     case "delivered":

@@ -1,12 +1,14 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer, Redacted } from "effect"
+import { createHash } from "node:crypto"
+import { Effect, Layer, Metric, Redacted } from "effect"
 import * as Memory from "../../adapters/memory/index.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
+import * as Metrics from "../Metrics.ts"
 import { RecordNotification } from "../jobs/RecordNotification.ts"
 import type { Notification } from "../model/Notification.ts"
 import { payloadBytesMax } from "../model/ProviderPayload.ts"
-import { IntakeRefused, IntakeUnavailable, NotificationIntakes, type Intake as Told, type NotificationIntake } from "../ports/NotificationIntake.ts"
+import { intakeIdLengthMax, intakeKindLengthMax, IntakeRefused, IntakeUnavailable, NotificationIntakes, type Intake as Told, type NotificationIntake } from "../ports/NotificationIntake.ts"
 import { Store, StoreUnavailable, type Change } from "../ports/Store.ts"
 import { Notifications } from "./Notifications.ts"
 
@@ -145,8 +147,37 @@ it.effect("What is kept is cut, told by its digest, and no other provider's", ()
       assert.deepInclude(kept, { id: "1", provider: "trusting", kind: "bounced", notifications: 1 })
       assert.strictEqual(kept.text, text.slice(0, kept.text.length))
       assert.strictEqual(new TextEncoder().encode(kept.text).length, payloadBytesMax)
-      assert.match(kept.digest, /^[0-9a-f]{64}$/)
+      assert.strictEqual(kept.digest, createHash("sha256").update(text).digest("hex"))
       assert.deepStrictEqual(yield* store.notifications.kept({ provider: "another", providerMessageId: "m1" }), [])
+    })
+  )
+)
+
+it.effect("What a provider names at length is kept by its beginning", () =>
+  run(({ post, store }) =>
+    Effect.gen(function* () {
+      const long = `${"k".repeat(500)} ${"1".repeat(500)}`
+      yield* post(long)
+
+      const [kept] = yield* store.audit.payloads("trusting", 1)
+      assert.deepStrictEqual([kept?.id, kept?.kind], [long.slice(-intakeIdLengthMax), long.slice(0, intakeKindLengthMax)])
+    })
+  )
+)
+
+it.effect("What is posted is counted by what became of it", () =>
+  run(({ failing, post }) =>
+    Effect.gen(function* () {
+      const counted = Effect.forEach([Metrics.intakes.recorded, Metrics.intakes.refused, Metrics.intakes.unavailable], (metric) =>
+        Effect.map(Metric.value(metric), ({ count }) => count)
+      )
+      const before = yield* counted
+
+      for (const text of ["bounced 1", "other 2", "forged 3", "later 4", "later 5", "later 6"]) yield* post(text)
+      failing.on = "KeepPayload"
+      yield* post("bounced 7")
+
+      assert.deepStrictEqual((yield* counted).map((count, index) => count - before[index]!), [2, 1, 4])
     })
   )
 )

@@ -1,0 +1,58 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Redacted } from "effect"
+import { TestClock } from "effect/testing"
+import * as Memory from "../../adapters/memory/index.ts"
+import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import { MailProviders, MailProviderUnavailable, type MailProvider } from "../ports/MailProvider.ts"
+import { Store } from "../ports/Store.ts"
+import { PollProvider } from "./PollProvider.ts"
+import { pollJob, RecordNotification } from "./RecordNotification.ts"
+
+const minute = 60_000
+const hours48 = 48 * 60 * minute
+
+const away: MailProvider = {
+  name: "staged",
+  submit: () => Effect.die(new Error("nothing is submitted")),
+  poll: () => Effect.fail(new MailProviderUnavailable({ cause: "away" }))
+}
+
+/** When a submission of the time 0 is asked about next that is due now, and gets no answer. */
+const nextAt = (now: number, production: MailProvider | null) => {
+  const ports = Layer.mergeAll(
+    Memory.layer,
+    Layer.succeed(MailProviders, { sandbox: away, production }),
+    NodeCrypto.layerSeeded("polls", { sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] })
+  )
+  const layer = Layer.provideMerge(Layer.provide(PollProvider.layer, RecordNotification.layer), ports)
+  return Effect.gen(function* () {
+    const [store, { handle }] = [yield* Store, yield* PollProvider]
+    const realm = Fixtures.realm("production")
+    const submission = { provider: "staged", providerMessageId: "m1", submittedAt: 0, recipients: [], pollAt: now }
+    const message = { ...Fixtures.message(realm), nextAttemptAt: null, submissions: [submission] }
+    yield* store.commit([{ _tag: "InsertMessage", message, content: Fixtures.content(message) }], [])
+    yield* TestClock.setTime(now)
+    yield* handle({ job: pollJob(message, now), token: "t", claims: 1, expiresAt: now + minute })
+    return (yield* store.messages.get(realm, message.id))?.submissions[0]?.pollAt
+  }).pipe(Effect.provide(layer, { local: true }))
+}
+
+describe("a submission about which a provider says nothing", () => {
+  for (const [who, production] of [["a provider that is away", away], ["a process without one", null]] as const) {
+    it.effect(`is asked about again after a quarter of its age, and at least a minute, for 48 hours: by ${who}`, () =>
+      Effect.gen(function* () {
+        for (const [now, wait] of [
+          [0, minute],
+          [4 * minute, minute],
+          [4 * minute + 4, minute + 1],
+          [60 * minute, 15 * minute],
+          [hours48 - 4, hours48 / 4 - 1]
+        ] as const) {
+          assert.strictEqual(yield* nextAt(now, production), now + wait, `at ${now}`)
+        }
+        for (const now of [hours48, hours48 + minute]) assert.isNull(yield* nextAt(now, production))
+      })
+    )
+  }
+})
