@@ -26,6 +26,7 @@ import { suite as receiving } from "./scenarios/receiving.ts"
 import { suite as recipients } from "./scenarios/recipients.ts"
 import { suite as relaying } from "./scenarios/relaying.ts"
 import { suite as reports } from "./scenarios/reports.ts"
+import { suite as retention } from "./scenarios/retention.ts"
 import { suite as scans } from "./scenarios/scans.ts"
 import { suite as secrets } from "./scenarios/secrets.ts"
 import { suite as senders } from "./scenarios/senders.ts"
@@ -66,7 +67,8 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   scans,
   polls,
   interference,
-  relaying
+  relaying,
+  retention
 ]
 
 /** A check with all that it needs. */

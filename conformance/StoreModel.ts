@@ -194,8 +194,8 @@ const randomChange = Effect.fnUntraced(function* (
     insert("domain", world.domains[step % 4]!),
     insert("mailbox", { ...mailbox, ...twin }),
     insert("attachment", { ...attachment, expiresAt: at, nextScanAt: at }),
-    insertMessage({ ...record, createdAt: BigInt(at - world.age), nextAttemptAt: at }),
-    insertMessage({ ...record, createdAt: BigInt(at - world.age), nextAttemptAt: at }),
+    insertMessage({ ...record, createdAt: BigInt(at) * 1000n, nextAttemptAt: at }),
+    insertMessage({ ...record, createdAt: BigInt(at) * 1000n, nextAttemptAt: at }),
     update("tenant", { ...tenant, version: yield* nextVersion("tenant", tenant), name: `step ${step}` }),
     update("apiKey", { ...apiKey, version: yield* nextVersion("apiKey", apiKey), revokedAt: step }),
     update("mailbox", { ...mailbox, version: yield* nextVersion("mailbox", mailbox), displayName: `step ${step}` }),
@@ -204,7 +204,8 @@ const randomChange = Effect.fnUntraced(function* (
       version: ofAttachment,
       nextScanAt: some < 3 ? at : null,
       expiresAt: some < 4 ? at : null,
-      messageId: some === 1 ? record.id : null
+      messageId: some === 1 ? record.id : null,
+      usedAt: some === 1 ? at : null
     }),
     update("message", laterVersion(record, ref, ofMessage, at)),
     update("message", laterVersion(record, ref, ofMessage, at)),
@@ -223,7 +224,7 @@ const randomChange = Effect.fnUntraced(function* (
     keepPayload(payload({ provider: world.provider, id: String(some), receivedAt: step })),
     drop(told),
     putContent(realm, record.id, Fixtures.content(record, { text: String(step) })),
-    insertMessage(inbound(realm, { ...letter, reception: reception({ nextParseAt: at }) })),
+    insertMessage(inbound(realm, { ...letter, createdAt: BigInt(at) * 1000n, reception: reception({ nextParseAt: at }) })),
     update("message", inbound(realm, { ...letter, version: ofLetter, reception: reception({ nextParseAt: some < 3 ? at : null }) }))
   ]
   const [ofEndpoint, ofDelivery] = [yield* nextVersion("endpoint", endpoint), yield* nextVersion("delivery", delivery)]
@@ -235,6 +236,8 @@ const randomChange = Effect.fnUntraced(function* (
     update("delivery", laterDelivery(delivery, ofDelivery, at)),
     update("delivery", laterDelivery(delivery, ofDelivery, world.age + some)),
     forget("deliveries", world.age + some),
+    forget("messages", world.age + 2 * some, some),
+    forget("attachments", world.age + 2 * some, some),
     required,
     moveRelay(from, { shard, position: from + BigInt(some >> 1), heldUntil: at })
   ]
@@ -292,7 +295,7 @@ const look = Effect.fnUntraced(function* (store: Service, world: World, places: 
   const ofRealms = yield* Effect.forEach(world.realms, (realm) =>
     Effect.all({
       messages: store.messages.page(realm, { mailboxId: null, before: null, limit: 100 }),
-      older: store.messages.page(realm, { mailboxId: null, before: 6n, limit: 2 }),
+      older: store.messages.page(realm, { mailboxId: null, before: BigInt(age + 6) * 1000n, limit: 2 }),
       ofMailbox: store.messages.page(realm, { mailboxId: world.messages[0]!.record.mailboxId, before: null, limit: 5 }),
       contents: Effect.forEach(world.messages, ({ record }) => store.messages.content(realm, record.id)),
       gets: Effect.forEach(world.messages, ({ record }) => store.messages.get(realm, record.id)),

@@ -10,6 +10,7 @@ import type { Message } from "../core/model/Message.ts"
 import { jobKinds, type Job, type JobKind } from "../core/ports/JobQueue.ts"
 import type { Change, DuePage, Log, StoreUnavailable } from "../core/ports/Store.ts"
 import * as Fixtures from "./fixtures.ts"
+import { messageRetention, settledAt } from "./StoreMessageRetention.ts"
 import { inbound, reception } from "./StoreReceiving.ts"
 import {
   append,
@@ -256,6 +257,27 @@ const logOf: { readonly [L in Exclude<Log, "events" | "quotas">]: (store: Servic
       left: Effect.map(store.audit.requests(realm.tenantId, 100), (found) => found.map(({ at }) => at - age))
     }
   },
+  messages: (store, age) => {
+    const realm = Fixtures.realm()
+    return {
+      row: (at) => insertMessage(settledAt(realm, age + at)),
+      left: Effect.map(store.messages.page(realm, { mailboxId: null, before: null, limit: 100 }), (found) =>
+        found.map(({ createdAt }) => Number(createdAt / 1000n) - age)
+      )
+    }
+  },
+  attachments: (store, age) => {
+    const realm = Fixtures.realm()
+    const ids: Array<Attachment["id"]> = []
+    return {
+      row: (at) => {
+        const attachment = Fixtures.attachment(realm, { messageId: Fixtures.freshId(), usedAt: age + at })
+        ids.push(attachment.id)
+        return insert("attachment", attachment)
+      },
+      left: Effect.suspend(() => Effect.map(store.attachments.many(realm, ids), (found) => found.map(({ usedAt }) => usedAt! - age)))
+    }
+  },
   payloads: (store, age) => {
     const { provider } = payload()
     return {
@@ -264,7 +286,7 @@ const logOf: { readonly [L in Exclude<Log, "events" | "quotas">]: (store: Servic
     }
   }
 }
-const agedLogs = ["reservations", "notifications", "requests", "deliveries", "payloads"] as const
+const agedLogs = ["reservations", "notifications", "requests", "deliveries", "payloads", "messages", "attachments"] as const
 
 const retention = [
   ...agedLogs.map((log) =>
@@ -373,4 +395,4 @@ const eventRetention = [
 
 /** To run before all others, in a log that nobody has written to. */
 export const firstOfAll = eventRetention
-export const retentions = [...due, ...uploads, ...retention]
+export const retentions = [...due, ...uploads, ...retention, ...messageRetention]

@@ -128,6 +128,7 @@ export const attachment = (of: Realm, over: Partial<Attachment> = {}): Attachmen
   scannedAt: 0,
   createdAt: 0,
   expiresAt: null,
+  usedAt: null,
   ...over
 })
 

@@ -113,8 +113,8 @@ export const commitResults = ["committed", "version_moved", "key_taken", "quota_
 export const commits = each(commitResults, (result) => counter("store_commits", "Commits by result.", { result }))
 export const commitDuration = histogram("store_commit_duration", "How long commits took.", quick)
 
-const retained = ["events", "reservations", "notifications", "requests", "quotas", "deliveries", "payloads"] as const satisfies ReadonlyArray<Log>
-export const retentionRemoved = each([...retained, "attachments", "blobs"], (log) =>
+const retained = ["events", "reservations", "notifications", "requests", "quotas", "deliveries", "payloads", "messages", "attachments"] as const satisfies ReadonlyArray<Log>
+export const retentionRemoved = each([...retained, "blobs"], (log) =>
   counter("retention_removed", "Rows and blobs that had had their time and were removed.", { log })
 )
 

@@ -18,6 +18,8 @@ export interface SettingsShape {
   readonly mxHost: DomainName | null
   /** How long events are kept; an older cursor is refused. */
   readonly eventRetention: Millis
+  /** How long messages are kept, with their content and attachments; null: for good. What waits for something is kept longer. */
+  readonly messageRetention: Millis | null
   /** Which webhook targets are allowed beyond public https. */
   readonly webhookTargets: TargetPolicy
   /** The waits after the first, second, … failed attempt of a webhook delivery. */
@@ -44,6 +46,7 @@ export const defaults: SettingsShape = {
   spf: [],
   mxHost: null,
   eventRetention: Limits.eventRetentionDefault,
+  messageRetention: null,
   webhookTargets: publicOnly,
   deliveryBackoff: Backoff.delivery,
   hostName: "localhost",

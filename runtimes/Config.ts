@@ -252,6 +252,7 @@ export const settingsLayer = (config: Config, over: Partial<SettingsShape> = {})
     spf: config.spf,
     mxHost: config.mxHost,
     eventRetention: config.eventRetentionDays * 86_400_000,
+    messageRetention: config.messageRetentionDays === null ? null : config.messageRetentionDays * 86_400_000,
     inboundPerMinute: config.inboundPerMinute,
     webhookTargets: { allowHttp: config.webhookAllowHttp, allowedBlocks: config.webhookAllowedAddresses.map(blockOf) },
     deliveryBackoff: config.webhookBackoff,

@@ -214,6 +214,13 @@ export const settings = {
     fallback: String(Limits.eventRetentionDefault / 86_400_000),
     parse: Values.integer(1, 3_650)
   }),
+  messageRetentionDays: setting({
+    name: "MAILROOM_MESSAGE_RETENTION_DAYS",
+    wants: "a whole number from 1 to 36500",
+    about: "For how many days messages are kept, with their content and attachments. Without it they are kept for good.",
+    fallback: "",
+    parse: Values.optional(Values.integer(1, 36_500))
+  }),
   provider: setting({
     name: "MAILROOM_PROVIDER",
     wants: "`smtp`, `ses` or `postmark`",

@@ -2,6 +2,7 @@
  * What the memory Store holds, and how a commit changes it: one change after
  * another, each with its inverse beside it, so that all can be taken back.
  */
+import type { Attachment } from "../../core/model/Attachment.ts"
 import type { AuditEntry, Numbered, RequestEntry } from "../../core/model/Audit.ts"
 import type { Delivery } from "../../core/model/Delivery.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
@@ -17,15 +18,7 @@ import type { Suppression } from "../../core/model/Suppression.ts"
 import { utcDay } from "../../core/model/Timestamp.ts"
 import type { JobKind } from "../../core/ports/JobQueue.ts"
 import { uniqueNameOf, type Change, type Credential, type Kind, type Records, type Rejection, type Relay } from "../../core/ports/Store.ts"
-import {
-  keyOfApplication,
-  keyOfEndpoint,
-  keyOfList,
-  keyOfPayload,
-  keyOfRef,
-  keyOfReservation,
-  keyOfSuppression
-} from "./Keys.ts"
+import { keyOfApplication, keyOfEndpoint, keyOfList, keyOfPayload, keyOfRef, keyOfReservation, keyOfSuppression } from "./Keys.ts"
 import { Timeline } from "./Timeline.ts"
 
 /** A notification whose submission was not known. */
@@ -86,8 +79,6 @@ export class Tables {
   readonly deliveryLists = new Map<string, Timeline>()
   /** By realm and endpoint, the dead deliveries by their death. */
   readonly deadLists = new Map<string, Timeline>()
-  /** Deliveries that are not pending, by when they ended. */
-  readonly ended = new Timeline()
   readonly relays = new Map<number, Relay>()
 
   readonly reservations = new Map<string, Reservation>()
@@ -216,8 +207,7 @@ export class Tables {
         const { id, version } = change.attachment
         const stored = this.records.attachment.get(id)
         if (stored?.version !== version) return { _tag: "VersionMoved", kind: "attachment", id }
-        this.index("attachment", stored, false)
-        this.set(this.records.attachment, id, undefined)
+        this.drop("attachment", stored)
         return null
       }
       case "Reserve": {
@@ -283,7 +273,8 @@ export class Tables {
         this.set(this.kept, Notifications.keyOf(change.notification), undefined)
         return null
       case "Forget":
-        return this.forget(change)
+        this.forget(change)
+        return null
     }
   }
 
@@ -339,6 +330,11 @@ export class Tables {
     this.index(kind, record, true)
   }
 
+  private drop(kind: Kind, record: Records[Kind]): void {
+    this.index(kind, record, false)
+    this.set(this.records[kind] as Map<string, Records[Kind]>, record.id, undefined) // as above
+  }
+
   /** Enters a record in every index that is derived from it, or takes it out. */
   private index(kind: Kind, record: Records[Kind], present: boolean): void {
     if (kind === "attachment") {
@@ -350,7 +346,10 @@ export class Tables {
     if (kind === "message") {
       const message = record as Message // by its kind
       const queued = queuedRecipients(message).length > 0
-      for (const ref of message.submissions) this.set(this.submissions, keyOfRef(ref), present ? message.id : undefined)
+      for (const ref of message.submissions.map(keyOfRef)) {
+        // A name that was used twice is the last message's.
+        if (present || this.submissions.get(ref) === message.id) this.set(this.submissions, ref, present ? message.id : undefined)
+      }
       for (const id of queued ? message.attachmentIds : []) {
         this.set(entry(this.queuedWith, id, () => new Map()), message.id, present ? true : undefined)
       }
@@ -369,14 +368,13 @@ export class Tables {
   }
 
   private indexDelivery(delivery: Delivery, present: boolean): void {
-    const { id, applicationId, endpointId, createdAt, deadAt, deliveredAt } = delivery
+    const { id, applicationId, endpointId, createdAt, deadAt } = delivery
     for (const key of [keyOfApplication(delivery, applicationId), keyOfApplication(delivery, applicationId, endpointId)]) {
       this.mark(entry(this.deliveryLists, key, () => new Timeline()), createdAt, id, present)
     }
     if (delivery.status === "dead") {
       this.mark(entry(this.deadLists, keyOfEndpoint(delivery, endpointId), () => new Timeline()), deadAt, id, present)
     }
-    if (delivery.status !== "pending") this.mark(this.ended, deadAt ?? deliveredAt, id, present)
     this.mark(this.due.deliver, delivery.nextAttemptAt, id, present)
   }
 
@@ -393,53 +391,54 @@ export class Tables {
     this.undo.push(() => (present ? timeline.remove({ at, id }) : timeline.add({ at, id })))
   }
 
-  private forget({ log, before, limit }: Extract<Change, { readonly _tag: "Forget" }>): null {
+  private forget({ log, before, limit }: Extract<Change, { readonly _tag: "Forget" }>): void {
+    const drop = <A>(items: Iterable<A>, at: (item: A) => Millis, remove: (item: A) => void): void => {
+      for (const item of olderThan(before, limit, items, at)) {
+        remove(item)
+        this.forgotten += 1
+      }
+    }
+    const { attachment, delivery, message } = this.records
     switch (log) {
       case "events":
-        this.forgetEvents(before, limit)
-        return null
+        return this.forgetEvents(before, limit)
       case "reservations":
-        for (const held of olderThan(before, limit, this.reservations.values(), (one) => one.expiresAt)) {
-          this.set(this.reservations, keyOfReservation(held), undefined)
-          this.forgotten += 1
-        }
-        return null
+        return drop(this.reservations.values(), (held) => held.expiresAt, (held) => this.set(this.reservations, keyOfReservation(held), undefined))
       case "notifications":
-        for (const { notification } of olderThan(before, limit, this.kept.values(), (one) => one.at)) {
-          this.set(this.kept, Notifications.keyOf(notification), undefined)
-          this.forgotten += 1
-        }
-        return null
+        return drop(this.kept.values(), ({ at }) => at, ({ notification }) => this.set(this.kept, Notifications.keyOf(notification), undefined))
       case "payloads":
-        for (const payload of olderThan(before, limit, this.payloads.values(), (one) => one.receivedAt)) {
-          this.set(this.payloads, keyOfPayload(payload), undefined)
-          this.forgotten += 1
-        }
-        return null
+        return drop(this.payloads.values(), (payload) => payload.receivedAt, (payload) => this.set(this.payloads, keyOfPayload(payload), undefined))
       case "quotas": {
         const today = utcDay(before)
         for (const key of [...this.quotas.keys()].filter((key) => dayOf(key) < today).sort(byDay).slice(0, limit)) {
           this.set(this.quotas, key, undefined)
           this.forgotten += 1
         }
-        return null
+        return
       }
       case "deliveries":
-        for (const { at, id } of this.ended.page(null, before, limit)) {
-          if (at === before) break
-          this.index("delivery", this.records.delivery.get(id)!, false)
-          this.set(this.records.delivery, id, undefined)
-          this.set(this.bodies, id, undefined)
-          this.forgotten += 1
-        }
-        return null
+        return drop([...delivery.values()].filter(({ status }) => status !== "pending"), ({ deadAt, deliveredAt }) => (deadAt ?? deliveredAt)!, (one) => {
+          this.drop("delivery", one)
+          this.set(this.bodies, one.id, undefined)
+        })
+      case "messages":
+        return drop([...message.values()].filter(waitsForNothing), ({ createdAt }) => Number(createdAt) / 1_000, (one) => {
+          this.drop("message", one)
+          this.set(this.contents, one.id, undefined)
+          for (const key of [keyOfList(one, null), keyOfList(one, one.mailboxId)]) {
+            this.set(this.messageLists, key, this.messageLists.get(key)!.filter(({ id }) => id !== one.id))
+          }
+        })
+      case "attachments": {
+        const isLeft = ({ id, usedAt }: Attachment) => usedAt !== null && (this.queuedWith.get(id)?.size ?? 0) === 0
+        return drop([...attachment.values()].filter(isLeft), ({ usedAt }) => usedAt!, (one) => this.drop("attachment", one))
+      }
       case "requests": {
         const old = new Set(olderThan(before, limit, [...this.requests.values()].flat(), (one) => one.at))
         this.forgotten += old.size
         for (const tenantId of new Set([...old].map((one) => one.tenantId))) {
           this.set(this.requests, tenantId, this.requests.get(tenantId)!.filter((one) => !old.has(one)))
         }
-        return null
       }
     }
   }
@@ -479,6 +478,9 @@ export class Tables {
     this.push(entry(lists, key, () => []), item)
   }
 }
+
+const waitsForNothing = (message: Message): boolean =>
+  message.nextAttemptAt === null && nextPollAt(message) === null && (message.reception?.nextParseAt ?? null) === null
 
 const dayOf = (quota: string): string => quota.slice(quota.indexOf(" ") + 1)
 

@@ -110,7 +110,9 @@ const randomChange = Effect.fnUntraced(function* (
     keepPayload(payload({ provider: "p", id: String(some), receivedAt: some * 10 })),
     forget("payloads", some * 10),
     forget("reservations", some * 10),
-    forget("deliveries", some)
+    forget("deliveries", some),
+    forget("messages", some),
+    forget("attachments", some)
   ]
   return yield* oneOf(changes)
 })

@@ -5,7 +5,7 @@ import { Database } from "./Database.ts"
 import * as Forget from "./Forget.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
-const logs: ReadonlyArray<Log> = ["deliveries", "events", "reservations", "notifications", "requests", "payloads", "quotas"]
+const logs: ReadonlyArray<Log> = ["deliveries", "events", "reservations", "notifications", "requests", "payloads", "quotas", "messages", "attachments"]
 
 /** So many of each. */
 const rows = [
@@ -17,6 +17,12 @@ const rows = [
   "insert into mailroom.notification (hash, provider, provider_message_id, kept_ms, record) select n, 'ses', n, n, '{}' from row",
   "insert into mailroom.request (tenant_id, at_ms, record) select i, n, '{}' from row",
   "insert into mailroom.payload (provider, id, received_ms, record) select 'ses', n, n, '{}' from row",
+  `insert into mailroom.message (id, tenant_id, environment, mailbox_id, version, created_us, record)
+     select i, i, 'sandbox', i, 1, n, '{}' from row`,
+  "insert into mailroom.message_content (message_id) select i from row",
+  "insert into mailroom.submission (provider, provider_message_id, message_id) select 'ses', n, i from row",
+  "insert into mailroom.attachment (id, tenant_id, environment, version, sha256, used_ms, record) select i, i, 'sandbox', 1, '', n, '{}' from row",
+  "insert into mailroom.queued_attachment (attachment_id, message_id) select i, i from row",
   "insert into mailroom.quota (tenant_id, day, used, allowed) select i, '2026-01-01', 1, 1 from row"
 ]
 

@@ -18,17 +18,19 @@ export const statement = ({ log, before, limit }: Forget): Statement => ({
   parameters: [until(log, before), Query.count(Math.max(0, limit))]
 })
 
-const until = (log: Log, before: number): PgTypes.Parameter =>
-  log === "quotas" ? Query.text(utcDay(before)) : Query.millisFrom(before)
+const until = (log: Log, before: number): PgTypes.Parameter => {
+  if (log === "quotas") return Query.text(utcDay(before))
+  return Query.millisFrom(log === "messages" ? before * 1_000 : before) // theirs are microseconds
+}
 
 /**
  * Deletes from one table, by age, what was found where it lies: by its key, a plan that was made while the table was known to
  * have hardly any rows compares each of them with each that is old, however many there are by then. So do joins, but for
  * those of arrays, and laterals that lock.
  */
-const oldest = (table: string, age: string, returning = "1"): string =>
+const oldest = (table: string, age: string, returning = "1", only = "true"): string =>
   `old as materialized (
-     select ctid as place from mailroom.${table} where ${age} < $1 order by ${age} limit $2 for update skip locked
+     select ctid as place from mailroom.${table} where ${age} < $1 and ${only} order by ${age} limit $2 for update skip locked
    ),
    forgotten as (delete from mailroom.${table} where ctid = any(array(select place from old)) returning ${returning})`
 
@@ -52,6 +54,19 @@ const texts: Readonly<Record<Log, string>> = {
   requests: oldest("request", "at_ms"),
   payloads: oldest("payload", "received_ms"),
   quotas: oldest("quota", "day"),
+  messages: `${oldest("message", "created_us", "id", "next_attempt_ms is null and poll_ms is null and parse_ms is null")},
+    dropped_contents as (
+      delete from mailroom.message_content where message_id = any(array(select id from forgotten)) returning 1
+    ),
+    dropped_submissions as (
+      delete from mailroom.submission where message_id = any(array(select id from forgotten)) returning 1
+    )`,
+  attachments: oldest(
+    "attachment",
+    "used_ms",
+    "1",
+    `unused_until_ms is null and (select true from mailroom.queued_attachment where attachment_id = attachment.id limit 1) is null`
+  ),
   // A body goes with the last delivery that has it.
   deliveries: `${oldest("delivery", "ended_ms", "coalesce(body_id, id) as body_id")},
     fewer as (

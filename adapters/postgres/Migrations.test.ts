@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer, Result } from "effect"
 import * as Database from "./Database.ts"
+import * as Forget from "./Forget.ts"
 import { current, currentOf, migrate, migrateTo, migrations, type Migration } from "./Migrations.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
@@ -54,6 +55,30 @@ describe("migrations", () => {
           { name: "record", method, storage: "x" },
           { name: "text", method, storage: "x" }
         ])
+      })
+    )
+  )
+
+  it.effect("take attachments of the versions before for used a week behind the step, and what they bring later; uploads have their own end", () =>
+    onEmpty(
+      Effect.gen(function* () {
+        const { sql } = yield* Database.Database
+        const bring = (count: number, unusedUntil: number | null) => sql`
+          insert into mailroom.attachment (id, tenant_id, environment, version, sha256, unused_until_ms, record)
+          select gen_random_uuid(), gen_random_uuid(), 'sandbox', ${count}, '', ${unusedUntil}, '{}'`
+        const own = migrations.findIndex(({ name }) => name === "0018_attachment_uses")
+        yield* migrateTo(migrations.slice(0, own))
+        yield* bring(1, null)
+        yield* migrate
+        yield* bring(2, null)
+        yield* bring(3, 5)
+
+        const days = yield* sql<{ version: number; days: number }>`
+          select version, round((used_ms - extract(epoch from now()) * 1000) / 86400000)::integer as days from mailroom.attachment order by version`
+        assert.deepStrictEqual(days, [1, 2, 3].map((version) => ({ version, days: 7 })))
+        const { text, parameters } = Forget.statement({ _tag: "Forget", log: "attachments", before: 8e12, limit: 10 })
+        assert.deepStrictEqual(yield* sql.unsafe(text, parameters).values, [[2n]])
+        assert.deepStrictEqual(yield* sql`select version from mailroom.attachment`, [{ version: 3 }])
       })
     )
   )

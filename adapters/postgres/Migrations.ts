@@ -23,6 +23,9 @@ import * as bodiesOfEvents from "./migrations/0013_bodies_of_events.ts"
 import * as mailboxesOfDomains from "./migrations/0014_mailboxes_of_domains.ts"
 import * as quickCompression from "./migrations/0015_quick_compression.ts"
 import * as compressedBlobs from "./migrations/0016_compressed_blobs.ts"
+import * as messageAges from "./migrations/0017_message_ages.ts"
+import * as attachmentUses from "./migrations/0018_attachment_uses.ts"
+import * as submissionsOfMessages from "./migrations/0019_submissions_of_messages.ts"
 
 export interface Migration {
   readonly name: string
@@ -46,7 +49,10 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0013_bodies_of_events", statements: bodiesOfEvents.statements },
   { name: "0014_mailboxes_of_domains", statements: mailboxesOfDomains.statements },
   { name: "0015_quick_compression", statements: quickCompression.statements },
-  { name: "0016_compressed_blobs", statements: compressedBlobs.statements }
+  { name: "0016_compressed_blobs", statements: compressedBlobs.statements },
+  { name: "0017_message_ages", statements: messageAges.statements },
+  { name: "0018_attachment_uses", statements: attachmentUses.statements },
+  { name: "0019_submissions_of_messages", statements: submissionsOfMessages.statements }
 ]
 
 /** A step failed, and nothing of it is left. The steps before it stay. */

@@ -220,8 +220,10 @@ export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
       version(),
       moving("sha256", "text", ({ blob }) => blob.sha256),
       moving("next_scan_ms", "bigint", ({ nextScanAt }) => toBigintOrNull(nextScanAt)),
-      moving("unused_until_ms", "bigint", ({ messageId, expiresAt }) => (messageId === null ? toBigintOrNull(expiresAt) : null))
-    ]
+      moving("unused_until_ms", "bigint", ({ messageId, expiresAt }) => (messageId === null ? toBigintOrNull(expiresAt) : null)),
+      moving("used_ms", "bigint", ({ usedAt }) => toBigintOrNull(usedAt))
+    ],
+    { other: { columns: ["used_ms"], members: ["usedAt"], read: (row) => ({ usedAt: toMillisOrNull(row["used_ms"]) }) } }
   ),
   message: recorded(
     "message",

@@ -5,7 +5,7 @@
  * offered again in any case, so many at a time: a backlog is overdue as well.
  */
 import { Clock, Context, Effect, Layer, Option } from "effect"
-import type { Attachment } from "../model/Attachment.ts"
+import { useGrain, type Attachment } from "../model/Attachment.ts"
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
 import type { TenantId } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
@@ -39,7 +39,7 @@ export class Sweep extends Context.Service<
     readonly tick: Effect.Effect<number>
     /**
      * Removes what has had its time: events, deliveries that ended, reservations, kept notifications, request logs,
-     * providers' payloads, counts of past days, unused uploads, blobs that nothing refers to. Where there are more than a
+     * providers' payloads, counts of past days, messages if they have a time, unused uploads, blobs that nothing refers to. Where there are more than a
      * hundred thousand blobs, each time but the first looks at a part of them.
      */
     readonly retain: Effect.Effect<void>
@@ -147,6 +147,11 @@ export class Sweep extends Context.Service<
           yield* forget("requests", now - settings.eventRetention)
           yield* forget("payloads", now - payloadRetention)
           yield* forget("quotas", now - margin)
+          if (settings.messageRetention !== null) {
+            yield* forget("messages", now - settings.messageRetention)
+            // Any of them may have used it this much later than it says.
+            yield* forget("attachments", now - settings.messageRetention - useGrain)
+          }
           yield* removeUnused(now)
           yield* removeBlobs(now - Limits.blobGrace - margin)
         }).pipe(Effect.catch((error) => Effect.logWarning("retention stopped before its end", error)))

@@ -80,10 +80,21 @@ describe("attachment", () => {
     const first = Fixtures.freshId<MessageId>()
     const upload = attachment({ expiresAt: 70 })
 
-    const used = Attachment.use(upload, first)
+    const used = Attachment.use(upload, first, 60)
 
-    assert.deepStrictEqual(used, { ...upload, version: upload.version + 1, messageId: first, expiresAt: null })
-    assert.strictEqual(Attachment.use(used, Fixtures.freshId<MessageId>()), used)
+    assert.deepStrictEqual(used, { ...upload, version: upload.version + 1, messageId: first, expiresAt: null, usedAt: 60 })
+    assert.strictEqual(Attachment.use(used, Fixtures.freshId<MessageId>(), 61), used)
+  })
+
+  it("tells to the hour when it was used last", () => {
+    const hour = 3_600_000
+    const used = attachment({ messageId: Fixtures.freshId<MessageId>(), usedAt: 60 })
+    const again = (at: number) => Attachment.use(used, Fixtures.freshId<MessageId>(), at)
+
+    for (const at of [0, 60, 60 + hour - 1]) assert.strictEqual(again(at), used)
+    assert.deepStrictEqual(again(60 + hour), { ...used, version: used.version + 1, usedAt: 60 + hour })
+    const before = attachment({ messageId: used.messageId, usedAt: null })
+    assert.deepStrictEqual(Attachment.use(before, Fixtures.freshId<MessageId>(), 0), { ...before, version: before.version + 1, usedAt: 0 }, "of a version that did not say so")
   })
 })
 

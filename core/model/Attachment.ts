@@ -47,7 +47,12 @@ export interface Attachment {
   readonly createdAt: Millis
   /** When an upload that no message used is removed; null once used. */
   readonly expiresAt: Millis | null
+  /** When a message last used it, as far as `useGrain` tells; null before the first. */
+  readonly usedAt: Millis | null
 }
+
+/** Milliseconds within which a second use leaves no trace, so that many messages can use one file at a time: 1 hour. */
+export const useGrain = 60 * 60 * 1000
 
 export interface Decision {
   readonly from: State
@@ -76,11 +81,12 @@ export const apply = (attachment: Attachment, decision: Decision): Attachment =>
   }
 }
 
-/** The attachment as first used by a message, one version on; unchanged if it was used before. */
-export const use = (attachment: Attachment, messageId: MessageId): Attachment =>
-  attachment.messageId === null
-    ? { ...attachment, version: attachment.version + 1, messageId, expiresAt: null }
-    : attachment
+/** The attachment as used by a message, one version on; unchanged if one used it within the hour before. */
+export const use = (attachment: Attachment, messageId: MessageId, at: Millis): Attachment => {
+  const { messageId: first, usedAt, version } = attachment
+  if (first !== null && usedAt !== null && at < usedAt + useGrain) return attachment
+  return { ...attachment, version: version + 1, messageId: first ?? messageId, expiresAt: null, usedAt: at }
+}
 
 /** A file name as a header and a file system may hold it: characters, no path, nothing invisible. */
 export const Filename = Schema.String.check(

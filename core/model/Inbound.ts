@@ -166,7 +166,8 @@ export const parse = (
       nextScanAt: at,
       scannedAt: null,
       createdAt: at,
-      expiresAt: null
+      expiresAt: null,
+      usedAt: at
     }))
   }
 }

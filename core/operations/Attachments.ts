@@ -100,7 +100,8 @@ export class Attachments extends Context.Service<
           nextScanAt: now,
           scannedAt: null,
           createdAt: now,
-          expiresAt: now + Limits.unusedAttachmentRetention
+          expiresAt: now + Limits.unusedAttachmentRetention,
+          usedAt: null
         }
         yield* commit(
           store,

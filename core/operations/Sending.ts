@@ -239,7 +239,7 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
       },
       { _tag: "InsertMessage", message, content },
       ...attachments
-        .map((attachment) => [attachment, Attachments.use(attachment, id)] as const)
+        .map((attachment) => [attachment, Attachments.use(attachment, id, now)] as const)
         .filter(([before, after]) => before !== after)
         .map(([, record]): Change => ({ _tag: "Update", kind: "attachment", record })),
       { _tag: "AppendEvent", event },

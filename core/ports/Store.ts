@@ -37,18 +37,8 @@ import type { Endpoint } from "../model/Endpoint.ts"
 import type { Event, LoggedEvent } from "../model/Event.ts"
 import type { IdempotencyKey, Reservation } from "../model/IdempotencyKey.ts"
 import type {
-  ApiKeyId,
-  ApplicationId,
-  AttachmentId,
-  DeliveryId,
-  DomainId,
-  EndpointId,
-  MailboxId,
-  MessageId,
-  Micros,
-  Millis,
-  Realm,
-  TenantId
+  ApiKeyId, ApplicationId, AttachmentId, DeliveryId, DomainId, EndpointId, MailboxId,
+  MessageId, Micros, Millis, Realm, TenantId
 } from "../model/Ids.ts"
 import type { Plan } from "../model/Limits.ts"
 import type { Mailbox } from "../model/Mailbox.ts"
@@ -85,9 +75,11 @@ type Update = { [K in Kind]: { readonly _tag: "Update"; readonly kind: K; readon
 /**
  * What is cut at an age, oldest first: `events` by `occurredAt`, `reservations` by `expiresAt`, `notifications` by when
  * they were first kept, `requests` by `at`, `payloads` by `receivedAt`. Of `deliveries` only those that are not pending,
- * by when they ended. Of `quotas` the UTC days before that of `before`: a day is not cut while it lasts.
+ * by when they ended. Of `quotas` the UTC days before that of `before`: a day is not cut while it lasts. Of `messages` those
+ * for which no job is due at any time, by `createdAt`, with content and submissions. Of `attachments` those that were used,
+ * by `usedAt`, but for what a message with a queued recipient uses.
  */
-export type Log = "events" | "reservations" | "notifications" | "requests" | "quotas" | "deliveries" | "payloads"
+export type Log = "events" | "reservations" | "notifications" | "requests" | "quotas" | "deliveries" | "payloads" | "messages" | "attachments"
 
 /** How far a shard's events have been turned into deliveries, and by whom last. */
 export interface Relay {

@@ -31,6 +31,8 @@ const faulty: ReadonlyArray<readonly [options: Record<string, unknown>, fault: R
   [{ settings: { inboundPerMinute: "many" } }, /^settings\.inboundPerMinute is 'many'; it wants a whole number from 1 to 1000000$/],
   [{ settings: { eventRetention: -1 } }, /^settings\.eventRetention is -1; it wants milliseconds; in days, a whole number from 1 to 3650$/],
   [{ settings: { eventRetention: Infinity } }, /^settings\.eventRetention is Infinity; it wants/],
+  [{ settings: { messageRetention: 3_600_000 } }, /^settings\.messageRetention is 3600000; it wants milliseconds; in days, a whole number from 1 to 36500, or null$/],
+  [{ settings: { messageRetention: "7" } }, /^settings\.messageRetention is '7'; it wants milliseconds/],
   [{ settings: { hostName: "mx.example\r\nX-Evil: 1" } }, /^settings\.hostName is .* wants a host name$/],
   [{ settings: { hostName: "" } }, /^settings\.hostName is ''; it wants a host name$/],
   [{ settings: { mxHost: "not a host" } }, /^settings\.mxHost is 'not a host'; it wants a host name, or null$/],

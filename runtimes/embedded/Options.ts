@@ -118,6 +118,11 @@ const isTexts = Predicate.compose(Array.isArray, (values: Array<unknown>): value
 /** A process is given days and seconds: what is begun of one is for its rule. */
 const whole = (value: number, unit: number): string => String(Math.floor(value / unit))
 
+const days = ({ wants, parse }: Setting<number> | Setting<number | null>): Rule<number> => ({
+  wants: `milliseconds; in days, ${wants}`,
+  parse: (value) => (Predicate.isNumber(value) ? Result.map(parse(whole(value, 86_400_000)), () => value) : Result.fail(value))
+})
+
 const settingRules: { readonly [K in keyof SettingsShape]: Rule<SettingsShape[K]> } = {
   ipRequestsPerMinute: number(configured.ipRequestsPerMinute),
   inboundPerMinute: number(configured.inboundPerMinute),
@@ -127,11 +132,8 @@ const settingRules: { readonly [K in keyof SettingsShape]: Rule<SettingsShape[K]
     parse: (value) => (isTexts(value) ? configured.spf.parse(value.join(" ")) : Result.fail(value))
   },
   mxHost: orNull(text(configured.mxHost)),
-  eventRetention: {
-    wants: `milliseconds; in days, ${configured.eventRetentionDays.wants}`,
-    parse: (value) =>
-      Predicate.isNumber(value) ? Result.map(configured.eventRetentionDays.parse(whole(value, 86_400_000)), () => value) : Result.fail(value)
-  },
+  eventRetention: days(configured.eventRetentionDays),
+  messageRetention: orNull(days(configured.messageRetentionDays)),
   webhookTargets: {
     wants: "`allowHttp`, true or false, and `allowedBlocks`, a list of blocks such as 10.0.0.0/8",
     parse: (value) => (isTargets(value) ? Result.succeed(value) : Result.fail(value))
