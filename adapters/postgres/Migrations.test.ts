@@ -36,7 +36,7 @@ describe("migrations", () => {
     )
   )
 
-  it.effect("compress bodies and blobs by LZ4 where the server has it, and leave them where not", () =>
+  it.effect("compress bodies and blobs by LZ4 where the server has it, also what fits a page, and leave them where not", () =>
     onEmpty(
       Effect.gen(function* () {
         yield* migrate
@@ -55,6 +55,9 @@ describe("migrations", () => {
           { name: "record", method, storage: "x" },
           { name: "text", method, storage: "x" }
         ])
+        const [table] = yield* sql<{ options: ReadonlyArray<string> | null }>`
+          select reloptions as options from pg_class where oid = 'mailroom.message_content'::regclass`
+        assert.deepStrictEqual(table?.options, hasLz4 ? null : ["toast_tuple_target=8160"])
       })
     )
   )
