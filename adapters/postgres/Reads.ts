@@ -279,7 +279,7 @@ const messagesOfMailbox = messagesWhere("and mailbox_id = $5")
 const messageBySubmission = `
   select ${message.selected("message")}
   from mailroom.submission submission
-  join mailroom.message message on message.id = submission.message_id
+  join lateral ${Query.byId("mailroom.message", "message", "submission.message_id")} on true
   where submission.provider = $1 and submission.provider_message_id = $2`
 
 const messageAnywhere = `select ${message.selected()} from mailroom.message where id = $1`
