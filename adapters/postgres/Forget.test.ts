@@ -1,8 +1,13 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
-import type { Log } from "../../core/ports/Store.ts"
+import { Effect, Layer } from "effect"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import { forget, insert } from "../../conformance/StoreLaw.ts"
+import type { MessageId } from "../../core/model/Ids.ts"
+import { Store, type Log } from "../../core/ports/Store.ts"
 import { Database } from "./Database.ts"
 import * as Forget from "./Forget.ts"
+import * as JobNews from "./JobNews.ts"
+import * as PostgresStore from "./PostgresStore.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
 const logs: ReadonlyArray<Log> = ["deliveries", "events", "reservations", "notifications", "requests", "payloads", "quotas", "messages", "attachments"]
@@ -45,6 +50,27 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("forgetting", (it) => {
       }
 
       assert.deepStrictEqual(passed, [])
+    })
+  )
+})
+
+const store = Layer.provideMerge(PostgresStore.layer, Layer.provideMerge(JobNews.layerLocal, TestDatabase.layer()))
+
+layer(store)("beside an older version, forgetting", (it) => {
+  it.effect("takes a new upload that it uses first for used a week behind the upload", () =>
+    Effect.gen(function* () {
+      const [{ sql }, { attachments, commit }] = [yield* Database, yield* Store]
+      const [week, messageId] = [7 * 86_400_000, Fixtures.freshId<MessageId>()]
+      const upload = Fixtures.attachment(Fixtures.realm(), { expiresAt: week })
+      yield* commit([insert("attachment", upload)], [])
+      assert.deepStrictEqual(yield* attachments.get(upload, upload.id), upload)
+      // All that it writes: it knows nothing of `used_ms`.
+      const record = JSON.stringify({ ...upload, version: 2, messageId, expiresAt: null, usedAt: undefined })
+      yield* sql`update mailroom.attachment set version = 2, unused_until_ms = null, record = ${record}::json where id = ${upload.id}::uuid`
+
+      assert.strictEqual((yield* attachments.get(upload, upload.id))?.usedAt, week)
+      assert.strictEqual((yield* commit([forget("attachments", week)], [])).forgotten, 0)
+      assert.strictEqual((yield* commit([forget("attachments", week + 1)], [])).forgotten, 1)
     })
   )
 })

@@ -169,6 +169,8 @@ const version = <A extends { readonly version: number }>(): Column<A> => moving(
 const createdMs = <A extends { readonly createdAt: Millis }>(): Column<A> =>
   moving("created_ms", "bigint", ({ createdAt }) => toBigint(createdAt))
 
+const usedAt = (row: Row) => ({ usedAt: row["unused_until_ms"] === null ? toMillisOrNull(row["used_ms"]) : null })
+
 /** The records with an identity and a version. */
 export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
   tenant: recorded("tenant", [fixed("id", "uuid", ({ id }) => id), version()]),
@@ -221,9 +223,10 @@ export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
       moving("sha256", "text", ({ blob }) => blob.sha256),
       moving("next_scan_ms", "bigint", ({ nextScanAt }) => toBigintOrNull(nextScanAt)),
       moving("unused_until_ms", "bigint", ({ messageId, expiresAt }) => (messageId === null ? toBigintOrNull(expiresAt) : null)),
-      moving("used_ms", "bigint", ({ usedAt }) => toBigintOrNull(usedAt))
+      // Of an upload its end: a version of before that uses it first leaves the column as it is.
+      moving("used_ms", "bigint", ({ messageId, expiresAt, usedAt }) => toBigintOrNull(messageId === null ? expiresAt : usedAt))
     ],
-    { other: { columns: ["used_ms"], members: ["usedAt"], read: (row) => ({ usedAt: toMillisOrNull(row["used_ms"]) }) } }
+    { other: { columns: ["used_ms", "unused_until_ms"], members: ["usedAt"], read: usedAt } }
   ),
   message: recorded(
     "message",
