@@ -421,14 +421,16 @@ export class Tables {
           this.drop("delivery", one)
           this.set(this.bodies, one.id, undefined)
         })
-      case "messages":
-        return drop([...message.values()].filter(waitsForNothing), ({ createdAt }) => Number(createdAt) / 1_000, (one) => {
+      case "messages": {
+        const listed = new Map<string, Set<string>>()
+        drop([...message.values()].filter(waitsForNothing), ({ createdAt }) => Number(createdAt) / 1_000, (one) => {
           this.drop("message", one)
           this.set(this.contents, one.id, undefined)
-          for (const key of [keyOfList(one, null), keyOfList(one, one.mailboxId)]) {
-            this.set(this.messageLists, key, this.messageLists.get(key)!.filter(({ id }) => id !== one.id))
-          }
+          for (const key of [keyOfList(one, null), keyOfList(one, one.mailboxId)]) entry(listed, key, () => new Set()).add(one.id)
         })
+        for (const [key, old] of listed) this.set(this.messageLists, key, this.messageLists.get(key)!.filter(({ id }) => !old.has(id)))
+        return
+      }
       case "attachments": {
         const isLeft = ({ id, usedAt }: Attachment) => usedAt !== null && (this.queuedWith.get(id)?.size ?? 0) === 0
         return drop([...attachment.values()].filter(isLeft), ({ usedAt }) => usedAt!, (one) => this.drop("attachment", one))
