@@ -27,6 +27,7 @@ import * as messageAges from "./migrations/0017_message_ages.ts"
 import * as attachmentUses from "./migrations/0018_attachment_uses.ts"
 import * as submissionsOfMessages from "./migrations/0019_submissions_of_messages.ts"
 import * as bodiesOfAPage from "./migrations/0020_bodies_of_a_page.ts"
+import * as attachmentAges from "./migrations/0021_attachment_ages.ts"
 
 export interface Migration {
   readonly name: string
@@ -54,7 +55,8 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0017_message_ages", statements: messageAges.statements },
   { name: "0018_attachment_uses", statements: attachmentUses.statements },
   { name: "0019_submissions_of_messages", statements: submissionsOfMessages.statements },
-  { name: "0020_bodies_of_a_page", statements: bodiesOfAPage.statements }
+  { name: "0020_bodies_of_a_page", statements: bodiesOfAPage.statements },
+  { name: "0021_attachment_ages", statements: attachmentAges.statements }
 ]
 
 /** A step failed, and nothing of it is left. The steps before it stay. */

@@ -3,6 +3,5 @@
  * is taken, was last used then, and a week later at most, for that is how long an upload waits for its first message.
  */
 export const statements: ReadonlyArray<string> = [
-  `alter table mailroom.attachment add column used_ms bigint default (extract(epoch from now()) * 1000)::bigint + 7 * 86400000`,
-  `create index attachment_used on mailroom.attachment (used_ms) where used_ms is not null`
+  `alter table mailroom.attachment add column used_ms bigint default (extract(epoch from now()) * 1000)::bigint + 7 * 86400000`
 ]
