@@ -119,6 +119,21 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("an upload waits a week for its first message, however short the time of messages", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot(undefined, { messageRetention: day })
+        const { id } = yield* upload(process, of)
+        yield* settle(process)
+
+        yield* Time.adjust(7 * day - 1)
+        yield* process.sweep.retain
+
+        const message = yield* sendWith(process, of, id)
+        assert.deepEqual((yield* process.messages.get(of.principal, message)).message.attachments.map((file) => file.id), [id])
+      })
+    ),
+
     scenario("a file is kept for as long as the last message that used it", (world) =>
       Effect.gen(function* () {
         const of = yield* world.found()

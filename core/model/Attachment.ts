@@ -84,7 +84,7 @@ export const apply = (attachment: Attachment, decision: Decision): Attachment =>
 /** The attachment as used by a message, one version on; unchanged if one used it within the hour before. */
 export const use = (attachment: Attachment, messageId: MessageId, at: Millis): Attachment => {
   const { messageId: first, usedAt, version } = attachment
-  if (first !== null && usedAt !== null && at < usedAt + useGrain) return attachment
+  if (usedAt !== null && at < usedAt + useGrain) return attachment
   return { ...attachment, version: version + 1, messageId: first ?? messageId, expiresAt: null, usedAt: at }
 }
 
