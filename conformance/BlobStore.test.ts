@@ -1,10 +1,10 @@
 /** What authors get wrong about blobs: each flaw is put into a store that is right, and a law names it. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Stream } from "effect"
+import { hash } from "node:crypto"
 import * as MemoryBlobStore from "../adapters/memory/MemoryBlobStore.ts"
 import { BlobCorrupt, BlobStore } from "../core/ports/BlobStore.ts"
 import { suite } from "./BlobStore.ts"
-import { digest } from "./BlobStoreSteps.ts"
 import { conforms, prove } from "./Proof.ts"
 
 type Store = BlobStore["Service"]
@@ -22,7 +22,7 @@ const inPlace = (store: Store): Store => {
         return {
           append: (bytes) => Effect.andThen(Effect.sync(() => pieces.push(Uint8Array.from(bytes))), writer.append(bytes)),
           finish: Effect.gen(function* () {
-            const sha256 = yield* digest(Buffer.concat(pieces))
+            const sha256 = hash("sha256", Buffer.concat(pieces), "hex") // at once: the law interrupts after so many turns, and not after so long
             torn.add(`${tenantId} ${sha256}`)
             yield* yields
             torn.delete(`${tenantId} ${sha256}`)
