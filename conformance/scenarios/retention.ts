@@ -160,6 +160,23 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("many messages at once use a file whose last use is long ago, and each is accepted", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot(undefined, week)
+        const { file } = yield* sendFile(process, of)
+        const stored = Effect.map(world.store.attachments.get(of.realm, file), (attachment) => attachment!)
+        const { version } = yield* stored
+        yield* Time.adjust("2 hours")
+
+        const ids = yield* Effect.all(Array.from({ length: 30 }, () => send(process, of, ada, { attachmentIds: [file] })), { concurrency: "unbounded" })
+
+        assert.equal(new Set(ids).size, 30)
+        const after = yield* stored
+        assert.deepEqual([after.version, after.usedAt], [version + 1, yield* Clock.currentTimeMillis])
+      })
+    ),
+
     scenario("a file is there for a message whose acceptance comes before its end, and refused to one that comes behind", (world) =>
       Effect.gen(function* () {
         const of = yield* world.found()

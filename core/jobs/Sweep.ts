@@ -39,8 +39,8 @@ export class Sweep extends Context.Service<
     readonly tick: Effect.Effect<number>
     /**
      * Removes what has had its time: events, deliveries that ended, reservations, kept notifications, request logs,
-     * providers' payloads, counts of past days, messages if they have a time, unused uploads, blobs that nothing refers to. Where there are more than a
-     * hundred thousand blobs, each time but the first looks at a part of them.
+     * providers' payloads, counts of past days, messages with their attachments if they have a time, unused uploads, blobs
+     * that nothing refers to. Where there are more than a hundred thousand blobs, each time but the first looks at a part.
      */
     readonly retain: Effect.Effect<void>
   }
