@@ -392,7 +392,7 @@ export class Tables {
   }
 
   private forget({ log, before, limit }: Extract<Change, { readonly _tag: "Forget" }>): void {
-    const drop = <A>(items: Iterable<A>, at: (item: A) => Millis, remove: (item: A) => void): void => {
+    const cut = <A>(items: Iterable<A>, at: (item: A) => Millis, remove: (item: A) => void): void => {
       for (const item of olderThan(before, limit, items, at)) {
         remove(item)
         this.forgotten += 1
@@ -403,11 +403,11 @@ export class Tables {
       case "events":
         return this.forgetEvents(before, limit)
       case "reservations":
-        return drop(this.reservations.values(), (held) => held.expiresAt, (held) => this.set(this.reservations, keyOfReservation(held), undefined))
+        return cut(this.reservations.values(), (held) => held.expiresAt, (held) => this.set(this.reservations, keyOfReservation(held), undefined))
       case "notifications":
-        return drop(this.kept.values(), ({ at }) => at, ({ notification }) => this.set(this.kept, Notifications.keyOf(notification), undefined))
+        return cut(this.kept.values(), ({ at }) => at, ({ notification }) => this.set(this.kept, Notifications.keyOf(notification), undefined))
       case "payloads":
-        return drop(this.payloads.values(), (payload) => payload.receivedAt, (payload) => this.set(this.payloads, keyOfPayload(payload), undefined))
+        return cut(this.payloads.values(), (payload) => payload.receivedAt, (payload) => this.set(this.payloads, keyOfPayload(payload), undefined))
       case "quotas": {
         const today = utcDay(before)
         for (const key of [...this.quotas.keys()].filter((key) => dayOf(key) < today).sort(byDay).slice(0, limit)) {
@@ -417,13 +417,13 @@ export class Tables {
         return
       }
       case "deliveries":
-        return drop([...delivery.values()].filter(({ status }) => status !== "pending"), ({ deadAt, deliveredAt }) => (deadAt ?? deliveredAt)!, (one) => {
+        return cut([...delivery.values()].filter(({ status }) => status !== "pending"), ({ deadAt, deliveredAt }) => (deadAt ?? deliveredAt)!, (one) => {
           this.drop("delivery", one)
           this.set(this.bodies, one.id, undefined)
         })
       case "messages": {
         const listed = new Map<string, Set<string>>()
-        drop([...message.values()].filter(waitsForNothing), ({ createdAt }) => Number(createdAt) / 1_000, (one) => {
+        cut([...message.values()].filter(waitsForNothing), ({ createdAt }) => Number(createdAt) / 1_000, (one) => {
           this.drop("message", one)
           this.set(this.contents, one.id, undefined)
           for (const key of [keyOfList(one, null), keyOfList(one, one.mailboxId)]) entry(listed, key, () => new Set()).add(one.id)
@@ -433,7 +433,7 @@ export class Tables {
       }
       case "attachments": {
         const isLeft = ({ id, usedAt }: Attachment) => usedAt !== null && (this.queuedWith.get(id)?.size ?? 0) === 0
-        return drop([...attachment.values()].filter(isLeft), ({ usedAt }) => usedAt!, (one) => this.drop("attachment", one))
+        return cut([...attachment.values()].filter(isLeft), ({ usedAt }) => usedAt!, (one) => this.drop("attachment", one))
       }
       case "requests": {
         const old = new Set(olderThan(before, limit, [...this.requests.values()].flat(), (one) => one.at))

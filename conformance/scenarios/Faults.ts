@@ -130,6 +130,16 @@ export class Ahead extends Faults {
   }
 }
 
+/** What it plays, the first time; nothing after that. */
+export const once = <A, E>(play: Effect.Effect<A, E>): Effect.Effect<void> => {
+  let isDue = true
+  return Effect.suspend(() => {
+    if (!isDue) return Effect.void
+    isDue = false
+    return Effect.asVoid(Effect.orDie(play))
+  })
+}
+
 /** A store that answers reads, and takes nothing while it is on, or so many commits long. */
 export class NoCommits extends Faults {
   isOn = false

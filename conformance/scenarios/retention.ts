@@ -7,7 +7,7 @@ import type { AttachmentId, MessageId } from "../../core/model/Ids.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
 import { arrive, dsn, withFile } from "./Arrivals.ts"
-import { Ahead } from "./Faults.ts"
+import { Ahead, once } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import { logOf, messageOf, pass, providerMessageId, providerName, scenario, send, settle, typesOf, upload, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
@@ -241,14 +241,4 @@ export const suite: ScenarioSuite = {
       })
     )
   ]
-}
-
-/** The first time it is run; nothing after that. */
-const once = <A, E>(effect: Effect.Effect<A, E>) => {
-  let isDue = true
-  return Effect.suspend(() => {
-    if (!isDue) return Effect.void
-    isDue = false
-    return Effect.asVoid(Effect.orDie(effect))
-  })
 }
