@@ -107,6 +107,6 @@ describe("a proof", () => {
 
   it("knows every suite of scenarios", () => {
     assert.strictEqual(new Set(scenarios.map(({ name }) => name)).size, scenarios.length)
-    assert.strictEqual(scenarios.length, 29)
+    assert.strictEqual(scenarios.length, 30)
   })
 })

@@ -27,6 +27,7 @@ import { suite as recipients } from "./scenarios/recipients.ts"
 import { suite as relaying } from "./scenarios/relaying.ts"
 import { suite as reports } from "./scenarios/reports.ts"
 import { suite as retention } from "./scenarios/retention.ts"
+import { suite as removals } from "./scenarios/removals.ts"
 import { suite as scans } from "./scenarios/scans.ts"
 import { suite as secrets } from "./scenarios/secrets.ts"
 import { suite as senders } from "./scenarios/senders.ts"
@@ -68,7 +69,8 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   polls,
   interference,
   relaying,
-  retention
+  retention,
+  removals
 ]
 
 /** A check with all that it needs. */

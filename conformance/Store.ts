@@ -1,6 +1,6 @@
 /**
  * What every Store promises (core/ports/Store.ts). The laws are grouped as the
- * port is told: one commit, many commits at once, the reads, mail that comes in, what an operator sees, webhooks, and time.
+ * port is told: one commit, removals, many commits at once, the reads, mail that comes in, what an operator sees, webhooks, and time.
  *
  * Run it on a store of its own: the laws of forgetting drop what is older than
  * any time in use, and those of the event log want to come first; the relay's
@@ -14,6 +14,7 @@ import { operator } from "./StoreOperator.ts"
 import { gathered } from "./StoreGathered.ts"
 import { reads } from "./StoreReads.ts"
 import { receiving } from "./StoreReceiving.ts"
+import { removals } from "./StoreRemoval.ts"
 import { firstOfAllRelays, relaying } from "./StoreRelay.ts"
 import { firstOfAll, retentions } from "./StoreRetention.ts"
 import { webhooks } from "./StoreWebhooks.ts"
@@ -25,6 +26,7 @@ export const suite: Suite<Store> = {
     ...firstOfAll,
     ...firstOfAllRelays,
     ...commits,
+    ...removals,
     ...concurrency,
     ...reads,
     ...gathered,

@@ -6,7 +6,6 @@
 import { Effect, type Scope } from "effect"
 import assert from "node:assert/strict"
 import type { Address } from "../core/model/Address.ts"
-import type { Attachment } from "../core/model/Attachment.ts"
 import type { AuditEntry, RequestEntry } from "../core/model/Audit.ts"
 import type { Delivery } from "../core/model/Delivery.ts"
 import type { Event, LoggedEvent } from "../core/model/Event.ts"
@@ -106,7 +105,8 @@ export const putBody = (realm: Realm, { id }: Pick<Delivery, "id">, body: string
 export const update = <K extends Kind>(kind: K, record: Records[K]): Change =>
   ({ _tag: "Update", kind, record }) as Change // as above
 
-export const remove = (attachment: Attachment): Change => ({ _tag: "RemoveAttachment", attachment })
+export const remove = <K extends Extract<Change, { readonly _tag: "Remove" }>["kind"]>(kind: K, record: Records[K]): Change =>
+  ({ _tag: "Remove", kind, record }) as Change // as above
 
 /** Holds a commit to the version of a record. */
 export const demand = (kind: Kind, record: { readonly id: string; readonly version: number }): Change => ({

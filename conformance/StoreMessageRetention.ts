@@ -110,7 +110,7 @@ export const messageRetention = [
       assert.deepEqual(yield* left, [upload.id])
       assert.deepEqual(yield* store.blobs.referenced(realm.tenantId, [sha256]), [])
       assert.deepEqual(yield* refusal(store, update("attachment", next(used))), { _tag: "VersionMoved", kind: "attachment", id: used.id })
-      yield* land(store, remove(upload), forget("messages", age + 10))
+      yield* land(store, remove("attachment", upload), forget("messages", age + 10))
     })
   ),
   law("tells when an attachment was used last, and forgets it by the time of its last use", (store) =>

@@ -164,6 +164,7 @@ const randomChange = Effect.fnUntraced(function* (
     return (yield* below(5)) === 0 ? some : now + 1
   })
   const [tenant, apiKey, mailbox] = [world.tenants[step % 4]!, world.apiKeys[step % 4]!, world.mailboxes[step % 4]!]
+  const domain = world.domains[step % 4]!
   const at = world.age + (yield* below(10))
   const realm = yield* oneOf(world.realms)
   const { ref, record } = yield* oneOf(world.messages)
@@ -191,7 +192,7 @@ const randomChange = Effect.fnUntraced(function* (
     insert("tenant", tenant),
     insert("application", world.applications[step % 4]!),
     insert("apiKey", { ...apiKey, ...twin }),
-    insert("domain", world.domains[step % 4]!),
+    insert("domain", domain),
     insert("mailbox", { ...mailbox, ...twin }),
     insert("attachment", { ...attachment, expiresAt: at, nextScanAt: at }),
     insertMessage({ ...record, createdAt: BigInt(at) * 1000n, nextAttemptAt: at }),
@@ -209,7 +210,9 @@ const randomChange = Effect.fnUntraced(function* (
     }),
     update("message", laterVersion(record, ref, ofMessage, at)),
     update("message", laterVersion(record, ref, ofMessage, at)),
-    remove({ ...attachment, version: ofAttachment - 1 }),
+    remove("attachment", { ...attachment, version: ofAttachment - 1 }),
+    remove("mailbox", { ...mailbox, version: (yield* nextVersion("mailbox", mailbox)) - 1 }),
+    remove("domain", { ...domain, version: (yield* nextVersion("domain", domain)) - 1 }),
     reserve({ ...held, fingerprint: String(step), reservedAt: at, expiresAt: at + 3 }),
     takeQuota(realm.tenantId, some, 7, `2026-12-0${some}`),
     append(Fixtures.queuedEvent({ ...record, acceptedAt: at })),

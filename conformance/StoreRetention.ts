@@ -201,7 +201,7 @@ const uploads = [
       assert.deepEqual((yield* store.attachments.expired(age + 9, 1_000)).find(({ id }) => id === old.id), old)
       yield* land(store, update("attachment", next(old, { messageId: Fixtures.freshId(), expiresAt: null })))
       assert.deepEqual(yield* expired(age + 10), [due.id])
-      yield* land(store, remove(due))
+      yield* land(store, remove("attachment", due))
       assert.deepEqual(yield* expired(age + 10), [])
     })
   )

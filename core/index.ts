@@ -56,6 +56,7 @@ export * from "./ports/WebhookTransport.ts"
 
 export * from "./operations/Access.ts"
 export {
+  InUse,
   InvalidInput,
   NameTaken,
   StaleVersion,
@@ -63,7 +64,8 @@ export {
   type Guarded,
   type Page,
   type PageQuery,
-  type Refused
+  type Refused,
+  type Removed
 } from "./operations/Administration.ts"
 export * from "./operations/Attachments.ts"
 export * from "./operations/Events.ts"

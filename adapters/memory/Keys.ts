@@ -4,6 +4,7 @@ import type { Reservation } from "../../core/model/IdempotencyKey.ts"
 import type { ApplicationId, EndpointId, MailboxId, Realm } from "../../core/model/Ids.ts"
 import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import type { SubmissionRef } from "../../core/model/Recipient.ts"
+import type { UniqueName } from "../../core/ports/Store.ts"
 
 const keyOfRealm = (realm: Realm): string => `${realm.tenantId} ${realm.environment}`
 
@@ -14,6 +15,8 @@ export const keyOfApplication = (realm: Realm, applicationId: ApplicationId, end
   endpointId === null ? `${keyOfRealm(realm)} ${applicationId}` : `${keyOfRealm(realm)} ${applicationId} ${endpointId}`
 
 export const keyOfEndpoint = (realm: Realm, endpointId: EndpointId): string => `${keyOfRealm(realm)} ${endpointId}`
+
+export const keyOfName = ({ kind, value }: Omit<UniqueName, "field">): string => `${kind} ${value}`
 
 export const keyOfSuppression = (realm: Realm, address: Address): string => `${keyOfRealm(realm)} ${foldCase(address)}`
 

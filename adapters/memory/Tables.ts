@@ -18,7 +18,7 @@ import type { Suppression } from "../../core/model/Suppression.ts"
 import { utcDay } from "../../core/model/Timestamp.ts"
 import type { JobKind } from "../../core/ports/JobQueue.ts"
 import { uniqueNameOf, type Change, type Credential, type Kind, type Records, type Rejection, type Relay } from "../../core/ports/Store.ts"
-import { keyOfApplication, keyOfEndpoint, keyOfList, keyOfPayload, keyOfRef, keyOfReservation, keyOfSuppression } from "./Keys.ts"
+import { keyOfApplication, keyOfEndpoint, keyOfList, keyOfName, keyOfPayload, keyOfRef, keyOfReservation, keyOfSuppression } from "./Keys.ts"
 import { Timeline } from "./Timeline.ts"
 
 /** A notification whose submission was not known. */
@@ -120,7 +120,7 @@ export class Tables {
   readonly current = (message: Message): Message => this.records.message.get(message.id)!
 
   credential(publicId: string): Credential | null {
-    const apiKey = this.records.apiKey.get(this.names.get(`apiKey ${publicId}`) ?? "")
+    const apiKey = this.records.apiKey.get(this.names.get(keyOfName({ kind: "apiKey", value: publicId })) ?? "")
     const application = this.records.application.get(apiKey?.applicationId ?? "")
     const tenant = this.records.tenant.get(apiKey?.tenantId ?? "")
     const plan = this.plans.get(tenant?.planId ?? "")
@@ -129,7 +129,7 @@ export class Tables {
 
   /** Those whose unique field is one of these, each once. */
   named<K extends "mailbox" | "domain">(kind: K, names: ReadonlyArray<string>): ReadonlyArray<Records[K]> {
-    return [...new Set(names)].flatMap((name) => this.records[kind].get(this.names.get(`${kind} ${name}`) ?? "") ?? [])
+    return [...new Set(names)].flatMap((name) => this.records[kind].get(this.names.get(keyOfName({ kind, value: name })) ?? "") ?? [])
   }
 
   /** The last position of a shard's log; 0 if nothing was ever appended. */
@@ -203,11 +203,11 @@ export class Tables {
         this.set(this.relays, shard, change.relay)
         return null
       }
-      case "RemoveAttachment": {
-        const { id, version } = change.attachment
-        const stored = this.records.attachment.get(id)
-        if (stored?.version !== version) return { _tag: "VersionMoved", kind: "attachment", id }
-        this.drop("attachment", stored)
+      case "Remove": {
+        const { kind, record: { id, version } } = change
+        const stored = this.records[kind].get(id)
+        if (stored?.version !== version) return { _tag: "VersionMoved", kind, id }
+        this.drop(kind, stored)
         return null
       }
       case "Reserve": {
@@ -282,11 +282,7 @@ export class Tables {
     const { kind, record } = change
     if (this.records[kind].has(record.id)) return { _tag: "Duplicate", kind, field: "id" }
     const unique = uniqueNameOf(kind, record)
-    if (unique !== null) {
-      const name = `${kind} ${unique.value}`
-      if (this.names.has(name)) return { _tag: "Duplicate", kind, field: unique.field }
-      this.set(this.names, name, record.id)
-    }
+    if (unique !== null && this.names.has(keyOfName(unique))) return { _tag: "Duplicate", kind, field: unique.field }
     this.put(kind, this.withOwn(kind, record, null))
     return null
   }
@@ -337,6 +333,8 @@ export class Tables {
 
   /** Enters a record in every index that is derived from it, or takes it out. */
   private index(kind: Kind, record: Records[Kind], present: boolean): void {
+    const unique = uniqueNameOf(kind, record)
+    if (unique !== null) this.set(this.names, keyOfName(unique), present ? record.id : undefined)
     if (kind === "attachment") {
       const attachment = record as Records["attachment"] // by its kind
       this.countBlob(attachment.tenantId, attachment.blob.sha256, present)

@@ -93,7 +93,7 @@ const randomChange = Effect.fnUntraced(function* (
     update(kind, record),
     update(kind, record),
     demand(kind, { id: record.id, version }),
-    { _tag: "RemoveAttachment", attachment: { ...records.attachment, version: Math.max(1, version - 1) } },
+    remove("attachment", { ...records.attachment, version: Math.max(1, version - 1) }),
     reserve({ ...held, fingerprint: String(some).repeat(64), reservedAt: some * 10, expiresAt: some * 10 + 15 }),
     takeQuota(realm.tenantId, some + 1, 9, "2026-12-01"),
     takeQuota(realm.tenantId, some + 1, 12, `2026-12-0${some + 1}`),
@@ -283,7 +283,7 @@ layer(Layer.provideMerge(PostgresStore.layerWithoutJobs, TestDatabase.layer()))(
   for (const [name, stale] of [
     ["writes over", (tenant: Records["tenant"]) => update("tenant", { ...tenant, version: 3 })],
     ["requires", (tenant: Records["tenant"]) => demand("tenant", { ...tenant, version: 2 })],
-    ["removes", (tenant: Records["tenant"]) => remove(Fixtures.attachment({ tenantId: tenant.id, environment: "sandbox" }))]
+    ["removes", (tenant: Records["tenant"]) => remove("attachment", Fixtures.attachment({ tenantId: tenant.id, environment: "sandbox" }))]
   ] as const) {
     it.effect(`looks once more, in a transaction, if a version that somebody ${name} is not there`, () =>
       Effect.gen(function* () {

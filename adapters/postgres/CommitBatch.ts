@@ -18,7 +18,7 @@ import * as Jobs from "./Jobs.ts"
 import { load } from "./Load.ts"
 import { assumed, canBeAssumed, nothingLoaded, Overlay, unsure, type Loaded } from "./Overlay.ts"
 import { premiseFailed } from "./Parts.ts"
-import { keyOfQuota, mustLook, touchedBy } from "./Touched.ts"
+import { freesName, keyOfQuota, mustLook, touchedBy } from "./Touched.ts"
 import type { Row } from "./Rows.ts"
 import * as Write from "./Write.ts"
 
@@ -139,7 +139,7 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
   const attempt = (calls: ReadonlyArray<Call>, how: Looking) => {
     if (calls.length === 1 && forgets(calls[0]!)) return forgetting(calls[0]!)
     const loaded = unlooked(calls, how)
-    const all = how === "at all" || calls.some(({ changes }) => changes.some(tight.has))
+    const all = how === "at all" || calls.some(({ changes }) => changes.some((change) => tight.has(change) || freesName(change)))
     return Effect.map(loaded === null ? looking(calls, all) : playAndWrite(calls, loaded, rows), (outcomes) => outcomes.map(answerOf))
   }
 

@@ -102,7 +102,7 @@ const lookAtRows = (kind: Kind, ids: ReadonlySet<string> | undefined, lock: "upd
 
 const nameColumns: { readonly [K in NamedKind]: string } = { apiKey: "public_id", domain: "domain", mailbox: "folded_address" }
 
-/** Names are never given up, so they need no lock. */
+/** Without a lock: one that is taken in between fails the statement, and one that is given up in between was taken until then. */
 const lookAtNames = (kind: NamedKind, names: ReadonlySet<string> | undefined): ReadonlyArray<Look> => {
   if (names === undefined) return []
   const column = nameColumns[kind]

@@ -144,7 +144,8 @@ export const unsure = "unsure"
 export class Overlay {
   readonly plans = new Map<string, Plan>()
   readonly entries = new Map<string, Entry>()
-  readonly names = new Set<string>()
+  /** Whether a name is taken, where that is no more as the database has it. */
+  readonly names = new Map<string, boolean>()
   readonly tenantLogs = new Map<TenantId, TenantLog>()
   /** Events by shard; a shard that is here with none has its end looked up. */
   readonly heads = new Map<number, number>()
@@ -238,13 +239,8 @@ export class Overlay {
         this.set(this.relays, shard, change.relay)
         return null
       }
-      case "RemoveAttachment": {
-        const { id, version } = change.attachment
-        const entry = this.entry("attachment", id)
-        if (entry.version !== version) return { _tag: "VersionMoved", kind: "attachment", id }
-        this.put({ ...entry, version: null, record: null, isRemoved: true })
-        return null
-      }
+      case "Remove":
+        return this.remove(change.kind, change.record)
       case "Reserve":
         return this.reserve(change.reservation)
       case "TakeQuota":
@@ -299,9 +295,8 @@ export class Overlay {
     const unique = uniqueNameOf(kind, record)
     if (unique !== null) {
       const name = keyOfName(unique)
-      if (this.names.has(name) || this.loaded.names.has(name)) return { _tag: "Duplicate", kind, field: unique.field }
-      this.names.add(name)
-      this.undo.push(() => this.names.delete(name))
+      if (this.names.get(name) ?? this.loaded.names.has(name)) return { _tag: "Duplicate", kind, field: unique.field }
+      this.set(this.names, name, true)
     }
     const enabled = kind === "endpoint" && (record as Endpoint).enabled // by its kind
     const enabledAfter = kind === "endpoint" ? this.endOfLog(record as Endpoint) : null // the same
@@ -355,6 +350,16 @@ export class Overlay {
     this.put({ ...entry, version: record.version, record, enabled, enabledAfter })
     // A statement writes a row once; and the record says when its key was used last.
     if (kind === "apiKey") this.set(this.touches, record.id, undefined)
+    return null
+  }
+
+  private remove<K extends Kind>(kind: K, record: Records[K]): Rejection | null {
+    const { id, version } = record
+    const entry = this.entry(kind, id)
+    if (entry.version !== version) return { _tag: "VersionMoved", kind, id }
+    this.put({ ...entry, version: null, record: null, isRemoved: true })
+    const unique = uniqueNameOf(kind, record)
+    if (unique !== null) this.set(this.names, keyOfName(unique), false)
     return null
   }
 

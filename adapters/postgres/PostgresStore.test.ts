@@ -273,7 +273,7 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
         yield* one.store.commit([insert("endpoint", endpoint), insertDelivery(delivery), insert("attachment", attachment)], [])
         yield* other.run("select from mailroom.endpoint where id = $1 for update", [endpoint.id])
 
-        const looked: ReadonlyArray<Change> = looks ? [{ _tag: "RemoveAttachment", attachment }] : []
+        const looked: ReadonlyArray<Change> = looks ? [{ _tag: "Remove", kind: "attachment", record: attachment }] : []
         const changes = [update("delivery", next(delivery)), demand("endpoint", endpoint), ...looked]
         const waiting = yield* Effect.forkChild(one.store.commit(changes, []))
         yield* blocked(one)

@@ -41,8 +41,11 @@ export const isPremise = (change: Change): change is Extract<Change, { readonly 
 /** Whether a change needs to know what is there. The others need only what they bring to be new, or do not mind. */
 export const mustLook = (change: Change): boolean => {
   const tag = change._tag
-  return tag === "Update" || isPremise(change) || tag === "MoveRelay" || tag === "RemoveAttachment"
+  return tag === "Update" || isPremise(change) || tag === "MoveRelay" || tag === "Remove"
 }
+
+/** Whether a change gives up a name, which others here may want, or may have been refused before it. */
+export const freesName = (change: Change): boolean => change._tag === "Remove" && uniqueNameOf(change.kind, change.record) !== null
 
 /** What these changes touch; what they take for new only if `everything` is to be looked up. */
 export const touchedBy = (lists: ReadonlyArray<ReadonlyArray<Change>>, everything: boolean): Touched => {
@@ -56,7 +59,7 @@ export const touchedBy = (lists: ReadonlyArray<ReadonlyArray<Change>>, everythin
   }
   for (const change of lists.flat()) {
     if (change._tag === "Update") add(touched.written, change.kind, change.record.id)
-    if (change._tag === "RemoveAttachment") add(touched.written, "attachment", change.attachment.id)
+    if (change._tag === "Remove") add(touched.written, change.kind, change.record.id)
     // Where it is looked at before all is written, what is expected is held as well.
     if (isPremise(change)) add(touched.required, change.kind, change.id)
     if (change._tag === "TouchApiKeys") for (const { id } of change.used) add(touched.written, "apiKey", id)

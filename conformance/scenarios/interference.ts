@@ -333,7 +333,7 @@ export const suite: ScenarioSuite = {
         const lines: Array<string> = []
         const { id } = yield* upload(process, of)
         const stored = world.store.attachments.get(of.realm, id)
-        const removed = Effect.flatMap(stored, (attachment) => world.store.commit([{ _tag: "RemoveAttachment", attachment: attachment! }], []))
+        const removed = Effect.flatMap(stored, (attachment) => world.store.commit([{ _tag: "Remove", kind: "attachment", record: attachment! }], []))
         world.stage.scan = () => Effect.as(Effect.orDie(removed), { _tag: "Clean" })
 
         yield* Effect.provide(settle(process), loggedTo(lines))

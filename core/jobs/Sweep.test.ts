@@ -39,8 +39,8 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
     commit: ([change]) =>
       Effect.suspend(() => {
         if (change?._tag === "Forget") forgotten.push([change.log, change.before])
-        if (change?._tag === "RemoveAttachment") {
-          const { id } = change.attachment
+        if (change?._tag === "Remove" && change.kind === "attachment") {
+          const { id } = change.record
           if (state.inUse.has(id)) {
             refused.push(id)
             return Effect.fail(new CommitRejected({ reason: { _tag: "VersionMoved", kind: "attachment", id } }))

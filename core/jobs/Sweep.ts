@@ -103,7 +103,7 @@ export class Sweep extends Context.Service<
         do {
           found = yield* store.attachments.expired(now, pageSize)
           for (const attachment of found) {
-            yield* commit(store, queue, [{ _tag: "RemoveAttachment", attachment }], []).pipe(
+            yield* commit(store, queue, [{ _tag: "Remove", kind: "attachment", record: attachment }], []).pipe(
               Effect.andThen(Metrics.count(Metrics.retentionRemoved.attachments)),
               // A message has just begun to use it.
               Effect.catchIf((error) => error instanceof CommitRejected, () => Effect.void)

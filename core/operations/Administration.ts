@@ -46,11 +46,21 @@ export class StaleVersion extends Data.TaggedError("StaleVersion")<{
   }
 }
 
+/** Something still needs the record, so it stays; `fault` follows its name in a sentence. */
+export class InUse extends Data.TaggedError("InUse")<{ readonly what: string; readonly id: string; readonly fault: string }> {
+  override get message(): string {
+    return `The ${this.what} ${this.id} ${this.fault}.`
+  }
+}
+
 /** What any write of management may be refused with. */
 export type Refused = UnknownResource | NameTaken | InvalidInput | StoreUnavailable
 export type Written<A> = Effect.Effect<A, Refused>
 /** Of a record that others may be changing, where the caller can say which version was looked at. */
 export type Changed<A> = Effect.Effect<A, Refused | StaleVersion>
+
+/** Of a record that goes for good, once nothing needs it any more: as it was. */
+export type Removed<A> = Effect.Effect<A, Refused | StaleVersion | InUse>
 
 /** `version`: the one that the change was decided on. Without it, the change is made to whatever there is. */
 export interface Guarded {

@@ -20,12 +20,16 @@ import type { SealedDkimKey, MailDomain } from "../model/MailDomain.ts"
 import { Settings } from "../Settings.ts"
 import type { Change, CountedDomain, StoreUnavailable } from "../ports/Store.ts"
 import {
+  InUse,
   pageBehind,
+  unmoved,
   UnknownResource,
   type Administration,
+  type Guarded,
   type InvalidInput,
   type Page,
   type PageQuery,
+  type Removed,
   type Written
 } from "./Administration.ts"
 import { changing, commit, dieOnRejection } from "./Commit.ts"
@@ -80,6 +84,11 @@ export interface DomainManagement {
   readonly setDomainSuspended: (actor: Actor, tenantId: TenantId, id: DomainId, suspended: boolean) => Written<MailDomain>
   /** Has mail to all other addresses of the domain go to one of its mailboxes; null: refuses it. */
   readonly setCatchAll: (actor: Actor, tenantId: TenantId, id: DomainId, mailboxId: MailboxId | null) => Written<MailDomain>
+  /**
+   * Removes a suspended domain that has no mailboxes, with its keys: `InUse` says what it still is or has. Its name is free
+   * again, for any tenant. The audit trail goes on naming it, and no event tells of it.
+   */
+  readonly removeDomain: (actor: Actor, tenantId: TenantId, id: DomainId, input: Guarded) => Removed<MailDomain>
 }
 
 const confirmed = "confirmed by an operator"
@@ -161,7 +170,7 @@ export const domainChanges = ({ store, queue, crypto, audited, tenantEvent }: Ad
 
 export const domainManagement = (administration: Administration): Effect.Effect<DomainManagement> =>
   Effect.gen(function* () {
-    const { store, uuid, inserted, required, tenant, domainNamed } = administration
+    const { store, uuid, audited, inserted, required, tenant, domainNamed } = administration
     const { equipped, makeKey, move } = domainChanges(administration)
     const settings = yield* Settings
 
@@ -291,6 +300,23 @@ export const domainManagement = (administration: Administration): Effect.Effect<
             if (mailbox !== null && mailbox.domainId !== id) return yield* new UnknownResource({ what: "mailbox", id: mailbox.id })
             if (before.catchAll === mailboxId) return before
             return yield* move(actor, "domain.catch_all", { before, domain: { ...before, catchAll: mailboxId }, input: null })
+          })
+        ).pipe(dieOnRejection)
+      }),
+
+      removeDomain: Effect.fn("Management.removeDomain")(function* (actor, tenantId, id, input) {
+        return yield* changing(
+          id,
+          Effect.gen(function* () {
+            const domain = yield* mailDomain(tenantId, id)
+            const inUse = (fault: string) => new InUse({ what: "domain", id: domain.domain, fault })
+            yield* unmoved("domain", domain, input)
+            // So no mailbox comes while they are looked for.
+            if (domain.health !== "suspended") return yield* inUse("is in use; suspend it first")
+            const mailboxes = yield* store.mailboxes.page(tenantId, { domainId: id, after: null, limit: 1 })
+            if (mailboxes.length > 0) return yield* inUse("has mailboxes; remove them first")
+            yield* audited(actor, tenantId, "domain.remove", id, [{ _tag: "Remove", kind: "domain", record: domain }])
+            return domain
           })
         ).pipe(dieOnRejection)
       })

@@ -11,23 +11,25 @@ import type { Address } from "../model/Address.ts"
 import { domainOf } from "../model/Address.ts"
 import type { Actor } from "../model/Audit.ts"
 import type { Data as EventData } from "../model/Event.ts"
-import type { DomainId, MailboxId, TenantId } from "../model/Ids.ts"
+import type { DomainId, Environment, MailboxId, TenantId } from "../model/Ids.ts"
 import type { Mailbox } from "../model/Mailbox.ts"
 import type { StoreUnavailable } from "../ports/Store.ts"
 import {
+  InUse,
+  InvalidInput,
   line,
   pageBehind,
   unmoved,
   type Administration,
   type Changed,
   type Guarded,
-  type InvalidInput,
   type Page,
   type PageQuery,
+  type Removed,
   type UnknownResource,
   type Written
 } from "./Administration.ts"
-import { changing, dieOnRejection } from "./Commit.ts"
+import { changing, dieOnRejection, retryOnVersionMoved } from "./Commit.ts"
 
 export interface MailboxManagement {
   /** By address; of one domain, if it is given. */
@@ -36,7 +38,7 @@ export interface MailboxManagement {
     query: PageQuery & { readonly domainId?: DomainId }
   ) => Effect.Effect<Page<Mailbox>, UnknownResource | InvalidInput | StoreUnavailable>
   readonly getMailbox: (tenantId: TenantId, id: MailboxId) => Effect.Effect<Mailbox, UnknownResource | StoreUnavailable>
-  /** A mailbox at a domain of the tenant. */
+  /** A mailbox at a domain of the tenant, which is not suspended. */
   readonly createMailbox: (
     actor: Actor,
     input: { readonly id?: MailboxId; readonly tenantId: TenantId; readonly address: Address; readonly displayName: string }
@@ -48,10 +50,17 @@ export interface MailboxManagement {
     id: MailboxId,
     input: Guarded & { readonly displayName?: string; readonly status?: Mailbox["status"]; readonly reason?: string }
   ) => Changed<Mailbox>
+  /**
+   * Removes a suspended mailbox that has no mail and is nobody's catch-all: `InUse` says what it still is or has. Its address
+   * is free again, for any tenant. The audit trail goes on naming it, and no event tells of it.
+   */
+  readonly removeMailbox: (actor: Actor, tenantId: TenantId, id: MailboxId, input: Guarded) => Removed<Mailbox>
 }
 
+const environments: ReadonlyArray<Environment> = ["sandbox", "production"]
+
 export const mailboxManagement = (administration: Administration): MailboxManagement => {
-  const { store, uuid, audited, inserted, required, tenant, domainNamed, tenantEvent } = administration
+  const { store, uuid, audited, required, tenant, domainNamed, tenantEvent } = administration
 
   const mailDomain = (tenantId: TenantId, id: DomainId) => required("domain", id, store.domains.get(tenantId, id))
 
@@ -96,23 +105,32 @@ export const mailboxManagement = (administration: Administration): MailboxManage
 
     createMailbox: Effect.fn("Management.createMailbox")(function* (actor, input) {
       yield* tenant(input.tenantId)
-      const domain = yield* domainNamed(input.tenantId, domainOf(input.address))
-      const record: Mailbox = {
-        id: input.id ?? (yield* uuid<MailboxId>()),
-        tenantId: input.tenantId,
-        version: 1,
-        eventSequence: 1,
-        domainId: domain.id,
-        address: input.address,
-        displayName: yield* displayed(input.displayName),
-        status: "active",
-        createdAt: yield* Clock.currentTimeMillis
-      }
-      yield* inserted(actor, input.tenantId, "mailbox.create", record.id, [
-        { _tag: "Insert", kind: "mailbox", record },
-        yield* mailboxEvent(record, "mailbox.created", null)
-      ])
-      return record
+      return yield* retryOnVersionMoved(
+        Effect.gen(function* () {
+          const domain = yield* domainNamed(input.tenantId, domainOf(input.address))
+          if (domain.health === "suspended") {
+            return yield* new InvalidInput({ field: "address", fault: `is at ${domain.domain}, which is suspended` })
+          }
+          const record: Mailbox = {
+            id: input.id ?? (yield* uuid<MailboxId>()),
+            tenantId: input.tenantId,
+            version: 1,
+            eventSequence: 1,
+            domainId: domain.id,
+            address: input.address,
+            displayName: yield* displayed(input.displayName),
+            status: "active",
+            createdAt: yield* Clock.currentTimeMillis
+          }
+          yield* audited(actor, input.tenantId, "mailbox.create", record.id, [
+            // Whoever removes the domain has suspended it before, and counted its mailboxes behind that.
+            { _tag: "Require", kind: "domain", id: domain.id, version: domain.version },
+            { _tag: "Insert", kind: "mailbox", record },
+            yield* mailboxEvent(record, "mailbox.created", null)
+          ])
+          return record
+        })
+      ).pipe(dieOnRejection)
     }),
 
     updateMailbox: Effect.fn("Management.updateMailbox")(function* (actor, tenantId, id, input) {
@@ -137,6 +155,29 @@ export const mailboxManagement = (administration: Administration): MailboxManage
             event
           ])
           return record
+        })
+      ).pipe(dieOnRejection)
+    }),
+
+    removeMailbox: Effect.fn("Management.removeMailbox")(function* (actor, tenantId, id, input) {
+      const inUse = (fault: string) => new InUse({ what: "mailbox", id, fault })
+      return yield* changing(
+        id,
+        Effect.gen(function* () {
+          const mailbox = yield* getMailbox(tenantId, id)
+          yield* unmoved("mailbox", mailbox, input)
+          // So nothing is accepted from it or for it while its mail is looked for.
+          if (mailbox.status !== "suspended") return yield* inUse("is in use; suspend it first")
+          const domain = yield* store.domains.get(tenantId, mailbox.domainId)
+          if (domain?.catchAll === id) {
+            return yield* inUse(`takes the mail to all other addresses of ${domain.domain}; have that go elsewhere first`)
+          }
+          const found = yield* Effect.forEach(environments, (environment) =>
+            store.messages.page({ tenantId, environment }, { mailboxId: id, before: null, limit: 1 })
+          )
+          if (found.flat().length > 0) return yield* inUse("has mail, and is kept as long as that is")
+          yield* audited(actor, tenantId, "mailbox.remove", id, [{ _tag: "Remove", kind: "mailbox", record: mailbox }])
+          return mailbox
         })
       ).pipe(dieOnRejection)
     })

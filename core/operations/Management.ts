@@ -5,7 +5,8 @@
  * dashboard and a program that embeds the core all use this one service.
  *
  * Every write is audited in its own commit: a tenant's state under the tenant,
- * plans under the `installation`. Nothing but a suppression is ever deleted.
+ * plans under the `installation`. Removed are suppressions, mailboxes without
+ * mail and domains without mailboxes; all else is kept.
  * Two who change one record at a time do not undo each other: each change is
  * made to what there is, and one that was decided on a certain version can be
  * held to it.

@@ -70,6 +70,11 @@ type Plain = Exclude<Kind, "message" | "delivery">
 
 type Insert = { [K in Plain]: { readonly _tag: "Insert"; readonly kind: K; readonly record: Records[K] } }[Plain]
 
+/** Kinds of which a record can be removed. */
+type Removable = "attachment" | "domain" | "mailbox"
+
+type Remove = { [K in Removable]: { readonly _tag: "Remove"; readonly kind: K; readonly record: Records[K] } }[Removable]
+
 type Update = { [K in Kind]: { readonly _tag: "Update"; readonly kind: K; readonly record: Records[K] } }[Kind]
 
 /**
@@ -132,7 +137,7 @@ export const uniqueNameOf = <K extends Kind>(kind: K, record: Records[K]): Uniqu
  * - `Expect`: the same, but it is not held: who moves the version may land before.
  * - `MoveRelay`: the shard's position must be `from` (0 if it was never moved):
  *   else `VersionMoved`. The new one may be the same, with another holder.
- * - `RemoveAttachment`: the stored version must be the given one: else `VersionMoved`.
+ * - `Remove`: the stored version must be the record's: else `VersionMoved`. Its unique name is free again.
  * - `Reserve`: no unexpired reservation of (application, idempotency key) may
  *   be held at `reservedAt`: else `KeyTaken`. An expired one is replaced.
  * - `TakeQuota`: `used + amount` of that tenant and UTC day must not pass
@@ -157,7 +162,7 @@ export type Change =
   | Update
   | { readonly _tag: "Require" | "Expect"; readonly kind: Kind; readonly id: string; readonly version: number }
   | { readonly _tag: "MoveRelay"; readonly relay: Relay; readonly from: bigint }
-  | { readonly _tag: "RemoveAttachment"; readonly attachment: Attachment }
+  | Remove
   | { readonly _tag: "Reserve"; readonly reservation: Reservation }
   | { readonly _tag: "TakeQuota"; readonly tenantId: TenantId; readonly day: string; readonly amount: number; readonly limit: number }
   | { readonly _tag: "AppendEvent"; readonly event: Event }

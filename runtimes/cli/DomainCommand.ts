@@ -10,7 +10,7 @@ import * as Timestamp from "../../core/model/Timestamp.ts"
 import type { DomainRecordSet } from "../../core/operations/DomainManagement.ts"
 import { Management } from "../../core/operations/Management.ts"
 import { usage } from "./CommandFailed.ts"
-import { domainName, idOf, json, optionalText, page, pageQuery, tenantFlag, tenantOf } from "./Inputs.ts"
+import { domainName, given, idOf, ifVersion, json, optionalText, page, pageQuery, tenantFlag, tenantOf } from "./Inputs.ts"
 import { actorOf, by, operating } from "./Operator.ts"
 import { note, Output, printJson, printPage, printRecord } from "./Output.ts"
 
@@ -271,7 +271,19 @@ const catchAll = Command.make(
   Command.withExamples([{ command: "mailroom domain catch-all mail.example.com --mailbox ID --tenant ID" }])
 )
 
+const remove = Command.make(
+  "remove",
+  { domain: named, tenant: tenantFlag, ifVersion, by, json },
+  operating(Effect.fnUntraced(function* ({ domain: text, tenant, ifVersion, by, json }) {
+    const { removeDomain } = yield* Management
+    const tenantId = yield* tenantOf(tenant)
+    const removed = yield* removeDomain(actorOf(by), tenantId, yield* idIn(tenantId, text), given("version", ifVersion))
+    yield* printRecord(json, shown(removed))
+    yield* note(`removed, with its DKIM keys: ${removed.domain} can be added again, by any tenant`)
+  }))
+).pipe(Command.withDescription("Removes a suspended domain that has no mailboxes, for good. Its name is free again."))
+
 export const domainCommand = Command.make("domain").pipe(
   Command.withDescription("Domains that a tenant's mail is from, and comes in for"),
-  Command.withSubcommands([add, list, show, check, rotateDkim, catchAll, confirm, suspend, reinstate])
+  Command.withSubcommands([add, list, show, check, rotateDkim, catchAll, confirm, suspend, reinstate, remove])
 )

@@ -120,7 +120,19 @@ const reinstate = Command.make(
   turning("active", "in use: mail is sent from it again, what has waited too")
 ).pipe(Command.withDescription("Takes a suspended mailbox into use again"))
 
+const remove = Command.make(
+  "remove",
+  { id, tenant: tenantFlag, ifVersion, by, json },
+  operating(Effect.fnUntraced(function* ({ id, tenant, ifVersion, by, json }) {
+    const { removeMailbox } = yield* Management
+    const input = given("version", ifVersion)
+    const removed = yield* removeMailbox(actorOf(by), yield* tenantOf(tenant), yield* idOf<MailboxId>("ID", id), input)
+    yield* printRecord(json, shown(removed))
+    yield* note(`removed: ${removed.address} can be had again, by any tenant`)
+  }))
+).pipe(Command.withDescription("Removes a suspended mailbox that has no mail, for good. Its address is free again."))
+
 export const mailboxCommand = Command.make("mailbox").pipe(
   Command.withDescription("Addresses that a tenant sends from"),
-  Command.withSubcommands([create, list, show, update, suspend, reinstate])
+  Command.withSubcommands([create, list, show, update, suspend, reinstate, remove])
 )

@@ -225,6 +225,29 @@ describe("management commands", () => {
   )
 
   typed(
+    "remove a mailbox and a domain, and say what still needs them and that their names are free",
+    Effect.gen(function* () {
+      const { tenant } = yield* founded
+      yield* json(`domain add mail.example -t ${tenant}`)
+      const { id: mailbox, version } = yield* json(`mailbox create ada@mail.example -t ${tenant}`)
+      const [ofMailbox, ofDomain] = [`mailbox remove ${mailbox} -t ${tenant}`, `domain remove mail.example -t ${tenant}`]
+
+      const early = yield* run(ofMailbox)
+      assert.deepStrictEqual([early.code, early.out, early.error.includes(`The mailbox ${mailbox} is in use; suspend it first.`)], [4, "", true])
+      yield* json(`mailbox suspend ${mailbox} -t ${tenant}`)
+      yield* json(`domain suspend mail.example -t ${tenant}`)
+      assert.include((yield* run(ofDomain)).error, "The domain mail.example has mailboxes; remove them first.")
+      assert.strictEqual((yield* run(`${ofMailbox} --if-version ${version}`)).code, 4)
+
+      assert.include((yield* run(ofMailbox)).error, "ada@mail.example can be had again")
+      assert.strictEqual((yield* json(`${ofDomain} --by Ada`)).domain, "mail.example")
+      for (const line of [ofMailbox, ofDomain]) assert.strictEqual((yield* run(line)).code, 3)
+      assert.strictEqual((yield* json(`domain add mail.example -t ${tenant}`)).domain, "mail.example")
+      assert.include((yield* json(`audit list ${tenant}`)).map((entry: { readonly action: string }) => entry.action), "domain.remove")
+    })
+  )
+
+  typed(
     "write a key to a file that only its owner can read, and tell it nowhere else",
     Effect.gen(function* () {
       const { tenant, app } = yield* founded

@@ -8,7 +8,7 @@ import { Flag } from "effect/cli"
 import { userInfo } from "node:os"
 import { CheckDomains } from "../../core/jobs/CheckDomains.ts"
 import type { Actor } from "../../core/model/Audit.ts"
-import { InvalidInput, NameTaken, StaleVersion, UnknownResource } from "../../core/operations/Administration.ts"
+import { InUse, InvalidInput, NameTaken, StaleVersion, UnknownResource } from "../../core/operations/Administration.ts"
 import { KeyEnded } from "../../core/operations/KeyManagement.ts"
 import { Management } from "../../core/operations/Management.ts"
 import { Resealing } from "../../core/operations/Resealing.ts"
@@ -38,6 +38,7 @@ type Refusal =
   | NameTaken
   | InvalidInput
   | StaleVersion
+  | InUse
   | KeyEnded
   | NotSandbox
   | EndpointDisabled
@@ -85,6 +86,7 @@ const failureOf = (error: Refusal): CommandFailed => {
       return failed(2, `${flags[error.field] ?? error.field} ${error.fault}`)
     case "NameTaken":
     case "StaleVersion":
+    case "InUse":
     case "KeyEnded":
     case "NotSandbox":
       return failed(4, error.message)
