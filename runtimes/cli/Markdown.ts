@@ -28,7 +28,7 @@ const managementIntroduction = [
   "# Management",
   [
     "The commands below work on the deployment's database, with the settings of its other processes. Each write is in the audit trail, with who made it:",
-    "`--by`, or the user of the system. Nothing is deleted. Suspending and revoking ask nothing, are in force at the next request, and say what they did."
+    "`--by`, or the user of the system. Nothing is deleted but suppressions, mailboxes that have no mail and domains that have no mailboxes. Suspending and revoking ask nothing, are in force at the next request, and say what they did."
   ].join("\n"),
   [
     "`--json` prints one JSON document on standard output: an object, or an array for a list. Its members are in camelCase and stay as they are, times are",
