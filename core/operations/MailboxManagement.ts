@@ -109,7 +109,7 @@ export const mailboxManagement = (administration: Administration): MailboxManage
         Effect.gen(function* () {
           const domain = yield* domainNamed(input.tenantId, domainOf(input.address))
           if (domain.health === "suspended") {
-            return yield* new InvalidInput({ field: "address", fault: `is at ${domain.domain}, which is suspended` })
+            return yield* new InvalidInput({ field: "address", fault: `is at ${domain.domain}, which is suspended; take that into use again first` })
           }
           const record: Mailbox = {
             id: input.id ?? (yield* uuid<MailboxId>()),
