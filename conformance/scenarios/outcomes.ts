@@ -9,6 +9,7 @@ import type { Reply } from "../../core/model/Reply.ts"
 import { MailProviderUnavailable, SubmissionRefused, type SubmitRequest } from "../../core/ports/MailProvider.ts"
 import { ScanFailed } from "../../core/ports/Scanner.ts"
 import { address } from "../fixtures.ts"
+import { NoCommits } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import {
   accepted,
@@ -430,6 +431,24 @@ export const suite: ScenarioSuite = {
         assert.deepEqual([message.status, message.failure?.code], ["failed", "poison"])
         assert.equal(world.stage.submissions.filter(({ request }) => request.messageId === poison).length, 4)
         assert.equal((yield* messageOf(world, tenancy, other)).status, "sent")
+      })
+    ),
+
+    scenario("a result that breaks four who record it is not submitted again, though the store is away when it is given up", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("production")
+        const store = new NoCommits()
+        const [calm, process] = [yield* world.boot(), yield* world.boot(store)]
+        const id = yield* send(calm, tenancy, ada)
+        Object.assign(store, { isOn: true, isBroken: true })
+        yield* Effect.forEach([1, 2, 3, 4], () => Effect.andThen(process.worker.tick, Time.adjust("2 minutes")))
+
+        store.isBroken = false
+        yield* process.worker.tick
+        store.isOn = false
+        yield* pass(process, "5 minutes")
+
+        assert.deepEqual([(yield* messageOf(world, tenancy, id)).status, world.stage.submissions.length], ["sent", 1])
       })
     ),
 

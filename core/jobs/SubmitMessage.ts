@@ -377,8 +377,10 @@ export class SubmitMessage extends Context.Service<
       const conclude = (lease: Lease | null, started: Message.Message, attempt: Attempt) =>
         Effect.onExit(commitAttempt(lease, started, attempt), (exit) =>
           Effect.sync(() => {
+            // To give up what was taken, and fail with it, is no reason to forget who has been mailed.
+            if (Exit.isFailure(exit) && attempt.submission === null) return
             unrecorded.delete(started.id)
-            if (Exit.isFailure(exit) && attempt.submission !== null) unrecorded.set(started.id, { started, attempt })
+            if (Exit.isFailure(exit)) unrecorded.set(started.id, { started, attempt })
           })
         )
 
