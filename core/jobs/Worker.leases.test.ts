@@ -82,6 +82,18 @@ describe("a lease", () => {
     })
   )
 
+  it.effect("is held on though the queue broke when it was asked to", () =>
+    Effect.gen(function* () {
+      let extensions = 0
+      const extend = (lease: Lease) => (++extensions === 2 ? broken() : Effect.succeed(lease))
+      const { did } = yield* running({ submit: [[leaseOf("submit", "a")]] }, taking(90), { extend })
+
+      yield* TestClock.adjust("5 minutes")
+
+      assert.deepStrictEqual(did, ["begin a 0", "extend a 20", "extend a 40", "extend a 60", "extend a 80"])
+    })
+  )
+
   it.effect("that was lost is not asked for again", () =>
     Effect.gen(function* () {
       const extend = ({ token }: Lease) => Effect.fail(new LeaseLost({ token }))

@@ -142,6 +142,7 @@ export class Worker extends Context.Service<
             queue.extend(lease, visibilityTimeout).pipe(
               Effect.asVoid,
               Effect.catchTag("QueueUnavailable", () => Effect.void),
+              Effect.catchDefect(broke),
               Effect.andThen(Effect.sync(wait)),
               Effect.catchTag("LeaseLost", () => Effect.void)
             )
