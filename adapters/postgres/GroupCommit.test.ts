@@ -9,15 +9,16 @@ import { StoreUnavailable, type Change } from "../../core/ports/Store.ts"
 import type { Call } from "./CommitBatch.ts"
 import * as GroupCommit from "./GroupCommit.ts"
 
-/** A group whose batches wait at a gate, and what they held. */
-const gated = Effect.fnUntraced(function* (committers = 1) {
+/** A group whose batches wait at a gate, or for what is said of each, and what they held. */
+const gated = Effect.fnUntraced(function* (committers = 1, waitOf: ((batch: number) => Effect.Effect<void>) | null = null) {
   const gate = yield* Latch.make(false)
   const batches: Array<ReadonlyArray<Call>> = []
   const commit = yield* GroupCommit.make({
     commit: (calls) =>
       Effect.suspend(() => {
+        const wait = waitOf?.(batches.length) ?? gate.await
         batches.push(calls)
-        return Effect.as(gate.await, calls.map(() => Effect.succeed({ jobsOffered: false, leaseEnded: false, forgotten: calls.length, next: [] })))
+        return Effect.as(wait, calls.map(() => Effect.succeed({ jobsOffered: false, leaseEnded: false, forgotten: calls.length, next: [] })))
       }),
     committers,
     onLiveClock: (self) => self
@@ -187,6 +188,30 @@ it.effect("helps out with another committer where one is stuck, or has too much 
     yield* settle
     assert.deepStrictEqual(sizes(), [1, 1, 64])
     yield* gate.open
+  })
+)
+
+it.effect("helps out who came while it was seen whether the last who waited is stuck, too", () =>
+  Effect.gen(function* () {
+    const gates = [yield* Latch.make(false), yield* Latch.make(false), yield* Latch.make(true)]
+    const { begin, sizes, settle } = yield* gated(2, (batch) => gates[batch]!.await)
+    yield* begin
+    yield* settle
+    yield* begin
+    yield* settle
+    yield* TestClock.adjust("10 millis")
+    yield* gates[0]!.open
+    yield* settle
+    const before = sizes()
+
+    yield* begin
+    yield* settle
+    yield* TestClock.adjust("50 millis")
+    yield* settle
+    const after = sizes()
+    yield* gates[1]!.open
+
+    assert.deepStrictEqual([before, after], [[1, 1], [1, 1, 1]])
   })
 )
 

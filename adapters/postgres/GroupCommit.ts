@@ -161,8 +161,11 @@ export const make = Effect.fnUntraced(function* ({
 
   const watch = Effect.gen(function* () {
     yield* Effect.callback<void>((resume) => {
-      watcher = () => resume(Effect.void)
+      // Whoever came while it looked at the last who waited found nobody to watch.
+      if (waiting.length > 0) resume(Effect.void)
+      else watcher = () => resume(Effect.void)
     })
+    yield* turn // a committer that has just been woken takes its batch
     const before = batches
     yield* Effect.sleep(patience)
     if (batches === before && waiting.length > 0) wakeAnother()
