@@ -103,7 +103,8 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
       if (reason != null) return yield* new CommitRejected({ reason })
     })
     const [only] = call.changes
-    if (only?._tag === "Forget" && call.changes.length === 1 && call.jobs.length === 0) yield* forget(only)
+    const isAll = call.changes.length === 1 && call.jobs.length === 0 && call.lease === undefined
+    if (only?._tag === "Forget" && isAll) yield* forget(only)
     else {
       yield* sql.withTransaction(
         Effect.gen(function* () {

@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Layer } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
-import { insert, insertDelivery, next, update } from "../../conformance/StoreLaw.ts"
+import { forget, insert, insertDelivery, next, update } from "../../conformance/StoreLaw.ts"
 import type { Tenant } from "../../core/model/Tenant.ts"
 import { JobQueue, type Job, type Lease } from "../../core/ports/JobQueue.ts"
 import { Store, type Next } from "../../core/ports/Store.ts"
@@ -50,6 +50,19 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
       assert.deepStrictEqual(committed, { jobsOffered: true, leaseEnded: true, forgotten: 0, next: [] })
       assert.isTrue(yield* lost(lease!))
       assert.deepStrictEqual(yield* claim(), [])
+    })
+  )
+
+  it.effect("ends with changes that forget, and nothing else", () =>
+    Effect.gen(function* () {
+      const [store, queue] = [yield* Store, yield* JobQueue]
+      yield* queue.offer([jobOf()])
+      const [lease] = yield* claim()
+
+      const { leaseEnded } = yield* store.commit([forget("payloads", 0)], [], lease)
+
+      assert.isTrue(leaseEnded)
+      assert.isTrue(yield* lost(lease!))
     })
   )
 
