@@ -103,11 +103,11 @@ export class SubmitMessage extends Context.Service<
       const deadlines = yield* Deadlines.make(submitTimeout)
       const keyOf = signingKeys(crypto)
 
-      /** What providers have taken and the store has not, the oldest in front: who is in it is not mailed again. */
+      /** What providers have taken and the store has not, in front what was tried longest ago: who is in it is not mailed again. */
       const unrecorded = new Map<MessageId, Unrecorded>()
 
-      /** One of them, if there are any: a store that takes no commits is to have few, and nobody is mailed meanwhile beyond that. */
-      const recordOldest = Effect.suspend(() => {
+      /** Records one of them, if there are any. It fails, so that nothing more is submitted, where that cannot be and as many wait as may. */
+      const recordFirst = Effect.suspend(() => {
         const [first] = unrecorded.values()
         if (first === undefined) return Effect.void
         // One that breaks whoever commits it is no fault of the job that tries.
@@ -131,7 +131,7 @@ export class SubmitMessage extends Context.Service<
         }
         const own = unrecorded.get(message.id)
         if (own !== undefined) return yield* conclude(lease, own.started, own.attempt)
-        yield* recordOldest
+        yield* recordFirst
 
         const queued = Message.queuedRecipients(message)
         const suppressed = yield* findSuppressed(message, queued)
@@ -150,10 +150,10 @@ export class SubmitMessage extends Context.Service<
       const attemptTo = Effect.fnUntraced(function* (outbound: Outbound, sendable: ReadonlyArray<Recipient>) {
         if (sendable.length === 0) return nothingToSend
         const { message } = outbound
-        yield* checkSender(outbound)
+        const domain = yield* checkSender(outbound)
         const attachments = yield* checkAttachments(message)
         const built = yield* buildMime(outbound, attachments)
-        const submitted = Effect.catchTags(submit(outbound, sendable, built), {
+        const submitted = Effect.catchTags(submit(message, domain, sendable, built), {
           // To send it unsigned would be to send it to a spam folder.
           SealBroken: ({ message }) => Effect.fail(new Postponed({ code: "dkim_key_unavailable", detail: message })),
           // The bytes are gone, and are made again, the same: the next try finds them.
@@ -165,6 +165,7 @@ export class SubmitMessage extends Context.Service<
         return yield* Effect.catchTag(submitted, "Postponed", ({ code, detail, mime = built }) => Effect.fail(new Postponed({ code, detail, mime })))
       })
 
+      /** The mailbox's domain, if mail may be sent from it. */
       const checkSender = Effect.fnUntraced(function* ({ mailbox, domain }: Outbound) {
         if (mailbox === null || mailbox.status !== "active") {
           return yield* new Postponed({ code: "mailbox_suspended", detail: "the sending mailbox is suspended" })
@@ -172,6 +173,7 @@ export class SubmitMessage extends Context.Service<
         if (domain === null || !isVerified(domain.health)) {
           return yield* new Postponed({ code: "domain_not_sendable", detail: "the sending domain may not send" })
         }
+        return domain
       })
 
       const checkAttachments = Effect.fnUntraced(function* (message: Message.Message) {
@@ -248,9 +250,8 @@ export class SubmitMessage extends Context.Service<
         })
       })
 
-      const submit = Effect.fnUntraced(function* (outbound: Outbound, sendable: ReadonlyArray<Recipient>, built: Built) {
+      const submit = Effect.fnUntraced(function* (message: Message.Message, domain: MailDomain, sendable: ReadonlyArray<Recipient>, built: Built) {
         const { blob, bytes } = built
-        const { message, domain } = outbound
         const provider = providers[message.environment]
         if (provider === null) {
           return yield* new Postponed({ code: "no_provider", detail: "no mail provider is configured for production" })
@@ -264,7 +265,7 @@ export class SubmitMessage extends Context.Service<
               recipients: sendable.map(({ address }) => address)
             },
             sizeBytes: blob.sizeBytes,
-            dkim: domain === null || message.environment === "sandbox" ? null : yield* keyOf(domain),
+            dkim: message.environment === "sandbox" ? null : yield* keyOf(domain),
             mime: bytes === null ? blobs.read(message.tenantId, blob) : Stream.fromArray(bytes)
           })
           .pipe(
@@ -296,8 +297,8 @@ export class SubmitMessage extends Context.Service<
         )
       }
 
-      const returnPath = Effect.fnUntraced(function* (message: Message.Message, domain: MailDomain | null) {
-        const host = domain === null ? settings.bounceDomain : returnPathDomain(domain, settings.bounceDomain)
+      const returnPath = Effect.fnUntraced(function* (message: Message.Message, domain: MailDomain) {
+        const host = returnPathDomain(domain, settings.bounceDomain)
         if (host === null) return message.from.address as Address // of a mailbox, for this is outbound
         return ReturnPath.format(message.id, yield* crypto.mac(ReturnPath.purpose, message.id), host)
       })
