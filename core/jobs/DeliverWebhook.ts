@@ -105,8 +105,8 @@ export class DeliverWebhook extends Context.Service<
         end(delivery, { _tag: "Abandoned", at }, "internal_error", null, Effect.logError(`a delivery was given up: ${why}`))
 
       /**
-       * Ends a delivery without an attempt, because of what an endpoint is, if it is so still; else it is looked at again.
-       * `told`: once it has ended.
+       * Ends a delivery without an attempt. `because`: the endpoint that is the reason; if it or the delivery has changed by
+       * now, the job comes again instead. `told` runs once it has ended.
        */
       const end = Effect.fnUntraced(
         function* (delivery: Delivery, input: Deliveries.Input, lastError: string, because: Endpoint | null, told: Effect.Effect<void>) {

@@ -30,11 +30,12 @@ export interface NewDelivery {
   attempt: FirstAttempt | null
 }
 
+/** An attempt that has begun. */
 export interface FirstAttempt {
-  /** Null while it is under way. */
+  /** Null while it is under way, and for good if it could not be made. */
   ending: Ending | null
   isOver: boolean
-  /** Who wants to know. */
+  /** Told of its end: one may wait for it, whoever records it. */
   whenOver: (() => void) | null
 }
 

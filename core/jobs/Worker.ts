@@ -82,7 +82,7 @@ const passesMax = 50
 const slice = Duration.toNanosUnsafe(Duration.millis(100))
 /** After how many milliseconds a job is tried again that the store could not serve. */
 const unavailableRetry = 30_000
-/** A job within which its group may have more in flight, and one with which it gives back the place, where groups grow. */
+/** In lanes that grow: a job shorter than `quick` lets its group have more in flight, one of `slow` or longer gives back its place. */
 const [quick, slow] = [Duration.toNanosUnsafe(Duration.millis(100)), Duration.toNanosUnsafe(Duration.seconds(1))]
 /** A queue that is away is told of a job's end again after this, and so often: for as long as a lease may last. */
 const completePause = Duration.seconds(5)
@@ -93,7 +93,7 @@ const suspectPause = Duration.seconds(1)
 export class Worker extends Context.Service<
   Worker,
   {
-    /** Does what is due now, up to a batch, and waits for its end; how many jobs that was. 0: nothing is due. */
+    /** Does what it can claim now, once in each lane, and waits for its end; how many jobs that was. */
     readonly tick: Effect.Effect<number>
     /**
      * Keeps all places busy, so that a slow job holds up nobody else, until it is told to stop; then ends when the
@@ -159,7 +159,7 @@ export class Worker extends Context.Service<
       const seldom = SeldomLog.make()
       const away = (error: QueueUnavailable) => seldom(Effect.logWarning("the job queue is away", error))
 
-      /** What is under way, in the lane that asks and in the others, has no part in it. */
+      /** A defect of the queue: it ends no lane, and no job that is under way. */
       const broke = (defect: unknown) => Effect.logError("the job queue broke; it is asked again", defect)
 
       /** What cannot be given back comes again when its lease runs out. */
@@ -213,22 +213,22 @@ export class Worker extends Context.Service<
         return Effect.annotateLogs(done, { job: kind, [subjects[kind]]: subject, tenantId: realm.tenantId })
       }
 
-      /** The lane whose suspect is under way, and the one that has waited for that. */
+      /** The lane whose suspect is under way, and the one that has waited for that longest. */
       let testing: Lane | null = null
-      let next: Lane | null = null
+      let testsNext: Lane | null = null
 
       /** Whether a lane that has found suspects may take one now; lanes take turns. */
       const mayTest = (lane: Lane): boolean => {
-        const may = testing === null && (next === null || next === lane)
-        if (may) [testing, next] = [lane, null]
-        else if (testing !== lane) next ??= lane
+        const may = testing === null && (testsNext === null || testsNext === lane)
+        if (may) [testing, testsNext] = [lane, null]
+        else if (testing !== lane) testsNext ??= lane
         return may
       }
 
       const tested = (lane: Lane) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
         Effect.ensuring(self, Effect.sync(() => {
           if (testing === lane) testing = null
-          if (next === lane) next = null
+          if (testsNext === lane) testsNext = null
         }))
 
       /**
@@ -247,7 +247,7 @@ export class Worker extends Context.Service<
         for (const { job } of leases) yield* Metrics.count(Metrics.jobsClaimed[job.kind])
         const fresh = leases.filter(({ claims }) => claims <= trustedClaims)
         const suspects = leases.filter(({ claims }) => claims > trustedClaims)
-        if (suspects.length === 0 && next === lane) next = null
+        if (suspects.length === 0 && testsNext === lane) testsNext = null
         const suspect = suspects.length > 0 && mayTest(lane) ? suspects[0]! : null
         const others = suspects.filter((lease) => lease !== suspect)
         yield* Effect.forEach(others, (lease) => givenBack(lease, suspectPause), { discard: true })
@@ -327,7 +327,7 @@ export class Worker extends Context.Service<
           const others = Effect.forEach(fresh, work, { concurrency: "unbounded", discard: true })
           yield* suspect === null ? others : workBehind(suspect, others)
           return fresh.length + (suspect === null ? 0 : 1)
-        }).pipe(Effect.ensuring(Effect.sync(() => void ([testing, next] = [null, null])))),
+        }).pipe(Effect.ensuring(Effect.sync(() => void ([testing, testsNext] = [null, null])))),
 
         run: (isStopping, idle) =>
           Effect.forEach(lanes, (lane) => runLane(lane, isStopping, idle).pipe(tested(lane)), {

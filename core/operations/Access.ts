@@ -104,8 +104,9 @@ export class Access extends Context.Service<
     readonly guardAddress: (clientAddress: string) => Effect.Effect<ReadonlyArray<Standing>, RateLimited>
     /**
      * Everything between the route and the input: credential, key limit, tenant
-     * limit, scope. `standings` is told what is left of each limit, also when a
-     * later step refuses.
+     * limit, scope. `caller` is told who calls as soon as the credential holds,
+     * `standings` what is left of each limit once both were taken: a step that
+     * refuses later takes neither back.
      */
     readonly admit: (
       request: {

@@ -133,12 +133,14 @@ export class QuotaExceeded extends Data.TaggedError("QuotaExceeded")<{
   }
 }
 
+/** What a send came to. */
 export interface Sent {
   readonly message: typeof QueuedMessage.Type
   /** True when an earlier request had sent it. */
   readonly replayed: boolean
 }
 
+/** Why a message is not accepted; nothing of it is kept. */
 export type SendRefusal =
   | IdempotencyConflict
   | IdempotencyPending
