@@ -22,6 +22,7 @@ import { freesName, keyOfQuota, mustLook, touchedBy } from "./Touched.ts"
 import type { Row } from "./Rows.ts"
 import * as Write from "./Write.ts"
 
+/** What one caller commits. */
 export interface Call {
   readonly changes: ReadonlyArray<Change>
   readonly jobs: ReadonlyArray<Job>
@@ -31,8 +32,10 @@ export interface Call {
   readonly now: Millis
 }
 
+/** What its caller is told. */
 export type Answer = Effect.Effect<Committed, CommitRejected | StoreUnavailable>
 
+/** An answer for each call, in order. */
 export type CommitBatch = (calls: ReadonlyArray<Call>) => Effect.Effect<ReadonlyArray<Answer>>
 
 type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<ReadonlyArray<unknown>, SqlError>
@@ -47,10 +50,11 @@ const mustNotAssume = "mustNotAssume" as const
 /** How much is looked up: nothing, where the changes say what there is; what they change; or what they bring, too. */
 type Looking = "assuming" | "at changed" | "at all"
 
-/** Whether the jobs are written with the changes. */
+/** Commits batches to this database; `jobsOffered`: it holds the job queue too, and jobs and ends of leases are written along. */
 export const make = ({ sql, rows }: Database["Service"], options: { readonly jobsOffered: boolean }): CommitBatch => {
   const { jobsOffered } = options
   const tight = makeTight()
+  /** Answers of a database that takes nothing from anybody, or has not said what it did. */
   const lost = new WeakSet<Answer>()
 
   const inTransaction: Run = (text, parameters) => sql.unsafe(text, parameters).values

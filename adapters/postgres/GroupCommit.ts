@@ -24,9 +24,11 @@ export interface Options {
   readonly commit: CommitBatch
   /** Batches under way at a time, at most. */
   readonly committers: number
+  /** Runs what waits for the database on the machine's clock, whatever clock the callers have. */
   readonly onLiveClock: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 
+/** The Store's `commit`. */
 export type Commit = (
   changes: ReadonlyArray<Change>,
   jobs: ReadonlyArray<Job>,
@@ -43,7 +45,7 @@ const crowd = batchMax / 2
 /** So few are not divided: a batch costs the database as much as four of its callers. */
 const undividedMax = 8
 
-/** Seconds that a caller waits at most. */
+/** Seconds that a caller waits at most, and until the next tick. */
 const deadline = 10
 
 /** A committer that is longer at its batch is stuck. */
@@ -57,6 +59,7 @@ interface Caller extends Call {
   readonly answer: (answer: Answer) => void
 }
 
+/** Runs committers in this scope. It closes when those who wait are answered, and refuses who comes after. */
 export const make = Effect.fnUntraced(function* ({
   commit,
   committers,

@@ -1,7 +1,8 @@
 /**
- * Offers of jobs, as one statement: what the queue's own `offer` runs, and the
- * store's commit within its transaction. Running it twice changes nothing the
- * second time.
+ * What is written of jobs outside of the queue's functions: offers, which the
+ * queue's own `offer` runs as a statement and a commit as a part of its own; and
+ * what a commit alone does, ending leases and taking the next jobs in their
+ * places. An offer that runs twice changes nothing the second time.
  */
 import { PgTypes } from "@effect/sql-pg"
 import { Duration, Effect } from "effect"
@@ -15,7 +16,7 @@ import { outgoing, outgoingOf } from "./WebhookReads.ts"
 
 type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, SqlError>
 
-/** `now`, of the caller's clock: what is due by then is ready at once. */
+/** Behind leases that are too long, which it ends. `now`, of the caller's clock: what is due by then is ready at once. */
 export const offer = (run: Run, jobs: ReadonlyArray<Job>, now: Millis): Effect.Effect<void, SqlError> => {
   if (jobs.length === 0) return Effect.void
   const { shape, parameters } = offering(jobs, now)
@@ -39,7 +40,7 @@ const runOutStatement = `
   ) too_long
   where job.kind = too_long.kind and job.subject = too_long.subject`
 
-/** The same as a part of a statement that writes more; `isHeldLeft`: it leaves those alone whose leases the statement ends. */
+/** An offer, as a part of a statement; `isHeldLeft`: it leaves those alone whose leases the statement ends (`held_job`). */
 const offering = (jobs: ReadonlyArray<Job>, now: Millis, isHeldLeft = false): Part =>
   (isHeldLeft ? otherJobs : offeredJobs)(inOrderOfKey(jobs).map((job) => ({ ...job, isReady: job.dueAt <= now })))
 
@@ -167,8 +168,9 @@ const passing = (now: Millis, expiresAt: Millis): ReadonlyArray<Part> => [
 ]
 
 /**
- * As many of a group as are wanted for the leases of it that end and were still counted, without a look at its cap. Jobs are
- * taken in the order of their time, so what was due before is not there, but for dead rows; if it is, a claim finds it.
+ * As many of a group as are wanted for the leases of it that end and had not run out: these were counted, so its cap needs no
+ * look. It looks no further back than the jobs that end: jobs are taken in the order of their time, so before these there
+ * are mostly dead rows, and a job that is there all the same is found by a claim.
  */
 const nextShape: Shape = {
   name: "next_job",

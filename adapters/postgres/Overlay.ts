@@ -37,6 +37,7 @@ export interface Loaded {
   readonly relays: ReadonlyMap<number, bigint>
 }
 
+/** Of changes that need to know nothing of what is there. */
 export const nothingLoaded: Loaded = {
   isComplete: false,
   isAssumed: false,
