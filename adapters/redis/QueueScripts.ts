@@ -10,6 +10,13 @@
  *     <kind>:later           groups without a due job, by when one will be
  *     <kind>:throttled       throttled groups, by when that lapses
  *
+ * and of all kinds together
+ *
+ *     number                 the last that was given out: turns and news are in this order
+ *     news                   of each kind, the number of the last news; the channel on which they are told has its name
+ *     waiting                kinds whose next news somebody waits for
+ *     epoch                  the name of all this
+ *
  * so that a claim finds the next group without a look at jobs that are not due
  * or groups at their cap. A group has a turn exactly as long as it has due jobs.
  * Each number of `number` is used once. Nothing here asks for the time.

@@ -33,6 +33,7 @@ export const understood = <A>(asked: Effect.Effect<unknown, RedisUnavailable>, r
     return known === null ? new RedisUnavailable({ reason: "what answers there is no Redis, or does not run our scripts; see its address" }) : Effect.succeed(known)
   })
 
+/** An answer that is a list of strings; null if it is none. */
 export const textsOf = (answer: unknown): ReadonlyArray<string> | null =>
   Array.isArray(answer) && answer.every((text) => typeof text === "string") ? answer : null
 
@@ -49,6 +50,7 @@ export class RedisClient extends Context.Service<
   {
     /** One round trip, unless the server has lost the script. */
     readonly run: (script: Script, args: ReadonlyArray<string | number>) => Effect.Effect<unknown, RedisUnavailable>
+    /** A section of what the server says of itself: its fields by name. */
     readonly info: (section: string) => Effect.Effect<ReadonlyMap<string, string>, RedisUnavailable>
     /** By how many milliseconds the server's clock is ahead of this machine's; 0 where that is too little to be measured. */
     readonly clockOffset: Effect.Effect<number, RedisUnavailable>
