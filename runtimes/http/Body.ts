@@ -18,7 +18,10 @@ export const faultOfLength = (headers: Headers.Headers, limitBytes: number): Pay
 
 const json = /^application\/json[ \t]*(?:;[ \t]*(?:charset=(?:utf-8|"utf-8")[ \t]*)?)*$/i
 
-/** It must be `application/json`, as it is. A request without a body is let pass, for it is refused as an empty one. */
+/**
+ * It must be `application/json`, neither compressed nor otherwise encoded. A request that has no body and names no type is
+ * let pass, for it is refused as an empty one.
+ */
 export const faultOfMediaType = ({ headers, source }: HttpServerRequest.HttpServerRequest): UnsupportedMediaType | null => {
   const contentType = headers["content-type"]
   const transferEncoding = headers["transfer-encoding"]
@@ -72,8 +75,9 @@ const unknownMember = (name: string): Issue => ({
 type BodyFault = PayloadTooLarge | InvalidRequest | ShuttingDown
 
 /**
- * Reads the whole body, whatever it is; who calls has looked at its announced length. A chunked one is left where it passes the limit, and any is when the time to
- * finish runs out: only a body can keep a request waiting for its client.
+ * Reads the whole body, whatever it is; who calls has looked at its announced length (`faultOfLength`). A chunked one is
+ * left where it passes the limit, and any is when the time to finish runs out: only a body can keep a request waiting for
+ * its client.
  */
 export const readBytes = (
   request: HttpServerRequest.HttpServerRequest,

@@ -22,6 +22,7 @@ import { Defect, InvalidRequest, MethodNotAllowed, RouteUnknown, ShuttingDown, t
 import { routeAt, type Match } from "./Routes.ts"
 import { addressOf, type TrustedProxies } from "./TrustedProxies.ts"
 
+/** The pipeline, around all routes. `trusted`: proxies whose word for the client's address is taken. */
 export const pipelineLayer = (trusted: TrustedProxies) =>
   HttpRouter.middleware(
     Effect.gen(function* () {

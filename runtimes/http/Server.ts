@@ -19,7 +19,7 @@ export interface ListenOptions {
   readonly host: string
   /** 0: any free one. */
   readonly port: number
-  /** Further connections are closed at once. Default 10,000. */
+  /** Further connections are closed at once. Default 10,000; `serve` has `MAILROOM_CONNECTIONS_MAX`. */
   readonly connectionsMax?: number
   /** How long requests in flight may take to finish once the server stops. Default 20 seconds. */
   readonly grace?: Duration.Input
@@ -78,7 +78,7 @@ export const layer = ({ host, port, connectionsMax = connectionsMaxDefault, grac
         refuseMalformed(server, context)
         server.maxConnections = connectionsMax
         const seldom = SeldomLog.make()
-        const full = Effect.logWarning(`a connection was closed: there are ${connectionsMax}, and no more are taken`)
+        const full = Effect.logWarning(`a connection was closed: there are ${connectionsMax}, and no more are taken; start more processes, or raise connectionsMax (MAILROOM_CONNECTIONS_MAX of serve)`)
         server.on("drop", () => Effect.runForkWith(context)(seldom(full)))
         const listening = yield* NodeHttpServer.make(() => server, { host, port, gracefulShutdownTimeout: grace })
         // The system may be out of memory or descriptors for a moment: that costs this connection, and not the process.
