@@ -174,6 +174,30 @@ it.live("A client who goes away is logged as such, and is no defect", () =>
   }).pipe(Effect.scoped)
 )
 
+it.live("A request of a client who went away, and after whom it cannot be tidied up, is told of once, as a defect", () =>
+  Effect.gen(function* () {
+    const isReached = yield* Deferred.make<void>()
+    const stuck = Effect.andThen(Deferred.succeed(isReached, undefined), Effect.never)
+    const server = yield* Harness.start({
+      store: (store) => ({
+        ...store,
+        domains: { ...store.domains, list: () => Effect.ensuring(stuck, Effect.die(new Error("what was open does not close"))) }
+      })
+    })
+    const call = yield* Effect.forkChild(server.call("GET", "/v1/domains"))
+    yield* Deferred.await(isReached)
+    yield* Fiber.interrupt(call)
+    const told = () => server.logs.map((line) => JSON.parse(line) as { annotations: { status?: number } }) // ours
+    yield* Harness.eventually(() => told().some(({ annotations }) => annotations.status === 500))
+
+    assert.deepStrictEqual(told().map(({ annotations }) => annotations.status ?? null), [null, 500])
+    assert.isTrue(server.logs[0]!.includes("what was open does not close"))
+    yield* server.requestLog.flush
+    const entries = yield* Effect.orDie(server.store.audit.requests(server.tenantId, 10))
+    assert.deepStrictEqual(entries.map(({ status }) => status), [500])
+  }).pipe(Effect.scoped)
+)
+
 layer(Harness.layer(), live)("The HTTP runtime", (it) => {
   it.effect("answers with a request id of its own, a new one each time, and with headers that keep answers from caches", () =>
     Effect.gen(function* () {

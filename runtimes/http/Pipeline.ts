@@ -3,7 +3,7 @@
  * answer to whatever went wrong, the headers that all answers have, one log
  * line, and one entry in the request log for a caller who is known.
  */
-import { Cause, Clock, Effect, type Fiber, Option, Result, Tracer, type Types } from "effect"
+import { Cause, Clock, Effect, Exit, type Fiber, Option, Result, Tracer, type Types } from "effect"
 import { HttpMethod, HttpRouter, HttpServerRequest, HttpServerResponse, HttpTraceContext, type Headers } from "effect/http"
 import { IncomingMessage } from "node:http"
 import { Access } from "../../core/operations/Access.ts"
@@ -79,9 +79,8 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
             startedNanos: clock.monotonicTimeNanosUnsafe()
           })
           const ended = answered(call, request, match, router).pipe(
-            Effect.onInterrupt(() => record(call, requestLog, clientGone)),
             Effect.catchCause((cause) => answerCause(call, drain, cause)),
-            Effect.tap(({ status }) => record(call, requestLog, status))
+            Effect.onExit((exit) => record(call, requestLog, Exit.isSuccess(exit) ? exit.value.status : clientGone))
           )
           return yield* traced(Effect.annotateLogs(ended, { requestId: call.requestId }), call, match?.route.template ?? null, request.headers)
         })
