@@ -97,6 +97,28 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("a file that came in goes with its message, however late that was read", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot(undefined, week)
+        yield* arrive(process, of.mailbox.address, withFile("the engine weaves"))
+        yield* Time.adjust("3 days")
+        yield* settle(process)
+        const [listed] = (yield* process.messages.list(of.principal, { limit: 10, cursor: null, mailboxId: null })).items
+        const { attachmentIds: [file] } = yield* messageOf(world, of, listed!.id)
+        const shown = shows(process, of)
+        const held = Effect.all([shown.message(listed!.id), shown.file(file!)])
+
+        yield* Time.adjust(4 * day + hour)
+        yield* process.sweep.retain
+        assert.deepEqual(yield* held, [false, true])
+        yield* Time.adjust(1)
+        yield* process.sweep.retain
+
+        assert.deepEqual(yield* held, [false, false])
+      })
+    ),
+
     scenario("what is not sent yet is kept, however old, and so is its file", (world) =>
       Effect.gen(function* () {
         const of = yield* world.found()

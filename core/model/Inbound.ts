@@ -167,7 +167,7 @@ export const parse = (
       scannedAt: null,
       createdAt: at,
       expiresAt: null,
-      usedAt: at
+      usedAt: Number(message.createdAt / 1000n) // it came with the message, however late that is read
     }))
   }
 }
