@@ -119,6 +119,20 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("a file that is removed while its download begins is not found", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot(undefined, week)
+        const { file } = yield* sendFile(process, of)
+        const { bytes } = yield* process.attachments.download(of.principal, file)
+
+        yield* Time.adjust(7 * day + hour + 1)
+        yield* process.sweep.retain
+
+        assert.equal((yield* Effect.flip(Stream.runDrain(bytes)))._tag, "NotFound")
+      })
+    ),
+
     scenario("what is not sent yet is kept, however old, and so is its file", (world) =>
       Effect.gen(function* () {
         const of = yield* world.found()

@@ -49,8 +49,8 @@ export interface Download {
   readonly filename: string
   readonly mediaType: string
   readonly sizeBytes: number
-  /** Fails at its end if the bytes are not those that were scanned. */
-  readonly bytes: Stream.Stream<Uint8Array, BlobUnavailable | BlobMissing | BlobCorrupt>
+  /** Fails at its end if the bytes are not those that were scanned; `NotFound`: it was removed meanwhile. */
+  readonly bytes: Stream.Stream<Uint8Array, NotFound | StoreUnavailable | BlobUnavailable | BlobMissing | BlobCorrupt>
 }
 
 export class Attachments extends Context.Service<
@@ -159,7 +159,10 @@ export class Attachments extends Context.Service<
           if (attachment === null) return yield* new NotFound({ field: null })
           const { scanState, filename, mediaType, blob } = attachment
           if (scanState !== "clean") return yield* new AttachmentNotClean({ scanState })
-          return { filename, mediaType, sizeBytes: blob.sizeBytes, bytes: blobs.read(principal.realm.tenantId, blob) }
+          const missing = (error: BlobMissing) =>
+            Effect.flatMap(store.attachments.get(principal.realm, id), (kept) => Effect.fail(kept === null ? new NotFound({ field: null }) : error))
+          const bytes = Stream.catchTag(blobs.read(principal.realm.tenantId, blob), "BlobMissing", (error) => Stream.fromEffect(missing(error)))
+          return { filename, mediaType, sizeBytes: blob.sizeBytes, bytes }
         })
       })
     })

@@ -1,6 +1,6 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Stream } from "effect"
-import { BlobCorrupt, BlobUnavailable, type BlobStore } from "../../core/ports/BlobStore.ts"
+import { BlobCorrupt, BlobMissing, BlobUnavailable, type BlobStore } from "../../core/ports/BlobStore.ts"
 import * as Harness from "./harness.ts"
 
 const live = { excludeTestServices: true }
@@ -237,6 +237,31 @@ it.live("downloadAttachment breaks the connection off when the blob turns out to
     const [head, body] = answer.split("\r\n\r\n") as [string, string]
     assert.match(head, /^HTTP\/1\.1 200 /)
     assert.isBelow(body.length, Number(/content-length: (\d+)/.exec(head)![1]))
+  }).pipe(Effect.scoped)
+)
+
+it.live("downloadAttachment answers 404 where the file is removed meanwhile", () =>
+  Effect.gen(function* () {
+    let isRemoved = false
+    const server = yield* Harness.start({
+      store: (store) => ({
+        ...store,
+        attachments: { ...store.attachments, get: (...asked) => Effect.suspend(() => (isRemoved ? Effect.succeed(null) : store.attachments.get(...asked))) }
+      }),
+      blobs: (blobs) => ({
+        ...blobs,
+        read: (_, { sha256 }) =>
+          Stream.suspend(() => {
+            isRemoved = true
+            return Stream.fail(new BlobMissing({ sha256 }))
+          })
+      })
+    })
+    const id = yield* uploaded(server)
+
+    const { status, json } = yield* server.call("GET", `/v1/attachments/${id}/download`)
+
+    assert.deepStrictEqual([status, json.code], [404, "not_found"])
   }).pipe(Effect.scoped)
 )
 
