@@ -704,7 +704,8 @@ export interface Operations {
   /**
    * Retrieve a message.
    *
-   * A message with its MIME structure, its recipients, and what became of each.
+   * A message with its MIME structure, its recipients, and what became of each. Messages are kept for good, unless the
+   * operator of the server has set a time: one that is past it is not found. An attachment goes with the last message that used it.
    *
    * Scope: `messages:read`.
    */

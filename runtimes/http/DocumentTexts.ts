@@ -41,7 +41,8 @@ The Idempotency-Key is kept for 24 hours. A retry with an equal input answers wh
   },
   getMessage: {
     summary: "Retrieve a message",
-    description: "A message with its MIME structure, its recipients, and what became of each."
+    description: `A message with its MIME structure, its recipients, and what became of each. Messages are kept for good, unless the
+operator of the server has set a time: one that is past it is not found. An attachment goes with the last message that used it.`
   },
   updateMessage: {
     summary: "Update a message",
