@@ -76,7 +76,7 @@ export const removals = [
         assert.deepEqual(yield* refusal(store, insert(kind, twin)), taken)
 
         yield* land(store, remove(kind, records[kind]))
-        assert.deepEqual({ ...(yield* ownersOf(store, records)), [kind]: null }, yield* ownersOf(store, records))
+        assert.equal((yield* ownersOf(store, records))[kind], null)
         yield* land(store, insert(kind, twin))
 
         assert.equal((yield* ownersOf(store, records))[kind], twin.tenantId)
