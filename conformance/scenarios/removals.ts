@@ -126,6 +126,23 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("a domain's other mail goes to no mailbox that is removed while it is chosen", (world) =>
+      Effect.gen(function* () {
+        const operator = yield* world.boot()
+        const choose = ({ management }: Process, { realm, mailbox }: Tenancy) => management.setCatchAll(system, realm.tenantId, mailbox.domainId, mailbox.id)
+        const [kept, gone] = [yield* world.found(), yield* world.found()]
+        for (const of of [kept, gone]) yield* suspendMailbox(operator, of)
+
+        const removing = yield* world.boot(new Ahead("Store.commit", once(choose(operator, kept))))
+        assert.match((yield* Effect.flip(removeMailbox(removing, kept))).message, /takes the mail to all other addresses/)
+        const choosing = yield* world.boot(new Ahead("Store.commit", once(removeMailbox(operator, gone))))
+        assert.equal((yield* Effect.flip(choose(choosing, gone)))._tag, "UnknownResource")
+
+        const domainOfOne = ({ realm, mailbox }: Tenancy) => operator.management.getDomain(realm.tenantId, mailbox.domainId)
+        assert.deepEqual([(yield* domainOfOne(kept)).catchAll, (yield* domainOfOne(gone)).catchAll], [kept.mailbox.id, null])
+      })
+    ),
+
     scenario("what is taken into use again while it is removed stays, with what came for it", (world) =>
       Effect.gen(function* () {
         const [of, other] = [yield* world.found(), yield* world.found()]

@@ -144,9 +144,9 @@ export const domainChanges = ({ store, queue, crypto, audited, tenantEvent }: Ad
     makeKey,
 
     /** Moves a domain on the record, whatever comes of it. */
-    move: Effect.fnUntraced(function* (actor: Actor, action: string, move: Move) {
+    move: Effect.fnUntraced(function* (actor: Actor, action: string, move: Move, premises: ReadonlyArray<Change> = []) {
       const { after, changes } = yield* moved(move)
-      yield* audited(actor, after.tenantId, action, after.id, changes)
+      yield* audited(actor, after.tenantId, action, after.id, [...premises, ...changes])
       return after
     }),
 
@@ -299,7 +299,9 @@ export const domainManagement = (administration: Administration): Effect.Effect<
             const mailbox = mailboxId === null ? null : yield* required("mailbox", mailboxId, store.mailboxes.get(tenantId, mailboxId))
             if (mailbox !== null && mailbox.domainId !== id) return yield* new UnknownResource({ what: "mailbox", id: mailbox.id })
             if (before.catchAll === mailboxId) return before
-            return yield* move(actor, "domain.catch_all", { before, domain: { ...before, catchAll: mailboxId }, input: null })
+            // Whoever removes the mailbox holds the domain, so one of them comes behind the other and sees it.
+            const isThere = mailbox === null ? [] : [{ _tag: "Require", kind: "mailbox", id: mailbox.id, version: mailbox.version } as const]
+            return yield* move(actor, "domain.catch_all", { before, domain: { ...before, catchAll: mailboxId }, input: null }, isThere)
           })
         ).pipe(dieOnRejection)
       }),

@@ -13,7 +13,7 @@ import type { Actor } from "../model/Audit.ts"
 import type { Data as EventData } from "../model/Event.ts"
 import type { DomainId, Environment, MailboxId, TenantId } from "../model/Ids.ts"
 import type { Mailbox } from "../model/Mailbox.ts"
-import type { StoreUnavailable } from "../ports/Store.ts"
+import type { Change, StoreUnavailable } from "../ports/Store.ts"
 import {
   InUse,
   InvalidInput,
@@ -176,7 +176,9 @@ export const mailboxManagement = (administration: Administration): MailboxManage
             store.messages.page({ tenantId, environment }, { mailboxId: id, before: null, limit: 1 })
           )
           if (found.flat().length > 0) return yield* inUse("has mail, and is kept as long as that is")
-          yield* audited(actor, tenantId, "mailbox.remove", id, [{ _tag: "Remove", kind: "mailbox", record: mailbox }])
+          // Held, so that its other mail goes nowhere else meanwhile.
+          const held: ReadonlyArray<Change> = domain === null ? [] : [{ _tag: "Require", kind: "domain", id: domain.id, version: domain.version }]
+          yield* audited(actor, tenantId, "mailbox.remove", id, [...held, { _tag: "Remove", kind: "mailbox", record: mailbox }])
           return mailbox
         })
       ).pipe(dieOnRejection)
