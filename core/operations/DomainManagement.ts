@@ -53,7 +53,10 @@ export interface DomainManagement {
   ) => Effect.Effect<Page<ManagedDomain>, UnknownResource | InvalidInput | StoreUnavailable>
   readonly getDomain: (tenantId: TenantId, id: DomainId) => Effect.Effect<MailDomain, UnknownResource | StoreUnavailable>
   readonly domainNamed: (tenantId: TenantId, name: DomainName) => Effect.Effect<MailDomain, UnknownResource | StoreUnavailable>
-  /** A domain nobody has claimed. It stays `pending` until its records are checked, which they are from now on. */
+  /**
+   * A domain nobody has claimed. It stays `pending` until its records are checked, which they are from now on. An `id` of
+   * your own is a new one, also after a removal: what is remembered and told of a domain is by its id.
+   */
   readonly createDomain: (
     actor: Actor,
     input: { readonly id?: DomainId; readonly tenantId: TenantId; readonly domain: DomainName }

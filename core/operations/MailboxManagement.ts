@@ -38,7 +38,10 @@ export interface MailboxManagement {
     query: PageQuery & { readonly domainId?: DomainId }
   ) => Effect.Effect<Page<Mailbox>, UnknownResource | InvalidInput | StoreUnavailable>
   readonly getMailbox: (tenantId: TenantId, id: MailboxId) => Effect.Effect<Mailbox, UnknownResource | StoreUnavailable>
-  /** A mailbox at a domain of the tenant, which is not suspended. */
+  /**
+   * A mailbox at a domain of the tenant, which is not suspended. An `id` of your own is a new one, also after a removal:
+   * what processes remember of a mailbox, and what its events have told, is by its id.
+   */
   readonly createMailbox: (
     actor: Actor,
     input: { readonly id?: MailboxId; readonly tenantId: TenantId; readonly address: Address; readonly displayName: string }
