@@ -304,6 +304,27 @@ layer(Layer.provideMerge(PostgresStore.layerWithoutJobs, TestDatabase.layer()))(
     )
   }
 
+  it.effect("leaves names as they were, taken or free, with a caller whose changes do not fit", () =>
+    Effect.gen(function* () {
+      const store = yield* Store
+      const { counts, database } = yield* counting
+      const commit = CommitBatch.make(database, { jobsOffered: false })
+      const { domain } = recordsOf(Fixtures.realm())
+      const twin = () => insert("domain", { ...recordsOf(Fixtures.realm()).domain, domain: domain.domain })
+      const misfit = demand("tenant", Fixtures.tenant())
+      yield* land(store, insert("domain", domain))
+
+      const lists = [[remove("domain", domain), misfit], [twin()], [remove("domain", domain)], [twin(), misfit], [twin()], [twin()]]
+      const reasons = yield* Effect.forEach(yield* commit(lists.map((changes) => call(changes))), reasonOf)
+
+      assert.deepStrictEqual(
+        reasons.map((reason) => reason?._tag),
+        ["VersionMoved", "Duplicate", undefined, "VersionMoved", undefined, "Duplicate"]
+      )
+      assert.strictEqual(counts.transactions, 1)
+    })
+  )
+
   it.effect("harms no caller but the one whose changes do not fit", () =>
     Effect.gen(function* () {
       const store = yield* Store

@@ -7,7 +7,7 @@ import { submissionWindow } from "../../core/model/Limits.ts"
 import type { Mailbox } from "../../core/model/Mailbox.ts"
 import type { MailDomain } from "../../core/model/MailDomain.ts"
 import type { Change } from "../../core/ports/Store.ts"
-import { address } from "../fixtures.ts"
+import { address, domainName } from "../fixtures.ts"
 import { forget, insertMessage } from "../StoreLaw.ts"
 import { settledAt } from "../StoreMessageRetention.ts"
 import { answerTo, arrive } from "./Arrivals.ts"
@@ -58,6 +58,9 @@ export const suite: ScenarioSuite = {
         }
         assert.equal((yield* Effect.flip(management.removeMailbox(system, tenantId, id, stale)))._tag, "StaleVersion")
 
+        // One that has mailboxes is no hindrance to another of its tenant.
+        const neighbour = yield* management.createDomain(system, { tenantId, domain: domainName() })
+        yield* management.createMailbox(system, { tenantId, address: address("ada", neighbour.domain), displayName: "" })
         assert.equal(yield* refused(removeDomain(process, of)), `The domain ${name} is in use; suspend it first.`)
         const { version } = yield* suspendDomain(process, of)
         assert.equal(yield* refused(removeDomain(process, of)), `The domain ${name} has mailboxes; remove them first.`)
