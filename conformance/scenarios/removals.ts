@@ -134,7 +134,7 @@ export const suite: ScenarioSuite = {
         const operator = yield* world.boot()
         const choose = ({ management }: Process, { realm, mailbox }: Tenancy) => management.setCatchAll(system, realm.tenantId, mailbox.domainId, mailbox.id)
         const [kept, gone] = [yield* world.found(), yield* world.found()]
-        for (const of of [kept, gone]) yield* suspendMailbox(operator, of)
+        for (const one of [kept, gone]) yield* suspendMailbox(operator, one)
 
         const removing = yield* world.boot(new Ahead("Store.commit", once(choose(operator, kept))))
         assert.match((yield* Effect.flip(removeMailbox(removing, kept))).message, /takes the mail to all other addresses/)
