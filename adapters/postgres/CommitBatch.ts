@@ -134,18 +134,20 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
 
   /** Without a look, if that may be; null if it may not. */
   const unlooked = (calls: ReadonlyArray<Call>, how: Looking): Loaded | null => {
-    const some = (is: (change: Change) => boolean) => calls.some(({ changes }) => changes.some(is))
     // A quota that is nearly used up is looked at before anything is written in vain.
-    if (how === "at all" || some(tight.has)) return null
-    if (!some(mustLook)) return nothingLoaded
-    return how === "assuming" && !some((change) => !canBeAssumed(change)) ? assumed(calls.map(({ changes }) => changes)) : null
+    if (how === "at all" || some(calls, tight.has)) return null
+    if (!some(calls, mustLook)) return nothingLoaded
+    return how === "assuming" && !some(calls, (change) => !canBeAssumed(change)) ? assumed(calls.map(({ changes }) => changes)) : null
   }
 
   const attempt = (calls: ReadonlyArray<Call>, how: Looking) => {
     if (calls.length === 1 && forgets(calls[0]!)) return forgetting(calls[0]!)
     const loaded = unlooked(calls, how)
-    const all = how === "at all" || calls.some(({ changes }) => changes.some((change) => tight.has(change) || freesName(change)))
-    return Effect.map(loaded === null ? looking(calls, all) : playAndWrite(calls, loaded, rows), (outcomes) => outcomes.map(answerOf))
+    const played =
+      loaded === null
+        ? looking(calls, how === "at all" || some(calls, (change) => tight.has(change) || freesName(change)))
+        : playAndWrite(calls, loaded, rows)
+    return Effect.map(played, (outcomes) => outcomes.map(answerOf))
   }
 
   /** Once the database does not answer, those who are left are not tried any more. */
@@ -212,6 +214,9 @@ const outcomesOf = (
   }
   return calls.map((_, index) => ({ reason: reasons[index]!, next: nexts[index]! })) // the same
 }
+
+const some = (calls: ReadonlyArray<Call>, is: (change: Change) => boolean): boolean =>
+  calls.some(({ changes }) => changes.some(is))
 
 const forgets = ({ changes }: Call): boolean => changes.some(({ _tag }) => _tag === "Forget")
 

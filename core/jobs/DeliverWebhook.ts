@@ -7,12 +7,12 @@ import * as Deliveries from "../model/Delivery.ts"
 import type { Delivery } from "../model/Delivery.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
 import type { DeliveryId, Millis } from "../model/Ids.ts"
-import { commit, dieOnRejection, isRejected, offer } from "../operations/Commit.ts"
+import { commit, dieOnRejection, isRejected, offer, unchanged } from "../operations/Commit.ts"
 import { bodyAnew, deliverJob } from "../operations/Webhooks.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { Store, type Change, type Next, type Outgoing, type StoreUnavailable } from "../ports/Store.ts"
-import { countEnded, RecordAttempts, unchanged } from "./RecordAttempts.ts"
+import { countEnded, RecordAttempts } from "./RecordAttempts.ts"
 import { claimsMax } from "./SubmitMessage.ts"
 import { aboutDelivery, requestsMax, traced, WebhookAttempts } from "./WebhookAttempts.ts"
 
@@ -113,7 +113,7 @@ export class DeliverWebhook extends Context.Service<
           const decision = Deliveries.decide(delivery, input)
           if (Result.isFailure(decision)) return false
           const record = { ...Deliveries.apply(delivery, decision.success), version: delivery.version + 1, lastError }
-          const premise: ReadonlyArray<Change> = because === null ? [] : [unchanged(because)]
+          const premise: ReadonlyArray<Change> = because === null ? [] : [unchanged("endpoint", because)]
           yield* commit(store, queue, [...premise, { _tag: "Update", kind: "delivery", record }], [])
           yield* told
           yield* countEnded(record)

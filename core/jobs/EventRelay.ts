@@ -10,7 +10,7 @@ import type { LoggedEvent } from "../model/Event.ts"
 import type { DeliveryId, EndpointId, Millis } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
 import * as Webhook from "../model/Webhook.ts"
-import { commit, dieOnRejection, isRejected } from "../operations/Commit.ts"
+import { commit, dieOnRejection, isRejected, unchanged } from "../operations/Commit.ts"
 import { deliverJob } from "../operations/Webhooks.ts"
 import { ClockOffset, clockOffsetMax, isClockTrusted } from "../ClockOffset.ts"
 import { Crypto } from "../ports/Crypto.ts"
@@ -20,7 +20,7 @@ import * as SeldomLog from "../SeldomLog.ts"
 import { CommitRejected, Store, type Change, type Relay, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
 import { FirstAttempts, type FirstAttempt, type NewDelivery } from "./FirstAttempts.ts"
-import { RecordAttempts, succeeded, unchanged } from "./RecordAttempts.ts"
+import { RecordAttempts, succeeded } from "./RecordAttempts.ts"
 import { requestsMax, WebhookAttempts } from "./WebhookAttempts.ts"
 import { visibilityTimeout } from "./Worker.ts"
 
@@ -123,7 +123,7 @@ export class EventRelay extends Context.Service<
         }
         const endpoints = new Map(ended.map(({ endpoint }) => [endpoint.id, endpoint]))
         const next: Relay = { shard, position: endOf(page), holder, heldUntil: (yield* holdClock) + holdDuration }
-        changes.push({ _tag: "MoveRelay", relay: next, from }, ...[...endpoints.values()].map(unchanged))
+        changes.push({ _tag: "MoveRelay", relay: next, from }, ...[...endpoints.values()].map((endpoint) => unchanged("endpoint", endpoint)))
         yield* commit(store, queue, changes, jobs)
         firstAttempts.forget(made)
         for (const { delivery } of ended) attempts.recorded(delivery)

@@ -15,7 +15,7 @@ import * as Endpoints from "../model/Endpoint.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
 import type { EndpointId, Millis } from "../model/Ids.ts"
 import * as Webhook from "../model/Webhook.ts"
-import { changing, commit, dieOnRejection, isRejected } from "../operations/Commit.ts"
+import { changing, commit, dieOnRejection, isRejected, unchanged } from "../operations/Commit.ts"
 import { deliverJob } from "../operations/Webhooks.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Job, type Lease } from "../ports/JobQueue.ts"
@@ -73,7 +73,7 @@ export class RecordAttempts extends Context.Service<
       /** Null if the endpoint has changed since the attempt began, or somebody else has recorded this one. */
       const recordAlone = Effect.fnUntraced(function* (delivery: Delivery, endpoint: Endpoint, ending: Ending, lease?: Lease) {
         const { record, change, jobs } = yield* written(delivery, ending)
-        const committed = commit(store, queue, [unchanged(endpoint), change], jobs, lease)
+        const committed = commit(store, queue, [unchanged("endpoint", endpoint), change], jobs, lease)
         const done = yield* Effect.catchIf(committed, (error) => isRejected(error, "VersionMoved"), () => Effect.succeed(null)).pipe(
           dieOnRejection,
           Effect.tapError(() => Effect.sync(() => void stand(delivery, endpoint.id, ending, [])))
@@ -186,7 +186,7 @@ export class RecordAttempts extends Context.Service<
         }
         counted = yield* heard(current, { ...counted, version: current.version + 1 })
         const isUnchanged = endings.every(({ ending }) => changesNothing(current, ending))
-        changes.push(isUnchanged ? unchanged(current) : { _tag: "Update", kind: "endpoint", record: counted })
+        changes.push(isUnchanged ? unchanged("endpoint", current) : { _tag: "Update", kind: "endpoint", record: counted })
         if (disabling !== null) changes.push(yield* disabledEntry(counted))
         yield* commit(store, queue, changes, jobs)
         yield* Effect.forEach(records, countEnded, { discard: true })
@@ -229,9 +229,6 @@ export class RecordAttempts extends Context.Service<
 
 const changesNothing = ({ consecutiveFailures, isSlow }: Endpoint, { outcome }: Ending): boolean =>
   outcome === "success" && consecutiveFailures === 0 && !isSlow
-
-/** That an endpoint is still as it was read. */
-export const unchanged = ({ id, version }: Endpoint): Change => ({ _tag: "Require", kind: "endpoint", id, version })
 
 export const countEnded = ({ status }: Delivery): Effect.Effect<void> =>
   status === "pending" ? Effect.void : Metrics.count(Metrics.deliveriesEnded[status])

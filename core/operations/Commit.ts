@@ -6,7 +6,7 @@ import { Context, Effect, Exit, Option, Semaphore } from "effect"
 import { JobQueue, type Job, type Lease } from "../ports/JobQueue.ts"
 import * as Metrics from "../Metrics.ts"
 import * as Tracing from "../Tracing.ts"
-import { CommitRejected, Store, StoreUnavailable, type Change, type Committed, type Hold, type Next, type Rejection } from "../ports/Store.ts"
+import { CommitRejected, Store, StoreUnavailable, type Change, type Committed, type Hold, type Kind, type Next, type Rejection } from "../ports/Store.ts"
 
 /** How often a decision is made anew when its version moved, before it is given up as busy. */
 const retriesMax = 50
@@ -37,6 +37,14 @@ export const offer = (queue: typeof JobQueue.Service, jobs: ReadonlyArray<Job>):
   jobs.length === 0
     ? Effect.void
     : queue.offer(jobs).pipe(Effect.catch((error) => Effect.logWarning("jobs were not offered; the sweep will", error)))
+
+/** That a record is still as it was read, and stays so until the commit has landed. */
+export const unchanged = (kind: Kind, { id, version }: { readonly id: string; readonly version: number }): Change => ({
+  _tag: "Require",
+  kind,
+  id,
+  version
+})
 
 /** A place that passes from job to job: whose job ends with a commit is handed the next of its group with it. */
 export interface Place {

@@ -32,7 +32,7 @@ import {
   type Removed,
   type Written
 } from "./Administration.ts"
-import { changing, commit, dieOnRejection } from "./Commit.ts"
+import { changing, commit, dieOnRejection, unchanged } from "./Commit.ts"
 
 /** A domain, and how many mailboxes it has. */
 export type ManagedDomain = CountedDomain
@@ -303,8 +303,8 @@ export const domainManagement = (administration: Administration): Effect.Effect<
             if (mailbox !== null && mailbox.domainId !== id) return yield* new UnknownResource({ what: "mailbox", id: mailbox.id })
             if (before.catchAll === mailboxId) return before
             // Whoever removes the mailbox holds the domain, so one of them comes behind the other and sees it.
-            const isThere = mailbox === null ? [] : [{ _tag: "Require", kind: "mailbox", id: mailbox.id, version: mailbox.version } as const]
-            return yield* move(actor, "domain.catch_all", { before, domain: { ...before, catchAll: mailboxId }, input: null }, isThere)
+            const premises = mailbox === null ? [] : [unchanged("mailbox", mailbox)]
+            return yield* move(actor, "domain.catch_all", { before, domain: { ...before, catchAll: mailboxId }, input: null }, premises)
           })
         ).pipe(dieOnRejection)
       }),

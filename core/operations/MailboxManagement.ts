@@ -11,9 +11,9 @@ import type { Address } from "../model/Address.ts"
 import { domainOf } from "../model/Address.ts"
 import type { Actor } from "../model/Audit.ts"
 import type { Data as EventData } from "../model/Event.ts"
-import type { DomainId, Environment, MailboxId, TenantId } from "../model/Ids.ts"
+import { Environment, type DomainId, type MailboxId, type TenantId } from "../model/Ids.ts"
 import type { Mailbox } from "../model/Mailbox.ts"
-import type { Change, StoreUnavailable } from "../ports/Store.ts"
+import type { StoreUnavailable } from "../ports/Store.ts"
 import {
   InUse,
   InvalidInput,
@@ -29,7 +29,7 @@ import {
   type UnknownResource,
   type Written
 } from "./Administration.ts"
-import { changing, dieOnRejection, retryOnVersionMoved } from "./Commit.ts"
+import { changing, dieOnRejection, retryOnVersionMoved, unchanged } from "./Commit.ts"
 
 export interface MailboxManagement {
   /** By address; of one domain, if it is given. */
@@ -59,8 +59,6 @@ export interface MailboxManagement {
    */
   readonly removeMailbox: (actor: Actor, tenantId: TenantId, id: MailboxId, input: Guarded) => Removed<Mailbox>
 }
-
-const environments: ReadonlyArray<Environment> = ["sandbox", "production"]
 
 export const mailboxManagement = (administration: Administration): MailboxManagement => {
   const { store, uuid, audited, required, tenant, domainNamed, tenantEvent } = administration
@@ -127,7 +125,7 @@ export const mailboxManagement = (administration: Administration): MailboxManage
           }
           yield* audited(actor, input.tenantId, "mailbox.create", record.id, [
             // Whoever removes the domain has suspended it before, and counted its mailboxes behind that.
-            { _tag: "Require", kind: "domain", id: domain.id, version: domain.version },
+            unchanged("domain", domain),
             { _tag: "Insert", kind: "mailbox", record },
             yield* mailboxEvent(record, "mailbox.created", null)
           ])
@@ -175,13 +173,13 @@ export const mailboxManagement = (administration: Administration): MailboxManage
           if (domain?.catchAll === id) {
             return yield* inUse(`takes the mail to all other addresses of ${domain.domain}; have that go elsewhere first`)
           }
-          const found = yield* Effect.forEach(environments, (environment) =>
+          const found = yield* Effect.forEach(Environment.literals, (environment) =>
             store.messages.page({ tenantId, environment }, { mailboxId: id, before: null, limit: 1 })
           )
           if (found.flat().length > 0) return yield* inUse("has mail, and is kept as long as that is")
           // Held, so that its other mail goes nowhere else meanwhile.
-          const held: ReadonlyArray<Change> = domain === null ? [] : [{ _tag: "Require", kind: "domain", id: domain.id, version: domain.version }]
-          yield* audited(actor, tenantId, "mailbox.remove", id, [...held, { _tag: "Remove", kind: "mailbox", record: mailbox }])
+          const premises = domain === null ? [] : [unchanged("domain", domain)]
+          yield* audited(actor, tenantId, "mailbox.remove", id, [...premises, { _tag: "Remove", kind: "mailbox", record: mailbox }])
           return mailbox
         })
       ).pipe(dieOnRejection)

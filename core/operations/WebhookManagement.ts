@@ -12,14 +12,14 @@ import * as Endpoints from "../model/Endpoint.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
 import { types, type Event, type Type } from "../model/Event.ts"
 import * as EventSample from "../model/EventSample.ts"
-import type { ApplicationId, EndpointId, EventId, MailboxId, MessageId, Millis, Realm, TenantId } from "../model/Ids.ts"
+import { Environment, type ApplicationId, type EndpointId, type EventId, type MailboxId, type MessageId, type Millis, type Realm, type TenantId } from "../model/Ids.ts"
 import type { Application } from "../model/Tenant.ts"
 import * as Webhook from "../model/Webhook.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { InvalidInput, line, overlapMax, pageOf, UnknownResource, whole, type Page, type PageQuery } from "./Administration.ts"
-import { changing, commit, dieOnRejection, orFound } from "./Commit.ts"
+import { changing, commit, dieOnRejection, orFound, unchanged } from "./Commit.ts"
 import { deliverJob, EndpointDisabled } from "./Webhooks.ts"
 
 /** Test events are for sandbox applications. */
@@ -172,8 +172,7 @@ export class WebhookManagement extends Context.Service<
               const endpoint = yield* store.endpoints.get(realm, id)
               if (endpoint?.enabled !== true) return 0
               const batch = yield* batchOf(actor, realm, id, { since, until }, yield* Clock.currentTimeMillis)
-              const enabled: Change = { _tag: "Require", kind: "endpoint", id, version: endpoint.version }
-              if (batch.count > 0) yield* commit(store, queue, [enabled, ...batch.changes], batch.jobs)
+              if (batch.count > 0) yield* commit(store, queue, [unchanged("endpoint", endpoint), ...batch.changes], batch.jobs)
               return batch.count
             })
           ).pipe(dieOnRejection)
@@ -209,7 +208,7 @@ export class WebhookManagement extends Context.Service<
         ).pipe(dieOnRejection)
 
       const found = Effect.fnUntraced(function* (tenantId: TenantId, id: EndpointId) {
-        for (const environment of ["sandbox", "production"] as const) {
+        for (const environment of Environment.literals) {
           const endpoint = yield* store.endpoints.get({ tenantId, environment }, id)
           if (endpoint !== null) return endpoint
         }
