@@ -1,5 +1,6 @@
 import { afterAll, assert, beforeAll, beforeEach, describe, it } from "@effect/vitest"
 import { inspect } from "node:util"
+import { runInNewContext } from "node:vm"
 import { apiKey, connect, disconnection, failure, id, mail, refusal, timeoutMs, virtual } from "./fixtures/party.ts"
 import * as Server from "./fixtures/ScriptedServer.ts"
 import { answer, breakOff, hangUp, hold, holdBody, refuse, type Step } from "./fixtures/ScriptedServer.ts"
@@ -114,13 +115,56 @@ describe("Errors", () => {
   })
 
   it("tell a success that is none of the service's", async () => {
-    for (const body of ["<h1>Welcome</h1>", "", "null", "7"]) {
+    for (const body of ["<h1>Welcome</h1>", "", "null", "7", "[]"]) {
       server.play(answer(200, body))
 
       const error = await disconnection(client().listDomains())
 
       assert.deepStrictEqual([error.reason, error.attempts, server.seen.length], ["invalid_response", 1, 1])
     }
+  })
+
+  it("do not read on where an answer is longer than any of the service's", async () => {
+    const chunk = new Uint8Array(16 * 1024 * 1024).fill(0x20)
+    for (const [status, says] of [[200, { reason: "invalid_response" }], [503, { status: 503, code: "unknown" }]] as const) {
+      let chunks = 0
+      let isCancelled = false
+      const body = () =>
+        new ReadableStream<Uint8Array>({
+          pull: (controller) => {
+            if (++chunks > 20) throw new Error("read on")
+            controller.enqueue(chunk)
+          },
+          cancel: () => {
+            isCancelled = true
+          }
+        })
+      const fetch = () => Promise.resolve(new Response(body(), { status }))
+
+      const error = await failure(client({ fetch, maxRetries: 0 }).listDomains())
+
+      assert.deepInclude(error as object, says)
+      assert.isTrue(isCancelled)
+    }
+  })
+
+  it("do not come of a file as large as mail can bring, of letters in pieces, nor of an answer without a stream", async () => {
+    const contentBase64 = "QUJD".repeat(1024 * 1024 * 22) // 66 MiB
+    const whole = new Response(JSON.stringify({ filename: "größe 🚀", mediaType: "a/b", contentBase64 }))
+    const inHalves = new ReadableStream<Uint8Array>({
+      start: (controller) => {
+        for (const byte of new TextEncoder().encode(`{"items":["ü🚀"]}`)) controller.enqueue(Uint8Array.of(byte))
+        controller.close()
+      }
+    })
+    const answers = [whole, new Response(inHalves), { ok: true, status: 200, headers: new Headers(), body: null, text: async () => `{"items":[]}` }]
+    const mailroom = client({ fetch: () => Promise.resolve(answers.shift() as Response) }) // as a fetch without streams has it
+
+    const file = await mailroom.downloadAttachment(id)
+
+    assert.deepStrictEqual([file.filename, file.contentBase64.length], ["größe 🚀", contentBase64.length])
+    assert.deepStrictEqual(await mailroom.listDomains(), { items: ["ü🚀"] } as never) // as it was answered
+    assert.deepStrictEqual(await mailroom.listDomains(), { items: [] })
   })
 
   it("say how to send again safely where the answer to a send was cut short, or taken away", async () => {
@@ -190,6 +234,17 @@ describe("The API key", () => {
 
     assert.notInclude(printed(error), apiKey)
     assert.match(inspect(error.cause), /TypeError\]?: failed .*svc_….*Error: with svc_…/s)
+  })
+
+  it("is not in an error of another realm either, whose cause is told all the same", async () => {
+    const thrown: unknown = runInNewContext(`Object.assign(new TypeError("failed " + key), { code: "E_GONE" })`, { key: apiKey })
+
+    const error = await disconnection(client({ fetch: () => Promise.reject(thrown), maxRetries: 0 }).listDomains())
+
+    assert.notInstanceOf(thrown, Error)
+    assert.instanceOf(error.cause, Error)
+    assert.match(inspect(error.cause), /TypeError.*failed svc_….*E_GONE/s)
+    assert.notInclude(printed(error), apiKey)
   })
 
   it("goes nowhere but into one header", async () => {

@@ -145,7 +145,7 @@ const exchange = async (
   })
   const answered = async () => {
     const response = await fetch(url, { ...init, signal: controller.signal })
-    return { response, text: await response.text() }
+    return { response, text: await textOf(response) }
   }
   try {
     return await Promise.race([answered(), abandoned])
@@ -160,6 +160,27 @@ const exchange = async (
   } finally {
     cancel()
     signal?.removeEventListener("abort", abort)
+  }
+}
+
+/** No answer is longer: the largest is a file that came in by mail, of up to 64 MiB, in Base64. */
+const answerBytesMax = 128 * 1024 * 1024
+
+/** The text of an answer; none if it is longer than ours can be, for then it may have no end. */
+const textOf = async (response: Response): Promise<string> => {
+  const reader = response.body?.getReader()
+  if (reader === undefined) return response.text()
+  const decoder = new TextDecoder()
+  let text = ""
+  for (let sizeBytes = 0; ; ) {
+    const { done, value } = await reader.read()
+    if (done) return text + decoder.decode()
+    sizeBytes += value.length
+    if (sizeBytes > answerBytesMax) {
+      void reader.cancel().catch(() => {}) // it is left as it is, whatever becomes of it
+      return ""
+    }
+    text += decoder.decode(value, { stream: true })
   }
 }
 
@@ -184,13 +205,13 @@ const whatHappened = {
 const answerOf = <O extends Operation>(settings: Settings, about: About, { response, text }: Reply): Answer<O> => {
   const json = Json.parse(text)
   if (!response.ok) throw refusalOf(settings, about, response, json)
-  if (typeof json !== "object" || json === null) {
+  if (!Json.isRecord(json)) {
     throw new MailroomConnectionError(whatHappened.invalid_response(response.status, about), {
       ...about,
       reason: "invalid_response"
     })
   }
-  return { body: json as Operations[O]["output"], headers: response.headers } // the contract says what a success holds
+  return { body: json as unknown as Operations[O]["output"], headers: response.headers } // the contract says what a success holds
 }
 
 const refusalOf = ({ apiKey, platform }: Settings, about: About, response: Response, json: unknown): MailroomError => {
@@ -246,7 +267,7 @@ const hide = (text: string, apiKey: string): string => text.replaceAll(apiKey, "
 
 /** The same error with nothing in it but its texts, none of which has the key: a `fetch` may throw whatever it likes. */
 const cleared = (fault: unknown, apiKey: string, depth = 0): unknown => {
-  if (!(fault instanceof Error)) return typeof fault === "string" ? hide(fault, apiKey) : undefined
+  if (!isError(fault)) return typeof fault === "string" ? hide(fault, apiKey) : undefined
   const { name, message, stack, cause } = fault
   const copy = new Error(hide(message, apiKey))
   const code: unknown = "code" in fault ? fault.code : undefined
@@ -258,3 +279,7 @@ const cleared = (fault: unknown, apiKey: string, depth = 0): unknown => {
     inner === undefined ? {} : { cause: inner }
   )
 }
+
+/** Of whatever realm: where tests run in one of their own, as under Jest, the errors of `fetch` are of another. */
+const isError = (fault: unknown): fault is Error =>
+  fault instanceof Error || /^\[object (?:Error|DOMException)\]$/.test(Object.prototype.toString.call(fault))
