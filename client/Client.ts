@@ -114,10 +114,10 @@ export interface Page<Item> {
  * A method rejects with a `MailroomError` for every answer that is not 2xx, with a `MailroomConnectionError` if there is
  * no answer, with the reason of your `signal` if you abort it, and with a `TypeError` for arguments that make no request.
  *
- * Failures that pass are retried, twice unless you say otherwise: no connection, timeouts, 408, 429, 500, 502, 503, 504,
- * and 409 `idempotency_pending`; after `Retry-After` plus a random moment, or else 0.5 s, 1 s, 2 s … less a random part.
- * `createWebhookEndpoint` and `replayWebhookDelivery` are retried only after 408 and 429, which come before anything is
- * done, for they are not safe to repeat.
+ * Failures that pass are retried, twice unless you say otherwise: no connection, timeouts, 408, 429, 5xx other than 501
+ * and 505, and 409 `idempotency_pending`; after `Retry-After` plus a random moment, or else 0.5 s, 1 s, 2 s … less a
+ * random part. `createWebhookEndpoint` and `replayWebhookDelivery` are retried only after 408 and 429, which come before
+ * anything is done, for they are not safe to repeat.
  */
 export class Mailroom {
   readonly #settings: Transport.Settings

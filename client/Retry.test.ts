@@ -33,14 +33,14 @@ describe("A failure", () => {
       const isRetried = (failure: MailroomError | MailroomConnectionError) => decide(failure, { operation }) !== null
 
       for (const status of [408, 429]) assert.isTrue(isRetried(refused(status)), String(status))
-      for (const status of [500, 502, 503, 504]) {
+      for (const status of [500, 502, 503, 504, 507, 520, 521, 522, 523, 524, 529, 530, 599]) {
         assert.strictEqual(isRetried(refused(status)), isRepeatable, String(status))
       }
       for (const reason of ["network", "timeout"] as const) {
         assert.strictEqual(isRetried(broken(reason)), isRepeatable, reason)
       }
       assert.isTrue(isRetried(refused(409, { code: "idempotency_pending" })))
-      for (const status of [200, 301, 400, 401, 403, 404, 405, 409, 413, 415, 431, 501]) {
+      for (const status of [200, 301, 400, 401, 403, 404, 405, 409, 413, 415, 431, 501, 505, 600]) {
         assert.isFalse(isRetried(refused(status)), String(status))
       }
       assert.isFalse(isRetried(refused(409, { code: "idempotency_conflict", retryAfter: 1 })))

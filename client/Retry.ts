@@ -60,13 +60,11 @@ const isTransient = (failure: MailroomError | MailroomConnectionError, repeatabl
       return true
     case 409:
       return failure.code === "idempotency_pending"
-    case 500:
-    case 502:
-    case 503:
-    case 504:
-      return repeatable
-    default:
+    case 501: // it will not be there the next time
+    case 505:
       return false
+    default:
+      return repeatable && failure.status >= 500 && failure.status < 600 // what stands between has numbers of its own, as 521
   }
 }
 
