@@ -186,6 +186,13 @@ describe("verifyWebhook", () => {
     assert.strictEqual(await verdict({ secret, headers: signedAt(-302), body }), "timestamp_out_of_tolerance")
   })
 
+  it("minds no other header, whatever its name", async () => {
+    const others = Object.fromEntries(["then", "get", "constructor", "__proto__"].map((name) => [name, "x"]))
+    const more = { ...others, ...(request().headers as Record<string, string>) } // as made above
+
+    assert.strictEqual(await verdict({ ...request(), headers: more }), "accepted")
+  })
+
   it("finds one header under two spellings repeated", async () => {
     const { headers } = request()
     const twice = { ...(headers as Record<string, string>), "Service-Webhook-Id": id } // as made above
@@ -231,6 +238,9 @@ describe("verifyWebhook", () => {
     ["an empty secret", { secret: "" }, /secret must be the whsec_/],
     ["an empty list of secrets", { secret: [] }, /secret must be the whsec_/],
     ["a list with an empty secret", { secret: [secret, ""] }, /secret must be the whsec_/],
+    ["a secret with the end of its file's line", { secret: `${secret}\n` }, /secret must be the whsec_.*without white space/],
+    ["no headers", { headers: undefined }, /headers must be the request's/],
+    ["headers that are still awaited", { headers: Promise.resolve(new Headers()) }, /headers must be the request's.*await/],
     ["an API key as the secret", { secret: "svc_test_abc" }, /secret must be the whsec_/],
     ["a tolerance that is no number", { toleranceSeconds: Number.NaN }, /toleranceSeconds/],
     ["a negative tolerance", { toleranceSeconds: -1 }, /toleranceSeconds/]

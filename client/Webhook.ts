@@ -78,6 +78,9 @@ export const verifyWebhook = async (request: WebhookRequest): Promise<WebhookPay
   const { secret, headers, body, now, toleranceSeconds = 300 } = request
   const secrets = secretsOf(secret)
   const bytes = bodyOf(body)
+  if (typeof headers !== "object" || headers === null || isPromise(headers)) {
+    throw new TypeError("headers must be the request's, as a Headers object or a record. Where they are a promise, await it.")
+  }
   if (!(toleranceSeconds >= 0)) throw new TypeError("toleranceSeconds must be a number, 0 or more.")
   if (now !== undefined && !(now instanceof Date)) throw new TypeError("now must be a Date; leave it out for the machine's clock.")
   const id = header(headers, "service-webhook-id")
@@ -123,10 +126,10 @@ const secretsOf = (secret: WebhookRequest["secret"]): ReadonlyArray<string> => {
   if (
     !Array.isArray(secrets) ||
     secrets.length === 0 ||
-    !secrets.every((one) => typeof one === "string" && /^whsec_./.test(one))
+    !secrets.every((one) => typeof one === "string" && /^whsec_\S+$/.test(one))
   ) {
     throw new TypeError(
-      "secret must be the whsec_… text of createWebhookEndpoint, or a list of such. Is the variable set that holds it?"
+      "secret must be the whsec_… text of createWebhookEndpoint, without white space, or a list of such. Is the variable set that holds it?"
     )
   }
   return secrets
@@ -152,6 +155,8 @@ const valuesOf = (headers: WebhookHeaders, name: string): ReadonlyArray<string> 
   if (isHeaders(headers)) return [headers.get(name) ?? ""]
   return Object.entries(headers).flatMap(([key, value]) => (key.toLowerCase() === name ? (value ?? []) : []))
 }
+
+const isPromise = (headers: object): boolean => "then" in headers && typeof headers.then === "function" // a header may be called so
 
 const isHeaders = (headers: WebhookHeaders): headers is { readonly get: (name: string) => string | null } =>
   typeof headers["get"] === "function"
