@@ -49,7 +49,10 @@ export interface MailroomOptions {
 
 /** What each call can be given. */
 export interface CallOptions {
-  /** Ends the call, retries and waiting included. It then rejects with the signal's reason. */
+  /**
+   * Ends the call, retries and waiting included, as `AbortSignal.timeout(10_000)` does after ten seconds in all. It then
+   * rejects with the signal's reason.
+   */
   readonly signal?: AbortSignal | undefined
   /** Instead of the client's. */
   readonly timeoutMs?: number | undefined
@@ -245,16 +248,29 @@ export class Mailroom {
   }
 
   /** {@link listMailboxes}, by resource. */
-  readonly mailboxes = { list: this.listMailboxes.bind(this) }
+  readonly mailboxes = {
+    /** The mailboxes that the tenant can send from: {@link listMailboxes}. */
+    list: this.listMailboxes.bind(this)
+  }
 
   /** {@link listDomains}, by resource. */
-  readonly domains = { list: this.listDomains.bind(this) }
+  readonly domains = {
+    /** The tenant's mail domains, each with its delivery health: {@link listDomains}. */
+    list: this.listDomains.bind(this)
+  }
 
   /** {@link listMessages}, {@link getMessage}, {@link sendMessage} and {@link updateMessage}, by resource. */
   readonly messages = {
+    /** A page of messages, newest first: {@link listMessages}. */
     list: this.listMessages.bind(this),
+
+    /** A message, its recipients, and what became of each: {@link getMessage}. */
     retrieve: this.getMessage.bind(this),
+
+    /** Queues a message, durably, and once for each `idempotencyKey`: {@link sendMessage}. */
     send: this.sendMessage.bind(this),
+
+    /** Sets the flags or the folder of a message: {@link updateMessage}. */
     update: this.updateMessage.bind(this),
 
     /** All messages, newest first, page by page. */
@@ -267,10 +283,17 @@ export class Mailroom {
   }
 
   /** {@link uploadAttachment} and {@link downloadAttachment}, by resource. */
-  readonly attachments = { upload: this.uploadAttachment.bind(this), download: this.downloadAttachment.bind(this) }
+  readonly attachments = {
+    /** Stores a file for later messages from the same mailbox: {@link uploadAttachment}. */
+    upload: this.uploadAttachment.bind(this),
+
+    /** A file whose scan is clean: {@link downloadAttachment}. */
+    download: this.downloadAttachment.bind(this)
+  }
 
   /** {@link listEvents}, by resource. */
   readonly events = {
+    /** A page of events, oldest first: {@link listEvents}. */
     list: this.listEvents.bind(this),
 
     /**
@@ -294,13 +317,19 @@ export class Mailroom {
 
   /** {@link listWebhookEndpoints} and {@link createWebhookEndpoint}, by resource. */
   readonly webhookEndpoints = {
+    /** The webhook endpoints of the key's application: {@link listWebhookEndpoints}. */
     list: this.listWebhookEndpoints.bind(this),
+
+    /** Registers a URL for events, once it has answered: {@link createWebhookEndpoint}. */
     create: this.createWebhookEndpoint.bind(this)
   }
 
   /** {@link listWebhookDeliveries} and {@link replayWebhookDelivery}, by resource. */
   readonly webhookDeliveries = {
+    /** The latest deliveries, with their attempts: {@link listWebhookDeliveries}. */
     list: this.listWebhookDeliveries.bind(this),
+
+    /** Delivers an event once more: {@link replayWebhookDelivery}. */
     replay: this.replayWebhookDelivery.bind(this)
   }
 

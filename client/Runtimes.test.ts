@@ -94,6 +94,17 @@ describe("The built client", () => {
     }
   })
 
+  it("explains each method where an editor looks for it", () => {
+    const lines = readFileSync(join(built, "Client.d.ts"), "utf8").split("\n")
+    const methods = lines.flatMap((line, index) => {
+      const name = /^ {4,8}(?!constructor)(\w+)(?:: )?\(.*;$/.exec(line)?.[1]
+      return name === undefined ? [] : [{ name, isExplained: lines[index - 1]!.trimEnd().endsWith("*/") }]
+    })
+
+    assert.isAtLeast(methods.length, 2 * 13)
+    assert.deepStrictEqual(methods.filter(({ isExplained }) => !isExplained).map(({ name }) => name), [])
+  })
+
   it("type-checks as source with the types of a page too", async () => {
     const said = await compile("page", [source("index.ts")], {
       lib: ["ES2022", "DOM", "DOM.AsyncIterable"],
