@@ -165,6 +165,8 @@ describe("The client's settings", () => {
     [{ baseUrl: `https://user:${apiKey}@a.example` }, /baseUrl holds credentials/],
     [{ baseUrl: "https://a.example?key=1" }, /baseUrl has a query/],
     [{ baseUrl: "https://a.example#x" }, /baseUrl has a query or a fragment/],
+    [{ baseUrl: "https://a.example/v1" }, /baseUrl ends with \/v1, which the client adds/],
+    [{ baseUrl: "https://a.example/mail/v1//" }, /baseUrl ends with \/v1, which the client adds/],
     [{ apiKey: undefined }, /apiKey is none/],
     [{ apiKey: "" }, /apiKey is none/],
     [{ apiKey: `${apiKey}\n` }, /apiKey is none/],
@@ -392,6 +394,37 @@ describe("Pages", () => {
     }
 
     assert.deepStrictEqual(cursors, [["b", "b"], [null, "b"]])
+  })
+
+  it("do not go in a circle where something between drops the query, or answers from a cache", async () => {
+    server.play(pageOf([1], "a"))
+    const found: Array<string> = []
+    const read = async () => {
+      for await (const event of client().events.all()) {
+        if (found.push(event.id) > 9) return
+      }
+    }
+
+    const error = await disconnection(read())
+
+    assert.deepStrictEqual([found, server.seen.length], [["1"], 2])
+    assert.deepStrictEqual([error.reason, error.operation], ["invalid_response", "listEvents"])
+    assert.match(error.message, /^listEvents: the page at a cursor leads to itself/)
+  })
+
+  it("end with the caller's signal, also between two of them", async () => {
+    server.play(pageOf([1], "a"))
+    const ended = new AbortController()
+    const found: Array<string> = []
+    const read = async () => {
+      for await (const message of client().messages.all({}, { signal: ended.signal })) {
+        found.push(message.id)
+        ended.abort("enough")
+      }
+    }
+
+    assert.strictEqual(await failure(read()), "enough")
+    assert.deepStrictEqual([found, server.seen.length], [["1"], 1])
   })
 
   it("fail where the list fails, and go on from a stored cursor", async () => {

@@ -6,6 +6,7 @@
 import * as Base64 from "./Base64.ts"
 import { bytesOf } from "./Bytes.ts"
 import type { Event, MessageSummary, Operations, QueuedMessage, UploadAttachmentInput } from "./Contract.ts"
+import { MailroomConnectionError } from "./Errors.ts"
 import { platform as machine, timerMillisMax, type Platform } from "./Platform.ts"
 import * as Transport from "./Transport.ts"
 
@@ -275,7 +276,7 @@ export class Mailroom {
 
     /** All messages, newest first, page by page. */
     pages: (query: PagesOf<"listMessages"> = {}, options?: CallOptions): AsyncGenerator<Page<MessageSummary>, void> =>
-      pages((cursor) => this.listMessages({ ...query, cursor }, options), query.cursor ?? undefined),
+      pages("listMessages", (cursor) => this.listMessages({ ...query, cursor }, options), query.cursor ?? undefined),
 
     /** All messages, newest first, one by one. */
     all: (query: PagesOf<"listMessages"> = {}, options?: CallOptions): AsyncGenerator<MessageSummary, void> =>
@@ -308,7 +309,7 @@ export class Mailroom {
      * ```
      */
     pages: (query: PagesOf<"listEvents"> = {}, options?: CallOptions): AsyncGenerator<Page<Event>, void> =>
-      pages((cursor) => this.listEvents({ ...query, cursor }, options), query.cursor ?? undefined),
+      pages("listEvents", (cursor) => this.listEvents({ ...query, cursor }, options), query.cursor ?? undefined),
 
     /** All events so far, oldest first, one by one: for a look, as it tells no cursor. */
     all: (query: PagesOf<"listEvents"> = {}, options?: CallOptions): AsyncGenerator<Event, void> =>
@@ -351,17 +352,25 @@ export class Mailroom {
 }
 
 async function* pages<Item>(
+  operation: Transport.Operation,
   list: (cursor: string | undefined) => Promise<Omit<Page<Item>, "resumeCursor">>,
   start: string | undefined
 ): AsyncGenerator<Page<Item>, void> {
   for (let cursor = start; ; ) {
     const page = await list(cursor)
     const nextCursor = page.nextCursor ?? null // a gateway may leave out what is null
+    if (nextCursor === cursor) throw circle(operation)
     yield { ...page, nextCursor, resumeCursor: nextCursor ?? cursor ?? null }
     if (nextCursor === null) return
     cursor = nextCursor
   }
 }
+
+const circle = (operation: Transport.Operation): MailroomConnectionError =>
+  new MailroomConnectionError(
+    `${operation}: the page at a cursor leads to itself: what stands between drops the query, or answers from a cache. Mend that, and go on from the last resumeCursor.`,
+    { operation, attempts: 1, idempotencyKey: null, reason: "invalid_response" }
+  )
 
 async function* each<Item>(all: AsyncIterable<Page<Item>>): AsyncGenerator<Item, void> {
   for await (const { items } of all) yield* items
@@ -388,7 +397,9 @@ const baseUrlOf = (given: string | URL): string => {
   if (protocol !== "https:" && protocol !== "http:") throw fault("is neither https nor http")
   if (username !== "" || password !== "") throw fault("holds credentials")
   if (search !== "" || hash !== "") throw fault("has a query or a fragment")
-  return origin + pathname.replace(/\/+$/, "")
+  const path = pathname.replace(/\/+$/, "")
+  if (path.endsWith("/v1")) throw fault("ends with /v1, which the client adds") // all would be 404 not_found, as if nothing were there
+  return origin + path
 }
 
 /** Never repeats what it was given. */

@@ -131,7 +131,7 @@ layer(Harness.layer(), { excludeTestServices: true })("The client and the servic
       const cursor = yield* refusal("invalid_cursor", mailroom.listEvents({ cursor: "x" }))
       const lost = yield* refusal(
         "not_found",
-        new Mailroom({ baseUrl: `${service.baseUrl}/v1`, apiKey: service.key }).listDomains()
+        new Mailroom({ baseUrl: `${service.baseUrl}/elsewhere`, apiKey: service.key }).listDomains()
       )
       const stranger = `${service.key.slice(0, -1)}${service.key.endsWith("0") ? "1" : "0"}`
       const unauthorized = yield* refusal(
