@@ -5,7 +5,7 @@
  */
 import * as Base64 from "./Base64.ts"
 import { bytesOf } from "./Bytes.ts"
-import type { Event, MessageSummary, Operations, QueuedMessage, UploadAttachmentInput } from "./Contract.ts"
+import type { Event, MessageSummary, Operation, Operations, QueuedMessage, UploadAttachmentInput } from "./Contract.ts"
 import { MailroomConnectionError } from "./Errors.ts"
 import { platform as machine, timerMillisMax, type Platform } from "./Platform.ts"
 import * as Transport from "./Transport.ts"
@@ -14,13 +14,13 @@ import * as Transport from "./Transport.ts"
 export const version = "0.1.0"
 
 /** What the service answers to an operation. */
-export type OutputOf<O extends Transport.Operation> = Operations[O]["output"]
+export type OutputOf<O extends Operation> = Operations[O]["output"]
 
 /** What an operation takes in its body. */
-export type InputOf<O extends Transport.Operation> = Operations[O] extends { readonly input: infer Taken } ? Taken : never
+export type InputOf<O extends Operation> = Operations[O] extends { readonly input: infer Taken } ? Taken : never
 
 /** What an operation takes in its query. */
-export type QueryOf<O extends Transport.Operation> = Operations[O] extends { readonly query: infer Taken } ? Taken : never
+export type QueryOf<O extends Operation> = Operations[O] extends { readonly query: infer Taken } ? Taken : never
 
 /** A query of a list that is read page by page; `cursor` may be the `null` that an earlier `resumeCursor` was. */
 export type PagesOf<O extends "listMessages" | "listEvents"> = Omit<QueryOf<O>, "cursor"> & { readonly cursor?: string | null | undefined }
@@ -334,7 +334,7 @@ export class Mailroom {
     replay: this.replayWebhookDelivery.bind(this)
   }
 
-  async #answer<O extends Transport.Operation>(
+  async #answer<O extends Operation>(
     call: Transport.Call<O>,
     options: CallOptions = {}
   ): Promise<Transport.Answer<O>> {
@@ -346,13 +346,13 @@ export class Mailroom {
     })
   }
 
-  async #body<O extends Transport.Operation>(call: Transport.Call<O>, options?: CallOptions): Promise<OutputOf<O>> {
+  async #body<O extends Operation>(call: Transport.Call<O>, options?: CallOptions): Promise<OutputOf<O>> {
     return (await this.#answer(call, options)).body
   }
 }
 
 async function* pages<Item>(
-  operation: Transport.Operation,
+  operation: Operation,
   list: (cursor: string | undefined) => Promise<Omit<Page<Item>, "resumeCursor">>,
   start: string | undefined
 ): AsyncGenerator<Page<Item>, void> {
@@ -366,7 +366,7 @@ async function* pages<Item>(
   }
 }
 
-const circle = (operation: Transport.Operation): MailroomConnectionError =>
+const circle = (operation: Operation): MailroomConnectionError =>
   new MailroomConnectionError(
     `${operation}: the page at a cursor leads to itself: what stands between drops the query, or answers from a cache. Mend that, and go on from the last resumeCursor.`,
     { operation, attempts: 1, idempotencyKey: null, reason: "invalid_response" }

@@ -848,6 +848,9 @@ export interface Operations {
   }
 }
 
+/** The name of an operation. */
+export type Operation = keyof Operations
+
 /** Where each operation is. */
 export const routes = {
   listMailboxes: { method: "GET", path: "/v1/mailboxes" },
@@ -863,4 +866,4 @@ export const routes = {
   createWebhookEndpoint: { method: "POST", path: "/v1/webhook-endpoints" },
   listWebhookDeliveries: { method: "GET", path: "/v1/webhook-deliveries" },
   replayWebhookDelivery: { method: "POST", path: "/v1/webhook-deliveries/{deliveryId}/replay" }
-} as const satisfies { readonly [Operation in keyof Operations]: { readonly method: string; readonly path: string } }
+} as const satisfies Readonly<Record<Operation, { readonly method: string; readonly path: string }>>

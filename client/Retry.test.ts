@@ -1,9 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { routes } from "./Contract.ts"
+import { routes, type Operation } from "./Contract.ts"
 import { MailroomConnectionError, MailroomError } from "./Errors.ts"
 import { timerMillisMax } from "./Platform.ts"
 import * as Retry from "./Retry.ts"
-import type { Operation } from "./Transport.ts"
 
 const about = { operation: "listDomains", attempts: 1, idempotencyKey: null }
 const refused = (

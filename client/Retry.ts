@@ -2,9 +2,9 @@
  * Which failures are worth another try, and after how long. Pure: chance comes
  * in, milliseconds come out.
  */
+import type { Operation } from "./Contract.ts"
 import { type MailroomConnectionError, MailroomError } from "./Errors.ts"
 import { timerMillisMax } from "./Platform.ts"
-import type { Operation } from "./Transport.ts"
 
 /**
  * Whether an operation may be repeated when nobody knows if it was done. The

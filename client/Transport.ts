@@ -4,14 +4,11 @@
  * requests to `baseUrl` and in no other way: redirects are not followed, and
  * what goes into an error is cleared of it.
  */
-import { routes, type Operations } from "./Contract.ts"
+import { routes, type Operation, type Operations } from "./Contract.ts"
 import { MailroomConnectionError, MailroomError } from "./Errors.ts"
 import * as Json from "./Json.ts"
 import { sleep, type Platform } from "./Platform.ts"
 import * as Retry from "./Retry.ts"
-
-/** The name of an operation, as the contract has it. */
-export type Operation = keyof Operations
 
 /** What the client needs of `fetch`. */
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>

@@ -234,7 +234,8 @@ const operationTypes = (operations: ReadonlyArray<Operation>, schemas: Schemas):
   const union = common.map((code) => `  | ${code}`).join("\n")
   return [
     `/** What every operation can be refused with. */\nexport type CommonCode =\n${union}`,
-    record("Operations", about, rows)
+    record("Operations", about, rows),
+    "/** The name of an operation. */\nexport type Operation = keyof Operations"
   ]
 }
 
@@ -272,7 +273,7 @@ const routesOf = (located: ReadonlyArray<Located>): string => {
     "/** Where each operation is. */",
     "export const routes = {",
     rows.join(",\n"),
-    "} as const satisfies { readonly [Operation in keyof Operations]: { readonly method: string; readonly path: string } }"
+    "} as const satisfies Readonly<Record<Operation, { readonly method: string; readonly path: string }>>"
   ].join("\n")
 }
 
