@@ -8,7 +8,7 @@
 import { Effect, Result, Stream } from "effect"
 import assert from "node:assert/strict"
 import type { Address } from "../core/model/Address.ts"
-import type { Header, MimePart } from "../core/model/Message.ts"
+import type { Header, MimePart } from "../core/model/MimePart.ts"
 import * as Recipients from "../core/model/Recipient.ts"
 import type { ParsedMessage } from "../core/model/ParsedMessage.ts"
 import { Mime, MimeFailed } from "../core/ports/Mime.ts"

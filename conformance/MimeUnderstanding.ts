@@ -5,7 +5,7 @@
  */
 import { Effect, Stream } from "effect"
 import assert from "node:assert/strict"
-import type { MimePart } from "../core/model/Message.ts"
+import type { MimePart } from "../core/model/MimePart.ts"
 import type { Head, Mentioned, ParsedMessage } from "../core/model/ParsedMessage.ts"
 import { Mime } from "../core/ports/Mime.ts"
 import type { Check } from "./Suite.ts"

@@ -4,7 +4,7 @@
  * odd to be read past; of a header that is too large only the beginning is read.
  */
 import type { Head } from "../../core/model/ParsedMessage.ts"
-import type { Header } from "../../core/model/Message.ts"
+import type { Header } from "../../core/model/MimePart.ts"
 import { readAddresses, type AddressList } from "./AddressList.ts"
 import { decodeRaw } from "./Charset.ts"
 import { readDate } from "./DateField.ts"

@@ -3,7 +3,7 @@
  * columns. Every field leaves by `field`, which refuses what could end a line:
  * what is written above it may be wrong about a value, and still harms nobody.
  */
-import type { Header } from "../../core/model/Message.ts"
+import type { Header } from "../../core/model/MimePart.ts"
 import { isAddressField, isPlainAddress, isStructuredField, oneLine, quoted } from "./HeaderField.ts"
 
 /** Of a line of a header. RFC 2047 allows no more to one with an encoded word. */

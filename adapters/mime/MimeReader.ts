@@ -7,7 +7,7 @@
  * Text comes with LF line ends, all inline texts of a message in one. A message
  * inside a message is an attachment: its text is not the text of this one.
  */
-import { emptyPart, type MimePart } from "../../core/model/Message.ts"
+import { emptyPart, type MimePart } from "../../core/model/MimePart.ts"
 import type { Head, ParsedAttachment, ParsedMessage } from "../../core/model/ParsedMessage.ts"
 import { decode } from "./Charset.ts"
 import { Defects, type Word } from "./Defects.ts"

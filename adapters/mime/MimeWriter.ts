@@ -9,7 +9,8 @@
  */
 import { Stream } from "effect"
 import { sentContentId, type Attachment } from "../../core/model/Attachment.ts"
-import type { Content, Message, MimePart } from "../../core/model/Message.ts"
+import type { Content, Message } from "../../core/model/Message.ts"
+import type { MimePart } from "../../core/model/MimePart.ts"
 import { MimeFailed } from "../../core/ports/Mime.ts"
 import { base64Lines, encodeText } from "./BodyEncoding.ts"
 import { oneLine } from "./HeaderField.ts"

@@ -1,19 +1,8 @@
 /** Who is let in, and what is answered to requests that reach no operation (Spec 5, Spec 7). */
 import { Effect, Redacted } from "effect"
 import { Deployment, type Request } from "./Deployment.ts"
-import {
-  answered,
-  call,
-  check,
-  equal,
-  holds,
-  type HttpSuite,
-  NotApplicable,
-  refused,
-  refusedInput,
-  status,
-  withoutRequestId
-} from "./Law.ts"
+import { check, type HttpSuite } from "./HttpCheck.ts"
+import { answered, call, equal, holds, NotApplicable, refused, refusedInput, status, withoutRequestId } from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 import { freshId } from "./Traffic.ts"
 

@@ -5,7 +5,8 @@
 import { Effect, Redacted } from "effect"
 import { Deployment, type Reply } from "./Deployment.ts"
 import { faultsOf, type Resolve } from "./JsonSchema.ts"
-import { type Broken, check, equal, fits, holds, type HttpSuite, NotApplicable } from "./Law.ts"
+import { check, type HttpSuite } from "./HttpCheck.ts"
+import { type Broken, equal, fits, holds, NotApplicable } from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 import { Traffic } from "./Traffic.ts"
 

@@ -1,6 +1,7 @@
 /** The canonical events, page by page (Spec 2, Event; Spec 4, Pagination; Spec 6). */
 import { DateTime, Effect } from "effect"
-import { answered, call, check, equal, eventually, holds, type HttpSuite, refused, refusedInput } from "./Law.ts"
+import { check, type HttpSuite } from "./HttpCheck.ts"
+import { answered, call, equal, eventually, holds, refused, refusedInput } from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 import { Traffic } from "./Traffic.ts"
 

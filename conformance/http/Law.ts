@@ -1,24 +1,7 @@
-/**
- * How a check of this suite is written: it names the section of the
- * specification that it proves, and judges answers in a few words. What it
- * finds broken comes with the request and the answer.
- */
-import { Clock, Data, Duration, Effect, Schema, type Scope } from "effect"
+/** How answers are judged, in a few words. What is found broken comes with the request and the answer. */
+import { Clock, Data, Duration, Effect, Schema } from "effect"
 import * as assert from "node:assert/strict"
-import type { Check, Suite } from "../Suite.ts"
 import { codeOf, Deployment, type Exchange, type Reply, type Request } from "./Deployment.ts"
-import type { Traffic } from "./Traffic.ts"
-
-type Needs = Deployment | Traffic
-
-export interface HttpCheck extends Check<Needs> {
-  /** Where the specification says so. */
-  readonly law: string
-}
-
-export interface HttpSuite extends Suite<Needs> {
-  readonly checks: ReadonlyArray<HttpCheck>
-}
 
 /** An answer breaks the law. */
 export class Broken
@@ -30,12 +13,6 @@ export class NotApplicable extends Data.TaggedError("NotApplicable")<{ readonly 
     return this.reason
   }
 }
-
-export const check = (
-  law: string,
-  title: string,
-  body: () => Effect.fn.Return<unknown, unknown, Needs | Scope.Scope>
-): HttpCheck => ({ law, title, check: Effect.asVoid(Effect.gen(body)) })
 
 const inWords = (value: unknown): string => {
   const text = value === undefined ? "nothing" : JSON.stringify(value)

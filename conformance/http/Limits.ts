@@ -1,6 +1,7 @@
 /** The limits of a minute (Spec 8), which a run uses up only if it is told to. */
 import { Deployment, type Reply } from "./Deployment.ts"
-import { call, check, equal, holds, type HttpSuite, NotApplicable, refused } from "./Law.ts"
+import { check, type HttpSuite } from "./HttpCheck.ts"
+import { call, equal, holds, NotApplicable, refused } from "./Law.ts"
 
 /** More requests than this in a minute are not made to prove a limit. */
 const requestsMax = 200

@@ -1,5 +1,6 @@
 /** Mailboxes and domains (Spec 2 and 4). */
-import { answered, call, check, equal, holds, type HttpSuite } from "./Law.ts"
+import { check, type HttpSuite } from "./HttpCheck.ts"
+import { answered, call, equal, holds } from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 
 const domainOf = (address: string): string => address.slice(address.lastIndexOf("@") + 1)

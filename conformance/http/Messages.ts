@@ -2,19 +2,8 @@
 import { DateTime, Effect } from "effect"
 import { Deployment } from "./Deployment.ts"
 import { eventsSince } from "./Events.ts"
-import {
-  answered,
-  call,
-  check,
-  equal,
-  eventually,
-  holds,
-  type HttpSuite,
-  refused,
-  refusedInput,
-  status,
-  withoutRequestId
-} from "./Law.ts"
+import { check, type HttpSuite } from "./HttpCheck.ts"
+import { answered, call, equal, eventually, holds, refused, refusedInput, status, withoutRequestId } from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 import { freshId, recipient, Traffic } from "./Traffic.ts"
 

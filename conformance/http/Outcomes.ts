@@ -1,7 +1,8 @@
 /** What becomes of a message: the recipients of the sandbox bring about each outcome (Spec 3, Outbound message). */
 import { Effect } from "effect"
 import { eventsSince } from "./Events.ts"
-import { answered, call, check, equal, eventually, fits, type HttpSuite } from "./Law.ts"
+import { check, type HttpSuite } from "./HttpCheck.ts"
+import { answered, call, equal, eventually, fits } from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 import { type Outcome, recipient, Traffic } from "./Traffic.ts"
 

@@ -1,7 +1,8 @@
 /** Sending: what is accepted, what is refused, and what a repeat does (Spec 4, SendMessageInput and Idempotency on send). */
 import { Effect } from "effect"
 import { codeOf } from "./Deployment.ts"
-import { answered, call, check, equal, holds, type HttpSuite, refused, refusedInput, status } from "./Law.ts"
+import { check, type HttpSuite } from "./HttpCheck.ts"
+import { answered, call, equal, holds, refused, refusedInput, status } from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 import { freshId, type Input, recipient, Traffic } from "./Traffic.ts"
 

@@ -10,20 +10,8 @@ import {
   type Reply
 } from "./Deployment.ts"
 import { eventsSince } from "./Events.ts"
-import {
-  answered,
-  call,
-  check,
-  equal,
-  eventually,
-  fits,
-  holds,
-  type HttpSuite,
-  NotApplicable,
-  refused,
-  refusedInput,
-  status
-} from "./Law.ts"
+import { check, type HttpSuite } from "./HttpCheck.ts"
+import { answered, call, equal, eventually, fits, holds, NotApplicable, refused, refusedInput, status } from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 import { challengeIn, freshId, type Hook, Traffic, welcome } from "./Traffic.ts"
 

@@ -9,7 +9,7 @@ export {
   ScopesMissing,
   type Target
 } from "./Deployment.ts"
-export type { HttpCheck, HttpSuite } from "./Law.ts"
+export type { HttpCheck, HttpSuite } from "./HttpCheck.ts"
 export { nameOf, toText } from "./Report.ts"
 export {
   KeyRefused,

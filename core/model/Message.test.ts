@@ -5,6 +5,7 @@ import * as Fixtures from "../../conformance/fixtures.ts"
 import type { Address } from "./Address.ts"
 import type { MessageId } from "./Ids.ts"
 import * as Message from "./Message.ts"
+import { emptyPart, type MimePart } from "./MimePart.ts"
 import * as Recipient from "./Recipient.ts"
 
 const address = (text: string) => text as Address // plain enough to be valid
@@ -186,7 +187,7 @@ describe("the content of a message", () => {
   })
 
   it("is what is kept, where more is", () => {
-    const kept = { text: null, html: null, headers: [{ name: "X", value: "y" }], mime: { ...Message.emptyPart, mediaType: "image/png" } }
+    const kept = { text: null, html: null, headers: [{ name: "X", value: "y" }], mime: { ...emptyPart, mediaType: "image/png" } }
 
     assert.deepStrictEqual(Message.contentOf(message, kept), kept)
   })
@@ -200,7 +201,7 @@ describe("the content of a message", () => {
 
 describe("the MIME structure of an outbound message", () => {
   const file = Fixtures.attachment(realm, { mediaType: "Image/PNG", filename: "a.png", blob: { sha256: "0", sizeBytes: 9 }, disposition: "inline", contentId: "c1" })
-  const outline = (part: Message.MimePart): string =>
+  const outline = (part: MimePart): string =>
     `${part.partId === "" ? "-" : part.partId} ${part.mediaType} ${part.sizeBytes}${part.parts.length === 0 ? "" : ` [${part.parts.map(outline).join(", ")}]`}`
 
   const rows: ReadonlyArray<readonly [text: string | null, html: string | null, files: number, structure: string]> = [

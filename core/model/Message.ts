@@ -22,6 +22,7 @@ import {
   type TenantId
 } from "./Ids.ts"
 import { tagEnd } from "./MailText.ts"
+import { emptyPart, numbered, type Header, type MimePart } from "./MimePart.ts"
 import type { Mentioned } from "./ParsedMessage.ts"
 import type { Reception } from "./Reception.ts"
 import type { Failure, Recipient, State as RecipientState, SubmissionRef } from "./Recipient.ts"
@@ -87,25 +88,6 @@ export interface Message {
   readonly mime: BlobRef | null
   /** How it came; null for outbound mail. */
   readonly reception: Reception | null
-}
-
-export interface Header {
-  readonly name: string
-  readonly value: string
-}
-
-/** A node of the MIME tree. `partId` as IMAP numbers parts: "1", "1.2"; the root of a multipart is "". */
-export interface MimePart {
-  readonly partId: string
-  readonly mediaType: string
-  readonly charset: string | null
-  readonly disposition: "attachment" | "inline" | null
-  readonly contentId: string | null
-  readonly filename: string | null
-  /** Decoded bytes; 0 for a multipart. */
-  readonly sizeBytes: number
-  readonly attachmentId: AttachmentId | null
-  readonly parts: ReadonlyArray<MimePart>
 }
 
 /** The heavy part of a message. */
@@ -233,7 +215,7 @@ export const outboundStructure = (
   })
   const bodies = [...(text === null ? [] : [leaf("text/plain", text)]), ...(html === null ? [] : [leaf("text/html", html)])]
   const body = bodies.length === 1 ? bodies[0]! : { ...emptyPart, mediaType: "multipart/alternative", parts: bodies }
-  if (attachments.length === 0) return number(body, "")
+  if (attachments.length === 0) return numbered(body)
   const files = attachments.map((attachment): MimePart => ({
     ...emptyPart,
     mediaType: attachment.mediaType.toLowerCase(),
@@ -243,34 +225,12 @@ export const outboundStructure = (
     sizeBytes: attachment.blob.sizeBytes,
     attachmentId: attachment.id
   }))
-  return number({ ...emptyPart, mediaType: "multipart/mixed", parts: [body, ...files] }, "")
+  return numbered({ ...emptyPart, mediaType: "multipart/mixed", parts: [body, ...files] })
 }
 
 /** Decoded bytes of a message of these parts. */
 export const sizeOf = (text: string | null, html: string | null, attachments: ReadonlyArray<Attachment>): number =>
   attachments.reduce((sum, { blob }) => sum + blob.sizeBytes, utf8Length(text ?? "") + utf8Length(html ?? ""))
-
-/** A part of which nothing is known. */
-export const emptyPart: MimePart = {
-  partId: "",
-  mediaType: "",
-  charset: null,
-  disposition: null,
-  contentId: null,
-  filename: null,
-  sizeBytes: 0,
-  attachmentId: null,
-  parts: []
-}
-
-const number = (part: MimePart, partId: string): MimePart =>
-  part.parts.length === 0
-    ? { ...part, partId: partId === "" ? "1" : partId }
-    : {
-        ...part,
-        partId,
-        parts: part.parts.map((child, index) => number(child, partId === "" ? String(index + 1) : `${partId}.${index + 1}`))
-      }
 
 /** Bytes of a text in UTF-8, where a lone surrogate is U+FFFD. */
 export const utf8Length = (text: string): number => {

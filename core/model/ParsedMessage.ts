@@ -4,7 +4,7 @@
  * list, and what cannot be understood is kept whole, as an attachment or text.
  */
 import type { Millis } from "./Ids.ts"
-import type { Header, MimePart } from "./Message.ts"
+import type { Header, MimePart } from "./MimePart.ts"
 
 /** Somebody whom a header names. The address is as written, and may be none that we would send to; decoded names are one line. */
 export interface Mentioned {

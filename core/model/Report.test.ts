@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { processorTime } from "../../conformance/ProcessorTime.ts"
 import { codesIn } from "./BounceReason.ts"
-import type { MimePart } from "./Message.ts"
+import type { MimePart } from "./MimePart.ts"
 import type { ParsedAttachment, ParsedMessage } from "./ParsedMessage.ts"
 import * as Report from "./Report.ts"
 

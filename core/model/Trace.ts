@@ -3,7 +3,7 @@
  * mail that goes round in circles is told by such fields.
  */
 import type { Millis, RequestId } from "./Ids.ts"
-import type { Header } from "./Message.ts"
+import type { Header } from "./MimePart.ts"
 import type { Peer } from "./Reception.ts"
 import * as Timestamp from "./Timestamp.ts"
 
