@@ -89,7 +89,8 @@ export class RateLimited extends Data.TaggedError("RateLimited")<{
 }> {
   override get message(): string {
     const whose = { ip: "your network address", key: "this API key", tenant_day: "your organization" }[this.scope]
-    return `Too many requests from ${whose}: ${this.limit} in ${this.windowSeconds} seconds. Wait ${this.retryAfterSeconds} seconds, plus a random moment.`
+    const window = this.scope === "tenant_day" ? "this UTC day" : `${this.windowSeconds} seconds`
+    return `Too many requests from ${whose}: ${this.limit} in ${window}. Wait ${this.retryAfterSeconds} seconds, plus a random moment.`
   }
 }
 

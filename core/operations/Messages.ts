@@ -103,7 +103,10 @@ export class Messages extends Context.Service<
         const mailbox = yield* Ownership.mailbox(store, principal, input.mailboxId, "mailboxId")
         const message = yield* store.messages.get(principal.realm, id)
         if (message === null) return yield* new NotFound({ field: null })
-        if (message.mailboxId !== mailbox.id) return yield* new NotFound({ field: "mailboxId" })
+        if (message.mailboxId !== mailbox.id) {
+          const fault = "is not the mailbox that the message is in. Give the one that the message names"
+          return yield* new NotFound({ field: "mailboxId", fault })
+        }
         const now = yield* Clock.currentTimeMillis
         const { changed, updated } = Message.flag(message, input, now)
         const eventId = (yield* crypto.uuid) as EventId // a UUID is any of them

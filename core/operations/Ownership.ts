@@ -11,12 +11,14 @@ export class NotFound extends Data.TaggedError("NotFound")<{
   readonly field: string | null
   /** Which one, where the member is a list. */
   readonly index?: number
+  /** What it is, and what to do, where it names something of the caller's that does not belong here. */
+  readonly fault?: string
 }> {
   override get message(): string {
     const where = this.index === undefined ? this.field : `${this.field}, at index ${this.index},`
-    return this.field === null
-      ? "There is no such resource, or it is not yours. Check the id, and that the key is of the right environment."
-      : `${where} names nothing of yours. Check the id, and that the key is of the right environment.`
+    if (this.fault !== undefined) return `${where} ${this.fault}.`
+    const what = this.field === null ? "There is no such resource, or it is not yours." : `${where} names nothing of yours.`
+    return `${what} Check the id, and that the key is of the right environment, and for webhooks of the right application.`
   }
 }
 
@@ -31,6 +33,8 @@ export const mailbox = Effect.fnUntraced(function* (
   return found ?? (yield* new NotFound({ field }))
 })
 
+const elsewhere = "is a file of another mailbox. Upload it for the one that sends"
+
 /** Attachments of the caller's realm and of one mailbox, each once, in the order asked for. */
 export const attachments = Effect.fnUntraced(function* (
   store: typeof Store.Service,
@@ -43,5 +47,7 @@ export const attachments = Effect.fnUntraced(function* (
   const found = yield* store.attachments.many(principal.realm, wanted)
   const own = new Set(found.filter((attachment) => attachment.mailboxId === mailboxId).map(({ id }) => id))
   const index = ids.findIndex((id) => !own.has(id))
-  return index < 0 ? found : yield* new NotFound({ field: "attachmentIds", index })
+  if (index < 0) return found
+  const isElsewhere = found.some(({ id }) => id === ids[index])
+  return yield* new NotFound({ field: "attachmentIds", index, ...(isElsewhere && { fault: elsewhere }) })
 })

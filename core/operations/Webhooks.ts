@@ -94,7 +94,7 @@ const handshakeFaults: { readonly [F in Webhook.HandshakeFault]: string } = {
   invalid_json: "the receiver's answer is not a JSON object of at most 64 KiB",
   challenge_mismatch: "the receiver's answer holds another challenge, or none",
   unsafe_url: "the host does not lead to public addresses only",
-  network_error: "the receiver could not be reached"
+  network_error: "the receiver could not be reached: its name was not found, the connection was refused or broke off, or its certificate is not trusted"
 }
 
 /** 429: as many handshakes as may run at a time, of the application or to the host, are running. */

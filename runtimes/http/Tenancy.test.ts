@@ -2,7 +2,7 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as Harness from "./harness.ts"
-import { application, deliveriesOf, eventsOf, idsOf, replay, send, subscribe, subscriber, upload } from "./parties.ts"
+import { application, deliveriesOf, eventsOf, idsOf, mailbox, replay, send, subscribe, subscriber, upload } from "./parties.ts"
 import { broken } from "./receivers.ts"
 
 const live = { excludeTestServices: true }
@@ -26,6 +26,41 @@ layer(Harness.layer(), live)("What is not the caller's", (it) => {
       const deliveries = `/v1/webhook-deliveries?endpointId=${endpoint.id}`
       assert.deepStrictEqual(field(yield* server.call("GET", deliveries)), [404, "not_found", { field: "endpointId" }])
       assert.deepStrictEqual(field(yield* replay(server, server, crypto.randomUUID())), [404, "not_found", {}])
+    })
+  )
+
+  it.effect("is told apart from what is the caller's, and of another mailbox", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const party = yield* server.party()
+      const other = yield* mailbox(server, party, "other")
+      const sent = (yield* send(server, party)).json.id
+      const { attachment } = (yield* upload(server, party)).json
+      const told = ({ status, json }: Harness.Reply) => [status, json.code, json.details, json.message]
+
+      const patch = yield* server.call("PATCH", `/v1/messages/${sent}`, { key: party.key, body: { mailboxId: other.id, isRead: false } })
+      const letter = yield* send(server, party, { fromMailboxId: other.id, attachmentIds: [attachment.id] })
+
+      assert.deepStrictEqual(told(patch), [404, "not_found", { field: "mailboxId" }, "mailboxId is not the mailbox that the message is in. Give the one that the message names."])
+      assert.deepStrictEqual(told(letter), [
+        404,
+        "not_found",
+        { field: "attachmentIds", index: 0 },
+        "attachmentIds, at index 0, is a file of another mailbox. Upload it for the one that sends."
+      ])
+    })
+  )
+
+  it.effect("is looked for by what the key decides: the environment, and of webhooks the application", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const { endpoint } = yield* subscriber(server, yield* server.party())
+      const absent = crypto.randomUUID()
+      const paths = [["GET", `/v1/messages/${absent}`], ["POST", `/v1/webhook-deliveries/${absent}/replay`], ["GET", `/v1/webhook-deliveries?endpointId=${endpoint.id}`]]
+
+      for (const [method, path] of paths) {
+        assert.include((yield* server.call(method!, path!)).json.message, "of the right environment, and for webhooks of the right application.")
+      }
     })
   )
 
@@ -184,6 +219,7 @@ layer(Harness.layer({ planId: "tiny" }), live)("The plan of a tenant", (it) => {
       assert.strictEqual(status, 429)
       assert.deepStrictEqual(json.details, { scope: "tenant_day", limit: 5, windowSeconds: 86_400, retryAfterSeconds: wait })
       assert.approximately((Date.now() + wait * 1000) % 86_400_000, 0, 5_000)
+      assert.include(json.message, "5 in this UTC day")
       assert.strictEqual(headers.get("ratelimit-remaining"), "0")
     })
   )

@@ -292,6 +292,17 @@ layer(Harness.layer(), live)("createWebhookEndpoint", (it) => {
     )
   }
 
+  it.effect("names what may keep it from a receiver that it did not reach", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const receiver = server.receivers.open(() => Effect.fail(new WebhookUnanswered({ reason: "network_error", cause: new Error("self-signed certificate") })))
+
+      const { json } = yield* subscribe(server, server, receiver)
+
+      assert.include(json.message, "its name was not found, the connection was refused or broke off, or its certificate is not trusted")
+    })
+  )
+
   const welcomes: ReadonlyArray<readonly [what: string, behave: Behaviour]> = [
     ["200 and members besides", echo((challenge) => ({ challenge, name: "Billing" }))],
     ["202", ({ json }) => Effect.succeed(answered(202, { challenge: json.data.challenge }))],
