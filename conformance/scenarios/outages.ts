@@ -3,12 +3,12 @@ import { Cause, Duration, Effect, Exit, Fiber, Stream } from "effect"
 import * as assert from "node:assert/strict"
 import { ClockOffset, clockOffsetMax } from "../../core/ClockOffset.ts"
 import { system } from "../../core/model/Audit.ts"
-import type { RequestEntry } from "../../core/model/Audit.ts"
 import { shardOf, type TenantId } from "../../core/model/Ids.ts"
 import { BlobStore, BlobUnavailable } from "../../core/ports/BlobStore.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { assertMissing, read, text, write } from "../BlobStoreSteps.ts"
-import { address, freshId } from "../fixtures.ts"
+import { address } from "../fixtures.ts"
+import { requestEntry } from "../StoreLaw.ts"
 import { arrive } from "./Arrivals.ts"
 import { Faults, LateCommits, NoCommits } from "./Faults.ts"
 import * as Time from "./Time.ts"
@@ -68,9 +68,11 @@ export const suite: ScenarioSuite = {
 
     scenario("what is away is said once a minute, however often it is asked", (world) =>
       Effect.gen(function* () {
+        const { realm } = yield* world.found()
         const process = yield* world.boot()
         const lines: Array<string> = []
         const said = (text: string) => lines.filter((line) => line.includes(text)).length
+        process.requestLog.append(requestEntry(realm))
         const asked = Effect.gen(function* () {
           for (let second = 0; second < 130; second++) {
             // Of the two limits, one is counted by the process itself, and always answers.
@@ -80,6 +82,9 @@ export const suite: ScenarioSuite = {
             world.stage.storeIsDown = true
             yield* process.relay.tick
             yield* process.worker.tick
+            yield* process.sweep.tick
+            yield* process.checkDomains.tick
+            yield* process.requestLog.flush
             yield* Time.adjust("1 second")
           }
         })
@@ -90,6 +95,9 @@ export const suite: ScenarioSuite = {
         assert.equal(said("the relay could not read the store"), 3)
         assert.equal(said("the job queue is away"), 3)
         assert.equal(said("each process limits by itself"), 3)
+        assert.equal(said("the sweep could not read the store"), 3)
+        assert.equal(said("the domain checker could not read the store"), 3)
+        assert.equal(said("the request log could not be written"), 3)
       })
     ),
 
@@ -474,20 +482,7 @@ export const suite: ScenarioSuite = {
       Effect.gen(function* () {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
-        const entry: RequestEntry = {
-          requestId: freshId(),
-          tenantId: tenancy.realm.tenantId,
-          environment: tenancy.realm.environment,
-          applicationId: tenancy.application.id,
-          apiKeyId: tenancy.principal.apiKeyId,
-          at: 0,
-          operation: "listMessages",
-          status: 200,
-          code: null,
-          durationMs: 1,
-          clientAddress: "192.0.2.1"
-        }
-        for (let count = 0; count < 1_201; count++) process.requestLog.append({ ...entry, requestId: freshId() })
+        for (let count = 0; count < 1_201; count++) process.requestLog.append(requestEntry(tenancy.realm))
         yield* process.requestLog.flush
         yield* Time.adjust("31 days")
 

@@ -23,6 +23,7 @@ import type { Written } from "../operations/Administration.ts"
 import { commit, dieOnRejection, isRejected, retryOnVersionMoved } from "../operations/Commit.ts"
 import { domainChanges } from "../operations/DomainManagement.ts"
 import { Resolver, type ResolutionFailed } from "../ports/Resolver.ts"
+import * as SeldomLog from "../SeldomLog.ts"
 import { Settings } from "../Settings.ts"
 
 /** Domains of one round, and of them at a time: name servers answer when they like. */
@@ -61,6 +62,7 @@ export class CheckDomains extends Context.Service<
       const resolver = yield* Resolver
       const settings = yield* Settings
       const clockOffset = yield* ClockOffset
+      const seldom = SeldomLog.make()
       const { store, queue, required } = administration
       const { equipped, move, moveQuietly } = domainChanges(administration)
 
@@ -149,7 +151,7 @@ export class CheckDomains extends Context.Service<
           const due = yield* store.domains.due(yield* Clock.currentTimeMillis, batchSize)
           const done = yield* Effect.forEach(due, handle, { concurrency })
           return done.reduce((sum, one) => sum + one, 0)
-        }).pipe(Effect.catch((error) => Effect.as(Effect.logWarning("the domain checker could not read the store", error), 0))),
+        }).pipe(Effect.catch((error) => Effect.as(seldom(Effect.logWarning("the domain checker could not read the store", error)), 0))),
 
         check: Effect.fn("CheckDomains.check")((actor, tenantId, id) =>
           retryOnVersionMoved(

@@ -15,6 +15,7 @@ import { commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { BlobStore, type BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, jobKinds, type JobKind } from "../ports/JobQueue.ts"
 import { CommitRejected, Store, type DuePage, type Log, type StoreUnavailable } from "../ports/Store.ts"
+import * as SeldomLog from "../SeldomLog.ts"
 import { Settings } from "../Settings.ts"
 import { RecordNotification } from "./RecordNotification.ts"
 
@@ -54,6 +55,7 @@ export class Sweep extends Context.Service<
       const notifications = yield* RecordNotification
       const settings = yield* Settings
       const clockOffset = yield* ClockOffset
+      const seldom = SeldomLog.make()
       let seenEpoch: string | null = null
       /** How far the last tick came, of each kind. */
       const places = new Map<JobKind, string | null>()
@@ -136,7 +138,7 @@ export class Sweep extends Context.Service<
       })
 
       return Sweep.of({
-        tick: tick.pipe(Effect.catch((error) => Effect.as(Effect.logWarning("the sweep could not read the store", error), 0))),
+        tick: tick.pipe(Effect.catch((error) => Effect.as(seldom(Effect.logWarning("the sweep could not read the store", error)), 0))),
         retain: Effect.gen(function* () {
           if (!isClockTrusted(clockOffset)) return
           const now = yield* Clock.currentTimeMillis

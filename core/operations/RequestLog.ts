@@ -7,6 +7,7 @@ import { Context, Effect, Layer } from "effect"
 import type { RequestEntry } from "../model/Audit.ts"
 import type { ApiKeyId, Millis } from "../model/Ids.ts"
 import { Store, type Change } from "../ports/Store.ts"
+import * as SeldomLog from "../SeldomLog.ts"
 
 /** While the store is away, the newest this many are kept. */
 const entriesMax = 10_000
@@ -29,6 +30,7 @@ export class RequestLog extends Context.Service<
     RequestLog,
     Effect.gen(function* () {
       const store = yield* Store
+      const seldom = SeldomLog.make()
       let entries: Array<RequestEntry> = []
       let used = new Map<ApiKeyId, Millis>()
 
@@ -48,7 +50,7 @@ export class RequestLog extends Context.Service<
           Effect.catch((error) => {
             entries = [...written, ...entries].slice(-entriesMax)
             for (const [id, at] of touched) used.set(id, Math.max(at, used.get(id) ?? at))
-            return Effect.as(Effect.logWarning("the request log could not be written", error), 0)
+            return Effect.as(seldom(Effect.logWarning("the request log could not be written", error)), 0)
           })
         )
       })
