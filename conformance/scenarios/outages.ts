@@ -68,17 +68,18 @@ export const suite: ScenarioSuite = {
 
     scenario("what is away is said once a minute, however often it is asked", (world) =>
       Effect.gen(function* () {
-        const { realm } = yield* world.found()
+        const tenancy = yield* world.found()
         const process = yield* world.boot()
         const lines: Array<string> = []
         const said = (text: string) => lines.filter((line) => line.includes(text)).length
-        process.requestLog.append(requestEntry(realm))
+        process.requestLog.append(requestEntry(tenancy.realm))
         const asked = Effect.gen(function* () {
           for (let second = 0; second < 130; second++) {
             // Of the two limits, one is counted by the process itself, and always answers.
             world.stage.limiterIsDown = second % 2 === 0
             world.stage.storeIsDown = false
             yield* process.access.guardAddress("2001:db8::1")
+            yield* send(process, tenancy, ada)
             world.stage.storeIsDown = true
             yield* process.relay.tick
             yield* process.worker.tick
@@ -98,6 +99,8 @@ export const suite: ScenarioSuite = {
         assert.equal(said("the sweep could not read the store"), 3)
         assert.equal(said("the domain checker could not read the store"), 3)
         assert.equal(said("the request log could not be written"), 3)
+        // Where a store hands out its own work, there is nothing to offer.
+        assert.ok([0, 3].includes(said("jobs were not offered")), `${said("jobs were not offered")} lines`)
       })
     ),
 

@@ -5,6 +5,7 @@
 import { Context, Effect, Exit, Option, Semaphore } from "effect"
 import { JobQueue, type Job, type Lease } from "../ports/JobQueue.ts"
 import * as Metrics from "../Metrics.ts"
+import * as SeldomLog from "../SeldomLog.ts"
 import * as Tracing from "../Tracing.ts"
 import { CommitRejected, Store, StoreUnavailable, type Change, type Committed, type Hold, type Kind, type Next, type Rejection } from "../ports/Store.ts"
 
@@ -32,11 +33,20 @@ const inTurn = <A, E, R>(record: string, self: Effect.Effect<A, E, R>): Effect.E
     )
   })
 
+/** What is said of each queue that takes no offers, which else would be a line for each commit. */
+const refusing = new WeakMap<typeof JobQueue.Service, ReturnType<typeof SeldomLog.make>>()
+
+const seldomOf = (queue: typeof JobQueue.Service) => {
+  const seldom = refusing.get(queue) ?? SeldomLog.make()
+  refusing.set(queue, seldom)
+  return seldom
+}
+
 /** Offers jobs; a queue that is away loses nothing, for the sweep offers what stays undone. */
 export const offer = (queue: typeof JobQueue.Service, jobs: ReadonlyArray<Job>): Effect.Effect<void> =>
   jobs.length === 0
     ? Effect.void
-    : queue.offer(jobs).pipe(Effect.catch((error) => Effect.logWarning("jobs were not offered; the sweep will", error)))
+    : queue.offer(jobs).pipe(Effect.catch((error) => seldomOf(queue)(Effect.logWarning("jobs were not offered; the sweep will", error))))
 
 /** That a record is still as it was read, and stays so until the commit has landed. */
 export const unchanged = (kind: Kind, { id, version }: { readonly id: string; readonly version: number }): Change => ({
