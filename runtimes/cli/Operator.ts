@@ -27,7 +27,7 @@ export const services = Layer.mergeAll(Management.layer, WebhookManagement.layer
 /** What the exit codes of management say; `docs/cli.md` repeats it. */
 export const exitCodes: Readonly<Record<0 | ExitCode, string>> = {
   0: "done, or shown",
-  1: "failed: the database does not answer, or not all could be done",
+  1: "failed: the database does not answer or takes no writes, or not all could be done",
   2: "usage: a flag, an argument or a setting is not what it must be",
   3: "not found: there is no such tenant, plan, application, key, domain, mailbox, endpoint or suppressed address",
   4: "conflict: the name is taken, the record has changed meanwhile, or its state does not allow it"
@@ -95,7 +95,7 @@ const failureOf = (error: Refusal): CommandFailed => {
     case "CryptoBusy":
       return failed(1, error.message)
     case "StoreUnavailable":
-      return failed(1, "The database does not answer. What was asked for may be done or not: look before you repeat it.")
+      return failed(1, "The database does not answer, or takes no writes. What was asked for may be done or not: look before you repeat it.")
   }
 }
 

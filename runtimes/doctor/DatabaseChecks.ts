@@ -53,14 +53,17 @@ const describe = (error: unknown): string => {
 
 const server = Effect.fnUntraced(function* (config: Deployment, says: Voice) {
   const { sql } = yield* Postgres.Database
-  const [row] = yield* sql<{ number: string; version: string; connections: string; encoding: string; standby: boolean }>`
+  const [row] = yield* sql<{ number: string; version: string; connections: string; encoding: string; standby: boolean; readOnly: boolean }>`
     select current_setting('server_version_num') as number, current_setting('server_version') as version,
-      current_setting('max_connections') as connections, current_setting('server_encoding') as encoding, pg_is_in_recovery() as standby`
-  const { number, version, connections, encoding, standby } = row!
+      current_setting('max_connections') as connections, current_setting('server_encoding') as encoding, pg_is_in_recovery() as standby,
+      current_setting('default_transaction_read_only') = 'on' as "readOnly"`
+  const { number, version, connections, encoding, readOnly, standby } = row!
   const place = placeOf(config)
   if (Number(number) < versionMin) yield* says.fail(`PostgreSQL ${version} at ${place}`, "Mailroom wants version 15 or later.")
   else if (standby) yield* says.fail(`${place} is a standby, which takes no writes`, `Name the primary in ${settings.databaseUrl.name}.`)
-  else if (encoding !== "UTF8") yield* says.fail(`${place} keeps its text in ${encoding}`, "Make a database with encoding 'UTF8' template template0.")
+  else if (readOnly) {
+    yield* says.fail(`${place} is set to read only, and takes no writes`, "Set default_transaction_read_only = off, for the server, this database or this user.")
+  } else if (encoding !== "UTF8") yield* says.fail(`${place} keeps its text in ${encoding}`, "Make a database with encoding 'UTF8' template template0.")
   else yield* says.ok(`PostgreSQL ${version} at ${place}`)
   if (config.databasePool > Number(connections) / 2) {
     yield* says.warn(

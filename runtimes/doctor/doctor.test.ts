@@ -127,6 +127,19 @@ describe("the doctor", () => {
     })
   )
 
+  it.live("sees a database that is set to read only", () =>
+    Effect.gen(function* () {
+      const variables = yield* fresh()
+      const url = new URL(variables.MAILROOM_DATABASE_URL)
+      yield* Effect.gen(function* () {
+        const { sql } = yield* Database.Database
+        yield* sql.unsafe(`alter database "${url.pathname.slice(1)}" set default_transaction_read_only = on`)
+      }).pipe(Effect.provide(Database.layer({ url: Redacted.make(url.href) })))
+
+      assert.match(says(yield* findingsOf(variables), "database")[0]!, /^fail .* is set to read only, and takes no writes$/)
+    }).pipe(Effect.scoped)
+  )
+
   it.live("sees what the user may not write", () =>
     Effect.gen(function* () {
       const variables = yield* fresh()
