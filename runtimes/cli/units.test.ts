@@ -46,6 +46,10 @@ describe("the systemd units", () => {
     })
   }
 
+  it("have a place for the mail server's password each, for they read the same settings, which want it beside the user", () => {
+    for (const unit of units) assert.include(linesOf(unit), "#Environment=MAILROOM_SMTP_PASSWORD_FILE=%d/smtp-password", unit)
+  })
+
   it("give Node options that it takes", () => {
     const told = "require('node:v8').getHeapStatistics().heap_size_limit"
     const limit = (options: string) => Number(execFileSync(process.execPath, ["-p", told], { env: { NODE_OPTIONS: options }, encoding: "utf8" }))
