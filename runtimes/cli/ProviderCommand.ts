@@ -1,19 +1,21 @@
 /** `mailroom provider`: what mail providers have told us. */
 import { Effect } from "effect"
-import { Command } from "effect/cli"
+import { Command, Flag } from "effect/cli"
 import type { Numbered } from "../../core/model/Audit.ts"
 import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import { Management } from "../../core/operations/Management.ts"
-import { given, optionalText, pageQuery, trail } from "./Inputs.ts"
+import { given, pageQuery, trail } from "./Inputs.ts"
 import { operating } from "./Operator.ts"
 import { noteMore, printLines } from "./Output.ts"
 
 const shown = ({ receivedAt, number: _, ...payload }: Numbered<ProviderPayload>) => ({ ...payload, receivedAt: Timestamp.fromMillis(receivedAt) })
 
+const provider = Flag.Literals("provider", ["ses", "postmark"]).pipe(Flag.withDescription("Of this provider alone"), Flag.optional)
+
 const payloads = Command.make(
   "payloads",
-  { provider: optionalText("provider", "Of this provider alone: ses, postmark"), ...trail },
+  { provider, ...trail },
   operating(Effect.fnUntraced(function* ({ provider, ...flags }) {
     const { listPayloads } = yield* Management
     const found = yield* listPayloads({ ...given("provider", provider), ...pageQuery(flags) })
