@@ -206,6 +206,24 @@ describe("an embedded Mailroom", () => {
     assert.deepStrictEqual(await post(["the-first-key"], "application/json"), [202, undefined])
   })
 
+  it("refuses by fetch a Content-Length that is no number, as the server does, and reads on for none", async () => {
+    const mailroom = await embed()
+    const { apiKey, mailboxId } = await found(mailroom)
+    const body = JSON.stringify({ fromMailboxId: mailboxId, to: ["delivered@example.com"], text: "It works." })
+    const post = async (length: string) => {
+      const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json", "idempotency-key": "the-first-key" }
+      const init = { method: "POST", headers: { ...headers, "content-length": length }, body }
+      const response = await mailroom.fetch(new Request("http://mailroom.internal/v1/messages", init), from)
+      const { code, details } = (await response.json()) as { code?: string; details?: { issues: ReadonlyArray<{ code: string }> } }
+      return [response.status, code, details?.issues.map((issue) => issue.code)]
+    }
+
+    for (const length of ["many", "5, 5", "-5", "1e2", ""]) {
+      assert.deepStrictEqual(await post(length), [400, "invalid_request", ["malformed_http"]], length)
+    }
+    assert.deepStrictEqual(await post(String(body.length)), [202, undefined, undefined])
+  })
+
   it("takes by fetch no body that breaks off for a whole one, even if what came of it is a message", async () => {
     const mailroom = await embed()
     const { apiKey, mailboxId } = await found(mailroom)

@@ -88,8 +88,12 @@ export const readBytes = (
     const whole = wholeOf(request)
     if (whole !== null) return Effect.succeed(whole)
     const announced = request.headers["transfer-encoding"] === undefined ? request.headers["content-length"] : undefined
+    if (announced !== undefined && !/^\d+$/.test(announced)) return Effect.fail(new InvalidRequest({ issues: [noLength] }))
     return drain.unlessExpired(room.within(caller, Number(announced ?? limitBytes), gathered(request, limitBytes)))
   })
+
+/** Node refuses such a request by itself; a host's may have it. */
+const noLength: Issue = { path: "", code: "malformed_http", message: "Expected a Content-Length that is one number" }
 
 /** A body that has arrived by now, as most have; null if more is to come, or if it is not known how much. */
 const wholeOf = ({ source, headers }: HttpServerRequest.HttpServerRequest): Uint8Array | null => {
