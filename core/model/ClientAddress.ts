@@ -11,7 +11,7 @@ export const plainOf = (address: string): string => {
 
 /** The counter's name: `192.0.2.7`, or `2001:db8:0:1::/64`. Text that is no address is its own counter. */
 export const bucketOf = (address: string): string => {
-  const plain = plainOf(address).toLowerCase()
+  const plain = plainOf(address)
   const bytes = plain.includes(":") ? bytesOf(plain) : undefined
   if (bytes === undefined) return plain
   return `${[0, 2, 4, 6].map((index) => (bytes[index]! * 256 + bytes[index + 1]!).toString(16)).join(":")}::/64` // it has sixteen

@@ -38,7 +38,7 @@ const opaque = /^e1\.([0-9a-z]{1,13})\.([0-9a-z]{1,9})$/
 
 /** Where a page of events starts; `InvalidCursor` if the text is no cursor, or that is before `oldest`. */
 export const parseEvents = (text: string, oldest: Millis): Result.Result<EventStart, InvalidCursor> => {
-  if (text.length < 1 || text.length > eventCursorLengthMax) return Result.fail(new InvalidCursor({ reason: "malformed" }))
+  if (text.length > eventCursorLengthMax) return Result.fail(new InvalidCursor({ reason: "malformed" }))
   const match = opaque.exec(text)
   if (match !== null) {
     const position = [...match[1]!].reduce((sum, digit) => sum * 36n + BigInt(Number.parseInt(digit, 36)), 0n)

@@ -119,8 +119,7 @@ export const apply = <P extends Progress>(progress: P, decision: Decision): P =>
         status: decision.to,
         attemptCount: progress.attemptCount + 1,
         nextAttemptAt: null,
-        deliveredAt: at,
-        deadAt: null
+        deliveredAt: at
       }
     case "Retried":
       return { ...progress, attemptCount: progress.attemptCount + 1, nextAttemptAt: decision.input.nextAttemptAt }

@@ -185,7 +185,7 @@ export const ofMessage = <T extends MessageType>(
 const foreignTextLengthMax = 1_000
 
 /** What of an event's data was said by others and may be cut. */
-const foreign = ["diagnostic", "message", "smtpResponse", "observed", "expected", "reason", "displayName"]
+const foreign = ["diagnostic", "message", "smtpResponse", "observed", "expected"]
 
 /** Keeps `data` within its size: cuts what another server said, then leaves addresses and files out, the least telling first. */
 export const fit = (data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> => {

@@ -24,7 +24,7 @@ export class LocalLimiter<Scope extends string = Guard["scope"]> {
   /** Takes all guards or none. `steadyNanos` is a clock that never jumps, for the minute; `now` is the wall's, for the day. */
   take(guards: ReadonlyArray<Guard<Scope>>, steadyNanos: bigint, now: Millis): Taken<Scope> {
     const steady = toMillis(steadyNanos)
-    if (Math.abs(steady - this.#roundAt) >= minute) this.#forgetIdle(steady, now)
+    if (steady - this.#roundAt >= minute) this.#forgetIdle(steady, now)
     const verdicts = guards.map((guard) => this.#peek(guard, steady, now))
     const refusedBy = verdicts.find(({ accepted }) => !accepted) ?? null
     if (refusedBy === null) for (const guard of guards) this.#push(guard, steady, now)

@@ -25,7 +25,7 @@ export class SlidingWindow {
     }
     if (limit <= 0) return { accepted: false, remaining: 0, waitMs: windowMs }
     const frees = this.#times[this.#times.length - limit]!
-    return { accepted: false, remaining: 0, waitMs: Math.max(1, Math.ceil(frees + windowMs - now)) }
+    return { accepted: false, remaining: 0, waitMs: Math.ceil(frees + windowMs - now) }
   }
 
   /** How many would be accepted at this time, and how long until the window is empty. */
@@ -33,7 +33,7 @@ export class SlidingWindow {
     const held = this.#held(now, windowMs)
     return {
       remaining: Math.max(0, limit - held),
-      waitMs: held === 0 ? 0 : Math.max(1, Math.ceil(this.#last(now) + windowMs - now))
+      waitMs: held === 0 ? 0 : Math.ceil(this.#last(now) + windowMs - now)
     }
   }
 

@@ -51,7 +51,7 @@ let lastDay = { number: Number.NaN, text: "" }
 const day = 86_400_000
 
 /** Milliseconds until the next UTC day begins: more than none, and a day at most. */
-export const untilNextDay = (at: Millis): Millis => day - (((at % day) + day) % day)
+export const untilNextDay = (at: Millis): Millis => day - (at % day)
 
 /** The same in whole seconds, at least 1. */
 export const secondsToNextDay = (at: Millis): number => Math.ceil(untilNextDay(at) / 1000)

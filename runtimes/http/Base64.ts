@@ -89,7 +89,7 @@ export class Base64Decoder {
   #take(character: number, bytes: Uint8Array, length: number): number {
     const value = values[character]!
     const isPadding = character === padding && this.#held >= 2
-    if (this.#isEnded || (isPadding ? false : value === wrong || this.#paddings > 0)) {
+    if (!isPadding && (value === wrong || this.#paddings > 0)) {
       this.#isFaulty = true
       return length
     }
@@ -105,11 +105,6 @@ export class Base64Decoder {
     for (let index = 0; index < count; index++) bytes[length + index] = group[index]!
     this.#held = 0
     return length + count
-  }
-
-  /** A padded group was the last. */
-  get #isEnded(): boolean {
-    return this.#held === 0 && this.#paddings > 0
   }
 }
 

@@ -384,7 +384,6 @@ const hexDigit = (byte: number): number => {
 
 const numberStep = (at: InNumber, byte: number): InNumber => {
   const isDigit = byte >= 0x30 && byte <= 0x39
-  const mayEnd = at === inNumber.zero || at === inNumber.integer || at === inNumber.fraction || at === inNumber.power
   switch (at) {
     case inNumber.minus:
       return byte === 0x30 ? inNumber.zero : isDigit ? inNumber.integer : inNumber.wrong
@@ -398,6 +397,6 @@ const numberStep = (at: InNumber, byte: number): InNumber => {
       if (isDigit) return at === inNumber.zero ? inNumber.wrong : at
       if (byte === 0x2e && (at === inNumber.zero || at === inNumber.integer)) return inNumber.point
       if ((byte === 0x65 || byte === 0x45) && at !== inNumber.power) return inNumber.exponent
-      return mayEnd ? inNumber.ended : inNumber.wrong
+      return inNumber.ended // behind a digit
   }
 }
