@@ -47,6 +47,12 @@ describe("an events cursor", () => {
     it(`is none: ${JSON.stringify(text.slice(0, 30))} (${text.length})`, () => assert.strictEqual(read(text), "malformed"))
   }
 
+  it("is a date-time of as many digits as a cursor may have, and of none more", () => {
+    const dateTime = (length: number) => `${"1970-01-01T00:00:01.".padEnd(length - 1, "0")}Z`
+    assert.deepStrictEqual(read(dateTime(512)), { _tag: "Since", at: 1_000 })
+    assert.strictEqual(read(dateTime(513)), "malformed")
+  })
+
   it("says what to do when it is refused", () => {
     assert.include(new Cursor.InvalidCursor({ reason: "malformed" }).message, "Pass nextCursor back as it came")
     assert.include(new Cursor.InvalidCursor({ reason: "expired" }).message, "older than events are kept")

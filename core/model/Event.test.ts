@@ -201,6 +201,13 @@ describe("the size of an event's data", () => {
     assert.strictEqual(data.truncated, true)
   })
 
+  it("is used up to the last byte before anything is left out", () => {
+    const ofSize = (bytes: number) => ({ text: "a".repeat(bytes - size({ text: "" })) })
+
+    assert.notProperty(Event.fit(ofSize(20_000)), "truncated")
+    assert.propertyVal(Event.fit(ofSize(20_001)), "truncated", true)
+  })
+
   it("needs nothing left out of an ordinary event", () => {
     for (const type of messageTypes) assert.notProperty(Event.ofMessage(message, 4, type, id, 0, fields[type]).data, "truncated")
   })

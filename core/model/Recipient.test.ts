@@ -194,6 +194,13 @@ describe("the end of a recipient", () => {
     assert.deepStrictEqual(evidence.bounced, { at: 4, bounce: permanent })
   })
 
+  it("keeps what speaks of the address before what was refused for its content, whichever came first", () => {
+    const refused: Recipient.Input = { _tag: "Bounced", at: 1, bounce: { ...permanent, enhancedCode: "5.7.1" } }
+
+    assert.strictEqual(endOf([refused, bounce("permanent", 2)]).evidence.bounced?.bounce.enhancedCode, "5.1.1")
+    assert.strictEqual(endOf([bounce("permanent", 2), refused]).evidence.bounced?.bounce.enhancedCode, "5.1.1")
+  })
+
   it("emits at most one event per outcome, however often it is told", () => {
     fc.assert(
       fc.property(twoOrders, ([, again]) => {

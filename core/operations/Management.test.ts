@@ -195,7 +195,7 @@ describe("Management", () => {
         ["text is no API key of the environment sandbox.", management.issueKey(ada, { ...key, text: Redacted.make("svc_test_") })],
         ["text is no API key of the environment sandbox.", management.issueKey(ada, { ...key, text: live.text })],
         ["expiresAt lies in the past.", management.issueKey(ada, { ...key, expiresAt: now })],
-        ["expiresAt wants a whole number", management.issueKey(ada, { ...key, expiresAt: 1e18 })],
+        ["expiresAt wants a whole number", management.issueKey(ada, { ...key, expiresAt: 253_402_300_800_000 })],
         ["overlap wants a whole number from 0 to", management.rotateKey(ada, tenantId, apiKey.id, { overlap: 91 * 86_400_000 })],
         ["limit wants a whole number from 1 to 1000.", management.listTenants({ limit: 0 })],
         ["limit wants a whole number from 1 to 1000.", management.listApplications(tenantId, { limit: 1_001 })],
@@ -361,24 +361,6 @@ describe("API keys", () => {
         Effect.provide(Layer.mergeAll(Management.layer, Access.layer).pipe(Layer.provide(RequestLog.layer))),
         Effect.provide(deaf)
       )
-    })
-  )
-})
-
-describe("domains", () => {
-  managed(
-    "takes an operator's word for a domain until a check finds otherwise, and not while it is suspended",
-    Effect.gen(function* () {
-      const { management, tenantId } = yield* founded
-      const { id } = yield* management.createDomain(ada, { tenantId, domain: domainName("mail.example") })
-
-      assert.strictEqual((yield* management.confirmDomain(ada, tenantId, id)).health, "healthy")
-      const lost = (["ownership", "dkim"] as const).map(
-        (record) => ({ record, state: "missing", expected: "x", observed: null, since: 0 }) as const
-      )
-      assert.strictEqual((yield* management.recordChecks(tenantId, id, lost)).health, "degraded")
-      yield* management.setDomainSuspended(ada, tenantId, id, true)
-      assert.strictEqual((yield* management.confirmDomain(ada, tenantId, id)).health, "suspended")
     })
   )
 })

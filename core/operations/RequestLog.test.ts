@@ -61,3 +61,45 @@ it.effect("a flush writes a thousand entries at a time, in their order, and keep
     assert.deepStrictEqual(times, all)
   }).pipe(Effect.provide(MemoryStore.layer))
 )
+
+it.effect("a flush ends, however much comes while it writes: that is for the next one", () =>
+  Effect.gen(function* () {
+    const memory = yield* Store
+    const realm = Fixtures.realm()
+    let coming = 3
+    const store: typeof Store.Service = {
+      ...memory,
+      commit: (...given) =>
+        Effect.suspend(() => {
+          if (coming-- > 0) requestLog.append(requestEntry(realm))
+          return memory.commit(...given)
+        })
+    }
+    const requestLog = Context.get(yield* Layer.build(Layer.provide(RequestLog.layer, Layer.succeed(Store, store))), RequestLog)
+    requestLog.append(requestEntry(realm))
+
+    const flushed = [yield* requestLog.flush, yield* requestLog.flush]
+
+    assert.deepStrictEqual(flushed, [1, 1])
+  }).pipe(Effect.provide(MemoryStore.layer))
+)
+
+it.effect("a flush asks a store that is away once, however much has gathered", () =>
+  Effect.gen(function* () {
+    let asked = 0
+    const away: typeof Store.Service = {
+      ...(yield* Store),
+      commit: () =>
+        Effect.suspend(() => {
+          asked += 1
+          return Effect.fail(new StoreUnavailable({ cause: "away" }))
+        })
+    }
+    const requestLog = Context.get(yield* Layer.build(Layer.provide(RequestLog.layer, Layer.succeed(Store, away))), RequestLog)
+    const realm = Fixtures.realm()
+    for (let at = 0; at < 2_500; at++) requestLog.append(requestEntry(realm, { at }))
+
+    assert.strictEqual(yield* requestLog.flush, 0)
+    assert.strictEqual(asked, 1)
+  }).pipe(Effect.provide(MemoryStore.layer))
+)

@@ -52,6 +52,19 @@ it.effect("The room for bodies is given back by whoever leaves while he waits fo
   })
 )
 
+it.effect("A body that takes no room waits behind none, and one of a byte more does", () =>
+  Effect.gen(function* () {
+    const room = new BodyRoom({ most: 2048, mostOfCaller: 1024, free: 100 })
+    yield* Effect.forkChild(room.within("ada", 1024, Effect.never), { startImmediately: true })
+
+    const small = yield* Effect.forkChild(room.within("ada", 100, Effect.succeed("read")), { startImmediately: true })
+    const larger = yield* Effect.forkChild(room.within("ada", 101, Effect.succeed("read")), { startImmediately: true })
+
+    assert.strictEqual(yield* Fiber.join(small), "read")
+    assert.isUndefined(larger.pollUnsafe())
+  })
+)
+
 layer(Harness.layer({}), live)("Bodies on their way", (it) => {
   it.effect("are read two of the largest at a time for a tenant, whose others wait, and nobody else's", () =>
     Effect.gen(function* () {

@@ -194,16 +194,17 @@ layer(Harness.layer(), live)("A body", (it) => {
     it.effect(`is ${isTaken ? "taken" : "refused"} as ${type ?? "nothing"} ${Object.values(headers).join()}`, () =>
       Effect.gen(function* () {
         const server = yield* Harness.Running
-        for (const [method, path] of routes) {
+        const framings = [["Content-Length: 2", "{}"], ["Transfer-Encoding: chunked", "2\r\n{}\r\n0\r\n\r\n"]] as const
+        for (const [[method, path], [framing, body]] of routes.flatMap((route) => framings.map((framed) => [route, framed] as const))) {
           const sent = [
             Harness.bearer(server),
             "Idempotency-Key: 12345678",
-            "Content-Length: 2",
+            framing,
             "Connection: close",
             ...(type === null ? [] : [`Content-Type: ${type}`]),
             ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
           ]
-          const answer = yield* server.raw(Harness.wire(`${method} ${path}`, sent, "{}"))
+          const answer = yield* server.raw(Harness.wire(`${method} ${path}`, sent, body))
 
           assert.match(answer, isTaken ? /^HTTP\/1\.1 400 [^]*"invalid_request"/ : /^HTTP\/1\.1 415 [^]*"unsupported_media_type"/)
         }

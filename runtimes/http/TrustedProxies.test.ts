@@ -33,6 +33,12 @@ describe("TrustedProxies", () => {
     })
   }
 
+  it("leaves out what is no address and no range, and trusts the others", () => {
+    const some = make(["", "proxy.internal", "proxy.internal/8", "10.0.0.0/8"])
+
+    assert.strictEqual(addressOf("10.0.0.1", "203.0.113.9", some), "203.0.113.9")
+  })
+
   it("trusts nobody unless told to", () => {
     assert.strictEqual(addressOf("127.0.0.1", "203.0.113.9", make([])), "127.0.0.1")
   })

@@ -162,6 +162,14 @@ describe("UploadBody", () => {
     })
   }
 
+  it("refuses what goes on behind the padding, however long it is and wherever a piece ends", () => {
+    for (const [start, rest] of [["AA==", 128], ["AA=", 129]] as const) {
+      const text = `{"contentBase64":"${start}${"A".repeat(rest)}"}`
+      const { fault } = read(text, [text.indexOf(start) + start.length])
+      assert.deepStrictEqual([fault?.path, fault?.code], ["/contentBase64", "invalid_value"], start)
+    }
+  })
+
   it("refuses a file name that is not UTF-8", () => {
     const bytes = Buffer.from("{\"filename\":\"\u00ff\"}", "latin1")
     assert.deepStrictEqual(read(bytes).fault, { path: "/filename", code: "invalid_text", message: "Expected UTF-8" })
