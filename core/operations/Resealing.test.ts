@@ -69,6 +69,15 @@ it.effect("seals every secret anew, of all tenants and over many pages, so that 
   }).pipe(Effect.provide(memory))
 )
 
+it.effect("is done by nobody without a name, for it goes on record", () =>
+  Effect.gen(function* () {
+    const nameless = Resealing.use((resealing) => resealing.reseal({ ...ada, id: " " }))
+    const refused = yield* Effect.flip(Effect.provide(nameless, Layer.provide(Resealing.layer, ringOf(1))))
+
+    assert.deepInclude(refused, { _tag: "InvalidInput", field: "actor" })
+  }).pipe(Effect.provide(memory))
+)
+
 it.effect("leaves a secret that it cannot open as it is, and counts it by the key that sealed it", () =>
   Effect.gen(function* () {
     const [lost, other, good] = [yield* sealedBy([1]), yield* sealedBy([1]), yield* sealedBy([2])]
