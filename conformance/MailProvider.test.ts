@@ -3,11 +3,28 @@ import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Layer } from "effect"
 import { counted } from "../adapters/memory/CountedMailProvider.ts"
 import * as MemoryMailProvider from "../adapters/memory/MemoryMailProvider.ts"
-import { SubmissionRefused, type MailProvider } from "../core/ports/MailProvider.ts"
+import type { Address } from "../core/model/Address.ts"
+import type { Reply } from "../core/model/Reply.ts"
+import { SubmissionRefused, type MailProvider, type SubmitResult } from "../core/ports/MailProvider.ts"
 import { suite } from "./MailProvider.ts"
 import { conforms, prove } from "./Proof.ts"
 
 const refusedWith = (smtpCode: number) => new SubmissionRefused({ reply: { smtpCode, enhancedCode: null, text: null } })
+
+/** What is said of a submission, changed. */
+const saying =
+  (change: (result: SubmitResult) => object) =>
+  ({ submit }: MailProvider): MailProvider["submit"] =>
+  (request) =>
+    Effect.map(submit(request), (result) => ({ ...result, ...change(result) }))
+
+/** A reply, changed, for each recipient. */
+const replying = (change: (recipient: Address, reply: Reply) => object) =>
+  saying(({ replies }) => ({ replies: replies.map(({ recipient, reply }) => ({ recipient, reply, ...change(recipient, reply) })) }))
+
+const perRecipient = "replies for each recipient of the envelope, and for nobody whom the headers name"
+const asWritten = "mails an address as it is written, with its capitals, its tag and its signs, and replies for it so"
+const refusedBeside = "reports a recipient who is refused for good beside others who are taken, each as it is"
 
 const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (provider: MailProvider) => MailProvider["submit"]]> = [
   [
@@ -30,6 +47,38 @@ const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (provider:
     "does not know what became of a message that gets no answer, and does not submit it again",
     ({ submit }) => (request) => Effect.retry(submit(request), { times: 1 })
   ],
+  ["an answer in lower case", asWritten, replying((recipient) => ({ recipient: recipient.toLowerCase() }))],
+  [
+    "a tag that is left out on the way",
+    asWritten,
+    ({ submit }) => (request) => {
+      const recipients = request.envelope.recipients.map((recipient) => recipient.replace(/\+[^@]*/, "") as Address) // it stays one
+      return Effect.map(submit({ ...request, envelope: { ...request.envelope, recipients } }), (result) => ({
+        ...result,
+        replies: result.replies.map(({ reply }, index) => ({ recipient: request.envelope.recipients[index]!, reply }))
+      }))
+    }
+  ],
+  ["an answer for all that is taken for one for each", refusedBeside, replying(() => ({ reply: { smtpCode: 250, enhancedCode: null, text: null } }))],
+  ["a recipient who was refused, and is left out", refusedBeside, saying(({ replies }) => ({ replies: replies.filter(({ reply }) => reply.smtpCode < 300) }))],
+  [
+    "an answer that breaks its reader",
+    "does not know what became of a message whose answer it cannot understand, and does not submit it again",
+    ({ submit }) => (request) => Effect.catchTag(submit(request), "MailProviderUnavailable", () => Effect.die(new SyntaxError("Unexpected token")))
+  ],
+  [
+    "a call without a deadline",
+    "gives up by a deadline of its own, on Effect's clock and before the core's ten minutes, and hangs up",
+    ({ submit }) => (request) => Effect.catchTag(submit(request), "MailProviderUnavailable", () => Effect.never)
+  ],
+  ["a code that is a text", perRecipient, replying((_, reply) => ({ reply: { ...reply, smtpCode: "250" } }))],
+  ["an enhanced code that is none", perRecipient, replying((_, reply) => ({ reply: { ...reply, enhancedCode: "OK" } }))],
+  ["a text that is left out", perRecipient, replying((_, reply) => ({ reply: { ...reply, text: undefined } }))],
+  ["a time to poll that is left out", perRecipient, saying(() => ({ pollAt: undefined }))],
+  ["a time to poll that is no whole number", perRecipient, saying(() => ({ pollAt: 1e12 + 0.5 }))],
+  ["a time to poll that never comes", perRecipient, saying(() => ({ pollAt: Infinity }))],
+  ["a name that is a number", perRecipient, saying(() => ({ providerMessageId: 42 }))],
+  ["a name with a NUL in it", perRecipient, saying(({ providerMessageId }) => ({ providerMessageId: `${providerMessageId}\0` }))],
   [
     "a call that goes on when nobody waits for it",
     "ends at once when it is interrupted while it waits for an answer, and hangs up",
@@ -49,9 +98,16 @@ const held = suite({
   provider: Subject.useSync(({ flawed }) => flawed),
   server: {
     next: (ending) => Subject.use(({ server }) => server.next(ending)),
+    refuse: (recipient) => Subject.use(({ server }) => server.refuse(recipient)),
     calls: Subject.use(({ server }) => server.calls),
     waiting: Subject.use(({ server }) => server.waiting)
-  }
+  },
+  received: ({ messageId }) =>
+    Subject.use(({ recording }) =>
+      Effect.map(recording.submissions, (all) =>
+        all.filter((one) => one.messageId === messageId).map(({ envelope, bytes }) => ({ ...envelope, bytes }))
+      )
+    )
 })
 
 describe("the suite of MailProvider", () => {

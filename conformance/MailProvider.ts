@@ -87,14 +87,27 @@ const to = (...recipients: ReadonlyArray<Address>): { readonly envelope: Envelop
   envelope: { returnPath: address("bounces"), recipients }
 })
 
-const assertAccepted = ({ providerMessageId, replies }: SubmitResult, { envelope }: SubmitRequest): void => {
-  assert.deepEqual(replies.map(({ recipient }) => recipient).toSorted(), [...envelope.recipients].toSorted())
-  assert.ok(providerMessageId.length >= 1 && providerMessageId.length <= 500, `an id of ${providerMessageId.length} characters`)
-  for (const { reply } of replies) {
-    assert.equal(Replies.classify(reply), "accepted")
-    assert.ok(Number.isInteger(reply.smtpCode) && reply.smtpCode >= 200 && reply.smtpCode <= 599, `code ${reply.smtpCode}`)
-    assert.ok((reply.text ?? "").length <= Replies.replyTextMax, `a text of ${reply.text?.length} characters`)
+/** As the port has it: what is kept and shown of it must be text and numbers that every store can hold. */
+const assertWritten = ({ providerMessageId, replies, pollAt }: SubmitResult): void => {
+  assert.match(providerMessageId, /^[^\p{Cc}\p{Cs}]{1,500}$/u, "an id of 1 to 500 characters, none of them a control character")
+  for (const { reply: { smtpCode, enhancedCode, text } } of replies) {
+    assert.ok(Number.isInteger(smtpCode) && smtpCode >= 200 && smtpCode <= 599, `code ${smtpCode}`)
+    assert.ok(enhancedCode === null || /^[245]\.\d{1,3}\.\d{1,3}$/.test(enhancedCode), `enhanced code ${enhancedCode}`)
+    assert.ok(text === null || (typeof text === "string" && text.length <= Replies.replyTextMax), `a text of ${text?.length} characters`)
   }
+  assertPollAt(pollAt)
+}
+
+/** An instant that has a date. */
+const assertPollAt = (pollAt: number | null): void => {
+  assert.ok(pollAt === null || (Number.isInteger(pollAt) && pollAt <= 8.64e15), `polls at ${pollAt}: whole milliseconds, or null`)
+}
+
+const assertAccepted = (result: SubmitResult, { envelope }: SubmitRequest): void => {
+  const { replies } = result
+  assert.deepEqual(replies.map(({ recipient }) => recipient).toSorted(), [...envelope.recipients].toSorted())
+  for (const { reply } of replies) assert.equal(Replies.classify(reply), "accepted")
+  assertWritten(result)
 }
 
 const submission = (provider: MailProvider, request: SubmitRequest, result: SubmitResult) =>
@@ -148,6 +161,16 @@ export const suite = <R, R2 = never>({ provider, received, server, isRebuilding 
           assertAccepted(yield* submit(request), request)
           yield* assertArrived(request)
         }
+      })
+    },
+    {
+      title: "mails an address as it is written, with its capitals, its tag and its signs, and replies for it so",
+      check: Effect.gen(function* () {
+        const locals = ["Ada.Lovelace", "charles+Note.G", "o'brien", "b=c/d", "x_{y}~z"]
+        const request = mail(to(...locals.map((local) => address(local))))
+
+        assertAccepted(yield* submit(request), request)
+        yield* assertArrived(request)
       })
     },
     {
@@ -279,6 +302,7 @@ export const suite = <R, R2 = never>({ provider, received, server, isRebuilding 
       check: Effect.gen(function* () {
         const { pollAt } = yield* submit(mail())
 
+        assertPollAt(pollAt)
         assert.ok(pollAt === null || pollAt > (yield* Clock.currentTimeMillis))
       })
     },
@@ -305,6 +329,7 @@ export const suite = <R, R2 = never>({ provider, received, server, isRebuilding 
           }
           const keys = told.notifications.map(Notifications.keyOf)
           for (const earlier of known) assert.ok(keys.includes(Notifications.keyOf(earlier)), "what was said is said again")
+          assertPollAt(told.pollAt)
           assert.ok(told.pollAt === null || told.pollAt > (yield* Clock.currentTimeMillis))
           known = told.notifications
           pollAt = told.pollAt
@@ -316,6 +341,6 @@ export const suite = <R, R2 = never>({ provider, received, server, isRebuilding 
     }
   ]
 
-  const untaken = server === undefined ? [] : endings({ provider, server, mail })
+  const untaken = server === undefined ? [] : endings({ provider, server, mail: (...recipients) => mail(recipients.length === 0 ? {} : to(...recipients)) })
   return { name: "MailProvider", checks: [...submitting, ...polling, ...untaken] }
 }

@@ -1,25 +1,31 @@
 /**
  * What a MailProvider does when the other end does not take the message: it
- * refuses or defers it, gives no answer, or loses it. For providers that are
+ * refuses or defers it, takes it from some recipients only, loses its answer or
+ * garbles it, or gives none. For providers that are
  * no mail servers; against those that are, `MailProviderHostile.ts` says more.
  */
 import assert from "node:assert/strict"
 import { Effect, Fiber, Option, Result } from "effect"
 import { TestClock } from "effect/testing"
+import type { Address } from "../core/model/Address.ts"
 import * as Replies from "../core/model/Reply.ts"
 import type { MailProvider, SubmitRequest } from "../core/ports/MailProvider.ts"
+import { address } from "./fixtures.ts"
 import type { Check } from "./Suite.ts"
 
 /**
  * How a call ends. `refused`: the message is at fault, for good. `deferred`: the account or its rate is, or the provider
- * has no time. `lost`: it is taken, and the connection ends without an answer. `hanging`: it is never answered.
+ * has no time. `lost`: it is taken, and the connection ends without an answer. `garbled`: it is taken, and what is answered
+ * cannot be understood, such as a page of a proxy with the status of success. `hanging`: it is never answered.
  */
-export type Ending = "refused" | "deferred" | "lost" | "hanging"
+export type Ending = "refused" | "deferred" | "lost" | "garbled" | "hanging"
 
 /** A server of the author's, in the place of the provider's own. */
 export interface Server<R> {
   /** How the next call ends; later ones are taken. */
   readonly next: (ending: Ending) => Effect.Effect<void, unknown, R>
+  /** The next call is taken, but for this recipient, who is refused for good. To be left out where calls have one end for all. */
+  readonly refuse?: (recipient: Address) => Effect.Effect<void, unknown, R>
   /** Calls so far, however they ended. */
   readonly calls: Effect.Effect<number, unknown, R>
   /** Calls whose connection is open and that have no answer yet. */
@@ -29,8 +35,8 @@ export interface Server<R> {
 interface Subject<R, R2> {
   readonly provider: Effect.Effect<MailProvider, unknown, R>
   readonly server: Server<R2>
-  /** A message to one recipient. */
-  readonly mail: () => SubmitRequest
+  /** A message to these recipients; to one, if none are given. */
+  readonly mail: (...recipients: ReadonlyArray<Address>) => SubmitRequest
 }
 
 /** What the core makes of a submission. */
@@ -64,7 +70,26 @@ export const endings = <R, R2>({ provider, server, mail }: Subject<R, R2>): Read
       assert.equal(yield* endOf(one, mail()), "accepted")
     })
 
+  const { refuse } = server
+  const refusing: ReadonlyArray<Check<R | R2>> = refuse === undefined ? [] : [
+    {
+      title: "reports a recipient who is refused for good beside others who are taken, each as it is",
+      check: Effect.gen(function* () {
+        const one = yield* provider
+        const [first, second, third] = [address("charles"), address("mary"), address("ada")]
+        yield* refuse(second)
+
+        const { replies } = yield* one.submit(mail(first, second, third))
+
+        const ends = replies.map(({ recipient, reply }) => [recipient, Replies.classify(reply)] as const)
+        assert.equal(ends.length, 3)
+        assert.deepEqual(Object.fromEntries(ends), { [first]: "accepted", [second]: "permanent", [third]: "accepted" })
+      })
+    }
+  ]
+
   return [
+    ...refusing,
     {
       title: "reports a message that is refused for good as permanent, after one call",
       check: answered("refused", ["permanent"])
@@ -76,6 +101,27 @@ export const endings = <R, R2>({ provider, server, mail }: Subject<R, R2>): Read
     {
       title: "does not know what became of a message that gets no answer, and does not submit it again",
       check: answered("lost", ["MailProviderUnavailable"])
+    },
+    {
+      title: "does not know what became of a message whose answer it cannot understand, and does not submit it again",
+      check: answered("garbled", ["MailProviderUnavailable"])
+    },
+    {
+      title: "gives up by a deadline of its own, on Effect's clock and before the core's ten minutes, and hangs up",
+      check: Effect.gen(function* () {
+        const one = yield* provider
+        yield* server.next("hanging")
+        const submitting = yield* Effect.forkDetach(endOf(one, mail())) // it may be one that does not end
+        yield* within(server.waiting, 1, "the call does not come in")
+
+        yield* TestClock.adjust("599 seconds")
+        const ended = yield* TestClock.withLive(Effect.timeoutOption(Fiber.join(submitting), "5 seconds"))
+        yield* Effect.forkDetach(Fiber.interrupt(submitting))
+
+        assert.deepEqual(ended, Option.some("MailProviderUnavailable"))
+        yield* within(server.waiting, 0, "the connection stays open")
+        assert.equal(yield* endOf(one, mail()), "accepted")
+      })
     },
     {
       title: "ends at once when it is interrupted while it waits for an answer, and hangs up",

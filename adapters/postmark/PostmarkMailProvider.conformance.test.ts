@@ -41,6 +41,7 @@ const behaviours = {
   refused: { _tag: "Answers", status: 422, body: { ErrorCode: 300, Message: "Invalid email request" } },
   deferred: { _tag: "Answers", status: 429, body: { ErrorCode: 429, Message: "Rate limit exceeded" } },
   lost: { _tag: "Lost" },
+  garbled: { _tag: "Answers", status: 200, body: "<html>It works!</html>" },
   hanging: { _tag: "Hangs" }
 } as const
 

@@ -26,6 +26,7 @@ const behaviours = {
   refused: { _tag: "Fails", status: 400, type: "MessageRejected", message: "no" },
   deferred: { _tag: "Fails", status: 429, type: "TooManyRequestsException", message: "later" },
   lost: { _tag: "Lost" },
+  garbled: { _tag: "Answers", status: 200, body: "<html>It works!</html>" },
   hanging: { _tag: "Hangs" }
 } as const
 
