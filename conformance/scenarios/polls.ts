@@ -5,7 +5,7 @@ import { pollJob } from "../../core/jobs/RecordNotification.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
 import type { Submission } from "../../core/model/Message.ts"
 import type { Notification, Outcome } from "../../core/model/Notification.ts"
-import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
+import { MailProviderUnavailable, type SubmitResult } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
 import * as Time from "./Time.ts"
 import { accepted, messageOf, pass, providerName, scenario, send, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
@@ -210,6 +210,52 @@ export const suite: ScenarioSuite = {
 
         const { status, recipients, submissions } = yield* messageOf(world, tenancy, id)
         assert.deepEqual([status, recipients[0]!.evidence.failed, submissions[0]!.pollAt], ["delivered", null, null])
+      })
+    ),
+
+    scenario("what a provider has taken is recorded, and mailed once, though it names no time that can be kept, nor codes that are any", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        let calls = 0
+        const said = [{ pollAt: undefined }, { pollAt: Number.NaN }, { providerMessageId: 42 }, { providerMessageId: undefined }]
+        world.stage.behave = (request) => {
+          calls += 1
+          const replies = [
+            { recipient: ada, reply: { smtpCode: "250", enhancedCode: undefined, text: undefined } },
+            { recipient: bob, reply: { smtpCode: "550", enhancedCode: "no", text: 7 } }
+          ]
+          const result: object = { ...accepted(request), replies, ...said[calls - 1] }
+          return Effect.succeed(result as SubmitResult) // as JavaScript can say it
+        }
+        const ids = yield* Effect.forEach(said, () => send(process, tenancy, ada, { to: [ada, bob] }))
+
+        yield* settle(process)
+        yield* pass(process, "1 hour", "10 minutes")
+
+        const bounce = { class: "permanent", smtpCode: 550, enhancedCode: null, diagnostic: null } as const
+        for (const id of ids) {
+          const { recipients, submissions } = yield* messageOf(world, tenancy, id)
+          assert.deepEqual(recipients.map(({ status }) => status), ["sent", "bounced"])
+          assert.deepEqual(recipients[1]!.evidence.bounced?.bounce, bounce)
+          assert.equal(submissions[0]!.pollAt, null)
+        }
+        assert.equal(calls, said.length)
+      })
+    ),
+
+    scenario("a poll that names no time that can be kept is not made again", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        toPollAfter(world, 1)
+        world.stage.poll = () => Effect.succeed({ notifications: [], pollAt: Number.NaN })
+        const id = yield* send(process, tenancy, ada)
+        yield* settle(process)
+
+        yield* pass(process, "2 minutes", "1 minute")
+
+        assert.equal((yield* submissionOf(world, tenancy, id)).pollAt, null)
       })
     ),
 

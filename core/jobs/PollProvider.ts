@@ -9,6 +9,7 @@ import { MailProviderUnavailable, MailProviders } from "../ports/MailProvider.ts
 import * as Tracing from "../Tracing.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import { pollJob, RecordNotification } from "./RecordNotification.ts"
+import { pollTime } from "./SubmissionAttempt.ts"
 import { claimsMax } from "./SubmitMessage.ts"
 
 const pollTimeout = Duration.minutes(1)
@@ -53,7 +54,7 @@ export class PollProvider extends Context.Service<
           Tracing.span("MailProvider.poll", "client", { "mailroom.provider": provider.name }),
           Effect.catch((error) => Effect.as(Effect.logWarning("the provider did not answer a poll", error.cause), again))
         )
-        yield* notifications.recordPoll(submission, polled.notifications, polled.pollAt)
+        yield* notifications.recordPoll(submission, polled.notifications, pollTime(polled.pollAt))
       })
 
       return PollProvider.of({

@@ -2,12 +2,13 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import type { Address } from "../model/Address.ts"
+import type { MessageId } from "../model/Ids.ts"
 import * as Backoff from "../model/Backoff.ts"
 import { submissionWindow } from "../model/Limits.ts"
 import * as Recipients from "../model/Recipient.ts"
 import type { Reply } from "../model/Reply.ts"
-import { MailProviderUnavailable, SubmissionRefused, type MailProvider } from "../ports/MailProvider.ts"
-import { abandoned, attempted, bounceSuppressed, expire, nothingToSend, poison, Postponed, postponed, refused, retryAt, submissionOutcome } from "./SubmissionAttempt.ts"
+import { MailProviderUnavailable, SubmissionRefused, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
+import { abandoned, attempted, bounceSuppressed, expire, nothingToSend, poison, Postponed, postponed, refused, retryAt, soundOf, submissionOutcome } from "./SubmissionAttempt.ts"
 
 const [ada, bob, charles, dora] = [Fixtures.address("ada"), Fixtures.address("bob"), Fixtures.address("charles"), Fixtures.address("dora")]
 const recipients = [ada, bob, charles, dora].map((address) => Recipients.make(address, "to", 0))
@@ -66,6 +67,43 @@ describe("what a provider has answered", () => {
       assert.deepStrictEqual(said({ ...never, enhancedCode: null, text }), { stage: "submit", code: "550", message: "the provider refused the message" })
       assert.deepStrictEqual(said({ ...later, enhancedCode: null, text }), { code: "451", detail: "the provider refused the message for the moment" })
     }
+  })
+
+  it("is kept as what it means where it says what the port does not allow, so that nobody is mailed again for it", () => {
+    const ours = Fixtures.freshId<MessageId>()
+    const said = (over: object, reply: object = {}): ReadonlyArray<unknown> => {
+      const { outcomes, submission, postponed } = attempted(
+        provider,
+        [recipients[0]!],
+        mime,
+        soundOf({ ...resultOf([]), replies: [{ recipient: ada, reply: { ...taken, ...reply } }], ...over } as SubmitResult, ours), // as JavaScript can say it
+        5
+      )
+      return [outcomes.map<unknown>((outcome) => ("input" in outcome ? outcome.input : null))[0], submission, postponed?.code]
+    }
+    const accepted = (id: string, pollAt: number | null) => [
+      { _tag: "Accepted", at: 5, submission: { provider: "relay", providerMessageId: id } },
+      { provider: "relay", providerMessageId: id, submittedAt: 5, recipients: [ada], pollAt },
+      undefined
+    ]
+    const bounced = (smtpCode: number, enhancedCode: string | null, diagnostic: string | null) => [
+      { _tag: "Bounced", at: 5, bounce: { class: "permanent", smtpCode, enhancedCode, diagnostic } },
+      null,
+      undefined
+    ]
+
+    for (const pollAt of [undefined, Number.NaN, Infinity, 9e15, "soon"]) assert.deepStrictEqual(said({ pollAt }), accepted("m1", null))
+    assert.deepStrictEqual(said({ pollAt: 9.5 }), accepted("m1", 10))
+    assert.deepStrictEqual(said({ providerMessageId: 42 }), accepted("42", 9))
+    for (const providerMessageId of [undefined, null, "", {}]) assert.deepStrictEqual(said({ providerMessageId }), accepted(ours, 9))
+    assert.deepStrictEqual(said({ providerMessageId: "x".repeat(501) }), accepted("x".repeat(500), 9))
+    assert.deepStrictEqual(said({}, { smtpCode: "250", enhancedCode: "OK", text: undefined }), accepted("m1", 9))
+    assert.deepStrictEqual(said({}, { smtpCode: "552", enhancedCode: undefined, text: 7 }), bounced(550, null, null))
+    assert.deepStrictEqual(said({}, { smtpCode: 550.5, enhancedCode: "5".repeat(10_000), text: "no" }), bounced(550, null, "no"))
+    assert.deepStrictEqual(said({}, { smtpCode: Number.NaN, enhancedCode: null }), [undefined, null, "450"])
+    assert.deepStrictEqual(said({ replies: [{ recipient: ada }] }), [undefined, null, "no_reply"])
+    const right = resultOf([[ada, taken], [bob, never], [charles, { ...later, enhancedCode: null, text: null }]])
+    assert.strictEqual(soundOf(right, ours), right)
   })
 
   it("counts as what it was for the best off", () => {

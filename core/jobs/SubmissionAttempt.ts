@@ -2,10 +2,11 @@
 import { Data, Exit, Option } from "effect"
 import * as Addresses from "../model/Address.ts"
 import * as Backoff from "../model/Backoff.ts"
-import type { Millis } from "../model/Ids.ts"
+import type { MessageId, Millis } from "../model/Ids.ts"
 import { submissionWindow } from "../model/Limits.ts"
 import * as Message from "../model/Message.ts"
 import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/Recipient.ts"
+import * as Replies from "../model/Reply.ts"
 import { classify, cleanReply, type Reply } from "../model/Reply.ts"
 import type { Suppression } from "../model/Suppression.ts"
 import type { Outcome } from "../model/Settlement.ts"
@@ -89,6 +90,37 @@ const suppressedBecause: Readonly<Record<Suppression["reason"], string>> = {
   manual: "the address is on the suppression list"
 }
 
+/** When to ask, as it can be kept: in whole milliseconds; never, if it is no instant that has a date. */
+export const pollTime = (at: Millis | null): Millis | null =>
+  typeof at === "number" && Math.abs(at) <= 8.64e15 ? Math.ceil(at) : null
+
+/**
+ * The result itself if it is as the port has it, and else what can be kept of it. Whoever was taken has been mailed: a
+ * member that no store takes must not be why that goes unrecorded, and they are mailed again. A submission without a name
+ * has that of its message, by which nothing is found but that message.
+ */
+export const soundOf = (result: SubmitResult, messageId: MessageId): SubmitResult => {
+  const { pollAt, replies } = result
+  const providerMessageId: unknown = result.providerMessageId
+  const sound = {
+    providerMessageId: (isName(providerMessageId) ? String(providerMessageId) : messageId).slice(0, providerMessageIdMax),
+    // To leave the reply out says nothing of the recipient.
+    replies: replies.flatMap(({ recipient, reply }) => (reply == null ? [] : [{ recipient, reply: Replies.soundOf(reply) }])),
+    pollAt: pollTime(pollAt)
+  }
+  const isSound =
+    sound.providerMessageId === providerMessageId &&
+    sound.pollAt === pollAt &&
+    sound.replies.length === replies.length &&
+    sound.replies.every(({ reply }, index) => reply === replies[index]!.reply)
+  return isSound ? result : sound
+}
+
+const isName = (name: unknown): name is string | number => (typeof name === "string" && name !== "") || typeof name === "number"
+
+/** Characters of the name of a submission. */
+const providerMessageIdMax = 500
+
 /** What the provider's replies mean for each recipient; who was refused for the moment stays queued. */
 export const attempted = (
   provider: MailProvider,
@@ -138,12 +170,14 @@ const inputOf = (reply: Reply, submission: SubmissionRef, at: Millis): Input | n
 }
 
 /** What a refusal of the whole submission means. */
-export const refused = (reply: Reply): Abandoned | Postponed =>
-  classify(reply) === "permanent"
+export const refused = (said: Reply): Abandoned | Postponed => {
+  const reply = Replies.soundOf(said)
+  return classify(reply) === "permanent"
     ? new Abandoned({
         failure: { stage: "submit", code: codeOf(reply), message: cleanReply(reply.text) ?? "the provider refused the message" }
       })
     : new Postponed({ code: codeOf(reply), detail: cleanReply(reply.text) ?? "the provider refused the message for the moment" })
+}
 
 /** What a submission is counted as. */
 export const submissionOutcome = (

@@ -48,6 +48,7 @@ import {
   postponed,
   refused,
   retryAt,
+  soundOf,
   submissionOutcome,
   unbuildable,
   type Attempt
@@ -269,6 +270,7 @@ export class SubmitMessage extends Context.Service<
             mime: bytes === null ? blobs.read(message.tenantId, blob) : Stream.fromArray(bytes)
           })
           .pipe(
+            Effect.flatMap((result) => understood(message, result)),
             deadlines.within(() => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))),
             Metrics.timed(Metrics.submissionDuration),
             Effect.onExit((exit) => measured(message, exit)),
@@ -286,6 +288,13 @@ export class SubmitMessage extends Context.Service<
         })
         return attempted(provider, sendable, built, result, yield* Clock.currentTimeMillis)
       })
+
+      /** What a provider has answered, as it can be kept. */
+      const understood = ({ id }: Message.Message, result: SubmitResult) => {
+        const sound = soundOf(result, id)
+        const fault = "the provider's adapter said what its port does not allow; the suite `mailProvider` of mailroom/conformance tells what"
+        return sound === result ? Effect.succeed(result) : Effect.as(Effect.logWarning(fault), sound)
+      }
 
       /** Counts a submission by its outcome, and says so in its span. */
       const measured = ({ environment }: Message.Message, exit: Exit.Exit<SubmitResult, { readonly _tag: string }>) => {

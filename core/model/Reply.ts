@@ -12,13 +12,34 @@ export interface Reply {
   readonly text: string | null
 }
 
+const isEnhanced = (code: string | null): boolean => typeof code === "string" && /^[245]\.\d{1,3}\.\d{1,3}$/.test(code)
+
 /** The class of the enhanced status code decides, and the SMTP code where there is none; what is neither is tried again. */
 export const classify = (reply: Reply): "accepted" | "transient" | "permanent" => {
-  const digit = /^[245]\.\d{1,3}\.\d{1,3}$/.test(reply.enhancedCode ?? "")
-    ? reply.enhancedCode![0]
-    : String(reply.smtpCode)[0]
+  const digit = isEnhanced(reply.enhancedCode) ? reply.enhancedCode![0] : String(reply.smtpCode)[0]
   return digit === "2" ? "accepted" : digit === "5" ? "permanent" : "transient"
 }
+
+/** The code that says no more than this. */
+const meaning = { accepted: 250, transient: 450, permanent: 550 } as const
+
+/** As the type has it: an adapter that hands on what it was told may hand on anything. */
+const isSound = ({ smtpCode, enhancedCode, text }: Reply): boolean =>
+  Number.isInteger(smtpCode) &&
+  smtpCode >= 200 &&
+  smtpCode <= 599 &&
+  (enhancedCode === null || isEnhanced(enhancedCode)) &&
+  (text === null || typeof text === "string")
+
+/** The reply itself, or one of the same meaning that can be kept and shown. */
+export const soundOf = (reply: Reply): Reply =>
+  isSound(reply)
+    ? reply
+    : {
+        smtpCode: meaning[classify(reply)],
+        enhancedCode: isEnhanced(reply.enhancedCode) ? reply.enhancedCode : null,
+        text: typeof reply.text === "string" ? reply.text : null
+      }
 
 /** Characters of a server's words that are stored and shown. */
 const shownTextMax = 500
