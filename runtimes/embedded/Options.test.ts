@@ -48,6 +48,7 @@ const faulty: ReadonlyArray<readonly [options: Record<string, unknown>, fault: R
   [{ store: undefined, provider: undefined }, /^store is not given; it wants an adapter's layer of Store\nprovider is not given; it wants a MailProvider/],
   [{ queue: {} }, /^queue is something else; it wants an adapter's layer of JobQueue$/],
   [{ provider: { submit: () => {} } }, /^provider is something else; it wants/],
+  [{ provider: { name: "", submit: () => {}, poll: () => {} } }, /^provider is something else; it wants/],
   [{ limiter: null }, /^limiter is something else; it wants .*, or to be left out$/],
   [{ authenticater: Layer.empty }, /^authenticater is no option of createMailroom, which knows store, /]
 ]

@@ -169,11 +169,12 @@ const adapter = (port: string): Want => ({ wants: `an adapter's layer of ${port}
 
 const optional = ({ wants, isMet }: Want): Want => ({ wants: `${wants}, or to be left out`, isMet: (value) => value === undefined || isMet(value) })
 
-const isProvider = (value: unknown): boolean =>
+export const isProvider = (value: unknown): value is MailProvider =>
   Predicate.hasProperty(value, "name") &&
   Predicate.hasProperty(value, "submit") &&
   Predicate.hasProperty(value, "poll") &&
   Predicate.isString(value.name) &&
+  value.name !== "" &&
   Predicate.isFunction(value.submit) &&
   Predicate.isFunction(value.poll)
 

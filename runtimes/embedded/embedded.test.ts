@@ -8,7 +8,7 @@ import { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
 import type { MailProvider } from "../../core/ports/MailProvider.ts"
 import { Store, StoreUnavailable } from "../../core/ports/Store.ts"
 import { embed, found, from, get, operator, receiver } from "./harness.ts"
-import { parseAddress, ReceiveRefused, type InboundMail, type Options } from "./index.ts"
+import { parseAddress, parseDomain, ReceiveRefused, type InboundMail, type Options } from "./index.ts"
 
 /** The rejection of a promise; fails if it is kept. */
 const rejectionOf = (promise: Promise<unknown>): Promise<unknown> =>
@@ -311,6 +311,14 @@ describe("an embedded Mailroom", () => {
     assert.deepStrictEqual(life, ["opened", "closed"])
   })
 
+  it("refuses an Effect that makes no provider, and one that has no name", async () => {
+    const nameless = { name: "", submit: () => Effect.never, poll: () => Effect.never }
+    for (const made of [undefined, {}, { name: "mine" }, nameless]) {
+      const provider = Effect.succeed(made) as Effect.Effect<MailProvider> // as JavaScript gives it
+      assert.match(String(await rejectionOf(embed({ provider }))), /^TypeError: provider is an Effect that makes something else; it wants a MailProvider/)
+    }
+  })
+
   it("says that it waits for an adapter that does not come up, and goes on when it does", async () => {
     const lines: Array<string> = []
     const up = Promise.withResolvers<void>()
@@ -394,4 +402,12 @@ describe("an embedded Mailroom", () => {
       assert.throws(() => parseAddress(text), new RegExp(`^${JSON.stringify(text)}: .`))
     })
   }
+
+  it("says of what is no text that it is none", async () => {
+    const nothing = undefined as never // as JavaScript gives it
+    const { receive } = await embed()
+
+    for (const parse of [parseAddress, parseDomain]) assert.throws(() => parse(nothing), TypeError, /^undefined: it is no text$/)
+    assert.match(String(await rejectionOf(receive.recipient(nothing))), /^TypeError: receive\.recipient wants an address/)
+  })
 })

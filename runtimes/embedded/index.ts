@@ -21,7 +21,7 @@ import { MailProviders } from "../../core/ports/MailProvider.ts"
 import { NotificationIntakes } from "../../core/ports/NotificationIntake.ts"
 import { Settings, type SettingsShape } from "../../core/Settings.ts"
 import { fetchHandler } from "../http/Fetch.ts"
-import { read, type Options } from "./Options.ts"
+import { isProvider, read, type Options } from "./Options.ts"
 
 /** A service of the core with Promises for Effects. A refusal rejects with the core's tagged error. */
 export type Promised<Service> = {
@@ -74,7 +74,7 @@ export interface EmbeddedMailroom {
    * Turns new requests away, lets what is under way finish for up to 20 seconds, with answers of `fetch` that are still
    * being read, and releases everything. What does not end
    * (an adapter that hangs) is left behind with an error in the log, so that it takes 45 seconds at most. From then on
-   * `fetch` and clients answer 503, and all else rejects.
+   * `fetch` and clients answer 503 (but for `/healthz`, and pages without data), and all else rejects.
    */
   readonly close: () => Promise<void>
 }
@@ -86,11 +86,13 @@ export { ReceiveRefused } from "../../core/operations/Receive.ts"
 export const reveal = (secret: Redacted.Redacted<string>): string => Redacted.value(secret)
 
 /** A mail address, or a domain name, as the core takes it; throws and says why when it is none. */
-export const parseAddress = (text: string): Address.Address => orThrow(text, Address.parse(text))
-export const parseDomain = (text: string): Address.DomainName => orThrow(text, Address.parseDomain(text))
+export const parseAddress = (text: string): Address.Address => orThrow(text, Address.parse)
+export const parseDomain = (text: string): Address.DomainName => orThrow(text, Address.parseDomain)
 
-const orThrow = <A>(text: string, parsed: Result.Result<A, string>): A =>
-  Result.getOrThrowWith(parsed, (fault) => new TypeError(`${JSON.stringify(text)}: ${fault}`))
+const orThrow = <A>(text: string, parse: (text: string) => Result.Result<A, string>): A => {
+  if (typeof text !== "string") throw new TypeError(`${String(text)}: it is no text`)
+  return Result.getOrThrowWith(parse(text), (fault) => new TypeError(`${JSON.stringify(text)}: ${fault}`))
+}
 
 /** The plans that the specification names. A fresh store knows none: write those you want with `management.putPlan`. */
 export const plans: ReadonlyArray<Limits.Plan> = Limits.plans
@@ -152,7 +154,10 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
     management: promised(Context.get(context, Management), run),
     webhookManagement: promised(Context.get(context, WebhookManagement), run),
     receive: {
-      recipient: (address) => run(Context.get(context, Receive).recipient(address)),
+      recipient: async (address) => {
+        if (typeof address !== "string") throw new TypeError("receive.recipient wants an address as it came in RCPT TO.")
+        return run(Context.get(context, Receive).recipient(address))
+      },
       accept: async (mail) => run(Context.get(context, Receive).accept(arriving(mail)))
     },
     tick: () => run(Effect.provideContext(Loops.tick, context)),
@@ -224,7 +229,14 @@ const core = (options: Options, settings: SettingsShape) => {
 const providers = ({ provider, sandbox = SandboxMailProvider.make() }: Options) =>
   Layer.effect(
     MailProviders,
-    Effect.map(Effect.isEffect(provider) ? provider : Effect.succeed(provider), (production) => ({ sandbox, production }))
+    Effect.gen(function* () {
+      const production = Effect.isEffect(provider) ? yield* provider : provider
+      // Found out at the first message, it would be a message that comes to no end.
+      if (production !== null && !isProvider(production)) {
+        return yield* Effect.die(new TypeError("provider is an Effect that makes something else; it wants a MailProvider: { name, submit, poll }"))
+      }
+      return { sandbox, production }
+    })
   )
 
 const logging = ({ log }: Options) =>
