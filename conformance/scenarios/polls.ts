@@ -218,7 +218,7 @@ export const suite: ScenarioSuite = {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
         let calls = 0
-        const said = [{ pollAt: undefined }, { pollAt: Number.NaN }, { providerMessageId: 42 }, { providerMessageId: undefined }]
+        const said = [{ pollAt: undefined }, { pollAt: Number.NaN }, { providerMessageId: 42 }, { providerMessageId: undefined }, { providerMessageId: "a\0\ud800" }]
         world.stage.behave = (request) => {
           calls += 1
           const replies = [

@@ -7,7 +7,7 @@ import { submissionWindow } from "../model/Limits.ts"
 import * as Message from "../model/Message.ts"
 import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/Recipient.ts"
 import * as Replies from "../model/Reply.ts"
-import { classify, cleanReply, type Reply } from "../model/Reply.ts"
+import type { Reply } from "../model/Reply.ts"
 import type { Suppression } from "../model/Suppression.ts"
 import type { Outcome } from "../model/Settlement.ts"
 import type { Enclosed } from "../ports/BlobStore.ts"
@@ -137,7 +137,7 @@ export const attempted = (
     return input === null ? [] : [{ recipient: address, input }]
   })
   const accepted = outcomes.flatMap((outcome) => ("input" in outcome && outcome.input._tag === "Accepted" ? [outcome.recipient] : []))
-  const deferred = sendable.map(({ address }) => replies.get(address)).find((reply) => reply === undefined || classify(reply) === "transient")
+  const deferred = sendable.map(({ address }) => replies.get(address)).find((reply) => reply === undefined || Replies.classify(reply) === "transient")
   return {
     outcomes,
     mime,
@@ -145,12 +145,12 @@ export const attempted = (
     postponed:
       outcomes.length === sendable.length
         ? null
-        : { code: deferred === undefined ? "no_reply" : codeOf(deferred), detail: cleanReply(deferred?.text ?? null) ?? "refused for the moment" }
+        : { code: deferred === undefined ? "no_reply" : codeOf(deferred), detail: Replies.cleanReply(deferred?.text ?? null) ?? "refused for the moment" }
   }
 }
 
 const inputOf = (reply: Reply, submission: SubmissionRef, at: Millis): Input | null => {
-  switch (classify(reply)) {
+  switch (Replies.classify(reply)) {
     case "accepted":
       return { _tag: "Accepted", at, submission }
     case "permanent":
@@ -161,7 +161,7 @@ const inputOf = (reply: Reply, submission: SubmissionRef, at: Millis): Input | n
           class: "permanent",
           smtpCode: reply.smtpCode,
           enhancedCode: reply.enhancedCode,
-          diagnostic: cleanReply(reply.text)
+          diagnostic: Replies.cleanReply(reply.text)
         }
       }
     case "transient":
@@ -172,11 +172,11 @@ const inputOf = (reply: Reply, submission: SubmissionRef, at: Millis): Input | n
 /** What a refusal of the whole submission means. */
 export const refused = (said: Reply): Abandoned | Postponed => {
   const reply = Replies.soundOf(said)
-  return classify(reply) === "permanent"
+  return Replies.classify(reply) === "permanent"
     ? new Abandoned({
-        failure: { stage: "submit", code: codeOf(reply), message: cleanReply(reply.text) ?? "the provider refused the message" }
+        failure: { stage: "submit", code: codeOf(reply), message: Replies.cleanReply(reply.text) ?? "the provider refused the message" }
       })
-    : new Postponed({ code: codeOf(reply), detail: cleanReply(reply.text) ?? "the provider refused the message for the moment" })
+    : new Postponed({ code: codeOf(reply), detail: Replies.cleanReply(reply.text) ?? "the provider refused the message for the moment" })
 }
 
 /** What a submission is counted as. */
@@ -184,11 +184,11 @@ export const submissionOutcome = (
   exit: Exit.Exit<SubmitResult, { readonly _tag: string }>
 ): (typeof Metrics.submissionOutcomes)[number] => {
   if (Exit.isSuccess(exit)) {
-    const kinds = new Set(exit.value.replies.map(({ reply }) => classify(reply)))
+    const kinds = new Set(exit.value.replies.map(({ reply }) => Replies.classify(reply)))
     return kinds.has("accepted") ? "accepted" : kinds.has("transient") || kinds.size === 0 ? "transient" : "permanent"
   }
   const error = Option.getOrNull(Exit.findErrorOption(exit))
-  return error instanceof SubmissionRefused && classify(error.reply) === "permanent"
+  return error instanceof SubmissionRefused && Replies.classify(error.reply) === "permanent"
     ? "permanent"
     : error instanceof SubmissionRefused
       ? "transient"
