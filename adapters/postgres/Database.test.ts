@@ -1,6 +1,8 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Cause, Deferred, Duration, Effect, Fiber, Formatter, Redacted, Result } from "effect"
-import { Database, isConnectionLost, layer as databaseLayer, onLiveClock, StatementDeadline } from "./Database.ts"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { Database, isConnectionLost, layer as databaseLayer, onLiveClock, planning, StatementDeadline } from "./Database.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
 const until = <E, R>(holds: Effect.Effect<boolean, E, R>) =>
@@ -198,6 +200,15 @@ layer(TestDatabase.layer({ prepare: false, applicationName: "behind a pooler" })
       assert.deepStrictEqual(rows, [{ prepared: 0, idle: "0" }])
     })
   )
+})
+
+describe("a role behind a pooler", () => {
+  it("is to be given the settings that connections have elsewhere", () => {
+    const page = readFileSync(join(import.meta.dirname, "../../docs/deploy.md"), "utf8")
+    const told = [...page.matchAll(/^alter role mailroom set (\w+) = '?(\w+)'?;$/gm)].map(([, name, value]) => [name, value] as const)
+
+    assert.deepStrictEqual(Object.fromEntries(told), { idle_in_transaction_session_timeout: "15s", ...planning })
+  })
 })
 
 describe("a database's URL", () => {
