@@ -398,6 +398,12 @@ describe("the package", () => {
     assert.deepStrictEqual(manifest.dependencies ?? {}, {})
   })
 
+  it("says of each package that it wants of its host why it is there", () => {
+    const rows = new Set([...read("docs/decisions/0007-libraries.md").matchAll(/^\| (\S+) \| .+ \| .+ \|$/gm)].map(([, name]) => name))
+
+    assert.deepStrictEqual(Object.keys(manifest.peerDependencies).filter((name) => !rows.has(name)), [])
+  })
+
   it("has a lockfile that agrees with it and names no registry", () => {
     assert.deepStrictEqual(lock[""]?.devDependencies, manifest.devDependencies)
     assert.deepStrictEqual(lock[""]?.peerDependencies, manifest.peerDependencies)
