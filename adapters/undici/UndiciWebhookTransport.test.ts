@@ -6,9 +6,11 @@ import * as http from "node:http"
 import { connect, type AddressInfo, type Socket } from "node:net"
 import { setTimeout } from "node:timers/promises"
 import { Worker } from "node:worker_threads"
+import { requestsMax } from "../../core/jobs/WebhookAttempts.ts"
 import * as WebhookUrl from "../../core/model/WebhookUrl.ts"
 import { Resolver } from "../../core/ports/Resolver.ts"
 import { WebhookTransport } from "../../core/ports/WebhookTransport.ts"
+import * as NodeResolver from "../node/NodeResolver.ts"
 import { Connection, NoAnswer } from "./Connection.ts"
 import * as Dial from "./Dial.ts"
 import { Lanes } from "./Lanes.ts"
@@ -195,6 +197,18 @@ describe("connections", () => {
 
       yield* Fiber.joinAll(posts)
     })
+  )
+
+  it.effect("to one receiver are as many as a worker has requests in flight, claimed and new ones", () =>
+    Effect.gen(function* () {
+      const { port, sockets } = yield* receiver(hangs)
+      const { post } = yield* WebhookTransport
+      const target = Result.getOrThrow(WebhookUrl.parse(`http://127.0.0.1:${port}/`, policy))
+      const all = 2 * requestsMax
+      yield* Effect.forEach(Array.from({ length: all }), () => Effect.forkScoped(post({ target, headers: {}, body })))
+
+      yield* until(() => sockets.size === all)
+    }).pipe(Effect.provide(Layer.provide(UndiciWebhookTransport.layer, NodeResolver.layer)))
   )
 
   it.effect("to all receivers that wait are bounded, and the one that has waited longest goes", () =>

@@ -22,9 +22,10 @@ export interface Options extends Partial<Bounds> {
 }
 
 /**
- * 160 connections to one receiver, unless said otherwise: more than a worker has requests in flight, because waiting for a
- * connection would be taken for the receiver's silence. And 512 that wait, twice what it has in flight: of many receivers
- * each gets much at one moment and little at the next, and what is closed between the two costs another handshake.
+ * 288 connections to one receiver, unless said otherwise: more than a worker has requests in flight (256, of deliveries that
+ * are claimed and of those that are new), because waiting for a connection would be taken for the receiver's silence. And 512
+ * that wait, twice what it has in flight: of many receivers each gets much at one moment and little at the next, and what is
+ * closed between the two costs another handshake.
  */
 export const layerWith = (options: Options): Layer.Layer<WebhookTransport, never, Resolver> =>
   Layer.effect(
@@ -32,7 +33,7 @@ export const layerWith = (options: Options): Layer.Layer<WebhookTransport, never
     Effect.gen(function* () {
       const resolver = yield* Resolver
       const lanes = yield* Effect.acquireRelease(
-        Effect.sync(() => new Lanes({ connectionsPerHost: 160, idleConnectionsMax: 512, ...options })),
+        Effect.sync(() => new Lanes({ connectionsPerHost: 288, idleConnectionsMax: 512, ...options })),
         (lanes) => Effect.sync(() => lanes.close())
       )
       return make(resolver, lanes, options)
