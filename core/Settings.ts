@@ -1,4 +1,4 @@
-/** What an installation may set about the core itself; the defaults are the specification's. */
+/** What an installation may set about the core itself; the defaults are the specification's, where it has any. */
 import { Context } from "effect"
 import type { Address, DomainName } from "./model/Address.ts"
 import * as Backoff from "./model/Backoff.ts"
@@ -16,7 +16,7 @@ export interface SettingsShape {
   readonly spf: ReadonlyArray<string>
   /** The host that a domain's MX record names, so that its mail comes in here; null: domains are not asked for one. */
   readonly mxHost: DomainName | null
-  /** How long events are kept; an older cursor is refused. */
+  /** How long events, deliveries that have ended, and the request log are kept; an older cursor is refused. */
   readonly eventRetention: Millis
   /** How long messages are kept, with their content and attachments; null: for good. What waits for something is kept longer. */
   readonly messageRetention: Millis | null

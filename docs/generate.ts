@@ -51,7 +51,7 @@ const chapters: ReadonlyArray<Chapter> = [
   },
   {
     title: "Domain health",
-    about: "Mail is sent from a domain that is `healthy` or `degraded`.",
+    about: "Mail is sent from a domain that is `healthy` or `degraded`, and taken for it.",
     source: "core/model/MailDomain.ts",
     initial: "pending",
     table: MailDomain.transitions
@@ -131,7 +131,7 @@ const occasions: Readonly<Record<Event.Type, string>> = {
   "message.updated": "Flags or folder were set with updateMessage; `changed` names what is different now.",
   "mailbox.created": "A mailbox was made.",
   "mailbox.updated": "A mailbox was changed, or taken into use again.",
-  "mailbox.suspended": "A mailbox was suspended: it cannot send.",
+  "mailbox.suspended": "A mailbox was suspended: it neither sends nor receives.",
   "domain.health_changed": "The delivery health of a domain changed; `reasons` names the records that are not in order."
 }
 

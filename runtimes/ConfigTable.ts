@@ -109,7 +109,7 @@ export const settings = {
   blobs: setting({
     name: "MAILROOM_BLOBS",
     wants: "`postgres`, or a folder as `/path` or `./path`",
-    about: "Where attachments and built messages are kept. A folder must be one for all processes. `dev` keeps them in its own.",
+    about: "Where the bytes of attachments are kept, and of messages as they were built or came in. A folder must be one for all processes. `dev` keeps them in its own.",
     fallback: "postgres",
     parse: Values.blobPlace
   }),
@@ -210,7 +210,7 @@ export const settings = {
   eventRetentionDays: setting({
     name: "MAILROOM_EVENT_RETENTION_DAYS",
     wants: "a whole number from 1 to 3650",
-    about: "For how many days events can be listed.",
+    about: "For how many days events can be listed. Deliveries that have ended and the request log are kept as long.",
     fallback: String(Limits.eventRetentionDefault / 86_400_000),
     parse: Values.integer(1, 3_650)
   }),

@@ -1,6 +1,7 @@
 /**
- * From queued to sent: builds the MIME object, stores it, hands it to the
- * provider, and commits what each recipient got (Spec 3, Outbound message).
+ * From queued to sent: builds the MIME object, stores it, or leaves a small one
+ * to the commit, hands it to the provider, and commits what each recipient got
+ * (Spec 3, Outbound message).
  *
  * The store says what is due; this reads it again and does the rest. A crash
  * anywhere is resumed when the lease runs out, and repeats a submission only

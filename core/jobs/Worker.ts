@@ -1,7 +1,8 @@
 /**
  * Takes jobs from the queue, does them, and ends each that came to an end. A
  * job whose worker broke is left to its lease, and comes again; one that the
- * store or a provider could not serve is offered for later, and starts anew.
+ * store, the blobs or a sealing key could not serve is offered for later, and
+ * starts anew.
  */
 import { Cause, Clock, Context, Duration, Effect, FiberSet, Layer, Semaphore } from "effect"
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"

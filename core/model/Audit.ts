@@ -1,7 +1,7 @@
 /**
  * The audit trail. Writes are recorded in the commit that makes them; every
- * request is recorded in a log that is written behind and may lose its last
- * second in a crash (Spec 1, point 7).
+ * request of a known caller is recorded in a log that is written behind and may
+ * lose its last second in a crash (Spec 1, point 7).
  */
 import type { ApiKeyId, ApplicationId, Environment, Millis, RequestId, TenantId } from "./Ids.ts"
 

@@ -1,7 +1,8 @@
 /**
  * Uploading and downloading attachments (Spec 4). Bytes are streamed to the
  * blob store as they arrive; the record is committed only when all of them and
- * the fields beside them are good, and an upload that ends badly leaves nothing.
+ * the fields beside them are good, and an upload that ends badly leaves nothing,
+ * or bytes that nothing refers to, which are swept.
  */
 import { Clock, Context, Data, Effect, Layer, Schema, Stream, type Scope } from "effect"
 import * as Attachment from "../model/Attachment.ts"

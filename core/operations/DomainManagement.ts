@@ -4,9 +4,9 @@
  *
  * A domain has a DKIM key made for it, which signs once its record was seen in
  * DNS; a further one takes its place in the same way. What is suspended here
- * cannot send: new mail from it is refused, and mail that was accepted before
- * waits, for as long as a submission may take, until it is in use again. What
- * the provider has taken is not called back.
+ * neither sends nor receives: new mail from it and to it is refused, and mail
+ * from it that was accepted before waits, for as long as a submission may take,
+ * until it is in use again. What the provider has taken is not called back.
  */
 import { Clock, Effect, Option, Result } from "effect"
 import type { DomainName } from "../model/Address.ts"

@@ -2,9 +2,10 @@
  * Mailboxes as an operator handles them. `Management` is made of this and its
  * neighbours.
  *
- * What is suspended here cannot send: new mail from it is refused, and mail
- * that was accepted before waits, for as long as a submission may take, until
- * it is in use again. What the provider has taken is not called back.
+ * What is suspended here neither sends nor receives: new mail from it and to it
+ * is refused, and mail from it that was accepted before waits, for as long as a
+ * submission may take, until it is in use again. What the provider has taken is
+ * not called back.
  */
 import { Clock, Effect } from "effect"
 import type { Address } from "../model/Address.ts"

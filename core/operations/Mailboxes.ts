@@ -1,4 +1,4 @@
-/** Listing what a tenant can send from: mailboxes, and domains with their delivery health (Spec 4). */
+/** Listing a tenant's mailboxes, and its domains with their delivery health (Spec 4). */
 import { Context, Effect, Layer } from "effect"
 import type * as Mailbox from "../model/Mailbox.ts"
 import { isVerified, type View as DomainView } from "../model/MailDomain.ts"

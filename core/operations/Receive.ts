@@ -50,18 +50,18 @@ export class Receive extends Context.Service<
   {
     /**
      * Whether mail to this RCPT TO is taken: a mailbox of a domain that receives, with or without a `+tag`; the domain's
-     * catch-all; or the signed Return-Path of a message of ours. Else refused: 550 5.1.1 unknown mailbox, 550 5.7.1 a domain
-     * that is not ours (no relay), 550 5.2.1 suspended, 553 5.1.3 not an address that we read; and 451 4.3.5 while the
-     * records of a domain that was verified are out of order.
+     * catch-all; this host's postmaster; or the signed Return-Path of a message of ours. Else refused: 550 5.1.1 unknown
+     * mailbox, 550 5.7.1 a domain that is not ours (no relay), 550 5.2.1 suspended, 553 5.1.3 not an address that we read;
+     * and 451 4.3.5 while the records of a domain that was verified are out of order.
      */
     readonly recipient: (address: string) => Effect.Effect<void, ReceiveRefused | StoreUnavailable>
     /**
-     * Takes a message: stores its bytes as they come, authenticates its sender, and commits a row for each mailbox (one,
-     * where several recipients lead to one mailbox). When it succeeds, every recipient has its message; when it fails, nobody
-     * has. Refused: 550 5.7.1 by the sender's DMARC policy or as spam, and 451 4.7.0 where that policy is to refuse and it
-     * cannot be told now whom the mail is from; 554 5.4.6 a loop, and what `recipient` refuses; 451 4.3.0 where it refuses
-     * only some by now, for whoever comes again is told which; and 450 4.2.1 if one of the mailboxes has had as many messages
-     * within a minute as it takes (`inboundPerMinute`).
+     * Takes a message: stores the bytes of a large one as they come, authenticates its sender, and commits a row for each
+     * mailbox (one, where several recipients lead to one mailbox), with the bytes of a small one. When it succeeds, every
+     * recipient has its message; when it fails, nobody has. Refused: 550 5.7.1 by the sender's DMARC policy or as spam, and
+     * 451 4.7.0 where that policy is to refuse and it cannot be told now whom the mail is from; 554 5.4.6 a loop, and what
+     * `recipient` refuses; 451 4.3.0 where it refuses only some by now, for whoever comes again is told which; and 450 4.2.1
+     * if one of the mailboxes has had as many messages within a minute as it takes (`inboundPerMinute`).
      */
     readonly accept: <E>(
       message: Arriving<E>

@@ -54,7 +54,7 @@ export class Crypto extends Context.Service<
     readonly verifySecret: (secret: Redacted.Redacted<string>, hash: string) => Effect.Effect<boolean, CryptoBusy>
     /** A short text that stands for (secret, hash) within this process: the keyed hash by which a verified secret is known again. */
     readonly proof: (secret: Redacted.Redacted<string>, hash: string) => Effect.Effect<string>
-    /** Binds the secret to `context` (tenant, endpoint): opened elsewhere, it fails. */
+    /** Binds the secret to `context` (tenant and endpoint, tenant and domain): opened elsewhere, it fails. */
     readonly seal: (secret: Redacted.Redacted<string>, context: string) => Effect.Effect<SealedSecret>
     readonly open: (sealed: SealedSecret, context: string) => Effect.Effect<Redacted.Redacted<string>, SealBroken>
     /** HMAC-SHA256 under the secret's UTF-8 bytes, 64 lower-case hex digits (Spec 6, Signature). */

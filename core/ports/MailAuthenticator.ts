@@ -8,7 +8,8 @@
  *   whom the message shows;
  * - answers within 10 s whatever the DNS does (`temperror` where it cannot
  *   tell), and looks up a bounded number of names for one message;
- * - reads the bytes as they come, and holds no thread for longer than 50 ms.
+ * - reads the bytes as they come, and holds up the event loop for no longer than
+ *   50 ms at a time. The core waits for 30 s, and then does without.
  */
 import { Context, type Effect, type Stream } from "effect"
 import type { Examined, Peer } from "../model/Reception.ts"

@@ -2,7 +2,8 @@
  * Judges inbound mail. `spam` goes to that folder; `refuse` is not taken at all.
  *
  * An adapter answers within 10 s, and says `SpamFilterUnavailable` when it
- * cannot tell: the mail is then taken as if there were no filter.
+ * cannot tell: the mail is then taken as if there were no filter. The core
+ * waits for 30 s, and then does without.
  */
 import { Context, Data, type Effect, type Stream } from "effect"
 import type { Peer } from "../model/Reception.ts"

@@ -1,7 +1,7 @@
 /**
- * The truth. Everything Mailroom has accepted, and nothing else, is here; the
- * queue, the limiter and the blobs can each be derived from it, rebuilt, or
- * swept against it.
+ * The truth. What Mailroom has accepted is here, and nothing else. Only bytes
+ * may lie elsewhere, in the blob store, which is swept against it. The queue is
+ * derived from it, and the limiter may forget.
  *
  * Reads are grouped by resource and take the tenant or realm first; what lies
  * outside it is answered like what does not exist. An order by a text (an

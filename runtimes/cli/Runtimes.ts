@@ -78,7 +78,7 @@ export const workerCommand = Command.make(
     return yield* worker
   })
 ).pipe(
-  Command.withDescription("Submits mail, delivers webhooks, scans attachments, and keeps house, on the same database. Run as many as you like. SIGTERM drains.")
+  Command.withDescription("Submits mail, reads what came in, delivers webhooks, scans attachments, checks domains, and keeps house, on the same database. Run as many as you like. SIGTERM drains.")
 )
 
 export const smtpCommand = Command.make(
