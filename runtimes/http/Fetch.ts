@@ -3,7 +3,7 @@
  * has a server. It loads no server of ours: an embedding program installs
  * no package for one.
  */
-import { Context, Deferred, Duration, Effect, Layer, Option, Tracer } from "effect"
+import { Context, Deferred, Duration, Effect, Layer, Option } from "effect"
 import { Headers, HttpEffect, HttpMiddleware, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { ClientAddress } from "./Call.ts"
 import * as DocsPage from "./DocsPage.ts"
@@ -28,20 +28,9 @@ export const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, i
 export const routes = (servers: ReadonlyArray<string>, trustedProxies: ReadonlyArray<string>, metrics: MetricsAccess) => {
   return Layer.mergeAll(probesLayer, providersLayer, metricsLayer(metrics), pagesLayer(servers)).pipe(
     Layer.provide(pipelineLayer(TrustedProxies.make(trustedProxies))),
-    Layer.provide(Handlers.layer),
-    outsideOfSpans
+    Layer.provide(Handlers.layer)
   )
 }
-
-/** Handlers run in the context that they were built in, which may be within a span of whoever starts the process. */
-const outsideOfSpans = <A, E, R>(layer: Layer.Layer<A, E, R>): Layer.Layer<A, E, R> =>
-  Layer.fromBuild((memoMap, scope) =>
-    Effect.updateContext(
-      Layer.buildWithMemoMap(layer, memoMap, scope),
-      // It may be in there, though nobody asks for it.
-      (context: Context.Context<R>) => Context.omit(Tracer.ParentSpan)(context as Context.Context<R | Tracer.ParentSpan>) as Context.Context<R>
-    )
-  )
 
 /**
  * Answers one request of a host, on behalf of the client at this address (the IP guard counts by it). Null: the host's own
