@@ -51,7 +51,7 @@ export class Senders {
     })
   }
 
-  /** A commit that relied on this sender was rejected. */
+  /** A commit of what this mailbox sends was rejected. */
   wasRejected(mailboxId: MailboxId, reason: Rejection, now: Millis): void {
     if (reason._tag === "VersionMoved") this.#known.delete(mailboxId)
     if (reason._tag === "KeyTaken") put(this.#repeating, mailboxId, now + repeatingMax)

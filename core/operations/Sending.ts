@@ -259,7 +259,7 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
       (error) => error instanceof CommitRejected,
       (error) => {
         const { reason } = error
-        if (premises.length > 0) senders.wasRejected(mailbox.id, reason, now)
+        senders.wasRejected(mailbox.id, reason, now)
         return Effect.fail(reason._tag === "QuotaExceeded" ? quotaExceeded(reason, message.recipients.length, now) : error)
       }
     )
