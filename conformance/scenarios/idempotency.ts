@@ -1,5 +1,5 @@
 /** One key, one message: in races, in other processes, over a day, and never across applications. */
-import { Deferred, Effect, Exit, Fiber, Result } from "effect"
+import { Deferred, Effect, Exit, Fiber, Result, Scheduler } from "effect"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { Sent } from "../../core/operations/Sending.ts"
@@ -59,6 +59,23 @@ export const suite: ScenarioSuite = {
         assert.equal(sent.filter(({ replayed }) => !replayed).length, 1)
         assert.equal(new Set(sent.map(({ message }) => message.id)).size, 1)
         assert.ok(refused.length > 0 && refused.every((tag) => tag === "IdempotencyPending"))
+        assert.equal((yield* listed(process, tenancy)).length, 1)
+      })
+    ),
+
+    scenario("a key is free wherever its sender hangs up", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const [key, input] = [someKey(), letter(tenancy, address("ada"))]
+        const once = process.messages.send(tenancy.principal, key, input)
+        // A fiber stands still after so many steps: here at each of its first ones once.
+        for (let steps = 2; steps <= 100; steps++) {
+          const leaving = Effect.provideService(once, Scheduler.MaxOpsBeforeYield, steps)
+          yield* Fiber.interrupt(yield* Effect.forkChild(leaving, { startImmediately: true }))
+        }
+
+        yield* once
         assert.equal((yield* listed(process, tenancy)).length, 1)
       })
     ),

@@ -224,6 +224,16 @@ describe("an embedded Mailroom", () => {
     assert.deepStrictEqual(await post(String(body.length)), [202, undefined, undefined])
   })
 
+  it("takes by fetch a body of chunks for as long as it is, whatever a Content-Length beside them says", async () => {
+    const mailroom = await embed()
+    const { apiKey, mailboxId } = await found(mailroom)
+    const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json", "idempotency-key": "the-first-key" }
+    const body = JSON.stringify({ fromMailboxId: mailboxId, to: ["delivered@example.com"], text: "It works." })
+    const init = { method: "POST", headers: { ...headers, "transfer-encoding": "chunked", "content-length": "many" }, body }
+
+    assert.strictEqual((await mailroom.fetch(new Request("http://mailroom.internal/v1/messages", init), from)).status, 202)
+  })
+
   it("takes by fetch no body that breaks off for a whole one, even if what came of it is a message", async () => {
     const mailroom = await embed()
     const { apiKey, mailboxId } = await found(mailroom)

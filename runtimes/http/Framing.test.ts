@@ -1,6 +1,7 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Schedule, Scope, Stream } from "effect"
 import { connect } from "node:net"
+import { StoreUnavailable } from "../../core/ports/Store.ts"
 import * as Harness from "./harness.ts"
 
 const live = { excludeTestServices: true }
@@ -324,6 +325,10 @@ it.live("A server that stops turns new requests away and lets those in flight fi
     const server = yield* Harness.start({
       store: (store) => ({
         ...store,
+        credentials: {
+          ...store.credentials,
+          tenant: (id) => Effect.suspend(() => (isSlow ? Effect.fail(new StoreUnavailable({ cause: "away" })) : store.credentials.tenant(id)))
+        },
         mailboxes: {
           ...store.mailboxes,
           list: (tenantId) =>
@@ -356,6 +361,7 @@ it.live("A server that stops turns new requests away and lets those in flight fi
     assert.strictEqual(outcome(turnedAway), "503 unavailable")
     assert.match(turnedAway, /\r\nretry-after: 1\r\n/)
     assert.strictEqual(outcome(notReady), "503 unavailable")
+    assert.match(notReady, /\r\nretry-after: 1\r\n/) // and not what a store that is away is worth
     assert.match(stillAlive, /^HTTP\/1\.1 200 [^]*connection: close/i)
     assert.deepStrictEqual([served.status, served.headers.get("connection")], [200, "close"])
   }).pipe(Effect.scoped)

@@ -113,6 +113,47 @@ describe("/metrics", () => {
     })
   )
 
+  it.live("has nothing of what the program around it counts", () =>
+    Effect.gen(function* () {
+      const foreign = Metric.counter("host_look_ups_total", { description: "Somebody else's.", incremental: true })
+      const server = yield* Harness.start({
+        store: (store) => ({
+          ...store,
+          mailboxes: { ...store.mailboxes, list: (tenantId) => Effect.tap(store.mailboxes.list(tenantId), Metric.update(foreign, 1)) }
+        })
+      })
+      yield* server.call("GET", "/v1/mailboxes")
+      const { text } = yield* scrape(server)
+
+      assert.include(text, 'mailroom_http_requests_total{operation="listMailboxes"')
+      assert.notInclude(text, "host_look_ups")
+    })
+  )
+
+  it.live("counts a message once, however often its request is repeated", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.start()
+      const headers = { "idempotency-key": "the-first-key" }
+      for (let again = 0; again < 3; again++) assert.strictEqual((yield* server.send({}, { headers })).status, 202)
+      const { families } = yield* scrape(server)
+
+      assert.strictEqual(valueOf(families, 'mailroom_messages_accepted_total{environment="sandbox"}'), 1)
+    })
+  )
+
+  it.live("counts who asks for a handshake while as many as may be are under way", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.start()
+      const silent = server.receivers.open(() => Effect.never)
+      yield* Effect.forkScoped(subscribe(server, server, silent))
+      yield* Harness.eventually(() => silent.posts.length === 1)
+      assert.strictEqual((yield* subscribe(server, server, silent)).status, 429)
+      const { families } = yield* scrape(server)
+
+      assert.deepStrictEqual(counted(families, "rate"), { 'mailroom_rate_limited_total{scope="handshake"}': 1 })
+    })
+  )
+
   it.live("says what waits, by kind, and how far the relay is behind", () =>
     Effect.gen(function* () {
       const since = Date.now() - 90_000
