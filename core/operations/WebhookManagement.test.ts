@@ -1,0 +1,173 @@
+/** What an operator does to endpoints, where the store, the queue or somebody else comes between. */
+import { assert, it } from "@effect/vitest"
+import { Clock, Effect, Layer, Redacted, Struct } from "effect"
+import { TestClock } from "effect/testing"
+import * as MemoryJobQueue from "../../adapters/memory/MemoryJobQueue.ts"
+import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
+import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import { insert, insertDelivery } from "../../conformance/StoreLaw.ts"
+import type { Actor } from "../model/Audit.ts"
+import type { Delivery } from "../model/Delivery.ts"
+import type { Endpoint } from "../model/Endpoint.ts"
+import { JobQueue, QueueUnavailable } from "../ports/JobQueue.ts"
+import { Store, StoreUnavailable, type Change } from "../ports/Store.ts"
+import { WebhookManagement } from "./WebhookManagement.ts"
+
+const ada: Actor = { type: "operator", id: "ada" }
+const realm = Fixtures.realm("production")
+
+interface Between {
+  readonly store?: (store: typeof Store.Service) => typeof Store.Service
+  readonly queue?: (queue: typeof JobQueue.Service) => typeof JobQueue.Service
+}
+
+/** Over memory, with something in front of the store or the queue; the test itself has the real ones. */
+const over = ({ store = (real) => real, queue = (real) => real }: Between = {}) => {
+  const between = Layer.merge(Layer.effect(Store, Effect.map(Store, store)), Layer.effect(JobQueue, Effect.map(JobQueue, queue)))
+  const crypto = NodeCrypto.layerSeeded("webhooks", { sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32).fill(1)) }] })
+  return Effect.provide(
+    WebhookManagement.layer.pipe(Layer.provide(Layer.merge(between, crypto)), Layer.provideMerge(Layer.merge(MemoryStore.layer, MemoryJobQueue.layer)))
+  )
+}
+
+const put = (...changes: ReadonlyArray<Change>) => Store.use(({ commit }) => commit(changes, []))
+const stored = ({ id }: Endpoint) => Effect.map(Store.use(({ endpoints }) => endpoints.get(realm, id)), (found) => found!)
+const roundsOf = (deliveries: ReadonlyArray<Delivery>) =>
+  Effect.forEach(deliveries, ({ id }) => Effect.map(Store.use((store) => store.deliveries.get(realm, id)), (found) => found!.round))
+
+/** So many, each of which died a millisecond after the one before. */
+const dead = (endpoint: Endpoint, count: number) =>
+  Array.from({ length: count }, (_, deadAt) => Fixtures.delivery(endpoint, { status: "dead", nextAttemptAt: null, deadAt }))
+
+it.effect("replays once what had died by then, however soon it dies again", () => {
+  const replayedIn = (changes: ReadonlyArray<Change>) =>
+    changes.flatMap((change) => (change._tag === "Update" && change.kind === "delivery" && change.record.round === 2 ? [change.record] : []))
+  const hopeless = (store: typeof Store.Service): typeof Store.Service => ({
+    ...store,
+    commit: (...given) =>
+      Effect.tap(store.commit(...given), () =>
+        Effect.gen(function* () {
+          yield* TestClock.adjust(1)
+          const deadAt = yield* Clock.currentTimeMillis
+          const again = replayedIn(given[0]).map((one) => ({ ...one, version: one.version + 1, status: "dead", nextAttemptAt: null, deadAt }) as const)
+          yield* store.commit(again.map((record) => ({ _tag: "Update", kind: "delivery", record })), [])
+        })
+      )
+  })
+  return Effect.gen(function* () {
+    const endpoint = Fixtures.endpoint(realm)
+    const deliveries = dead(endpoint, 501)
+    yield* put(insert("endpoint", endpoint), ...deliveries.map((one) => insertDelivery(one)))
+    yield* TestClock.setTime(500)
+
+    const replayed = yield* WebhookManagement.use(({ replayDead }) => replayDead(ada, realm, endpoint.id, 0))
+
+    assert.deepStrictEqual([replayed, new Set(yield* roundsOf(deliveries))], [501, new Set([2])])
+  }).pipe(over({ store: hopeless }))
+})
+
+it.effect("replays nothing at an endpoint that is disabled while what died is looked for", () => {
+  const endpoint = Fixtures.endpoint(realm)
+  const disabled = { ...endpoint, version: 2, enabled: false, disabledAt: 0 }
+  const meanwhile = (store: typeof Store.Service): typeof Store.Service => ({
+    ...store,
+    deliveries: {
+      ...store.deliveries,
+      deadSince: (...query) =>
+        Effect.tap(store.deliveries.deadSince(...query), Effect.orDie(store.commit([{ _tag: "Update", kind: "endpoint", record: disabled }], [])))
+    }
+  })
+  return Effect.gen(function* () {
+    const deliveries = dead(endpoint, 1)
+    yield* put(insert("endpoint", endpoint), ...deliveries.map((one) => insertDelivery(one)))
+
+    const replayed = yield* WebhookManagement.use(({ replayDead }) => replayDead(ada, realm, endpoint.id, 0))
+
+    assert.deepStrictEqual([replayed, yield* roundsOf(deliveries)], [0, [1]])
+  }).pipe(over({ store: meanwhile }))
+})
+
+it.effect("shows when the next secret begins to sign until it does, and no secret", () =>
+  Effect.gen(function* () {
+    const endpoint = Fixtures.endpoint(realm)
+    yield* put(insert("endpoint", endpoint))
+    const management = yield* WebhookManagement
+    yield* management.rotateSecret(ada, realm.tenantId, endpoint.id, { overlap: 1_000 })
+    const shown = management.getEndpoint(realm.tenantId, endpoint.id)
+
+    yield* TestClock.setTime(999)
+    const before = yield* shown
+    yield* TestClock.setTime(1_000)
+
+    assert.deepStrictEqual([before.nextSecretFrom, (yield* shown).nextSecretFrom], [1_000, null])
+    const told = Struct.omit(endpoint, ["secret", "nextSecret", "enabledAfter"])
+    assert.deepStrictEqual(before, { ...told, version: 2, sealVersion: 1, nextSecretFrom: 1_000 })
+  }).pipe(over())
+)
+
+it.effect("tells no secret that was not stored", () => {
+  const away = (store: typeof Store.Service): typeof Store.Service => ({
+    ...store,
+    commit: () => Effect.fail(new StoreUnavailable({ cause: "away" }))
+  })
+  return Effect.gen(function* () {
+    const endpoint = Fixtures.endpoint(realm)
+    yield* put(insert("endpoint", endpoint))
+    const rotated = WebhookManagement.use(({ rotateSecret }) => rotateSecret(ada, realm.tenantId, endpoint.id, { overlap: 0 }))
+
+    assert.strictEqual((yield* Effect.flip(rotated))._tag, "StoreUnavailable")
+  }).pipe(over({ store: away }))
+})
+
+for (const [what, queue, isSlow] of [
+  ["is slow no more", (real) => real, false],
+  ["stays slow where the queue has not heard of it", (real) => ({ ...real, throttle: () => Effect.fail(new QueueUnavailable({ cause: "away" })) }), true]
+] as ReadonlyArray<readonly [what: string, queue: NonNullable<Between["queue"]>, isSlow: boolean]>) {
+  it.effect(`an endpoint that is enabled again ${what}`, () =>
+    Effect.gen(function* () {
+      const off = { enabled: false, disabledAt: 0 }
+      const [slow, quick] = [Fixtures.endpoint(realm, { ...off, isSlow: true }), Fixtures.endpoint(realm, off)]
+      yield* put(insert("endpoint", slow), insert("endpoint", quick))
+      for (const { id } of [slow, quick]) yield* WebhookManagement.use(({ enableEndpoint }) => enableEndpoint(ada, realm, id, { replayDead: false }))
+
+      assert.deepStrictEqual([(yield* stored(slow)).isSlow, (yield* stored(quick)).isSlow], [isSlow, false])
+    }).pipe(over({ queue }))
+  )
+}
+
+it.effect("writes nothing for an actor without a name", () =>
+  Effect.gen(function* () {
+    const [on, off] = [Fixtures.endpoint(realm), Fixtures.endpoint(realm, { enabled: false, disabledAt: 0 })]
+    yield* put(insert("endpoint", on), insert("endpoint", off), ...dead(on, 1).map((one) => insertDelivery(one)))
+    const management = yield* WebhookManagement
+    const nobody: Actor = { type: "operator", id: " " }
+
+    for (const acting of [
+      management.rotateSecret(nobody, realm.tenantId, on.id, { overlap: 0 }),
+      management.disableEndpoint(nobody, realm.tenantId, on.id),
+      management.enableEndpoint(nobody, realm, off.id, { replayDead: false }),
+      management.replayDead(nobody, realm, on.id, 0)
+    ] as ReadonlyArray<Effect.Effect<unknown, { readonly message: string }>>) {
+      assert.strictEqual((yield* Effect.flip(acting)).message, "actor wants 1 to 200 characters.")
+    }
+    assert.deepStrictEqual([(yield* stored(on)).version, (yield* stored(off)).version], [1, 1])
+    assert.deepStrictEqual(yield* Store.use(({ audit }) => audit.page(realm.tenantId, 10)), [])
+  }).pipe(over())
+)
+
+it.effect("says in the audit trail of the endpoint's environment what was done to it", () =>
+  Effect.gen(function* () {
+    const endpoint = Fixtures.endpoint(realm)
+    yield* put(insert("endpoint", endpoint), ...dead(endpoint, 1).map((one) => insertDelivery(one)))
+    const management = yield* WebhookManagement
+    yield* management.rotateSecret(ada, realm.tenantId, endpoint.id, { overlap: 0 })
+    yield* management.disableEndpoint(ada, realm.tenantId, endpoint.id)
+    yield* management.enableEndpoint(ada, realm, endpoint.id, { replayDead: true })
+
+    const entries = yield* Store.use(({ audit }) => audit.page(realm.tenantId, 10))
+    const acts = ["rotate_secret", "disable", "enable", "replay"].map((act) => [`webhook_endpoint.${act}`, "production", endpoint.id, "ada"])
+    const written = entries.map(({ action, environment, subject, actor }) => [action, environment, subject.id, actor.id])
+    assert.sameDeepMembers(written, acts)
+  }).pipe(over())
+)
