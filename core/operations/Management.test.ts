@@ -178,6 +178,7 @@ describe("Management", () => {
         ["There is no tenant", management.createDomain(ada, { tenantId: nobody as TenantId, domain: domainName("a.example") })],
         ["There is no tenant", management.listKeys(nobody as TenantId, {})],
         ["There is no tenant", management.listAudit(nobody as TenantId, {})],
+        ["There is no application", management.listKeys(tenantId, { applicationId: nobody as ApplicationId })],
         ["There is no application", management.issueKey(ada, { ...key, applicationId: nobody as ApplicationId })],
         ["There is no domain b.example in this tenant.", management.createMailbox(ada, { tenantId, address: address("a@b.example"), displayName: "" })],
         ["id is the nil UUID", management.createTenant(ada, { id: installation, name: "n", planId: "standard" })],
@@ -192,6 +193,7 @@ describe("Management", () => {
         ["id wants 1 to 63 letters", management.createPlan(ada, { id: "a b", keyRequestsPerMinute: 1, tenantRequestsPerDay: 1, recipientsPerDay: 1 })],
         ["A plan with this id exists already.", management.createPlan(ada, { id: "standard" })],
         ["scopes holds \"messages:sent\", which is no scope; there are mailboxes:read, ", management.issueKey(ada, { ...key, scopes: ["messages:sent" as Scope] })],
+        [`scopes holds "${"s".repeat(60)}", which`, management.issueKey(ada, { ...key, scopes: ["s".repeat(61) as Scope] })],
         ["text is no API key of the environment sandbox.", management.issueKey(ada, { ...key, text: Redacted.make("svc_test_") })],
         ["text is no API key of the environment sandbox.", management.issueKey(ada, { ...key, text: live.text })],
         ["expiresAt lies in the past.", management.issueKey(ada, { ...key, expiresAt: now })],
@@ -261,6 +263,29 @@ describe("Management", () => {
       assert.strictEqual((yield* management.updateTenant(ada, tenantId, { name: "Mine", version: 4 })).version, 5)
     })
   )
+
+  managed(
+    "are left as they are, whatever they are, by who has decided on another version",
+    Effect.gen(function* () {
+      const { management, tenantId, application, issue } = yield* founded
+      const { apiKey } = yield* issue()
+      const domain = yield* management.createDomain(ada, { tenantId, domain: domainName("a.example") })
+      const mailbox = yield* management.createMailbox(ada, { tenantId, address: address("a@a.example"), displayName: "" })
+      const [before, changed] = [yield* acts(tenantId), { name: "Mine", displayName: "Mine", version: 7 }]
+
+      for (const stale of [
+        management.updateTenant(ada, tenantId, changed),
+        management.updateApplication(ada, tenantId, application.id, changed),
+        management.updateKey(ada, tenantId, apiKey.id, changed),
+        management.updateMailbox(ada, tenantId, mailbox.id, changed),
+        management.removeMailbox(ada, tenantId, mailbox.id, changed),
+        management.removeDomain(ada, tenantId, domain.id, changed)
+      ] as ReadonlyArray<Effect.Effect<unknown, { readonly message: string }>>) {
+        assert.include((yield* Effect.flip(stale)).message, "has changed meanwhile: it is at version 1.")
+      }
+      assert.deepStrictEqual(yield* acts(tenantId), before)
+    })
+  )
 })
 
 describe("API keys", () => {
@@ -271,11 +296,13 @@ describe("API keys", () => {
       const old = yield* issue()
       yield* Store.use(({ commit }) => commit([{ _tag: "TouchApiKeys", used: [{ id: old.apiKey.id, at: 0 }] }], []))
 
+      yield* TestClock.adjust(1)
+
       const { apiKey, text, replaced } = yield* management.rotateKey(ada, tenantId, old.apiKey.id, { overlap: 3_600_000 })
 
       assert.deepStrictEqual([apiKey.name, apiKey.scopes, apiKey.applicationId], [old.apiKey.name, scopes, old.apiKey.applicationId])
       assert.deepStrictEqual([apiKey.expiresAt, replaced.expiresAt], [null, (yield* Clock.currentTimeMillis) + 3_600_000])
-      assert.deepStrictEqual([apiKey.lastUsedAt, replaced.lastUsedAt], [null, 0])
+      assert.deepStrictEqual([apiKey.lastUsedAt, replaced.lastUsedAt, apiKey.createdAt, replaced.createdAt], [null, 0, 1, 0])
       yield* TestClock.adjust(3_599_999)
       assert.deepStrictEqual([yield* admitted(old.text), yield* admitted(text)], ["admitted", "admitted"])
       yield* TestClock.adjust(1)
@@ -327,7 +354,9 @@ describe("API keys", () => {
 
       yield* management.setTenantStatus(ada, tenantId, "suspended")
       assert.deepStrictEqual([yield* state, yield* admitted(text)], ["tenant_suspended", "tenant"])
-      assert.strictEqual((yield* issue()).apiKey.state, "tenant_suspended")
+      const twice = { tenantId, applicationId: application.id, name: "k", scopes: ["messages:read", "messages:read"] } as const
+      const issued = yield* management.issueKey(ada, twice)
+      assert.deepStrictEqual([issued.apiKey.state, issued.apiKey.scopes], ["tenant_suspended", ["messages:read"]])
       yield* management.setApplicationStatus(ada, tenantId, application.id, "suspended")
       assert.deepStrictEqual([yield* state, yield* admitted(text)], ["application_suspended", "application"])
       yield* management.setTenantStatus(ada, tenantId, "active")
