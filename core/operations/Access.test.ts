@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer, Redacted, Result } from "effect"
+import { Context, Deferred, Effect, Fiber, Layer, Redacted, Result } from "effect"
 import { TestClock } from "effect/testing"
 import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
@@ -12,7 +12,8 @@ import { RequestLog } from "./RequestLog.ts"
 
 /** One key before an `Access`, with the number of hashes that it has cost so far, which may be refused. */
 const admitting = Effect.gen(function* () {
-  const hashing = { count: 0, isBusy: false }
+  const used: Array<string> = []
+  const hashing = { count: 0, isBusy: false, takes: Effect.void as Effect.Effect<void> }
   const realm = Fixtures.realm()
   const application = Fixtures.application(realm)
   const minted = ApiKeys.format(realm.environment, new Uint8Array(ApiKeys.publicIdBytes), new Uint8Array(ApiKeys.secretBytes))
@@ -27,24 +28,28 @@ const admitting = Effect.gen(function* () {
     verifySecret: (secret, hash) =>
       Effect.suspend(() => {
         hashing.count += 1
-        return hashing.isBusy ? Effect.fail(new CryptoBusy()) : Effect.succeed(Redacted.value(secret) === hash)
+        return hashing.isBusy ? Effect.fail(new CryptoBusy()) : Effect.as(hashing.takes, Redacted.value(secret) === hash)
       }),
     proof: (secret) => Effect.succeed(Redacted.value(secret))
   }
   const store = { credentials: { byPublicId: () => Effect.succeed([credential]) } }
   const context = yield* Layer.build(
     Access.layer.pipe(
-      Layer.provide(RequestLog.layer),
       Layer.provide([
+        Layer.succeed(RequestLog, { touch: (id: string) => void used.push(id) } as unknown as typeof RequestLog.Service),
         MemoryRateLimiter.layer,
         Layer.succeed(Store, store as unknown as typeof Store.Service), // nothing else is asked of them here
         Layer.succeed(Crypto, crypto as typeof Crypto.Service)
       ])
     )
   )
-  const request = { authorization: `Bearer ${Redacted.value(minted.text)}`, operation: "listMessages", requestId: "r", clientAddress: "192.0.2.1" } as const
-  const admit = Context.get(context, Access).admit(request, () => {}, () => {})
-  return { hashing, tag: Effect.map(Effect.result(admit), (result) => (Result.isSuccess(result) ? "admitted" : result.failure._tag)) }
+  const { admit } = Context.get(context, Access)
+  const tagOf = (text: Redacted.Redacted<string>, scheme = "Bearer ") => {
+    const request = { authorization: `${scheme}${Redacted.value(text)}`, operation: "listMessages", requestId: "r", clientAddress: "192.0.2.1" } as const
+    return Effect.map(Effect.result(admit(request, () => {}, () => {})), (result) => (Result.isSuccess(result) ? "admitted" : result.failure._tag))
+  }
+  const otherSecret = ApiKeys.withPublicId(realm.environment, publicId, new Uint8Array(ApiKeys.secretBytes).fill(1))
+  return { hashing, used, tag: tagOf(minted.text), ofOtherSecret: tagOf(otherSecret.text), ofScheme: (scheme: string) => tagOf(minted.text, scheme) }
 })
 
 describe("a key", () => {
@@ -69,6 +74,38 @@ describe("a key", () => {
       assert.strictEqual(yield* hashes, 1)
       yield* TestClock.adjust(1)
       assert.strictEqual(yield* hashes, 2)
+    })
+  )
+
+  it.effect("that is known again is so by its own secret, and by no other", () =>
+    Effect.gen(function* () {
+      const { tag, ofOtherSecret, used } = yield* admitting
+
+      assert.deepStrictEqual([yield* tag, yield* ofOtherSecret, yield* tag], ["admitted", "Unauthorized", "admitted"])
+      assert.lengthOf(used, 2) // and only by whom it let in
+    })
+  )
+
+  it.effect("comes behind the name of its scheme, however that is written", () =>
+    Effect.gen(function* () {
+      const { ofScheme } = yield* admitting
+
+      for (const scheme of ["Bearer ", "bearer ", "BEARER  "]) assert.strictEqual(yield* ofScheme(scheme), "admitted", scheme)
+      for (const scheme of ["", "Basic ", "Bearer", " Bearer "]) assert.strictEqual(yield* ofScheme(scheme), "Unauthorized", scheme)
+    })
+  )
+
+  it.effect("that many present at once costs one hash, also where the first of them hangs up", () =>
+    Effect.gen(function* () {
+      const { hashing, tag } = yield* admitting
+      const isDone = yield* Deferred.make<void>()
+      hashing.takes = Deferred.await(isDone)
+      const [first, ...others] = yield* Effect.forEach([1, 2, 3], () => Effect.forkChild(tag, { startImmediately: true }))
+      yield* Fiber.interrupt(first!)
+      yield* Deferred.succeed(isDone, undefined)
+
+      assert.deepStrictEqual(yield* Fiber.joinAll(others), ["admitted", "admitted"])
+      assert.strictEqual(hashing.count, 1)
     })
   )
 

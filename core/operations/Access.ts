@@ -8,7 +8,7 @@
  */
 import { Clock, Context, Data, Deferred, Effect, Layer, Option } from "effect"
 import * as ApiKeys from "../model/ApiKey.ts"
-import { scopes as allScopes, type Scope } from "../model/ApiKey.ts"
+import type { Scope } from "../model/ApiKey.ts"
 import { entryOf, type Actor, type AuditEntry } from "../model/Audit.ts"
 import { bucketOf } from "../model/ClientAddress.ts"
 import type { ApiKeyId, ApplicationId, Millis, Realm, RequestId } from "../model/Ids.ts"
@@ -208,7 +208,7 @@ export class Access extends Context.Service<
             realm: { tenantId: apiKey.tenantId, environment: apiKey.environment },
             applicationId: apiKey.applicationId,
             apiKeyId: apiKey.id,
-            scopes: apiKey.scopes.filter((scope) => allScopes.includes(scope)),
+            scopes: apiKey.scopes,
             plan,
             requestId: request.requestId,
             clientAddress: request.clientAddress

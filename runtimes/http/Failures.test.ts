@@ -87,6 +87,15 @@ it.live("A store that does not answer makes /readyz answer 503", () =>
   }).pipe(Effect.scoped)
 )
 
+it.live("A message that goes while it is looked at is answered with 404", () =>
+  Effect.gen(function* () {
+    const server = yield* Harness.start({ store: (store) => ({ ...store, messages: { ...store.messages, content: () => Effect.succeed(null) } }) })
+    const { json } = yield* server.send()
+
+    assert.strictEqual((yield* server.call("GET", `/v1/messages/${json.id}`)).status, 404)
+  }).pipe(Effect.scoped)
+)
+
 it.live("A defect is answered with 500 that says nothing of it, and logged with its cause", () =>
   Effect.gen(function* () {
     const { state, wrap } = failing()

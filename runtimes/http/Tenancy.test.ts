@@ -39,8 +39,10 @@ layer(Harness.layer(), live)("What is not the caller's", (it) => {
       const told = ({ status, json }: Harness.Reply) => [status, json.code, json.details, json.message]
 
       const patch = yield* server.call("PATCH", `/v1/messages/${sent}`, { key: party.key, body: { mailboxId: other.id, isRead: false } })
+      const foreign = yield* server.call("PATCH", `/v1/messages/${sent}`, { key: party.key, body: { mailboxId: server.mailbox.id, isRead: false } })
       const letter = yield* send(server, party, { fromMailboxId: other.id, attachmentIds: [attachment.id] })
 
+      assert.include(foreign.json.message, "mailboxId names nothing of yours.")
       assert.deepStrictEqual(told(patch), [404, "not_found", { field: "mailboxId" }, "mailboxId is not the mailbox that the message is in. Give the one that the message names."])
       assert.deepStrictEqual(told(letter), [
         404,
