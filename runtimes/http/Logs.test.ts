@@ -1,6 +1,7 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as Harness from "./harness.ts"
+import { subscribe, upload } from "./parties.ts"
 
 interface Line {
   readonly level: string
@@ -108,3 +109,27 @@ layer(Harness.layer(), { excludeTestServices: true })("The log", (it) => {
     })
   )
 })
+
+it.live("The audit trail has each write of a caller, under its name, with its request and where that came from", () =>
+  Effect.gen(function* () {
+    const server = yield* Harness.start()
+    const hook = yield* subscribe(server, server, server.receivers.open())
+    const sent = yield* server.send()
+    const updated = yield* server.call("PATCH", `/v1/messages/${sent.json.id}`, { body: { mailboxId: server.mailbox.id, isStarred: true } })
+    const file = yield* upload(server, server)
+    yield* server.settle
+    const [delivery] = (yield* server.call("GET", "/v1/webhook-deliveries")).json.items
+    const replayed = yield* server.call("POST", `/v1/webhook-deliveries/${delivery.id}/replay`)
+
+    const entries = yield* server.store.audit.page(server.tenantId, 100)
+    const written = entries.filter(({ actor }) => actor.type === "api_key").map(({ action, subject, requestId, clientAddress }) => [action, subject.id, requestId, clientAddress])
+    const expected = ([
+      ["webhook_endpoint.create", hook.json.endpoint.id, hook],
+      ["message.send", sent.json.id, sent],
+      ["message.update", sent.json.id, updated],
+      ["attachment.upload", file.json.attachment.id, file],
+      ["webhook_delivery.replay", delivery.id, replayed]
+    ] as ReadonlyArray<readonly [action: string, id: string, reply: Harness.Reply]>).map(([action, id, { headers }]) => [action, id, headers.get("x-request-id"), "127.0.0.1"])
+    assert.sameDeepMembers(written, expected)
+  }).pipe(Effect.scoped)
+)
