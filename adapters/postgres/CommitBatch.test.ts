@@ -1,5 +1,6 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Context, Effect, Exit, Layer, Random } from "effect"
+import { SqlError, UnknownError } from "effect/sql/SqlError"
 import { inspect } from "node:util"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import {
@@ -371,6 +372,24 @@ layer(Layer.provideMerge(PostgresStore.layerWithoutJobs, TestDatabase.layer()))(
       assert.match(shown, /invalid byte sequence[^]*StoreUnavailable/)
       assert.notMatch(shown, /confid|ential/)
       assert.isNull(yield* store.credentials.apiKey(application.tenantId, apiKey.id))
+    })
+  )
+
+  it.effect("asks once, for all callers, a server that says of itself that it takes nothing", () =>
+    Effect.gen(function* () {
+      for (const code of ["0A000", "25006", "53100"]) {
+        const cause = Object.assign(new Error("refused"), { code })
+        const refused = new SqlError({ reason: new UnknownError({ cause, message: "refused", operation: "query" }) })
+        let statements = 0
+        const rows = () => Effect.suspend(() => Effect.fail((statements++, refused)))
+        const commit = CommitBatch.make({ ...(yield* Database), rows }, { jobsOffered: false })
+
+        const answers = yield* commit([call(sent()), call(sent())])
+
+        const failures = yield* Effect.forEach(answers, Effect.flip)
+        assert.deepStrictEqual(failures.map(({ _tag }) => _tag), ["StoreUnavailable", "StoreUnavailable"])
+        assert.strictEqual(statements, 1)
+      }
     })
   )
 

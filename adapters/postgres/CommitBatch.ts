@@ -244,8 +244,8 @@ const whatNext = (error: SqlError): "round" | "alone" | "nothing" => {
   }
 }
 
-/** Read only, without tables, rights or resources, on its way out. */
-const serverTrouble = /^(25|42|53|55|57|58|F0|XX)/
+/** A standby, read only, without tables, rights or resources, on its way out. */
+const serverTrouble = /^(0A|25|42|53|55|57|58|F0|XX)/
 
 /** Whether something was not as the changes said. */
 const isPremiseFailed = (error: SqlError): boolean => hasCode(error.reason.cause) && error.reason.cause.code === premiseFailed

@@ -29,8 +29,11 @@ export const isConnectionLost = (error: SqlError): boolean => {
 }
 
 const noRoom = "53300"
-/** Words of a standby, or of a server whose place another has taken, perhaps at the same address. */
-const takesNoWrites = "25006"
+/**
+ * Words of a standby, or of a server whose place another has taken, perhaps at the same address: it is read only, or has no
+ * table that is unlogged, as the queue is. Whatever else is not supported, no statement of ours asks for.
+ */
+const takesNoWrites = ["25006", "0A000"]
 
 const codeOf = ({ reason: { cause } }: SqlError): string =>
   typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string" ? cause.code : ""
@@ -205,7 +208,7 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
         ? Exit.fail(lost(`the database did not answer within ${Duration.format(deadline)}`))
         : Exit.mapError(exit, withoutContents)
       const error = Option.getOrNull(Exit.findErrorOption(told))
-      const isRefused = error !== null && codeOf(error) === takesNoWrites
+      const isRefused = error !== null && takesNoWrites.includes(codeOf(error))
       if (isRefused || (error !== null && isConnectionLost(error))) held.giveUp()
       // The others lead there too; each would have to be refused before a server that has taken its place is found.
       if (isRefused) for (const other of idle.splice(0)) other.giveUp()

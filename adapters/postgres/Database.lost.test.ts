@@ -1,5 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Cause, Clock, Context, Duration, Effect, Fiber, Layer, Redacted } from "effect"
+import * as fs from "node:fs"
+import * as path from "node:path"
 import * as Database from "./Database.ts"
 import * as PrivatePostgres from "./PrivatePostgres.ts"
 
@@ -90,6 +92,26 @@ layer(Layer.provideMerge(database, server), { excludeTestServices: true })("a da
 
       yield* rows("insert into failed_over values (1)")
       assert.deepStrictEqual(yield* sql`select count(*)::integer from failed_over`, [{ count: 1 }])
+    })
+  )
+
+  it.effect("leaves all idle connections of a standby with the first statement about a table that is not there, as no standby has the queue", () =>
+    Effect.gen(function* () {
+      const server = yield* Server
+      const { sql, rows } = yield* Database.Database
+      yield* sql`create unlogged table not_there (id integer)`
+      const pids = Effect.map(four(sql<{ pid: number }>`select pg_backend_pid() as pid, pg_sleep(0.05)`), (found) => found.map(([row]) => row!.pid))
+      yield* server.stop("fast")
+      fs.writeFileSync(path.join(server.folder, "data", "standby.signal"), "")
+      yield* server.start
+      const before = yield* pids
+
+      const refused = yield* Effect.flip(rows("update not_there set id = 2"))
+      const after = yield* pids
+
+      yield* sql`select pg_promote()`
+      assert.include(String(refused.reason.cause), "during recovery")
+      assert.deepStrictEqual(after.filter((pid) => before.includes(pid)), [])
     })
   )
 

@@ -116,7 +116,7 @@ const keep = (order: Order): void => {
       fs.appendFileSync(log, chunk)
       if (said === "started") return
       said += chunk.toString()
-      if (!said.includes("database system is ready to accept connections")) return
+      if (!/database system is ready to accept (read-only )?connections/.test(said)) return
       said = "started"
       report({ is: "started", pid: child.pid ?? 0 })
     })
