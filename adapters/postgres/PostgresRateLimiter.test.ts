@@ -152,6 +152,18 @@ describe("the rate limiter of several processes", () => {
     })
   )
 
+  it.effect("forgets days that are over a thousand counts at a time, for a request waits for it", () =>
+    Effect.gen(function* () {
+      const { ours, database } = yield* two
+      yield* database.sql`insert into mailroom.day_count select 'tenant_day', n::text, -3, 1, 1 from generate_series(1, 2500) n`
+      const left = Effect.map(database.sql<{ left: number }>`select count(*)::integer as left from mailroom.day_count where day < 0`, ([row]) => row!.left)
+
+      const lefts = yield* times(4, Effect.andThen(ours.take(perDay(10)), left))
+
+      assert.deepStrictEqual(lefts, [1_500, 500, 0, 0])
+    })
+  )
+
   it.effect("goes on with the blocks it has while the database is away, then fails, and works again", () =>
     Effect.gen(function* () {
       const { ours, database } = yield* two

@@ -26,6 +26,8 @@ const blockMax = 500
 export const idleAfter: Millis = 30_000
 /** How long a limit is believed to be exhausted: another process may give something back. */
 const exhaustedPause: Millis = 1_000
+/** Counts of days that are over which go with a block. */
+const removedMax = 1_000
 /** A request waits no longer for the database; for as long again, none waits at all. */
 const patience: Millis = 1_000
 
@@ -95,8 +97,9 @@ export const layer: Layer.Layer<RateLimiter, never, Database.Database> = Layer.e
       day.left += Number(row!["granted"]) // the statement gives one row
       day.taken = Number(row!["used"])
       if (day.number <= cleanedOn) return
-      cleanedOn = day.number
-      yield* Effect.ignore(rows(removeStatement, [PgTypes.int4(day.number - 2)]))
+      // Who takes a block waits for it; where there are more, the next one goes on.
+      const removed = yield* Effect.orElseSucceed(rows(removeStatement, [PgTypes.int4(day.number - 2), count(removedMax)]), () => [])
+      if (removed.length < removedMax) cleanedOn = day.number
     })
 
     /** Those who come meanwhile wait, and share the block. */
@@ -211,4 +214,7 @@ const giveBackStatement = `
   )
   update mailroom.day_count set used = used - unused from held
   where day_count.scope = held.scope and day_count.bucket = held.bucket and day_count.day = held.day`
-const removeStatement = "delete from mailroom.day_count where day < $1"
+const removeStatement = `
+  delete from mailroom.day_count where ctid = any(array(
+    select ctid from mailroom.day_count where day < $1 limit $2 for update skip locked
+  )) returning 1`
