@@ -269,6 +269,7 @@ layer(Layer.provideMerge(PostgresStore.layerWithoutJobs, TestDatabase.layer()))(
       yield* Effect.all(
         yield* commit([
           ...tenants.map((tenant) => call([update("tenant", next(tenant))])),
+          call([update("tenant", next(next(tenants[0]!)))]),
           ...deliveries.map((delivery) => call([demand("endpoint", endpoint), update("delivery", next(delivery))])),
           ...messages.map((message) => call([update("message", next(message)), takeQuota(message.tenantId, 1, 100)])),
           call(sent())
@@ -451,16 +452,29 @@ layer(Layer.provideMerge(PostgresStore.layerWithoutJobs, TestDatabase.layer()))(
     })
   )
 
+  it.effect("keeps each taker of a quota within its own limit, where another in the batch has a higher one", () =>
+    Effect.gen(function* () {
+      const commit = CommitBatch.make(yield* Database, { jobsOffered: false })
+      const { tenantId } = Fixtures.realm()
+      yield* (yield* commit([call([takeQuota(tenantId, 3, 5)])]))[0]!
+
+      const answers = yield* commit([call([takeQuota(tenantId, 3, 5)]), call([takeQuota(tenantId, 1, 100)])])
+
+      const reasons = yield* Effect.forEach(answers, reasonOf)
+      assert.deepStrictEqual(reasons, [{ _tag: "QuotaExceeded", limit: 5, used: 3 }, null])
+    })
+  )
+
   it.effect("looks at a quota that was found used up before it writes anything in vain", () =>
     Effect.gen(function* () {
       const { counts, database } = yield* counting
       const commit = CommitBatch.make(database, { jobsOffered: false })
-      const realm = Fixtures.realm()
-      const list = () => [...sent(realm), takeQuota(realm.tenantId, 4, 4)]
-      yield* Effect.flip((yield* commit([call([...list(), ...list()])]))[0]!)
+      const { tenantId } = Fixtures.realm()
+      yield* (yield* commit([call([takeQuota(tenantId, 4, 4)])]))[0]!
+      yield* Effect.flip((yield* commit([call([takeQuota(tenantId, 1, 4)])]))[0]!)
       counts.statements = 0
 
-      const answers = yield* commit([call([...list(), ...list()]), call(sent())])
+      const answers = yield* commit([call([takeQuota(tenantId, 1, 4)]), call(sent())])
 
       const reasons = yield* Effect.forEach(answers, reasonOf)
       assert.deepStrictEqual(reasons.map((reason) => reason?._tag), ["QuotaExceeded", undefined])
