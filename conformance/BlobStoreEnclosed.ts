@@ -83,17 +83,23 @@ export const enclosed = <R = never>(commit: Commit<R> | null): ReadonlyArray<Che
     {
       title: "takes the age of a blob from when it was enclosed, and never makes it older",
       check: Effect.gen(function* () {
-        const of = tenant()
-        const early = yield* enclose(of, text("again"))
-        yield* TestClock.adjust(hour)
-        const late = yield* enclose(of, text("again"))
-        const at = yield* Clock.currentTimeMillis
+        type Changes = ReadonlyArray<Change>
+        for (const landed of [
+          (early: Changes, late: Changes) => Effect.andThen(land(late), land(early)),
+          (early: Changes, late: Changes) => land([...late, ...early]),
+          (early: Changes, late: Changes) => land([...early, ...late])
+        ]) {
+          const of = tenant()
+          const early = yield* enclose(of, text("again"))
+          yield* TestClock.adjust(hour)
+          const late = yield* enclose(of, text("again"))
+          const at = yield* Clock.currentTimeMillis
 
-        yield* land(late.changes)
-        yield* land(early.changes)
+          yield* landed(early.changes, late.changes)
 
-        assert.deepEqual(yield* old([of], at), [])
-        assert.equal((yield* old([of], at + 1)).length, 1)
+          assert.deepEqual(yield* old([of], at), [])
+          assert.equal((yield* old([of], at + 1)).length, 1)
+        }
       })
     },
     ...agesOf("enclosed again", put),
