@@ -439,6 +439,10 @@ const quotas = [
 
       yield* land(store, takeQuota(tenantId, 1, 6))
       assert.deepEqual(yield* refusal(store, takeQuota(tenantId, 1, 5)), exceeded(5, 6))
+
+      const lowered = Fixtures.realm().tenantId
+      yield* land(store, takeQuota(lowered, 3, 100))
+      assert.deepEqual(yield* refusal(store, takeQuota(lowered, 3, 5)), exceeded(5, 3))
     })
   ),
   law("keeps the quotas of days and of tenants apart", (store) =>
