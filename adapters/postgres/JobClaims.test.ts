@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber, Layer } from "effect"
 import { TestClock } from "effect/testing"
+import { QueueUnavailable } from "../../core/ports/JobQueue.ts"
 import * as JobClaims from "./JobClaims.ts"
 import { JobNews, layerLocal } from "./JobNews.ts"
 import type { Row } from "./Rows.ts"
@@ -53,6 +54,21 @@ describe("a wait for work", () => {
       }
 
       assert.deepStrictEqual(pauses, [20, 250, 60_000])
+    }).pipe(Effect.provide(Layer.fresh(layerLocal)))
+  )
+
+  it.effect("lasts a second while the database is away, and no longer than it may", () =>
+    Effect.gen(function* () {
+      const away = Effect.fail(new QueueUnavailable({ cause: "away" }))
+      const { awaitWork } = JobClaims.make(() => away, yield* JobNews)
+      for (const [atMost, lasts] of [[60_000, 1_000], [300, 300]] as const) {
+        const waiting = yield* Effect.forkChild(awaitWork(["submit"], Duration.millis(atMost)), { startImmediately: true })
+
+        yield* TestClock.adjust(lasts - 1)
+        assert.isUndefined(waiting.pollUnsafe())
+        yield* TestClock.adjust(1)
+        assert.isDefined(waiting.pollUnsafe())
+      }
     }).pipe(Effect.provide(Layer.fresh(layerLocal)))
   )
 })
