@@ -2,6 +2,7 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Cause, Deferred, Duration, Effect, Fiber, Formatter, Redacted, Result } from "effect"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { inspect } from "node:util"
 import { Database, isConnectionLost, layer as databaseLayer, onLiveClock, planning, StatementDeadline } from "./Database.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
@@ -18,6 +19,17 @@ layer(TestDatabase.layer({ connectionsMax: 2 }))("a database", (it) => {
       const rows = yield* sql.withTransaction(sql<{ one: number }>`select 1 as one`)
 
       assert.deepStrictEqual(rows, [{ one: 1 }])
+    })
+  )
+
+  it.effect("tells nothing of the contents of a row with its errors", () =>
+    Effect.gen(function* () {
+      const { rows } = yield* Database
+
+      const error = yield* Effect.flip(rows("select $1::text::json", [`{"subject": "confidential}`]))
+
+      assert.include(error.message + String(error.reason.cause), "json")
+      assert.notInclude(inspect(error, { depth: null, showHidden: true }), "confidential")
     })
   )
 

@@ -107,6 +107,20 @@ describe("Lookups", () => {
     })
   )
 
+  it.live("asks for who waits, though somebody has gone whose statement for the same is under way", () =>
+    Effect.gen(function* () {
+      const { statements, ask } = held()
+      const [gone] = [yield* ask("a"), yield* turn]
+      const kept = yield* ask("a")
+      yield* Fiber.interrupt(gone)
+      yield* turn
+
+      assert.deepStrictEqual(statements.map(({ keys }) => keys), [["a"], ["a"]])
+      Deferred.doneUnsafe(statements[1]!.answer, Effect.void)
+      assert.strictEqual(yield* Fiber.join(kept), "a")
+    })
+  )
+
   it.live("dies for those whose row cannot be read, and answers the others", () =>
     Effect.gen(function* () {
       const { statements, ask } = held()
