@@ -404,7 +404,8 @@ const remains = <R>(held: Effect.Effect<number, unknown, R>): ReadonlyArray<Chec
       const bytes = noise(600_000)
       const before = yield* held
 
-      const begun = Effect.flatMap(store.writer(of), (writer) => writer.append(bytes))
+      // As much as what keeps them takes at a time.
+      const begun = Effect.flatMap(store.writer(of), (writer) => Effect.repeat(writer.append(bytes), { times: 20 }))
       yield* Effect.ignore(Effect.scoped(Effect.andThen(begun, Effect.fail("changed my mind"))))
       assert.equal(yield* held, before, "a writer that gave up left bytes behind")
 

@@ -108,6 +108,21 @@ export const ages: ReadonlyArray<Check<BlobStore>> = [
     })
   },
   {
+    title: "finds old ones behind as many young ones as fill pages",
+    check: Effect.gen(function* () {
+      const of = tenant()
+      const aged: Array<string> = []
+      for (let index = 0; index < 4; index++) aged.push((yield* write(of, noise(10, index))).sha256)
+      yield* TestClock.adjust(hour)
+      const before = yield* Clock.currentTimeMillis
+      for (let index = 4; index < 40; index++) yield* write(of, noise(10, index))
+
+      for (const limit of [1, 3]) {
+        assert.deepEqual((yield* old([of], before, limit)).map(({ sha256 }) => sha256).toSorted(), aged.toSorted())
+      }
+    })
+  },
+  {
     title: "never makes a blob older that a process writes again whose clock is behind",
     check: Effect.gen(function* () {
       const of = tenant()

@@ -5,6 +5,7 @@
  */
 import assert from "node:assert/strict"
 import { Context, Effect, Fiber, Result, type Scope } from "effect"
+import { TestClock } from "effect/testing"
 import { webhookAnswerBytesMax } from "../core/model/Limits.ts"
 import * as WebhookUrl from "../core/model/WebhookUrl.ts"
 import type { TargetPolicy } from "../core/model/WebhookUrl.ts"
@@ -60,6 +61,8 @@ export class Receivers extends Context.Service<
 
 export const ok: Behaviour = { _tag: "Answers", status: 200 }
 const echo = ({ body }: Arrived): Behaviour => ({ _tag: "Answers", status: 200, body })
+/** The word "gzip". */
+const gzipped = Uint8Array.from(atob("H4sIAAAAAAACA0uvyiwAAPJc6ToEAAAA"), (letter) => letter.charCodeAt(0))
 const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
 
 /** The target of a URL that is one. */
@@ -70,8 +73,17 @@ const postTo = Effect.fnUntraced(function* ({ url }: Receiver, over: Partial<Web
   const { policy } = yield* Receivers
   const { post } = yield* WebhookTransport
   const target = yield* targetOf(url, policy)
-  return yield* post({ target, headers: { "content-type": "application/json" }, body: bytesOf("{}"), ...over })
+  const { headers = { "content-type": "application/json" } } = over
+  return yield* post({ target, body: bytesOf("{}"), ...over, headers: Object.freeze(headers) }) // they are the caller's
 })
+
+const getFrom = Effect.fnUntraced(function* ({ url }: Receiver) {
+  const { policy } = yield* Receivers
+  const { get } = yield* WebhookTransport
+  return yield* get({ target: yield* targetOf(url, policy), headers: Object.freeze({ accept: "*/*" }) })
+})
+
+const ways: ReadonlyArray<(receiver: Receiver) => ReturnType<typeof getFrom>> = [(receiver) => postTo(receiver), getFrom]
 
 const open = (behave: (arrived: Arrived) => Behaviour = () => ok) => Receivers.use((receivers) => receivers.open(behave))
 
@@ -177,9 +189,9 @@ const checks: Suite<WebhookTransport | Receivers>["checks"] = [
     check: Effect.gen(function* () {
       const elsewhere = yield* open()
       for (const status of [301, 302, 303, 307, 308]) {
-        const answer = yield* postTo(yield* open(() => ({ _tag: "Answers", status, headers: { location: elsewhere.url } })))
+        const receiver = yield* open(() => ({ _tag: "Answers", status, headers: { location: elsewhere.url } }))
 
-        assert.equal(answer.status, status)
+        for (const ask of ways) assert.equal((yield* ask(receiver)).status, status)
       }
       assert.deepEqual(yield* elsewhere.reached, [])
     })
@@ -200,23 +212,27 @@ const checks: Suite<WebhookTransport | Receivers>["checks"] = [
     title: "decompresses nothing, and keeps no cookie",
     check: Effect.gen(function* () {
       const headers = { "content-encoding": "gzip", "set-cookie": "session=1; Path=/" }
-      const receiver = yield* open(() => ({ _tag: "Answers", status: 200, headers, body: bytesOf("not gzip") }))
+      for (const body of [bytesOf("not gzip"), gzipped]) {
+        const receiver = yield* open(() => ({ _tag: "Answers", status: 200, headers, body }))
 
-      const answer = yield* postTo(receiver)
-      yield* postTo(receiver)
+        for (const ask of ways) assert.deepEqual(new Uint8Array((yield* ask(receiver)).body), body)
 
-      assert.deepEqual(new Uint8Array(answer.body), bytesOf("not gzip"))
-      assert.deepEqual((yield* receiver.arrived).map((arrived) => arrived.headers["cookie"]), [undefined, undefined])
+        assert.deepEqual((yield* receiver.arrived).map((arrived) => arrived.headers["cookie"]), [undefined, undefined])
+      }
     })
   },
   {
     title: "sends once, and says so if no answer comes",
     check: Effect.gen(function* () {
+      const { address, lead } = yield* Receivers
       const receiver = yield* open(() => ({ _tag: "Leaves" }))
-
       yield* assertFails(receiver, "network_error")
-
       assert.equal((yield* receiver.arrived).length, 1)
+
+      // Who has got the request is not passed over for the next address.
+      yield* lead(receiver.host, [address, address])
+      for (const ask of ways) assert.equal((yield* Effect.flip(ask(receiver))).reason, "network_error")
+      assert.equal((yield* receiver.arrived).length, 3)
     })
   },
   {
@@ -276,16 +292,31 @@ const checks: Suite<WebhookTransport | Receivers>["checks"] = [
   {
     title: "lets a receiver go when it is interrupted, and reaches it again",
     check: Effect.gen(function* () {
-      let isHanging = true
-      const receiver = yield* open(() => (isHanging ? { _tag: "Hangs" } : ok))
-      const posts = yield* Effect.forEach(Array.from({ length: 10 }), () => Effect.forkScoped(postTo(receiver)))
-      yield* until(receiver.waiting, (count) => count === 10)
+      for (const ask of ways) {
+        let behaviour: Behaviour = { _tag: "Hangs" }
+        const receiver = yield* open(() => behaviour)
+        const asking = yield* Effect.forEach(Array.from({ length: 10 }), () => Effect.forkScoped(ask(receiver)))
+        yield* until(receiver.waiting, (count) => count === 10)
 
-      yield* Fiber.interruptAll(posts)
+        yield* Fiber.interruptAll(asking)
 
-      yield* until(receiver.waiting, isZero)
-      isHanging = false
-      assert.equal((yield* postTo(receiver)).status, 200)
+        yield* until(receiver.waiting, isZero)
+        behaviour = ok
+        assert.equal((yield* ask(receiver)).status, 200)
+      }
+    })
+  },
+  {
+    title: "waits for as long as its caller does",
+    check: Effect.gen(function* () {
+      const receiver = yield* open(() => ({ _tag: "Hangs" }))
+      const asking = yield* Effect.forEach(ways, (ask) => Effect.forkScoped(ask(receiver)))
+      yield* until(receiver.waiting, (count) => count === ways.length)
+
+      yield* TestClock.adjust("1 hour")
+
+      assert.deepEqual(asking.map((one) => one.pollUnsafe()), asking.map(() => undefined), "it keeps a deadline of its own")
+      yield* Fiber.interruptAll(asking)
     })
   },
   {

@@ -83,6 +83,12 @@ const post = Effect.fnUntraced(function* (url: string, body = "{}") {
   return { ...answer, body: new TextDecoder("latin1").decode(answer.body) }
 })
 
+const get = Effect.fnUntraced(function* (url: string) {
+  const { policy } = yield* Wire
+  const transport = yield* WebhookTransport
+  return yield* transport.get({ target: yield* targetOf(url, policy), headers: {} })
+})
+
 const assertFails = Effect.fnUntraced(function* (url: string, reason: "unsafe_url" | "network_error" = "network_error") {
   const error = yield* Effect.flip(post(url))
   assert.equal(error._tag, "WebhookUnanswered")
@@ -171,10 +177,12 @@ const bytes: Checks = [
         const start = head("HTTP/1.1 200 OK", ...headers)
         const listener = yield* listen([start, headers[0] === "transfer-encoding: chunked" ? `fffff\r\n${more}` : more])
 
-        const { body, truncated } = yield* post(listener.url)
+        for (const ask of [post, get]) {
+          const { body, truncated } = yield* ask(listener.url)
 
-        assert.deepEqual([body.length, truncated], [webhookAnswerBytesMax, true])
-        yield* untilOpen(listener, 0)
+          assert.deepEqual([body.length, truncated], [webhookAnswerBytesMax, true])
+          yield* untilOpen(listener, 0)
+        }
       }
     })
   }
@@ -303,8 +311,11 @@ const connections: Checks = [
       assert.equal((yield* post(url)).body, "fine")
 
       const [request = ""] = yield* listener.requests
-      assert.ok(request.startsWith(`POST ${new URL(url).pathname} HTTP/1.1\r\nhost: ${new URL(url).host}\r\n`), request)
-      assert.ok(request.endsWith("content-length: 2\r\n\r\n{}"), request)
+      const [line, ...headers] = request.slice(0, request.indexOf("\r\n\r\n")).toLowerCase().split("\r\n")
+      assert.equal(line, `post ${new URL(url).pathname} http/1.1`)
+      assert.ok(headers.includes(`host: ${new URL(url).host}`), request)
+      assert.ok(headers.includes("content-length: 2"), request)
+      assert.ok(request.endsWith("\r\n\r\n{}"), request)
     })
   }
 ]
@@ -344,8 +355,9 @@ const certificates: Checks = [
       const listener = yield* listen({ certificate, says: [[ok]] })
 
       for (let time = 0; time < 3; time++) yield* assertFails(listener.url)
+      assert.equal((yield* Effect.flip(get(listener.url))).reason, "network_error")
 
-      assert.equal((yield* listener.reached).length, 3)
+      assert.equal((yield* listener.reached).length, 4)
       assert.deepEqual(yield* listener.requests, [])
       yield* untilOpen(listener, 0)
     })

@@ -17,7 +17,8 @@ export {
   type ProofResult
 } from "./Proof.ts"
 export { suite as blobStore } from "./BlobStore.ts"
-export { keyRing as cryptoKeyRing, suite as crypto, type RingKey as CryptoRingKey } from "./Crypto.ts"
+export { suite as crypto } from "./Crypto.ts"
+export { suite as cryptoKeyRing, type RingKey as CryptoRingKey } from "./CryptoKeyRing.ts"
 export { suite as jobQueue } from "./JobQueue.ts"
 export { suite as jobQueueReopened } from "./JobQueueReopened.ts"
 export { suite as mailAuthenticator, type Case as MailAuthenticatorCase } from "./MailAuthenticator.ts"

@@ -1,10 +1,11 @@
 import { Layer, Redacted } from "effect"
-import * as Crypto from "../../conformance/Crypto.ts"
+import { suite } from "../../conformance/Crypto.ts"
+import { suite as keyRing } from "../../conformance/CryptoKeyRing.ts"
 import { conforms } from "../../conformance/vitest.ts"
 import * as NodeCrypto from "./NodeCrypto.ts"
 
 const sealingKeys = [{ version: 1, key: Redacted.make(new Uint8Array(32).fill(1)) }]
 
-conforms("NodeCrypto", Crypto.suite, NodeCrypto.layer({ sealingKeys }))
-conforms("NodeCrypto, seeded", Crypto.suite, NodeCrypto.layerSeeded("a seed", { sealingKeys, memoryCostKiB: 8, timeCost: 1 }))
-conforms("NodeCrypto", Crypto.keyRing((ring) => NodeCrypto.layer({ sealingKeys: ring })), Layer.empty)
+conforms("NodeCrypto", suite, NodeCrypto.layer({ sealingKeys }))
+conforms("NodeCrypto, seeded", suite, NodeCrypto.layerSeeded("a seed", { sealingKeys, memoryCostKiB: 8, timeCost: 1 }))
+conforms("NodeCrypto", keyRing((ring) => NodeCrypto.layer({ sealingKeys: ring })), Layer.empty)

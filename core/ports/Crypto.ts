@@ -8,7 +8,9 @@
  * - runs at most as many Argon2id hashes at a time as there are processors,
  *   queues a bounded number more, and fails with `CryptoBusy` beyond that;
  * - seals with AES-256-GCM under a fresh 96-bit IV and the newest key of its
- *   ring, and opens what any key of the ring sealed.
+ *   ring, and opens what any key of the ring sealed;
+ * - opens with `SealBroken` where its keys lie elsewhere and cannot be asked:
+ *   jobs wait for them, while a defect counts against the job.
  */
 import { Context, Data, type Effect, type Redacted } from "effect"
 
@@ -36,7 +38,7 @@ export class CryptoBusy extends Data.TaggedError("CryptoBusy")<{}> {
   override readonly message = "too many key verifications are under way"
 }
 
-/** The sealed secret was altered, moved to another row, or sealed by a key that is not in the ring. */
+/** The sealed secret was altered, moved to another row, or sealed by a key that is not in the ring, or cannot be asked. */
 export class SealBroken extends Data.TaggedError("SealBroken")<{}> {
   override readonly message = "the sealed secret cannot be opened"
 }
