@@ -178,6 +178,17 @@ export const isProvider = (value: unknown): value is MailProvider =>
   Predicate.isFunction(value.submit) &&
   Predicate.isFunction(value.poll)
 
+export const isIntakes = (value: unknown): value is ReadonlyArray<NotificationIntake> =>
+  Array.isArray(value) &&
+  value.every(
+    (one) =>
+      Predicate.hasProperty(one, "name") &&
+      Predicate.hasProperty(one, "receive") &&
+      Predicate.isString(one.name) &&
+      one.name !== "" &&
+      Predicate.isFunction(one.receive)
+  )
+
 const rules: { readonly [K in keyof Required<Options>]: Want } = {
   store: adapter("Store"),
   queue: adapter("JobQueue"),

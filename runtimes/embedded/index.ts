@@ -21,9 +21,13 @@ import { MailProviders } from "../../core/ports/MailProvider.ts"
 import { NotificationIntakes } from "../../core/ports/NotificationIntake.ts"
 import { Settings, type SettingsShape } from "../../core/Settings.ts"
 import { fetchHandler } from "../http/Fetch.ts"
-import { isProvider, read, type Options } from "./Options.ts"
+import * as Arguments from "./Arguments.ts"
+import { isIntakes, isProvider, read, type Options } from "./Options.ts"
 
-/** A service of the core with Promises for Effects. A refusal rejects with the core's tagged error. */
+/**
+ * A service of the core with Promises for Effects. A refusal rejects with the core's tagged error; what is no call at all,
+ * such as one without its arguments or with a member that nobody knows, with a TypeError that names each fault, and nothing is done.
+ */
 export type Promised<Service> = {
   readonly [K in keyof Service]: Service[K] extends (...args: infer Args) => Effect.Effect<infer A, infer _E>
     ? (...args: Args) => Promise<A>
@@ -151,8 +155,8 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
         dangerouslyAllowBrowser: true, // what has a `document` here is a simulated page, as in tests
         fetch: (input, init) => tracked(handler(new Request(input, init), null))
       }),
-    management: promised(Context.get(context, Management), run),
-    webhookManagement: promised(Context.get(context, WebhookManagement), run),
+    management: promised("management", Context.get(context, Management), Arguments.management, run),
+    webhookManagement: promised("webhookManagement", Context.get(context, WebhookManagement), Arguments.webhookManagement, run),
     receive: {
       recipient: async (address) => {
         if (typeof address !== "string") throw new TypeError("receive.recipient wants an address as it came in RCPT TO.")
@@ -215,7 +219,13 @@ const within = (atMost: `${number} seconds`, fault: string, ending: Effect.Effec
 const core = (options: Options, settings: SettingsShape) => {
   const { store, queue, blobs, crypto, mime, scanner, webhooks } = options
   const { limiter = MemoryRateLimiter.layer, resolver = NodeResolver.layer } = options
-  const intakes = Layer.effect(NotificationIntakes, options.intakes ?? Effect.succeed([]))
+  const intakes = Layer.effect(
+    NotificationIntakes,
+    Effect.filterOrElse(options.intakes ?? Effect.succeed([]), isIntakes, () =>
+      // Found out at the first notification, it would be one that the provider posts in vain.
+      Effect.die(new TypeError("intakes is an Effect that makes something else; it wants a list of NotificationIntakes: { name, receive }"))
+    )
+  )
   const transport = Layer.provideMerge(Layer.provideMerge(intakes, webhooks), resolver)
   const { authenticator = Layer.empty, spamFilter = Layer.empty } = options
   const ports = Layer.mergeAll(store, queue, blobs, crypto, mime, scanner, transport, limiter, providers(options), authenticator, spamFilter)
@@ -258,12 +268,17 @@ const told = (log: (line: string) => void) =>
 
 type Run = <A, E>(effect: Effect.Effect<A, E>) => Promise<A>
 
-const promised = <Service extends object>(service: Service, run: Run): Promised<Service> =>
+const promised = <Service extends object>(called: string, service: Service, calls: Arguments.Calls<Service>, run: Run): Promised<Service> =>
   Object.fromEntries(
     Object.entries(service).map(([name, member]) => [
       name,
-      // A service's members are effects, or functions that return one.
       (...args: ReadonlyArray<unknown>) =>
-        run((typeof member === "function" ? member(...args) : member) as Effect.Effect<unknown, unknown>)
+        run(
+          Effect.suspend(() => {
+            Arguments.hold(`${called}.${name}`, calls[name as keyof Service], args) // the service's own names
+            // A service's members are effects, or functions that return one.
+            return (typeof member === "function" ? member(...args) : member) as Effect.Effect<unknown, unknown>
+          })
+        )
     ])
   ) as Promised<Service> // member by member
