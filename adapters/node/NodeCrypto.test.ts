@@ -153,6 +153,17 @@ describe("hashing", () => {
   )
 })
 
+describe("options that are none", () => {
+  for (const options of [{ hashConcurrency: 0 }, { hashConcurrency: Number.NaN }, { hashConcurrency: "2" as never }, { hashQueueMax: -1 }, { hashQueueMax: Number.NaN }]) {
+    it.effect(`are refused: ${JSON.stringify(options)}`, () =>
+      Effect.gen(function* () {
+        const exit = yield* Effect.exit(over(NodeCrypto.layer({ sealingKeys, ...options }), (crypto) => crypto.uuid))
+
+        assert.include(String(Exit.isFailure(exit) && Cause.squash(exit.cause)), `TypeError: ${Object.keys(options)[0]} wants a whole number from `)
+      }))
+  }
+})
+
 describe("sealing", () => {
   it("never uses an IV twice in 200,000", () => {
     const ivs = new Set<string>()
@@ -169,7 +180,9 @@ describe("sealing", () => {
     ["no key", []],
     ["a key of 31 bytes", [{ version: 1, key: Redacted.make(new Uint8Array(31).fill(77)) }]],
     ["two keys of one version", [...sealingKeys, ...sealingKeys]],
-    ["a version that is no number", [{ version: Number.NaN, key: sealingKeys[0]!.key }]]
+    ["a version that is no number", [{ version: Number.NaN, key: sealingKeys[0]!.key }]],
+    ["a key that is text", [{ version: 1, key: Redacted.make("7".repeat(32)) as never }]],
+    ["a key that lies open", [{ version: 1, key: new Uint8Array(32).fill(77) as never }]]
   ] as const) {
     it.effect(`does not start with ${what}`, () =>
       Effect.gen(function* () {

@@ -120,7 +120,10 @@ interface Means {
 
 const make = (options: Options, { draw, argon2, cost, generateDkimKey }: Means) => {
   const ring = keyRing(options.sealingKeys)
-  const pooled = hashPool(options.hashConcurrency ?? hashesAtOnce(availableParallelism()), options.hashQueueMax ?? 64)
+  const { hashConcurrency = hashesAtOnce(availableParallelism()), hashQueueMax = 64 } = options
+  if (!(Number.isSafeInteger(hashConcurrency) && hashConcurrency >= 1)) throw new TypeError("hashConcurrency wants a whole number from 1")
+  if (!(Number.isSafeInteger(hashQueueMax) && hashQueueMax >= 0)) throw new TypeError("hashQueueMax wants a whole number from 0")
+  const pooled = hashPool(hashConcurrency, hashQueueMax)
   const proofKey = draw(32).toString("base64url")
   const nextUuid = uuids(inStock(draw))
   const macKey = macKeysFrom(ring.oldest.key)
@@ -209,6 +212,7 @@ const keyRing = (keys: ReadonlyArray<SealingKey>) => {
   const sorted = keys
     .map(({ version, key }) => {
       if (!Number.isSafeInteger(version)) throw new Error("the version of a sealing key is a whole number")
+      if (!Redacted.isRedacted(key) || !(Redacted.value(key) instanceof Uint8Array)) throw new TypeError(`sealing key ${version} wants bytes that are \`Redacted\``)
       if (Redacted.value(key).length !== 32) throw new Error(`sealing key ${version} is not of 32 bytes`)
       return { version, key: createSecretKey(Redacted.value(key)) }
     })

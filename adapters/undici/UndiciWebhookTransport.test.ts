@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Exit, Fiber, Layer, Result, Scope } from "effect"
+import { Cause, Duration, Effect, Exit, Fiber, Layer, Result, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { once } from "node:events"
 import * as http from "node:http"
@@ -404,4 +404,17 @@ describe("connections", () => {
       assert.deepStrictEqual(lanes.size, { lanes: 0, idle: 0 })
     })
   )
+})
+
+describe("options that are none", () => {
+  for (const options of [{ connectionsPerHost: 0 }, { connectionsPerHost: Number.NaN }, { idleConnectionsMax: -1 }, { idleTimeout: Infinity }, { idleTimeout: "4000" }]) {
+    it.effect(`are refused: ${JSON.stringify(options)}`, () =>
+      Effect.gen(function* () {
+        const transport = UndiciWebhookTransport.layerWith(options as UndiciWebhookTransport.Options) // as JavaScript can give them
+
+        const built = yield* Effect.exit(Effect.scoped(Layer.build(Layer.provide(transport, Layer.succeed(Resolver, {} as never)))))
+
+        assert.include(String(Exit.isFailure(built) && Cause.squash(built.cause)), `TypeError: ${Object.keys(options)[0]} wants a whole number from `)
+      }))
+  }
 })

@@ -32,6 +32,7 @@ export const layerWith = (options: Options): Layer.Layer<WebhookTransport, never
     WebhookTransport,
     Effect.gen(function* () {
       const resolver = yield* Resolver
+      checkOptions(options)
       const lanes = yield* Effect.acquireRelease(
         Effect.sync(() => new Lanes({ connectionsPerHost: 288, idleConnectionsMax: 512, ...options })),
         (lanes) => Effect.sync(() => lanes.close())
@@ -41,6 +42,14 @@ export const layerWith = (options: Options): Layer.Layer<WebhookTransport, never
   )
 
 export const layer: Layer.Layer<WebhookTransport, never, Resolver> = layerWith({})
+
+/** A bound that is none would hold up all requests. */
+const checkOptions = (options: Options): void => {
+  for (const [name, least] of [["connectionsPerHost", 1], ["idleConnectionsMax", 0], ["idleTimeout", 1]] as const) {
+    const value = options[name]
+    if (value !== undefined && !(Number.isSafeInteger(value) && value >= least)) throw new TypeError(`${name} wants a whole number from ${least}`)
+  }
+}
 
 /** Public only so that a test can see that its lanes are empty. */
 export const make = (
