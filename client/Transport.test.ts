@@ -157,14 +157,15 @@ describe("Errors", () => {
         controller.close()
       }
     })
-    const answers = [whole, new Response(inHalves), { ok: true, status: 200, headers: new Headers(), body: null, text: async () => `{"items":[]}` }]
-    const mailroom = client({ fetch: () => Promise.resolve(answers.shift() as Response) }) // as a fetch without streams has it
+    const others = [null, {}].map((body) => ({ ok: true, status: 200, headers: new Headers(), body, text: async () => `{"items":[]}` }))
+    const answers = [whole, new Response(inHalves), ...others]
+    const mailroom = client({ fetch: () => Promise.resolve(answers.shift() as Response) }) // without streams, or with those of Node, as node-fetch has them
 
     const file = await mailroom.downloadAttachment(id)
 
     assert.deepStrictEqual([file.filename, file.contentBase64.length], ["größe 🚀", contentBase64.length])
     assert.deepStrictEqual(await mailroom.listDomains(), { items: ["ü🚀"] } as never) // as it was answered
-    assert.deepStrictEqual(await mailroom.listDomains(), { items: [] })
+    for (const _ of others) assert.deepStrictEqual(await mailroom.listDomains(), { items: [] })
   })
 
   it("say how to send again safely where the answer to a send was cut short, or taken away", async () => {

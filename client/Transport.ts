@@ -165,7 +165,7 @@ const answerBytesMax = 128 * 1024 * 1024
 
 /** The text of an answer; none if it is longer than ours can be, for then it may have no end. */
 const textOf = async (response: Response): Promise<string> => {
-  const reader = response.body?.getReader()
+  const reader = response.body?.getReader?.() // a fetch of other making, as node-fetch, may have streams of another kind, or none
   if (reader === undefined) return response.text()
   const decoder = new TextDecoder()
   let text = ""
