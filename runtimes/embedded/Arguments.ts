@@ -22,8 +22,11 @@ const number = shape("a number", Predicate.isNumber)
 const truth = shape("true or false", Predicate.isBoolean)
 const texts = shape("a list of texts", (value) => Array.isArray(value) && value.every(Predicate.isString))
 const secret = shape("a text that is `Redacted`", Redacted.isRedacted)
-const address = shape("an address, as `parseAddress` makes it", (value) => Predicate.isString(value) && Result.isSuccess(Address.parse(value)))
-const domain = shape("a domain name, as `parseDomain` makes it", (value) => Predicate.isString(value) && Result.isSuccess(Address.parseDomain(value)))
+/** What is one, but is written in another way than it is kept, would be looked for in vain. */
+const parsed = (wants: string, parse: (text: string) => Result.Result<string, string>) =>
+  shape(wants, (value) => Predicate.isString(value) && Result.getOrNull(parse(value)) === value)
+const address = parsed("an address, as `parseAddress` makes it", Address.parse)
+const domain = parsed("a domain name, as `parseDomain` makes it", Address.parseDomain)
 const oneOf = (...words: ReadonlyArray<string>): Shape => shape(words.map((word) => `\`${word}\``).join(" or "), (value) => words.includes(value as string)) // or it is none of them
 
 const optional =
