@@ -208,7 +208,7 @@ describe("connections", () => {
       yield* Effect.forEach(Array.from({ length: all }), () => Effect.forkScoped(post({ target, headers: {}, body })))
 
       yield* until(() => sockets.size === all)
-    }).pipe(Effect.provide(Layer.provide(UndiciWebhookTransport.layer, NodeResolver.layer)))
+    }).pipe(Effect.provide(Layer.provide(UndiciWebhookTransport.layerWith({ connectionsPerHost: undefined } as object), NodeResolver.layer))) // as JavaScript leaves it out
   )
 
   it.effect("to all receivers that wait are bounded, and the one that has waited longest goes", () =>

@@ -33,8 +33,9 @@ export const layerWith = (options: Options): Layer.Layer<WebhookTransport, never
     Effect.gen(function* () {
       const resolver = yield* Resolver
       checkOptions(options)
+      const { connectionsPerHost = 288, idleConnectionsMax = 512 } = options
       const lanes = yield* Effect.acquireRelease(
-        Effect.sync(() => new Lanes({ connectionsPerHost: 288, idleConnectionsMax: 512, ...options })),
+        Effect.sync(() => new Lanes({ connectionsPerHost, idleConnectionsMax })),
         (lanes) => Effect.sync(() => lanes.close())
       )
       return make(resolver, lanes, options)
