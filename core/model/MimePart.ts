@@ -1,6 +1,7 @@
 /** What messages are made of: header fields and a tree of parts (RFC 5322, 2045, 2046). */
 import type { AttachmentId } from "./Ids.ts"
 
+/** A header field, unfolded. */
 export interface Header {
   readonly name: string
   readonly value: string

@@ -89,8 +89,9 @@ export { ReceiveRefused } from "../../core/operations/Receive.ts"
 /** The text of a secret that the core hands out once, such as a new API key. */
 export const reveal = (secret: Redacted.Redacted<string>): string => Redacted.value(secret)
 
-/** A mail address, or a domain name, as the core takes it; throws and says why when it is none. */
+/** A mail address as the core takes it; throws a TypeError that says why when it is none. */
 export const parseAddress = (text: string): Address.Address => orThrow(text, Address.parse)
+/** A domain name as the core takes it; throws a TypeError that says why when it is none. */
 export const parseDomain = (text: string): Address.DomainName => orThrow(text, Address.parseDomain)
 
 const orThrow = <A>(text: string, parse: (text: string) => Result.Result<A, string>): A => {
