@@ -35,11 +35,13 @@ export const emptyPart: MimePart = {
 }
 
 /** The tree below a part, each node with its number. */
-export const numbered = (part: MimePart, partId = ""): MimePart =>
+export const numbered = (root: MimePart): MimePart => at(root, "")
+
+const at = (part: MimePart, partId: string): MimePart =>
   part.parts.length === 0
     ? { ...part, partId: partId === "" ? "1" : partId }
     : {
         ...part,
         partId,
-        parts: part.parts.map((child, index) => numbered(child, partId === "" ? String(index + 1) : `${partId}.${index + 1}`))
+        parts: part.parts.map((child, index) => at(child, partId === "" ? String(index + 1) : `${partId}.${index + 1}`))
       }
