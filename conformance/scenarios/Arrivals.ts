@@ -60,7 +60,7 @@ export const refusalOf = <E>(exit: Exit.Exit<void, E>): string => {
   return error instanceof ReceiveRefused ? `${error.code} ${error.enhancedCode}` : "not refused"
 }
 
-/** Hands a message over in pieces. */
+/** Hands a message over in pieces, which can be read once, as those from a socket. */
 export const arrive = (
   { receive }: Process,
   recipients: string | ReadonlyArray<string>,
@@ -71,7 +71,7 @@ export const arrive = (
     peer,
     returnPath,
     recipients: typeof recipients === "string" ? [recipients] : recipients,
-    bytes: Stream.fromIterable(Array.from({ length: Math.ceil(bytes.length / 100) }, (_, at) => bytes.subarray(100 * at, 100 * at + 100)))
+    bytes: Stream.fromIterable(Array.from({ length: Math.ceil(bytes.length / 100) }, (_, at) => bytes.subarray(100 * at, 100 * at + 100)).values())
   })
 
 /** What a report of the standard form says of one recipient. */

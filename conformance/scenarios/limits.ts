@@ -61,8 +61,10 @@ export const suite: ScenarioSuite = {
         const [first, second] = [yield* world.found(), yield* world.found()]
         const process = yield* world.boot(undefined, { inboundPerMinute: 3 })
         const both = [first.mailbox.address, second.mailbox.address]
-        const limited = Effect.map(Metric.value(Metrics.rateLimited.mailbox), ({ count }) => count)
-        const before = yield* limited
+        const counted = Effect.forEach([Metrics.rateLimited.mailbox, Metrics.messagesReceived.production], (counter) =>
+          Effect.map(Metric.value(counter), ({ count }) => count)
+        )
+        const before = yield* counted
         const bring = (to: string | ReadonlyArray<string>, bytes?: Uint8Array) =>
           arrive(process, to, bytes).pipe(
             Effect.as("taken"),
@@ -85,7 +87,8 @@ export const suite: ScenarioSuite = {
         assert.equal(yield* bring(both), "450 4.2.1")
         yield* Time.adjust(1)
         assert.equal(yield* bring(both), "taken")
-        assert.equal((yield* limited) - before, 4, "each is counted for the operator")
+        const differences = (yield* counted).map((count, index) => count - before[index]!)
+        assert.deepEqual(differences, [4, (yield* kept(first)) + (yield* kept(second))], "each is counted for the operator")
       })
     ),
 

@@ -59,15 +59,18 @@ export const suite: ScenarioSuite = {
     scenario("a report that goes round in circles is refused, and changes nothing", (world) =>
       Effect.gen(function* () {
         const of = yield* world.found()
-        const process = yield* world.boot(undefined, { bounceDomain })
+        const process = yield* world.boot(undefined, { bounceDomain, hostName: "in.example.net" })
         const { id, returnPath, messageId } = yield* sendOut(world, process, of)
         const hop = "Received: from a.example by b.example; Thu, 01 Jan 1970 00:00:00 +0000\r\n"
-        const after = (hops: number) => new TextEncoder().encode(hop.repeat(hops) + new TextDecoder().decode(dsn(messageId, [failed()])))
+        const own = "Received: from x by in.example.net (Mailroom) with ESMTP id 1; Thu, 01 Jan 1970 00:00:00 +0000\r\n"
+        const behind = (trace: string) => new TextEncoder().encode(trace + new TextDecoder().decode(dsn(messageId, [failed()])))
 
-        const refused = yield* Effect.flip(arrive(process, returnPath, after(31), null))
-        assert.ok(refused._tag === "ReceiveRefused" && refused.enhancedCode === "5.4.6")
+        for (const trace of [hop.repeat(31), own]) {
+          const refused = yield* Effect.flip(arrive(process, returnPath, behind(trace), null))
+          assert.ok(refused._tag === "ReceiveRefused" && refused.enhancedCode === "5.4.6")
+        }
         assert.deepEqual(yield* statusesOf(world, of, id), ["sent"])
-        yield* arrive(process, returnPath, after(29), null)
+        yield* arrive(process, returnPath, behind(hop.repeat(30)), null)
 
         assert.deepEqual(yield* statusesOf(world, of, id), ["bounced"])
       })
