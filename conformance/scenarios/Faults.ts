@@ -130,6 +130,22 @@ export class Ahead extends Faults {
   }
 }
 
+/** No fault, but an interlude behind each call of this name, before it is answered. */
+export class Behind extends Faults {
+  readonly #call: string
+  readonly #play: Effect.Effect<unknown>
+
+  constructor(call: string, play: Effect.Effect<unknown>) {
+    super(0, "before")
+    this.#call = call
+    this.#play = play
+  }
+
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return call === this.#call ? Effect.tap(effect, () => this.#play) : effect
+  }
+}
+
 /** What it plays, the first time; nothing after that. */
 export const once = <A, E>(play: Effect.Effect<A, E>): Effect.Effect<void> => {
   let isDue = true

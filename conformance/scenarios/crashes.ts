@@ -3,7 +3,7 @@
  * has taken effect. What was accepted comes to its end, what was not leaves
  * nothing, and nothing is submitted more often than the crash explains.
  */
-import { Clock, Duration, Effect, Exit, Redacted, Stream } from "effect"
+import { Clock, Duration, Effect, Exit, Fiber, Latch, Redacted, Stream } from "effect"
 import * as assert from "node:assert/strict"
 import { visibilityTimeout } from "../../core/jobs/Worker.ts"
 import { system } from "../../core/model/Audit.ts"
@@ -13,7 +13,7 @@ import { submitJob } from "../../core/operations/Sending.ts"
 import { jobKinds, jobOf } from "../../core/ports/JobQueue.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { address, freshId } from "../fixtures.ts"
-import { atEachCall, CommitFaults, Faults } from "./Faults.ts"
+import { atEachCall, Behind, CommitFaults, Faults, once } from "./Faults.ts"
 import { acquaint, happenOften } from "./QuickReceivers.ts"
 import { broken, deliveriesTo, deliveryTo, endpointOf, happen, hook, ok, outcomesOf, postsTo, relayAll, replay, respond } from "./Receivers.ts"
 import * as Time from "./Time.ts"
@@ -126,6 +126,24 @@ export const suite: ScenarioSuite = {
         assert.deepEqual([first.replayed, again.replayed], [false, true])
         assert.equal(again.message.id, first.message.id)
         assert.equal((yield* messageOf(world, tenancy, first.message.id)).status, "sent")
+      })
+    ),
+
+    scenario("a message whose sender hangs up between its commit and the answer goes at once, and waits for no sweep", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const [landed, go] = [yield* Latch.make(), yield* Latch.make()]
+        const process = yield* world.boot(new Behind("Store.commit", once(Effect.andThen(landed.open, go.await))))
+        const sending = yield* Effect.forkChild(send(process, of, address("bob")))
+        yield* landed.await
+
+        const hangingUp = yield* Effect.forkChild(Fiber.interrupt(sending), { startImmediately: true })
+        yield* go.open
+        yield* Fiber.join(hangingUp)
+        yield* settle(process)
+
+        const { items } = yield* process.messages.list(of.principal, { limit: 10, cursor: null, mailboxId: null })
+        assert.deepEqual(items.map(({ status }) => status), ["sent"])
       })
     ),
 
