@@ -216,6 +216,8 @@ describe("Dkim", () => {
     ["an address for a name", message("ada@example.com <eve@evil.example>")],
     ["our address for a name", message("eve@evil.example <ada@example.com>")],
     ["our address in quotes", message("\"ada@example.com\" <eve@evil.example>")],
+    ["a quotation before an address without brackets", message("\"=?utf-8?Q?=40?=\"ada@example.com")],
+    ["a quotation before an address in brackets", message("Ada <\"=?utf-8?Q?=40?=\"ada@example.com>")],
     ["a quoted local part", message("\"ada@example.com\"@evil.example")],
     ["an open quote", message("\"Ada <ada@example.com>")],
     ["a backslash", message("Ada\\ <ada@example.com>")],

@@ -199,7 +199,8 @@ const canonical = (value: string): string => value.replace(/[ \t]+/g, " ").repla
 const authorDomain = (fields: ReadonlyArray<Field>): string | null => {
   const [from, ...more] = fields.filter(({ name }) => name === "from")
   if (from === undefined || more.length > 0) return null
-  const plain = from.value.replace(/"(?:[^"\\]|\\[^])*"/g, "")
+  // A space in its place, for an address has none: what is quoted beside it may be decoded, and read as part of it.
+  const plain = from.value.replace(/"(?:[^"\\]|\\[^])*"/g, " ")
   if (/["(),:;\\[\]]/.test(plain)) return null
   const [, inBrackets, bare] = /^(?:[^<>@]*<([^<>\s]+)>|([^<>\s]+))$/.exec(plain) ?? []
   const [, local, domain] = /^([^@]+)@([^@]+)$/.exec(inBrackets ?? bare ?? "") ?? []
