@@ -11,6 +11,7 @@ import type { Envelope } from "../core/model/Envelope.ts"
 import type { Submission } from "../core/model/Message.ts"
 import * as Notifications from "../core/model/Notification.ts"
 import * as Replies from "../core/model/Reply.ts"
+import { dateMax } from "../core/model/Timestamp.ts"
 import { BlobCorrupt, BlobMissing, BlobUnavailable } from "../core/ports/BlobStore.ts"
 import type { MailProvider, SubmitRequest, SubmitResult } from "../core/ports/MailProvider.ts"
 import { address, freshId, realm } from "./fixtures.ts"
@@ -100,7 +101,7 @@ const assertWritten = ({ providerMessageId, replies, pollAt }: SubmitResult): vo
 
 /** An instant that has a date. */
 const assertPollAt = (pollAt: number | null): void => {
-  assert.ok(pollAt === null || (Number.isInteger(pollAt) && pollAt <= 8.64e15), `polls at ${pollAt}: whole milliseconds, or null`)
+  assert.ok(pollAt === null || (Number.isInteger(pollAt) && pollAt <= dateMax), `polls at ${pollAt}: whole milliseconds, or null`)
 }
 
 const assertAccepted = (result: SubmitResult, { envelope }: SubmitRequest): void => {

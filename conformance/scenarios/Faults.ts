@@ -110,39 +110,39 @@ export class Interlude extends Faults {
   }
 }
 
-/** No fault, but an interlude ahead of each call of this name. */
-export class Ahead extends Faults {
+/** No fault, but an interlude beside each call of this name. */
+abstract class Beside extends Faults {
   readonly #call: string
-  readonly #play: Effect.Effect<unknown>
+  protected readonly play: Effect.Effect<unknown>
 
   constructor(call: string, play: Effect.Effect<unknown>) {
     super(0, "before")
     this.#call = call
-    this.#play = play
+    this.play = play
   }
+
+  protected abstract beside<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R>
 
   override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
     if (call !== this.#call) return effect
     return Effect.suspend(() => {
       this.hasStruck = true
-      return Effect.andThen(this.#play, effect)
+      return this.beside(effect)
     })
   }
 }
 
-/** No fault, but an interlude behind each call of this name, before it is answered. */
-export class Behind extends Faults {
-  readonly #call: string
-  readonly #play: Effect.Effect<unknown>
-
-  constructor(call: string, play: Effect.Effect<unknown>) {
-    super(0, "before")
-    this.#call = call
-    this.#play = play
+/** It is played ahead of the call. */
+export class Ahead extends Beside {
+  protected override beside<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.andThen(this.play, effect)
   }
+}
 
-  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
-    return call === this.#call ? Effect.tap(effect, () => this.#play) : effect
+/** It is played behind the call, before that is answered. */
+export class Behind extends Beside {
+  protected override beside<A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.tap(effect, () => this.play)
   }
 }
 

@@ -10,6 +10,7 @@ import * as Replies from "../model/Reply.ts"
 import type { Reply } from "../model/Reply.ts"
 import type { Suppression } from "../model/Suppression.ts"
 import type { Outcome } from "../model/Settlement.ts"
+import { dateMax } from "../model/Timestamp.ts"
 import type { Enclosed } from "../ports/BlobStore.ts"
 import { SubmissionRefused, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
 import type * as Metrics from "../Metrics.ts"
@@ -92,7 +93,7 @@ const suppressedBecause: Readonly<Record<Suppression["reason"], string>> = {
 
 /** When to ask, as it can be kept: in whole milliseconds; never, if it is no instant that has a date. */
 export const pollTime = (at: Millis | null): Millis | null =>
-  typeof at === "number" && Math.abs(at) <= 8.64e15 ? Math.ceil(at) : null
+  typeof at === "number" && Math.abs(at) <= dateMax ? Math.ceil(at) : null
 
 /**
  * The result itself if it is as the port has it, and else what can be kept of it. Whoever was taken has been mailed: a

@@ -6,9 +6,10 @@ import { Result, Schema } from "effect"
 import { Address } from "./Address.ts"
 import { canonical } from "./IdempotencyKey.ts"
 import type { Input, SubmissionRef } from "./Recipient.ts"
+import { dateMax } from "./Timestamp.ts"
 
 /** An instant that has a date; milliseconds. */
-const at = Schema.Int.check(Schema.isBetween({ minimum: -8.64e15, maximum: 8.64e15 }))
+const at = Schema.Int.check(Schema.isBetween({ minimum: -dateMax, maximum: dateMax }))
 const smtpCode = Schema.NullOr(Schema.Int)
 const text = Schema.NullOr(Schema.String)
 

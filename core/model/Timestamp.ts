@@ -2,6 +2,9 @@
 import { DateTime, Option } from "effect"
 import type { Micros, Millis } from "./Ids.ts"
 
+/** The last instant that has a date (ECMAScript, Time Values); the first is as far before 1970. */
+export const dateMax: Millis = 8.64e15
+
 /** `2026-12-01T09:30:00.123Z` */
 export const fromMillis = (at: Millis): string => DateTime.formatIso(DateTime.makeUnsafe(at))
 
