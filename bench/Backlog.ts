@@ -13,6 +13,7 @@ import * as Adapters from "../runtimes/Adapters.ts"
 import * as Config from "../runtimes/Config.ts"
 import { call, sleep, type Caller } from "./Api.ts"
 import type { Deployment } from "./Deployment.ts"
+import { tenantIdOf } from "./Founding.ts"
 import { cpuMs } from "./Processor.ts"
 import type { Behaviour, Received, Receivers } from "./receiver.ts"
 
@@ -91,8 +92,7 @@ export const open = async (product: Deployment): Promise<Backlog> => {
         if (made?.status !== 201) throw new Error(`void: ${made?.status} ${JSON.stringify(made?.json)}`)
         applicationId = String(made.json["endpoint"]?.appId ?? made.json["appId"])
       }
-      // Named by `found`.
-      return { environment: caller.environment, tenantId: caller.name.slice(caller.name.lastIndexOf(" ") + 1) as TenantId, applicationId: applicationId as ApplicationId }
+      return { environment: caller.environment, tenantId: tenantIdOf(caller), applicationId: applicationId as ApplicationId }
     },
     drain: async ({ subscriber, events, receivers, behaviour, answered }) => {
       worker!.signal("SIGSTOP")

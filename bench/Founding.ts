@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto"
 import { parse as parseAddress, parseDomain } from "../core/model/Address.ts"
 import { scopes } from "../core/model/ApiKey.ts"
 import { system } from "../core/model/Audit.ts"
-import type { Environment } from "../core/model/Ids.ts"
+import type { Environment, TenantId } from "../core/model/Ids.ts"
 import * as Limits from "../core/model/Limits.ts"
 import { Management } from "../core/operations/Management.ts"
 import * as Adapters from "../runtimes/Adapters.ts"
@@ -39,3 +39,6 @@ export const found = async (
   const core = Management.layer.pipe(Layer.provide(Adapters.operator(config)))
   return Effect.runPromise(Effect.provide(founded, core))
 }
+
+/** Whose caller it is: the name that `found` gives ends with it. */
+export const tenantIdOf = ({ name }: Caller): TenantId => name.slice(name.lastIndexOf(" ") + 1) as TenantId

@@ -2,10 +2,14 @@
  * A page of the event log from its middle, with ten million events in the log
  * and with ten thousand: each over a server and a `serve` of its own, in turn.
  */
-import { formatEvents } from "../core/model/Cursor.ts"
+import { Effect, Redacted } from "effect"
+import * as NodeCrypto from "../adapters/node/NodeCrypto.ts"
+import * as Events from "../core/operations/Events.ts"
+import { Crypto } from "../core/ports/Crypto.ts"
 import { chance, send } from "./Api.ts"
 import * as Copies from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
+import { tenantIdOf } from "./Founding.ts"
 import { run, type Figures } from "./Load.ts"
 import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 
@@ -19,16 +23,19 @@ const open = async (count: number) => {
   const product = await Deployment.open({ database: Copies.settings, measuresCommits: false })
   await send(product.baseUrl, product.production)
   await Copies.fillLog(product.database.url("postgres"), count)
-  return { product, count }
+  const realm = { tenantId: tenantIdOf(product.production), environment: product.production.environment }
+  const key = Redacted.make(Buffer.from(product.variables["MAILROOM_SEALING_KEYS"]!.slice("1:".length), "base64"))
+  const crypto = await Effect.runPromise(Effect.provide(Crypto, NodeCrypto.layer({ sealingKeys: [{ version: 1, key }] })))
+
+  /** A page from anywhere in the middle half, so that no page is always the one that was read last. */
+  const anyPage = (): string => {
+    const place = { position: BigInt(Math.floor(count * (0.25 + chance() / 2))), occurredAt: Date.now() - 60_000 }
+    return `/v1/events?limit=${limit}&cursor=${Effect.runSync(Events.cursorAt(crypto, realm, place))}`
+  }
+  return { product, anyPage }
 }
 
 type Side = Awaited<ReturnType<typeof open>>
-
-/** From anywhere in the middle half, so that no page is always the one that was read last. */
-const pageOf = (count: number): string => {
-  const position = BigInt(Math.floor(count * (0.25 + chance() / 2)))
-  return `/v1/events?limit=${limit}&cursor=${formatEvents(position, Date.now() - 60_000)}`
-}
 
 const load = ({ product }: Side, path: () => string): Promise<Figures> =>
   run({
@@ -45,11 +52,11 @@ try {
   await turn()
   const first = () => `/v1/events?limit=${limit}`
   const rounds = await inRounds(async () => ({
-    small: await load(small, () => pageOf(small.count)),
-    big: await load(big, () => pageOf(big.count)),
+    small: await load(small, small.anyPage),
+    big: await load(big, big.anyPage),
     smallFirst: await load(small, first),
     bigFirst: await load(big, first)
-  }), [small, big].map((side) => () => load(side, () => pageOf(side.count))))
+  }), [small, big].map((side) => () => load(side, side.anyPage)))
   const of = (key: keyof Figures) => ratios(rounds, ({ big }) => big[key], ({ small }) => small[key])
   const figures = (name: string, side: keyof (typeof rounds)[number]) => [
     { name: `${name}: p50`, unit: "ms", values: rounds.map((round) => round[side].p50Ms) },

@@ -8,7 +8,7 @@ import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { address, freshId } from "../fixtures.ts"
 import { arrive, plain } from "./Arrivals.ts"
 import { deliveriesTo, deliveryTo, endpointOf, happen, hook, postsTo, replay, respond, type Hook } from "./Receivers.ts"
-import { answered, letter, loggedTo, logOf, messageOf, pass, scenario, settle, someKey, typesOf, upload, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { answered, letter, loggedTo, logOf, messageOf, pass, scenario, send, settle, someKey, typesOf, upload, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 interface Owned {
   readonly of: Tenancy
@@ -256,6 +256,33 @@ export const suite: ScenarioSuite = {
         const seen = yield* process.events.list(sandbox.principal, { limit: 100, cursor: null })
         assert.ok(seen.items.some(({ type }) => type === "mailbox.created"))
         assert.ok(seen.items.every(({ type }) => !type.startsWith("message.")))
+      })
+    ),
+
+    scenario("an events cursor is good for its tenant and environment alone, in any process, and for nobody who altered it", (world) =>
+      Effect.gen(function* () {
+        const [process, other] = [yield* world.boot(), yield* world.boot()]
+        const one = yield* world.found("production")
+        const [sibling, sandbox] = [yield* world.foundApplication(one, "production"), yield* world.foundApplication(one, "sandbox")]
+        const two = yield* world.found("production")
+        for (const tenancy of [one, sandbox, two]) {
+          for (let count = 0; count < 3; count++) yield* send(process, tenancy, address("ada@recipient.example"))
+        }
+        const page = (of: Tenancy, cursor: string | null, by = process) => by.events.list(of.principal, { limit: 2, cursor })
+        const first = yield* page(one, null)
+        const cursor = first.nextCursor!
+
+        const second = yield* page(one, cursor)
+        assert.ok(second.items.length > 0)
+        assert.deepEqual(yield* page(sibling, cursor, other), second)
+        assert.equal((yield* page(one, null, other)).nextCursor, cursor, "the same place has the same cursor")
+        const altered = [...cursor].flatMap((digit, index) =>
+          index < 3 ? [] : [cursor.slice(0, index) + (digit === "0" ? "1" : "0") + cursor.slice(index + 1)]
+        )
+        for (const [of, text] of [[two, cursor], [sandbox, cursor], ...altered.map((text) => [one, text] as const)] as const) {
+          const error = yield* Effect.flip(page(of, text))
+          assert.deepEqual([error._tag, error._tag === "InvalidCursor" && error.reason], ["InvalidCursor", "malformed"], text)
+        }
       })
     ),
 

@@ -3,31 +3,53 @@ import { Result } from "effect"
 import * as fc from "fast-check"
 import * as Cursor from "./Cursor.ts"
 
-const position = fc.bigInt({ min: 0n, max: 2n ** 63n - 1n })
-const time = fc.integer({ min: 0, max: 36 ** 9 - 1 }) // until the year 5188
+const places = fc.record({
+  position: fc.bigInt({ min: 0n, max: 2n ** 63n - 1n }),
+  occurredAt: fc.integer({ min: 0, max: 36 ** 9 - 1 }) // until the year 5188
+})
+const macs = fc.stringMatching(/^[0-9a-f]{64}$/)
 
-/** What became of it: a start, or the reason of the refusal. */
-const read = (text: string, oldest = 0) =>
-  Result.match(Cursor.parseEvents(text, oldest), { onSuccess: (start) => start, onFailure: ({ reason }) => reason })
+/** What a text says, or why it is refused. */
+const read = (text: string) =>
+  Result.match(Cursor.parseEvents(text), { onSuccess: (parsed) => parsed, onFailure: ({ reason }) => reason })
 
 describe("an events cursor", () => {
-  it("is read back as it was written", () => {
+  it("is read back as it was written, under its mask", () => {
     fc.assert(
-      fc.property(position, time, (at, occurredAt) => {
-        assert.deepStrictEqual(read(Cursor.formatEvents(at, occurredAt)), { _tag: "After", position: at })
+      fc.property(places, macs, macs, (place, mac, mask) => {
+        const tag = Cursor.tagOf(mac)
+        const claimed = read(Cursor.formatEvents(place, tag, mask))
+
+        if (typeof claimed === "string" || claimed._tag !== "Claimed") return assert.fail(String(claimed))
+        assert.strictEqual(claimed.tag, tag)
+        assert.deepStrictEqual(Cursor.unmask(claimed, mask), place)
       })
     )
   })
 
-  it("keeps to the characters of a query string, and far within its length", () => {
-    fc.assert(fc.property(position, time, (at, occurredAt) => assert.match(Cursor.formatEvents(at, occurredAt), /^[a-z0-9.]{1,30}$/)))
+  it("is another place under another mask", () => {
+    fc.assert(
+      fc.property(places, macs, macs, (place, mac, mask) => {
+        fc.pre(!mac.startsWith(mask.slice(0, 28)))
+        const claimed = read(Cursor.formatEvents(place, Cursor.tagOf(mac), mask)) as Cursor.ClaimedPlace
+
+        assert.notDeepEqual(Cursor.unmask(claimed, mac), place)
+      })
+    )
   })
 
-  it("expires when the event it stands at is older than what is kept", () => {
-    const text = Cursor.formatEvents(7n, 1_000)
+  it("keeps to the characters of a query string, and is as long for each place", () => {
+    fc.assert(
+      fc.property(places, macs, macs, (place, mac, mask) => {
+        assert.match(Cursor.formatEvents(place, Cursor.tagOf(mac), mask), /^e2\.[0-9a-f]{60}$/)
+      })
+    )
+  })
 
-    assert.deepStrictEqual(read(text, 1_000), { _tag: "After", position: 7n })
-    assert.strictEqual(read(text, 1_001), "expired")
+  it("may have its place bare", () => {
+    assert.deepStrictEqual(read("e1.7.rs"), { _tag: "Bare", position: 7n, occurredAt: 1_000 })
+    const last = (2n ** 63n - 1n).toString(36)
+    assert.deepStrictEqual(read(`e1.${last}.${"z".repeat(9)}`), { _tag: "Bare", position: 2n ** 63n - 1n, occurredAt: 36 ** 9 - 1 })
   })
 
   it("may be an ISO 8601 timestamp: the first event at that time or later", () => {
@@ -35,10 +57,11 @@ describe("an events cursor", () => {
     assert.deepStrictEqual(read("1970-01-01T00:00:01.0001Z"), { _tag: "Since", at: 1_001 })
     assert.deepStrictEqual(read("1970-01-01T02:00:01+02:00"), { _tag: "Since", at: 1_000 })
     assert.deepStrictEqual(read("9999-12-31T23:59:59Z"), { _tag: "Since", at: 253_402_300_799_000 })
-    assert.strictEqual(read("1970-01-01T00:00:01Z", 1_001), "expired")
   })
 
   const malformed = [
+    `e2.${"0".repeat(59)}`, `e2.${"0".repeat(61)}`, `e2.${"A".repeat(60)}`, `e2.${"g".repeat(60)}`, `e2.${"0".repeat(28)}.${"0".repeat(32)}`,
+    ` e2.${"0".repeat(60)}`, `e2.${"0".repeat(60)}\n`, `e3.${"0".repeat(60)}`,
     "", "e1", "e1.", "e1.1", "e1.1.", "e1..1", "e1.1.1.1", "e2.1.1", "E1.1.1", "e1.A.1", "e1.-1.1", "e1. 1.1", "e1.1.1\n", "1", "null",
     `e1.${"z".repeat(13)}.1`, `e1.${(2n ** 63n).toString(36)}.1`, `e1.1.${"z".repeat(10)}`, "' or 1=1 --", "e1.1.1;drop table event", "a".repeat(512),
     "a".repeat(513), "e1.１.1", "2026-02-30T00:00:00Z", "2026-01-01"

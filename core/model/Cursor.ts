@@ -1,11 +1,19 @@
 /**
  * Page cursors (Spec 4, Pagination). A messages cursor is the `createdAt` of
- * the last message shown, to the microsecond; the bound is exclusive. An
- * events cursor is opaque: a place in the log, and the time of the event
- * there, by which its age is known. An ISO 8601 timestamp is accepted too.
+ * the last message shown, to the microsecond; the bound is exclusive.
+ *
+ * An events cursor is opaque, to be passed back (0041): a place in the log,
+ * and the time of the event there, by which its age is known. The log is
+ * shared, so a place would tell how much others send. It is masked, and has a
+ * tag by which it is good in its realm alone:
+ *
+ *   e2.<the place, masked: 28 hex digits><its tag: 32>
+ *
+ * The tag is a mac over the place, and the mask one over the tag, so the same
+ * place has the same cursor. An ISO 8601 timestamp is accepted too.
  */
 import { Data, Option, Result } from "effect"
-import type { Micros, Millis } from "./Ids.ts"
+import type { Micros, Millis, Realm } from "./Ids.ts"
 import { eventCursorLengthMax } from "./Limits.ts"
 import * as Timestamp from "./Timestamp.ts"
 
@@ -30,30 +38,74 @@ export const formatMessages = Timestamp.fromMicros
 export const parseMessages = (text: string): Result.Result<Micros, InvalidCursor> =>
   Result.fromOption(Timestamp.toMicros(text), () => new InvalidCursor({ reason: "malformed" }))
 
-/** `e1.<position>.<millis>`, both in base 36. */
-export const formatEvents = (position: bigint, occurredAt: Millis): string =>
-  `e1.${position.toString(36)}.${occurredAt.toString(36)}`
-
-const opaque = /^e1\.([0-9a-z]{1,13})\.([0-9a-z]{1,9})$/
-
-/** Where a page of events starts; `InvalidCursor` if the text is no cursor, or that is before `oldest`. */
-export const parseEvents = (text: string, oldest: Millis): Result.Result<EventStart, InvalidCursor> => {
-  if (text.length > eventCursorLengthMax) return Result.fail(new InvalidCursor({ reason: "malformed" }))
-  const match = opaque.exec(text)
-  if (match !== null) {
-    const position = [...match[1]!].reduce((sum, digit) => sum * 36n + BigInt(Number.parseInt(digit, 36)), 0n)
-    return position > 0x7fff_ffff_ffff_ffffn
-      ? Result.fail(new InvalidCursor({ reason: "malformed" }))
-      : fresh({ _tag: "After", position }, Number.parseInt(match[2]!, 36), oldest)
-  }
-  return Option.match(Timestamp.toMicros(text), {
-    onNone: () => Result.fail(new InvalidCursor({ reason: "malformed" })),
-    onSome: (micros) => {
-      const at = Number((micros + 999n) / 1000n)
-      return fresh({ _tag: "Since", at }, at, oldest)
-    }
-  })
+/** The place of an event in the log, and when it occurred. */
+export interface EventPlace {
+  readonly position: bigint
+  readonly occurredAt: Millis
 }
 
-const fresh = (start: EventStart, at: Millis, oldest: Millis): Result.Result<EventStart, InvalidCursor> =>
-  at < oldest ? Result.fail(new InvalidCursor({ reason: "expired" })) : Result.succeed(start)
+/** What an events cursor says before its tag was looked at. */
+export interface ClaimedPlace {
+  readonly _tag: "Claimed"
+  readonly masked: string
+  readonly tag: string
+}
+
+/** What both macs of an events cursor are made for (`Crypto.mac`), over `inRealm` of the place's digits, and of the tag. */
+export const eventsPurpose = "events-cursor"
+
+/** What a cursor's mac is over. A place's digits and a tag differ in length, so neither is taken for the other. */
+export const inRealm = ({ tenantId, environment }: Realm, text: string): string => `${tenantId} ${environment} ${text}`
+
+const positionDigits = 16
+const placeDigits = 28
+const tagDigits = 32
+
+/** The position in 16 hex digits, the time in 12. */
+export const digits = ({ position, occurredAt }: EventPlace): string =>
+  position.toString(16).padStart(positionDigits, "0") + occurredAt.toString(16).padStart(placeDigits - positionDigits, "0")
+
+/** The tag of a place, of the mac over its digits. */
+export const tagOf = (mac: string): string => mac.slice(0, tagDigits)
+
+const masked = (place: string, mac: string): string =>
+  (BigInt(`0x${place}`) ^ BigInt(`0x${mac.slice(0, placeDigits)}`)).toString(16).padStart(placeDigits, "0")
+
+/** The cursor of a place; `mask` is the mac over its tag. */
+export const formatEvents = (place: EventPlace, tag: string, mask: string): string => `e2.${masked(digits(place), mask)}${tag}`
+
+/** What is claimed under this mask. It is ours if its digits have the claimed tag. */
+export const unmask = (claimed: ClaimedPlace, mask: string): EventPlace => {
+  const place = masked(claimed.masked, mask)
+  return {
+    position: BigInt(`0x${place.slice(0, positionDigits)}`),
+    occurredAt: Number.parseInt(place.slice(positionDigits), 16)
+  }
+}
+
+/** What the text of an events cursor says, before it was looked at whether that is so. */
+export type ParsedEvents = ClaimedPlace | (EventPlace & { readonly _tag: "Bare" }) | { readonly _tag: "Since"; readonly at: Millis }
+
+const opaque = new RegExp(`^e2\\.([0-9a-f]{${placeDigits}})([0-9a-f]{${tagDigits}})$`)
+
+/** `e1.<position>.<millis>`, both in base 36: read until the last that was given is older than events are kept (0041). */
+const bare = /^e1\.([0-9a-z]{1,13})\.([0-9a-z]{1,9})$/
+
+/** What an events cursor says; `InvalidCursor` if the text is none. */
+export const parseEvents = (text: string): Result.Result<ParsedEvents, InvalidCursor> => {
+  const malformed = () => new InvalidCursor({ reason: "malformed" })
+  if (text.length > eventCursorLengthMax) return Result.fail(malformed())
+  const [, place, tag] = opaque.exec(text) ?? []
+  if (place !== undefined && tag !== undefined) return Result.succeed({ _tag: "Claimed", masked: place, tag })
+  const [, written, millis] = bare.exec(text) ?? []
+  if (written !== undefined && millis !== undefined) {
+    const position = [...written].reduce((sum, digit) => sum * 36n + BigInt(Number.parseInt(digit, 36)), 0n)
+    return position > 0x7fff_ffff_ffff_ffffn
+      ? Result.fail(malformed())
+      : Result.succeed({ _tag: "Bare", position, occurredAt: Number.parseInt(millis, 36) })
+  }
+  return Option.match(Timestamp.toMicros(text), {
+    onNone: () => Result.fail(malformed()),
+    onSome: (micros) => Result.succeed({ _tag: "Since", at: Number((micros + 999n) / 1000n) })
+  })
+}

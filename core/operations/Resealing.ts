@@ -3,8 +3,9 @@
  * so that an old key of the ring can go. First give every process the ring with
  * the new key beside the old ones; then reseal, until nothing is left; then
  * take the old key away. (The ring's oldest key also signs the addresses at
- * which bounces come back: keep it for as long as bounces of mail that is out
- * may come.)
+ * which bounces come back, and the cursors of events: keep it for as long as
+ * bounces of mail that is out may come. A consumer whose cursor it signed
+ * begins anew.)
  *
  * Workers may run meanwhile, for each secret stays what it is: a record that
  * one of them changes at that moment is read again. Safe to stop and to repeat.

@@ -312,21 +312,34 @@ layer(Harness.layer(), live)("A query", (it) => {
     })
   )
 
-  it.effect("with another tenant's cursor shows one's own data only", () =>
+  it.effect("with another tenant's messages cursor shows one's own data only", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
       const stranger = yield* server.party()
       for (let count = 0; count < 3; count++) yield* server.send()
-      for (const path of ["/v1/messages", "/v1/events"]) {
-        const { json: page } = yield* server.call("GET", `${path}?limit=1`)
-        assert.isString(page.nextCursor)
+      const { json: page } = yield* server.call("GET", "/v1/messages?limit=1")
+      assert.isString(page.nextCursor)
 
-        const { json: theirs } = yield* server.call("GET", `${path}?cursor=${page.nextCursor}`, { key: stranger.key })
+      const theirs = yield* server.call("GET", `/v1/messages?cursor=${page.nextCursor}`, { key: stranger.key })
 
-        const own = yield* server.call("GET", path, { key: stranger.key })
-        const ownIds = own.json.items.map(({ id }: { id: string }) => id)
-        for (const { id } of theirs.items) assert.include(ownIds, id)
-      }
+      assert.strictEqual(theirs.status, 200)
+      const own = yield* server.call("GET", "/v1/messages", { key: stranger.key })
+      const ownIds = own.json.items.map(({ id }: { id: string }) => id)
+      for (const { id } of theirs.json.items) assert.include(ownIds, id)
+    })
+  )
+
+  it.effect("with another tenant's events cursor is refused", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const stranger = yield* server.party()
+      yield* server.send()
+      const { json: page } = yield* server.call("GET", "/v1/events?limit=1")
+      assert.isString(page.nextCursor)
+
+      const refused = yield* server.call("GET", `/v1/events?cursor=${page.nextCursor}`, { key: stranger.key })
+
+      assert.deepStrictEqual([refused.status, refused.json.code, refused.json.details], [400, "invalid_cursor", { reason: "malformed" }])
     })
   )
 
