@@ -1,4 +1,5 @@
 /** The reads of the log: one tenant's pages, one shard's, and where the relay is behind. */
+import { shardOf } from "../../core/model/Ids.ts"
 import type { EventReads, RelayReads } from "../../core/ports/Store.ts"
 import * as Query from "./Query.ts"
 import * as Rows from "./Rows.ts"
@@ -6,7 +7,9 @@ import * as Rows from "./Rows.ts"
 export const make = ({ list }: Query.Query): { readonly events: EventReads; readonly relay: RelayReads } => ({
   events: {
     page: (realm, applicationId, { start, limit }) => {
-      const asked = [...Query.inRealm(realm), Query.id(applicationId), Query.count(limit)]
+      // A text that is no identifier has no shard either, and nothing in any.
+      const shard = Query.shard(Rows.isId(realm.tenantId) ? shardOf(realm.tenantId) : 0)
+      const asked = [...Query.inRealm(realm), Query.id(applicationId), Query.count(limit), shard]
       return start?._tag === "Since"
         ? list(Rows.event, pageSince, [...asked, Query.millisFrom(start.at)])
         : list(Rows.event, pageAfter, [...asked, Query.bigint(start?.position ?? 0n)])
@@ -17,28 +20,38 @@ export const make = ({ list }: Query.Query): { readonly events: EventReads; read
 })
 
 /** What an application sees of its environment, and of the tenant as a whole: two walks in the order of one index each. */
-const visible = (columns: string, and: string, order: string, limit: string): string =>
+const visible = (walk: (which: string) => string): string =>
   ["environment = $2", "environment = ''"]
-    .map(
-      (where) => `(
-        select ${columns} from mailroom.event
-        where tenant_id = $1 and ${where} and (audience is null or audience = $3) and ${and}
-        order by ${order} limit ${limit}
-      )`
-    )
+    .map((where) => `(${walk(`tenant_id = $1 and ${where} and (audience is null or audience = $3)`)})`)
     .join(" union all ")
 
 const selected = Rows.event.selected()
 
-const pageAfter = `select * from (${visible(selected, "position > $5", "position", "$4")}) page order by position limit $4`
+/** Of what was forgotten an index has entries until the next vacuum: nobody begins before their end. */
+const front = "coalesce((select position from mailroom.log_front where shard = $5), 0)"
 
-// Up to an event nothing occurred later than its latest_ms, so nothing before the first place found occurred in time.
+const inOrder = (columns: string, from: string, limit: string) => (which: string): string =>
+  `select ${columns} from mailroom.event where ${which} and ${from} order by position limit ${limit}`
+
+const pageAfter = `select * from (${visible(inOrder(selected, `position > greatest($6, ${front})`, "$4"))}) page order by position limit $4`
+
+// Up to an event nothing occurred later than its latest_ms, so nothing before the first place found occurred in time. The oldest
+// event is looked at first: for a time before it, what is forgotten lies in between.
 const pageSince = `
   with start as materialized (
     select min(position) as position
-    from (${visible("position", "latest_ms >= $5 and occurred_ms >= $5", "latest_ms, position", "1")}) found
+    from (${visible(
+      (which) => `
+        select coalesce(
+          (select position from (${inOrder("position, occurred_ms", `position > ${front}`, "1")(which)}) oldest where occurred_ms >= $6),
+          (
+            select position from mailroom.event where ${which} and latest_ms >= $6 and occurred_ms >= $6
+            order by latest_ms, position limit 1
+          )
+        ) as position`
+    )}) found
   )
-  select * from (${visible(selected, "position >= (select position from start)", "position", "$4")}) page
+  select * from (${visible(inOrder(selected, "position >= (select position from start)", "$4"))}) page
   order by position limit $4`
 
 const log = `select ${selected} from mailroom.event where shard = $1 and position > $2 order by position limit $3`

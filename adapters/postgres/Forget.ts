@@ -35,19 +35,27 @@ const oldest = (table: string, age: string, returning = "1", only = "true"): str
    forgotten as (delete from mailroom.${table} where ctid = any(array(select place from old)) returning ${returning})`
 
 const texts: Readonly<Record<Log, string>> = {
-  // Each shard from its front, up to the first event that is not older. As one walks the fronts, always taking the oldest,
-  // an event's turn comes by the latest time up to it. Rows that are named by where they lie are locked in that order: two who
-  // forget do not choose quite the same, and would else wait for each other crosswise.
+  // Each shard from its front, up to the first event that is not older; the next one begins there, for the index still has what
+  // is gone. As one walks the fronts, always taking the oldest, an event's turn comes by the latest time up to it. Rows that are
+  // named by where they lie are locked in that order: two who forget do not choose quite the same, and would else wait for each
+  // other crosswise.
   events: `front as materialized (
       select place, shard, position, max(occurred_ms) over (partition by shard order by position) as turn
       from generate_series(0, ${shardCount - 1}) as shard cross join lateral (
-        select ctid as place, position, occurred_ms from mailroom.event where event.shard = shard.shard order by position limit $2
+        select ctid as place, position, occurred_ms from mailroom.event
+        where event.shard = shard.shard
+          and position > coalesce((select log_front.position from mailroom.log_front where log_front.shard = shard.shard), 0)
+        order by position limit $2
       ) as first
     ),
     forgotten as (
       delete from mailroom.event where ctid = any(array(
         select place from front where turn < $1 order by turn, shard, position limit $2
-      )) returning 1
+      )) returning shard, position
+    ),
+    moved_fronts as (
+      insert into mailroom.log_front (shard, position) select shard, max(position) from forgotten group by shard order by shard
+      on conflict (shard) do update set position = greatest(log_front.position, excluded.position) returning 1
     )`,
   reservations: oldest("reservation", "expires_ms"),
   notifications: oldest("notification", "kept_ms"),

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer, Result } from "effect"
+import type { Log } from "../../core/ports/Store.ts"
 import * as Database from "./Database.ts"
 import * as Forget from "./Forget.ts"
 import { current, currentOf, migrate, migrateTo, migrations, type Migration } from "./Migrations.ts"
@@ -100,6 +101,42 @@ describe("migrations", () => {
       for (const table of tablesOf(statements, /create index \w+ on (\S+)/)) assert.notInclude(changed, table, name)
     }
   })
+
+  it.effect("have what is asked for from the start of an index vacuumed before much of it is dead", () =>
+    onEmpty(
+      Effect.gen(function* () {
+        yield* migrate
+        const { sql } = yield* Database.Database
+        const kept: ReadonlyArray<Log> = ["deliveries", "events", "reservations", "notifications", "requests", "payloads", "messages", "attachments"]
+        const texts = kept.map((log) => Forget.statement({ _tag: "Forget", log, before: 0, limit: 1 }).text)
+        const early = yield* sql<{ name: string }>`
+          select relname::text as name from pg_class cross join unnest(reloptions) as option
+          where relnamespace = 'mailroom'::regnamespace and option = 'autovacuum_vacuum_scale_factor=0.05'`
+
+        assert.sameMembers(
+          early.map(({ name }) => name),
+          texts.map((text) => /delete from mailroom\.(\w+)/.exec(text)![1]!)
+        )
+      })
+    )
+  )
+
+  it.effect("let a log begin where it does when they are taken", () =>
+    onEmpty(
+      Effect.gen(function* () {
+        const before = migrations.findIndex(({ name }) => name === "0022_log_fronts")
+        const { sql } = yield* Database.Database
+        yield* migrateTo(migrations.slice(0, before))
+        yield* sql`insert into mailroom.event (shard, position, tenant_id, environment, occurred_ms, latest_ms, record)
+          select shard, position, gen_random_uuid(), '', 0, 0, '{}' from (values (3, 7), (3, 8), (15, 1)) given (shard, position)`
+
+        yield* migrate
+
+        const fronts = yield* sql<{ shard: number; position: bigint }>`select shard, position from mailroom.log_front order by shard`
+        assert.deepStrictEqual(fronts.map(({ shard, position }) => [shard, position]), [[3, 6n], [15, 0n]])
+      })
+    )
+  )
 
   it.effect("leave nothing of a step that fails, and keep the steps before it", () =>
     onEmpty(

@@ -28,6 +28,8 @@ import * as attachmentUses from "./migrations/0018_attachment_uses.ts"
 import * as submissionsOfMessages from "./migrations/0019_submissions_of_messages.ts"
 import * as bodiesOfAPage from "./migrations/0020_bodies_of_a_page.ts"
 import * as attachmentAges from "./migrations/0021_attachment_ages.ts"
+import * as logFronts from "./migrations/0022_log_fronts.ts"
+import * as earlyVacuum from "./migrations/0023_early_vacuum.ts"
 
 export interface Migration {
   readonly name: string
@@ -56,7 +58,9 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0018_attachment_uses", statements: attachmentUses.statements },
   { name: "0019_submissions_of_messages", statements: submissionsOfMessages.statements },
   { name: "0020_bodies_of_a_page", statements: bodiesOfAPage.statements },
-  { name: "0021_attachment_ages", statements: attachmentAges.statements }
+  { name: "0021_attachment_ages", statements: attachmentAges.statements },
+  { name: "0022_log_fronts", statements: logFronts.statements },
+  { name: "0023_early_vacuum", statements: earlyVacuum.statements }
 ]
 
 /** A step failed, and nothing of it is left. The steps before it stay. */

@@ -9,6 +9,7 @@ import { jobKinds, type Job } from "../../core/ports/JobQueue.ts"
 import type { Change } from "../../core/ports/Store.ts"
 import * as CommitBatch from "./CommitBatch.ts"
 import { Database } from "./Database.ts"
+import * as Forget from "./Forget.ts"
 import * as Jobs from "./Jobs.ts"
 import * as Reads from "./Reads.ts"
 import * as Rows from "./Rows.ts"
@@ -320,6 +321,30 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
       const late = yield* reads.events.page(busy, id, { start: { _tag: "Since", at: 4_990 }, limit: 100 })
       assert.deepStrictEqual(late.map(({ occurredAt }) => occurredAt), Law.times(10, (index) => 4_990 + index))
       assert.isBelow(yield* pagesRead(), 40)
+    })
+  )
+
+  it.effect("begin a log behind what was forgotten, and forget on from there, without passing over what an index still has of it", () =>
+    Effect.gen(function* () {
+      const { reads, commit, asked } = yield* watched
+      const { sql } = yield* Database
+      const of = Law.realmInShard(5)
+      yield* sql`insert into mailroom.event (shard, position, tenant_id, environment, occurred_ms, latest_ms, record)
+        select 5, n, ${of.tenantId}::uuid, ${of.environment}, n, n, '{}' from generate_series(1, 20000) n`
+      const pagesRead = Effect.fnUntraced(function* ({ text, parameters }: Statement) {
+        const plan = yield* sql.unsafe<{ "QUERY PLAN": string }>(`explain (analyze, buffers, costs off) ${text}`, parameters)
+        return Number(/hit=(\d+)/.exec(plan.map((row) => row["QUERY PLAN"]).find((line) => line.includes("Buffers"))!)![1])
+      })
+
+      yield* commit([{ changes: [Law.forget("events", 19_991, 30_000)], jobs: [], now: 0 }])
+
+      for (const start of [null, { _tag: "After", position: 3n }, { _tag: "Since", at: 3 }] as const) {
+        const found = yield* reads.events.page(of, id, { start, limit: 100 })
+        assert.deepStrictEqual(found.map(({ position }) => position), Law.times(10, (index) => BigInt(19_991 + index)))
+        const { text, parameters } = asked.at(-1)!
+        assert.isBelow(yield* pagesRead({ text, parameters }), 40, start?._tag ?? "from the oldest")
+      }
+      assert.isBelow(yield* pagesRead(Forget.statement({ _tag: "Forget", log: "events", before: 0, limit: 10 })), 200, "forgetting")
     })
   )
 
