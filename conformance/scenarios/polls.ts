@@ -8,7 +8,10 @@ import type { Notification, Outcome } from "../../core/model/Notification.ts"
 import { MailProviderUnavailable, type SubmitResult } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
 import * as Time from "./Time.ts"
-import { accepted, messageOf, pass, providerName, scenario, send, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { accepted, loggedTo, messageOf, pass, providerName, scenario, send, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+
+/** What an operator is told of such an adapter. */
+const portBroken = "said what its port does not allow"
 
 const [ada, bob] = [address("ada"), address("bob")]
 const minute = 60_000
@@ -244,19 +247,53 @@ export const suite: ScenarioSuite = {
       })
     ),
 
-    scenario("a poll that names no time that can be kept is not made again", (world) =>
+    scenario("mail that a provider has taken without a list of replies is sent, and mailed once, and the operator is told once", (world) =>
       Effect.gen(function* () {
+        const lines: Array<string> = []
         const tenancy = yield* world.found()
         const process = yield* world.boot()
-        toPollAfter(world, 1)
-        world.stage.poll = () => Effect.succeed({ notifications: [], pollAt: Number.NaN })
-        const id = yield* send(process, tenancy, ada)
-        yield* settle(process)
+        const said = [{ replies: undefined }, { replies: {} }]
+        let calls = 0
+        world.stage.behave = (request) => Effect.sync(() => ({ ...accepted(request), ...said[calls++] }) as SubmitResult) // as JavaScript can say it
+        const ids = yield* Effect.forEach(said, () => send(process, tenancy, ada, { to: [ada, bob] }))
 
-        yield* pass(process, "2 minutes", "1 minute")
+        yield* Effect.provide(Effect.andThen(settle(process), pass(process, "1 hour", "10 minutes")), loggedTo(lines))
 
-        assert.equal((yield* submissionOf(world, tenancy, id)).pollAt, null)
+        for (const id of ids) {
+          const { recipients, submissions } = yield* messageOf(world, tenancy, id)
+          assert.deepEqual([recipients.map(({ status }) => status), submissions.map((one) => one.recipients)], [["sent", "sent"], [[ada, bob]]])
+        }
+        assert.equal(calls, said.length)
+        assert.equal(lines.filter((line) => line.includes(portBroken)).length, said.length, lines.join("\n"))
       })
+    ),
+
+    ...(
+      [
+        ["names no time that can be kept", { notifications: [], pollAt: Number.NaN }],
+        ["names no time", { notifications: [] }],
+        ["has no list of notifications", { pollAt: null }],
+        ["is nothing", undefined]
+      ] satisfies ReadonlyArray<readonly [string, unknown]>
+    ).map(([what, answer]) =>
+      scenario(`an answer to a poll that ${what} is the last, which the operator is told once, and the message stays as it is`, (world) =>
+        Effect.gen(function* () {
+          const lines: Array<string> = []
+          const tenancy = yield* world.found()
+          const process = yield* world.boot()
+          toPollAfter(world, 1)
+          let polls = 0
+          world.stage.poll = () => Effect.sync(() => (polls++, answer as { notifications: []; pollAt: null })) // as JavaScript can say it
+          const id = yield* send(process, tenancy, ada)
+          yield* settle(process)
+
+          yield* Effect.provide(pass(process, "15 minutes", "1 minute"), loggedTo(lines))
+
+          const { status, submissions } = yield* messageOf(world, tenancy, id)
+          assert.deepEqual([polls, status, submissions[0]!.pollAt], [1, "sent", null])
+          assert.equal(lines.filter((line) => line.includes(portBroken)).length, 1, lines.join("\n"))
+        })
+      )
     ),
 
     scenario("a submission that another provider took is not asked about here, and looked at again later", (world) =>

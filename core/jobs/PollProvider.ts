@@ -5,11 +5,11 @@ import { notificationRetention } from "../model/Limits.ts"
 import * as Message from "../model/Message.ts"
 import { offer } from "../operations/Commit.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
-import { MailProviderUnavailable, MailProviders } from "../ports/MailProvider.ts"
+import { MailProviderUnavailable, MailProviders, type MailProvider } from "../ports/MailProvider.ts"
 import * as Tracing from "../Tracing.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import { pollJob, RecordNotification } from "./RecordNotification.ts"
-import { pollTime } from "./SubmissionAttempt.ts"
+import { pollTime, portBroken } from "./SubmissionAttempt.ts"
 import { claimsMax } from "./SubmitMessage.ts"
 
 const pollTimeout = Duration.minutes(1)
@@ -20,6 +20,16 @@ const pollTimeout = Duration.minutes(1)
  */
 const retryAt = (submittedAt: Millis, now: Millis): Millis | null =>
   now - submittedAt >= notificationRetention ? null : now + Math.max(60_000, Math.floor((now - submittedAt) / 4))
+
+type Polled = Effect.Success<ReturnType<MailProvider["poll"]>>
+
+/** What a provider has answered, as it can be kept: without a time to ask again, it is not asked again. */
+const understood = (polled: Polled): Effect.Effect<Polled> => {
+  const { notifications, pollAt }: { readonly [M in keyof Polled]?: unknown } = polled ?? {}
+  const sound: Polled = { notifications: Array.isArray(notifications) ? notifications : [], pollAt: pollTime(pollAt) }
+  const isSound = sound.notifications === notifications && sound.pollAt === pollAt
+  return isSound ? Effect.succeed(polled) : Effect.as(Effect.logWarning(portBroken), sound)
+}
 
 export class PollProvider extends Context.Service<
   PollProvider,
@@ -52,9 +62,10 @@ export class PollProvider extends Context.Service<
             orElse: () => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))
           }),
           Tracing.span("MailProvider.poll", "client", { "mailroom.provider": provider.name }),
+          Effect.flatMap(understood),
           Effect.catch((error) => Effect.as(Effect.logWarning("the provider did not answer a poll", error.cause), again))
         )
-        yield* notifications.recordPoll(submission, polled.notifications, pollTime(polled.pollAt))
+        yield* notifications.recordPoll(submission, polled.notifications, polled.pollAt)
       })
 
       return PollProvider.of({

@@ -76,7 +76,7 @@ describe("what a provider has answered", () => {
         provider,
         [recipients[0]!],
         mime,
-        soundOf({ ...resultOf([]), replies: [{ recipient: ada, reply: { ...taken, ...reply } }], ...over } as SubmitResult, ours), // as JavaScript can say it
+        soundOf({ ...resultOf([]), replies: [{ recipient: ada, reply: { ...taken, ...reply } }], ...over } as SubmitResult, ours, [ada]), // as JavaScript can say it
         5
       )
       return [outcomes.map<unknown>((outcome) => ("input" in outcome ? outcome.input : null))[0], submission, postponed?.code]
@@ -102,8 +102,14 @@ describe("what a provider has answered", () => {
     assert.deepStrictEqual(said({}, { smtpCode: 550.5, enhancedCode: "5".repeat(10_000), text: "no" }), bounced(550, null, "no"))
     assert.deepStrictEqual(said({}, { smtpCode: Number.NaN, enhancedCode: null }), [undefined, null, "450"])
     assert.deepStrictEqual(said({ replies: [{ recipient: ada }] }), [undefined, null, "no_reply"])
+    for (const none of [null, undefined, "Ok"]) assert.deepStrictEqual(said({ replies: [none] }), [undefined, null, "no_reply"])
+    for (const replies of [undefined, null, {}, "Ok", 250]) assert.deepStrictEqual(said({ replies }), accepted("m1", 9))
+    for (const nothing of [undefined, null, "Ok"] as ReadonlyArray<unknown>) {
+      const sound = soundOf(nothing as SubmitResult, ours, [ada, bob]) // as JavaScript can say it
+      assert.deepStrictEqual(attempted(provider, recipients.slice(0, 2), mime, sound, 5).submission, { ...ref, providerMessageId: ours, submittedAt: 5, recipients: [ada, bob], pollAt: null })
+    }
     const right = resultOf([[ada, taken], [bob, never], [charles, { ...later, enhancedCode: null, text: null }]])
-    assert.strictEqual(soundOf(right, ours), right)
+    assert.strictEqual(soundOf(right, ours, [ada, bob, charles]), right)
   })
 
   it("counts as what it was for the best off", () => {

@@ -1,5 +1,6 @@
 /** What a try at submitting a message comes to, as values. */
 import { Data, Exit, Option } from "effect"
+import type { Address } from "../model/Address.ts"
 import * as Addresses from "../model/Address.ts"
 import * as Backoff from "../model/Backoff.ts"
 import type { MessageId, Millis } from "../model/Ids.ts"
@@ -92,28 +93,36 @@ const suppressedBecause: Readonly<Record<Suppression["reason"], string>> = {
 }
 
 /** When to ask, as it can be kept: in whole milliseconds; never, if it is no instant that has a date. */
-export const pollTime = (at: Millis | null): Millis | null =>
+export const pollTime = (at: unknown): Millis | null =>
   typeof at === "number" && Math.abs(at) <= dateMax ? Math.ceil(at) : null
+
+/** What an operator is told of an answer that was not kept as it came. */
+export const portBroken =
+  "the provider's adapter said what its port does not allow; the suite `mailProvider` of mailroom/conformance tells what"
 
 /**
  * The result itself if it is as the port has it, and else what can be kept of it. Whoever was taken has been mailed: a
  * member that no store takes must not be why that goes unrecorded, and they are mailed again. A submission without a name
- * has that of its message, by which nothing is found but that message.
+ * has that of its message, by which nothing is found but that message. One without a list of replies took everybody: a
+ * provider that takes nobody, or that does not tell, fails.
  */
-export const soundOf = (result: SubmitResult, messageId: MessageId): SubmitResult => {
-  const { pollAt, replies } = result
-  const providerMessageId: unknown = result.providerMessageId
+export const soundOf = (result: SubmitResult, messageId: MessageId, recipients: ReadonlyArray<Address>): SubmitResult => {
+  const { providerMessageId, replies, pollAt }: { readonly [M in keyof SubmitResult]?: unknown } = result ?? {}
+  const list: ReadonlyArray<SubmitResult["replies"][number] | null | undefined> = Array.isArray(replies)
+    ? replies
+    : recipients.map((recipient) => ({ recipient, reply: { smtpCode: 250, enhancedCode: null, text: null } }))
   const sound = {
     providerMessageId: (isName(providerMessageId) ? String(providerMessageId) : messageId).slice(0, providerMessageIdMax),
     // To leave the reply out says nothing of the recipient.
-    replies: replies.flatMap(({ recipient, reply }) => (reply == null ? [] : [{ recipient, reply: Replies.soundOf(reply) }])),
+    replies: list.flatMap((one) => (one?.reply == null ? [] : [{ recipient: one.recipient, reply: Replies.soundOf(one.reply) }])),
     pollAt: pollTime(pollAt)
   }
   const isSound =
+    list === replies &&
     sound.providerMessageId === providerMessageId &&
     sound.pollAt === pollAt &&
-    sound.replies.length === replies.length &&
-    sound.replies.every(({ reply }, index) => reply === replies[index]!.reply)
+    sound.replies.length === list.length &&
+    sound.replies.every(({ reply }, index) => reply === list[index]?.reply)
   return isSound ? result : sound
 }
 

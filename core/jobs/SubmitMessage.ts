@@ -45,6 +45,7 @@ import {
   expire,
   nothingToSend,
   poison,
+  portBroken,
   Postponed,
   postponed,
   refused,
@@ -271,7 +272,7 @@ export class SubmitMessage extends Context.Service<
             mime: bytes === null ? blobs.read(message.tenantId, blob) : Stream.fromArray(bytes)
           })
           .pipe(
-            Effect.flatMap((result) => understood(message, result)),
+            Effect.flatMap((result) => understood(message, sendable, result)),
             deadlines.within(() => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))),
             Metrics.timed(Metrics.submissionDuration),
             Effect.onExit((exit) => measured(message, exit)),
@@ -291,10 +292,9 @@ export class SubmitMessage extends Context.Service<
       })
 
       /** What a provider has answered, as it can be kept. */
-      const understood = ({ id }: Message.Message, result: SubmitResult) => {
-        const sound = soundOf(result, id)
-        const fault = "the provider's adapter said what its port does not allow; the suite `mailProvider` of mailroom/conformance tells what"
-        return sound === result ? Effect.succeed(result) : Effect.as(Effect.logWarning(fault), sound)
+      const understood = ({ id }: Message.Message, sendable: ReadonlyArray<Recipient>, result: SubmitResult) => {
+        const sound = soundOf(result, id, sendable.map(({ address }) => address))
+        return sound === result ? Effect.succeed(result) : Effect.as(Effect.logWarning(portBroken), sound)
       }
 
       /** Counts a submission by its outcome, and says so in its span. */

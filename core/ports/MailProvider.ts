@@ -63,7 +63,7 @@ export interface SubmitRequest {
 export interface SubmitResult {
   /** Short: at most 500 characters. */
   readonly providerMessageId: string
-  /** One reply for each recipient of the envelope. */
+  /** One reply for each recipient of the envelope: who has none is mailed again. No list at all counts as everybody being taken. */
   readonly replies: ReadonlyArray<{ readonly recipient: Address; readonly reply: Reply }>
   /** When to ask for outcomes; null for a provider that notifies by itself. */
   readonly pollAt: Millis | null
