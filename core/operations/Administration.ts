@@ -79,8 +79,10 @@ export interface Page<A> {
   readonly hasMore: boolean
 }
 
-/** Milliseconds for which a key or a secret that is replaced stays in use at most. 90 days. */
-export const overlapMax: Millis = 90 * 86_400_000
+const day: Millis = 86_400_000
+
+/** For how long a key or a secret that is replaced stays in use at most. */
+const overlapDaysMax = 90
 
 /** Characters, as code points, of the names of tenants, applications, keys and mailboxes. */
 const managedNameLengthMax = 200
@@ -114,6 +116,12 @@ export const whole = (
   Number.isInteger(value) && value >= minimum && value <= maximum
     ? Result.succeed(value)
     : Result.fail(new InvalidInput({ field, fault: `wants a whole number from ${minimum} to ${maximum}` }))
+
+/** Milliseconds for which a key or a secret that is replaced stays in use. Whoever gives days, as on the command line, is told in days. */
+export const overlapOf = ({ overlap }: { readonly overlap: Millis }): Result.Result<Millis, InvalidInput> =>
+  overlap > overlapDaysMax * day
+    ? Result.fail(new InvalidInput({ field: "overlap", fault: `is longer than ${overlapDaysMax} days` }))
+    : whole("overlap", overlap, { minimum: 0, maximum: overlapDaysMax * day })
 
 /** How many items a page is to have; `InvalidInput` if that is not from 1 to 1000. */
 export const limitOf = (query: PageQuery) =>

@@ -14,7 +14,7 @@ import { StoreUnavailable } from "../ports/Store.ts"
 import {
   InvalidInput,
   line,
-  overlapMax,
+  overlapOf,
   pageOf,
   unmoved,
   whole,
@@ -111,6 +111,7 @@ export const keyManagement = (administration: Administration): KeyManagement => 
     if (expiresAt === null) return null
     const now = yield* Clock.currentTimeMillis
     if (expiresAt <= now) return yield* new InvalidInput({ field: "expiresAt", fault: "lies in the past" })
+    if (expiresAt > timeMax) return yield* new InvalidInput({ field: "expiresAt", fault: "lies behind 9999-12-31, the last day there is" })
     return yield* Effect.fromResult(whole("expiresAt", expiresAt, { minimum: 0, maximum: timeMax }))
   })
 
@@ -191,7 +192,7 @@ export const keyManagement = (administration: Administration): KeyManagement => 
 
     rotateKey: Effect.fn("Management.rotateKey")(function* (actor, tenantId, id, input) {
       const first = yield* apiKey(tenantId, id)
-      const overlap = yield* Effect.fromResult(whole("overlap", input.overlap, { minimum: 0, maximum: overlapMax }))
+      const overlap = yield* Effect.fromResult(overlapOf(input))
       const minted = yield* mint(first.environment)
       const secretHash = yield* crypto.hashSecret(minted.token.secret)
       const newId = yield* uuid<ApiKeyId>()

@@ -18,7 +18,7 @@ import * as Webhook from "../model/Webhook.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
-import { InvalidInput, line, overlapMax, pageOf, UnknownResource, whole, type Page, type PageQuery } from "./Administration.ts"
+import { InvalidInput, line, overlapOf, pageOf, UnknownResource, type Page, type PageQuery } from "./Administration.ts"
 import { changing, commit, dieOnRejection, orFound, unchanged } from "./Commit.ts"
 import { deliverJob, EndpointDisabled } from "./Webhooks.ts"
 
@@ -259,7 +259,7 @@ export class WebhookManagement extends Context.Service<
         getEndpoint: Effect.fn("WebhookManagement.getEndpoint")((tenantId, id) => Effect.flatMap(found(tenantId, id), managed)),
 
         rotateSecret: Effect.fn("WebhookManagement.rotateSecret")(function* (actor, tenantId, id, input) {
-          const overlap = yield* Effect.fromResult(whole("overlap", input.overlap, { minimum: 0, maximum: overlapMax }))
+          const overlap = yield* Effect.fromResult(overlapOf(input))
           const secret = Webhook.secretOf(yield* crypto.randomBytes(Webhook.secretBytes))
           const sealed = yield* crypto.seal(secret, Endpoints.sealContext({ tenantId, id }))
           const rotating = changing(

@@ -76,7 +76,7 @@ const parsed = <A>(text: string, result: Result.Result<A, string>): Effect.Effec
 const units: Readonly<Record<string, Millis>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 7 * 86_400_000 }
 
 const durationIn = (text: string): Millis | null => {
-  const match = /^(\d{1,6})([smhdw])$/.exec(text)
+  const match = /^(\d+)([smhdw])$/.exec(text)
   return match === null ? null : Number(match[1]) * units[match[2]!]!
 }
 

@@ -369,7 +369,7 @@ describe("management commands", () => {
 
       const long = yield* run(`endpoint rotate-secret ${endpoint.id} -t ${tenant} --overlap 91d`)
       assert.deepInclude(long, { code: 2, out: "" })
-      assert.include(long.error, "--overlap wants a whole number from 0 to 7776000000")
+      assert.include(long.error, "--overlap is longer than 90 days")
       const taken = yield* run(`endpoint rotate-secret ${endpoint.id} -t ${tenant} --out`, file)
       assert.include(taken.error, "is there already, and nothing is written over: name a new file")
       assert.strictEqual(readFileSync(file, "utf8"), `${yield* secretAt(0)}\n`)
@@ -409,7 +409,11 @@ describe("management commands", () => {
         [`${key} --scope messages:read --expires 1970-01-01T00:00:30Z`, 2, "--expires lies in the past"],
         [`key rotate ${apiKey.id} -t ${tenant}`, 2, "--expires is missing: the old key has one"],
         [`key rotate ${apiKey.id} -t ${tenant} --overlap day`, 2, "--overlap wants a duration such as 30m, 24h or 7d, and got \"day\""],
-        [`key rotate ${apiKey.id} -t ${tenant} --overlap 400d`, 2, "--overlap wants a whole number from 0 to 7776000000"],
+        [`key rotate ${apiKey.id} -t ${tenant} --expires never --overlap 400d`, 2, "--overlap is longer than 90 days"],
+        [`key rotate ${apiKey.id} -t ${tenant} --expires never --overlap 99999999s`, 2, "--overlap is longer than 90 days"],
+        [`key rotate ${apiKey.id} -t ${tenant} --overlap 1d --expires 9999999d`, 2, "--expires lies behind 9999-12-31, the last day there is"],
+        [`${key} --scope messages:read --expires 999999w`, 2, "--expires lies behind 9999-12-31, the last day there is"],
+        [`${key} --scope messages:read --expires ${"9".repeat(400)}w`, 2, "--expires lies behind 9999-12-31, the last day there is"],
         [`app list -t ${nobody}`, 3, `There is no tenant ${nobody}. \`mailroom tenant list\` shows those there are.`],
         [`tenant show ${nobody}`, 3, `There is no tenant ${nobody}.`],
         ["tenant create --name n --plan gold", 3, "There is no plan gold. `mailroom plan list` shows those there are."],
