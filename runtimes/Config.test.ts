@@ -340,6 +340,21 @@ describe("Config", () => {
       })
     )
 
+    for (const [name] of secrets) {
+      it.effect(`${name} is not taken from a file that holds nothing, which is named`, () =>
+        Effect.gen(function* () {
+          for (const text of ["", "\n", " \r\n\t"]) {
+            const file = inFile(text)
+
+            const faults = yield* Effect.flip(Config.load({ [`${name}_FILE`]: file }, {}, ["database", "sealing keys"]))
+
+            assert.include(faults.faults, `${name}_FILE: ${file} holds nothing; it wants a file that holds the secret`)
+            assert.isFalse(faults.faults.some((fault) => fault.startsWith(`${name} `)), faults.faults.join("\n"))
+          }
+        })
+      )
+    }
+
     it.effect("may come by a name that hosts set, unless there is one of ours, or it means another kind of database", () =>
       Effect.gen(function* () {
         const [theirs, ours] = ["postgres://theirs.example/a", "postgres://ours.example/b"]

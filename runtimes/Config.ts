@@ -122,10 +122,13 @@ const textOf = (
   const file = variables[inFile] ?? ""
   if (file !== "") {
     if ((text ?? "") !== "") return Result.fail(`${name} and ${inFile} are both set; one of them is too many`)
-    return Result.try({
-      try: () => ({ name: `the file of ${inFile}`, text: readFileSync(file, "utf8").replace(/\r?\n$/, "") }),
-      catch: FileFault.unreadable(inFile)
-    })
+    const read = Result.try({ try: () => readFileSync(file, "utf8").replace(/\r?\n$/, ""), catch: FileFault.unreadable(inFile) })
+    // Nothing would be the same as not being set: the one who named the file would look for the fault elsewhere.
+    return Result.flatMap(read, (held) =>
+      held.trim() === ""
+        ? Result.fail(`${inFile}: ${file} holds nothing; it wants a file that holds the secret`)
+        : Result.succeed({ name: `the file of ${inFile}`, text: held })
+    )
   }
   const theirs = alias === undefined ? undefined : variables[alias]
   // A host, or another project's shell, may mean something else by a name that is not ours.
