@@ -54,10 +54,25 @@ export const blobs = Effect.fnUntraced(function* ({ blobs }: Config, says: Voice
   if (problem !== null) {
     return yield* says.fail(problem, `Make it a folder that this user may write, on a disk that all processes share: ${settings.blobs.name}.`)
   }
+  const full = yield* Effect.promise(() => fullness(folder))
+  if (full !== null) return yield* says.fail(full, "Make room: without it no attachment and no large mail is taken.")
   yield* (yield* Effect.promise(() => isThere(folder)))
     ? says.ok(`${folder} can be written`)
     : says.warn(`${folder} is not there yet`, `The first process makes it. If it was there before, mount its disk, or mend ${settings.blobs.name}.`)
 })
+
+/** A disk with less room than this takes some blobs still, and the largest not for long. */
+const roomMin = 256 * 1024 * 1024
+
+/** That of the disk on which the folder is, or will be; null if there is room, or if the disk does not tell. */
+const fullness = async (folder: string): Promise<string | null> => {
+  const disk = await fs.statfs(folder).catch(() => null)
+  if (disk === null) return dirname(folder) === folder ? null : await fullness(dirname(folder))
+  const { blocks, bavail, bsize, files, ffree } = disk
+  if (files > 0 && ffree === 0) return `the disk of ${folder} has no room for another file`
+  const room = bavail * bsize
+  return blocks > 0 && room < roomMin ? `the disk of ${folder} has room for ${Math.floor(room / 1024 / 1024)} MiB only` : null
+}
 
 const isThere = (folder: string): Promise<boolean> => fs.stat(folder).then(() => true, () => false)
 

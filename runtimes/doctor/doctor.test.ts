@@ -2,7 +2,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { spawnSync } from "node:child_process"
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync, type StatsFs } from "node:fs"
+import builtin from "node:fs/promises"
+import { syncBuiltinESMExports } from "node:module"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -370,6 +372,32 @@ describe("the doctor", () => {
       assert.match(says(yield* files(), "files")[0]!, /^warn .* is open to every user/)
       assert.match(says(yield* files(), "blobs")[0]!, /^fail .* is no folder$/)
     }).pipe(Effect.scoped)
+  )
+})
+
+describe("the disk of the blobs", () => {
+  /** What is said of a folder on a disk of which the system tells this. */
+  const on = (disk: Partial<StatsFs>) =>
+    Effect.gen(function* () {
+      const at = yield* folder
+      const { statfs } = builtin
+      const told = { blocks: 1_000_000, bavail: 900_000, bsize: 4096, files: 1_000, ffree: 900, ...disk }
+      yield* Effect.acquireRelease(
+        Effect.sync(() => (Object.assign(builtin, { statfs: () => Promise.resolve(told) }), syncBuiltinESMExports())),
+        () => Effect.sync(() => (Object.assign(builtin, { statfs }), syncBuiltinESMExports()))
+      )
+      return (yield* findingsOf({ ...complete, MAILROOM_BLOBS: at })).filter(({ check }) => check === "blobs").map(({ status, message }) => `${status} ${message.replace(at, "it")}`)
+    }).pipe(Effect.scoped)
+
+  it.live("is one with room, for bytes and for files, or one that does not tell", () =>
+    Effect.gen(function* () {
+      assert.deepStrictEqual(yield* on({}), ["ok it can be written"])
+      assert.deepStrictEqual(yield* on({ bavail: 0 }), ["fail the disk of it has room for 0 MiB only"])
+      assert.deepStrictEqual(yield* on({ bavail: 65_535 }), ["fail the disk of it has room for 255 MiB only"])
+      assert.deepStrictEqual(yield* on({ bavail: 65_536 }), ["ok it can be written"])
+      assert.deepStrictEqual(yield* on({ ffree: 0 }), ["fail the disk of it has no room for another file"])
+      assert.deepStrictEqual(yield* on({ blocks: 0, bavail: 0, files: 0, ffree: 0 }), ["ok it can be written"])
+    })
   )
 })
 
