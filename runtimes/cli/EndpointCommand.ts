@@ -126,7 +126,7 @@ const enable = Command.make(
     const before = yield* getEndpoint(tenantId, yield* idOf<EndpointId>("ID", id))
     const { replayed } = yield* enableEndpoint(actorOf(by), realmOf(before), before.id, { replayDead: replay })
     yield* printRecord(json, { ...shown(yield* getEndpoint(tenantId, before.id)), replayed })
-    yield* note(before.enabled ? "it was enabled already; nothing has changed" : enabled(replay, replayed))
+    yield* note(before.enabled ? enabledAlready(replay) : enabled(replay, replayed))
   }))
 ).pipe(
   Command.withDescription(
@@ -134,6 +134,10 @@ const enable = Command.make(
   ),
   Command.withExamples([{ command: "mailroom endpoint enable ID --tenant ID --replay" }])
 )
+
+/** As when it was enabled by a call that then failed among many replays. */
+const enabledAlready = (replay: boolean): string =>
+  `it was enabled already; nothing has changed${replay ? ", and nothing is replayed: `mailroom endpoint replay --since` delivers again what died" : ""}`
 
 const enabled = (replay: boolean, replayed: number): string =>
   `enabled: events are delivered to it from now on${replay ? `, and ${replayed} dead deliveries again` : ""}`

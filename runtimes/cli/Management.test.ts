@@ -317,6 +317,7 @@ describe("management commands", () => {
       assert.deepInclude(enabled, { enabled: true, consecutiveFailures: 0, disabledAt: null, replayed: 1 })
       assert.strictEqual((yield* Store.use(({ deliveries }) => deliveries.get(realm, delivery.id)))?.status, "pending")
       assert.include((yield* run(`endpoint enable ${endpoint.id} -t ${tenant}`)).error, "it was enabled already")
+      assert.include((yield* run(`endpoint enable ${endpoint.id} -t ${tenant} --replay`)).error, "and nothing is replayed: `mailroom endpoint replay --since` delivers again")
       assert.deepStrictEqual(yield* json(`endpoint replay ${endpoint.id} -t ${tenant} --since ${epoch}`), { id: endpoint.id, replayed: 0 })
       assert.deepInclude(yield* json(`endpoint test ${endpoint.id} -t ${tenant} --type mailbox.created`), { type: "mailbox.created", applicationId: app, demo: true })
       const strange = yield* run(`endpoint test ${endpoint.id} -t ${tenant} --type message.read`)
