@@ -1,6 +1,6 @@
 /** The run that proves adapters outside a test runner: here on adapters whose verdict is known. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Redacted, type Duration } from "effect"
+import { Deferred, Effect, Fiber, Layer, Redacted, type Duration } from "effect"
 import { TestClock } from "effect/testing"
 import * as MemoryJobQueue from "../adapters/memory/MemoryJobQueue.ts"
 import { JobQueue } from "../core/ports/JobQueue.ts"
@@ -84,6 +84,39 @@ describe("a proof", () => {
 
       assert.deepStrictEqual(report.checks.map(({ outcome }) => outcome), ["failed", "passed", "failed"])
       assert.strictEqual(report.checks[0]!.reason, "it came to no end in 50ms")
+    }))
+
+  it.live("goes on with the next where what comes to no end does not listen to interruption either, and says so", () =>
+    Effect.gen(function* () {
+      const deaf = Effect.uninterruptible(Effect.never)
+      const checks = [{ title: "hangs", check: deaf }, ...two.checks]
+      const { report } = yield* run(
+        [conforms("mine", { name: "Deaf", checks }, Layer.empty), conforms("mute", two, Layer.effectDiscard(deaf))],
+        [],
+        "50 millis"
+      )
+
+      const why = "it came to no end in 50ms, nor when it was interrupted"
+      assert.deepStrictEqual(report.checks.map(({ outcome }) => outcome), ["failed", "passed", "failed", "failed", "failed"])
+      assert.strictEqual(report.checks[0]!.reason, why)
+      assert.deepStrictEqual(report.checks.slice(3).map(({ reason }) => reason), Array<string>(2).fill(`the adapter could not be made: ${why}`))
+    }))
+
+  it.live("has ended a check before the next begins, and ends with who runs it", () =>
+    Effect.gen(function* () {
+      const seen: Array<string> = []
+      let begun = yield* Deferred.make<void>()
+      const says = (text: string) => Effect.sync(() => void seen.push(text))
+      const hangs = Effect.onInterrupt(Effect.andThen(Effect.suspend(() => Deferred.succeed(begun, undefined)), Effect.never), () => says("ended"))
+      const checks = [{ title: "hangs", check: hangs }, { title: "next", check: says("next") }]
+      yield* run([conforms("mine", { name: "Slow", checks }, Layer.empty)], [], "50 millis")
+      begun = yield* Deferred.make<void>()
+      const running = yield* Effect.forkChild(run([conforms("mine", { name: "Left", checks }, Layer.empty)]))
+      yield* Deferred.await(begun)
+
+      yield* Fiber.interrupt(running)
+
+      assert.deepStrictEqual(seen, ["ended", "next", "ended"])
     }))
 
   it.live("fails every check of an adapter that cannot be made", () =>

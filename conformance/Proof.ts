@@ -4,7 +4,7 @@
  * adapter is made once and shared by its checks; a scenario gets a set of its
  * own, for a worker takes whatever jobs its queue holds.
  */
-import { Cause, Clock, Data, Duration, Effect, Exit, Formatter, Layer, Option, Scope } from "effect"
+import { Cause, Clock, Data, Duration, Effect, Exit, Fiber, Formatter, Layer, Option, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { suite as breaker } from "./scenarios/breaker.ts"
 import { suite as crashes } from "./scenarios/crashes.ts"
@@ -186,12 +186,16 @@ export const prove = Effect.fn("conformance.prove")(function* (proofs: ReadonlyA
   const begin = yield* Clock.currentTimeMillis
   const results: Array<ProofResult> = []
 
-  const timed = <A, E, R>(self: Effect.Effect<A, E, R>) =>
-    Effect.flatMap(Effect.timeoutOption(Effect.exit(self), options.timeout), (ended): Effect.Effect<A, E | string> =>
-      Option.isSome(ended)
-        ? ended.value
-        : Effect.fail(`it came to no end in ${Duration.format(Duration.fromInputUnsafe(options.timeout))}`)
-    )
+  /** What has not ended is interrupted, and waited for as long again: what does not listen is left behind, so that there is a report. */
+  const timed = Effect.fnUntraced(function* <A, E, R>(self: Effect.Effect<A, E, R>) {
+    const running = yield* Effect.forkDetach(self)
+    const within = <B, F>(wait: Effect.Effect<B, F>) => Effect.timeoutOption(wait, options.timeout)
+    const end = yield* Effect.onInterrupt(within(Fiber.await(running)), () => within(Fiber.interrupt(running)))
+    if (Option.isSome(end)) return yield* end.value
+    const isOver = Option.isSome(yield* within(Fiber.interrupt(running)))
+    const limit = Duration.format(Duration.fromInputUnsafe(options.timeout))
+    return yield* Effect.fail(`it came to no end in ${limit}${isOver ? "" : ", nor when it was interrupted"}`)
+  })
 
   const ended = Effect.fnUntraced(function* ({ adapter, suite }: Proof, title: string, exit: Exit.Exit<void, unknown>, since: number) {
     const durationMs = (yield* Clock.currentTimeMillis) - since
