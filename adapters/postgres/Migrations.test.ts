@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer, Result } from "effect"
+import { createHash } from "node:crypto"
 import type { Log } from "../../core/ports/Store.ts"
 import * as Database from "./Database.ts"
 import * as Forget from "./Forget.ts"
@@ -93,12 +94,53 @@ describe("migrations", () => {
     for (const name of names) assert.match(name, /^\d{4}_[a-z_]+$/)
   })
 
+  it("say what they said when they were first taken, for who has taken a step does not take it again", () => {
+    const digests = migrations.map(({ name, statements }) => [name, createHash("sha256").update(JSON.stringify(statements)).digest("hex").slice(0, 16)])
+    assert.deepStrictEqual(digests, [
+      ["0001_truth", "01ae89ee575f3c01"],
+      ["0002_jobs", "2e58df75e73db3f7"],
+      ["0003_blobs", "1e30014f3f4dce5f"],
+      ["0004_day_counts", "e66898e0a91b1b4b"],
+      ["0005_claims", "26fd4c6cffa535c9"],
+      ["0006_inbound", "683c54c4e22a093a"],
+      ["0007_domains", "352f8862000fe312"],
+      ["0008_payloads", "987ab1e0a4748c1f"],
+      ["0009_bodies", "46050860b519b2cc"],
+      ["0010_claims_by_key", "571b853209990ae6"],
+      ["0011_content_columns", "362af6cdf46d575e"],
+      ["0012_shared_bodies", "c00b51b5cbed620f"],
+      ["0013_bodies_of_events", "aa13f380eb862775"],
+      ["0014_mailboxes_of_domains", "c721f625bd016ab3"],
+      ["0015_quick_compression", "147af2fca84d8ec5"],
+      ["0016_compressed_blobs", "0eaf5f9a13d9fd10"],
+      ["0017_message_ages", "587b1a4c80acddb8"],
+      ["0018_attachment_uses", "906681fba176a677"],
+      ["0019_submissions_of_messages", "aa1420f44690274f"],
+      ["0020_bodies_of_a_page", "0f694f855208b94a"],
+      ["0021_attachment_ages", "fa82b3ffaef33e70"],
+      ["0022_log_fronts", "82d67a81b2a89977"],
+      ["0023_early_vacuum", "7de7f7fc75cfe89c"]
+    ])
+  })
+
+  it.effect("go on where attachments have the index of their ages already, as 0018 made it before 0021 did", () =>
+    onEmpty(
+      Effect.gen(function* () {
+        const { sql } = yield* Database.Database
+        yield* migrateTo(migrations.filter(({ name }) => name < "0021"))
+        yield* sql`create index attachment_used on mailroom.attachment (used_ms) where used_ms is not null`
+
+        assert.include((yield* migrate).applied, "0021_attachment_ages")
+      })
+    )
+  )
+
   it("make no index of a table in the step that changes it, for its readers would wait as long", () => {
     const grown = migrations.findIndex(({ name }) => name === "0008_payloads")
     const tablesOf = (statements: ReadonlyArray<string>, words: RegExp) => statements.flatMap((text) => words.exec(text)?.[1] ?? [])
     for (const { name, statements } of migrations.slice(grown)) {
       const changed = tablesOf(statements, /alter table (\S+)/)
-      for (const table of tablesOf(statements, /create index \w+ on (\S+)/)) assert.notInclude(changed, table, name)
+      for (const table of tablesOf(statements, /create index (?:if not exists )?\w+ on (\S+)/)) assert.notInclude(changed, table, name)
     }
   })
 
