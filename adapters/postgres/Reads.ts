@@ -231,10 +231,14 @@ const contentOfMessage = `
   join lateral (select * from mailroom.message_content where message_id = message.id offset 0) content on true
   where message.tenant_id = $2 and message.environment = $3`
 
-/** Look-ups, each by its index. */
+/**
+ * Look-ups, each by its index. Who finds a reservation tells its caller that the message is accepted, so it is locked, as a
+ * write is: where commits wait for a standby, one that was called off meanwhile can be read, and a standby need not have it.
+ */
 const admission = `
   select
-    (select record::text from mailroom.reservation where application_id = $3 and idempotency_key = $4 and expires_ms > $5) as reservation,
+    (select record::text from mailroom.reservation
+      where application_id = $3 and idempotency_key = $4 and expires_ms > $5 for key share) as reservation,
     mailbox.record::text as mailbox, domain.record::text as domain
   from (select) as always
   left join ${Query.byId("mailroom.mailbox", "mailbox")} on mailbox.tenant_id = $2
@@ -371,7 +375,8 @@ const payloadsOf = `
 
 const reservationHeld = `
   select ${Rows.reservation.selected()} from mailroom.reservation
-  where application_id = $1 and idempotency_key = $2 and expires_ms > $3`
+  where application_id = $1 and idempotency_key = $2 and expires_ms > $3
+  for key share`
 
 const suppressionOf = `
   select ${Rows.suppression.selected()} from mailroom.suppression

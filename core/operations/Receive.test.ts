@@ -22,25 +22,29 @@ import { Receive } from "./Receive.ts"
 
 type Bytes = Stream.Stream<Uint8Array, unknown>
 
-/** Who is asked about a message, and a store that does not say of a commit that it takes it, after so many milliseconds, and is away until then. */
+/**
+ * Who is asked about a message, and a store that does not say of a commit that it takes it, after so many milliseconds, and is
+ * away until then, and then fails so many commits of a premise alone.
+ */
 interface Around {
   readonly authenticate?: (bytes: Bytes, peer: Peer) => Effect.Effect<Examined>
   readonly judge?: (bytes: Bytes) => Effect.Effect<"ham" | "spam">
   readonly landsAfter?: number
+  readonly failsPremises?: number
 }
 
 const cut = (bytes: Uint8Array, size: number): ReadonlyArray<Uint8Array> =>
   Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) => bytes.subarray(index * size, (index + 1) * size))
 
 /** A mailbox, and a message that is brought to it. */
-const receiving = Effect.fnUntraced(function* ({ authenticate, judge, landsAfter }: Around) {
+const receiving = Effect.fnUntraced(function* ({ authenticate, judge, landsAfter, failsPremises = 0 }: Around) {
   const memory = Context.get(yield* Layer.build(Memory.MemoryStore.layer), Store)
   const { id: tenantId, ...tenant } = Fixtures.tenant()
   const domain = Fixtures.mailDomain(tenantId)
   const mailbox = Fixtures.mailbox(domain)
   yield* land(memory, insert("tenant", { id: tenantId, ...tenant }), insert("domain", domain), insert("mailbox", mailbox))
 
-  let isAway = false
+  let [isAway, premises] = [false, 0]
   const away = Effect.suspend(() => {
     isAway = true
     return Effect.fail(new StoreUnavailable({ cause: "no answer in time" }))
@@ -50,6 +54,9 @@ const receiving = Effect.fnUntraced(function* ({ authenticate, judge, landsAfter
     messages: { ...memory.messages, get: (...given) => (isAway ? away : memory.messages.get(...given)) },
     commit: (...given) => {
       if (landsAfter === undefined) return memory.commit(...given)
+      if (given[0].every(({ _tag }) => _tag === "Require")) {
+        return premises++ < failsPremises ? Effect.fail(new StoreUnavailable({ cause: "no answer in time" })) : memory.commit(...given)
+      }
       const landing = Effect.ensuring(memory.commit(...given), Effect.sync(() => (isAway = false)))
       return Effect.andThen(Effect.forkDetach(Effect.delay(landing, landsAfter)), away)
     }
@@ -218,6 +225,17 @@ describe("a message whose commit had no answer", () => {
 
       assert.deepStrictEqual([found.exit._tag, found.tookMillis, found.messages.length], ["Success", 19_000, 1])
       assert.deepStrictEqual([late.exit._tag, late.tookMillis], ["Failure", 20_000])
+    })
+  )
+
+  it.effect("is as good as taken when it is found and a commit lands behind it: what is read may be on one server only", () =>
+    Effect.gen(function* () {
+      const broughtWith = (failsPremises: number) => Effect.flatMap(receiving({ landsAfter: 500, failsPremises }), ({ bring }) => bring())
+
+      const [stands, never] = [yield* broughtWith(2), yield* broughtWith(100)]
+
+      assert.deepStrictEqual([stands.exit._tag, stands.tookMillis, stands.messages.length], ["Success", 3_000, 1])
+      assert.deepStrictEqual([never.exit._tag, never.tookMillis], ["Failure", 20_000])
     })
   )
 })

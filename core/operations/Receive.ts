@@ -24,7 +24,7 @@ import { SpamFilter } from "../ports/SpamFilter.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
-import { commit, dieOnRejection, retryOnVersionMoved } from "./Commit.ts"
+import { commit, dieOnRejection, retryOnVersionMoved, unchanged } from "./Commit.ts"
 import * as Pieces from "./Pieces.ts"
 import * as Routing from "./Routing.ts"
 import { refused, type Box, type ReceiveRefused } from "./Routing.ts"
@@ -278,12 +278,15 @@ export class Receive extends Context.Service<
         yield* Metrics.add(Metrics.messagesReceived[settings.inboundEnvironment], messages.length)
       })
 
-      /** A commit that was given up may be under way still, and its sender would bring the message again: he waits for minutes. */
+      /**
+       * A commit that was given up may be under way still, and its sender would bring the message again: he waits for minutes. What
+       * is read may have been called off before a standby had it, and be there all the same: a commit behind it tells that it stands.
+       */
       const landed = (message: Message) =>
         Effect.gen(function* () {
           for (;;) {
             const found = yield* Effect.catch(store.messages.get(message, message.id), () => Effect.succeed(null))
-            if (found !== null) return
+            if (found !== null && (yield* Effect.isSuccess(store.commit([unchanged("message", found)], [])))) return
             yield* Effect.sleep(lookPause)
           }
         }).pipe(Effect.timeoutOption(lookFor))

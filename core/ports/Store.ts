@@ -445,7 +445,7 @@ export class Store extends Context.Service<
     readonly deliveries: DeliveryReads
     readonly relay: RelayReads
     readonly reservations: {
-      /** Unexpired at this time. */
+      /** Unexpired at this time. Callers are told that it is accepted: it is as safe as what a commit has told of. */
       readonly get: (applicationId: ApplicationId, idempotencyKey: IdempotencyKey, at: Millis) => Read<Reservation | null>
     }
     readonly suppressions: {
