@@ -14,30 +14,36 @@ const database = Layer.unwrap(
   Effect.gen(function* () {
     const { started, url } = yield* PrivatePostgres.open({ binaries: process.env["TEST_POSTGRES_BIN"] })
     yield* started
-    return Database.layer({ url: url("postgres"), connectionsMax: 4 })
+    return Database.layer({ url: url("postgres"), connectionsMax: 5 })
   })
 )
 const migrated = Layer.provideMerge(Layer.effectDiscard(migrate), database)
 
-const waitsFor = Effect.fnUntraced(function* (standby: string) {
+const setStandby = Effect.fnUntraced(function* (standby: string) {
   const { sql } = yield* Database.Database
   yield* sql.unsafe(`alter system set synchronous_standby_names = '${standby}'`).unprepared
   yield* sql`select pg_reload_conf()`
-  yield* Effect.repeat(sql<{ names: string }>`select current_setting('synchronous_standby_names') as names`, { until: ([row]) => row?.names === standby })
+})
+
+const waiting = Effect.gen(function* () {
+  const { sql } = yield* Database.Database
+  return (yield* sql`select from pg_stat_activity where wait_event = 'SyncRep'`).length
 })
 
 /** Whether it ends only when the standby has what it tells of. */
 const waits = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const { sql } = yield* Database.Database
-    yield* waitsFor("nobody")
+    yield* setStandby("nobody")
+    // The server takes its new setting when it comes to it: from when one waits on, all do.
+    const first = yield* Effect.forkChild(Effect.forever(sql`select pg_logical_emit_message(true, 'first', '')::text`))
+    yield* Effect.repeat(waiting, { until: (count) => count === 1 })
     const asked = yield* Effect.forkChild(self)
-    const isWaiting = sql`select from pg_stat_activity where wait_event = 'SyncRep'`.pipe(
-      Effect.map((rows) => rows.length > 0),
-      Effect.repeat({ until: (is) => is || asked.pollUnsafe() !== undefined })
-    )
-    const hasWaited = yield* Effect.ensuring(isWaiting, Effect.orDie(waitsFor("")))
-    return { hasWaited, answer: yield* Fiber.join(asked) }
+    const isWaiting = Effect.repeat(waiting, { until: (count) => count === 2 || asked.pollUnsafe() !== undefined })
+    const hasWaited = (yield* Effect.ensuring(isWaiting, Effect.orDie(setStandby("")))) === 2
+    const answer = yield* Fiber.join(asked)
+    yield* Fiber.interrupt(first)
+    return { hasWaited, answer }
   })
 
 layer(Layer.provideMerge(PostgresStore.layerWithoutJobs, migrated), { excludeTestServices: true })("a store whose server waits for a standby", (it) => {
