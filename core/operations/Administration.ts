@@ -24,7 +24,7 @@ export class UnknownResource extends Data.TaggedError("UnknownResource")<{ reado
 /** The name is taken: an address, a domain or an id that must be unique. */
 export class NameTaken extends Data.TaggedError("NameTaken")<{ readonly what: string; readonly field: string }> {
   override get message(): string {
-    return `A ${this.what} with this ${this.field} exists already.`
+    return `${/^[aeiou]/i.test(this.what) ? "An" : "A"} ${this.what} with this ${this.field} exists already.`
   }
 }
 
