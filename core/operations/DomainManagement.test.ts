@@ -1,17 +1,22 @@
 /** Domains as an operator handles them, on memory adapters. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Redacted, Result } from "effect"
+import { Context, Effect, Layer, Redacted, Result } from "effect"
+import { TestClock } from "effect/testing"
 import * as MemoryJobQueue from "../../adapters/memory/MemoryJobQueue.ts"
 import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Address from "../model/Address.ts"
 import type { Actor } from "../model/Audit.ts"
+import { shardOf } from "../model/Ids.ts"
+import { eventDataBytesMax } from "../model/Limits.ts"
+import { Crypto } from "../ports/Crypto.ts"
+import { Store } from "../ports/Store.ts"
 import { Management } from "./Management.ts"
 
 const ada: Actor = { type: "operator", id: "ada" }
 
 const sealingKeys = [{ version: 1, key: Redacted.make(new Uint8Array(32)) }]
-const ports = Layer.mergeAll(MemoryStore.layer, MemoryJobQueue.layer, NodeCrypto.layerSeeded("domains", { sealingKeys, memoryCostKiB: 64, timeCost: 1 }))
+const ports = Layer.mergeAll(MemoryStore.layer, MemoryJobQueue.layer, NodeCrypto.layerSeeded("domains", { sealingKeys, memoryCostKiB: 64, timeCost: 1, dkimKeyBits: 512 }))
 const layer = Layer.provideMerge(Management.layer, ports)
 
 const domainName = (text: string) => Result.getOrThrow(Address.parseDomain(text))
@@ -49,8 +54,8 @@ describe("domains", () => {
     "are confirmed though a record could not be looked up, and keep what else was found",
     Effect.gen(function* () {
       const { management, tenantId, id } = yield* founded
-      const found = (record: "spf" | "dmarc", state: "missing" | "unknown") => ({ record, state, expected: "x", observed: null, since: 0 })
-      yield* management.recordChecks(tenantId, id, [found("spf", "unknown"), found("dmarc", "missing")])
+      const found = (record: "spf" | "dmarc" | "dkim", state: "missing" | "unknown") => ({ record, state, expected: "x", observed: null, since: 0 })
+      yield* management.recordChecks(tenantId, id, [found("dkim", "missing"), found("spf", "unknown"), found("dmarc", "missing")])
 
       const { health, checks } = yield* management.confirmDomain(ada, tenantId, id)
 
@@ -71,6 +76,73 @@ describe("domains", () => {
       assert.deepStrictEqual(again, first)
       const { items } = yield* management.listAudit(tenantId, {})
       assert.lengthOf(items.filter(({ action }) => action === "domain.catch_all"), 1)
+    })
+  )
+
+  managed(
+    "are looked at soon after a new key, unless nobody looks at them",
+    Effect.gen(function* () {
+      const { management, tenantId, id } = yield* founded
+      yield* TestClock.adjust(5)
+
+      assert.strictEqual((yield* management.rotateDkim(ada, tenantId, id)).domain.nextCheckAt, 5)
+      yield* management.confirmDomain(ada, tenantId, id)
+      assert.isNull((yield* management.rotateDkim(ada, tenantId, id)).domain.nextCheckAt)
+      yield* management.setDomainSuspended(ada, tenantId, id, true)
+      yield* TestClock.adjust(5)
+      assert.strictEqual((yield* management.setDomainSuspended(ada, tenantId, id, false)).nextCheckAt, 10)
+      assert.isNull((yield* management.setDomainSuspended(ada, tenantId, id, true)).nextCheckAt)
+    })
+  )
+
+  managed(
+    "are proved by their tenant alone, also where the key was asked for first, and have one key until they are to have another",
+    Effect.gen(function* () {
+      const { management, tenantId, id } = yield* founded
+      const proofOf = ({ records }: { readonly records: ReadonlyArray<{ readonly record: string; readonly value: string }> }) =>
+        records.find(({ record }) => record === "ownership")!.value
+
+      const first = yield* management.rotateDkim(ada, tenantId, id)
+      assert.match(proofOf(first), /^mailroom-verify=[0-9a-f]{32}$/)
+      const signing = { ...first.domain, version: first.domain.version + 1, dkim: first.domain.nextDkim, nextDkim: null }
+      yield* Store.use(({ commit }) => commit([{ _tag: "Update", kind: "domain", record: signing }], []))
+      assert.deepStrictEqual((yield* management.domainRecords(ada, tenantId, id)).domain, signing)
+
+      yield* management.setDomainSuspended(ada, tenantId, id, true)
+      yield* management.removeDomain(ada, tenantId, id, {})
+      const { id: other } = yield* management.createTenant(ada, { name: "Difference Engines", planId: "standard" })
+      const again = yield* management.createDomain(ada, { tenantId: other, domain: first.domain.domain })
+      assert.notStrictEqual(proofOf(yield* management.domainRecords(ada, other, again.id)), proofOf(first))
+    })
+  )
+
+  it.effect("have selectors of eight digits", () =>
+    Effect.gen(function* () {
+      const context = yield* Layer.build(ports)
+      const drawn = Context.add(context, Crypto, { ...Context.get(context, Crypto), randomBytes: (count) => Effect.succeed(new Uint8Array([0, 1, 15, 255]).subarray(0, count)) })
+
+      yield* Effect.gen(function* () {
+        const { management, tenantId, id } = yield* founded
+        assert.strictEqual((yield* management.domainRecords(ada, tenantId, id)).domain.nextDkim?.selector, "mr00010fff")
+      }).pipe(Effect.provide(Management.layer), Effect.provide(drawn))
+    })
+  )
+
+  managed(
+    "put on record what somebody else found, and tell of it in an event that has room",
+    Effect.gen(function* () {
+      const { management, tenantId, id } = yield* founded
+      yield* management.confirmDomain(ada, tenantId, id)
+
+      const missing = { record: "spf", state: "mismatch", expected: "x", observed: "a".repeat(2 * eventDataBytesMax), since: 0 } as const
+      const { checks } = yield* management.getDomain(tenantId, id)
+      yield* management.recordChecks(tenantId, id, [...checks, missing])
+
+      const [newest] = (yield* management.listAudit(tenantId, { limit: 1 })).items
+      assert.deepStrictEqual([newest!.action, newest!.actor.id], ["domain.check", "domain-checker"])
+      const log = yield* Store.use(({ events }) => events.readLog(shardOf(tenantId), 0n, 10))
+      assert.isAtMost(JSON.stringify(log.at(-1)!.data).length, eventDataBytesMax)
+      assert.isNull(log.at(-1)!.environment, "both environments are told")
     })
   )
 })

@@ -125,7 +125,7 @@ export const domainChanges = ({ store, queue, crypto, audited, tenantEvent }: Ad
   /** The domain one version on, with its health moved if the input moves it, and the changes that make it so. */
   const moved = Effect.fnUntraced(function* ({ before, domain, input }: Move) {
     const decision = input === null ? null : Option.getOrNull(Result.getSuccess(MailDomains.decide(domain, input)))
-    if (decision === null || decision.to === decision.from) {
+    if (decision === null) {
       const after = { ...domain, version: before.version + 1 }
       const changes: ReadonlyArray<Change> = [{ _tag: "Update", kind: "domain", record: after }]
       return { after, changes }

@@ -82,6 +82,7 @@ describe("Management", () => {
       yield* management.setApplicationStatus(ada, tenantId, application.id, "active")
       yield* management.updateKey(ada, tenantId, apiKey.id, { name: "site" })
       const rotated = yield* management.rotateKey(ada, tenantId, apiKey.id, { overlap: 0 })
+      assert.strictEqual(rotated.apiKey.version, 1)
       yield* management.revokeKey(ada, tenantId, rotated.apiKey.id)
       const domain = yield* management.createDomain(ada, { tenantId, domain: domainName("mail.example") })
       yield* management.confirmDomain(ada, tenantId, domain.id)
@@ -167,7 +168,7 @@ describe("Management", () => {
       const { management, tenantId, application, issue } = yield* founded
       yield* TestClock.adjust("1 hour")
       const now = yield* Clock.currentTimeMillis
-      const { apiKey } = yield* issue()
+      const { apiKey, text } = yield* issue()
       const key = { tenantId, applicationId: application.id, name: "k", scopes }
       const live = ApiKey.format("production", new Uint8Array(ApiKey.publicIdBytes), new Uint8Array(ApiKey.secretBytes))
       const refused: ReadonlyArray<readonly [string, Effect.Effect<unknown, { readonly message: string }>]> = [
@@ -178,12 +179,15 @@ describe("Management", () => {
         ["There is no tenant", management.createDomain(ada, { tenantId: nobody as TenantId, domain: domainName("a.example") })],
         ["There is no tenant", management.listKeys(nobody as TenantId, {})],
         ["There is no tenant", management.listAudit(nobody as TenantId, {})],
+        ["There is no tenant", management.listDomains(nobody as TenantId, {})],
+        ["There is no tenant", management.listMailboxes(nobody as TenantId, {})],
         ["There is no application", management.listKeys(tenantId, { applicationId: nobody as ApplicationId })],
         ["There is no application", management.issueKey(ada, { ...key, applicationId: nobody as ApplicationId })],
         ["There is no domain b.example in this tenant.", management.createMailbox(ada, { tenantId, address: address("a@b.example"), displayName: "" })],
         ["id is the nil UUID", management.createTenant(ada, { id: installation, name: "n", planId: "standard" })],
         ["name wants 1 to 200 characters.", management.createTenant(ada, { name: " ", planId: "standard" })],
         ["name wants 1 to 200 characters.", management.updateTenant(ada, tenantId, { name: "é".repeat(201) })],
+        ["name wants 1 to 200 characters.", management.createApplication(ada, { tenantId, environment: "sandbox", name: "" })],
         ["name holds a control character", management.updateApplication(ada, tenantId, application.id, { name: "a\u001b[31m" })],
         ["name holds a control character", management.updateKey(ada, tenantId, apiKey.id, { name: "a\u202eb" })],
         ["actor wants 1 to 200 characters.", management.setTenantStatus({ type: "operator", id: "" }, tenantId, "suspended")],
@@ -192,10 +196,12 @@ describe("Management", () => {
         ["tenantRequestsPerDay is missing", management.createPlan(ada, { id: "new", keyRequestsPerMinute: 1, recipientsPerDay: 1 })],
         ["id wants 1 to 63 letters", management.createPlan(ada, { id: "a b", keyRequestsPerMinute: 1, tenantRequestsPerDay: 1, recipientsPerDay: 1 })],
         ["A plan with this id exists already.", management.createPlan(ada, { id: "standard" })],
+        ["name wants 1 to 200 characters.", management.issueKey(ada, { ...key, name: "" })],
         ["scopes holds \"messages:sent\", which is no scope; there are mailboxes:read, ", management.issueKey(ada, { ...key, scopes: ["messages:sent" as Scope] })],
         [`scopes holds "${"s".repeat(60)}", which`, management.issueKey(ada, { ...key, scopes: ["s".repeat(61) as Scope] })],
         ["text is no API key of the environment sandbox.", management.issueKey(ada, { ...key, text: Redacted.make("svc_test_") })],
         ["text is no API key of the environment sandbox.", management.issueKey(ada, { ...key, text: live.text })],
+        ["An API key with this publicId exists already.", management.issueKey(ada, { ...key, text })],
         ["expiresAt lies in the past.", management.issueKey(ada, { ...key, expiresAt: now })],
         ["expiresAt lies behind 9999-12-31, the last day there is", management.issueKey(ada, { ...key, expiresAt: 253_402_300_800_000 })],
         ["expiresAt wants a whole number", management.issueKey(ada, { ...key, expiresAt: now + 0.5 })],
@@ -361,9 +367,12 @@ describe("API keys", () => {
       assert.deepStrictEqual([issued.apiKey.state, issued.apiKey.scopes], ["tenant_suspended", ["messages:read"]])
       yield* management.setApplicationStatus(ada, tenantId, application.id, "suspended")
       assert.deepStrictEqual([yield* state, yield* admitted(text)], ["application_suspended", "application"])
+      assert.strictEqual((yield* management.listKeys(tenantId, {})).items[0]!.state, "application_suspended")
       yield* management.setTenantStatus(ada, tenantId, "active")
       yield* management.setApplicationStatus(ada, tenantId, application.id, "active")
       assert.deepStrictEqual([yield* state, yield* admitted(text)], ["active", "admitted"])
+      const { id: other } = yield* management.createApplication(ada, { tenantId, environment: "production", name: "Other" })
+      yield* management.issueKey(ada, { ...twice, applicationId: other })
       const { items } = yield* management.listKeys(tenantId, { applicationId: application.id })
       assert.deepStrictEqual(items.map((key) => key.state), ["active", "active"])
       assert.notInclude(JSON.stringify(items), "argon2")

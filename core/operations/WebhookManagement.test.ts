@@ -40,32 +40,41 @@ const roundsOf = (deliveries: ReadonlyArray<Delivery>) =>
 const dead = (endpoint: Endpoint, count: number) =>
   Array.from({ length: count }, (_, deadAt) => Fixtures.delivery(endpoint, { status: "dead", nextAttemptAt: null, deadAt }))
 
-it.effect("replays once what had died by then, however soon it dies again", () => {
-  const replayedIn = (changes: ReadonlyArray<Change>) =>
-    changes.flatMap((change) => (change._tag === "Update" && change.kind === "delivery" && change.record.round === 2 ? [change.record] : []))
-  const hopeless = (store: typeof Store.Service): typeof Store.Service => ({
-    ...store,
-    commit: (...given) =>
-      Effect.tap(store.commit(...given), () =>
-        Effect.gen(function* () {
-          yield* TestClock.adjust(1)
-          const deadAt = yield* Clock.currentTimeMillis
-          const again = replayedIn(given[0]).map((one) => ({ ...one, version: one.version + 1, status: "dead", nextAttemptAt: null, deadAt }) as const)
-          yield* store.commit(again.map((record) => ({ _tag: "Update", kind: "delivery", record })), [])
-        })
-      )
+for (const [what, given, replay] of [
+  ["what died", {}, ({ id }) => WebhookManagement.use(({ replayDead }) => replayDead(ada, realm, id, 0))],
+  [
+    "what died at an endpoint that is enabled again",
+    { enabled: false, disabledAt: 0 },
+    ({ id }) => Effect.map(WebhookManagement.use(({ enableEndpoint }) => enableEndpoint(ada, realm, id, { replayDead: true })), ({ replayed }) => replayed)
+  ]
+] as ReadonlyArray<readonly [what: string, over: Partial<Endpoint>, replay: (endpoint: Endpoint) => Effect.Effect<number, unknown, WebhookManagement>]>) {
+  it.effect(`${what} is replayed once, however soon it dies again`, () => {
+    const replayedIn = (changes: ReadonlyArray<Change>) =>
+      changes.flatMap((change) => (change._tag === "Update" && change.kind === "delivery" && change.record.round === 2 ? [change.record] : []))
+    const hopeless = (store: typeof Store.Service): typeof Store.Service => ({
+      ...store,
+      commit: (...given) =>
+        Effect.tap(store.commit(...given), () =>
+          Effect.gen(function* () {
+            yield* TestClock.adjust(1)
+            const deadAt = yield* Clock.currentTimeMillis
+            const again = replayedIn(given[0]).map((one) => ({ ...one, version: one.version + 1, status: "dead", nextAttemptAt: null, deadAt }) as const)
+            yield* store.commit(again.map((record) => ({ _tag: "Update", kind: "delivery", record })), [])
+          })
+        )
+    })
+    return Effect.gen(function* () {
+      const endpoint = Fixtures.endpoint(realm, given)
+      const deliveries = dead(endpoint, 501)
+      yield* put(insert("endpoint", endpoint), ...deliveries.map((one) => insertDelivery(one)))
+      yield* TestClock.setTime(500)
+
+      const replayed = yield* replay(endpoint)
+
+      assert.deepStrictEqual([replayed, new Set(yield* roundsOf(deliveries))], [501, new Set([2])])
+    }).pipe(over({ store: hopeless }))
   })
-  return Effect.gen(function* () {
-    const endpoint = Fixtures.endpoint(realm)
-    const deliveries = dead(endpoint, 501)
-    yield* put(insert("endpoint", endpoint), ...deliveries.map((one) => insertDelivery(one)))
-    yield* TestClock.setTime(500)
-
-    const replayed = yield* WebhookManagement.use(({ replayDead }) => replayDead(ada, realm, endpoint.id, 0))
-
-    assert.deepStrictEqual([replayed, new Set(yield* roundsOf(deliveries))], [501, new Set([2])])
-  }).pipe(over({ store: hopeless }))
-})
+}
 
 it.effect("replays nothing at an endpoint that is disabled while what died is looked for", () => {
   const endpoint = Fixtures.endpoint(realm)
@@ -169,5 +178,15 @@ it.effect("says in the audit trail of the endpoint's environment what was done t
     const acts = ["rotate_secret", "disable", "enable", "replay"].map((act) => [`webhook_endpoint.${act}`, "production", endpoint.id, "ada"])
     const written = entries.map(({ action, environment, subject, actor }) => [action, environment, subject.id, actor.id])
     assert.sameDeepMembers(written, acts)
+  }).pipe(over())
+)
+
+it.effect("sends an endpoint no test event of a type that it does not get", () =>
+  Effect.gen(function* () {
+    const endpoint = Fixtures.endpoint(realm, { eventTypes: ["mailbox.created", "message.sent"] })
+    yield* put(insert("endpoint", endpoint))
+    const sending = WebhookManagement.use(({ testEndpoint }) => testEndpoint(ada, realm.tenantId, endpoint.id, "message.bounced"))
+
+    assert.strictEqual((yield* Effect.flip(sending)).message, "type is none that this endpoint gets; it gets message.sent, mailbox.created.")
   }).pipe(over())
 )

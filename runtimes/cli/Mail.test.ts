@@ -151,12 +151,12 @@ describe("suppression", () => {
       const bounced = { ...realm, address: Fixtures.address("Bob"), reason: "bounce", messageId: Fixtures.freshId<MessageId>(), createdAt: 5 } as const
       yield* Effect.orDie(Store.use(({ commit }) => commit([{ _tag: "Suppress", suppression: bounced }], [])))
 
-      const added = yield* json(`suppression add ada@example.com -t ${tenant}`)
-      assert.deepStrictEqual(added, { ...realm, address: "ada@example.com", reason: "manual", messageId: null, createdAt: epoch })
+      const added = yield* json(`suppression add Ada@example.com -t ${tenant}`)
+      assert.deepStrictEqual(added, { ...realm, address: "Ada@example.com", reason: "manual", messageId: null, createdAt: epoch })
       const listed = yield* json(`suppression list -t ${tenant}`)
       assert.deepStrictEqual(listed, [added, { ...bounced, createdAt: "1970-01-01T00:00:00.005Z" }])
       assert.deepStrictEqual(yield* json(`suppression list -t ${tenant} --after ADA@example.com`), listed.slice(1))
-      assert.include((yield* run(`suppression list -t ${tenant} --limit 1`)).error, "go on with --after ada@example.com")
+      assert.include((yield* run(`suppression list -t ${tenant} --limit 1`)).error, "go on with --after Ada@example.com")
       assert.deepStrictEqual(yield* json(`suppression add bob@example.com -t ${tenant}`), listed[1], "the first reason stays")
       assert.deepStrictEqual(yield* json(`suppression list -t ${tenant} --environment sandbox`), [])
 
@@ -177,13 +177,17 @@ describe("suppression", () => {
     "says what it cannot do",
     Effect.gen(function* () {
       const { tenant } = yield* founded
-      for (const [line, code] of [
-        [`suppression remove bob@example.com -t ${tenant}`, 3],
-        [`suppression list -t ${nobody}`, 3],
-        [`suppression add bob@example.com -t ${tenant} --environment sandbox`, 2],
-        [`suppression add bob -t ${tenant}`, 2]
+      for (const [line, code, says] of [
+        [`suppression remove bob@example.com -t ${tenant}`, 3, "There is no suppression bob@example.com in this tenant."],
+        [`suppression list -t ${nobody}`, 3, `There is no tenant ${nobody}.`],
+        [`suppression add bob@example.com -t ${nobody}`, 3, `There is no tenant ${nobody}.`],
+        [`suppression remove bob@example.com -t ${nobody}`, 3, `There is no tenant ${nobody}.`],
+        [`suppression add bob@example.com -t ${tenant} --environment sandbox`, 2, "--environment wants production: in the sandbox nobody is suppressed"],
+        [`suppression add bob -t ${tenant}`, 2, "\"bob\": an address is local@domain"]
       ] as const) {
-        assert.strictEqual((yield* run(line)).code, code, line)
+        const ended = yield* run(line)
+        assert.strictEqual(ended.code, code, line)
+        assert.include(ended.error, says)
       }
     })
   )
