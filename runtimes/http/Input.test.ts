@@ -213,6 +213,39 @@ layer(Harness.layer(), live)("A body", (it) => {
   }
 })
 
+layer(Harness.layer(), live)("A request", (it) => {
+  it.effect("is not decoded from another transfer coding than chunked", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const headers = [Harness.bearer(server), "Idempotency-Key: 12345678", "Content-Type: application/json", "Transfer-Encoding: gzip, chunked"]
+
+      const answer = yield* server.raw(Harness.wire("POST /v1/messages", headers, "2\r\n{}\r\n0\r\n\r\n"))
+
+      assert.match(answer, /^HTTP\/1\.1 415 [^]*"unsupported_media_type"/)
+    })
+  )
+
+  it.effect("that reads may have a body and two Idempotency-Keys, which are nobody's", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const headers = [Harness.bearer(server), "Idempotency-Key: 11111111", "Idempotency-Key: 22222222", "Content-Length: 3", "Connection: close"]
+
+      assert.match(yield* server.raw(Harness.wire("GET /v1/mailboxes", headers, "[1]")), /^HTTP\/1\.1 200 /)
+    })
+  )
+
+  it.effect("has the first hundred of its faults named", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+
+      const { json } = yield* server.send({ to: Array.from({ length: 60 }, () => 1), cc: Array.from({ length: 60 }, () => 1) })
+
+      assert.lengthOf(json.details.issues, 100)
+      assert.strictEqual(json.details.issues[99].path, "/cc/39")
+    })
+  )
+})
+
 layer(Harness.layer(), live)("updateMessage", (it) => {
   const updates: ReadonlyArray<Case> = [
     refused("nothing to update", {}, ""),

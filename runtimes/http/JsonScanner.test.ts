@@ -149,6 +149,12 @@ describe("JsonScanner", () => {
     })
   }
 
+  it("says of UTF-16 and of a mark before UTF-8 what it expects instead", () => {
+    for (const begin of [[0xff, 0xfe], [0xfe, 0xff], [0xef, 0xbb, 0xbf]]) {
+      assert.strictEqual(scan(Uint8Array.from([...begin, 0x7b, 0x7d]), []).fault?.message, "Expected UTF-8 without a byte order mark")
+    }
+  })
+
   it("names the byte that it stumbles over", () => {
     assert.strictEqual(faultOf("{\"a\" 1}")?.message, "Malformed JSON: unexpected \"1\" at byte 5")
     assert.strictEqual(scan(bytesOf("{\"a\" \u0001}"), [3]).fault?.message, "Malformed JSON: unexpected byte 0x01 at byte 5")

@@ -240,7 +240,7 @@ export class JsonScanner {
       if (this.#high !== 0) return this.#loneSurrogate(start)
       this.#run(bytes, start, end)
     }
-    if (end === bytes.length || this.#fault !== null) return end
+    if (end === bytes.length) return end
     if (bytes[end] === 0x5c) {
       this.#state = states.escape
       return end + 1

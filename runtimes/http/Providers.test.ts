@@ -185,6 +185,7 @@ it.live("A notification is asked for again until it is committed", () =>
     isDown = false
 
     assert.deepStrictEqual([unavailable.status, unavailable.headers.get("retry-after")], [503, "5"])
+    assert.lengthOf(server.logs.filter((line) => line.includes("\"down\"") && line.includes(unavailable.json.requestId)), 1, "why is in the log")
     assert.strictEqual(yield* status, "sent")
     assert.strictEqual((yield* post(body)).status, 200)
     yield* server.settle

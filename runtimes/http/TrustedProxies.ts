@@ -20,7 +20,7 @@ export const make = (ranges: ReadonlyArray<string>): TrustedProxies => {
     if (family === 0) continue
     list.addSubnet(address, Number(bits ?? (family === 4 ? 32 : 128)), family === 4 ? "ipv4" : "ipv6")
   }
-  return { isTrusted: (address) => isIP(address) !== 0 && list.check(address, isIP(address) === 4 ? "ipv4" : "ipv6") }
+  return { isTrusted: (address) => list.check(address, isIP(address) === 4 ? "ipv4" : "ipv6") }
 }
 
 export const addressOf = (peer: string, forwardedFor: string | undefined, { isTrusted }: TrustedProxies): string => {
