@@ -1,7 +1,7 @@
 /** Laws of the reads: what each shows, in which order, and to whom. */
 import { Effect } from "effect"
 import assert from "node:assert/strict"
-import type { Environment, MailboxId, Realm } from "../core/model/Ids.ts"
+import type { DomainId, Environment, MailboxId, Realm, TenantId } from "../core/model/Ids.ts"
 import type { MailDomain } from "../core/model/MailDomain.ts"
 import * as Recipients from "../core/model/Recipient.ts"
 import * as Webhook from "../core/model/Webhook.ts"
@@ -475,6 +475,10 @@ const isolation = [
       const realm = Fixtures.realm()
 
       assert.equal(yield* store.credentials.tenant(realm.tenantId), null)
+      const typed = "no id at all" as TenantId & MailboxId & DomainId // as an operator may type it
+      assert.equal(yield* store.credentials.tenant(typed), null)
+      assert.equal(yield* store.mailboxes.get(realm.tenantId, typed), null)
+      assert.equal(yield* store.domains.get(realm.tenantId, typed), null)
       assert.equal(yield* store.messages.bySubmission(submissionRef()), null)
       assert.deepEqual(yield* store.notifications.kept(submissionRef()), [])
       assert.equal(yield* store.reservations.get(Fixtures.freshId(), reservation().idempotencyKey, 0), null)

@@ -190,3 +190,15 @@ it.effect("sends an endpoint no test event of a type that it does not get", () =
     assert.strictEqual((yield* Effect.flip(sending)).message, "type is none that this endpoint gets; it gets message.sent, mailbox.created.")
   }).pipe(over())
 )
+
+it.effect("replays with the enabling what died by a clock that is ahead, also what is more than a commit holds", () =>
+  Effect.gen(function* () {
+    const endpoint = Fixtures.endpoint(realm, { enabled: false, disabledAt: 0 })
+    const deliveries = dead(endpoint, 501).map((one) => ({ ...one, deadAt: 30_000 }))
+    yield* put(insert("endpoint", endpoint), ...deliveries.map((one) => insertDelivery(one)))
+
+    const { replayed } = yield* WebhookManagement.use(({ enableEndpoint }) => enableEndpoint(ada, realm, endpoint.id, { replayDead: true }))
+
+    assert.deepStrictEqual([replayed, new Set(yield* roundsOf(deliveries))], [501, new Set([2])])
+  }).pipe(over())
+)
