@@ -314,6 +314,21 @@ const fairness: ReadonlyArray<Check<JobQueue>> = [
     })
   },
   {
+    title: "counts leases against the cap, also of jobs that are offered meanwhile, and no jobs that wait for their time",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const { group } = job(now)
+      const due = jobs(4, now, { group })
+      yield* queue.offer([...due, ...jobs(2, now + minute, { group })])
+      const first = yield* claim(1, 2)
+
+      yield* queue.offer(first.map((lease) => lease.job))
+
+      assert.equal((yield* claim(10, 2)).length, 1)
+      assert.deepEqual(yield* claim(10, 2), [])
+    })
+  },
+  {
     title: "frees a place below the cap with each lease that is completed or runs out",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin

@@ -267,6 +267,27 @@ export const leases: ReadonlyArray<Check<JobQueue>> = [
     })
   },
   {
+    title: "holds what a late worker extends, if nobody has leased it since",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer(jobs(2, now))
+      const held = yield* claim()
+      yield* TestClock.adjust(minute)
+      const [taken] = yield* claim(1) // which has looked at both
+      const late = held.find(({ job }) => job.subject !== taken!.job.subject)!
+
+      const extended = yield* queue.extend(late, visibilityTimeout)
+
+      yield* queue.offer([job(now, { group: late.job.group })])
+      assert.deepEqual(yield* claim(10, 2), [], "both count against the cap")
+      yield* queue.complete(yield* claimOne)
+      yield* queue.complete(extended)
+      yield* queue.complete(taken!)
+      yield* TestClock.adjust(minute)
+      yield* assertNothingDue
+    })
+  },
+  {
     title: "completes an extended lease",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin

@@ -87,6 +87,18 @@ const ending: ReadonlyArray<Check<JobQueue>> = [
     })
   },
   {
+    title: "stops waiting when the first of several jobs falls due, of whichever kind",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer([job(now + 2 * minute), job(now + 20 * minute), job(now + 30 * minute, { kind: "scan" })])
+      const waiting = yield* wait()
+
+      yield* TestClock.adjust(5 * minute)
+
+      assert.ok(yield* ends(waiting))
+    })
+  },
+  {
     title: "stops waiting when a lease runs out",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin
@@ -101,15 +113,16 @@ const ending: ReadonlyArray<Check<JobQueue>> = [
     })
   },
   {
-    title: "returns at once from waiting when a job is due already",
+    title: "returns at once from waiting when a job is due already, also when it fell due this moment",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin
-      yield* queue.offer([job(now)])
+      for (const dueAt of [now, now + 2 * minute]) {
+        yield* queue.offer([job(dueAt)])
+        yield* TestClock.setTime(dueAt)
 
-      const waiting = yield* Effect.forkScoped(queue.awaitWork(jobKinds, Duration.hours(10)))
-      yield* TestClock.adjust(minute)
-
-      assert.ok(yield* ends(waiting))
+        for (let time = 0; time < 2; time++) assert.ok(yield* ends(yield* Effect.forkScoped(queue.awaitWork(jobKinds, hours))))
+        yield* queue.complete(yield* claimOne)
+      }
     })
   },
   {

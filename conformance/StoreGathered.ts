@@ -75,17 +75,19 @@ export const gathered = [
       const delivery = Fixtures.delivery(endpoint)
       const stray = Fixtures.delivery(Fixtures.endpoint(realm))
       const foreign = Fixtures.endpoint(Fixtures.realm())
-      const astray = Fixtures.delivery({ ...foreign, tenantId: realm.tenantId })
-      yield* land(store, insert("endpoint", endpoint), insert("endpoint", foreign))
-      yield* land(store, insertDelivery(delivery, "{ }"), insertDelivery(stray), insertDelivery(astray))
+      const other = Fixtures.endpoint(Fixtures.otherEnvironment(realm))
+      const astray = [Fixtures.delivery({ ...foreign, tenantId: realm.tenantId }), Fixtures.delivery({ ...other, environment: realm.environment })]
+      yield* land(store, ...[endpoint, foreign, other].map((one) => insert("endpoint", one)))
+      yield* land(store, insertDelivery(delivery, "{ }"), ...[stray, ...astray].map((one) => insertDelivery(one)))
 
       assert.deepEqual(yield* store.deliveries.outgoing(realm, delivery.id), {
         delivery,
         endpoint: yield* store.endpoints.get(realm, endpoint.id),
         body: "{ }"
       })
-      assert.deepEqual(yield* store.deliveries.outgoing(realm, stray.id), { delivery: stray, endpoint: null, body: "{}" })
-      assert.deepEqual(yield* store.deliveries.outgoing(realm, astray.id), { delivery: astray, endpoint: null, body: "{}" })
+      for (const one of [stray, ...astray]) {
+        assert.deepEqual(yield* store.deliveries.outgoing(realm, one.id), { delivery: one, endpoint: null, body: "{}" })
+      }
       assert.equal(yield* store.deliveries.outgoing(realm, Fixtures.freshId()), null)
       assert.equal(yield* store.deliveries.outgoing({ ...realm, environment: "production" }, delivery.id), null)
       assert.equal(yield* store.deliveries.outgoing(Fixtures.realm(), delivery.id), null)

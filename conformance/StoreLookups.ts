@@ -227,7 +227,7 @@ const notes = [
       const message = Fixtures.message(Fixtures.realm())
       const of = (ref: typeof known) =>
         times(3, (at) => notification(ref, { outcome: { _tag: "Delivered", at, smtpResponse: null } }))
-      const all = [...of(known), ...of(unknown)]
+      const all = [...of(known), ...of(unknown), ...of({ ...known, provider: "another" })]
       const page = (after: string | null, limit: number) => store.notifications.matched({ after, limit })
       const walk = (limit: number) =>
         Effect.gen(function* () {

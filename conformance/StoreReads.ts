@@ -269,6 +269,7 @@ const mailboxes = [
         { domain: quiet, mailboxCount: 1 },
         { domain: idle, mailboxCount: 0 }
       ])
+      assert.deepEqual(yield* store.domains.page(tenantId, { after: null, limit: 9 }), yield* store.domains.list(tenantId))
     })
   )
 ]
@@ -350,6 +351,7 @@ const events = [
       assert.deepEqual(yield* since(250), [300, 250, 400])
       assert.deepEqual(yield* since(300), [300, 250, 400])
       assert.deepEqual(yield* since(300, 2), [300, 250])
+      assert.deepEqual(yield* since(300.5), [400], "a time between two milliseconds")
       assert.deepEqual(yield* since(301), [400])
       assert.deepEqual(yield* since(401), [])
     })
@@ -379,6 +381,9 @@ const events = [
       assert.deepEqual(yield* seen(realm, one.id), ["everyone's", "the tenant's", "one's"])
       assert.deepEqual(yield* seen(realm, two.id), ["everyone's", "the tenant's", "two's"])
       assert.deepEqual(yield* seen(realm, two.id, 3), ["everyone's", "the tenant's", "two's"], "the limit counts what is shown")
+      assert.deepEqual(yield* seen(realm, two.id, 2), ["everyone's", "the tenant's"], "and is one for all of it")
+      const since = yield* store.events.page(realm, two.id, { start: { _tag: "Since", at: 0 }, limit: 2 })
+      assert.deepEqual(since, yield* store.events.page(realm, two.id, { start: null, limit: 2 }))
       assert.deepEqual(yield* seen(realm, Fixtures.freshId()), ["everyone's", "the tenant's"])
       const outside = yield* seen(Fixtures.otherEnvironment(realm), Fixtures.freshId())
       assert.deepEqual(outside, ["the tenant's", "the other environment's"])

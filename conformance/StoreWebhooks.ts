@@ -276,6 +276,7 @@ const deliveries = [
       assert.deepEqual(yield* since(0), [first, ...twins, last])
       assert.deepEqual(yield* since(10), [first, ...twins, last])
       assert.deepEqual(yield* since(11), [...twins, last])
+      assert.deepEqual(yield* since(10.5), [...twins, last], "a time between two milliseconds")
       assert.deepEqual(yield* since(11, 2), twins)
       assert.deepEqual(yield* since(20, 1), [twins[0]])
       assert.deepEqual(yield* since(30), [last])

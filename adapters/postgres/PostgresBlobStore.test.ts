@@ -74,12 +74,13 @@ describe("blobs in rows", () => {
     "leave nothing, a day later, of a process that died while it wrote, and let none write on after that",
     Effect.gen(function* () {
       const store = yield* BlobStore
-      const [dead, slow, late] = [
+      const [dead, slow, late, whole] = [
         yield* Scope.provide(store.writer(tenant()), yield* Scope.make()),
+        yield* store.writer(tenant()),
         yield* store.writer(tenant()),
         yield* store.writer(tenant())
       ]
-      for (const writer of [dead, slow, late]) yield* writer.append(noise(partSizeBytes))
+      for (const writer of [dead, slow, late, whole]) yield* writer.append(noise(partSizeBytes))
       yield* TestClock.adjust(PostgresBlobStore.abandonedAfter / 2)
       yield* slow.append(noise(partSizeBytes))
       yield* TestClock.adjust(PostgresBlobStore.abandonedAfter / 2 + 1)
@@ -88,6 +89,7 @@ describe("blobs in rows", () => {
       assert.strictEqual(yield* kept, "0 1 2")
       assert.strictEqual((yield* Effect.flip(late.append(noise(partSizeBytes))))._tag, "BlobUnavailable")
       assert.strictEqual((yield* Effect.flip(late.finish))._tag, "BlobUnavailable")
+      assert.strictEqual((yield* Effect.flip(whole.finish))._tag, "BlobUnavailable")
       yield* slow.append(noise(partSizeBytes))
       const ref = yield* slow.finish
       assert.strictEqual(ref.sizeBytes, 3 * partSizeBytes)

@@ -421,7 +421,7 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
     })
   )
 
-  it.effect("pass over what is due and has its job, where jobs are in the same database", () =>
+  it.effect("pass over what is due and has its job of that kind, where jobs are in the same database", () =>
     Effect.gen(function* () {
       const database = yield* Database
       const { sql } = database
@@ -432,7 +432,8 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
         Rows.parameters(columns, [held!, late!, lost!])
       )
       const jobOf = (subject: string, dueAt: number): Job => ({ kind: "scan", subject, realm, group: "group", dueAt })
-      yield* Jobs.offer((text, parameters) => sql.unsafe(text, parameters), [jobOf(held!.id, -7), jobOf(late!.id, -6)], 0)
+      const offered = [jobOf(held!.id, -7), jobOf(late!.id, -6), { ...jobOf(lost!.id, -7), kind: "parse" } as const]
+      yield* Jobs.offer((text, parameters) => sql.unsafe(text, parameters), offered, 0)
       const found = (jobsOffered: boolean) =>
         Effect.map(Reads.make(database, { jobsOffered }).due("scan", { dueBefore: -7, after: null, limit: 9 }), ({ jobs }) =>
           jobs.map(({ subject }) => subject)
