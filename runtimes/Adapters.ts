@@ -12,6 +12,7 @@ import * as RfcMime from "../adapters/mime/RfcMime.ts"
 import * as Postgres from "../adapters/postgres/Database.ts"
 import * as JobNews from "../adapters/postgres/JobNews.ts"
 import * as Migrations from "../adapters/postgres/Migrations.ts"
+import * as Pooler from "../adapters/postgres/Pooler.ts"
 import * as PostgresBlobStore from "../adapters/postgres/PostgresBlobStore.ts"
 import * as PostgresJobQueue from "../adapters/postgres/PostgresJobQueue.ts"
 import * as PostgresRateLimiter from "../adapters/postgres/PostgresRateLimiter.ts"
@@ -46,6 +47,13 @@ export const reasonOf = ({ reason }: SqlError): string => {
   return cause instanceof Error && cause.message !== "" ? cause.message : reason.message
 }
 
+/** True when a certificate was shown that nobody here vouches for, or that is out of date or another's: Node's words, which all name it. */
+export const isDistrust = (words: string): boolean => /\bcertificate\b/i.test(words)
+
+/** What to do then. */
+export const trustAdvice = (place = "NODE_EXTRA_CA_CERTS"): string =>
+  `Have the server show a certificate that is valid now and for this name; the file of a private authority goes into ${place}.`
+
 /** A pool of connections to the database of these settings. */
 export const database = (config: Deployment, name: string) =>
   Postgres.layer({
@@ -57,14 +65,49 @@ export const database = (config: Deployment, name: string) =>
     Layer.catchTag("SqlError", (error) => Layer.effectContext(unreachable(config)(error)))
   )
 
-const unreachable = (config: Deployment) => (error: SqlError) =>
-  new DatabaseFault({
+const unreachable = (config: Deployment) => (error: SqlError) => {
+  const advice = connectionAdvice(config, error)
+  const reason = `${reasonOf(error)}${advice === null ? "" : `. ${advice}`}`
+  return new DatabaseFault({
     message: Postgres.isConnectionLost(error)
-      ? `the database at ${placeOf(config)} cannot be reached: ${reasonOf(error)}`
-      : `the database at ${placeOf(config)} refuses: ${reasonOf(error)}; \`mailroom doctor\` says what it wants`
+      ? `the database at ${placeOf(config)} cannot be reached: ${reason}`
+      : `the database at ${placeOf(config)} refuses: ${reason}; \`mailroom doctor\` says what it wants`
   })
+}
 
-const current = (config: Deployment) => Effect.catchTag(Migrations.current, "SqlError", (error) => Effect.fail(unreachable(config)(error)))
+/** What to do where it is not the server that is away; null: that, or nobody knows. */
+export const connectionAdvice = (config: Pick<Deployment, "databasePrepare">, error: SqlError): string | null => {
+  const parameter = Pooler.refusedParameter(error)
+  if (parameter !== null) {
+    return `A pooler is between: ${config.databasePrepare ? `set ${settings.databasePrepare.name}=false` : `take ${parameter} out of ${settings.databaseUrl.name}`}, or have it ignore what it does not know (docs/deploy.md, Poolers).`
+  }
+  return isDistrust(reasonOf(error)) ? `${trustAdvice()} A sslrootcert in ${settings.databaseUrl.name} is not read.` : null
+}
+
+/** What a pooler between does that a process cannot work with, and what to do; null if nothing is seen. */
+export const poolerFault = (config: Deployment) =>
+  Effect.map(Pooler.fault, (fault) =>
+    fault === null
+      ? null
+      : {
+          message: `the pooler at ${placeOf(config)} ${fault}`,
+          advice:
+            fault === "allows no transactions"
+              ? "Let it pool by transactions or sessions (docs/deploy.md, Poolers)."
+              : `Set ${settings.databasePrepare.name}=false, or let it keep them (docs/deploy.md, Poolers).`
+        }
+  )
+
+const unpooled = Effect.fnUntraced(function* (config: Deployment) {
+  const fault = yield* poolerFault(config)
+  if (fault !== null) return yield* new DatabaseFault({ message: `${fault.message}. ${fault.advice}` })
+})
+
+const current = (config: Deployment) =>
+  Migrations.current.pipe(
+    Effect.catchTag("SqlError", (error) => Effect.fail(unreachable(config)(error))),
+    Effect.tap(() => unpooled(config))
+  )
 
 /** Fails unless every step of this version has been taken. */
 const migrated = Effect.fnUntraced(function* (config: Deployment) {

@@ -220,6 +220,8 @@ describe("a role behind a pooler", () => {
     const told = [...page.matchAll(/^alter role mailroom set (\w+) = '?(\w+)'?;$/gm)].map(([, name, value]) => [name, value] as const)
 
     assert.deepStrictEqual(Object.fromEntries(told), { idle_in_transaction_session_timeout: "15s", ...planning })
+    const ignored = /^ignore_startup_parameters = (.*)$/m.exec(page)?.[1]?.split(",")
+    assert.deepStrictEqual(ignored, ["idle_in_transaction_session_timeout", "default_transaction_isolation", ...Object.keys(planning)])
   })
 })
 

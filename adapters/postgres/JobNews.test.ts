@@ -1,9 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Context, Deferred, Effect, Fiber, Layer, Queue } from "effect"
+import { Clock, Context, Deferred, Effect, Fiber, Layer, Queue, type Redacted } from "effect"
 import type { JobKind } from "../../core/ports/JobQueue.ts"
 import * as Database from "./Database.ts"
 import { JobNews, layer, layerLocal } from "./JobNews.ts"
 import * as TestDatabase from "./TestDatabase.ts"
+import * as TestPooler from "./TestPooler.ts"
 
 const until = <E, R>(holds: Effect.Effect<boolean, E, R>) =>
   Effect.repeat(Effect.tap(holds, () => Effect.sleep("5 millis")), { until: (is) => is })
@@ -14,7 +15,10 @@ const listeners = (database: Database.Database["Service"]) =>
 
 /** Two processes on one database, as it were, that listen to each other. */
 const two = Effect.gen(function* () {
-  const url = yield* TestDatabase.url("empty")
+  return yield* twoAt(yield* TestDatabase.url("empty"))
+})
+
+const twoAt = Effect.fnUntraced(function* (url: Redacted.Redacted<string>) {
   const one = Layer.build(Layer.fresh(layer.pipe(Layer.provideMerge(Database.layer({ url, connectionsMax: 1 })))))
   const [ours, theirs] = [yield* one, yield* one]
   const database = Context.get(ours, Database.Database)
@@ -76,21 +80,26 @@ describe("news of jobs over a database", () => {
     }).pipe(Effect.scoped)
   )
 
-  it.live("reach this process once, not again by way of the database", () =>
-    Effect.gen(function* () {
-      const { ours, theirs } = yield* two
-      const there = yield* listening(theirs, ["submit"])
-      yield* ours.tell(["submit"])
-      const again = yield* listening(ours, ["submit"])
+  for (const [where, url] of Object.entries({
+    "the database": TestDatabase.url("empty"),
+    "the database behind a pooler of sessions": TestPooler.url({ mode: "session", ignoresParameters: true })
+  })) {
+    it.live(`reach this process once, not again by way of ${where}`, () =>
+      Effect.gen(function* () {
+        const { ours, theirs } = yield* Effect.flatMap(url, twoAt)
+        const there = yield* listening(theirs, ["submit"])
+        yield* ours.tell(["submit"])
+        const again = yield* listening(ours, ["submit"])
 
-      yield* Fiber.join(there)
-      const later = yield* listening(ours, ["scan"])
-      yield* theirs.tell(["scan"])
-      yield* Fiber.join(later)
+        yield* Fiber.join(there)
+        const later = yield* listening(ours, ["scan"])
+        yield* theirs.tell(["scan"])
+        yield* Fiber.join(later)
 
-      assert.isFalse(yield* isHeard(again))
-    }).pipe(Effect.scoped)
-  )
+        assert.isFalse(yield* isHeard(again))
+      }).pipe(Effect.scoped)
+    )
+  }
 
   it.live("are few, however often one tells", () =>
     Effect.gen(function* () {

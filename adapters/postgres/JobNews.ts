@@ -57,9 +57,12 @@ export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
     const session = Effect.scoped(
       Effect.gen(function* () {
         const connection = yield* Effect.flatMap(PgConnection.make(sql.config), ({ pin }) => pin)
+        // What a pooler says of itself when it connects is no process of the server's.
+        const { rows } = yield* connection.query("select pg_backend_pid() as own", [])
+        const own = Number(rows[0]?.["own"])
         const heard = yield* connection.listen(channel)
         post(jobKinds)
-        return yield* Effect.raceFirst(Effect.forever(send(connection)), Effect.forever(receive(heard, connection.processId)))
+        return yield* Effect.raceFirst(Effect.forever(send(connection)), Effect.forever(receive(heard, own)))
       })
     )
     yield* session.pipe(

@@ -11,7 +11,7 @@ import * as Endpoints from "../../core/model/Endpoint.ts"
 import * as MailDomains from "../../core/model/MailDomain.ts"
 import * as Routing from "../../core/operations/Routing.ts"
 import { Crypto, sealVersionLimit } from "../../core/ports/Crypto.ts"
-import { placeOf, reasonOf } from "../Adapters.ts"
+import { connectionAdvice, placeOf, poolerFault, reasonOf } from "../Adapters.ts"
 import { settings, type Deployment } from "../Config.ts"
 import * as FileFault from "../FileFault.ts"
 import { bounded, voice, type Reader, type Voice } from "./Findings.ts"
@@ -32,9 +32,12 @@ export const database = Effect.fnUntraced(function* (config: Deployment, reader:
     ).pipe(Effect.flatMap((context) => Effect.provideContext(server(config, says), context).pipe(Effect.as(context))))
   )
   if (Result.isFailure(opened)) {
-    return yield* says.fail(`${placeOf(config)}: ${reasonOf(opened.failure)}`, `Start PostgreSQL, open the way to it, or mend ${settings.databaseUrl.name}.`)
+    return yield* says.fail(
+      `${placeOf(config)}: ${reasonOf(opened.failure)}`,
+      connectionAdvice(config, opened.failure) ?? `Start PostgreSQL, open the way to it, or mend ${settings.databaseUrl.name}.`
+    )
   }
-  const checks = { clock, migrations, rights, durability, secrets: sealed(config), blobs: blobs(config), postmaster: postmaster(config) }
+  const checks = { connections: connections(config), clock, migrations, rights, durability, secrets: sealed(config), blobs: blobs(config), postmaster: postmaster(config) }
   for (const [name, check] of Object.entries(checks)) {
     yield* reader.began(name)
     const voiced = voice(name, reader)
@@ -72,13 +75,14 @@ const server = Effect.fnUntraced(function* (config: Deployment, says: Voice) {
     )
   }
   if (!isEncrypted(config) && !isNear(config)) {
-    yield* says.warn("the connection is not encrypted", `Add ?sslmode=require to ${settings.databaseUrl.name}, unless the network is yours alone.`)
+    yield* says.warn("nothing makes sure that the connection is encrypted", `Add ?sslmode=require to ${settings.databaseUrl.name}, unless the network is yours alone.`)
   }
 })
 
+/** `allow` and `prefer` do without where the server, or who pretends to be it, offers none. */
 const isEncrypted = ({ databaseUrl }: Deployment): boolean => {
   const mode = new URL(Redacted.value(databaseUrl)).searchParams.get("sslmode")
-  return mode !== null && mode !== "disable"
+  return mode === "require" || mode === "verify-ca" || mode === "verify-full"
 }
 
 /** On this machine, by a socket or by its own address. */
@@ -87,6 +91,22 @@ const isNear = ({ databaseUrl }: Deployment): boolean => {
   const host = url.searchParams.get("host") ?? url.hostname
   return host === "" || host === "localhost" || host.startsWith("/") || host.startsWith("127.") || host === "[::1]"
 }
+
+/** Whether our statements and settings stay on a connection: a pooler may forget the ones and ignore the others. */
+const connections = (config: Deployment) => Effect.fnUntraced(function* (says: Voice) {
+  const fault = yield* poolerFault(config)
+  if (fault !== null) return yield* says.fail(fault.message, fault.advice)
+  const { sql } = yield* Postgres.Database
+  const wanted = Object.keys(Postgres.planning)
+  const rows = yield* sql<{ name: string; setting: string }>`
+    select name, setting from pg_settings where name in ${sql.in(wanted)} order by name`
+  const others = rows.filter(({ name, setting }) => setting !== Postgres.planning[name as keyof typeof Postgres.planning]) // asked for by these names
+  if (others.length === 0) return yield* says.ok("have the settings that ours want")
+  yield* says.warn(
+    `lack settings that ours want: ${others.map(({ name, setting }) => `${name} is ${setting}`).join(", ")}`,
+    "Give them to the role (docs/deploy.md, Poolers): without them plans get slow while tables grow."
+  )
+})
 
 const clock = Effect.fnUntraced(function* (says: Voice) {
   const { clockOffset } = yield* Postgres.Database

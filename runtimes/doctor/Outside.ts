@@ -2,6 +2,7 @@
 import { Duration, Effect, Result } from "effect"
 import * as ClamdScanner from "../../adapters/clamd/ClamdScanner.ts"
 import * as SmtpConnection from "../../adapters/smtp/SmtpConnection.ts"
+import { isDistrust, trustAdvice } from "../Adapters.ts"
 import { settings, type Config } from "../Config.ts"
 import * as Outbound from "../Outbound.ts"
 import type { Voice } from "./Findings.ts"
@@ -39,7 +40,9 @@ export const mail = Effect.fnUntraced(function* (config: Config, says: Voice) {
       `${place}: ${command}: ${detail}`,
       command.startsWith("AUTH")
         ? `Mend ${settings.smtpUser.name} and ${settings.smtpPassword.name}.`
-        : `Mend ${settings.smtpHost.name}, ${settings.smtpPort.name} or ${settings.smtpTls.name}, or open the way there.`
+        : isDistrust(detail)
+          ? trustAdvice(settings.smtpCa.name)
+          : `Mend ${settings.smtpHost.name}, ${settings.smtpPort.name} or ${settings.smtpTls.name}, or open the way there.`
     )
   }
   yield* opened.success.quit

@@ -1,6 +1,7 @@
 /** Redis, where there is one: what it is for can be lost, but not be evicted piece by piece. */
 import { Effect, Result } from "effect"
 import * as RedisClient from "../../adapters/redis/RedisClient.ts"
+import { isDistrust, trustAdvice } from "../Adapters.ts"
 import { settings, type Config } from "../Config.ts"
 import type { Voice } from "./Findings.ts"
 
@@ -12,7 +13,8 @@ export const redis = Effect.fnUntraced(function* ({ redisUrl, queue }: Config, s
     ? Result.fail(client.failure)
     : yield* Effect.result(Effect.all([client.success.info("server"), client.success.info("memory")]))
   if (Result.isFailure(info)) {
-    return yield* says.fail(info.failure.message, `Start Redis, open the way to it, or mend ${settings.redisUrl.name}.`)
+    const { message } = info.failure
+    return yield* says.fail(message, isDistrust(message) ? trustAdvice() : `Start Redis, open the way to it, or mend ${settings.redisUrl.name}.`)
   }
   const [server, memory] = info.success
   yield* says.ok(`Redis ${server.get("redis_version") ?? "of an unknown version"} answers, and ${queue === "redis" ? "is the queue" : "counts requests"}`)

@@ -1,0 +1,129 @@
+/** What the doctor says of the ways to a database, a Redis and a mail server: poolers between, and certificates. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { createServer } from "node:net"
+import { createServer as createTlsServer, TLSSocket } from "node:tls"
+import { generate } from "selfsigned"
+import { SMTPServer } from "smtp-server"
+import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
+import * as TestPooler from "../../adapters/postgres/TestPooler.ts"
+import type { Variables } from "../Config.ts"
+import type { Finding } from "./Findings.ts"
+import { examine } from "./main.ts"
+
+const key = (fill: number) => Buffer.alloc(32, fill).toString("base64")
+const complete = {
+  MAILROOM_DATABASE_URL: "postgres://ada:lovelace@127.0.0.1:1/mailroom",
+  MAILROOM_SEALING_KEYS: `1:${key(1)}`,
+  MAILROOM_SCANNER: "none"
+}
+
+const findingsOf = Effect.fnUntraced(function* (variables: Variables) {
+  const findings: Array<Finding> = []
+  yield* examine(variables, { began: () => Effect.void, found: (finding) => Effect.sync(() => void findings.push(finding)) })
+  return findings
+})
+
+/** What it says of one check: `status message`. */
+const says = (findings: ReadonlyArray<Finding>, check: string) =>
+  findings.filter((finding) => finding.check === check).map(({ status, message }) => `${status} ${message}`)
+
+interface Listener {
+  readonly server: { listen: (port: number, host: string, done: () => void) => unknown; close: (done: () => void) => unknown }
+  readonly port: () => number
+}
+
+const listening = (make: () => Listener) =>
+  Effect.acquireRelease(
+    Effect.promise(async () => {
+      const { server, port } = make()
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+      return { server, port: port() }
+    }),
+    ({ server }) => Effect.promise(() => new Promise<void>((resolve) => void server.close(resolve)))
+  )
+
+const portOf = (address: ReturnType<ReturnType<typeof createServer>["address"]>) => (address !== null && typeof address === "object" ? address.port : 0)
+
+describe("the doctor, on the way to others,", () => {
+  /** What it says behind a pooler, of one check, with its advice. */
+  const behind = Effect.fnUntraced(function* (options: TestPooler.Options, prepare: boolean) {
+    const found = yield* findingsOf({
+      ...complete,
+      MAILROOM_DATABASE_URL: Redacted.value(yield* TestPooler.url(options)),
+      MAILROOM_DATABASE_PREPARE: String(prepare)
+    })
+    return (check: string) => found.filter((finding) => finding.check === check).map(({ status, message, advice }) => `${status} ${message}: ${advice}`)
+  })
+
+  it.live("tells a pooler's refusals apart from a server that is away, and what a pooler takes away", () =>
+    Effect.gen(function* () {
+      const refused = yield* behind({ mode: "session" }, true)
+      assert.match(refused("database")[0]!, /^fail .*: unsupported startup parameter: idle_\w+: A pooler is between: set MAILROOM_DATABASE_PREPARE=false/)
+
+      const forgetful = yield* behind({ mode: "transaction", ignoresParameters: true }, true)
+      assert.match(forgetful("connections")[0]!, /^fail the pooler at .* forgets prepared statements: Set MAILROOM_DATABASE_PREPARE=false/)
+
+      const bare = yield* behind({ mode: "transaction" }, false)
+      assert.match(bare("connections")[0]!, /^warn lack settings that ours want: enable_bitmapscan is on, .*: Give them to the role/)
+
+      const statements = yield* behind({ mode: "statement" }, false)
+      assert.match(statements("connections")[0]!, /^fail the pooler at .* allows no transactions: Let it pool by transactions/)
+
+      const plain = yield* findingsOf({ ...complete, MAILROOM_DATABASE_URL: Redacted.value(yield* TestDatabase.url()) })
+      assert.deepStrictEqual(says(plain, "connections"), ["ok have the settings that ours want"])
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("does not take a connection for encrypted that may be in clear text", () =>
+    Effect.gen(function* () {
+      const elsewhere = new URL(Redacted.value(yield* TestPooler.url({ mode: "transaction" })))
+      elsewhere.hostname = "0.0.0.0"
+      elsewhere.search = "sslmode=prefer"
+      const clear = yield* findingsOf({ ...complete, MAILROOM_DATABASE_URL: elsewhere.href, MAILROOM_DATABASE_PREPARE: "false" })
+      assert.include(says(clear, "database"), "warn nothing makes sure that the connection is encrypted")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("says what to do about a database, a Redis and a mail server whose certificates are not trusted", () =>
+    Effect.gen(function* () {
+      const made = yield* Effect.promise(() => generate([{ name: "commonName", value: "localhost" }]))
+      const { port } = yield* listening(() => {
+        const server = createServer((socket) => {
+          socket.on("error", () => {})
+          socket.once("data", () => {
+            socket.write("S")
+            new TLSSocket(socket, { isServer: true, key: made.private, cert: made.cert }).on("error", () => {})
+          })
+        })
+        return { server, port: () => portOf(server.address()) }
+      })
+
+      const mail = yield* listening(() => {
+        const server = new SMTPServer({ key: made.private, cert: made.cert })
+        server.on("error", () => {})
+        return { server, port: () => portOf(server.server.address()) }
+      })
+      const redis = yield* listening(() => {
+        const server = createTlsServer({ key: made.private, cert: made.cert }).on("tlsClientError", () => {})
+        return { server, port: () => portOf(server.address()) }
+      })
+
+      const findings = yield* findingsOf({
+        ...complete,
+        MAILROOM_SMTP_HOST: "localhost",
+        MAILROOM_SMTP_PORT: String(mail.port),
+        MAILROOM_REDIS_URL: `rediss://:lovelace@localhost:${redis.port}`,
+        MAILROOM_DATABASE_URL: `postgres://ada:lovelace@localhost:${port}/mailroom?sslmode=verify-full&sslrootcert=ca.pem`
+      })
+
+      const [finding] = findings.filter(({ check }) => check === "database")
+      assert.match(finding!.message, /self-signed certificate/)
+      assert.match(finding!.advice!, /NODE_EXTRA_CA_CERTS.*sslrootcert in MAILROOM_DATABASE_URL is not read/)
+      const adviceOf = (name: string) => findings.find(({ check }) => check === name)?.advice
+      assert.match(String(adviceOf("mail")), /valid now and for this name.*MAILROOM_SMTP_CA_FILE/)
+      assert.match(String(adviceOf("redis")), /valid now and for this name.*NODE_EXTRA_CA_CERTS/)
+      assert.notInclude(JSON.stringify(findings), "lovelace")
+    }).pipe(Effect.scoped)
+  )
+})
