@@ -35,6 +35,17 @@ const founded = Effect.gen(function* () {
 
 describe("mailboxes", () => {
   managed(
+    "are listed by the domain that they are at",
+    Effect.gen(function* () {
+      const { management, tenantId, domain, mailbox } = yield* founded
+      const { id: other } = yield* management.createDomain(ada, { tenantId, domain: domainName("other.example") })
+      const listed = (domainId: DomainId) => Effect.map(management.listMailboxes(tenantId, { domainId }), ({ items }) => items.map(({ id }) => id))
+
+      assert.deepStrictEqual([yield* listed(domain.id), yield* listed(other)], [[mailbox.id], []])
+    })
+  )
+
+  managed(
     "are refused with what is wrong, and nothing is on record",
     Effect.gen(function* () {
       const { management, tenantId, mailbox } = yield* founded

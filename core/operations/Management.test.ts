@@ -406,20 +406,6 @@ describe("API keys", () => {
 })
 
 describe("mailboxes", () => {
-  managed(
-    "are listed by the domain that they are at",
-    Effect.gen(function* () {
-      const { management, tenantId } = yield* founded
-      const { id } = yield* management.createDomain(ada, { tenantId, domain: domainName("mail.example") })
-      const { id: other } = yield* management.createDomain(ada, { tenantId, domain: domainName("other.example") })
-
-      yield* management.createMailbox(ada, { tenantId, address: address("ada@mail.example"), displayName: "" })
-
-      assert.lengthOf((yield* management.listMailboxes(tenantId, { domainId: id })).items, 1)
-      assert.lengthOf((yield* management.listMailboxes(tenantId, { domainId: other })).items, 0)
-    })
-  )
-
   it.effect("are paged, as domains are, by reads of no more than the page", () =>
     Effect.gen(function* () {
       const context = yield* Layer.build(ports)
