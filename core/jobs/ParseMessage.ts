@@ -11,6 +11,7 @@ import { Clock, Context, Duration, Effect, Layer, Option, Semaphore, Stream } fr
 import { ofMessage } from "../model/Event.ts"
 import * as Inbound from "../model/Inbound.ts"
 import type { AttachmentId, EventId, MessageId } from "../model/Ids.ts"
+import { claimsMax } from "../model/Limits.ts"
 import type { Message } from "../model/Message.ts"
 import type { ParsedMessage } from "../model/ParsedMessage.ts"
 import { scanJob } from "../operations/Attachments.ts"
@@ -22,7 +23,6 @@ import { Mime } from "../ports/Mime.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
 import { RecordReport } from "./RecordReport.ts"
-import { claimsMax } from "./SubmitMessage.ts"
 
 /** A reading that takes longer is no better than none; far beyond what the port allows itself. */
 const parseTimeout = Duration.minutes(2)

@@ -1,7 +1,7 @@
 /** Asks a provider that does not push what became of a submission, and records what it says. */
 import { Clock, Context, Duration, Effect, Layer } from "effect"
 import type { MessageId, Millis } from "../model/Ids.ts"
-import { notificationRetention } from "../model/Limits.ts"
+import { claimsMax, notificationRetention } from "../model/Limits.ts"
 import * as Message from "../model/Message.ts"
 import { offer } from "../operations/Commit.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
@@ -10,7 +10,6 @@ import * as Tracing from "../Tracing.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import { pollJob, RecordNotification } from "./RecordNotification.ts"
 import { pollTime, portBroken } from "./SubmissionAttempt.ts"
-import { claimsMax } from "./SubmitMessage.ts"
 
 const pollTimeout = Duration.minutes(1)
 

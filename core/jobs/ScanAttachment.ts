@@ -9,6 +9,7 @@ import type { Attachment } from "../model/Attachment.ts"
 import { entryOf, system } from "../model/Audit.ts"
 import * as Backoff from "../model/Backoff.ts"
 import type { AttachmentId, MessageId, Millis, Realm } from "../model/Ids.ts"
+import { claimsMax } from "../model/Limits.ts"
 import type { Message } from "../model/Message.ts"
 import { scanJob } from "../operations/Attachments.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
@@ -20,7 +21,6 @@ import { ScanFailed, Scanner, type Verdict } from "../ports/Scanner.ts"
 import * as Metrics from "../Metrics.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
-import { claimsMax } from "./SubmitMessage.ts"
 
 /** A scanner that takes longer has given no verdict. */
 const scanTimeout = Duration.minutes(2)

@@ -15,6 +15,7 @@ import type { Attachment } from "../model/Attachment.ts"
 import * as Backoff from "../model/Backoff.ts"
 import { returnPathDomain } from "../model/DomainRecords.ts"
 import type { MessageId, Realm, TenantId } from "../model/Ids.ts"
+import { claimsMax } from "../model/Limits.ts"
 import { isVerified, type MailDomain } from "../model/MailDomain.ts"
 import * as Message from "../model/Message.ts"
 import type { Recipient } from "../model/Recipient.ts"
@@ -55,12 +56,6 @@ import {
   unbuildable,
   type Attempt
 } from "./SubmissionAttempt.ts"
-
-/**
- * A job of any kind that is claimed this often without an end is poison, and not tried any more, so that it harms nobody
- * else: a message fails, a delivery dies, a scan ends in an error, and what a parse or a poll was to find stays unknown.
- */
-export const claimsMax = 5
 
 /** Bytes of an object that are kept from its making to its submission, instead of being read back. */
 const keptMax = 128 * 1024

@@ -79,6 +79,11 @@ export const eventGrace = 2 * 60 * 60 * 1000
 export const notificationRetention = 48 * 60 * 60 * 1000
 /** Milliseconds after its acceptance for which a message is tried before its recipients fail: 48 hours. */
 export const submissionWindow = 48 * 60 * 60 * 1000
+/**
+ * A job of any kind that is claimed this often without an end is poison, and not tried any more, so that it harms nobody
+ * else: a message fails, a delivery dies, a scan ends in an error, and what a parse or a poll was to find stays unknown.
+ */
+export const claimsMax = 5
 /** Milliseconds for which a domain may lack its ownership or DKIM record before it fails: 24 hours. */
 export const domainGrace = 24 * 60 * 60 * 1000
 /** Milliseconds between checks of a domain's records: of one that waits to be verified, in its first hour and its first day; of any other. */
