@@ -13,7 +13,8 @@ import type { Delivery } from "../model/Delivery.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
 import type { EndpointId } from "../model/Ids.ts"
 import * as Deadlines from "../Deadlines.ts"
-import { aboutDelivery, quickMax, remember, requestsMax, traced, WebhookAttempts, type Ending } from "./WebhookAttempts.ts"
+import { remember } from "../Remember.ts"
+import { aboutDelivery, quickMax, rememberedMax, requestsMax, traced, WebhookAttempts, type Ending } from "./WebhookAttempts.ts"
 
 /** How long a turn waits for those before it, and from its first attempt on for how long it goes on to begin others. */
 const turnMax = Duration.millis(250)
@@ -156,7 +157,7 @@ export class FirstAttempts extends Context.Service<
         const { delivery, endpoint, body } = one
         const attempt: FirstAttempt = { ending: null, isOver: false, whenOver: null }
         one.attempt = attempt
-        remember(unrecorded, pairOf(delivery), attempt)
+        remember(unrecorded, pairOf(delivery), attempt, rememberedMax)
         run(traced("FirstAttempts.begin", delivery)(attempts.attempt(delivery, endpoint, body))).addObserver((exit) => {
           if (Exit.isSuccess(exit)) attempt.ending = exit.value
           else {

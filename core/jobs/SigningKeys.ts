@@ -4,6 +4,7 @@ import type { DomainId } from "../model/Ids.ts"
 import { sealContext, type MailDomain } from "../model/MailDomain.ts"
 import type { Crypto, SealBroken, SealedSecret } from "../ports/Crypto.ts"
 import type { DkimKey } from "../ports/MailProvider.ts"
+import { remember } from "../Remember.ts"
 
 /** Domains whose keys are kept open: a few kB each. */
 const keptMax = 1_000
@@ -17,8 +18,7 @@ export const signingKeys = (crypto: typeof Crypto.Service): ((domain: MailDomain
     const known = keys.get(id)
     if (known?.sealed.tag === sealed.tag && known.sealed.ciphertext === sealed.ciphertext) return known.key
     const key: DkimKey = { domain, selector, privateKey: yield* crypto.open(sealed, sealContext({ id, tenantId })) }
-    if (keys.size >= keptMax) keys.delete(keys.keys().next().value!) // it holds some
-    keys.set(id, { sealed, key })
+    remember(keys, id, { sealed, key }, keptMax)
     return key
   })
 }

@@ -16,6 +16,7 @@ import { Crypto, type SealBroken, type SealedSecret } from "../ports/Crypto.ts"
 import { WebhookTransport } from "../ports/WebhookTransport.ts"
 import * as Deadlines from "../Deadlines.ts"
 import * as Metrics from "../Metrics.ts"
+import { remember } from "../Remember.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
 
@@ -115,7 +116,7 @@ export class WebhookAttempts extends Context.Service<
         Effect.withFiber((fiber) => {
           const ending = { ...end, sequence: ++sequence }
           learn(endpoint, ending)
-          remember(endings, attemptOf(delivery), ending)
+          remember(endings, attemptOf(delivery), ending, rememberedMax)
           Metrics.webhookAttempts[ending.outcome].updateUnsafe(1, fiber.context)
           const status = ending.answer?.status
           const told = { "mailroom.outcome": ending.outcome, ...(status === undefined ? {} : { "http.response.status_code": status }) }
@@ -134,7 +135,7 @@ export class WebhookAttempts extends Context.Service<
         const known = targets.get(url)
         if (known !== undefined) return known
         const target = WebhookUrl.parse(url, settings.webhookTargets)
-        remember(targets, url, target)
+        remember(targets, url, target, rememberedMax)
         return target
       }
 
@@ -148,7 +149,7 @@ export class WebhookAttempts extends Context.Service<
 
       const opened = (endpoint: Endpoint, sealed: SealedSecret) =>
         Effect.map(crypto.open(sealed, Endpoints.sealContext(endpoint)), (secret) => {
-          remember(secrets, endpoint.id, { sealed, secret })
+          remember(secrets, endpoint.id, { sealed, secret }, rememberedMax)
           return secret
         })
 
@@ -161,14 +162,14 @@ export class WebhookAttempts extends Context.Service<
       const learn = (endpoint: Endpoint, { startedAt, endedAt, outcome }: Ending): void => {
         const { id } = endpoint
         if (outcome !== "success") {
-          remember(owed, id, amends)
+          remember(owed, id, amends, rememberedMax)
           return doubt(endpoint)
         }
         const left = owed.get(id)
         if (left !== undefined) return void (left === 1 ? owed.delete(id) : owed.set(id, left - 1))
         if (endedAt - startedAt > quickMax) return doubt(endpoint)
         const known = quick.get(id)
-        if (known === undefined) return remember(quick, id, { at: endedAt, answers: 1 })
+        if (known === undefined) return remember(quick, id, { at: endedAt, answers: 1 }, rememberedMax)
         known.at = endedAt
         known.answers += 1
       }
@@ -191,12 +192,6 @@ export class WebhookAttempts extends Context.Service<
       })
     })
   )
-}
-
-/** What was remembered first is forgotten where there is too much. */
-export const remember = <K, V>(map: Map<K, V>, key: K, value: V): void => {
-  if (map.size >= rememberedMax && !map.has(key)) map.delete(map.keys().next().value!) // it holds some
-  map.set(key, value)
 }
 
 /** What an attempt is known by, whether or not its delivery is there already. */

@@ -18,6 +18,7 @@ import { Crypto, type CryptoBusy } from "../ports/Crypto.ts"
 import { RateLimiter, type Guard, type RateLimiterUnavailable, type Standing, type Taken } from "../ports/RateLimiter.ts"
 import { Store, type Credential, type StoreUnavailable } from "../ports/Store.ts"
 import * as Metrics from "../Metrics.ts"
+import { remember } from "../Remember.ts"
 import * as SeldomLog from "../SeldomLog.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
@@ -178,8 +179,7 @@ export class Access extends Context.Service<
         const known = proofs.get(apiKey.publicId)
         if (known !== undefined && known.proof === proof && known.until > now && known.until - now <= proofLifetime) return "proof"
         if (!(yield* verifyOnce(token, apiKey.secretHash, proof))) return yield* unauthorized("mismatch")
-        if (proofs.size >= proofsMax) proofs.delete(proofs.keys().next().value!)
-        proofs.set(apiKey.publicId, { proof, until: now + proofLifetime })
+        remember(proofs, apiKey.publicId, { proof, until: now + proofLifetime }, proofsMax)
         return "hash"
       }
 

@@ -16,6 +16,7 @@ import { receives } from "../model/MailDomain.ts"
 import * as ReturnPath from "../model/ReturnPath.ts"
 import type { Crypto } from "../ports/Crypto.ts"
 import type { Change, Store, StoreUnavailable } from "../ports/Store.ts"
+import { remember } from "../Remember.ts"
 import type { SettingsShape } from "../Settings.ts"
 
 /** A refusal, as it is said on the wire: code, enhanced status code and text; 4xx where trying again may help. */
@@ -127,8 +128,7 @@ export class KnownBoxes {
 
   remember(address: string, box: Box, now: bigint): void {
     this.#known.delete(address)
-    if (this.#known.size >= knownMax) this.#known.delete(this.#known.keys().next().value!) // it has some
-    this.#known.set(address, { box, since: now })
+    remember(this.#known, address, { box, since: now }, knownMax)
   }
 
   forget(addresses: ReadonlyArray<string>): void {

@@ -13,6 +13,7 @@ import type { MailboxId, Millis, TenantId } from "../model/Ids.ts"
 import type { Mailbox } from "../model/Mailbox.ts"
 import type { MailDomain } from "../model/MailDomain.ts"
 import type { Change, Rejection } from "../ports/Store.ts"
+import { remember } from "../Remember.ts"
 
 export interface Sender {
   readonly mailbox: Mailbox
@@ -26,10 +27,10 @@ const sendersMax = 10_000
 
 export class Senders {
   readonly #known = new Map<MailboxId, Sender>()
-  /** Until when to look. */
+  /** Until when a mailbox's sends are looked up, though it is known. */
   readonly #repeating = new Map<MailboxId, Millis>()
 
-  /** Null: look. */
+  /** What is known of a mailbox that sends; null where it is to be looked up. */
   recall(tenantId: TenantId, mailboxId: MailboxId, now: Millis): Sender | null {
     const sender = this.#known.get(mailboxId)
     if (sender === undefined || sender.mailbox.tenantId !== tenantId) return null
@@ -40,26 +41,18 @@ export class Senders {
     return sender
   }
 
-  /** A mailbox and its domain from which may be sent. */
+  /** A look-up has shown that mail may be sent from this mailbox, and from its domain. */
   remember(mailbox: Mailbox, domain: MailDomain): void {
-    put(this.#known, mailbox.id, {
-      mailbox,
-      premises: [
-        { _tag: "Expect", kind: "domain", id: domain.id, version: domain.version },
-        { _tag: "Expect", kind: "mailbox", id: mailbox.id, version: mailbox.version }
-      ]
-    })
+    const premises: ReadonlyArray<Change> = [
+      { _tag: "Expect", kind: "domain", id: domain.id, version: domain.version },
+      { _tag: "Expect", kind: "mailbox", id: mailbox.id, version: mailbox.version }
+    ]
+    remember(this.#known, mailbox.id, { mailbox, premises }, sendersMax)
   }
 
   /** A commit of what this mailbox sends was rejected. */
   wasRejected(mailboxId: MailboxId, reason: Rejection, now: Millis): void {
     if (reason._tag === "VersionMoved") this.#known.delete(mailboxId)
-    if (reason._tag === "KeyTaken") put(this.#repeating, mailboxId, now + repeatingMax)
+    if (reason._tag === "KeyTaken") remember(this.#repeating, mailboxId, now + repeatingMax, sendersMax)
   }
-}
-
-/** The oldest makes room. */
-const put = <K, V>(map: Map<K, V>, key: K, value: V): void => {
-  if (map.size >= sendersMax && !map.has(key)) map.delete(map.keys().next().value!) // it has some
-  map.set(key, value)
 }
