@@ -24,6 +24,7 @@ import {
   type KeyObject
 } from "node:crypto"
 import { availableParallelism } from "node:os"
+import type { FreshId, Millis } from "../../core/model/Ids.ts"
 import { Crypto, CryptoBusy, SealBroken, type GeneratedKey, type SealedSecret } from "../../core/ports/Crypto.ts"
 import { seededRsa } from "./SeededRsa.ts"
 
@@ -336,7 +337,7 @@ const inStock = (draw: Draw): Draw => {
   }
 }
 
-const uuids = (draw: Draw): ((now: number) => string) => {
+const uuids = (draw: Draw): ((now: Millis) => FreshId) => {
   let millis = -1
   let counter = 0
   /** What all ids of one millisecond begin with. */
@@ -354,7 +355,8 @@ const uuids = (draw: Draw): ((now: number) => string) => {
     const high = Math.floor(counter / 2 ** 30)
     const low = counter % 2 ** 30
     // By 16 bits: what is no small integer is slow to write.
-    return `${beginning}${hexOf(high, 3)}-${hexOf(0x8000 | (low >>> 16), 4)}-${hexOf(low & 0xffff, 4)}${draw(4).toString("hex")}`
+    const id = `${beginning}${hexOf(high, 3)}-${hexOf(0x8000 | (low >>> 16), 4)}-${hexOf(low & 0xffff, 4)}${draw(4).toString("hex")}`
+    return id as FreshId // nothing has it yet
   }
 }
 

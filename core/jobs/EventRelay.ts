@@ -84,7 +84,7 @@ export class EventRelay extends Context.Service<
           for (const endpoint of subscribed) {
             const body = bodies.get(endpoint.apiVersion) ?? Webhook.bodyOf(event, endpoint.apiVersion)
             bodies.set(endpoint.apiVersion, body)
-            const delivery = deliveryOf(event, endpoint, (yield* crypto.uuid) as DeliveryId, now) // a UUID is any of them
+            const delivery = deliveryOf(event, endpoint, yield* crypto.uuid, now)
             made.push({ delivery, endpoint, body, attempt: firstAttempts.begun(delivery) })
           }
           count += 1

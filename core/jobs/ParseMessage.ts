@@ -10,7 +10,7 @@
 import { Clock, Context, Duration, Effect, Layer, Option, Semaphore, Stream } from "effect"
 import { ofMessage } from "../model/Event.ts"
 import * as Inbound from "../model/Inbound.ts"
-import type { AttachmentId, EventId, MessageId } from "../model/Ids.ts"
+import type { MessageId } from "../model/Ids.ts"
 import { claimsMax } from "../model/Limits.ts"
 import type { Message } from "../model/Message.ts"
 import type { ParsedMessage } from "../model/ParsedMessage.ts"
@@ -86,7 +86,7 @@ export class ParseMessage extends Context.Service<
           const keep = isSmall ? blobs.enclose : keptAtOnce
           const kept = yield* Effect.timeoutOrElse(keep(message.tenantId, [part.bytes]), { duration: keepTimeout, orElse: blobUnanswered })
           changes.push(...kept.changes)
-          stored.push({ id: (yield* crypto.uuid) as AttachmentId, blob: kept.blob, part }) // a UUID is any of them
+          stored.push({ id: yield* crypto.uuid, blob: kept.blob, part })
         }
         return { parsed: parsed.value, stored, blobs: changes }
       })
@@ -110,7 +110,7 @@ export class ParseMessage extends Context.Service<
           message,
           message.eventSequence,
           "message.received",
-          (yield* crypto.uuid) as EventId, // the same
+          yield* crypto.uuid,
           now,
           Inbound.receivedFields({ ...message, reception: message.reception ?? current.reception })
         )

@@ -158,7 +158,7 @@ export const appendEvents = Effect.fnUntraced(function* (
 ) {
   const changes: Array<Change> = []
   for (const { type, sequence, fields } of drafts) {
-    const id = (yield* crypto.uuid) as EventId
+    const id: EventId = yield* crypto.uuid
     changes.push({ _tag: "AppendEvent", event: Events.ofMessage(message, sequence, type, id, at, fields) })
   }
   return changes

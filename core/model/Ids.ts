@@ -30,6 +30,9 @@ export type EndpointId = typeof EndpointId.Type
 export const DeliveryId = Uuid.pipe(Schema.brand("DeliveryId"))
 export type DeliveryId = typeof DeliveryId.Type
 
+/** A UUID that names nothing yet, and may become the id of anything: who takes it says of what. */
+export type FreshId = TenantId & ApplicationId & ApiKeyId & MailboxId & DomainId & MessageId & AttachmentId & EventId & EndpointId & DeliveryId
+
 /** Names one call of the API, from its answer's `X-Request-Id` to the audit trail. */
 export type RequestId = string
 

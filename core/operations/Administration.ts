@@ -7,7 +7,7 @@ import { Clock, Data, Effect, Result } from "effect"
 import type { DomainName } from "../model/Address.ts"
 import { entryOf, type Actor } from "../model/Audit.ts"
 import { fit, type Event } from "../model/Event.ts"
-import type { Environment, EventId, Millis, TenantId } from "../model/Ids.ts"
+import type { Environment, EventId, FreshId, Millis, TenantId } from "../model/Ids.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
@@ -166,7 +166,7 @@ export const make = Effect.gen(function* () {
   const queue = yield* JobQueue
   const crypto = yield* Crypto
 
-  const uuid = <Id extends string>() => Effect.map(crypto.uuid, (id) => id as Id) // a UUID is any of them
+  const uuid = <Id extends string>() => crypto.uuid as Effect.Effect<Id & FreshId> // whichever it is asked for
 
   /** Lands the changes with an entry for each act; a unique field in use is `NameTaken`. */
   const write = Effect.fnUntraced(function* (

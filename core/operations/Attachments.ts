@@ -85,7 +85,7 @@ export class Attachments extends Context.Service<
         const blob = yield* writer.finish
         const now = yield* Clock.currentTimeMillis
         const attachment: Attachment.Attachment = {
-          id: (yield* crypto.uuid) as AttachmentId, // a UUID is any of them
+          id: yield* crypto.uuid,
           tenantId: principal.realm.tenantId,
           environment: principal.realm.environment,
           version: 1,

@@ -109,7 +109,7 @@ export class Messages extends Context.Service<
         }
         const now = yield* Clock.currentTimeMillis
         const { changed, updated } = Message.flag(message, input, now)
-        const eventId = (yield* crypto.uuid) as EventId // a UUID is any of them
+        const eventId: EventId = yield* crypto.uuid
         const event = Events.ofMessage(updated, updated.eventSequence, "message.updated", eventId, now, {
           isRead: updated.isRead,
           isStarred: updated.isStarred,

@@ -246,7 +246,7 @@ export class Receive extends Context.Service<
             changes.push(...held.changes)
             blobOf.set(tenantId, (blob = held.blob))
           }
-          const id = (yield* crypto.uuid) as MessageId // a UUID is any of them
+          const id: MessageId = yield* crypto.uuid
           const { message, content } = Inbound.take({
             ...about,
             requestId,

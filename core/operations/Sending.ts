@@ -9,7 +9,7 @@ import * as Attachments from "../model/Attachment.ts"
 import type { Attachment } from "../model/Attachment.ts"
 import * as Events from "../model/Event.ts"
 import { canonical, type IdempotencyKey, type Reservation } from "../model/IdempotencyKey.ts"
-import { AttachmentId, MailboxId, MessageId, type ApplicationId, type EventId, type Millis } from "../model/Ids.ts"
+import { AttachmentId, MailboxId, MessageId, type ApplicationId, type Millis } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
 import type { Mailbox } from "../model/Mailbox.ts"
 import { isVerified, type Health, type MailDomain } from "../model/MailDomain.ts"
@@ -218,7 +218,7 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
     premises: ReadonlyArray<Change>
   ) {
     const { message, content } = compose(principal, id, mailbox, attachments, input, now)
-    const event = Events.ofMessage(message, 1, "message.queued", (yield* crypto.uuid) as EventId, now, {
+    const event = Events.ofMessage(message, 1, "message.queued", yield* crypto.uuid, now, {
       from: mailbox.address,
       to: addressesOf(message, "to"),
       cc: addressesOf(message, "cc"),
@@ -291,7 +291,7 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
     input: SendMessageInput
   ) {
     const fingerprint = yield* crypto.digest(canonical(input))
-    const id = (yield* crypto.uuid) as MessageId // a UUID is any of them
+    const id: MessageId = yield* crypto.uuid
     const { applicationId, realm } = principal
     const about = {
       "mailroom.message_id": id,

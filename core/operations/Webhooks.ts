@@ -216,7 +216,7 @@ export class Webhooks extends Context.Service<
 
           const { tenantId, environment } = principal.realm
           const now = yield* Clock.currentTimeMillis
-          const id = (yield* crypto.uuid) as EndpointId // a UUID is any of them
+          const id: EndpointId = yield* crypto.uuid
           const secret = Webhook.secretOf(yield* crypto.randomBytes(Webhook.secretBytes))
           const endpoint: Endpoint = {
             ...Endpoints.closed,

@@ -13,6 +13,7 @@
  *   jobs wait for them, while a defect counts against the job.
  */
 import { Context, Data, type Effect, type Redacted } from "effect"
+import type { FreshId } from "../model/Ids.ts"
 
 /** A secret at rest (Spec 6), by AES-256-GCM under the key of this version. All fields but the version are base64. */
 export interface SealedSecret {
@@ -47,7 +48,7 @@ export class Crypto extends Context.Service<
   Crypto,
   {
     /** A UUID, version 7: sorted by time, and strictly rising within a process. */
-    readonly uuid: Effect.Effect<string>
+    readonly uuid: Effect.Effect<FreshId>
     readonly randomBytes: (count: number) => Effect.Effect<Uint8Array>
     /** SHA-256 of a text's UTF-8 bytes, 64 lower-case hex digits. */
     readonly digest: (text: string) => Effect.Effect<string>
