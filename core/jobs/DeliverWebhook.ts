@@ -19,10 +19,30 @@ import { aboutDelivery, requestsMax, traced, WebhookAttempts } from "./WebhookAt
 /** How old a look at an endpoint may be when an attempt begins: 100 ms. */
 const lookLifetime = Duration.toNanosUnsafe("100 millis")
 
+/** An attempt that is to be made. */
 interface Ready {
+  readonly _tag: "Ready"
   readonly delivery: Delivery
   readonly endpoint: Endpoint
   readonly body: string
+}
+
+/** No attempt is to be made. `isJobEnded`: what was committed has ended the job, too. */
+interface NothingToSend {
+  readonly _tag: "NothingToSend"
+  readonly isJobEnded: boolean
+}
+
+const nothingToSend: NothingToSend = { _tag: "NothingToSend", isJobEnded: false }
+
+/** How a delivery ends without an attempt, and why. */
+interface EndWithoutAttempt {
+  readonly input: Deliveries.Input
+  readonly lastError: string
+  /** The endpoint that is the reason: if it has changed by now, nothing ends. */
+  readonly because: Endpoint | null
+  /** Runs once the delivery has ended. */
+  readonly log: Effect.Effect<void>
 }
 
 export class DeliverWebhook extends Context.Service<
@@ -57,73 +77,79 @@ export class DeliverWebhook extends Context.Service<
       })
 
       const deliver = Effect.fnUntraced(function* (lease: Lease | Next, outgoing: Outgoing) {
-        const ready = yield* prepared(lease, outgoing)
-        if (typeof ready === "boolean") return ready
+        const prepared = yield* prepare(lease, outgoing)
+        if (prepared._tag === "NothingToSend") return prepared.isJobEnded
         const clock = yield* Clock.Clock
         const since = clock.monotonicTimeNanosUnsafe()
         const sent = yield* requests.withPermit(
-          Effect.suspend(() => (clock.monotonicTimeNanosUnsafe() - since < lookLifetime ? attempt(ready) : attemptAnew(lease)))
+          Effect.suspend(() => (clock.monotonicTimeNanosUnsafe() - since < lookLifetime ? attempt(prepared) : attemptAnew(lease)))
         )
-        if (typeof sent === "boolean") return sent
+        if (sent._tag === "NothingToSend") return sent.isJobEnded
         return yield* recording.record(sent.delivery, sent.endpoint, sent.ending, lease)
       })
 
-      /** What is to be sent; or whether the job has ended with a commit, where nothing is. */
-      const prepared = Effect.fnUntraced(function* (lease: Lease, { delivery, endpoint, body }: Outgoing) {
+      /** The attempt that the delivery is due for. What stands against one is committed here. */
+      const prepare = Effect.fnUntraced(function* (
+        lease: Lease,
+        { delivery, endpoint, body }: Outgoing
+      ): Effect.fn.Return<Ready | NothingToSend, StoreUnavailable> {
         const now = yield* Clock.currentTimeMillis
         const { nextAttemptAt } = delivery
-        if (nextAttemptAt === null) return false
-        if (nextAttemptAt > now) return yield* Effect.as(offer(queue, [deliverJob(delivery, nextAttemptAt)]), false)
+        if (nextAttemptAt === null) return nothingToSend
+        if (nextAttemptAt > now) return yield* Effect.as(offer(queue, [deliverJob(delivery, nextAttemptAt)]), nothingToSend)
         if (lease.claims >= claimsMax) return yield* abandon(delivery, now, `it was claimed ${lease.claims} times and came to no end`)
         if (endpoint === null) return yield* Effect.die(new Error(`delivery ${delivery.id} has no endpoint`))
         const unrecorded = attempts.unrecorded(delivery)
-        if (unrecorded !== null) return yield* recording.record(delivery, endpoint, unrecorded, lease)
+        if (unrecorded !== null) return { ...nothingToSend, isJobEnded: yield* recording.record(delivery, endpoint, unrecorded, lease) }
         if (!endpoint.enabled) {
           // Never before that, by whatever clock: a replay of what died of it begins there.
           const at = Math.max(now, endpoint.disabledAt ?? now)
-          return yield* end(delivery, { _tag: "EndpointDisabled", at }, "endpoint_disabled", endpoint, Effect.void)
+          const input = { _tag: "EndpointDisabled", at } as const
+          return yield* end(delivery, { input, lastError: "endpoint_disabled", because: endpoint, log: Effect.void })
         }
         // While processes of an older version run, one may replay what left its body to its event, without making it anew.
         const sent = body ?? (yield* bodyAnew(store, delivery, endpoint))
         if (sent === null) return yield* abandon(delivery, now, "its body was left to its event, and that is forgotten")
-        return { delivery, endpoint, body: sent } satisfies Ready
+        return { _tag: "Ready", delivery, endpoint, body: sent }
       })
 
       const attempt = ({ delivery, endpoint, body }: Ready) =>
-        Effect.map(attempts.attempt(delivery, endpoint, body), (ending) => ({ delivery, endpoint, ending }))
+        Effect.map(attempts.attempt(delivery, endpoint, body), (ending) => ({ _tag: "Sent", delivery, endpoint, ending }) as const)
 
       /** For one that had to wait for its request: its endpoint may be disabled by now. */
       const attemptAnew = Effect.fnUntraced(function* (lease: Lease) {
         const outgoing = yield* outgoingOf(lease)
-        if (outgoing === null) return false
-        const ready = yield* prepared(lease, outgoing)
-        return typeof ready === "boolean" ? ready : yield* attempt(ready)
+        if (outgoing === null) return nothingToSend
+        const prepared = yield* prepare(lease, outgoing)
+        return prepared._tag === "Ready" ? yield* attempt(prepared) : prepared
       })
 
       /** For a reason that the receiver has no part in: its owner reads `internal_error`, the operator's log says why. */
       const abandon = (delivery: Delivery, at: Millis, why: string) =>
-        end(delivery, { _tag: "Abandoned", at }, "internal_error", null, Effect.logError(`a delivery was given up: ${why}`))
+        end(delivery, {
+          input: { _tag: "Abandoned", at },
+          lastError: "internal_error",
+          because: null,
+          log: Effect.logError(`a delivery was given up: ${why}`)
+        })
 
-      /**
-       * Ends a delivery without an attempt. `because`: the endpoint that is the reason; if it or the delivery has changed by
-       * now, the job comes again instead. `told` runs once it has ended.
-       */
+      /** Ends a delivery without an attempt. If it, or the endpoint that is the reason, has changed by now, the job comes again instead. */
       const end = Effect.fnUntraced(
-        function* (delivery: Delivery, input: Deliveries.Input, lastError: string, because: Endpoint | null, told: Effect.Effect<void>) {
+        function* (delivery: Delivery, { input, lastError, because, log }: EndWithoutAttempt) {
           const decision = Deliveries.decide(delivery, input)
-          if (Result.isFailure(decision)) return false
+          if (Result.isFailure(decision)) return nothingToSend
           const record = { ...Deliveries.apply(delivery, decision.success), version: delivery.version + 1, lastError }
           const premise: ReadonlyArray<Change> = because === null ? [] : [unchanged("endpoint", because)]
           yield* commit(store, queue, [...premise, { _tag: "Update", kind: "delivery", record }], [])
-          yield* told
+          yield* log
           yield* countEnded(record)
-          return false
+          return nothingToSend
         },
         (effect, delivery) =>
           effect.pipe(
             Effect.catchIf(
               (error) => isRejected(error, "VersionMoved"),
-              () => Effect.as(offer(queue, [deliverJob(delivery, delivery.nextAttemptAt ?? 0)]), false)
+              () => Effect.as(offer(queue, [deliverJob(delivery, delivery.nextAttemptAt ?? 0)]), nothingToSend)
             ),
             dieOnRejection
           )
