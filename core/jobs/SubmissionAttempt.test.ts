@@ -8,7 +8,7 @@ import { submissionWindow } from "../model/Limits.ts"
 import * as Recipients from "../model/Recipient.ts"
 import type { Reply } from "../model/Reply.ts"
 import { MailProviderUnavailable, SubmissionRefused, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
-import { abandoned, attempted, bounceSuppressed, expire, nothingToSend, poison, Postponed, postponed, refused, retryAt, soundOf, submissionOutcome } from "./SubmissionAttempt.ts"
+import { abandoned, attempted, bounceSuppressed, concludedOn, nothingToSend, poison, Postponed, postponed, refused, soundOf, submissionOutcome, type Attempt } from "./SubmissionAttempt.ts"
 
 const [ada, bob, charles, dora] = [Fixtures.address("ada"), Fixtures.address("bob"), Fixtures.address("charles"), Fixtures.address("dora")]
 const recipients = [ada, bob, charles, dora].map((address) => Recipients.make(address, "to", 0))
@@ -162,25 +162,55 @@ describe("a message that is given up", () => {
   })
 
   it("because its 48 hours are over fails for those that are still queued, and says what was in the way last", () => {
-    const message = Fixtures.message(Fixtures.realm(), { recipients: recipients.slice(0, 2) })
+    const message = Fixtures.message(Fixtures.realm(), { recipients: recipients.slice(0, 2), acceptedAt: 0 })
     const sent = { recipient: ada, input: { _tag: "Accepted", at: 5, submission: ref } } as const
+    const end = submissionWindow + 1
+    const outcomesOf = (attempt: Attempt) => concludedOn(message, message, { ...attempt, outcomes: [sent] }, end, 0.5)?.outcomes
     const failed = (code: string, why: string) =>
-      ({ recipient: bob, input: { _tag: "Failed", at: 7, failure: { stage: "submit", code, message: `gave up after 48 hours: ${why}` } } }) as const
+      ({ recipient: bob, input: { _tag: "Failed", at: end, failure: { stage: "submit", code, message: `gave up after 48 hours: ${why}` } } }) as const
 
-    assert.deepStrictEqual(
-      expire(message, [sent], postponed(new Postponed({ code: "4.2.1", detail: "wait" })), 7),
-      [sent, failed("4.2.1", "wait")]
-    )
-    assert.deepStrictEqual(expire(message, [sent], nothingToSend, 7), [sent, failed("expired", "not submitted in time")])
+    assert.deepStrictEqual(outcomesOf(postponed(new Postponed({ code: "4.2.1", detail: "wait" }))), [sent, failed("4.2.1", "wait")])
+    assert.deepStrictEqual(outcomesOf(nothingToSend), [sent, failed("expired", "not submitted in time")])
   })
 })
 
-describe("the next try of a message", () => {
-  const message = Fixtures.message(Fixtures.realm(), { acceptedAt: 1_000, attempts: 2 })
-  const end = 1_000 + submissionWindow
-  const wait = Backoff.submission[2]! // after the third try, in the middle of its jitter
+describe("a message after a try", () => {
+  const message = Fixtures.message(Fixtures.realm(), { recipients: recipients.slice(0, 2), acceptedAt: 1_000, attempts: 2, nextAttemptAt: 1_500 })
+  const later = postponed(new Postponed({ code: "4.2.1", detail: "wait" }))
+  const after = (attempt: Attempt, now = 2_000, current = message) => concludedOn(current, message, attempt, now, 0.5)
 
-  it("is due by the schedule, and the last one as the 48 hours end", () => {
-    assert.deepStrictEqual([2_000, end - wait, end - wait + 1, end - 1].map((now) => retryAt(message, now, 0.5)), [2_000 + wait, end, end, end])
+  it("is tried again by the schedule, the last time as the 48 hours end", () => {
+    const end = 1_000 + submissionWindow
+    const wait = Backoff.submission[2]! // after the third try, in the middle of its jitter
+
+    const due = [2_000, end - wait, end - wait + 1, end - 1].map((now) => after(later, now))
+
+    assert.deepStrictEqual(due.map((one) => one?.retryAt), [2_000 + wait, end, end, end])
+    assert.deepStrictEqual(due.map((one) => one?.record.nextAttemptAt), [2_000 + wait, end, end, end])
+  })
+
+  it("that awaits a scan stays due as it was, and has not been tried once more", () => {
+    const { record, retryAt } = after(postponed(null))!
+
+    assert.deepStrictEqual([record.nextAttemptAt, record.attempts, retryAt], [1_500, 2, null])
+  })
+
+  it("that leaves nobody queued is done", () => {
+    const { record, retryAt } = after(abandoned(message.recipients, poison(4), 2_000))!
+
+    assert.deepStrictEqual([record.status, record.version, record.attempts, record.nextAttemptAt, retryAt], ["failed", 2, 3, null, null])
+  })
+
+  it("is not this try's to move where another holder of its job has recorded one, and this one has nothing of its own", () => {
+    assert.isNull(after(later, 2_000, { ...message, attempts: 3 }))
+  })
+
+  it("keeps what another holder has settled, and takes the rest from this try", () => {
+    const first = after(abandoned(recipients.slice(0, 1), poison(4), 2_000))!.record
+
+    const { record, outcomes } = after(abandoned(message.recipients, poison(4), 3_000), 3_000, first)!
+
+    assert.deepStrictEqual(outcomes.map(({ recipient }) => recipient), [bob])
+    assert.deepStrictEqual(record.recipients[0], first.recipients[0])
   })
 })

@@ -10,7 +10,7 @@ import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/
 import * as Replies from "../model/Reply.ts"
 import type { Reply } from "../model/Reply.ts"
 import type { Suppression } from "../model/Suppression.ts"
-import type { Outcome } from "../model/Settlement.ts"
+import { settle, type Draft, type Outcome } from "../model/Settlement.ts"
 import { dateMax } from "../model/Timestamp.ts"
 import type { Enclosed } from "../ports/BlobStore.ts"
 import { SubmissionRefused, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
@@ -42,14 +42,14 @@ export interface Attempt {
   readonly postponed: { readonly code: string; readonly detail: string } | null
 }
 
-/** Of a message that breaks whoever submits it. */
+/** Why a message fails that breaks whoever submits it. */
 export const poison = (tries: number): Failure => ({
   stage: "submit",
   code: "poison",
   message: `gave up after ${tries} tries that came to no end`
 })
 
-/** Everybody was suppressed. */
+/** What a try comes to where everybody is suppressed: nothing is submitted. */
 export const nothingToSend: Attempt = { outcomes: [], submission: null, mime: null, postponed: null }
 
 /** These recipients fail. */
@@ -207,8 +207,51 @@ export const submissionOutcome = (
 
 const codeOf = (reply: Reply): string => reply.enhancedCode ?? String(reply.smtpCode)
 
+/** What a try has made of its message, one version on, and what is to be told of it. */
+export interface Concluded {
+  readonly record: Message.Message
+  readonly drafts: ReadonlyArray<Draft>
+  /** Those of the try that were its own to bring, and after 48 h those of everybody else. */
+  readonly outcomes: ReadonlyArray<Outcome>
+  /** When the next try is due; null if there is none, or if a scan's verdict makes it due. */
+  readonly retryAt: Millis | null
+}
+
+/**
+ * What a try that began with `started` makes of the message as it is now. Null: it is not this try's to move any more, for
+ * another holder of its job has recorded one.
+ */
+export const concludedOn = (
+  message: Message.Message,
+  started: Message.Message,
+  attempt: Attempt,
+  now: Millis,
+  random: number
+): Concluded | null => {
+  // Another holder may have settled some recipients: what is no longer queued is not ours to move.
+  const queued = new Set(Message.queuedRecipients(message).map(({ address }) => address))
+  const own = attempt.outcomes.filter(({ recipient }) => queued.has(recipient))
+  if (own.length === 0 && message.attempts !== started.attempts) return null
+  const outcomes = Backoff.maySubmit(message.acceptedAt, now) ? own : expire(message, own, attempt, now)
+  const { message: settled, drafts } = settle(message, outcomes, now)
+  const waits = Message.queuedRecipients(settled).length > 0
+  const awaitsScan = waits && attempt.postponed === null
+  const next = waits && !awaitsScan ? retryAt(message, now, random) : null
+  const record: Message.Message = {
+    ...settled,
+    version: message.version + 1,
+    attempts: message.attempts + (awaitsScan ? 0 : 1),
+    updatedAt: now,
+    nextAttemptAt: awaitsScan ? message.nextAttemptAt : next,
+    submissions: attempt.submission === null ? settled.submissions : [...settled.submissions, attempt.submission],
+    mime: attempt.mime?.blob ?? settled.mime,
+    sizeBytes: attempt.mime?.blob.sizeBytes ?? settled.sizeBytes
+  }
+  return { record, drafts, outcomes, retryAt: next }
+}
+
 /** The 48 h are over: whoever is still queued fails. */
-export const expire = (
+const expire = (
   message: Message.Message,
   outcomes: ReadonlyArray<Outcome>,
   attempt: Attempt,
@@ -226,5 +269,5 @@ export const expire = (
 }
 
 /** The next try by the schedule, and the last one when the 48 h end. */
-export const retryAt = (message: Message.Message, now: Millis, random: number): Millis =>
+const retryAt = (message: Message.Message, now: Millis, random: number): Millis =>
   Math.min(now + Backoff.delay(Backoff.submission, message.attempts + 1, random), message.acceptedAt + submissionWindow)

@@ -12,7 +12,6 @@ import { Clock, Context, Duration, Effect, Exit, Layer, Random, Stream } from "e
 import type { Address } from "../model/Address.ts"
 import * as Addresses from "../model/Address.ts"
 import type { Attachment } from "../model/Attachment.ts"
-import * as Backoff from "../model/Backoff.ts"
 import { returnPathDomain } from "../model/DomainRecords.ts"
 import type { MessageId, Realm, TenantId } from "../model/Ids.ts"
 import { claimsMax } from "../model/Limits.ts"
@@ -22,7 +21,6 @@ import type { Recipient } from "../model/Recipient.ts"
 import * as ReturnPath from "../model/ReturnPath.ts"
 import type { Suppression } from "../model/Suppression.ts"
 import * as Timestamp from "../model/Timestamp.ts"
-import { settle } from "../model/Settlement.ts"
 import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Sending.ts"
 import { BlobStore, blobUnanswered, enclosedMax, type BlobCorrupt, type BlobMissing, type BlobUnavailable, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
@@ -43,14 +41,13 @@ import {
   attempted,
   AwaitsScan,
   bounceSuppressed,
-  expire,
+  concludedOn,
   nothingToSend,
   poison,
   portBroken,
   Postponed,
   postponed,
   refused,
-  retryAt,
   soundOf,
   submissionOutcome,
   unbuildable,
@@ -65,8 +62,8 @@ interface Built extends Enclosed {
   readonly bytes: ReadonlyArray<Uint8Array> | null
 }
 
-/** The result of a try that is yet to be recorded. */
-interface Unrecorded {
+/** A try that has ended: the message as it was when it began, and what it came to. */
+interface Tried {
   readonly started: Message.Message
   readonly attempt: Attempt
 }
@@ -102,14 +99,14 @@ export class SubmitMessage extends Context.Service<
       const keyOf = signingKeys(crypto)
 
       /** What providers have taken and the store has not, in front what was tried longest ago: who is in it is not mailed again. */
-      const unrecorded = new Map<MessageId, Unrecorded>()
+      const unrecorded = new Map<MessageId, Tried>()
 
       /** Records one of them, if there are any. It fails, so that nothing more is submitted, where that cannot be and as many wait as may. */
       const recordFirst = Effect.suspend(() => {
         const [first] = unrecorded.values()
         if (first === undefined) return Effect.void
         // One that breaks whoever commits it is no fault of the job that tries.
-        return Effect.catchCause(conclude(null, first.started, first.attempt), (cause) =>
+        return Effect.catchCause(conclude(null, first), (cause) =>
           unrecorded.size < unrecordedMax
             ? Effect.logWarning("what a provider has taken could not be recorded; it is kept, and tried again", cause)
             : Effect.fail(new StoreUnavailable({ cause }))
@@ -125,10 +122,11 @@ export class SubmitMessage extends Context.Service<
           return yield* Effect.as(offer(queue, [submitJob(message, outbound.message.nextAttemptAt)]), false)
         }
         if (lease.claims >= claimsMax) {
-          return yield* conclude(lease, message, abandoned(Message.queuedRecipients(message), poison(claimsMax - 1), now))
+          const attempt = abandoned(Message.queuedRecipients(message), poison(claimsMax - 1), now)
+          return yield* conclude(lease, { started: message, attempt })
         }
         const own = unrecorded.get(message.id)
-        if (own !== undefined) return yield* conclude(lease, own.started, own.attempt)
+        if (own !== undefined) return yield* conclude(lease, own)
         yield* recordFirst
 
         const queued = Message.queuedRecipients(message)
@@ -141,7 +139,8 @@ export class SubmitMessage extends Context.Service<
           AwaitsScan: () => Effect.succeed(bounces.length === 0 ? null : postponed(null))
         })
         // Suppressed recipients bounce at once, whatever becomes of the others.
-        return attempt === null ? false : yield* conclude(lease, message, { ...attempt, outcomes: [...bounces, ...attempt.outcomes] })
+        if (attempt === null) return false
+        return yield* conclude(lease, { started: message, attempt: { ...attempt, outcomes: [...bounces, ...attempt.outcomes] } })
       })
 
       /** The try itself: everything that may refuse or put it off, and then the provider. */
@@ -309,33 +308,11 @@ export class SubmitMessage extends Context.Service<
       })
 
       /** Commits what the try came to, on this message. Null: it is not this try's to move any more. */
-      const concludeOnce = Effect.fnUntraced(function* (
-        message: Message.Message | null,
-        lease: Lease | null,
-        started: Message.Message,
-        attempt: Attempt,
-        random: number
-      ) {
-        if (message === null) return null
+      const concludeOnce = Effect.fnUntraced(function* (message: Message.Message | null, { started, attempt }: Tried, lease: Lease | null, random: number) {
         const now = yield* Clock.currentTimeMillis
-        // Another holder of this job may have settled some recipients: what is no longer queued is not ours to move.
-        const queued = new Set(Message.queuedRecipients(message).map(({ address }) => address))
-        const outcomes = attempt.outcomes.filter(({ recipient }) => queued.has(recipient))
-        if (outcomes.length === 0 && message.attempts !== started.attempts) return null
-        const given = Backoff.maySubmit(message.acceptedAt, now) ? outcomes : expire(message, outcomes, attempt, now)
-        const { message: settled, drafts } = settle(message, given, now)
-        const waits = Message.queuedRecipients(settled).length > 0
-        const awaitsScan = waits && attempt.postponed === null
-        const record: Message.Message = {
-          ...settled,
-          version: message.version + 1,
-          attempts: message.attempts + (awaitsScan ? 0 : 1),
-          updatedAt: now,
-          nextAttemptAt: !waits ? null : awaitsScan ? message.nextAttemptAt : retryAt(message, now, random),
-          submissions: attempt.submission === null ? settled.submissions : [...settled.submissions, attempt.submission],
-          mime: attempt.mime?.blob ?? settled.mime,
-          sizeBytes: attempt.mime?.blob.sizeBytes ?? settled.sizeBytes
-        }
+        const concluded = message === null ? null : concludedOn(message, started, attempt, now, random)
+        if (message === null || concluded === null) return null
+        const { record, drafts, outcomes, retryAt } = concluded
         const isLast = record.nextAttemptAt === null
         const { leaseEnded } = yield* commit(
           store,
@@ -344,26 +321,27 @@ export class SubmitMessage extends Context.Service<
             ...(attempt.mime?.changes ?? []),
             { _tag: "Update", kind: "message", record },
             ...(yield* appendEvents(crypto, record, drafts, now)),
-            ...suppressions(record, given, now)
+            ...suppressions(record, outcomes, now)
           ],
           [
-            ...(record.nextAttemptAt === null || awaitsScan ? [] : [submitJob(record, record.nextAttemptAt)]),
+            ...(retryAt === null ? [] : [submitJob(record, retryAt)]),
             ...(attempt.submission?.pollAt == null ? [] : [pollJob(record, attempt.submission.pollAt)])
           ],
           isLast && lease !== null ? lease : undefined
         )
-        yield* countRecipients(message, given.filter((one) => "input" in one && one.input._tag === "Accepted").length, drafts)
-        if (waits && attempt.postponed !== null && record.nextAttemptAt !== null) {
+        yield* countRecipients(message, outcomes.filter((one) => "input" in one && one.input._tag === "Accepted").length, drafts)
+        if (retryAt !== null && attempt.postponed !== null) {
           const { code, detail } = attempt.postponed
           yield* Effect.logWarning("a message could not be submitted; it is tried again").pipe(
-            Effect.annotateLogs({ code, detail, attempts: record.attempts, nextAttemptAt: Timestamp.fromMillis(record.nextAttemptAt) })
+            Effect.annotateLogs({ code, detail, attempts: record.attempts, nextAttemptAt: Timestamp.fromMillis(retryAt) })
           )
         }
         return { submission: attempt.submission, isEnded: isLast && leaseEnded }
       })
 
       /** On the message as it was when the try began, and read afresh if it has changed since. */
-      const commitAttempt = Effect.fnUntraced(function* (lease: Lease | null, started: Message.Message, attempt: Attempt) {
+      const commitTried = Effect.fnUntraced(function* (lease: Lease | null, tried: Tried) {
+        const { started } = tried
         const random = yield* Random.next
         let isFirst = true
         const done = yield* changing(
@@ -371,7 +349,7 @@ export class SubmitMessage extends Context.Service<
           Effect.suspend(() => {
             const message = isFirst ? Effect.succeed(started) : store.messages.get(realmOf(started), started.id)
             isFirst = false
-            return Effect.flatMap(message, (current) => concludeOnce(current, lease, started, attempt, random))
+            return Effect.flatMap(message, (current) => concludeOnce(current, tried, lease, random))
           })
         ).pipe(dieOnRejection)
         if (done === null) return false
@@ -379,14 +357,17 @@ export class SubmitMessage extends Context.Service<
         return done.isEnded
       })
 
-      /** Without a lease: of another job, whose own comes again and finds nothing to do. */
-      const conclude = (lease: Lease | null, started: Message.Message, attempt: Attempt) =>
-        Effect.onExit(commitAttempt(lease, started, attempt), (exit) =>
+      /**
+       * Records a try, or remembers that it is yet to be recorded. `lease`: of the job that ends with it; null where that of
+       * another message is under way, and its own comes again and finds nothing to do.
+       */
+      const conclude = (lease: Lease | null, tried: Tried) =>
+        Effect.onExit(commitTried(lease, tried), (exit) =>
           Effect.sync(() => {
             // To give up what was taken, and fail with it, is no reason to forget who has been mailed.
-            if (Exit.isFailure(exit) && attempt.submission === null) return
-            unrecorded.delete(started.id)
-            if (Exit.isFailure(exit)) unrecorded.set(started.id, { started, attempt })
+            if (Exit.isFailure(exit) && tried.attempt.submission === null) return
+            unrecorded.delete(tried.started.id)
+            if (Exit.isFailure(exit)) unrecorded.set(tried.started.id, tried)
           })
         )
 
