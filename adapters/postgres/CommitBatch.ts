@@ -47,8 +47,14 @@ const roundsMax = 3
 const mustLookUp = "mustLookUp" as const
 const mustNotAssume = "mustNotAssume" as const
 
-/** How much is looked up: nothing, where the changes say what there is; what they change; or what they bring, too. */
-type Looking = "assuming" | "at changed" | "at all"
+/** What is looked up before a batch is played: nothing, where its changes say what there is; what they change; or what they bring, too. */
+type LookUp = "nothing" | "changed" | "everything"
+
+/** How a batch is written. `isFinal`: it has landed when it answers, where what is in a transaction may yet come to nothing. */
+interface Writing {
+  readonly run: Run
+  readonly isFinal: boolean
+}
 
 /** Commits batches to this database; `jobsOffered`: it holds the job queue too, and jobs and ends of leases are written along. */
 export const make = ({ sql, rows }: Database["Service"], options: { readonly jobsOffered: boolean }): CommitBatch => {
@@ -57,10 +63,11 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
   /** Answers of a database that takes nothing from anybody, or has not said what it did. */
   const lost = new WeakSet<Answer>()
 
-  const inTransaction: Run = (text, parameters) => sql.unsafe(text, parameters).values
+  const byItself: Writing = { run: rows, isFinal: true }
+  const inTransaction: Writing = { run: (text, parameters) => sql.unsafe(text, parameters).values, isFinal: false }
 
   /** Plays the calls on what was loaded and writes what they leave, and says what it came to for each. */
-  const playAndWrite = Effect.fnUntraced(function* (calls: ReadonlyArray<Call>, loaded: Loaded, write: Run = inTransaction) {
+  const playAndWrite = Effect.fnUntraced(function* (calls: ReadonlyArray<Call>, loaded: Loaded, { run, isFinal }: Writing) {
     const overlay = new Overlay(loaded)
     const reasons: Array<Rejection | null> = []
     const jobs: Array<Job> = []
@@ -77,18 +84,17 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
       if (call.lease !== undefined) leases.push(call.lease)
       now = Math.max(now, call.now)
     }
-    // What is in a transaction may yet come to nothing.
-    const isPassed = write !== inTransaction
-    const written = Write.statement(overlay, jobsOffered ? Jobs.parts(jobs, leases, now, isPassed) : [])
+    // A lease passes to another job by what has landed, and by nothing else.
+    const written = Write.statement(overlay, jobsOffered ? Jobs.parts(jobs, leases, now, isFinal) : [])
     if (written === null) return outcomesOf(calls, reasons, [])
-    const [row] = yield* write(written.text, written.parameters)
-    return outcomesOf(calls, reasons, isPassed ? Jobs.passedOf(row as Row) : []) // `rows` gives them by name
+    const [row] = yield* run(written.text, written.parameters)
+    return outcomesOf(calls, reasons, isFinal ? Jobs.passedOf(row as Row) : []) // `rows` gives them by name
   })
 
-  const looking = (calls: ReadonlyArray<Call>, everything: boolean) =>
+  const lookAndPlay = (calls: ReadonlyArray<Call>, everything: boolean) =>
     sql.withTransaction(
       Effect.flatMap(load(sql, touchedBy(calls.map(({ changes }) => changes), everything), everything), (loaded) =>
-        playAndWrite(calls, loaded)
+        playAndWrite(calls, loaded, inTransaction)
       )
     )
 
@@ -102,7 +108,7 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
     })
     const play = Effect.fnUntraced(function* (changes: ReadonlyArray<Change>, jobs: ReadonlyArray<Job>) {
       const loaded = yield* load(sql, touchedBy([changes], true), true)
-      const [outcome] = yield* playAndWrite([{ ...call, changes, jobs }], loaded)
+      const [outcome] = yield* playAndWrite([{ ...call, changes, jobs }], loaded, inTransaction)
       const reason = outcome?.reason
       if (reason != null) return yield* new CommitRejected({ reason })
     })
@@ -132,21 +138,21 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
   const answerOf = ({ reason, next }: Outcome): Answer =>
     reason === null ? Effect.succeed({ jobsOffered, leaseEnded: jobsOffered, forgotten: 0, next }) : Effect.fail(new CommitRejected({ reason }))
 
-  /** Without a look, if that may be; null if it may not. */
-  const unlooked = (calls: ReadonlyArray<Call>, how: Looking): Loaded | null => {
+  /** What the calls can be played on without a look; null if there must be one. */
+  const withoutLook = (calls: ReadonlyArray<Call>, lookUp: LookUp): Loaded | null => {
     // A quota that is nearly used up is looked at before anything is written in vain.
-    if (how === "at all" || some(calls, tight.has)) return null
+    if (lookUp === "everything" || some(calls, tight.has)) return null
     if (!some(calls, mustLook)) return nothingLoaded
-    return how === "assuming" && !some(calls, (change) => !canBeAssumed(change)) ? assumed(calls.map(({ changes }) => changes)) : null
+    return lookUp === "nothing" && !some(calls, (change) => !canBeAssumed(change)) ? assumed(calls.map(({ changes }) => changes)) : null
   }
 
-  const attempt = (calls: ReadonlyArray<Call>, how: Looking) => {
+  const playOnce = (calls: ReadonlyArray<Call>, lookUp: LookUp) => {
     if (calls.length === 1 && forgets(calls[0]!)) return forgetting(calls[0]!)
-    const loaded = unlooked(calls, how)
+    const loaded = withoutLook(calls, lookUp)
     const played =
       loaded === null
-        ? looking(calls, how === "at all" || some(calls, (change) => tight.has(change) || freesName(change)))
-        : playAndWrite(calls, loaded, rows)
+        ? lookAndPlay(calls, lookUp === "everything" || some(calls, (change) => tight.has(change) || freesName(change)))
+        : playAndWrite(calls, loaded, byItself)
     return Effect.map(played, (outcomes) => outcomes.map(answerOf))
   }
 
@@ -155,22 +161,22 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
     const answers: Array<Answer> = []
     for (const call of calls) {
       const last = answers.at(-1)
-      answers.push(last !== undefined && lost.has(last) ? last : (yield* rounds([call], 0, "assuming"))[0]!)
+      answers.push(last !== undefined && lost.has(last) ? last : (yield* rounds([call], 0, "nothing"))[0]!)
     }
     return answers
   })
 
-  const rounds = (calls: ReadonlyArray<Call>, round: number, how: Looking): Effect.Effect<ReadonlyArray<Answer>> =>
-    Effect.suspend(() => attempt(calls, how)).pipe(
+  const rounds = (calls: ReadonlyArray<Call>, round: number, lookUp: LookUp): Effect.Effect<ReadonlyArray<Answer>> =>
+    Effect.suspend(() => playOnce(calls, lookUp)).pipe(
       Effect.catch((error) => {
-        if (error === mustLookUp) return rounds(calls, round, "at all")
-        if (how === "assuming" && (error === mustNotAssume || isPremiseFailed(error))) return rounds(calls, round, "at changed")
+        if (error === mustLookUp) return rounds(calls, round, "everything")
+        if (lookUp === "nothing" && (error === mustNotAssume || isPremiseFailed(error))) return rounds(calls, round, "changed")
         if (error === mustNotAssume) return Effect.die(error) // nothing was assumed
-        const again = whatNext(error)
-        if (again === "round" && round < roundsMax) return rounds(calls, round + 1, "at all")
-        if (again !== "nothing" && calls.length > 1) return oneByOne(calls)
-        const answer: Answer = Effect.fail(new StoreUnavailable({ cause: told(error) }))
-        if (again === "nothing") lost.add(answer)
+        const next = whatNext(error)
+        if (next === "play again" && round < roundsMax) return rounds(calls, round + 1, "everything")
+        if (next !== "give up" && calls.length > 1) return oneByOne(calls)
+        const answer: Answer = Effect.fail(new StoreUnavailable({ cause: loggable(error) }))
+        if (next === "give up") lost.add(answer)
         return Effect.succeed(calls.map(() => answer))
       }),
       // Changes that no code of ours can have meant: nothing of them was written.
@@ -179,12 +185,12 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
 
   return (calls) => {
     const [batched, alone] = [calls.filter((call) => !forgets(call)), calls.filter(forgets)]
-    if (alone.length === 0) return rounds(calls, 0, "assuming")
+    if (alone.length === 0) return rounds(calls, 0, "nothing")
     return Effect.gen(function* () {
       const answers = new Map<Call, Answer>()
-      const together = batched.length === 0 ? [] : yield* rounds(batched, 0, "assuming")
+      const together = batched.length === 0 ? [] : yield* rounds(batched, 0, "nothing")
       batched.forEach((call, index) => answers.set(call, together[index]!))
-      for (const call of alone) answers.set(call, (yield* rounds([call], 0, "assuming"))[0]!)
+      for (const call of alone) answers.set(call, (yield* rounds([call], 0, "nothing"))[0]!)
       return calls.map((call) => answers.get(call)!)
     })
   }
@@ -221,26 +227,27 @@ const some = (calls: ReadonlyArray<Call>, is: (change: Change) => boolean): bool
 const forgets = ({ changes }: Call): boolean => changes.some(({ _tag }) => _tag === "Forget")
 
 /**
- * What to do about a statement that failed. `round`: others were in the way; by now it can be seen what they did. `alone`:
- * something of one caller is not taken. `nothing`: the server takes nothing from anybody, or it is not known what it did.
+ * What to do about a statement that failed. `play again`: others were in the way, and by now it can be seen what they did.
+ * `one by one`: something of one caller is not taken. `give up`: the server takes nothing from anybody, or it is not known
+ * what it did.
  */
-const whatNext = (error: SqlError): "round" | "alone" | "nothing" => {
-  if (isConnectionLost(error)) return "nothing"
+const whatNext = (error: SqlError): "play again" | "one by one" | "give up" => {
+  if (isConnectionLost(error)) return "give up"
   switch (error.reason._tag) {
     case "UniqueViolation":
     case "ConstraintError":
     case "DeadlockError":
     case "SerializationError":
     case "LockTimeoutError":
-      return "round"
+      return "play again"
     case "StatementTimeoutError":
     case "SqlSyntaxError":
     case "AuthorizationError":
-      return "nothing"
+      return "give up"
     default:
       // Words of the server, or of the driver about what it was given: nothing of it is committed.
-      if (hasCode(error.reason.cause)) return serverTrouble.test(error.reason.cause.code) ? "nothing" : "alone"
-      return /encode/.test(error.reason.message ?? "") ? "alone" : "nothing"
+      if (hasCode(error.reason.cause)) return serverTrouble.test(error.reason.cause.code) ? "give up" : "one by one"
+      return /encode/.test(error.reason.message ?? "") ? "one by one" : "give up"
   }
 }
 
@@ -250,8 +257,8 @@ const serverTrouble = /^(0A|25|42|53|55|57|58|F0|XX)/
 /** Whether something was not as the changes said. */
 const isPremiseFailed = (error: SqlError): boolean => hasCode(error.reason.cause) && error.reason.cause.code === premiseFailed
 
-/** What may be logged: the server's details quote the rows, which are the tenants'. */
-const told = ({ reason }: SqlError): Error => {
+/** What may be logged of an error: the server's details quote the rows, which are the tenants'. */
+const loggable = ({ reason }: SqlError): Error => {
   const { cause } = reason
   return new Error(hasCode(cause) ? `${reason._tag}: ${cause.message} (${cause.code})` : `${reason._tag}: ${reason.message}`)
 }

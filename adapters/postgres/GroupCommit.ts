@@ -5,14 +5,15 @@
  * has taken yet. Nobody waits longer than the deadline: who was not taken by
  * then is withdrawn, and who was does not know what became of it.
  *
- * One committer after the other makes the largest batches, so the others help out
- * only where it is stuck, waiting for a row or a disk, or has too much to do.
+ * One committer alone makes the largest batches. So the first does what it can,
+ * and the others help out only where it is stuck, waiting for a row or a disk, or
+ * where a crowd waits for it.
  *
- * Callers who ask again as soon as they are answered would gather in one batch: a
- * few who come first are committed at once, all others wait for these and go
- * together, and while the database has them this process has nothing to prepare.
- * There are two batches to such a round in any case, so they are made equal, and
- * one half prepares while the other is committed.
+ * Callers who ask again as soon as they are answered fall into step: a few come
+ * first and are committed at once, all others wait for these and go together, and
+ * while the database has that batch this process has nothing to prepare. Such a
+ * round has two batches in any case. So the first committer takes half of those
+ * who are about (`share`), and the one half prepares while the other is committed.
  */
 import { Clock, Effect, Exit, type Scope } from "effect"
 import type { Job } from "../../core/ports/JobQueue.ts"
@@ -45,15 +46,15 @@ const crowd = batchMax / 2
 /** So few are not divided: a batch costs the database as much as four of its callers. */
 const undividedMax = 8
 
-/** Seconds that a caller waits at most, and until the next tick. */
-const deadline = 10
+/** A caller is let go at the first tick, of one a second, that is more than so many behind the one it came at. */
+const deadlineTicks = 10
 
 /** A committer that is longer at its batch is stuck. */
 const patience = "25 millis"
 
 interface Caller extends Call {
   readonly characters: number
-  /** Ticks of the deadline's clock when it came. */
+  /** The tick at which it came. */
   readonly since: number
   state: "waiting" | "taken" | "done"
   readonly answer: (answer: Answer) => void
@@ -71,8 +72,9 @@ export const make = Effect.fnUntraced(function* ({
    * and to all that was in them, until the whole heap is collected.
    */
   const underWay: Array<ReadonlyArray<Caller>> = Array.from({ length: committers }, () => [])
-  /** Who sleeps, to be woken: committers, the first one in front, and the one who watches for committers that are stuck. */
+  /** How committers that sleep are woken. */
   const idle = new Map<number, () => void>()
+  /** How the one is woken who watches for committers that are stuck; null while it is awake. */
   let watcher: (() => void) | null = null
   let batches = 0
   /** Callers of the first committer's last batch, who may ask again. */
@@ -91,7 +93,7 @@ export const make = Effect.fnUntraced(function* ({
 
   const isIdle = () => waiting.length === 0 && untold === 0 && underWay.every((callers) => callers.length === 0)
 
-  /** Half of those who are about. Who ends a lease goes on with another job, and is not back at once. */
+  /** How many the first committer takes: half of those who are about, or all of a few. Who ends a lease goes on with another job, and is not back at once. */
   const share = (): number =>
     waiting.some(({ lease }) => lease !== undefined) ? batchMax : Math.min(batchMax, Math.max(undividedMax, Math.ceil((waiting.length + answered) / 2)))
 
@@ -122,14 +124,15 @@ export const make = Effect.fnUntraced(function* ({
     for (let committer = 1; committer < committers; committer++) if (wake(committer)) return
   }
 
-  const arrived = () => {
+  /** Somebody has come: wakes who is to see to it. */
+  const onArrival = () => {
     if (wake(0)) return
     if (waiting.length >= crowd) wakeAnother()
     watcher?.()
     watcher = null
   }
 
-  const sleepsUntilWoken = (committer: number) =>
+  const sleepUntilWoken = (committer: number) =>
     Effect.callback<void>((resume) => {
       if (committer === 0 ? waiting.length > 0 : waiting.length >= crowd) resume(Effect.void)
       else idle.set(committer, () => resume(Effect.void))
@@ -146,9 +149,9 @@ export const make = Effect.fnUntraced(function* ({
   }
 
   const work = Effect.fnUntraced(function* (committer: number) {
-    yield* sleepsUntilWoken(committer)
+    yield* sleepUntilWoken(committer)
     yield* turn
-    for (let isNext = true; isNext; ) {
+    for (let goesOn = true; goesOn; ) {
       const callers = take(committer)
       if (callers.length === 0) return
       const exit = yield* Effect.exit(commit(callers))
@@ -156,8 +159,8 @@ export const make = Effect.fnUntraced(function* ({
       untold += 1
       // Where a batch is there already it goes first: what callers go on to do takes longer than to send it. A few who wait
       // are joined by those who come with the next turn.
-      isNext = committer === 0 && waiting.length * 2 >= callers.length
-      if (isNext) setImmediate(() => tell(callers, exit))
+      goesOn = committer === 0 && waiting.length * 2 >= callers.length
+      if (goesOn) setImmediate(() => tell(callers, exit))
       else tell(callers, exit)
     }
   })
@@ -177,7 +180,7 @@ export const make = Effect.fnUntraced(function* ({
   /** Counts the time, and lets those go who have waited long enough. */
   const tick = Effect.sync(() => {
     ticks += 1
-    const isLate = ({ since }: Caller) => ticks - since > deadline
+    const isLate = ({ since }: Caller) => ticks - since > deadlineTicks
     if (waiting.some(isLate)) {
       const late = waiting.filter(isLate)
       waiting = waiting.filter((caller) => !isLate(caller))
@@ -208,7 +211,7 @@ export const make = Effect.fnUntraced(function* ({
         const characters = charactersOf(changes)
         const caller: Caller = { changes, jobs, lease, now, characters, since: ticks, state: "waiting", answer: resume }
         waiting.push(caller)
-        arrived()
+        onArrival()
         return Effect.sync(() => {
           if (caller.state === "waiting") waiting = waiting.filter((one) => one !== caller)
           caller.state = "done"
@@ -218,7 +221,7 @@ export const make = Effect.fnUntraced(function* ({
     )
 })
 
-/** The length of what is long in changes. */
+/** The characters (or bytes) of all that may be long in changes. */
 const charactersOf = (changes: ReadonlyArray<Change>): number => {
   let characters = 0
   for (const change of changes) {
