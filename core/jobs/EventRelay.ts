@@ -36,7 +36,7 @@ const holdDuration = Duration.toMillis("5 seconds")
 const holdMax = holdDuration + clockOffsetMax
 /** What is left of that time at least when attempts begin: longer than they take, and their commit. */
 const holdMargin = Duration.toMillis("2 seconds")
-/** Endpoints of a page that may have changed meanwhile, before all of them are looked at anew. */
+/** So many endpoints of a page may turn out, one by one, to have changed meanwhile, before all of them are doubted. */
 const landTries = 3
 /** How long one shard is relayed at a time where others wait. */
 const turn = Duration.toNanosUnsafe("250 millis")
@@ -98,8 +98,8 @@ export class EventRelay extends Context.Service<
       /**
        * Commits a page, the deliveries in it with what has come of their first attempts. One that is under way, or whose
        * endpoint is doubted or has failed, is recorded behind it: until then its delivery waits, as if somebody had leased
-       * it. What has succeeded is sent again if somebody asks for it: of a fresh event its body can be made anew then, and
-       * is not kept twice. Until when the shard is held then.
+       * it. What has succeeded is sent again only if somebody asks for it; of a fresh event its body can be made anew then, and
+       * is not kept twice. The answer is until when the shard is held.
        */
       const land = Effect.fnUntraced(function* (page: Page, doubted: ReadonlySet<EndpointId>): Effect.fn.Return<Millis, CommitRejected | StoreUnavailable> {
         const { shard, from, events, made } = page
@@ -135,7 +135,7 @@ export class EventRelay extends Context.Service<
         return next.heldUntil
       })
 
-      /** An endpoint that has changed since its attempts began is looked at anew with each of them. */
+      /** Lands a page. An endpoint that has changed since its attempts began is doubted: each of them is recorded by itself. */
       const landed = (page: Page) =>
         Effect.suspend(() => {
           const all = new Set(page.made.map(({ endpoint }) => endpoint.id))

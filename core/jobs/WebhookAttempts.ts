@@ -62,7 +62,7 @@ export class WebhookAttempts extends Context.Service<
      * answered this process quickly of late, and more while it goes on to; 0 if not.
      */
     readonly inFlightMax: (endpoint: Endpoint, now: Millis) => number
-    /** It has not answered quickly. */
+    /** Takes an endpoint for slow until it has answered quickly again. */
     readonly doubt: (endpoint: Endpoint) => void
     /**
      * How the attempt ended that a delivery is due for, if this process has made it, and it is not committed: a store that
@@ -119,8 +119,8 @@ export class WebhookAttempts extends Context.Service<
           remember(endings, attemptOf(delivery), ending, rememberedMax)
           Metrics.webhookAttempts[ending.outcome].updateUnsafe(1, fiber.context)
           const status = ending.answer?.status
-          const told = { "mailroom.outcome": ending.outcome, ...(status === undefined ? {} : { "http.response.status_code": status }) }
-          return Tracing.isTraced(fiber) ? Effect.as(Tracing.annotate(told), ending) : Effect.succeed(ending)
+          const attributes = { "mailroom.outcome": ending.outcome, ...(status === undefined ? {} : { "http.response.status_code": status }) }
+          return Tracing.isTraced(fiber) ? Effect.as(Tracing.annotate(attributes), ending) : Effect.succeed(ending)
         })
 
       /** By attempt. */

@@ -12,7 +12,7 @@ import { CommitRejected, Store, StoreUnavailable, type Change, type Committed, t
 /** How often a decision is made anew when its version moved, before it is given up as busy. */
 const retriesMax = 50
 
-/** Who waits for a record that somebody in this process is changing. */
+/** The turns at records that somebody in this process is changing, by record, with how many are at it or wait. */
 const turns = new Map<string, { readonly turn: Semaphore.Semaphore; waiting: number }>()
 
 /**
@@ -33,7 +33,7 @@ const inTurn = <A, E, R>(record: string, self: Effect.Effect<A, E, R>): Effect.E
     )
   })
 
-/** What is said of each queue that takes no offers, which else would be a line for each commit. */
+/** Queues that took no offer, each with its log: a line a minute, where each commit would else write one. */
 const refusing = new WeakMap<typeof JobQueue.Service, ReturnType<typeof SeldomLog.make>>()
 
 const seldomOf = (queue: typeof JobQueue.Service) => {
@@ -133,7 +133,10 @@ const retryTimes = <A, E, R>(
     (error) => (times === 0 ? Effect.fail(new StoreUnavailable({ cause: error })) : retryTimes(self, times - 1))
   )
 
-/** Where nobody knows whether it landed: what it made, if that is there after all, for it is the one chance to tell a secret of it. */
+/**
+ * For a commit that makes a secret, which is told this once: where nobody knows whether it landed, `find` looks
+ * for what it has made, and that is the answer, if it is there.
+ */
 export const orFound = <A, E, B, E2>(
   self: Effect.Effect<A, E | StoreUnavailable>,
   find: Effect.Effect<B | null, E2>

@@ -31,8 +31,8 @@ import { refused, type Box, type ReceiveRefused } from "./Routing.ts"
 
 export { ReceiveRefused } from "./Routing.ts"
 
-/** For how long it is looked for a message whose commit had no answer, and how often. */
-const lookFor = Duration.seconds(20)
+/** A message whose commit had no answer is looked for during this time, with these pauses. */
+const lookMax = Duration.seconds(20)
 const lookPause = Duration.seconds(1)
 
 /** A message as a listener gets it. */
@@ -174,7 +174,7 @@ export class Receive extends Context.Service<
         return { bytes, objectOf: (tenantId) => (tenantId === owner ? blobs.enclose(owner, [whole]) : copy(bytes, tenantId)) }
       }
 
-      /** Most of them need not be fetched to be looked at. */
+      /** Of most of them, what is at hand is the whole, and nothing need be fetched to look at it. */
       const large = (owner: TenantId, blob: BlobRef, begins: Uint8Array): StoredObject => {
         const bytes = begins.length === blob.sizeBytes ? Stream.succeed(begins) : readBack(owner, blob)
         return { bytes, objectOf: (tenantId) => (tenantId === owner ? Effect.succeed({ blob, changes: [] }) : copy(bytes, tenantId)) }
@@ -279,8 +279,9 @@ export class Receive extends Context.Service<
       })
 
       /**
-       * A commit that was given up may be under way still, and its sender would bring the message again: he waits for minutes. What
-       * is read may have been called off before a standby had it, and be there all the same: a commit behind it tells that it stands.
+       * Whether the commit has landed, which may be under way still though it was given up: the sender, who waits for minutes,
+       * would bring the message again. What is read may have been called off before a standby had it, and be there all the
+       * same: a commit behind it tells that it stands.
        */
       const landed = (message: Message) =>
         Effect.gen(function* () {
@@ -289,7 +290,7 @@ export class Receive extends Context.Service<
             if (found !== null && (yield* Effect.isSuccess(store.commit([unchanged("message", found)], [])))) return
             yield* Effect.sleep(lookPause)
           }
-        }).pipe(Effect.timeoutOption(lookFor))
+        }).pipe(Effect.timeoutOption(lookMax))
 
       return Receive.of({ recipient, accept })
     })
@@ -298,7 +299,7 @@ export class Receive extends Context.Service<
 
 /** A message's bytes: our trace, and then what came. */
 interface StoredObject {
-  /** As often as they are read. */
+  /** They can be read more than once. */
   readonly bytes: Stream.Stream<Uint8Array, BlobUnavailable>
   /** As this tenant has it, with what its commit has to bring: each tenant has the bytes to itself. */
   readonly objectOf: (tenantId: TenantId) => Effect.Effect<Enclosed, BlobUnavailable>

@@ -90,13 +90,14 @@ export class IdempotencyPending extends Data.TaggedError("IdempotencyPending")<{
 }
 
 /** 409: an attachment's bytes may not be mailed or downloaded, now or ever. */
-export class AttachmentNotClean extends Data.TaggedError("AttachmentNotClean")<{ readonly scanState: Attachments.State }> {
+export class AttachmentNotClean extends Data.TaggedError("AttachmentNotClean")<{
+  readonly scanState: Exclude<Attachments.State, "clean">
+}> {
   override get message(): string {
     const next = {
       pending: "It is being scanned: try again in some seconds.",
       error: "Its scan failed and is tried again by itself: try later, or upload the file anew.",
-      infected: "Malware was found in it. It stays locked: send without it.",
-      clean: ""
+      infected: "Malware was found in it. It stays locked: send without it."
     }[this.scanState]
     return `The attachment is not clean. ${next}`
   }
@@ -165,7 +166,10 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
   const senders = new Senders()
   const running = new Map<string, string>()
 
-  /** Refuses a twin that meets its first request in this process. Twins in others meet the store's unique key. */
+  /**
+   * Makes a request, unless one with the same key is being made in this process: such a twin is refused. Twins in other
+   * processes meet the store's unique key.
+   */
   const alone = <A, E, R>(
     applicationId: ApplicationId,
     idempotencyKey: IdempotencyKey,
@@ -311,15 +315,15 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
           reservation === null ? otherwise : answer(reservation, fingerprint, id)
       )
 
-    const once = retryOnVersionMoved(accept({ principal, idempotencyKey, fingerprint, id, input }))
-    const first = Effect.catchTag(once, ["CommitRejected", "StoreUnavailable"], (error) =>
+    const accepting = retryOnVersionMoved(accept({ principal, idempotencyKey, fingerprint, id, input }))
+    const sending = Effect.catchTag(accepting, ["CommitRejected", "StoreUnavailable"], (error) =>
       // A key may have become free since it was found taken.
-      whatStands(isRejected(error, "KeyTaken") ? once : Effect.fail(error))
+      whatStands(isRejected(error, "KeyTaken") ? accepting : Effect.fail(error))
     ).pipe(
       dieOnRejection,
       Tracing.first(id, "message", about, ({ replayed }) => !replayed)
     )
-    const sent = yield* alone(applicationId, idempotencyKey, fingerprint, first)
+    const sent = yield* alone(applicationId, idempotencyKey, fingerprint, sending)
     if (!sent.replayed) yield* Metrics.count(Metrics.messagesAccepted[realm.environment])
     return sent
   })

@@ -213,8 +213,9 @@ export interface Next extends Lease {
   readonly outgoing: Outgoing | null
 }
 
-/** The next jobs that are due of a group, if it is not throttled: one, and it has as many leases as before, or more. */
+/** What to lease in the place of a job that ends: the next that are due of its group, unless that is throttled. */
 export interface Hold {
+  /** 1: the group then has as many leases as before. More: it has more. */
   readonly jobsMax: number
   readonly visibilityTimeout: Duration.Duration
 }
@@ -370,7 +371,7 @@ export interface CountedDomain {
 export interface RelayReads {
   /**
    * Shards whose log holds events behind the relay's position, each as it stands; one that was never moved at position 0,
-   * held by nobody (an empty text) until 0. A shard whose news were all forgotten is none of them.
+   * held by nobody (an empty text) until 0. A shard is not among them if all its events behind that position were forgotten.
    */
   readonly behind: Read<ReadonlyArray<Relay>>
 }

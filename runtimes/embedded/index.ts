@@ -76,9 +76,9 @@ export interface EmbeddedMailroom {
   readonly start: () => Promise<void>
   /**
    * Turns new requests away, lets what is under way finish for up to 20 seconds, with answers of `fetch` that are still
-   * being read, and releases everything. What does not end
-   * (an adapter that hangs) is left behind with an error in the log, so that it takes 45 seconds at most. From then on
-   * `fetch` and clients answer 503 (but for `/healthz`, and pages without data), and all else rejects.
+   * being read, and releases everything. What does not end (an adapter that hangs) is left behind with an error in the log,
+   * so that it takes 45 seconds at most. From then on `fetch` and clients answer 503 (but for `/healthz`, and pages without
+   * data), and all else rejects.
    */
   readonly close: () => Promise<void>
 }
@@ -133,13 +133,13 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
     )
     return { context, handler }
   })
-  const telling = Effect.sleep("30 seconds").pipe(
+  const warning = Effect.sleep("30 seconds").pipe(
     Effect.andThen(Effect.logWarning("an adapter has not come up; createMailroom waits for it")),
     Effect.forever,
     Effect.provide(logging(options))
   )
   const { context, handler } = await Effect.runPromise(
-    Effect.onError(building, () => closing).pipe(Effect.raceFirst(telling))
+    Effect.onError(building, () => closing).pipe(Effect.raceFirst(warning))
   )
   const runCore = Effect.runPromiseWith(context)
   let started: Promise<unknown> | null = null
@@ -253,12 +253,12 @@ const providers = ({ provider, sandbox = SandboxMailProvider.make() }: Options) 
 const logging = ({ log }: Options) =>
   log === undefined
     ? Layer.merge(Logger.layer([toStandardError]), Layer.succeed(References.MinimumLogLevel, "Warn"))
-    : Logger.layer([told(log)])
+    : Logger.layer([loggerTo(log)])
 
 const toStandardError = Logger.withConsoleError(Logger.formatJson)
 
 /** A log that throws costs nobody an answer: what it does not take goes to standard error. */
-const told = (log: (line: string) => void) =>
+const loggerTo = (log: (line: string) => void) =>
   Logger.make<unknown, void>((entry) => {
     try {
       log(Logger.formatJson.log(entry))

@@ -19,7 +19,7 @@ import type { Handlers as HandlersOf } from "./Operations.ts"
 import { InvalidRequest, PayloadTooLarge } from "./Refusals.ts"
 import { UploadBody } from "./UploadBody.ts"
 
-/** They are built once, over the operations of the core. */
+/** A handler for each operation of the contract, made once over the operations of the core. */
 export class Handlers extends Context.Service<Handlers, HandlersOf>()("mailroom/http/Handlers") {
   static readonly layer = Layer.effect(
     Handlers,
@@ -77,7 +77,7 @@ const upload = Effect.fnUntraced(function* (
   principal: Principal,
   request: HttpServerRequest.HttpServerRequest
 ) {
-  const upload = yield* attachments.begin(principal)
+  const content = yield* attachments.begin(principal)
   const body = new UploadBody()
   const limitBytes = Limits.uploadBodyBytesMax
   let received = 0
@@ -86,7 +86,7 @@ const upload = Effect.fnUntraced(function* (
     if (received > limitBytes) return Effect.fail(new PayloadTooLarge({ limitBytes }))
     const taken = body.write(chunk)
     if ("fault" in taken) return invalid([taken.fault])
-    return upload.append(taken.content)
+    return content.append(taken.content)
   }
   yield* Stream.runForEach(Stream.mapError(request.stream, brokenOff), take)
   const read = body.end()
@@ -94,7 +94,7 @@ const upload = Effect.fnUntraced(function* (
   const { mailboxId, filename, mediaType } = yield* decodeUpload(read.members).pipe(
     Effect.catchTag("SchemaError", (error) => invalid(Issues.fromSchema(error.issue)))
   )
-  return { attachment: yield* upload.finish({ mailboxId, filename, mediaType }) }
+  return { attachment: yield* content.finish({ mailboxId, filename, mediaType }) }
 }, Effect.scoped)
 
 const decodeUpload = Schema.decodeUnknownEffect(UploadAttachmentInput, { onExcessProperty: "error", errors: "all" })

@@ -5,16 +5,16 @@
  */
 import { Effect, Exit, Fiber, Option } from "effect"
 
-/** How long it may take to answer. */
+/** How long the store may take to answer. */
 const patience = "1 second"
-/** This often it is asked. */
+/** For how long an answer is given to others who ask. */
 const freshness = "1 second"
 
-/** What it has answered lately; none if it has not, in time. */
+/** The store's answer, asked for anew unless the last one is fresh; none where that failed, or did not come in time. */
 export const lately = <A, E>(question: Effect.Effect<A, E>): Effect.Effect<Effect.Effect<Option.Option<A>>> =>
   question.pipe(
     Effect.forkDetach,
-    // Called off then, or each would leave its question behind; and not waited for, however long that takes.
+    // Whoever has waited long enough calls its question off, or each would leave one behind; and does not wait for its end.
     Effect.flatMap((asked) =>
       Effect.timeoutOption(Fiber.await(asked), patience).pipe(Effect.ensuring(Effect.forkDetach(Fiber.interrupt(asked))))
     ),

@@ -44,6 +44,7 @@ export interface Given {
   readonly text: string | null
 }
 
+/** An operation of the contract, as it is served. */
 export interface Served {
   readonly name: Operation
   readonly method: string
@@ -72,7 +73,7 @@ interface Part {
   readonly refuse: (issue: SchemaIssue.Issue) => InvalidRequest | InvalidIdempotencyKey
 }
 
-/** Those that an operation takes, in the order in which they are looked at. */
+/** The parts that an operation takes, in the order in which they are looked at. */
 const partsOf = ({ params, headers, query, payload }: HttpApiEndpoint.Top, reader: Served["body"], annotations: Annotations): ReadonlyArray<Part> => {
   const part = (
     name: Part["name"],
@@ -164,7 +165,7 @@ const serve = (
   }
 }
 
-/** All of them. */
+/** All operations of the contract, each once. */
 export const operations: ReadonlyArray<Served> = (() => {
   const served: Array<Served> = []
   HttpApi.reflect(Api, {

@@ -28,7 +28,7 @@ export interface Options {
 }
 
 /** The router's own spans would hold URLs, addresses and user agents. The pipeline has one for each request. */
-const ownSpansOnly = Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
+const noRouterSpans = Layer.succeed(HttpMiddleware.TracerDisabledWhen, () => true)
 
 /** Serves until its scope closes; then it turns new requests away and lets those in flight finish. */
 export const layer = ({ servers, trustedProxies = [], grace = graceDefault, metrics = null }: Options = {}) => {
@@ -40,6 +40,6 @@ export const layer = ({ servers, trustedProxies = [], grace = graceDefault, metr
         routerConfig
       })
     )
-  ).pipe(Layer.provide(ownSpansOnly))
+  ).pipe(Layer.provide(noRouterSpans))
   return Drain.onClose(Duration.fromInputUnsafe(grace)).pipe(Layer.provideMerge(served), Layer.provide(Drain.layer))
 }
