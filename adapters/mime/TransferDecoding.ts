@@ -116,7 +116,7 @@ export const decodeQuotedPrintable = (body: Uint8Array): Unwrapped => {
 }
 
 /** Of the first file in it; without a `begin` line, or with nothing behind it, the body stays as it is. */
-export const decodeUuencode = (body: Uint8Array): Unwrapped => {
+const decodeUuencode = (body: Uint8Array): Unwrapped => {
   let at = afterBegin(body)
   if (at < 0) return { bytes: body, isProper: false }
   let length = 0

@@ -25,7 +25,7 @@ const about = ({ data }: LoggedEvent): string => {
 }
 
 /** `09:30:00.123  webhook 200            message.sent  http://127.0.0.1:8080/  attempt 1 of 5` */
-export const formatAttempt = (delivery: Delivery, attempt: Attempt, endpoint: Endpoint | null): string => {
+const formatAttempt = (delivery: Delivery, attempt: Attempt, endpoint: Endpoint | null): string => {
   const result = attempt.responseStatus ?? attempt.outcome.replace("_", " ")
   const end = delivery.attempts.at(-1) === attempt && delivery.status === "dead" ? ", the last: dead" : ""
   const of = `attempt ${attempt.number} of ${deliveryAttemptsMax}${attempt.round > 1 ? `, replay ${attempt.round - 1}` : ""}${end}`
