@@ -178,9 +178,10 @@ export class NoCommits extends Faults {
   }
 }
 
-/** A store that has commits wait, is not waited for, and carries them out all the same. */
+/** A store that has commits wait, is not waited for, and carries them out all the same; well again once the first has landed. */
 export class LateCommits extends Faults {
   readonly #after: Duration.Duration
+  #isOver = false
 
   constructor(after: Duration.Duration) {
     super(0, "before")
@@ -190,8 +191,10 @@ export class LateCommits extends Faults {
   override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
     if (call !== "Store.commit") return effect
     return Effect.suspend(() => {
+      if (this.#isOver) return effect
       this.hasStruck = true
-      const late = Effect.forkDetach(Effect.delay(effect, this.#after))
+      const landing = Effect.ensuring(effect, Effect.sync(() => void (this.#isOver = true)))
+      const late = Effect.forkDetach(Effect.delay(landing, this.#after))
       return Effect.andThen(late, Effect.fail(new StoreUnavailable({ cause: "no answer in time" }) as E)) // of the store alone
     })
   }
