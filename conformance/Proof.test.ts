@@ -140,6 +140,6 @@ describe("a proof", () => {
 
   it("knows every suite of scenarios", () => {
     assert.strictEqual(new Set(scenarios.map(({ name }) => name)).size, scenarios.length)
-    assert.strictEqual(scenarios.length, 30)
+    assert.strictEqual(scenarios.length, 31)
   })
 })

@@ -13,6 +13,7 @@ import { suite as domains } from "./scenarios/domains.ts"
 import { suite as fanout } from "./scenarios/fanout.ts"
 import { suite as firstAttemptFaults } from "./scenarios/firstAttemptFaults.ts"
 import { suite as firstAttempts } from "./scenarios/firstAttempts.ts"
+import { suite as handedOver } from "./scenarios/handedOver.ts"
 import { suite as handshakes } from "./scenarios/handshakes.ts"
 import { suite as idempotency } from "./scenarios/idempotency.ts"
 import { suite as interference } from "./scenarios/interference.ts"
@@ -51,6 +52,7 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   shown,
   outages,
   silentBlobs,
+  handedOver,
   handshakes,
   deliveries,
   secrets,

@@ -18,7 +18,7 @@ const withWorker = (run: (typeof Worker.Service)["run"], relay: Layer.Layer<Even
   Layer.provide(
     Loops.working,
     Layer.mergeAll(
-      Layer.succeed(Worker, { tick: nothing, run }),
+      Layer.mock(Worker, { run, recordTaken: Effect.void }),
       relay,
       Layer.mock(Sweep, { tick: nothing, retain: Effect.void }),
       Layer.mock(CheckDomains, { tick: nothing })
@@ -81,7 +81,7 @@ describe("the loops", () => {
         const loops = Layer.provide(
           Loops.layer,
           Layer.mergeAll(
-            Layer.succeed(Worker, { tick: nothing, run: () => Effect.never }),
+            Layer.mock(Worker, { run: () => Effect.never, recordTaken: Effect.asVoid(tick("taken")) }),
             Layer.succeed(EventRelay, { tick: tick("relay"), ended: Effect.void }),
             Layer.mock(Sweep, { tick: tick("sweep"), retain: Effect.asVoid(tick("retain")) }),
             Layer.mock(CheckDomains, { tick: tick("domains") }),
@@ -94,11 +94,11 @@ describe("the loops", () => {
 
         yield* TestClock.adjust("10 minutes")
 
-        assert.deepStrictEqual(times, { relay: 12_000, flush: 600, sweep: 61, domains: 60, retain: 1 })
+        assert.deepStrictEqual(times, { relay: 12_000, flush: 600, taken: 600, sweep: 61, domains: 60, retain: 1 })
         const closing = yield* Effect.forkChild(Effect.exit(Scope.close(scope, Exit.void)))
         yield* TestClock.adjust("10 seconds")
         yield* Fiber.join(closing)
-        assert.strictEqual(times["flush"], 601, "once more on the way out")
+        assert.deepStrictEqual([times["flush"], times["taken"]], [601, 601], "once more on the way out")
       })
     )
   }
@@ -152,7 +152,7 @@ describe("the loops", () => {
           return counts.shift() ?? 0
         })
       const services = Layer.mergeAll(
-        Layer.mock(Worker, { tick: note("work", [3, 1]) }),
+        Layer.mock(Worker, { tick: note("work", [3, 1]), recordTaken: Effect.asVoid(note("taken")) }),
         Layer.succeed(EventRelay, { tick: note("relay", [0, 2]), ended: Effect.asVoid(note("relayed")) }),
         Layer.mock(Sweep, { tick: note("sweep") }),
         Layer.mock(CheckDomains, { tick: note("domains") }),
@@ -160,7 +160,7 @@ describe("the loops", () => {
       )
 
       assert.strictEqual(yield* Effect.provide(Loops.tick, services), 6)
-      assert.deepStrictEqual(did, ["sweep", "domains", "relay", "work", "relay", "work", "relay", "work", "relayed", "flush"])
+      assert.deepStrictEqual(did, ["taken", "sweep", "domains", "relay", "work", "relay", "work", "relay", "work", "relayed", "flush"])
     })
   )
 })

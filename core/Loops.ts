@@ -1,7 +1,7 @@
 /**
  * Runs what is not a caller's, for as long as the process lives: the worker at
- * once when there is work, the relay each 50 ms, the request log each second,
- * the sweep and the domain checker each 10 seconds, retention each 10 minutes.
+ * once when there is work, the relay each 50 ms, the request log and what is
+ * yet to be recorded of mail that was handed over each second, the sweep and the domain checker each 10 seconds, retention each 10 minutes.
  * What breaks in a tick is logged, and the next one tries again.
  */
 import { Cause, Duration, Effect, Fiber, Layer } from "effect"
@@ -19,6 +19,9 @@ const relayInterval = Duration.millis(50)
 const brokenPause = Duration.seconds(1)
 /** How long jobs under way may take to end when the process stops; after that they are left to their leases. */
 const drain = Duration.seconds(10)
+
+/** How long it may take then to record what providers have taken, and nobody else knows of. */
+const lastRecords = Duration.seconds(1)
 
 /** A defect must not end a loop that everything waits for. */
 const unbroken = (name: string) => <A>(tick: Effect.Effect<A>): Effect.Effect<A | void> =>
@@ -59,17 +62,20 @@ export const working = Layer.effectDiscard(
       unbroken("the worker")(worker.run(isStopping, idle)),
       Effect.suspend(() => (stopping ? Effect.void : Effect.sleep(brokenPause)))
     )
+    const recordTaken = unbroken("what providers have taken")(worker.recordTaken)
     const running = yield* Effect.forkDetach(Effect.repeat(work, { until: isStopping }))
     yield* Effect.addFinalizer(() => {
       stopping = true
       // The relay's last tick is over by then.
       return Effect.all([Fiber.await(running), relay.ended], { concurrency: "unbounded" }).pipe(
         Effect.timeoutOption(drain),
+        Effect.andThen(Effect.timeoutOption(recordTaken, lastRecords)),
         Effect.andThen(Fiber.interrupt(running))
       )
     })
     yield* unbroken("the sweep")(sweep.tick)
     yield* every(relayInterval, "the relay", Effect.repeat(relay.tick, { until: (count) => count === 0 }))
+    yield* every("1 second", "what providers have taken", worker.recordTaken)
     yield* every("10 seconds", "the sweep", sweep.tick)
     yield* every("10 seconds", "the domain checker", checkDomains.tick)
     yield* every("10 minutes", "retention", sweep.retain)
@@ -87,6 +93,7 @@ export const tick = Effect.gen(function* () {
   const relay = yield* EventRelay
   const worker = yield* Worker
   const requestLog = yield* RequestLog
+  yield* worker.recordTaken
   yield* (yield* Sweep).tick
   yield* (yield* CheckDomains).tick
   let done = 0

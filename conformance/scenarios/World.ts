@@ -467,7 +467,7 @@ export const pass = (process: Process, duration: Duration.Input, step: Duration.
     while ((yield* Clock.currentTimeMillis) < end) {
       const left = Duration.millis(end - (yield* Clock.currentTimeMillis))
       yield* Time.leap(Duration.min(Duration.fromInputUnsafe(step), left))
-      yield* process.sweep.tick
+      yield* Effect.andThen(process.worker.recordTaken, process.sweep.tick)
       yield* settle(process)
     }
   })

@@ -104,31 +104,6 @@ export const suite: ScenarioSuite = {
       })
     ),
 
-    scenario("a store that takes no commits, and can be read, has nobody mailed twice, and few mailed at all", (world) =>
-      Effect.gen(function* () {
-        const tenancy = yield* world.found("production")
-        const store = new NoCommits()
-        const [calm, process] = [yield* world.boot(), yield* world.boot(store)]
-        const sendSome = Effect.all(Array.from({ length: 20 }, () => send(calm, tenancy, ada)))
-        const early = yield* sendSome
-
-        store.isOn = true
-        yield* pass(process, "10 minutes")
-        const taken = world.stage.submissions.length
-        assert.ok(taken >= 10, `${taken} were submitted before too many results waited`)
-        const late = yield* sendSome
-        yield* pass(process, "10 minutes")
-        assert.equal(world.stage.submissions.length, taken, "what comes when too many results wait is not submitted")
-
-        store.isOn = false
-        yield* pass(process, "5 minutes")
-        for (const id of [...early, ...late]) {
-          assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
-          assert.equal(world.stage.submissions.filter(({ request }) => request.messageId === id).length, 1)
-        }
-      })
-    ),
-
     scenario("a message that is committed after the store was given up is taken, so that nobody brings it again", (world) =>
       Effect.gen(function* () {
         const of = yield* world.found()
@@ -158,26 +133,6 @@ export const suite: ScenarioSuite = {
         const exit = yield* Fiber.join(bringing)
         assert.ok(Exit.isFailure(exit) && exit.cause.reasons.every(Cause.isFailReason))
         assert.deepEqual(yield* received(world, of), [])
-      })
-    ),
-
-    scenario("a result that breaks whoever records it holds up no other message, and is not submitted again", (world) =>
-      Effect.gen(function* () {
-        const tenancy = yield* world.found("production")
-        const store = new NoCommits()
-        const [calm, process] = [yield* world.boot(), yield* world.boot(store)]
-        store.isBroken = true
-        const broken = yield* send(calm, tenancy, ada)
-        store.isOn = true
-        yield* process.worker.tick
-        store.left = 1 // it breaks the one who tries to record it on the way
-        const other = yield* send(calm, tenancy, bob)
-        yield* process.worker.tick
-
-        assert.equal((yield* messageOf(world, tenancy, other)).status, "sent")
-        yield* pass(process, "5 minutes")
-        assert.equal((yield* messageOf(world, tenancy, broken)).status, "sent")
-        assert.equal(world.stage.submissions.length, 2)
       })
     ),
 

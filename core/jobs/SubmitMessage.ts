@@ -8,7 +8,7 @@
  * if it fell between the provider's acceptance and our commit: then with the
  * same Message-ID and the same bytes.
  */
-import { Clock, Context, Duration, Effect, Exit, Layer, Random, Stream } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Random, Stream } from "effect"
 import type { Address } from "../model/Address.ts"
 import * as Addresses from "../model/Address.ts"
 import type { Attachment } from "../model/Attachment.ts"
@@ -32,6 +32,7 @@ import { Store, StoreUnavailable, type Outbound } from "../ports/Store.ts"
 import * as Deadlines from "../Deadlines.ts"
 import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
+import * as SeldomLog from "../SeldomLog.ts"
 import * as Tracing from "../Tracing.ts"
 import { appendEvents, countRecipients, pollJob, RecordNotification, suppressions } from "./RecordNotification.ts"
 import { signingKeys } from "./SigningKeys.ts"
@@ -82,6 +83,8 @@ export class SubmitMessage extends Context.Service<
      * all else is an outcome, or a later try.
      */
     readonly handle: (lease: Lease) => Effect.Effect<boolean, StoreUnavailable>
+    /** Records what providers have taken while the store was away, as far as it can: before another process mails it again. */
+    readonly recordTaken: Effect.Effect<void>
   }
 >()("mailroom/core/jobs/SubmitMessage") {
   static readonly layer = Layer.effect(
@@ -97,20 +100,25 @@ export class SubmitMessage extends Context.Service<
       const settings = yield* Settings
       const deadlines = yield* Deadlines.make(submitTimeout)
       const keyOf = signingKeys(crypto)
+      const seldom = SeldomLog.make()
 
       /** What providers have taken and the store has not, in front what was tried longest ago: who is in it is not mailed again. */
       const unrecorded = new Map<MessageId, Tried>()
 
-      /** Records one of them, if there are any. It fails, so that nothing more is submitted, where that cannot be and as many wait as may. */
-      const recordFirst = Effect.suspend(() => {
-        const [first] = unrecorded.values()
-        if (first === undefined) return Effect.void
-        // One that breaks whoever commits it is no fault of the job that tries.
-        return Effect.catchCause(conclude(null, first), (cause) =>
-          unrecorded.size < unrecordedMax
-            ? Effect.logWarning("what a provider has taken could not be recorded; it is kept, and tried again", cause)
-            : Effect.fail(new StoreUnavailable({ cause }))
-        )
+      /** Fails where as many of them wait as may: nothing more is submitted then. */
+      const roomForMore = Effect.suspend(() =>
+        unrecorded.size < unrecordedMax ? Effect.void : Effect.fail(new StoreUnavailable({ cause: "too many results wait to be recorded" }))
+      )
+
+      const recordTaken = Effect.gen(function* () {
+        const waiting = [...unrecorded.values()] // what cannot be recorded goes to the end
+        for (const tried of waiting) {
+          const exit = yield* Effect.exit(conclude(null, tried))
+          if (Exit.isSuccess(exit)) continue
+          yield* seldom(Effect.logWarning("what a provider has taken could not be recorded; it is kept, and tried again", exit.cause))
+          // One that breaks whoever commits it holds up no other.
+          if (!Cause.hasDies(exit.cause)) return
+        }
       })
 
       const handle = Tracing.fn("SubmitMessage.handle")(function* (lease: Lease) {
@@ -127,7 +135,7 @@ export class SubmitMessage extends Context.Service<
         }
         const own = unrecorded.get(message.id)
         if (own !== undefined) return yield* conclude(lease, own)
-        yield* recordFirst
+        yield* roomForMore
 
         const queued = Message.queuedRecipients(message)
         const suppressed = yield* findSuppressed(message, queued)
@@ -371,7 +379,7 @@ export class SubmitMessage extends Context.Service<
           })
         )
 
-      return SubmitMessage.of({ handle })
+      return SubmitMessage.of({ handle, recordTaken })
     })
   )
 }

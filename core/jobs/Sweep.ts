@@ -7,7 +7,7 @@
 import { Clock, Context, Effect, Layer, Option } from "effect"
 import { useGrain, type Attachment } from "../model/Attachment.ts"
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
-import type { TenantId } from "../model/Ids.ts"
+import type { Millis, TenantId } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
 import { payloadRetention } from "../model/ProviderPayload.ts"
 import * as Metrics from "../Metrics.ts"
@@ -21,6 +21,13 @@ import { RecordNotification } from "./RecordNotification.ts"
 
 /** Milliseconds overdue after which a job is taken for lost. */
 const overdueAfter = 30_000
+
+/**
+ * Milliseconds from which on mail is offered that an emptied queue may have lost while it was being handed over: until then,
+ * whoever has done that records it. A commit to a store that is away is given up after ten seconds, and tried again each
+ * second (`Worker.recordTaken`).
+ */
+const handedOverGrace = 15_000
 
 /** Milliseconds for which what has expired is kept, for clocks that do not agree: 2 days. */
 const margin = 2 * 86_400_000
@@ -62,14 +69,14 @@ export class Sweep extends Context.Service<
       /** The same, of blobs. What a process before has not come to lies at the end, so the first round goes there. */
       const blobRound = { place: null as string | null, isFirst: true }
 
-      const offerDue = Effect.fnUntraced(function* (kind: JobKind, dueBefore: number, pages: number) {
+      const offerDue = Effect.fnUntraced(function* (kind: JobKind, dueBefore: Millis, pages: number, notBefore: Millis = 0) {
         let after = places.get(kind) ?? null
         let offered = 0
         let read = 0
         do {
           const page: DuePage =
             yield* store.due(kind, { dueBefore, after, limit: pageSize })
-          yield* offer(queue, page.jobs)
+          yield* offer(queue, page.jobs.map((job) => (job.dueAt < notBefore ? { ...job, dueAt: notBefore } : job)))
           offered += page.jobs.length
           yield* Metrics.add(Metrics.jobsOffered[kind], page.jobs.length)
           after = page.next
@@ -85,8 +92,12 @@ export class Sweep extends Context.Service<
         const epoch = yield* Effect.option(queue.epoch)
         const emptied = Option.isSome(epoch) && epoch.value !== seenEpoch
         if (emptied) places.clear()
+        // At its first look a process does not know whether others have worked before it.
+        const handedOver = emptied && seenEpoch !== null ? now + handedOverGrace : 0
         const offered = yield* Effect.forEach(jobKinds, (kind) =>
-          emptied ? offerDue(kind, Number.MAX_SAFE_INTEGER, Number.POSITIVE_INFINITY) : offerDue(kind, now - overdueAfter, pagesMax)
+          emptied
+            ? offerDue(kind, Number.MAX_SAFE_INTEGER, Number.POSITIVE_INFINITY, kind === "submit" ? handedOver : 0)
+            : offerDue(kind, now - overdueAfter, pagesMax)
         )
         if (emptied) seenEpoch = epoch.value
         return offered.reduce((sum, count) => sum + count, yield* notifications.applyMatched)

@@ -52,7 +52,7 @@ const running = Effect.fnUntraced(function* (
   const handlers = Layer.mergeAll(
     Layer.succeed(JobQueue, queue),
     Layer.succeed(DeliverWebhook, handler),
-    Layer.succeed(SubmitMessage, handler),
+    Layer.succeed(SubmitMessage, { ...handler, recordTaken: Effect.void }),
     Layer.succeed(ScanAttachment, { handle: (lease) => Effect.orDie(Effect.asVoid(handler.handle(lease))) }),
     Layer.succeed(PollProvider, { handle: (lease) => Effect.orDie(Effect.asVoid(handler.handle(lease))) }),
     Layer.succeed(ParseMessage, handler)

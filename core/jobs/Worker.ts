@@ -101,6 +101,8 @@ export class Worker extends Context.Service<
      * jobs under way have. `idle`: how long it sleeps at most where nothing nudges it.
      */
     readonly run: (isStopping: () => boolean, idle: Duration.Duration) => Effect.Effect<void>
+    /** Records what providers have taken while the store was away (`SubmitMessage.recordTaken`). */
+    readonly recordTaken: Effect.Effect<void>
   }
 >()("mailroom/core/jobs/Worker") {
   static readonly layer = Layer.effect(
@@ -321,6 +323,7 @@ export class Worker extends Context.Service<
       }, Effect.scoped)
 
       return Worker.of({
+        recordTaken: submitMessage.recordTaken,
         tick: Effect.gen(function* () {
           const claimed = yield* Effect.forEach(lanes, (lane) => claim(lane, lane.placesMax))
           const fresh = claimed.flatMap((one) => one.fresh)

@@ -1,0 +1,121 @@
+/** Mail that a provider has taken while the store takes nothing: it is recorded in the end, and nobody is mailed twice. */
+import { Effect } from "effect"
+import * as assert from "node:assert/strict"
+import type { MessageId } from "../../core/model/Ids.ts"
+import { address } from "../fixtures.ts"
+import { NoCommits } from "./Faults.ts"
+import * as Time from "./Time.ts"
+import { messageOf, pass, scenario, send, type Process, type ScenarioSuite, type World } from "./World.ts"
+
+const [ada, bob] = [address("ada"), address("bob")]
+
+/** A process that hands mail over and cannot record it, and another that can; both have seen the queue, and the store is well again. */
+const handedOver = (world: World) =>
+  Effect.gen(function* () {
+    const tenancy = yield* world.found("production")
+    const store = new NoCommits()
+    const [one, other] = [yield* world.boot(store), yield* world.boot()]
+    yield* Effect.andThen(one.sweep.tick, other.sweep.tick)
+    const id = yield* send(other, tenancy, ada)
+    store.isOn = true
+    yield* one.worker.tick
+    assert.deepEqual([world.stage.submissions.length, (yield* messageOf(world, tenancy, id)).status], [1, "queued"])
+    store.isOn = false
+    return { one, other, status: Effect.map(messageOf(world, tenancy, id), ({ status }) => status) }
+  })
+
+/** As long as it takes for its job to come again, to whoever comes first. */
+const passApart = (one: Process, other: Process) =>
+  Effect.gen(function* () {
+    for (let second = 0; second < 40; second++) {
+      yield* Effect.andThen(other.sweep.tick, other.worker.tick)
+      yield* Time.leap("1 second")
+      yield* one.worker.recordTaken
+    }
+  })
+
+export const suite: ScenarioSuite = {
+  name: "mail that was handed over",
+  checks: [
+    scenario("a store that takes no commits, and can be read, has nobody mailed twice, and few mailed at all", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("production")
+        const store = new NoCommits()
+        const [calm, process] = [yield* world.boot(), yield* world.boot(store)]
+        const sendSome = Effect.all(Array.from({ length: 20 }, () => send(calm, tenancy, ada)))
+        const early = yield* sendSome
+
+        store.isOn = true
+        yield* pass(process, "10 minutes")
+        const taken = world.stage.submissions.length
+        assert.ok(taken >= 10, `${taken} were submitted before too many results waited`)
+        const late = yield* sendSome
+        yield* pass(process, "10 minutes")
+        assert.equal(world.stage.submissions.length, taken, "what comes when too many results wait is not submitted")
+
+        store.isOn = false
+        yield* pass(process, "5 minutes")
+        for (const id of [...early, ...late]) {
+          assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
+          assert.equal(world.stage.submissions.filter(({ request }) => request.messageId === id).length, 1)
+        }
+      })
+    ),
+
+    scenario("a result that breaks whoever records it holds up no other message, and is not submitted again", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("production")
+        const store = new NoCommits()
+        const [calm, process] = [yield* world.boot(), yield* world.boot(store)]
+        store.isBroken = true
+        const statuses = (ids: ReadonlyArray<MessageId>) =>
+          Effect.forEach(ids, (id) => Effect.map(messageOf(world, tenancy, id), ({ status }) => status))
+        const first = [yield* send(calm, tenancy, ada), yield* send(calm, tenancy, ada)]
+        store.isOn = true
+        yield* process.worker.tick
+        store.left = 1
+        yield* process.worker.recordTaken // which breaks one of them
+        assert.deepEqual((yield* statuses(first)).toSorted(), ["queued", "sent"])
+        const other = yield* send(calm, tenancy, bob)
+        yield* process.worker.tick
+
+        assert.deepEqual(yield* statuses([other]), ["sent"])
+        yield* pass(process, "5 minutes")
+        assert.deepEqual(yield* statuses(first), ["sent", "sent"])
+        assert.equal(world.stage.submissions.length, 3)
+      })
+    ),
+
+    scenario("mail that was handed over while the store was away is recorded by who did it, before another process mails it again", (world) =>
+      Effect.gen(function* () {
+        const { one, other, status } = yield* handedOver(world)
+
+        yield* passApart(one, other)
+
+        assert.deepEqual([world.stage.submissions.length, yield* status], [1, "sent"])
+      })
+    ),
+
+    scenario("an emptied queue leaves who has handed mail over the time to record it", (world) =>
+      Effect.gen(function* () {
+        const { one, other, status } = yield* handedOver(world)
+        world.stage.queueEpoch += 1
+
+        yield* passApart(one, other)
+
+        assert.deepEqual([world.stage.submissions.length, yield* status], [1, "sent"])
+      })
+    ),
+
+    scenario("mail whose process has ended before it was recorded is mailed again by another, from an emptied queue too", (world) =>
+      Effect.gen(function* () {
+        const { other, status } = yield* handedOver(world)
+        world.stage.queueEpoch += 1
+
+        yield* pass(other, "40 seconds", "1 second")
+
+        assert.deepEqual([world.stage.submissions.length, yield* status], [2, "sent"])
+      })
+    )
+  ]
+}
