@@ -286,6 +286,19 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("an events cursor of before, whose position anybody can write, does not tell where in the log one's events are", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot()
+        const of = yield* world.found("production")
+        yield* send(process, of, address("ada@recipient.example"))
+        const page = (cursor: string | null) => process.events.list(of.principal, { limit: 100, cursor })
+        const all = yield* page(null)
+        assert.ok(all.items.length > 1)
+
+        for (let bits = 0; bits < 63; bits++) assert.deepEqual(yield* page(`e1.${(2n ** BigInt(bits)).toString(36)}.0`), all, `position 2^${bits}`)
+      })
+    ),
+
     scenario("a message of any length is whole for whoever judges it, and for each tenant", (world) =>
       Effect.gen(function* () {
         const process = yield* world.boot()

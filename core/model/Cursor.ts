@@ -84,12 +84,15 @@ export const unmask = (claimed: ClaimedPlace, mask: string): EventPlace => {
 }
 
 /** What the text of an events cursor says, before it was looked at whether that is so. */
-export type ParsedEvents = ClaimedPlace | (EventPlace & { readonly _tag: "Bare" }) | { readonly _tag: "Since"; readonly at: Millis }
+export type ParsedEvents = ClaimedPlace | Extract<EventStart, { readonly _tag: "Since" }>
 
 const opaque = new RegExp(`^e2\\.([0-9a-f]{${placeDigits}})([0-9a-f]{${tagDigits}})$`)
 
-/** `e1.<position>.<millis>`, both in base 36: read until the last that was given is older than events are kept (0041). */
-const bare = /^e1\.([0-9a-z]{1,13})\.([0-9a-z]{1,9})$/
+/**
+ * `e1.<position>.<millis>`, both in base 36: read until the last that was given is older than events are kept (0041). The time
+ * alone counts: anybody can write one, and by trying positions would find those of their own events.
+ */
+const bare = /^e1\.[0-9a-z]{1,13}\.([0-9a-z]{1,9})$/
 
 /** What an events cursor says; `InvalidCursor` if the text is none. */
 export const parseEvents = (text: string): Result.Result<ParsedEvents, InvalidCursor> => {
@@ -97,13 +100,8 @@ export const parseEvents = (text: string): Result.Result<ParsedEvents, InvalidCu
   if (text.length > eventCursorLengthMax) return Result.fail(malformed())
   const [, place, tag] = opaque.exec(text) ?? []
   if (place !== undefined && tag !== undefined) return Result.succeed({ _tag: "Claimed", masked: place, tag })
-  const [, written, millis] = bare.exec(text) ?? []
-  if (written !== undefined && millis !== undefined) {
-    const position = [...written].reduce((sum, digit) => sum * 36n + BigInt(Number.parseInt(digit, 36)), 0n)
-    return position > 0x7fff_ffff_ffff_ffffn
-      ? Result.fail(malformed())
-      : Result.succeed({ _tag: "Bare", position, occurredAt: Number.parseInt(millis, 36) })
-  }
+  const [, millis] = bare.exec(text) ?? []
+  if (millis !== undefined) return Result.succeed({ _tag: "Since", at: Number.parseInt(millis, 36) })
   return Option.match(Timestamp.toMicros(text), {
     onNone: () => Result.fail(malformed()),
     onSome: (micros) => Result.succeed({ _tag: "Since", at: Number((micros + 999n) / 1000n) })

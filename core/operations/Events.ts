@@ -76,8 +76,6 @@ const startOf = Effect.fnUntraced(function* (crypto: typeof Crypto.Service, real
   const parsed = yield* Effect.fromResult(Cursor.parseEvents(text))
   const found = parsed._tag === "Claimed" ? yield* verified(crypto, realm, parsed) : parsed
   const [start, at]: readonly [Cursor.EventStart, Millis] =
-    "position" in found
-      ? [{ _tag: "After", position: found.position }, found.occurredAt]
-      : [{ _tag: "Since", at: found.at }, found.at]
+    "position" in found ? [{ _tag: "After", position: found.position }, found.occurredAt] : [found, found.at]
   return at < oldest ? yield* new Cursor.InvalidCursor({ reason: "expired" }) : start
 })
