@@ -1,6 +1,7 @@
 /** Endpoints come to be: by an echoed challenge and in no other way, and their secrets are told once. */
 import { Cause, Deferred, Effect, Exit, Fiber, Option, Redacted, Result, Scheduler } from "effect"
 import * as assert from "node:assert/strict"
+import { system } from "../../core/model/Audit.ts"
 import { types, verificationType } from "../../core/model/Event.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
 import type { Answer } from "../../core/model/Webhook.ts"
@@ -232,6 +233,27 @@ export const suite: ScenarioSuite = {
 
         assert.equal(world.stage.posts.length, 0)
         yield* assertNothing(world, process, of)
+      })
+    ),
+
+    scenario("a caller who is let in no more when the receiver has echoed gets no endpoint", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot()
+        const ends: Readonly<Record<string, (of: Tenancy) => Effect.Effect<unknown, unknown>>> = {
+          "the key is revoked": ({ realm, principal }) => process.management.revokeKey(system, realm.tenantId, principal.apiKeyId),
+          "the application is suspended": ({ realm, application }) =>
+            process.management.setApplicationStatus(system, realm.tenantId, application.id, "suspended"),
+          "the tenant is suspended": ({ realm }) => process.management.setTenantStatus(system, realm.tenantId, "suspended")
+        }
+        for (const [what, end] of Object.entries(ends)) {
+          const of = yield* world.found()
+          world.stage.receive = (posted) => Effect.andThen(Effect.orDie(end(of)), welcoming(posted))
+
+          const error = yield* Effect.flip(create(process, of))
+
+          assert.equal(error._tag, "Unauthorized", what)
+          yield* assertNothing(world, process, of, what)
+        }
       })
     ),
 

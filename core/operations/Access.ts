@@ -16,12 +16,13 @@ import type { Plan } from "../model/Limits.ts"
 import { LocalLimiter } from "../model/LocalLimiter.ts"
 import { Crypto, type CryptoBusy } from "../ports/Crypto.ts"
 import { RateLimiter, type Guard, type RateLimiterUnavailable, type Standing, type Taken } from "../ports/RateLimiter.ts"
-import { Store, type Credential, type StoreUnavailable } from "../ports/Store.ts"
+import { Store, type Change, type Credential, type StoreUnavailable } from "../ports/Store.ts"
 import * as Metrics from "../Metrics.ts"
 import { remember } from "../Remember.ts"
 import * as SeldomLog from "../SeldomLog.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
+import { unchanged } from "./Commit.ts"
 import { RequestLog } from "./RequestLog.ts"
 
 /** The operations of the API and the scope each needs (Spec 4). */
@@ -229,6 +230,24 @@ export class Access extends Context.Service<
     })
   )
 }
+
+/**
+ * That a caller would be let in now as well: for a commit long after its request began, of what serves it when its key is gone.
+ */
+export const stillAdmitted = Effect.fnUntraced(function* (
+  store: typeof Store.Service,
+  { realm: { tenantId, environment }, applicationId, apiKeyId }: Principal
+): Effect.fn.Return<ReadonlyArray<Change>, Unauthorized | StoreUnavailable> {
+  const { credentials } = store
+  const [apiKey, application, tenant] = yield* Effect.all(
+    [credentials.apiKey(tenantId, apiKeyId), credentials.application(tenantId, applicationId), credentials.tenant(tenantId)],
+    { concurrency: "unbounded" }
+  )
+  if (apiKey === null || application === null || tenant === null) return yield* unauthorized("unknown")
+  const reason = ApiKeys.refusal(apiKey, application, tenant, { environment }, yield* Clock.currentTimeMillis)
+  if (reason !== null) return yield* unauthorized(reason)
+  return [unchanged("apiKey", apiKey), unchanged("application", application), unchanged("tenant", tenant)]
+})
 
 const parseToken = (authorization: string): ApiKeys.Token | null => {
   const bearer = /^Bearer +([^\s]+) *$/i.exec(authorization)

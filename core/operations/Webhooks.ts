@@ -21,7 +21,7 @@ import { WebhookTransport } from "../ports/WebhookTransport.ts"
 import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
-import { auditEntry, type Principal } from "./Access.ts"
+import { auditEntry, stillAdmitted, type Principal, type Unauthorized } from "./Access.ts"
 import { changing, commit, dieOnRejection, orFound, retryOnVersionMoved } from "./Commit.ts"
 import { NotFound } from "./Ownership.ts"
 
@@ -126,7 +126,7 @@ export class Webhooks extends Context.Service<
       input: CreateWebhookEndpointInput
     ) => Effect.Effect<
       { readonly endpoint: typeof Endpoints.View.Type; readonly secret: Redacted.Redacted<string> },
-      UnsupportedEventType | InvalidWebhookUrl | TooManyEndpoints | WebhookVerificationFailed | HandshakesBusy | StoreUnavailable
+      UnsupportedEventType | InvalidWebhookUrl | TooManyEndpoints | WebhookVerificationFailed | HandshakesBusy | Unauthorized | StoreUnavailable
     >
     /** The application's endpoints, oldest first (Spec 4, listWebhookEndpoints). */
     readonly listEndpoints: (
@@ -243,10 +243,12 @@ export class Webhooks extends Context.Service<
           // Others whose receivers were asked at the same time, here or in other processes, may have taken the room. Each
           // moves the version of the oldest endpoint, so what was counted is as it was, or it is counted again.
           const created = Effect.gen(function* () {
+            // A receiver may have kept us waiting until its key was revoked, and would be told all that happens from then on.
+            const admitted = yield* stillAdmitted(store, principal)
             const oldest = yield* roomFor(principal)
             const counted: ReadonlyArray<Change> =
               oldest === null ? [] : [{ _tag: "Update", kind: "endpoint", record: { ...oldest, version: oldest.version + 1 } }]
-            return yield* commit(store, queue, [...counted, ...changes], [])
+            return yield* commit(store, queue, [...admitted, ...counted, ...changes], [])
           })
           yield* orFound(dieOnRejection(retryOnVersionMoved(created)), store.endpoints.get(principal.realm, id))
           return { endpoint: Endpoints.view(endpoint), secret }
