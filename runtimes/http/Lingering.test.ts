@@ -4,7 +4,7 @@ import { connect, Server, type Socket } from "node:net"
 import type { Store } from "../../core/ports/Store.ts"
 import * as Harness from "./harness.ts"
 import { upload } from "./parties.ts"
-import { timeouts } from "./Server.ts"
+import { pipelinedMax, timeouts } from "./Server.ts"
 
 /** A connection that nobody reads from until it is told to. */
 const unread = (port: number) =>
@@ -23,6 +23,24 @@ const stored = Effect.fnUntraced(function* (server: Harness.Harness, sizeBytes: 
   yield* server.scanned(server, json.attachment.id, "Clean")
   return json.attachment.id as string // as every id
 })
+
+it.live("A connection with more requests under way than may be is closed before anybody hears of what is too much; with as many it has all answers", () =>
+  Effect.gen(function* () {
+    const server = yield* Harness.start()
+    const requests = (count: number) =>
+      Array.from({ length: count }, (_, index) => Harness.wire(`GET /n${index}`, index === count - 1 ? ["Connection: close"] : [])).join("")
+    const heard = () => server.logs.filter((line) => line.includes('"route":"/n')).length
+
+    const answers = yield* server.raw(requests(pipelinedMax))
+    assert.strictEqual(answers.match(/HTTP\/1\.1 404/g)!.length, pipelinedMax)
+    const cut = yield* server.raw(requests(pipelinedMax + 500))
+
+    assert.isAtMost(cut.split("HTTP/1.1 404").length - 1, pipelinedMax)
+    assert.strictEqual((yield* server.call("GET", "/healthz")).status, 200)
+    assert.isAtMost(heard(), 2 * pipelinedMax)
+    assert.lengthOf(server.logs.filter((line) => line.includes("a connection was closed: more than")), 1)
+  }).pipe(Effect.scoped)
+)
 
 it.live("A server with as many connections as it takes closes further ones at once, says so once, and takes others when some have ended", () =>
   Effect.gen(function* () {

@@ -50,6 +50,12 @@ const connectionsMaxDefault = 10_000
 
 const headerBytesMax = 16 * 1024
 
+/**
+ * Requests of one connection that are under way. What comes in one piece of 64 KiB comes at once, some thousands of requests,
+ * and everybody else's would wait behind them. Hardly a client sends one before the answer to the last, and no proxy does.
+ */
+export const pipelinedMax = 32
+
 /** How long a client gets to read our last words before the connection is cut. */
 const lastWords = "500 millis"
 
@@ -77,7 +83,9 @@ export const layer = ({ host, port, connectionsMax = connectionsMaxDefault, grac
         const server = createServer(options(others)).setTimeout(silenceTimeout)
         refuseMalformed(server, context)
         server.maxConnections = connectionsMax
-        const seldom = SeldomLog.make()
+        const [seldom, seldomCrowded] = [SeldomLog.make(), SeldomLog.make()]
+        const crowded = Effect.logWarning(`a connection was closed: more than ${pipelinedMax} requests came on it without waiting for answers`)
+        boundPipelines(server, () => Effect.runForkWith(context)(seldomCrowded(crowded)))
         const full = Effect.logWarning(`a connection was closed: there are ${connectionsMax}, and no more are taken; start more processes, or raise connectionsMax (MAILROOM_CONNECTIONS_MAX of serve)`)
         server.on("drop", () => Effect.runForkWith(context)(seldom(full)))
         const listening = yield* NodeHttpServer.make(() => server, { host, port, gracefulShutdownTimeout: grace })
@@ -89,6 +97,29 @@ export const layer = ({ host, port, connectionsMax = connectionsMaxDefault, grac
     ),
     NodeHttpServer.layerHttpServices
   )
+
+/** Closes a connection by which more requests come than may be under way, and keeps those from whoever answers. */
+const boundPipelines = (server: Server, onCrowded: () => void): void => {
+  const underWay = new WeakMap<Duplex, number>()
+  const isTaken = ({ socket }: IncomingMessage, response: ServerResponse): boolean => {
+    if (socket.destroyed) return false
+    const count = (underWay.get(socket) ?? 0) + 1
+    if (count > pipelinedMax) {
+      socket.destroy()
+      onCrowded()
+      return false
+    }
+    underWay.set(socket, count)
+    response.once("close", () => underWay.set(socket, underWay.get(socket)! - 1)) // it was counted
+    return true
+  }
+  const emit = server.emit.bind(server) as (name: string | symbol, ...of: ReadonlyArray<unknown>) => boolean // whatever the event
+  // No listener could keep a request from the others.
+  server.emit = (name: string | symbol, ...of: ReadonlyArray<unknown>): boolean =>
+    (name !== "request" && name !== "checkContinue") || isTaken(of[0] as IncomingMessage, of[1] as ServerResponse) // by its name
+      ? emit(name, ...of)
+      : true
+}
 
 interface Exchange {
   readonly request: IncomingMessage
