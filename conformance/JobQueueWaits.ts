@@ -113,6 +113,27 @@ const ending: ReadonlyArray<Check<JobQueue>> = [
     })
   },
   {
+    title: "stops waiting when a lease runs out that was extended late",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const group = freshId<string>()
+      yield* queue.offer([job(now, { group })])
+      const late = yield* claimOne
+      yield* queue.offer([job(now, { group })])
+      const [other] = yield* hold(1, 2)
+      yield* TestClock.setTime(late.expiresAt)
+      yield* assertRests()
+      const waiting = yield* wait()
+      yield* queue.extend(late, Duration.minutes(2))
+      yield* queue.complete(other!)
+
+      yield* TestClock.adjust("3 minutes")
+
+      assert.ok(yield* ends(waiting))
+      assert.equal((yield* claimOne).claims, 2)
+    })
+  },
+  {
     title: "returns at once from waiting when a job is due already, also when it fell due this moment",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin

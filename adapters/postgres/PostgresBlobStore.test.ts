@@ -3,6 +3,7 @@ import { Effect, Exit, Fiber, Layer, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { noise, read, tenant, text, write } from "../../conformance/BlobStoreSteps.ts"
 import { BlobStore } from "../../core/ports/BlobStore.ts"
+import { blobParts } from "./BlobParts.ts"
 import { Database } from "./Database.ts"
 import * as PostgresBlobStore from "./PostgresBlobStore.ts"
 import * as TestDatabase from "./TestDatabase.ts"
@@ -54,6 +55,14 @@ describe("blobs in rows", () => {
       assert.strictEqual(yield* kept, "3 0 2")
     })
   )
+
+  it("are written in one order by everybody, so that no two wait for each other", () => {
+    const blobs = ["b", "a", "c"].map((sha256) => ({ tenantId: tenant(), blob: { sha256, sizeBytes: 1 }, bytes: text(sha256), at: 0 }))
+    const [tenants, digests] = [0, 1].map((column) => (of: typeof blobs) => blobParts(of)[0].parameters("arrays")[column])
+
+    assert.deepStrictEqual(digests!(blobs.toReversed()), digests!(blobs))
+    assert.deepStrictEqual(tenants!(blobs.toReversed()), tenants!(blobs))
+  })
 
   check(
     "leave nothing of a writer that gave up",

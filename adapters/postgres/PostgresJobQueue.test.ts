@@ -1,14 +1,16 @@
 import { assert, it, layer } from "@effect/vitest"
-import { Clock, Context, Duration, Effect, Fiber, Latch, Layer } from "effect"
+import { Clock, Context, Duration, Effect, Fiber, Latch, Layer, Option } from "effect"
 import { TestClock } from "effect/testing"
 import { freshId, realm } from "../../conformance/fixtures.ts"
 import { JobQueue, jobKinds, type Job, type Lease } from "../../core/ports/JobQueue.ts"
 import * as Database from "./Database.ts"
+import * as JobClaims from "./JobClaims.ts"
 import * as JobNews from "./JobNews.ts"
 import * as Jobs from "./Jobs.ts"
 import { migrate } from "./Migrations.ts"
 import * as PostgresJobQueue from "./PostgresJobQueue.ts"
 import * as PrivatePostgres from "./PrivatePostgres.ts"
+import type { Row } from "./Rows.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
 type Queue = JobQueue["Service"]
@@ -108,6 +110,38 @@ layer(processes, { excludeTestServices: true })("the job queue of several proces
     })
   )
 
+  it.effect("passes over what others are at, a lease that has run out among it, and waits for nobody", () =>
+    Effect.gen(function* () {
+      const { queues, database } = yield* Processes
+      const queue = queues[0]!
+      yield* drain(queue)
+      const now = yield* Clock.currentTimeMillis
+      const offered = job("offered", now, { kind: "deliver" })
+      yield* queue.offer([job("ran out", now), offered])
+      yield* queue.claim({ kinds: ["submit"], limit: 1, visibilityTimeout: Duration.zero, inFlightMax: 9 })
+      const ofOther = JobClaims.make((text, parameters = []) => Effect.orDie(database.sql.unsafe<Row>(text, parameters)), yield* JobNews.JobNews)
+      const [isHeld, isSeen] = [yield* Latch.make(), yield* Latch.make()]
+      const other = yield* Effect.gen(function* () {
+        const leases = yield* ofOther.claim({ kinds: ["submit"], limit: 9, visibilityTimeout: Duration.minutes(1), inFlightMax: 9 })
+        yield* Jobs.offer(database.sql.unsafe, [{ ...offered, dueAt: now - 1 }], now)
+        yield* isHeld.open
+        yield* isSeen.await
+        return leases
+      }).pipe(database.sql.withTransaction, Effect.forkChild)
+      yield* isHeld.await
+      yield* queue.offer([job("free", now)])
+
+      const found = yield* Effect.timeoutOption(claim(queue), "10 seconds")
+      yield* isSeen.open
+      const theirs = yield* Fiber.join(other)
+      const later = yield* claim(queue)
+
+      const groups = [Option.getOrElse(found, () => []), theirs, later].map((leases) => leases.map((lease) => lease.job.group))
+      assert.deepStrictEqual(groups, [["free"], ["ran out"], ["offered"]])
+      yield* drain(queue)
+    }).pipe(Effect.provide(Layer.fresh(JobNews.layerLocal)))
+  )
+
   it.effect("answers each of many calls in one batch for its own lease", () =>
     Effect.gen(function* () {
       const { queues } = yield* Processes
@@ -145,6 +179,25 @@ layer(processes, { excludeTestServices: true })("the job queue of several proces
       yield* queues[0]!.throttle("deliver", "woken", null)
       assert.strictEqual((yield* Fiber.join(stuck))._tag, "Some")
       yield* completeAll(queues[1]!, [...first, ...(yield* claim(queues[1]!))])
+    })
+  )
+
+  it.effect("wakes who waits in one of them for what was offered under a lease that another completes", () =>
+    Effect.gen(function* () {
+      const { queues } = yield* Processes
+      yield* drain(queues[0]!)
+      const again = job("again", yield* Clock.currentTimeMillis, { kind: "deliver" })
+      yield* queues[0]!.offer([again])
+      const [lease] = yield* claim(queues[0]!)
+      yield* queues[0]!.offer([again])
+      assert.deepStrictEqual(yield* claim(queues[1]!), [])
+      const waiting = yield* waitingOf(queues[1]!, ["deliver"])
+      yield* Effect.sleep(50)
+
+      yield* queues[0]!.complete(lease!)
+
+      assert.strictEqual((yield* Fiber.join(waiting))._tag, "Some")
+      yield* drain(queues[0]!)
     })
   )
 
