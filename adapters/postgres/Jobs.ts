@@ -35,7 +35,7 @@ const runOutStatement = `
   from (
     select held.kind, held.subject from unnest($1, $2) offered(kind, subject)
     join mailroom.job held on held.kind = offered.kind and held.subject = offered.subject
-    where not held.ready and held.token is not null and held.at_ms > $4
+    where held.token is not null and held.at_ms > $4
     order by held.kind, held.subject for update of held
   ) too_long
   where job.kind = too_long.kind and job.subject = too_long.subject`

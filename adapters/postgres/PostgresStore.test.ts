@@ -37,6 +37,7 @@ import { leaseMax, type Job } from "../../core/ports/JobQueue.ts"
 import { Store, StoreUnavailable, type Change, type Rejection } from "../../core/ports/Store.ts"
 import * as Database from "./Database.ts"
 import * as JobNews from "./JobNews.ts"
+import * as Jobs from "./Jobs.ts"
 import * as PostgresStore from "./PostgresStore.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
@@ -444,7 +445,8 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
       const realm = Fixtures.realm()
       const { message, changes } = sent(realm)
       const dueAt = message.nextAttemptAt!
-      yield* one.store.commit(changes, [{ kind: "submit", subject: message.id, realm, group: realm.tenantId, dueAt }])
+      const job: Job = { kind: "submit", subject: message.id, realm, group: realm.tenantId, dueAt }
+      yield* one.store.commit(changes, [job])
       const isLost = Effect.map(one.store.due("submit", { dueBefore: dueAt, after: null, limit: 10_000 }), ({ jobs }) =>
         jobs.some(({ subject }) => subject === message.id)
       )
@@ -460,6 +462,11 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
       assert.isFalse(yield* isLost)
       yield* leased(leaseMax + 60_000)
       assert.isTrue(yield* isLost)
+      // A clock that was ahead by more has found that it ran out: nobody else may claim it until then.
+      yield* one.sql`update mailroom.job set ready = true where subject = ${message.id}`
+      assert.isTrue(yield* isLost)
+      yield* Jobs.offer(one.sql.unsafe, [job], yield* Clock.currentTimeMillis)
+      assert.isFalse(yield* isLost)
     }).pipe(Effect.scoped)
   )
 

@@ -62,7 +62,7 @@ const dueFrom = (kind: JobKind): string => {
 const unheldFrom = (kind: JobKind): string => `
   select due.*, exists (
     select from mailroom.job as job where job.kind = '${kind}' and job.subject = due.id::text and job.due_ms <= due.due_ms
-      and (job.ready or job.token is null or job.at_ms <= $5)
+      and job.at_ms <= $5
   ) as is_held
   from (${dueFrom(kind)}) as due order by due.due_ms, due.id`
 
