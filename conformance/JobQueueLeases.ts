@@ -9,6 +9,20 @@ import type { Check } from "./Suite.ts"
 
 export const leases: ReadonlyArray<Check<JobQueue>> = [
   {
+    title: "answers each of many calls at once for its own lease",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer(jobs(30, now))
+      const leases = yield* claim()
+      const gone = leases.filter((_, index) => index % 3 === 0)
+      yield* Effect.forEach(gone, queue.complete, { discard: true })
+
+      const ends = yield* Effect.forEach(leases, (lease) => Effect.result(queue.complete(lease)), { concurrency: "unbounded" })
+
+      assert.deepEqual(ends.map(({ _tag }) => _tag === "Failure"), leases.map((lease) => gone.includes(lease)))
+    })
+  },
+  {
     title: "gives no two leases one token",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin
