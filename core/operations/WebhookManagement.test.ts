@@ -10,6 +10,7 @@ import { insert, insertDelivery } from "../../conformance/StoreLaw.ts"
 import type { Actor } from "../model/Audit.ts"
 import type { Delivery } from "../model/Delivery.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
+import type { Millis } from "../model/Ids.ts"
 import { JobQueue, QueueUnavailable } from "../ports/JobQueue.ts"
 import { Store, StoreUnavailable, type Change } from "../ports/Store.ts"
 import { WebhookManagement } from "./WebhookManagement.ts"
@@ -37,17 +38,18 @@ const roundsOf = (deliveries: ReadonlyArray<Delivery>) =>
   Effect.forEach(deliveries, ({ id }) => Effect.map(Store.use((store) => store.deliveries.get(realm, id)), (found) => found!.round))
 
 /** So many, each of which died a millisecond after the one before. */
-const dead = (endpoint: Endpoint, count: number) =>
-  Array.from({ length: count }, (_, deadAt) => Fixtures.delivery(endpoint, { status: "dead", nextAttemptAt: null, deadAt }))
+const dead = (endpoint: Endpoint, count: number, first = 0) =>
+  Array.from({ length: count }, (_, index) => Fixtures.delivery(endpoint, { status: "dead", nextAttemptAt: null, deadAt: first + index }))
 
-for (const [what, given, replay] of [
-  ["what died", {}, ({ id }) => WebhookManagement.use(({ replayDead }) => replayDead(ada, realm, id, 0))],
-  [
-    "what died at an endpoint that is enabled again",
-    { enabled: false, disabledAt: 0 },
-    ({ id }) => Effect.map(WebhookManagement.use(({ enableEndpoint }) => enableEndpoint(ada, realm, id, { replayDead: true })), ({ replayed }) => replayed)
-  ]
-] as ReadonlyArray<readonly [what: string, over: Partial<Endpoint>, replay: (endpoint: Endpoint) => Effect.Effect<number, unknown, WebhookManagement>]>) {
+const enabled = ({ id }: Endpoint) =>
+  Effect.map(WebhookManagement.use(({ enableEndpoint }) => enableEndpoint(ada, realm, id, { replayDead: true })), ({ replayed }) => replayed)
+
+for (const [what, first, given, replay] of [
+  ["what died", 0, {}, ({ id }) => WebhookManagement.use(({ replayDead }) => replayDead(ada, realm, id, 0))],
+  ["what died by a clock that is ahead", 30_000, {}, ({ id }) => WebhookManagement.use(({ replayDead }) => replayDead(ada, realm, id, 0))],
+  ["what died at an endpoint that is enabled again", 0, { enabled: false, disabledAt: 0 }, enabled],
+  ["what died by a clock that is ahead at an endpoint that is enabled again", 30_000, { enabled: false, disabledAt: 0 }, enabled]
+] as ReadonlyArray<readonly [what: string, first: Millis, over: Partial<Endpoint>, replay: (endpoint: Endpoint) => Effect.Effect<number, unknown, WebhookManagement>]>) {
   it.effect(`${what} is replayed once, however soon it dies again`, () => {
     const replayedIn = (changes: ReadonlyArray<Change>) =>
       changes.flatMap((change) => (change._tag === "Update" && change.kind === "delivery" && change.record.round === 2 ? [change.record] : []))
@@ -65,13 +67,13 @@ for (const [what, given, replay] of [
     })
     return Effect.gen(function* () {
       const endpoint = Fixtures.endpoint(realm, given)
-      const deliveries = dead(endpoint, 501)
+      const deliveries = dead(endpoint, 1_001, first)
       yield* put(insert("endpoint", endpoint), ...deliveries.map((one) => insertDelivery(one)))
-      yield* TestClock.setTime(500)
+      yield* TestClock.setTime(1_000)
 
       const replayed = yield* replay(endpoint)
 
-      assert.deepStrictEqual([replayed, new Set(yield* roundsOf(deliveries))], [501, new Set([2])])
+      assert.deepStrictEqual([replayed, new Set(yield* roundsOf(deliveries))], [1_001, new Set([2])])
     }).pipe(over({ store: hopeless }))
   })
 }
@@ -191,7 +193,7 @@ it.effect("sends an endpoint no test event of a type that it does not get", () =
   }).pipe(over())
 )
 
-it.effect("replays with the enabling what died by a clock that is ahead, also what is more than a commit holds", () =>
+it.effect("replays with the enabling all that died at one time, also what is more than a commit holds", () =>
   Effect.gen(function* () {
     const endpoint = Fixtures.endpoint(realm, { enabled: false, disabledAt: 0 })
     const deliveries = dead(endpoint, 501).map((one) => ({ ...one, deadAt: 30_000 }))

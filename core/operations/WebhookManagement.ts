@@ -8,11 +8,12 @@
 import { Clock, Context, Data, Effect, Layer, Option, type Redacted, Result } from "effect"
 import { entryOf, type Actor } from "../model/Audit.ts"
 import * as Deliveries from "../model/Delivery.ts"
+import type { Delivery } from "../model/Delivery.ts"
 import * as Endpoints from "../model/Endpoint.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
 import { types, type Event, type Type } from "../model/Event.ts"
 import * as EventSample from "../model/EventSample.ts"
-import { Environment, type ApplicationId, type EndpointId, type EventId, type MailboxId, type MessageId, type Millis, type Realm, type TenantId } from "../model/Ids.ts"
+import { Environment, type ApplicationId, type DeliveryId, type EndpointId, type EventId, type MailboxId, type MessageId, type Millis, type Realm, type TenantId } from "../model/Ids.ts"
 import type { Application } from "../model/Tenant.ts"
 import * as Webhook from "../model/Webhook.ts"
 import { Crypto } from "../ports/Crypto.ts"
@@ -39,7 +40,7 @@ export interface ManagedEndpoint extends Omit<Endpoint, "secret" | "nextSecret" 
 /** Deliveries that one commit makes pending again. */
 const replaysPerCommit = 500
 
-const nothing = { changes: [], jobs: [], count: 0, latest: Number.NEGATIVE_INFINITY }
+const nothing = { changes: [], jobs: [], ids: [] }
 
 export class WebhookManagement extends Context.Service<
   WebhookManagement,
@@ -88,7 +89,7 @@ export class WebhookManagement extends Context.Service<
       UnknownResource | InvalidInput | StoreUnavailable
     >
     /**
-     * Makes pending again what died at this endpoint since then and up to now, while it is enabled; how many that were.
+     * Makes pending again what died at this endpoint since then, each once, while it is enabled; how many that were.
      * Safe to repeat, as after `StoreUnavailable`: what is pending already stays as it is.
      */
     readonly replayDead: (
@@ -136,49 +137,43 @@ export class WebhookManagement extends Context.Service<
         return { _tag: "AppendAudit", entry } satisfies Change
       })
 
-      /** One batch of what died in a time, with its audit entry: nothing if nothing did. */
+      /** One batch of what died since then and was not replayed before, with its audit entry: nothing if there is none. */
       const batchOf = Effect.fnUntraced(function* (
         actor: Actor,
         realm: Realm,
         id: EndpointId,
-        died: { readonly since: Millis; readonly until: Millis },
+        since: Millis,
+        replayed: ReadonlySet<DeliveryId>,
         at: Millis
       ) {
-        const found = yield* store.deliveries.deadSince(realm, id, died.since, replaysPerCommit)
-        const dead = found.filter(({ deadAt }) => deadAt !== null && deadAt <= died.until)
+        const dead = yield* deadBut(replayed, (limit) => store.deliveries.deadSince(realm, id, since, limit))
         const records = dead.flatMap((delivery) => Deliveries.replay(delivery, at) ?? [])
         const changes = records.map((record): Change => ({ _tag: "Update", kind: "delivery", record }))
         return {
           changes: changes.length === 0 ? [] : [...changes, yield* audit(actor, realm, "webhook_endpoint.replay", id, at)],
           jobs: records.map((record) => deliverJob(record, at)),
-          count: records.length,
-          latest: Math.max(at, ...dead.map(({ deadAt }) => deadAt ?? at))
+          ids: records.map((record) => record.id)
         }
       })
 
-      /** `until`: what is replayed may die again before this ends, and is not replayed twice. */
-      const replayAll = Effect.fnUntraced(function* (
-        actor: Actor,
-        realm: Realm,
-        id: EndpointId,
-        { since, until }: { readonly since: Millis; readonly until: Millis }
-      ) {
-        let replayed = 0
-        let count: number
+      /** All that died since then, each once: it may die again before this ends, and by whatever clock. */
+      const replayAll = Effect.fnUntraced(function* (actor: Actor, realm: Realm, id: EndpointId, since: Millis, before: ReadonlyArray<DeliveryId>) {
+        const replayed = new Set(before)
+        let ids: ReadonlyArray<DeliveryId>
         do {
-          count = yield* changing(
+          ids = yield* changing(
             id,
             Effect.gen(function* () {
               const endpoint = yield* store.endpoints.get(realm, id)
-              if (endpoint?.enabled !== true) return 0
-              const batch = yield* batchOf(actor, realm, id, { since, until }, yield* Clock.currentTimeMillis)
-              if (batch.count > 0) yield* commit(store, queue, [unchanged("endpoint", endpoint), ...batch.changes], batch.jobs)
-              return batch.count
+              if (endpoint?.enabled !== true) return []
+              const batch = yield* batchOf(actor, realm, id, since, replayed, yield* Clock.currentTimeMillis)
+              if (batch.ids.length > 0) yield* commit(store, queue, [unchanged("endpoint", endpoint), ...batch.changes], batch.jobs)
+              return batch.ids
             })
           ).pipe(dieOnRejection)
-          replayed += count
-        } while (count === replaysPerCommit)
-        return replayed
+          for (const one of ids) replayed.add(one)
+        } while (ids.length > 0)
+        return replayed.size
       })
 
       /** The first batch of replays lands with the enabling, so that a crash does not part them. */
@@ -190,7 +185,7 @@ export class WebhookManagement extends Context.Service<
             if (before === null) return yield* new UnknownResource({ what: "webhook endpoint", id })
             const at = yield* Clock.currentTimeMillis
             const decided = Endpoints.decide(before, { _tag: "Enabled", at })
-            if (Result.isFailure(decided)) return { endpoint: before, disabledAt: null, replayed: 0, latest: at }
+            if (Result.isFailure(decided)) return { endpoint: before, since: null, ids: [] }
             // It stays slow in name until the queue has heard that it is not held back any more.
             const isHeldBack = Option.isNone(yield* Effect.option(queue.throttle("deliver", id, null)))
             const isSlow = before.isSlow && isHeldBack
@@ -200,10 +195,9 @@ export class WebhookManagement extends Context.Service<
               yield* audit(actor, realm, "webhook_endpoint.enable", id, at)
             ]
             const since = options.replayDead ? before.disabledAt : null
-            // Nothing of it was replayed before: so all of it counts, also what died by a clock that is ahead of this one.
-            const batch = since === null ? nothing : yield* batchOf(actor, realm, id, { since, until: Number.POSITIVE_INFINITY }, at)
+            const batch = since === null ? nothing : yield* batchOf(actor, realm, id, since, new Set(), at)
             yield* commit(store, queue, [...enabling, ...batch.changes], batch.jobs)
-            return { endpoint: record, disabledAt: before.disabledAt, replayed: batch.count, latest: batch.latest }
+            return { endpoint: record, since, ids: batch.ids }
           })
         ).pipe(dieOnRejection)
 
@@ -299,14 +293,11 @@ export class WebhookManagement extends Context.Service<
           return yield* managed(yield* dieOnRejection(disabling))
         }),
 
-        replayDead: Effect.fn("WebhookManagement.replayDead")(function* (actor, realm, id, since) {
-          return yield* replayAll(actor, realm, id, { since, until: yield* Clock.currentTimeMillis })
-        }),
+        replayDead: Effect.fn("WebhookManagement.replayDead")((actor, realm, id, since) => replayAll(actor, realm, id, since, [])),
 
         enableEndpoint: Effect.fn("WebhookManagement.enableEndpoint")(function* (actor, realm, id, options) {
-          const { endpoint, disabledAt, replayed, latest } = yield* enable(actor, realm, id, options)
-          const isMore = replayed === replaysPerCommit && disabledAt !== null
-          return { endpoint, replayed: replayed + (isMore ? yield* replayAll(actor, realm, id, { since: disabledAt, until: latest }) : 0) }
+          const { endpoint, since, ids } = yield* enable(actor, realm, id, options)
+          return { endpoint, replayed: since === null || ids.length === 0 ? 0 : yield* replayAll(actor, realm, id, since, ids) }
         }),
 
         sendTestEvent,
@@ -325,6 +316,17 @@ export class WebhookManagement extends Context.Service<
     })
   )
 }
+
+/** Up to a commit's worth of what is dead. What was replayed and has died again may stand before the rest: then more is read. */
+const deadBut = (
+  replayed: ReadonlySet<DeliveryId>,
+  read: (limit: number) => Effect.Effect<ReadonlyArray<Delivery>, StoreUnavailable>,
+  limit = replaysPerCommit
+): Effect.Effect<ReadonlyArray<Delivery>, StoreUnavailable> =>
+  Effect.flatMap(read(limit), (found) => {
+    const dead = found.filter(({ id }) => !replayed.has(id))
+    return dead.length === 0 && found.length === limit ? deadBut(replayed, read, 2 * limit) : Effect.succeed(dead.slice(0, replaysPerCommit))
+  })
 
 const managed = (endpoint: Endpoint): Effect.Effect<ManagedEndpoint> =>
   Effect.map(Clock.currentTimeMillis, (now) => {
