@@ -44,6 +44,8 @@ it.live("A store that is away makes every operation answer 503, and /readyz too,
     assert.strictEqual((yield* server.call("GET", "/healthz")).status, 200)
     for (const { json } of replies.slice(0, -1)) {
       assert.isTrue(server.logs.some((line) => line.includes("SELECT") && line.includes(json.requestId)), "the cause is in the log")
+      const ended = server.logs.filter((line) => line.includes("\"request\"") && line.includes(json.requestId))
+      assert.isTrue(ended.length === 1 && ended[0]!.includes("\"WARN\""), "and so is the request, among the warnings")
     }
   }).pipe(Effect.scoped)
 )

@@ -360,6 +360,8 @@ it.live("A server that stops turns new requests away and lets those in flight fi
 
     assert.strictEqual(outcome(turnedAway), "503 unavailable")
     assert.match(turnedAway, /\r\nretry-after: 1\r\n/)
+    const requestId = /x-request-id: (\S+)/.exec(turnedAway)?.[1] ?? "none"
+    assert.lengthOf(server.logs.filter((line) => line.includes(requestId)), 1, "that it stops is no fault of ours to tell of each time")
     assert.strictEqual(outcome(notReady), "503 unavailable")
     assert.match(notReady, /\r\nretry-after: 1\r\n/) // and not what a store that is away is worth
     assert.match(stillAlive, /^HTTP\/1\.1 200 [^]*connection: close/i)

@@ -73,6 +73,17 @@ layer(Harness.layer(), { excludeTestServices: true })("The log", (it) => {
     })
   )
 
+  it.effect("tells of a path that names nothing its short and plain words, up to a length", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const before = linesOf(server).length
+      yield* server.call("GET", `/${"a".repeat(24)}/${"b".repeat(25)}/${"c/".repeat(100)}`, { key: null })
+
+      const [line] = linesOf(server).slice(before)
+      assert.strictEqual(line?.annotations["route"], `/${"a".repeat(24)}/.../${"c/".repeat(74)}`)
+    })
+  )
+
   it.effect("is quiet about probes", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running

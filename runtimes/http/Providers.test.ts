@@ -1,5 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Redacted, type Scope } from "effect"
+import { subscribe, unsubscribe } from "node:diagnostics_channel"
+import { connect } from "node:net"
 import { generate } from "selfsigned"
 import * as FakeSes from "../../adapters/ses/FakeSes.ts"
 import * as FakeSns from "../../adapters/ses/FakeSns.ts"
@@ -11,6 +13,7 @@ import type { Address } from "../../core/model/Address.ts"
 import { intakeBytesMax, type NotificationIntake } from "../../core/ports/NotificationIntake.ts"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 import { WebhookTransport } from "../../core/ports/WebhookTransport.ts"
+import { forStrangers } from "./BodyRoom.ts"
 import * as Harness from "./harness.ts"
 
 const [genuine, stranger] = [await generate([{ name: "commonName", value: "sns" }]), await generate([{ name: "commonName", value: "sns" }])]
@@ -167,6 +170,32 @@ it.live("The way in is open to what configured providers post, and to nothing el
     assert.deepStrictEqual([tooLarge.status, tooLarge.json.code, tooLarge.json.details], [413, "payload_too_large", {}])
     assert.strictEqual((yield* post(body)).status, 200)
     assert.notInclude((yield* server.call("GET", "/openapi.yaml", { key: null })).text, "/providers/")
+  }).pipe(Effect.scoped)
+)
+
+it.live("Bodies of one stranger that do not end hold up nobody else's", () =>
+  Effect.gen(function* () {
+    const { server } = yield* sending({ trustedProxies: ["127.0.0.1"] })
+    let reached = 0
+    const met = () => void (reached += 1)
+    subscribe("http.server.request.start", met)
+    const announced = (address: string, length: number) =>
+      Harness.wire("POST /providers/ses/notifications", [`X-Forwarded-For: ${address}`, `Content-Length: ${length}`, "Connection: close"])
+    const places = forStrangers.mostOfCaller / intakeBytesMax
+    const slow = Array.from({ length: places }, () => connect(server.port, "127.0.0.1").on("error", () => {}))
+    for (const socket of slow) socket.write(announced("203.0.113.1", intakeBytesMax))
+    yield* Harness.eventually(() => reached === places)
+    const other = connect(server.port, "127.0.0.1")
+    let answer = ""
+    other.on("data", (chunk) => (answer += chunk.toString()))
+    other.write(announced("203.0.113.2", 2))
+    yield* Harness.eventually(() => reached === places + 1)
+
+    other.write("{}")
+
+    yield* Harness.eventually(() => answer.startsWith("HTTP/1.1 403 "))
+    for (const socket of [...slow, other]) socket.destroy()
+    unsubscribe("http.server.request.start", met)
   }).pipe(Effect.scoped)
 )
 
