@@ -132,6 +132,8 @@ export const suite: ScenarioSuite = {
         assert.equal(yield* obeys(claim), "degraded", "and no more than that, however long it lasts")
         const [reason, ...more] = (yield* events).at(-1)!.reasons
         assert.deepEqual([reason!.record, reason!.state, reason!.observed, more], ["dmarc", "missing", null, []])
+        withdraw(world, set, "ownership")
+        yield* elapse(process, 2)
         publish(world, ...required(set))
         yield* elapse(process, 2)
         assert.equal(yield* obeys(claim), "healthy")
@@ -160,6 +162,8 @@ export const suite: ScenarioSuite = {
           "degraded failing",
           "failing healthy"
         ])
+        const rounds = (yield* world.store.audit.page(claim.tenantId, 100)).filter(({ action }) => action === "domain.check")
+        assert.equal(rounds.length, 8, "each is in the audit trail, and so are the first look and what was missed when it was degraded already")
       })
     ),
 

@@ -53,6 +53,8 @@ export const suite: ScenarioSuite = {
         const third = yield* sendTo(world, process, tenancy)
         assert.equal(third.isSubmitted, true)
         assert.deepEqual(yield* list, [])
+        yield* bounced(process, first.id)
+        assert.deepEqual(yield* list, [], "a bounce that is told again is none")
         yield* bounced(process, third.id)
 
         assert.deepEqual(yield* list, [["bounce", third.id]])
