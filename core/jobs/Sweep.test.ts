@@ -106,6 +106,11 @@ describe("Sweep", () => {
       empty()
       const graced = numbers(0, 25_000).map((dueAt) => Math.max(dueAt, 15_000))
       assert.deepStrictEqual(yield* tick, graced, "who has handed mail over has a quarter of a minute to record it")
+
+      yield* TestClock.setTime(10_000)
+      assert.deepStrictEqual(yield* tick, graced.slice(0, 10_000), "to offer it again does not bring it forward")
+      yield* TestClock.setTime(15_000)
+      assert.deepStrictEqual(yield* tick, numbers(10_000, 20_000))
     })
   )
 

@@ -64,12 +64,14 @@ export class Sweep extends Context.Service<
       const clockOffset = yield* ClockOffset
       const seldom = SeldomLog.make()
       let seenEpoch: string | null = null
+      /** Mail is offered for then at the earliest, in each sweep until then: a further offer would bring it forward. */
+      let handedOverUntil: Millis = 0
       /** How far the last tick came, of each kind. */
       const places = new Map<JobKind, string | null>()
       /** The same, of blobs. What a process before has not come to lies at the end, so the first round goes there. */
       const blobRound = { place: null as string | null, isFirst: true }
 
-      const offerDue = Effect.fnUntraced(function* (kind: JobKind, dueBefore: Millis, pages: number, notBefore: Millis = 0) {
+      const offerDue = Effect.fnUntraced(function* (kind: JobKind, dueBefore: Millis, pages: number, notBefore: Millis) {
         let after = places.get(kind) ?? null
         let offered = 0
         let read = 0
@@ -93,12 +95,13 @@ export class Sweep extends Context.Service<
         const emptied = Option.isSome(epoch) && epoch.value !== seenEpoch
         if (emptied) places.clear()
         // At its first look a process does not know whether others have worked before it.
-        const handedOver = emptied && seenEpoch !== null ? now + handedOverGrace : 0
-        const offered = yield* Effect.forEach(jobKinds, (kind) =>
-          emptied
-            ? offerDue(kind, Number.MAX_SAFE_INTEGER, Number.POSITIVE_INFINITY, kind === "submit" ? handedOver : 0)
-            : offerDue(kind, now - overdueAfter, pagesMax)
-        )
+        if (emptied && seenEpoch !== null) handedOverUntil = now + handedOverGrace
+        const offered = yield* Effect.forEach(jobKinds, (kind) => {
+          const notBefore = kind === "submit" && now < handedOverUntil ? handedOverUntil : 0
+          return emptied
+            ? offerDue(kind, Number.MAX_SAFE_INTEGER, Number.POSITIVE_INFINITY, notBefore)
+            : offerDue(kind, now - overdueAfter, pagesMax, notBefore)
+        })
         if (emptied) seenEpoch = epoch.value
         return offered.reduce((sum, count) => sum + count, yield* notifications.applyMatched)
       })
