@@ -10,10 +10,9 @@ import { messageOf, pass, scenario, send, type Process, type ScenarioSuite, type
 const [ada, bob] = [address("ada"), address("bob")]
 
 /** A process that hands mail over and cannot record it, and another that can; both have seen the queue, and the store is well again. */
-const handedOver = (world: World) =>
+const handedOver = (world: World, store = new NoCommits()) =>
   Effect.gen(function* () {
     const tenancy = yield* world.found("production")
-    const store = new NoCommits()
     const [one, other] = [yield* world.boot(store), yield* world.boot()]
     yield* Effect.andThen(one.sweep.tick, other.sweep.tick)
     const id = yield* send(other, tenancy, ada)
@@ -23,6 +22,16 @@ const handedOver = (world: World) =>
     store.isOn = false
     return { one, other, status: Effect.map(messageOf(world, tenancy, id), ({ status }) => status) }
   })
+
+/** A store that plays something behind a look at mail that is due, once it takes commits again. */
+class Meanwhile extends NoCommits {
+  play: Effect.Effect<unknown> = Effect.void
+
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    const done = super.around(call, effect)
+    return call === "Store.messages.outbound" ? Effect.tap(done, () => (this.isOn ? Effect.void : this.play)) : done
+  }
+}
 
 /** As long as it takes for its job to come again, to whoever comes first. */
 const passApart = (one: Process, other: Process) =>
@@ -91,6 +100,19 @@ export const suite: ScenarioSuite = {
         const { one, other, status } = yield* handedOver(world)
 
         yield* passApart(one, other)
+
+        assert.deepEqual([world.stage.submissions.length, yield* status], [1, "sent"])
+      })
+    ),
+
+    scenario("mail that is recorded while its own process looks at it once more is not mailed again", (world) =>
+      Effect.gen(function* () {
+        const store = new Meanwhile()
+        const { one, status } = yield* handedOver(world, store)
+        store.play = one.worker.recordTaken
+        yield* Time.leap("2 minutes")
+
+        yield* one.worker.tick
 
         assert.deepEqual([world.stage.submissions.length, yield* status], [1, "sent"])
       })

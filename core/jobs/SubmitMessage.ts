@@ -122,7 +122,10 @@ export class SubmitMessage extends Context.Service<
       })
 
       const handle = Tracing.fn("SubmitMessage.handle")(function* (lease: Lease) {
-        const outbound = yield* store.messages.outbound(lease.job.realm, lease.job.subject as MessageId) // by its kind
+        const id = lease.job.subject as MessageId // by its kind
+        // What is recorded during the look was queued for it, and waits no more behind it.
+        const waiting = unrecorded.get(id)
+        const outbound = yield* store.messages.outbound(lease.job.realm, id)
         if (outbound === null || outbound.message.nextAttemptAt === null) return false
         const { message } = outbound
         const now = yield* Clock.currentTimeMillis
@@ -133,7 +136,7 @@ export class SubmitMessage extends Context.Service<
           const attempt = abandoned(Message.queuedRecipients(message), poison(claimsMax - 1), now)
           return yield* conclude(lease, { started: message, attempt })
         }
-        const own = unrecorded.get(message.id)
+        const own = unrecorded.get(id) ?? waiting
         if (own !== undefined) return yield* conclude(lease, own)
         yield* roomForMore
 
