@@ -1,7 +1,8 @@
 /**
  * Runs what is not a caller's, for as long as the process lives: the worker at
  * once when there is work, the relay each 50 ms, the request log and what is
- * yet to be recorded of mail that was handed over each second, the sweep and the domain checker each 10 seconds, retention each 10 minutes.
+ * yet to be recorded of mail that was handed over each second, the sweep and
+ * the domain checker each 10 seconds, retention each 10 minutes.
  * What breaks in a tick is logged, and the next one tries again.
  */
 import { Cause, Duration, Effect, Fiber, Layer } from "effect"
