@@ -62,7 +62,7 @@ export class Crypto extends Context.Service<
     readonly open: (sealed: SealedSecret, context: string) => Effect.Effect<Redacted.Redacted<string>, SealBroken>
     /** HMAC-SHA256 under the secret's UTF-8 bytes, 64 lower-case hex digits (Spec 6, Signature). */
     readonly sign: (secret: Redacted.Redacted<string>, bytes: Uint8Array) => Effect.Effect<string>
-    /** HMAC-SHA256 under a key derived for a purpose from the oldest key of the ring, in hex: for addresses that must find their way back to us. */
+    /** HMAC-SHA256 under a key derived for a purpose from the oldest key of the ring, in hex: for addresses and cursors that must find their way back to us. */
     readonly mac: (purpose: string, text: string) => Effect.Effect<string>
     /** A fresh RSA key of 2048 bits, made while others go on: what DKIM verifiers all know (RFC 8301). */
     readonly generateDkimKey: Effect.Effect<GeneratedKey>
