@@ -47,8 +47,11 @@ export const reasonOf = ({ reason }: SqlError): string => {
   return cause instanceof Error && cause.message !== "" ? cause.message : reason.message
 }
 
-/** True when a certificate was shown that nobody here vouches for, or that is out of date or another's: Node's words, which all name it. */
-export const isDistrust = (words: string): boolean => /\bcertificate\b/i.test(words)
+/**
+ * True when a certificate was shown that nobody here vouches for, or that is out of date or another's: Node's words, which all
+ * name it. A server that wants one of ours speaks of a client's.
+ */
+export const isDistrust = (words: string): boolean => /(?<!client )\bcertificate\b/i.test(words)
 
 /** What to do then. */
 export const trustAdvice = (place = "NODE_EXTRA_CA_CERTS"): string =>

@@ -123,7 +123,7 @@ export class SubmitMessage extends Context.Service<
 
       const handle = Tracing.fn("SubmitMessage.handle")(function* (lease: Lease) {
         const id = lease.job.subject as MessageId // by its kind
-        // What is recorded during the look was queued for it, and waits no more behind it.
+        // Before the message is read: what is recorded in between does not wait any more, and was still queued as it was read.
         const waiting = unrecorded.get(id)
         const outbound = yield* store.messages.outbound(lease.job.realm, id)
         if (outbound === null || outbound.message.nextAttemptAt === null) return false

@@ -7,6 +7,7 @@ import { generate } from "selfsigned"
 import { SMTPServer } from "smtp-server"
 import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
 import * as TestPooler from "../../adapters/postgres/TestPooler.ts"
+import { isDistrust } from "../Adapters.ts"
 import type { Variables } from "../Config.ts"
 import type { Finding } from "./Findings.ts"
 import { examine } from "./main.ts"
@@ -126,4 +127,15 @@ describe("the doctor, on the way to others,", () => {
       assert.notInclude(JSON.stringify(findings), "lovelace")
     }).pipe(Effect.scoped)
   )
+})
+
+it("a server that wants a certificate of ours is not one whose own is not trusted", () => {
+  const words = {
+    "self-signed certificate": true,
+    "certificate has expired": true,
+    "Hostname/IP does not match certificate's altnames: Host: a. is not cert's CN: b": true,
+    "connection requires a valid client certificate": false,
+    "connect ECONNREFUSED 127.0.0.1:5432": false
+  }
+  assert.deepStrictEqual(Object.fromEntries(Object.keys(words).map((said) => [said, isDistrust(said)])), words)
 })
