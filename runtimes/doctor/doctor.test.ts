@@ -27,24 +27,7 @@ import { Crypto } from "../../core/ports/Crypto.ts"
 import { Store, type Change } from "../../core/ports/Store.ts"
 import type { Variables } from "../Config.ts"
 import type { Finding } from "./Findings.ts"
-import { examine } from "./main.ts"
-
-const key = (fill: number) => Buffer.alloc(32, fill).toString("base64")
-const complete = {
-  MAILROOM_DATABASE_URL: "postgres://ada:lovelace@127.0.0.1:1/mailroom",
-  MAILROOM_SEALING_KEYS: `1:${key(1)}`,
-  MAILROOM_SCANNER: "none"
-}
-
-const findingsOf = Effect.fnUntraced(function* (variables: Variables) {
-  const findings: Array<Finding> = []
-  yield* examine(variables, { began: () => Effect.void, found: (finding) => Effect.sync(() => void findings.push(finding)) })
-  return findings
-})
-
-/** What it says of one check: `status message`. */
-const says = (findings: ReadonlyArray<Finding>, check: string) =>
-  findings.filter((finding) => finding.check === check).map(({ status, message }) => `${status} ${message}`)
+import { complete, findingsOf, key, listening, portOf, says } from "./harness.ts"
 
 const fresh = Effect.fnUntraced(function* (content: "migrated" | "empty" = "migrated") {
   return { ...complete, MAILROOM_DATABASE_URL: Redacted.value(yield* TestDatabase.url(content)) }
@@ -54,23 +37,6 @@ const folder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "mailroom-doctor-"))),
   (made) => Effect.sync(() => rmSync(made, { recursive: true, force: true }))
 )
-
-interface Listener {
-  readonly server: { listen: (port: number, host: string, done: () => void) => unknown; close: (done: () => void) => unknown }
-  readonly port: () => number
-}
-
-const listening = (make: () => Listener) =>
-  Effect.acquireRelease(
-    Effect.promise(async () => {
-      const { server, port } = make()
-      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
-      return { server, port: port() }
-    }),
-    ({ server }) => Effect.promise(() => new Promise<void>((resolve) => void server.close(resolve)))
-  )
-
-const portOf = (address: ReturnType<ReturnType<typeof createServer>["address"]>) => (address !== null && typeof address === "object" ? address.port : 0)
 
 describe("the doctor", () => {
   it.live("finds nothing wrong with a database in order, but what the tests' own server is lacking", () =>
