@@ -319,7 +319,17 @@ layer(processes, { excludeTestServices: true })("the job queue of several proces
   )
 })
 
-const onTestClock = PostgresJobQueue.layer.pipe(Layer.provide(JobNews.layer), Layer.provide(TestDatabase.layer()))
+/** With its connection there already: whoever begins to listen is told that there may be anything, which would end a wait. */
+const listening = Layer.effect(
+  JobNews.JobNews,
+  Effect.gen(function* () {
+    const news = yield* JobNews.JobNews
+    yield* Effect.flatten(news.listen(jobKinds))
+    return news
+  })
+).pipe(Layer.provide(JobNews.layer))
+
+const onTestClock = PostgresJobQueue.layer.pipe(Layer.provide(listening), Layer.provide(TestDatabase.layer()))
 
 layer(onTestClock)("who waits for the job queue, while time stands still", (it) => {
   /** Waits behind a claim that found a group at its cap, until `frees` has made room; what is to be had then. */
