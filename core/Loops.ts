@@ -24,6 +24,9 @@ const drain = Duration.seconds(10)
 /** How long it may take then to record what providers have taken, and nobody else knows of. */
 const lastRecords = Duration.seconds(1)
 
+/** What is said to have broken where the recording of it did. */
+const taken = "what providers have taken"
+
 /** A defect must not end a loop that everything waits for. */
 const unbroken = (name: string) => <A>(tick: Effect.Effect<A>): Effect.Effect<A | void> =>
   Effect.catchCause(tick, (cause) =>
@@ -63,7 +66,7 @@ export const working = Layer.effectDiscard(
       unbroken("the worker")(worker.run(isStopping, idle)),
       Effect.suspend(() => (stopping ? Effect.void : Effect.sleep(brokenPause)))
     )
-    const recordTaken = unbroken("what providers have taken")(worker.recordTaken)
+    const recordTaken = unbroken(taken)(worker.recordTaken)
     const running = yield* Effect.forkDetach(Effect.repeat(work, { until: isStopping }))
     yield* Effect.addFinalizer(() => {
       stopping = true
@@ -76,7 +79,7 @@ export const working = Layer.effectDiscard(
     })
     yield* unbroken("the sweep")(sweep.tick)
     yield* every(relayInterval, "the relay", Effect.repeat(relay.tick, { until: (count) => count === 0 }))
-    yield* every("1 second", "what providers have taken", worker.recordTaken)
+    yield* every("1 second", taken, worker.recordTaken)
     yield* every("10 seconds", "the sweep", sweep.tick)
     yield* every("10 seconds", "the domain checker", checkDomains.tick)
     yield* every("10 minutes", "retention", sweep.retain)

@@ -51,11 +51,11 @@ export interface ClaimedPlace {
   readonly tag: string
 }
 
-/** What both macs of an events cursor are made for (`Crypto.mac`), over `inRealm` of the place's digits, and of the tag. */
+/** What both macs of an events cursor are made for (`Crypto.mac`), over `macInput` of the place's digits, and of the tag. */
 export const eventsPurpose = "events-cursor"
 
 /** What a cursor's mac is over. A place's digits and a tag differ in length, so neither is taken for the other. */
-export const inRealm = ({ tenantId, environment }: Realm, text: string): string => `${tenantId} ${environment} ${text}`
+export const macInput = ({ tenantId, environment }: Realm, text: string): string => `${tenantId} ${environment} ${text}`
 
 const positionDigits = 16
 const placeDigits = 28

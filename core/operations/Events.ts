@@ -53,7 +53,7 @@ export class Events extends Context.Service<
 }
 
 const mac = (crypto: typeof Crypto.Service, realm: Realm, text: string): Effect.Effect<string> =>
-  crypto.mac(Cursor.eventsPurpose, Cursor.inRealm(realm, text))
+  crypto.mac(Cursor.eventsPurpose, Cursor.macInput(realm, text))
 
 const tagAt = (crypto: typeof Crypto.Service, realm: Realm, place: Cursor.EventPlace): Effect.Effect<string> =>
   Effect.map(mac(crypto, realm, Cursor.digits(place)), Cursor.tagOf)

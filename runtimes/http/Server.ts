@@ -115,10 +115,11 @@ const boundPipelines = (server: Server, onCrowded: () => void): void => {
   }
   const emit = server.emit.bind(server) as (name: string | symbol, ...of: ReadonlyArray<unknown>) => boolean // whatever the event
   // No listener could keep a request from the others.
-  server.emit = (name: string | symbol, ...of: ReadonlyArray<unknown>): boolean =>
-    (name !== "request" && name !== "checkContinue") || isTaken(of[0] as IncomingMessage, of[1] as ServerResponse) // by its name
-      ? emit(name, ...of)
-      : true
+  server.emit = (name: string | symbol, ...of: ReadonlyArray<unknown>): boolean => {
+    if (name !== "request" && name !== "checkContinue") return emit(name, ...of)
+    const [request, response] = of as [IncomingMessage, ServerResponse] // by its name
+    return !isTaken(request, response) || emit(name, request, response) // each request comes here: nothing is spread for it
+  }
 }
 
 interface Exchange {
