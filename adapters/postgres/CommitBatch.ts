@@ -88,7 +88,7 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
     const written = Write.statement(overlay, jobsOffered ? Jobs.parts(jobs, leases, now, isFinal) : [])
     if (written === null) return outcomesOf(calls, reasons, [])
     const [row] = yield* run(written.text, written.parameters)
-    return outcomesOf(calls, reasons, isFinal ? Jobs.passedOf(row as Row) : []) // `rows` gives them by name
+    return outcomesOf(calls, reasons, isFinal ? Jobs.nextOf(row as Row) : []) // `rows` gives them by name
   })
 
   const lookAndPlay = (calls: ReadonlyArray<Call>, everything: boolean) =>
@@ -206,9 +206,9 @@ interface Outcome {
 const outcomesOf = (
   calls: ReadonlyArray<Call>,
   reasons: ReadonlyArray<Rejection | null>,
-  passed: ReadonlyArray<Next>
+  taken: ReadonlyArray<Next>
 ): ReadonlyArray<Outcome> => {
-  const left = [...passed]
+  const left = [...taken]
   const nexts = calls.map((): Array<Next> => [])
   const jobsMax = Math.max(0, ...calls.map(({ lease }) => lease?.holdNext?.jobsMax ?? 0))
   for (let number = 1; number <= jobsMax && left.length > 0; number++) {

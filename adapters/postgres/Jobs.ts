@@ -85,13 +85,13 @@ const otherJobs = ofRows(
  * What a commit does to jobs, as parts of its statement: ends those under these leases, and offers these; and last, for it
  * waits for nobody, takes the next jobs in the places of those that ended, if that is told to whom it concerns.
  */
-export const parts = (jobs: ReadonlyArray<Job>, endings: ReadonlyArray<Ending>, now: Millis, isPassed: boolean): ReadonlyArray<Part> => {
+export const parts = (jobs: ReadonlyArray<Job>, endings: ReadonlyArray<Ending>, now: Millis, takesNext: boolean): ReadonlyArray<Part> => {
   const ended = new Set(endings.map(({ job }) => keyOf(job)))
   const again = jobs.filter((job) => ended.has(keyOf(job)))
   return [
-    ...(endings.length === 0 ? [] : ending(endings, again, now, isPassed)),
+    ...(endings.length === 0 ? [] : ending(endings, again, now, takesNext)),
     ...(jobs.length === 0 ? [] : [offering(jobs, now, again.length > 0)]),
-    ...(isPassed && endings.some(({ holdNext }) => holdNext !== undefined) ? passing(now, expiryOf(endings, now)) : [])
+    ...(takesNext && endings.some(({ holdNext }) => holdNext !== undefined) ? takingNext(now, expiryOf(endings, now)) : [])
   ]
 }
 
@@ -103,13 +103,13 @@ const expiryOf = (endings: ReadonlyArray<Ending>, now: Millis): Millis =>
  * As `complete_jobs` does it. What is offered of the same jobs is beside the leases: a statement writes a row once, so no
  * later part could offer it.
  */
-const ending = (leases: ReadonlyArray<Ending>, again: ReadonlyArray<Job>, now: Millis, isPassed: boolean): ReadonlyArray<Part> => {
+const ending = (leases: ReadonlyArray<Ending>, again: ReadonlyArray<Job>, now: Millis, takesNext: boolean): ReadonlyArray<Part> => {
   const dueAgain = new Map(inOrderOfKey(again).map((job) => [keyOf(job), job.dueAt]))
   return [
     heldJobs(
       leases.map((lease) => ({
         ...lease,
-        nextMax: isPassed ? (lease.holdNext?.jobsMax ?? 0) : 0,
+        nextMax: takesNext ? (lease.holdNext?.jobsMax ?? 0) : 0,
         dueAgain: dueAgain.get(keyOf(lease.job)) ?? null
       }))
     ),
@@ -161,9 +161,9 @@ const renewedShape: Shape = {
      where job.kind = held.kind and job.subject = held.subject and held.beside_ms is not null returning 1`
 }
 
-const passing = (now: Millis, expiresAt: Millis): ReadonlyArray<Part> => [
+const takingNext = (now: Millis, expiresAt: Millis): ReadonlyArray<Part> => [
   ofArrays(nextShape, 0, [PgTypes.int8(toBigint(now))]),
-  ofArrays(passedShape, 0, [PgTypes.int8(toBigint(expiresAt))]),
+  ofArrays(takenShape, 0, [PgTypes.int8(toBigint(expiresAt))]),
   ofArrays(outgoingShape, 0, [])
 ]
 
@@ -193,8 +193,8 @@ const nextShape: Shape = {
 }
 
 /** By their key: `ready` as it is would let a plan look for them among all that are ready. */
-const passedShape: Shape = {
-  name: "passed_job",
+const takenShape: Shape = {
+  name: "taken_job",
   text: (first) =>
     `update mailroom.job as job
      set ready = false, at_ms = $${first}, token = gen_random_uuid(), claims = job.claims + 1, beside_ms = null
@@ -208,7 +208,7 @@ const passedShape: Shape = {
  * and takes a job as it is when it locks it: one that was offered anew in between has another time, and is looked at.
  */
 const outgoingShape: Shape = {
-  name: "passed_outgoing",
+  name: "taken_outgoing",
   text: () => {
     const keys: Readonly<Record<string, string>> = { $1: "next.subject::uuid", $2: "next.tenant_id", $3: "next.environment" }
     const found = outgoing.replaceAll(/\$\d/g, (parameter) => keys[parameter]!) // it has these three
@@ -219,10 +219,10 @@ const outgoingShape: Shape = {
 }
 
 /** The leases that took others' places, of the one row of the statement that `parts` belong to. */
-export const passedOf = (row: Row | undefined): ReadonlyArray<Next> => {
-  if (typeof row?.["passed_job"] !== "string") return []
-  const passed = JSON.parse(row["passed_job"]) as ReadonlyArray<Passed> // as the statement has it
-  const told = row["passed_outgoing"]
+export const nextOf = (row: Row | undefined): ReadonlyArray<Next> => {
+  if (typeof row?.["taken_job"] !== "string") return []
+  const taken = JSON.parse(row["taken_job"]) as ReadonlyArray<Taken> // as the statement has it
+  const told = row["taken_outgoing"]
   const found = typeof told === "string" ? (JSON.parse(told) as ReadonlyArray<Row>) : [] // as the statement has it
   const outgoings = new Map(found.map((one) => [one["subject"], one]))
   const outgoingTo = (subject: string) => {
@@ -233,7 +233,7 @@ export const passedOf = (row: Row | undefined): ReadonlyArray<Next> => {
     const [after, position] = places.map((place) => (place === null ? null : BigInt(place)))
     return outgoingOf({ ...one, enabled_after: after, event_position: position })
   }
-  return passed.map((job) => ({
+  return taken.map((job) => ({
     job: {
       kind: job.kind,
       subject: job.subject,
@@ -248,7 +248,7 @@ export const passedOf = (row: Row | undefined): ReadonlyArray<Next> => {
   }))
 }
 
-interface Passed {
+interface Taken {
   readonly kind: JobKind
   readonly subject: string
   readonly tenant_id: TenantId

@@ -5,7 +5,7 @@
  */
 import { Clock, Duration, Effect, Exit, Fiber, Latch, Redacted, Stream } from "effect"
 import * as assert from "node:assert/strict"
-import { visibilityTimeout } from "../../core/jobs/Worker.ts"
+import { visibilityTimeout } from "../../core/jobs/Lanes.ts"
 import { system } from "../../core/model/Audit.ts"
 import * as Endpoint from "../../core/model/Endpoint.ts"
 import { commit } from "../../core/operations/Commit.ts"

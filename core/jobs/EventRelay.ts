@@ -22,7 +22,7 @@ import * as Tracing from "../Tracing.ts"
 import { FirstAttempts, type FirstAttempt, type NewDelivery } from "./FirstAttempts.ts"
 import { RecordAttempts, succeeded } from "./RecordAttempts.ts"
 import { requestsMax, WebhookAttempts } from "./WebhookAttempts.ts"
-import { visibilityTimeout } from "./Worker.ts"
+import { visibilityTimeout } from "./Lanes.ts"
 
 /** Events of a shard that are read at a time. */
 const batchSize = 500

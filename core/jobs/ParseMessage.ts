@@ -15,7 +15,7 @@ import { claimsMax } from "../model/Limits.ts"
 import type { Message } from "../model/Message.ts"
 import type { ParsedMessage } from "../model/ParsedMessage.ts"
 import { scanJob } from "../operations/Attachments.ts"
-import { changing, commit, dieOnRejection } from "../operations/Commit.ts"
+import { changingAsRead, commit, dieOnRejection } from "../operations/Commit.ts"
 import { BlobStore, blobUnanswered, enclosedAtOnce, enclosedMax, type BlobUnavailable, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
@@ -123,16 +123,10 @@ export class ParseMessage extends Context.Service<
         )
         return leaseEnded
       })
-      /** On the message as it was read; if it has moved meanwhile, as it is by then. */
-      const conclude = (lease: Lease, message: Message, found: Found) => {
-        let known: Message | null = message
-        const once = Effect.suspend(() => {
-          const current = known === null ? store.messages.get(lease.job.realm, message.id) : Effect.succeed(known)
-          known = null
-          return Effect.flatMap(current, (current) => concludeOnce(lease, current, found))
-        })
-        return dieOnRejection(changing(message.id, once))
-      }
+      const conclude = (lease: Lease, message: Message, found: Found) =>
+        dieOnRejection(
+          changingAsRead(message, () => store.messages.get(lease.job.realm, message.id), (current) => concludeOnce(lease, current, found))
+        )
 
       return ParseMessage.of({ handle })
     })

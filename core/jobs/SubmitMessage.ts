@@ -21,7 +21,7 @@ import type { Recipient } from "../model/Recipient.ts"
 import * as ReturnPath from "../model/ReturnPath.ts"
 import type { Suppression } from "../model/Suppression.ts"
 import * as Timestamp from "../model/Timestamp.ts"
-import { changing, commit, dieOnRejection, offer } from "../operations/Commit.ts"
+import { changingAsRead, commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Sending.ts"
 import { BlobStore, blobUnanswered, enclosedMax, type BlobCorrupt, type BlobMissing, type BlobUnavailable, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
@@ -350,18 +350,11 @@ export class SubmitMessage extends Context.Service<
         return { submission: attempt.submission, isEnded: isLast && leaseEnded }
       })
 
-      /** On the message as it was when the try began, and read afresh if it has changed since. */
       const commitTried = Effect.fnUntraced(function* (lease: Lease | null, tried: Tried) {
         const { started } = tried
         const random = yield* Random.next
-        let isFirst = true
-        const done = yield* changing(
-          started.id,
-          Effect.suspend(() => {
-            const message = isFirst ? Effect.succeed(started) : store.messages.get(realmOf(started), started.id)
-            isFirst = false
-            return Effect.flatMap(message, (current) => concludeOnce(current, tried, lease, random))
-          })
+        const done = yield* changingAsRead(started, () => store.messages.get(realmOf(started), started.id), (message) =>
+          concludeOnce(message, tried, lease, random)
         ).pipe(dieOnRejection)
         if (done === null) return false
         if (done.submission !== null) yield* notifications.applyKept(done.submission)

@@ -75,7 +75,7 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
       worked.push(lease.job.subject)
       const place = yield* Place
       const next = following.splice(0, place?.holdNext()?.jobsMax ?? 0)
-      if (next.length > 0) place!.passed(next.map((one) => ({ ...one, outgoing: null })))
+      if (next.length > 0) place!.take(next.map((one) => ({ ...one, outgoing: null })))
       return away !== "complete"
     })
   const unused = { handle: () => Effect.die("no such job") }

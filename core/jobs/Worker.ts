@@ -8,7 +8,7 @@ import { Cause, Clock, Context, Duration, Effect, FiberSet, Layer, Semaphore } f
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
 import type { BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, type JobKind, type Lease, type QueueUnavailable } from "../ports/JobQueue.ts"
-import type { Next, StoreUnavailable } from "../ports/Store.ts"
+import type { StoreUnavailable } from "../ports/Store.ts"
 import { offer, Place } from "../operations/Commit.ts"
 import * as Deadlines from "../Deadlines.ts"
 import * as Metrics from "../Metrics.ts"
@@ -16,41 +16,11 @@ import * as SeldomLog from "../SeldomLog.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import * as Tracing from "../Tracing.ts"
 import { DeliverWebhook } from "./DeliverWebhook.ts"
+import { lanes, PlaceInLane, Places, SuspectTurn, visibilityTimeout, type Lane } from "./Lanes.ts"
 import { ParseMessage } from "./ParseMessage.ts"
 import { PollProvider } from "./PollProvider.ts"
 import { ScanAttachment } from "./ScanAttachment.ts"
 import { SubmitMessage } from "./SubmitMessage.ts"
-import { requestsMax } from "./WebhookAttempts.ts"
-
-/** How long a job is held before others may have it; work that takes longer extends its lease. */
-export const visibilityTimeout = Duration.seconds(60)
-
-/** Jobs that share the places of one process, so that slow mail servers hold up no webhooks, nor slow receivers mail. */
-interface Lane {
-  readonly kinds: ReadonlyArray<JobKind>
-  /** Jobs under way at a time in one process. */
-  readonly placesMax: number
-  /** Leases of one group at a time, over all workers, so that a big one leaves room for the others. */
-  readonly inFlightMax: number
-  /**
-   * While fewer than this are under way and nobody else waits, a job that ends well within a moment brings two of its group
-   * in its place: one that is quick has as many in flight as it answers quickly. 0: none ever brings more than one.
-   */
-  readonly growsTo: number
-  /**
-   * How long a lane that has work under way lets places become free before it claims again: one claim costs the queue as
-   * much for one job as for many, and so do the steps that jobs claimed together take together.
-   */
-  readonly claimPause: Duration.Duration
-}
-
-const lanes: ReadonlyArray<Lane> = [
-  { kinds: ["submit", "poll", "scan"], placesMax: 128, inFlightMax: 64, growsTo: 0, claimPause: Duration.millis(10) },
-  // One receiver has few at a time, until it is known to be quick. Beside the requests in flight, some are being recorded.
-  { kinds: ["deliver"], placesMax: requestsMax + 64, inFlightMax: 8, growsTo: requestsMax / 2, claimPause: Duration.zero },
-  // Each holds a whole message in memory.
-  { kinds: ["parse"], placesMax: 8, inFlightMax: 4, growsTo: 0, claimPause: Duration.millis(10) }
-]
 
 /** What a job's subject is called in the log. */
 const subjects = { submit: "messageId", poll: "messageId", scan: "attachmentId", deliver: "deliveryId", parse: "messageId" } as const satisfies {
@@ -74,17 +44,8 @@ const joined = ({ job: { kind, subject, realm }, claims }: Lease) => {
 
 /** Claims of a job that are not held against it: the first, and one more, for a process may end for any reason. */
 const trustedClaims = 2
-/** Jobs that follow each other in one place, before it is given back for a claim to see who has waited longest. */
-const passesMax = 50
-/**
- * How long jobs of one group follow each other in a place for which others wait: a claim costs the queue as much for each
- * group as a handful of its jobs cost, and so long nobody minds.
- */
-const slice = Duration.toNanosUnsafe(Duration.millis(100))
 /** After how many milliseconds a job is tried again that the store could not serve. */
 const unavailableRetry = 30_000
-/** In lanes that grow: a job shorter than `quick` lets its group have more in flight, one of `slow` or longer gives back its place. */
-const [quick, slow] = [Duration.toNanosUnsafe(Duration.millis(100)), Duration.toNanosUnsafe(Duration.seconds(1))]
 /** A queue that is away is told of a job's end again after this, and so often: for as long as a lease may last. */
 const completePause = Duration.seconds(5)
 const completesMax = 12
@@ -216,23 +177,9 @@ export class Worker extends Context.Service<
         return Effect.annotateLogs(done, { job: kind, [subjects[kind]]: subject, tenantId: realm.tenantId })
       }
 
-      /** The lane whose suspect is under way, and the one that has waited for that longest. */
-      let testing: Lane | null = null
-      let testsNext: Lane | null = null
-
-      /** Whether a lane that has found suspects may take one now; lanes take turns. */
-      const mayTest = (lane: Lane): boolean => {
-        const may = testing === null && (testsNext === null || testsNext === lane)
-        if (may) [testing, testsNext] = [lane, null]
-        else if (testing !== lane) testsNext ??= lane
-        return may
-      }
-
-      const tested = (lane: Lane) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
-        Effect.ensuring(self, Effect.sync(() => {
-          if (testing === lane) testing = null
-          if (testsNext === lane) testsNext = null
-        }))
+      const suspectTurn = new SuspectTurn()
+      /** While a lane works a suspect, no other does. */
+      const inTurn = <A, E, R>(lane: Lane, self: Effect.Effect<A, E, R>) => Effect.ensuring(self, Effect.sync(() => suspectTurn.end(lane)))
 
       /**
        * Claims, and deals out: jobs to trust, and at most one that came to no end twice before. Such a one is worked
@@ -250,8 +197,8 @@ export class Worker extends Context.Service<
         for (const { job } of leases) yield* Metrics.count(Metrics.jobsClaimed[job.kind])
         const fresh = leases.filter(({ claims }) => claims <= trustedClaims)
         const suspects = leases.filter(({ claims }) => claims > trustedClaims)
-        if (suspects.length === 0 && testsNext === lane) testsNext = null
-        const suspect = suspects.length > 0 && mayTest(lane) ? suspects[0]! : null
+        if (suspects.length === 0) suspectTurn.pass(lane)
+        const suspect = suspects.length > 0 && suspectTurn.begin(lane) ? suspects[0]! : null
         const others = suspects.filter((lease) => lease !== suspect)
         yield* Effect.forEach(others, (lease) => givenBack(lease, suspectPause), { discard: true })
         return { fresh, suspect, isAway: false, isAll: leases.length < limit }
@@ -262,60 +209,38 @@ export class Worker extends Context.Service<
 
       /** Keeps the places of a lane busy until told to stop. */
       const runLane = Effect.fnUntraced(function* (lane: Lane, isStopping: () => boolean, idle: Duration.Duration) {
-        const places = Semaphore.makeUnsafe(lane.placesMax)
+        const clock = yield* Clock.Clock
+        const places = new Places(lane)
+        const permits = Semaphore.makeUnsafe(lane.placesMax)
         const fibers = yield* FiberSet.make()
-        let busy = 0
-        /** The last claim left no job that was not at its group's cap, so nobody else waits for a place. */
-        let isSpare = false
-        /** Works a job, and those that take its place. */
-        const follow: (first: Lease) => Effect.Effect<void> = Effect.fnUntraced(function* (first) {
-          const clock = yield* Clock.Clock
-          const began = clock.monotonicTimeNanosUnsafe()
-          let lease: Lease | null = first
-          for (let passes = 0; lease !== null; passes++) {
-            let next: ReadonlyArray<Next> = []
-            let more = 0
-            const started = clock.monotonicTimeNanosUnsafe()
-            const place: Place = {
-              holdNext: () => {
-                busy -= more
-                more = 0
-                const now = clock.monotonicTimeNanosUnsafe()
-                const isWaitedFor = !isSpare || busy >= lane.placesMax
-                const isGrowing = lane.growsTo > 0
-                const isDone = passes >= passesMax || (isWaitedFor && now - began >= slice) || (isGrowing && now - started >= slow)
-                if (isDone || isStopping()) return null
-                const isQuick = !isWaitedFor && busy < lane.growsTo && now - started < quick
-                if (isQuick) more = 1
-                busy += more // taken until it is known what for
-                return { jobsMax: 1 + more, visibilityTimeout }
-              },
-              passed: (passed) => {
-                next = passed
-              }
-            }
-            yield* Effect.provideService(work(lease), Place, place).pipe(Effect.ensuring(Effect.sync(() => void (busy -= more))))
+
+        /** Works a job in a place of its own, and those that follow it there. */
+        const start = (lease: Lease): Effect.Effect<unknown> => {
+          places.taken += 1
+          const left = Effect.sync(() => void (places.taken -= 1))
+          return FiberSet.run(fibers, permits.withPermits(1)(fill(lease)).pipe(Effect.ensuring(left)))
+        }
+        const fill: (first: Lease) => Effect.Effect<void> = Effect.fnUntraced(function* (first) {
+          const place = new PlaceInLane(places, clock, isStopping)
+          for (let lease: Lease | null = first; lease !== null; ) {
+            yield* Effect.provideService(work(lease), Place, place).pipe(Effect.onInterrupt(() => Effect.sync(() => place.ended())))
             lease = null
-            for (const one of next) {
-              yield* Metrics.count(Metrics.jobsClaimed[one.job.kind])
-              if (one.claims > trustedClaims) yield* givenBack(one, Duration.zero)
-              else if (lease === null) lease = one
-              else yield* start(one)
+            for (const next of place.ended()) {
+              yield* Metrics.count(Metrics.jobsClaimed[next.job.kind])
+              if (next.claims > trustedClaims) yield* givenBack(next, Duration.zero)
+              else if (lease === null) lease = next
+              else yield* start(next)
             }
           }
         })
-        const start = (lease: Lease): Effect.Effect<unknown> => {
-          busy += 1
-          const done = Effect.sync(() => void (busy -= 1))
-          return FiberSet.run(fibers, places.withPermits(1)(follow(lease)).pipe(Effect.ensuring(done)))
-        }
+
         while (!isStopping()) {
-          yield* places.withPermits(1)(Effect.void) // a place is free
-          if (busy > 0 && !Duration.isZero(lane.claimPause)) yield* Effect.sleep(lane.claimPause)
-          const { fresh, suspect, isAway, isAll } = yield* claim(lane, Math.max(1, lane.placesMax - busy))
-          isSpare = isAll && suspect === null
+          yield* permits.withPermits(1)(Effect.void) // a place is free
+          if (places.taken > 0 && !Duration.isZero(lane.claimPause)) yield* Effect.sleep(lane.claimPause)
+          const { fresh, suspect, isAway, isAll } = yield* claim(lane, places.free)
+          places.isSpare = isAll && suspect === null
           for (const lease of fresh) yield* start(lease)
-          if (suspect !== null) yield* workBehind(suspect, FiberSet.awaitEmpty(fibers)).pipe(tested(lane))
+          if (suspect !== null) yield* inTurn(lane, workBehind(suspect, FiberSet.awaitEmpty(fibers)))
           else if (isAway) yield* Effect.sleep(idle)
           else if (isAll) yield* Effect.catchDefect(queue.awaitWork(lane.kinds, idle), (defect) => Effect.andThen(broke(defect), Effect.sleep(idle)))
         }
@@ -331,10 +256,10 @@ export class Worker extends Context.Service<
           const others = Effect.forEach(fresh, work, { concurrency: "unbounded", discard: true })
           yield* suspect === null ? others : workBehind(suspect, others)
           return fresh.length + (suspect === null ? 0 : 1)
-        }).pipe(Effect.ensuring(Effect.sync(() => void ([testing, testsNext] = [null, null])))),
+        }).pipe(Effect.ensuring(Effect.sync(() => lanes.forEach((lane) => suspectTurn.end(lane))))),
 
         run: (isStopping, idle) =>
-          Effect.forEach(lanes, (lane) => runLane(lane, isStopping, idle).pipe(tested(lane)), {
+          Effect.forEach(lanes, (lane) => inTurn(lane, runLane(lane, isStopping, idle)), {
             concurrency: "unbounded",
             discard: true
           })

@@ -59,9 +59,9 @@ export const unchanged = (kind: Kind, { id, version }: { readonly id: string; re
 /** A place that passes from job to job: whose job ends with a commit is handed the next of its group with it. */
 export interface Place {
   /** What to hold next; null: nothing is wanted now. */
-  readonly holdNext: () => Hold | null
-  /** Is told the leases of the next jobs, whatever becomes of what is under way. */
-  readonly passed: (next: ReadonlyArray<Next>) => void
+  holdNext(): Hold | null
+  /** Takes the leases of the next jobs, whatever becomes of what is under way. */
+  take(next: ReadonlyArray<Next>): void
 }
 
 /** The place of the job that is under way; null if its end just frees it. */
@@ -82,7 +82,7 @@ export const commit = (
       const holdNext = place?.holdNext() ?? null
       const ending = lease === undefined || holdNext === null ? lease : { ...lease, holdNext }
       return Effect.tap(measured(store.commit(changes, jobs, ending)), ({ jobsOffered, next }) => {
-        if (next.length > 0) place?.passed(next)
+        if (next.length > 0) place?.take(next)
         return jobsOffered ? Effect.void : offer(queue, jobs)
       })
     })
@@ -117,7 +117,23 @@ export const changing = <A, E, R>(
 ): Effect.Effect<A, E | CommitRejected | StoreUnavailable, R> =>
   inTurn(record, retryOnVersionMoved(self))
 
-/** The same for what is about several records. */
+/** The same for a record that has been read: the change is made to it as it was then, and read afresh only if it has moved since. */
+export const changingAsRead = <Record extends { readonly id: string }, A, E, R, E2, R2>(
+  read: Record,
+  afresh: () => Effect.Effect<Record | null, E2, R2>,
+  change: (record: Record | null) => Effect.Effect<A, E | CommitRejected, R>
+): Effect.Effect<A, E | E2 | CommitRejected | StoreUnavailable, R | R2> =>
+  Effect.suspend(() => {
+    let isFirst = true
+    const once = Effect.suspend(() => {
+      const current = isFirst ? Effect.succeed(read) : afresh()
+      isFirst = false
+      return Effect.flatMap(current, change)
+    })
+    return changing(read.id, once)
+  })
+
+/** The same as `changing` for what is about several records. */
 export const retryOnVersionMoved = <A, E, R>(
   self: Effect.Effect<A, E | CommitRejected, R>
 ): Effect.Effect<A, E | CommitRejected | StoreUnavailable, R> =>
