@@ -193,6 +193,18 @@ it.effect("sends an endpoint no test event of a type that it does not get", () =
   }).pipe(over())
 )
 
+it.effect("makes no test event of a type that there is not", () =>
+  Effect.gen(function* () {
+    const application = Fixtures.application(Fixtures.realm("sandbox"))
+    yield* put(insert("application", application))
+    const sending = WebhookManagement.use(({ sendTestEvent }) =>
+      sendTestEvent(ada, { tenantId: application.tenantId, applicationId: application.id, type: "*" as never }) // as JavaScript can call it
+    )
+    const error = yield* Effect.flip(sending)
+    assert.strictEqual(error._tag === "InvalidInput" ? error.field : error._tag, "type")
+  }).pipe(over())
+)
+
 it.effect("replays with the enabling all that died at one time, also what is more than a commit holds", () =>
   Effect.gen(function* () {
     const endpoint = Fixtures.endpoint(realm, { enabled: false, disabledAt: 0 })

@@ -225,6 +225,7 @@ export class WebhookManagement extends Context.Service<
         { tenantId, applicationId, type }: { readonly tenantId: TenantId; readonly applicationId: ApplicationId; readonly type: Type }
       ) {
         const { environment } = yield* application(tenantId, applicationId)
+        if (!types.includes(type)) return yield* new InvalidInput({ field: "type", fault: `is no type of event; there are ${types.join(", ")}` })
         if (environment !== "sandbox") return yield* new NotSandbox({ applicationId })
         const at = yield* Clock.currentTimeMillis
         const ids = {
