@@ -28,7 +28,16 @@ export const isConnectionLost = (error: SqlError): boolean => {
   return code.startsWith("57P") || code === noRoom
 }
 
-const noRoom = "53300"
+/** PostgreSQL's own words, or the system's. */
+export const reasonOf = ({ reason }: SqlError): string => {
+  const cause = reason.cause instanceof AggregateError ? reason.cause.errors[0] : reason.cause
+  return cause instanceof Error && cause.message !== "" ? cause.message : reason.message
+}
+
+export const noRoom = "53300"
+/** True when the server has as many connections as it takes. */
+export const isNoRoom = (error: SqlError): boolean => codeOf(error) === noRoom
+
 /**
  * Words of a standby, or of a server whose place another has taken, perhaps at the same address: it is read only, or has no
  * table that is unlogged, as the queue is. Whatever else is not supported, no statement of ours asks for.
@@ -149,7 +158,7 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
       giveUp()
       const error = Option.getOrElse(Exit.findErrorOption(exit), () => lost("no connection could be opened"))
       // Where the server has no room for more, those that there are come free.
-      if (count === 0 || codeOf(error) !== noRoom) next()?.fail(error)
+      if (count === 0 || !isNoRoom(error)) next()?.fail(error)
       if (waiting.size > 0 && count === 0) openOne()
     })
   }

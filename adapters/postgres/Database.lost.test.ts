@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
-import { Cause, Clock, Context, Duration, Effect, Fiber, Layer, Redacted } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Fiber, Latch, Layer, Redacted } from "effect"
 import * as fs from "node:fs"
+import * as net from "node:net"
 import * as path from "node:path"
 import * as Database from "./Database.ts"
 import * as PrivatePostgres from "./PrivatePostgres.ts"
@@ -25,6 +26,15 @@ const database = Layer.unwrap(Effect.map(Server, ({ url }) => Database.layer({ u
 
 /** Four at once, so that each connection is in use. */
 const four = <A, E, R>(one: Effect.Effect<A, E, R>) => Effect.forEach([1, 2, 3, 4], () => one, { concurrency: 4 })
+
+/** On each of the four connections: none ends before all have begun. */
+const onEach = <A, E>(statement: Effect.Effect<A, E>) =>
+  Effect.gen(function* () {
+    const { sql } = yield* Database.Database
+    const all = yield* Latch.make(false)
+    let begun = 0
+    yield* four(sql.withTransaction(Effect.andThen(statement, Effect.suspend(() => (++begun === 4 ? all.open : all.await)))))
+  })
 
 layer(Layer.provideMerge(database, server), { excludeTestServices: true })("a database whose server is lost", (it) => {
   it.effect("replaces connections that were terminated while idle", () =>
@@ -67,7 +77,7 @@ layer(Layer.provideMerge(database, server), { excludeTestServices: true })("a da
     Effect.gen(function* () {
       const { sql, rows } = yield* Database.Database
       yield* sql`create table replaced (id integer)`
-      yield* four(sql.withTransaction(Effect.andThen(sql`set session characteristics as transaction read only`, sql`select pg_sleep(0.05)`)))
+      yield* onEach(sql`set session characteristics as transaction read only`)
       const insert = "insert into replaced values (1)"
 
       const refused = yield* Effect.forEach(
@@ -86,7 +96,7 @@ layer(Layer.provideMerge(database, server), { excludeTestServices: true })("a da
     Effect.gen(function* () {
       const { sql, rows } = yield* Database.Database
       yield* sql`create table failed_over (id integer)`
-      yield* four(sql.withTransaction(Effect.andThen(sql`set session characteristics as transaction read only`, sql`select pg_sleep(0.05)`)))
+      yield* onEach(sql`set session characteristics as transaction read only`)
 
       yield* Effect.flip(rows("insert into failed_over values (1)"))
 
@@ -98,7 +108,9 @@ layer(Layer.provideMerge(database, server), { excludeTestServices: true })("a da
   it.effect("leaves all idle connections of a standby with the first statement about a table that is not there, as no standby has the queue", () =>
     Effect.gen(function* () {
       const server = yield* Server
-      const { sql, rows } = yield* Database.Database
+      // A connection of ours to a standby is none; a pooler may lend one of its own.
+      const stream = () => net.connect({ path: path.join(server.folder, ".s.PGSQL.5432") })
+      const { sql, rows } = Context.get(yield* Layer.build(Layer.fresh(Database.layer({ stream, connectionsMax: 4 }))), Database.Database)
       yield* sql`create unlogged table not_there (id integer)`
       const pids = Effect.map(four(sql<{ pid: number }>`select pg_backend_pid() as pid, pg_sleep(0.05)`), (found) => found.map(([row]) => row!.pid))
       yield* server.stop("fast")

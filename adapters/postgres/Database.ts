@@ -6,22 +6,24 @@
  * Deadlines and waits are real, whatever clock the caller has.
  */
 import { PgConnection, type PgClient } from "@effect/sql-pg"
-import { Clock, Context, Duration, Effect, Layer, type Redacted, type Scope } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Result, type Redacted, type Scope } from "effect"
 import { Reactivity } from "effect/reactivity"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Duplex } from "node:stream"
 import type { Pool } from "../../core/Metrics.ts"
 import * as Client from "./Client.ts"
 import * as Connections from "./Connections.ts"
-import * as Socket from "./Socket.ts"
+import * as Hosts from "./Hosts.ts"
+import * as Primary from "./Primary.ts"
 
 export { onLiveClock } from "./Client.ts"
-export { isConnectionLost, StatementDeadline } from "./Connections.ts"
+export { isConnectionLost, reasonOf, StatementDeadline } from "./Connections.ts"
+export { isWithoutPrimary } from "./Primary.ts"
 
 export type Options = Pooling &
   (
     | {
-        /** `postgres://user:password@host:port/database`, as libpq reads it. */
+        /** `postgres://user:password@host:port/database`, as libpq reads it: also with several hosts, of which the primary is used. */
         readonly url: Redacted.Redacted<string>
         readonly stream?: never
       }
@@ -49,6 +51,8 @@ export class Database extends Context.Service<
     readonly rows: <Row>(text: string, parameters?: ReadonlyArray<unknown>) => Effect.Effect<ReadonlyArray<Row>, SqlError>
     /** Runs something that waits for the database on the live clock. Statements of `sql` are so by themselves. */
     readonly live: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+    /** A connection beside the pool, until the scope closes: for who listens. */
+    readonly connect: Effect.Effect<PgConnection.PgConnection, SqlError, Scope.Scope>
     /** What the pool does now: `busy` statements and transactions have a connection, `waiting` ones wait for one. */
     readonly pool: Effect.Effect<Pool>
     /** The server's clock minus this process's, in milliseconds, as good as half the round trip. */
@@ -62,24 +66,19 @@ export const layer = (options: Options): Layer.Layer<Database, SqlError> =>
 export const make = (options: Options): Effect.Effect<Database["Service"], SqlError, Scope.Scope | Reactivity.Reactivity> =>
   Client.onLiveClock(
     Effect.gen(function* () {
-      const dial = options.stream ?? Socket.dialOf(options.url)
-      if (dial === null) return yield* unreadable()
-      const config = configOf(options, dial)
+      const config = configOf(options)
       let open = 0
+      const onSocket = (socket: Duplex) => {
+        open += 1
+        socket.once("close", () => {
+          open -= 1
+        })
+      }
+      const opening = yield* openingOf(options, config)
       const connections = yield* Connections.make({
         connectionsMax: options.connectionsMax ?? 10,
         ageMax: options.connectionAgeMax ?? Duration.minutes(30),
-        open: (onEnd) =>
-          PgConnection.make({
-            ...config,
-            stream: () => {
-              open += 1
-              return dial().once("close", () => {
-                open -= 1
-                onEnd()
-              })
-            }
-          })
+        open: (onEnd) => opening({ onSocket, onEnd })
       })
       const sql = yield* Client.make(config, connections)
       return {
@@ -87,6 +86,7 @@ export const make = (options: Options): Effect.Effect<Database["Service"], SqlEr
         rows: <Row>(text: string, parameters: ReadonlyArray<unknown> = []) =>
           connections.run((connection) => Effect.map(connection.query(text, parameters), ({ rows }) => rows as ReadonlyArray<Row>)), // as its text has them
         live: Client.onLiveClock,
+        connect: opening({ onSocket: () => undefined, onEnd: () => undefined }),
         pool: Effect.sync(() => ({ connections: open, ...connections.counts() })),
         clockOffset: Client.onLiveClock(
           Effect.gen(function* () {
@@ -116,18 +116,45 @@ export const planning = {
   plan_cache_mode: "force_generic_plan"
 } as const
 
-/** The driver's own error would hold the URL, and so its password. */
-const unreadable = () =>
-  Connections.lost("the URL of the database cannot be read: it is not of the form postgres://user:password@host:port/database")
+const openingOf = (options: Options, config: PgConnection.Config): Effect.Effect<Primary.Open, SqlError> => {
+  const { stream } = options
+  if (stream === undefined) {
+    return Result.match(serversOf(options.url), {
+      onSuccess: (servers) => Effect.succeed(Primary.make({ config, ...servers })),
+      onFailure: (fault) => Effect.fail(Connections.lost(fault))
+    })
+  }
+  return Effect.succeed(({ onEnd, onSocket }) =>
+    PgConnection.make({
+      ...config,
+      stream: () => {
+        const socket = stream()
+        onSocket(socket)
+        return socket.once("close", onEnd)
+      }
+    })
+  )
+}
 
-const configOf = (options: Options, stream: () => Duplex): PgConnection.Config => ({
-  ...(options.stream === undefined ? { url: options.url } : { username: "postgres", database: "postgres", ssl: false }),
+/** The servers of a URL, and which sessions with them are used; or what is wrong with it, without what it holds. */
+export const serversOf = (url: Redacted.Redacted<string>): Result.Result<Pick<Primary.Options, "hosts" | "wants">, string> => {
+  const hosts = Hosts.hostsOf(url)
+  // The driver's own error would hold the URL, and so its password.
+  if (hosts === null) {
+    return Result.fail("the URL of the database cannot be read: it is not of the form postgres://user:password@host:port/database, or host1:port1,host2:port2")
+  }
+  const wants = Hosts.sessionAttributesOf(url)
+  if (wants === null) return Result.fail(`target_session_attrs in the URL of the database wants ${Hosts.sessionAttributes.join(" or ")}, for every session writes`)
+  return Result.succeed({ hosts, wants })
+}
+
+const configOf = (options: Options): PgConnection.Config => ({
+  ...(options.stream !== undefined && { username: "postgres", database: "postgres", ssl: false }),
   ...(options.stream === undefined &&
     options.prepare !== false && {
       // A process that dies or hangs within a transaction holds its locks no longer than that.
       startupParameters: { idle_in_transaction_session_timeout: "15s", default_transaction_isolation: "read committed", ...planning }
     }),
-  stream,
   applicationName: options.applicationName ?? "mailroom",
   prepare: options.prepare ?? true,
   maxMessageSize: 64 * 1024 * 1024,

@@ -4,7 +4,7 @@
  * lost with a connection, so it only shortens a wait, and a listener that was
  * cut off is told that there may be anything.
  */
-import { PgConnection } from "@effect/sql-pg"
+import type { PgConnection } from "@effect/sql-pg"
 import { Context, Effect, Latch, Layer, Queue } from "effect"
 import { jobKinds, type JobKind } from "../../core/ports/JobQueue.ts"
 import { Database } from "./Database.ts"
@@ -35,7 +35,7 @@ export const layerLocal: Layer.Layer<JobNews> = Layer.sync(JobNews, () => makeBo
 export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
   JobNews,
   Effect.gen(function* () {
-    const { live, sql } = yield* Database
+    const { connect, live, sql } = yield* Database
     const { news, post } = makeBoard()
     if (sql.config.prepare === false) return news
 
@@ -56,7 +56,7 @@ export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
       })
     const session = Effect.scoped(
       Effect.gen(function* () {
-        const connection = yield* Effect.flatMap(PgConnection.make(sql.config), ({ pin }) => pin)
+        const connection = yield* Effect.flatMap(connect, ({ pin }) => pin)
         // What a pooler says of itself when it connects is no process of the server's.
         const { rows } = yield* connection.query("select pg_backend_pid() as own", [])
         const own = Number(rows[0]?.["own"])

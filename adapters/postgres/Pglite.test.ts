@@ -102,10 +102,10 @@ layer(Pglite.layerMemory, { timeout: "120 seconds" })("PGlite in memory", (it) =
 
   it.effect("hands nothing of a connection on to the next one", () =>
     Effect.gen(function* () {
-      const { sql, pool } = yield* Database
+      const { connect, sql, pool } = yield* Database
       const before = (yield* pool).connections
       const connected = <A, E>(use: (connection: PgConnection.PgConnection) => Effect.Effect<A, E>) =>
-        Effect.scoped(Effect.flatMap(PgConnection.make(sql.config), use))
+        Effect.scoped(Effect.flatMap(connect, use))
 
       yield* connected(({ query }) =>
         Effect.forEach(["set search_path to nowhere", "begin", "create temporary table mine (id integer)"], (text) => query(text))

@@ -22,7 +22,7 @@ export const fault: Effect.Effect<Fault | null, never, Database> = Effect.gen(fu
 
 /** The setting of a connection that a pooler does not know and so refuses; null where that is not what went wrong. */
 export const refusedParameter = (error: SqlError): string | null =>
-  /^unsupported startup parameter(?: in options)?: (\w+)/.exec(wordsOf(error))?.[1] ?? null
+  /(?:^|: )unsupported startup parameter(?: in options)?: (\w+)/.exec(wordsOf(error))?.[1] ?? null
 
 const seen = Effect.scoped(
   Effect.gen(function* () {

@@ -14,6 +14,8 @@ export interface Order {
   /** Where `initdb` and `postgres` are. */
   readonly binaries: string
   readonly settings: ReadonlyArray<string>
+  /** The folder of a server that is stopped, whose standby it becomes. */
+  readonly standbyOf: string | null
 }
 
 /** `freeze`: the server and all its processes stand still, with their connections open. */
@@ -132,12 +134,16 @@ const keep = (order: Order): void => {
   process.on("uncaughtException", (error) => fail(error.message))
   process.on("SIGTERM", finish)
   const binaries = reachable()
-  const made = spawnSync(
-    path.join(binaries, "initdb"),
-    ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"],
-    { ...options, encoding: "utf8" }
-  )
+  const made =
+    order.standbyOf === null
+      ? spawnSync(
+          path.join(binaries, "initdb"),
+          ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"],
+          { ...options, encoding: "utf8" }
+        )
+      : spawnSync("cp", ["-R", path.join(order.standbyOf, "data"), data], { ...options, encoding: "utf8" })
   if (made.status !== 0) return fail(made.error?.message ?? made.stderr)
+  if (order.standbyOf !== null) fs.writeFileSync(path.join(data, "standby.signal"), "")
   process.on("message", (command: Command) => {
     switch (command.do) {
       case "start":

@@ -31,6 +31,8 @@ export interface Options {
   /** Whether a commit waits for the disk. Not unless said so: no test pulls the plug of its machine. */
   readonly isDurable?: boolean
   readonly settings?: ReadonlyArray<string>
+  /** The folder of a server that is stopped: this one becomes its standby, and follows it once it is started again. */
+  readonly standbyOf?: string
 }
 
 /** Returns at once; the server starts meanwhile. */
@@ -64,10 +66,12 @@ const launch = (options: Options) => {
   const order: Order = {
     folder,
     binaries: options.binaries ?? packaged(),
+    standbyOf: options.standbyOf ?? null,
     settings: [
       "max_connections=200",
       "shared_buffers=64MB",
       ...(options.isDurable === true ? [] : ["fsync=off", "full_page_writes=off"]),
+      ...(options.standbyOf === undefined ? [] : [`primary_conninfo=host=${options.standbyOf} user=postgres application_name=standby`]),
       ...(options.settings ?? [])
     ]
   }

@@ -1,0 +1,87 @@
+/**
+ * The servers that a URL names, as libpq reads it: `host1:5432,host2:5432`, or
+ * the same in its parameters `host` and `port`. Node's URL has no place for
+ * several, and neither has the driver, which gets a URL for each of them.
+ */
+import { Redacted } from "effect"
+import * as dns from "node:dns"
+import { connect, type LookupFunction, type Socket } from "node:net"
+
+export interface Host {
+  /** A name, an address, or the folder of a socket. */
+  readonly host: string
+  readonly port: number
+  /** The URL with this one server in it. */
+  readonly url: Redacted.Redacted<string>
+}
+
+/** As it may be logged. */
+export const nameOf = ({ host, port }: Pick<Host, "host" | "port">): string => `${host.includes(":") ? `[${host}]` : host}:${port}`
+
+/** In their order, never none; null when the URL names no server. It is not told, for there may be a password in it. */
+export const hostsOf = (url: Redacted.Redacted<string>): ReadonlyArray<Host> | null => {
+  const urls = oneEach(Redacted.value(url)).map((text) => URL.parse(text))
+  const [first] = urls
+  if (first === null || first === undefined || !/^postgres(ql)?:$/.test(first.protocol)) return null
+  const parameter = (name: string) => first.searchParams.get(name)?.split(",")
+  const hosts = parameter("host") ?? urls.map((each) => (each === null ? null : decode(each.hostname.replace(/^\[(.*)\]$/, "$1"))))
+  const ports = parameter("port") ?? urls.map((each) => each?.port ?? null)
+  if (ports.length !== 1 && ports.length !== hosts.length) return null
+  const named = hosts.map((host, index) => {
+    const port = portOf(ports.length === 1 ? ports[0]! : ports[index]!)
+    // One that is left out is this machine; among several it is a comma too many.
+    if (host === null || port === null || (host === "" && hosts.length > 1)) return null
+    return withOnly(first, host === "" ? "localhost" : host, port)
+  })
+  return named.includes(null) ? null : named.filter((each) => each !== null)
+}
+
+/** Which sessions are used, by libpq's names: `primary`, of a server that is no standby; `read-write`, that are not read only either. */
+export const sessionAttributes = ["primary", "read-write"] as const
+export type SessionAttributes = (typeof sessionAttributes)[number]
+
+/** What the URL asks of them; null when it is nothing that is done here, where every session writes. */
+export const sessionAttributesOf = (url: Redacted.Redacted<string>): SessionAttributes | null => {
+  const asked = URL.parse(oneEach(Redacted.value(url))[0]!)?.searchParams.get("target_session_attrs") ?? "primary"
+  return sessionAttributes.find((known) => known === asked) ?? null
+}
+
+/** The same URL for each host of its authority: what is before them, one of them, what is behind. A comma in a password is none between hosts. */
+export const oneEach = (text: string): ReadonlyArray<string> => {
+  const [, before, authority, behind] = /^([^/?#]*\/\/(?:[^/?#]*@)?)([^/?#@]*,[^/?#@]*)(.*)$/s.exec(text) ?? []
+  return authority === undefined ? [text] : authority.split(",").map((host) => `${before}${host}${behind}`)
+}
+
+const withOnly = (named: URL, host: string, port: number): Host => {
+  const url = new URL(named)
+  url.searchParams.set("host", host)
+  url.searchParams.set("port", String(port))
+  return { host, port, url: Redacted.make(url.href) }
+}
+
+const portOf = (text: string | null): number | null => {
+  const port = text === "" ? 5432 : Number(text)
+  return text === null || !Number.isInteger(port) || port < 1 || port > 65535 ? null : port
+}
+
+const decode = (text: string): string | null => {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return null
+  }
+}
+
+/** The addresses of a name, best first. */
+export type Addresses = (found: ReadonlyArray<dns.LookupAddress>) => ReadonlyArray<dns.LookupAddress>
+
+export type Resolve = (name: string, options: dns.LookupAllOptions, done: (error: Error | null, found: Array<dns.LookupAddress>) => void) => void
+
+/** A socket to it; of a name, to the first of these addresses that answers. */
+export const dial = ({ host, port }: Pick<Host, "host" | "port">, addresses: Addresses, resolve: Resolve = dns.lookup): Socket => {
+  if (host.startsWith("/")) return connect({ path: `${host}/.s.PGSQL.${port}` })
+  const lookup: LookupFunction = (name, options, done) =>
+    resolve(name, { ...options, all: true }, (error, found) => done(error, error === null ? [...addresses(found)] : []))
+  // A server that is gone without a word is found out by TCP, also while nothing is asked of it.
+  return connect({ host, port, lookup, autoSelectFamily: true, noDelay: true, keepAlive: true, keepAliveInitialDelay: 10_000 })
+}
