@@ -10,6 +10,7 @@ import * as NodeCrypto from "../adapters/node/NodeCrypto.ts"
 import * as NodeResolver from "../adapters/node/NodeResolver.ts"
 import * as RfcMime from "../adapters/mime/RfcMime.ts"
 import * as Postgres from "../adapters/postgres/Database.ts"
+import * as Hosts from "../adapters/postgres/Hosts.ts"
 import * as JobNews from "../adapters/postgres/JobNews.ts"
 import * as Migrations from "../adapters/postgres/Migrations.ts"
 import * as Pooler from "../adapters/postgres/Pooler.ts"
@@ -36,16 +37,12 @@ export class DatabaseFault extends Data.TaggedError("DatabaseFault")<{ readonly 
 
 /** Where the database is, without credentials. */
 export const placeOf = ({ databaseUrl }: Pick<Deployment, "databaseUrl">): string => {
-  const { hostname, port, pathname, searchParams } = new URL(Redacted.value(databaseUrl))
-  const host = searchParams.get("host") ?? hostname
-  return `${host === "" ? "localhost" : host}:${searchParams.get("port") ?? (port === "" ? "5432" : port)}${pathname === "/" ? "" : pathname}`
+  const hosts = Hosts.hostsOf(databaseUrl) ?? []
+  const path = hosts.length === 0 ? "" : new URL(Redacted.value(hosts[0]!.url)).pathname
+  return `${hosts.map(Hosts.nameOf).join(",")}${path === "/" ? "" : path}`
 }
 
-/** PostgreSQL's own words, or the system's. */
-export const reasonOf = ({ reason }: SqlError): string => {
-  const cause = reason.cause instanceof AggregateError ? reason.cause.errors[0] : reason.cause
-  return cause instanceof Error && cause.message !== "" ? cause.message : reason.message
-}
+export const { reasonOf } = Postgres
 
 /**
  * True when a certificate was shown that nobody here vouches for, or that is out of date or another's: Node's words, which all
@@ -83,6 +80,9 @@ export const connectionAdvice = (config: Pick<Deployment, "databasePrepare">, er
   const parameter = Pooler.refusedParameter(error)
   if (parameter !== null) {
     return `A pooler is between: ${config.databasePrepare ? `set ${settings.databasePrepare.name}=false` : `take ${parameter} out of ${settings.databaseUrl.name}`}, or have it ignore what it does not know (docs/deploy.md, Poolers).`
+  }
+  if (Postgres.isWithoutPrimary(error)) {
+    return `Name the primary in ${settings.databaseUrl.name}, beside its standbys if you like (\`host1:5432,host2:5432\`), or promote one of them (docs/deploy.md, Failover).`
   }
   return isDistrust(reasonOf(error)) ? `${trustAdvice()} A sslrootcert in ${settings.databaseUrl.name} is not read.` : null
 }

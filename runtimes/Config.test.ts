@@ -269,6 +269,23 @@ describe("Config", () => {
     })
   )
 
+  it.effect("takes several hosts of a database, and refuses sessions that do not write", () =>
+    Effect.gen(function* () {
+      const url = "postgres://ada:lovelace@one.example:5432,two.example:5433/a"
+      for (const asked of ["", "?target_session_attrs=read-write", "?target_session_attrs=primary&sslmode=require"]) yield* Config.load({ MAILROOM_DATABASE_URL: url + asked })
+
+      assert.deepStrictEqual(yield* faultsOf({ MAILROOM_DATABASE_URL: `${url}?target_session_attrs=prefer-standby` }), [
+        "MAILROOM_DATABASE_URL (or DATABASE_URL) has a target_session_attrs that is neither primary nor read-write: every session writes"
+      ])
+      for (const bad of [url.replace(",", ",,"), url.replace("5433", "x"), `${url}?sslmode=never`, "postgres://ada:7,8/lovelace@one.example/a", "postgres://one.example,two.example:7?love@host/a"]) {
+        const [fault, ...others] = yield* faultsOf({ MAILROOM_DATABASE_URL: bad })
+        assert.match(fault!, /^MAILROOM_DATABASE_URL wants a URL such as/, bad)
+        assert.notInclude(fault, "lovelace")
+        assert.deepStrictEqual(others, [])
+      }
+    })
+  )
+
   it.effect("names what does not parse and what does not go together at once", () =>
     Effect.gen(function* () {
       const faults = yield* faultsOf({ MAILROOM_PORT: "x", MAILROOM_QUEUE: "redis", MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_TLS: "tls" })

@@ -8,6 +8,7 @@ import { Data, Effect, Layer, Option, References, Result, type Redacted } from "
 import { GlobalFlag } from "effect/cli"
 import { readFileSync } from "node:fs"
 import { isIP } from "node:net"
+import * as Hosts from "../adapters/postgres/Hosts.ts"
 import { defaults, Settings, type SettingsShape } from "../core/Settings.ts"
 import { settings, type Config, type Setting } from "./ConfigTable.ts"
 import * as FileFault from "./FileFault.ts"
@@ -209,6 +210,11 @@ const rules: ReadonlyArray<Rule> = [
     about: ["queue", "redisUrl"],
     breaks: ({ queue, redisUrl }) => queue === "redis" && redisUrl === null,
     fault: `${settings.queue.name} is redis, and ${settings.redisUrl.name} is not set`
+  },
+  {
+    about: ["databaseUrl"],
+    breaks: ({ databaseUrl }) => databaseUrl !== null && Hosts.sessionAttributesOf(databaseUrl) === null,
+    fault: `${settings.databaseUrl.name} (or ${settings.databaseUrl.alias}) has a target_session_attrs that is neither ${Hosts.sessionAttributes.join(" nor ")}: every session writes`
   }
 ]
 

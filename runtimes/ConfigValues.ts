@@ -3,6 +3,7 @@ import { Redacted, Result, Schema } from "effect"
 import { isIP } from "node:net"
 import { isAbsolute } from "node:path"
 import type { SealingKey } from "../adapters/node/NodeCrypto.ts"
+import * as Hosts from "../adapters/postgres/Hosts.ts"
 import * as Limits from "../core/model/Limits.ts"
 
 export type Parsed<A> = Result.Result<A, unknown>
@@ -91,12 +92,17 @@ export const webUrl = (text: string): Parsed<string> =>
 
 const sslModes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 
-/** A PostgreSQL URL of parts that can be decoded, with a mode for TLS that there is, if it names one. */
+/** A PostgreSQL URL of parts that can be decoded, with one host or several, and with a mode for TLS that there is, if it names one. */
 export const postgresUrl = (text: string): Parsed<string> => {
-  if (Result.isFailure(url("postgres:", "postgresql:")(text))) return Result.fail(text)
+  const isGood = Hosts.hostsOf(Redacted.make(text)) !== null && Hosts.oneEach(text).every(isPostgresUrl)
+  return isGood ? Result.succeed(text) : Result.fail(text)
+}
+
+const isPostgresUrl = (text: string): boolean => {
+  if (Result.isFailure(url("postgres:", "postgresql:")(text))) return false
   const { username, password, pathname, searchParams } = new URL(text)
   const isDecodable = Result.isSuccess(Result.try(() => [username, password, pathname].map(decodeURIComponent)))
-  return isDecodable && sslModes.includes(searchParams.get("sslmode") ?? "disable") ? Result.succeed(text) : Result.fail(text)
+  return isDecodable && sslModes.includes(searchParams.get("sslmode") ?? "disable")
 }
 
 /** `name=value`, separated by commas, as OTEL_EXPORTER_OTLP_HEADERS has them: percent-encoded. */

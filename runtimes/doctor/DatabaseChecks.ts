@@ -4,6 +4,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import * as FileBlobStore from "../../adapters/node/FileBlobStore.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Postgres from "../../adapters/postgres/Database.ts"
+import * as Hosts from "../../adapters/postgres/Hosts.ts"
 import * as Migrations from "../../adapters/postgres/Migrations.ts"
 import * as Reads from "../../adapters/postgres/Reads.ts"
 import { clockOffsetMax } from "../../core/ClockOffset.ts"
@@ -37,7 +38,17 @@ export const database = Effect.fnUntraced(function* (config: Deployment, reader:
       connectionAdvice(config, opened.failure) ?? `Start PostgreSQL, open the way to it, or mend ${settings.databaseUrl.name}.`
     )
   }
-  const checks = { connections: connections(config), clock, migrations, rights, durability, secrets: sealed(config), blobs: blobs(config), postmaster: postmaster(config) }
+  const checks = {
+    ...(hostsOf(config).length > 1 && { servers: servers(config) }),
+    connections: connections(config),
+    clock,
+    migrations,
+    rights,
+    durability,
+    secrets: sealed(config),
+    blobs: blobs(config),
+    postmaster: postmaster(config)
+  }
   for (const [name, check] of Object.entries(checks)) {
     yield* reader.began(name)
     const voiced = voice(name, reader)
@@ -56,14 +67,13 @@ const describe = (error: unknown): string => {
 
 const server = Effect.fnUntraced(function* (config: Deployment, says: Voice) {
   const { sql } = yield* Postgres.Database
-  const [row] = yield* sql<{ number: string; version: string; connections: string; encoding: string; standby: boolean; readOnly: boolean }>`
+  const [row] = yield* sql<{ number: string; version: string; connections: string; encoding: string; readOnly: boolean }>`
     select current_setting('server_version_num') as number, current_setting('server_version') as version,
-      current_setting('max_connections') as connections, current_setting('server_encoding') as encoding, pg_is_in_recovery() as standby,
+      current_setting('max_connections') as connections, current_setting('server_encoding') as encoding,
       current_setting('default_transaction_read_only') = 'on' as "readOnly"`
-  const { number, version, connections, encoding, readOnly, standby } = row!
+  const { number, version, connections, encoding, readOnly } = row!
   const place = placeOf(config)
   if (Number(number) < versionMin) yield* says.fail(`PostgreSQL ${version} at ${place}`, "Mailroom wants version 15 or later.")
-  else if (standby) yield* says.fail(`${place} is a standby, which takes no writes`, `Name the primary in ${settings.databaseUrl.name}.`)
   else if (readOnly) {
     yield* says.fail(`${place} is set to read only, and takes no writes`, "Set default_transaction_read_only = off, for the server, this database or this user.")
   } else if (encoding !== "UTF8") yield* says.fail(`${place} keeps its text in ${encoding}`, "Make a database with encoding 'UTF8' template template0.")
@@ -80,17 +90,50 @@ const server = Effect.fnUntraced(function* (config: Deployment, says: Voice) {
 })
 
 /** `allow` and `prefer` do without where the server, or who pretends to be it, offers none. */
-const isEncrypted = ({ databaseUrl }: Deployment): boolean => {
-  const mode = new URL(Redacted.value(databaseUrl)).searchParams.get("sslmode")
-  return mode === "require" || mode === "verify-ca" || mode === "verify-full"
-}
+const isEncrypted = (config: Deployment): boolean =>
+  hostsOf(config).every(({ url }) => ["require", "verify-ca", "verify-full"].includes(new URL(Redacted.value(url)).searchParams.get("sslmode") ?? ""))
 
 /** On this machine, by a socket or by its own address. */
-const isNear = ({ databaseUrl }: Deployment): boolean => {
-  const url = new URL(Redacted.value(databaseUrl))
-  const host = url.searchParams.get("host") ?? url.hostname
-  return host === "" || host === "localhost" || host.startsWith("/") || host.startsWith("127.") || host === "[::1]"
-}
+const isNear = (config: Deployment): boolean =>
+  hostsOf(config).every(({ host }) => host === "localhost" || host.startsWith("/") || host.startsWith("127.") || host === "::1")
+
+const hostsOf = ({ databaseUrl }: Deployment) => Hosts.hostsOf(databaseUrl) ?? []
+
+/** Each server by itself: one that does not answer is found out before it is wanted. */
+const servers = (config: Deployment) => Effect.fnUntraced(function* (says: Voice) {
+  const found = yield* Effect.forEach(hostsOf(config), (host) => Effect.map(Effect.result(startOf(config, host)), (start) => ({ host, start })), {
+    concurrency: "unbounded"
+  })
+  const primaries: Array<string> = []
+  const starts = new Set<string>()
+  for (const { host, start } of found) {
+    if (Result.isSuccess(start)) {
+      primaries.push(Hosts.nameOf(host))
+      starts.add(start.success)
+    } else if (!Postgres.isWithoutPrimary(start.failure)) {
+      yield* says.warn(
+        `${Hosts.nameOf(host)}: ${reasonOf(start.failure)}`,
+        connectionAdvice(config, start.failure) ?? `Start it, or open the way to it: it could not take over. Or take it out of ${settings.databaseUrl.name}.`
+      )
+    }
+  }
+  // Two ways to one server are fine, as through two poolers.
+  if (starts.size > 1) {
+    return yield* says.fail(
+      `${primaries.join(" and ")} take writes, and are not one server: each process uses the first that it reaches`,
+      `Stop all but one of them, or name one cluster in ${settings.databaseUrl.name}.`
+    )
+  }
+  yield* says.ok(`${primaries.join(" and ")} of ${found.length} ${primaries.length === 1 ? "is" : "are"} the primary`)
+})
+
+/** When it started, by which two ways to one are told; it fails on a standby. */
+const startOf = (config: Deployment, { url }: Hosts.Host) =>
+  Effect.gen(function* () {
+    const { rows } = yield* Postgres.Database
+    const [row] = yield* rows<{ start: string }>("select pg_postmaster_start_time()::text as start")
+    return row!.start
+  }).pipe(Effect.provide(Layer.fresh(Postgres.layer({ url, connectionsMax: 1, applicationName: "mailroom doctor", prepare: config.databasePrepare }))))
 
 /** Whether our statements and settings stay on a connection: a pooler may forget the ones and ignore the others. */
 const connections = (config: Deployment) => Effect.fnUntraced(function* (says: Voice) {

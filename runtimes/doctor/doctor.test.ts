@@ -15,6 +15,7 @@ import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Database from "../../adapters/postgres/Database.ts"
 import * as PostgresBlobStore from "../../adapters/postgres/PostgresBlobStore.ts"
 import * as PostgresStore from "../../adapters/postgres/PostgresStore.ts"
+import * as PrivatePostgres from "../../adapters/postgres/PrivatePostgres.ts"
 import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
 import * as PrivateRedis from "../../adapters/redis/PrivateRedis.ts"
 import { address, attachment, content, endpoint, mailbox, mailDomain, message, realm, tenant } from "../../conformance/fixtures.ts"
@@ -93,6 +94,33 @@ describe("the doctor", () => {
       assert.match(says(findings, "database")[0]!, /^fail 127\.0\.0\.1:1\/mailroom: .*ECONNREFUSED/)
       assert.notInclude(JSON.stringify(findings), "lovelace")
     })
+  )
+
+  it.live("looks at each server of a URL with several, by itself", () =>
+    Effect.gen(function* () {
+      const url = new URL((yield* fresh()).MAILROOM_DATABASE_URL)
+      const at = url.searchParams.get("host")!
+      const other = yield* PrivatePostgres.open()
+      yield* other.started
+      const among = (path: string, ...hosts: ReadonlyArray<string>) => {
+        const named = new URL(url)
+        named.pathname = path
+        named.searchParams.set("host", hosts.join(","))
+        return findingsOf({ ...complete, MAILROOM_DATABASE_URL: named.href })
+      }
+
+      const oneIsAway = yield* among(url.pathname, at, "/nowhere")
+      const oneTwice = yield* among(url.pathname, at, at)
+      const two = yield* among("/postgres", at, other.folder)
+
+      assert.deepStrictEqual(says(oneIsAway, "servers"), [
+        "warn /nowhere:5432: connect ENOENT /nowhere/.s.PGSQL.5432",
+        `ok ${at}:5432 of 2 is the primary`
+      ])
+      assert.deepStrictEqual(says(oneTwice, "servers"), [`ok ${at}:5432 and ${at}:5432 of 2 are the primary`])
+      assert.match(says(two, "servers")[0]!, /^fail .* and .* take writes, and are not one server/)
+    }).pipe(Effect.scoped),
+    60_000
   )
 
   it.live("sees a database that is set to read only", () =>

@@ -392,3 +392,63 @@ describe("readiness", () => {
     assert.strictEqual(await stop(working), 0)
   }, 180_000)
 })
+
+describe("a deployment on a primary and its standby", () => {
+  const opened = (options: PrivatePostgres.Options) =>
+    Effect.runPromise(Scope.provide(Effect.tap(PrivatePostgres.open(options), ({ started }) => started), scope))
+
+  it("follows a failover by itself, and loses nothing that it accepted", async () => {
+    const primary = await opened({ settings: ["synchronous_standby_names=*"] })
+    await Effect.runPromise(primary.stop("fast"))
+    const standby = await opened({ standbyOf: primary.folder })
+    await Effect.runPromise(primary.start)
+    const { MAILROOM_DATABASE_URL: _, ...rest } = settingsOf(primary.url("postgres"))
+    const settings = { ...rest, MAILROOM_DATABASE_URL: `postgres:///postgres?user=postgres&host=${standby.folder},${primary.folder}&target_session_attrs=read-write` }
+    assert.strictEqual((await run("migrate", settings)).status, 0)
+    const domain = Result.getOrThrow(Address.parseDomain("failover.example"))
+    const { apiKey, mailboxes } = await operating(settings, provision(null, { domain, withProduction: false }))
+    const [serving, working] = await Promise.all([start("serve", settings), start("worker", settings)])
+    const client = new Mailroom({ baseUrl: serving.annotations["address"]!, apiKey, maxRetries: 0 })
+    const letter = { fromMailboxId: mailboxes[0]!.id, to: ["delivered@example.com"], subject: "Note", text: "The engine weaves." }
+    const accepted: Array<string> = []
+    const over = new AbortController()
+    const senders = Promise.all(
+      [1, 2, 3].map(async () => {
+        while (!over.signal.aborted) await client.sendMessage(letter).then(({ id }) => accepted.push(id), () => new Promise((resolve) => setTimeout(resolve, 20)))
+      })
+    )
+
+    await until("mail that is accepted", () => accepted.length > 20)
+    await Effect.runPromise(primary.stop("immediate"))
+    const before = accepted.length
+    const promotion = Database.layer({ stream: () => connect({ path: join(standby.folder, ".s.PGSQL.5432") }) })
+    await Effect.runPromise(
+      Effect.provide(Effect.flatMap(Database.Database, ({ rows }) => Effect.andThen(rows("select pg_promote()"), rows("alter system set synchronous_standby_names = ''"))), promotion)
+    )
+    await Effect.runPromise(Effect.provide(Effect.flatMap(Database.Database, ({ rows }) => rows("select pg_reload_conf()")), Layer.fresh(promotion)))
+    await until("mail that is accepted behind it", () => accepted.length > before + 20)
+    over.abort()
+    await senders
+
+    assert.strictEqual(new Set(accepted).size, accepted.length)
+    for (const id of accepted) await until("delivery", async () => (await client.getMessage(id)).message.status === "delivered")
+    assert.strictEqual(await stop(serving), 0)
+    assert.strictEqual(await stop(working), 0)
+  }, 240_000)
+
+  it("does not start on standbys alone, and says what to do, without the password", async () => {
+    const primary = await opened({})
+    await Effect.runPromise(primary.stop("fast"))
+    const standby = await opened({ standbyOf: primary.folder })
+    const settings = { ...settingsOf(standby.url("postgres")), MAILROOM_DATABASE_URL: `postgres:///postgres?user=postgres&password=lovelace&host=${standby.folder},${standby.folder}` }
+
+    for (const verb of ["serve", "worker", "migrate", "doctor", "tenant list", "dev"]) {
+      const { status, lines, output } = await run(verb, { ...settings, MAILROOM_DATA: join(standby.folder, "dev") })
+      const said = [...lines, output].join("\n")
+      assert.notStrictEqual(status, 0, verb)
+      assert.include(said, `${standby.folder}:5432 is a standby, which takes no writes`, verb)
+      assert.include(said, "Name the primary in MAILROOM_DATABASE_URL", verb)
+      assert.notInclude(said, "lovelace", verb)
+    }
+  }, 240_000)
+})
