@@ -5,7 +5,8 @@ import { TestClock } from "effect/testing"
 import * as MemoryJobQueue from "../adapters/memory/MemoryJobQueue.ts"
 import { JobQueue } from "../core/ports/JobQueue.ts"
 import { suite as jobQueue } from "./JobQueue.ts"
-import { conforms, prove, scenarios, toText, type Proof } from "./Proof.ts"
+import { conforms, plays, prove, scenarios, toText, type Proof } from "./Proof.ts"
+import type { AdapterSet } from "./scenarios/World.ts"
 import type { Suite } from "./Suite.ts"
 
 const run = (proofs: ReadonlyArray<Proof>, filter: ReadonlyArray<string> = [], timeout: Duration.Input = "1 minute") => {
@@ -100,6 +101,43 @@ describe("a proof", () => {
       assert.deepStrictEqual(report.checks.map(({ outcome }) => outcome), ["failed", "passed", "failed", "failed", "failed"])
       assert.strictEqual(report.checks[0]!.reason, why)
       assert.deepStrictEqual(report.checks.slice(3).map(({ reason }) => reason), Array<string>(2).fill(`the adapter could not be made: ${why}`))
+    }))
+
+  it.live("fails an adapter whose scope does not close, and goes on with the next; one of a set fails its scenario", () =>
+    Effect.gen(function* () {
+      const holding = (release: Effect.Effect<void>) => Layer.effectDiscard(Effect.addFinalizer(() => release))
+      const set = holding(Effect.never) as unknown as Layer.Layer<AdapterSet> // its scenario asks for none
+      const { report, told } = yield* run(
+        [
+          conforms("deaf", two, holding(Effect.never)),
+          conforms("broken", two, holding(Effect.die("no server"))),
+          ...plays("a set", set, [{ name: "Set", checks: [{ title: "holds", check: Effect.void }] }])
+        ],
+        ["holds"],
+        "50 millis"
+      )
+
+      const law = "releases what it holds when its scope closes"
+      assert.deepStrictEqual(told, ["1/3 holds: passed", `2/4 ${law}: failed`, "3/4 holds: passed", `4/5 ${law}: failed`, "5/5 holds: failed"])
+      const reasons = report.checks.flatMap(({ adapter, reason }) => (reason === null ? [] : `${adapter}: ${reason}`))
+      const why = "its scope could not be closed: it came to no end in 50ms, nor when it was interrupted"
+      assert.deepStrictEqual(reasons, [`deaf: ${why}`, "broken: its scope could not be closed: no server", `a set: ${why}`])
+      assert.deepStrictEqual([report.passed, report.failed], [2, 3])
+    }))
+
+  it.live("tells what broke a law before what held its scope open, and ends with who runs it where a scope does not close", () =>
+    Effect.gen(function* () {
+      const begun = yield* Deferred.make<void>()
+      const holds = Effect.addFinalizer(() => Effect.never)
+      const checks = [{ title: "breaks", check: Effect.andThen(holds, Effect.fail("because")) }]
+      const { report } = yield* run([conforms("mine", { name: "Both", checks }, Layer.empty)], [], "50 millis")
+      const waits = { title: "waits", check: Effect.andThen(Deferred.succeed(begun, undefined), Effect.never) }
+      const running = yield* Effect.forkChild(run([conforms("mine", { name: "Left", checks: [waits] }, Layer.effectDiscard(holds))], [], "50 millis"))
+      yield* Deferred.await(begun)
+
+      yield* Fiber.interrupt(running)
+
+      assert.deepStrictEqual(report.checks.map(({ reason }) => reason), ["because"])
     }))
 
   it.live("has ended a check before the next begins, and ends with who runs it", () =>

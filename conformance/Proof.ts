@@ -75,10 +75,10 @@ export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
   removals
 ]
 
-/** A check with all that it needs. */
+/** A check with all that it needs, but for the scope of what it holds. */
 interface Ready {
   readonly title: string
-  readonly check: Effect.Effect<void, unknown>
+  readonly check: Effect.Effect<void, unknown, Scope.Scope>
 }
 
 /** An adapter, or a set of them, and a suite that it is held to. Made by `conforms` and `plays`. */
@@ -99,7 +99,7 @@ export const conforms = <R, E>(adapter: string, suite: Suite<R>, layer: Layer.La
   titles: titlesOf(suite),
   // One clock for all, as for the adapter: a check goes on from where the time of the one before it ended.
   begin: Effect.map(Layer.build(Layer.provideMerge(layer, TestClock.layer())), (services) =>
-    suite.checks.map(({ title, check }) => ({ title, check: Effect.scoped(Effect.provide(check, services)) }))
+    suite.checks.map(({ title, check }) => ({ title, check: Effect.provide(check, services) }))
   )
 })
 
@@ -116,7 +116,7 @@ export const plays = <E>(
     begin: Effect.succeed(
       suite.checks.map(({ title, check }) => ({
         title,
-        check: Effect.scoped(Effect.provide(check, Layer.provideMerge(Layer.fresh(layer), TestClock.layer())))
+        check: Effect.flatMap(Layer.build(Layer.provideMerge(Layer.fresh(layer), TestClock.layer())), (services) => Effect.provide(check, services))
       }))
     )
   }))
@@ -124,7 +124,7 @@ export const plays = <E>(
 export interface ProofResult {
   readonly adapter: string
   readonly suite: string
-  /** The law: the title of its check. */
+  /** The law: the title of its check; `released` if it is none of its suite's. */
   readonly title: string
   readonly outcome: "passed" | "failed"
   /** What broke it. */
@@ -142,10 +142,13 @@ export interface ProofReport {
 export interface ProofOptions {
   /** Only checks whose adapter, suite or title holds one of these texts, in any case; none: all checks. */
   readonly filter: ReadonlyArray<string>
-  /** For each check, and for making an adapter, on the wall clock. */
+  /** For each check, for making an adapter, and for closing the scope of either, on the wall clock. */
   readonly timeout: Duration.Input
   readonly onResult: (result: ProofResult, number: number, total: number) => Effect.Effect<void>
 }
+
+/** The law of all adapters, beside those of their suites. It is told of where it is broken. */
+const released = "releases what it holds when its scope closes"
 
 /** The filter leaves no check, or there was none. */
 export class NothingToProve extends Data.TaggedError("NothingToProve")<{}> {}
@@ -183,7 +186,7 @@ export const prove = Effect.fn("conformance.prove")(function* (proofs: ReadonlyA
   const chosen = proofs
     .map((proof) => ({ proof, titles: proof.titles.filter(isChosen(options.filter, proof)) }))
     .filter(({ titles }) => titles.length > 0)
-  const total = chosen.reduce((sum, { titles }) => sum + titles.length, 0)
+  let total = chosen.reduce((sum, { titles }) => sum + titles.length, 0)
   if (total === 0) return yield* new NothingToProve()
   const begin = yield* Clock.currentTimeMillis
   const results: Array<ProofResult> = []
@@ -199,6 +202,17 @@ export const prove = Effect.fn("conformance.prove")(function* (proofs: ReadonlyA
     return yield* Effect.fail(`it came to no end in ${limit}${isOver ? "" : ", nor when it was interrupted"}`)
   })
 
+  const close = (scope: Scope.Closeable, exit: Exit.Exit<unknown, unknown>) =>
+    Effect.catchCause(timed(Scope.close(scope, exit)), (cause) => Effect.fail(`its scope could not be closed: ${reasonOf(cause)}`))
+
+  /** In a scope of its own. What broke the law goes before what kept its scope open. */
+  const run = (check: Ready["check"]) =>
+    Effect.acquireUseRelease(
+      Scope.make(),
+      (scope) => timed(Effect.provideService(check, Scope.Scope, scope)),
+      (scope, exit) => (Exit.isSuccess(exit) ? close(scope, exit) : Effect.ignore(close(scope, exit)))
+    )
+
   const ended = Effect.fnUntraced(function* ({ adapter, suite }: Proof, title: string, exit: Exit.Exit<void, unknown>, since: number) {
     const durationMs = (yield* Clock.currentTimeMillis) - since
     const result: ProofResult = Exit.isSuccess(exit)
@@ -208,18 +222,29 @@ export const prove = Effect.fn("conformance.prove")(function* (proofs: ReadonlyA
     yield* options.onResult(result, results.length, total)
   })
 
-  const play = Effect.fnUntraced(function* (proof: Proof, titles: ReadonlyArray<string>) {
+  const playIn = Effect.fnUntraced(function* (scope: Scope.Scope, proof: Proof, titles: ReadonlyArray<string>) {
     const since = yield* Clock.currentTimeMillis
-    const ready = yield* Effect.exit(timed(proof.begin))
+    const ready = yield* Effect.exit(timed(Effect.provideService(proof.begin, Scope.Scope, scope)))
     for (const title of titles) {
       const start = yield* Clock.currentTimeMillis
       const check = Exit.isFailure(ready)
         ? Effect.fail(`the adapter could not be made: ${reasonOf(ready.cause)}`)
         : ready.value.find((one) => one.title === title)!.check // a title of its own suite
-      const exit = yield* Effect.exit(timed(check))
+      const exit = yield* Effect.exit(run(check))
       yield* ended(proof, title, exit, Exit.isFailure(ready) ? since : start)
     }
-  }, Effect.scoped)
+  })
+
+  const release = Effect.fnUntraced(function* (scope: Scope.Closeable, proof: Proof) {
+    const since = yield* Clock.currentTimeMillis
+    const exit = yield* Effect.exit(close(scope, Exit.void))
+    if (Exit.isSuccess(exit)) return
+    total += 1
+    yield* ended(proof, released, exit, since)
+  })
+
+  const play = (proof: Proof, titles: ReadonlyArray<string>) =>
+    Effect.acquireUseRelease(Scope.make(), (scope) => playIn(scope, proof, titles), (scope) => release(scope, proof))
 
   for (const { proof, titles } of chosen) yield* play(proof, titles)
   const failed = results.filter(({ outcome }) => outcome === "failed").length
