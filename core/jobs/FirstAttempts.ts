@@ -40,38 +40,6 @@ export interface FirstAttempt {
   whenOver: (() => void) | null
 }
 
-/** Deliveries of one endpoint in one turn, in order. */
-interface Portion {
-  readonly turn: Turn
-  readonly receiver: Receiver
-  readonly deliveries: ReadonlyArray<NewDelivery>
-  next: number
-  inFlight: number
-}
-
-/** Who answers at an endpoint: attempts in flight, and the portions that wait for one of them to end. */
-interface Receiver {
-  readonly endpointId: EndpointId
-  inFlight: number
-  waiting: Array<Portion>
-  /** Turns that have a portion of it. */
-  turns: number
-}
-
-interface Turn {
-  /** By the monotonic clock, when its first attempt began. */
-  begunAt: bigint | null
-  inFlight: number
-  /** Attempts of one portion in flight at a time: a share of all, so that those who hang leave room for others. */
-  readonly share: number
-  /** Portions that have something to send; they take turns. */
-  readonly ready: Array<Portion>
-  /** Portions that have, and wait at their endpoint. */
-  waiting: number
-  deadline: Deadlines.Deadline | null
-  readonly end: () => void
-}
-
 export class FirstAttempts extends Context.Service<
   FirstAttempts,
   {
@@ -94,62 +62,6 @@ export class FirstAttempts extends Context.Service<
       const attempts = yield* WebhookAttempts
       const [untilBegun, untilAnswered] = [yield* Deadlines.make(turnMax), yield* Deadlines.make(patience)]
       const run = yield* FiberSet.makeRuntime()
-
-      let inFlight = 0
-      const receivers = new Map<EndpointId, Receiver>()
-      /** In the order in which they came: a turn goes before those that came after it. */
-      const turns = new Set<Turn>()
-
-      const goOn = (clock: Clock.Clock): void => {
-        for (const turn of turns) {
-          const isOpen = turn.begunAt === null || clock.monotonicTimeNanosUnsafe() - turn.begunAt < turnNanos
-          if (isOpen) beginSome(clock, turn)
-          if (turn.inFlight === 0 && (!isOpen || (turn.ready.length === 0 && turn.waiting === 0))) turn.end()
-        }
-      }
-
-      /** What it leaves is others' to use. */
-      const endLate = (clock: Clock.Clock, turn: Turn): void => {
-        turn.end()
-        goOn(clock)
-      }
-
-      const beginSome = (clock: Clock.Clock, turn: Turn): void => {
-        for (let portion = turn.ready[0]; portion !== undefined; portion = turn.ready[0]) {
-          if (inFlight >= requestsMax) break
-          turn.ready.shift()
-          beginNext(clock, portion)
-        }
-      }
-
-      const beginNext = (clock: Clock.Clock, portion: Portion): void => {
-        const { turn, receiver, deliveries } = portion
-        const one = deliveries[portion.next]! // a portion in the turn has one
-        const most = Math.min(attempts.inFlightMax(one.endpoint, clock.currentTimeMillisUnsafe()), turn.share)
-        if (most === 0) return // what is left of it is claimed
-        if (receiver.inFlight >= most) {
-          receiver.waiting.push(portion)
-          turn.waiting += 1
-          return
-        }
-        if (turn.begunAt === null) {
-          turn.begunAt = clock.monotonicTimeNanosUnsafe()
-          untilBegun.clear(turn.deadline)
-          turn.deadline = untilAnswered.set(() => endLate(clock, turn))
-        }
-        portion.next += 1
-        for (const counted of [portion, receiver, turn]) counted.inFlight += 1
-        inFlight += 1
-        if (portion.next < deliveries.length) turn.ready.push(portion)
-        begin(one, () => {
-          for (const counted of [portion, receiver, turn]) counted.inFlight -= 1
-          inFlight -= 1
-          wake(receiver)
-          close(receiver)
-          goOn(clock)
-        })
-      }
-
       const unrecorded = new Map<string, FirstAttempt>()
 
       /** Calls `ended` when it has an ending, and if it could not be made. */
@@ -172,69 +84,25 @@ export class FirstAttempts extends Context.Service<
         })
       }
 
-      const wake = (receiver: Receiver): void => {
-        for (const portion of receiver.waiting.splice(0)) {
-          portion.turn.waiting -= 1
-          portion.turn.ready.push(portion)
-        }
-      }
-
-      const close = ({ endpointId, inFlight, turns }: Receiver): void => {
-        if (inFlight === 0 && turns === 0) receivers.delete(endpointId)
-      }
+      const turns = new Turns(attempts, begin, untilBegun, untilAnswered)
 
       const make = Effect.fnUntraced(function* (deliveries: ReadonlyArray<NewDelivery>) {
         const clock = yield* Clock.Clock
         const now = clock.currentTimeMillisUnsafe()
         const open = deliveries.filter(({ attempt, endpoint }) => attempt === null && attempts.inFlightMax(endpoint, now) > 0)
         if (open.length === 0) return
-        const own = Map.groupBy(open, ({ endpoint }) => endpoint.id)
-        yield* Effect.callback<void>((resume) => {
-          const portions: Array<Portion> = []
-          const turn: Turn = {
-            begunAt: null,
-            inFlight: 0,
-            share: Math.ceil(requestsMax / own.size),
-            ready: [],
-            waiting: 0,
-            deadline: null,
-            end: () => {
-              if (!turns.delete(turn)) return
-              for (const deadlines of [untilBegun, untilAnswered]) deadlines.clear(turn.deadline)
-              for (const { receiver, inFlight, deliveries } of portions) {
-                receiver.turns -= 1
-                if (inFlight > 0) {
-                  // Not to be waited for again.
-                  attempts.doubt(deliveries[0]!.endpoint) // a portion has some
-                  wake(receiver)
-                }
-                close(receiver)
-              }
-              resume(Effect.void)
-            }
-          }
-          for (const [endpointId, deliveries] of own) {
-            const receiver = receivers.get(endpointId) ?? { endpointId, inFlight: 0, waiting: [], turns: 0 }
-            receivers.set(endpointId, receiver)
-            receiver.turns += 1
-            portions.push({ turn, receiver, deliveries, next: 0, inFlight: 0 })
-          }
-          turn.ready.push(...portions)
-          turn.deadline = untilBegun.set(() => endLate(clock, turn))
-          turns.add(turn)
-          goOn(clock)
-        })
+        yield* Effect.callback<void>((resume) => turns.take(clock, open, () => resume(Effect.void)))
       })
 
       return FirstAttempts.of({
         make,
+        begun: (delivery) => unrecorded.get(pairOf(delivery)) ?? null,
         ended: (attempt) =>
           Effect.callback<Ending | null>((resume) => {
             const tell = () => resume(Effect.succeed(attempt.ending))
             if (attempt.isOver) tell()
             else attempt.whenOver = tell
           }),
-        begun: (delivery) => unrecorded.get(pairOf(delivery)) ?? null,
         forget: (deliveries) => {
           for (const { delivery, attempt } of deliveries) {
             if (attempt !== null) unrecorded.delete(pairOf(delivery))
@@ -243,6 +111,176 @@ export class FirstAttempts extends Context.Service<
       })
     })
   )
+}
+
+/** Deliveries of one call of `make`, as portions. */
+interface Turn {
+  /** By the monotonic clock, when its first attempt began. */
+  begunAt: bigint | null
+  inFlight: number
+  /** Attempts of one portion in flight at a time: a share of all, so that those who hang leave room for others. */
+  readonly share: number
+  readonly portions: Array<Portion>
+  /** Portions that have something to send, and send one each in rotation. */
+  readonly ready: Array<Portion>
+  /** Portions that have, and wait at their endpoint. */
+  waiting: number
+  deadline: Deadlines.Deadline | null
+  readonly over: () => void
+}
+
+/** Deliveries of one endpoint in one turn, in order. */
+interface Portion {
+  readonly turn: Turn
+  readonly receiver: Receiver
+  readonly deliveries: ReadonlyArray<NewDelivery>
+  next: number
+  inFlight: number
+}
+
+/** Who answers at an endpoint: attempts in flight, and the portions that wait for one of them to end. */
+interface Receiver {
+  readonly endpointId: EndpointId
+  inFlight: number
+  waiting: Array<Portion>
+  /** Turns that have a portion of it. */
+  turns: number
+}
+
+/**
+ * Which attempt begins when: within what the process, an endpoint and a share
+ * of the turn may have in flight. It goes on whenever an attempt ends, until no
+ * turn is left; it waits for nothing itself.
+ */
+class Turns {
+  readonly #attempts: WebhookAttempts["Service"]
+  readonly #begin: (one: NewDelivery, ended: () => void) => void
+  readonly #untilBegun: Deadlines.Deadlines
+  readonly #untilAnswered: Deadlines.Deadlines
+  readonly #receivers = new Map<EndpointId, Receiver>()
+  /** In the order in which they came: a turn goes before those that came after it. */
+  readonly #turns = new Set<Turn>()
+  #inFlight = 0
+
+  constructor(
+    attempts: WebhookAttempts["Service"],
+    begin: (one: NewDelivery, ended: () => void) => void,
+    untilBegun: Deadlines.Deadlines,
+    untilAnswered: Deadlines.Deadlines
+  ) {
+    this.#attempts = attempts
+    this.#begin = begin
+    this.#untilBegun = untilBegun
+    this.#untilAnswered = untilAnswered
+  }
+
+  /** A turn for these; `over` is called when all have ended, or nobody waits for the rest any more. */
+  take(clock: Clock.Clock, deliveries: ReadonlyArray<NewDelivery>, over: () => void): void {
+    const own = Map.groupBy(deliveries, ({ endpoint }) => endpoint.id)
+    const turn: Turn = {
+      begunAt: null,
+      inFlight: 0,
+      share: Math.ceil(requestsMax / own.size),
+      portions: [],
+      ready: [],
+      waiting: 0,
+      deadline: null,
+      over
+    }
+    for (const [endpointId, deliveries] of own) {
+      const receiver = this.#receivers.get(endpointId) ?? { endpointId, inFlight: 0, waiting: [], turns: 0 }
+      this.#receivers.set(endpointId, receiver)
+      receiver.turns += 1
+      turn.portions.push({ turn, receiver, deliveries, next: 0, inFlight: 0 })
+    }
+    turn.ready.push(...turn.portions)
+    turn.deadline = this.#untilBegun.set(() => this.#endLate(clock, turn))
+    this.#turns.add(turn)
+    this.#goOn(clock)
+  }
+
+  #goOn(clock: Clock.Clock): void {
+    for (const turn of this.#turns) {
+      const isOpen = turn.begunAt === null || clock.monotonicTimeNanosUnsafe() - turn.begunAt < turnNanos
+      if (isOpen) this.#beginSome(clock, turn)
+      if (turn.inFlight === 0 && (!isOpen || (turn.ready.length === 0 && turn.waiting === 0))) this.#end(turn)
+    }
+  }
+
+  #beginSome(clock: Clock.Clock, turn: Turn): void {
+    for (let portion = turn.ready[0]; portion !== undefined; portion = turn.ready[0]) {
+      if (this.#inFlight >= requestsMax) break
+      turn.ready.shift()
+      this.#beginNext(clock, portion)
+    }
+  }
+
+  #beginNext(clock: Clock.Clock, portion: Portion): void {
+    const { turn, receiver, deliveries } = portion
+    const one = deliveries[portion.next]! // a portion in the turn has one
+    const most = Math.min(this.#attempts.inFlightMax(one.endpoint, clock.currentTimeMillisUnsafe()), turn.share)
+    if (most === 0) return // what is left of it is claimed
+    if (receiver.inFlight >= most) {
+      receiver.waiting.push(portion)
+      turn.waiting += 1
+      return
+    }
+    if (turn.begunAt === null) {
+      turn.begunAt = clock.monotonicTimeNanosUnsafe()
+      this.#untilBegun.clear(turn.deadline)
+      turn.deadline = this.#untilAnswered.set(() => this.#endLate(clock, turn))
+    }
+    portion.next += 1
+    this.#count(portion, 1)
+    if (portion.next < deliveries.length) turn.ready.push(portion)
+    this.#begin(one, () => {
+      this.#count(portion, -1)
+      wake(receiver)
+      this.#close(receiver)
+      this.#goOn(clock)
+    })
+  }
+
+  #count(portion: Portion, by: 1 | -1): void {
+    portion.inFlight += by
+    portion.receiver.inFlight += by
+    portion.turn.inFlight += by
+    this.#inFlight += by
+  }
+
+  /** What it leaves is others' to use. */
+  #endLate(clock: Clock.Clock, turn: Turn): void {
+    this.#end(turn)
+    this.#goOn(clock)
+  }
+
+  #end(turn: Turn): void {
+    if (!this.#turns.delete(turn)) return
+    for (const deadlines of [this.#untilBegun, this.#untilAnswered]) deadlines.clear(turn.deadline)
+    for (const { receiver, inFlight, deliveries } of turn.portions) {
+      receiver.turns -= 1
+      if (inFlight > 0) {
+        // Not to be waited for again.
+        this.#attempts.doubt(deliveries[0]!.endpoint) // a portion has some
+        wake(receiver)
+      }
+      this.#close(receiver)
+    }
+    turn.over()
+  }
+
+  /** Keeps no receiver that nobody sends to. */
+  #close({ endpointId, inFlight, turns }: Receiver): void {
+    if (inFlight === 0 && turns === 0) this.#receivers.delete(endpointId)
+  }
+}
+
+/** Who waits for an attempt at this endpoint to end looks again. */
+const wake = (receiver: Receiver): void => {
+  for (const portion of receiver.waiting.splice(0)) {
+    portion.turn.waiting -= 1
+    portion.turn.ready.push(portion)
+  }
 }
 
 const pairOf = ({ eventId, endpointId }: Delivery): string => `${eventId} ${endpointId}`
