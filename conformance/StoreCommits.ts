@@ -119,7 +119,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
     keep(kept, 0),
     drop(dropped),
     keepPayload(posted),
-    { _tag: "Forget", log: "reservations", before: age + 2, limit: 10 }
+    { _tag: "Forget", what: "reservations", before: age + 2, limit: 10 }
   ]
 
   const seen = Effect.gen(function* () {

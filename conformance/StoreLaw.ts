@@ -19,8 +19,8 @@ import type { Suppression } from "../core/model/Suppression.ts"
 import {
   Store,
   type Change,
+  type Forgettable,
   type Kind,
-  type Log,
   type Records,
   type Rejection,
   type Relay,
@@ -130,7 +130,7 @@ export const moveRelay = (from: bigint, to: Pick<Relay, "shard" | "position"> & 
   from
 })
 
-export const forget = (log: Log, before: Millis, limit = 1_000): Change => ({ _tag: "Forget", log, before, limit })
+export const forget = (what: Forgettable, before: Millis, limit = 1_000): Change => ({ _tag: "Forget", what, before, limit })
 
 /** A record one version on. */
 export const next = <R extends { readonly version: number }>(record: R, over: Partial<R> = {}): R => ({

@@ -8,7 +8,7 @@ import type { EventStart } from "../core/model/Cursor.ts"
 import type { Millis, Realm } from "../core/model/Ids.ts"
 import type { Message } from "../core/model/Message.ts"
 import { jobKinds, type Job, type JobKind } from "../core/ports/JobQueue.ts"
-import type { Change, DuePage, Log, StoreUnavailable } from "../core/ports/Store.ts"
+import type { Change, DuePage, Forgettable, StoreUnavailable } from "../core/ports/Store.ts"
 import * as Fixtures from "./fixtures.ts"
 import { messageRetention, settledAt } from "./StoreMessageRetention.ts"
 import { inbound, reception } from "./StoreReceiving.ts"
@@ -211,8 +211,8 @@ const uploads = [
 const ended = (endpoint: Endpoint, at: Millis, status: "dead" | "delivered"): Delivery =>
   Fixtures.delivery(endpoint, { status, nextAttemptAt: null, ...(status === "dead" ? { deadAt: at } : { deliveredAt: at }) })
 
-/** Rows of a log of one's own age, by their times, and a look at the times of those left. */
-const logOf: { readonly [L in Exclude<Log, "events" | "quotas">]: (store: Service, age: Millis) => {
+/** Rows of one kind, of one's own age, by their times, and a look at the times of those left. */
+const rowsOf: { readonly [L in Exclude<Forgettable, "events" | "quotas">]: (store: Service, age: Millis) => {
   readonly row: (at: Millis) => Change
   readonly left: Effect.Effect<ReadonlyArray<Millis>, StoreUnavailable>
 } } = {
@@ -286,28 +286,28 @@ const logOf: { readonly [L in Exclude<Log, "events" | "quotas">]: (store: Servic
     }
   }
 }
-const agedLogs = ["reservations", "notifications", "requests", "deliveries", "payloads", "messages", "attachments"] as const
+const aged = ["reservations", "notifications", "requests", "deliveries", "payloads", "messages", "attachments"] as const
 
 const retention = [
-  ...agedLogs.map((log) =>
-    law(`forgets what is older than a time (${log}), oldest first and no more than the limit`, (store) =>
+  ...aged.map((what) =>
+    law(`forgets what is older than a time (${what}), oldest first and no more than the limit`, (store) =>
       Effect.gen(function* () {
         const age = ownAge()
-        const { row, left } = logOf[log](store, age)
+        const { row, left } = rowsOf[what](store, age)
         yield* land(store, ...[10, 20, 30, 40, 50].map(row))
         const sorted = Effect.map(left, (found) => found.toSorted((one, other) => one - other))
 
-        yield* land(store, forget(log, age + 10))
+        yield* land(store, forget(what, age + 10))
         assert.deepEqual(yield* sorted, [10, 20, 30, 40, 50], "what is as old as the time stays")
-        yield* land(store, forget(log, age + 11))
+        yield* land(store, forget(what, age + 11))
         assert.deepEqual(yield* sorted, [20, 30, 40, 50])
-        assert.equal((yield* store.commit([forget(log, age + 45, 2)], [])).forgotten, 2)
+        assert.equal((yield* store.commit([forget(what, age + 45, 2)], [])).forgotten, 2)
         assert.deepEqual(yield* sorted, [40, 50])
-        assert.equal((yield* store.commit([forget(log, age + 45, 2)], [])).forgotten, 1)
+        assert.equal((yield* store.commit([forget(what, age + 45, 2)], [])).forgotten, 1)
         assert.deepEqual(yield* sorted, [50])
-        for (const other of agedLogs.filter((other) => other !== log)) yield* land(store, forget(other, age + 100))
-        assert.deepEqual(yield* sorted, [50], "logs are forgotten apart")
-        yield* land(store, forget(log, age + 51))
+        for (const other of aged.filter((other) => other !== what)) yield* land(store, forget(other, age + 100))
+        assert.deepEqual(yield* sorted, [50], "each kind is forgotten apart")
+        yield* land(store, forget(what, age + 51))
         assert.deepEqual(yield* sorted, [])
       })
     )

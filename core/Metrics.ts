@@ -11,7 +11,7 @@ import { Outcome } from "./model/Delivery.ts"
 import { Environment } from "./model/Ids.ts"
 import { handshakeFaults } from "./model/Webhook.ts"
 import { jobKinds } from "./ports/JobQueue.ts"
-import type { Log } from "./ports/Store.ts"
+import type { Forgettable } from "./ports/Store.ts"
 
 /** One series for each value of a label. */
 export const each = <const K extends string, A>(values: ReadonlyArray<K>, make: (value: K) => A): { readonly [P in K]: A } =>
@@ -113,7 +113,7 @@ export const commitResults = ["committed", "version_moved", "key_taken", "quota_
 export const commits = each(commitResults, (result) => counter("store_commits", "Commits by result.", { result }))
 export const commitDuration = histogram("store_commit_duration", "How long commits took.", quick)
 
-const retained = ["events", "reservations", "notifications", "requests", "quotas", "deliveries", "payloads", "messages", "attachments"] as const satisfies ReadonlyArray<Log>
+const retained = ["events", "reservations", "notifications", "requests", "quotas", "deliveries", "payloads", "messages", "attachments"] as const satisfies ReadonlyArray<Forgettable>
 export const retentionRemoved = each([...retained, "blobs"], (log) =>
   counter("retention_removed", "Rows and blobs that had had their time and were removed.", { log })
 )

@@ -389,7 +389,7 @@ export class Tables {
     this.undo.push(() => (present ? timeline.remove({ at, id }) : timeline.add({ at, id })))
   }
 
-  private forget({ log, before, limit }: Extract<Change, { readonly _tag: "Forget" }>): void {
+  private forget({ what, before, limit }: Extract<Change, { readonly _tag: "Forget" }>): void {
     const cut = <A>(items: Iterable<A>, at: (item: A) => Millis, remove: (item: A) => void): void => {
       for (const item of olderThan(before, limit, items, at)) {
         remove(item)
@@ -397,7 +397,7 @@ export class Tables {
       }
     }
     const { attachment, delivery, message } = this.records
-    switch (log) {
+    switch (what) {
       case "events":
         return this.forgetEvents(before, limit)
       case "reservations":

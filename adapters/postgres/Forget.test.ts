@@ -5,14 +5,14 @@ import { forget, insert, insertMessage } from "../../conformance/StoreLaw.ts"
 import { settledAt } from "../../conformance/StoreMessageRetention.ts"
 import type { Attachment } from "../../core/model/Attachment.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
-import { Store, type Log } from "../../core/ports/Store.ts"
+import { Store, type Forgettable } from "../../core/ports/Store.ts"
 import { Database } from "./Database.ts"
 import * as Forget from "./Forget.ts"
 import * as JobNews from "./JobNews.ts"
 import * as PostgresStore from "./PostgresStore.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
-const logs: ReadonlyArray<Log> = ["deliveries", "events", "reservations", "notifications", "requests", "payloads", "quotas", "messages", "attachments"]
+const all: ReadonlyArray<Forgettable> = ["deliveries", "events", "reservations", "notifications", "requests", "payloads", "quotas", "messages", "attachments"]
 
 /** So many of each. */
 const rows = [
@@ -45,10 +45,10 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("forgetting", (it) => {
       for (const count of [0, 1, 2]) {
         for (const statement of rows) yield* sql.unsafe(`with row as (select gen_random_uuid() as i, ${count} as n where ${count} > 0) ${statement}`)
         yield* sql`analyze`
-        for (const log of logs) {
-          const { text, parameters } = Forget.statement({ _tag: "Forget", log, before: 0, limit: 500 })
+        for (const what of all) {
+          const { text, parameters } = Forget.statement({ _tag: "Forget", what, before: 0, limit: 500 })
           const lines = yield* TestDatabase.genericPlan(text, parameters)
-          passed.push(...lines.filter((line, at) => isPass(line, lines[at + 1])).map((line) => `${log} of ${count}: ${line.trim()}`))
+          passed.push(...lines.filter((line, at) => isPass(line, lines[at + 1])).map((line) => `${what} of ${count}: ${line.trim()}`))
         }
       }
 
@@ -69,7 +69,7 @@ layer(store, { excludeTestServices: true })("beside others, forgetting", (it) =>
       yield* commit([insertMessage(message), insert("attachment", used), insert("attachment", other)], [])
       const somebody = yield* sql.reserve
       const run = (text: string, id?: string) => somebody.executeValues(text, id === undefined ? [] : [id])
-      const forgotten = (log: Log) => Effect.timeout(Effect.map(commit([forget(log, -10)], []), (done) => done.forgotten), "5 seconds")
+      const forgotten = (what: Forgettable) => Effect.timeout(Effect.map(commit([forget(what, -10)], []), (done) => done.forgotten), "5 seconds")
       yield* run("begin")
       yield* run("update mailroom.message set next_attempt_ms = 5 where id = $1::uuid", message.id)
       yield* run("update mailroom.attachment set used_ms = 8000000000000 where id = $1::uuid", used.id)

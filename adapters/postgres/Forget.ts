@@ -6,21 +6,21 @@
 import type { PgTypes } from "@effect/sql-pg"
 import { shardCount } from "../../core/model/Ids.ts"
 import { utcDay } from "../../core/model/Timestamp.ts"
-import type { Change, Log } from "../../core/ports/Store.ts"
+import type { Change, Forgettable } from "../../core/ports/Store.ts"
 import type { Statement } from "./Parts.ts"
 import * as Query from "./Query.ts"
 
 type Forget = Extract<Change, { readonly _tag: "Forget" }>
 
 /** The statement, which gives back how many rows it dropped. */
-export const statement = ({ log, before, limit }: Forget): Statement => ({
-  text: `with ${texts[log]} select count(*) from forgotten`,
-  parameters: [until(log, before), Query.count(Math.max(0, limit))]
+export const statement = ({ what, before, limit }: Forget): Statement => ({
+  text: `with ${texts[what]} select count(*) from forgotten`,
+  parameters: [until(what, before), Query.count(Math.max(0, limit))]
 })
 
-const until = (log: Log, before: number): PgTypes.Parameter => {
-  if (log === "quotas") return Query.text(utcDay(before))
-  return Query.millisFrom(log === "messages" ? before * 1_000 : before) // theirs are microseconds
+const until = (what: Forgettable, before: number): PgTypes.Parameter => {
+  if (what === "quotas") return Query.text(utcDay(before))
+  return Query.millisFrom(what === "messages" ? before * 1_000 : before) // theirs are microseconds
 }
 
 /**
@@ -34,7 +34,7 @@ const oldest = (table: string, age: string, returning = "1", only = "true"): str
    ),
    forgotten as (delete from mailroom.${table} where ctid = any(array(select place from old)) returning ${returning})`
 
-const texts: Readonly<Record<Log, string>> = {
+const texts: Readonly<Record<Forgettable, string>> = {
   // Each shard from its front, up to the first event that is not older; the next one begins there, for the index still has what
   // is gone. As one walks the fronts, always taking the oldest, an event's turn comes by the latest time up to it. Rows that are
   // named by where they lie are locked in that order: two who forget do not choose quite the same, and would else wait for each

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer, Result } from "effect"
 import { createHash } from "node:crypto"
-import type { Log } from "../../core/ports/Store.ts"
+import type { Forgettable } from "../../core/ports/Store.ts"
 import * as Database from "./Database.ts"
 import * as Forget from "./Forget.ts"
 import { current, currentOf, migrate, migrateTo, migrations, type Migration } from "./Migrations.ts"
@@ -81,7 +81,7 @@ describe("migrations", () => {
         const days = yield* sql<{ version: number; days: number }>`
           select version, round((used_ms - extract(epoch from now()) * 1000) / 86400000)::integer as days from mailroom.attachment order by version`
         assert.deepStrictEqual(days, [1, 2, 3].map((version) => ({ version, days: 7 })))
-        const { text, parameters } = Forget.statement({ _tag: "Forget", log: "attachments", before: 8e12, limit: 10 })
+        const { text, parameters } = Forget.statement({ _tag: "Forget", what: "attachments", before: 8e12, limit: 10 })
         assert.deepStrictEqual(yield* sql.unsafe(text, parameters).values, [[2n]])
         assert.deepStrictEqual(yield* sql`select version from mailroom.attachment`, [{ version: 3 }])
       })
@@ -149,8 +149,8 @@ describe("migrations", () => {
       Effect.gen(function* () {
         yield* migrate
         const { sql } = yield* Database.Database
-        const kept: ReadonlyArray<Log> = ["deliveries", "events", "reservations", "notifications", "requests", "payloads", "messages", "attachments"]
-        const texts = kept.map((log) => Forget.statement({ _tag: "Forget", log, before: 0, limit: 1 }).text)
+        const kept: ReadonlyArray<Forgettable> = ["deliveries", "events", "reservations", "notifications", "requests", "payloads", "messages", "attachments"]
+        const texts = kept.map((what) => Forget.statement({ _tag: "Forget", what, before: 0, limit: 1 }).text)
         const early = yield* sql<{ name: string }>`
           select relname::text as name from pg_class cross join unnest(reloptions) as option
           where relnamespace = 'mailroom'::regnamespace and option = 'autovacuum_vacuum_scale_factor=0.05'`

@@ -344,7 +344,7 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
         const { text, parameters } = asked.at(-1)!
         assert.isBelow(yield* pagesRead({ text, parameters }), 40, start?._tag ?? "from the oldest")
       }
-      assert.isBelow(yield* pagesRead(Forget.statement({ _tag: "Forget", log: "events", before: 0, limit: 10 })), 200, "forgetting")
+      assert.isBelow(yield* pagesRead(Forget.statement({ _tag: "Forget", what: "events", before: 0, limit: 10 })), 200, "forgetting")
     })
   )
 

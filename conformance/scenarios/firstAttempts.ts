@@ -169,7 +169,7 @@ export const suite: ScenarioSuite = {
 
         const sent = yield* replayedBefore
         assert.deepEqual([sent.status, sent.posts, sent.bodies], ["delivered", 2, 1])
-        yield* world.store.commit([{ _tag: "Forget", log: "events", before: (yield* Clock.currentTimeMillis) + 1, limit: 1_000 }], [])
+        yield* world.store.commit([{ _tag: "Forget", what: "events", before: (yield* Clock.currentTimeMillis) + 1, limit: 1_000 }], [])
         yield* addMailbox(process, of) // the log goes on with an event that it is not about
         const lines: Array<string> = []
         const lost = yield* Effect.provide(replayedBefore, loggedTo(lines))

@@ -8,7 +8,7 @@ import type { AttachmentId, TenantId } from "../model/Ids.ts"
 import * as Metrics from "../Metrics.ts"
 import { BlobStore, BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
-import { CommitRejected, Store, StoreUnavailable, type Log } from "../ports/Store.ts"
+import { CommitRejected, Store, StoreUnavailable, type Forgettable } from "../ports/Store.ts"
 import { RecordNotification } from "./RecordNotification.ts"
 import { Sweep } from "./Sweep.ts"
 
@@ -27,7 +27,7 @@ const day = 86_400_000
 /** A sweep over so much overdue mail, these unused uploads and pages of blobs by their number, whose queue tells what it was offered, and whose store what it let go. */
 const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyArray<Attachment> = []) {
   const offered: Array<number> = []
-  const forgotten: Array<readonly [log: Log | "blobs", before: number]> = []
+  const forgotten: Array<readonly [what: Forgettable | "blobs", before: number]> = []
   const [removed, refused]: [Array<AttachmentId>, Array<AttachmentId>] = [[], []]
   const pages: Array<number> = []
   const state = { clockOffset: 0, isUnreadable: false, inUse: new Set<AttachmentId>(), blobPages: 1, brokenPage: -1, dueBefore: 0, forgotten: new Array<number>() }
@@ -38,7 +38,7 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
     },
     commit: ([change]) =>
       Effect.suspend(() => {
-        if (change?._tag === "Forget") forgotten.push([change.log, change.before])
+        if (change?._tag === "Forget") forgotten.push([change.what, change.before])
         if (change?._tag === "Remove" && change.kind === "attachment") {
           const { id } = change.record
           if (state.inUse.has(id)) {
@@ -167,7 +167,7 @@ describe("Sweep", () => {
       const { forgotten } = yield* retain
 
       assert.deepStrictEqual((yield* counts).map((count, index) => count - before[index]!), [700, 1_003, 1])
-      assert.deepStrictEqual(forgotten.slice(0, 5).map(([log]) => log), ["deliveries", "deliveries", "deliveries", "events", "reservations"])
+      assert.deepStrictEqual(forgotten.slice(0, 5).map(([what]) => what), ["deliveries", "deliveries", "deliveries", "events", "reservations"])
     })
   )
 
@@ -180,7 +180,7 @@ describe("Sweep", () => {
       const { forgotten } = yield* retain
 
       assert.deepStrictEqual(
-        forgotten.map(([log, before]) => [log, (now - before) / day]),
+        forgotten.map(([what, before]) => [what, (now - before) / day]),
         [["deliveries", 30], ["events", 30 + 2 / 24], ["reservations", 2], ["notifications", 2], ["requests", 30], ["payloads", 30], ["quotas", 2], ["blobs", 3]]
       )
     })

@@ -14,7 +14,7 @@ import * as Metrics from "../Metrics.ts"
 import { commit, dieOnRejection, offer } from "../operations/Commit.ts"
 import { BlobStore, type BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, jobKinds, type JobKind } from "../ports/JobQueue.ts"
-import { CommitRejected, Store, type DuePage, type Log, type StoreUnavailable } from "../ports/Store.ts"
+import { CommitRejected, Store, type DuePage, type Forgettable, type StoreUnavailable } from "../ports/Store.ts"
 import * as SeldomLog from "../SeldomLog.ts"
 import { Settings } from "../Settings.ts"
 import { RecordNotification } from "./RecordNotification.ts"
@@ -107,10 +107,10 @@ export class Sweep extends Context.Service<
       })
 
       /** In short commits, until nothing is left to forget. */
-      const forget = (log: Log, before: number) =>
-        commit(store, queue, [{ _tag: "Forget", log, before, limit: pageSize }], []).pipe(
+      const forget = (what: Forgettable, before: number) =>
+        commit(store, queue, [{ _tag: "Forget", what, before, limit: pageSize }], []).pipe(
           dieOnRejection,
-          Effect.tap(({ forgotten }) => Metrics.add(Metrics.retentionRemoved[log], forgotten)),
+          Effect.tap(({ forgotten }) => Metrics.add(Metrics.retentionRemoved[what], forgotten)),
           Effect.repeat({ until: ({ forgotten }) => forgotten < pageSize })
         )
 

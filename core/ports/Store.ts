@@ -78,13 +78,13 @@ type Remove = { [K in Removable]: { readonly _tag: "Remove"; readonly kind: K; r
 type Update = { [K in Kind]: { readonly _tag: "Update"; readonly kind: K; readonly record: Records[K] } }[Kind]
 
 /**
- * What is cut at an age, oldest first: `events` by `occurredAt`, `reservations` by `expiresAt`, `notifications` by when
+ * What `Forget` cuts at an age, oldest first: `events` by `occurredAt`, `reservations` by `expiresAt`, `notifications` by when
  * they were first kept, `requests` by `at`, `payloads` by `receivedAt`. Of `deliveries` only those that are not pending,
  * by when they ended. Of `quotas` the UTC days before that of `before`: a day is not cut while it lasts. Of `messages` those
  * for which no job is due at any time, by `createdAt`, with content and submissions. Of `attachments` those that were used,
  * by `usedAt`, but for what a message with a queued recipient uses.
  */
-export type Log = "events" | "reservations" | "notifications" | "requests" | "quotas" | "deliveries" | "payloads" | "messages" | "attachments"
+export type Forgettable = "events" | "reservations" | "notifications" | "requests" | "quotas" | "deliveries" | "payloads" | "messages" | "attachments"
 
 /** How far a shard's events have been turned into deliveries, and by whom last. */
 export interface Relay {
@@ -174,7 +174,7 @@ export type Change =
   | { readonly _tag: "KeepNotification"; readonly notification: Notification; readonly at: Millis }
   | { readonly _tag: "DropNotification"; readonly notification: Notification }
   | { readonly _tag: "KeepPayload"; readonly payload: ProviderPayload }
-  | { readonly _tag: "Forget"; readonly log: Log; readonly before: Millis; readonly limit: number }
+  | { readonly _tag: "Forget"; readonly what: Forgettable; readonly before: Millis; readonly limit: number }
 
 /** Why nothing of a commit was applied. */
 export type Rejection =
