@@ -59,9 +59,9 @@ const rules: ReadonlyArray<TextRule> = [
   {
     title: "makes no generator function anew for each message",
     appliesTo: runsOften,
-    pattern: /(?:\bchanging\(\s*[\w.]+,|\bEffect\.scoped\()\s*Effect\.gen\(/,
+    pattern: /(?:\bchangeRecord\(\s*[\w.]+,|\bEffect\.scoped\()\s*Effect\.gen\(/,
     instead: "Effect.fnUntraced, made once: V8 keeps what a generator function closes over until the whole heap is collected (0033)",
-    notices: "changing(id, Effect.gen(function* () {}))"
+    notices: "changeRecord(id, Effect.gen(function* () {}))"
   },
   {
     title: "takes time from Effect's Clock",

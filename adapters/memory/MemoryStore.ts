@@ -234,8 +234,7 @@ const make = (tables: Tables): typeof Store.Service => {
     },
 
     reservations: {
-      get: (applicationId, idempotencyKey, at) =>
-read(() => held(applicationId, idempotencyKey, at))
+      get: (applicationId, idempotencyKey, at) => read(() => held(applicationId, idempotencyKey, at))
     },
 
     suppressions: {

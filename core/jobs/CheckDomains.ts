@@ -21,7 +21,7 @@ import type { MailDomain, RecordCheck } from "../model/MailDomain.ts"
 import * as Administration from "../operations/Administration.ts"
 import type { Written } from "../operations/Administration.ts"
 import { commit, dieOnRejection, isRejected, retryOnVersionMoved } from "../operations/Commit.ts"
-import { domainChanges } from "../operations/DomainManagement.ts"
+import { makeDomainChanges } from "../operations/DomainManagement.ts"
 import { Resolver, type ResolutionFailed } from "../ports/Resolver.ts"
 import * as SeldomLog from "../SeldomLog.ts"
 import { Settings } from "../Settings.ts"
@@ -63,8 +63,8 @@ export class CheckDomains extends Context.Service<
       const settings = yield* Settings
       const clockOffset = yield* ClockOffset
       const seldom = SeldomLog.make()
-      const { store, queue, required } = administration
-      const { equipped, move, moveQuietly } = domainChanges(administration)
+      const { store, queue, requireFound } = administration
+      const { equip, move, moveQuietly } = makeDomainChanges(administration)
 
       const ask = ({ type, name }: Question): Effect.Effect<Answer> => {
         const asked: Effect.Effect<ReadonlyArray<string>, ResolutionFailed> =
@@ -131,7 +131,7 @@ export class CheckDomains extends Context.Service<
           const now = yield* Clock.currentTimeMillis
           const taken = { ...due, version: due.version + 1, nextCheckAt: now + domainCheckRetry }
           yield* commit(store, queue, [{ _tag: "Update", kind: "domain", record: taken }], [])
-          const domain = yield* equipped(taken)
+          const domain = yield* equip(taken)
           yield* conclude(domainChecker, taken, domain, yield* lookUp(domain))
           return 1
         },
@@ -156,8 +156,8 @@ export class CheckDomains extends Context.Service<
         check: Effect.fn("CheckDomains.check")((actor, tenantId, id) =>
           retryOnVersionMoved(
             Effect.gen(function* () {
-              const before = yield* required("domain", id, store.domains.get(tenantId, id))
-              const domain = yield* equipped(before)
+              const before = yield* requireFound("domain", id, store.domains.get(tenantId, id))
+              const domain = yield* equip(before)
               return yield* conclude(actor, before, domain, yield* lookUp(domain))
             })
           ).pipe(dieOnRejection)

@@ -15,7 +15,7 @@ import * as Endpoints from "../model/Endpoint.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
 import type { EndpointId, Millis } from "../model/Ids.ts"
 import * as Webhook from "../model/Webhook.ts"
-import { changing, commit, dieOnRejection, isRejected, unchanged } from "../operations/Commit.ts"
+import { changeRecord, commit, dieOnRejection, isRejected, unchanged } from "../operations/Commit.ts"
 import { deliverJob } from "../operations/Webhooks.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Job, type Lease } from "../ports/JobQueue.ts"
@@ -166,7 +166,7 @@ export class RecordAttempts extends Context.Service<
         if (current !== null && open.length > 0) yield* recordTogether(current, open)
         for (const { delivery } of some) attempts.recorded(delivery)
       })
-      const recordSome = (id: EndpointId, some: ReadonlyArray<Ended>) => changing(id, recordOnce(id, some)).pipe(dieOnRejection)
+      const recordSome = (id: EndpointId, some: ReadonlyArray<Ended>) => changeRecord(id, recordOnce(id, some)).pipe(dieOnRejection)
 
       /** Endings of one endpoint, in their order, and what has become of it by the last of them. */
       const recordTogether = Effect.fnUntraced(function* (current: Endpoint, endings: ReadonlyArray<Ended>) {

@@ -13,7 +13,7 @@ import * as Message from "../model/Message.ts"
 import * as Notification from "../model/Notification.ts"
 import type { SubmissionRef } from "../model/Recipient.ts"
 import { settle, suppressed, type Draft, type Outcome } from "../model/Settlement.ts"
-import { changing, commit, dieOnRejection } from "../operations/Commit.ts"
+import { changeRecord, commit, dieOnRejection } from "../operations/Commit.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { jobOf, JobQueue, type Job } from "../ports/JobQueue.ts"
 import * as Metrics from "../Metrics.ts"
@@ -94,7 +94,7 @@ export class RecordNotification extends Context.Service<
       })
 
       const applyAll = (ref: SubmissionRef, notifications: ReadonlyArray<Notification.Notification>, kept: boolean) =>
-        changing(ref.providerMessageId, apply(ref, notifications, kept, null)).pipe(dieOnRejection)
+        changeRecord(ref.providerMessageId, apply(ref, notifications, kept, null)).pipe(dieOnRejection)
 
       const applyKept = Tracing.fn("RecordNotification.applyKept")(function* (ref: SubmissionRef) {
         const kept = yield* store.notifications.kept(ref)
@@ -138,7 +138,7 @@ export class RecordNotification extends Context.Service<
 
         recordPoll: Tracing.fn("RecordNotification.recordPoll")(function* (submission, notifications, pollAt) {
           const poll = { submission, pollAt }
-          yield* changing(submission.providerMessageId, apply(submission, notifications.filter(isSound), false, poll)).pipe(
+          yield* changeRecord(submission.providerMessageId, apply(submission, notifications.filter(isSound), false, poll)).pipe(
             dieOnRejection
           )
         })

@@ -1,7 +1,7 @@
 /** What an operator may write, and how a list comes page by page: what all of management refuses in the same way. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
-import { cutTo, line, NameTaken, pageBehind, pageOf, unmoved, whole, type PageQuery } from "./Administration.ts"
+import { cutTo, line, NameTaken, pageBehind, pageOf, requireVersion, whole, type PageQuery } from "./Administration.ts"
 
 const saysOf = (result: Result.Result<unknown, { readonly message: string }>) =>
   Result.match(result, { onSuccess: () => "taken", onFailure: ({ message }) => message })
@@ -66,10 +66,10 @@ describe("a page", () => {
 it.effect("a change is held to the version it was decided on, be the record's an older or a newer one", () =>
   Effect.gen(function* () {
     const record = { id: "x", version: 5 }
-    yield* unmoved("tenant", record, {})
-    yield* unmoved("tenant", record, { version: 5 })
+    yield* requireVersion("tenant", record, {})
+    yield* requireVersion("tenant", record, { version: 5 })
     for (const version of [4, 6]) {
-      assert.deepInclude(yield* Effect.flip(unmoved("tenant", record, { version })), { _tag: "StaleVersion", id: "x", version: 5 })
+      assert.deepInclude(yield* Effect.flip(requireVersion("tenant", record, { version })), { _tag: "StaleVersion", id: "x", version: 5 })
     }
   })
 )

@@ -190,13 +190,13 @@ export const make = Effect.gen(function* () {
   })
 
   /** The usual write: one act, and no record that somebody else could have moved. */
-  const audited = (actor: Actor, tenantId: TenantId, action: string, id: string, changes: ReadonlyArray<Change>) =>
+  const writeAct = (actor: Actor, tenantId: TenantId, action: string, id: string, changes: ReadonlyArray<Change>) =>
     write(actor, tenantId, [{ action, id }], changes)
 
-  const required = <A>(what: string, id: string, found: Effect.Effect<A | null, StoreUnavailable>) =>
+  const requireFound = <A>(what: string, id: string, found: Effect.Effect<A | null, StoreUnavailable>) =>
     Effect.flatMap(found, (record) => (record === null ? Effect.fail(new UnknownResource({ what, id })) : Effect.succeed(record)))
 
-  const tenant = (id: TenantId) => required("tenant", id, store.credentials.tenant(id))
+  const tenant = (id: TenantId) => requireFound("tenant", id, store.credentials.tenant(id))
 
   /** A domain of the tenant; names are unique among all tenants. */
   const domainNamed = Effect.fnUntraced(function* (tenantId: TenantId, name: DomainName) {
@@ -205,7 +205,7 @@ export const make = Effect.gen(function* () {
   })
 
   /** What inserts meet with, once a taken name is told, is a bug. */
-  const inserted = (...parameters: Parameters<typeof audited>) => audited(...parameters).pipe(dieOnRejection)
+  const insert = (...parameters: Parameters<typeof writeAct>) => writeAct(...parameters).pipe(dieOnRejection)
 
   /** Says something of the tenant as a whole, to all its applications. */
   const tenantEvent = Effect.fnUntraced(function* (
@@ -229,13 +229,13 @@ export const make = Effect.gen(function* () {
     return { _tag: "AppendEvent" as const, event }
   })
 
-  return { store, queue, crypto, uuid, write, audited, inserted, required, tenant, domainNamed, tenantEvent }
+  return { store, queue, crypto, uuid, write, writeAct, insert, requireFound, tenant, domainNamed, tenantEvent }
 })
 
 export type Administration = Effect.Success<typeof make>
 
 /** Holds a change to the version that it was decided on, if one was given. */
-export const unmoved = (what: string, record: { readonly id: string; readonly version: number }, { version }: Guarded) =>
+export const requireVersion = (what: string, record: { readonly id: string; readonly version: number }, { version }: Guarded) =>
   version === undefined || version === record.version
     ? Effect.void
     : Effect.fail(new StaleVersion({ what, id: record.id, version: record.version }))

@@ -81,14 +81,14 @@ export const commit = (
       const place = lease === undefined ? null : fiber.getRef(Place)
       const holdNext = place?.holdNext() ?? null
       const ending = lease === undefined || holdNext === null ? lease : { ...lease, holdNext }
-      return Effect.tap(measured(store.commit(changes, jobs, ending)), ({ jobsOffered, next }) => {
+      return Effect.tap(measure(store.commit(changes, jobs, ending)), ({ jobsOffered, next }) => {
         if (next.length > 0) place?.take(next)
         return jobsOffered ? Effect.void : offer(queue, jobs)
       })
     })
   )
 
-const measured = (self: Effect.Effect<Committed, CommitRejected | StoreUnavailable>) =>
+const measure = (self: Effect.Effect<Committed, CommitRejected | StoreUnavailable>) =>
   self.pipe(
     Metrics.timed(Metrics.commitDuration, (exit) => Metrics.commits[resultOf(exit)]),
     Tracing.span("Store.commit", "client")
@@ -111,14 +111,14 @@ const rejected = {
  * Reads, decides and commits a change of one record, again while another writer was faster; `StoreUnavailable` if it
  * always was.
  */
-export const changing = <A, E, R>(
+export const changeRecord = <A, E, R>(
   record: string,
   self: Effect.Effect<A, E | CommitRejected, R>
 ): Effect.Effect<A, E | CommitRejected | StoreUnavailable, R> =>
   inTurn(record, retryOnVersionMoved(self))
 
 /** The same for a record that has been read: the change is made to it as it was then, and read afresh only if it has moved since. */
-export const changingAsRead = <Record extends { readonly id: string }, A, E, R, E2, R2>(
+export const changeAsRead = <Record extends { readonly id: string }, A, E, R, E2, R2>(
   read: Record,
   afresh: () => Effect.Effect<Record | null, E2, R2>,
   change: (record: Record | null) => Effect.Effect<A, E | CommitRejected, R>
@@ -130,10 +130,10 @@ export const changingAsRead = <Record extends { readonly id: string }, A, E, R, 
       isFirst = false
       return Effect.flatMap(current, change)
     })
-    return changing(read.id, once)
+    return changeRecord(read.id, once)
   })
 
-/** The same as `changing` for what is about several records. */
+/** The same as `changeRecord` for what is about several records. */
 export const retryOnVersionMoved = <A, E, R>(
   self: Effect.Effect<A, E | CommitRejected, R>
 ): Effect.Effect<A, E | CommitRejected | StoreUnavailable, R> =>

@@ -22,7 +22,7 @@ import type { Change, CountedDomain, StoreUnavailable } from "../ports/Store.ts"
 import {
   InUse,
   pageBehind,
-  unmoved,
+  requireVersion,
   UnknownResource,
   type Administration,
   type Guarded,
@@ -32,7 +32,7 @@ import {
   type Removed,
   type Written
 } from "./Administration.ts"
-import { changing, commit, dieOnRejection, unchanged } from "./Commit.ts"
+import { changeRecord, commit, dieOnRejection, unchanged } from "./Commit.ts"
 
 /** A domain, and how many mailboxes it has. */
 export type ManagedDomain = CountedDomain
@@ -105,7 +105,7 @@ interface Move {
 }
 
 /** The one way in which domains change: their health by its machine, with its event, in one commit with what it follows from. */
-export const domainChanges = ({ store, queue, crypto, audited, tenantEvent }: Administration) => {
+export const makeDomainChanges = ({ store, queue, crypto, writeAct, tenantEvent }: Administration) => {
   const healthChanged = (before: MailDomain, after: MailDomain) => {
     const data: EventData<"domain.health_changed"> = {
       object: "domain",
@@ -123,7 +123,7 @@ export const domainChanges = ({ store, queue, crypto, audited, tenantEvent }: Ad
   }
 
   /** The domain one version on, with its health moved if the input moves it, and the changes that make it so. */
-  const moved = Effect.fnUntraced(function* ({ before, domain, input }: Move) {
+  const prepareMove = Effect.fnUntraced(function* ({ before, domain, input }: Move) {
     const decision = input === null ? null : Option.getOrNull(Result.getSuccess(MailDomains.decide(domain, input)))
     if (decision === null) {
       const after = { ...domain, version: before.version + 1 }
@@ -148,20 +148,20 @@ export const domainChanges = ({ store, queue, crypto, audited, tenantEvent }: Ad
 
     /** Moves a domain on the record, whatever comes of it. */
     move: Effect.fnUntraced(function* (actor: Actor, action: string, move: Move, premises: ReadonlyArray<Change> = []) {
-      const { after, changes } = yield* moved(move)
-      yield* audited(actor, after.tenantId, action, after.id, [...premises, ...changes])
+      const { after, changes } = yield* prepareMove(move)
+      yield* writeAct(actor, after.tenantId, action, after.id, [...premises, ...changes])
       return after
     }),
 
     /** The same without a word in the audit trail: for what happens every hour and changes nothing. */
     moveQuietly: Effect.fnUntraced(function* (move: Move) {
-      const { after, changes } = yield* moved(move)
+      const { after, changes } = yield* prepareMove(move)
       yield* commit(store, queue, changes, [])
       return after
     }),
 
     /** The domain with a proof and a key, made now if it lacks them. */
-    equipped: Effect.fnUntraced(function* (domain: MailDomain) {
+    equip: Effect.fnUntraced(function* (domain: MailDomain) {
       const hasKey = domain.dkim !== null || domain.nextDkim !== null
       if (hasKey && domain.proof !== null) return domain
       // Kept, so that it outlives the sealing key that it is derived from.
@@ -171,13 +171,13 @@ export const domainChanges = ({ store, queue, crypto, audited, tenantEvent }: Ad
   }
 }
 
-export const domainManagement = (administration: Administration): Effect.Effect<DomainManagement> =>
+export const makeDomainManagement = (administration: Administration): Effect.Effect<DomainManagement> =>
   Effect.gen(function* () {
-    const { store, uuid, audited, inserted, required, tenant, domainNamed } = administration
-    const { equipped, makeKey, move } = domainChanges(administration)
+    const { store, uuid, writeAct, insert, requireFound, tenant, domainNamed } = administration
+    const { equip, makeKey, move } = makeDomainChanges(administration)
     const settings = yield* Settings
 
-    const mailDomain = (tenantId: TenantId, id: DomainId) => required("domain", id, store.domains.get(tenantId, id))
+    const mailDomain = (tenantId: TenantId, id: DomainId) => requireFound("domain", id, store.domains.get(tenantId, id))
 
     const recordsOf = (domain: MailDomain): DomainRecordSet => ({
       domain,
@@ -186,14 +186,14 @@ export const domainManagement = (administration: Administration): Effect.Effect<
     })
 
     /** Checks by somebody else than the checker, which lets the domain be from then on. */
-    const vouched = (
+    const vouch = (
       actor: Actor,
       action: string,
       tenantId: TenantId,
       id: DomainId,
       checksOf: (before: MailDomain, now: number) => ReadonlyArray<MailDomains.RecordCheck>
     ) =>
-      changing(
+      changeRecord(
         id,
         Effect.gen(function* () {
           const before = yield* mailDomain(tenantId, id)
@@ -236,16 +236,16 @@ export const domainManagement = (administration: Administration): Effect.Effect<
           catchAll: null,
           createdAt: now
         }
-        yield* inserted(actor, tenantId, "domain.create", record.id, [{ _tag: "Insert", kind: "domain", record }])
+        yield* insert(actor, tenantId, "domain.create", record.id, [{ _tag: "Insert", kind: "domain", record }])
         return record
       }),
 
       domainRecords: Effect.fn("Management.domainRecords")(function* (actor, tenantId, id) {
-        const domain = yield* changing(
+        const domain = yield* changeRecord(
           id,
           Effect.gen(function* () {
             const before = yield* mailDomain(tenantId, id)
-            const after = yield* equipped(before)
+            const after = yield* equip(before)
             return after === before ? before : yield* move(actor, "domain.make_key", { before, domain: after, input: null })
           })
         ).pipe(dieOnRejection)
@@ -255,12 +255,12 @@ export const domainManagement = (administration: Administration): Effect.Effect<
       rotateDkim: Effect.fn("Management.rotateDkim")(function* (actor, tenantId, id) {
         yield* mailDomain(tenantId, id)
         const nextDkim = yield* makeKey({ tenantId, id })
-        const domain = yield* changing(
+        const domain = yield* changeRecord(
           id,
           Effect.gen(function* () {
             const before = yield* mailDomain(tenantId, id)
             const now = yield* Clock.currentTimeMillis
-            const after = { ...(yield* equipped({ ...before, nextDkim })), nextCheckAt: before.nextCheckAt === null ? null : now }
+            const after = { ...(yield* equip({ ...before, nextDkim })), nextCheckAt: before.nextCheckAt === null ? null : now }
             return yield* move(actor, "domain.rotate_dkim", { before, domain: after, input: null })
           })
         ).pipe(dieOnRejection)
@@ -268,11 +268,11 @@ export const domainManagement = (administration: Administration): Effect.Effect<
       }),
 
       recordChecks: Effect.fn("Management.recordChecks")((tenantId, id, checks) =>
-        vouched(domainChecker, "domain.check", tenantId, id, () => checks)
+        vouch(domainChecker, "domain.check", tenantId, id, () => checks)
       ),
 
       confirmDomain: Effect.fn("Management.confirmDomain")((actor, tenantId, id) =>
-        vouched(actor, "domain.confirm", tenantId, id, (before, since) => [
+        vouch(actor, "domain.confirm", tenantId, id, (before, since) => [
           ...before.checks.filter((check) => !MailDomains.isEssential(check) && check.state !== "unknown"),
           ...MailDomains.essentialRecords.map(
             (record) => ({ record, state: "ok", expected: confirmed, observed: confirmed, since }) as const
@@ -281,7 +281,7 @@ export const domainManagement = (administration: Administration): Effect.Effect<
       ),
 
       setDomainSuspended: Effect.fn("Management.setDomainSuspended")(function* (actor, tenantId, id, suspended) {
-        return yield* changing(
+        return yield* changeRecord(
           id,
           Effect.gen(function* () {
             const before = yield* mailDomain(tenantId, id)
@@ -295,11 +295,11 @@ export const domainManagement = (administration: Administration): Effect.Effect<
       }),
 
       setCatchAll: Effect.fn("Management.setCatchAll")(function* (actor, tenantId, id, mailboxId) {
-        return yield* changing(
+        return yield* changeRecord(
           id,
           Effect.gen(function* () {
             const before = yield* mailDomain(tenantId, id)
-            const mailbox = mailboxId === null ? null : yield* required("mailbox", mailboxId, store.mailboxes.get(tenantId, mailboxId))
+            const mailbox = mailboxId === null ? null : yield* requireFound("mailbox", mailboxId, store.mailboxes.get(tenantId, mailboxId))
             if (mailbox !== null && mailbox.domainId !== id) return yield* new UnknownResource({ what: "mailbox", id: mailbox.id })
             if (before.catchAll === mailboxId) return before
             // Whoever removes the mailbox holds the domain, so one of them comes behind the other and sees it.
@@ -310,17 +310,17 @@ export const domainManagement = (administration: Administration): Effect.Effect<
       }),
 
       removeDomain: Effect.fn("Management.removeDomain")(function* (actor, tenantId, id, input) {
-        return yield* changing(
+        return yield* changeRecord(
           id,
           Effect.gen(function* () {
             const domain = yield* mailDomain(tenantId, id)
             const inUse = (fault: string) => new InUse({ what: "domain", id: domain.domain, fault })
-            yield* unmoved("domain", domain, input)
+            yield* requireVersion("domain", domain, input)
             // So no mailbox comes while they are looked for.
             if (domain.health !== "suspended") return yield* inUse("is in use; suspend it first")
             const mailboxes = yield* store.mailboxes.page(tenantId, { domainId: id, after: null, limit: 1 })
             if (mailboxes.length > 0) return yield* inUse("has mailboxes; remove them first")
-            yield* audited(actor, tenantId, "domain.remove", id, [{ _tag: "Remove", kind: "domain", record: domain }])
+            yield* writeAct(actor, tenantId, "domain.remove", id, [{ _tag: "Remove", kind: "domain", record: domain }])
             return domain
           })
         ).pipe(dieOnRejection)

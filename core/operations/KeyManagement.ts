@@ -16,7 +16,7 @@ import {
   line,
   overlapOf,
   pageOf,
-  unmoved,
+  requireVersion,
   whole,
   type Administration,
   type Changed,
@@ -27,7 +27,7 @@ import {
   type UnknownResource,
   type Written
 } from "./Administration.ts"
-import { changing, dieOnRejection, orFound } from "./Commit.ts"
+import { changeRecord, dieOnRejection, orFound } from "./Commit.ts"
 
 /** The key is over: there is nothing to rotate. */
 export class KeyEnded extends Data.TaggedError("KeyEnded")<{ readonly id: ApiKeyId; readonly how: "revoked" | "expired" }> {
@@ -94,13 +94,13 @@ export interface KeyManagement {
 /** The last millisecond that a date-time of four digits can name. */
 const timeMax: Millis = 253_402_300_799_999
 
-export const keyManagement = (administration: Administration): KeyManagement => {
-  const { store, crypto, uuid, audited, inserted, write, required, tenant } = administration
+export const makeKeyManagement = (administration: Administration): KeyManagement => {
+  const { store, crypto, uuid, writeAct, insert, write, requireFound, tenant } = administration
 
   const application = (tenantId: TenantId, id: ApplicationId) =>
-    required("application", id, store.credentials.application(tenantId, id))
+    requireFound("application", id, store.credentials.application(tenantId, id))
 
-  const apiKey = (tenantId: TenantId, id: ApiKeyId) => required("API key", id, store.credentials.apiKey(tenantId, id))
+  const apiKey = (tenantId: TenantId, id: ApiKeyId) => requireFound("API key", id, store.credentials.apiKey(tenantId, id))
 
   const managed = Effect.fnUntraced(function* (key: ApiKey) {
     const owner = yield* tenant(key.tenantId)
@@ -171,20 +171,20 @@ export const keyManagement = (administration: Administration): KeyManagement => 
       }
       const issued = { apiKey: yield* managed(record), text: input.text ?? minted.text }
       const changes = [{ _tag: "Insert", kind: "apiKey", record }] as const
-      yield* orFound(inserted(actor, owner.tenantId, "api_key.issue", record.id, changes), store.credentials.apiKey(record.tenantId, record.id))
+      yield* orFound(insert(actor, owner.tenantId, "api_key.issue", record.id, changes), store.credentials.apiKey(record.tenantId, record.id))
       return issued
     }),
 
     updateKey: Effect.fn("Management.updateKey")(function* (actor, tenantId, id, input) {
-      return yield* changing(
+      return yield* changeRecord(
         id,
         Effect.gen(function* () {
           const before = yield* apiKey(tenantId, id)
-          yield* unmoved("API key", before, input)
+          yield* requireVersion("API key", before, input)
           const name = yield* Effect.fromResult(line("name", input.name))
           const record = { ...before, version: before.version + 1, name }
           if (name === before.name) return yield* managed(before)
-          yield* audited(actor, tenantId, "api_key.update", id, [{ _tag: "Update", kind: "apiKey", record }])
+          yield* writeAct(actor, tenantId, "api_key.update", id, [{ _tag: "Update", kind: "apiKey", record }])
           return yield* managed(record)
         })
       ).pipe(dieOnRejection)
@@ -196,7 +196,7 @@ export const keyManagement = (administration: Administration): KeyManagement => 
       const minted = yield* mint(first.environment)
       const secretHash = yield* crypto.hashSecret(minted.token.secret)
       const newId = yield* uuid<ApiKeyId>()
-      return yield* changing(
+      return yield* changeRecord(
         id,
         Effect.gen(function* () {
           const before = yield* apiKey(tenantId, id)
@@ -233,13 +233,13 @@ export const keyManagement = (administration: Administration): KeyManagement => 
     }),
 
     revokeKey: Effect.fn("Management.revokeKey")(function* (actor, tenantId, id) {
-      return yield* changing(
+      return yield* changeRecord(
         id,
         Effect.gen(function* () {
           const key = yield* apiKey(tenantId, id)
           if (key.revokedAt !== null) return yield* managed(key)
           const record = { ...key, version: key.version + 1, revokedAt: yield* Clock.currentTimeMillis }
-          yield* audited(actor, tenantId, "api_key.revoke", id, [{ _tag: "Update", kind: "apiKey", record }])
+          yield* writeAct(actor, tenantId, "api_key.revoke", id, [{ _tag: "Update", kind: "apiKey", record }])
           return yield* managed(record)
         })
       ).pipe(dieOnRejection)

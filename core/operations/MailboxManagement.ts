@@ -20,7 +20,7 @@ import {
   InvalidInput,
   line,
   pageBehind,
-  unmoved,
+  requireVersion,
   type Administration,
   type Changed,
   type Guarded,
@@ -30,7 +30,7 @@ import {
   type UnknownResource,
   type Written
 } from "./Administration.ts"
-import { changing, dieOnRejection, retryOnVersionMoved, unchanged } from "./Commit.ts"
+import { changeRecord, dieOnRejection, retryOnVersionMoved, unchanged } from "./Commit.ts"
 
 export interface MailboxManagement {
   /** By address; of one domain, if it is given. */
@@ -61,12 +61,12 @@ export interface MailboxManagement {
   readonly removeMailbox: (actor: Actor, tenantId: TenantId, id: MailboxId, input: Guarded) => Removed<Mailbox>
 }
 
-export const mailboxManagement = (administration: Administration): MailboxManagement => {
-  const { store, uuid, audited, required, tenant, domainNamed, tenantEvent } = administration
+export const makeMailboxManagement = (administration: Administration): MailboxManagement => {
+  const { store, uuid, writeAct, requireFound, tenant, domainNamed, tenantEvent } = administration
 
-  const mailDomain = (tenantId: TenantId, id: DomainId) => required("domain", id, store.domains.get(tenantId, id))
+  const mailDomain = (tenantId: TenantId, id: DomainId) => requireFound("domain", id, store.domains.get(tenantId, id))
 
-  const getMailbox = (tenantId: TenantId, id: MailboxId) => required("mailbox", id, store.mailboxes.get(tenantId, id))
+  const getMailbox = (tenantId: TenantId, id: MailboxId) => requireFound("mailbox", id, store.mailboxes.get(tenantId, id))
 
   const displayed = (text: string) => Effect.fromResult(line("displayName", text, { minimum: 0 }))
 
@@ -124,7 +124,7 @@ export const mailboxManagement = (administration: Administration): MailboxManage
             status: "active",
             createdAt: yield* Clock.currentTimeMillis
           }
-          yield* audited(actor, input.tenantId, "mailbox.create", record.id, [
+          yield* writeAct(actor, input.tenantId, "mailbox.create", record.id, [
             // Whoever removes the domain has suspended it before, and counted its mailboxes behind that.
             unchanged("domain", domain),
             { _tag: "Insert", kind: "mailbox", record },
@@ -136,11 +136,11 @@ export const mailboxManagement = (administration: Administration): MailboxManage
     }),
 
     updateMailbox: Effect.fn("Management.updateMailbox")(function* (actor, tenantId, id, input) {
-      return yield* changing(
+      return yield* changeRecord(
         id,
         Effect.gen(function* () {
           const before = yield* getMailbox(tenantId, id)
-          yield* unmoved("mailbox", before, input)
+          yield* requireVersion("mailbox", before, input)
           const reason = input.reason === undefined ? null : yield* Effect.fromResult(line("reason", input.reason))
           const record: Mailbox = {
             ...before,
@@ -152,7 +152,7 @@ export const mailboxManagement = (administration: Administration): MailboxManage
           if (record.status === before.status && record.displayName === before.displayName) return before
           const suspends = record.status === "suspended" && before.status === "active"
           const event = yield* mailboxEvent(record, suspends ? "mailbox.suspended" : "mailbox.updated", reason)
-          yield* audited(actor, tenantId, suspends ? "mailbox.suspend" : "mailbox.update", id, [
+          yield* writeAct(actor, tenantId, suspends ? "mailbox.suspend" : "mailbox.update", id, [
             { _tag: "Update", kind: "mailbox", record },
             event
           ])
@@ -163,11 +163,11 @@ export const mailboxManagement = (administration: Administration): MailboxManage
 
     removeMailbox: Effect.fn("Management.removeMailbox")(function* (actor, tenantId, id, input) {
       const inUse = (fault: string) => new InUse({ what: "mailbox", id, fault })
-      return yield* changing(
+      return yield* changeRecord(
         id,
         Effect.gen(function* () {
           const mailbox = yield* getMailbox(tenantId, id)
-          yield* unmoved("mailbox", mailbox, input)
+          yield* requireVersion("mailbox", mailbox, input)
           // So nothing is accepted from it or for it while its mail is looked for.
           if (mailbox.status !== "suspended") return yield* inUse("is in use; suspend it first")
           const domain = yield* store.domains.get(tenantId, mailbox.domainId)
@@ -180,7 +180,7 @@ export const mailboxManagement = (administration: Administration): MailboxManage
           if (found.flat().length > 0) return yield* inUse("has mail, and is kept as long as that is")
           // Held, so that its other mail goes nowhere else meanwhile.
           const premises = domain === null ? [] : [unchanged("domain", domain)]
-          yield* audited(actor, tenantId, "mailbox.remove", id, [...premises, { _tag: "Remove", kind: "mailbox", record: mailbox }])
+          yield* writeAct(actor, tenantId, "mailbox.remove", id, [...premises, { _tag: "Remove", kind: "mailbox", record: mailbox }])
           return mailbox
         })
       ).pipe(dieOnRejection)

@@ -13,11 +13,11 @@
  */
 import { Context, Effect, Layer } from "effect"
 import { make } from "./Administration.ts"
-import { domainManagement, type DomainManagement } from "./DomainManagement.ts"
-import { keyManagement, type KeyManagement } from "./KeyManagement.ts"
-import { mailboxManagement, type MailboxManagement } from "./MailboxManagement.ts"
-import { suppressionManagement, type SuppressionManagement } from "./SuppressionManagement.ts"
-import { tenantManagement, type TenantManagement } from "./TenantManagement.ts"
+import { makeDomainManagement, type DomainManagement } from "./DomainManagement.ts"
+import { makeKeyManagement, type KeyManagement } from "./KeyManagement.ts"
+import { makeMailboxManagement, type MailboxManagement } from "./MailboxManagement.ts"
+import { makeSuppressionManagement, type SuppressionManagement } from "./SuppressionManagement.ts"
+import { makeTenantManagement, type TenantManagement } from "./TenantManagement.ts"
 
 export class Management extends Context.Service<
   Management,
@@ -28,11 +28,11 @@ export class Management extends Context.Service<
     Effect.gen(function* () {
       const administration = yield* make
       return Management.of({
-        ...tenantManagement(administration),
-        ...keyManagement(administration),
-        ...(yield* domainManagement(administration)),
-        ...mailboxManagement(administration),
-        ...suppressionManagement(administration)
+        ...makeTenantManagement(administration),
+        ...makeKeyManagement(administration),
+        ...(yield* makeDomainManagement(administration)),
+        ...makeMailboxManagement(administration),
+        ...makeSuppressionManagement(administration)
       })
     })
   )

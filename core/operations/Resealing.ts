@@ -21,7 +21,7 @@ import { Crypto, sealVersionLimit, type SealBroken, type SealedSecret } from "..
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { line, type InvalidInput } from "./Administration.ts"
-import { changing, commit, dieOnRejection } from "./Commit.ts"
+import { changeRecord, commit, dieOnRejection } from "./Commit.ts"
 
 /** Secrets that could not be opened, by the key that sealed them: it is not in the ring, or the secret was altered. */
 export interface Unopened {
@@ -70,7 +70,7 @@ export class Resealing extends Context.Service<
         { tenantId, environment, id, action }: { readonly tenantId: TenantId; readonly environment: Environment | null; readonly id: string; readonly action: string },
         read: Effect.Effect<Change | null, E>
       ) =>
-        changing(
+        changeRecord(
           id,
           Effect.gen(function* () {
             const written = yield* read

@@ -28,7 +28,7 @@ export interface SuppressionManagement {
   readonly removeSuppression: (actor: Actor, realm: Realm, address: Address) => Written<Suppression>
 }
 
-export const suppressionManagement = ({ store, write, tenant }: Administration): SuppressionManagement => {
+export const makeSuppressionManagement = ({ store, write, tenant }: Administration): SuppressionManagement => {
   const find = (realm: Realm, address: Address) =>
     Effect.map(store.suppressions.among(realm, [address]), ([found]) => found ?? null)
 

@@ -24,7 +24,7 @@ import {
   NameTaken,
   pageBehind,
   pageOf,
-  unmoved,
+  requireVersion,
   whole,
   type Administration,
   type Changed,
@@ -34,7 +34,7 @@ import {
   type UnknownResource,
   type Written
 } from "./Administration.ts"
-import { changing, dieOnRejection } from "./Commit.ts"
+import { changeRecord, dieOnRejection } from "./Commit.ts"
 
 /**
  * Stands in audit entries for the installation as a whole, where what was
@@ -138,17 +138,17 @@ const checkedPlan = Effect.fnUntraced(function* (plan: Plan) {
   return plan
 })
 
-export const tenantManagement = (administration: Administration): TenantManagement => {
-  const { store, uuid, audited, inserted, required, tenant } = administration
+export const makeTenantManagement = (administration: Administration): TenantManagement => {
+  const { store, uuid, writeAct, insert, requireFound, tenant } = administration
 
   const plan = (id: string) =>
-    required("plan", id, Effect.map(store.credentials.plans, (plans) => plans.find((one) => one.id === id) ?? null))
+    requireFound("plan", id, Effect.map(store.credentials.plans, (plans) => plans.find((one) => one.id === id) ?? null))
 
   const writePlan = (actor: Actor, action: "plan.create" | "plan.update", written: Plan) =>
-    inserted(actor, installation, action, written.id, [{ _tag: "PutPlan", plan: written }])
+    insert(actor, installation, action, written.id, [{ _tag: "PutPlan", plan: written }])
 
   const application = (tenantId: TenantId, id: ApplicationId) =>
-    required("application", id, store.credentials.application(tenantId, id))
+    requireFound("application", id, store.credentials.application(tenantId, id))
 
   /** What the newest come first of, behind the number of an item that a page before has shown. */
   const newest = Effect.fnUntraced(function* <A>({ after, ...query }: PageQuery, read: (limit: number, before?: number) => Read<A>) {
@@ -217,35 +217,35 @@ export const tenantManagement = (administration: Administration): TenantManageme
         status: "active",
         createdAt: yield* Clock.currentTimeMillis
       }
-      yield* inserted(actor, record.id, "tenant.create", record.id, [{ _tag: "Insert", kind: "tenant", record }])
+      yield* insert(actor, record.id, "tenant.create", record.id, [{ _tag: "Insert", kind: "tenant", record }])
       return record
     }),
 
     updateTenant: Effect.fn("Management.updateTenant")(function* (actor, id, input) {
-      return yield* changing(
+      return yield* changeRecord(
         id,
         Effect.gen(function* () {
           const before = yield* tenant(id)
-          yield* unmoved("tenant", before, input)
+          yield* requireVersion("tenant", before, input)
           const name = yield* Effect.fromResult(line("name", input.name ?? before.name))
           const planId = input.planId === undefined ? before.planId : (yield* plan(input.planId)).id
           if (name === before.name && planId === before.planId) return before
           const record = { ...before, version: before.version + 1, name, planId }
-          yield* audited(actor, id, "tenant.update", id, [{ _tag: "Update", kind: "tenant", record }])
+          yield* writeAct(actor, id, "tenant.update", id, [{ _tag: "Update", kind: "tenant", record }])
           return record
         })
       ).pipe(dieOnRejection)
     }),
 
     setTenantStatus: Effect.fn("Management.setTenantStatus")(function* (actor, id, status) {
-      return yield* changing(
+      return yield* changeRecord(
         id,
         Effect.gen(function* () {
           const before = yield* tenant(id)
           if (before.status === status) return before
           const record = { ...before, version: before.version + 1, status }
           const action = status === "active" ? "tenant.reinstate" : "tenant.suspend"
-          yield* audited(actor, id, action, id, [{ _tag: "Update", kind: "tenant", record }])
+          yield* writeAct(actor, id, action, id, [{ _tag: "Update", kind: "tenant", record }])
           return record
         })
       ).pipe(dieOnRejection)
@@ -269,34 +269,34 @@ export const tenantManagement = (administration: Administration): TenantManageme
         status: "active",
         createdAt: yield* Clock.currentTimeMillis
       }
-      yield* inserted(actor, record.tenantId, "application.create", record.id, [{ _tag: "Insert", kind: "application", record }])
+      yield* insert(actor, record.tenantId, "application.create", record.id, [{ _tag: "Insert", kind: "application", record }])
       return record
     }),
 
     updateApplication: Effect.fn("Management.updateApplication")(function* (actor, tenantId, id, input) {
-      return yield* changing(
+      return yield* changeRecord(
         id,
         Effect.gen(function* () {
           const before = yield* application(tenantId, id)
-          yield* unmoved("application", before, input)
+          yield* requireVersion("application", before, input)
           const name = yield* Effect.fromResult(line("name", input.name))
           if (name === before.name) return before
           const record = { ...before, version: before.version + 1, name }
-          yield* audited(actor, tenantId, "application.update", id, [{ _tag: "Update", kind: "application", record }])
+          yield* writeAct(actor, tenantId, "application.update", id, [{ _tag: "Update", kind: "application", record }])
           return record
         })
       ).pipe(dieOnRejection)
     }),
 
     setApplicationStatus: Effect.fn("Management.setApplicationStatus")(function* (actor, tenantId, id, status) {
-      return yield* changing(
+      return yield* changeRecord(
         id,
         Effect.gen(function* () {
           const before = yield* application(tenantId, id)
           if (before.status === status) return before
           const record = { ...before, version: before.version + 1, status }
           const action = status === "active" ? "application.reinstate" : "application.suspend"
-          yield* audited(actor, tenantId, action, id, [{ _tag: "Update", kind: "application", record }])
+          yield* writeAct(actor, tenantId, action, id, [{ _tag: "Update", kind: "application", record }])
           return record
         })
       ).pipe(dieOnRejection)

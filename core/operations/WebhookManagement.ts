@@ -20,7 +20,7 @@ import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { InvalidInput, line, overlapOf, pageOf, UnknownResource, type Page, type PageQuery } from "./Administration.ts"
-import { changing, commit, dieOnRejection, orFound, unchanged } from "./Commit.ts"
+import { changeRecord, commit, dieOnRejection, orFound, unchanged } from "./Commit.ts"
 import { deliverJob, EndpointDisabled } from "./Webhooks.ts"
 
 /** Test events are for sandbox applications. */
@@ -161,7 +161,7 @@ export class WebhookManagement extends Context.Service<
         const replayed = new Set(before)
         let ids: ReadonlyArray<DeliveryId>
         do {
-          ids = yield* changing(
+          ids = yield* changeRecord(
             id,
             Effect.gen(function* () {
               const endpoint = yield* store.endpoints.get(realm, id)
@@ -178,7 +178,7 @@ export class WebhookManagement extends Context.Service<
 
       /** The first batch of replays lands with the enabling, so that a crash does not part them. */
       const enable = (actor: Actor, realm: Realm, id: EndpointId, options: { readonly replayDead: boolean }) =>
-        changing(
+        changeRecord(
           id,
           Effect.gen(function* () {
             const before = yield* store.endpoints.get(realm, id)
@@ -257,7 +257,7 @@ export class WebhookManagement extends Context.Service<
           const overlap = yield* Effect.fromResult(overlapOf(input))
           const secret = Webhook.secretOf(yield* crypto.randomBytes(Webhook.secretBytes))
           const sealed = yield* crypto.seal(secret, Endpoints.sealContext({ tenantId, id }))
-          const rotating = changing(
+          const rotating = changeRecord(
             id,
             Effect.gen(function* () {
               const before = yield* found(tenantId, id)
@@ -277,7 +277,7 @@ export class WebhookManagement extends Context.Service<
         }),
 
         disableEndpoint: Effect.fn("WebhookManagement.disableEndpoint")(function* (actor, tenantId, id) {
-          const disabling = changing(
+          const disabling = changeRecord(
             id,
             Effect.gen(function* () {
               const before = yield* found(tenantId, id)

@@ -22,7 +22,7 @@ import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
 import { auditEntry, stillAdmitted, type Principal, type Unauthorized } from "./Access.ts"
-import { changing, commit, dieOnRejection, orFound, retryOnVersionMoved } from "./Commit.ts"
+import { changeRecord, commit, dieOnRejection, orFound, retryOnVersionMoved } from "./Commit.ts"
 import { NotFound } from "./Ownership.ts"
 
 /** What `createWebhookEndpoint` takes (Spec 4). Which types and URLs are good is told by errors of their own. */
@@ -268,7 +268,7 @@ export class Webhooks extends Context.Service<
         }),
 
         replay: Tracing.fn("Webhooks.replay")(function* (principal, id) {
-          return yield* changing(
+          return yield* changeRecord(
             id,
             Effect.gen(function* () {
               const { realm, applicationId } = principal
