@@ -33,11 +33,20 @@ local function nextNumber(now)
   return number
 end
 
--- Leases that nobody holds any more: of jobs that the server has lost, which tell no group when they run out.
-local function areGone(own, leases, heldUntil, now)
+-- Whether leases may be nobody's any more: those of jobs that the server has lost, which tell no group when they run out.
+-- A version of before does not write until when it holds, so those who hold are counted then.
+local function mayBeGone(own, leases, heldUntil, now)
   if not leases or leases == 0 or not heldUntil or heldUntil > now then return false end
   local first = tonumber(call('ZRANGE', own .. ':leased', 0, 0, 'WITHSCORES')[2])
   return not first or first > now
+end
+
+local function countHeld(own, group)
+  local count = 0
+  for _, subject in ipairs(call('ZRANGE', own .. ':leased', 0, -1)) do
+    if call('HGET', own .. ':job:' .. subject, 'group') == group then count = count + 1 end
+  end
+  return count
 end
 
 -- Puts a group where its jobs and leases say. Returns the line it stands in, or '', and where it stood.
@@ -48,7 +57,7 @@ local function settle(kind, group, now, moreLeases, heldUntil, firstDueAt, found
   local key = own .. ':group:' .. group
   local known = call('HMGET', key, 'leases', 'turn', 'line', 'cap', 'until', 'heldUntil')
   local counted, lastUntil = tonumber(known[1]) or 0, tonumber(known[6])
-  local leases = math.max(0, (areGone(own, counted, lastUntil, now) and 0 or counted) + moreLeases)
+  local leases = mayBeGone(own, counted, lastUntil, now) and countHeld(own, group) or math.max(0, counted + moreLeases)
   local turn, stood, cap = tonumber(known[2]), known[3] or '', tonumber(known[4])
   if cap and tonumber(known[5]) <= now then cap = nil end -- a claim will remove it
   if heldUntil then lastUntil = math.max(heldUntil, lastUntil or 0) end
@@ -160,7 +169,7 @@ local function restore(kind, subject, group, dueAt, now, leases)
   end
   local key = own .. ':group:' .. group
   local known = call('HMGET', key, 'turn', 'line', 'leases', 'heldUntil')
-  if areGone(own, tonumber(known[3]), tonumber(known[4]), now) then touch(kind, group, now, 0, true) end
+  if mayBeGone(own, tonumber(known[3]), tonumber(known[4]), now) then touch(kind, group, now, 0, true) end
   local line, isThere = known[2] or '', nil
   if line ~= '' then
     isThere = call('ZSCORE', own .. ':line:' .. line, group) and call('SISMEMBER', own .. ':lines', line) == 1

@@ -127,3 +127,24 @@ describe("a Redis that loses jobs that are held", () => {
     })
   )
 })
+
+describe("a queue that processes of the version before work on as well", () => {
+  it.effect("counts their leases, though they do not say of a group until when the last of them holds", () =>
+    Effect.gen(function* () {
+      const { queue, operator, claim } = yield* begin
+      yield* queue.offer(even)
+      const [earlier] = yield* claim(1)
+      yield* queue.complete(earlier!)
+      const heldUntil = yield* Effect.promise(() => operator.hget("{mailroom}:submit:group:even", "heldUntil"))
+      yield* TestClock.adjust("2 minutes")
+      const [held] = yield* claim(1, 1)
+      yield* Effect.promise(() => operator.hset("{mailroom}:submit:group:even", "heldUntil", heldUntil!))
+
+      yield* queue.offer([job(6)])
+
+      assert.deepStrictEqual(yield* claim(5, 1), [])
+      yield* queue.complete(held!)
+      assert.lengthOf(yield* claim(5, 1), 1)
+    })
+  )
+})
