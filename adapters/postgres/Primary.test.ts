@@ -208,7 +208,8 @@ layer(cluster, { excludeTestServices: true, timeout: 120_000 })("several hosts",
       yield* rows("insert into kept values (1)")
 
       yield* primary.stop("immediate")
-      const between = yield* Effect.flip(rows(where))
+      // A statement may still go to a connection of before, and end with it.
+      yield* Effect.repeat(Effect.flip(rows(where)), { until: (error) => Database.reasonOf(error).includes("is a standby") })
       const promoting = yield* opened(folders(standby))
       yield* Effect.provide(
         Effect.flatMap(Database.Database, ({ rows }) => rows("select pg_promote()")),
@@ -219,7 +220,6 @@ layer(cluster, { excludeTestServices: true, timeout: 120_000 })("several hosts",
 
       yield* Effect.forEach([2, 3, 4], (id) => sql.withTransaction(sql`insert into kept values (${id})`), { concurrency: 3 })
       assert.deepStrictEqual(yield* rows("select id from kept order by id"), [{ id: 1 }, { id: 2 }, { id: 3 }, { id: 4 }])
-      assert.include(Database.reasonOf(between), "is a standby")
     })
   )
 })
