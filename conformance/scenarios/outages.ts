@@ -44,6 +44,13 @@ class NoAttachments extends Faults {
   }
 }
 
+/** A store that has lost what messages were made of. */
+class NoContents extends Faults {
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return call === "Store.messages.outbound" ? Effect.map(effect, (found) => (found === null ? found : { ...found, content: null })) : effect // as above
+  }
+}
+
 export const suite: ScenarioSuite = {
   name: "outages",
   checks: [
@@ -154,6 +161,23 @@ export const suite: ScenarioSuite = {
         assert.ok(Buffer.from(first!.bytes).equals(Buffer.from(second!.bytes)))
         const stored = yield* Stream.mkUint8Array(world.blobs.read(tenancy.realm.tenantId, mime!))
         assert.ok(Buffer.from(stored).equals(Buffer.from(second!.bytes)))
+      })
+    ),
+
+    scenario("an object is made once: a later try submits those bytes, whatever has become of what they were made of", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("production")
+        const [first, next] = [yield* world.boot(), yield* world.boot(new NoContents(0, "before"))]
+        world.stage.behave = (request, nth) =>
+          nth === 1 ? Effect.fail(new MailProviderUnavailable({ cause: "reset" })) : Effect.succeed(accepted(request))
+        const id = yield* send(first, tenancy, ada)
+        yield* settle(first)
+
+        yield* pass(next, "2 minutes")
+
+        assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
+        const [one, other] = world.stage.submissions.map(({ bytes }) => Buffer.from(bytes))
+        assert.ok(one!.equals(other!))
       })
     ),
 
