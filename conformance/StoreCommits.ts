@@ -244,6 +244,21 @@ const wholeOrNothing = [
       })
     )
   ),
+  law("applies nothing of a commit that names two versions, of which one has moved", (store) =>
+    Effect.gen(function* () {
+      const records = recordsOf(Fixtures.realm())
+      yield* land(store, ...kinds.map((kind) => insertAny(kind, records)))
+      const at = (kind: Kind, version: number) => update(kind, { ...records[kind], version } as Records[Kind]) // the same record but for its version
+
+      for (const moved of kinds) {
+        for (const kind of kinds.filter((one) => one !== moved)) {
+          const refused = { _tag: "VersionMoved", kind: moved, id: records[moved].id }
+          assert.deepEqual(yield* refusal(store, at(kind, 2), at(moved, 3)), refused, `${kind} stands`)
+          assert.deepEqual(yield* stored(store, kind, records[kind]), records[kind], `${kind}, where ${moved} has moved`)
+        }
+      }
+    })
+  ),
   law("leaves a record as it was before a rejected commit, however often that commit changed it", (store) =>
     Effect.gen(function* () {
       const { tenant, message } = recordsOf(Fixtures.realm())

@@ -10,6 +10,7 @@ import * as Recipients from "../core/model/Recipient.ts"
 import type { Change } from "../core/ports/Store.ts"
 import * as Fixtures from "./fixtures.ts"
 import {
+  append,
   auditEntry,
   drop,
   insert,
@@ -38,6 +39,22 @@ const idsOf = <E>(read: Effect.Effect<ReadonlyArray<{ readonly id: string }>, E>
   Effect.map(read, (found) => found.map(({ id }) => id).sort())
 
 const references = [
+  law("pages events from the first of a time or later, whatever has occurred before what an earlier commit brought", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      for (const occurredAt of [100, 300, 200, 250, 400]) {
+        yield* land(store, append(Fixtures.queuedEvent(Fixtures.message(realm), { occurredAt })))
+      }
+      const since = (at: number) =>
+        Effect.map(store.events.page(realm, Fixtures.freshId(), { start: { _tag: "Since", at }, limit: 100 }), (found) =>
+          found.map(({ occurredAt }) => occurredAt)
+        )
+
+      assert.deepEqual(yield* since(200), [300, 200, 250, 400])
+      assert.deepEqual(yield* since(250), [300, 200, 250, 400])
+      assert.deepEqual(yield* since(301), [400])
+    })
+  ),
   law("finds a message by the names that providers took it under", (store) =>
     Effect.gen(function* () {
       const realm = Fixtures.realm()
@@ -53,6 +70,19 @@ const references = [
       assert.deepEqual(yield* store.messages.bySubmission(first), twice)
       assert.deepEqual(yield* store.messages.bySubmission(second), twice)
       assert.equal(yield* store.messages.bySubmission({ ...first, provider: "another" }), null)
+    })
+  ),
+  law("finds by a name that was given twice the message that was given it last", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const ref = submissionRef()
+      const [one, other] = times(2, () => Fixtures.message(realm))
+      yield* land(store, insertMessage(one!), insertMessage(other!))
+
+      for (const message of [one!, other!]) {
+        yield* land(store, update("message", next(message, { submissions: [submission(ref)] })))
+        assert.equal((yield* store.messages.bySubmission(ref))?.id, message.id)
+      }
     })
   ),
   law("finds the messages that use an attachment while a recipient of theirs is queued", (store) =>
