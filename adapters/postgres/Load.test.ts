@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
-import { outcome, reservation, reserve, takeQuota } from "../../conformance/StoreLaw.ts"
+import { append, demand, insert, outcome, reservation, reserve, takeQuota } from "../../conformance/StoreLaw.ts"
 import { Store } from "../../core/ports/Store.ts"
 import * as Database from "./Database.ts"
 import * as JobNews from "./JobNews.ts"
@@ -39,3 +39,25 @@ it.live("a key that has expired is replaced by one process, and taken for the ot
     assert.deepStrictEqual(yield* Fiber.join(twin), { _tag: "KeyTaken", idempotencyKey: held.idempotencyKey })
   }).pipe(Effect.scoped)
 )
+
+for (const how of ["without a look", "after a look"]) {
+  it.live(`nobody moves what a commit requires, ${how}, while that waits for a place in the log`, () =>
+    Effect.gen(function* () {
+      const { store, looks, run, isBlocked } = yield* looking
+      const endpoint = Fixtures.endpoint(Fixtures.realm())
+      const event = () => append(Fixtures.queuedEvent(Fixtures.message(endpoint)))
+      yield* store.commit([insert("endpoint", endpoint), event()], [])
+      yield* run("begin")
+      yield* run("select from mailroom.log_head for update")
+
+      const changes = [demand("endpoint", endpoint), event()]
+      const waiting = yield* Effect.forkChild(outcome(store, ...(how === "after a look" ? [looks, ...changes] : changes)))
+      yield* isBlocked
+      const free = yield* run("select 1 from mailroom.endpoint where id = $1 for no key update skip locked", [endpoint.id])
+      yield* run("commit")
+
+      assert.deepStrictEqual(free, [])
+      assert.isNull(yield* Fiber.join(waiting))
+    }).pipe(Effect.scoped)
+  )
+}
