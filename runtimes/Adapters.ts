@@ -42,8 +42,6 @@ export const placeOf = ({ databaseUrl }: Pick<Deployment, "databaseUrl">): strin
   return `${hosts.map(Hosts.nameOf).join(",")}${path === "/" ? "" : path}`
 }
 
-export const { reasonOf } = Postgres
-
 /**
  * True when a certificate was shown that nobody here vouches for, or that is out of date or another's: Node's words, which all
  * name it. A server that wants one of ours speaks of a client's.
@@ -67,7 +65,7 @@ export const database = (config: Deployment, name: string) =>
 
 const unreachable = (config: Deployment) => (error: SqlError) => {
   const advice = connectionAdvice(config, error)
-  const reason = `${reasonOf(error)}${advice === null ? "" : `. ${advice}`}`
+  const reason = `${Postgres.reasonOf(error)}${advice === null ? "" : `. ${advice}`}`
   return new DatabaseFault({
     message: Postgres.isConnectionLost(error)
       ? `the database at ${placeOf(config)} cannot be reached: ${reason}`
@@ -84,7 +82,7 @@ export const connectionAdvice = (config: Pick<Deployment, "databasePrepare">, er
   if (Postgres.isWithoutPrimary(error)) {
     return `Name the primary in ${settings.databaseUrl.name}, beside its standbys if you like (\`host1:5432,host2:5432\`), or promote one of them (docs/deploy.md, Failover).`
   }
-  return isDistrust(reasonOf(error)) ? `${trustAdvice()} A sslrootcert in ${settings.databaseUrl.name} is not read.` : null
+  return isDistrust(Postgres.reasonOf(error)) ? `${trustAdvice()} A sslrootcert in ${settings.databaseUrl.name} is not read.` : null
 }
 
 /** What a pooler between does that a process cannot work with, and what to do; null if nothing is seen. */

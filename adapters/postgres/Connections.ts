@@ -44,7 +44,8 @@ export const isNoRoom = (error: SqlError): boolean => codeOf(error) === noRoom
  */
 const takesNoWrites = ["25006", "0A000"]
 
-const codeOf = ({ reason: { cause } }: SqlError): string =>
+/** The server's code of an error (SQLSTATE), or the system's; empty where there is none. */
+export const codeOf = ({ reason: { cause } }: SqlError): string =>
   typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string" ? cause.code : ""
 
 export const lost = (message: string): SqlError =>

@@ -6,7 +6,8 @@
  */
 import { Clock, Data, Duration, Effect } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
-import { Database, StatementDeadline } from "./Database.ts"
+import { reasonOf, StatementDeadline } from "./Connections.ts"
+import { Database } from "./Database.ts"
 import * as truth from "./migrations/0001_truth.ts"
 import * as jobs from "./migrations/0002_jobs.ts"
 import * as blobs from "./migrations/0003_blobs.ts"
@@ -163,6 +164,3 @@ const take = Effect.fnUntraced(
   },
   (effect, { name }) => Effect.mapError(effect, (cause) => new MigrationFailed({ migration: name, cause }))
 )
-
-/** PostgreSQL's own words. */
-const reasonOf = ({ reason }: SqlError): string => (reason.cause instanceof Error ? reason.cause.message : reason.message)

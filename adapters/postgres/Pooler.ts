@@ -5,7 +5,8 @@
 import { Duration, Effect } from "effect"
 import type { SqlConnection } from "effect/sql"
 import type { SqlError } from "effect/sql/SqlError"
-import { Database, isConnectionLost, StatementDeadline } from "./Database.ts"
+import { codeOf, isConnectionLost, reasonOf, StatementDeadline } from "./Connections.ts"
+import { Database } from "./Database.ts"
 
 export type Fault = "allows no transactions" | "forgets prepared statements"
 
@@ -22,7 +23,7 @@ export const fault: Effect.Effect<Fault | null, never, Database> = Effect.gen(fu
 
 /** The setting of a connection that a pooler does not know and so refuses; null where that is not what went wrong. */
 export const refusedParameter = (error: SqlError): string | null =>
-  /(?:^|: )unsupported startup parameter(?: in options)?: (\w+)/.exec(wordsOf(error))?.[1] ?? null
+  /(?:^|: )unsupported startup parameter(?: in options)?: (\w+)/.exec(reasonOf(error))?.[1] ?? null
 
 const seen = Effect.scoped(
   Effect.gen(function* () {
@@ -48,7 +49,3 @@ const begun = (connection: SqlConnection.Connection) =>
 
 const isLostBy = <R>(statements: Effect.Effect<void, SqlError, R>) =>
   Effect.catchIf(Effect.as(statements, false), isConnectionLost, () => Effect.succeed(true))
-
-const wordsOf = ({ reason: { cause } }: SqlError): string => (cause instanceof Error ? cause.message : "")
-
-const codeOf = ({ reason: { cause } }: SqlError): unknown => (cause instanceof Error && "code" in cause ? cause.code : null)

@@ -28,7 +28,7 @@ const subjects = { submit: "messageId", poll: "messageId", scan: "attachmentId",
 }
 
 /** Puts what is done to a message, or an attachment, into its trace. What a delivery is about, its handler reads first. */
-const joined = ({ job: { kind, subject, realm }, claims }: Lease) => {
+const joinTrace = ({ job: { kind, subject, realm }, claims }: Lease) => {
   const about = { "mailroom.tenant_id": realm.tenantId, "mailroom.environment": realm.environment, "mailroom.job.claims": claims }
   switch (kind) {
     case "submit":
@@ -95,7 +95,7 @@ export class Worker extends Context.Service<
        * Holds the lease for as long as the work goes on, whatever the queue's moods, until somebody else has it. The
        * store's versions fence the result, so losing it is no error.
        */
-      const holding = <A, E, R>(lease: Lease, work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+      const hold = <A, E, R>(lease: Lease, work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
         Effect.suspend(() => {
           let isOver = false
           let deadline: Deadlines.Deadline | null = null
@@ -127,37 +127,37 @@ export class Worker extends Context.Service<
       const broke = (defect: unknown) => Effect.logError("the job queue broke; it is asked again", defect)
 
       /** What cannot be given back comes again when its lease runs out. */
-      const givenBack = (lease: Lease, delay: Duration.Duration): Effect.Effect<void> =>
+      const giveBack = (lease: Lease, delay: Duration.Duration): Effect.Effect<void> =>
         Effect.catchTags(queue.release(lease, delay), {
           LeaseLost: () => Effect.void,
           QueueUnavailable: away
         }).pipe(Effect.catchDefect(broke))
 
       /** It would come again when its lease runs out, and that claim would count against it, though it broke nobody. */
-      const completedLate = (lease: Lease): Effect.Effect<void> =>
+      const completeLate = (lease: Lease): Effect.Effect<void> =>
         Effect.delay(queue.complete(lease), completePause).pipe(
           Effect.retry({ while: ({ _tag }) => _tag === "QueueUnavailable", times: completesMax }),
           Effect.ignore
         )
 
       /** The store was away, the blobs, or a sealing key: no fault of the job, so its claims must not count against it. */
-      const later = Effect.fnUntraced(function* ({ job }: Lease, error: StoreUnavailable | SealBroken | BlobUnavailable) {
+      const postpone = Effect.fnUntraced(function* ({ job }: Lease, error: StoreUnavailable | SealBroken | BlobUnavailable) {
         yield* Effect.logWarning("a job could not be done; it is tried again", error)
         yield* offer(queue, [{ ...job, dueAt: (yield* Clock.currentTimeMillis) + unavailableRetry }])
       })
 
-      const worked = Effect.fnUntraced(function* (lease: Lease) {
+      const workAndEnd = Effect.fnUntraced(function* (lease: Lease) {
         const ended = Metrics.jobsEnded[lease.job.kind]
         const { metric, isEnded } = yield* handlers[lease.job.kind](lease).pipe(
-          joined(lease),
+          joinTrace(lease),
           Effect.map((isEnded) => ({ metric: ended.completed, isEnded })),
-          Effect.catch((error) => Effect.as(later(lease, error), { metric: ended.postponed, isEnded: false }))
+          Effect.catch((error) => Effect.as(postpone(lease, error), { metric: ended.postponed, isEnded: false }))
         )
         if (isEnded) return yield* Metrics.count(metric)
         const completed = Effect.catchTags(Effect.as(queue.complete(lease), metric), {
           LeaseLost: () => Effect.succeed(ended.lost),
           QueueUnavailable: (error) => {
-            aside(completedLate(lease))
+            aside(completeLate(lease))
             return Effect.as(away(error), ended.postponed)
           }
         })
@@ -166,7 +166,7 @@ export class Worker extends Context.Service<
 
       const work = (lease: Lease) => {
         const { kind, subject, realm } = lease.job
-        const done = Effect.catchCause(holding(lease, worked(lease)), (cause) =>
+        const done = Effect.catchCause(hold(lease, workAndEnd(lease)), (cause) =>
           Cause.hasInterruptsOnly(cause)
             ? Effect.interrupt
             : Effect.andThen(
@@ -178,8 +178,8 @@ export class Worker extends Context.Service<
       }
 
       const suspectTurn = new SuspectTurn()
-      /** While a lane works a suspect, no other does. */
-      const inTurn = <A, E, R>(lane: Lane, self: Effect.Effect<A, E, R>) => Effect.ensuring(self, Effect.sync(() => suspectTurn.end(lane)))
+      /** Its turn at a suspect, if it has one, ends with this. */
+      const thenEndTurn = <A, E, R>(lane: Lane, self: Effect.Effect<A, E, R>) => Effect.ensuring(self, Effect.sync(() => suspectTurn.end(lane)))
 
       /**
        * Claims, and deals out: jobs to trust, and at most one that came to no end twice before. Such a one is worked
@@ -200,12 +200,12 @@ export class Worker extends Context.Service<
         if (suspects.length === 0) suspectTurn.pass(lane)
         const suspect = suspects.length > 0 && suspectTurn.begin(lane) ? suspects[0]! : null
         const others = suspects.filter((lease) => lease !== suspect)
-        yield* Effect.forEach(others, (lease) => givenBack(lease, suspectPause), { discard: true })
+        yield* Effect.forEach(others, (lease) => giveBack(lease, suspectPause), { discard: true })
         return { fresh, suspect, isAway: false, isAll: leases.length < limit }
       })
 
       /** Holds a suspect's lease while others come to their end, and then works it. */
-      const workBehind = (lease: Lease, others: Effect.Effect<void>) => Effect.andThen(holding(lease, others), work(lease))
+      const workBehind = (lease: Lease, others: Effect.Effect<void>) => Effect.andThen(hold(lease, others), work(lease))
 
       /** Keeps the places of a lane busy until told to stop. */
       const runLane = Effect.fnUntraced(function* (lane: Lane, isStopping: () => boolean, idle: Duration.Duration) {
@@ -227,7 +227,7 @@ export class Worker extends Context.Service<
             lease = null
             for (const next of place.ended()) {
               yield* Metrics.count(Metrics.jobsClaimed[next.job.kind])
-              if (next.claims > trustedClaims) yield* givenBack(next, Duration.zero)
+              if (next.claims > trustedClaims) yield* giveBack(next, Duration.zero)
               else if (lease === null) lease = next
               else yield* start(next)
             }
@@ -240,7 +240,7 @@ export class Worker extends Context.Service<
           const { fresh, suspect, isAway, isAll } = yield* claim(lane, places.free)
           places.isSpare = isAll && suspect === null
           for (const lease of fresh) yield* start(lease)
-          if (suspect !== null) yield* inTurn(lane, workBehind(suspect, FiberSet.awaitEmpty(fibers)))
+          if (suspect !== null) yield* thenEndTurn(lane, workBehind(suspect, FiberSet.awaitEmpty(fibers)))
           else if (isAway) yield* Effect.sleep(idle)
           else if (isAll) yield* Effect.catchDefect(queue.awaitWork(lane.kinds, idle), (defect) => Effect.andThen(broke(defect), Effect.sleep(idle)))
         }
@@ -259,7 +259,7 @@ export class Worker extends Context.Service<
         }).pipe(Effect.ensuring(Effect.sync(() => lanes.forEach((lane) => suspectTurn.end(lane))))),
 
         run: (isStopping, idle) =>
-          Effect.forEach(lanes, (lane) => inTurn(lane, runLane(lane, isStopping, idle)), {
+          Effect.forEach(lanes, (lane) => thenEndTurn(lane, runLane(lane, isStopping, idle)), {
             concurrency: "unbounded",
             discard: true
           })

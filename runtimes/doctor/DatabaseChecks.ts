@@ -12,7 +12,7 @@ import * as Endpoints from "../../core/model/Endpoint.ts"
 import * as MailDomains from "../../core/model/MailDomain.ts"
 import * as Routing from "../../core/operations/Routing.ts"
 import { Crypto, sealVersionLimit } from "../../core/ports/Crypto.ts"
-import { connectionAdvice, placeOf, poolerFault, reasonOf } from "../Adapters.ts"
+import { connectionAdvice, placeOf, poolerFault } from "../Adapters.ts"
 import { settings, type Deployment } from "../Config.ts"
 import * as FileFault from "../FileFault.ts"
 import { bounded, voice, type Reader, type Voice } from "./Findings.ts"
@@ -34,7 +34,7 @@ export const database = Effect.fnUntraced(function* (config: Deployment, reader:
   )
   if (Result.isFailure(opened)) {
     return yield* says.fail(
-      `${placeOf(config)}: ${reasonOf(opened.failure)}`,
+      `${placeOf(config)}: ${Postgres.reasonOf(opened.failure)}`,
       connectionAdvice(config, opened.failure) ?? `Start PostgreSQL, open the way to it, or mend ${settings.databaseUrl.name}.`
     )
   }
@@ -62,7 +62,7 @@ const advice = "Look at the checks before this one."
 
 const describe = (error: unknown): string => {
   if (!(error instanceof Error)) return String(error)
-  return "reason" in error ? reasonOf(error as SqlError) : error.message // SqlError alone has a reason here
+  return "reason" in error ? Postgres.reasonOf(error as SqlError) : error.message // SqlError alone has a reason here
 }
 
 const server = Effect.fnUntraced(function* (config: Deployment, says: Voice) {
@@ -112,7 +112,7 @@ const servers = (config: Deployment) => Effect.fnUntraced(function* (says: Voice
       starts.add(start.success)
     } else if (!Postgres.isWithoutPrimary(start.failure)) {
       yield* says.warn(
-        `${Hosts.nameOf(host)}: ${reasonOf(start.failure)}`,
+        `${Hosts.nameOf(host)}: ${Postgres.reasonOf(start.failure)}`,
         connectionAdvice(config, start.failure) ?? `Start it, or open the way to it: it could not take over. Or take it out of ${settings.databaseUrl.name}.`
       )
     }
