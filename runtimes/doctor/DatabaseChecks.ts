@@ -117,6 +117,9 @@ const servers = (config: Deployment) => Effect.fnUntraced(function* (says: Voice
       )
     }
   }
+  if (primaries.length === 0) {
+    return yield* says.fail(`none of ${found.length} servers could be seen to be the primary`, "See to what is said of each, and run the doctor again.")
+  }
   // Two ways to one server are fine, as through two poolers.
   if (starts.size > 1) {
     return yield* says.fail(

@@ -123,6 +123,30 @@ describe("the doctor", () => {
     60_000
   )
 
+  it.live("says of servers that none of them could be looked at, and no more", () =>
+    Effect.gen(function* () {
+      const variables = yield* fresh()
+      const url = new URL(variables.MAILROOM_DATABASE_URL)
+      const role = `lone_${url.pathname.slice(1)}`
+      yield* Effect.gen(function* () {
+        const { sql } = yield* Database.Database
+        // The doctor's own connection is the one that it may have.
+        yield* sql.unsafe(`create role "${role}" login connection limit 1`)
+        yield* Effect.addFinalizer(() => Effect.ignore(sql.unsafe(`drop role "${role}"`)))
+        const at = url.searchParams.get("host")!
+        url.searchParams.set("host", `${at},${at}`)
+        url.searchParams.set("user", role)
+        url.username = ""
+
+        const said = says(yield* findingsOf({ ...variables, MAILROOM_DATABASE_URL: url.href }), "servers")
+
+        assert.lengthOf(said, 3)
+        for (const warning of said.slice(0, 2)) assert.match(warning, /^warn .*: too many connections for role/)
+        assert.match(said[2]!, /^fail none of 2 servers/)
+      }).pipe(Effect.provide(Database.layer({ url: Redacted.make(variables.MAILROOM_DATABASE_URL) })))
+    }).pipe(Effect.scoped)
+  )
+
   it.live("sees a database that is set to read only", () =>
     Effect.gen(function* () {
       const variables = yield* fresh()
