@@ -272,10 +272,13 @@ describe("Config", () => {
   it.effect("takes several hosts of a database, and refuses sessions that do not write", () =>
     Effect.gen(function* () {
       const url = "postgres://ada:lovelace@one.example:5432,two.example:5433/a"
-      for (const asked of ["", "?target_session_attrs=read-write", "?target_session_attrs=primary&sslmode=require"]) yield* Config.load({ MAILROOM_DATABASE_URL: url + asked })
+      for (const asked of ["", "?connect_timeout=10", "?target_session_attrs=read-write", "?target_session_attrs=primary&sslmode=require"]) yield* Config.load({ MAILROOM_DATABASE_URL: url + asked })
 
       assert.deepStrictEqual(yield* faultsOf({ MAILROOM_DATABASE_URL: `${url}?target_session_attrs=prefer-standby` }), [
         "MAILROOM_DATABASE_URL (or DATABASE_URL) has a target_session_attrs that is neither primary nor read-write: every session writes"
+      ])
+      assert.deepStrictEqual(yield* faultsOf({ MAILROOM_DATABASE_URL: `${url}?connect_timeout=10s` }), [
+        "MAILROOM_DATABASE_URL (or DATABASE_URL) has a connect_timeout that is no whole number of seconds up to 999"
       ])
       for (const bad of [url.replace(",", ",,"), url.replace("5433", "x"), `${url}?sslmode=never`, "postgres://ada:7,8/lovelace@one.example/a", "postgres://one.example,two.example:7?love@host/a"]) {
         const [fault, ...others] = yield* faultsOf({ MAILROOM_DATABASE_URL: bad })

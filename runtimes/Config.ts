@@ -215,6 +215,11 @@ const rules: ReadonlyArray<Rule> = [
     about: ["databaseUrl"],
     breaks: ({ databaseUrl }) => databaseUrl !== null && Hosts.sessionAttributesOf(databaseUrl) === null,
     fault: `${settings.databaseUrl.name} (or ${settings.databaseUrl.alias}) has a target_session_attrs that is neither ${Hosts.sessionAttributes.join(" nor ")}: every session writes`
+  },
+  {
+    about: ["databaseUrl"],
+    breaks: ({ databaseUrl }) => databaseUrl !== null && Hosts.connectTimeoutOf(databaseUrl) === null,
+    fault: `${settings.databaseUrl.name} (or ${settings.databaseUrl.alias}) has a connect_timeout that is no whole number of seconds up to 999`
   }
 ]
 

@@ -136,8 +136,8 @@ const openingOf = (options: Options, config: PgConnection.Config): Effect.Effect
   )
 }
 
-/** The servers of a URL, and which sessions with them are used; or what is wrong with it, without what it holds. */
-export const serversOf = (url: Redacted.Redacted<string>): Result.Result<Pick<Primary.Options, "hosts" | "wants">, string> => {
+/** The servers of a URL, which sessions with them are used and how long they are waited for; or what is wrong with it, without what it holds. */
+export const serversOf = (url: Redacted.Redacted<string>): Result.Result<Pick<Primary.Options, "hosts" | "wants" | "connectTimeout">, string> => {
   const hosts = Hosts.hostsOf(url)
   // The driver's own error would hold the URL, and so its password.
   if (hosts === null) {
@@ -145,7 +145,9 @@ export const serversOf = (url: Redacted.Redacted<string>): Result.Result<Pick<Pr
   }
   const wants = Hosts.sessionAttributesOf(url)
   if (wants === null) return Result.fail(`target_session_attrs in the URL of the database wants ${Hosts.sessionAttributes.join(" or ")}, for every session writes`)
-  return Result.succeed({ hosts, wants })
+  const connectTimeout = Hosts.connectTimeoutOf(url)
+  if (connectTimeout === null) return Result.fail("connect_timeout in the URL of the database wants a whole number of seconds, up to 999")
+  return Result.succeed({ hosts, wants, connectTimeout })
 }
 
 const configOf = (options: Options): PgConnection.Config => ({
@@ -157,6 +159,5 @@ const configOf = (options: Options): PgConnection.Config => ({
     }),
   applicationName: options.applicationName ?? "mailroom",
   prepare: options.prepare ?? true,
-  maxMessageSize: 64 * 1024 * 1024,
-  connectTimeout: "5 seconds"
+  maxMessageSize: 64 * 1024 * 1024
 })

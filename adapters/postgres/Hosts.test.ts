@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Redacted } from "effect"
+import { Duration, Redacted } from "effect"
 import { once } from "node:events"
 import * as net from "node:net"
 import * as Hosts from "./Hosts.ts"
@@ -57,6 +57,16 @@ describe("the hosts of a URL", () => {
     it(`are asked for ${wants} sessions by "${asked}"`, () =>
       assert.strictEqual(Hosts.sessionAttributesOf(Redacted.make(`postgres://one.example:1,two.example:2/db${asked}`)), wants)
     )
+  }
+
+  for (const [asked, seconds] of [["", 5], ["?connect_timeout=0", 5], ["?connect_timeout=1", 1], ["?connect_timeout=120", 120]] as const) {
+    it(`are each given ${seconds} s by "${asked}"`, () =>
+      assert.deepStrictEqual(Hosts.connectTimeoutOf(Redacted.make(`postgres://one.example:1,two.example:2/db${asked}`)), Duration.seconds(seconds))
+    )
+  }
+
+  for (const asked of ["", "-1", "1.5", "ten", "1000"]) {
+    it(`are not given "${asked}" seconds`, () => assert.isNull(Hosts.connectTimeoutOf(Redacted.make(`postgres://one.example:1/db?connect_timeout=${asked}`))))
   }
 })
 

@@ -3,7 +3,7 @@
  * the same in its parameters `host` and `port`. Node's URL has no place for
  * several, and neither has the driver, which gets a URL for each of them.
  */
-import { Redacted } from "effect"
+import { Duration, Redacted } from "effect"
 import * as dns from "node:dns"
 import { connect, type LookupFunction, type Socket } from "node:net"
 
@@ -42,9 +42,21 @@ export type SessionAttributes = (typeof sessionAttributes)[number]
 
 /** What the URL asks of them; null when it is nothing that is done here, where every session writes. */
 export const sessionAttributesOf = (url: Redacted.Redacted<string>): SessionAttributes | null => {
-  const asked = URL.parse(oneEach(Redacted.value(url))[0]!)?.searchParams.get("target_session_attrs") ?? "primary"
+  const asked = parameterOf(url, "target_session_attrs") ?? "primary"
   return sessionAttributes.find((known) => known === asked) ?? null
 }
+
+/**
+ * For how long each server is given to let us in: libpq's `connect_timeout`, in whole seconds. Not told, or 0, it is 5 here and
+ * not for ever, as a connection that is being opened has a place of the pool. Null when it is no such number.
+ */
+export const connectTimeoutOf = (url: Redacted.Redacted<string>): Duration.Duration | null => {
+  const asked = parameterOf(url, "connect_timeout") ?? "0"
+  return /^\d{1,3}$/.test(asked) ? Duration.seconds(Number(asked) || 5) : null
+}
+
+const parameterOf = (url: Redacted.Redacted<string>, name: string): string | null | undefined =>
+  URL.parse(oneEach(Redacted.value(url))[0]!)?.searchParams.get(name)
 
 /** The same URL for each host of its authority: what is before them, one of them, what is behind. A comma in a password is none between hosts. */
 export const oneEach = (text: string): ReadonlyArray<string> => {

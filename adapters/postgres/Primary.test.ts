@@ -1,6 +1,7 @@
 /** A primary and its standby, as an operator replicates them. */
 import { assert, layer } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer, Redacted } from "effect"
+import { Context, Duration, Effect, Fiber, Layer, Redacted, Result } from "effect"
+import { TestClock } from "effect/testing"
 import { once } from "node:events"
 import * as net from "node:net"
 import * as path from "node:path"
@@ -149,7 +150,7 @@ layer(cluster, { excludeTestServices: true, timeout: 120_000 })("several hosts",
         done(null, [{ address: "127.0.0.1", family: 4 }, { address: "127.0.0.2", family: 4 }])
       }
       const hosts = Hosts.hostsOf(Redacted.make(`postgres://postgres@cluster.example:${port}/postgres`))!
-      const open = Primary.make({ config: {}, hosts, wants: "primary", resolve })({ onEnd: () => undefined, onSocket: () => undefined })
+      const open = Primary.make({ config: {}, hosts, wants: "primary", connectTimeout: Duration.seconds(5), resolve })({ onEnd: () => undefined, onSocket: () => undefined })
 
       const [first, second] = [yield* open, yield* open]
 
@@ -190,11 +191,39 @@ layer(cluster, { excludeTestServices: true, timeout: 120_000 })("several hosts",
       const hosts = Hosts.hostsOf(Redacted.make(`postgres://postgres@one.example:${port},two.example:${port}/postgres?sslmode=verify-full`))!
       const resolve: Hosts.Resolve = (_name, _options, done) => done(null, [{ address: "127.0.0.1", family: 4 }])
 
-      const error = yield* Effect.flip(Primary.make({ config: {}, hosts, wants: "primary", resolve })({ onEnd: () => undefined, onSocket: () => undefined }))
+      const error = yield* Effect.flip(Primary.make({ config: {}, hosts, wants: "primary", connectTimeout: Duration.seconds(5), resolve })({ onEnd: () => undefined, onSocket: () => undefined }))
 
       assert.deepStrictEqual(names, ["one.example", "two.example"])
       assert.match(Database.reasonOf(error), /^one\.example:\d+: .*certificate.*; two\.example:\d+: .*certificate/)
     })
+  )
+
+  it.effect("are tried from the one that was the primary last on, and each is given its time", () =>
+    Effect.gen(function* () {
+      const { primary } = yield* Cluster
+      // As one whose processes are stopped: the system takes the connection, and nobody says a word.
+      const silent = net.createServer().listen(0, "127.0.0.1")
+      yield* Effect.promise(() => once(silent, "listening"))
+      let asked = 0
+      silent.on("connection", () => {
+        asked += 1
+      })
+      const { port } = silent.address() as net.AddressInfo // it listens
+      yield* Effect.addFinalizer(() => Effect.sync(() => void silent.close()))
+      const servers = Database.serversOf(Redacted.make(`postgres://postgres@127.0.0.1:${port},127.0.0.1:${yield* relay(primary)}/postgres?connect_timeout=30`))
+      const open = Primary.make({ config: {}, ...Result.getOrThrow(servers) })({ onEnd: () => undefined, onSocket: () => undefined })
+
+      const opening = yield* Effect.forkChild(open)
+      yield* Effect.promise(() => once(silent, "connection"))
+      yield* TestClock.adjust("29 seconds")
+      assert.isUndefined(opening.pollUnsafe())
+      yield* TestClock.adjust("1 second")
+      const first = yield* Fiber.join(opening)
+      const second = yield* open
+
+      assert.deepStrictEqual([(yield* first.query(where)).rows, (yield* second.query(where)).rows], [[{ standby: false }], [{ standby: false }]])
+      assert.strictEqual(asked, 1)
+    }).pipe(Effect.provide(TestClock.layer()))
   )
 
   it.effect("are followed to the standby that takes the primary's place", () =>

@@ -6,7 +6,7 @@
  * no question, but a pooler goes on saying what its first server said.
  */
 import { PgConnection } from "@effect/sql-pg"
-import { Data, Effect, Exit, Scope } from "effect"
+import { Data, type Duration, Effect, Exit, Scope } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import type { Socket } from "node:net"
 import type { Duplex } from "node:stream"
@@ -25,9 +25,11 @@ type Opened = Effect.Effect<PgConnection.PgConnection, SqlError, Scope.Scope>
 export type Open = (told: { readonly onSocket: (socket: Duplex) => void; readonly onEnd: () => void }) => Opened
 
 export interface Options {
-  readonly config: Omit<PgConnection.Config, "url" | "stream">
+  readonly config: Omit<PgConnection.Config, "url" | "stream" | "connectTimeout">
   readonly hosts: ReadonlyArray<Hosts.Host>
   readonly wants: Hosts.SessionAttributes
+  /** For how long each server, and each address of one, is given to let us in, and again to say what it is. */
+  readonly connectTimeout: Duration.Duration
   readonly resolve?: Hosts.Resolve | undefined
 }
 
@@ -123,11 +125,11 @@ const wayTo = (
 }
 
 /** One that is not used is closed before the next is tried. */
-const opened = ({ config, wants }: Options, host: Hosts.Host, { stream }: ReturnType<typeof wayTo>) =>
+const opened = (options: Options, host: Hosts.Host, { stream }: ReturnType<typeof wayTo>) =>
   Effect.gen(function* () {
     const scope = yield* Scope.fork(yield* Effect.scope)
-    return yield* PgConnection.make({ ...config, url: host.url, stream }).pipe(
-      Effect.tap((connection) => accepted(connection, host, wants)),
+    return yield* PgConnection.make({ ...options.config, connectTimeout: options.connectTimeout, url: host.url, stream }).pipe(
+      Effect.tap((connection) => accepted(connection, host, options)),
       Scope.provide(scope),
       Effect.tapCause((cause) => Scope.close(scope, Exit.failCause(cause)))
     )
@@ -135,10 +137,10 @@ const opened = ({ config, wants }: Options, host: Hosts.Host, { stream }: Return
 
 const question = "select pg_is_in_recovery() as standby, current_setting('transaction_read_only') = 'on' as \"readOnly\""
 
-const accepted = (connection: PgConnection.PgConnection, host: Hosts.Host, wants: Hosts.SessionAttributes) =>
+const accepted = (connection: PgConnection.PgConnection, host: Hosts.Host, { connectTimeout, wants }: Options) =>
   Effect.gen(function* () {
     const { rows } = yield* Effect.timeoutOrElse(connection.query(question, [], false), {
-      duration: "5 seconds",
+      duration: connectTimeout,
       orElse: () => Effect.fail(lost(`${Hosts.nameOf(host)} did not say in time whether it takes writes`))
     })
     if (rows[0]?.["standby"] === true) return yield* refused(`${Hosts.nameOf(host)} is a standby, which takes no writes`)
