@@ -140,7 +140,7 @@ export const start = async (
 }
 
 /** Milliseconds until it is ready. */
-export const ready = async (baseUrl: string, supervised: Supervised, atMostMs = 30_000): Promise<number> => {
+export const ready = async (baseUrl: string, supervised: Supervised, atMostMs = 120_000): Promise<number> => {
   const begin = performance.now()
   for (;;) {
     const response = await fetch(`${baseUrl}/readyz`, { signal: AbortSignal.timeout(2_000) }).catch(() => null)
