@@ -10,7 +10,7 @@ const style = `
   .mark { stroke: #6e7781; stroke-width: 2 }
   .goal { fill: #1a7f37; stroke: #1a7f37 } .held { fill: #0969da; stroke: #0969da } .missed { fill: #cf222e; stroke: #cf222e }
   .second { stroke: #bc4c00; fill: #bc4c00 }
-  .range { stroke-width: 2; fill: none } .round { fill-opacity: .35; stroke: none }
+  .range { stroke-width: 2; fill: none } .round { fill-opacity: .35; stroke: none } .name { stroke: none }
   @media (prefers-color-scheme: dark) {
     text { fill: #9da7b3 } .title { fill: #e6edf3 } .mark { stroke: #adbac7 }
     .goal { fill: #3fb950; stroke: #3fb950 } .held { fill: #58a6ff; stroke: #58a6ff } .missed { fill: #ff7b72; stroke: #ff7b72 }
@@ -37,7 +37,7 @@ const goodness = ({ better, floor }: Ratio, value: number): number => (better ==
 
 /** Every path a row, on a logarithmic axis on which its floor is 1. */
 export const overview = (all: ReadonlyArray<Kept>): string => {
-  const [left, right, top, rowHeight] = [390, 880, 48, 22]
+  const [left, right, top, rowHeight] = [390, 850, 48, 22]
   const rows = all.flatMap(({ name, ratios }) => [name, ...ratios])
   const ratios = rows.filter((row) => typeof row !== "string")
   const reached = ratios.flatMap((ratio) => [ratio.goal, ...ratio.values].map((value) => goodness(ratio, value)))
@@ -71,6 +71,8 @@ export const overview = (all: ReadonlyArray<Kept>): string => {
   return svg(980, bottom + 12, parts)
 }
 
+const kindOf = (index: number): string => (index === 0 ? "held" : "second")
+
 /** Series over minutes, from zero up. */
 export const overTime = (series: ReadonlyArray<Series>): string => {
   const [left, right, top, bottom] = [60, 700, 20, 240]
@@ -88,11 +90,15 @@ export const overTime = (series: ReadonlyArray<Series>): string => {
   for (const share of [0, 0.25, 0.5, 0.75, 1]) {
     parts.push(text(x(share * seconds), bottom + 18, `${((share * seconds) / 60).toFixed(1)} min`, ` text-anchor="middle"`))
   }
-  for (const [index, { name, unit, points }] of series.entries()) {
-    const kind = index === 0 ? "held" : "second"
-    parts.push(`<polyline points="${points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ")}" class="range ${kind}" style="fill: none"/>`)
-    const [, last] = points.at(-1)!
-    parts.push(text(right + 8, y(last) + 4, `${name}, ${unit}`))
+  for (const [index, { points }] of series.entries()) {
+    parts.push(`<polyline points="${points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ")}" class="range ${kindOf(index)}" style="fill: none"/>`)
+  }
+  // Each name stands where its line ends, or below the name that stands there already.
+  let above = -Infinity
+  const ends = series.map(({ name, unit, points }, index) => ({ words: `${name}, ${unit}`, at: y(points.at(-1)![1]) + 4, kind: kindOf(index) }))
+  for (const { words, at, kind } of ends.toSorted((one, other) => one.at - other.at)) {
+    above = Math.max(at, above + 15)
+    parts.push(text(right + 8, above, words, ` class="name ${kind}"`))
   }
   return svg(800, bottom + 30, parts)
 }
