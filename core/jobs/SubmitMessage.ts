@@ -324,7 +324,6 @@ export class SubmitMessage extends Context.Service<
         const concluded = message === null ? null : concludedOn(message, started, attempt, now, random)
         if (message === null || concluded === null) return null
         const { record, drafts, outcomes, retryAt } = concluded
-        const isLast = record.nextAttemptAt === null
         const { leaseEnded } = yield* commit(
           store,
           queue,
@@ -338,7 +337,7 @@ export class SubmitMessage extends Context.Service<
             ...(retryAt === null ? [] : [submitJob(record, retryAt)]),
             ...(attempt.submission?.pollAt == null ? [] : [pollJob(record, attempt.submission.pollAt)])
           ],
-          isLast && lease !== null ? lease : undefined
+          lease ?? undefined
         )
         yield* countRecipients(message, outcomes.filter((one) => "input" in one && one.input._tag === "Accepted").length, drafts)
         if (retryAt !== null && attempt.postponed !== null) {
@@ -347,7 +346,7 @@ export class SubmitMessage extends Context.Service<
             Effect.annotateLogs({ code, detail, attempts: record.attempts, nextAttemptAt: Timestamp.fromMillis(retryAt) })
           )
         }
-        return { submission: attempt.submission, isEnded: isLast && leaseEnded }
+        return { submission: attempt.submission, isEnded: leaseEnded }
       })
 
       const commitTried = Effect.fnUntraced(function* (lease: Lease | null, tried: Tried) {
