@@ -223,7 +223,7 @@ export class Worker extends Context.Service<
         const fill: (first: Lease) => Effect.Effect<void> = Effect.fnUntraced(function* (first) {
           const place = new PlaceInLane(places, clock, isStopping)
           for (let lease: Lease | null = first; lease !== null; ) {
-            yield* Effect.provideService(work(lease), Place, place).pipe(Effect.onInterrupt(() => Effect.sync(() => place.ended())))
+            yield* Effect.provideService(work(lease), Place, place)
             lease = null
             for (const next of place.ended()) {
               yield* Metrics.count(Metrics.jobsClaimed[next.job.kind])
