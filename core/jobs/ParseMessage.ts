@@ -112,7 +112,7 @@ export class ParseMessage extends Context.Service<
           "message.received",
           yield* crypto.uuid,
           now,
-          Inbound.receivedFields({ ...message, reception: message.reception ?? current.reception })
+          Inbound.receivedFields(message)
         )
         const { leaseEnded } = yield* commit(
           store,
@@ -139,7 +139,7 @@ const answering = <E>(bytes: Stream.Stream<Uint8Array, E>): Stream.Stream<Uint8A
     Effect.succeed(Effect.timeoutOrElse(pull, { duration: pieceTimeout, orElse: blobUnanswered }))
   )
 
-const changesOf = (current: Parameters<typeof Inbound.park>[0], found: Found, at: number) => {
+const changesOf = (current: Inbound.InboundMessage, found: Found, at: number) => {
   if (found === null) {
     const message = Inbound.park(current, at)
     const changes: ReadonlyArray<Change> = [{ _tag: "Update", kind: "message", record: message }]

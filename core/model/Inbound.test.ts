@@ -67,7 +67,7 @@ const taken = (over: Partial<Inbound.Taken> = {}) =>
 const unparsed = (over?: Partial<Inbound.Taken>) => {
   const { message } = taken(over)
   assert.isTrue(Inbound.isUnparsed(message))
-  return message as Parameters<typeof Inbound.park>[0] // as asserted
+  return message as Inbound.InboundMessage // as asserted
 }
 
 const received = (message: Parameters<typeof Inbound.receivedFields>[0]) =>

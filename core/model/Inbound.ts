@@ -114,17 +114,20 @@ export interface StoredAttachment {
   readonly part: ParsedAttachment
 }
 
+/** A message that came in, as the types know it. */
+export type InboundMessage = Message & { readonly reception: Reception }
+
 /** Whether it waits for its parse. */
-export const isUnparsed = (message: Message): message is Message & { readonly reception: Reception } =>
+export const isUnparsed = (message: Message): message is InboundMessage =>
   message.reception !== null && message.reception.nextParseAt !== null
 
 /** The message with what parsing found, one version and one event on; its content, and its attachments, due to be scanned. */
 export const parse = (
-  message: Message & { readonly reception: Reception },
+  message: InboundMessage,
   parsed: ParsedMessage,
   stored: ReadonlyArray<StoredAttachment>,
   at: Millis
-): { readonly message: Message; readonly content: Content; readonly attachments: ReadonlyArray<Attachment> } => {
+): { readonly message: InboundMessage; readonly content: Content; readonly attachments: ReadonlyArray<Attachment> } => {
   const { text, html } = parsed
   const kept = { text: text === null ? null : cut(text, Limits.textLengthMax), html: html === null ? null : cut(html, Limits.htmlLengthMax) }
   const isTooLong = kept.text !== text || kept.html !== html
@@ -180,7 +183,7 @@ const withIds = (part: MimePart, ids: ReadonlyMap<string, AttachmentId>): MimePa
 })
 
 /** A message that cannot be parsed, shown by its head alone: one version and one event on, and with a defect that says so. */
-export const park = (message: Message & { readonly reception: Reception }, at: Millis): Message => ({
+export const park = (message: InboundMessage, at: Millis): InboundMessage => ({
   ...message,
   version: message.version + 1,
   eventSequence: message.eventSequence + 1,
@@ -189,7 +192,7 @@ export const park = (message: Message & { readonly reception: Reception }, at: M
 })
 
 /** What `message.received` says of it, once it is parsed. */
-export const receivedFields = (message: Message & { readonly reception: Reception }): Fields<"message.received"> => ({
+export const receivedFields = (message: InboundMessage): Fields<"message.received"> => ({
   internetMessageId: shownMessageId(message),
   from: message.from.address,
   to: message.reception.to.map(({ address }) => address),
