@@ -231,6 +231,8 @@ export const suite: ScenarioSuite = {
         assert.equal(yield* signedWith, used, "it is opened once")
         assert.ok(!JSON.stringify([used, yield* show]).includes("PRIVATE KEY"), "and printed nowhere")
 
+        const seenSince = Effect.map(show, ({ checks }) => checks.find(({ record }) => record === "dkim")?.since)
+        const since = yield* seenSince
         const { next } = yield* process.management.rotateDkim(system, tenantId, id)
         yield* elapse(process, 3)
         assert.equal(yield* signedWith, used)
@@ -243,6 +245,7 @@ export const suite: ScenarioSuite = {
         const second = (yield* signedWith)?.selector
         assert.ok(next!.name.startsWith(`${second}._domainkey.`))
         assert.notEqual(second, first.selector)
+        assert.equal(yield* seenSince, since, "its record has been in order all the time")
         withdraw(world, set, "dkim")
         yield* elapse(process, 48, 60)
         assert.deepEqual([(yield* show).health, (yield* show).nextDkim], ["healthy", null], "the former record may go")

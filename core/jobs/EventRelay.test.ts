@@ -29,6 +29,8 @@ const relaying = Effect.fnUntraced(function* (endpointCount: number, quickCount:
     recorded,
     /** Attempts that the page's commit holds, and that nobody has to remember any more. */
     known: [] as Array<string>,
+    /** Deliveries whose first attempts are not remembered any more. */
+    forgotten: [] as Array<string>,
     /** Comes after the attempts of a page. */
     meanwhile: Effect.void as Effect.Effect<void>,
     hasFailedLately: false,
@@ -52,7 +54,7 @@ const relaying = Effect.fnUntraced(function* (endpointCount: number, quickCount:
         }),
       begun: () => null,
       ended: ({ ending }) => Effect.succeed(ending),
-      forget: () => {}
+      forget: (deliveries) => void world.forgotten.push(...deliveries.map(({ delivery }) => delivery.id))
     }),
     Layer.succeed(RecordAttempts, { record: (delivery) => Effect.sync(() => (recorded.push(delivery), false)) }),
     Layer.succeed(WebhookAttempts, {
@@ -133,9 +135,11 @@ describe("a commit of the relay", () => {
 
       yield* relayed(1)
 
-      const landed = deliveriesIn(world.commits.at(-1)!).map(({ endpointId, status }) => [endpointId, status])
+      const made = deliveriesIn(world.commits.at(-1)!)
+      const landed = made.map(({ endpointId, status }) => [endpointId, status])
       assert.deepStrictEqual(landed, [[endpoints[0]!.id, "pending"], [endpoints[1]!.id, "delivered"]])
       assert.deepStrictEqual(world.recorded.map(({ endpointId }) => endpointId), [endpoints[0]!.id])
+      assert.deepStrictEqual(world.forgotten.slice(-2), made.map(({ id }) => id), "no attempt is remembered behind its delivery's commit")
     })
   )
 

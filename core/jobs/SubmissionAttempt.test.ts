@@ -195,6 +195,16 @@ describe("a message after a try", () => {
     assert.deepStrictEqual([record.nextAttemptAt, record.attempts, retryAt], [1_500, 2, null])
   })
 
+  it("that was put off before its object was made, or given up, keeps the object of a former try", () => {
+    const object = { sha256: "ab", sizeBytes: 9 }
+    const built = { ...message, mime: object, sizeBytes: 9 }
+
+    const records = [later, abandoned(message.recipients, poison(4), 2_000)].map((attempt) => after(attempt, 2_000, built)?.record)
+
+    assert.deepStrictEqual(records.map((record) => [record?.mime, record?.sizeBytes]), [[object, 9], [object, 9]])
+    assert.deepStrictEqual(after({ ...later, mime }, 2_000, built)?.record.mime, mime.blob, "or has that of this try, if it was made anew")
+  })
+
   it("that leaves nobody queued is done", () => {
     const { record, retryAt } = after(abandoned(message.recipients, poison(4), 2_000))!
 
