@@ -377,6 +377,24 @@ const eventRetention = [
       yield* land(store, forget("events", age + 201))
     })
   ),
+  law("forgets of the fronts of two shards the older one first, whichever shard it is in", (store) =>
+    Effect.gen(function* () {
+      const age = ownAge()
+      const [first, second] = yield* unwrittenShards(store)
+      if (first === undefined || second === undefined) return // A store that was used before.
+      const at = (occurredAt: Millis, shard: number) =>
+        append(Fixtures.queuedEvent(Fixtures.message(realmInShard(shard)), { occurredAt: age + occurredAt }))
+      const left = Effect.forEach([first, second], (shard) => Effect.map(logBehind(store, shard, 0n), (found) => found.map(({ occurredAt }) => occurredAt - age)))
+      yield* land(store, at(20, first), at(40, first), at(10, second), at(30, second))
+
+      yield* land(store, forget("events", age + 50, 1))
+      assert.deepEqual(yield* left, [[20, 40], [30]])
+      yield* land(store, forget("events", age + 50, 2))
+      assert.deepEqual(yield* left, [[40], []])
+
+      yield* land(store, forget("events", age + 50))
+    })
+  ),
   law("forgets no event that is not older, and none behind one that stays", (store) =>
     Effect.gen(function* () {
       const age = ownAge()
