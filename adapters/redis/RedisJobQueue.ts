@@ -10,28 +10,24 @@
  * or one of the `volatile` ones. Another is refused, for a queue that forgets
  * single jobs is worse than one that is away.
  */
-import { Clock, Deferred, Duration, Effect, Exit, Layer, Random, Result, Scope } from "effect"
-import type { Millis, Realm } from "../../core/model/Ids.ts"
+import { Clock, Deferred, Duration, Effect, Exit, Layer, Random, Scope } from "effect"
+import type { Millis } from "../../core/model/Ids.ts"
 import { JobQueue, LeaseLost, QueueUnavailable, throttleLifetime } from "../../core/ports/JobQueue.ts"
 import type { JobKind, Lease } from "../../core/ports/JobQueue.ts"
+import { answersOf, claimedOf, nextOf, realmText } from "./QueueAnswers.ts"
 import * as Scripts from "./QueueScripts.ts"
-import { RedisClient, RedisUnavailable, textsOf, understood, type Script } from "./RedisClient.ts"
+import { RedisClient, RedisUnavailable, understood } from "./RedisClient.ts"
 
 export const make: Effect.Effect<JobQueue["Service"], never, RedisClient | Scope.Scope> = Effect.gen(function* () {
   const redis = yield* RedisClient
   const draw = Effect.map(Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER), (number) => number.toString(36))
-  /** Tokens of this process begin with it. */
-  const self = `${yield* draw}${yield* draw}`
-  let claims = 0
 
-  const isFit = yield* makeFitness
-  const run = (script: Script, args: ReadonlyArray<string | number>) => Effect.andThen(isFit.known, redis.run(script, args))
-  const apply = makeSteps((steps) => understood(run(Scripts.steps, steps.flat()), (answer) => answersOf(answer, steps.length)))
-  const bell = makeBell()
-  yield* redis.subscribe("news", bell.ring)
-
-  /** Of each kind, the news after the last claim that left nothing which it was allowed to take. */
-  const exhausted = new Map<JobKind, string>()
+  const fitness = makeFitness(redis)
+  const run: Run = (script, args) => Effect.andThen(fitness.known, redis.run(script, args))
+  const apply = makeSteps(run)
+  const { claim, nextWork } = makeClaims(run, `${yield* draw}${yield* draw}`)
+  const { untilWork, ring } = makeWaits(nextWork)
+  yield* redis.subscribe("news", ring)
 
   const stepHeld = Effect.fnUntraced(function* ({ job, token }: Lease, what: string, ...more: Step) {
     const now = yield* Clock.currentTimeMillis
@@ -41,54 +37,8 @@ export const make: Effect.Effect<JobQueue["Service"], never, RedisClient | Scope
 
   const release = (lease: Lease, delay: Millis) => stepHeld(lease, "release", delay)
 
-  const claimSome = Effect.fnUntraced(function* (
-    kinds: ReadonlyArray<JobKind>,
-    limit: number,
-    visibilityTimeout: Duration.Duration,
-    inFlightMax: number
-  ) {
-    const now = yield* Clock.currentTimeMillis
-    const expiresAt = now + Duration.toMillis(visibilityTimeout)
-    const token = `${self}.${++claims}`
-    const asked = [now, limit, expiresAt, inFlightMax, token, ...kinds]
-    const { mayBeMore, news, leases } = yield* understood(run(Scripts.claim, asked), (answer) => claimedOf(answer, kinds, expiresAt))
-    if (!mayBeMore) kinds.forEach((kind, index) => exhausted.set(kind, news[index]!))
-    return { leases, mayBeMore }
-  })
-
-  const claim: JobQueue["Service"]["claim"] = Effect.fnUntraced(function* ({ kinds, limit, visibilityTimeout, inFlightMax }) {
-    const asked = [...new Set(kinds)]
-    const leases: Array<Lease> = []
-    for (let mayBeMore = asked.length > 0; mayBeMore && leases.length < limit; ) {
-      const some = yield* Effect.result(claimSome(asked, Math.min(limit - leases.length, atOnce), visibilityTimeout, inFlightMax))
-      if (some._tag === "Failure") {
-        if (leases.length === 0) return yield* Effect.fail(some.failure)
-        break
-      }
-      leases.push(...some.success.leases)
-      mayBeMore = some.success.mayBeMore
-    }
-    return leases
-  }, Effect.mapError(unavailable))
-
   const giveBack = (leases: ReadonlyArray<Lease>) =>
     Effect.forEach(leases, (lease) => Effect.ignore(release(lease, 0)), { concurrency: "unbounded", discard: true })
-
-  const work = Effect.fnUntraced(function* (kinds: ReadonlyArray<JobKind>, atMost: Millis) {
-    for (;;) {
-      const news = bell.listen(kinds)
-      const wait = Effect.gen(function* () {
-        const seen = kinds.flatMap((kind) => [kind, exhausted.get(kind) ?? "none"])
-        const answer = yield* Effect.option(understood(run(Scripts.look, [yield* Clock.currentTimeMillis, ...seen]), nextOf))
-        if (answer._tag === "None") return yield* Effect.as(news.rung, false) // until the server is back
-        const next = answer.value
-        const untilNext = next - (yield* Clock.currentTimeMillis)
-        if (untilNext > 0) yield* Effect.timeoutOption(news.rung, Math.min(atMost, untilNext))
-        return untilNext <= 0
-      })
-      if (yield* Effect.ensuring(wait, Effect.sync(news.stop))) return
-    }
-  })
 
   return {
     offer: (jobs) =>
@@ -102,7 +52,9 @@ export const make: Effect.Effect<JobQueue["Service"], never, RedisClient | Scope
     // Whoever gives up while the server answers gives back what he got.
     claim: (options) =>
       Effect.uninterruptibleMask((restore) =>
-        Effect.flatMap(claim(options), (leases) => Effect.onInterrupt(restore(Effect.succeed(leases)), () => giveBack(leases)))
+        Effect.flatMap(Effect.mapError(claim(options), unavailable), (leases) =>
+          Effect.onInterrupt(restore(Effect.succeed(leases)), () => giveBack(leases))
+        )
       ),
     complete: (lease) => Effect.catchTag(stepHeld(lease, "complete"), "RedisUnavailable", asUnavailable),
     extend: (lease, visibilityTimeout) =>
@@ -116,13 +68,13 @@ export const make: Effect.Effect<JobQueue["Service"], never, RedisClient | Scope
         apply([stepOf("throttle", now, kind, group, inFlightMax ?? "", now + throttleLifetime)])
       ).pipe(Effect.asVoid, Effect.mapError(unavailable)),
     epoch: Effect.gen(function* () {
-      yield* isFit.judge
+      yield* fitness.judge
       const server = yield* redis.info("server")
       const replication = yield* redis.info("replication")
       const content = yield* understood(redis.run(Scripts.epoch, [yield* draw]), (name) => (typeof name === "string" ? name : null))
       return [content, server.get("run_id"), replication.get("master_replid")].join(".")
     }).pipe(Effect.mapError(unavailable)),
-    awaitWork: (kinds, atMost) => Effect.asVoid(Effect.timeoutOption(work([...new Set(kinds)], Duration.toMillis(atMost)), atMost))
+    awaitWork: (kinds, atMost) => Effect.asVoid(Effect.timeoutOption(untilWork([...new Set(kinds)], Duration.toMillis(atMost)), atMost))
   }
 })
 
@@ -130,6 +82,9 @@ export const layer: Layer.Layer<JobQueue, never, RedisClient> = Layer.effect(Job
 
 const unavailable = (cause: RedisUnavailable) => new QueueUnavailable({ cause })
 const asUnavailable = (cause: RedisUnavailable) => Effect.fail(unavailable(cause))
+
+type Run = RedisClient["Service"]["run"]
+type ClaimOptions = Parameters<JobQueue["Service"]["claim"]>[0]
 
 /** Steps, and leases, of one script: while it runs, the server does nothing else. */
 const atOnce = 200
@@ -141,47 +96,26 @@ const stepOf = (...step: Step): Step => [...step, ...Array.from({ length: Script
 const chunksOf = (list: ReadonlyArray<Step>): ReadonlyArray<ReadonlyArray<Step>> =>
   Array.from({ length: Math.ceil(list.length / atOnce) }, (_, index) => list.slice(index * atOnce, (index + 1) * atOnce))
 
-const realmText = ({ tenantId, environment }: Realm): string => JSON.stringify([tenantId, environment])
-
-/** One for each step. */
-const answersOf = (answer: unknown, steps: number): ReadonlyArray<string> | null => {
-  const texts = textsOf(answer)
-  return texts?.length === steps && texts.every((text) => text === "" || text === "lost") ? texts : null
-}
-
-/** When there is work: a time, or never. */
-const nextOf = (answer: unknown): Millis | null => {
-  if (answer === "") return Infinity
-  const next = typeof answer === "string" ? Number(answer) : NaN
-  return Number.isNaN(next) ? null : next
-}
-
-const claimedOf = (answer: unknown, kinds: ReadonlyArray<JobKind>, expiresAt: Millis) => {
-  const [more, ...texts] = textsOf(answer) ?? []
-  const [news, parts] = [texts.slice(0, kinds.length), texts.slice(kinds.length)]
-  const isWhole = (more === "" || more === "more") && news.length === kinds.length && parts.length % Scripts.leaseLength === 0
-  const leases = Array.from({ length: Math.floor(parts.length / Scripts.leaseLength) }, (_, index) =>
-    leaseOf(parts.slice(index * Scripts.leaseLength, (index + 1) * Scripts.leaseLength), kinds, expiresAt)
-  )
-  return isWhole && leases.every((lease) => lease !== null) ? { mayBeMore: more === "more", news, leases } : null
-}
-
-const leaseOf = (parts: ReadonlyArray<string>, kinds: ReadonlyArray<JobKind>, expiresAt: Millis): Lease | null => {
-  const [name, subject = "", group = "", realmText = "", due, token = "", claimed] = parts // as `claim` answers
-  const [kind, realm, dueAt, claims] = [kinds.find((kind) => kind === name), realmOf(realmText), Number(due), Number(claimed)]
-  if (kind === undefined || realm === null || !Number.isFinite(dueAt) || !Number.isFinite(claims)) return null
-  return { job: { kind, subject, realm, group, dueAt }, token, claims, expiresAt }
-}
-
-const realmOf = (text: string): Realm | null => {
-  const parts = Result.getOrNull(Result.try(() => textsOf(JSON.parse(text))))
-  if (parts?.length !== 2) return null
-  const [tenantId, environment] = parts as unknown as [Realm["tenantId"], Realm["environment"]] // by realmText
-  return { tenantId, environment }
+/** Whether the server keeps what it is given; asked anew of each connection. */
+const makeFitness = (redis: RedisClient["Service"]) => {
+  let verdict: Effect.Effect<void, RedisUnavailable> = Effect.void
+  let judged = 0
+  const judge = Effect.gen(function* () {
+    const connection = redis.connections()
+    const memory = yield* redis.info("memory")
+    const policy = memory.get("maxmemory_policy") ?? "noeviction"
+    const evicts = policy.startsWith("allkeys") && memory.get("maxmemory") !== "0"
+    verdict = evicts
+      ? new RedisUnavailable({ reason: `its maxmemory-policy is ${policy}, which loses single jobs; set noeviction` })
+      : Effect.void
+    judged = connection
+    yield* verdict
+  })
+  return { judge, known: Effect.suspend(() => (judged === redis.connections() ? verdict : judge)) }
 }
 
 /** Gathers what comes while the last steps are under way. They go on, whoever of those who wait for them gives up. */
-const makeSteps = (run: (steps: ReadonlyArray<Step>) => Effect.Effect<ReadonlyArray<string>, RedisUnavailable>) => {
+const makeSteps = (run: Run) => {
   interface Call {
     readonly steps: ReadonlyArray<Step>
     readonly done: Deferred.Deferred<ReadonlyArray<string>, RedisUnavailable>
@@ -191,11 +125,12 @@ const makeSteps = (run: (steps: ReadonlyArray<Step>) => Effect.Effect<ReadonlyAr
 
   const send = Effect.gen(function* () {
     while (calls.length > 0) {
-      let steps = 0
-      const fitting = calls.findIndex((call, index) => (steps += call.steps.length) > atOnce && index > 0)
+      let count = 0
+      const fitting = calls.findIndex((call, index) => (count += call.steps.length) > atOnce && index > 0)
       const sent = calls.slice(0, fitting < 0 ? calls.length : fitting)
       calls = calls.slice(sent.length)
-      const exit = yield* Effect.exit(run(sent.flatMap((call) => call.steps)))
+      const steps = sent.flatMap((call) => call.steps)
+      const exit = yield* Effect.exit(understood(run(Scripts.steps, steps.flat()), (answer) => answersOf(answer, steps.length)))
       let at = 0
       for (const call of sent) {
         const from = at
@@ -218,38 +153,82 @@ const makeSteps = (run: (steps: ReadonlyArray<Step>) => Effect.Effect<ReadonlyAr
     })
 }
 
-/** Who waits in this process for which kinds. */
-const makeBell = () => {
-  const waiting = new Set<{ readonly kinds: ReadonlyArray<JobKind>; readonly heard: Deferred.Deferred<void> }>()
-  return {
-    ring: (kind: string | null) => {
-      for (const { kinds, heard } of waiting) {
-        if (kind === null || kinds.some((one) => one === kind)) Deferred.doneUnsafe(heard, Exit.void)
+/**
+ * Claims, and looks for work, for which they tell what they have seen: jobs of groups at their caps are no work before
+ * there is news of their kind. Tokens begin with what is `own` to this process.
+ */
+const makeClaims = (run: Run, own: string) => {
+  let claims = 0
+  /** Of each kind, the news after the last claim that left nothing which it was allowed to take. */
+  const exhausted = new Map<JobKind, string>()
+
+  const claimSome = Effect.fnUntraced(function* (
+    kinds: ReadonlyArray<JobKind>,
+    limit: number,
+    visibilityTimeout: Duration.Duration,
+    inFlightMax: number
+  ) {
+    const now = yield* Clock.currentTimeMillis
+    const expiresAt = now + Duration.toMillis(visibilityTimeout)
+    const asked = run(Scripts.claim, [now, limit, expiresAt, inFlightMax, `${own}.${++claims}`, ...kinds])
+    const { mayBeMore, news, leases } = yield* understood(asked, (answer) => claimedOf(answer, kinds, expiresAt))
+    if (!mayBeMore) kinds.forEach((kind, index) => exhausted.set(kind, news[index]!))
+    return { leases, mayBeMore }
+  })
+
+  const claim = Effect.fnUntraced(function* ({ kinds, limit, visibilityTimeout, inFlightMax }: ClaimOptions) {
+    const asked = [...new Set(kinds)]
+    const leases: Array<Lease> = []
+    for (let mayBeMore = asked.length > 0; mayBeMore && leases.length < limit; ) {
+      const some = yield* Effect.result(claimSome(asked, Math.min(limit - leases.length, atOnce), visibilityTimeout, inFlightMax))
+      if (some._tag === "Failure") {
+        if (leases.length === 0) return yield* Effect.fail(some.failure)
+        break
       }
-    },
-    listen: (kinds: ReadonlyArray<JobKind>) => {
-      const one = { kinds, heard: Deferred.makeUnsafe<void>() }
-      waiting.add(one)
-      return { rung: Deferred.await(one.heard), stop: () => waiting.delete(one) }
+      leases.push(...some.success.leases)
+      mayBeMore = some.success.mayBeMore
     }
-  }
+    return leases
+  })
+
+  /** When a job of these kinds may be claimed, or never, as far as the server knows. */
+  const nextWork = Effect.fnUntraced(function* (kinds: ReadonlyArray<JobKind>) {
+    const seen = kinds.flatMap((kind) => [kind, exhausted.get(kind) ?? "none"])
+    return yield* understood(run(Scripts.look, [yield* Clock.currentTimeMillis, ...seen]), nextOf)
+  })
+
+  return { claim, nextWork }
 }
 
-/** Whether the server keeps what it is given; asked anew of each connection. */
-const makeFitness = Effect.gen(function* () {
-  const redis = yield* RedisClient
-  let verdict: Effect.Effect<void, RedisUnavailable> = Effect.void
-  let judged = 0
-  const judge = Effect.gen(function* () {
-    const connection = redis.connections()
-    const memory = yield* redis.info("memory")
-    const policy = memory.get("maxmemory_policy") ?? "noeviction"
-    const evicts = policy.startsWith("allkeys") && memory.get("maxmemory") !== "0"
-    verdict = evicts
-      ? new RedisUnavailable({ reason: `its maxmemory-policy is ${policy}, which loses single jobs; set noeviction` })
-      : Effect.void
-    judged = connection
-    yield* verdict
+/** Who waits in this process for which kinds: they are woken by news, and by the time at which there is work. */
+const makeWaits = (nextWork: (kinds: ReadonlyArray<JobKind>) => Effect.Effect<Millis, RedisUnavailable>) => {
+  const waiting = new Set<{ readonly kinds: ReadonlyArray<JobKind>; readonly heard: Deferred.Deferred<void> }>()
+
+  const ring = (kind: string | null) => {
+    for (const { kinds, heard } of waiting) {
+      if (kind === null || kinds.some((one) => one === kind)) Deferred.doneUnsafe(heard, Exit.void)
+    }
+  }
+
+  const listen = (kinds: ReadonlyArray<JobKind>) => {
+    const one = { kinds, heard: Deferred.makeUnsafe<void>() }
+    waiting.add(one)
+    return { rung: Deferred.await(one.heard), stop: () => waiting.delete(one) }
+  }
+
+  const untilWork = Effect.fnUntraced(function* (kinds: ReadonlyArray<JobKind>, atMost: Millis) {
+    for (;;) {
+      const news = listen(kinds) // before the look, which knows nothing of what comes after it
+      const wait = Effect.gen(function* () {
+        const next = yield* Effect.option(nextWork(kinds))
+        if (next._tag === "None") return yield* Effect.as(news.rung, false) // until the server is back
+        const untilNext = next.value - (yield* Clock.currentTimeMillis)
+        if (untilNext > 0) yield* Effect.timeoutOption(news.rung, Math.min(atMost, untilNext))
+        return untilNext <= 0
+      })
+      if (yield* Effect.ensuring(wait, Effect.sync(news.stop))) return
+    }
   })
-  return { judge, known: Effect.suspend(() => (judged === redis.connections() ? verdict : judge)) }
-})
+
+  return { untilWork, ring }
+}
