@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Redacted } from "effect"
+import { Redis } from "ioredis"
 import { createServer, type AddressInfo, type Socket } from "node:net"
+import { vi } from "vitest"
 import { realm } from "../../conformance/fixtures.ts"
 import * as RedisClient from "./RedisClient.ts"
 import * as RedisJobQueue from "./RedisJobQueue.ts"
@@ -42,6 +44,7 @@ const begin = Effect.fnUntraced(function* (answers: Record<string, string>) {
   return {
     offer: queue.offer([{ kind: "submit", subject: "a", realm: realm(), group: "g", dueAt: 0 }]),
     claim: queue.claim({ kinds: ["submit"], limit: 5, visibilityTimeout: Duration.minutes(1), inFlightMax: 5 }),
+    wait: queue.awaitWork(["submit"], Duration.hours(1)),
     take: limiter.take([{ scope: "key", bucket: "b", limit: 5, window: "minute" }])
   }
 })
@@ -66,6 +69,7 @@ describe("what answers in the place of a Redis", () => {
     "numbers beyond the asked": list(...Array.from({ length: 9 }, () => ":1\r\n")),
     "a list in a list": list(list(":1\r\n"), ":1\r\n", "$-1\r\n"),
     "texts beyond the asked": list(...Array.from({ length: 9 }, () => text("lost"))),
+    "another text in a list": list(text("done")),
     "half a lease": list(text(""), text("1"), text("submit"), text("a"))
   }
   for (const [what, answer] of Object.entries(strange)) {
@@ -80,10 +84,36 @@ describe("what answers in the place of a Redis", () => {
     )
   }
 
+  it.live("refuses by no guard that it was not asked about, and lets nothing pass with less than nothing", () =>
+    Effect.gen(function* () {
+      const answers = { evalsha: "" }
+      const { take } = yield* begin(answers)
+
+      for (const figures of [[2, 4, 60_000], [-1, 4, 60_000], [0, -1, 60_000], [0, 4, -1]]) {
+        answers.evalsha = list(...figures.map((figure) => `:${figure}\r\n`))
+        yield* assertStrange(take, "RateLimiterUnavailable", String(figures))
+      }
+    })
+  )
+
+  it.live("makes no one spin who waits for work that falls due at no time that can be read", () =>
+    Effect.gen(function* () {
+      const { wait } = yield* begin({ evalsha: text("soon") })
+      const asked = vi.spyOn(Redis.prototype, "evalsha")
+
+      const waiting = yield* Effect.forkScoped(wait)
+      yield* Effect.sleep("100 millis")
+
+      assert.isUndefined(waiting.pollUnsafe())
+      assert.isAtMost(asked.mock.calls.length, 3)
+      asked.mockRestore()
+    })
+  )
+
   it.live("has no lease that cannot be read", () =>
     Effect.gen(function* () {
       const whole = ["submit", "a", "g", JSON.stringify(["t", "sandbox"]), "0", "token", "1"]
-      const broken = [[0, "scan"], [3, ""], [3, "[1,2]"], [3, "{"], [4, "soon"], [6, "often"]] as const
+      const broken = [[0, "scan"], [3, ""], [3, "[1,2]"], [3, '["t"]'], [3, "{"], [4, "soon"], [6, "often"]] as const
       const leased = (parts: ReadonlyArray<string>) => list(...["", "1", ...parts].map(text))
       const answers = { evalsha: leased(whole) }
       const { claim } = yield* begin(answers)

@@ -1,0 +1,103 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Duration, Effect, Fiber, Redacted } from "effect"
+import { Redis } from "ioredis"
+import { createServer, type AddressInfo } from "node:net"
+import { vi } from "vitest"
+import { realm } from "../../conformance/fixtures.ts"
+import type { Job } from "../../core/ports/JobQueue.ts"
+import * as PrivateRedis from "./PrivateRedis.ts"
+import * as RedisClient from "./RedisClient.ts"
+import * as RedisJobQueue from "./RedisJobQueue.ts"
+
+const job = (subject: string): Job => ({ kind: "submit", subject, realm: realm(), group: "g", dueAt: 0 })
+
+describe("RedisClient", () => {
+  const named: ReadonlyArray<readonly [url: string, place: object]> = [
+    ["redis://host", { host: "host", port: 6379, db: 0 }],
+    ["redis://host:7000/12", { host: "host", port: 7000, db: 12 }],
+    ["redis://[::1]:7000/", { host: "::1", port: 7000, db: 0 }],
+    ["redis://name:p%40ss@host", { host: "host", port: 6379, db: 0, username: "name", password: "p@ss" }],
+    ["redis://:p%40ss@host", { host: "host", port: 6379, db: 0, password: "p@ss" }],
+    ["rediss://host?family=6&db=3", { host: "host", port: 6379, db: 0, tls: {} }],
+    ["unix:/run/a%20socket?db=3", { path: "/run/a socket", db: 3 }]
+  ]
+  for (const [url, place] of named) {
+    it.effect(`goes where it is told, and by no setting of the driver: ${url}`, () =>
+      Effect.gen(function* () {
+        const went: Array<object> = []
+        const connect = vi.spyOn(Redis.prototype, "connect").mockImplementation(function (this: Redis) {
+          const { host, port, path, db, username, password, tls } = this.options
+          const parts = { ...(path ? { path } : { host, port }), db, username, password, tls }
+          went.push(Object.fromEntries(Object.entries(parts).filter(([, part]) => part !== undefined && part !== null)))
+          this.emit("end")
+          return Promise.resolve()
+        })
+
+        yield* RedisClient.make({ url: Redacted.make(url) })
+        connect.mockRestore()
+
+        assert.deepStrictEqual(went, [place])
+      })
+    )
+  }
+
+  it.live("has its password in no error, however often a server repeats it", () =>
+    Effect.gen(function* () {
+      const parrot = createServer((socket) => {
+        socket.on("error", () => {})
+        socket.on("data", (bytes) => socket.write(`-ERR ${bytes.toString().repeat(2).replaceAll("\r\n", " ")}\r\n`))
+      })
+      yield* Effect.callback<void>((resume) => void parrot.listen(0, "127.0.0.1", () => resume(Effect.void)))
+      const { port } = parrot.address() as AddressInfo // it listens on a port
+      const { info } = yield* RedisClient.make({ url: Redacted.make(`redis://:s3cr3t@127.0.0.1:${port}`) })
+
+      const { reason } = yield* Effect.flip(info("server"))
+      parrot.close()
+
+      assert.match(reason, /<redacted>.*<redacted>/)
+      assert.notInclude(reason, "s3cr3t")
+    })
+  )
+})
+
+describe("RedisJobQueue on a connection that comes back", () => {
+  it.live("wakes who waits, though the news of work were never cut off", () =>
+    Effect.gen(function* () {
+      const server = yield* PrivateRedis.open()
+      const redis = yield* RedisClient.make({ url: server.url })
+      const queue = yield* Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, redis)
+      const operator = yield* Effect.acquireRelease(
+        Effect.sync(() => new Redis(`${server.folder}/socket`)),
+        (operator) => Effect.sync(() => operator.disconnect())
+      )
+      yield* queue.offer([job("a")])
+      yield* Effect.promise(() => operator.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"))
+
+      const waiting = yield* Effect.forkScoped(queue.awaitWork(["submit"], Duration.hours(1)))
+      yield* Fiber.join(waiting) // or it waits for ever
+
+      assert.strictEqual(redis.connections(), 2)
+    })
+  )
+
+  it.effect("is judged once a connection, and again where that changed while it was asked", () =>
+    Effect.gen(function* () {
+      const server = yield* PrivateRedis.open()
+      const redis = yield* RedisClient.make({ url: server.url })
+      const seen = { connections: 1, asked: 0 }
+      const info: typeof redis.info = (section) =>
+        Effect.tap(redis.info(section), () =>
+          Effect.sync(() => {
+            seen.asked += 1
+            seen.connections = 2
+          })
+        )
+      const service = { ...redis, info, connections: () => seen.connections }
+      const queue = yield* Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, service)
+
+      for (const subject of ["a", "b", "c"]) yield* queue.offer([job(subject)])
+
+      assert.strictEqual(seen.asked, 2)
+    })
+  )
+})
