@@ -21,6 +21,14 @@ beforeEach(() => server.play(answer(200, {})))
 
 const client = (options: Partial<MailroomOptions> = {}): Mailroom => connect({ baseUrl: server.baseUrl, ...options })
 
+const isWritten = (value: unknown): boolean => {
+  try {
+    return JSON.stringify(value) !== undefined
+  } catch {
+    return false
+  }
+}
+
 describe("Errors", () => {
   it("are known by their code also to another copy of the client, as bundles and reloads make them", async () => {
     const copy: typeof import("./Errors.ts") = await import(new URL("./Errors.ts?copy", import.meta.url).href)
@@ -98,7 +106,11 @@ describe("Errors", () => {
 
     const error = await refusal(client().listDomains())
 
-    assert.deepInclude({ ...error }, { status: 400, code: "unknown", details: {} })
+    assert.strictEqual(error.status, 400)
+    // Later versions of Node write it at any depth.
+    let deepest: unknown = error.details["a"]
+    while (Array.isArray(deepest)) deepest = deepest[0]
+    assert.deepStrictEqual([error.code, deepest], isWritten(JSON.parse(details)) ? ["some_code", "svc_…"] : ["unknown", undefined])
   })
 
   it("do not follow a redirect, neither here nor to anywhere else", async () => {
