@@ -100,7 +100,7 @@ export const make = Effect.fnUntraced(function* ({
   const take = (committer: number): ReadonlyArray<Caller> => {
     const max = committer === 0 ? share() : batchMax
     let [count, characters] = [0, 0]
-    while (count < waiting.length && count < max && (count === 0 || characters < charactersMax)) {
+    while (count < waiting.length && count < max && characters < charactersMax) {
       characters += waiting[count]!.characters
       count += 1
     }
