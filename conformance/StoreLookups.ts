@@ -159,7 +159,10 @@ const notes = [
         suppression(realm, { address: Fixtures.address("Ada"), createdAt: 5 }),
         suppression(realm, { address: Fixtures.address("mary"), reason: "complaint" })
       ]
-      yield* land(store, suppress(bounced), suppress(complained))
+      const outside = [Fixtures.otherEnvironment(realm), Fixtures.realm("production")].flatMap((other) =>
+        ["ada", "charles"].map((local) => suppress(suppression(other, { address: Fixtures.address(local) })))
+      )
+      yield* land(store, suppress(bounced), suppress(complained), ...outside)
       const among = (...locals: ReadonlyArray<string>) =>
         Effect.map(store.suppressions.among(realm, locals.map((local): Address => Fixtures.address(local))), (found) =>
           found.toSorted((left, right) => (left.address < right.address ? -1 : 1))
@@ -195,6 +198,10 @@ const notes = [
       yield* land(store, unsuppress(realm, Fixtures.address("ADA")), unsuppress(realm, Fixtures.address("nobody")))
       assert.deepEqual(yield* listed, [other])
       assert.deepEqual(yield* store.suppressions.among(realm, [first.address]), [])
+      const elsewhere = [Fixtures.otherEnvironment(realm), Fixtures.realm("production")].map((one) => suppression(one, { address: first.address }))
+      yield* land(store, suppress(first), ...elsewhere.map(suppress))
+      yield* land(store, unsuppress(realm, first.address))
+      for (const one of elsewhere) assert.deepEqual(yield* store.suppressions.among(one, [first.address]), [one])
       yield* land(store, suppress(first), unsuppress(realm, first.address), suppress(manual), unsuppress(realm, other.address))
       assert.deepEqual(yield* listed, [manual])
       yield* land(store, unsuppress(realm, manual.address), suppress(first), suppress(manual))
