@@ -56,10 +56,17 @@ describe("batches", () => {
       const answers = yield* Effect.forEach(items, (item) => call(item), { concurrency: "unbounded" })
 
       assert.deepStrictEqual(answers, items.map((item) => 2 * item))
-      for (const batch of batches) {
-        assert.isAtMost(batch.length, 256)
-        assert.strictEqual(new Set(batch.map((item) => item % 100)).size, batch.length)
-      }
+      for (const batch of batches) assert.strictEqual(new Set(batch.map((item) => item % 100)).size, batch.length)
+    })
+  )
+
+  it.effect("hold no more calls than one statement takes", () =>
+    Effect.gen(function* () {
+      const { batches, call } = yield* doubling()
+
+      yield* Effect.forEach(Array(600).keys(), (index) => call(index + 1), { concurrency: "unbounded" })
+
+      assert.deepStrictEqual(batches.map(({ length }) => length), [256, 256, 88])
     })
   )
 
@@ -103,6 +110,22 @@ describe("batches", () => {
         yield* Fiber.interrupt(caller)
         assert.strictEqual(yield* call(2), 4) // or it waits for ever
       }
+    })
+  )
+
+  it.effect("interrupt who waits for one that is under way when their scope closes", () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const { batches, gate, call } = yield* Scope.provide(doubling(), scope)
+      yield* gate.close
+      const waiting = yield* started(Effect.exit(call(1)))
+      yield* turn
+      assert.deepStrictEqual(batches, [[1]])
+
+      yield* Scope.close(scope, Exit.void)
+
+      const exit = yield* Fiber.join(waiting)
+      assert.isTrue(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
     })
   )
 

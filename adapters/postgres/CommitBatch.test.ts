@@ -1,6 +1,6 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Context, Effect, Exit, Layer, Random } from "effect"
-import { SqlError, UnknownError } from "effect/sql/SqlError"
+import { ConnectionError, SqlError, UnknownError } from "effect/sql/SqlError"
 import { inspect } from "node:util"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import {
@@ -391,6 +391,20 @@ layer(Layer.provideMerge(PostgresStore.layerWithoutJobs, TestDatabase.layer()))(
         assert.deepStrictEqual(failures.map(({ _tag }) => _tag), ["StoreUnavailable", "StoreUnavailable"])
         assert.strictEqual(statements, 1)
       }
+    })
+  )
+
+  it.effect("goes on to none of its callers, one by one, once the database does not answer", () =>
+    Effect.gen(function* () {
+      const cause = Object.assign(new Error("not taken"), { code: "22P05" })
+      const notTaken = new UnknownError({ cause, message: "not taken", operation: "query" })
+      const gone = new ConnectionError({ cause: new Error("gone"), message: "gone", operation: "query" })
+      let statements = 0
+      const rows = () => Effect.suspend(() => Effect.fail(new SqlError({ reason: statements++ === 0 ? notTaken : gone })))
+      const commit = CommitBatch.make({ ...(yield* Database), rows }, { jobsOffered: false })
+
+      const failures = yield* Effect.forEach(yield* commit([call(sent()), call(sent())]), Effect.flip)
+      assert.deepStrictEqual([statements, ...failures.map(({ _tag }) => _tag)], [2, "StoreUnavailable", "StoreUnavailable"])
     })
   )
 

@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Latch, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { insertMessage, takeQuota, times } from "../../conformance/StoreLaw.ts"
+import { insertDelivery, insertMessage, putBody, takeQuota, times } from "../../conformance/StoreLaw.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import type { Message } from "../../core/model/Message.ts"
 import { jobOf, type Lease } from "../../core/ports/JobQueue.ts"
@@ -116,21 +116,35 @@ it.effect("has the next batch on its way before the callers of the last go on", 
   })
 )
 
-it.effect("takes few callers at once whose messages are long", () =>
-  Effect.gen(function* () {
-    const { gate, begin, beginWith, sizes, settle } = yield* gated()
-    yield* begin
-    yield* settle
-    const message = Fixtures.message(Fixtures.realm())
-    const long = insertMessage(message, Fixtures.content(message, { text: "x".repeat(1_000_000), html: "x".repeat(1_000_000) }))
+const longMessage = () => {
+  const message = Fixtures.message(Fixtures.realm())
+  return insertMessage(message, Fixtures.content(message, { text: "x".repeat(1_000_000), html: "x".repeat(1_000_000) }))
+}
+const long: Readonly<Record<string, () => Change>> = {
+  messages: longMessage,
+  deliveries: () => insertDelivery(Fixtures.delivery(Fixtures.endpoint(Fixtures.realm())), "x".repeat(2_000_000)),
+  "deliveries' bodies": () => putBody(Fixtures.realm(), { id: Fixtures.freshId() }, "x".repeat(2_000_000)),
+  blobs: () => {
+    const { tenantId } = Fixtures.realm()
+    return { _tag: "PutBlob", tenantId, blob: { sha256: "1".repeat(64), sizeBytes: 2_000_000 }, bytes: new Uint8Array(2_000_000), at: 0 }
+  }
+}
 
-    const fibers = yield* Effect.forEach(times(5, () => long), (change) => beginWith(change))
-    yield* gate.open
-    yield* Effect.forEach(fibers, Fiber.join)
+for (const [what, make] of Object.entries(long)) {
+  it.effect(`takes few callers at once whose ${what} are long`, () =>
+    Effect.gen(function* () {
+      const { gate, begin, beginWith, sizes, settle } = yield* gated()
+      yield* begin
+      yield* settle
 
-    assert.deepStrictEqual(sizes(), [1, 2, 2, 1])
-  })
-)
+      const fibers = yield* Effect.forEach(times(5, () => make()), (change) => beginWith(change))
+      yield* gate.open
+      yield* Effect.forEach(fibers, Fiber.join)
+
+      assert.deepStrictEqual(sizes(), [1, 2, 2, 1])
+    })
+  )
+}
 
 it.effect("withdraws a caller that is interrupted before a batch takes it, and none that is taken", () =>
   Effect.gen(function* () {
@@ -156,9 +170,10 @@ it.effect("answers within the deadline, and commits nothing of those that it sen
     yield* TestClock.adjust("5 seconds")
     const waiting = yield* begin
 
-    yield* TestClock.adjust("4 seconds")
+    // A statement has ten seconds of its own, and says by then what became of it.
+    yield* TestClock.adjust("5 seconds")
     assert.isUndefined(taken.pollUnsafe())
-    yield* TestClock.adjust("2 seconds")
+    yield* TestClock.adjust("1 second")
     assert.isTrue(isUnavailable(yield* Fiber.join(taken)))
     assert.isUndefined(waiting.pollUnsafe())
     yield* TestClock.adjust("5 seconds")
@@ -244,5 +259,43 @@ it.effect("sees those through who are there when it closes, and takes nobody aft
 
     assert.isTrue(Exit.isSuccess(yield* Fiber.join(one)) && Exit.isSuccess(yield* Fiber.join(other)))
     assert.deepStrictEqual(sizes(), [1, 1])
+  })
+)
+
+it.effect("closes behind the answers of those who are here", () =>
+  Effect.gen(function* () {
+    const scope = yield* Scope.make()
+    const { gate, begin, settle } = yield* Scope.provide(gated(), scope)
+    const [one, other] = [yield* begin, yield* Effect.andThen(settle, begin)]
+    const ended: Array<string> = []
+
+    const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
+    for (const [name, fiber] of Object.entries({ one, other, closing })) fiber.addObserver(() => ended.push(name))
+    yield* gate.open
+    yield* Effect.all([Fiber.await(one), Fiber.await(other), Fiber.await(closing)])
+
+    assert.deepStrictEqual(ended.toSorted(), ["closing", "one", "other"])
+    assert.strictEqual(ended.at(-1), "closing")
+  })
+)
+
+it.effect("gives each of a batch its own answer", () =>
+  Effect.gen(function* () {
+    const sizes: Array<number> = []
+    const commit = yield* GroupCommit.make({
+      commit: (calls) =>
+        Effect.sync(() => {
+          sizes.push(calls.length)
+          return calls.map(({ jobs }) => Effect.succeed({ jobsOffered: false, leaseEnded: false, forgotten: jobs.length, next: [] }))
+        }),
+      committers: 1,
+      onLiveClock: (self) => self
+    })
+    const job = leaseOf(Fixtures.message(Fixtures.realm())).job
+
+    const answers = yield* Effect.forEach([1, 2, 3], (count) => commit([], times(count, () => job)), { concurrency: "unbounded" })
+
+    assert.deepStrictEqual(answers.map(({ forgotten }) => forgotten), [1, 2, 3])
+    assert.deepStrictEqual(sizes, [3])
   })
 )

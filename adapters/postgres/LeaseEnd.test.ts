@@ -63,6 +63,11 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
 
       assert.isTrue(leaseEnded)
       assert.isTrue(yield* lost(lease!))
+      const job = jobOf()
+      yield* store.commit([forget("payloads", 0)], [job])
+      const claimed = yield* claim()
+      assert.deepStrictEqual(claimed.map((held) => held.job.subject), [job.subject], "nor is a job left out that it makes due")
+      yield* completed(claimed)
     })
   )
 
@@ -233,6 +238,24 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
       const [last] = yield* claim("1 minute", 2)
       assert.strictEqual(last?.job.dueAt, 5)
       yield* completed([last!])
+    })
+  )
+
+  it.effect("passes it to none with changes that are looked at first: the next is claimed", () =>
+    Effect.gen(function* () {
+      const [store, queue] = [yield* Store, yield* JobQueue]
+      const endpoint = Fixtures.endpoint(Fixtures.realm())
+      const group = Fixtures.freshId<string>()
+      yield* store.commit([insert("endpoint", endpoint)], [])
+      yield* queue.offer([1, 2].map((dueAt) => jobOf({ group, dueAt })))
+      const [lease] = yield* claim()
+
+      const { leaseEnded, next: passed } = yield* store.commit([update("endpoint", next(endpoint))], [], { ...lease!, holdNext: one })
+
+      assert.deepStrictEqual([leaseEnded, passed], [true, []])
+      const claimed = yield* claim()
+      assert.deepStrictEqual(claimed.map(({ job }) => job.dueAt), [2])
+      yield* completed(claimed)
     })
   )
 

@@ -5,7 +5,7 @@ import * as Law from "../../conformance/StoreLaw.ts"
 import type { Address, DomainName } from "../../core/model/Address.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
 import type { DomainId } from "../../core/model/Ids.ts"
-import { jobKinds, type Job } from "../../core/ports/JobQueue.ts"
+import { jobKinds, leaseMax, type Job } from "../../core/ports/JobQueue.ts"
 import type { Change } from "../../core/ports/Store.ts"
 import * as CommitBatch from "./CommitBatch.ts"
 import { Database } from "./Database.ts"
@@ -426,21 +426,26 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
       const database = yield* Database
       const { sql } = database
       const { name, columns } = Rows.tables.attachment
-      const [held, late, lost] = Law.times(3, () => Fixtures.attachment(realm, { nextScanAt: -7 }))
+      const [held, late, lost, leased, strayed] = Law.times(5, () => Fixtures.attachment(realm, { nextScanAt: -7 }))
       yield* sql.unsafe(
         `insert into ${name} (${Rows.names(columns)}) select * from ${Rows.given(columns)}`,
-        Rows.parameters(columns, [held!, late!, lost!])
+        Rows.parameters(columns, [held!, late!, lost!, leased!, strayed!])
       )
       const jobOf = (subject: string, dueAt: number): Job => ({ kind: "scan", subject, realm, group: "group", dueAt })
-      const offered = [jobOf(held!.id, -7), jobOf(late!.id, -6), { ...jobOf(lost!.id, -7), kind: "parse" } as const]
+      const inTime = [held!, leased!, strayed!].map((one) => jobOf(one.id, -7))
+      const offered = [...inTime, jobOf(late!.id, -6), { ...jobOf(lost!.id, -7), kind: "parse" } as const]
       yield* Jobs.offer((text, parameters) => sql.unsafe(text, parameters), offered, 0)
+      // As a clock that was ahead leaves it: nobody would come to it.
+      for (const [one, at] of [[leased!, leaseMax], [strayed!, leaseMax + 1]] as const) {
+        yield* sql`update mailroom.job set at_ms = ${at} where subject = ${one.id}`
+      }
       const found = (jobsOffered: boolean) =>
         Effect.map(Reads.make(database, { jobsOffered }).due("scan", { dueBefore: -7, after: null, limit: 9 }), ({ jobs }) =>
           jobs.map(({ subject }) => subject)
         )
 
-      assert.sameMembers(yield* found(true), [late!.id, lost!.id])
-      assert.sameMembers(yield* found(false), [held!.id, late!.id, lost!.id])
+      assert.sameMembers(yield* found(true), [late!.id, lost!.id, strayed!.id])
+      assert.sameMembers(yield* found(false), [held!, late!, lost!, leased!, strayed!].map((one) => one.id))
     })
   )
 
