@@ -72,7 +72,7 @@ export const make = Effect.fnUntraced(function* <In, Out, E>({
       const answered = restore(Deferred.await(answer))
       if (isUnderWay) return answered
       isUnderWay = true
-      return Effect.andThen(Effect.forkIn(Effect.interruptible(Effect.andThen(turn, drain)), scope), answered)
+      return Effect.andThen(Effect.forkIn(Effect.andThen(turn, drain), scope), answered)
     })
 })
 
