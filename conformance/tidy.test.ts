@@ -243,7 +243,8 @@ describe("adapters", () => {
     "adapters/mailauth/Header.ts": "runs in a thread, which the suite starts by its address",
     "adapters/mailauth/Thread.ts": "the same",
     "adapters/postgres/Pooler.ts": "looks at what is between us and the server, which no suite has; its own test does",
-    "adapters/postgres/TestPooler.ts": "is between the tests and the server, for that test"
+    "adapters/postgres/TestPooler.ts": "is between the tests and the server, for that test",
+    "adapters/postgres/TestProcess.ts": "starts what tests look at, beside the suites"
   }
   const isIndex = (file: string) => basename(file) === "index.ts"
 

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Clock, Context, Deferred, Effect, Exit, Fiber, Layer, Redacted } from "effect"
+import { Clock, Deferred, Effect, Exit, Fiber, Redacted } from "effect"
 import { mkdtempSync, rmSync } from "node:fs"
 import { connect, createServer } from "node:net"
 import { tmpdir } from "node:os"
@@ -35,42 +35,8 @@ import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { Realm, TenantId } from "../../core/model/Ids.ts"
 import { leaseMax, type Job } from "../../core/ports/JobQueue.ts"
 import { Store, StoreUnavailable, type Change, type Rejection } from "../../core/ports/Store.ts"
-import * as Database from "./Database.ts"
-import * as JobNews from "./JobNews.ts"
 import * as Jobs from "./Jobs.ts"
-import * as PostgresStore from "./PostgresStore.ts"
-import * as TestDatabase from "./TestDatabase.ts"
-
-class Url extends Context.Service<Url, Redacted.Redacted<string>>()("Url") {}
-const url = Layer.effect(Url, TestDatabase.url())
-
-/** A process of its own, as the database sees it. */
-const newProcess = Effect.fnUntraced(function* (at?: Redacted.Redacted<string>) {
-  const database = Database.layer({ url: at ?? (yield* Url), applicationName: "mailroom-under-test" })
-  const context = yield* Layer.build(Layer.provideMerge(PostgresStore.layer, Layer.provideMerge(JobNews.layerLocal, database)))
-  const { sql } = Context.get(context, Database.Database)
-  return { sql, store: Context.get(context, Store), news: Context.get(context, JobNews.JobNews) }
-})
-
-/** A transaction of somebody else, by hand. */
-const foreign = Effect.gen(function* () {
-  const context = yield* Layer.build(Database.layer({ url: yield* Url, applicationName: "somebody else" }))
-  const connection = yield* Context.get(context, Database.Database).sql.reserve
-  const run = (text: string, parameters: ReadonlyArray<unknown> = []) => connection.executeValues(text, parameters)
-  yield* run("begin")
-  return { run, commit: run("commit"), rollback: run("rollback") }
-})
-
-const until = <E, R>(holds: Effect.Effect<boolean, E, R>) =>
-  Effect.repeat(Effect.tap(holds, () => Effect.sleep("5 millis")), { until: (is) => is })
-
-/** Until a backend of this process waits for a lock; its pid. */
-const blocked = Effect.fnUntraced(function* ({ sql }: Pick<Database.Database["Service"], "sql">) {
-  const waiting = sql<{ pid: number }>`select pid from pg_stat_activity
-    where application_name = 'mailroom-under-test' and datname = current_database() and wait_event_type = 'Lock'`
-  yield* until(Effect.map(waiting, (rows) => rows.length > 0))
-  return (yield* waiting)[0]!.pid
-})
+import { blocked, foreign, newProcess, until, Url, url } from "./TestProcess.ts"
 
 const sent = (realm: Realm = Fixtures.realm()) => {
   const message = Fixtures.message(realm)
