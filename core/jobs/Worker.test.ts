@@ -29,6 +29,8 @@ interface Options {
   /** It does not answer this, until so many milliseconds have passed. */
   readonly away?: "claim" | "complete"
   readonly backAfter?: number
+  /** Jobs come one by one, and each interrupts itself when it has been promised places, as an adapter may that is closed. */
+  readonly isInterrupting?: boolean
   /** Whose lease was completed, where a job's handler has not ended it. */
   readonly completed?: Array<string>
   /** How long the worker runs, and how long a job takes. */
@@ -37,8 +39,9 @@ interface Options {
 }
 
 /** A worker on a queue that has deliveries to claim, and those that follow one. */
-const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, broken, away, backAfter = Infinity, completed = [], millis = 1_000, jobMillis = 1 }: Options = {}) {
+const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, isInterrupting = false, broken, away, backAfter = Infinity, completed = [], millis = 1_000, jobMillis = 1 }: Options = {}) {
   const [worked, released]: [Array<string>, Array<string>] = [[], []]
+  const limits: Array<number> = []
   let [claims, number, inFlight, inFlightMost, asked, isStopping] = [0, 1_000, 0, 0, 0, false]
   const queue: typeof JobQueue.Service = {
     offer: () => Effect.void,
@@ -51,6 +54,8 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
           return broken === "release" ? [leaseOf(2, 9), leaseOf(3, 9)] : [] // suspects: one is given back
         }
         claims += 1
+        limits.push(limit)
+        if (isInterrupting) return [leaseOf(number++)]
         if (isFull) return Array.from({ length: limit }, () => leaseOf(number++))
         return claims === 1 ? [leaseOf(0)] : []
       }),
@@ -64,7 +69,7 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
     throttle: () => Effect.void,
     epoch: Effect.succeed("epoch"),
     awaitWork: (kinds, atMost) =>
-      broken === "awaitWork" && !kinds.includes("deliver") ? Effect.die(new Error("the queue broke")) : Effect.sleep(atMost)
+      broken === "awaitWork" && !kinds.includes("deliver") ? Effect.die(new Error("the queue broke")) : Effect.sleep(isInterrupting ? 10 : atMost)
   }
   const handle = (lease: Lease) =>
     Effect.gen(function* () {
@@ -74,6 +79,7 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
       inFlight -= 1
       worked.push(lease.job.subject)
       const place = yield* Place
+      if (isInterrupting) return yield* Effect.andThen(Effect.sync(() => place?.holdNext()), Effect.interrupt)
       const next = following.splice(0, place?.holdNext()?.jobsMax ?? 0)
       if (next.length > 0) place!.take(next.map((one) => ({ ...one, outgoing: null })))
       return away !== "complete"
@@ -94,7 +100,7 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
   isStopping = true
   yield* TestClock.adjust("2 minutes")
   yield* Fiber.join(worker)
-  return { worked, released, claims: claimsThen, asked: askedThen, inFlightMost }
+  return { worked, released, limits, claims: claimsThen, asked: askedThen, inFlightMost }
 })
 
 const leases = (count: number) => Array.from({ length: count }, (_, index) => leaseOf(index + 1))
@@ -134,6 +140,15 @@ describe("a place of the worker", () => {
 
       assert.strictEqual(yield* workedOf(999), 10)
       assert.strictEqual(yield* workedOf(1_000), 1)
+    })
+  )
+
+  it.effect("is free again, with those that were promised, when its job interrupts itself", () =>
+    Effect.gen(function* () {
+      const { limits, worked } = yield* running([], { isInterrupting: true, millis: 100 })
+
+      assert.isAbove(worked.length, 5)
+      assert.deepStrictEqual([...new Set(limits)], [192])
     })
   )
 

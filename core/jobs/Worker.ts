@@ -223,7 +223,8 @@ export class Worker extends Context.Service<
         const fill: (first: Lease) => Effect.Effect<void> = Effect.fnUntraced(function* (first) {
           const place = new PlaceInLane(places, clock, isStopping)
           for (let lease: Lease | null = first; lease !== null; ) {
-            yield* Effect.provideService(work(lease), Place, place)
+            // Only with the worker, unless an adapter interrupts whoever calls it: what was promised to the job is free again.
+            yield* Effect.provideService(work(lease), Place, place).pipe(Effect.onInterrupt(() => Effect.sync(() => place.ended())))
             lease = null
             for (const next of place.ended()) {
               yield* Metrics.count(Metrics.jobsClaimed[next.job.kind])
