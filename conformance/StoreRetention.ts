@@ -349,7 +349,7 @@ const eventRetention = [
     Effect.gen(function* () {
       const age = ownAge()
       const [shard, ...others] = yield* unwrittenShards(store)
-      if (shard === undefined) return // A store that was used before: the law below still holds it.
+      if (shard === undefined) return // A store that was used before: the last law still holds it.
       const [realm, neighbour] = [realmInShard(shard), realmInShard(shard)]
       const at = (occurredAt: Millis, of = realm) =>
         append(Fixtures.queuedEvent(Fixtures.message(of), { occurredAt: age + occurredAt }))

@@ -1,6 +1,7 @@
 /**
- * Reads what the scripts of the queue answer. Null: it is no answer that they
- * give, for something else stands in the server's place.
+ * Reads what the scripts of the queue answer, and realms as the queue writes
+ * them. Null: it is no answer that they give, for something else stands in the
+ * server's place.
  */
 import { Result } from "effect"
 import type { Millis, Realm } from "../../core/model/Ids.ts"
@@ -33,8 +34,8 @@ export const claimedOf = (answer: unknown, kinds: ReadonlyArray<JobKind>, expire
 }
 
 const leaseOf = (parts: ReadonlyArray<string>, kinds: ReadonlyArray<JobKind>, expiresAt: Millis): Lease | null => {
-  const [name, subject = "", group = "", realmText = "", due, token = "", claimed] = parts // as `claim` answers
-  const [kind, realm, dueAt, claims] = [kinds.find((kind) => kind === name), realmOf(realmText), Number(due), Number(claimed)]
+  const [name, subject = "", group = "", inRealm = "", due, token = "", claimed] = parts // as `claim` answers
+  const [kind, realm, dueAt, claims] = [kinds.find((kind) => kind === name), realmOf(inRealm), Number(due), Number(claimed)]
   if (kind === undefined || realm === null || !Number.isFinite(dueAt) || !Number.isFinite(claims)) return null
   return { job: { kind, subject, realm, group, dueAt }, token, claims, expiresAt }
 }

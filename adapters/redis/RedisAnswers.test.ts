@@ -100,6 +100,7 @@ describe("what answers in the place of a Redis", () => {
     Effect.gen(function* () {
       const { claim, wait } = yield* begin({ evalsha: text("soon") })
       const asked = vi.spyOn(Redis.prototype, "evalsha")
+      yield* Effect.addFinalizer(() => Effect.sync(() => asked.mockRestore()))
 
       const waiting = yield* Effect.forkScoped(wait)
       // Behind each of these answers, whoever spins has had one of its own. Who waits looks anew for each connection that is there.
@@ -107,7 +108,6 @@ describe("what answers in the place of a Redis", () => {
 
       assert.isUndefined(waiting.pollUnsafe())
       assert.isAtMost(asked.mock.calls.length, 10 + 4)
-      asked.mockRestore()
     })
   )
 

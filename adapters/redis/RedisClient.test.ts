@@ -29,12 +29,12 @@ describe("RedisClient", () => {
           const { host, port, path, db, username, password, tls } = this.options
           const parts = { ...(path ? { path } : { host, port }), db, username, password, tls }
           went.push(Object.fromEntries(Object.entries(parts).filter(([, part]) => part !== undefined && part !== null)))
-          this.emit("end")
+          this.disconnect() // or its end would connect it
           return Promise.resolve()
         })
+        yield* Effect.addFinalizer(() => Effect.sync(() => connect.mockRestore()))
 
         yield* RedisClient.make({ url: Redacted.make(url) })
-        connect.mockRestore()
 
         assert.deepStrictEqual(went, [place])
       })

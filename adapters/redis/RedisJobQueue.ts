@@ -154,7 +154,7 @@ const makeSteps = (run: Run) => {
 }
 
 /**
- * Claims, and looks for work, for which they tell what they have seen: jobs of groups at their caps are no work before
+ * Claims, and looks. A look tells the server what the last claim has seen: jobs of groups at their caps are no work before
  * there is news of their kind. Tokens begin with what is `own` to this process.
  */
 const makeClaims = (run: Run, own: string) => {

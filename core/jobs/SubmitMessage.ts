@@ -324,6 +324,7 @@ export class SubmitMessage extends Context.Service<
         const concluded = message === null ? null : concludedOn(message, started, attempt, now, random)
         if (message === null || concluded === null) return null
         const { record, drafts, outcomes, retryAt } = concluded
+        const isLast = record.nextAttemptAt === null
         const { leaseEnded } = yield* commit(
           store,
           queue,
@@ -337,7 +338,8 @@ export class SubmitMessage extends Context.Service<
             ...(retryAt === null ? [] : [submitJob(record, retryAt)]),
             ...(attempt.submission?.pollAt == null ? [] : [pollJob(record, attempt.submission.pollAt)])
           ],
-          lease ?? undefined
+          // One that is put off leaves its place to a claim: a provider that refuses at once is not asked as fast as it refuses.
+          isLast && lease !== null ? lease : undefined
         )
         yield* countRecipients(message, outcomes.filter((one) => "input" in one && one.input._tag === "Accepted").length, drafts)
         if (retryAt !== null && attempt.postponed !== null) {

@@ -223,7 +223,7 @@ export class Worker extends Context.Service<
         const fill: (first: Lease) => Effect.Effect<void> = Effect.fnUntraced(function* (first) {
           const place = new PlaceInLane(places, clock, isStopping)
           for (let lease: Lease | null = first; lease !== null; ) {
-            // Only with the worker, unless an adapter interrupts whoever calls it: what was promised to the job is free again.
+            // It is interrupted only with the worker, unless an adapter interrupts whoever calls it: places that it was promised are free again.
             yield* Effect.provideService(work(lease), Place, place).pipe(Effect.onInterrupt(() => Effect.sync(() => place.ended())))
             lease = null
             for (const next of place.ended()) {

@@ -114,7 +114,7 @@ export interface StoredAttachment {
   readonly part: ParsedAttachment
 }
 
-/** A message that came in, as the types know it. */
+/** A message that came in: it has a reception. */
 export type InboundMessage = Message & { readonly reception: Reception }
 
 /** Whether it waits for its parse. */
