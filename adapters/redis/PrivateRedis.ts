@@ -4,6 +4,7 @@
  * with this process, by whatever end: a shell that watches a pipe kills it.
  */
 import { Effect, Redacted, type Scope } from "effect"
+import { Redis } from "ioredis"
 import { spawn, spawnSync, type ChildProcess } from "node:child_process"
 import { randomInt } from "node:crypto"
 import * as fs from "node:fs"
@@ -30,6 +31,13 @@ export interface Options {
   /** In the words of redis.conf, such as `--requirepass`. */
   readonly settings?: ReadonlyArray<string>
 }
+
+/** A connection of somebody who looks into it, or breaks it, by hand. */
+export const operator = ({ folder }: PrivateRedis): Effect.Effect<Redis, never, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.sync(() => new Redis(`${folder}/socket`).on("error", () => {})),
+    (client) => Effect.sync(() => client.disconnect())
+  )
 
 /** Dies, with one line that says why, where there is no server to be had. */
 export const open = (options: Options = {}): Effect.Effect<PrivateRedis, never, Scope.Scope> =>

@@ -66,10 +66,7 @@ describe("RedisJobQueue on a connection that comes back", () => {
       const server = yield* PrivateRedis.open()
       const redis = yield* RedisClient.make({ url: server.url })
       const queue = yield* Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, redis)
-      const operator = yield* Effect.acquireRelease(
-        Effect.sync(() => new Redis(`${server.folder}/socket`)),
-        (operator) => Effect.sync(() => operator.disconnect())
-      )
+      const operator = yield* PrivateRedis.operator(server)
       yield* queue.offer([job("a")])
       yield* Effect.promise(() => operator.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"))
 

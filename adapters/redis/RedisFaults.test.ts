@@ -32,10 +32,7 @@ const begin = (options: PrivateRedis.Options = {}) =>
 /** What an operator does to the server. */
 const order = (server: PrivateRedis.PrivateRedis, ...command: ReadonlyArray<string>): Effect.Effect<unknown, never, Scope.Scope> =>
   Effect.gen(function* () {
-    const client = yield* Effect.acquireRelease(
-      Effect.sync(() => new Redis(`${server.folder}/socket`).on("error", () => {})),
-      (client) => Effect.sync(() => client.disconnect())
-    )
+    const client = yield* PrivateRedis.operator(server)
     return yield* Effect.promise(() => client.call(command[0]!, ...command.slice(1)))
   })
 

@@ -1,7 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber, Scheduler } from "effect"
 import { TestClock } from "effect/testing"
-import { Redis } from "ioredis"
 import { realm } from "../../conformance/fixtures.ts"
 import { JobQueue, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
 import * as PrivateRedis from "./PrivateRedis.ts"
@@ -19,11 +18,8 @@ const begin = Effect.gen(function* () {
       const redis = yield* RedisClient.make({ url: server.url, prefix })
       return yield* Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, redis)
     })
-  const administrator = yield* Effect.acquireRelease(
-    Effect.sync(() => new Redis(`${server.folder}/socket`)),
-    (client) => Effect.sync(() => client.disconnect())
-  )
-  return { server, process, administrator }
+  const operator = yield* PrivateRedis.operator(server)
+  return { server, process, operator }
 })
 
 const elapsed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
@@ -254,7 +250,7 @@ describe("RedisJobQueue", () => {
 
   it.effect("leaves nothing behind of jobs that are done and throttles that lapsed", () =>
     Effect.gen(function* () {
-      const { administrator, process } = yield* begin
+      const { operator, process } = yield* begin
       const queue = yield* process()
       const kinds = ["submit", "deliver"] as const
       yield* queue.throttle("deliver", "idle", 3)
@@ -263,7 +259,7 @@ describe("RedisJobQueue", () => {
       for (const lease of yield* claimOf(queue, kinds, 10, 10)) yield* queue.complete(lease)
       assert.deepStrictEqual(yield* claimOf(queue, kinds, 10, 10), [])
 
-      const keys = yield* Effect.promise(() => administrator.keys("*"))
+      const keys = yield* Effect.promise(() => operator.keys("*"))
 
       assert.deepStrictEqual(keys.filter((key) => key.includes(":submit:") || key.includes(":deliver:")), [])
       assert.isTrue(keys.every((key) => key.startsWith("{mailroom}:")))
@@ -272,12 +268,12 @@ describe("RedisJobQueue", () => {
 
   it.effect("is not told of the queue before by one that was emptied and filled again", () =>
     Effect.gen(function* () {
-      const { administrator, process } = yield* begin
+      const { operator, process } = yield* begin
       const [one, other] = yield* Effect.all([process(), process()])
       const fill = other.offer([job("a", "g", 0)])
       yield* fill
       assert.lengthOf(yield* claimOf(one, ["submit"], 2, 1), 1)
-      yield* Effect.promise(() => administrator.flushall())
+      yield* Effect.promise(() => operator.flushall())
       yield* TestClock.adjust("1 second")
       yield* fill
 
@@ -289,7 +285,7 @@ describe("RedisJobQueue", () => {
 
   it.effect("keeps deployments on one server apart by their prefixes, each on one node of a cluster", () =>
     Effect.gen(function* () {
-      const { administrator, process } = yield* begin
+      const { operator, process } = yield* begin
       const [one, other] = yield* Effect.all([process("one"), process("other")])
       yield* one.offer([job("a", "g", 0), job("b", "h", 60_000)])
       yield* one.throttle("deliver", "e", 1)
@@ -297,18 +293,18 @@ describe("RedisJobQueue", () => {
 
       assert.deepStrictEqual(yield* claimOf(other, ["submit"], 1, 1), [])
       assert.notStrictEqual(yield* one.epoch, yield* other.epoch)
-      const keys = yield* Effect.promise(() => administrator.keys("{one}:*"))
+      const keys = yield* Effect.promise(() => operator.keys("{one}:*"))
       assert.isAbove(keys.length, 6)
-      assert.isEmpty((yield* Effect.promise(() => administrator.keys("*"))).filter((key) => !/^\{(one|other)\}:/.test(key)))
+      assert.isEmpty((yield* Effect.promise(() => operator.keys("*"))).filter((key) => !/^\{(one|other)\}:/.test(key)))
     })
   )
 
   it.effect("asks the server once for all calls of a moment, and for a claim, whatever they are about", () =>
     Effect.gen(function* () {
-      const { administrator, process } = yield* begin
+      const { operator, process } = yield* begin
       const queue = yield* process()
       yield* queue.offer(Array.from({ length: 150 }, (_, index) => job(`s${index}`, `g${index % 9}`, 0)))
-      const calls = Effect.promise(() => administrator.info("commandstats")).pipe(
+      const calls = Effect.promise(() => operator.info("commandstats")).pipe(
         Effect.map((text) => Number(/cmdstat_evalsha:calls=(\d+)/.exec(text)?.[1] ?? 0))
       )
       const before = yield* calls

@@ -2,7 +2,6 @@ import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import { Redis } from "ioredis"
 import { realm } from "../../conformance/fixtures.ts"
 import type { Job, Lease } from "../../core/ports/JobQueue.ts"
 import * as PrivateRedis from "./PrivateRedis.ts"
@@ -30,10 +29,7 @@ const begin = Effect.gen(function* () {
   const server = yield* PrivateRedis.open()
   const client = yield* RedisClient.make({ url: server.url })
   const queue = yield* Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, client)
-  const operator = yield* Effect.acquireRelease(
-    Effect.sync(() => new Redis(`${server.folder}/socket`)),
-    (operator) => Effect.sync(() => operator.disconnect())
-  )
+  const operator = yield* PrivateRedis.operator(server)
   const claim = (limit: number, inFlightMax = 3) => queue.claim({ kinds: ["submit"], limit, visibilityTimeout: Duration.minutes(1), inFlightMax })
   return { queue, operator, claim }
 })

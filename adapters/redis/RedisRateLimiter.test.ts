@@ -20,11 +20,8 @@ const begin = Effect.gen(function* () {
     const redis = yield* RedisClient.make({ url: server.url })
     return yield* Effect.provideService(RedisRateLimiter.make, RedisClient.RedisClient, redis)
   })
-  const administrator = yield* Effect.acquireRelease(
-    Effect.sync(() => new Redis(`${server.folder}/socket`)),
-    (client) => Effect.sync(() => client.disconnect())
-  )
-  return { server, process, administrator }
+  const operator = yield* PrivateRedis.operator(server)
+  return { server, process, operator }
 })
 
 const hour = 3_600_000
@@ -150,27 +147,27 @@ describe("RedisRateLimiter", () => {
 
   it.live("forgets each counter by itself, and keeps of a minute's no more than its limit", () =>
     Effect.gen(function* () {
-      const { process, administrator } = yield* begin
+      const { process, operator } = yield* begin
       const limiter = yield* process
       for (let request = 0; request < 700; request++) yield* limiter.take([perMinute(600), perMinute(1_000, "c"), perDay(1_000)])
 
-      const keys = yield* Effect.promise(() => administrator.keys("*"))
+      const keys = yield* Effect.promise(() => operator.keys("*"))
       assert.strictEqual(keys.length, 3)
       for (const key of keys) {
         assert.isTrue(key.startsWith("{mailroom}:"))
-        const lifetime = yield* Effect.promise(() => administrator.pttl(key))
+        const lifetime = yield* Effect.promise(() => operator.pttl(key))
         assert.isAbove(lifetime, key.includes("day") ? 24 * hour : 60_000)
         assert.isAtMost(lifetime, 2 * 24 * hour)
-        const sizeBytes = yield* Effect.promise(() => administrator.memory("USAGE", key, "SAMPLES", 0))
+        const sizeBytes = yield* Effect.promise(() => operator.memory("USAGE", key, "SAMPLES", 0))
         assert.isBelow(Number(sizeBytes), key.includes("day") ? 150 : 200 + 12 * 600)
       }
-      assert.strictEqual(yield* Effect.promise(() => administrator.llen("{mailroom}:minute:key b")), 600)
+      assert.strictEqual(yield* Effect.promise(() => operator.llen("{mailroom}:minute:key b")), 600)
     })
   )
 
   it.effect("asks the server once for all guards of a request", () =>
     Effect.gen(function* () {
-      const { process, administrator } = yield* begin
+      const { process, operator } = yield* begin
       const limiter = yield* process
       yield* limiter.take([perMinute(9)])
       const asked = vi.spyOn(Redis.prototype, "sendCommand")
@@ -180,7 +177,7 @@ describe("RedisRateLimiter", () => {
 
       assert.strictEqual(asked.mock.calls.length, 1)
       asked.mockRestore()
-      assert.include(yield* Effect.promise(() => administrator.info("commandstats")), "cmdstat_evalsha")
+      assert.include(yield* Effect.promise(() => operator.info("commandstats")), "cmdstat_evalsha")
       yield* TestClock.adjust(Duration.millis(1))
     })
   )
