@@ -68,6 +68,8 @@ describe("RedisJobQueue on a connection that comes back", () => {
       const queue = yield* Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, redis)
       const operator = yield* PrivateRedis.operator(server)
       yield* queue.offer([job("a")])
+      // Only a connection that is subscribed is left alone.
+      yield* Effect.repeat(Effect.promise(() => operator.call("CLIENT", "LIST", "TYPE", "pubsub")), { until: (list) => list !== "" })
       yield* Effect.promise(() => operator.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"))
 
       const waiting = yield* Effect.forkScoped(queue.awaitWork(["submit"], Duration.hours(1)))
