@@ -12,6 +12,7 @@ import {
   demand,
   drop,
   endOfLog,
+  forget,
   insert,
   insertDelivery,
   insertMessage,
@@ -259,6 +260,15 @@ const wholeOrNothing = [
       }
     })
   ),
+  law("says of no commit that it ended a lease where it was given none", (store) =>
+    Effect.gen(function* () {
+      const brings = yield* store.commit([insert("tenant", Fixtures.tenant())], [])
+      const drops = yield* store.commit([forget("payloads", 0)], [])
+
+      assert.deepEqual([brings.leaseEnded, drops.leaseEnded], [false, false])
+    })
+  ),
+
   law("leaves a record as it was before a rejected commit, however often that commit changed it", (store) =>
     Effect.gen(function* () {
       const { tenant, message } = recordsOf(Fixtures.realm())

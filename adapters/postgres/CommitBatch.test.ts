@@ -230,7 +230,7 @@ layer(Layer.provideMerge(PostgresStore.layerWithoutJobs, TestDatabase.layer()))(
       const lists = times(100, () => sent())
 
       const [answer] = yield* commit([call(lists[0]!, submitJob(lists[0]!))])
-      assert.deepStrictEqual(yield* Effect.exit(answer!), Exit.succeed({ jobsOffered: true, leaseEnded: true, forgotten: 0, next: [] }))
+      assert.deepStrictEqual(yield* Effect.exit(answer!), Exit.succeed({ jobsOffered: true, leaseEnded: false, forgotten: 0, next: [] }))
       assert.deepStrictEqual(counts, { statements: 1, transactions: 0 })
 
       yield* Effect.all(yield* commit(lists.slice(1).map((changes) => call(changes, submitJob(changes)))))

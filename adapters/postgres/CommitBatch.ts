@@ -98,6 +98,13 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
       )
     )
 
+  const committed = ({ lease }: Call, forgotten: number, next: ReadonlyArray<Next>): Committed => ({
+    jobsOffered,
+    leaseEnded: jobsOffered && lease !== undefined,
+    forgotten,
+    next
+  })
+
   /** A caller who forgets has a transaction of its own; what it forgets follows from the changes before it in its list. */
   const forgetting = Effect.fnUntraced(function* (call: Call) {
     let forgotten = 0
@@ -132,11 +139,11 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
         })
       )
     }
-    return [Effect.succeed({ jobsOffered, leaseEnded: jobsOffered, forgotten, next: [] })] satisfies ReadonlyArray<Answer>
+    return [Effect.succeed(committed(call, forgotten, []))] satisfies ReadonlyArray<Answer>
   }, Effect.catchIf((error) => error instanceof CommitRejected, (rejected) => Effect.succeed([Effect.fail(rejected)])))
 
-  const answerOf = ({ reason, next }: Outcome): Answer =>
-    reason === null ? Effect.succeed({ jobsOffered, leaseEnded: jobsOffered, forgotten: 0, next }) : Effect.fail(new CommitRejected({ reason }))
+  const answerOf = (call: Call, { reason, next }: Outcome): Answer =>
+    reason === null ? Effect.succeed(committed(call, 0, next)) : Effect.fail(new CommitRejected({ reason }))
 
   /** What the calls can be played on without a look; null if there must be one. */
   const withoutLook = (calls: ReadonlyArray<Call>, lookUp: LookUp): Loaded | null => {
@@ -153,7 +160,7 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
       loaded === null
         ? lookAndPlay(calls, lookUp === "everything" || some(calls, (change) => tight.has(change) || freesName(change)))
         : playAndWrite(calls, loaded, byItself)
-    return Effect.map(played, (outcomes) => outcomes.map(answerOf))
+    return Effect.map(played, (outcomes) => outcomes.map((outcome, index) => answerOf(calls[index]!, outcome)))
   }
 
   /** Once the database does not answer, those who are left are not tried any more. */

@@ -395,7 +395,7 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
       const heard = yield* Deferred.make<void>()
       yield* Effect.forkChild(Effect.andThen(news, Deferred.succeed(heard, undefined)))
 
-      assert.deepStrictEqual(yield* one.store.commit(lands.changes, [job(lands)]), { jobsOffered: true, leaseEnded: true, forgotten: 0, next: [] })
+      assert.deepStrictEqual(yield* one.store.commit(lands.changes, [job(lands)]), { jobsOffered: true, leaseEnded: false, forgotten: 0, next: [] })
       yield* Effect.timeout(Deferred.await(heard), "1 second")
       yield* Effect.flip(one.store.commit([...fails.changes, takeQuota(realm.tenantId, 1, 1)], [job(fails)]))
 

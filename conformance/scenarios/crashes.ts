@@ -41,7 +41,7 @@ const sendThroughCrash = (world: World, faults: Faults, environment: "sandbox" |
       for (let tick = 0; tick < 5; tick++) yield* Effect.exit(doomed.worker.tick)
     }
     const heir = yield* world.boot()
-    yield* pass(heir, recovery, "1 minute")
+    yield* pass(heir, recovery, "2 minutes")
     return { tenancy, heir, key, answer: Exit.isSuccess(exit) ? exit.value : null }
   })
 
@@ -182,7 +182,7 @@ export const suite: ScenarioSuite = {
             const { tenancy, answer } = yield* sendThroughCrash(world, faults, "production")
             if (answer === null) return
             const heir = yield* world.boot()
-            yield* pass(heir, "15 minutes", "1 minute")
+            yield* pass(heir, "15 minutes", "2 minutes")
             assert.equal((yield* messageOf(world, tenancy, answer.id)).status, "sent", label)
           })
         , ["after"])

@@ -348,7 +348,7 @@ export class SubmitMessage extends Context.Service<
             Effect.annotateLogs({ code, detail, attempts: record.attempts, nextAttemptAt: Timestamp.fromMillis(retryAt) })
           )
         }
-        return { submission: attempt.submission, isEnded: isLast && leaseEnded }
+        return { submission: attempt.submission, isEnded: leaseEnded }
       })
 
       const commitTried = Effect.fnUntraced(function* (lease: Lease | null, tried: Tried) {

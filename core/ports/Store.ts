@@ -199,7 +199,7 @@ export class StoreUnavailable extends Data.TaggedError("StoreUnavailable")<{ rea
 export interface Committed {
   /** True if the jobs were written with the changes; false if the caller has yet to offer them to the queue. */
   readonly jobsOffered: boolean
-  /** True if the lease, unless it was lost, has been completed with the changes; false if the caller has yet to complete it. Says nothing where none was given. */
+  /** True if the lease, unless it was lost, has been completed with the changes; false if the caller has yet to complete it. False where none was given. */
   readonly leaseEnded: boolean
   /** Rows that `Forget` changes have dropped. */
   readonly forgotten: number
