@@ -531,6 +531,7 @@ export interface ErrorDetails {
   /** 409: The attachment has no clean scan: it is still scanned, its scan failed, or malware was found. */
   readonly attachment_not_clean: {
     readonly scanState: Open<"pending" | "clean" | "infected" | "error">
+    readonly attachmentId: string
   }
   /** 413: The attachment is larger than 25 MB (26,214,400 bytes) when decoded. */
   readonly attachment_too_large: {

@@ -100,7 +100,8 @@ export const suite: HttpSuite = {
         const early = yield* download(attachment.id)
         if (early.status !== 200) {
           yield* equal(early, "while it is scanned", yield* refused(early, 409, "attachment_not_clean"), {
-            scanState: "pending"
+            scanState: "pending",
+            attachmentId: attachment.id
           })
           yield* holds(early, "a pending scan comes with Retry-After", /^\d+$/.test(early.headers["retry-after"] ?? ""))
         }
@@ -127,7 +128,10 @@ export const suite: HttpSuite = {
           reason: "this deployment's scanner does not know the EICAR test file, or nothing is scanned"
         })
       }
-      yield* equal(reply, "details", yield* refused(reply, 409, "attachment_not_clean"), { scanState: "infected" })
+      yield* equal(reply, "details", yield* refused(reply, 409, "attachment_not_clean"), {
+        scanState: "infected",
+        attachmentId: attachment.id
+      })
       const sent = yield* send({
         fromMailboxId: mailboxId,
         to: [recipient("delivered", "infected")],

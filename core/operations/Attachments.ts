@@ -159,7 +159,7 @@ export class Attachments extends Context.Service<
           const attachment = yield* store.attachments.get(principal.realm, id)
           if (attachment === null) return yield* new NotFound({ field: null })
           const { scanState, filename, mediaType, blob } = attachment
-          if (scanState !== "clean") return yield* new AttachmentNotClean({ scanState })
+          if (scanState !== "clean") return yield* new AttachmentNotClean({ attachmentId: id, scanState })
           const missing = (error: BlobMissing) =>
             Effect.flatMap(store.attachments.get(principal.realm, id), (kept) => Effect.fail(kept === null ? new NotFound({ field: null }) : error))
           const bytes = Stream.catchTag(blobs.read(principal.realm.tenantId, blob), "BlobMissing", (error) => Stream.fromEffect(missing(error)))

@@ -89,8 +89,9 @@ export class IdempotencyPending extends Data.TaggedError("IdempotencyPending")<{
   override readonly message = "The first request with this Idempotency-Key is still running. Repeat this one in a second."
 }
 
-/** 409: an attachment's bytes may not be mailed or downloaded, now or ever. */
+/** 409: an attachment's bytes may not be mailed or downloaded, now or ever. A message can have twenty, so it says which. */
 export class AttachmentNotClean extends Data.TaggedError("AttachmentNotClean")<{
+  readonly attachmentId: AttachmentId
   readonly scanState: Exclude<Attachments.State, "clean">
 }> {
   override get message(): string {
@@ -99,7 +100,7 @@ export class AttachmentNotClean extends Data.TaggedError("AttachmentNotClean")<{
       error: "Its scan failed and is tried again by itself: try later, or upload the file anew.",
       infected: "Malware was found in it. It stays locked: send without it."
     }[this.scanState]
-    return `The attachment is not clean. ${next}`
+    return `Attachment ${this.attachmentId} is not clean. ${next}`
   }
 }
 
@@ -208,9 +209,8 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
   const checkScans = Effect.fnUntraced(function* (attachments: ReadonlyArray<Attachment>) {
     const infected = attachments.find(({ scanState }) => scanState === "infected")
     if (infected !== undefined) return yield* new AttachmentInfected({ attachmentId: infected.id })
-    if (attachments.some(({ scanState }) => scanState === "error")) {
-      return yield* new AttachmentNotClean({ scanState: "error" })
-    }
+    const unscanned = attachments.find(({ scanState }) => scanState === "error")
+    if (unscanned !== undefined) return yield* new AttachmentNotClean({ attachmentId: unscanned.id, scanState: "error" })
   })
 
   /** Commits the message of a sender who may send it, if these premises hold. */

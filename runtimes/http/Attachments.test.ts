@@ -44,7 +44,7 @@ layer(Harness.layer(), live)("uploadAttachment", (it) => {
 
         const early = yield* server.call("GET", `/v1/attachments/${id}/download`)
         assert.deepStrictEqual([early.status, early.json.code], [409, "attachment_not_clean"])
-        assert.deepStrictEqual(early.json.details, { scanState: "pending" })
+        assert.deepStrictEqual(early.json.details, { scanState: "pending", attachmentId: id })
         assert.strictEqual(early.headers.get("retry-after"), "5")
 
         yield* server.scanned(server, id, "Clean")
@@ -148,16 +148,19 @@ layer(Harness.layer(), live)("sendMessage with an attachment", (it) => {
   const outcomes = [
     ["Clean", 202, undefined, () => undefined],
     ["Infected", 400, "attachment_infected", (attachmentId: string) => ({ attachmentId })],
-    ["Errored", 409, "attachment_not_clean", () => ({ scanState: "error" })]
+    ["Errored", 409, "attachment_not_clean", (attachmentId: string) => ({ scanState: "error", attachmentId })]
   ] as const
   for (const [verdict, status, code, details] of outcomes) {
     it.effect(`answers ${code ?? status} when its scan ends in ${verdict}`, () =>
       Effect.gen(function* () {
         const server = yield* Harness.Running
-        const { json } = yield* server.call("POST", "/v1/attachments", { body: { ...fields(server), contentBase64: "QUJD" } })
+        const upload = server.call("POST", "/v1/attachments", { body: { ...fields(server), contentBase64: "QUJD" } })
+        const { json: beside } = yield* upload
+        yield* server.scanned(server, beside.attachment.id, "Clean")
+        const { json } = yield* upload
         yield* server.scanned(server, json.attachment.id, verdict)
 
-        const reply = yield* server.send({ attachmentIds: [json.attachment.id] })
+        const reply = yield* server.send({ attachmentIds: [beside.attachment.id, json.attachment.id] })
         const download = yield* server.call("GET", `/v1/attachments/${json.attachment.id}/download`)
 
         assert.deepStrictEqual([reply.status, reply.json.code, reply.json.details], [status, code, details(json.attachment.id)])

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { STATUS_CODES } from "node:http"
+import { AttachmentId } from "../../core/model/Ids.ts"
 import { RateLimited, Unauthorized } from "../../core/operations/Access.ts"
 import { AttachmentNotClean } from "../../core/operations/Sending.ts"
 import { NotFound } from "../../core/operations/Ownership.ts"
@@ -10,6 +11,7 @@ import { answer, catalogue, codes, errorsMarkdown, reasons } from "./ErrorBody.t
 import { Defect, InvalidRequest, MethodNotAllowed } from "./Refusals.ts"
 
 const requestId = "0199d6a0-7c4e-7b1a-9f3d-0000000000f6"
+const attachmentId = AttachmentId.make("0199d6a0-7c4e-7b1a-9f3d-0000000000a7")
 
 describe("An error body", () => {
   it("has the statuses and codes that are published, and no other", () => {
@@ -69,8 +71,8 @@ describe("An error body", () => {
     const limited = new RateLimited({ scope: "key", limit: 1, windowSeconds: 60, retryAfterSeconds: 7 })
     assert.deepStrictEqual(headersOf(limited), { "retry-after": "7" })
     assert.deepStrictEqual(headersOf(new HandshakesBusy({ limit: 5 })), { "retry-after": "5" })
-    assert.deepStrictEqual(headersOf(new AttachmentNotClean({ scanState: "pending" })), { "retry-after": "5" })
-    assert.deepStrictEqual(headersOf(new AttachmentNotClean({ scanState: "error" })), {})
+    assert.deepStrictEqual(headersOf(new AttachmentNotClean({ attachmentId, scanState: "pending" })), { "retry-after": "5" })
+    assert.deepStrictEqual(headersOf(new AttachmentNotClean({ attachmentId, scanState: "error" })), {})
     assert.deepStrictEqual(headersOf(new CryptoBusy()), { "retry-after": "1" })
   })
 

@@ -130,7 +130,7 @@ export const catalogue = {
     meaning: "The first request with this Idempotency-Key is still running.",
     remedy: "Repeat the request after `Retry-After`: it will answer what the first one did."
   }),
-  attachment_not_clean: entry("attachment_not_clean", 409, Schema.Struct({ scanState: ScanState }), {
+  attachment_not_clean: entry("attachment_not_clean", 409, Schema.Struct({ scanState: ScanState, attachmentId: Schema.String }), {
     meaning: "The attachment has no clean scan: it is still scanned, its scan failed, or malware was found.",
     remedy: "While `pending`, try again after `Retry-After`. After `error` it is scanned again by itself. `infected` is final."
   }),
@@ -258,7 +258,7 @@ const rows = {
   IdempotencyPending: { code: "idempotency_pending", details: empty, headers: () => retryAfter(1) },
   AttachmentNotClean: {
     code: "attachment_not_clean",
-    details: ({ scanState }) => ({ scanState }),
+    details: ({ scanState, attachmentId }) => ({ scanState, attachmentId }),
     headers: ({ scanState }) => (scanState === "pending" ? retryAfter(scanSeconds) : {})
   },
   MailboxSuspended: { code: "mailbox_suspended", details: empty },
