@@ -208,6 +208,15 @@ describe("the size of an event's data", () => {
     assert.propertyVal(Event.fit(ofSize(20_001)), "truncated", true)
   })
 
+  it("is not passed by a byte where a list is left out whole", () => {
+    const listed = { truncated: true, to: ["a"], cc: ["b"] }
+    for (let bytes = 20_001; bytes <= 20_006; bytes++) {
+      const data = { ...listed, text: "a".repeat(bytes - size({ ...listed, text: "" })) }
+
+      assert.isAtMost(size(Event.fit(data)), 20_000, `${bytes} bytes`)
+    }
+  })
+
   it("needs nothing left out of an ordinary event", () => {
     for (const type of messageTypes) assert.notProperty(Event.ofMessage(message, 4, type, id, 0, fields[type]).data, "truncated")
   })

@@ -200,7 +200,10 @@ export const fit = (data: Readonly<Record<string, unknown>>): Readonly<Record<st
   for (const name of ["cc", "to", "recipients", "attachments"]) {
     const listed = fitting[name]
     if (!Array.isArray(listed)) continue
-    while (excess > 0 && listed.length > 0) excess -= utf8Length(JSON.stringify(listed.pop())) + 1
+    while (excess > 0 && listed.length > 0) {
+      const comma = listed.length > 1 ? 1 : 0
+      excess -= utf8Length(JSON.stringify(listed.pop())) + comma
+    }
   }
   return fitting
 }
