@@ -8,6 +8,7 @@ import * as Addresses from "../../core/model/Address.ts"
 import type { Millis } from "../../core/model/Ids.ts"
 import { Uuid } from "../../core/model/Ids.ts"
 import type { Notification, Outcome } from "../../core/model/Notification.ts"
+import { oneLine } from "../../core/model/Reply.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import { metadataKey } from "./PostmarkMessage.ts"
 
@@ -82,7 +83,7 @@ const atOf = (timestamp: string): Millis | null =>
 const outcomeOf = (told: Told, at: Millis): Outcome | null => {
   switch (told.RecordType) {
     case "Delivery":
-      return { _tag: "Delivered", at, smtpResponse: told.Details == null || told.Details === "" ? null : line(told.Details) }
+      return { _tag: "Delivered", at, smtpResponse: told.Details == null || told.Details === "" ? null : oneLine(told.Details) }
     case "Bounce":
       return bounced(told, at)
     case "SpamComplaint":
@@ -98,7 +99,7 @@ const outcomeOf = (told: Told, at: Millis): Outcome | null => {
 const bounced = ({ Type, Details, Description }: Told, at: Millis): Outcome | null => {
   const type = Type ?? "Unknown"
   const said = Object.hasOwn(bounces, type) ? bounces[type]! : "undetermined"
-  const text = line(Details == null || Details === "" ? (Description ?? type) : Details)
+  const text = oneLine(Details == null || Details === "" ? (Description ?? type) : Details)
   if (said === null) return null
   if (said === "complaint") return { _tag: "Complained", at }
   if (said === "failed") return { _tag: "Failed", at, code: type, message: text }
@@ -113,6 +114,3 @@ const bounced = ({ Type, Details, Description }: Told, at: Millis): Outcome | nu
     diagnostic: text
   }
 }
-
-/** One line, of a length that events can hold. */
-const line = (text: string): string => text.replace(/\s+/g, " ").trim().slice(0, 1_000)

@@ -11,7 +11,7 @@ import { Result, Schema } from "effect"
 import * as Addresses from "../../core/model/Address.ts"
 import type { Millis } from "../../core/model/Ids.ts"
 import type { Notification, Outcome } from "../../core/model/Notification.ts"
-import { replyTextMax } from "../../core/model/Reply.ts"
+import { oneLine } from "../../core/model/Reply.ts"
 import { millisOf } from "./SnsMessage.ts"
 
 const optional = Schema.optionalKey(Schema.NullOr(Schema.String))
@@ -80,7 +80,7 @@ const outcomesOf = (kind: string, { mail, bounce, complaint, delivery, reject, f
   const atOf = (timestamp: string | null | undefined): Millis | null => millisOf(timestamp ?? "") ?? millisOf(mail.timestamp ?? "")
   const ofAll = (code: string, message: string | null | undefined): ReadonlyArray<Said> => {
     const at = atOf(null)
-    return at === null ? [] : [{ recipient: null, outcome: { _tag: "Failed", at, code, message: line(message ?? code) } }]
+    return at === null ? [] : [{ recipient: null, outcome: { _tag: "Failed", at, code, message: oneLine(message ?? code) } }]
   }
   switch (kind) {
     case "Bounce":
@@ -90,7 +90,7 @@ const outcomesOf = (kind: string, { mail, bounce, complaint, delivery, reject, f
     case "Delivery": {
       const at = delivery === undefined ? null : atOf(delivery.timestamp)
       if (delivery === undefined || at === null) return []
-      const smtpResponse = delivery.smtpResponse == null ? null : line(delivery.smtpResponse)
+      const smtpResponse = delivery.smtpResponse == null ? null : oneLine(delivery.smtpResponse)
       return delivery.recipients.map((recipient) => ({ recipient, outcome: { _tag: "Delivered", at, smtpResponse } }))
     }
     case "Reject":
@@ -117,7 +117,7 @@ const bounced = ({ bounceType, bounceSubType, bouncedRecipients }: NonNullable<T
         class: bounceClass,
         smtpCode: smtpCodeIn(diagnosticCode ?? ""),
         enhancedCode: status != null && /^[245]\.\d{1,3}\.\d{1,3}$/.test(status) ? status : null,
-        diagnostic: line(diagnosticCode ?? `${bounceType}: ${bounceSubType ?? "no more is known"}`)
+        diagnostic: oneLine(diagnosticCode ?? `${bounceType}: ${bounceSubType ?? "no more is known"}`)
       }
     }))
 }
@@ -140,6 +140,3 @@ const complained = (
       : { _tag: "Complained", at }
   return complainedRecipients.map(({ emailAddress }) => ({ recipient: emailAddress, outcome }))
 }
-
-/** One line, of a length that events can hold. */
-const line = (text: string): string => text.replace(/\s+/g, " ").trim().slice(0, replyTextMax)

@@ -39,4 +39,14 @@ describe("a reply", () => {
 
     assert.deepStrictEqual(shown, ["no such user", "x".repeat(500), null, null, null])
   })
+
+  it("is passed on as one line of 1,000 characters at most, and of whole ones", () => {
+    assert.strictEqual(Reply.oneLine(" no\r\n  such\tuser "), "no such user")
+    assert.strictEqual(Reply.oneLine("x".repeat(1_001)), "x".repeat(1_000))
+    assert.isTrue(Reply.oneLine(`${"x".repeat(999)}😀`).isWellFormed())
+  })
+
+  it("is shown in whole characters, also where it is cut", () => {
+    for (const text of [`${"x".repeat(499)}😀`, "no such user \ud83d"]) assert.isTrue(Reply.cleanReply(text)?.isWellFormed(), JSON.stringify(text.slice(-20)))
+  })
 })

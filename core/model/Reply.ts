@@ -12,6 +12,9 @@ export interface Reply {
   readonly text: string | null
 }
 
+/** What others say, as an adapter passes it on: one line of whole characters, bounded. */
+export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim().slice(0, replyTextMax).toWellFormed()
+
 const isEnhanced = (code: string | null): boolean => typeof code === "string" && /^[245]\.\d{1,3}\.\d{1,3}$/.test(code)
 
 /** The class of the enhanced status code decides, and the SMTP code where there is none; what is neither is tried again. */
@@ -44,6 +47,6 @@ export const soundOf = (reply: Reply): Reply =>
 /** Characters of a server's words that are stored and shown. */
 const shownTextMax = 500
 
-/** A server's words, made fit to be stored and shown: one line, bounded; null if there are none. */
+/** A server's words, made fit to be stored and shown: one line of whole characters, bounded; null if there are none. */
 export const cleanReply = (text: string | null): string | null =>
-  text?.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim().slice(0, shownTextMax) || null
+  text?.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, " ").trim().slice(0, shownTextMax).toWellFormed() || null
