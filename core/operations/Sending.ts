@@ -178,16 +178,14 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
     use: Effect.Effect<A, E, R>
   ): Effect.Effect<A, E | IdempotencyConflict | IdempotencyPending, R> => {
     const name = `${applicationId} ${idempotencyKey}`
-    return Effect.suspend((): Effect.Effect<A, E | IdempotencyConflict | IdempotencyPending, R> => {
+    // Looked at, entered and left as one: no twin may come in between, and a caller who hangs up must not leave the key taken.
+    return Effect.uninterruptibleMask((restore): Effect.Effect<A, E | IdempotencyConflict | IdempotencyPending, R> => {
       const first = running.get(name)
       if (first !== undefined) {
         return Effect.fail(first === fingerprint ? new IdempotencyPending() : new IdempotencyConflict())
       }
-      // Entered and left as one: a caller who hangs up in between must not leave the key taken.
-      return Effect.uninterruptibleMask((restore) => {
-        running.set(name, fingerprint)
-        return Effect.ensuring(restore(use), Effect.sync(() => running.delete(name)))
-      })
+      running.set(name, fingerprint)
+      return Effect.ensuring(restore(use), Effect.sync(() => running.delete(name)))
     })
   }
 
