@@ -299,12 +299,13 @@ export const suite: ScenarioSuite = {
         const { process, of, to } = yield* play(world)
         yield* fail(world, process, of, 3)
         const before = yield* endpointOf(world, to)
+        const shown = yield* process.webhookManagement.getEndpoint(of.realm.tenantId, to.endpoint.id)
 
         const { endpoint, replayed } = yield* enable(process, to, true)
         const absent = process.webhookManagement.enableEndpoint(system, of.realm, freshId<EndpointId>(), { replayDead: true })
         const elsewhere = process.webhookManagement.enableEndpoint(system, { ...of.realm, environment: "sandbox" }, to.endpoint.id, { replayDead: true })
 
-        assert.deepEqual([endpoint, replayed], [before, 0])
+        assert.deepEqual([endpoint, replayed], [shown, 0])
         assert.deepEqual(yield* endpointOf(world, to), before)
         for (const refused of [absent, elsewhere]) assert.equal((yield* Effect.flip(refused))._tag, "UnknownResource")
         assert.deepEqual(yield* audited(world, of, "webhook_endpoint.enable"), [])

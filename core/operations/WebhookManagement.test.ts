@@ -216,3 +216,21 @@ it.effect("replays with the enabling all that died at one time, also what is mor
     assert.deepStrictEqual([replayed, new Set(yield* roundsOf(deliveries))], [501, new Set([2])])
   }).pipe(over())
 )
+
+it.effect("an endpoint is told of without its secrets, and so is one that is enabled again", () =>
+  Effect.gen(function* () {
+    const endpoint = Fixtures.endpoint(realm, { enabled: false, disabledAt: 0 })
+    yield* put(insert("endpoint", endpoint))
+    const management = yield* WebhookManagement
+
+    const shown = [
+      yield* management.getEndpoint(realm.tenantId, endpoint.id),
+      (yield* management.enableEndpoint(ada, realm, endpoint.id, { replayDead: false })).endpoint,
+      (yield* management.enableEndpoint(ada, realm, endpoint.id, { replayDead: false })).endpoint,
+      yield* management.disableEndpoint(ada, realm.tenantId, endpoint.id)
+    ]
+
+    assert.deepStrictEqual(shown.map(({ enabled }) => enabled), [false, true, true, false])
+    for (const one of shown) for (const member of ["secret", "nextSecret", "enabledAfter"]) assert.notProperty(one, member)
+  }).pipe(over())
+)

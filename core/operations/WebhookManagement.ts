@@ -85,7 +85,7 @@ export class WebhookManagement extends Context.Service<
       id: EndpointId,
       options: { readonly replayDead: boolean }
     ) => Effect.Effect<
-      { readonly endpoint: Endpoint; readonly replayed: number },
+      { readonly endpoint: ManagedEndpoint; readonly replayed: number },
       UnknownResource | InvalidInput | StoreUnavailable
     >
     /**
@@ -298,7 +298,8 @@ export class WebhookManagement extends Context.Service<
 
         enableEndpoint: Effect.fn("WebhookManagement.enableEndpoint")(function* (actor, realm, id, options) {
           const { endpoint, since, ids } = yield* enable(actor, realm, id, options)
-          return { endpoint, replayed: since === null || ids.length === 0 ? 0 : yield* replayAll(actor, realm, id, since, ids) }
+          const replayed = since === null || ids.length === 0 ? 0 : yield* replayAll(actor, realm, id, since, ids)
+          return { endpoint: yield* managed(endpoint), replayed }
         }),
 
         sendTestEvent,
