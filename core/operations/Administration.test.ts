@@ -21,8 +21,8 @@ describe("line", () => {
   }
 
   it("takes an empty text where none is needed", () => {
-    assert.strictEqual(saysOf(line("name", " ", { minimum: 0 })), "taken")
-    assert.strictEqual(saysOf(line("name", "abcd", { minimum: 0, maximum: 3 })), "name wants 0 to 3 characters.")
+    for (const text of ["", " "]) assert.strictEqual(saysOf(line("name", text, { minimum: 0 })), "taken")
+    assert.strictEqual(saysOf(line("name", "a".repeat(201), { minimum: 0 })), "name wants 0 to 200 characters.")
   })
 })
 

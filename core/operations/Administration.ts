@@ -84,24 +84,24 @@ const day: Millis = 86_400_000
 /** For how long a key or a secret that is replaced stays in use at most. */
 const overlapDaysMax = 90
 
-/** Characters, as code points, of the names of tenants, applications, keys and mailboxes. */
-const managedNameLengthMax = 200
+/** Characters, as code points, of what an operator writes for people: names, reasons, and who it is that writes. */
+const lineLengthMax = 200
 const pageLimitMax = 1_000
 const pageLimitDefault = 100
 
 /** Also what shows as nothing, or turns the writing round, and would make two names look the same. */
 const invisible = /[\p{Cc}\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u
 
-/** A line of text for people: so many characters, without control characters, and not all blank if it may not be empty. */
+/** A line of text for people: of bounded length, without control characters, and not all blank if it may not be empty. */
 export const line = (
   field: string,
   text: string,
-  { minimum = 1, maximum = managedNameLengthMax }: { readonly minimum?: 0 | 1; readonly maximum?: number } = {}
+  { minimum = 1 }: { readonly minimum?: 0 | 1 } = {}
 ): Result.Result<string, InvalidInput> => {
   const length = [...text].length
   const isBlank = text.trim() === ""
-  return length > maximum || (minimum > 0 && isBlank)
-    ? Result.fail(new InvalidInput({ field, fault: `wants ${minimum} to ${maximum} characters` }))
+  return length > lineLengthMax || (minimum > 0 && isBlank)
+    ? Result.fail(new InvalidInput({ field, fault: `wants ${minimum} to ${lineLengthMax} characters` }))
     : !text.isWellFormed() || invisible.test(text)
       ? Result.fail(new InvalidInput({ field, fault: "holds a control character, or half of a character" }))
       : Result.succeed(text)
@@ -124,8 +124,8 @@ export const overlapOf = ({ overlap }: { readonly overlap: Millis }): Result.Res
     : whole("overlap", overlap, { minimum: 0, maximum: overlapDaysMax * day })
 
 /** How many items a page is to have; `InvalidInput` if that is not from 1 to 1000. */
-export const limitOf = (query: PageQuery) =>
-  Effect.fromResult(whole("limit", query.limit ?? pageLimitDefault, { minimum: 1, maximum: pageLimitMax }))
+export const limitOf = ({ limit }: Pick<PageQuery, "limit">) =>
+  Effect.fromResult(whole("limit", limit ?? pageLimitDefault, { minimum: 1, maximum: pageLimitMax }))
 
 /** What is to be gone on behind is nowhere. */
 const unlisted = () => new InvalidInput({ field: "after", fault: "names nothing in this list" })
@@ -189,7 +189,7 @@ export const make = Effect.gen(function* () {
     )
   })
 
-  /** The usual write: one act, and no record that somebody else could have moved. */
+  /** The usual write: one act. */
   const writeAct = (actor: Actor, tenantId: TenantId, action: string, id: string, changes: ReadonlyArray<Change>) =>
     write(actor, tenantId, [{ action, id }], changes)
 
@@ -204,7 +204,7 @@ export const make = Effect.gen(function* () {
     return found?.tenantId === tenantId ? found : yield* new UnknownResource({ what: "domain", id: name })
   })
 
-  /** What inserts meet with, once a taken name is told, is a bug. */
+  /** The same of what nobody else could have moved: all that it may meet with, once a taken name is told, is a bug. */
   const insert = (...parameters: Parameters<typeof writeAct>) => writeAct(...parameters).pipe(dieOnRejection)
 
   /** Says something of the tenant as a whole, to all its applications. */

@@ -35,7 +35,7 @@ export const makeSuppressionManagement = ({ store, write, tenant }: Administrati
   return {
     listSuppressions: Effect.fn("Management.listSuppressions")(function* (realm, query) {
       yield* tenant(realm.tenantId)
-      const limit = yield* limitOf(query.limit === undefined ? {} : { limit: query.limit })
+      const limit = yield* limitOf(query)
       return cutTo(limit, yield* store.suppressions.page(realm, { after: query.after ?? null, limit: limit + 1 }))
     }),
 
