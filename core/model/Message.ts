@@ -1,6 +1,7 @@
 /**
  * A message: what its row holds, the fold that makes its status of its
- * recipients, its flags, and its views (Spec 2 and 3, Outbound message).
+ * recipients, its flags, and what it is built as (Spec 2 and 3, Outbound
+ * message). What the API shows of it is in MessageView.ts.
  *
  * Everything that the MIME object is built from is fixed at acceptance, so the
  * same message always builds the same bytes.
