@@ -39,6 +39,12 @@ export const codesIn = (said: string): Codes => {
   return { smtpCode: reply === undefined ? null : Number(reply[0]), enhancedCode: code?.[0] ?? null }
 }
 
+/** Whether a server gave a code of either kind. */
+export const hasCode = (said: string): boolean => {
+  const { smtpCode, enhancedCode } = codesIn(said)
+  return smtpCode !== null || enhancedCode !== null
+}
+
 const numbersIn = (text: string, pattern: RegExp): ReadonlyArray<RegExpExecArray> => {
   const found: Array<RegExpExecArray> = []
   for (const match of text.matchAll(pattern)) {

@@ -3,7 +3,7 @@
  * own words end where a copy of the message begins; among those words stand the
  * addresses, each in one of a few shapes, with the reason beside it.
  */
-import { codesIn } from "./BounceReason.ts"
+import { hasCode } from "./BounceReason.ts"
 import { type Finding, statusOf } from "./DeliveryStatus.ts"
 import { addressesIn, fieldOf, type FoundAddress, matching } from "./MailText.ts"
 
@@ -161,8 +161,8 @@ export const findingsIn = (prose: Prose, ours: ReadonlySet<string>): ReadonlyArr
 const unique = (candidates: ReadonlyArray<Candidate>): ReadonlyArray<Candidate> => {
   const seen = new Set<string>()
   return candidates.filter(({ address }) => {
-    const key = address.toLowerCase()
-    return !seen.has(key) && seen.add(key).size > 0
+    const before = seen.size
+    return seen.add(address.toLowerCase()).size > before
   })
 }
 
@@ -222,11 +222,6 @@ const toFinding = (
   const diagnostic = told === undefined ? null : told.trim().slice(0, lineLengthMax)
   const alias = candidate.written === candidate.address ? null : candidate.written
   return { address: candidate.address, alias, action: null, status: statusLine(prose.lines), diagnostic, willRetry: false }
-}
-
-const hasCode = (text: string): boolean => {
-  const { smtpCode, enhancedCode } = codesIn(text)
-  return smtpCode !== null || enhancedCode !== null
 }
 
 const blockOf = ({ line, end }: Candidate, until: number, lines: ReadonlyArray<string>): string => {

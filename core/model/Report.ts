@@ -8,7 +8,7 @@
  * server's in more than one way (`ReportEvidence`), because a letter taken for a
  * bounce would end mail to somebody who wrote us.
  */
-import { classOf, codesIn, isGeneric } from "./BounceReason.ts"
+import { classOf, codesIn, hasCode, isGeneric } from "./BounceReason.ts"
 import { findingsIn, type Prose, proseOf } from "./BounceText.ts"
 import * as Complaint from "./Complaint.ts"
 import * as DeliveryStatus from "./DeliveryStatus.ts"
@@ -56,7 +56,7 @@ export const read = (message: ParsedMessage, returnPath?: string | null): Report
   const told = findingsIn(prose, ownAddresses(message))
   const named = failedRecipients(message, told)
   const spoken = named.length > 0 ? named : told
-  const found = { recipients: spoken.length, codes: spoken.filter(hasCode).length, hasOriginal: parts.original !== null || prose.hasCopy }
+  const found = { recipients: spoken.length, codes: spoken.filter(isCoded).length, hasOriginal: parts.original !== null || prose.hasCopy }
   const evidence = evidenceOf(message, bearing, prose, found)
   const status = statusOf(message, parts, prose, evidence)
   if (status === null && !isProseReport(message, evidence, found)) return none
@@ -233,10 +233,7 @@ const isProseReport = (message: ParsedMessage, evidence: Evidence, found: Found)
   (found.recipients > 0 || found.hasOriginal) &&
   (evidence.says !== null || found.codes > 0)
 
-const hasCode = ({ diagnostic }: Finding): boolean => {
-  const { smtpCode, enhancedCode } = codesIn(diagnostic ?? "")
-  return smtpCode !== null || enhancedCode !== null
-}
+const isCoded = ({ diagnostic }: Finding): boolean => hasCode(diagnostic ?? "")
 
 const recipientsOf = (findings: ReadonlyArray<Finding>, original: Fields, evidence: Evidence, prose: Prose): ReadonlyArray<ReportedRecipient> => {
   const addressed = (original.get("to") ?? []).slice(0, 10).flatMap((value) => addressesOf(value.slice(0, 2_000)))
@@ -245,7 +242,7 @@ const recipientsOf = (findings: ReadonlyArray<Finding>, original: Fields, eviden
     findings :
     [nothing]
   // Where one has a reason of its own, the words may be about that one.
-  const words = all.length > 1 && all.some(hasCode) ? "" : prose.lines.join("\n").slice(0, 8_000)
+  const words = all.length > 1 && all.some(isCoded) ? "" : prose.lines.join("\n").slice(0, 8_000)
   const inWords = classOf({ smtpCode: null, enhancedCode: null }, words)
   const told = all.flatMap((finding) => {
     const isWhole = finding.address !== null && finding.address.includes("@")

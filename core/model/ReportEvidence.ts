@@ -71,10 +71,14 @@ export const bearingOf = (message: ParsedMessage, returnPath?: string | null): B
   const sender = from + pathScore(message, path)
   const subject = folded(message.subject.slice(0, subjectLengthMax))
   // Whoever has no name for it must at least call it so at once: tickets quote the titles of bounces.
-  const isTitled = strongSubjects.some((phrase) =>
-    from > 0 ? subject.includes(phrase) : subject.trimStart().startsWith(phrase)
-  )
+  const isTitled = from > 0 ? strongSubjects.some((phrase) => subject.includes(phrase)) : beginsAsReport(subject)
   return { path, from, sender, subject, isTitled, isStranger: from === 0 && sender < 4 && !isTitled }
+}
+
+/** Whether a subject, folded, begins as that of a report does. */
+const beginsAsReport = (subject: string): boolean => {
+  const start = subject.trimStart()
+  return strongSubjects.some((phrase) => start.startsWith(phrase))
 }
 
 /** What speaks for a report, and against it. */
@@ -108,7 +112,7 @@ export const evidenceOf = (
 /** Who found a virus tells it to many, and seldom what became of the message; if it was refused, there is a code. */
 const isScanner = (message: ParsedMessage, subject: string, found: Found): boolean =>
   found.codes === 0 && !isReportShaped(message) && scannerSubjects.some((word) => subject.includes(word)) &&
-  !strongSubjects.some((phrase) => subject.trimStart().startsWith(phrase))
+  !beginsAsReport(subject)
 
 /** Words on a delay count until it is said that nobody tries any more; under a title of failure, only at the beginning. */
 const sayingOf = (words: string, subject: string): Evidence["says"] => {
@@ -210,11 +214,10 @@ const closes = ({ lines }: Prose): boolean => lines.slice(-40).some((line) => li
 const ticketSubjects = /(?:^|[[(\s])(?:ticket|case|request|incident|issue)[\s:#-]{0,3}\d|\[#\d{1,20}\]|^(?:your |the )?(?:hourly|daily|weekly|monthly)\b/
 
 const isOfDesk = (subject: string): boolean =>
-  ticketSubjects.test(subject) && !strongSubjects.some((phrase) => subject.trimStart().startsWith(phrase))
+  ticketSubjects.test(subject) && !beginsAsReport(subject)
 
 const isOther = (message: ParsedMessage, subject: string, sender: number): boolean => {
-  const startsStrong = strongSubjects.some((phrase) => subject.trimStart().startsWith(phrase))
-  if (!startsStrong && absenceSubjects.some((phrase) => subject.includes(phrase))) return true
+  if (!beginsAsReport(subject) && absenceSubjects.some((phrase) => subject.includes(phrase))) return true
   if (/^(?:postfix smtp server: errors from|cron <|bounce action notification|report domain:|\[?dmarc\]?)/.test(subject)) return true
   const has = (name: string) => headerValue(message, name) !== null
   if (["x-autoreply", "x-autorespond", "x-autoresponder", "x-vacation", "x-cron-env", "x-list-administrivia"].some(has)) return true
