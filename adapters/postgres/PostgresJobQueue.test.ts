@@ -2,7 +2,7 @@ import { assert, it, layer } from "@effect/vitest"
 import { Clock, Context, Duration, Effect, Fiber, Latch, Layer, Option } from "effect"
 import { TestClock } from "effect/testing"
 import { freshId, realm } from "../../conformance/fixtures.ts"
-import { JobQueue, jobKinds, type Job, type Lease } from "../../core/ports/JobQueue.ts"
+import { JobQueue, jobKinds, type Job, type JobKind, type Lease } from "../../core/ports/JobQueue.ts"
 import * as Database from "./Database.ts"
 import * as JobClaims from "./JobClaims.ts"
 import * as JobNews from "./JobNews.ts"
@@ -58,7 +58,7 @@ const drain = (queue: Queue) =>
 const results = <A, E>(effects: ReadonlyArray<Effect.Effect<A, E>>) =>
   Effect.forEach(effects, (effect) => Effect.result(effect), { concurrency: "unbounded" })
 
-const waitingOf = (queue: Queue, kinds = jobKinds) =>
+const waitingOf = (queue: Queue, kinds: ReadonlyArray<JobKind> = jobKinds) =>
   Effect.forkChild(Effect.timeoutOption(queue.awaitWork(kinds, Duration.minutes(10)), "10 seconds"))
 
 layer(processes, { excludeTestServices: true })("the job queue of several processes", (it) => {

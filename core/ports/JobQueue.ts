@@ -27,8 +27,8 @@ import type { Millis, Realm } from "../model/Ids.ts"
  * `submit`: a message to its provider. `poll`: ask the provider what became of it. `scan`: an attachment. `deliver`: an
  * event to a webhook endpoint. `parse`: an inbound message.
  */
-export type JobKind = "submit" | "poll" | "scan" | "deliver" | "parse"
-export const jobKinds: ReadonlyArray<JobKind> = ["submit", "poll", "scan", "deliver", "parse"]
+export const jobKinds = ["submit", "poll", "scan", "deliver", "parse"] as const
+export type JobKind = (typeof jobKinds)[number]
 
 /** Milliseconds: nobody asks for a longer lease. */
 export const leaseMax = 60 * 60_000
