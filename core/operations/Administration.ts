@@ -7,7 +7,7 @@ import { Clock, Data, Effect, Result } from "effect"
 import type { DomainName } from "../model/Address.ts"
 import { entryOf, type Actor } from "../model/Audit.ts"
 import { fit, type Event } from "../model/Event.ts"
-import type { Environment, EventId, FreshId, Millis, TenantId } from "../model/Ids.ts"
+import type { ApplicationId, DomainId, Environment, EventId, FreshId, MailboxId, Millis, TenantId } from "../model/Ids.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
@@ -198,6 +198,13 @@ export const make = Effect.gen(function* () {
 
   const tenant = (id: TenantId) => requireFound("tenant", id, store.credentials.tenant(id))
 
+  const application = (tenantId: TenantId, id: ApplicationId) =>
+    requireFound("application", id, store.credentials.application(tenantId, id))
+
+  const mailDomain = (tenantId: TenantId, id: DomainId) => requireFound("domain", id, store.domains.get(tenantId, id))
+
+  const mailbox = (tenantId: TenantId, id: MailboxId) => requireFound("mailbox", id, store.mailboxes.get(tenantId, id))
+
   /** A domain of the tenant; names are unique among all tenants. */
   const domainNamed = Effect.fnUntraced(function* (tenantId: TenantId, name: DomainName) {
     const [found] = yield* store.domains.named([name])
@@ -229,7 +236,10 @@ export const make = Effect.gen(function* () {
     return { _tag: "AppendEvent" as const, event }
   })
 
-  return { store, queue, crypto, uuid, write, writeAct, insert, requireFound, tenant, domainNamed, tenantEvent }
+  return {
+    store, queue, crypto, uuid, write, writeAct, insert, requireFound,
+    tenant, application, mailDomain, domainNamed, mailbox, tenantEvent
+  }
 })
 
 export type Administration = Effect.Success<typeof make>

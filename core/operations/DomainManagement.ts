@@ -14,7 +14,7 @@ import { domainChecker, type Actor } from "../model/Audit.ts"
 import * as DomainRecords from "../model/DomainRecords.ts"
 import type { ExpectedRecord } from "../model/DomainRecords.ts"
 import type { Data as EventData } from "../model/Event.ts"
-import type { DomainId, MailboxId, TenantId } from "../model/Ids.ts"
+import type { DomainId, MailboxId, Millis, TenantId } from "../model/Ids.ts"
 import * as MailDomains from "../model/MailDomain.ts"
 import type { SealedDkimKey, MailDomain } from "../model/MailDomain.ts"
 import { Settings } from "../Settings.ts"
@@ -173,11 +173,9 @@ export const makeDomainChanges = ({ store, queue, crypto, writeAct, tenantEvent 
 
 export const makeDomainManagement = (administration: Administration): Effect.Effect<DomainManagement> =>
   Effect.gen(function* () {
-    const { store, uuid, writeAct, insert, requireFound, tenant, domainNamed } = administration
+    const { store, uuid, writeAct, insert, tenant, mailDomain, domainNamed, mailbox } = administration
     const { equip, makeKey, move } = makeDomainChanges(administration)
     const settings = yield* Settings
-
-    const mailDomain = (tenantId: TenantId, id: DomainId) => requireFound("domain", id, store.domains.get(tenantId, id))
 
     const recordsOf = (domain: MailDomain): DomainRecordSet => ({
       domain,
@@ -191,7 +189,7 @@ export const makeDomainManagement = (administration: Administration): Effect.Eff
       action: string,
       tenantId: TenantId,
       id: DomainId,
-      checksOf: (before: MailDomain, now: number) => ReadonlyArray<MailDomains.RecordCheck>
+      checksOf: (before: MailDomain, now: Millis) => ReadonlyArray<MailDomains.RecordCheck>
     ) =>
       changeRecord(
         id,
@@ -299,11 +297,11 @@ export const makeDomainManagement = (administration: Administration): Effect.Eff
           id,
           Effect.gen(function* () {
             const before = yield* mailDomain(tenantId, id)
-            const mailbox = mailboxId === null ? null : yield* requireFound("mailbox", mailboxId, store.mailboxes.get(tenantId, mailboxId))
-            if (mailbox !== null && mailbox.domainId !== id) return yield* new UnknownResource({ what: "mailbox", id: mailbox.id })
+            const taker = mailboxId === null ? null : yield* mailbox(tenantId, mailboxId)
+            if (taker !== null && taker.domainId !== id) return yield* new UnknownResource({ what: "mailbox", id: taker.id })
             if (before.catchAll === mailboxId) return before
             // Whoever removes the mailbox holds the domain, so one of them comes behind the other and sees it.
-            const premises = mailbox === null ? [] : [unchanged("mailbox", mailbox)]
+            const premises = taker === null ? [] : [unchanged("mailbox", taker)]
             return yield* move(actor, "domain.catch_all", { before, domain: { ...before, catchAll: mailboxId }, input: null }, premises)
           })
         ).pipe(dieOnRejection)

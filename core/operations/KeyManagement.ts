@@ -95,10 +95,7 @@ export interface KeyManagement {
 const timeMax: Millis = 253_402_300_799_999
 
 export const makeKeyManagement = (administration: Administration): KeyManagement => {
-  const { store, crypto, uuid, writeAct, insert, write, requireFound, tenant } = administration
-
-  const application = (tenantId: TenantId, id: ApplicationId) =>
-    requireFound("application", id, store.credentials.application(tenantId, id))
+  const { store, crypto, uuid, writeAct, insert, write, requireFound, tenant, application } = administration
 
   const apiKey = (tenantId: TenantId, id: ApiKeyId) => requireFound("API key", id, store.credentials.apiKey(tenantId, id))
 

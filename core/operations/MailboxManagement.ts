@@ -62,11 +62,7 @@ export interface MailboxManagement {
 }
 
 export const makeMailboxManagement = (administration: Administration): MailboxManagement => {
-  const { store, uuid, writeAct, requireFound, tenant, domainNamed, tenantEvent } = administration
-
-  const mailDomain = (tenantId: TenantId, id: DomainId) => requireFound("domain", id, store.domains.get(tenantId, id))
-
-  const getMailbox = (tenantId: TenantId, id: MailboxId) => requireFound("mailbox", id, store.mailboxes.get(tenantId, id))
+  const { store, uuid, writeAct, tenant, mailDomain, domainNamed, mailbox: getMailbox, tenantEvent } = administration
 
   const displayed = (text: string) => Effect.fromResult(line("displayName", text, { minimum: 0 }))
 

@@ -139,16 +139,13 @@ const checkedPlan = Effect.fnUntraced(function* (plan: Plan) {
 })
 
 export const makeTenantManagement = (administration: Administration): TenantManagement => {
-  const { store, uuid, writeAct, insert, requireFound, tenant } = administration
+  const { store, uuid, writeAct, insert, requireFound, tenant, application } = administration
 
   const plan = (id: string) =>
     requireFound("plan", id, Effect.map(store.credentials.plans, (plans) => plans.find((one) => one.id === id) ?? null))
 
   const writePlan = (actor: Actor, action: "plan.create" | "plan.update", written: Plan) =>
     insert(actor, installation, action, written.id, [{ _tag: "PutPlan", plan: written }])
-
-  const application = (tenantId: TenantId, id: ApplicationId) =>
-    requireFound("application", id, store.credentials.application(tenantId, id))
 
   /** What the newest come first of, behind the number of an item that a page before has shown. */
   const newest = Effect.fnUntraced(function* <A>({ after, ...query }: PageQuery, read: (limit: number, before?: number) => Read<A>) {
