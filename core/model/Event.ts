@@ -8,6 +8,7 @@ import { AttachmentId, EventId, MailboxId, Uuid, type ApplicationId, type Enviro
 import { eventDataBytesMax } from "./Limits.ts"
 import { Health } from "./MailDomain.ts"
 import { Folder, Status, utf8Length, type Message } from "./Message.ts"
+import { BounceClass, FailureStage } from "./Recipient.ts"
 import * as Timestamp from "./Timestamp.ts"
 
 const address = Schema.String
@@ -26,7 +27,7 @@ const common = (object: "message" | "mailbox" | "domain") => ({
 })
 
 const failure = Schema.Struct({
-  stage: Schema.Literals(["scan", "build", "store", "submit", "provider"]),
+  stage: FailureStage,
   code: Schema.String,
   message: Schema.String
 })
@@ -73,7 +74,7 @@ export const data = {
     mailboxId: MailboxId,
     recipient: address,
     bounce: Schema.Struct({
-      class: Schema.Literals(["permanent", "transient", "undetermined", "suppressed"]),
+      class: BounceClass,
       smtpCode: Schema.NullOr(Schema.Int),
       enhancedCode: text,
       diagnostic: text

@@ -26,10 +26,10 @@ import { tagEnd } from "./MailText.ts"
 import { emptyPart, numbered, type Header, type MimePart } from "./MimePart.ts"
 import type { Mentioned } from "./ParsedMessage.ts"
 import type { Reception } from "./Reception.ts"
-import type { Failure, Recipient, State as RecipientState, SubmissionRef } from "./Recipient.ts"
+import { State as RecipientState, type Failure, type Recipient, type SubmissionRef } from "./Recipient.ts"
 import * as Timestamp from "./Timestamp.ts"
 
-export const Status = Schema.Literals(["queued", "sent", "delivered", "bounced", "failed", "received"])
+export const Status = Schema.Literals([...RecipientState.literals, "received"])
 export type Status = typeof Status.Type
 
 export const Folder = Schema.Literals(["inbox", "sent", "archive", "spam", "trash"])

@@ -9,7 +9,7 @@ import { AttachmentId, MailboxId, MessageId } from "./Ids.ts"
 import { shownAuthentication } from "./Inbound.ts"
 import { Folder, shownMessageId, Status, type Content, type Message } from "./Message.ts"
 import type { MimePart } from "./MimePart.ts"
-import type { Recipient, Role } from "./Recipient.ts"
+import { BounceClass, FailureStage, Role, State, type Recipient } from "./Recipient.ts"
 import * as Timestamp from "./Timestamp.ts"
 
 const dateTime = Schema.String.annotate({ format: "date-time" })
@@ -73,9 +73,9 @@ export const Detail = Schema.Struct({
   recipients: Schema.Array(
     Schema.Struct({
       address: Schema.String,
-      role: Schema.Literals(["to", "cc", "bcc"]),
-      status: Schema.Literals(["queued", "sent", "delivered", "bounced", "failed"]),
-      bounceClass: Schema.NullOr(Schema.Literals(["permanent", "transient", "undetermined", "suppressed"])),
+      role: Role,
+      status: State,
+      bounceClass: Schema.NullOr(BounceClass),
       smtpCode: Schema.NullOr(Schema.Int),
       enhancedCode: text,
       diagnostic: text,
@@ -85,7 +85,7 @@ export const Detail = Schema.Struct({
   ),
   failure: Schema.NullOr(
     Schema.Struct({
-      stage: Schema.Literals(["scan", "build", "store", "submit", "provider"]),
+      stage: FailureStage,
       code: Schema.String,
       message: Schema.String
     })

@@ -6,19 +6,27 @@
  * not look at the order of arrival, so its end is a function of the *set* of
  * authentic notifications.
  */
-import { Result } from "effect"
+import { Result, Schema } from "effect"
 import * as Address from "./Address.ts"
 import { canonical } from "./IdempotencyKey.ts"
 import type { Millis } from "./Ids.ts"
 import { next, type IllegalTransition, type Table } from "./Machine.ts"
 
-export type Role = "to" | "cc" | "bcc"
+export const Role = Schema.Literals(["to", "cc", "bcc"])
+export type Role = typeof Role.Type
 
-export type State = "queued" | "sent" | "delivered" | "bounced" | "failed"
+export const State = Schema.Literals(["queued", "sent", "delivered", "bounced", "failed"])
+export type State = typeof State.Type
 
-/** Why mail came back. `suppressed`: we did not try, because the address bounced or complained before. */
+/** `suppressed`: we did not try, because the address bounced or complained before. */
+export const BounceClass = Schema.Literals(["permanent", "transient", "undetermined", "suppressed"])
+
+/** Where on the way out we may give up. */
+export const FailureStage = Schema.Literals(["scan", "build", "store", "submit", "provider"])
+
+/** Why mail came back. */
 export interface Bounce {
-  readonly class: "permanent" | "transient" | "undetermined" | "suppressed"
+  readonly class: typeof BounceClass.Type
   readonly smtpCode: number | null
   readonly enhancedCode: string | null
   readonly diagnostic: string | null
@@ -26,7 +34,7 @@ export interface Bounce {
 
 /** Where on the way out we gave up, and why. */
 export interface Failure {
-  readonly stage: "scan" | "build" | "store" | "submit" | "provider"
+  readonly stage: typeof FailureStage.Type
   readonly code: string
   readonly message: string
 }
