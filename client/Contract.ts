@@ -138,6 +138,7 @@ export interface Message {
   readonly defects: ReadonlyArray<string>
   readonly receivedAt: DateTime | null
   readonly sentAt: DateTime | null
+  readonly nextAttemptAt: DateTime | null
   /** The request id of the call that sent it. */
   readonly requestId: string
 }

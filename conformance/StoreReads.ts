@@ -62,12 +62,10 @@ const fidelity = [
           {
             ...Recipients.make(refused, "bcc", 1),
             status: "failed",
+            deferral: { smtpCode: 450, enhancedCode: null, diagnostic: "450 later" },
             evidence: {
               delivered: null,
-              bounced: {
-                at: 2,
-                bounce: { class: "permanent", smtpCode: 550, enhancedCode: "5.1.1", diagnostic: "550 5.1.1 no such user" }
-              },
+              bounced: { at: 2, bounce: { class: "permanent", smtpCode: 550, enhancedCode: "5.1.1", diagnostic: "550 5.1.1 no such user" } },
               failed: { at: 3, failure: { stage: "provider", code: "expired", message: "gave up" } }
             }
           }

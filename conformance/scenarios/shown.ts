@@ -7,7 +7,7 @@ import { system } from "../../core/model/Audit.ts"
 import { shardOf, type MessageId } from "../../core/model/Ids.ts"
 import type { Reply } from "../../core/model/Reply.ts"
 import { fromMillis } from "../../core/model/Timestamp.ts"
-import { SubmissionRefused, type SubmitRequest } from "../../core/ports/MailProvider.ts"
+import { MailProviderUnavailable, SubmissionRefused, type SubmitRequest } from "../../core/ports/MailProvider.ts"
 import { address, domainName } from "../fixtures.ts"
 import { arrive, dsn } from "./Arrivals.ts"
 import { happenOften, playQuick } from "./QuickReceivers.ts"
@@ -115,6 +115,44 @@ export const suite: ScenarioSuite = {
             ...rest
           }))
         )
+      })
+    ),
+
+    scenario("who waits for another try is shown with what was said of the last one, and the message with when the next is due", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const greylisted: Reply = { smtpCode: 451, enhancedCode: "4.7.1", text: "greylisted,\r\ncome again" }
+        world.stage.behave = (request, nth) =>
+          nth === 1
+            ? Effect.succeed(refusing(request, bob, greylisted))
+            : nth === 2
+              ? Effect.fail(new SubmissionRefused({ reply: { smtpCode: 421, enhancedCode: null, text: null } }))
+              : nth === 3
+                ? Effect.fail(new MailProviderUnavailable({ cause: "reset" }))
+                : Effect.succeed(accepted(request))
+        const id = yield* send(process, tenancy, [ada, bob])
+        const shown = Effect.gen(function* () {
+          yield* settle(process)
+          const { status, recipients, nextAttemptAt } = yield* detailOf(process, tenancy, id)
+          const { nextAttemptAt: dueAt } = yield* messageOf(world, tenancy, id)
+          assert.equal(nextAttemptAt, dueAt === null ? null : fromMillis(dueAt))
+          const said = recipients.map((one) => [one.status, one.bounceClass, one.smtpCode, one.enhancedCode, one.diagnostic])
+          yield* Time.adjust(Math.max(0, (dueAt ?? 0) - (yield* Clock.currentTimeMillis)))
+          return [status, ...said]
+        })
+
+        const before = yield* detailOf(process, tenancy, id)
+        const tries = [yield* shown, yield* shown, yield* shown, yield* shown]
+
+        assert.deepEqual([before.nextAttemptAt, before.recipients.map(({ diagnostic }) => diagnostic)], [null, [null, null]], "it has not been put off yet")
+        const sent = ["sent", null, null, null, null]
+        assert.deepEqual(tries, [
+          ["queued", sent, ["queued", null, 451, "4.7.1", "greylisted, come again"]],
+          ["queued", sent, ["queued", null, 421, null, "the provider refused the message for the moment"]],
+          ["queued", sent, ["queued", null, null, null, "the mail provider is unavailable"]],
+          ["sent", sent, sent]
+        ])
       })
     ),
 

@@ -38,7 +38,11 @@ describe("what a provider has answered", () => {
       ],
       submission: { ...ref, submittedAt: 5, recipients: [ada], pollAt: 9 },
       mime,
-      postponed: { code: "4.2.1", detail: "wait a moment" }
+      postponed: { code: "4.2.1", detail: "wait a moment" },
+      deferrals: new Map([
+        [charles, { smtpCode: 451, enhancedCode: "4.2.1", diagnostic: "wait a moment" }],
+        [dora, { smtpCode: null, enhancedCode: null, diagnostic: "refused for the moment" }]
+      ])
     })
   })
 
@@ -169,14 +173,15 @@ describe("a message that is given up", () => {
     const failed = (code: string, why: string) =>
       ({ recipient: bob, input: { _tag: "Failed", at: end, failure: { stage: "submit", code, message: `gave up after 48 hours: ${why}` } } }) as const
 
-    assert.deepStrictEqual(outcomesOf(postponed(new Postponed({ code: "4.2.1", detail: "wait" }))), [sent, failed("4.2.1", "wait")])
+    assert.deepStrictEqual(outcomesOf(postponed([], new Postponed({ code: "4.2.1", detail: "wait" }))), [sent, failed("4.2.1", "wait")])
     assert.deepStrictEqual(outcomesOf(nothingToSend), [sent, failed("expired", "not submitted in time")])
   })
 })
 
 describe("a message after a try", () => {
   const message = Fixtures.message(Fixtures.realm(), { recipients: recipients.slice(0, 2), acceptedAt: 1_000, attempts: 2, nextAttemptAt: 1_500 })
-  const later = postponed(new Postponed({ code: "4.2.1", detail: "wait" }))
+  const waits = { smtpCode: 451, enhancedCode: "4.2.1", diagnostic: "wait" }
+  const later = postponed(message.recipients, new Postponed({ code: "4.2.1", detail: "wait", reply: { smtpCode: 451, enhancedCode: "4.2.1", text: "wait" } }))
   const after = (attempt: Attempt, now = 2_000, current = message) => concludedOn(current, message, attempt, now, 0.5)
 
   it("is tried again by the schedule, the last time as the 48 hours end", () => {
@@ -190,7 +195,7 @@ describe("a message after a try", () => {
   })
 
   it("that awaits a scan stays due as it was, and has not been tried once more", () => {
-    const { record, retryAt } = after(postponed(null))!
+    const { record, retryAt } = after(nothingToSend)!
 
     assert.deepStrictEqual([record.nextAttemptAt, record.attempts, retryAt], [1_500, 2, null])
   })
@@ -203,6 +208,17 @@ describe("a message after a try", () => {
 
     assert.deepStrictEqual(records.map((record) => [record?.mime, record?.sizeBytes]), [[object, 9], [object, 9]])
     assert.deepStrictEqual(after({ ...later, mime }, 2_000, built)?.record.mime, mime.blob, "or has that of this try, if it was made anew")
+  })
+
+  it("says why those wait whom it leaves queued, and what was said of a later try in its place", () => {
+    const deferrals = (one: ReturnType<typeof after>) => one?.record.recipients.map(({ deferral, updatedAt }) => [deferral, updatedAt])
+    const sent = { recipient: ada, input: { _tag: "Accepted", at: 1_900, submission: ref } } as const
+
+    const first = after({ ...later, outcomes: [sent] })
+    const again = after(postponed(first!.record.recipients, new Postponed({ code: "no_provider", detail: "nobody" })), 3_000, { ...first!.record, attempts: 2 })
+
+    assert.deepStrictEqual(deferrals(first), [[undefined, 1_900], [waits, 2_000]])
+    assert.deepStrictEqual(deferrals(again), [[undefined, 1_900], [{ smtpCode: null, enhancedCode: null, diagnostic: "nobody" }, 3_000]])
   })
 
   it("that leaves nobody queued is done", () => {

@@ -6,7 +6,7 @@ import * as Backoff from "../model/Backoff.ts"
 import type { MessageId, Millis } from "../model/Ids.ts"
 import { submissionWindow } from "../model/Limits.ts"
 import * as Message from "../model/Message.ts"
-import type { Bounce, Failure, Input, Recipient, SubmissionRef } from "../model/Recipient.ts"
+import { defer, type Bounce, type Deferral, type Failure, type Input, type Recipient, type SubmissionRef } from "../model/Recipient.ts"
 import * as Replies from "../model/Reply.ts"
 import type { Reply } from "../model/Reply.ts"
 import type { Suppression } from "../model/Suppression.ts"
@@ -20,6 +20,8 @@ import type * as Metrics from "../Metrics.ts"
 export class Postponed extends Data.TaggedError("Postponed")<{
   readonly code: string
   readonly detail: string
+  /** What the provider said, if it was asked and answered. */
+  readonly reply?: Reply | undefined
   /** The object, if it had come to that. */
   readonly mime?: Enclosed
 }> {}
@@ -40,7 +42,11 @@ export interface Attempt {
   readonly mime: Enclosed | null
   /** Why recipients stay queued; null if none does, or if they wait for a scan. */
   readonly postponed: { readonly code: string; readonly detail: string } | null
+  /** What is to be shown of it, for each of them. */
+  readonly deferrals: ReadonlyMap<Address, Deferral>
 }
+
+const noDeferrals: Attempt["deferrals"] = new Map()
 
 /** Why a message fails that breaks whoever submits it. */
 export const poison = (tries: number): Failure => ({
@@ -49,8 +55,8 @@ export const poison = (tries: number): Failure => ({
   message: `gave up after ${tries} tries that came to no end`
 })
 
-/** What a try comes to where everybody is suppressed: nothing is submitted. */
-export const nothingToSend: Attempt = { outcomes: [], submission: null, mime: null, postponed: null }
+/** What a try comes to where everybody is suppressed, or the message awaits a scan, which is no failed try. */
+export const nothingToSend: Attempt = { outcomes: [], submission: null, mime: null, postponed: null, deferrals: noDeferrals }
 
 /** These recipients fail. */
 export const abandoned = (recipients: ReadonlyArray<Recipient>, failure: Failure, at: Millis): Attempt => ({
@@ -60,16 +66,21 @@ export const abandoned = (recipients: ReadonlyArray<Recipient>, failure: Failure
   })),
   submission: null,
   mime: null,
-  postponed: null
+  postponed: null,
+  deferrals: noDeferrals
 })
 
-/** `why` is null for a message that awaits a scan: that is no failed try. */
-export const postponed = (why: Postponed | null): Attempt => ({
-  outcomes: [],
-  submission: null,
-  mime: why?.mime ?? null,
-  postponed: why === null ? null : { code: why.code, detail: why.detail }
-})
+/** These recipients stay queued. */
+export const postponed = (recipients: ReadonlyArray<Recipient>, { code, detail, reply, mime }: Postponed): Attempt => {
+  const deferral = { smtpCode: reply?.smtpCode ?? null, enhancedCode: reply?.enhancedCode ?? null, diagnostic: detail }
+  return {
+    outcomes: [],
+    submission: null,
+    mime: mime ?? null,
+    postponed: { code, detail },
+    deferrals: new Map(recipients.map(({ address }) => [address, deferral]))
+  }
+}
 
 /** Who must not be mailed bounces. */
 export const bounceSuppressed = (
@@ -147,17 +158,25 @@ export const attempted = (
     return input === null ? [] : [{ recipient: address, input }]
   })
   const accepted = outcomes.flatMap((outcome) => ("input" in outcome && outcome.input._tag === "Accepted" ? [outcome.recipient] : []))
-  const deferred = sendable.map(({ address }) => replies.get(address)).find((reply) => reply === undefined || Replies.classify(reply) === "transient")
+  const submission = accepted.length === 0 ? null : { ...ref, submittedAt: at, recipients: accepted, pollAt: result.pollAt }
+  if (outcomes.length === sendable.length) return { outcomes, mime, submission, postponed: null, deferrals: noDeferrals }
+  const settled = new Set(outcomes.map(({ recipient }) => recipient))
+  const waiting = sendable.flatMap(({ address }) => (settled.has(address) ? [] : [address]))
+  const first = replies.get(waiting[0]!) // one has no outcome
   return {
     outcomes,
     mime,
-    submission: accepted.length === 0 ? null : { ...ref, submittedAt: at, recipients: accepted, pollAt: result.pollAt },
-    postponed:
-      outcomes.length === sendable.length
-        ? null
-        : { code: deferred === undefined ? "no_reply" : codeOf(deferred), detail: Replies.cleanReply(deferred?.text ?? null) ?? "refused for the moment" }
+    submission,
+    postponed: { code: first === undefined ? "no_reply" : codeOf(first), detail: deferralOf(first).diagnostic },
+    deferrals: new Map(waiting.map((address) => [address, deferralOf(replies.get(address))]))
   }
 }
+
+const deferralOf = (reply: Reply | undefined): Deferral => ({
+  smtpCode: reply?.smtpCode ?? null,
+  enhancedCode: reply?.enhancedCode ?? null,
+  diagnostic: Replies.cleanReply(reply?.text ?? null) ?? "refused for the moment"
+})
 
 const inputOf = (reply: Reply, submission: SubmissionRef, at: Millis): Input | null => {
   switch (Replies.classify(reply)) {
@@ -186,7 +205,7 @@ export const refused = (said: Reply): Abandoned | Postponed => {
     ? new Abandoned({
         failure: { stage: "submit", code: codeOf(reply), message: Replies.cleanReply(reply.text) ?? "the provider refused the message" }
       })
-    : new Postponed({ code: codeOf(reply), detail: Replies.cleanReply(reply.text) ?? "the provider refused the message for the moment" })
+    : new Postponed({ code: codeOf(reply), detail: Replies.cleanReply(reply.text) ?? "the provider refused the message for the moment", reply })
 }
 
 /** What a submission is counted as. */
@@ -239,6 +258,7 @@ export const concludedOn = (
   const next = waits && !awaitsScan ? retryAt(message, now, random) : null
   const record: Message.Message = {
     ...settled,
+    recipients: deferred(settled.recipients, attempt.deferrals, now),
     version: message.version + 1,
     attempts: message.attempts + (awaitsScan ? 0 : 1),
     updatedAt: now,
@@ -249,6 +269,15 @@ export const concludedOn = (
   }
   return { record, drafts, outcomes, retryAt: next }
 }
+
+/** With why those wait who are still queued. */
+const deferred = (recipients: ReadonlyArray<Recipient>, deferrals: Attempt["deferrals"], at: Millis): ReadonlyArray<Recipient> =>
+  deferrals.size === 0
+    ? recipients
+    : recipients.map((recipient) => {
+        const deferral = recipient.status === "queued" ? deferrals.get(recipient.address) : undefined
+        return deferral === undefined ? recipient : defer(recipient, deferral, at)
+      })
 
 /** The 48 h are over: whoever is still queued fails. */
 const expire = (

@@ -146,8 +146,8 @@ export class SubmitMessage extends Context.Service<
         const bounces = bounceSuppressed(queued, suppressed, now)
         const attempt = yield* Effect.catchTags(attemptTo(outbound, sendable), {
           Abandoned: ({ failure }) => Effect.as(Effect.logWarning("a message failed", failure), abandoned(sendable, failure, now)),
-          Postponed: (why) => Effect.succeed(postponed(why)),
-          AwaitsScan: () => Effect.succeed(bounces.length === 0 ? null : postponed(null))
+          Postponed: (why) => Effect.succeed(postponed(sendable, why)),
+          AwaitsScan: () => Effect.succeed(bounces.length === 0 ? null : nothingToSend)
         })
         // Suppressed recipients bounce at once, whatever becomes of the others.
         if (attempt === null) return false
@@ -170,7 +170,7 @@ export class SubmitMessage extends Context.Service<
               Effect.fail(new Postponed({ code: "storage_unavailable", detail: error.message, mime: again }))
             )
         })
-        return yield* Effect.catchTag(submitted, "Postponed", ({ code, detail, mime = built }) => Effect.fail(new Postponed({ code, detail, mime })))
+        return yield* Effect.catchTag(submitted, "Postponed", ({ code, detail, reply, mime = built }) => Effect.fail(new Postponed({ code, detail, reply, mime })))
       })
 
       /** The mailbox's domain, if mail may be sent from it. */

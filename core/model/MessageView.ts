@@ -94,6 +94,7 @@ export const Detail = Schema.Struct({
   defects: Schema.Array(Schema.String),
   receivedAt: Schema.NullOr(dateTime),
   sentAt: Schema.NullOr(dateTime),
+  nextAttemptAt: Schema.NullOr(dateTime),
   requestId: Schema.String
 })
 
@@ -141,6 +142,7 @@ export const detail = (
   defects: message.reception?.defects ?? [],
   receivedAt: Timestamp.fromMillisOrNull(message.reception?.receivedAt ?? null),
   sentAt: Timestamp.fromMillisOrNull(message.sentAt),
+  nextAttemptAt: message.attempts === 0 ? null : Timestamp.fromMillisOrNull(message.nextAttemptAt),
   requestId: message.requestId
 })
 
@@ -164,14 +166,15 @@ export const attachment = (of: Attachment): typeof Attachments.View.Type => ({
 
 const recipient = (of: Recipient): (typeof Detail.Type)["recipients"][number] => {
   const bounce = of.status === "bounced" ? (of.evidence.bounced?.bounce ?? null) : null
+  const said = bounce ?? (of.status === "queued" ? of.deferral : null)
   return {
     address: of.address,
     role: of.role,
     status: of.status,
     bounceClass: bounce?.class ?? null,
-    smtpCode: bounce?.smtpCode ?? null,
-    enhancedCode: bounce?.enhancedCode ?? null,
-    diagnostic: bounce?.diagnostic ?? (of.status === "failed" ? (of.evidence.failed?.failure.message ?? null) : null),
+    smtpCode: said?.smtpCode ?? null,
+    enhancedCode: said?.enhancedCode ?? null,
+    diagnostic: said?.diagnostic ?? (of.status === "failed" ? (of.evidence.failed?.failure.message ?? null) : null),
     complainedAt: Timestamp.fromMillisOrNull(of.complainedAt),
     updatedAt: Timestamp.fromMillis(of.updatedAt)
   }

@@ -32,6 +32,13 @@ export interface Bounce {
   readonly diagnostic: string | null
 }
 
+/** Why a queued recipient waits for another try: what was said to the last one, or, where nothing was, why it came to none. */
+export interface Deferral {
+  readonly smtpCode: number | null
+  readonly enhancedCode: string | null
+  readonly diagnostic: string
+}
+
 /** Where on the way out we gave up, and why. */
 export interface Failure {
   readonly stage: typeof FailureStage.Type
@@ -87,6 +94,8 @@ export interface Recipient {
   readonly role: Role
   readonly status: State
   readonly submission: SubmissionRef | null
+  /** Of the last try that put it off, if one did. It says something of one that is queued only. */
+  readonly deferral?: Deferral
   readonly evidence: Evidence
   readonly complainedAt: Millis | null
   readonly updatedAt: Millis
@@ -167,6 +176,9 @@ export const heard = ({ evidence: { delivered, bounced, failed } }: Recipient): 
   ...(bounced === null ? [] : [{ _tag: "Bounced", ...bounced } as const]),
   ...(failed === null ? [] : [{ _tag: "Failed", ...failed } as const])
 ]
+
+/** One that stays queued, and why. */
+export const defer = (recipient: Recipient, deferral: Deferral, at: Millis): Recipient => ({ ...recipient, deferral, updatedAt: at })
 
 /** A complaint moves no state; the first one's time is kept. */
 export const complain = (recipient: Recipient, at: Millis): Recipient =>

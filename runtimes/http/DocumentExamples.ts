@@ -106,6 +106,7 @@ const message: typeof Message.Encoded = {
   defects: [],
   receivedAt: null,
   sentAt: "2026-12-01T09:30:01.000Z",
+  nextAttemptAt: null,
   requestId: exampleIds.request
 }
 

@@ -175,6 +175,7 @@ layer(Harness.layer(), live)("A resource", (it) => {
         defects: [],
         receivedAt: null,
         sentAt: null,
+        nextAttemptAt: null,
         requestId: sent.headers.get("x-request-id")
       })
       assert.deepStrictEqual(headers.map(({ name }: { name: string }) => name), ["From", "To", "Cc", "Subject", "Message-ID", "Date", "MIME-Version"])
