@@ -15,7 +15,7 @@ import type { Message } from "../model/Message.ts"
 import type { Head } from "../model/ParsedMessage.ts"
 import { ofAuthorShown, type Authentication, type Peer } from "../model/Reception.ts"
 import * as Trace from "../model/Trace.ts"
-import { BlobStore, BlobUnavailable, enclosedMax, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
+import { BlobStore, type BlobUnavailable } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { jobOf, JobQueue, type Job } from "../ports/JobQueue.ts"
 import { MailAuthenticator } from "../ports/MailAuthenticator.ts"
@@ -24,6 +24,7 @@ import { SpamFilter } from "../ports/SpamFilter.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
+import { takeIn, type ArrivedObject } from "./ArrivedObject.ts"
 import { commit, dieOnRejection, retryOnVersionMoved, unchanged } from "./Commit.ts"
 import * as Pieces from "./Pieces.ts"
 import * as Routing from "./Routing.ts"
@@ -142,55 +143,16 @@ export class Receive extends Context.Service<
         yield* Effect.forEach(ids, (id) => reports.ofReturnPath(id, returnPath, parsed), { discard: true })
       })
 
-      /** Takes the message behind our trace: a small one whole, to be stored with its commit, a large one into the store as it comes. */
+      /** Takes the message in, behind our trace, if it does not go round in circles. */
       const storeFirst = Effect.fnUntraced(function* <E>({ peer, bytes }: Arriving<E>, tenantId: TenantId) {
         const requestId = yield* crypto.uuid
         const receivedAt = yield* Clock.currentTimeMillis
         const trace = Trace.received(peer, settings.hostName, requestId, receivedAt)
-        const start = new Start(trace.length + Limits.inboundHeadBytesMax)
-        start.add(trace)
-        let opened: BlobWriter | null = null
-        const open = Effect.tap(blobs.writer(tenantId), (writer) => {
-          opened = writer
-          return writer.append(start.bytes())
-        })
-        yield* Stream.runForEach(bytes, (chunk) => {
-          if (opened === null && start.sizeBytes + chunk.length <= enclosedMax) return Effect.sync(() => start.add(chunk))
-          return Effect.flatMap(opened === null ? open : Effect.succeed(opened), (writer) => {
-            start.add(chunk)
-            return writer.append(chunk)
-          })
-        })
-        const begins = start.bytes()
-        const head = yield* mime.readHead(begins.subarray(trace.length))
+        const taken = yield* takeIn(blobs, tenantId, trace, bytes)
+        const head = yield* mime.readHead(taken.begins.subarray(trace.length))
         if (Trace.isLoop(head.headers, settings.hostName)) return yield* looping
-        const writer = opened as BlobWriter | null // the compiler does not see that it was opened
-        const object = writer === null ? small(tenantId, begins) : large(tenantId, yield* writer.finish, begins)
-        return { ...object, requestId, receivedAt, head, traceSize: trace.length } satisfies Stored
+        return { ...(yield* taken.keep), requestId, receivedAt, head, traceSize: trace.length } satisfies Stored
       }, Effect.scoped)
-
-      const small = (owner: TenantId, whole: Uint8Array): StoredObject => {
-        const bytes = Stream.succeed(whole)
-        return { bytes, objectOf: (tenantId) => (tenantId === owner ? blobs.enclose(owner, [whole]) : copy(bytes, tenantId)) }
-      }
-
-      /** Of most of them, what is at hand is the whole, and nothing need be fetched to look at it. */
-      const large = (owner: TenantId, blob: BlobRef, begins: Uint8Array): StoredObject => {
-        const bytes = begins.length === blob.sizeBytes ? Stream.succeed(begins) : readBack(owner, blob)
-        return { bytes, objectOf: (tenantId) => (tenantId === owner ? Effect.succeed({ blob, changes: [] }) : copy(bytes, tenantId)) }
-      }
-
-      /** What has just been stored: if it is not there, or not whole, the store is at fault, and the sender may try again. */
-      const readBack = (tenantId: TenantId, blob: BlobRef): Stream.Stream<Uint8Array, BlobUnavailable> =>
-        Stream.mapError(blobs.read(tenantId, blob), (error) => (error._tag === "BlobUnavailable" ? error : new BlobUnavailable({ cause: error })))
-
-      /** Written by itself: many tenants' would make a large commit, for whose bytes everybody waits. */
-      const copy = (bytes: Stream.Stream<Uint8Array, BlobUnavailable>, tenantId: TenantId): Effect.Effect<Enclosed, BlobUnavailable> =>
-        blobs.writer(tenantId).pipe(
-          Effect.flatMap((writer) => Effect.andThen(Stream.runForEach(bytes, writer.append), writer.finish)),
-          Effect.map((blob) => ({ blob, changes: [] })),
-          Effect.scoped
-        )
 
       /** Who it is from, and the folder that it belongs in. */
       const judge = Effect.fnUntraced(function* <E>({ peer, returnPath, recipients, bytes }: Arriving<E>, shown: Head["from"]) {
@@ -297,15 +259,8 @@ export class Receive extends Context.Service<
   )
 }
 
-/** A message's bytes: our trace, and then what came. */
-interface StoredObject {
-  /** They can be read more than once. */
-  readonly bytes: Stream.Stream<Uint8Array, BlobUnavailable>
-  /** As this tenant has it, with what its commit has to bring: each tenant has the bytes to itself. */
-  readonly objectOf: (tenantId: TenantId) => Effect.Effect<Enclosed, BlobUnavailable>
-}
-
-interface Stored extends StoredObject {
+/** A message that was taken in: our trace, and then what came. */
+interface Stored extends ArrivedObject {
   readonly requestId: RequestId
   readonly receivedAt: Millis
   readonly head: Head
@@ -328,34 +283,6 @@ const eachMailboxOnce = (destinations: ReadonlyArray<Routing.Destination>): Read
   const boxes = new Map<string, Box>()
   for (const one of destinations) if (one._tag === "Box" && !boxes.has(one.mailbox.id)) boxes.set(one.mailbox.id, one)
   return [...boxes.values()]
-}
-
-/** The first bytes of a stream, at most so many. */
-class Start {
-  private readonly chunks: Array<Uint8Array> = []
-  private readonly sizeBytesMax: number
-  sizeBytes = 0
-
-  constructor(sizeBytesMax: number) {
-    this.sizeBytesMax = sizeBytesMax
-  }
-
-  add(chunk: Uint8Array): void {
-    if (this.sizeBytes === this.sizeBytesMax) return
-    const taken = new Uint8Array(chunk.subarray(0, this.sizeBytesMax - this.sizeBytes)) // a copy, for a chunk may be used again by who made it
-    this.sizeBytes += taken.length
-    this.chunks.push(taken)
-  }
-
-  bytes(): Uint8Array {
-    const whole = new Uint8Array(this.sizeBytes)
-    let at = 0
-    for (const chunk of this.chunks) {
-      whole.set(chunk, at)
-      at += chunk.length
-    }
-    return whole
-  }
 }
 
 /** A stream's first bytes; the others are read, and not kept. */
