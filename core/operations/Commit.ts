@@ -1,6 +1,15 @@
 /**
  * The way to write. Offers the jobs of a commit to the queue where the store
  * is not the queue itself, and tries again from a fresh read when a version moved.
+ *
+ * - What brings something new: `commit`, whose caller knows what each rejection
+ *   means, or that none can come (`dieOnRejection`).
+ * - What changes a record: `changeRecord` around the read, the decision and the
+ *   commit; `changeAsRead` where the record has been read already.
+ * - What goes by several records: `retryOnVersionMoved` around the same.
+ * - What makes a secret that is told once: `orFound` around all of it.
+ *
+ * A record that a decision goes by and does not change is named as `unchanged`.
  */
 import { Context, Effect, Exit, Option, Semaphore } from "effect"
 import { JobQueue, type Job, type Lease } from "../ports/JobQueue.ts"
@@ -109,20 +118,20 @@ const rejected = {
 
 /**
  * Reads, decides and commits a change of one record, again while another writer was faster; `StoreUnavailable` if it
- * always was.
+ * always was. Any other rejection is a bug: a change of what is there takes no name and no quota.
  */
 export const changeRecord = <A, E, R>(
   record: string,
   self: Effect.Effect<A, E | CommitRejected, R>
-): Effect.Effect<A, E | CommitRejected | StoreUnavailable, R> =>
-  inTurn(record, retryOnVersionMoved(self))
+): Effect.Effect<A, Exclude<E, CommitRejected> | StoreUnavailable, R> =>
+  dieOnRejection(inTurn(record, retryOnVersionMoved(self)))
 
 /** The same for a record that has been read: the change is made to it as it was then, and read afresh only if it has moved since. */
 export const changeAsRead = <Record extends { readonly id: string }, A, E, R, E2, R2>(
   read: Record,
   afresh: () => Effect.Effect<Record | null, E2, R2>,
   change: (record: Record | null) => Effect.Effect<A, E | CommitRejected, R>
-): Effect.Effect<A, E | E2 | CommitRejected | StoreUnavailable, R | R2> =>
+): Effect.Effect<A, Exclude<E | E2, CommitRejected> | StoreUnavailable, R | R2> =>
   Effect.suspend(() => {
     let isFirst = true
     const once = Effect.suspend(() => {
@@ -133,7 +142,7 @@ export const changeAsRead = <Record extends { readonly id: string }, A, E, R, E2
     return changeRecord(read.id, once)
   })
 
-/** The same as `changeRecord` for what is about several records. */
+/** The same for what is about several records, or can be rejected for more than a version: for what, its caller says. */
 export const retryOnVersionMoved = <A, E, R>(
   self: Effect.Effect<A, E | CommitRejected, R>
 ): Effect.Effect<A, E | CommitRejected | StoreUnavailable, R> =>

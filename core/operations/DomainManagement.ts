@@ -32,7 +32,7 @@ import {
   type Removed,
   type Written
 } from "./Administration.ts"
-import { changeRecord, commit, dieOnRejection, unchanged } from "./Commit.ts"
+import { changeRecord, commit, unchanged } from "./Commit.ts"
 
 /** A domain, and how many mailboxes it has. */
 export type ManagedDomain = CountedDomain
@@ -200,7 +200,7 @@ export const makeDomainManagement = (administration: Administration): Effect.Eff
           const domain = { ...before, checks, nextCheckAt: null }
           return yield* move(actor, action, { before, domain, input: MailDomains.assess(before, checks, now) })
         })
-      ).pipe(dieOnRejection)
+      )
 
     return {
       listDomains: Effect.fn("Management.listDomains")(function* (tenantId, query) {
@@ -246,7 +246,7 @@ export const makeDomainManagement = (administration: Administration): Effect.Eff
             const after = yield* equip(before)
             return after === before ? before : yield* move(actor, "domain.make_key", { before, domain: after, input: null })
           })
-        ).pipe(dieOnRejection)
+        )
         return recordsOf(domain)
       }),
 
@@ -261,7 +261,7 @@ export const makeDomainManagement = (administration: Administration): Effect.Eff
             const after = { ...(yield* equip({ ...before, nextDkim })), nextCheckAt: before.nextCheckAt === null ? null : now }
             return yield* move(actor, "domain.rotate_dkim", { before, domain: after, input: null })
           })
-        ).pipe(dieOnRejection)
+        )
         return recordsOf(domain)
       }),
 
@@ -289,7 +289,7 @@ export const makeDomainManagement = (administration: Administration): Effect.Eff
               : (["Reinstated", "domain.reinstate", yield* Clock.currentTimeMillis] as const)
             return yield* move(actor, action, { before, domain: { ...before, nextCheckAt }, input })
           })
-        ).pipe(dieOnRejection)
+        )
       }),
 
       setCatchAll: Effect.fn("Management.setCatchAll")(function* (actor, tenantId, id, mailboxId) {
@@ -304,7 +304,7 @@ export const makeDomainManagement = (administration: Administration): Effect.Eff
             const premises = taker === null ? [] : [unchanged("mailbox", taker)]
             return yield* move(actor, "domain.catch_all", { before, domain: { ...before, catchAll: mailboxId }, input: null }, premises)
           })
-        ).pipe(dieOnRejection)
+        )
       }),
 
       removeDomain: Effect.fn("Management.removeDomain")(function* (actor, tenantId, id, input) {
@@ -321,7 +321,7 @@ export const makeDomainManagement = (administration: Administration): Effect.Eff
             yield* writeAct(actor, tenantId, "domain.remove", id, [{ _tag: "Remove", kind: "domain", record: domain }])
             return domain
           })
-        ).pipe(dieOnRejection)
+        )
       })
     }
   })

@@ -11,7 +11,7 @@ import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
 import { actorOf, auditEntry, type Principal } from "./Access.ts"
-import { changeRecord, commit, dieOnRejection } from "./Commit.ts"
+import { changeRecord, commit } from "./Commit.ts"
 import * as Ownership from "./Ownership.ts"
 import { NotFound } from "./Ownership.ts"
 import * as Sending from "./Sending.ts"
@@ -131,7 +131,7 @@ export class Messages extends Context.Service<
       })
 
       const update = Tracing.fn("Messages.update")(function* (principal: Principal, id: MessageId, input: UpdateMessageInput) {
-        return yield* changeRecord(id, updateOnce(principal, id, input)).pipe(dieOnRejection)
+        return yield* changeRecord(id, updateOnce(principal, id, input))
       })
 
       return Messages.of({ send, list, get, update })

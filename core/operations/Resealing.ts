@@ -21,7 +21,7 @@ import { Crypto, sealVersionLimit, type SealBroken, type SealedSecret } from "..
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { line, type InvalidInput } from "./Administration.ts"
-import { changeRecord, commit, dieOnRejection } from "./Commit.ts"
+import { changeRecord, commit } from "./Commit.ts"
 
 /** Secrets that could not be opened, by the key that sealed them: it is not in the ring, or the secret was altered. */
 export interface Unopened {
@@ -80,7 +80,7 @@ export class Resealing extends Context.Service<
             yield* commit(store, queue, [written, { _tag: "AppendAudit", entry }], [])
             return true
           })
-        ).pipe(dieOnRejection)
+        )
 
       /** Nothing was sealed anew. */
       const opened = (secrets: ReadonlyArray<SealedSecret>, context: string) =>

@@ -34,7 +34,7 @@ import {
   type UnknownResource,
   type Written
 } from "./Administration.ts"
-import { changeRecord, dieOnRejection } from "./Commit.ts"
+import { changeRecord } from "./Commit.ts"
 
 /**
  * Stands in audit entries for the installation as a whole, where what was
@@ -231,7 +231,7 @@ export const makeTenantManagement = (administration: Administration): TenantMana
           yield* writeAct(actor, id, "tenant.update", id, [{ _tag: "Update", kind: "tenant", record }])
           return record
         })
-      ).pipe(dieOnRejection)
+      )
     }),
 
     setTenantStatus: Effect.fn("Management.setTenantStatus")(function* (actor, id, status) {
@@ -245,7 +245,7 @@ export const makeTenantManagement = (administration: Administration): TenantMana
           yield* writeAct(actor, id, action, id, [{ _tag: "Update", kind: "tenant", record }])
           return record
         })
-      ).pipe(dieOnRejection)
+      )
     }),
 
     listApplications: Effect.fn("Management.listApplications")(function* (tenantId, query) {
@@ -282,7 +282,7 @@ export const makeTenantManagement = (administration: Administration): TenantMana
           yield* writeAct(actor, tenantId, "application.update", id, [{ _tag: "Update", kind: "application", record }])
           return record
         })
-      ).pipe(dieOnRejection)
+      )
     }),
 
     setApplicationStatus: Effect.fn("Management.setApplicationStatus")(function* (actor, tenantId, id, status) {
@@ -296,7 +296,7 @@ export const makeTenantManagement = (administration: Administration): TenantMana
           yield* writeAct(actor, tenantId, action, id, [{ _tag: "Update", kind: "application", record }])
           return record
         })
-      ).pipe(dieOnRejection)
+      )
     }),
 
     listAudit: Effect.fn("Management.listAudit")((tenantId, query) =>

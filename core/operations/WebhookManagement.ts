@@ -170,7 +170,7 @@ export class WebhookManagement extends Context.Service<
               if (batch.ids.length > 0) yield* commit(store, queue, [unchanged("endpoint", endpoint), ...batch.changes], batch.jobs)
               return batch.ids
             })
-          ).pipe(dieOnRejection)
+          )
           for (const one of ids) replayed.add(one)
         } while (ids.length > 0)
         return replayed.size
@@ -199,7 +199,7 @@ export class WebhookManagement extends Context.Service<
             yield* commit(store, queue, [...enabling, ...batch.changes], batch.jobs)
             return { endpoint: record, since, ids: batch.ids }
           })
-        ).pipe(dieOnRejection)
+        )
 
       const found = Effect.fnUntraced(function* (tenantId: TenantId, id: EndpointId) {
         for (const environment of Environment.literals) {
@@ -272,7 +272,7 @@ export class WebhookManagement extends Context.Service<
           const rotated = Effect.map(found(tenantId, id), (endpoint) =>
             Endpoints.secretsOf(endpoint).some(({ tag }) => tag === sealed.tag) ? endpoint : null
           )
-          const endpoint = yield* orFound(dieOnRejection(rotating), rotated)
+          const endpoint = yield* orFound(rotating, rotated)
           return { endpoint: yield* managed(endpoint), secret }
         }),
 
@@ -291,7 +291,7 @@ export class WebhookManagement extends Context.Service<
               return record
             })
           )
-          return yield* managed(yield* dieOnRejection(disabling))
+          return yield* managed(yield* disabling)
         }),
 
         replayDead: Effect.fn("WebhookManagement.replayDead")((actor, realm, id, since) => replayAll(actor, realm, id, since, [])),

@@ -293,7 +293,7 @@ export class Webhooks extends Context.Service<
               )
               return { delivery: Deliveries.view(replayed) }
             })
-          ).pipe(dieOnRejection)
+          )
         })
       })
     })
