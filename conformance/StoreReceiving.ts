@@ -89,6 +89,20 @@ const names = [
       assert.equal((yield* ask({})).catchAll, null, "nor does one that is not there")
     })
   ),
+  law("tells whom mail to an address may be for, whatever stands in the DNS of its domain", (store) =>
+    Effect.gen(function* () {
+      const tenant = Fixtures.tenant()
+      const observed = `\u0000 \ud800 \\u0000 "catchAll":"${Fixtures.freshId()}"`
+      const checks = [{ record: "ownership", state: "mismatch", expected: "a proof", observed, since: 0 }] as const
+      const plain = Fixtures.mailDomain(tenant.id, { checks })
+      const all = Fixtures.mailbox(plain)
+      const domain = { ...plain, catchAll: all.id }
+      yield* land(store, insert("tenant", tenant), insert("domain", domain), insert("mailbox", all))
+
+      const found = yield* store.mailboxes.addressee({ address: Fixtures.address(), untagged: null, domain: domain.domain })
+      assert.deepEqual(found, { mailbox: null, untagged: null, domain, catchAll: all, tenant })
+    })
+  ),
   law("finds domains of all tenants by their names, each once, with their catch-all", (store) =>
     Effect.gen(function* () {
       const one = Fixtures.mailDomain(Fixtures.realm().tenantId, { catchAll: Fixtures.freshId() })

@@ -144,6 +144,12 @@ const credentialOf = (row: Row) =>
         plan: Rows.plan.decode({ record: row["plan"] })
       }
 
+/**
+ * What the record of `domain` has of it, by its text: the server reads no JSON in which a text has a NUL, or half of a character,
+ * and what a domain's owner publishes is in the record. In a text the quotation marks are escaped, so none is taken for the member.
+ */
+const catchAll = `substring(domain.record::text from '"catchAll":"([0-9a-f-]{36})"')::uuid`
+
 /** Look-ups, each by its index. */
 const addressee = `
   select
@@ -151,7 +157,7 @@ const addressee = `
     (select record::text from mailroom.mailbox where folded_address = $3) as untagged,
     domain.record::text as domain,
     (
-      select record::text from ${Query.byId("mailroom.mailbox", "held", "(domain.record ->> 'catchAll')::uuid")}
+      select record::text from ${Query.byId("mailroom.mailbox", "held", catchAll)}
       where tenant_id = domain.tenant_id
     ) as catch_all,
     (select record::text from mailroom.tenant where id = domain.tenant_id) as tenant
