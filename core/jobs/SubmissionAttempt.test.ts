@@ -101,6 +101,7 @@ describe("what a provider has answered", () => {
     assert.deepStrictEqual(said({ providerMessageId: 42 }), accepted("42", 9))
     for (const providerMessageId of [undefined, null, "", {}]) assert.deepStrictEqual(said({ providerMessageId }), accepted(ours, 9))
     assert.deepStrictEqual(said({ providerMessageId: "x".repeat(501) }), accepted("x".repeat(500), 9))
+    assert.deepStrictEqual(said({ providerMessageId: `${"x".repeat(499)}🏳` }), accepted(`${"x".repeat(499)}\ufffd`, 9))
     assert.deepStrictEqual(said({}, { smtpCode: "250", enhancedCode: "OK", text: undefined }), accepted("m1", 9))
     assert.deepStrictEqual(said({}, { smtpCode: "552", enhancedCode: undefined, text: 7 }), bounced(550, null, null))
     assert.deepStrictEqual(said({}, { smtpCode: 550.5, enhancedCode: "5".repeat(10_000), text: "no" }), bounced(550, null, "no"))

@@ -122,8 +122,9 @@ export const soundOf = (result: SubmitResult, messageId: MessageId, recipients: 
   const list: ReadonlyArray<SubmitResult["replies"][number] | null | undefined> = Array.isArray(replies)
     ? replies
     : recipients.map((recipient) => ({ recipient, reply: { smtpCode: 250, enhancedCode: null, text: null } }))
+  const name = isName(providerMessageId) ? String(providerMessageId) : messageId
   const sound = {
-    providerMessageId: (isName(providerMessageId) ? String(providerMessageId) : messageId).slice(0, providerMessageIdMax),
+    providerMessageId: name.length > providerMessageIdMax ? name.slice(0, providerMessageIdMax).toWellFormed() : name,
     // To leave the reply out says nothing of the recipient.
     replies: list.flatMap((one) => (one?.reply == null ? [] : [{ recipient: one.recipient, reply: Replies.soundOf(one.reply) }])),
     pollAt: pollTime(pollAt)
