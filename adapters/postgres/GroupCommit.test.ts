@@ -2,6 +2,7 @@ import { assert, it } from "@effect/vitest"
 import { Effect, Exit, Fiber, Latch, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { insertDelivery, insertMessage, putBody, takeQuota, times } from "../../conformance/StoreLaw.ts"
+import { putContent } from "../../conformance/StoreReceiving.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import type { Message } from "../../core/model/Message.ts"
 import { jobOf, type Lease } from "../../core/ports/JobQueue.ts"
@@ -122,6 +123,10 @@ const longMessage = () => {
 }
 const long: Readonly<Record<string, () => Change>> = {
   messages: longMessage,
+  "contents of received messages": () => {
+    const received = Fixtures.message(Fixtures.realm())
+    return putContent(received, received.id, Fixtures.content(received, { text: "x".repeat(1_000_000), html: "x".repeat(1_000_000) }))
+  },
   deliveries: () => insertDelivery(Fixtures.delivery(Fixtures.endpoint(Fixtures.realm())), "x".repeat(2_000_000)),
   "deliveries' bodies": () => putBody(Fixtures.realm(), { id: Fixtures.freshId() }, "x".repeat(2_000_000)),
   blobs: () => {

@@ -227,7 +227,7 @@ const charactersOf = (changes: ReadonlyArray<Change>): number => {
   for (const change of changes) {
     if (change._tag === "InsertDelivery" || change._tag === "PutBody") characters += change.body?.length ?? 0
     if (change._tag === "PutBlob") characters += change.bytes.length
-    if (change._tag !== "InsertMessage") continue
+    if (change._tag !== "InsertMessage" && change._tag !== "PutContent") continue
     characters += (change.content.text?.length ?? 0) + (change.content.html?.length ?? 0)
   }
   return characters
