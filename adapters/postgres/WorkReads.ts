@@ -1,7 +1,7 @@
 /** What is due, and what waits: asked often, answered from the ends of indexes. */
 import { Clock, Effect } from "effect"
 import type { Environment, TenantId } from "../../core/model/Ids.ts"
-import { leaseMax, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
+import { jobKinds, leaseMax, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
 import type { Store } from "../../core/ports/Store.ts"
 import * as Query from "./Query.ts"
 import * as Rows from "./Rows.ts"
@@ -102,7 +102,7 @@ const earliest = (kind: JobKind): string => {
 
 // Positions rise by one, so what a shard has unread is counted by its ends.
 const backlog = `
-  select ${earliest("submit")}, ${earliest("poll")}, ${earliest("scan")}, ${earliest("deliver")}, ${earliest("parse")}, news.unrelayed, news.oldest
+  select ${jobKinds.map(earliest).join(", ")}, news.unrelayed, news.oldest
   from (
     select coalesce(sum(head.position - next.position + 1), 0)::bigint as unrelayed, min(next.occurred_ms) as oldest
     from mailroom.log_head head
