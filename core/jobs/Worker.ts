@@ -52,6 +52,18 @@ const completesMax = 12
 /** For how long a suspect is put off that may not be worked now. */
 const suspectPause = Duration.seconds(1)
 
+/** What a claim in a lane has brought to work on. */
+interface Claimed {
+  readonly fresh: ReadonlyArray<Lease>
+  readonly suspect: Lease | null
+  /** Nothing could be claimed: the queue is away, or our clock is wrong. */
+  readonly isAway: boolean
+  /** It left nothing that may be taken now. */
+  readonly isAll: boolean
+}
+
+const noClaim: Claimed = { fresh: [], suspect: null, isAway: true, isAll: false }
+
 export class Worker extends Context.Service<
   Worker,
   {
@@ -186,14 +198,14 @@ export class Worker extends Context.Service<
        * alone in its lane, and its like are given back untouched for later, so that what breaks the worker wears out
        * nobody else's job, and jobs to trust go before it.
        */
-      const claim = Effect.fnUntraced(function* (lane: Lane, limit: number) {
+      const claim = Effect.fnUntraced(function* (lane: Lane, limit: number): Effect.fn.Return<Claimed> {
         const { kinds, inFlightMax } = lane
-        if (!isClockTrusted(clockOffset)) return { fresh: [], suspect: null, isAway: true, isAll: false }
+        if (!isClockTrusted(clockOffset)) return noClaim
         const leases = yield* queue.claim({ kinds, limit, visibilityTimeout, inFlightMax }).pipe(
           Effect.catch((error) => Effect.as(away(error), null)),
           Effect.catchDefect((defect) => Effect.as(broke(defect), null))
         )
-        if (leases === null) return { fresh: [], suspect: null, isAway: true, isAll: false }
+        if (leases === null) return noClaim
         for (const { job } of leases) yield* Metrics.count(Metrics.jobsClaimed[job.kind])
         const fresh = leases.filter(({ claims }) => claims <= trustedClaims)
         const suspects = leases.filter(({ claims }) => claims > trustedClaims)
