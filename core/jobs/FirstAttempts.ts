@@ -118,7 +118,7 @@ interface Turn {
   /** By the monotonic clock, when its first attempt began. */
   begunAt: bigint | null
   inFlight: number
-  /** Attempts of one portion in flight at a time: a share of all, so that those who hang leave room for others. */
+  /** With so many in flight at an endpoint, of whichever turn, it begins no other there: a share of all, so that those who hang leave room for others. */
   readonly share: number
   readonly portions: Array<Portion>
   /** Portions that have something to send, and send one each in rotation. */
