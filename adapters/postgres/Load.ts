@@ -9,7 +9,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import type { Kind } from "../../core/ports/Store.ts"
 import { nothingLoaded, type Loaded } from "./Overlay.ts"
 import * as Rows from "./Rows.ts"
-import { keyOfRow, kinds, namedKinds, type NamedKind, type Touched } from "./Touched.ts"
+import { keyOfRow, kinds, type NamedKind, type Touched } from "./Touched.ts"
 
 type Parameter = ReturnType<typeof Rows.array>
 
@@ -101,6 +101,7 @@ const lookAtRows = (kind: Kind, ids: ReadonlySet<string> | undefined, lock: "upd
 }
 
 const nameColumns: { readonly [K in NamedKind]: string } = { apiKey: "public_id", domain: "domain", mailbox: "folded_address" }
+const namedKinds = Object.keys(nameColumns) as ReadonlyArray<NamedKind> // a column for each
 
 /** Without a lock: one that is taken in between fails the statement, and one that is given up in between was taken until then. */
 const lookAtNames = (kind: NamedKind, names: ReadonlySet<string> | undefined): ReadonlyArray<Look> => {

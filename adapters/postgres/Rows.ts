@@ -171,7 +171,7 @@ const createdMs = <A extends { readonly createdAt: Millis }>(): Column<A> =>
 
 const usedAt = (row: Row) => ({ usedAt: row["unused_until_ms"] === null ? toMillisOrNull(row["used_ms"]) : null })
 
-/** The records with an identity and a version. */
+/** The records with an identity and a version. A commit locks rows of these tables in this order. */
 export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
   tenant: recorded("tenant", [fixed("id", "uuid", ({ id }) => id), version()]),
   application: recorded("application", [...identity<Records["application"]>(), version(), createdMs()]),

@@ -9,20 +9,10 @@ import type { Suppression } from "../../core/model/Suppression.ts"
 import { uniqueNameOf, type Change, type Kind, type UniqueName } from "../../core/ports/Store.ts"
 import * as Rows from "./Rows.ts"
 
-export const kinds: ReadonlyArray<Kind> = [
-  "tenant",
-  "application",
-  "apiKey",
-  "domain",
-  "mailbox",
-  "attachment",
-  "message",
-  "endpoint",
-  "delivery"
-]
+/** In the order of their tables, in which everybody locks them. */
+export const kinds = Object.keys(Rows.tables) as ReadonlyArray<Kind> // a table for each
 
 export type NamedKind = UniqueName["kind"]
-export const namedKinds: ReadonlyArray<NamedKind> = ["apiKey", "domain", "mailbox"]
 
 export interface Touched {
   /** Ids of rows that are changed, by kind; those of them that are only required. */
