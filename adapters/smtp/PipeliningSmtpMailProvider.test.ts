@@ -1,10 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Fiber, Redacted, Stream } from "effect"
+import { Deferred, Effect, Exit, Fiber, Redacted, References, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { generateKeyPairSync } from "node:crypto"
 import { generate } from "selfsigned"
 import { arrivals, endOf, heard, large, mail, once, type Script } from "../../conformance/MailServerScript.ts"
 import { BlobMissing } from "../../core/ports/BlobStore.ts"
+import type { Sink } from "./PipeliningConnection.ts"
 import * as PipeliningSmtpMailProvider from "./PipeliningSmtpMailProvider.ts"
 import * as ScriptedServer from "./ScriptedServer.ts"
 import { SmtpReplies } from "./SmtpReplies.ts"
@@ -74,6 +75,39 @@ describe("a small message", () => {
       const [only] = yield* server.conversations
       assert.deepStrictEqual(only!.commands.map((command) => command.split(" ")[0]), ["EHLO", "HELO", "MAIL", "RCPT", "DATA"])
       assert.strictEqual(only!.overruns, 0)
+    })
+  )
+})
+
+describe("a large message", () => {
+  it.effect("goes on when there is room again, also if that is before its fiber has another turn", () =>
+    Effect.gen(function* () {
+      const pieces = 20
+      for (const turn of [3, 4, 5, 6, 7]) {
+        let written = 0
+        let onDrain = () => {}
+        const ended = yield* Deferred.make<void>()
+        const sink: Sink = {
+          takesEightBit: true,
+          write: () => {
+            written += 1
+            queueMicrotask(() => onDrain())
+            return false
+          },
+          onDrain: (then) => (onDrain = then),
+          end: () => Deferred.doneUnsafe(ended, Exit.void),
+          breakOff: () => {}
+        }
+        const pouring = yield* PipeliningSmtpMailProvider.pour(Stream.fromIterable(Array(pieces).fill(Buffer.from("x\r\n"))), sink).pipe(
+          Effect.provideService(References.MaxOpsBeforeYield, turn),
+          Effect.forkChild
+        )
+
+        yield* Deferred.await(ended)
+
+        assert.strictEqual(written, pieces)
+        yield* Fiber.interrupt(pouring)
+      }
     })
   )
 })

@@ -109,16 +109,13 @@ const want = (): { readonly onWanted: Outgoing["onWanted"]; readonly sink: Effec
   }
 }
 
-/** As fast as they are taken. Never ends but by a failure of the bytes: what becomes of them the server says. */
-const pour = <E>(bytes: Stream.Stream<Uint8Array, E>, sink: Sink): Effect.Effect<never, E> => {
-  const drained = Effect.callback<void>((resume) => sink.onDrain(() => resume(Effect.void)))
-  return Stream.runForEach(bytes, (chunk) =>
-    Effect.suspend(() => {
-      if (!sink.takesEightBit && hasEightBit(chunk)) {
-        sink.breakOff(needsEightBit)
-        return Effect.never
-      }
-      return sink.write(chunk) ? Effect.void : drained
+/** As fast as they are taken. Never ends but by a failure of the bytes: what becomes of them the server says. Public only for its test. */
+export const pour = <E>(bytes: Stream.Stream<Uint8Array, E>, sink: Sink): Effect.Effect<never, E> =>
+  Stream.runForEach(bytes, (chunk) =>
+    // In one step: what has drained before somebody listens is never told.
+    Effect.callback<void>((resume) => {
+      if (!sink.takesEightBit && hasEightBit(chunk)) sink.breakOff(needsEightBit)
+      else if (sink.write(chunk)) resume(Effect.void)
+      else sink.onDrain(() => resume(Effect.void))
     })
   ).pipe(Effect.andThen(Effect.sync(sink.end)), Effect.andThen(Effect.never))
-}
