@@ -176,6 +176,20 @@ describe("a message made to do harm", () => {
     patience
   )
 
+  it.effect("is read up to 64 MiB, however its pieces come together", () =>
+    use((mime) =>
+      Effect.gen(function* () {
+        const piece = new Uint8Array(30 * 1024 * 1024)
+
+        const { defects, structure } = yield* mime.parse(Stream.make(Buffer.from("Content-Type: a/b\r\n\r\n"), piece, piece, piece, piece))
+
+        assert.include(defects, "too_long")
+        assert.strictEqual(structure.sizeBytes, RfcMime.sizeBytesMax - 21)
+      })
+    ),
+    patience
+  )
+
   /** Milliseconds. A reader without bounds needs ten times as much, or never ends. */
   const cpuMax = 1_000
   const memoryMax = 100_000_000

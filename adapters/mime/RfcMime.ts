@@ -30,15 +30,12 @@ export const layer: Layer.Layer<Mime> = Layer.effect(
 const collect = Effect.fnUntraced(function* <E>(bytes: Stream.Stream<Uint8Array, E>) {
   const chunks: Array<Uint8Array> = []
   let size = 0
-  yield* bytes.pipe(
-    Stream.takeUntil((chunk) => size + chunk.length > sizeBytesMax),
-    Stream.runForEach((chunk) =>
-      Effect.sync(() => {
-        chunks.push(size + chunk.length > sizeBytesMax ? chunk.subarray(0, sizeBytesMax - size) : chunk)
-        size += chunk.length
-      })
-    )
-  )
+  const take = (chunk: Uint8Array) => {
+    chunks.push(chunk.subarray(0, sizeBytesMax - size))
+    size += chunk.length
+    return size <= sizeBytesMax
+  }
+  yield* Stream.runForEachWhile(bytes, (chunk) => Effect.sync(() => take(chunk)))
   return { chunks, size: Math.min(size, sizeBytesMax), isCut: size > sizeBytesMax }
 })
 
