@@ -126,7 +126,7 @@ class Reading {
     const text = this.#texts.length === 0 ? null : this.#texts.join("\n")
     // Some senders put an empty text beside their page.
     if (html === null || (text !== null && /\S/.test(text))) return { text, html }
-    return { text: shownText(html.slice(0, shownLengthMax)) || text, html }
+    return { text: shownText(html.slice(0, shownLengthMax).toWellFormed()) || text, html }
   }
 
   /** `path` as IMAP numbers parts; empty for the root. */

@@ -190,6 +190,18 @@ describe("a message made to do harm", () => {
     patience
   )
 
+  it.effect("has no half of a character in the text that is made of the beginning of its HTML", () =>
+    use((mime) =>
+      Effect.gen(function* () {
+        const html = `${"x".repeat(999_999)}😀 and more`
+
+        const { text } = yield* mime.parse(Stream.make(Buffer.from(`Content-Type: text/html; charset=utf-8\r\n\r\n${html}`)))
+
+        assert.isTrue(text?.startsWith("xxx") && text.isWellFormed())
+      })
+    )
+  )
+
   /** Milliseconds. A reader without bounds needs ten times as much, or never ends. */
   const cpuMax = 1_000
   const memoryMax = 100_000_000
