@@ -4,7 +4,7 @@
  * or with the scope. A thread that dies, runs out of memory or takes too long
  * costs only itself and the message's understanding.
  */
-import { Clock, Effect, Option, Pool, type Scope } from "effect"
+import { Clock, Effect, Exit, Option, Pool, Scope } from "effect"
 import { availableParallelism } from "node:os"
 import { Worker } from "node:worker_threads"
 import type { ParsedMessage } from "../../core/model/ParsedMessage.ts"
@@ -67,7 +67,7 @@ const makeOf = ({ program, secondsMax, oldMax }: Required<Unusual>): Effect.Effe
     ),
     (pool): ParserThreads => ({
       parse: Effect.fnUntraced(function* (chunks, size, isCut) {
-        const thread = yield* Pool.get(pool)
+        const thread = yield* living(pool)
         const answer = yield* ask(thread, yield* copied(chunks, size), isCut).pipe(
           Effect.raceFirst(watch(thread, secondsMax)),
           Effect.provideService(Clock.Clock, liveClock),
@@ -84,6 +84,19 @@ const makeOf = ({ program, secondsMax, oldMax }: Required<Unusual>): Effect.Effe
       }, Effect.scoped)
     })
   )
+
+/** One that has ended since its last message would answer nothing: it is given back, and another is asked for. */
+const living = Effect.fnUntraced(function* (pool: Pool.Pool<Worker>) {
+  const scope = yield* Effect.scope
+  for (;;) {
+    const own = yield* Scope.fork(scope)
+    const thread = yield* Scope.provide(Pool.get(pool), own)
+    if (!hasEnded(thread)) return thread
+    yield* Effect.andThen(Pool.invalidate(pool, thread), Scope.close(own, Exit.void))
+  }
+})
+
+const hasEnded = ({ threadId }: Worker): boolean => threadId < 0
 
 const start = (program: URL, oldMax: number): Effect.Effect<Worker, never, Scope.Scope> =>
   Effect.acquireRelease(

@@ -1,12 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Effect, Exit, Stream } from "effect"
 import { execFileSync } from "node:child_process"
+import { once } from "node:events"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { deserialize, serialize } from "node:v8"
+import type { Worker } from "node:worker_threads"
 import { bombs } from "../../conformance/MimeReading.ts"
 import { withProcessorTime } from "../../conformance/ProcessorTime.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
@@ -350,6 +352,28 @@ describe("reading on threads", () => {
       patience
     )
   }
+
+  it.live("gives a message to another thread where one has ended since its last", () =>
+    Effect.scoped(
+      Effect.gen(function* () {
+        const ends: Array<Promise<unknown>> = []
+        const onThread = (thread: Worker) => void ends.push(once(thread, "exit"))
+        process.on("worker", onThread)
+        yield* Effect.addFinalizer(() => Effect.sync(() => process.off("worker", onThread)))
+        const answersOnce = program("import { parentPort } from 'node:worker_threads'; parentPort.once('message', () => { parentPort.postMessage({ parsed: 'read', fault: null }); parentPort.close() })")
+        const threads = yield* ParserThreads.make({ program: answersOnce, secondsMax: 0.5 })
+
+        const answers: Array<unknown> = []
+        for (const _ of [1, 2, 3]) {
+          answers.push(yield* threads.parse([Buffer.alloc(9)], 9, false))
+          yield* Effect.promise(() => Promise.all(ends))
+        }
+
+        assert.deepStrictEqual([answers, ends.length], [["read", "read", "read"], 3])
+      })
+    ),
+    patience
+  )
 
   it.live("does not begin where a bundle has left the program of its threads behind, and says what to do", () =>
     Effect.gen(function* () {
