@@ -1,5 +1,5 @@
 /** Where mail comes in, and who judges it, as the settings say. */
-import { Effect, Layer, Result } from "effect"
+import { Effect, Layer } from "effect"
 import type { SecureContext } from "node:tls"
 import * as MailauthAuthenticator from "../adapters/mailauth/MailauthAuthenticator.ts"
 import * as RspamdSpamFilter from "../adapters/rspamd/RspamdSpamFilter.ts"
@@ -50,9 +50,9 @@ const certificates = Effect.fnUntraced(function* (config: Config) {
 
 type Place = Pick<SmtpListener.Options, "protocol" | "address" | "isImplicitTls"> & { readonly remedy: string }
 
-/** Listens at a place, and says so. */
-const listenAt = Effect.fnUntraced(function* ({ remedy, ...place }: Place, config: Config, secureContext: () => SecureContext | null) {
-  const listening = yield* SmtpListener.listen({
+/** Listens at a place. */
+const listenAt = ({ remedy, ...place }: Place, config: Config, secureContext: () => SecureContext | null) =>
+  SmtpListener.listen({
     ...place,
     hostname: hostNameOf(config),
     secureContext,
@@ -61,8 +61,6 @@ const listenAt = Effect.fnUntraced(function* ({ remedy, ...place }: Place, confi
     onConnection: (result) => Metrics.add(Metrics.inboundConnections[result], 1),
     onMessage: (outcome) => Metrics.add(Metrics.inboundMessages[outcome], 1)
   }).pipe(Effect.mapError(({ message }) => new ListenFault({ message: `${message}; choose another with ${remedy}` })))
-  return { protocol: place.isImplicitTls === true ? "SMTP under TLS" : place.protocol, address: placeOf(listening.address) }
-})
 
 const placeOf = (address: SmtpListener.Address): string =>
   "path" in address ? address.path : `${address.host.includes(":") ? `[${address.host}]` : address.host}:${address.port}`
@@ -78,23 +76,22 @@ export const listen = Effect.fnUntraced(function* (config: Config) {
       : [{ protocol: "SMTP", address: { host, port: inboundTlsPort }, isImplicitTls: true, remedy: settings.inboundTlsPort.name } as const]),
     ...(inboundLmtp === null ? [] : [{ protocol: "LMTP", address: inboundLmtp, remedy: settings.inboundLmtp.name } as const])
   ]
-  return yield* Effect.forEach(places, (place) => listenAt(place, config, secureContext))
+  return yield* Effect.forEach(places, (place) =>
+    Effect.map(listenAt(place, config, secureContext), ({ address }) => ({
+      protocol: place.isImplicitTls === true ? "SMTP under TLS" : place.protocol,
+      address: placeOf(address)
+    }))
+  )
 })
 
 /** For development: where mail came in the last time, or at 2525, or anywhere, unless a port is set. */
 export const listenForDev = Effect.fnUntraced(function* (config: Config, earlier: number | null) {
   const secureContext = yield* certificates(config)
   const { inboundHost: host, inboundPort } = config
-  const ports = inboundPort === 0 ? [earlier ?? 2525, 0] : [inboundPort]
-  let fault: ListenFault | null = null
-  for (const port of ports) {
-    const tried = yield* Effect.result(
-      SmtpListener.listen({ protocol: "SMTP", address: { host, port }, hostname: hostNameOf(config), secureContext, sizeBytesMax: config.inboundSizeMax })
-    )
-    if (Result.isSuccess(tried) && "port" in tried.success.address) {
-      return { host: host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host, port: tried.success.address.port }
-    }
-    if (Result.isFailure(tried)) fault = new ListenFault({ message: `${tried.failure.message}; choose another with ${settings.inboundPort.name}` })
-  }
-  return yield* fault ?? new ListenFault({ message: "there is no port to listen on" })
+  const listenTo = (port: number) =>
+    listenAt({ protocol: "SMTP", address: { host, port }, remedy: settings.inboundPort.name }, config, secureContext)
+  const listening = inboundPort === 0 ? Effect.catch(listenTo(earlier ?? 2525), () => listenTo(0)) : listenTo(inboundPort)
+  const { address } = yield* listening
+  if (!("port" in address)) return yield* Effect.die(address) // it was given a port
+  return { host: host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host, port: address.port }
 })

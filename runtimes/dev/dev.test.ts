@@ -142,6 +142,8 @@ describe("mailroom dev", () => {
     }
     const [received] = items.filter(({ direction }) => direction === "inbound")
     assert.deepStrictEqual([received?.["mailboxId"], received?.["subject"], received?.["snippet"]], [mailboxes[0]?.id, "Hello", "It comes in."])
+    const metrics = await (await fetch(`${baseUrl}/metrics`)).text()
+    assert.match(metrics, /^mailroom_inbound_messages_total\{outcome="taken"\} 1(\.0+)?$/m)
   })
 
   it("writes what one needs to call it, for its owner only", async () => {
