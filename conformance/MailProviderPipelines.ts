@@ -81,7 +81,7 @@ const groups = <R>({ against }: Options<R>): Checks<R> => [
     title: `takes no word that came with the demand for the message for the answer to it: ${more}`,
     check: Effect.gen(function* () {
       for (const drops of [false, true]) {
-        const step = { say: `354 go on\r\n${more}\r\n`, goesOn: true, drops }
+        const step = { say: `354 go on\r\n${more}\r\n`, isWhole: true, goesOn: true, drops }
         const { provider, server } = yield* against(once("DATA", step))
         const request = mail()
 

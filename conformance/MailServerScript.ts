@@ -34,6 +34,8 @@ export interface Moment {
 export interface Step {
   /** Written as it is, so with its line ends. */
   readonly say?: string
+  /** Says it in one piece, however it cuts its other replies: what is cut need not come together. */
+  readonly isWhole?: boolean
   /** Says it again and again, a byte at a time, with a moment between. */
   readonly trickles?: boolean
   /** Goes on as a good server would have said `say`: into the message after DATA, into TLS after STARTTLS. */

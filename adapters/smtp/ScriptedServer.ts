@@ -106,17 +106,17 @@ const converse = (
   let unsaid = ""
   let onGoOn: (() => void) | null = null
 
-  const say = (text: string) => {
+  const say = (text: string, isWhole = false) => {
     unsaid += text
-    if (!isReading || pace !== "together") flush()
+    if (!isReading || pace !== "together") flush(isWhole)
   }
-  const flush = () => {
+  const flush = (isWhole = false) => {
     const text = unsaid
     unsaid = ""
     if (isClosed || !socket.writable || text === "") return
     saidBytes += text.length
     // Much of it says the same in one piece.
-    if (pace === "byByte" && text.length < 1_000) for (const byte of Buffer.from(text)) socket.write(Buffer.of(byte))
+    if (pace === "byByte" && !isWhole && text.length < 1_000) for (const byte of Buffer.from(text)) socket.write(Buffer.of(byte))
     else socket.write(text)
     changed()
   }
@@ -185,7 +185,7 @@ const converse = (
     const perform = () => {
       note(place, words)
       if (step?.trickles === true) trickle(words)
-      else say(words)
+      else say(words, step?.isWhole)
       if (step?.stalls === true) socket.pause()
       // Who has not ended a reply answers nothing else.
       isBusy = step !== null && step.goesOn !== true && (step.trickles === true || !words.endsWith("\n"))
