@@ -15,7 +15,7 @@ import { claimsMax } from "../model/Limits.ts"
 import type { Message } from "../model/Message.ts"
 import type { ParsedMessage } from "../model/ParsedMessage.ts"
 import { scanJob } from "../operations/Attachments.ts"
-import { changeAsRead, commit, dieOnRejection } from "../operations/Commit.ts"
+import { changeAsRead, commit } from "../operations/Commit.ts"
 import { BlobStore, blobUnanswered, enclosedAtOnce, enclosedMax, type BlobUnavailable, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
@@ -124,9 +124,7 @@ export class ParseMessage extends Context.Service<
         return leaseEnded
       })
       const conclude = (lease: Lease, message: Message, found: Found) =>
-        dieOnRejection(
-          changeAsRead(message, () => store.messages.get(lease.job.realm, message.id), (current) => concludeOnce(lease, current, found))
-        )
+        changeAsRead(message, () => store.messages.get(lease.job.realm, message.id), (current) => concludeOnce(lease, current, found))
 
       return ParseMessage.of({ handle })
     })

@@ -166,7 +166,7 @@ export class RecordAttempts extends Context.Service<
         if (current !== null && open.length > 0) yield* recordTogether(current, open)
         for (const { delivery } of some) attempts.recorded(delivery)
       })
-      const recordSome = (id: EndpointId, some: ReadonlyArray<Ended>) => changeRecord(id, recordOnce(id, some)).pipe(dieOnRejection)
+      const recordSome = (id: EndpointId, some: ReadonlyArray<Ended>) => changeRecord(id, recordOnce(id, some))
 
       /** Endings of one endpoint, in their order, and what has become of it by the last of them. */
       const recordTogether = Effect.fnUntraced(function* (current: Endpoint, endings: ReadonlyArray<Ended>) {

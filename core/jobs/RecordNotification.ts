@@ -94,7 +94,7 @@ export class RecordNotification extends Context.Service<
       })
 
       const applyAll = (ref: SubmissionRef, notifications: ReadonlyArray<Notification.Notification>, kept: boolean) =>
-        changeRecord(ref.providerMessageId, apply(ref, notifications, kept, null)).pipe(dieOnRejection)
+        changeRecord(ref.providerMessageId, apply(ref, notifications, kept, null))
 
       const applyKept = Tracing.fn("RecordNotification.applyKept")(function* (ref: SubmissionRef) {
         const kept = yield* store.notifications.kept(ref)
@@ -138,9 +138,7 @@ export class RecordNotification extends Context.Service<
 
         recordPoll: Tracing.fn("RecordNotification.recordPoll")(function* (submission, notifications, pollAt) {
           const poll = { submission, pollAt }
-          yield* changeRecord(submission.providerMessageId, apply(submission, notifications.filter(isSound), false, poll)).pipe(
-            dieOnRejection
-          )
+          yield* changeRecord(submission.providerMessageId, apply(submission, notifications.filter(isSound), false, poll))
         })
       })
     })

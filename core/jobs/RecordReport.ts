@@ -17,7 +17,7 @@ import * as Reports from "../model/Report.ts"
 import type { Report } from "../model/Report.ts"
 import { outcomesOf } from "../model/ReportOutcomes.ts"
 import { settle } from "../model/Settlement.ts"
-import { changeRecord, commit, dieOnRejection } from "../operations/Commit.ts"
+import { changeRecord, commit } from "../operations/Commit.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
@@ -68,7 +68,6 @@ export class RecordReport extends Context.Service<
         },
         (effect, id) =>
           changeRecord(id, effect).pipe(
-            dieOnRejection,
             Tracing.spanOf(id, "RecordReport.record", { "mailroom.message_id": id }),
             Effect.annotateLogs({ messageId: id })
           )

@@ -12,7 +12,7 @@ import type { AttachmentId, MessageId, Millis, Realm } from "../model/Ids.ts"
 import { claimsMax } from "../model/Limits.ts"
 import type { Message } from "../model/Message.ts"
 import { scanJob } from "../operations/Attachments.ts"
-import { changeRecord, commit, dieOnRejection, offer } from "../operations/Commit.ts"
+import { changeRecord, commit, offer } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Sending.ts"
 import { BlobStore } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
@@ -114,7 +114,7 @@ export class ScanAttachment extends Context.Service<
           record.nextScanAt === null || decided.success.to === "pending" ? [] : [scanJob(record, record.nextScanAt)]
         )
       })
-      const move = (attachment: Attachment, inputAt: InputAt) => changeRecord(attachment.id, moveOnce(attachment, inputAt)).pipe(dieOnRejection)
+      const move = (attachment: Attachment, inputAt: InputAt) => changeRecord(attachment.id, moveOnce(attachment, inputAt))
 
       /** The messages that waited for this verdict are due now. Read after the commit: who came later saw the verdict. */
       const wake = Effect.fnUntraced(function* ({ id, tenantId, environment }: Attachment) {
@@ -131,7 +131,7 @@ export class ScanAttachment extends Context.Service<
         const record = { ...message, version: message.version + 1, nextAttemptAt: now }
         yield* commit(store, queue, [{ _tag: "Update", kind: "message", record }], [submitJob(record, now)])
       })
-      const hasten = ({ id }: Message, realm: Realm) => changeRecord(id, hastenOnce(id, realm)).pipe(dieOnRejection)
+      const hasten = ({ id }: Message, realm: Realm) => changeRecord(id, hastenOnce(id, realm))
 
       return ScanAttachment.of({ handle })
     })

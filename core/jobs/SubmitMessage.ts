@@ -21,7 +21,7 @@ import type { Recipient } from "../model/Recipient.ts"
 import * as ReturnPath from "../model/ReturnPath.ts"
 import type { Suppression } from "../model/Suppression.ts"
 import * as Timestamp from "../model/Timestamp.ts"
-import { changeAsRead, commit, dieOnRejection, offer } from "../operations/Commit.ts"
+import { changeAsRead, commit, offer } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Sending.ts"
 import { BlobStore, blobUnanswered, enclosedMax, type BlobCorrupt, type BlobMissing, type BlobUnavailable, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
@@ -356,7 +356,7 @@ export class SubmitMessage extends Context.Service<
         const random = yield* Random.next
         const done = yield* changeAsRead(started, () => store.messages.get(realmOf(started), started.id), (message) =>
           concludeOnce(message, tried, lease, random)
-        ).pipe(dieOnRejection)
+        )
         if (done === null) return false
         if (done.submission !== null) yield* notifications.applyKept(done.submission)
         return done.isEnded
