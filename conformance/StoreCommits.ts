@@ -268,7 +268,6 @@ const wholeOrNothing = [
       assert.deepEqual([brings.leaseEnded, drops.leaseEnded], [false, false])
     })
   ),
-
   law("leaves a record as it was before a rejected commit, however often that commit changed it", (store) =>
     Effect.gen(function* () {
       const { tenant, message } = recordsOf(Fixtures.realm())

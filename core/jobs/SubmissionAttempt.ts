@@ -72,7 +72,7 @@ export const abandoned = (recipients: ReadonlyArray<Recipient>, failure: Failure
 
 /** These recipients stay queued. */
 export const postponed = (recipients: ReadonlyArray<Recipient>, { code, detail, reply, mime }: Postponed): Attempt => {
-  const deferral = { smtpCode: reply?.smtpCode ?? null, enhancedCode: reply?.enhancedCode ?? null, diagnostic: detail }
+  const deferral = deferralOf(reply, detail)
   return {
     outcomes: [],
     submission: null,
@@ -163,20 +163,21 @@ export const attempted = (
   if (outcomes.length === sendable.length) return { outcomes, mime, submission, postponed: null, deferrals: noDeferrals }
   const settled = new Set(outcomes.map(({ recipient }) => recipient))
   const waiting = sendable.flatMap(({ address }) => (settled.has(address) ? [] : [address]))
+  const told = (reply: Reply | undefined) => Replies.cleanReply(reply?.text ?? null) ?? "refused for the moment"
   const first = replies.get(waiting[0]!) // one has no outcome
   return {
     outcomes,
     mime,
     submission,
-    postponed: { code: first === undefined ? "no_reply" : codeOf(first), detail: deferralOf(first).diagnostic },
-    deferrals: new Map(waiting.map((address) => [address, deferralOf(replies.get(address))]))
+    postponed: { code: first === undefined ? "no_reply" : codeOf(first), detail: told(first) },
+    deferrals: new Map(waiting.map((address) => [address, deferralOf(replies.get(address), told(replies.get(address)))]))
   }
 }
 
-const deferralOf = (reply: Reply | undefined): Deferral => ({
+const deferralOf = (reply: Reply | undefined, diagnostic: string): Deferral => ({
   smtpCode: reply?.smtpCode ?? null,
   enhancedCode: reply?.enhancedCode ?? null,
-  diagnostic: Replies.cleanReply(reply?.text ?? null) ?? "refused for the moment"
+  diagnostic
 })
 
 const inputOf = (reply: Reply, submission: SubmissionRef, at: Millis): Input | null => {
