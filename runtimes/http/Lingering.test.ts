@@ -4,7 +4,8 @@ import { connect, Server, type Socket } from "node:net"
 import type { Store } from "../../core/ports/Store.ts"
 import * as Harness from "./harness.ts"
 import { upload } from "./parties.ts"
-import { pipelinedMax, timeouts } from "./Server.ts"
+import { pipelinedMax } from "./Pipelining.ts"
+import { timeouts } from "./Server.ts"
 
 /** A connection that nobody reads from until it is told to. */
 const unread = (port: number) =>
