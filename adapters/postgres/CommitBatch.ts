@@ -43,12 +43,44 @@ type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<R
 /** How often a batch that others were in the way of is played again before its callers are committed one by one. */
 const roundsMax = 3
 
-/** Something was played that depends on what was not looked up, or on what was only assumed. */
-const mustLookUp = "mustLookUp" as const
-const mustNotAssume = "mustNotAssume" as const
-
 /** What is looked up before a batch is played: nothing, where its changes say what there is; what they change; or what they bring, too. */
 type LookUp = "nothing" | "changed" | "everything"
+
+/** One of the times that a batch is played. `round`: how often others were in the way so far. */
+interface Try {
+  readonly lookUp: LookUp
+  readonly round: number
+}
+
+const firstTry: Try = { lookUp: "nothing", round: 0 }
+
+/** Why nothing of a batch was written. */
+type Failure =
+  /** What its changes come to depends on what was not looked up. */
+  | "not looked up"
+  /** Something is not as its change says, and was not looked up. */
+  | "not as said"
+  /** Others were in the way, and by now it can be seen what they did. */
+  | "in the way"
+  /** Something of one caller is not taken. */
+  | "not taken"
+  /** The server takes nothing from anybody, or it is not known what it did. */
+  | "lost"
+
+/** How all are tried together once more; null if that would bring nothing. */
+const nextTry = (failure: Failure, { lookUp, round }: Try): Try | null => {
+  switch (failure) {
+    case "not looked up":
+      return lookUp === "everything" ? null : { lookUp: "everything", round }
+    case "not as said":
+      return lookUp === "nothing" ? { lookUp: "changed", round } : null
+    case "in the way":
+      return round < roundsMax ? { lookUp: "everything", round: round + 1 } : null
+    case "not taken":
+    case "lost":
+      return null
+  }
+}
 
 /** How a batch is written. `isFinal`: it has landed when it answers, where what is in a transaction may yet come to nothing. */
 interface Writing {
@@ -75,8 +107,8 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
     let now = Number.NEGATIVE_INFINITY
     for (const call of calls) {
       const reason = overlay.play(call.changes)
-      if (reason === unsure) return yield* Effect.fail(mustLookUp)
-      if (reason !== null && loaded.isAssumed) return yield* Effect.fail(mustNotAssume)
+      if (reason === unsure) return yield* Effect.fail("not looked up" as const)
+      if (reason !== null && loaded.isAssumed) return yield* Effect.fail("not as said" as const)
       if (reason?._tag === "QuotaExceeded") tight.add(call.changes)
       reasons.push(reason)
       if (reason !== null) continue
@@ -168,22 +200,20 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
     const answers: Array<Answer> = []
     for (const call of calls) {
       const last = answers.at(-1)
-      answers.push(last !== undefined && lost.has(last) ? last : (yield* rounds([call], 0, "nothing"))[0]!)
+      answers.push(last !== undefined && lost.has(last) ? last : (yield* commitTogether([call], firstTry))[0]!)
     }
     return answers
   })
 
-  const rounds = (calls: ReadonlyArray<Call>, round: number, lookUp: LookUp): Effect.Effect<ReadonlyArray<Answer>> =>
-    Effect.suspend(() => playOnce(calls, lookUp)).pipe(
+  const commitTogether = (calls: ReadonlyArray<Call>, how: Try): Effect.Effect<ReadonlyArray<Answer>> =>
+    Effect.suspend(() => playOnce(calls, how.lookUp)).pipe(
       Effect.catch((error) => {
-        if (error === mustLookUp) return rounds(calls, round, "everything")
-        if (lookUp === "nothing" && (error === mustNotAssume || isPremiseFailed(error))) return rounds(calls, round, "changed")
-        if (error === mustNotAssume) return Effect.die(error) // nothing was assumed
-        const next = whatNext(error)
-        if (next === "play again" && round < roundsMax) return rounds(calls, round + 1, "everything")
-        if (next !== "give up" && calls.length > 1) return oneByOne(calls)
-        const answer: Answer = Effect.fail(new StoreUnavailable({ cause: loggable(error) }))
-        if (next === "give up") lost.add(answer)
+        const failure = typeof error === "string" ? error : failureOf(error)
+        const next = nextTry(failure, how)
+        if (next !== null) return commitTogether(calls, next)
+        if (failure !== "lost" && calls.length > 1) return oneByOne(calls)
+        const answer: Answer = Effect.fail(new StoreUnavailable({ cause: typeof error === "string" ? new Error(error) : loggable(error) }))
+        if (failure === "lost") lost.add(answer)
         return Effect.succeed(calls.map(() => answer))
       }),
       // Changes that no code of ours can have meant: nothing of them was written.
@@ -192,12 +222,12 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
 
   return (calls) => {
     const [batched, alone] = [calls.filter((call) => !forgets(call)), calls.filter(forgets)]
-    if (alone.length === 0) return rounds(calls, 0, "nothing")
+    if (alone.length === 0) return commitTogether(calls, firstTry)
     return Effect.gen(function* () {
       const answers = new Map<Call, Answer>()
-      const together = batched.length === 0 ? [] : yield* rounds(batched, 0, "nothing")
+      const together = batched.length === 0 ? [] : yield* commitTogether(batched, firstTry)
       batched.forEach((call, index) => answers.set(call, together[index]!))
-      for (const call of alone) answers.set(call, (yield* rounds([call], 0, "nothing"))[0]!)
+      for (const call of alone) answers.set(call, (yield* commitTogether([call], firstTry))[0]!)
       return calls.map((call) => answers.get(call)!)
     })
   }
@@ -233,36 +263,30 @@ const some = (calls: ReadonlyArray<Call>, is: (change: Change) => boolean): bool
 
 const forgets = ({ changes }: Call): boolean => changes.some(({ _tag }) => _tag === "Forget")
 
-/**
- * What to do about a statement that failed. `play again`: others were in the way, and by now it can be seen what they did.
- * `one by one`: something of one caller is not taken. `give up`: the server takes nothing from anybody, or it is not known
- * what it did.
- */
-const whatNext = (error: SqlError): "play again" | "one by one" | "give up" => {
-  if (isConnectionLost(error)) return "give up"
+/** What a statement's error says. */
+const failureOf = (error: SqlError): Failure => {
+  if (isConnectionLost(error)) return "lost"
   switch (error.reason._tag) {
     case "UniqueViolation":
     case "ConstraintError":
     case "DeadlockError":
     case "SerializationError":
     case "LockTimeoutError":
-      return "play again"
+      return "in the way"
     case "StatementTimeoutError":
     case "SqlSyntaxError":
     case "AuthorizationError":
-      return "give up"
+      return "lost"
     default:
       // Words of the server, or of the driver about what it was given: nothing of it is committed.
-      if (hasCode(error.reason.cause)) return serverTrouble.test(error.reason.cause.code) ? "give up" : "one by one"
-      return /encode/.test(error.reason.message ?? "") ? "one by one" : "give up"
+      if (!hasCode(error.reason.cause)) return /encode/.test(error.reason.message ?? "") ? "not taken" : "lost"
+      if (error.reason.cause.code === premiseFailed) return "not as said"
+      return serverTrouble.test(error.reason.cause.code) ? "lost" : "not taken"
   }
 }
 
 /** A standby, read only, without tables, rights or resources, on its way out. */
 const serverTrouble = /^(0A|25|42|53|55|57|58|F0|XX)/
-
-/** Whether something was not as the changes said. */
-const isPremiseFailed = (error: SqlError): boolean => hasCode(error.reason.cause) && error.reason.cause.code === premiseFailed
 
 /** What may be logged of an error: the server's details quote the rows, which are the tenants'. */
 const loggable = ({ reason }: SqlError): Error => {
