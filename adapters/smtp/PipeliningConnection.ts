@@ -7,12 +7,14 @@
  * A message is in one of three stages. Of one in its envelope the server has
  * not a byte, and behind another message it may go to another connection; of
  * one whose bytes have begun, only the server's word tells what became of it.
+ * What each of its words means is the table in `SmtpDialogue`.
  */
 import { Result } from "effect"
 import type { Address } from "../../core/model/Address.ts"
 import type { Envelope } from "../../core/model/Envelope.ts"
 import type { Reply } from "../../core/model/Reply.ts"
 import { failed, judge, needsEightBit, parse, parseOrDefer, replied, tooLarge, type Answer, type SmtpFailed } from "./SmtpAnswer.ts"
+import { meaningOf, type Asked, type Meaning } from "./SmtpDialogue.ts"
 import type { Extensions } from "./SmtpIntroduction.ts"
 import type { Said } from "./SmtpReplies.ts"
 import { quotesSecret, type Settings } from "./SmtpSettings.ts"
@@ -63,7 +65,6 @@ interface Transaction<Message extends Outgoing> {
   readonly refusals: Map<string, Reply>
   stage: "envelope" | "bytes" | "dot"
   hasSender: boolean
-  recipientCount: number
   isAnswered: boolean
 }
 
@@ -161,9 +162,7 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
     const current = this.#current
     if (current?.stage !== "bytes") return false
     if (said === null) return true
-    // A refusal in the midst of the bytes leaves the rest of them on the wire.
-    if (said.code >= 400) this.#refuse(current, "DATA", said)
-    else this.#fail(current, "DATA", "the server answered before the end of the message")
+    this.#hear(current, "bytes", "DATA", said)
     return false
   }
 
@@ -190,7 +189,6 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
       refusals: new Map(),
       stage: "envelope",
       hasSender: false,
-      recipientCount: 0,
       isAnswered: false
     }
   }
@@ -232,32 +230,21 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
   }
 
   #onSender(transaction: Transaction<Message>, said: Said): void {
-    if (said.code >= 200 && said.code < 300) transaction.hasSender = true
-    else this.#refuse(transaction, "MAIL FROM", said)
+    transaction.hasSender = this.#hear(transaction, "sender", "MAIL FROM", said) === "go on"
   }
 
   #onRecipient(transaction: Transaction<Message>, recipient: Address, said: Said): void {
-    transaction.recipientCount += 1
-    if (transaction.isAnswered) return
-    if (said.code === 421) return this.#refuse(transaction, "RCPT TO", said)
-    const { refusals, recipientCount, message } = transaction
-    if (said.code < 200 || said.code >= 300) refusals.set(recipient, parseOrDefer(said.text))
-    const isLast = recipientCount === message.envelope.recipients.length
-    if (isLast && refusals.size === recipientCount) this.#refuse(transaction, "RCPT TO", said)
+    const { refusals, message, isAnswered } = transaction
+    if (this.#hear(transaction, isAnswered ? "recipient of refused" : "recipient", "RCPT TO", said) !== "keep") return
+    refusals.set(recipient, parseOrDefer(said.text))
+    if (refusals.size === message.envelope.recipients.length) this.#refuse(transaction, "RCPT TO", said)
   }
 
   #onData(transaction: Transaction<Message>, said: Said): void {
-    const isWanted = said.code === 354
-    if (!transaction.isAnswered) return isWanted ? this.#pass(transaction) : this.#refusedData(transaction, said)
-    if (said.code === 421 || (isWanted && !transaction.hasSender)) return this.end("the server took a message of nobody")
-    if (!isWanted) return this.#reset()
-    // It wants a message without a recipient: RFC 2920, 3.1 has it get a dot, which it refuses.
-    this.#wire!.ask("DATA", ".\r\n", ({ code }) => (code === 421 ? this.end("the server took its leave") : this.#reset()))
-  }
-
-  #refusedData(transaction: Transaction<Message>, said: Said): void {
-    this.#refuse(transaction, "DATA", said)
-    if (this.#wire!.isOpen()) this.#reset()
+    const { isAnswered, hasSender } = transaction
+    const meaning = this.#hear(transaction, !isAnswered ? "data" : hasSender ? "data of refused" : "data of nobody", "DATA", said)
+    if (meaning === "send") this.#pass(transaction)
+    if (meaning === "refuse" && this.#wire!.isOpen()) this.#reset() // somebody said something on it
   }
 
   // The bytes
@@ -306,11 +293,10 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
 
   #onDot(transaction: Transaction<Message>, said: Said): void {
     const { refusals, message } = transaction
-    const reply = said.code >= 200 && said.code < 300 ? parse(said.text) : null
-    if (reply === null) this.#refuse(transaction, "DATA", said)
+    const isAccepted = this.#hear(transaction, "dot", "DATA", said) === "accept"
     if (!this.#wire!.isOpen()) return
     const tell = () => {
-      if (reply !== null) this.#answer(transaction, replied(message.envelope.recipients, refusals, reply))
+      if (isAccepted) this.#answer(transaction, replied(message.envelope.recipients, refusals, parse(said.text)!)) // it has a code
     }
     this.#current = this.#behind
     this.#behind = null
@@ -322,6 +308,65 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
     this.#free(tell)
   }
 
+  // What is said
+
+  /** What it means, and what follows from that wherever it is said. */
+  #hear(transaction: Transaction<Message>, asked: Asked, command: string, said: Said): Meaning {
+    const meaning = meaningOf(asked, said.code)
+    switch (meaning) {
+      case "refuse":
+        this.#refuse(transaction, command, said)
+        break
+      case "leave":
+        if (transaction.stage !== "envelope" || transaction.isFirst) this.#refuse(transaction, command, said)
+        this.end("the server took its leave")
+        break
+      case "unknown":
+        this.#fail(transaction, command, asked === "bytes" ? "the server answered before the end of the message" : said.text)
+        break
+      case "reset":
+        this.#reset()
+        break
+      case "lone dot":
+        this.#wire!.ask("DATA", ".\r\n", (reply) => this.#hear(transaction, "lone dot", "DATA", reply)) // it was heard on it
+        break
+      case "end":
+        this.end("the server said what ends a session")
+        break
+      case "go on":
+      case "keep":
+      case "send":
+      case "accept":
+      case "rest":
+      // What follows from these, whoever has asked knows.
+    }
+    return meaning
+  }
+
+  /** A reply that is no yes. */
+  #refuse(transaction: Transaction<Message>, command: string, said: Said): void {
+    const { message, refusals } = transaction
+    const reply = said.code >= 400 ? parse(said.text) : null
+    const answer = judge(message.envelope.recipients, command, refusals, reply)
+    if (answer === null) this.#fail(transaction, command, said.text)
+    else this.#answer(transaction, answer)
+  }
+
+  #answer(transaction: Transaction<Message>, answer: Answer): void {
+    if (transaction.isAnswered) return
+    transaction.isAnswered = true
+    transaction.message.onEnd(Result.succeed(answer))
+  }
+
+  #fail(transaction: Transaction<Message>, command: string, text: string): void {
+    if (!transaction.isAnswered) {
+      transaction.isAnswered = true
+      const shown = quotesSecret(text, this.#settings) ? "the server quotes the credentials" : text
+      transaction.message.onEnd(Result.fail(failed(command, shown)))
+    }
+    this.end("something unknown happened")
+  }
+
   // Afterwards
 
   /** Whatever is left of a transaction that came to nothing is forgotten by the server too. */
@@ -329,7 +374,7 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
     const isInTime = this.#host.within(() => this.end("the session was not reset within the time"))
     this.#wire!.ask("RSET", "RSET\r\n", ({ code }) => {
       isInTime()
-      if (code < 200 || code >= 300) return this.end("the session was not reset")
+      if (meaningOf("reset", code) !== "rest") return this.end("the session was not reset")
       this.#current = null
       this.#free(() => undefined)
     })
@@ -351,32 +396,6 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
       this.#host.onIdle()
       tell()
     })
-  }
-
-  #answer(transaction: Transaction<Message>, answer: Answer): void {
-    if (transaction.isAnswered) return
-    transaction.isAnswered = true
-    transaction.message.onEnd(Result.succeed(answer))
-  }
-
-  #fail(transaction: Transaction<Message>, command: string, text: string): void {
-    if (!transaction.isAnswered) {
-      transaction.isAnswered = true
-      const shown = quotesSecret(text, this.#settings) ? "the server quotes the credentials" : text
-      transaction.message.onEnd(Result.fail(failed(command, shown)))
-    }
-    this.end("something unknown happened")
-  }
-
-  /** A reply that is no yes. */
-  #refuse(transaction: Transaction<Message>, command: string, said: Said): void {
-    const { message, isFirst, stage, refusals } = transaction
-    if (said.code === 421 && stage === "envelope" && !isFirst) return this.end("the server took its leave")
-    const reply = said.code >= 400 ? parse(said.text) : null
-    const answer = judge(message.envelope.recipients, command, refusals, reply)
-    if (answer === null) return this.#fail(transaction, command, said.text)
-    this.#answer(transaction, answer)
-    if (said.code === 421) this.end("the server took its leave")
   }
 
   #over(why: SmtpFailed): void {

@@ -23,7 +23,20 @@ export interface Extensions {
   readonly sizeBytesMax: number | null
 }
 
-/** Connects; `onReady` once it may carry messages. Who ends it before that hears of it as of any end. */
+/**
+ * Connects; `onReady` once it may carry messages. Who ends it before that hears of it as of any end.
+ *
+ *     greeting   220   EHLO                                                       RFC 5321, 3.1
+ *     EHLO       250   STARTTLS, where there is to be encryption and is none;
+ *                      else AUTH, where there are credentials; else it is ready   RFC 5321, 3.2
+ *                5yz   HELO, where there is to be neither                         RFC 5321, 3.2
+ *     HELO       250   it is ready
+ *     STARTTLS   220   the handshake, and EHLO anew                               RFC 3207, 4 and 4.2
+ *     AUTH       334   the next answer, if the method has another                 RFC 4954, 4
+ *                235   it is ready
+ *
+ * Any other reply ends the connection, and so does a server that does not offer what is wanted.
+ */
 export const introduce = (
   settings: Settings,
   context: () => SecureContext,
