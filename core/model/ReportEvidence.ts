@@ -81,6 +81,40 @@ const beginsAsReport = (subject: string): boolean => {
   return strongSubjects.some((phrase) => start.startsWith(phrase))
 }
 
+/** What a message shows of itself. */
+interface Seen {
+  readonly message: ParsedMessage
+  readonly path: string | undefined
+  readonly isTitled: boolean
+  readonly prose: Prose
+  /** The first of its words, folded. */
+  readonly opening: string
+  readonly found: Found
+  readonly says: Evidence["says"]
+}
+
+/** Each sign beside who sends it, and what it is worth: what a server's report has counts for it, what people and lists have against it. */
+const signs: ReadonlyArray<readonly [weight: number, shows: (seen: Seen) => boolean]> = [
+  [3, ({ isTitled }) => isTitled],
+  [3, ({ message }) => isReportShaped(message)],
+  [2, ({ says }) => says !== null],
+  [1, ({ says, opening }) => says !== null && sayingOf(opening, "") !== null], // and says it at once
+  [1, ({ found }) => found.hasOriginal],
+  [1, ({ found }) => found.recipients > 0],
+  [1, ({ found }) => found.codes > 0],
+  [1, ({ message }) => /^auto-(generated|replied)/i.test(headerValue(message, "auto-submitted") ?? "")],
+
+  [-6, ({ opening }) => otherStatements.some((phrase) => opening.includes(phrase))],
+  [-5, ({ message }) => humanMailers.test(mailerOf(message))],
+  [-4, ({ message }) => isAnswer(message.subject)],
+  [-4, ({ prose }) => prose.isConversation],
+  [-3, ({ message }) => isOfList(message)],
+  [-3, ({ prose }) => greets(prose)],
+  [-2, ({ prose }) => closes(prose)],
+  [-2, ({ message }) => message.inReplyTo !== null && !/postmaster|microsoftexchange/.test(addressOf(message)) && !isDaemon(message)],
+  [-2, ({ message, path }) => path !== undefined && path !== "" && !isServicePath(path.toLowerCase()) && !isDaemon(message)]
+]
+
 /** What speaks for a report, and against it. */
 export const evidenceOf = (
   message: ParsedMessage,
@@ -92,21 +126,14 @@ export const evidenceOf = (
   const opening = words.slice(0, openingLength)
   const givesReason = () => [...quotaReasons, ...permanentReasons].some((reason) => words.includes(reason))
   const says = sayingOf(words, subject) ?? (from > 0 && isTitled && (namesFailed(message) || givesReason()) ? "failed" : null)
-  const pro =
-    sender +
-    (isTitled ? 3 : 0) +
-    (says !== null && sayingOf(opening, "") !== null ? 3 : says !== null ? 2 : 0) +
-    (isReportShaped(message) ? 3 : 0) +
-    (found.hasOriginal ? 1 : 0) +
-    (found.recipients > 0 ? 1 : 0) +
-    (found.codes > 0 ? 1 : 0) +
-    (/^auto-(generated|replied)/i.test(headerValue(message, "auto-submitted") ?? "") ? 1 : 0)
+  const seen: Seen = { message, path, isTitled, prose, opening, found, says }
+  const score = signs.reduce((sum, [weight, shows]) => (shows(seen) ? sum + weight : sum), sender)
   const isCertainlyOther =
     (isStranger && !isReportShaped(message)) ||
     isOther(message, subject, sender) ||
     (from < 3 && isOfDesk(subject)) ||
     isScanner(message, subject, found)
-  return { sender, says, score: pro - against(message, prose, opening, path), isOther: isCertainlyOther }
+  return { sender, says, score, isOther: isCertainlyOther }
 }
 
 /** Who found a virus tells it to many, and seldom what became of the message; if it was refused, there is a code. */
@@ -169,23 +196,12 @@ const humanMailers = matching("i", "", [
   "fairemail", "k-9", "gnus", "horde", "webmail", "zimbra \\d.*zimbrawebclient", "mailchimp", "campaign"
 ], "")
 
-const against = (message: ParsedMessage, prose: Prose, opening: string, path: string | undefined): number => {
-  const mailer = `${headerValue(message, "user-agent") ?? ""} ${headerValue(message, "x-mailer") ?? ""}`.slice(0, 300)
-  const from = message.from?.address.toLowerCase() ?? ""
-  const isDaemon = daemonLocals.test(from)
-  const answers = message.inReplyTo !== null && !isDaemon && !/postmaster|microsoftexchange/.test(from)
-  return (
-    (isAnswer(message.subject) ? 4 : 0) +
-    (humanMailers.test(mailer) ? 5 : 0) +
-    (prose.isConversation ? 4 : 0) +
-    (answers ? 2 : 0) +
-    (["list-id", "list-unsubscribe", "list-post"].some((name) => headerValue(message, name) !== null) ? 3 : 0) +
-    (otherStatements.some((phrase) => opening.includes(phrase)) ? 6 : 0) +
-    (greets(prose) ? 3 : 0) +
-    (closes(prose) ? 2 : 0) +
-    (!isDaemon && path !== undefined && path !== "" && !isServicePath(path.toLowerCase()) ? 2 : 0)
-  )
-}
+const mailerOf = (message: ParsedMessage): string =>
+  `${headerValue(message, "user-agent") ?? ""} ${headerValue(message, "x-mailer") ?? ""}`.slice(0, 300)
+
+const addressOf = (message: ParsedMessage): string => message.from?.address.toLowerCase() ?? ""
+
+const isDaemon = (message: ParsedMessage): boolean => daemonLocals.test(addressOf(message))
 
 const isServicePath = (path: string): boolean => daemonLocals.test(path) || /^mailer|bounce|noreply|no-reply/.test(path)
 
@@ -216,11 +232,14 @@ const ticketSubjects = /(?:^|[[(\s])(?:ticket|case|request|incident|issue)[\s:#-
 const isOfDesk = (subject: string): boolean =>
   ticketSubjects.test(subject) && !beginsAsReport(subject)
 
+const isOfList = (message: ParsedMessage): boolean =>
+  ["list-id", "list-unsubscribe", "list-post"].some((name) => headerValue(message, name) !== null)
+
 const isOther = (message: ParsedMessage, subject: string, sender: number): boolean => {
   if (!beginsAsReport(subject) && absenceSubjects.some((phrase) => subject.includes(phrase))) return true
   if (/^(?:postfix smtp server: errors from|cron <|bounce action notification|report domain:|\[?dmarc\]?)/.test(subject)) return true
   const has = (name: string) => headerValue(message, name) !== null
   if (["x-autoreply", "x-autorespond", "x-autoresponder", "x-vacation", "x-cron-env", "x-list-administrivia"].some(has)) return true
   if (/vacation/i.test(headerValue(message, "auto-submitted") ?? "") || /auto[_-]?reply/i.test(headerValue(message, "precedence") ?? "")) return true
-  return sender < 2 && (has("list-id") || has("list-unsubscribe") || has("list-post"))
+  return sender < 2 && isOfList(message)
 }
