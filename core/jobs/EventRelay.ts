@@ -162,6 +162,14 @@ export class EventRelay extends Context.Service<
       /**
        * Goes on while there is more, for a turn, and on while no other shard waits. A page is attempted while the one before it
        * is committed; whoever ends waits for all that is in flight, with ever less to do meanwhile.
+       *
+       *     this loop   read 1, read 2 · · · · · · · · · read 3 · · · · · · · · · read 4
+       *     page 1             attempts ──────── commit
+       *     page 2                     attempts ── · · · commit ───────
+       *     page 3                                              attempts ── · · · commit
+       *
+       * Dots wait: a page's commit for its attempts and for the commit before it, the loop for the commit before the page that
+       * it has just begun. So two pages are in flight at most, and a third is never read before the first has landed.
        */
       const relay = Effect.fnUntraced(
         function* (

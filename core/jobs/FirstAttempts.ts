@@ -151,6 +151,13 @@ interface Receiver {
  * Which attempt begins when: within what the process, an endpoint and a share
  * of the turn may have in flight. It goes on whenever an attempt ends, until no
  * turn is left; it waits for nothing itself.
+ *
+ *     taken ───────────► its first begins ──────────► + 250 ms ───────────► + 350 ms
+ *       waits for room,     begins others as there      begins no others,     is over: who has not
+ *       250 ms at most,     is room for them            waits for those       answered is doubted, and
+ *       else is over                                    that have begun       recorded by the relay
+ *
+ * A turn is over before that when none of its attempts is in flight and it has no other to begin.
  */
 class Turns {
   readonly #attempts: WebhookAttempts["Service"]
