@@ -4,15 +4,15 @@
  * and STARTTLS is said before the encryption where there is to be one, and
  * nothing that was offered before it counts after it.
  */
-import { Redacted } from "effect"
+import { Effect, Redacted } from "effect"
 import { createHmac } from "node:crypto"
 import { isIPv4 } from "node:net"
 import { hostname } from "node:os"
 import type { SecureContext } from "node:tls"
-import { failed } from "./SmtpAnswer.ts"
+import { failed, type SmtpFailed } from "./SmtpAnswer.ts"
 import type { Said } from "./SmtpReplies.ts"
 import { quotesSecret, type Settings } from "./SmtpSettings.ts"
-import { SmtpWire, type Owner } from "./SmtpWire.ts"
+import { SmtpWire, trust, type Owner } from "./SmtpWire.ts"
 
 /** What the server offers. */
 export interface Extensions {
@@ -103,6 +103,27 @@ export const introduce = (
   const wire = new SmtpWire(settings, context, owner, greet)
   return wire
 }
+
+/** Connects, encrypts and signs in as for a message, and leaves. Ends within the time to connect. */
+export const check = (settings: Settings): Effect.Effect<void, SmtpFailed> =>
+  Effect.callback<void, SmtpFailed>((resume) => {
+    const owner: Owner = { onEnd: (why) => resume(Effect.fail(why)), onUnasked: () => false }
+    try {
+      const wire = introduce(settings, trust(settings), owner, () => {
+        wire.quit()
+        resume(Effect.void)
+      })
+      return Effect.sync(() => wire.end(failed("CONN", "nobody waits for it")))
+    } catch (error) {
+      // Certificates that cannot be used.
+      return resume(Effect.fail(failed("CONN", String(error))))
+    }
+  }).pipe(
+    Effect.timeoutOrElse({
+      duration: settings.connectTimeout,
+      orElse: () => Effect.fail(failed("CONN", "not connected and signed in within the time"))
+    })
+  )
 
 /** The server's words by their keyword; `AUTH=PLAIN` is how some wrote it before there was a standard. */
 type Offers = ReadonlyMap<string, string>

@@ -1,13 +1,13 @@
 /** The mail server and the scanner, as far as one can look at them without sending mail. */
 import { Duration, Effect, Result } from "effect"
 import * as ClamdScanner from "../../adapters/clamd/ClamdScanner.ts"
-import * as SmtpConnection from "../../adapters/smtp/SmtpConnection.ts"
+import * as SmtpIntroduction from "../../adapters/smtp/SmtpIntroduction.ts"
 import { isDistrust, trustAdvice } from "../Adapters.ts"
 import { settings, type Config } from "../Config.ts"
 import * as Outbound from "../Outbound.ts"
 import type { Voice } from "./Findings.ts"
 
-/** Connects, encrypts, signs in, and leaves. */
+/** Connects, encrypts, signs in as `worker` does, and leaves. */
 export const mail = Effect.fnUntraced(function* (config: Config, says: Voice) {
   if (config.provider !== "smtp") return yield* provider(config, says)
   const options = yield* Effect.result(Outbound.smtpOptions(config))
@@ -21,7 +21,7 @@ export const mail = Effect.fnUntraced(function* (config: Config, says: Voice) {
   const { host, port, tls, auth, ca, dkim } = options.success
   const place = `${host}:${port}`
   const opened = yield* Effect.result(
-    SmtpConnection.open({
+    SmtpIntroduction.check({
       host,
       port,
       tls,
@@ -45,7 +45,6 @@ export const mail = Effect.fnUntraced(function* (config: Config, says: Voice) {
           : `Mend ${settings.smtpHost.name}, ${settings.smtpPort.name} or ${settings.smtpTls.name}, or open the way there.`
     )
   }
-  yield* opened.success.quit
   const signing = dkim.length === 0 ? "" : `; keys of ${settings.dkimFile.name} sign for ${[...new Set(dkim.map(({ domain }) => domain))].join(", ")}`
   yield* says.ok(`${place} answers, ${tls === "none" ? "in clear text" : `with TLS (${tls})`}${auth === null ? "" : `, and takes ${auth.user}`}${signing}`)
 })

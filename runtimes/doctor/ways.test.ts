@@ -1,12 +1,17 @@
 /** What the doctor says of the ways to a database, a Redis and a mail server: poolers between, and certificates. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { createServer as createTlsServer, TLSSocket } from "node:tls"
 import { generate } from "selfsigned"
 import { SMTPServer } from "smtp-server"
 import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
 import * as TestPooler from "../../adapters/postgres/TestPooler.ts"
+import * as ScriptedServer from "../../adapters/smtp/ScriptedServer.ts"
+import type { Script } from "../../conformance/MailServerScript.ts"
 import { isDistrust } from "../Adapters.ts"
 import { complete, findingsOf, listening, portOf, says } from "./harness.ts"
 
@@ -89,6 +94,46 @@ describe("the doctor, on the way to others,", () => {
       assert.match(String(adviceOf("mail")), /valid now and for this name.*MAILROOM_SMTP_CA_FILE/)
       assert.match(String(adviceOf("redis")), /valid now and for this name.*NODE_EXTRA_CA_CERTS/)
       assert.notInclude(JSON.stringify(findings), "lovelace")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("signs in at a mail server as `worker` does, and says what to mend where it is not let in, without the password", () =>
+    Effect.gen(function* () {
+      const made = yield* Effect.promise(() => generate([{ name: "commonName", value: "localhost" }], { extensions: [{ name: "subjectAltName", altNames: [{ type: 2, value: "localhost" }] }] }))
+      const folder = yield* Effect.acquireRelease(
+        Effect.sync(() => mkdtempSync(join(tmpdir(), "mailroom-doctor-"))),
+        (path) => Effect.sync(() => rmSync(path, { recursive: true }))
+      )
+      writeFileSync(join(folder, "ca.pem"), made.cert)
+      const mail = Effect.fnUntraced(function* (script: Script) {
+        const { port } = yield* ScriptedServer.start(script, { certificate: { key: made.private, cert: made.cert } })
+        const findings = yield* findingsOf({
+          ...complete,
+          MAILROOM_SMTP_HOST: "localhost",
+          MAILROOM_SMTP_PORT: String(port),
+          MAILROOM_SMTP_TLS: "starttls",
+          MAILROOM_SMTP_CA_FILE: join(folder, "ca.pem"),
+          MAILROOM_SMTP_USER: "ada",
+          MAILROOM_SMTP_PASSWORD: "lovelace"
+        })
+        return findings.filter(({ check }) => check === "mail").map(({ status, message, advice }) => `${status} ${message.replace(String(port), "port")}: ${advice ?? ""}`)
+      })
+      const mend = "Mend MAILROOM_SMTP_USER and MAILROOM_SMTP_PASSWORD."
+
+      assert.deepStrictEqual(yield* mail(() => null), ["ok localhost:port answers, with TLS (starttls), and takes ada: "])
+      assert.deepStrictEqual(
+        yield* mail(({ place }) => (place === "AUTH" ? { say: "535 5.7.8 not you\r\n" } : null)),
+        [`fail localhost:port: AUTH PLAIN: 535 5.7.8 not you: ${mend}`]
+      )
+      assert.deepStrictEqual(
+        yield* mail(({ place }) => (place === "AUTH" ? { say: "535 5.7.8 not with lovelace\r\n" } : null)),
+        [`fail localhost:port: AUTH PLAIN: refused (the server quotes the credentials): ${mend}`]
+      )
+      assert.deepStrictEqual(
+        yield* mail(({ place, isEncrypted }) => (place === "EHLO" && isEncrypted ? { say: "250-mail.example\r\n250 AUTH XOAUTH2\r\n" } : null)),
+        [`fail localhost:port: AUTH: the server takes no credentials: ${mend}`],
+        "though it would take a password that it does not ask for"
+      )
     }).pipe(Effect.scoped)
   )
 })
