@@ -1,7 +1,8 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, it, vi } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Redacted, References, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { generateKeyPairSync } from "node:crypto"
+import dns from "node:dns"
 import { generate } from "selfsigned"
 import { arrivals, endOf, heard, large, mail, once, type Script } from "../../conformance/MailServerScript.ts"
 import { BlobMissing } from "../../core/ports/BlobStore.ts"
@@ -230,3 +231,22 @@ describe("the words of a server", () => {
     }
   })
 })
+
+it.effect("A server with several addresses, of which none takes a connection, is named with each", () =>
+  Effect.gen(function* () {
+    const port = yield* Effect.scoped(Effect.map(ScriptedServer.start(() => null), (server) => server.port))
+    const addresses = ["127.0.0.2", "127.0.0.3"]
+    const found = (...[, , tell]: ReadonlyArray<unknown>) =>
+      (tell as (error: null, found: unknown) => void)(null, addresses.map((address) => ({ address, family: 4 })))
+    yield* Effect.acquireRelease(
+      Effect.sync(() => vi.spyOn(dns, "lookup").mockImplementation(found as unknown as typeof dns.lookup)),
+      (spy) => Effect.sync(() => spy.mockRestore())
+    )
+    const provider = yield* PipeliningSmtpMailProvider.make({ host: "mail.example", port, tls: "none" })
+
+    const error = yield* Effect.flip(provider.submit(mail()))
+
+    assert.strictEqual(error._tag, "MailProviderUnavailable")
+    for (const address of addresses) assert.include(String(error.cause), `ECONNREFUSED ${address}:${port}`)
+  })
+)

@@ -158,7 +158,7 @@ export class SmtpWire {
 
   #attend(socket: Socket): void {
     socket.on("timeout", () => this.#isLost("ETIMEDOUT", "the server is silent"))
-    socket.on("error", (error: NodeJS.ErrnoException) => this.#isLost(error.code ?? "error", error.message))
+    socket.on("error", (error: NodeJS.ErrnoException) => this.#isLost(error.code ?? "error", wordsOf(error)))
     socket.on("end", () => this.#isLost("ECONNRESET", "the server closed the connection"))
     socket.on("close", () => this.#isLost("ECONNRESET", "the connection was closed"))
   }
@@ -200,3 +200,7 @@ export class SmtpWire {
     else this.#socket.write(Buffer.concat(out.map((words) => (typeof words === "string" ? Buffer.from(words, "latin1") : words))))
   }
 }
+
+/** A name with several addresses fails with an error of each, and without words of its own. */
+const wordsOf = (error: Error): string =>
+  error instanceof AggregateError ? error.errors.map((one: Error) => one.message).join("; ") : error.message

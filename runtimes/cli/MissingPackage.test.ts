@@ -15,8 +15,9 @@ describe("a package that is missing", () => {
     const text = missingPackage(notFound("Cannot find package 'undici' imported from /srv/mailroom/adapters/undici/index.js"))!
 
     assert.match(text, /^undici is not installed: npm install undici\. /)
-    // Amazon SES has a hint of its own, and `effect` comes along.
-    const wanted = Object.keys(manifest.peerDependencies).filter((name) => name !== "@aws-sdk/client-sesv2" && name !== "effect")
+    // Amazon SES has a hint of its own, `effect` comes along, and nodemailer is for those who embed `SmtpMailProvider`.
+    const others = ["@aws-sdk/client-sesv2", "effect", "nodemailer"]
+    const wanted = Object.keys(manifest.peerDependencies).filter((name) => !others.includes(name))
     assert.deepStrictEqual(text.slice(text.lastIndexOf("npm install ") + "npm install ".length).split(" ").toSorted(), wanted.toSorted())
   })
 

@@ -1,7 +1,7 @@
 /** Packages are optional for those who embed the core or use the client; whoever runs a command without one is told which. */
 
 const wanted =
-  "All commands together want: npm install @effect/platform-node @effect/sql-pg @electric-sql/pglite argon2 iconv-lite ioredis mailauth nodemailer undici yaml"
+  "All commands together want: npm install @effect/platform-node @effect/sql-pg @electric-sql/pglite argon2 iconv-lite ioredis mailauth undici yaml"
 
 /** One line; null if the error is another. */
 export const missingPackage = (error: unknown): string | null => {
