@@ -110,6 +110,17 @@ describe("A splitter of lines", () => {
       line("z")
     ])
     assert.deepStrictEqual(split(["x".repeat(100), "\n"]), [line("x".repeat(100))])
+    assert.deepStrictEqual(split(["x".repeat(101), "\n"]), [line("x".repeat(100), { isCut: true })])
+  })
+
+  it("counts the CR of its end for no part of a line", () => {
+    const whole = line("x".repeat(100))
+    for (const chunks of [["x".repeat(100) + "\r\n"], ["x".repeat(100), "\r\n"], ["x".repeat(100) + "\r", "\n"]]) {
+      assert.deepStrictEqual(split(chunks), [whole])
+    }
+    for (const more of ["y\r\n", "\r\r\n", "\ry\n"]) {
+      assert.deepStrictEqual(split(["x".repeat(100) + more]), [{ ...whole, isCut: true }])
+    }
   })
 
   it("says what is not UTF-8", () => {

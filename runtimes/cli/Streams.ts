@@ -97,8 +97,9 @@ export class Splitter {
     return this.#size === 0 ? [] : [this.#take()]
   }
 
+  /** One byte more than a line may have: it may be the CR of its end. */
   #keep(part: Uint8Array): void {
-    const kept = part.subarray(0, this.#bytesMax - this.#size)
+    const kept = part.subarray(0, this.#bytesMax + 1 - this.#size)
     this.#isCut ||= kept.length < part.length
     if (kept.length === 0) return
     this.#parts.push(kept)
@@ -106,8 +107,10 @@ export class Splitter {
   }
 
   #take(): Line {
-    const bytes = Buffer.concat(this.#parts)
-    const line = lineOf(bytes.at(-1) === cr && !this.#isCut ? bytes.subarray(0, -1) : bytes, this.#isCut, this.#isFirst)
+    const kept = Buffer.concat(this.#parts)
+    const bytes = kept.at(-1) === cr && !this.#isCut ? kept.subarray(0, -1) : kept
+    const isCut = this.#isCut || bytes.length > this.#bytesMax
+    const line = lineOf(bytes.subarray(0, this.#bytesMax), isCut, this.#isFirst)
     this.#parts = []
     this.#size = 0
     this.#isCut = false
