@@ -95,6 +95,9 @@ const secure = (
   hold: Hold
 ): Effect.Effect<Socket, DialFailed> =>
   Effect.callback((resume) => {
+    const left = () => resume(new DialFailed({ cause: new Error("the connection was closed before it was encrypted") }))
+    // What has ended by now tells of no error, and what is closed of nothing: they would be waited for until the deadline.
+    if (plain.destroyed) return left()
     const socket = tls.connect({
       socket: plain,
       secureContext,
@@ -107,5 +110,6 @@ const secure = (
     })
     hold(socket)
     socket.on("error", (cause) => resume(new DialFailed({ cause })))
+    socket.once("close", left)
     socket.once("secureConnect", () => resume(Effect.succeed(socket)))
   })

@@ -374,6 +374,33 @@ describe("connections", () => {
     })
   )
 
+  for (const certified of [null, "hooks.example"]) {
+    for (const noticed of ["end", "close"]) {
+      it.live(`that a receiver leaves before anything is said end at once: ${certified === null ? "in the clear" : "with TLS"}, its leave known by ${noticed}`, () =>
+        Effect.gen(function* () {
+          const { server, port } = yield* receiver(answers)
+          server.on("connection", (socket) => socket.end())
+          /** As a process that is busy sees it: connected, and left by now. */
+          const late = (socket: Socket) => {
+            const emit = socket.emit.bind(socket) as (name: string, ...args: ReadonlyArray<unknown>) => boolean
+            const whenLeft = () => {
+              socket.once(noticed, () => emit("connect"))
+              return true
+            }
+            socket.emit = (name: string, ...args: ReadonlyArray<unknown>) => (name === "connect" ? whenLeft() : emit(name, ...args))
+          }
+
+          const dialled = yield* Effect.result(Dial.make([])({ addresses: ["127.0.0.1"], port, certified }, late))
+          const told = Result.isFailure(dialled)
+            ? dialled.failure
+            : yield* Effect.flip(new Connection(dialled.success, { origin: `http://hooks.example:${port}`, idleTimeout: 4_000 }).post({ path: "/", headers: {}, body }))
+
+          assert.strictEqual(told._tag, certified === null ? "NoAnswer" : "DialFailed")
+        }).pipe(Effect.timeout("4 seconds"))
+      )
+    }
+  }
+
   it.live("are given up where hints come and no answer, and not where it comes behind some", () =>
     Effect.gen(function* () {
       const hints = (count: number): http.RequestListener => ({ socket }) =>
