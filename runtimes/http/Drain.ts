@@ -24,7 +24,14 @@ export class DrainState {
 const headStart = Duration.seconds(1)
 
 export class Drain extends Context.Service<Drain, DrainState>()("mailroom/http/Drain") {
-  static readonly layer = Layer.sync(Drain, () => new DrainState())
+  /** To be built before the server: behind the server's own end the time to finish is over, however much was left of it. */
+  static readonly layer = Layer.effect(
+    Drain,
+    Effect.acquireRelease(
+      Effect.sync(() => new DrainState()),
+      (drain) => Deferred.fail(drain.expired, new ShuttingDown())
+    )
+  )
 
   /** Begins to drain when its scope closes. It must be built after the server, for then it closes before it. */
   static readonly onClose = (grace: Duration.Duration) =>
@@ -32,8 +39,10 @@ export class Drain extends Context.Service<Drain, DrainState>()("mailroom/http/D
       Effect.flatMap(Drain, (drain) =>
         Effect.addFinalizer(() => {
           drain.isDraining = true
-          return Effect.sleep(Duration.max(Duration.zero, Duration.subtract(grace, headStart))).pipe(
+          // Detached, lest the server's end wait for it; it is over with that, and holds no process that goes on.
+          return drain.unlessExpired(Effect.sleep(Duration.max(Duration.zero, Duration.subtract(grace, headStart)))).pipe(
             Effect.andThen(Deferred.fail(drain.expired, new ShuttingDown())),
+            Effect.ignore,
             Effect.forkDetach
           )
         })
