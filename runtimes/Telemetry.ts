@@ -16,7 +16,7 @@ export interface Options {
   /** Where the collector listens; traces go to `/v1/traces` there. */
   readonly endpoint: string
   readonly headers: Readonly<Record<string, string>>
-  /** What this process is: `serve`, `worker`, `dev`. */
+  /** What this process is: `serve`, `worker`, `smtp`, `dev`. */
   readonly role: string
   /** How often spans are sent. */
   readonly interval?: Duration.Input

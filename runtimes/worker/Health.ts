@@ -1,4 +1,4 @@
-/** What a worker answers to those who watch over it, where a port is set: `/healthz`, `/readyz` and `/metrics`. Nothing of the API. */
+/** What a worker, and `mailroom smtp`, answer to those who watch over them, where a port is set: `/healthz`, `/readyz` and `/metrics`. Nothing of the API. */
 import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
 import { ClockOffset, isClockTrusted } from "../../core/ClockOffset.ts"
