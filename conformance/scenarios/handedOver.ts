@@ -95,6 +95,33 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    ...(
+      [
+        ["is recorded as sent at its fifth claim, if it can be by then", 4, "sent"],
+        ["fails where its record breaks whoever writes it at the fifth claim, too", 5, "failed"]
+      ] as const
+    ).map(([what, breaks, end]) =>
+      scenario(`mail that was handed over, and whose job came to no end four times, ${what}, and is not mailed again`, (world) =>
+        Effect.gen(function* () {
+          const tenancy = yield* world.found("production")
+          const store = new NoCommits()
+          const process = yield* world.boot(store)
+          const id = yield* send(process, tenancy, ada)
+          Object.assign(store, { isOn: true, isBroken: true, left: breaks })
+
+          for (let claims = 1; claims <= 5; claims++) {
+            assert.equal((yield* messageOf(world, tenancy, id)).status, "queued")
+            assert.equal(yield* process.worker.tick, 1)
+            yield* Time.leap("2 minutes")
+          }
+
+          assert.equal((yield* messageOf(world, tenancy, id)).status, end)
+          yield* pass(process, "5 minutes")
+          assert.deepEqual([world.stage.submissions.length, (yield* messageOf(world, tenancy, id)).status], [1, end])
+        })
+      )
+    ),
+
     scenario("mail that was handed over while the store was away is recorded by who did it, before another process mails it again", (world) =>
       Effect.gen(function* () {
         const { one, other, status } = yield* handedOver(world)

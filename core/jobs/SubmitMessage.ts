@@ -132,11 +132,13 @@ export class SubmitMessage extends Context.Service<
         if (outbound.message.nextAttemptAt > now) {
           return yield* Effect.as(offer(queue, [submitJob(message, outbound.message.nextAttemptAt)]), false)
         }
+        const own = unrecorded.get(id) ?? waiting
         if (lease.claims >= claimsMax) {
           const attempt = abandoned(Message.queuedRecipients(message), poison(claimsMax - 1), now)
-          return yield* conclude(lease, { started: message, attempt })
+          const givenUp = conclude(lease, { started: message, attempt })
+          // Who is known to be mailed does not fail, unless it is the record of that which breaks whoever writes it.
+          return yield* own === undefined ? givenUp : Effect.catchDefect(conclude(lease, own), () => givenUp)
         }
-        const own = unrecorded.get(id) ?? waiting
         if (own !== undefined) return yield* conclude(lease, own)
         yield* roomForMore
 
