@@ -18,6 +18,9 @@ const away: MailProvider = {
   poll: () => Effect.fail(new MailProviderUnavailable({ cause: "away" }))
 }
 
+const behind: MailProvider = { ...away, poll: ({ pollAt }) => Effect.succeed({ notifications: [], pollAt }) }
+const long: MailProvider = { ...away, poll: () => Effect.succeed({ notifications: [], pollAt: -minute }) }
+
 /** When a submission of the time 0 is asked about next that is due now, and gets no answer. */
 const nextAt = (now: number, production: MailProvider | null) => {
   const ports = Layer.mergeAll(
@@ -38,8 +41,13 @@ const nextAt = (now: number, production: MailProvider | null) => {
   }).pipe(Effect.provide(layer, { local: true }))
 }
 
-describe("a submission about which a provider says nothing", () => {
-  for (const [who, production] of [["a provider that is away", away], ["a process without one", null]] as const) {
+describe("a submission about which a provider says nothing, or no time that is ahead", () => {
+  for (const [who, production] of [
+    ["a provider that is away", away],
+    ["a process without one", null],
+    ["a provider that would be asked now", behind],
+    ["a provider that would have been asked before", long]
+  ] as const) {
     it.effect(`is asked about again after a quarter of its age, and at least a minute, for 48 hours: by ${who}`, () =>
       Effect.gen(function* () {
         for (const [now, wait] of [
@@ -55,4 +63,12 @@ describe("a submission about which a provider says nothing", () => {
       })
     )
   }
+
+  it.effect("is asked about again when it is said, however soon that is", () =>
+    Effect.gen(function* () {
+      const soon: MailProvider = { ...away, poll: () => Effect.succeed({ notifications: [], pollAt: 61 * minute + 1 }) }
+
+      assert.strictEqual(yield* nextAt(61 * minute, soon), 61 * minute + 1)
+    })
+  )
 })

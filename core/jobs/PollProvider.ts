@@ -14,8 +14,9 @@ import { pollTime, portBroken } from "./SubmissionAttempt.ts"
 const pollTimeout = Duration.minutes(1)
 
 /**
- * When to ask again a provider that did not answer, or is not there: ever less
- * often, and not at all once the submission is 48 h old.
+ * When to ask again a provider that did not answer, is not there, or names a
+ * time that is not ahead: ever less often, and not at all once the submission
+ * is 48 h old.
  */
 const retryAt = (submittedAt: Millis, now: Millis): Millis | null =>
   now - submittedAt >= notificationRetention ? null : now + Math.max(60_000, Math.floor((now - submittedAt) / 4))
@@ -64,7 +65,9 @@ export class PollProvider extends Context.Service<
           Effect.flatMap(understood),
           Effect.catch((error) => Effect.as(Effect.logWarning("the provider did not answer a poll", error.cause), again))
         )
-        yield* notifications.recordPoll(submission, polled.notifications, polled.pollAt)
+        // Else it would be asked as fast as it answers, and for ever.
+        const pollAt = polled.pollAt !== null && polled.pollAt <= now ? again.pollAt : polled.pollAt
+        yield* notifications.recordPoll(submission, polled.notifications, pollAt)
       })
 
       return PollProvider.of({

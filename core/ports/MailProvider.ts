@@ -76,7 +76,10 @@ export interface MailProvider {
   readonly submit: (
     request: SubmitRequest
   ) => Effect.Effect<SubmitResult, SubmissionRefused | MailProviderUnavailable | BlobUnavailable | BlobMissing | BlobCorrupt>
-  /** All that is known of a submission by now, said as often as it is asked, and when to ask next (null: never). */
+  /**
+   * All that is known of a submission by now, said as often as it is asked, and when to ask next (null: never). A time that
+   * was past when it was asked is none: it is asked as if it had not answered, ever less often and for 48 hours.
+   */
   readonly poll: (
     submission: Submission
   ) => Effect.Effect<
