@@ -170,6 +170,21 @@ const refusals = <R>({ against }: Options<R>): Checks<R> => [
       assert.equal(yield* endOf(provider, mail(["charles", "mary"])), "refused 451")
     })
   },
+  ...(["MAIL", "RCPT", "DATA", "message"] as const).flatMap((place): Checks<R> =>
+    ["451 4.3.0 later", "554 5.6.0 never"].map((said) => ({
+      title: `reports what it was told to its end, though the connection is dropped behind it: ${place}, ${said}`,
+      check: Effect.gen(function* () {
+        const { provider, server } = yield* against(once(place, { say: `${said}\r\n`, drops: true }))
+        const request = mail()
+
+        const [code] = said.split(" ")
+        assert.equal(yield* endOf(provider, request), place === "RCPT" ? code : `refused ${code}`)
+
+        assert.equal((yield* server.conversations).length, 1)
+        yield* assertGoesOn(provider, server)
+      })
+    }))
+  ),
   {
     title: "defers a recipient who was told to leave with the connection",
     check: Effect.gen(function* () {

@@ -33,6 +33,8 @@ export interface Ending {
   readonly recipients: ReadonlyArray<Address>
   /** The server's last word on the message, or why there is none. */
   readonly result: Result.Result<string, NodemailerError>
+  /** What the sender was refused with; null: it was not, or nothing was said of it. */
+  readonly senderRefusal: NodemailerError | null
   /** What recipients were refused with. */
   readonly refusals: ReadonlyArray<NodemailerError>
   /** Whether the connection carried another message before. */
@@ -53,7 +55,8 @@ const taken = ({ recipients, refusals, isWritten }: Ending, said: string): Resul
   return Result.succeed(replied(recipients, own(refusals), reply))
 }
 
-const refused = (ending: Ending, error: NodemailerError): Result.Result<Answer, SmtpFailed> => {
+const refused = (ending: Ending, lost: NodemailerError): Result.Result<Answer, SmtpFailed> => {
+  const error = isDefinite(lost) ? lost : (refusedBefore(ending) ?? lost)
   const command = error.command ?? "CONN"
   const isUntouched = ending.isReused && !ending.hasBegun
   const unknown = (isStale: boolean) => Result.fail(failed(command, ending.describe(error), isStale))
@@ -86,6 +89,12 @@ export const judge = (
   return everybody || (replies.size > 0 && classify(reply) === "transient")
     ? replied(recipients, replies, reply)
     : { _tag: "Refused", reply }
+}
+
+/** What nobody is left to be mailed after, and nodemailer keeps to itself when the connection ends before its reply to DATA. */
+const refusedBefore = ({ hasBegun, recipients, refusals, senderRefusal }: Ending): NodemailerError | null => {
+  if (hasBegun) return null
+  return senderRefusal ?? (own(refusals).size === new Set(recipients).size ? (refusals.at(-1) ?? null) : null)
 }
 
 /** A whole reply to a command, rather than what was left of one when the connection ended. */

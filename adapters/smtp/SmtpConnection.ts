@@ -205,7 +205,7 @@ const connection = (line: Line, settings: Settings, takesEightBit: boolean): Con
           })
       // nodemailer keeps its book of recipients in the envelope that it is given. What has 7 bits has at most 8, and
       // nobody knows before the end; no address is more than ASCII, so SMTPUTF8 is never asked for.
-      const wire: SMTPEnvelope & Partial<Pick<SMTPConnectionEnvelope, "rejectedErrors">> = {
+      const wire: SMTPEnvelope & Partial<Pick<SMTPConnectionEnvelope, "rejectedErrors">> & { readonly mailError?: NodemailerError } = {
         from: envelope.returnPath ?? "",
         to: [...envelope.recipients],
         size: sizeBytes,
@@ -223,6 +223,7 @@ const connection = (line: Line, settings: Settings, takesEightBit: boolean): Con
           const answer = conclude({
             recipients: envelope.recipients,
             result: Result.map(result, ({ response }) => response),
+            senderRefusal: wire.mailError ?? null,
             refusals: wire.rejectedErrors ?? [],
             isReused,
             hasBegun,
