@@ -54,6 +54,38 @@ describe("a proof", () => {
       assert.isNotEmpty(reasons.filter((reason) => /\nat line \d+ of conformance\/JobQueue\w*\.ts$/.test(reason)))
     }))
 
+  it.live("tells where the author's own code broke, and all that is behind it", () =>
+    Effect.gen(function* () {
+      const checks = [
+        "at receive (file:///srv/my%20mail/acme.ts:54:14)",
+        "at async /srv/my mail/acme.ts:54:14",
+        String.raw`at Object.receive (C:\mail\acme.ts:54:14)`
+      ].map((frame) => {
+        const inner = new Error("connection refused")
+        inner.stack = `Error: connection refused\n    at parse (node:net:9:9)\n    at call (/srv/my mail/node_modules/driver/index.js:1:2)\n    ${frame}`
+        const outer = new TypeError("no account", { cause: new Error("no answer", { cause: inner }) })
+        outer.stack = "TypeError: no account\n    at outer (/srv/my mail/map.ts:3:4)\n    at check (/srv/node_modules/mailroom/dist/conformance/JobQueue.js:94:7)"
+        return { title: frame, check: Effect.die(outer) }
+      })
+      const { report } = yield* run([conforms("mine", { name: "Acme", checks }, Layer.empty)])
+
+      const why = (file: string) =>
+        `no account\ncaused by no answer\ncaused by connection refused\nat line 54 of ${file}\nat line 94 of conformance/JobQueue.js`
+      assert.deepStrictEqual(
+        report.checks.map(({ reason }) => reason),
+        ["/srv/my mail/acme.ts", "/srv/my mail/acme.ts", String.raw`C:\mail\acme.ts`].map(why)
+      )
+    }))
+
+  it.live("ends with the causes of a failure that is its own cause", () =>
+    Effect.gen(function* () {
+      const endless = new Error("endless")
+      endless.cause = endless
+      const { report } = yield* run([conforms("mine", { name: "Loop", checks: [{ title: "fails", check: Effect.fail(endless) }] }, Layer.empty)])
+
+      assert.match(report.checks[0]!.reason ?? "", /^endless(\ncaused by endless){1,5}\nat line/)
+    }))
+
   it.live("shows what came where a check waited for a failure", () =>
     Effect.gen(function* () {
       const check = Effect.flip(Effect.succeed({ status: 200, secret: Redacted.make("open sesame"), body: new Uint8Array(5_000) }))

@@ -168,17 +168,52 @@ const textOf = (error: unknown): string => {
   return `the check did not expect ${shown.length > shownMax ? `${shown.slice(0, shownMax)} ...` : shown}`
 }
 
-/** Where in its suite a law broke: the one place of a stack that tells an author which of its steps it was. */
-const placeOf = (error: unknown): string => {
-  const [, file, line] = /[\\/](conformance[\\/][^\s:()]+):(\d+):\d+\)?$/m.exec(error instanceof Error ? (error.stack ?? "") : "") ?? []
-  return file === undefined ? "" : `\nat line ${line} of ${file.replaceAll("\\", "/")}`
+/** The error and what is behind it, as far as anybody reads: it may be behind itself. */
+const chainOf = (error: unknown): ReadonlyArray<unknown> => {
+  const chain = [error]
+  for (let last = error; last instanceof Error && last.cause !== undefined && chain.length < 5; last = last.cause) chain.push(last.cause)
+  return chain
 }
 
-/** What a person wants to know of a failure: the assertion with both sides, what is behind it, and which step of the law it was. */
+interface Place {
+  readonly file: string
+  readonly line: string
+}
+
+const frame = /^\s*at (?:.*?\()?(?:async )?((?:file:\/\/)?(?:\/|[A-Za-z]:[\\/]).*?):(\d+):\d+\)?$/gm
+
+const placesIn = (error: unknown): ReadonlyArray<Place> =>
+  Array.from((error instanceof Error ? (error.stack ?? "") : "").matchAll(frame), ([, file = "", line = ""]) => ({
+    file: file.startsWith("file:") ? decodeURIComponent(new URL(file).pathname) : file,
+    line
+  }))
+
+/** The file of a suite, from the folder on. */
+const suiteFile = /(?<=[\\/])conformance[\\/](?:http[\\/]|scenarios[\\/])?[^\\/]+$/
+
+/** Before the step that called it. What lies in node_modules, as drivers and Effect do, tells an author nothing. */
+const ownPlaceIn = (places: ReadonlyArray<Place>): Place | undefined => {
+  const step = places.findIndex(({ file }) => suiteFile.test(file))
+  return places.slice(0, step < 0 ? places.length : step).find(({ file }) => !/[\\/]node_modules[\\/]/.test(file))
+}
+
+/** Where a law broke: the line of the author's own code, as near to the first cause as there is one; and which of its steps it was. */
+const placeOf = (error: unknown): string => {
+  const stacks = chainOf(error).map(placesIn)
+  const own = stacks.map(ownPlaceIn).findLast((place) => place !== undefined)
+  const step = stacks[0]?.find(({ file }) => suiteFile.test(file))
+  return [
+    ...(own === undefined ? [] : [`\nat line ${own.line} of ${own.file}`]),
+    ...(step === undefined ? [] : [`\nat line ${step.line} of ${suiteFile.exec(step.file)![0].replaceAll("\\", "/")}`])
+  ].join("")
+}
+
+const behindIt = (cause: unknown): string => `\ncaused by ${cause instanceof Error ? cause.message || cause.name : Formatter.format(cause)}`
+
+/** What a person wants to know of a failure: the assertion with both sides, what is behind it, and where it was. */
 const reasonOf = (cause: Cause.Cause<unknown>): string => {
   const error = Cause.squash(cause)
-  const behind = error instanceof Error && error.cause !== undefined ? `\ncaused by ${error.cause instanceof Error ? error.cause.message : Formatter.format(error.cause)}` : ""
-  return `${textOf(error)}${behind}${placeOf(error)}`
+  return `${textOf(error)}${chainOf(error).slice(1).map(behindIt).join("")}${placeOf(error)}`
 }
 
 /** Runs all checks one after another, each on a virtual clock. Fails only if there is nothing to run. */
