@@ -23,7 +23,8 @@ const mailroom = await createMailroom({
   address: "https://api.example.com"
 })
 
-// With Bun, Deno or Hono this is one line. Node's own server speaks neither Request nor Response:
+// With Bun, Deno or Hono this is one line. Node's own server speaks neither Request nor Response. In Express this goes
+// before `express.json()`, and in Fastify behind a parser that reads nothing, for a body that was read is empty here:
 const handle = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
   if (incoming.url === "/hello") return outgoing.end("The host's own route\n")
   const hasBody = incoming.method !== "GET" && incoming.method !== "HEAD"

@@ -170,7 +170,7 @@ const rotate = Command.make(
   }))
 ).pipe(
   Command.withDescription("Issues a key of the same application, name and scopes, and lets the old one expire after an overlap, in one step"),
-  Command.withExamples([{ command: "mailroom key rotate ID --tenant ID --overlap 24h --out web.key" }])
+  Command.withExamples([{ command: "mailroom key rotate ID --tenant ID --overlap 24h --expires 90d --out web.key" }])
 )
 
 const revoke = Command.make(
