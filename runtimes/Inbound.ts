@@ -14,7 +14,7 @@ import type { SettingsShape } from "../core/Settings.ts"
 import { ConfigFaults, settings, type Config } from "./Config.ts"
 import { certificate, hostNameOf } from "./InboundHost.ts"
 import * as TrustedProxies from "./http/TrustedProxies.ts"
-import { ListenFault } from "./Listening.ts"
+import { authority, ListenFault } from "./Listening.ts"
 
 /** What the core is told of it. */
 export const coreSettings = (config: Config): Partial<SettingsShape> => ({
@@ -63,7 +63,7 @@ const listenAt = ({ remedy, ...place }: Place, config: Config, secureContext: ()
   }).pipe(Effect.mapError(({ message }) => new ListenFault({ message: `${message}; choose another with ${remedy}` })))
 
 const placeOf = (address: SmtpListener.Address): string =>
-  "path" in address ? address.path : `${address.host.includes(":") ? `[${address.host}]` : address.host}:${address.port}`
+  "path" in address ? address.path : authority(address.host, address.port)
 
 /** All places of the settings; whoever asks how it is learns where. */
 export const listen = Effect.fnUntraced(function* (config: Config) {

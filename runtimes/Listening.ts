@@ -21,12 +21,15 @@ export const listenFault = (
         ? `port ${port} of ${host} may not be used by this user; choose one above 1023 with ${remedy}`
         : code === "EADDRNOTAVAIL"
           ? `${host} is no address of this machine; ${settings.host.name} wants one`
-          : `cannot listen on ${host}:${port}: ${cause instanceof Error ? cause.message : String(cause)}`
+          : `cannot listen on ${authority(host, port ?? 0)}: ${cause instanceof Error ? cause.message : String(cause)}`
   return new ListenFault({ message: why })
 }
+
+/** A host beside its port, as URLs have them: an IPv6 address in brackets (RFC 3986, 3.2.2). */
+export const authority = (host: string, port: number): string => `${host.includes(":") ? `[${host}]` : host}:${port}`
 
 /** The address to call, as seen from this machine. */
 export const baseUrl = ({ host }: Pick<Config, "host">, address: HttpServer.HttpServer["Service"]["address"]): string => {
   const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host
-  return `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${"port" in address ? address.port : 0}`
+  return `http://${authority(reachable, "port" in address ? address.port : 0)}`
 }

@@ -1,6 +1,7 @@
 /** A webhook receiver for the suite: listens for as long as the scope is open, and answers as it is told. */
 import { Clock, Data, Effect } from "effect"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
+import { authority } from "../Listening.ts"
 
 // By name, as the suite itself: no runtime carries it.
 type Receiver = import("../../conformance/http/index.ts").Receiver
@@ -62,7 +63,7 @@ export const listen = Effect.fnUntraced(function* ({ host, port, publicUrl }: Op
       ({ message }) =>
         resume(
           Effect.fail(
-            new ReceiverFault({ message: `the webhook receiver cannot listen on ${host}:${port}: ${message}` })
+            new ReceiverFault({ message: `the webhook receiver cannot listen on ${authority(host, port)}: ${message}` })
           )
         )
     )
@@ -70,7 +71,7 @@ export const listen = Effect.fnUntraced(function* ({ host, port, publicUrl }: Op
   })
   const address = server.address()
   const listening = address !== null && typeof address === "object" ? address.port : port
-  const base = publicUrl?.replace(/\/+$/, "") ?? `http://${host.includes(":") ? `[${host}]` : host}:${listening}`
+  const base = publicUrl?.replace(/\/+$/, "") ?? `http://${authority(host, listening)}`
   return {
     urlOf: (path) => `${base}${path}`,
     answer: (path, answer) => void answers.set(path, answer),

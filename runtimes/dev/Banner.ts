@@ -1,6 +1,7 @@
 /** What `dev` says at its start. */
 import { placeOf } from "../Adapters.ts"
 import type { Config } from "../Config.ts"
+import { authority } from "../Listening.ts"
 import type { DevFile } from "./DataFolder.ts"
 import type { Place } from "./Ports.ts"
 
@@ -15,14 +16,11 @@ export const curl = ({ baseUrl, apiKey, mailboxes }: DevFile): string =>
   ].join("\n")
 
 /** A first mail that comes in when pasted: curl speaks SMTP too. */
-export const mail = ({ smtp, mailboxes }: DevFile): string => {
-  const address = mailboxes[0]?.address
-  const host = smtp?.host.includes(":") === true ? `[${smtp.host}]` : smtp?.host
-  return [
+const mail = ({ host, port }: NonNullable<DevFile["smtp"]>, address: string | undefined): string =>
+  [
     String.raw`printf 'From: ada@example.com\r\nTo: ${address}\r\nSubject: Hello\r\n\r\nIt comes in.\r\n' |`,
-    `  curl -sS smtp://${host}:${smtp?.port} --mail-from ada@example.com --mail-rcpt ${address} -T -`
+    `  curl -sS smtp://${authority(host, port)} --mail-from ada@example.com --mail-rcpt ${address} -T -`
   ].join("\n")
-}
 
 const databaseOf = ({ databaseUrl }: Config): string => (databaseUrl === null ? "" : placeOf({ databaseUrl }))
 
@@ -59,7 +57,7 @@ export const text = (config: Config, place: Place, devFile: DevFile, productionP
     "",
     curl(devFile),
     "",
-    ...(devFile.smtp === null ? [] : ["  Mail comes in too:", "", mail(devFile), ""]),
+    ...(devFile.smtp === null ? [] : ["  Mail comes in too:", "", mail(devFile.smtp, devFile.mailboxes[0]?.address), ""]),
     "  What happens to it shows here, line by line:",
     ""
   ].join("\n")
