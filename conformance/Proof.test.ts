@@ -77,6 +77,26 @@ describe("a proof", () => {
       )
     }))
 
+  it.live("takes what a message quotes for no place of its own, and a place that cannot be decoded as it stands", () =>
+    Effect.gen(function* () {
+      const quoting = (quoted: string, frame: string) => {
+        const error = new Error(`no account\n    at ${quoted}:1:2`)
+        error.stack = `Error: ${error.message}\n    at ${frame}:54:14`
+        return { title: frame, check: Effect.die(error) }
+      }
+      const checks = [
+        quoting("/etc/acme.conf", "/srv/acme.ts"),
+        quoting("file:///etc/100%", "file:///srv/100%/acme.ts"),
+        quoting("/etc/acme.conf", "file:///C:/my%20mail/acme.ts")
+      ]
+      const { report } = yield* run([conforms("mine", { name: "Acme", checks }, Layer.empty)])
+
+      assert.deepStrictEqual(
+        report.checks.map(({ reason }) => reason?.split("\n").slice(2)),
+        ["/srv/acme.ts", "file:///srv/100%/acme.ts", "C:/my mail/acme.ts"].map((file) => [`at line 54 of ${file}`])
+      )
+    }))
+
   it.live("ends with the causes of a failure that is its own cause", () =>
     Effect.gen(function* () {
       const endless = new Error("endless")

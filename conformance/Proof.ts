@@ -182,11 +182,24 @@ interface Place {
 
 const frame = /^\s*at (?:.*?\()?(?:async )?((?:file:\/\/)?(?:\/|[A-Za-z]:[\\/]).*?):(\d+):\d+\)?$/gm
 
+/** Without the message, which may quote a stack, or what looks like one. */
+const framesOf = ({ stack = "", message }: Error): string => {
+  const begin = stack.indexOf(message)
+  return begin < 0 ? stack : stack.slice(begin + message.length)
+}
+
+/** As one opens it; as it stands, if it cannot be decoded. */
+const pathOf = (file: string): string => {
+  if (!file.startsWith("file:")) return file
+  try {
+    return decodeURIComponent(new URL(file).pathname).replace(/^\/(?=[A-Za-z]:)/, "")
+  } catch {
+    return file
+  }
+}
+
 const placesIn = (error: unknown): ReadonlyArray<Place> =>
-  Array.from((error instanceof Error ? (error.stack ?? "") : "").matchAll(frame), ([, file = "", line = ""]) => ({
-    file: file.startsWith("file:") ? decodeURIComponent(new URL(file).pathname) : file,
-    line
-  }))
+  Array.from((error instanceof Error ? framesOf(error) : "").matchAll(frame), ([, file = "", line = ""]) => ({ file: pathOf(file), line }))
 
 /** The file of a suite, from the folder on. */
 const suiteFile = /(?<=[\\/])conformance[\\/](?:http[\\/]|scenarios[\\/])?[^\\/]+$/
