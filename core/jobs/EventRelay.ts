@@ -165,7 +165,7 @@ export class EventRelay extends Context.Service<
        *
        *     this loop   read 1, read 2 · · · · · · · · · read 3 · · · · · · · · · read 4
        *     page 1             attempts ──────── commit
-       *     page 2                     attempts ── · · · commit ───────
+       *     page 2                     attempts ── · · · commit ─────────────────
        *     page 3                                              attempts ── · · · commit
        *
        * Dots wait: a page's commit for its attempts and for the commit before it, the loop for the commit before the page that
