@@ -78,6 +78,7 @@ const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (provider:
   ["a time to poll that is no whole number", perRecipient, saying(() => ({ pollAt: 1e12 + 0.5 }))],
   ["a time to poll that never comes", perRecipient, saying(() => ({ pollAt: Infinity }))],
   ["a time to poll that is long past", "wants to be polled at a time to come, or never", saying(() => ({ pollAt: 60_000 }))],
+  ["a time to poll that is a wait of a day", "wants to be polled at a time to come, or never", saying(() => ({ pollAt: 24 * 60 * 60_000 }))],
   ["a name that is a number", perRecipient, saying(() => ({ providerMessageId: 42 }))],
   ["a name with a NUL in it", perRecipient, saying(({ providerMessageId }) => ({ providerMessageId: `${providerMessageId}\0` }))],
   [
