@@ -18,6 +18,7 @@ import { NotificationIntakes } from "../core/ports/NotificationIntake.ts"
 import { Scanner, type Verdict } from "../core/ports/Scanner.ts"
 import { ConfigFaults, settings, type Config } from "./Config.ts"
 import * as FileFault from "./FileFault.ts"
+import { authority } from "./Listening.ts"
 
 const DkimFile = Schema.Array(
   Schema.Struct({ domain: Schema.NonEmptyString, selector: Schema.NonEmptyString, privateKey: Schema.NonEmptyString })
@@ -92,7 +93,7 @@ const production = Effect.fnUntraced(function* (config: Config) {
 export const productionPlace = ({ provider, smtpHost, smtpPort, sesRegion }: Config): string | null => {
   if (provider === "postmark") return "Postmark"
   if (provider === "ses") return `Amazon SES in ${sesRegion}`
-  return smtpHost === null ? null : `${smtpHost}:${smtpPort}`
+  return smtpHost === null ? null : authority(smtpHost, smtpPort)
 }
 
 /** Those whose settings are there, whoever takes mail now: what another took before is told of for days. */

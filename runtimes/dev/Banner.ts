@@ -44,7 +44,7 @@ export const text = (config: Config, place: Place, devFile: DevFile, productionP
     "",
     `  Mailroom listens at  ${devFile.baseUrl}`,
     `  Documentation        ${devFile.docsUrl}`,
-    ...(devFile.smtp === null ? [] : [`  Takes mail at        ${devFile.smtp.host}:${devFile.smtp.port}`]),
+    ...(devFile.smtp === null ? [] : [`  Takes mail at        ${authority(devFile.smtp.host, devFile.smtp.port)}`]),
     `  API key (sandbox)    ${devFile.apiKey}`,
     ...(productionPlace === null || devFile.production === undefined
       ? []

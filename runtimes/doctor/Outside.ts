@@ -4,6 +4,7 @@ import * as ClamdScanner from "../../adapters/clamd/ClamdScanner.ts"
 import * as SmtpIntroduction from "../../adapters/smtp/SmtpIntroduction.ts"
 import { isDistrust, trustAdvice } from "../Adapters.ts"
 import { settings, type Config } from "../Config.ts"
+import { authority } from "../Listening.ts"
 import * as Outbound from "../Outbound.ts"
 import type { Voice } from "./Findings.ts"
 
@@ -19,7 +20,7 @@ export const mail = Effect.fnUntraced(function* (config: Config, says: Voice) {
     return yield* says.warn("no mail server: production mail waits", `Set ${settings.smtpHost.name}, or leave it, if only the sandbox is used.`)
   }
   const { host, port, tls, auth, ca, dkim } = options.success
-  const place = `${host}:${port}`
+  const place = authority(host, port)
   const opened = yield* Effect.result(
     SmtpIntroduction.check({
       host,
@@ -67,7 +68,7 @@ export const scanner = Effect.fnUntraced(function* ({ mode, scanner, clamd }: Co
     const advice = `${settings.scanner.name}=clamd scans them.`
     return yield* mode === "production" ? says.warn(message, advice) : says.ok(message)
   }
-  const place = "path" in clamd ? clamd.path : `${clamd.host}:${clamd.port}`
+  const place = "path" in clamd ? clamd.path : authority(clamd.host, clamd.port)
   const report = yield* Effect.result(ClamdScanner.check({ address: clamd, timeout: "20 seconds" }))
   if (Result.isFailure(report)) {
     return yield* says.fail(`clamd at ${place}: ${report.failure.reason}`, `Start clamd, or mend ${settings.clamd.name}; until then attachments wait.`)
