@@ -60,7 +60,7 @@ const rotateSecret = Command.make(
     id,
     tenant: tenantFlag,
     overlap: Flag.String("overlap").pipe(
-      Flag.withDescription("For how long the old secret goes on to sign, such as 30m, 24h or 7d; 0s: not at all"),
+      Flag.withDescription("For how long the old secret goes on to sign, such as 30m or 7d; 0s: not at all (default: 24h)"),
       Flag.withDefault("24h")
     ),
     out: outFlag("secret"),

@@ -149,7 +149,7 @@ const rotate = Command.make(
     id,
     tenant: tenantFlag,
     overlap: Flag.String("overlap").pipe(
-      Flag.withDescription("For how long the old key is still admitted, such as 30m, 24h or 7d; 0s: not at all"),
+      Flag.withDescription("For how long the old key is still admitted, such as 30m or 7d; 0s: not at all (default: 24h)"),
       Flag.withDefault("24h")
     ),
     expires: optionalText("expires", `${expiresAbout}. Wanted if the old key expires.`),
