@@ -100,7 +100,8 @@ const wholeOf = ({ source, headers }: HttpServerRequest.HttpServerRequest): Uint
   if (!(source instanceof IncomingMessage)) return null
   const length = headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.NaN
   if (length === 0) return new Uint8Array(0)
-  return source.readableLength === length ? (source.read() as Uint8Array | null) : null // no encoding is set
+  // Told how much: since Node 26, `read()` gives the first piece alone.
+  return source.readableLength === length ? (source.read(length) as Uint8Array | null) : null // no encoding is set
 }
 
 /** Copied together as they come: a client may send a byte at a time, and each piece takes more than a hundred by itself. */

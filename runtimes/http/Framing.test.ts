@@ -316,6 +316,23 @@ it.live("A body that ends before its announced length is nobody's message, even 
   }).pipe(Effect.scoped)
 )
 
+it.live("A body that came in several pieces before anybody asked for it is read whole", () =>
+  Effect.gen(function* () {
+    const { server, mayGoOn } = yield* hesitant
+    const client = yield* dialled(server.port)
+    const message = JSON.stringify({ fromMailboxId: server.mailbox.id, to: ["charles@mail.example"], text: "The engine weaves" })
+
+    client.write(Harness.wire("POST /v1/messages", [...sending(server), `Content-Length: ${message.length}`], message.slice(0, 20)))
+    yield* isRead(server)
+    client.write(message.slice(20))
+    yield* isRead(server)
+    yield* mayGoOn
+    yield* Harness.eventually(() => client.received().endsWith("}"))
+
+    assert.match(client.received(), /^HTTP\/1\.1 202 /)
+  }).pipe(Effect.scoped)
+)
+
 it.live("A server that stops turns new requests away and lets those in flight finish", () =>
   Effect.gen(function* () {
     const scope = yield* Scope.make()
