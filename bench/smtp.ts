@@ -41,6 +41,7 @@ const request: SubmitRequest = {
   messageId: crypto.randomUUID() as MessageId, // the same
   envelope: { returnPath: from, recipients: [to] },
   dkim: null,
+  isWanted: () => true,
   sizeBytes: message.length,
   mime: Stream.make(message)
 }

@@ -68,6 +68,7 @@ const mail = (over: Partial<Pick<SubmitRequest, "envelope" | "mime">> = {}, body
     messageId,
     envelope: { returnPath: address("bounces"), recipients: [address("charles")] },
     dkim: null,
+    isWanted: () => true,
     sizeBytes: bytes.length,
     mime: Stream.fromIterable([bytes.subarray(0, 10), bytes.subarray(10, 300), bytes.subarray(300)]),
     bytes,

@@ -4,7 +4,7 @@
  * that are used again.
  */
 import assert from "node:assert/strict"
-import { Effect, Stream } from "effect"
+import { Effect, Fiber, Stream } from "effect"
 import * as Replies from "../core/model/Reply.ts"
 import {
   arrivals,
@@ -418,6 +418,26 @@ const reuse = <R>({ against }: Options<R>): Checks<R> => [
         assert.equal((yield* server.conversations).length, 1)
         yield* assertGoesOn(provider, server)
       }
+    })
+  },
+  {
+    title: "says nothing of a message that is wanted no more when its turn comes",
+    check: Effect.gen(function* () {
+      const { provider, server } = yield* against(once("message", { say: "250 2.0.0 queued\r\n", waits: true }))
+      let isWanted = true
+      const waiting = [mail(), large(mail())].map((request) => ({ ...request, isWanted: () => isWanted }))
+      // One may have its turn behind the dot of the other already.
+      const begun = yield* Effect.forEach([mail(), mail()], (request) => Effect.forkScoped(endOf(provider, request)))
+      yield* server.until(([only]) => only?.messages.length === 1)
+      const ends = yield* Effect.forEach(waiting, (request) => Effect.forkScoped(endOf(provider, request)))
+      yield* Effect.yieldNow
+
+      isWanted = false
+      yield* server.goOn
+
+      assert.deepEqual(yield* Effect.forEach([...begun, ...ends], Fiber.join), ["250", "250", "unavailable", "unavailable"])
+      assert.equal(heard(yield* server.conversations, "MAIL"), 2)
+      yield* assertGoesOn(provider, server)
     })
   },
   {

@@ -109,6 +109,7 @@ export const mail = (recipients: ReadonlyArray<string> = ["charles"], body = "Th
     messageId,
     envelope: { returnPath: address("bounces"), recipients: recipients.map((local) => address(local)) },
     dkim: null,
+    isWanted: () => true,
     sizeBytes: bytes.length,
     mime: Stream.make(bytes.subarray(0, 20), bytes.subarray(20))
   }

@@ -14,6 +14,7 @@ const request = (): SubmitRequest => ({
   messageId: freshId<MessageId>(),
   envelope: { returnPath: null, recipients: [charles, mary] },
   dkim: null,
+  isWanted: () => true,
   sizeBytes: 5,
   mime: Stream.make(Buffer.from("by"), Buffer.from("tes"))
 })

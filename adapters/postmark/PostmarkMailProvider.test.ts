@@ -33,6 +33,7 @@ const mail = (recipients: ReadonlyArray<Address>, lines: ReadonlyArray<string> =
     envelope: { returnPath: address("bounces"), recipients },
     sizeBytes: bytes.length,
     dkim: null,
+    isWanted: () => true,
     mime: Stream.make(bytes)
   }
 }

@@ -42,6 +42,7 @@ describe("SandboxMailProvider", () => {
         messageId: freshId<MessageId>(),
         envelope: { returnPath: null, recipients },
         dkim: null,
+        isWanted: () => true,
         sizeBytes: 1,
         mime: Stream.make(new Uint8Array(1))
       }

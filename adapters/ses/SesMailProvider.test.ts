@@ -29,6 +29,7 @@ const mail = (count = 1, over: Partial<SubmitRequest> = {}): SubmitRequest => {
     sizeBytes: bytes.length,
     mime: Stream.make(bytes),
     dkim: null,
+    isWanted: () => true,
     ...over
   }
 }

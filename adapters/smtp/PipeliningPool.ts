@@ -13,11 +13,12 @@ import type { Limits, Settings } from "./SmtpSettings.ts"
 import { trust } from "./SmtpWire.ts"
 
 export interface Pool {
-  /** Waits for a place; from then on it ends within the time to submit. Interruption takes the message back. */
-  readonly submit: (message: Omit<Outgoing, "onEnd">) => Effect.Effect<Answer, SmtpFailed>
+  /** Waits for a place; from then on it ends within the time to submit, unless it is wanted no more. Interruption takes the message back. */
+  readonly submit: (message: Omit<Outgoing, "onEnd">, isWanted: () => boolean) => Effect.Effect<Answer, SmtpFailed>
 }
 
 interface Submission extends Outgoing {
+  readonly isWanted: () => boolean
   carrier: Carrier | null
   deadline: Deadlines.Deadline | null
 }
@@ -43,7 +44,16 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
     const returned: Array<Submission> = []
     let isClosed = false
 
+    /** Whether a message waits that is still wanted. */
+    const isAnyWaiting = (): boolean => {
+      for (const queue of [returned, waiting]) {
+        while (queue.length > 0 && !queue[0]!.isWanted()) queue.shift()!.onEnd(Result.fail(failed("CONN", "it was wanted no more when its turn came"))) // there is one
+      }
+      return returned.length + waiting.length > 0
+    }
+
     const next = (carrier: Carrier): Submission | null => {
+      if (!isAnyWaiting()) return null
       const submission = returned.shift() ?? waiting.shift() ?? null
       if (submission === null) return null
       submission.carrier = carrier
@@ -122,7 +132,7 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
 
     const dispatch = (): void => {
       if (isClosed) return
-      while (waiting.length + returned.length > 0) {
+      while (isAnyWaiting()) {
         // The one used last, so that those not needed expire.
         const carrier = idle.at(-1)
         if (carrier !== undefined) {
@@ -151,10 +161,11 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
     )
 
     return {
-      submit: (message) =>
+      submit: (message, isWanted) =>
         Effect.callback((resume) => {
           const submission: Submission = {
             ...message,
+            isWanted,
             carrier: null,
             deadline: null,
             onEnd: (result) => {

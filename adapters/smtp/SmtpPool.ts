@@ -9,9 +9,10 @@ import { open, type Connection } from "./SmtpConnection.ts"
 import type { Limits, Settings } from "./SmtpSettings.ts"
 
 export interface Pool {
-  /** Waits for a place; from then on it ends within the time to submit. Interruption closes the connection. */
+  /** Waits for a place; from then on it ends within the time to submit, unless it is wanted no more. Interruption closes the connection. */
   readonly use: <A, E>(
-    work: (connection: Connection) => Effect.Effect<A, E | SmtpFailed>
+    work: (connection: Connection) => Effect.Effect<A, E | SmtpFailed>,
+    isWanted: () => boolean
   ) => Effect.Effect<A, E | SmtpFailed>
 }
 
@@ -95,11 +96,15 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
       })
 
     return {
-      use: (work) =>
+      use: (work, isWanted) =>
         Effect.uninterruptibleMask((restore) =>
           Effect.gen(function* () {
             const held: { connection: Connection | null } = { connection: null }
             yield* restore(places.take(1))
+            if (!isWanted()) {
+              yield* places.release(1)
+              return yield* failed("CONN", "it was wanted no more when its turn came")
+            }
             const answer = yield* restore(
               attempt(work, held).pipe(
                 Effect.timeoutOrElse({

@@ -1,11 +1,12 @@
 /** Mail that a provider has taken while the store takes nothing: it is recorded in the end, and nobody is mailed twice. */
-import { Effect } from "effect"
+import { Deferred, Duration, Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
 import type { MessageId } from "../../core/model/Ids.ts"
+import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
 import { NoCommits } from "./Faults.ts"
 import * as Time from "./Time.ts"
-import { messageOf, pass, scenario, send, type Process, type ScenarioSuite, type World } from "./World.ts"
+import { accepted, messageOf, pass, scenario, send, type Process, type ScenarioSuite, type World } from "./World.ts"
 
 const [ada, bob] = [address("ada"), address("bob")]
 
@@ -120,6 +121,38 @@ export const suite: ScenarioSuite = {
           assert.deepEqual([world.stage.submissions.length, (yield* messageOf(world, tenancy, id)).status], [1, end])
         })
       )
+    ),
+
+    scenario("mail whose turn at its provider comes while the worker stops is given back, and mailed at once by another", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("production")
+        const [stopping, other] = [yield* world.boot(), yield* world.boot()]
+        const turn = yield* Deferred.make<void>()
+        let handedOver = 0
+        world.stage.behave = (request) =>
+          Effect.andThen(
+            Deferred.await(turn),
+            Effect.suspend(() => {
+              if (!request.isWanted()) return Effect.fail(new MailProviderUnavailable({ cause: "wanted no more" }))
+              handedOver += 1
+              return Effect.succeed(accepted(request))
+            })
+          )
+        const id = yield* send(stopping, tenancy, ada)
+        const before = yield* messageOf(world, tenancy, id)
+        let isStopping = false
+        const worker = yield* Effect.forkDetach(stopping.worker.run(() => isStopping, Duration.seconds(1)))
+        while (world.stage.submissions.length === 0) yield* Time.calm
+
+        isStopping = true
+        yield* Deferred.succeed(turn, undefined)
+        while (worker.pollUnsafe() === undefined) yield* Time.adjust("1 second")
+        yield* Fiber.join(worker)
+
+        assert.deepEqual([handedOver, yield* messageOf(world, tenancy, id)], [0, before])
+        yield* other.worker.tick
+        assert.deepEqual([handedOver, (yield* messageOf(world, tenancy, id)).status], [1, "sent"])
+      })
     ),
 
     scenario("mail that was handed over while the store was away is recorded by who did it, before another process mails it again", (world) =>

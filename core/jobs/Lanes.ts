@@ -109,6 +109,10 @@ export class PlaceInLane implements Place {
     this.#next = next
   }
 
+  isClosing(): boolean {
+    return this.#isStopping()
+  }
+
   /** The job has come to its end, or to none. What follows it here: whoever has more of them than one starts the others elsewhere. */
   ended(): ReadonlyArray<Next> {
     this.#promise(0)

@@ -35,6 +35,9 @@ export const unbuildable = (code: string, message: string) => new Abandoned({ fa
 /** A scan verdict is awaited; the commit that brings it makes this job due again. */
 export class AwaitsScan extends Data.TaggedError("AwaitsScan")<{}> {}
 
+/** The worker stops, and nothing was said of the message to anybody: its job is somebody else's. */
+export class GivenBack extends Data.TaggedError("GivenBack")<{}> {}
+
 /** What one try came to, for all recipients that were queued when it began. */
 export interface Attempt {
   readonly outcomes: ReadonlyArray<Outcome>

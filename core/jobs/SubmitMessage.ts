@@ -8,7 +8,7 @@
  * if it fell between the provider's acceptance and our commit: then with the
  * same Message-ID and the same bytes.
  */
-import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Random, Stream } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Option, Random, Stream } from "effect"
 import type { Address } from "../model/Address.ts"
 import * as Addresses from "../model/Address.ts"
 import type { Attachment } from "../model/Attachment.ts"
@@ -21,7 +21,7 @@ import type { Recipient } from "../model/Recipient.ts"
 import * as ReturnPath from "../model/ReturnPath.ts"
 import type { Suppression } from "../model/Suppression.ts"
 import * as Timestamp from "../model/Timestamp.ts"
-import { changeAsRead, commit, offer } from "../operations/Commit.ts"
+import { changeAsRead, commit, offer, Place } from "../operations/Commit.ts"
 import { submitJob } from "../operations/Sending.ts"
 import { BlobStore, blobUnanswered, enclosedMax, type BlobCorrupt, type BlobMissing, type BlobUnavailable, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
@@ -43,6 +43,7 @@ import {
   AwaitsScan,
   bounceSuppressed,
   concludedOn,
+  GivenBack,
   nothingToSend,
   poison,
   portBroken,
@@ -79,10 +80,10 @@ export class SubmitMessage extends Context.Service<
   SubmitMessage,
   {
     /**
-     * One try at the job's message, if it is due. True: its job ended with what it committed. Fails only if the store does;
-     * all else is an outcome, or a later try.
+     * One try at the job's message, if it is due. True: its job ended with what it committed. Fails only if the store does,
+     * and where the worker stops before the message's turn at its provider has come; all else is an outcome, or a later try.
      */
-    readonly handle: (lease: Lease) => Effect.Effect<boolean, StoreUnavailable>
+    readonly handle: (lease: Lease) => Effect.Effect<boolean, StoreUnavailable | GivenBack>
     /** Records what providers have taken while the store was away, as far as it can: before another process mails it again. */
     readonly recordTaken: Effect.Effect<void>
   }
@@ -266,6 +267,13 @@ export class SubmitMessage extends Context.Service<
         if (provider === null) {
           return yield* new Postponed({ code: "no_provider", detail: "no mail provider is configured for production" })
         }
+        const place = yield* Place
+        let isGivenBack = false
+        const isWanted = () => {
+          isGivenBack = place?.isClosing() === true
+          return !isGivenBack
+        }
+        if (!isWanted()) return yield* new GivenBack()
         const submission = provider
           .submit({
             realm: realmOf(message),
@@ -276,10 +284,12 @@ export class SubmitMessage extends Context.Service<
             },
             sizeBytes: blob.sizeBytes,
             dkim: message.environment === "sandbox" ? null : yield* keyOf(domain),
-            mime: bytes === null ? blobs.read(message.tenantId, blob) : Stream.fromArray(bytes)
+            mime: bytes === null ? blobs.read(message.tenantId, blob) : Stream.fromArray(bytes),
+            isWanted
           })
           .pipe(
             Effect.flatMap((result) => understood(message, sendable, result)),
+            Effect.catchTag("MailProviderUnavailable", (error) => Effect.fail(isGivenBack ? new GivenBack() : error)),
             deadlines.within(() => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))),
             Metrics.timed(Metrics.submissionDuration),
             Effect.onExit((exit) => measured(message, exit)),
@@ -306,7 +316,7 @@ export class SubmitMessage extends Context.Service<
 
       /** Counts a submission by its outcome, and says so in its span. */
       const measured = ({ environment }: Message.Message, exit: Exit.Exit<SubmitResult, { readonly _tag: string }>) => {
-        if (Exit.hasInterrupts(exit)) return Effect.void
+        if (Exit.hasInterrupts(exit) || Option.getOrNull(Exit.findErrorOption(exit))?._tag === "GivenBack") return Effect.void
         const outcome = submissionOutcome(exit)
         return Effect.andThen(
           Metrics.count(Metrics.submissions[environment][outcome]),

@@ -16,6 +16,7 @@ import * as SeldomLog from "../SeldomLog.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import * as Tracing from "../Tracing.ts"
 import { DeliverWebhook } from "./DeliverWebhook.ts"
+import type { GivenBack } from "./SubmissionAttempt.ts"
 import { lanes, PlaceInLane, Places, SuspectTurn, visibilityTimeout, type Lane } from "./Lanes.ts"
 import { ParseMessage } from "./ParseMessage.ts"
 import { PollProvider } from "./PollProvider.ts"
@@ -90,7 +91,7 @@ export class Worker extends Context.Service<
       const clockOffset = yield* ClockOffset
 
       /** Those that answer with true have ended the job themselves. */
-      const handlers: Record<JobKind, (lease: Lease) => Effect.Effect<boolean, StoreUnavailable | SealBroken | BlobUnavailable>> = {
+      const handlers: Record<JobKind, (lease: Lease) => Effect.Effect<boolean, StoreUnavailable | SealBroken | BlobUnavailable | GivenBack>> = {
         submit: submitMessage.handle,
         // To the types an Effect of anything is one of void, and the queue's answer to an offer may be among it.
         scan: (lease) => Effect.as(scanAttachment.handle(lease), false),
@@ -160,11 +161,17 @@ export class Worker extends Context.Service<
 
       const workAndEnd = Effect.fnUntraced(function* (lease: Lease) {
         const ended = Metrics.jobsEnded[lease.job.kind]
-        const { metric, isEnded } = yield* handlers[lease.job.kind](lease).pipe(
+        const end = yield* handlers[lease.job.kind](lease).pipe(
           joinTrace(lease),
           Effect.map((isEnded) => ({ metric: ended.completed, isEnded })),
-          Effect.catch((error) => Effect.as(postpone(lease, error), { metric: ended.postponed, isEnded: false }))
+          Effect.catch((error) =>
+            error._tag === "GivenBack"
+              ? Effect.as(giveBack(lease, Duration.zero), null)
+              : Effect.as(postpone(lease, error), { metric: ended.postponed, isEnded: false })
+          )
         )
+        if (end === null) return
+        const { metric, isEnded } = end
         if (isEnded) return yield* Metrics.count(metric)
         const completed = Effect.catchTags(Effect.as(queue.complete(lease), metric), {
           LeaseLost: () => Effect.succeed(ended.lost),

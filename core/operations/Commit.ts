@@ -71,6 +71,8 @@ export interface Place {
   holdNext(): Hold | null
   /** Takes the leases of the next jobs, whatever becomes of what is under way. */
   take(next: ReadonlyArray<Next>): void
+  /** The worker stops: a job that has done nothing yet that cannot be undone is given back. */
+  isClosing(): boolean
 }
 
 /** The place of the job that is under way; null if its end just frees it. */

@@ -10,6 +10,8 @@
  * - reports a refusal of the whole submission as `SubmissionRefused`, and
  *   anything that leaves the outcome unknown (a lost connection, a timeout) as
  *   `MailProviderUnavailable`;
+ * - asks `isWanted` where a message waits for its turn, before it says anything
+ *   of it to anybody;
  * - ends at once when it is interrupted, and sends no bytes to their end that
  *   it has not read to their end;
  * - may be called concurrently, and twice for one message after a crash, with
@@ -58,6 +60,11 @@ export interface SubmitRequest {
   readonly dkim: DkimKey | null
   /** The whole message; may be read more than once, the same bytes each time. */
   readonly mime: Stream.Stream<Uint8Array, BlobUnavailable | BlobMissing | BlobCorrupt>
+  /**
+   * Asked once a message's turn has come, by whoever lets it wait for one. False: its process is about to end, and would not
+   * hear what became of it. Then it ends as `MailProviderUnavailable`, and nothing of it is said to anybody.
+   */
+  readonly isWanted: () => boolean
 }
 
 export interface SubmitResult {
