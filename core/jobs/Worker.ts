@@ -16,11 +16,11 @@ import * as SeldomLog from "../SeldomLog.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import * as Tracing from "../Tracing.ts"
 import { DeliverWebhook } from "./DeliverWebhook.ts"
-import type { GivenBack } from "./SubmissionAttempt.ts"
 import { lanes, PlaceInLane, Places, SuspectTurn, visibilityTimeout, type Lane } from "./Lanes.ts"
 import { ParseMessage } from "./ParseMessage.ts"
 import { PollProvider } from "./PollProvider.ts"
 import { ScanAttachment } from "./ScanAttachment.ts"
+import type { GivenBack } from "./SubmissionAttempt.ts"
 import { SubmitMessage } from "./SubmitMessage.ts"
 
 /** What a job's subject is called in the log. */
