@@ -175,7 +175,7 @@ const chainOf = (error: unknown): ReadonlyArray<unknown> => {
   return chain
 }
 
-interface Place {
+interface SourceLine {
   readonly file: string
   readonly line: string
 }
@@ -198,14 +198,14 @@ const pathOf = (file: string): string => {
   }
 }
 
-const placesIn = (error: unknown): ReadonlyArray<Place> =>
+const placesIn = (error: unknown): ReadonlyArray<SourceLine> =>
   Array.from((error instanceof Error ? framesOf(error) : "").matchAll(frame), ([, file = "", line = ""]) => ({ file: pathOf(file), line }))
 
 /** The file of a suite, from the folder on. */
 const suiteFile = /(?<=[\\/])conformance[\\/](?:http[\\/]|scenarios[\\/])?[^\\/]+$/
 
 /** Before the step that called it. What lies in node_modules, as drivers and Effect do, tells an author nothing. */
-const ownPlaceIn = (places: ReadonlyArray<Place>): Place | undefined => {
+const ownPlaceIn = (places: ReadonlyArray<SourceLine>): SourceLine | undefined => {
   const step = places.findIndex(({ file }) => suiteFile.test(file))
   return places.slice(0, step < 0 ? places.length : step).find(({ file }) => !/[\\/]node_modules[\\/]/.test(file))
 }

@@ -7,7 +7,7 @@
 import { Effect, Result, type Scope } from "effect"
 import * as Deadlines from "../../core/Deadlines.ts"
 import { PipeliningConnection, type Outgoing } from "./PipeliningConnection.ts"
-import { failed, type Answer, type SmtpFailed } from "./SmtpAnswer.ts"
+import { failed, wantedNoMore, type Answer, type SmtpFailed } from "./SmtpAnswer.ts"
 import { introduce } from "./SmtpIntroduction.ts"
 import type { Limits, Settings } from "./SmtpSettings.ts"
 import { trust } from "./SmtpWire.ts"
@@ -47,15 +47,14 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
     /** Whether a message waits that is still wanted. */
     const isAnyWaiting = (): boolean => {
       for (const queue of [returned, waiting]) {
-        while (queue.length > 0 && !queue[0]!.isWanted()) queue.shift()!.onEnd(Result.fail(failed("CONN", "it was wanted no more when its turn came"))) // there is one
+        while (queue.length > 0 && !queue[0]!.isWanted()) queue.shift()!.onEnd(Result.fail(wantedNoMore())) // there is one
       }
       return returned.length + waiting.length > 0
     }
 
     const next = (carrier: Carrier): Submission | null => {
       if (!isAnyWaiting()) return null
-      const submission = returned.shift() ?? waiting.shift() ?? null
-      if (submission === null) return null
+      const submission = (returned.shift() ?? waiting.shift())! // one waits
       submission.carrier = carrier
       submission.deadline ??= toSubmit.set(() => {
         submission.onEnd(Result.fail(failed("DATA", "not submitted within the time")))

@@ -39,6 +39,7 @@ export type Meaning =
   | "unknown"
   /** What the server keeps of the transaction is taken back. */
   | "reset"
+  /** An empty message goes out, to nobody. */
   | "lone dot"
   /** The connection may carry another message. */
   | "rest"

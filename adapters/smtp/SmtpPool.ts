@@ -4,7 +4,7 @@
  * with the scope.
  */
 import { Effect, Semaphore, type Fiber, type Scope } from "effect"
-import { failed, SmtpFailed } from "./SmtpAnswer.ts"
+import { failed, SmtpFailed, wantedNoMore } from "./SmtpAnswer.ts"
 import { open, type Connection } from "./SmtpConnection.ts"
 import type { Limits, Settings } from "./SmtpSettings.ts"
 
@@ -103,7 +103,7 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
             yield* restore(places.take(1))
             if (!isWanted()) {
               yield* places.release(1)
-              return yield* failed("CONN", "it was wanted no more when its turn came")
+              return yield* wantedNoMore()
             }
             const answer = yield* restore(
               attempt(work, held).pipe(

@@ -109,7 +109,7 @@ export class PlaceInLane implements Place {
     this.#next = next
   }
 
-  isClosing(): boolean {
+  isStopping(): boolean {
     return this.#isStopping()
   }
 

@@ -213,15 +213,16 @@ export const refused = (said: Reply): Abandoned | Postponed => {
     : new Postponed({ code: codeOf(reply), detail: Replies.cleanReply(reply.text) ?? "the provider refused the message for the moment", reply })
 }
 
-/** What a submission is counted as. */
+/** What a submission is counted as; null: as none, for it was given back. */
 export const submissionOutcome = (
   exit: Exit.Exit<SubmitResult, { readonly _tag: string }>
-): (typeof Metrics.submissionOutcomes)[number] => {
+): (typeof Metrics.submissionOutcomes)[number] | null => {
   if (Exit.isSuccess(exit)) {
     const kinds = new Set(exit.value.replies.map(({ reply }) => Replies.classify(reply)))
     return kinds.has("accepted") ? "accepted" : kinds.has("transient") || kinds.size === 0 ? "transient" : "permanent"
   }
   const error = Option.getOrNull(Exit.findErrorOption(exit))
+  if (error instanceof GivenBack) return null
   return error instanceof SubmissionRefused && Replies.classify(error.reply) === "permanent"
     ? "permanent"
     : error instanceof SubmissionRefused

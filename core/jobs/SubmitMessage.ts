@@ -8,7 +8,7 @@
  * if it fell between the provider's acceptance and our commit: then with the
  * same Message-ID and the same bytes.
  */
-import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Option, Random, Stream } from "effect"
+import { Cause, Clock, Context, Duration, Effect, Exit, Layer, Random, Stream } from "effect"
 import type { Address } from "../model/Address.ts"
 import * as Addresses from "../model/Address.ts"
 import type { Attachment } from "../model/Attachment.ts"
@@ -270,7 +270,7 @@ export class SubmitMessage extends Context.Service<
         const place = yield* Place
         let isGivenBack = false
         const isWanted = () => {
-          isGivenBack = place?.isClosing() === true
+          isGivenBack = place?.isStopping() === true
           return !isGivenBack
         }
         if (!isWanted()) return yield* new GivenBack()
@@ -316,8 +316,9 @@ export class SubmitMessage extends Context.Service<
 
       /** Counts a submission by its outcome, and says so in its span. */
       const measured = ({ environment }: Message.Message, exit: Exit.Exit<SubmitResult, { readonly _tag: string }>) => {
-        if (Exit.hasInterrupts(exit) || Option.getOrNull(Exit.findErrorOption(exit))?._tag === "GivenBack") return Effect.void
+        if (Exit.hasInterrupts(exit)) return Effect.void
         const outcome = submissionOutcome(exit)
+        if (outcome === null) return Effect.void
         return Effect.andThen(
           Metrics.count(Metrics.submissions[environment][outcome]),
           Tracing.annotate({ "mailroom.outcome": outcome })

@@ -72,7 +72,7 @@ export interface Place {
   /** Takes the leases of the next jobs, whatever becomes of what is under way. */
   take(next: ReadonlyArray<Next>): void
   /** The worker stops: a job that has done nothing yet that cannot be undone is given back. */
-  isClosing(): boolean
+  isStopping(): boolean
 }
 
 /** The place of the job that is under way; null if its end just frees it. */
