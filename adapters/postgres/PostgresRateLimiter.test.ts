@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Context, Effect, Exit, Layer, Scope } from "effect"
+import { Clock, Context, Effect, Exit, Fiber, Latch, Layer, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { freshId } from "../../conformance/fixtures.ts"
 import { RateLimiter, type Guard } from "../../core/ports/RateLimiter.ts"
@@ -178,6 +178,27 @@ describe("the rate limiter of several processes", () => {
       yield* TestClock.adjust("1 second")
 
       assert.isTrue(yield* isAccepted(ours.take(fresh)))
+    })
+  )
+
+  it.effect("keeps a block that comes when whoever asked for it has hung up, for those who come next", () =>
+    Effect.gen(function* () {
+      const { database, used } = yield* two
+      const [taken, told] = [yield* Latch.make(false), yield* Latch.make(false)]
+      const rows: typeof database.rows = (text, parameters) =>
+        Effect.tap(database.rows<never>(text, parameters), () => Effect.andThen(taken.open, told.await))
+      const late = Layer.succeed(Database.Database, { ...database, rows })
+      const limiter = Context.get(yield* Layer.build(Layer.fresh(PostgresRateLimiter.layer.pipe(Layer.provide(late)))), RateLimiter)
+      const guard = perDay(10_000)
+      const first = yield* Effect.forkChild(limiter.take([guard]), { startImmediately: true })
+      yield* taken.await
+
+      const left = yield* Effect.forkChild(Fiber.interrupt(first), { startImmediately: true })
+      yield* told.open
+      yield* Fiber.join(left)
+
+      assert.strictEqual((yield* limiter.take([guard])).standings[0]!.remaining, 9_999)
+      assert.strictEqual(yield* used(guard), 100)
     })
   )
 

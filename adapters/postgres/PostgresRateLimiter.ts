@@ -109,12 +109,14 @@ export const layer: Layer.Layer<RateLimiter, never, Database.Database> = Layer.e
           if (!day.wantsBlock(limit, steady)) return Effect.void
           if (steady < awayUntil) return Effect.fail(away)
           day.lookedAt = steady
-          return Effect.tapError(takeBlock(day, limit), () =>
+          const taking = Effect.tapError(takeBlock(day, limit), () =>
             Effect.sync(() => {
               day.lookedAt = null
               awayUntil = steady + patience
             })
           )
+          // Whoever asked may hang up: a block that is taken for him, and by nobody counted, would be lost for the day.
+          return Effect.uninterruptible(taking)
         })
       )
 
