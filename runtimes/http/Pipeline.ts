@@ -18,7 +18,7 @@ import type { Issue } from "./Issues.ts"
 import * as Metrics from "./Metrics.ts"
 import { isProbe } from "./Probes.ts"
 import { isNotification } from "./Providers.ts"
-import { Defect, InvalidRequest, MethodNotAllowed, RouteUnknown, ShuttingDown, type Refusal } from "./Refusals.ts"
+import { Defect, InvalidRequest, logFault, MethodNotAllowed, RouteUnknown, ShuttingDown, type Refusal } from "./Refusals.ts"
 import { routeAt, type Match } from "./Routes.ts"
 import { addressOf, type TrustedProxies } from "./TrustedProxies.ts"
 
@@ -148,9 +148,7 @@ const answerCause = (call: CallState, drain: DrainState, cause: Cause.Cause<Refu
     const refusal = Option.getOrElse(Cause.findErrorOption(cause), () => new Defect())
     const { status, body } = call.refuse(refusal)
     if (refusal._tag === "Defect") yield* Effect.logError("a request met with a defect", cause)
-    else if (status >= 500 && refusal._tag !== "ShuttingDown") {
-      yield* Effect.logWarning(refusal.message, "cause" in refusal ? refusal.cause : refusal._tag)
-    }
+    else yield* logFault(refusal, status)
     return HttpServerResponse.jsonUnsafe(body, { status, headers: headersOf(call, drain) })
   })
 

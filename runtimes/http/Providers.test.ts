@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Redacted, type Scope } from "effect"
+import { Effect, Exit, Redacted, Scope } from "effect"
 import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import { connect } from "node:net"
 import { generate } from "selfsigned"
@@ -251,6 +251,26 @@ it.live("The log joins a notification to its request and its message, and holds 
     assert.deepInclude(of(bad).at(-1)?.annotations, { status: 403, reason: "bad_signature" })
     const log = server.logs.join("\n")
     for (const told of [cyd, fake.sent[0]!.messageId, "5.1.1", "c2VjcmV0", genuine.cert.split("\n")[1]!]) assert.notInclude(log, told)
+  }).pipe(Effect.scoped)
+)
+
+it.live("A provider that is still posting when the server stops is told so, which is no fault of ours to tell of", () =>
+  Effect.gen(function* () {
+    const scope = yield* Scope.make()
+    const intakes = [PostmarkNotificationIntake.make({ secret: Redacted.make("the secret of the webhook") })]
+    const server = yield* Scope.provide(Harness.start({ intakes, grace: "1300 millis" }), scope)
+    const slow = connect(server.port, "127.0.0.1")
+    let answer = ""
+    slow.on("data", (chunk) => (answer += chunk.toString()))
+    slow.write(Harness.wire("POST /providers/postmark/notifications", ["Content-Length: 2"])) // which never come
+    yield* server.call("GET", "/v1/mailboxes") // by its answer the other has been read, too
+
+    yield* Scope.close(scope, Exit.void)
+
+    yield* Harness.eventually(() => slow.closed)
+    const requestId = /\r\nx-request-id: (\S+)/i.exec(answer)?.[1] ?? "none"
+    assert.match(answer, /^HTTP\/1\.1 503 /)
+    assert.lengthOf(server.logs.filter((line) => line.includes(requestId)), 1)
   }).pipe(Effect.scoped)
 )
 

@@ -19,7 +19,7 @@ import * as Body from "./Body.ts"
 import { BodyRoom, forStrangers } from "./BodyRoom.ts"
 import { Call } from "./Call.ts"
 import { Drain } from "./Drain.ts"
-import { type InvalidRequest, type PayloadTooLarge, RouteUnknown, type ShuttingDown } from "./Refusals.ts"
+import { type InvalidRequest, logFault, type PayloadTooLarge, RouteUnknown, type ShuttingDown } from "./Refusals.ts"
 
 export const path = "/providers/:name/notifications"
 
@@ -65,7 +65,7 @@ export const providersLayer = Layer.unwrap(
       Effect.gen(function* () {
         const call = yield* Call
         const { status, body } = call.refuse(refusal)
-        if (status >= 500) yield* Effect.logWarning(refusal.message, "cause" in refusal ? refusal.cause : refusal._tag)
+        yield* logFault(refusal, status)
         return HttpServerResponse.jsonUnsafe(body, { status })
       })
 

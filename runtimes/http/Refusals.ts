@@ -3,7 +3,7 @@
  * the union of all refusals there are. A refusal becomes an answer in one
  * place, the table of ErrorBody.ts.
  */
-import { Data, type Effect } from "effect"
+import { Data, Effect } from "effect"
 import type { Access } from "../../core/operations/Access.ts"
 import type { Attachments, Upload } from "../../core/operations/Attachments.ts"
 import type { Events } from "../../core/operations/Events.ts"
@@ -119,3 +119,9 @@ export type Refusal =
   | RefusalOf<Upload>
   | RefusalOf<typeof Events.Service>
   | RefusalOf<typeof Webhooks.Service>
+
+/** Logs what failed on our side, with its cause. That we stop is no fault, and each request then ends so. */
+export const logFault = (refusal: Refusal, status: number): Effect.Effect<void> =>
+  status < 500 || refusal._tag === "ShuttingDown"
+    ? Effect.void
+    : Effect.logWarning(refusal.message, "cause" in refusal ? refusal.cause : refusal._tag)
