@@ -39,6 +39,14 @@ describe("the clock watch", () => {
     })
   )
 
+  it.effect("says which of the clocks is ahead", () =>
+    Effect.gen(function* () {
+      const { lines } = yield* watching(-6_000)
+
+      assert.deepStrictEqual(lines, ["Error this process's clock is 6 s ahead of the database's: it takes no work until it is set right"])
+    })
+  )
+
   it.effect("does not take one slow answer for a clock that is off", () =>
     Effect.gen(function* () {
       const { offset, lines } = yield* watching(9_000, 50)

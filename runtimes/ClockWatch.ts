@@ -27,7 +27,7 @@ export const layer = Layer.effect(
     const watch = Effect.gen(function* () {
       const wasTrusted = isClockTrusted(get)
       offset = yield* measured
-      const far = `this process's clock is ${Math.abs(offset) / 1000} s ${offset < 0 ? "before" : "behind"} the database's`
+      const far = `this process's clock is ${Math.abs(offset) / 1000} s ${offset < 0 ? "ahead of" : "behind"} the database's`
       if (!isClockTrusted(get)) yield* Effect.logError(`${far}: it takes no work until it is set right`)
       else if (!wasTrusted) yield* Effect.logInfo("this process's clock agrees with the database's again")
       // While the database is away there is no work to take.

@@ -157,7 +157,7 @@ const connections = (config: Deployment) => Effect.fnUntraced(function* (says: V
 const clock = Effect.fnUntraced(function* (says: Voice) {
   const { clockOffset } = yield* Postgres.Database
   const offset = yield* clockOffset
-  const message = `${Math.abs(offset)} ms ${offset < 0 ? "before" : "behind"} the database's`
+  const message = `${Math.abs(offset)} ms ${offset < 0 ? "ahead of" : "behind"} the database's`
   if (Math.abs(offset) > clockOffsetMax) yield* says.fail(message, "Set this machine's clock, by NTP: a process that is more than 5 s off takes no work.")
   else if (Math.abs(offset) > clockOffsetNoted) yield* says.warn(message, "Set this machine's clock, by NTP.")
   else yield* says.ok(message)
