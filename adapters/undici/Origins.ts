@@ -1,7 +1,7 @@
 /**
- * A lane per receiver (scheme, host and port): so many requests at a time, and
- * the connections that wait for the next one. A lane is there for as long as
- * somebody is in it or a connection waits, and no longer.
+ * Receivers by their origin (scheme, host and port): each has so many requests
+ * at a time, and connections that wait for the next one. One is known for as
+ * long as a request is under way or a connection waits, and no longer.
  */
 import { Effect, Semaphore } from "effect"
 import type { Connection } from "./Connection.ts"
@@ -13,16 +13,16 @@ export interface Bounds {
   readonly idleConnectionsMax: number
 }
 
-interface Lane {
+interface Receiver {
   readonly turns: Semaphore.Semaphore
   readonly idle: Array<Connection>
   users: number
 }
 
-export class Lanes {
+export class Origins {
   readonly #bounds: Bounds
-  readonly #lanes = new Map<string, Lane>()
-  /** Of all lanes, the one that has waited longest first. */
+  readonly #receivers = new Map<string, Receiver>()
+  /** Of all receivers, the one that has waited longest first. */
   readonly #idle = new Map<Connection, string>()
   #isClosed = false
 
@@ -30,9 +30,9 @@ export class Lanes {
     this.#bounds = bounds
   }
 
-  /** How many lanes there are, and connections that wait in them. */
-  get size(): { readonly lanes: number; readonly idle: number } {
-    return { lanes: this.#lanes.size, idle: this.#idle.size }
+  /** How many are known, and how many connections wait. */
+  get size(): { readonly receivers: number; readonly idle: number } {
+    return { receivers: this.#receivers.size, idle: this.#idle.size }
   }
 
   /** Waits for its turn. */
@@ -40,35 +40,35 @@ export class Lanes {
     return Effect.acquireUseRelease(
       Effect.sync(() => {
         const { connectionsPerHost } = this.#bounds
-        const lane = this.#lanes.get(origin) ?? { turns: Semaphore.makeUnsafe(connectionsPerHost), idle: [], users: 0 }
-        this.#lanes.set(origin, lane)
-        lane.users += 1
-        return lane
+        const receiver = this.#receivers.get(origin) ?? { turns: Semaphore.makeUnsafe(connectionsPerHost), idle: [], users: 0 }
+        this.#receivers.set(origin, receiver)
+        receiver.users += 1
+        return receiver
       }),
-      (lane) => lane.turns.withPermit(work),
-      (lane) =>
+      (receiver) => receiver.turns.withPermit(work),
+      (receiver) =>
         Effect.sync(() => {
-          lane.users -= 1
-          this.#forget(origin, lane)
+          receiver.users -= 1
+          this.#forget(origin, receiver)
         })
     )
   }
 
   /** A connection that waits, to one of these addresses; it waits no more. */
   take(origin: string, addresses: ReadonlyArray<string>): Connection | undefined {
-    const found = this.#lanes.get(origin)?.idle.findLast(({ address }) => addresses.includes(address))
+    const found = this.#receivers.get(origin)?.idle.findLast(({ address }) => addresses.includes(address))
     if (found !== undefined) this.#remove(found)
     return found
   }
 
   /** Lets a connection wait for the next request, if it can. */
   keep(origin: string, connection: Connection): void {
-    const lane = this.#lanes.get(origin)
+    const receiver = this.#receivers.get(origin)
     const { idleConnectionsMax } = this.#bounds
-    if (this.#isClosed || lane === undefined || !connection.isOpen || idleConnectionsMax === 0) return connection.destroy()
+    if (this.#isClosed || receiver === undefined || !connection.isOpen || idleConnectionsMax === 0) return connection.destroy()
     const [longest] = this.#idle.keys()
     if (longest !== undefined && this.#idle.size >= idleConnectionsMax) this.#close(longest)
-    lane.idle.push(connection)
+    receiver.idle.push(connection)
     this.#idle.set(connection, origin)
     connection.whenClosed(() => this.#close(connection))
   }
@@ -85,15 +85,15 @@ export class Lanes {
   /** False if it does not wait. */
   #remove(connection: Connection): boolean {
     const origin = this.#idle.get(connection)
-    const lane = origin === undefined ? undefined : this.#lanes.get(origin)
-    if (origin === undefined || lane === undefined) return false
+    const receiver = origin === undefined ? undefined : this.#receivers.get(origin)
+    if (origin === undefined || receiver === undefined) return false
     this.#idle.delete(connection)
-    lane.idle.splice(lane.idle.indexOf(connection), 1)
-    this.#forget(origin, lane)
+    receiver.idle.splice(receiver.idle.indexOf(connection), 1)
+    this.#forget(origin, receiver)
     return true
   }
 
-  #forget(origin: string, lane: Lane): void {
-    if (lane.users === 0 && lane.idle.length === 0) this.#lanes.delete(origin)
+  #forget(origin: string, receiver: Receiver): void {
+    if (receiver.users === 0 && receiver.idle.length === 0) this.#receivers.delete(origin)
   }
 }

@@ -13,7 +13,7 @@ import { WebhookTransport } from "../../core/ports/WebhookTransport.ts"
 import * as NodeResolver from "../node/NodeResolver.ts"
 import { Connection, NoAnswer } from "./Connection.ts"
 import * as Dial from "./Dial.ts"
-import { Lanes } from "./Lanes.ts"
+import { Origins } from "./Origins.ts"
 import * as UndiciWebhookTransport from "./UndiciWebhookTransport.ts"
 
 const policy = { allowHttp: true, allowedBlocks: ["127.0.0.0/24"] }
@@ -40,17 +40,17 @@ const receiver = (listener: http.RequestListener, { port = 0, host = "0.0.0.0" }
 const answers: http.RequestListener = (request, response) => void request.resume().on("end", () => response.end("fine"))
 const hangs: http.RequestListener = () => {}
 
-/** A transport whose lanes can be looked into, where all names lead to these addresses. */
-const transport = (bounds: Partial<ConstructorParameters<typeof Lanes>[0]> = {}, addresses: ReadonlyArray<string> = ["127.0.0.1"], idleTimeout = 4_000) =>
+/** A transport whose connections can be looked at, where all names lead to these addresses. */
+const transport = (bounds: Partial<ConstructorParameters<typeof Origins>[0]> = {}, addresses: ReadonlyArray<string> = ["127.0.0.1"], idleTimeout = 4_000) =>
   Effect.map(
     Effect.acquireRelease(
-      Effect.sync(() => new Lanes({ connectionsPerHost: 32, idleConnectionsMax: 256, ...bounds })),
-      (lanes) => Effect.sync(() => lanes.close())
+      Effect.sync(() => new Origins({ connectionsPerHost: 32, idleConnectionsMax: 256, ...bounds })),
+      (origins) => Effect.sync(() => origins.close())
     ),
-    (lanes) => {
-      const { post } = UndiciWebhookTransport.make({ addresses: () => Effect.succeed(addresses) }, lanes, { idleTimeout })
+    (origins) => {
+      const { post } = UndiciWebhookTransport.make({ addresses: () => Effect.succeed(addresses) }, origins, { idleTimeout })
       return {
-        lanes,
+        origins,
         post: (port: number, host = "hooks.example") =>
           post({ target: Result.getOrThrow(WebhookUrl.parse(`http://${host}:${port}/`, policy)), headers: {}, body })
       }
@@ -213,11 +213,11 @@ describe("connections", () => {
 
   it.effect("to all receivers that wait are bounded, and the one that has waited longest goes", () =>
     Effect.gen(function* () {
-      const { lanes, post } = yield* transport({ idleConnectionsMax: 3 })
+      const { origins, post } = yield* transport({ idleConnectionsMax: 3 })
       const { port, sockets } = yield* receiver(answers)
       for (let host = 0; host < 20; host++) yield* post(port, `h${host}.example`)
 
-      assert.deepStrictEqual(lanes.size, { lanes: 3, idle: 3 })
+      assert.deepStrictEqual(origins.size, { receivers: 3, idle: 3 })
       yield* until(() => sockets.size === 3)
       const before = [...sockets]
       yield* post(port, "h17.example")
@@ -225,13 +225,13 @@ describe("connections", () => {
       yield* post(port, "h16.example")
       assert.notDeepEqual([...sockets], before)
       yield* post(port, "h17.example")
-      assert.deepStrictEqual(lanes.size, { lanes: 3, idle: 3 })
+      assert.deepStrictEqual(origins.size, { receivers: 3, idle: 3 })
     })
   )
 
   it.live("that nobody uses are closed in time, and nothing is left of their receivers", () =>
     Effect.gen(function* () {
-      const { lanes, post } = yield* transport({}, ["127.0.0.1"], 50)
+      const { origins, post } = yield* transport({}, ["127.0.0.1"], 50)
       const promises = { "keep-alive": "timeout=60" }
       for (const headers of [{}, promises]) {
         const { port, sockets } = yield* receiver((request, response) => {
@@ -240,10 +240,10 @@ describe("connections", () => {
         })
         for (let host = 0; host < 20; host++) yield* post(port, `h${host}.example`)
 
-        const [took] = yield* Effect.timed(until(() => sockets.size === 0 && lanes.size.idle === 0))
+        const [took] = yield* Effect.timed(until(() => sockets.size === 0 && origins.size.idle === 0))
 
         assert.isBelow(Duration.toMillis(took), 3_000)
-        assert.deepStrictEqual(lanes.size, { lanes: 0, idle: 0 })
+        assert.deepStrictEqual(origins.size, { receivers: 0, idle: 0 })
       }
     })
   )
@@ -267,7 +267,7 @@ describe("connections", () => {
       const waiting: Array<http.ServerResponse> = []
       const { port, sockets } = yield* receiver((_, response) => waiting.push(response))
       const scope = yield* Scope.make()
-      const { lanes, post } = yield* Scope.provide(transport({}, ["127.0.0.1"], 60_000), scope)
+      const { origins, post } = yield* Scope.provide(transport({}, ["127.0.0.1"], 60_000), scope)
       const posting = yield* Effect.forkScoped(post(port))
       yield* until(() => waiting.length === 1)
 
@@ -276,7 +276,7 @@ describe("connections", () => {
 
       assert.strictEqual((yield* Fiber.join(posting)).status, 200)
       yield* until(() => sockets.size === 0)
-      assert.deepStrictEqual(lanes.size, { lanes: 0, idle: 0 })
+      assert.deepStrictEqual(origins.size, { receivers: 0, idle: 0 })
     })
   )
 
@@ -300,7 +300,7 @@ describe("connections", () => {
 
   it.effect("that are closed do not wait", () =>
     Effect.gen(function* () {
-      const { lanes } = yield* transport()
+      const { origins } = yield* transport()
       let isDestroyed = false
       const closed = double({
         isOpen: false,
@@ -309,10 +309,10 @@ describe("connections", () => {
         }
       })
 
-      yield* lanes.within("http://hooks.example:80", Effect.sync(() => lanes.keep("http://hooks.example:80", closed)))
+      yield* origins.within("http://hooks.example:80", Effect.sync(() => origins.keep("http://hooks.example:80", closed)))
 
       assert.isTrue(isDestroyed)
-      assert.deepStrictEqual(lanes.size, { lanes: 0, idle: 0 })
+      assert.deepStrictEqual(origins.size, { receivers: 0, idle: 0 })
     })
   )
 
@@ -322,7 +322,7 @@ describe("connections", () => {
   ]) {
     it.effect(title, () =>
       Effect.gen(function* () {
-        const { lanes, post } = yield* transport()
+        const { origins, post } = yield* transport()
         let requests = 0
         let isDestroyed = false
         const { port } = yield* receiver((request, response) => {
@@ -336,14 +336,14 @@ describe("connections", () => {
           },
           post: () => Effect.fail(new NoAnswer({ isSent, cause: new Error("gone") }))
         })
-        yield* lanes.within(origin, Effect.sync(() => lanes.keep(origin, gone)))
+        yield* origins.within(origin, Effect.sync(() => origins.keep(origin, gone)))
 
         const ending = yield* Effect.result(post(port))
 
         assert.strictEqual(Result.isSuccess(ending), !isSent)
         assert.strictEqual(requests, isSent ? 0 : 1)
         assert.isTrue(isDestroyed)
-        assert.deepStrictEqual(lanes.size, isSent ? { lanes: 0, idle: 0 } : { lanes: 1, idle: 1 })
+        assert.deepStrictEqual(origins.size, isSent ? { receivers: 0, idle: 0 } : { receivers: 1, idle: 1 })
       })
     )
   }
@@ -416,7 +416,7 @@ describe("connections", () => {
 
   it.live("leave nothing behind, wherever a hundred requests are interrupted", () =>
     Effect.gen(function* () {
-      const { lanes, post } = yield* transport({}, ["127.0.0.1", "127.0.0.2"])
+      const { origins, post } = yield* transport({}, ["127.0.0.1", "127.0.0.2"])
       const { port, sockets } = yield* receiver(hangs)
       const open = () => process.getActiveResourcesInfo().filter((resource) => /TCP|TLS|Timeout|Connect/.test(resource)).length
       const before = open()
@@ -428,7 +428,7 @@ describe("connections", () => {
 
       yield* until(() => sockets.size === 0 && open() <= before)
 
-      assert.deepStrictEqual(lanes.size, { lanes: 0, idle: 0 })
+      assert.deepStrictEqual(origins.size, { receivers: 0, idle: 0 })
     })
   )
 })

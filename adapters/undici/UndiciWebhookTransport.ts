@@ -12,7 +12,7 @@ import { Resolver } from "../../core/ports/Resolver.ts"
 import { WebhookTransport, WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import { Connection, type Request } from "./Connection.ts"
 import * as Dial from "./Dial.ts"
-import { Lanes, type Bounds } from "./Lanes.ts"
+import { Origins, type Bounds } from "./Origins.ts"
 
 export interface Options extends Partial<Bounds> {
   /** Certificates to trust besides those that Node trusts, in PEM. */
@@ -34,11 +34,11 @@ export const layerWith = (options: Options): Layer.Layer<WebhookTransport, never
       const resolver = yield* Resolver
       checkOptions(options)
       const { connectionsPerHost = 288, idleConnectionsMax = 512 } = options
-      const lanes = yield* Effect.acquireRelease(
-        Effect.sync(() => new Lanes({ connectionsPerHost, idleConnectionsMax })),
-        (lanes) => Effect.sync(() => lanes.close())
+      const origins = yield* Effect.acquireRelease(
+        Effect.sync(() => new Origins({ connectionsPerHost, idleConnectionsMax })),
+        (origins) => Effect.sync(() => origins.close())
       )
-      return make(resolver, lanes, options)
+      return make(resolver, origins, options)
     })
   )
 
@@ -52,10 +52,10 @@ const checkOptions = (options: Options): void => {
   }
 }
 
-/** Public only so that a test can see that its lanes are empty. */
+/** Public only so that a test can see that nothing is left in `origins`. */
 export const make = (
   resolver: Pick<Resolver["Service"], "addresses">,
-  lanes: Lanes,
+  origins: Origins,
   { ca = [], idleTimeout = 4_000 }: Options
 ): WebhookTransport["Service"] => {
   const dial = Dial.make(ca)
@@ -78,7 +78,7 @@ export const make = (
   /** The connection waits for the next request once it has brought an answer, and is closed otherwise. */
   const over = (connection: Connection, origin: string, request: Request) =>
     Effect.onExit(connection.post(request), (exit) =>
-      Effect.sync(() => (Exit.isSuccess(exit) ? lanes.keep(origin, connection) : connection.destroy()))
+      Effect.sync(() => (Exit.isSuccess(exit) ? origins.keep(origin, connection) : connection.destroy()))
     )
 
   /** Over a connection that is opened for it. All that was opened on the way is closed if there is no answer. */
@@ -99,7 +99,7 @@ export const make = (
 
   const exchange = (target: WebhookTarget, origin: string, request: Request) =>
     Effect.flatMap(vetted(target), (addresses) => {
-      const kept = lanes.take(origin, addresses)
+      const kept = origins.take(origin, addresses)
       if (kept === undefined) return overNew(addresses, target, origin, request)
       return Effect.catch(over(kept, origin, request), ({ isSent, cause }) =>
         isSent ? Effect.fail(unreachable(cause)) : overNew(addresses, target, origin, request)
@@ -109,7 +109,7 @@ export const make = (
   const send = (target: WebhookTarget, request: Request) =>
     Effect.suspend(() => {
       const origin = originOf(target)
-      return lanes.within(origin, exchange(target, origin, request))
+      return origins.within(origin, exchange(target, origin, request))
     })
 
   return WebhookTransport.of({
