@@ -34,7 +34,7 @@ type AnyOperation = (...given: ReadonlyArray<never>) => Effect.Effect<unknown, u
 export const isTraced = ({ cache: { tracer, tracerEnabled } }: AnyFiber): boolean =>
   tracerEnabled && tracer !== undefined && tracer !== Tracer.nativeTracer
 
-type Kind = "internal" | "client" | "consumer"
+type Kind = "internal" | "client"
 
 const beneath = <A, E, R>(self: Effect.Effect<A, E, R>, parent: Tracer.AnySpan) =>
   Effect.provideService(self, Tracer.ParentSpan, parent) as Effect.Effect<A, E, R> // nobody asks for a parent span
@@ -76,16 +76,13 @@ export const within =
  * what it came from. All spans within carry the attributes.
  */
 export const spanOf =
-  (id: string, name: string, attributes: Attributes, kind: Kind = "internal") =>
+  (id: string, name: string, attributes: Attributes) =>
   <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.withFiber((fiber) => {
       if (!isTraced(fiber)) return self
       const current = fiber.cache.span
       const isInside = current?.traceId === traceIdOf(id)
-      return spanned(self, name, {
-        kind,
-        ...(isInside ? {} : { parent: rootOf(id), links: linksTo(current) })
-      }).pipe(Effect.annotateSpans(attributes))
+      return Effect.annotateSpans(spanned(self, name, isInside ? {} : { parent: rootOf(id), links: linksTo(current) }), attributes)
     })
 
 /**

@@ -23,10 +23,8 @@ import * as RedisJobQueue from "../adapters/redis/RedisJobQueue.ts"
 import * as RedisRateLimiter from "../adapters/redis/RedisRateLimiter.ts"
 import { PoolGauge } from "../core/Metrics.ts"
 import type { BlobStore } from "../core/ports/BlobStore.ts"
-import type { Crypto } from "../core/ports/Crypto.ts"
 import type { JobQueue } from "../core/ports/JobQueue.ts"
 import type { RateLimiter } from "../core/ports/RateLimiter.ts"
-import type { Resolver } from "../core/ports/Resolver.ts"
 import type { Store } from "../core/ports/Store.ts"
 import * as ClockWatch from "./ClockWatch.ts"
 import { ConfigFaults, settings, type Config, type Deployment } from "./Config.ts"
@@ -161,9 +159,6 @@ export const over = <E, R>(config: Config, database: Layer.Layer<Postgres.Databa
 
 /** The ports of a process of this deployment; `name` is what the database's own lists call it. Refuses tables that are not up to date. */
 export const layer = (config: Deployment, name: string) => over(config, database(config, name), migrated(config))
-
-/** The services of `operator`. */
-export type Operated = Store | JobQueue | Crypto | Resolver | Postgres.Database
 
 /** What management commands want of it: one short-lived process, and no more than it needs. */
 export const operator = (config: Deployment) =>

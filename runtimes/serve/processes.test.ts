@@ -95,7 +95,7 @@ const settingsOf = (url: Redacted.Redacted<string>) => ({
 })
 
 /** What an operator does on the database of these settings. */
-const operating = <A, E>(variables: Readonly<Record<string, string>>, work: Effect.Effect<A, E, Management | Adapters.Operated>) =>
+const operating = <A, E>(variables: Readonly<Record<string, string>>, work: Effect.Effect<A, E, Management | Layer.Success<ReturnType<typeof Adapters.operator>>>) =>
   Config.load(variables, {}, ["database"]).pipe(
     Effect.flatMap((config) =>
       Effect.provide(work, Layer.provideMerge(Management.layer, Adapters.operator(config as Config.Deployment))) // the database is needed
