@@ -49,7 +49,10 @@ export const nothingLoaded: Loaded = {
   relays: new Map()
 }
 
-/** Whether this change, if it needs to know what is there, says what that must be. */
+/**
+ * Whether this change, if it needs to know what is there, says what that must be. An update of an endpoint does not: whether
+ * it was enabled decides if it gets a place in the log.
+ */
 export const canBeAssumed = (change: Change): boolean =>
   !mustLook(change) || isPremise(change) || (change._tag === "Update" && change.kind !== "endpoint")
 

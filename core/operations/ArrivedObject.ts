@@ -34,7 +34,7 @@ export const takeIn = Effect.fnUntraced(function* <E>(
   prefix: Uint8Array,
   bytes: Stream.Stream<Uint8Array, E>
 ): Effect.fn.Return<TakenIn, E | BlobUnavailable, Scope.Scope> {
-  const start = new Start(prefix.length + Limits.inboundHeadBytesMax)
+  const start = new Start(prefix.length + Math.max(Limits.inboundHeadBytesMax, enclosedMax))
   start.add(prefix)
   let opened: BlobWriter | null = null
   const open = Effect.tap(blobs.writer(owner), (writer) => {
