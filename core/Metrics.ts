@@ -99,7 +99,7 @@ export const keyVerifications = each(["hash", "proof", "refused"], (result) =>
 )
 
 export const jobsClaimed = each(jobKinds, (kind) => counter("jobs_claimed", "Jobs that the queue handed to this process.", { kind }))
-/** `postponed`: the store, the queue or a key could not serve it. `lost`: another worker has its lease by now. `broken`: left to its lease. */
+/** `postponed`: the store, the blobs, the queue or a key could not serve it. `lost`: another worker has its lease by now. `broken`: left to its lease. */
 export const jobResults = ["completed", "postponed", "lost", "broken"] as const
 export const jobsEnded = each(jobKinds, (kind) =>
   each(jobResults, (result) => counter("jobs_ended", "Jobs that this process has done with, by result.", { kind, result }))

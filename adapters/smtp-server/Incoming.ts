@@ -28,7 +28,7 @@ export interface Incoming {
   readonly rest: Effect.Effect<void, NotAMessage | WireEnded>
 }
 
-/** What is read of a message beyond its limit, before the connection is given up. */
+/** How many times its limit is read of a message, before the connection is given up. */
 const excessMax = 2
 
 export const make = Effect.fnUntraced(function* (wire: Pick<Wire, "chunk" | "giveBack">, { sizeBytesMax, silence, total }: Limits) {

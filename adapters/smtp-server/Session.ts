@@ -37,7 +37,7 @@ const lineSizeMax = 512 + 26 + 17 + 10
 
 interface State {
   /** Null before it has said who it is. */
-  hello: { readonly verb: "HELO" | "EHLO" | "LHLO"; readonly name: string } | null
+  hello: Pick<Extract<Command.Command, { readonly _tag: "Hello" }>, "verb" | "name"> | null
   sender: { readonly path: string | null; readonly isUtf8: boolean } | null
   recipients: Array<string>
   recipientsSeen: number
@@ -144,7 +144,7 @@ const forget = (state: State): void => {
   state.recipientsSeen = 0
 }
 
-const hello = (context: Context, state: State, { verb, name }: { readonly verb: "HELO" | "EHLO" | "LHLO"; readonly name: string }): boolean => {
+const hello = (context: Context, state: State, { verb, name }: Extract<Command.Command, { readonly _tag: "Hello" }>): boolean => {
   const { wire, settings } = context
   if ((verb === "LHLO") !== (settings.protocol === "LMTP")) return refuse(context, state, Reply.unknownCommand)
   forget(state)
@@ -167,7 +167,7 @@ const mail = (context: Context, state: State, { path, sizeBytes, isUtf8 }: Extra
   return say(wire, Reply.senderOk)
 }
 
-/** How many recipients one message may name beyond what it may have. */
+/** How many times the recipients that it may have one message may name. */
 const excessMax = 10
 
 const recipient = Effect.fnUntraced(function* (context: Context, state: State, path: string): Effect.fn.Return<boolean> {

@@ -25,12 +25,11 @@ const maxParamLength = 16 * 1024
 export const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false, maxParamLength }
 
 /** All that is served, for a server or a host. */
-export const routes = (servers: ReadonlyArray<string>, trustedProxies: ReadonlyArray<string>, metrics: MetricsAccess) => {
-  return Layer.mergeAll(probesLayer, providersLayer, metricsLayer(metrics), pagesLayer(servers)).pipe(
+export const routes = (servers: ReadonlyArray<string>, trustedProxies: ReadonlyArray<string>, metrics: MetricsAccess) =>
+  Layer.mergeAll(probesLayer, providersLayer, metricsLayer(metrics), pagesLayer(servers)).pipe(
     Layer.provide(pipelineLayer(TrustedProxies.make(trustedProxies))),
     Layer.provide(Handlers.layer)
   )
-}
 
 /**
  * Answers one request of a host, on behalf of the client at this address (the IP guard counts by it). Null: the host's own

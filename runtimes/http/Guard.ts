@@ -1,7 +1,8 @@
 /**
  * What stands between a route and its handler, in the order of refusal: the
  * announced length, the credential, the key's and the tenant's limit, the
- * scope, the media type, the body's bytes, the schemas; and then the handler.
+ * scope, the media type, an Idempotency-Key that is given twice, the body's
+ * bytes, the schemas; and then the handler.
  */
 import { Effect, Result, type Scope } from "effect"
 import type { HttpServerRequest } from "effect/http"
