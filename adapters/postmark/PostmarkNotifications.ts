@@ -83,7 +83,7 @@ const atOf = (timestamp: string): Millis | null =>
 const outcomeOf = (told: Told, at: Millis): Outcome | null => {
   switch (told.RecordType) {
     case "Delivery":
-      return { _tag: "Delivered", at, smtpResponse: told.Details == null || told.Details === "" ? null : oneLine(told.Details) }
+      return { _tag: "Delivered", at, smtpResponse: oneLine(told.Details) }
     case "Bounce":
       return bounced(told, at)
     case "SpamComplaint":
@@ -97,9 +97,9 @@ const outcomeOf = (told: Told, at: Millis): Outcome | null => {
 }
 
 const bounced = ({ Type, Details, Description }: Told, at: Millis): Outcome | null => {
-  const type = Type ?? "Unknown"
+  const type = oneLine(Type) ?? "Unknown"
   const said = Object.hasOwn(bounces, type) ? bounces[type]! : "undetermined"
-  const text = oneLine(Details == null || Details === "" ? (Description ?? type) : Details)
+  const text = oneLine(Details) ?? oneLine(Description) ?? type
   if (said === null) return null
   if (said === "complaint") return { _tag: "Complained", at }
   if (said === "failed") return { _tag: "Failed", at, code: type, message: text }

@@ -80,7 +80,7 @@ const outcomesOf = (kind: string, { mail, bounce, complaint, delivery, reject, f
   const atOf = (timestamp: string | null | undefined): Millis | null => millisOf(timestamp ?? "") ?? millisOf(mail.timestamp ?? "")
   const ofAll = (code: string, message: string | null | undefined): ReadonlyArray<Said> => {
     const at = atOf(null)
-    return at === null ? [] : [{ recipient: null, outcome: { _tag: "Failed", at, code, message: oneLine(message ?? code) } }]
+    return at === null ? [] : [{ recipient: null, outcome: { _tag: "Failed", at, code, message: oneLine(message) ?? code } }]
   }
   switch (kind) {
     case "Bounce":
@@ -90,7 +90,7 @@ const outcomesOf = (kind: string, { mail, bounce, complaint, delivery, reject, f
     case "Delivery": {
       const at = delivery === undefined ? null : atOf(delivery.timestamp)
       if (delivery === undefined || at === null) return []
-      const smtpResponse = delivery.smtpResponse == null ? null : oneLine(delivery.smtpResponse)
+      const smtpResponse = oneLine(delivery.smtpResponse)
       return delivery.recipients.map((recipient) => ({ recipient, outcome: { _tag: "Delivered", at, smtpResponse } }))
     }
     case "Reject":
@@ -108,23 +108,29 @@ const bounced = ({ bounceType, bounceSubType, bouncedRecipients }: NonNullable<T
   const bounceClass = classes[bounceType] ?? "undetermined"
   if (at === null) return []
   return bouncedRecipients
-    .filter(({ action, status, diagnosticCode }) => bounceClass !== "transient" || action != null || status != null || diagnosticCode != null)
-    .map(({ emailAddress, status, diagnosticCode }) => ({
+    .map(({ emailAddress, action, status, diagnosticCode }) => ({
       recipient: emailAddress,
+      action: oneLine(action),
+      status: oneLine(status),
+      diagnostic: oneLine(diagnosticCode)
+    }))
+    .filter(({ action, status, diagnostic }) => bounceClass !== "transient" || (action ?? status ?? diagnostic) !== null)
+    .map(({ recipient, status, diagnostic }) => ({
+      recipient,
       outcome: {
         _tag: "Bounced",
         at,
         class: bounceClass,
-        smtpCode: smtpCodeIn(diagnosticCode ?? ""),
-        enhancedCode: status != null && /^[245]\.\d{1,3}\.\d{1,3}$/.test(status) ? status : null,
-        diagnostic: oneLine(diagnosticCode ?? `${bounceType}: ${bounceSubType ?? "no more is known"}`)
+        smtpCode: smtpCodeIn(diagnostic ?? ""),
+        enhancedCode: status !== null && /^[245]\.\d{1,3}\.\d{1,3}$/.test(status) ? status : null,
+        diagnostic: diagnostic ?? oneLine(`${bounceType}: ${bounceSubType ?? "no more is known"}`)
       }
     }))
 }
 
 /** The code of a reply in a diagnostic such as `smtp; 550 5.1.1 user unknown`. */
 const smtpCodeIn = (diagnostic: string): number | null => {
-  const [, code] = /^(?:smtp;\s*)?([245]\d\d)(?=[\s-]|$)/i.exec(diagnostic.trim()) ?? []
+  const [, code] = /^(?:smtp;\s*)?([245]\d\d)(?=[\s-]|$)/i.exec(diagnostic) ?? []
   return code === undefined ? null : Number(code)
 }
 

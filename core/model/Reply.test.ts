@@ -43,7 +43,8 @@ describe("a reply", () => {
   it("is passed on as one line of 1,000 characters at most, and of whole ones", () => {
     assert.strictEqual(Reply.oneLine(" no\r\n  such\tuser "), "no such user")
     assert.strictEqual(Reply.oneLine("x".repeat(1_001)), "x".repeat(1_000))
-    assert.isTrue(Reply.oneLine(`${"x".repeat(999)}😀`).isWellFormed())
+    assert.isTrue(Reply.oneLine(`${"x".repeat(999)}😀`)?.isWellFormed())
+    assert.deepStrictEqual(["", " \r\n", null, undefined].map(Reply.oneLine), [null, null, null, null])
   })
 
   it("is shown in whole characters, also where it is cut", () => {

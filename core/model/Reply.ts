@@ -12,8 +12,9 @@ export interface Reply {
   readonly text: string | null
 }
 
-/** What others say, as an adapter passes it on: one line of whole characters, bounded. */
-export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim().slice(0, replyTextMax).toWellFormed()
+/** What others say, as an adapter passes it on: one line of whole characters, bounded; null if it is nothing. */
+export const oneLine = (text: string | null | undefined): string | null =>
+  text?.replace(/\s+/g, " ").trim().slice(0, replyTextMax).toWellFormed() || null
 
 const isEnhanced = (code: string | null): boolean => typeof code === "string" && /^[245]\.\d{1,3}\.\d{1,3}$/.test(code)
 
