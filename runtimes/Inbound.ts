@@ -7,6 +7,7 @@ import * as SmtpListener from "../adapters/smtp-server/SmtpListener.ts"
 import { RecordReport } from "../core/jobs/RecordReport.ts"
 import * as Loops from "../core/Loops.ts"
 import * as Metrics from "../core/Metrics.ts"
+import { authority } from "../core/model/Authority.ts"
 import { Receive } from "../core/operations/Receive.ts"
 import type { MailAuthenticator } from "../core/ports/MailAuthenticator.ts"
 import type { SpamFilter } from "../core/ports/SpamFilter.ts"
@@ -14,7 +15,7 @@ import type { SettingsShape } from "../core/Settings.ts"
 import { ConfigFaults, settings, type Config } from "./Config.ts"
 import { certificate, hostNameOf } from "./InboundHost.ts"
 import * as TrustedProxies from "./http/TrustedProxies.ts"
-import { authority, ListenFault } from "./Listening.ts"
+import { ListenFault } from "./Listening.ts"
 
 /** What the core is told of it. */
 export const coreSettings = (config: Config): Partial<SettingsShape> => ({

@@ -1,6 +1,7 @@
 /** Where a server listens, as one would call it; or why it cannot. */
 import { Data } from "effect"
 import type { HttpServer, HttpServerError } from "effect/http"
+import { authority } from "../core/model/Authority.ts"
 import { settings, type Config } from "./Config.ts"
 
 /** The server could not listen; one line. */
@@ -24,9 +25,6 @@ export const listenFault = (
           : `cannot listen on ${authority(host, port ?? 0)}: ${cause instanceof Error ? cause.message : String(cause)}`
   return new ListenFault({ message: why })
 }
-
-/** A host beside its port, as URLs have them: an IPv6 address in brackets (RFC 3986, 3.2.2). */
-export const authority = (host: string, port: number): string => `${host.includes(":") ? `[${host}]` : host}:${port}`
 
 /** The address to call, as seen from this machine. */
 export const baseUrl = ({ host }: Pick<Config, "host">, address: HttpServer.HttpServer["Service"]["address"]): string => {

@@ -13,12 +13,12 @@ import * as SandboxMailProvider from "../adapters/sandbox/SandboxMailProvider.ts
 import * as SesNotificationIntake from "../adapters/ses/SesNotificationIntake.ts"
 import * as PipeliningSmtpMailProvider from "../adapters/smtp/PipeliningSmtpMailProvider.ts"
 import * as UndiciWebhookTransport from "../adapters/undici/UndiciWebhookTransport.ts"
+import { authority } from "../core/model/Authority.ts"
 import { MailProviders } from "../core/ports/MailProvider.ts"
 import { NotificationIntakes } from "../core/ports/NotificationIntake.ts"
 import { Scanner, type Verdict } from "../core/ports/Scanner.ts"
 import { ConfigFaults, settings, type Config } from "./Config.ts"
 import * as FileFault from "./FileFault.ts"
-import { authority } from "./Listening.ts"
 
 const DkimFile = Schema.Array(
   Schema.Struct({ domain: Schema.NonEmptyString, selector: Schema.NonEmptyString, privateKey: Schema.NonEmptyString })

@@ -6,6 +6,7 @@
 import { Duration, Redacted } from "effect"
 import * as dns from "node:dns"
 import { connect, type LookupFunction, type Socket } from "node:net"
+import { authority } from "../../core/model/Authority.ts"
 
 export interface Host {
   /** A name, an address, or the folder of a socket. */
@@ -16,7 +17,7 @@ export interface Host {
 }
 
 /** As it may be logged. */
-export const nameOf = ({ host, port }: Pick<Host, "host" | "port">): string => `${host.includes(":") ? `[${host}]` : host}:${port}`
+export const nameOf = ({ host, port }: Pick<Host, "host" | "port">): string => authority(host, port)
 
 /** In their order, never none; null when the URL names no server. It is not told, for there may be a password in it. */
 export const hostsOf = (url: Redacted.Redacted<string>): ReadonlyArray<Host> | null => {
@@ -60,8 +61,8 @@ const parameterOf = (url: Redacted.Redacted<string>, name: string): string | nul
 
 /** The same URL for each host of its authority: what is before them, one of them, what is behind. A comma in a password is none between hosts. */
 export const oneEach = (text: string): ReadonlyArray<string> => {
-  const [, before, authority, behind] = /^([^/?#]*\/\/(?:[^/?#]*@)?)([^/?#@]*,[^/?#@]*)(.*)$/s.exec(text) ?? []
-  return authority === undefined ? [text] : authority.split(",").map((host) => `${before}${host}${behind}`)
+  const [, before, hosts, behind] = /^([^/?#]*\/\/(?:[^/?#]*@)?)([^/?#@]*,[^/?#@]*)(.*)$/s.exec(text) ?? []
+  return hosts === undefined ? [text] : hosts.split(",").map((host) => `${before}${host}${behind}`)
 }
 
 const withOnly = (named: URL, host: string, port: number): Host => {

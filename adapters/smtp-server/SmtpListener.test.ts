@@ -468,6 +468,8 @@ describe("SmtpListener", () => {
       const failed = yield* Effect.result(listen(recorder(), { address: { host: "127.0.0.1", port } }))
 
       assert.match(Result.isFailure(failed) ? failed.failure.message : "", new RegExp(`^cannot listen on 127\\.0\\.0\\.1:${port}: .*EADDRINUSE`))
+      const { message } = new SmtpListener.ListenFailed({ address: { host: "2001:db8::25", port: 25 }, cause: "taken" })
+      assert.strictEqual(message, "cannot listen on [2001:db8::25]:25: taken")
     })
   )
 

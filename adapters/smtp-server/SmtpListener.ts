@@ -10,6 +10,7 @@ import { Data, Duration, Effect, FiberSet, Result, type Scope } from "effect"
 import { existsSync, lstatSync, unlinkSync } from "node:fs"
 import { createConnection, createServer, type AddressInfo, type Server } from "node:net"
 import type { SecureContext } from "node:tls"
+import { authority } from "../../core/model/Authority.ts"
 import { bucketOf, plainOf } from "../../core/model/ClientAddress.ts"
 import { Receive } from "../../core/operations/Receive.ts"
 import * as ProxyLine from "./ProxyLine.ts"
@@ -20,7 +21,7 @@ import { Wire, WireEnded } from "./Wire.ts"
 /** It could not listen; the cause is the system's. */
 export class ListenFailed extends Data.TaggedError("ListenFailed")<{ readonly address: Address; readonly cause: unknown }> {
   override get message(): string {
-    const place = "path" in this.address ? this.address.path : `${this.address.host}:${this.address.port}`
+    const place = "path" in this.address ? this.address.path : authority(this.address.host, this.address.port)
     const isFolderMissing = "path" in this.address && !existsSync(this.address.path.replace(/[^/]*$/, "") || ".") // of which the system says EACCES
     const why = this.cause instanceof Error ? this.cause.message : String(this.cause)
     return `cannot listen on ${place}: ${isFolderMissing ? "its folder is not there" : why}`

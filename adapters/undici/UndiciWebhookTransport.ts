@@ -5,6 +5,7 @@
  */
 import { Array as Arr, Effect, Exit, Layer } from "effect"
 import type { Socket } from "node:net"
+import { authority } from "../../core/model/Authority.ts"
 import * as PublicAddress from "../../core/model/PublicAddress.ts"
 import * as WebhookUrl from "../../core/model/WebhookUrl.ts"
 import type { WebhookTarget } from "../../core/model/WebhookUrl.ts"
@@ -123,4 +124,4 @@ type Addresses = Arr.NonEmptyReadonlyArray<string>
 const unreachable = (cause: unknown): WebhookUnanswered => new WebhookUnanswered({ reason: "network_error", cause })
 
 const originOf = ({ isSecure, host, port }: WebhookTarget): string =>
-  `${isSecure ? "https" : "http"}://${host.includes(":") ? `[${host}]` : host}:${port}`
+  `${isSecure ? "https" : "http"}://${authority(host, port)}`

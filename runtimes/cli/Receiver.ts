@@ -1,7 +1,7 @@
 /** A webhook receiver for the suite: listens for as long as the scope is open, and answers as it is told. */
 import { Clock, Data, Effect } from "effect"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
-import { authority } from "../Listening.ts"
+import { authority } from "../../core/model/Authority.ts"
 
 // By name, as the suite itself: no runtime carries it.
 type Receiver = import("../../conformance/http/index.ts").Receiver

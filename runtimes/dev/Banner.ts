@@ -1,7 +1,7 @@
 /** What `dev` says at its start. */
+import { authority } from "../../core/model/Authority.ts"
 import { placeOf } from "../Adapters.ts"
 import type { Config } from "../Config.ts"
-import { authority } from "../Listening.ts"
 import type { DevFile } from "./DataFolder.ts"
 import type { Place } from "./Ports.ts"
 

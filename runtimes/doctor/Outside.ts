@@ -2,9 +2,9 @@
 import { Duration, Effect, Result } from "effect"
 import * as ClamdScanner from "../../adapters/clamd/ClamdScanner.ts"
 import * as SmtpIntroduction from "../../adapters/smtp/SmtpIntroduction.ts"
+import { authority } from "../../core/model/Authority.ts"
 import { isDistrust, trustAdvice } from "../Adapters.ts"
 import { settings, type Config } from "../Config.ts"
-import { authority } from "../Listening.ts"
 import * as Outbound from "../Outbound.ts"
 import type { Voice } from "./Findings.ts"
 
