@@ -63,11 +63,12 @@ export const database = (config: Deployment, name: string) =>
 
 const unreachable = (config: Deployment) => (error: SqlError) => {
   const advice = connectionAdvice(config, error)
-  const reason = `${Postgres.reasonOf(error)}${advice === null ? "" : `. ${advice}`}`
+  const reason = Postgres.reasonOf(error)
+  const next = advice === null ? "" : `. ${advice}`
   return new DatabaseFault({
     message: Postgres.isConnectionLost(error)
-      ? `the database at ${placeOf(config)} cannot be reached: ${reason}`
-      : `the database at ${placeOf(config)} refuses: ${reason}; \`mailroom doctor\` says what it wants`
+      ? `the database at ${placeOf(config)} cannot be reached: ${reason}${next}`
+      : `the database at ${placeOf(config)} refuses: ${reason}${next || "; `mailroom doctor` says what it wants"}`
   })
 }
 
@@ -80,7 +81,19 @@ export const connectionAdvice = (config: Pick<Deployment, "databasePrepare">, er
   if (Postgres.isWithoutPrimary(error)) {
     return `Name the primary in ${settings.databaseUrl.name}, beside its standbys if you like (\`host1:5432,host2:5432\`), or promote one of them (docs/deploy.md, Failover).`
   }
+  const advice = adviceByCode[Postgres.codeOf(error)]
+  if (advice !== undefined) return advice
   return isDistrust(Postgres.reasonOf(error)) ? `${trustAdvice()} A sslrootcert in ${settings.databaseUrl.name} is not read.` : null
+}
+
+/** Where the server answers, and lets nobody in: by its code (SQLSTATE). */
+const adviceByCode: Readonly<Record<string, string>> = {
+  // invalid_password, which it also says of a role that is not there.
+  "28P01": `Mend the user or the password in ${settings.databaseUrl.name}, where what URLs use for themselves is percent-encoded (\`@\` is %40), or give the role that password.`,
+  // invalid_authorization_specification
+  "28000": `Let the role in ${settings.databaseUrl.name} log in, by a line of pg_hba.conf that is for it and for where it comes from; make it, if there is none, or name another.`,
+  // invalid_catalog_name
+  "3D000": `Make the database, then run \`mailroom migrate\`; or name the one that is meant in ${settings.databaseUrl.name}.`
 }
 
 /** What a pooler between does that a process cannot work with, and what to do; null if nothing is seen. */

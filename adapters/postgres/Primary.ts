@@ -10,7 +10,7 @@ import { Data, type Duration, Effect, Exit, Scope } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import type { Socket } from "node:net"
 import type { Duplex } from "node:stream"
-import { isNoRoom, lost, noRoom, reasonOf } from "./Connections.ts"
+import { codeOf, isNoRoom, lost, noRoom, reasonOf } from "./Connections.ts"
 import * as Hosts from "./Hosts.ts"
 
 /** No server of those that are named takes writes, and a standby is among them. */
@@ -163,7 +163,10 @@ const summary = (failures: ReadonlyArray<Failure>): SqlError => {
     .join("; ")
   // Where the primary has no room for more, those that there are come free.
   if (failures.some(({ error }) => isNoRoom(error))) return failed(Object.assign(new Error(message), { code: noRoom }))
-  return failed(failures.some(({ error }) => isWithoutPrimary(error)) ? new NoPrimary({ message }) : new Error(message))
+  if (failures.some(({ error }) => isWithoutPrimary(error))) return failed(new NoPrimary({ message }))
+  // What all of them say, as of a password, goes on to be told from servers that are away.
+  const [code = "", ...others] = new Set(failures.map(({ error }) => codeOf(error)))
+  return failed(code === "" || others.length > 0 ? new Error(message) : Object.assign(new Error(message), { code }))
 }
 
 const failed = (cause: Error): SqlError =>

@@ -45,6 +45,29 @@ describe("the doctor, on the way to others,", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.live("tells a user that is not let in, and a database that is not there, apart from a server that is away", () =>
+    Effect.gen(function* () {
+      const at = Effect.fnUntraced(function* (url: string) {
+        const found = yield* findingsOf({ ...complete, MAILROOM_DATABASE_URL: url })
+        return found.filter(({ check }) => check === "database").map(({ status, message, advice }) => `${status} ${message}: ${advice}`)
+      })
+      const there = new URL(Redacted.value(yield* TestDatabase.url("empty")))
+      const [missing, stranger] = [new URL(there), new URL(there)]
+      missing.pathname = "/nowhere"
+      stranger.username = "nobody"
+      const refusing = Effect.map(listening(refusingPassword), ({ port }) => `127.0.0.1:${port}`)
+      const [one, another] = [yield* refusing, yield* refusing]
+
+      assert.match((yield* at(missing.href)).join(), /^fail .* "nowhere" does not exist: Make the database, then run `mailroom migrate`; or .* in MAILROOM_DATABASE_URL\.$/)
+      assert.match((yield* at(stranger.href)).join(), /^fail .* "nobody" does not exist: Let the role .* log in, .*pg_hba\.conf/)
+      for (const hosts of [one, `${one},${another}`]) {
+        const said = (yield* at(`postgres://ada:lovelace@${hosts}/mailroom`)).join()
+        assert.match(said, /^fail .*: password authentication failed for user "ada": Mend the user or the password in MAILROOM_DATABASE_URL/)
+        assert.notInclude(said, "lovelace")
+      }
+    }).pipe(Effect.scoped)
+  )
+
   it.live("does not take a connection for encrypted that may be in clear text", () =>
     Effect.gen(function* () {
       const elsewhere = new URL(Redacted.value(yield* TestPooler.url({ mode: "transaction" })))
@@ -137,6 +160,18 @@ describe("the doctor, on the way to others,", () => {
     }).pipe(Effect.scoped)
   )
 })
+
+/** Lets nobody in, in PostgreSQL's words. */
+const refusingPassword = () => {
+  const server = createServer((socket) => {
+    const fields = ["SFATAL", "VFATAL", "C28P01", 'Mpassword authentication failed for user "ada"', ""].map((field) => `${field}\0`).join("")
+    const head = Buffer.from("E\0\0\0\0")
+    head.writeInt32BE(4 + fields.length, 1)
+    socket.on("error", () => {})
+    socket.once("data", () => socket.end(Buffer.concat([head, Buffer.from(fields)])))
+  })
+  return { server, port: () => portOf(server.address()) }
+}
 
 it("a server that wants a certificate of ours is not one whose own is not trusted", () => {
   const words = {
