@@ -159,7 +159,8 @@ const eventsPage = (): string =>
     [
       "What `GET /v1/events` lists. An event has `id`, `type`, `resourceType`, `resourceId`, `occurredAt` and `data`; `data` always has",
       "`object` and `id` of the resource, and `sequence`, which rises by one per event of the resource. Ignore members and types that you",
-      "do not know. Order between resources is not promised. This page is generated: `npm run docs`."
+      "do not know. Order between resources is not promised. Webhooks carry the same `data`; how they are signed, by one secret also while",
+      "it is being replaced, stands in the contract (`receiveEvent`). This page is generated: `npm run docs`."
     ].join("\n"),
     ...Event.types.map((type) => {
       const { schema } = Schema.toJsonSchemaDocument(Event.data[type])

@@ -97,6 +97,9 @@ Verify before you parse: \`Service-Webhook-Signature\` is \`v1=\` and HMAC-SHA25
 timestamp, a dot and the body as it came, under the UTF-8 bytes of the whole \`whsec_…\` secret. Compare in constant time,
 and refuse a timestamp that is more than 300 seconds from your clock.
 
+There is one signature, by one secret. While the operator replaces an endpoint's secret, the old one signs until a time that
+was told with the new one, and the new one from then on, attempts and replays of earlier events too: take both meanwhile.
+
 Then store the id under a unique constraint, and answer 2xx once the event is safe. Let types and members that you do not
 know pass.`
   },
