@@ -6,6 +6,7 @@
  */
 import type { Address, DomainName } from "./Address.ts"
 import type { MessageId } from "./Ids.ts"
+import { isEqual } from "./SecretText.ts"
 
 /** What the signature is made for (`Crypto.mac`), over the message's id. */
 export const purpose = "return-path"
@@ -43,8 +44,4 @@ export const parse = (address: Address, bounceDomain: DomainName): Claimed | nul
 }
 
 /** Whether we have signed it. Takes as long for every signature. */
-export const isSigned = ({ signature }: Claimed, mac: string): boolean => {
-  let difference = signature.length ^ digits
-  for (let index = 0; index < digits; index++) difference |= signature.charCodeAt(index) ^ mac.charCodeAt(index)
-  return difference === 0
-}
+export const isSigned = ({ signature }: Claimed, mac: string): boolean => isEqual(signature, mac.slice(0, digits))

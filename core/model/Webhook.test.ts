@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { Redacted } from "effect"
 import { createHmac } from "node:crypto"
 import vectors from "../../docs/webhook-signatures.json" with { type: "json" }
 import * as Fixtures from "../../conformance/fixtures.ts"
@@ -69,7 +70,7 @@ describe("what is signed", () => {
 
   it("is random where it must be: 256 bits of a secret and of a challenge, in two digits a byte", () => {
     assert.deepStrictEqual([Webhook.secretBytes, Webhook.challengeBytes, Webhook.secretPrefix], [32, 32, "whsec_"])
-    assert.strictEqual(Webhook.hex(Uint8Array.of(0, 1, 15, 16, 171, 255)), "00010f10abff")
+    assert.strictEqual(Redacted.value(Webhook.secretOf(Uint8Array.of(0, 1, 15, 16, 171, 255))), "whsec_00010f10abff")
   })
 })
 

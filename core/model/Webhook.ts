@@ -8,6 +8,7 @@ import type { Outcome } from "./Delivery.ts"
 import { verificationType, type Event } from "./Event.ts"
 import type { Millis } from "./Ids.ts"
 import { webhookRetryAfterMax } from "./Limits.ts"
+import { hex, isEqual } from "./SecretText.ts"
 import * as Timestamp from "./Timestamp.ts"
 
 /** Constant for all of v1; each endpoint keeps the one it was created with. */
@@ -21,9 +22,6 @@ export const secretBytes = 32
 export const secretOf = (bytes: Uint8Array): Redacted.Redacted<string> => Redacted.make(`${secretPrefix}${hex(bytes)}`)
 /** Random bytes of a challenge. */
 export const challengeBytes = 32
-
-/** Random bytes as text. */
-export const hex = (bytes: Uint8Array): string => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")
 
 export interface Answer {
   readonly status: number
@@ -131,11 +129,4 @@ const challengeIn = ({ body, truncated }: Answer): unknown => {
   } catch {
     return undefined
   }
-}
-
-/** Equal texts, found out in a time that does not depend on where they differ. */
-const isEqual = (left: string, right: string): boolean => {
-  let difference = left.length ^ right.length
-  for (let index = 0; index < right.length; index++) difference |= left.charCodeAt(index) ^ right.charCodeAt(index)
-  return difference === 0
 }

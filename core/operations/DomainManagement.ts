@@ -17,6 +17,7 @@ import type { Data as EventData } from "../model/Event.ts"
 import type { DomainId, MailboxId, Millis, TenantId } from "../model/Ids.ts"
 import * as MailDomains from "../model/MailDomain.ts"
 import type { SealedDkimKey, MailDomain } from "../model/MailDomain.ts"
+import { hex } from "../model/SecretText.ts"
 import { Settings } from "../Settings.ts"
 import type { Change, CountedDomain, StoreUnavailable } from "../ports/Store.ts"
 import {
@@ -139,7 +140,7 @@ export const makeDomainChanges = ({ store, queue, crypto, writeAct, tenantEvent 
   const makeKey = Effect.fnUntraced(function* (domain: Pick<MailDomain, "tenantId" | "id">) {
     const { publicKey, privateKey } = yield* crypto.generateDkimKey
     const random = yield* crypto.randomBytes(4)
-    const selector = `mr${[...random].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`
+    const selector = `mr${hex(random)}`
     return { selector, publicKey, privateKey: yield* crypto.seal(privateKey, MailDomains.sealContext(domain)) } satisfies SealedDkimKey
   })
 

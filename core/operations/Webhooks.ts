@@ -11,6 +11,7 @@ import type { Endpoint } from "../model/Endpoint.ts"
 import { types, type Type } from "../model/Event.ts"
 import { shardOf, type ApplicationId, type DeliveryId, type EndpointId, type Millis, type Realm } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
+import { hex } from "../model/SecretText.ts"
 import * as Webhook from "../model/Webhook.ts"
 import * as WebhookUrl from "../model/WebhookUrl.ts"
 import type { WebhookTarget } from "../model/WebhookUrl.ts"
@@ -160,7 +161,7 @@ export class Webhooks extends Context.Service<
 
       /** Posts a challenge that nobody can guess, and wants it back. */
       const verify = Effect.fnUntraced(function* (target: WebhookTarget) {
-        const challenge = Webhook.hex(yield* crypto.randomBytes(Webhook.challengeBytes))
+        const challenge = hex(yield* crypto.randomBytes(Webhook.challengeBytes))
         const body = Webhook.verification(yield* crypto.uuid, challenge, yield* Clock.currentTimeMillis)
         const answer = yield* transport
           .post({ target, headers: Webhook.commonHeaders, body: new TextEncoder().encode(body) })
