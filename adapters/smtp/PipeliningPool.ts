@@ -4,7 +4,7 @@
  * behind the dot of another message, else it waits. All are closed with the
  * scope.
  */
-import { Effect, Result, type Scope } from "effect"
+import { Duration, Effect, Result, type Scope } from "effect"
 import * as Deadlines from "../../core/Deadlines.ts"
 import { PipeliningConnection, type Outgoing } from "./PipeliningConnection.ts"
 import { failed, wantedNoMore, type Answer, type SmtpFailed } from "./SmtpAnswer.ts"
@@ -13,7 +13,10 @@ import type { Limits, Settings } from "./SmtpSettings.ts"
 import { trust } from "./SmtpWire.ts"
 
 export interface Pool {
-  /** Waits for a place; from then on it ends within the time to submit, unless it is wanted no more. Interruption takes the message back. */
+  /**
+   * Waits for a place; from then on it ends within the time to submit. Wanted no more when its turn comes, or within a
+   * second where no turn comes, it fails. Interruption takes the message back.
+   */
   readonly submit: (message: Omit<Outgoing, "onEnd">, isWanted: () => boolean) => Effect.Effect<Answer, SmtpFailed>
 }
 
@@ -36,6 +39,7 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
     const toSubmit = yield* Deadlines.make(limits.submitTimeout)
     const toRest = yield* Deadlines.make(limits.idleTimeout)
     const toConnect = yield* Deadlines.make(settings.connectTimeout)
+    const toAskAgain = yield* Deadlines.make(Duration.seconds(1))
     const context = trust(settings)
     const all = new Set<Carrier>()
     const idle: Array<Carrier> = []
@@ -43,6 +47,8 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
     /** Of which a connection was lost before the server had them: they go first. */
     const returned: Array<Submission> = []
     let isClosed = false
+    /** While messages wait: behind a server that says nothing no turn comes at which they would be asked. */
+    let asking: Deadlines.Deadline | null = null
 
     /** Whether a message waits that is still wanted. */
     const isAnyWaiting = (): boolean => {
@@ -140,10 +146,17 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
         } else if (all.size < limits.connectionsMax) open()
         else {
           const busy = [...all].find(({ connection }) => connection.takesAnother())
-          if (busy === undefined) return
+          if (busy === undefined) return askAgain()
           busy.connection.beginBehind(next(busy)!) // the same
         }
       }
+    }
+
+    const askAgain = (): void => {
+      asking ??= toAskAgain.set(() => {
+        asking = null
+        dispatch()
+      })
     }
 
     yield* Effect.addFinalizer(() =>

@@ -171,6 +171,27 @@ describe("many messages", () => {
     })
   )
 
+  it.effect("that wait on a server that says nothing are given back within a second of being wanted no more", () =>
+    Effect.gen(function* () {
+      const { provider, server } = yield* against({ connectionsMax: 1 }, once("message", {}))
+      let isWanted = true
+      const waiting = [large(mail()), mail(), mail()].map((request) => ({ ...request, isWanted: () => isWanted }))
+      const begun = yield* Effect.forEach([mail(), mail()], (request) => Effect.forkScoped(endOf(provider, request)))
+      yield* server.until(([only]) => only?.messages.length === 1 && only.pending.endsWith("DATA\r\n"))
+      const ends = yield* Effect.forEach(waiting, (request) => Effect.forkScoped(endOf(provider, request)))
+      yield* TestClock.adjust("1 minute")
+      assert.isTrue(ends.every((fiber) => fiber.pollUnsafe() === undefined))
+
+      isWanted = false
+      yield* TestClock.adjust("1 second")
+
+      assert.deepStrictEqual(yield* Effect.forEach(ends, Fiber.join), ["unavailable", "unavailable", "unavailable"])
+      assert.isTrue(begun.every((fiber) => fiber.pollUnsafe() === undefined))
+      const said = (yield* server.conversations).map(({ pending }) => pending.match(/^MAIL /gm)?.length)
+      assert.deepStrictEqual(said, [1], "behind the message whose reply is outstanding")
+    })
+  )
+
   it.effect("that wait are taken back when they are interrupted, and never arrive", () =>
     Effect.gen(function* () {
       const { provider, server } = yield* against({ connectionsMax: 1 }, once("message", { say: "250 2.0.0 queued\r\n", waits: true }))
