@@ -12,6 +12,7 @@ import * as SeldomLog from "../../core/SeldomLog.ts"
 import { graceDefault } from "./Drain.ts"
 import { refuseMalformed } from "./Malformed.ts"
 import { boundPipelines, pipelinedMax } from "./Pipelining.ts"
+import { SmallPieces } from "./SmallPieces.ts"
 
 export interface ListenOptions {
   readonly host: string
@@ -48,8 +49,9 @@ const connectionsMaxDefault = 10_000
 
 const headerBytesMax = 16 * 1024
 
-const options = (timeouts: Omit<Timeouts, "silenceTimeout">): ServerOptions => ({
+const options = (timeouts: Omit<Timeouts, "silenceTimeout">): ServerOptions<typeof SmallPieces> => ({
   ...timeouts,
+  IncomingMessage: SmallPieces,
   maxHeaderSize: headerBytesMax,
   insecureHTTPParser: false,
   // Of an Authorization or a Content-Type that comes twice Node would take the first. Who stands before us may have looked
