@@ -17,7 +17,6 @@ import * as PostgresBlobStore from "../../adapters/postgres/PostgresBlobStore.ts
 import * as PostgresStore from "../../adapters/postgres/PostgresStore.ts"
 import * as PrivatePostgres from "../../adapters/postgres/PrivatePostgres.ts"
 import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
-import * as PrivateRedis from "../../adapters/redis/PrivateRedis.ts"
 import { address, attachment, content, endpoint, mailbox, mailDomain, message, realm, tenant } from "../../conformance/fixtures.ts"
 import type { BlobRef } from "../../core/model/Blob.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
@@ -306,20 +305,6 @@ describe("the doctor", () => {
       }).pipe(Effect.scoped)
     )
   }
-
-  it.live("looks at Redis, where there is one", () =>
-    Effect.gen(function* () {
-      const server = yield* PrivateRedis.open({ settings: ["--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"] })
-      const variables = { ...complete, MAILROOM_REDIS_URL: Redacted.value(server.url) }
-
-      const counting = says(yield* findingsOf(variables), "redis")
-      assert.match(counting[0]!, /^ok Redis \d+\.\S+ answers, and counts requests$/)
-      assert.match(counting[1]!, /^warn its maxmemory-policy is allkeys-lru/)
-      assert.match(says(yield* findingsOf({ ...variables, MAILROOM_QUEUE: "redis" }), "redis")[1]!, /^fail its maxmemory-policy/)
-      yield* server.kill
-      assert.match(says(yield* findingsOf(variables), "redis")[0]!, /^fail Redis is unavailable/)
-    }).pipe(Effect.scoped)
-  )
 
   it.live("signs in at the mail server and leaves, without a mail", () =>
     Effect.gen(function* () {

@@ -1,0 +1,52 @@
+/** What the doctor says of Redis. */
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import * as PrivateRedis from "../../adapters/redis/PrivateRedis.ts"
+import * as RedisClient from "../../adapters/redis/RedisClient.ts"
+import { complete, findingsOf, says } from "./harness.ts"
+
+describe("the doctor, on Redis,", () => {
+  it.live("tells whether it answers, and what it drops", () =>
+    Effect.gen(function* () {
+      const server = yield* PrivateRedis.open({ settings: ["--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"] })
+      const variables = { ...complete, MAILROOM_REDIS_URL: Redacted.value(server.url) }
+
+      const counting = says(yield* findingsOf(variables), "redis")
+      assert.match(counting[0]!, /^ok Redis \d+\.\S+ answers, and counts requests$/)
+      assert.match(counting[1]!, /^warn its maxmemory-policy is allkeys-lru/)
+      assert.match(says(yield* findingsOf({ ...variables, MAILROOM_QUEUE: "redis" }), "redis")[1]!, /^fail its maxmemory-policy/)
+      yield* server.kill
+      assert.match(says(yield* findingsOf(variables), "redis")[0]!, /^fail Redis is unavailable/)
+    }).pipe(Effect.scoped)
+  )
+
+  for (const [state, setting, reason] of [
+    ["is full", ["--maxmemory", "1"], "OOM"],
+    ["is a replica", ["--replicaof", "127.0.0.1 1"], "READONLY"]
+  ] as const) {
+    it.live(`tells that one that ${state} takes no writes`, () =>
+      Effect.gen(function* () {
+        const server = yield* PrivateRedis.open({ settings: setting })
+        const variables = { ...complete, MAILROOM_REDIS_URL: Redacted.value(server.url) }
+
+        const counting = says(yield* findingsOf(variables), "redis")
+        const queue = says(yield* findingsOf({ ...variables, MAILROOM_QUEUE: "redis" }), "redis")
+
+        assert.match(counting[1]!, new RegExp(`^warn it takes no writes: ${reason} `))
+        assert.match(queue[1]!, new RegExp(`^fail it takes no writes: ${reason} `))
+      }).pipe(Effect.scoped)
+    )
+  }
+
+  it.live("leaves nothing in one that is in order", () =>
+    Effect.gen(function* () {
+      const server = yield* PrivateRedis.open()
+      const client = yield* RedisClient.make({ url: server.url })
+
+      const found = yield* findingsOf({ ...complete, MAILROOM_REDIS_URL: Redacted.value(server.url), MAILROOM_QUEUE: "redis" })
+
+      assert.lengthOf(says(found, "redis"), 1)
+      assert.deepStrictEqual([...(yield* client.info("keyspace")).keys()], [])
+    }).pipe(Effect.scoped)
+  )
+})
