@@ -147,7 +147,7 @@ export const agrees = <E>(
 ): Effect.Effect<void> =>
   Effect.gen(function* () {
     const context = yield* Effect.context<never>()
-    const property = fc.asyncProperty(fc.array(command, { minLength, maxLength: 80 }), (commands) =>
+    const property = fc.asyncProperty(fc.array(command, { minLength, maxLength: 80, size: "max" }), (commands) =>
       Effect.runPromiseWith(context)(Effect.provide(play(commands), emptyQueue()))
     )
     yield* Effect.promise(() => fc.assert(property, { numRuns }))

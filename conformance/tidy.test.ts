@@ -143,6 +143,14 @@ const rules: ReadonlyArray<TextRule> = [
     notices: word("it.effect.", "skip(\"later\", () => Effect.void)")
   },
   {
+    // By itself fast-check draws about ten pieces, or ten more than the least, whatever the most is.
+    title: "draws lists and texts as long as it says",
+    appliesTo: (file) => isCode(file) && read(file).includes("from \"fast-check\""),
+    pattern: /\{(?![^{}]*\bsize:)[^{}]*\bmaxLength: (?:1[1-9]|[2-9]\d|\d[\d_]{2,})\b[^{}]*\}/,
+    instead: "size: \"max\" beside a maxLength of more than ten",
+    notices: word("fc.array(fc.nat(), { maxLen", "gth: 200 })")
+  },
+  {
     title: "titles tests with claims",
     appliesTo: (file) => isTest(file) || isIn("conformance")(file),
     pattern: new RegExp(String.raw`(title:|\b(it|test|describe)(\.\w+)*\()\s*["'\x60][^"'\x60]*\b${word("sho", "uld")}\b`),

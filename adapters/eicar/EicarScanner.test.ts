@@ -21,7 +21,7 @@ const cut = (bytes: Uint8Array, cuts: ReadonlyArray<number>): ReadonlyArray<Uint
 /** Bytes that often begin to look like the test file. */
 const near = fc.array(
   fc.oneof(
-    fc.uint8Array({ maxLength: 100 }),
+    fc.uint8Array({ maxLength: 100, size: "max" }),
     fc.nat(67).map((length) => EicarScanner.testFile.subarray(0, length)),
     fc.constant(Buffer.from("XX"))
   ),
@@ -40,7 +40,7 @@ describe("EicarScanner", () => {
   it.effect("finds it wherever it lies, and only where it lies, in whatever pieces", () =>
     Effect.promise(() =>
       fc.assert(
-        fc.asyncProperty(near, fc.boolean(), near, fc.array(fc.nat(2_000), { maxLength: 12 }), async (before, isInfected, after, cuts) => {
+        fc.asyncProperty(near, fc.boolean(), near, fc.array(fc.nat(2_000), { maxLength: 12, size: "max" }), async (before, isInfected, after, cuts) => {
           const bytes = Buffer.concat([...before, ...(isInfected ? [EicarScanner.testFile] : []), ...after])
 
           const { _tag } = await Effect.runPromise(scan(cut(bytes, cuts)))

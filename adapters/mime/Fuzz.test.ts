@@ -18,7 +18,7 @@ const token = fc.constantFrom(
   "Content-Transfer-Encoding: ", "base64", "quoted-printable", "Content-Disposition: ", "attachment", "inline", "Content-ID: ", "From: ", "To: ", "Subject: ", "Date: ", "References: ",
   "a@b.example", "Mon, 7 Apr 2025 09:00:00 +0000", "\xc3\xbc", "\xff", "\x00", "\xef\xbb\xbf", "<p>", "<!--", "&amp;", "x".repeat(1_000)
 )
-const made = fc.array(fc.oneof({ weight: 5, arbitrary: token }, { weight: 1, arbitrary: fc.string({ unit: "binary-ascii" }) }), { maxLength: 60 }).map((pieces) => pieces.join(""))
+const made = fc.array(fc.oneof({ weight: 5, arbitrary: token }, { weight: 1, arbitrary: fc.string({ unit: "binary-ascii" }) }), { maxLength: 60, size: "max" }).map((pieces) => pieces.join(""))
 /** An odd message with pieces put in the place of others. */
 const spoiled = fc
   .tuple(fc.constantFrom(...seeds), fc.array(fc.tuple(fc.nat(), fc.nat(40), token), { minLength: 1, maxLength: 6 }))
@@ -28,7 +28,7 @@ const spoiled = fc
       return text.slice(0, start) + piece + text.slice(start + cut)
     }, seed)
   )
-const raw = fc.uint8Array({ maxLength: 500 }).map((bytes) => Buffer.from(bytes).toString("latin1"))
+const raw = fc.uint8Array({ maxLength: 500, size: "max" }).map((bytes) => Buffer.from(bytes).toString("latin1"))
 const message = fc.oneof({ weight: 3, arbitrary: spoiled }, { weight: 2, arbitrary: made }, { weight: 1, arbitrary: raw }).map((text) => Buffer.from(text, "latin1"))
 
 const leavesOf = (part: MimePart): ReadonlyArray<MimePart> => (part.parts.length === 0 ? [part] : part.parts.flatMap(leavesOf))

@@ -20,7 +20,7 @@ const order = <T extends string>(what: T) => fc.record({ what: fc.constant(what)
 const lose = fc.record({ what: fc.constantFrom("lose", "losePart"), at: fc.nat({ max: 50 }) })
 const orders = fc.array(
   fc.oneof(...(["offer", "later", "claim", "complete", "release", "extend", "pass"] as const).map(order), order("claim"), order("offer"), lose),
-  { minLength: 20, maxLength: 30 }
+  { minLength: 20, maxLength: 30, size: "max" }
 )
 
 const subjects = (leases: ReadonlyArray<Lease>) => leases.map(({ job }) => job.subject).sort()

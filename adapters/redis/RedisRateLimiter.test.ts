@@ -56,7 +56,7 @@ describe("RedisRateLimiter", () => {
         window: fc.constantFrom("minute" as const, "day" as const)
       })
       const request = fc.record({ guards: fc.array(guard, { maxLength: 3 }), asks: fc.nat(1), waits: fc.constantFrom(0, 0, 1, 20_000, 59_999, 4 * hour) })
-      const property = fc.asyncProperty(fc.array(request, { maxLength: 40 }), (requests) =>
+      const property = fc.asyncProperty(fc.array(request, { maxLength: 40, size: "max" }), (requests) =>
         Effect.runPromiseWith(context)(
           Effect.gen(function* () {
             const clock = yield* Clock.Clock

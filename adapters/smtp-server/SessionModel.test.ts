@@ -171,8 +171,8 @@ const expected = (conversation: ReadonlyArray<Command>, protocol: "SMTP" | "LMTP
 
 const conversation = fc.record({
   protocol: fc.constantFrom("SMTP" as const, "SMTP" as const, "LMTP" as const),
-  commands: fc.array(command, { maxLength: 25 }),
-  cuts: fc.oneof(fc.constant<Array<number>>([]), fc.array(fc.nat(), { maxLength: 40 }))
+  commands: fc.array(command, { maxLength: 25, size: "max" }),
+  cuts: fc.oneof(fc.constant<Array<number>>([]), fc.array(fc.nat(), { maxLength: 40, size: "max" }))
 })
 
 type Conversation = typeof conversation extends fc.Arbitrary<infer A> ? A : never

@@ -27,12 +27,12 @@ const expected = (wire: string) => {
   return { text, rest: end < 0 ? null : wire.slice(end + 3), isBare: /\r(?!\n)|(?<!\r)\n/.test(whole) }
 }
 
-const signs = fc.array(fc.constantFrom("\r", "\n", ".", "\r\n", "\r\n.", "\r\n.\r\n", "\0", "a"), { maxLength: 14 })
+const signs = fc.array(fc.constantFrom("\r", "\n", ".", "\r\n", "\r\n.", "\r\n.\r\n", "\0", "a"), { maxLength: 14, size: "max" })
 
 describe("Transparency", () => {
   it("finds the same end, bytes and bare line ends as a reading of the whole, however it is cut", () => {
     fc.assert(
-      fc.property(signs, fc.array(fc.nat(3), { maxLength: 30 }), (made, cuts) => {
+      fc.property(signs, fc.array(fc.nat(3), { maxLength: 30, size: "max" }), (made, cuts) => {
         const wire = `${made.join("")}\r\n.\r\nrest`
         const pieces: Array<string> = []
         let from = 0

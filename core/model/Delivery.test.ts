@@ -102,7 +102,7 @@ describe("delivery", () => {
     const event = fc.constantFrom<"success" | "failure" | "disabled" | "replay">("success", "failure", "failure", "failure", "disabled", "replay")
 
     fc.assert(
-      fc.property(fc.array(event, { maxLength: 40 }), (events) => {
+      fc.property(fc.array(event, { maxLength: 40, size: "max" }), (events) => {
         let held = progress({ attemptCount: 0 })
         for (const one of events) {
           const input =

@@ -90,7 +90,7 @@ describe("endpoint", () => {
 
   it("counts the failures since the last success, and is disabled once they were ten", () => {
     fc.assert(
-      fc.property(fc.array(fc.boolean(), { maxLength: 60 }), (successes) => {
+      fc.property(fc.array(fc.boolean(), { maxLength: 60, size: "max" }), (successes) => {
         const end = successes.reduce<Endpoint.Breaker>((held, success, at) => (success ? take(held, { _tag: "Succeeded", at }) : fail(held, at)), breaker())
 
         const since = successes.length - 1 - successes.lastIndexOf(true)

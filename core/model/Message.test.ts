@@ -47,7 +47,7 @@ describe("the status of a message", () => {
     const step = fc.record({ of: fc.nat(5), input: fc.constantFrom(...inputs) })
 
     fc.assert(
-      fc.property(fc.array(state, { minLength: 1, maxLength: 6 }), fc.array(step, { maxLength: 12 }), (states, steps) => {
+      fc.property(fc.array(state, { minLength: 1, maxLength: 6 }), fc.array(step, { maxLength: 12, size: "max" }), (states, steps) => {
         let recipients = states.map((status) => ({ ...Recipient.make(address("a@x.test"), "to", 0), status }))
         for (const { of, input } of steps) {
           const before = Message.fold(recipients)
@@ -112,7 +112,7 @@ describe("a snippet", () => {
   })
 
   it("is well formed and folded for any input", () => {
-    const soup = fc.array(fc.constantFrom("<", ">", "<script", "</script", "<!--", "-->", "&amp;", " ", "\n", "a", "😀", "\ud83d", "/"), { maxLength: 60 })
+    const soup = fc.array(fc.constantFrom("<", ">", "<script", "</script", "<!--", "-->", "&amp;", " ", "\n", "a", "😀", "\ud83d", "/"), { maxLength: 60, size: "max" })
 
     fc.assert(
       fc.property(soup, fc.boolean(), (parts, asHtml) => {

@@ -38,7 +38,7 @@ const within = (times: ReadonlyArray<number>, now: number) => times.filter((time
 describe("SlidingWindow", () => {
   it("accepts exactly as long as fewer than the limit lie in the last minute", () => {
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 8 }), fc.array(step, { maxLength: 200 }), (limit, steps) => {
+      fc.property(fc.integer({ min: 1, max: 8 }), fc.array(step, { maxLength: 200, size: "max" }), (limit, steps) => {
         replay([limit], steps, (accepted, now, _, verdict) => {
           const held = within(accepted, now)
           assert.strictEqual(verdict.accepted, held < limit)
@@ -51,7 +51,7 @@ describe("SlidingWindow", () => {
 
   it("tells a refused client the shortest wait after which it is accepted", () => {
     fc.assert(
-      fc.property(fc.integer({ min: 1, max: 8 }), fc.array(step, { maxLength: 200 }), (limit, steps) => {
+      fc.property(fc.integer({ min: 1, max: 8 }), fc.array(step, { maxLength: 200, size: "max" }), (limit, steps) => {
         replay([limit], steps, (accepted, now, _, verdict, told) => {
           if (told) assert.isTrue(verdict.accepted, "the client waited as long as it was told")
           if (verdict.accepted) return
@@ -69,7 +69,7 @@ describe("SlidingWindow", () => {
     fc.assert(
       fc.property(
         fc.array(fc.integer({ min: 0, max: 8 }), { minLength: 2, maxLength: 5 }),
-        fc.array(step, { maxLength: 100 }),
+        fc.array(step, { maxLength: 100, size: "max" }),
         (limits, steps) => {
           replay(limits, steps, (accepted, now, limit, verdict) => {
             assert.strictEqual(verdict.accepted, within(accepted, now) < limit)

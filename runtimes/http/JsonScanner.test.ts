@@ -47,7 +47,7 @@ const nearJson = fc
       ...characters,
       ...values
     ),
-    { maxLength: 14 }
+    { maxLength: 14, size: "max" }
   )
   .map((parts) => parts.join(""))
 
