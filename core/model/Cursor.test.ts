@@ -48,6 +48,7 @@ describe("an events cursor", () => {
 
   it("may be one of before: the first event at its time or later, whatever its position", () => {
     assert.deepStrictEqual(read("e1.7.rs"), { _tag: "Since", at: 1_000 })
+    assert.deepStrictEqual(read("e1.0.0"), { _tag: "Since", at: 0 })
     assert.deepStrictEqual(read(`e1.${"z".repeat(13)}.${"z".repeat(9)}`), { _tag: "Since", at: 36 ** 9 - 1 })
   })
 

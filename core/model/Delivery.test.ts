@@ -47,7 +47,12 @@ describe("delivery", () => {
         })
       } else {
         it(`${state} + ${tag} -> ${cell.to}`, () => {
-          assert.strictEqual(take(progress({ status: state }), inputs[tag]).status, cell.to)
+          const before = progress({ status: state })
+
+          const decision = Result.getOrThrow(Delivery.decide(before, inputs[tag]))
+
+          assert.deepStrictEqual(decision, { from: state, to: cell.to, input: inputs[tag] })
+          assert.strictEqual(Delivery.apply(before, decision).status, cell.to)
         })
       }
     }
@@ -223,5 +228,14 @@ describe("a delivery as it is shown", () => {
     const { lastAttemptAt, lastResponseStatus, nextAttemptAt } = Delivery.view(delivery({ status: "dead", nextAttemptAt: null, attempts: [] }))
 
     assert.deepStrictEqual([lastAttemptAt, lastResponseStatus, nextAttemptAt], [null, null, null])
+  })
+
+  it("says when it was delivered, and when it died", () => {
+    const times = [delivery({ status: "delivered", deliveredAt: 8 }), delivery({ status: "dead", deadAt: 9 })].map(Delivery.view)
+
+    assert.deepStrictEqual(
+      times.map(({ deliveredAt, deadAt }) => [deliveredAt, deadAt]),
+      [["1970-01-01T00:00:00.008Z", null], [null, "1970-01-01T00:00:00.009Z"]]
+    )
   })
 })

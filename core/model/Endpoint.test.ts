@@ -35,7 +35,10 @@ describe("endpoint", () => {
         })
       } else {
         it(`${state} + ${tag} -> ${cell.to}`, () => {
-          assert.strictEqual(Endpoint.state(take(inState(state), { _tag: tag, at: 9 })), cell.to)
+          const decision = Result.getOrThrow(Endpoint.decide(inState(state), { _tag: tag, at: 9 }))
+
+          assert.deepStrictEqual(decision, { from: state, to: cell.to, input: { _tag: tag, at: 9 } })
+          assert.strictEqual(Endpoint.state(Endpoint.apply(inState(state), decision)), cell.to)
         })
       }
     }

@@ -20,6 +20,16 @@ describe("LocalLimiter", () => {
     assert.strictEqual(limiter.size, 2)
   })
 
+  it("looks for who is idle once a minute, not with each request", () => {
+    const limiter = new LocalLimiter()
+    const sizeAfter = (seconds: number) => {
+      limiter.take([ip(`a${seconds}`)], millis(seconds * 1_000), 0)
+      return limiter.size
+    }
+
+    assert.deepStrictEqual([30, 61, 95, 120, 121].map(sizeAfter), [1, 2, 3, 4, 3])
+  })
+
   it("forgets nobody who is still being counted", () => {
     const limiter = new LocalLimiter()
     limiter.take([ip("other", 9)], millis(70_000), 0)
@@ -32,6 +42,7 @@ describe("LocalLimiter", () => {
 
   it("finds yesterday's counter when the clock steps back over midnight", () => {
     const limiter = new LocalLimiter()
+    const midnight = 20_000 * 86_400_000
     limiter.take([today], 0n, midnight - 1)
     assert.isNull(limiter.take([today], millis(70_000), midnight).refusedBy)
 

@@ -173,17 +173,21 @@ describe("the end of a recipient", () => {
     )
   })
 
-  const bounce = (kind: Recipient.Bounce["class"], at: number): Recipient.Input => ({
+  const bounce = (kind: Recipient.Bounce["class"], at: number, enhancedCode = "5.1.1"): Recipient.Input => ({
     _tag: "Bounced",
     at,
-    bounce: { ...permanent, class: kind }
+    bounce: { ...permanent, class: kind, enhancedCode }
   })
   const byStrength = ["suppressed", "permanent", "undetermined", "transient"] as const
   for (const [index, stronger] of byStrength.slice(0, -1).entries()) {
     const weaker = byStrength[index + 1]!
     it(`rests on a ${stronger} bounce rather than on a ${weaker} one, though that came first`, () => {
-      assert.strictEqual(endOf([bounce(weaker, 1), bounce(stronger, 2)]).evidence.bounced?.bounce.class, stronger)
-      assert.strictEqual(endOf([bounce(stronger, 2), bounce(weaker, 1)]).evidence.bounced?.bounce.class, stronger)
+      for (const enhancedCode of ["5.1.1", "5.7.1"]) {
+        const [weak, strong] = [bounce(weaker, 1, enhancedCode), bounce(stronger, 2, enhancedCode)]
+
+        assert.strictEqual(endOf([weak, strong]).evidence.bounced?.bounce.class, stronger)
+        assert.strictEqual(endOf([strong, weak]).evidence.bounced?.bounce.class, stronger)
+      }
     })
   }
 
@@ -247,6 +251,28 @@ describe("a complaint", () => {
 
     assert.deepStrictEqual(late, early)
     assert.deepStrictEqual(late, { ...held, complainedAt: 5 })
+  })
+
+  it("that is told again is no change", () => {
+    const held = Recipient.complain(recipient(), 5)
+
+    assert.strictEqual(Recipient.complain(held, 5), held)
+  })
+})
+
+describe("a recipient that is queued", () => {
+  it("has heard what was said of it before it was accepted, the weakest first", () => {
+    const said = [inputs.Failed, inputs.Bounced, inputs.Delivered]
+
+    assert.deepStrictEqual(Recipient.heard(recipient()), [])
+    for (const input of said) assert.deepStrictEqual(Recipient.heard(Recipient.witness(recipient(), input)), [input])
+    assert.deepStrictEqual(Recipient.heard(said.reduce(Recipient.witness, recipient())), said.toReversed())
+  })
+
+  it("says why it was put off, and when", () => {
+    const deferral = { smtpCode: 451, enhancedCode: "4.7.1", diagnostic: "later" }
+
+    assert.deepStrictEqual(Recipient.defer(recipient(), deferral, 8), { ...recipient(), deferral, updatedAt: 8 })
   })
 })
 

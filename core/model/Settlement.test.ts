@@ -46,6 +46,47 @@ describe("a settled message", () => {
 
     assert.isTrue(draft?.type === "message.sent" && draft.fields.providerMessageId === "2")
   })
+
+  it("is one version on, with an event for all that moved, numbered on behind those that it had", () => {
+    const held = { ...message, version: 4, eventSequence: 7 }
+
+    const { message: after, drafts } = settle(held, [accepted(), accepted(eve), delivered(6), bounced(7), failed(eve, "no_way")], 10)
+
+    const { internetMessageId } = message
+    const said = (recipient: typeof bob) => ({ recipient, messageStatus: after.status })
+    assert.deepStrictEqual(drafts, [
+      { type: "message.sent", sequence: 8, fields: { internetMessageId, ...submission, recipients: [bob, eve], sentAt: "1970-01-01T00:00:00.010Z" } },
+      { type: "message.delivered", sequence: 9, fields: { ...said(bob), smtpResponse: null, deliveredAt: "1970-01-01T00:00:00.006Z" } },
+      {
+        type: "message.bounced",
+        sequence: 10,
+        fields: { ...said(bob), bounce: { class: "permanent", smtpCode: 550, enhancedCode: "5.1.1", diagnostic: "no such user" } }
+      },
+      { type: "message.failed", sequence: 11, fields: { ...said(eve), failure: { stage: "submit", code: "no_way", message: "no" } } }
+    ])
+    assert.deepStrictEqual([after.version, after.eventSequence, after.sentAt], [5, 11, 10])
+  })
+
+  it("was sent once nobody waits any more, if anybody was taken", () => {
+    const sentTo = (...outcomes: ReadonlyArray<Outcome>) =>
+      settle(message, outcomes, 10).drafts.flatMap((draft) => (draft.type === "message.sent" ? [draft.fields.recipients] : []))
+
+    assert.deepStrictEqual(sentTo(accepted()), [])
+    assert.deepStrictEqual(sentTo(accepted(), failed(eve, "no_way")), [[bob]])
+    assert.deepStrictEqual(sentTo(failed(bob, "no_way"), failed(eve, "no_way")), [])
+  })
+
+  it("keeps a complaint beside where the recipient stands, and says nothing of it", () => {
+    const { message: after, drafts } = settle(message, [{ recipient: bob, complainedAt: 4 }], 10)
+
+    assert.deepStrictEqual(after.recipients, [{ ...message.recipients[0]!, complainedAt: 4 }, message.recipients[1]!])
+    assert.deepStrictEqual([after.version, after.status, drafts], [message.version + 1, "queued", []])
+  })
+
+  it("is the very same after what is said of nobody whom it goes to", () => {
+    assert.deepStrictEqual(settle(message, [accepted(Fixtures.address("mallory"))], 10), { message, drafts: [] })
+    assert.strictEqual(settle(message, [accepted(Fixtures.address("mallory"))], 10).message, message)
+  })
 })
 
 describe("a report", () => {
@@ -89,5 +130,10 @@ describe("a report", () => {
     assert.deepStrictEqual(suppressed(message, [bounced()]), [{ address: bob, reason: "bounce" }])
     assert.deepStrictEqual(suppressed({ environment: "sandbox" }, [bounced()]), [])
     assert.deepStrictEqual(suppressed(message, [delivered()]), [])
+  })
+
+  it("of a complaint suppresses the address", () => {
+    assert.deepStrictEqual(suppressed(message, [{ recipient: eve, complainedAt: 4 }]), [{ address: eve, reason: "complaint" }])
+    assert.deepStrictEqual(suppressed({ environment: "sandbox" }, [{ recipient: eve, complainedAt: 4 }]), [])
   })
 })

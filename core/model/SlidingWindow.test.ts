@@ -102,6 +102,22 @@ describe("SlidingWindow", () => {
     assert.deepStrictEqual(window.rest(20_000, 1, minute), { remaining: 0, waitMs: 50_000 })
   })
 
+  it("refuses all under a limit of nothing, for as long as the window is", () => {
+    assert.deepStrictEqual(new SlidingWindow().peek(5, 0, minute), { accepted: false, remaining: 0, waitMs: minute })
+  })
+
+  it("counts on, and holds at most twice what is in the window, or 64 times more, however long it is used", () => {
+    const window = new SlidingWindow()
+    for (let request = 0; request < 2_000; request++) {
+      const now = request * 500
+      const held = Math.min(request, 119)
+      assert.strictEqual(window.peek(now, 200, minute).remaining, 200 - held - 1)
+      window.push(now)
+
+      assert.isAtMost(window.size, held + 1 + Math.max(64, held))
+    }
+  })
+
   it("is not shortened by a clock that steps back", () => {
     const window = new SlidingWindow()
     window.push(100_000)

@@ -17,6 +17,11 @@ export class SlidingWindow {
   readonly #times: Array<Millis> = []
   #start = 0
 
+  /** How many times are held: those in the window, and of those that have left it at most as many again, or 64. */
+  get size(): number {
+    return this.#times.length
+  }
+
   /** What a request at this time would get. Changes nothing but forgets what has left the window. */
   peek(now: Millis, limit: number, windowMs: Millis): Verdict {
     const held = this.#held(now, windowMs)
