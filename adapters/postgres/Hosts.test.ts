@@ -47,6 +47,10 @@ describe("the hosts of a URL", () => {
     "postgres://ada@one.example,/db",
     "postgres://one.example:1,two.example:99999/db",
     "postgres://one.example:1,two.example:x/db",
+    "postgres:///db?host=one.example&port=x",
+    "postgres:///db?host=one.example&port=0",
+    "postgres:///db?host=one.example&port=1.5",
+    "postgres:///db?host=one.example&port=65536",
     "postgres:///db?host=one.example,two.example&port=1,2,3",
     "postgres:///db?host=one.example&port=1,2"
   ]) {
