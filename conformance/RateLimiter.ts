@@ -260,6 +260,26 @@ export const suite: Suite<RateLimiter> = {
       })
     },
     {
+      title: "tells where each guard of a refused request stands: when it would accept again, or what it has left",
+      check: Effect.gen(function* () {
+        const full = perMinute(2)
+        const daily = perDay(5)
+        for (let request = 0; request < 2; request++) {
+          yield* isAccepted(full, daily)
+          yield* TestClock.adjust(10_000)
+        }
+
+        const { refusedBy, standings } = yield* take(full, daily)
+
+        assert.deepEqual(refusedBy, standings[0])
+        const midnight = yield* untilMidnight
+        assert.deepEqual(standings, [
+          { guard: full, remaining: 0, resetMs: 40_000 },
+          { guard: daily, remaining: 3, resetMs: midnight }
+        ])
+      })
+    },
+    {
       title: "accepts a request without guards",
       check: Effect.gen(function* () {
         assert.deepEqual(yield* take(), { refusedBy: null, standings: [] })
