@@ -153,6 +153,46 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("a key that expires and is taken again between a commit and its look-up stands for what took it last", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const other = yield* world.boot()
+        const [key, input] = [someKey(), letter(tenancy, address("ada"))]
+        const taken: Array<Sent> = []
+        const take = Effect.gen(function* () {
+          taken.push(yield* other.messages.send(tenancy.principal, key, input))
+          if (taken.length === 1) yield* Time.adjust("24 hours")
+        })
+        const process = yield* world.boot(new Ahead("Store.commit", Effect.orDie(take)))
+
+        const sent = yield* process.messages.send(tenancy.principal, key, input)
+
+        assert.deepEqual(taken.map(({ replayed }) => replayed), [false, false])
+        assert.deepEqual(sent, { message: taken[1]!.message, replayed: true })
+        assert.equal((yield* listed(other, tenancy)).length, 2)
+      })
+    ),
+
+    scenario("a key that is taken at every commit and held at no look-up is pending, and nothing is sent for it", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const other = yield* world.boot()
+        const [key, input] = [someKey(), letter(tenancy, address("ada"))]
+        const taken: Array<Sent> = []
+        const take = Effect.gen(function* () {
+          taken.push(yield* other.messages.send(tenancy.principal, key, input))
+          yield* Time.adjust("24 hours")
+        })
+        const process = yield* world.boot(new Ahead("Store.commit", Effect.orDie(take)))
+
+        const error = yield* Effect.flip(process.messages.send(tenancy.principal, key, input))
+
+        assert.equal(error._tag, "IdempotencyPending")
+        const ids = taken.map(({ message }) => message.id)
+        assert.deepEqual((yield* listed(other, tenancy)).map(({ id }) => id), ids.toReversed())
+      })
+    ),
+
     scenario("equal keys of other tenants, applications and environments do not meet", (world) =>
       Effect.gen(function* () {
         const tenancy = yield* world.found("production")

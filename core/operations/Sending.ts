@@ -314,10 +314,13 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
       )
 
     const accepting = retryOnVersionMoved(accept({ principal, idempotencyKey, fingerprint, id, input }))
-    const sending = Effect.catchTag(accepting, ["CommitRejected", "StoreUnavailable"], (error) =>
-      // A key may have become free since it was found taken.
-      whatStands(isRejected(error, "KeyTaken") ? accepting : Effect.fail(error))
-    ).pipe(
+    /** `ifFree`: where the key was taken at the commit, and is free when it is looked up, for it has expired in between. */
+    const settled = <E>(ifFree: Effect.Effect<Sent, E>) =>
+      Effect.catchTag(accepting, ["CommitRejected", "StoreUnavailable"], (error) =>
+        whatStands<E | typeof error, never>(isRejected(error, "KeyTaken") ? ifFree : Effect.fail(error))
+      )
+    // Whoever took the key in between has it for a day: twice free is a matter of clocks, and the caller may ask again.
+    const sending = settled(settled(Effect.fail(new IdempotencyPending()))).pipe(
       dieOnRejection,
       Tracing.first(id, "message", about, ({ replayed }) => !replayed)
     )
