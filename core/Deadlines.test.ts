@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Exit, Fiber } from "effect"
+import { Clock, Duration, Effect, Exit, Fiber, Logger } from "effect"
 import { TestClock } from "effect/testing"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
@@ -113,6 +113,27 @@ describe("Deadlines", () => {
       deadlines.set(() => told.push("what comes after that"))
       yield* TestClock.adjust("5 seconds")
       assert.deepStrictEqual(told, ["what was not", "what comes after that"])
+    })
+  )
+
+  it.effect("fall due though one before them breaks, and of that one the log is told", () =>
+    Effect.gen(function* () {
+      const logged: Array<unknown> = []
+      const log = Logger.layer([Logger.make(({ message }) => void logged.push(message))])
+      const deadlines = yield* Effect.provide(Deadlines.make(Duration.seconds(5)), log)
+      const told: Array<string> = []
+      const broken = new Error("broken")
+      deadlines.set(() => {
+        throw broken
+      })
+      deadlines.set(() => told.push("the next"))
+      yield* TestClock.adjust("5 seconds")
+      assert.deepStrictEqual(told, ["the next"])
+
+      deadlines.set(() => told.push("what comes after that"))
+      yield* TestClock.adjust("5 seconds")
+      assert.deepStrictEqual(told, ["the next", "what comes after that"])
+      assert.deepStrictEqual(logged, [["what a deadline calls broke; the others go on", broken]])
     })
   )
 })

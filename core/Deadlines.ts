@@ -51,7 +51,8 @@ export const make = (duration: Duration.Duration): Effect.Effect<Deadlines, neve
           const { onDue } = next
           all.delete(next)
           next.onDue = null
-          onDue?.()
+          // What breaks is not the end of all others' deadlines.
+          yield* Effect.catchDefect(Effect.sync(() => onDue?.()), (defect) => Effect.logError("what a deadline calls broke; the others go on", defect))
         }
       }
       isWatched = false
