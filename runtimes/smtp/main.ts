@@ -16,17 +16,20 @@ export const smtp = Effect.gen(function* () {
     Layer.provideMerge(Adapters.layer(config, "smtp")),
     Layer.provide(Config.settingsLayer(config, Inbound.coreSettings(config)))
   )
-  const listening = Effect.gen(function* () {
-    for (const { protocol, address } of yield* Inbound.listen(config)) {
-      yield* Effect.logInfo("smtp: listening").pipe(Effect.annotateLogs({ protocol, address }))
-    }
-    yield* Effect.logInfo("smtp: ready").pipe(
-      Effect.annotateLogs({ version, database: Adapters.placeOf(config), hostname: hostNameOf(config) })
-    )
-    return yield* Effect.never
-  })
-  return yield* Effect.scoped(listening).pipe(
-    Effect.provide(Health.layer(config, config.inboundHealthPort, "the listener's").pipe(Layer.provideMerge(core))),
+  const listening = Layer.effectDiscard(
+    Effect.gen(function* () {
+      for (const { protocol, address } of yield* Inbound.listen(config)) {
+        yield* Effect.logInfo("smtp: listening").pipe(Effect.annotateLogs({ protocol, address }))
+      }
+    })
+  )
+  const working = Effect.logInfo("smtp: ready").pipe(
+    Effect.annotateLogs({ version, database: Adapters.placeOf(config), hostname: hostNameOf(config) }),
+    Effect.andThen(Effect.never)
+  )
+  return yield* working.pipe(
+    // In this order: who asks how it is learns that it listens once it does, and that it stops before it does.
+    Effect.provide(Health.layer(config, config.inboundHealthPort, "the listener's").pipe(Layer.provideMerge(listening), Layer.provideMerge(core))),
     Effect.catchTag("ServeError", (error) =>
       Effect.fail(listenFault(config, config.inboundHealthPort, error, Config.settings.inboundHealthPort.name))
     ),

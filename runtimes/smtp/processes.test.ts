@@ -178,6 +178,7 @@ describe("mailroom smtp", () => {
     await until("354", () => (conversation.text().includes("354") ? true : null))
 
     smtp.child.kill("SIGTERM")
+    await until("end of its readiness", () => fetch(`${health}/readyz`).then(({ status }) => (status === 200 ? null : true), () => true))
     await until("refusal of others", async () => {
       const late = talk(smtp.port)
       await Promise.race([late.closed, pause(500)])
