@@ -22,8 +22,9 @@ import * as ReturnPath from "../model/ReturnPath.ts"
 import type { Suppression } from "../model/Suppression.ts"
 import * as Timestamp from "../model/Timestamp.ts"
 import { changeAsRead, commit, offer, Place } from "../operations/Commit.ts"
+import { takeIn } from "../operations/MessageObject.ts"
 import { submitJob } from "../operations/Sending.ts"
-import { BlobStore, blobUnanswered, enclosedMax, type BlobCorrupt, type BlobMissing, type BlobUnavailable, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
+import { BlobStore, blobUnanswered, type BlobCorrupt, type BlobMissing, type BlobUnavailable, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { MailProviderUnavailable, MailProviders, type SubmitResult } from "../ports/MailProvider.ts"
@@ -61,7 +62,7 @@ const keptMax = 128 * 1024
 
 /** The object, stored or enclosed in the commit that ends the try, with its bytes while they are at hand. */
 interface Built extends Enclosed {
-  readonly bytes: ReadonlyArray<Uint8Array> | null
+  readonly bytes: Uint8Array | null
 }
 
 /** A try that has ended: the message as it was when it began, and what it came to. */
@@ -212,28 +213,10 @@ export class SubmitMessage extends Context.Service<
         return new Map(found.map(({ address, reason }) => [Addresses.foldCase(address), reason]))
       })
 
-      /** Takes in an object: a small one whole, to be enclosed, a large one as it comes. */
       const written = Effect.fnUntraced(function* <E>(tenantId: TenantId, bytes: Stream.Stream<Uint8Array, E>) {
-        let kept: Array<Uint8Array> | null = []
-        let size = 0
-        let writer: BlobWriter | null = null
-        const append = (chunks: ReadonlyArray<Uint8Array>) =>
-          Effect.flatMap(writer === null ? blobs.writer(tenantId) : Effect.succeed(writer), (opened) => {
-            writer = opened
-            return Effect.forEach(chunks, opened.append, { discard: true })
-          })
-        yield* Stream.runForEach(bytes, (chunk) => {
-          size += chunk.length
-          kept?.push(chunk)
-          if (size <= enclosedMax) return Effect.void
-          const next = writer === null && kept !== null ? kept : [chunk]
-          if (size > keptMax) kept = null
-          return append(next)
-        })
-        const large = writer as BlobWriter | null // the compiler does not see that it was opened
-        return large === null
-          ? ({ ...(yield* blobs.enclose(tenantId, kept)), bytes: kept } satisfies Built)
-          : ({ blob: yield* large.finish, changes: [], bytes: kept } satisfies Built)
+        const { begins, keep } = yield* takeIn(blobs, tenantId, bytes, keptMax)
+        const object = yield* (yield* keep).objectOf(tenantId)
+        return { ...object, bytes: begins.length === object.blob.sizeBytes ? begins : null } satisfies Built
       })
       const write = <E>(tenantId: TenantId, bytes: Stream.Stream<Uint8Array, E>) =>
         deadlines.within(blobUnanswered)(Effect.scoped(written(tenantId, bytes)))
@@ -284,7 +267,7 @@ export class SubmitMessage extends Context.Service<
             },
             sizeBytes: blob.sizeBytes,
             dkim: message.environment === "sandbox" ? null : yield* keyOf(domain),
-            mime: bytes === null ? blobs.read(message.tenantId, blob) : Stream.fromArray(bytes),
+            mime: bytes === null ? blobs.read(message.tenantId, blob) : Stream.succeed(bytes),
             isWanted
           })
           .pipe(

@@ -24,8 +24,8 @@ import { SpamFilter } from "../ports/SpamFilter.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
-import { takeIn, type ArrivedObject } from "./ArrivedObject.ts"
 import { commit, dieOnRejection, retryOnVersionMoved, unchanged } from "./Commit.ts"
+import { takeIn, type MessageObject } from "./MessageObject.ts"
 import * as Pieces from "./Pieces.ts"
 import * as Routing from "./Routing.ts"
 import { refused, type Box, type ReceiveRefused } from "./Routing.ts"
@@ -148,7 +148,8 @@ export class Receive extends Context.Service<
         const requestId = yield* crypto.uuid
         const receivedAt = yield* Clock.currentTimeMillis
         const trace = Trace.received(peer, settings.hostName, requestId, receivedAt)
-        const taken = yield* takeIn(blobs, tenantId, trace, bytes)
+        const traced = Stream.concat(Stream.succeed(trace), bytes)
+        const taken = yield* takeIn(blobs, tenantId, traced, trace.length + Limits.inboundHeadBytesMax)
         const head = yield* mime.readHead(taken.begins.subarray(trace.length))
         if (Trace.isLoop(head.headers, settings.hostName)) return yield* looping
         return { ...(yield* taken.keep), requestId, receivedAt, head, traceSize: trace.length } satisfies Stored
@@ -260,7 +261,7 @@ export class Receive extends Context.Service<
 }
 
 /** A message that was taken in: our trace, and then what came. */
-interface Stored extends ArrivedObject {
+interface Stored extends MessageObject {
   readonly requestId: RequestId
   readonly receivedAt: Millis
   readonly head: Head

@@ -1,18 +1,17 @@
 /**
- * The bytes of a message that comes in, taken as they come and before anything
- * is known of it: those of a small one are held, to be brought by its commit,
- * those of a large one go to the store. Each tenant has them to itself.
+ * The bytes of a message, as it was built or came in, taken as they come: those
+ * of a small one are held, to be brought by its commit, those of a large one go
+ * to the store (0037). Each tenant has them to itself.
  */
 import { Effect, type Scope, Stream } from "effect"
 import type { BlobRef } from "../model/Blob.ts"
 import type { TenantId } from "../model/Ids.ts"
-import * as Limits from "../model/Limits.ts"
 import { BlobUnavailable, enclosedMax, type BlobStore, type BlobWriter, type Enclosed } from "../ports/BlobStore.ts"
 
 type Blobs = (typeof BlobStore)["Service"]
 
 /** A message's bytes. */
-export interface ArrivedObject {
+export interface MessageObject {
   /** They can be read more than once. */
   readonly bytes: Stream.Stream<Uint8Array, BlobUnavailable>
   /** As this tenant has it, with what its commit has to bring. */
@@ -21,21 +20,20 @@ export interface ArrivedObject {
 
 /** All of them have come, and nothing is kept yet. */
 export interface TakenIn {
-  /** The first of them: all of a small one, and of any other enough for the prefix and the longest head that is read. */
+  /** The first of them, as many as were to stay at hand, and no fewer than all of a small one. */
   readonly begins: Uint8Array
   /** Makes an object of them. Where it is not called, nothing is left behind when the scope closes. */
-  readonly keep: Effect.Effect<ArrivedObject, BlobUnavailable>
+  readonly keep: Effect.Effect<MessageObject, BlobUnavailable>
 }
 
-/** Takes in these bytes behind `prefix`, for their first owner. */
+/** Takes in these bytes for their first owner; so many of them stay at hand, and all that are enclosed. */
 export const takeIn = Effect.fnUntraced(function* <E>(
   blobs: Blobs,
   owner: TenantId,
-  prefix: Uint8Array,
-  bytes: Stream.Stream<Uint8Array, E>
+  bytes: Stream.Stream<Uint8Array, E>,
+  atHandMax: number
 ): Effect.fn.Return<TakenIn, E | BlobUnavailable, Scope.Scope> {
-  const start = new Start(prefix.length + Math.max(Limits.inboundHeadBytesMax, enclosedMax))
-  start.add(prefix)
+  const start = new Start(Math.max(atHandMax, enclosedMax))
   let opened: BlobWriter | null = null
   const open = Effect.tap(blobs.writer(owner), (writer) => {
     opened = writer
@@ -56,13 +54,13 @@ export const takeIn = Effect.fnUntraced(function* <E>(
   }
 })
 
-const small = (blobs: Blobs, owner: TenantId, whole: Uint8Array): ArrivedObject => {
+const small = (blobs: Blobs, owner: TenantId, whole: Uint8Array): MessageObject => {
   const bytes = Stream.succeed(whole)
   return { bytes, objectOf: (tenantId) => (tenantId === owner ? blobs.enclose(owner, [whole]) : copy(blobs, bytes, tenantId)) }
 }
 
 /** Of most of them, what is at hand is the whole, and nothing need be fetched to look at it. */
-const large = (blobs: Blobs, owner: TenantId, blob: BlobRef, begins: Uint8Array): ArrivedObject => {
+const large = (blobs: Blobs, owner: TenantId, blob: BlobRef, begins: Uint8Array): MessageObject => {
   const bytes = begins.length === blob.sizeBytes ? Stream.succeed(begins) : readBack(blobs, owner, blob)
   return { bytes, objectOf: (tenantId) => (tenantId === owner ? Effect.succeed({ blob, changes: [] }) : copy(blobs, bytes, tenantId)) }
 }
