@@ -3,20 +3,20 @@ import { Effect } from "effect"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
+import type { Notification } from "../../core/model/Notification.ts"
 import { address } from "../fixtures.ts"
 import { accepted, providerMessageId, providerName, scenario, send, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
-const ada = address("ada")
+const [ada, bob] = [address("ada"), address("bob")]
 
-const bounced = (process: Process, id: MessageId) =>
-  process.notifications.record([
-    {
-      provider: providerName,
-      providerMessageId: providerMessageId({ messageId: id }),
-      recipient: ada,
-      outcome: { _tag: "Bounced", at: 1, class: "permanent", smtpCode: 550, enhancedCode: "5.1.1", diagnostic: "no such user" }
-    }
-  ])
+const bounceOf = (id: MessageId): Notification => ({
+  provider: providerName,
+  providerMessageId: providerMessageId({ messageId: id }),
+  recipient: ada,
+  outcome: { _tag: "Bounced", at: 1, class: "permanent", smtpCode: 550, enhancedCode: "5.1.1", diagnostic: "no such user" }
+})
+
+const bounced = (process: Process, id: MessageId) => process.notifications.record([bounceOf(id)])
 
 const outcomeOf = (process: Process, of: Tenancy, id: MessageId) =>
   Effect.map(process.messages.get(of.principal, id), ({ message }) => {
@@ -59,6 +59,31 @@ export const suite: ScenarioSuite = {
 
         assert.deepEqual(yield* list, [["bounce", third.id]])
         assert.equal((yield* sendTo(world, process, tenancy)).isSubmitted, false)
+      })
+    ),
+
+    scenario("who is taken off the list stays off it when her bounce is told again beside news of her or of others", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const { management } = process
+        const id = yield* send(process, tenancy, ada, { cc: [bob] })
+        yield* settle(process)
+        const bounce = bounceOf(id)
+        const complaint: Notification = { ...bounce, outcome: { _tag: "Complained", at: 2 } }
+        yield* process.notifications.record([bounce, complaint])
+        yield* management.removeSuppression(system, tenancy.realm, ada)
+
+        yield* process.notifications.record([
+          bounce,
+          { ...bounce, recipient: bob, outcome: { _tag: "Delivered", at: 3, smtpResponse: null } },
+          { ...bounce, outcome: { _tag: "Delivered", at: 4, smtpResponse: null } },
+          complaint
+        ])
+
+        const { message } = yield* process.messages.get(tenancy.principal, id)
+        assert.deepEqual(message.recipients.map(({ status }) => status), ["bounced", "delivered"])
+        assert.deepEqual((yield* management.listSuppressions(tenancy.realm, {})).items, [])
       })
     ),
 

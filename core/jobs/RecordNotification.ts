@@ -83,8 +83,7 @@ export class RecordNotification extends Context.Service<
         const changes: ReadonlyArray<Change> = [
           ...(polled === message ? [] : [{ _tag: "Update", kind: "message", record: polled } as const]),
           ...(yield* appendEvents(crypto, polled, drafts, now)),
-          // What is told again was acted upon when it was told; the operator may have lifted the suppression since.
-          ...(settled === message ? [] : suppressions(polled, outcomes, now)),
+          ...suppressions(message, outcomes, now),
           ...(kept ? notifications.map((notification) => ({ _tag: "DropNotification", notification }) as const) : [])
         ]
         const jobs = poll === null || poll.pollAt === null ? [] : [pollJob(polled, poll.pollAt)]
@@ -177,7 +176,7 @@ export const countRecipients = (
   )
 }
 
-/** The addresses that these outcomes take off our list. */
+/** The addresses that these outcomes take off our list, for the message as it was before them. */
 export const suppressions = (
   message: Message.Message,
   outcomes: ReadonlyArray<Outcome>,

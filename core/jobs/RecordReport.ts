@@ -60,7 +60,7 @@ export class RecordReport extends Context.Service<
             [
               { _tag: "Update", kind: "message", record: settled },
               ...(yield* appendEvents(crypto, settled, drafts, now)),
-              ...suppressions(settled, outcomes, now)
+              ...suppressions(message, outcomes, now)
             ],
             []
           )

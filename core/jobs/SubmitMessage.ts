@@ -328,7 +328,7 @@ export class SubmitMessage extends Context.Service<
             ...(attempt.mime?.changes ?? []),
             { _tag: "Update", kind: "message", record },
             ...(yield* appendEvents(crypto, record, drafts, now)),
-            ...suppressions(record, outcomes, now)
+            ...suppressions(message, outcomes, now)
           ],
           [
             ...(retryAt === null ? [] : [submitJob(record, retryAt)]),

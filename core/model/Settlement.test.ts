@@ -128,12 +128,19 @@ describe("a report", () => {
 
   it("of a permanent bounce suppresses the address, whether or not the acceptance is known", () => {
     assert.deepStrictEqual(suppressed(message, [bounced()]), [{ address: bob, reason: "bounce" }])
-    assert.deepStrictEqual(suppressed({ environment: "sandbox" }, [bounced()]), [])
+    assert.deepStrictEqual(suppressed({ ...message, environment: "sandbox" }, [bounced()]), [])
     assert.deepStrictEqual(suppressed(message, [delivered()]), [])
+  })
+
+  it("of what is told again suppresses nobody, whatever is told beside it", () => {
+    const told = [bounced(), { recipient: eve, complainedAt: 4 }]
+    const { message: after } = settle(message, [...told, accepted(), accepted(eve)], 10)
+    assert.deepStrictEqual(suppressed(after, [...told, delivered()]), [])
+    assert.deepStrictEqual(suppressed(after, [{ recipient: bob, complainedAt: 4 }, bounced()]), [{ address: bob, reason: "complaint" }])
   })
 
   it("of a complaint suppresses the address", () => {
     assert.deepStrictEqual(suppressed(message, [{ recipient: eve, complainedAt: 4 }]), [{ address: eve, reason: "complaint" }])
-    assert.deepStrictEqual(suppressed({ environment: "sandbox" }, [{ recipient: eve, complainedAt: 4 }]), [])
+    assert.deepStrictEqual(suppressed({ ...message, environment: "sandbox" }, [{ recipient: eve, complainedAt: 4 }]), [])
   })
 })

@@ -96,14 +96,18 @@ export const settle = (message: Message.Message, outcomes: ReadonlyArray<Outcome
 const inputOf = (outcome: Exclude<Outcome, { readonly complainedAt: Millis }>): Recipient.Input =>
   "reported" in outcome ? outcome.reported : outcome.input
 
-/** Addresses that must not be mailed again: a bounce for good, or a complaint. Never in the sandbox. */
+/**
+ * Addresses that must not be mailed again: a bounce for good, or a complaint. Never in the sandbox. The message is as it was
+ * before these outcomes: what is told again was acted upon when it was told, and the operator may have lifted it since.
+ */
 export const suppressed = (
-  message: Pick<Message.Message, "environment">,
+  message: Message.Message,
   outcomes: ReadonlyArray<Outcome>
 ): ReadonlyArray<{ readonly address: Address.Address; readonly reason: "bounce" | "complaint" }> =>
   message.environment === "sandbox"
     ? []
     : outcomes.flatMap((outcome): ReturnType<typeof suppressed> => {
+        if (settle(message, [outcome], 0).message === message) return [] // whatever the time
         if ("complainedAt" in outcome) return [{ address: outcome.recipient, reason: "complaint" }]
         const input = inputOf(outcome)
         return input._tag === "Bounced" && Recipient.isHard(input.bounce) ? [{ address: outcome.recipient, reason: "bounce" }] : []
