@@ -11,19 +11,25 @@ const root = join(import.meta.dirname, "..", "..")
 const folder = mkdtempSync(join(tmpdir(), "mailroom-adapter-proof-"))
 afterAll(() => rmSync(folder, { recursive: true }))
 
+/** A file that holds adapters to a suite of one check. */
+const fileOf = (name: string, check: string, layer: string): string => {
+  const file = join(folder, name)
+  writeFileSync(
+    file,
+    `import { Effect, Layer } from ${JSON.stringify(import.meta.resolve("effect"))}
+     import { conforms } from ${JSON.stringify(pathToFileURL(join(root, "conformance/Proof.ts")).href)}
+     const suite = { name: "One", checks: [{ title: "holds", check: ${check} }] }
+     export default [conforms("mine", suite, ${layer})]`
+  )
+  return file
+}
+
+const proving = (file: string) => spawn(process.execPath, [join(root, "runtimes/cli/main.ts"), "conformance", "--adapters", file, "--timeout", "1"])
+
 describe("a proof of adapters", () => {
   it("ends, and names the scope, where one holds a timer and its release never ends", { timeout: 60_000 }, async () => {
-    const file = join(folder, "mine.mjs")
-    writeFileSync(
-      file,
-      `import { Effect, Layer } from ${JSON.stringify(import.meta.resolve("effect"))}
-       import { conforms } from ${JSON.stringify(pathToFileURL(join(root, "conformance/Proof.ts")).href)}
-       const held = Effect.acquireRelease(Effect.sync(() => setInterval(() => {}, 1000)), () => Effect.never)
-       const suite = { name: "One", checks: [{ title: "holds", check: Effect.void }] }
-       export default [conforms("mine", suite, Layer.effectDiscard(held))]`
-    )
-
-    const child = spawn(process.execPath, [join(root, "runtimes/cli/main.ts"), "conformance", "--adapters", file, "--timeout", "1"])
+    const held = "Layer.effectDiscard(Effect.acquireRelease(Effect.sync(() => setInterval(() => {}, 1000)), () => Effect.never))"
+    const child = proving(fileOf("held.mjs", "Effect.void", held))
     const killed = setTimeout(() => child.kill("SIGKILL"), 50_000)
     let out = ""
     child.stdout.on("data", (chunk: Buffer) => (out += chunk.toString()))
@@ -33,5 +39,18 @@ describe("a proof of adapters", () => {
     assert.strictEqual(status, 1)
     assert.include(out, "FAILED  mine breaks a law of One:\n        releases what it holds when its scope closes\n          its scope could not be closed: ")
     assert.match(out, /\n1 passed, 1 failed, in /)
+  })
+  it("says no more than how the checks went, and ends as they did, where nobody reads the report", { timeout: 60_000 }, async () => {
+    for (const [check, ended] of [["Effect.void", 0], ["Effect.fail('broken')", 1]] as const) {
+      const child = proving(fileOf(`unread-${ended}.mjs`, check, "Layer.empty"))
+      child.stdout.destroy()
+      let said = ""
+      child.stderr.on("data", (chunk: Buffer) => (said += chunk.toString()))
+
+      const status = await new Promise<number | null>((resolve) => child.once("close", resolve))
+
+      assert.strictEqual(status, ended)
+      assert.match(said, /^(?:ok  |FAIL) 1\/1 mine, One: holds \(\d+ ms\)\n$/)
+    }
   })
 })

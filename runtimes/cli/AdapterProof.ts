@@ -7,7 +7,7 @@ import { Effect } from "effect"
 import * as path from "node:path"
 import { pathToFileURL } from "node:url"
 import { CommandFailed, usage } from "./CommandFailed.ts"
-import { print } from "./Streams.ts"
+import { print, untilClosed } from "./Streams.ts"
 
 // By name, as the suites themselves: no runtime carries them.
 type Suites = typeof import("../../conformance/index.ts")
@@ -32,7 +32,7 @@ export const proveAdapters = Effect.fnUntraced(function* (file: string, { filter
       onResult: (result, number, total) => Effect.sync(() => void process.stderr.write(line(result, number, total)))
     })
     .pipe(Effect.catchTag("NothingToProve", () => Effect.fail(usage("--filter leaves no check"))))
-  yield* print(json ? `${JSON.stringify(report, null, 2)}\n` : suites.toText(report))
+  yield* untilClosed(print(json ? `${JSON.stringify(report, null, 2)}\n` : suites.toText(report)))
   if (report.failed > 0) return yield* new CommandFailed({ exitCode: 1, message: "" })
 })
 
