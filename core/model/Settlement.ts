@@ -106,12 +106,13 @@ export const suppressed = (
 ): ReadonlyArray<{ readonly address: Address.Address; readonly reason: "bounce" | "complaint" }> =>
   message.environment === "sandbox"
     ? []
-    : outcomes.flatMap((outcome): ReturnType<typeof suppressed> => {
-        if (settle(message, [outcome], 0).message === message) return [] // whatever the time
-        if ("complainedAt" in outcome) return [{ address: outcome.recipient, reason: "complaint" }]
-        const input = inputOf(outcome)
-        return input._tag === "Bounced" && Recipient.isHard(input.bounce) ? [{ address: outcome.recipient, reason: "bounce" }] : []
+    : outcomes.flatMap((outcome) => {
+        const reason = "complainedAt" in outcome ? ("complaint" as const) : isHardBounce(inputOf(outcome)) ? ("bounce" as const) : null
+        const isNews = () => settle(message, [outcome], 0).message !== message // whatever the time
+        return reason !== null && isNews() ? [{ address: outcome.recipient, reason }] : []
       })
+
+const isHardBounce = (input: Recipient.Input): boolean => input._tag === "Bounced" && Recipient.isHard(input.bounce)
 
 const sentFields = (
   message: Message.Message,
