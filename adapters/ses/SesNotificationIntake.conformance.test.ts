@@ -1,10 +1,12 @@
 import { assert, it } from "@effect/vitest"
-import { Clock, Context, Effect, Layer, Result } from "effect"
+import { Clock, Context, Effect, Fiber, Layer, Result } from "effect"
 import { TestClock } from "effect/testing"
+import { generateKeyPairSync, X509Certificate, type KeyObject } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
 import { generate } from "selfsigned"
 import { suite, type Case } from "../../conformance/NotificationIntake.ts"
 import { conforms } from "../../conformance/vitest.ts"
+import { webhookAnswerBytesMax, webhookDeadline } from "../../core/model/Limits.ts"
 import type { Notification } from "../../core/model/Notification.ts"
 import { replyTextMax } from "../../core/model/Reply.ts"
 import type { IntakeRequest, NotificationIntake } from "../../core/ports/NotificationIntake.ts"
@@ -19,6 +21,17 @@ const certificate = (from: number, to: number) =>
   generate([{ name: "commonName", value: "sns.amazonaws.com" }], { algorithm: "sha256", notBeforeDate: new Date(from), notAfterDate: new Date(to) })
 const farAway = 4_000_000_000_000
 const [genuine, stranger] = [await certificate(0, farAway), await certificate(0, farAway)]
+/** The certificate with another key in it. It is not signed any more, which nobody looks at who trusts its host. */
+const withKey = (pem: string, key: KeyObject): string => {
+  const { raw, publicKey } = new X509Certificate(pem)
+  const [taken, put] = [publicKey, key].map((one) => one.export({ type: "spki", format: "der" })) as [Buffer, Buffer] // one for each
+  const at = raw.indexOf(taken)
+  const changed = Buffer.concat([raw.subarray(0, at), put, raw.subarray(at + taken.length)])
+  // Of the two sequences that it stands in, each has its length behind two bytes.
+  for (const length of [2, 6]) changed.writeUInt16BE(changed.readUInt16BE(length) + put.length - taken.length, length)
+  return `-----BEGIN CERTIFICATE-----\n${changed.toString("base64")}\n-----END CERTIFICATE-----\n`
+}
+const curve = generateKeyPairSync("ec", { namedCurve: "P-256" })
 const [old, future] = [await certificate(-2_000, -1_000), await certificate(farAway - 2_000, farAway)]
 
 const certificateOf = (name: string) => `https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-${name}.pem`
@@ -34,6 +47,9 @@ const ses = Layer.effect(
     yield* serving(FakeSns.certificateUrl, genuine.cert)
     yield* serving(certificateOf("old"), old.cert)
     yield* serving(certificateOf("future"), future.cert)
+    yield* serving(certificateOf("curve"), withKey(genuine.cert, curve.publicKey))
+    yield* serving(certificateOf("endless"), genuine.cert + "\n".repeat(webhookAnswerBytesMax))
+    yield* receive(certificateOf("gone"), () => ({ _tag: "Answers", status: 404, body: new TextEncoder().encode(genuine.cert) }))
     return yield* SesNotificationIntake.make({ topics: ["arn:aws:sns:eu-central-1:123456789012:other", FakeSns.topic] })
   })
 ).pipe(Layer.provideMerge(MemoryWebhookTransport.layer))
@@ -62,12 +78,16 @@ const strangeUrls = [
   "https://sns.evil.example\\.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
   "https://s3.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
   "https://sns.a.b.amazonaws.com/SimpleNotificationService-0.pem",
+  "https://my-sns.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
+  "https://my.sns.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
   // A bucket that is called sns.
   "https://sns.s3.amazonaws.com/SimpleNotificationService-0.pem",
   "https://sns.s3-eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
   "https://sns.s3-accelerate.amazonaws.com/SimpleNotificationService-0.pem",
   "https://sns.s3-fips-us-gov-west-1.amazonaws.com/SimpleNotificationService-0.pem",
   "https://sns.eu-central-1.amazonaws.com/mine.pem",
+  "https://sns.eu-central-1.amazonaws.com/mine/SimpleNotificationService-0.pem",
+  "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem.mine",
   "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem?x=/mine.pem",
   "https://sns.eu-central-1.amazonaws.com/x/../?Action=Publish&a=/SimpleNotificationService-0.pem",
   "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-..%2f0.pem",
@@ -84,6 +104,20 @@ const conformance = suite({
     { title: "a signature by another key", forge: () => post({}, stranger.private) },
     { title: "a certificate that is not valid any more", forge: () => post({ SigningCertURL: certificateOf("old") }, old.private) },
     { title: "a certificate that is not valid yet", forge: () => post({ SigningCertURL: certificateOf("future") }, future.private) },
+    { title: "a certificate of a key that is not RSA", forge: () => post({ SigningCertURL: certificateOf("curve") }, curve.privateKey.export({ type: "pkcs8", format: "pem" }).toString()) },
+    { title: "a certificate in an answer that is too long", forge: () => post({ SigningCertURL: certificateOf("endless") }) },
+    { title: "a certificate that the host says is not there", forge: () => post({ SigningCertURL: certificateOf("gone") }) },
+    { title: "a request with an empty id", forge: () => post({ MessageId: "" }) },
+    { title: "a request with an id without end", forge: () => post({ MessageId: "1".repeat(101) }) },
+    {
+      // What a reader that is not strict takes for the very text that was signed.
+      title: "a request that is no UTF-8",
+      forge: () =>
+        Effect.map(post({}, genuine.private, "a \ufffd"), ({ headers, body }) => ({
+          headers,
+          body: new Uint8Array(Buffer.from(Buffer.from(body).toString("latin1").replace("\u00ef\u00bf\u00bd", "\u00ff"), "latin1"))
+        }))
+    },
     {
       title: "the signature of another notification",
       forge: (request) =>
@@ -151,6 +185,51 @@ it.effect("SesNotificationIntake fetches certificates again at once where the cl
     yield* TestClock.setTime(1_000)
 
     assert.strictEqual(yield* refusalOf(yield* post()), null)
+  }).pipe(Effect.provide(ses))
+)
+
+it.effect("SesNotificationIntake waits for a certificate only so long, and fetches one at a time", () =>
+  Effect.gen(function* () {
+    const { receive, waiting } = yield* WebhookScript
+    const url = certificateOf("silent")
+    yield* receive(url, () => ({ _tag: "Hangs" }))
+    const request = yield* post({ SigningCertURL: url })
+
+    const [first, second] = [yield* Effect.forkChild(refusalOf(request)), yield* Effect.forkChild(refusalOf(request))]
+    yield* TestClock.adjust(webhookDeadline - 1)
+    assert.lengthOf(yield* fetched, 1)
+    yield* receive(url, () => ({ _tag: "Answers", status: 200, body: new TextEncoder().encode(genuine.cert) }))
+    yield* TestClock.adjust(1)
+
+    assert.deepStrictEqual([yield* Fiber.join(first), yield* Fiber.join(second)], ["IntakeUnavailable", null])
+    assert.deepStrictEqual(yield* waiting, [])
+  }).pipe(Effect.provide(ses))
+)
+
+it.effect("SesNotificationIntake fetches no certificate from a private network", () =>
+  Effect.gen(function* () {
+    const { lead } = yield* WebhookScript
+    yield* lead("sns.eu-central-1.amazonaws.com", ["10.0.0.1"])
+
+    assert.strictEqual(yield* refusalOf(yield* post()), "IntakeUnavailable")
+    assert.deepStrictEqual(yield* fetched, [])
+  }).pipe(Effect.provide(ses))
+)
+
+it.effect("SesNotificationIntake keeps sixteen certificates, and lets go of the oldest", () =>
+  Effect.gen(function* () {
+    const { receive } = yield* WebhookScript
+    const urls = Array.from({ length: 17 }, (_, index) => certificateOf(`kept${index}`))
+    for (const url of urls) yield* receive(url, () => ({ _tag: "Answers", status: 200, body: new TextEncoder().encode(genuine.cert) }))
+    for (const SigningCertURL of urls) {
+      yield* TestClock.adjust("10 seconds")
+      assert.strictEqual(yield* refusalOf(yield* post({ SigningCertURL })), null)
+    }
+    yield* TestClock.adjust("1 minute")
+
+    for (const SigningCertURL of [...urls.slice(1), urls[0]!]) assert.strictEqual(yield* refusalOf(yield* post({ SigningCertURL })), null)
+
+    assert.deepStrictEqual(yield* fetched, [...urls, urls[0]].map((url) => `GET ${url}`))
   }).pipe(Effect.provide(ses))
 )
 
@@ -242,8 +321,12 @@ it.effect("SesNotificationIntake confirms a subscription to its topic, at SNS al
 
     assert.deepStrictEqual({ kind, notifications }, { kind: "SubscriptionConfirmation", notifications: [] })
     assert.deepStrictEqual(yield* confirmations, [`GET ${new URL(FakeSns.subscribeUrl).href}`, `GET ${new URL(FakeSns.subscribeUrl).href}`])
+    yield* answering(new URL(FakeSns.subscribeUrl).href, () => ({ _tag: "Hangs" }))
+    const silent = yield* Effect.forkChild(Effect.flatMap(confirm(), refusalOf))
+    yield* TestClock.adjust(webhookDeadline)
+    assert.strictEqual(yield* Fiber.join(silent), "IntakeUnavailable")
     const left = yield* receive(yield* confirm({ Type: "UnsubscribeConfirmation" }))
     assert.strictEqual(left.kind, "UnsubscribeConfirmation")
-    assert.lengthOf(yield* confirmations, 2)
+    assert.lengthOf(yield* confirmations, 3)
   }).pipe(Effect.provide(ses))
 )
