@@ -37,6 +37,8 @@ const conformance = suite({
     { title: "the secret for a user name", authorization: Buffer.from(secret).toString("base64") },
     { title: "the digest of the secret", authorization: "Bearer 2f1b" },
     { title: "another scheme", authorization: `Digest ${secret}` },
+    { title: "another scheme before ours", authorization: `Digest ${basic("postmark", secret)}` },
+    { title: "more than the secret", authorization: `${basic("postmark", secret)} and more` },
     { title: "an empty header", authorization: "" },
     { title: "basic authentication without a colon", authorization: `Basic ${Buffer.from("secret").toString("base64")}` }
   ].map(({ title, authorization }) => ({
@@ -57,6 +59,8 @@ it.effect("PostmarkNotificationIntake takes the secret as a bearer token as well
     for (const authorization of [`Bearer ${token}`, `bearer  ${token}`, basic("", token)]) {
       assert.deepStrictEqual((yield* receive(posted(payload, authorization))).notifications, cases[0]!.notifications)
     }
+    const withoutColon = yield* Effect.flip(receive(posted(payload, `Basic ${Buffer.from(token).toString("base64")}`)))
+    assert.deepInclude(withoutColon, { _tag: "IntakeRefused", reason: "bad_signature" })
   })
 )
 
@@ -95,6 +99,7 @@ it.effect("PostmarkNotificationIntake tells apart what differs in one thing only
       { ...delivery, MessageID: "883953f4-6105-42a2-a16a-000000000099" },
       { ...delivery, Recipient: "ada@example.org" },
       { ...delivery, DeliveredAt: "2026-12-01T09:30:06Z" },
+      { ...delivery, Metadata: { another: "submission" } },
       complaint,
       { ...complaint, ID: 43 },
       { ...complaint, RecordType: "Bounce" },

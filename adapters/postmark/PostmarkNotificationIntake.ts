@@ -42,7 +42,7 @@ const secretIn = (authorization: string): string | null => {
   const [, scheme = "", credentials = ""] = /^(basic|bearer) +([^\s]+)$/i.exec(authorization) ?? []
   if (scheme.toLowerCase() === "bearer") return credentials
   const pair = Buffer.from(credentials, "base64").toString()
-  return scheme === "" || !pair.includes(":") ? null : pair.slice(pair.indexOf(":") + 1)
+  return pair.includes(":") ? pair.slice(pair.indexOf(":") + 1) : null
 }
 
 /** Bounces and complaints have an id, whose last digits are lost; what each is about says which it is. */
