@@ -180,6 +180,29 @@ describe("Dkim", () => {
     )
   }
 
+  it.effect("writes lines of at most 78 characters, however many fields are signed", () =>
+    Effect.gen(function* () {
+      const many = "References: <1@example.com>\r\nIn-Reply-To: <1@example.com>\r\n".repeat(100)
+      const text = yield* signed(both, `${many}${message("ada@example.com")}`)
+
+      assert.deepStrictEqual((yield* verdicts(text)).map(({ result }) => result), ["pass", "pass"])
+      for (const line of text.split("\r\n")) assert.isAtMost(line.length, 78)
+    })
+  )
+
+  it.effect("does not verify with another way to unsubscribe", () =>
+    Effect.gen(function* () {
+      const fields = "List-Unsubscribe: <https://example.com/u/1>\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n"
+      const text = yield* signed(both, `${fields}${message("ada@example.com")}`)
+      const changes = [text.replace("example.com/u/1", "evil.example/u/1"), text.replace("=One-Click", "=Never"), text.replace(fields, "")]
+
+      assert.deepStrictEqual((yield* verdicts(text)).map(({ result }) => result), ["pass", "pass"])
+      for (const changed of changes) {
+        for (const { result } of yield* verdicts(changed)) assert.notStrictEqual(result, "pass")
+      }
+    })
+  )
+
   const ours = [
     "ada@example.com",
     "ada@EXAMPLE.com",
@@ -209,6 +232,11 @@ describe("Dkim", () => {
     ["a trailing dot", message("ada@example.com.")],
     ["two addresses", message("ada@example.com, eve@evil.example")],
     ["two addresses, ours last", message("eve@evil.example, ada@example.com")],
+    ["an address with two at signs", message("eve@evil.example@example.com")],
+    ["an address with two at signs in brackets", message("Ada <eve@evil.example@example.com>")],
+    ["a word and an address", message("eve, <ada@example.com>")],
+    ["an open comment", message("(eve <ada@example.com>")],
+    ["a comment that nothing opens", message("eve) <ada@example.com>")],
     ["a group", message("Engines: ada@example.com;")],
     ["a comment", message("ada@example.com (eve@evil.example)")],
     ["a comment before", message("(ada@example.com) eve@evil.example")],
@@ -291,6 +319,7 @@ describe("Dkim", () => {
       assert.isAtMost(chunks, 2)
       assert.lengthOf(yield* signer(both)(endless("Subject: no end\r\n"), null), 0)
       assert.isAtMost(chunks, 20)
+      assert.lengthOf(yield* signer(both)(endless("From: ada@example.com\r\nSubject: no end "), null), 0)
       assert.lengthOf(yield* signer([])(Stream.die("read"), null), 0)
     })
   )
