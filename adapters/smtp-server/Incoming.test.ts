@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Stream } from "effect"
+import { TestClock } from "effect/testing"
 import * as Incoming from "./Incoming.ts"
+import * as Reply from "./Reply.ts"
 import { WireEnded } from "./Wire.ts"
 
 const limits = { sizeBytesMax: 1_000_000, silence: () => Duration.minutes(1), total: Duration.minutes(10) }
@@ -35,6 +37,46 @@ describe("Incoming", () => {
       const failure = yield* Effect.flip(Stream.runDrain(bytes))
 
       assert.strictEqual(failure._tag, "NotAMessage")
+    })
+  )
+
+  it.effect("keeps to the first of its faults, and ends the connection at twice its size", () =>
+    Effect.gen(function* () {
+      const message = yield* Incoming.make(byByte("\nlonger\r\n.\r\n"), { ...limits, sizeBytesMax: 5 })
+      const endless = yield* Incoming.make({ chunk: () => Effect.succeed(Buffer.from("x")), giveBack: () => undefined }, { ...limits, sizeBytesMax: 5 })
+
+      const failures = [yield* Effect.flip(Stream.runDrain(message.bytes)), yield* Effect.flip(message.rest)]
+      const tooLarge = yield* Effect.flip(Stream.runDrain(endless.bytes))
+
+      assert.deepStrictEqual(failures.map((failure) => failure._tag === "NotAMessage" && failure.reply), [Reply.bareInMessage, Reply.bareInMessage])
+      assert.deepInclude(tooLarge, { _tag: "NotAMessage", reply: Reply.tooLarge })
+      assert.deepInclude(yield* Effect.flip(endless.rest), { _tag: "WireEnded", reason: "endless" })
+    })
+  )
+
+  it.effect("is given up when its time is over, however much of it is there to be read", () =>
+    Effect.gen(function* () {
+      let chunks = 0
+      const chunk = () => {
+        chunks += 1
+        return chunks > 100 ? Effect.succeed(null) : Effect.as(TestClock.adjust("1 minute"), Buffer.from("a line\r\n"))
+      }
+      const { bytes } = yield* Incoming.make({ chunk, giveBack: () => undefined }, limits)
+
+      assert.deepInclude(yield* Effect.flip(Stream.runDrain(bytes)), { _tag: "WireEnded", reason: "silent" })
+      assert.strictEqual(chunks, 10)
+    })
+  )
+
+  it.effect("gives back what came behind it", () =>
+    Effect.gen(function* () {
+      const given: Array<string> = []
+      const giveBack = (rest: Uint8Array) => void given.push(Buffer.from(rest).toString())
+      const { bytes } = yield* Incoming.make({ chunk: () => Effect.succeed(Buffer.from("x\r\n.\r\nQUIT\r\n")), giveBack }, limits)
+
+      yield* Stream.runDrain(bytes)
+
+      assert.deepStrictEqual(given, ["QUIT\r\n"])
     })
   )
 
