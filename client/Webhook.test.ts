@@ -168,6 +168,8 @@ describe("verifyWebhook", () => {
       "timestamp_out_of_tolerance"
     )
     assert.strictEqual(await verdict(request({ now: later(900_000), toleranceSeconds: 900 })), "accepted")
+    assert.strictEqual(await verdict(request({ toleranceSeconds: 0 })), "accepted")
+    assert.strictEqual(await verdict(request({ now: later(1), toleranceSeconds: 0 })), "timestamp_out_of_tolerance")
     assert.strictEqual(await verdict(request({ now: new Date(Number.NaN) })), "timestamp_out_of_tolerance")
   })
 
@@ -219,6 +221,16 @@ describe("verifyWebhook", () => {
     assert.strictEqual(await verdict({ ...request(), headers, body }), "invalid_body")
   })
 
+  it("finds a signature malformed with anything before or behind it", async () => {
+    const { headers } = request() as { readonly headers: Readonly<Record<string, string>> } // as made above
+    const signature = headers["service-webhook-signature"]!
+
+    for (const other of [`x${signature}`, `v0=0 ${signature}`, `${signature}0`, `${signature} v2=0`]) {
+      const verified = await verdict({ ...request(), headers: { ...headers, "service-webhook-signature": other } })
+      assert.strictEqual(verified, "malformed_signature", other)
+    }
+  })
+
   it("does not look at the body before the signature", async () => {
     assert.strictEqual(await verdict({ ...request(), body: "{" }), "signature_mismatch")
   })
@@ -236,6 +248,7 @@ describe("verifyWebhook", () => {
     ["no body", { body: undefined }, /body must be as it came/],
     ["no secret", { secret: undefined }, /secret must be the whsec_/],
     ["an empty secret", { secret: "" }, /secret must be the whsec_/],
+    ["a prefix without a secret", { secret: "whsec_" }, /secret must be the whsec_/],
     ["an empty list of secrets", { secret: [] }, /secret must be the whsec_/],
     ["a list with an empty secret", { secret: [secret, ""] }, /secret must be the whsec_/],
     ["a secret with the end of its file's line", { secret: `${secret}\n` }, /secret must be the whsec_.*without white space/],
@@ -243,7 +256,7 @@ describe("verifyWebhook", () => {
     ["headers that are still awaited", { headers: Promise.resolve(new Headers()) }, /headers must be the request's.*await/],
     ["an API key as the secret", { secret: "svc_test_abc" }, /secret must be the whsec_/],
     ["a tolerance that is no number", { toleranceSeconds: Number.NaN }, /toleranceSeconds/],
-    ["a negative tolerance", { toleranceSeconds: -1 }, /toleranceSeconds/]
+    ["a negative tolerance", { toleranceSeconds: -0.001 }, /toleranceSeconds/]
   ]
   for (const [title, overrides, says] of misuses) {
     it(`tells misuse from refusal: ${title}`, async () => {
