@@ -2,13 +2,15 @@ import { assert, describe, it } from "@effect/vitest"
 import { addressOf, make } from "./TrustedProxies.ts"
 
 describe("TrustedProxies", () => {
-  const trusted = make(["10.0.0.0/8", "192.0.2.1", "2001:db8:1::/48"])
+  const trusted = make(["10.0.0.0/8", "192.0.2.1", "2001:db8:1::/48", "2001:db8:3::1"])
   const cases: ReadonlyArray<readonly [what: string, peer: string, forwardedFor: string | undefined, address: string]> = [
     ["the peer, without the header", "10.0.0.1", undefined, "10.0.0.1"],
     ["the peer, if it is no proxy of ours, whatever it says", "198.51.100.1", "203.0.113.9", "198.51.100.1"],
     ["what our proxy says", "10.0.0.1", "203.0.113.9", "203.0.113.9"],
     ["what our single-address proxy says", "192.0.2.1", "203.0.113.9", "203.0.113.9"],
     ["the peer, beside a single-address proxy", "192.0.2.2", "203.0.113.9", "192.0.2.2"],
+    ["what our single-address proxy of IPv6 says", "2001:db8:3::1", "203.0.113.9", "203.0.113.9"],
+    ["the peer, beside a single-address proxy of IPv6", "2001:db8:3::2", "203.0.113.9", "2001:db8:3::2"],
     ["the last hop that is not ours", "10.0.0.1", "1.1.1.1, 203.0.113.9, 10.1.2.3", "203.0.113.9"],
     ["the first hop, if all are ours", "10.0.0.1", "10.9.9.9, 10.1.2.3", "10.9.9.9"],
     ["the hop behind what is no address", "10.0.0.1", "203.0.113.9, unknown, 10.1.2.3", "10.1.2.3"],
