@@ -230,10 +230,7 @@ describe("hostile reports", () => {
   ]
   for (const [what, stranger] of hostile) {
     it(`are read in 200 ms of the processor: ${what}`, () => {
-      // The best of three, for threads that compile and collect are at work at times.
-      const times = [0, 1, 2].map(() => processorTime(() => Report.read(stranger)))
-
-      assert.isBelow(Math.min(...times), 200)
+      assert.isBelow(processorTime(() => Report.read(stranger), 200), 200)
     })
   }
 
@@ -276,7 +273,7 @@ describe("a report without measure is read in little time", () => {
   ]
   for (const [title, one] of hostile) {
     it(title, () => {
-      assert.isBelow(processorTime(() => Report.read(one, null)), 500)
+      assert.isBelow(processorTime(() => Report.read(one, null), 500), 500)
     })
   }
 })
