@@ -11,7 +11,7 @@ import { Result, Schema } from "effect"
 import * as Addresses from "../../core/model/Address.ts"
 import type { Millis } from "../../core/model/Ids.ts"
 import type { Notification, Outcome } from "../../core/model/Notification.ts"
-import { oneLine } from "../../core/model/Reply.ts"
+import { isEnhanced, oneLine } from "../../core/model/Reply.ts"
 import { millisOf } from "./SnsMessage.ts"
 
 const optional = Schema.optionalKey(Schema.NullOr(Schema.String))
@@ -122,7 +122,7 @@ const bounced = ({ bounceType, bounceSubType, bouncedRecipients }: NonNullable<T
         at,
         class: bounceClass,
         smtpCode: smtpCodeIn(diagnostic ?? ""),
-        enhancedCode: status !== null && /^[245]\.\d{1,3}\.\d{1,3}$/.test(status) ? status : null,
+        enhancedCode: isEnhanced(status) ? status : null,
         diagnostic: diagnostic ?? oneLine(`${bounceType}: ${bounceSubType ?? "no more is known"}`)
       }
     }))

@@ -24,8 +24,8 @@ export class SmtpFailed extends Data.TaggedError("SmtpFailed")<{
 export const failed = (command: string, detail: string, isStale = false): SmtpFailed =>
   new SmtpFailed({ command, detail: detail.slice(0, 500).toWellFormed(), isStale })
 
-/** Its turn has come, and its process would not hear what became of it (`SubmitRequest.isWanted`). */
-export const wantedNoMore = (): SmtpFailed => failed("CONN", "it was wanted no more when its turn came")
+/** It waited for its turn, and its process would not hear what became of it (`SubmitRequest.isWanted`). */
+export const wantedNoMore = (): SmtpFailed => failed("CONN", "it was wanted no more while it waited")
 
 export type Answer =
   | { readonly _tag: "Replied"; readonly replies: SubmitResult["replies"] }

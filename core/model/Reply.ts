@@ -16,7 +16,8 @@ export interface Reply {
 export const oneLine = (text: string | null | undefined): string | null =>
   text?.replace(/\s+/g, " ").trim().slice(0, replyTextMax).toWellFormed() || null
 
-const isEnhanced = (code: string | null): boolean => typeof code === "string" && /^[245]\.\d{1,3}\.\d{1,3}$/.test(code)
+/** An enhanced status code (RFC 3463), and nothing else. */
+export const isEnhanced = (code: string | null): boolean => typeof code === "string" && /^[245]\.\d{1,3}\.\d{1,3}$/.test(code)
 
 /** The class of the enhanced status code decides, and the SMTP code where there is none; what is neither is tried again. */
 export const classify = (reply: Reply): "accepted" | "transient" | "permanent" => {

@@ -26,14 +26,16 @@ export interface TakenIn {
   readonly keep: Effect.Effect<MessageObject, BlobUnavailable>
 }
 
-/** Takes in these bytes for their first owner; so many of them stay at hand, and all that are enclosed. */
+/** Takes in these bytes behind `prefix`, for their first owner; so many of them stay at hand, and all that are enclosed. */
 export const takeIn = Effect.fnUntraced(function* <E>(
   blobs: Blobs,
   owner: TenantId,
   bytes: Stream.Stream<Uint8Array, E>,
-  atHandMax: number
+  atHandMax: number,
+  prefix?: Uint8Array
 ): Effect.fn.Return<TakenIn, E | BlobUnavailable, Scope.Scope> {
   const start = new Start(Math.max(atHandMax, enclosedMax))
+  if (prefix !== undefined) start.add(prefix)
   let opened: BlobWriter | null = null
   const open = Effect.tap(blobs.writer(owner), (writer) => {
     opened = writer
@@ -95,6 +97,7 @@ class Start {
   }
 
   bytes(): Uint8Array {
+    if (this.chunks.length === 1) return this.chunks[0]! // as most that are built
     const whole = new Uint8Array(this.sizeBytes)
     let at = 0
     for (const chunk of this.chunks) {

@@ -148,8 +148,7 @@ export class Receive extends Context.Service<
         const requestId = yield* crypto.uuid
         const receivedAt = yield* Clock.currentTimeMillis
         const trace = Trace.received(peer, settings.hostName, requestId, receivedAt)
-        const traced = Stream.concat(Stream.succeed(trace), bytes)
-        const taken = yield* takeIn(blobs, tenantId, traced, trace.length + Limits.inboundHeadBytesMax)
+        const taken = yield* takeIn(blobs, tenantId, bytes, trace.length + Limits.inboundHeadBytesMax, trace)
         const head = yield* mime.readHead(taken.begins.subarray(trace.length))
         if (Trace.isLoop(head.headers, settings.hostName)) return yield* looping
         return { ...(yield* taken.keep), requestId, receivedAt, head, traceSize: trace.length } satisfies Stored
