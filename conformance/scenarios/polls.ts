@@ -1,10 +1,10 @@
 /** A provider that does not push is asked what became of a submission: when it is due, ever less often, and not for ever. */
 import { Clock, Duration, Effect } from "effect"
 import * as assert from "node:assert/strict"
-import { pollJob } from "../../core/jobs/RecordNotification.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
 import type { Submission } from "../../core/model/Message.ts"
 import type { Notification, Outcome } from "../../core/model/Notification.ts"
+import { pollJob } from "../../core/operations/RecordNotification.ts"
 import { MailProviderUnavailable, type SubmitResult } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
 import * as Time from "./Time.ts"

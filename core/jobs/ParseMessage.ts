@@ -16,13 +16,13 @@ import type { Message } from "../model/Message.ts"
 import type { ParsedMessage } from "../model/ParsedMessage.ts"
 import { scanJob } from "../operations/Attachments.ts"
 import { changeAsRead, commit } from "../operations/Commit.ts"
+import { RecordReport } from "../operations/RecordReport.ts"
 import { BlobStore, blobUnanswered, enclosedAtOnce, enclosedMax, type BlobUnavailable, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { Mime } from "../ports/Mime.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
-import { RecordReport } from "./RecordReport.ts"
 
 /** A reading that takes longer is no better than none; far beyond what the port allows itself. */
 const parseTimeout = Duration.minutes(2)

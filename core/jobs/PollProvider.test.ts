@@ -4,10 +4,10 @@ import { TestClock } from "effect/testing"
 import * as Memory from "../../adapters/memory/index.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
+import { pollJob, RecordNotification } from "../operations/RecordNotification.ts"
 import { MailProviders, MailProviderUnavailable, type MailProvider } from "../ports/MailProvider.ts"
 import { Store } from "../ports/Store.ts"
 import { PollProvider } from "./PollProvider.ts"
-import { pollJob, RecordNotification } from "./RecordNotification.ts"
 
 const minute = 60_000
 const hours48 = 48 * 60 * minute

@@ -4,11 +4,11 @@ import type { MessageId, Millis } from "../model/Ids.ts"
 import { claimsMax, notificationRetention } from "../model/Limits.ts"
 import * as Message from "../model/Message.ts"
 import { offer } from "../operations/Commit.ts"
+import { pollJob, RecordNotification } from "../operations/RecordNotification.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { MailProviderUnavailable, MailProviders, type MailProvider } from "../ports/MailProvider.ts"
 import * as Tracing from "../Tracing.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
-import { pollJob, RecordNotification } from "./RecordNotification.ts"
 import { pollTime, portBroken } from "./SubmissionAttempt.ts"
 
 const pollTimeout = Duration.minutes(1)

@@ -6,10 +6,10 @@ import { ClockOffset, clockOffsetMax } from "../ClockOffset.ts"
 import type { Attachment } from "../model/Attachment.ts"
 import type { AttachmentId, TenantId } from "../model/Ids.ts"
 import * as Metrics from "../Metrics.ts"
+import { RecordNotification } from "../operations/RecordNotification.ts"
 import { BlobStore, BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, type Job } from "../ports/JobQueue.ts"
 import { CommitRejected, Store, StoreUnavailable, type Forgettable } from "../ports/Store.ts"
-import { RecordNotification } from "./RecordNotification.ts"
 import { Sweep } from "./Sweep.ts"
 
 const jobOf = (dueAt: number): Job => ({

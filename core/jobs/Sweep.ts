@@ -12,12 +12,12 @@ import * as Limits from "../model/Limits.ts"
 import { payloadRetention } from "../model/ProviderPayload.ts"
 import * as Metrics from "../Metrics.ts"
 import { commit, dieOnRejection, offer } from "../operations/Commit.ts"
+import { RecordNotification } from "../operations/RecordNotification.ts"
 import { BlobStore, type BlobUnavailable } from "../ports/BlobStore.ts"
 import { JobQueue, jobKinds, type JobKind } from "../ports/JobQueue.ts"
 import { CommitRejected, Store, type DuePage, type Forgettable, type StoreUnavailable } from "../ports/Store.ts"
 import * as SeldomLog from "../SeldomLog.ts"
 import { Settings } from "../Settings.ts"
-import { RecordNotification } from "./RecordNotification.ts"
 
 /** Milliseconds overdue after which a job is taken for lost. */
 const overdueAfter = 30_000

@@ -5,12 +5,12 @@ import * as Memory from "../../adapters/memory/index.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import * as Metrics from "../Metrics.ts"
-import { RecordNotification } from "../jobs/RecordNotification.ts"
 import type { Notification } from "../model/Notification.ts"
 import { payloadBytesMax } from "../model/ProviderPayload.ts"
 import { intakeIdLengthMax, intakeKindLengthMax, IntakeRefused, IntakeUnavailable, NotificationIntakes, type Intake as Told, type NotificationIntake } from "../ports/NotificationIntake.ts"
 import { Store, StoreUnavailable, type Change } from "../ports/Store.ts"
 import { Notifications } from "./Notifications.ts"
+import { RecordNotification } from "./RecordNotification.ts"
 
 const crypto = NodeCrypto.layerSeeded("intake", { sealingKeys: [{ version: 1, key: Redacted.make(new Uint8Array(32)) }] })
 

@@ -4,7 +4,6 @@
  * all of it is committed; whoever is not sends it again, which changes nothing.
  */
 import { Clock, Context, Data, Effect, Layer } from "effect"
-import { RecordNotification } from "../jobs/RecordNotification.ts"
 import * as Metrics from "../Metrics.ts"
 import { payloadBytesMax, type ProviderPayload } from "../model/ProviderPayload.ts"
 import { Crypto } from "../ports/Crypto.ts"
@@ -20,6 +19,7 @@ import {
 } from "../ports/NotificationIntake.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import { commit, dieOnRejection } from "./Commit.ts"
+import { RecordNotification } from "./RecordNotification.ts"
 
 /** No intake of this process has that name. */
 export class ProviderUnknown extends Data.TaggedError("ProviderUnknown")<{}> {

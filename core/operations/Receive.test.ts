@@ -9,7 +9,6 @@ import { peer, plain } from "../../conformance/scenarios/Arrivals.ts"
 import * as Time from "../../conformance/scenarios/Time.ts"
 import { loggedTo } from "../../conformance/scenarios/World.ts"
 import { insert, land } from "../../conformance/StoreLaw.ts"
-import { RecordReport } from "../jobs/RecordReport.ts"
 import { parse } from "../model/Address.ts"
 import { inboundHeadBytesMax } from "../model/Limits.ts"
 import type { Authentication, Examined, Peer } from "../model/Reception.ts"
@@ -19,6 +18,7 @@ import { SpamFilter } from "../ports/SpamFilter.ts"
 import { Store, StoreUnavailable } from "../ports/Store.ts"
 import { defaults, Settings } from "../Settings.ts"
 import { Receive } from "./Receive.ts"
+import { RecordReport } from "./RecordReport.ts"
 
 type Bytes = Stream.Stream<Uint8Array, unknown>
 

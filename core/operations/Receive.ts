@@ -3,7 +3,6 @@
  * acknowledged before its commit, and no mail is ever relayed.
  */
 import { Clock, Context, Duration, Effect, Layer, Option, Stream } from "effect"
-import { RecordReport } from "../jobs/RecordReport.ts"
 import * as Metrics from "../Metrics.ts"
 import type { BlobRef } from "../model/Blob.ts"
 import { plainOf } from "../model/ClientAddress.ts"
@@ -27,6 +26,7 @@ import * as Tracing from "../Tracing.ts"
 import { commit, dieOnRejection, retryOnVersionMoved, unchanged } from "./Commit.ts"
 import { takeIn, type MessageObject } from "./MessageObject.ts"
 import * as Pieces from "./Pieces.ts"
+import { RecordReport } from "./RecordReport.ts"
 import * as Routing from "./Routing.ts"
 import { refused, type Box, type ReceiveRefused } from "./Routing.ts"
 

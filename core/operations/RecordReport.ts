@@ -17,12 +17,12 @@ import * as Reports from "../model/Report.ts"
 import type { Report } from "../model/Report.ts"
 import { outcomesOf } from "../model/ReportOutcomes.ts"
 import { settle } from "../model/Settlement.ts"
-import { changeRecord, commit } from "../operations/Commit.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue } from "../ports/JobQueue.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import * as Metrics from "../Metrics.ts"
 import * as Tracing from "../Tracing.ts"
+import { changeRecord, commit } from "./Commit.ts"
 import { appendEvents, countRecipients, suppressions } from "./RecordNotification.ts"
 
 export class RecordReport extends Context.Service<
@@ -37,7 +37,7 @@ export class RecordReport extends Context.Service<
     /** What came to a mailbox, if it is a report about mail of its tenant. */
     readonly ofMailbox: (received: Message, parsed: ParsedMessage) => Effect.Effect<void, StoreUnavailable>
   }
->()("mailroom/core/jobs/RecordReport") {
+>()("mailroom/core/operations/RecordReport") {
   static readonly layer = Layer.effect(
     RecordReport,
     Effect.gen(function* () {

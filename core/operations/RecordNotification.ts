@@ -13,12 +13,12 @@ import * as Message from "../model/Message.ts"
 import * as Notification from "../model/Notification.ts"
 import type { SubmissionRef } from "../model/Recipient.ts"
 import { settle, suppressed, type Draft, type Outcome } from "../model/Settlement.ts"
-import { changeRecord, commit, dieOnRejection } from "../operations/Commit.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { jobOf, JobQueue, type Job } from "../ports/JobQueue.ts"
 import * as Metrics from "../Metrics.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
+import { changeRecord, commit, dieOnRejection } from "./Commit.ts"
 
 /**
  * How much of what is kept is looked at in one go. What others send under the same account is kept as well, for two days, and
@@ -42,7 +42,7 @@ export class RecordNotification extends Context.Service<
       pollAt: Millis | null
     ) => Effect.Effect<void, StoreUnavailable>
   }
->()("mailroom/core/jobs/RecordNotification") {
+>()("mailroom/core/operations/RecordNotification") {
   static readonly layer = Layer.effect(
     RecordNotification,
     Effect.gen(function* () {
