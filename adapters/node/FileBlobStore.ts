@@ -5,6 +5,9 @@
  *
  * Its age is the file's mtime, set from Effect's Clock. Several processes may
  * share the directory; what a crashed one left unfinished goes after an hour.
+ *
+ * Unlike the port's other adapters it has no deadlines: a call that the file system has begun cannot be called off, and a
+ * disk that hangs, as one behind a network may, holds who waits for it, and Node's few threads for files.
  */
 import { Clock, Effect, Layer, Stream, type Scope } from "effect"
 import { createHash, randomUUID } from "node:crypto"

@@ -24,18 +24,22 @@ const unasked = () => Effect.die("not asked")
 
 const day = 86_400_000
 
+/** A blob of a page that nothing refers to. */
+const looseBlob = (page: number, index: number) => ({ tenantId: "tenant" as TenantId, sha256: `${page}/${index}` })
+
 /** A sweep over so much overdue mail, these unused uploads and pages of blobs by their number, whose queue tells what it was offered, and whose store what it let go. */
 const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyArray<Attachment> = []) {
   const offered: Array<number> = []
   const forgotten: Array<readonly [what: Forgettable | "blobs", before: number]> = []
   const [removed, refused]: [Array<AttachmentId>, Array<AttachmentId>] = [[], []]
   const pages: Array<number> = []
-  const state = { clockOffset: 0, isUnreadable: false, inUse: new Set<AttachmentId>(), blobPages: 1, brokenPage: -1, dueBefore: 0, forgotten: new Array<number>() }
+  const state = { clockOffset: 0, isUnreadable: false, inUse: new Set<AttachmentId>(), blobPages: 1, brokenPage: -1, blobsOfPage: 0, stuck: (_sha256: string): boolean => false, dueBefore: 0, forgotten: new Array<number>() }
   let epoch = "first"
   const store = {
     attachments: {
       expired: (_, limit) => Effect.sync(() => unused.filter(({ id }) => !removed.includes(id) && !refused.includes(id)).slice(0, limit))
     },
+    blobs: { referenced: () => Effect.succeed([]) },
     commit: ([change]) =>
       Effect.suspend(() => {
         if (change?._tag === "Forget") forgotten.push([change.what, change.before])
@@ -57,15 +61,24 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
       const jobs = Array.from({ length: count }, (_, index) => jobOf(from + index))
       return Effect.succeed({ jobs, next: kind === "submit" && from + count < overdue ? String(from + count) : null })
     }
-  } satisfies Partial<Record<keyof typeof Store.Service, unknown>> & Pick<typeof Store.Service, "due" | "commit"> & { readonly attachments: Pick<(typeof Store.Service)["attachments"], "expired"> }
-  const blobs: Pick<typeof BlobStore.Service, "olderThan"> = {
+  } satisfies Partial<Record<keyof typeof Store.Service, unknown>> & Pick<typeof Store.Service, "due" | "commit"> & { readonly attachments: Pick<(typeof Store.Service)["attachments"], "expired">; readonly blobs: Pick<(typeof Store.Service)["blobs"], "referenced"> }
+  const [tried, gone]: [Array<string>, Set<string>] = [[], new Set()]
+  const blobs: Pick<typeof BlobStore.Service, "olderThan" | "remove"> = {
+    remove: (_, sha256) =>
+      Effect.suspend(() => {
+        tried.push(sha256)
+        if (state.stuck(sha256)) return Effect.fail(new BlobUnavailable({ cause: "test" }))
+        gone.add(sha256)
+        return Effect.void
+      }),
     olderThan: ({ before, after }) =>
       Effect.suspend(() => {
         const page = Number(after ?? 0)
         if (page === state.brokenPage) return Effect.fail(new BlobUnavailable({ cause: "test" }))
         pages.push(page)
         forgotten.push(["blobs", before])
-        return Effect.succeed({ blobs: [], next: page + 1 < state.blobPages ? String(page + 1) : null })
+        const found = numbers(0, state.blobsOfPage).map((index) => looseBlob(page, index)).filter(({ sha256 }) => !gone.has(sha256))
+        return Effect.succeed({ blobs: found, next: page + 1 < state.blobPages ? String(page + 1) : null })
       })
   }
   const queue: Pick<typeof JobQueue.Service, "offer" | "epoch"> = {
@@ -86,7 +99,8 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
   const { tick, retain } = Context.get(context, Sweep)
   return {
     state,
-    retain: Effect.map(retain, () => ({ forgotten: forgotten.splice(0), removed: removed.splice(0), pages: pages.splice(0) })),
+    retain: Effect.map(retain, () => ({ forgotten: forgotten.splice(0), removed: removed.splice(0), pages: pages.splice(0), tried: tried.splice(0) })),
+    gone,
     tick: Effect.map(tick, () => offered.splice(0)),
     empty: () => {
       epoch = "another"
@@ -230,13 +244,29 @@ describe("Sweep", () => {
     })
   )
 
+  it.effect("passes over blobs that cannot be removed, which keep none behind them from going, and comes back to them", () =>
+    Effect.gen(function* () {
+      const { retain, state, gone } = yield* sweeping(0)
+      Object.assign(state, { blobPages: 3, blobsOfPage: 5, stuck: (sha256: string) => sha256.startsWith("0/") || sha256 === "1/3" })
+      const before = yield* Metric.value(Metrics.retentionRemoved.blobs)
+
+      yield* retain
+      assert.deepStrictEqual([...gone], ["1/0", "1/1", "1/2", "1/4", "2/0", "2/1", "2/2", "2/3", "2/4"])
+      assert.strictEqual((yield* Metric.value(Metrics.retentionRemoved.blobs)).count - before.count, gone.size)
+      assert.deepStrictEqual((yield* retain).tried, ["0/0", "0/1", "0/2", "0/3", "0/4", "1/3"])
+      state.stuck = () => false
+      yield* retain
+      assert.strictEqual(gone.size, 15)
+    })
+  )
+
   it.effect("does nothing by a clock that is far from the store's", () =>
     Effect.gen(function* () {
       const { tick, retain, state } = yield* sweeping(1)
 
       for (state.clockOffset of [clockOffsetMax + 1, -clockOffsetMax - 1]) {
         assert.deepStrictEqual(yield* tick, [])
-        assert.deepStrictEqual(yield* retain, { forgotten: [], removed: [], pages: [] })
+        assert.deepStrictEqual(yield* retain, { forgotten: [], removed: [], pages: [], tried: [] })
       }
       state.clockOffset = clockOffsetMax
       assert.deepStrictEqual(yield* tick, [0])

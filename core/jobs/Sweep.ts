@@ -132,6 +132,7 @@ export class Sweep extends Context.Service<
         before: number
       ): Effect.fn.Return<void, StoreUnavailable | BlobUnavailable> {
         let read = 0
+        const stuck: { count: number; first: BlobUnavailable | null } = { count: 0, first: null }
         do {
           const page: {
             readonly blobs: ReadonlyArray<{ readonly tenantId: TenantId; readonly sha256: string }>
@@ -141,14 +142,23 @@ export class Sweep extends Context.Service<
             const digests = group.map(({ sha256 }) => sha256)
             const kept = new Set(yield* store.blobs.referenced(tenantId, digests))
             for (const sha256 of digests.filter((digest) => !kept.has(digest))) {
-              yield* blobs.remove(tenantId, sha256, before)
-              yield* Metrics.count(Metrics.retentionRemoved.blobs)
+              // One that cannot go keeps none behind it from going.
+              yield* blobs.remove(tenantId, sha256, before).pipe(
+                Effect.andThen(Metrics.count(Metrics.retentionRemoved.blobs)),
+                Effect.catch((error) =>
+                  Effect.sync(() => {
+                    stuck.count += 1
+                    stuck.first ??= error
+                  })
+                )
+              )
             }
           }
           blobRound.place = page.next
           if (page.next === null) blobRound.isFirst = false
           read += 1
         } while (blobRound.place !== null && (blobRound.isFirst || read < blobPagesMax))
+        if (stuck.first !== null) yield* Effect.logWarning(`blobs that nothing refers to and that could not be removed: ${stuck.count}; the first for this`, stuck.first)
       })
 
       return Sweep.of({

@@ -12,8 +12,9 @@
  *   end, so no consumer mistakes them; one whose blob is removed meanwhile
  *   yields all of it, or fails as well;
  * - removes nothing by itself;
- * - keeps deadlines of its own, and can be interrupted: a job that waits in vain
- *   for minutes takes the store for unavailable, and is done later;
+ * - keeps deadlines of its own and can be interrupted, wherever what it waits for
+ *   can be called off: a job that waits in vain for minutes takes the store for
+ *   unavailable, and is done later;
  * - may leave a small blob to the commit that refers to it (`enclose`), if the
  *   store keeps blobs with the rest.
  */
