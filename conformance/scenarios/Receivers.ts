@@ -153,7 +153,7 @@ export const running = <A, E, R>({ worker, relay }: Process, effect: Effect.Effe
 
 /** An operator enables an endpoint again. */
 export const enable = (process: Process, { of, endpoint }: Hook, replayDead: boolean) =>
-  process.webhookManagement.enableEndpoint(system, of.realm, endpoint.id, { replayDead })
+  process.webhookManagement.enableEndpoint(system, of.realm.tenantId, endpoint.id, { replayDead })
 
 /** The same so often, one after the other. */
 export const times = <A, E, R>(count: number, effect: Effect.Effect<A, E, R>) =>

@@ -302,8 +302,8 @@ export const suite: ScenarioSuite = {
         const shown = yield* process.webhookManagement.getEndpoint(of.realm.tenantId, to.endpoint.id)
 
         const { endpoint, replayed } = yield* enable(process, to, true)
-        const absent = process.webhookManagement.enableEndpoint(system, of.realm, freshId<EndpointId>(), { replayDead: true })
-        const elsewhere = process.webhookManagement.enableEndpoint(system, { ...of.realm, environment: "sandbox" }, to.endpoint.id, { replayDead: true })
+        const absent = process.webhookManagement.enableEndpoint(system, of.realm.tenantId, freshId<EndpointId>(), { replayDead: true })
+        const elsewhere = process.webhookManagement.enableEndpoint(system, (yield* world.found()).realm.tenantId, to.endpoint.id, { replayDead: true })
 
         assert.deepEqual([endpoint, replayed], [shown, 0])
         assert.deepEqual(yield* endpointOf(world, to), before)

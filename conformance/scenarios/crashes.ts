@@ -282,12 +282,13 @@ export const suite: ScenarioSuite = {
         respond(world, () => broken)
         yield* pass(process, "5 minutes", "1 minute")
         const { disabledAt } = yield* endpointOf(world, to)
-        assert.equal(yield* process.webhookManagement.replayDead(system, of.realm, to.endpoint.id, 0), 0, "nothing goes to who is disabled")
-        const replayDead = process.webhookManagement.replayDead(system, of.realm, to.endpoint.id, disabledAt!)
+        const refused = process.webhookManagement.replayDead(system, of.realm.tenantId, to.endpoint.id, 0)
+        assert.equal((yield* Effect.flip(refused))._tag, "EndpointDisabled", "nothing goes to who is disabled")
+        const replayDead = process.webhookManagement.replayDead(system, of.realm.tenantId, to.endpoint.id, disabledAt!)
         respond(world, () => ok)
         const dying = yield* world.boot(new CommitFaults(2, "before"))
 
-        yield* Effect.exit(dying.webhookManagement.enableEndpoint(system, of.realm, to.endpoint.id, { replayDead: true }))
+        yield* Effect.exit(dying.webhookManagement.enableEndpoint(system, of.realm.tenantId, to.endpoint.id, { replayDead: true }))
         const left = (yield* deliveriesTo(world, to)).filter(({ status }) => status === "dead").length
         const [replayed, again] = [yield* replayDead, yield* replayDead]
         yield* settle(process)

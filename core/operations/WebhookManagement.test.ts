@@ -42,11 +42,11 @@ const dead = (endpoint: Endpoint, count: number, first = 0) =>
   Array.from({ length: count }, (_, index) => Fixtures.delivery(endpoint, { status: "dead", nextAttemptAt: null, deadAt: first + index }))
 
 const enabled = ({ id }: Endpoint) =>
-  Effect.map(WebhookManagement.use(({ enableEndpoint }) => enableEndpoint(ada, realm, id, { replayDead: true })), ({ replayed }) => replayed)
+  Effect.map(WebhookManagement.use(({ enableEndpoint }) => enableEndpoint(ada, realm.tenantId, id, { replayDead: true })), ({ replayed }) => replayed)
 
 for (const [what, first, given, replay] of [
-  ["what died", 0, {}, ({ id }) => WebhookManagement.use(({ replayDead }) => replayDead(ada, realm, id, 0))],
-  ["what died by a clock that is ahead", 30_000, {}, ({ id }) => WebhookManagement.use(({ replayDead }) => replayDead(ada, realm, id, 0))],
+  ["what died", 0, {}, ({ id }) => WebhookManagement.use(({ replayDead }) => replayDead(ada, realm.tenantId, id, 0))],
+  ["what died by a clock that is ahead", 30_000, {}, ({ id }) => WebhookManagement.use(({ replayDead }) => replayDead(ada, realm.tenantId, id, 0))],
   ["what died at an endpoint that is enabled again", 0, { enabled: false, disabledAt: 0 }, enabled],
   ["what died by a clock that is ahead at an endpoint that is enabled again", 30_000, { enabled: false, disabledAt: 0 }, enabled]
 ] as ReadonlyArray<readonly [what: string, first: Millis, over: Partial<Endpoint>, replay: (endpoint: Endpoint) => Effect.Effect<number, unknown, WebhookManagement>]>) {
@@ -93,7 +93,7 @@ it.effect("replays nothing at an endpoint that is disabled while what died is lo
     const deliveries = dead(endpoint, 1)
     yield* put(insert("endpoint", endpoint), ...deliveries.map((one) => insertDelivery(one)))
 
-    const replayed = yield* WebhookManagement.use(({ replayDead }) => replayDead(ada, realm, endpoint.id, 0))
+    const replayed = yield* WebhookManagement.use(({ replayDead }) => replayDead(ada, realm.tenantId, endpoint.id, 0))
 
     assert.deepStrictEqual([replayed, yield* roundsOf(deliveries)], [0, [1]])
   }).pipe(over({ store: meanwhile }))
@@ -140,7 +140,7 @@ for (const [what, queue, isSlow] of [
       const off = { enabled: false, disabledAt: 0 }
       const [slow, quick] = [Fixtures.endpoint(realm, { ...off, isSlow: true }), Fixtures.endpoint(realm, off)]
       yield* put(insert("endpoint", slow), insert("endpoint", quick))
-      for (const { id } of [slow, quick]) yield* WebhookManagement.use(({ enableEndpoint }) => enableEndpoint(ada, realm, id, { replayDead: false }))
+      for (const { id } of [slow, quick]) yield* WebhookManagement.use(({ enableEndpoint }) => enableEndpoint(ada, realm.tenantId, id, { replayDead: false }))
 
       assert.deepStrictEqual([(yield* stored(slow)).isSlow, (yield* stored(quick)).isSlow], [isSlow, false])
     }).pipe(over({ queue }))
@@ -157,8 +157,8 @@ it.effect("writes nothing for an actor without a name", () =>
     for (const acting of [
       management.rotateSecret(nobody, realm.tenantId, on.id, { overlap: 0 }),
       management.disableEndpoint(nobody, realm.tenantId, on.id),
-      management.enableEndpoint(nobody, realm, off.id, { replayDead: false }),
-      management.replayDead(nobody, realm, on.id, 0)
+      management.enableEndpoint(nobody, realm.tenantId, off.id, { replayDead: false }),
+      management.replayDead(nobody, realm.tenantId, on.id, 0)
     ] as ReadonlyArray<Effect.Effect<unknown, { readonly message: string }>>) {
       assert.strictEqual((yield* Effect.flip(acting)).message, "actor wants 1 to 200 characters.")
     }
@@ -174,7 +174,7 @@ it.effect("says in the audit trail of the endpoint's environment what was done t
     const management = yield* WebhookManagement
     yield* management.rotateSecret(ada, realm.tenantId, endpoint.id, { overlap: 0 })
     yield* management.disableEndpoint(ada, realm.tenantId, endpoint.id)
-    yield* management.enableEndpoint(ada, realm, endpoint.id, { replayDead: true })
+    yield* management.enableEndpoint(ada, realm.tenantId, endpoint.id, { replayDead: true })
 
     const entries = yield* Store.use(({ audit }) => audit.page(realm.tenantId, 10))
     const acts = ["rotate_secret", "disable", "enable", "replay"].map((act) => [`webhook_endpoint.${act}`, "production", endpoint.id, "ada"])
@@ -211,7 +211,7 @@ it.effect("replays with the enabling all that died at one time, also what is mor
     const deliveries = dead(endpoint, 501).map((one) => ({ ...one, deadAt: 30_000 }))
     yield* put(insert("endpoint", endpoint), ...deliveries.map((one) => insertDelivery(one)))
 
-    const { replayed } = yield* WebhookManagement.use(({ enableEndpoint }) => enableEndpoint(ada, realm, endpoint.id, { replayDead: true }))
+    const { replayed } = yield* WebhookManagement.use(({ enableEndpoint }) => enableEndpoint(ada, realm.tenantId, endpoint.id, { replayDead: true }))
 
     assert.deepStrictEqual([replayed, new Set(yield* roundsOf(deliveries))], [501, new Set([2])])
   }).pipe(over())
@@ -225,8 +225,8 @@ it.effect("an endpoint is told of without its secrets, and so is one that is ena
 
     const shown = [
       yield* management.getEndpoint(realm.tenantId, endpoint.id),
-      (yield* management.enableEndpoint(ada, realm, endpoint.id, { replayDead: false })).endpoint,
-      (yield* management.enableEndpoint(ada, realm, endpoint.id, { replayDead: false })).endpoint,
+      (yield* management.enableEndpoint(ada, realm.tenantId, endpoint.id, { replayDead: false })).endpoint,
+      (yield* management.enableEndpoint(ada, realm.tenantId, endpoint.id, { replayDead: false })).endpoint,
       yield* management.disableEndpoint(ada, realm.tenantId, endpoint.id)
     ]
 

@@ -81,7 +81,7 @@ export class WebhookManagement extends Context.Service<
      */
     readonly enableEndpoint: (
       actor: Actor,
-      realm: Realm,
+      tenantId: TenantId,
       id: EndpointId,
       options: { readonly replayDead: boolean }
     ) => Effect.Effect<
@@ -89,15 +89,16 @@ export class WebhookManagement extends Context.Service<
       UnknownResource | InvalidInput | StoreUnavailable
     >
     /**
-     * Makes pending again what died at this endpoint since then, each once, while it is enabled; how many that were.
-     * Safe to repeat, as after `StoreUnavailable`: what is pending already stays as it is.
+     * Makes pending again what died at this endpoint since then, each once; how many that were. `EndpointDisabled`
+     * while it is disabled; it ends where it becomes so. Safe to repeat, as after `StoreUnavailable`: what is pending
+     * already stays as it is.
      */
     readonly replayDead: (
       actor: Actor,
-      realm: Realm,
+      tenantId: TenantId,
       id: EndpointId,
       since: Millis
-    ) => Effect.Effect<number, InvalidInput | StoreUnavailable>
+    ) => Effect.Effect<number, UnknownResource | InvalidInput | EndpointDisabled | StoreUnavailable>
     /**
      * Appends a synthetic event with `demo: true`, which only this application's endpoints and event list see. It is
      * delivered, retried and replayed as any other.
@@ -135,6 +136,14 @@ export class WebhookManagement extends Context.Service<
           action
         }, id)
         return { _tag: "AppendAudit", entry } satisfies Change
+      })
+
+      const found = Effect.fnUntraced(function* (tenantId: TenantId, id: EndpointId) {
+        for (const environment of Environment.literals) {
+          const endpoint = yield* store.endpoints.get({ tenantId, environment }, id)
+          if (endpoint !== null) return endpoint
+        }
+        return yield* new UnknownResource({ what: "webhook endpoint", id })
       })
 
       /** One batch of what died since then and was not replayed before, with its audit entry: nothing if there is none. */
@@ -177,12 +186,12 @@ export class WebhookManagement extends Context.Service<
       })
 
       /** The first batch of replays lands with the enabling, so that a crash does not part them. */
-      const enable = (actor: Actor, realm: Realm, id: EndpointId, options: { readonly replayDead: boolean }) =>
+      const enable = (actor: Actor, tenantId: TenantId, id: EndpointId, options: { readonly replayDead: boolean }) =>
         changeRecord(
           id,
           Effect.gen(function* () {
-            const before = yield* store.endpoints.get(realm, id)
-            if (before === null) return yield* new UnknownResource({ what: "webhook endpoint", id })
+            const before = yield* found(tenantId, id)
+            const realm = realmOf(before)
             const at = yield* Clock.currentTimeMillis
             const decided = Endpoints.decide(before, { _tag: "Enabled", at })
             if (Result.isFailure(decided)) return { endpoint: before, since: null, ids: [] }
@@ -200,14 +209,6 @@ export class WebhookManagement extends Context.Service<
             return { endpoint: record, since, ids: batch.ids }
           })
         )
-
-      const found = Effect.fnUntraced(function* (tenantId: TenantId, id: EndpointId) {
-        for (const environment of Environment.literals) {
-          const endpoint = yield* store.endpoints.get({ tenantId, environment }, id)
-          if (endpoint !== null) return endpoint
-        }
-        return yield* new UnknownResource({ what: "webhook endpoint", id })
-      })
 
       const application = Effect.fnUntraced(function* (tenantId: TenantId, id: ApplicationId) {
         return (yield* store.credentials.application(tenantId, id)) ?? (yield* new UnknownResource({ what: "application", id }))
@@ -263,8 +264,7 @@ export class WebhookManagement extends Context.Service<
               const before = yield* found(tenantId, id)
               const at = yield* Clock.currentTimeMillis
               const record = Endpoints.rotated(before, sealed, at, at + overlap)
-              const realm: Realm = { tenantId, environment: before.environment }
-              const entry = yield* audit(actor, realm, "webhook_endpoint.rotate_secret", id, at)
+              const entry = yield* audit(actor, realmOf(before), "webhook_endpoint.rotate_secret", id, at)
               yield* commit(store, queue, [{ _tag: "Update", kind: "endpoint", record }, entry], [])
               return record
             })
@@ -285,8 +285,7 @@ export class WebhookManagement extends Context.Service<
               const decided = Endpoints.decide(before, { _tag: "Disabled", at })
               if (Result.isFailure(decided)) return before
               const record = { ...Endpoints.apply(before, decided.success), version: before.version + 1 }
-              const realm: Realm = { tenantId, environment: before.environment }
-              const entry = yield* audit(actor, realm, "webhook_endpoint.disable", id, at)
+              const entry = yield* audit(actor, realmOf(before), "webhook_endpoint.disable", id, at)
               yield* commit(store, queue, [{ _tag: "Update", kind: "endpoint", record }, entry], [])
               return record
             })
@@ -294,11 +293,15 @@ export class WebhookManagement extends Context.Service<
           return yield* managed(yield* disabling)
         }),
 
-        replayDead: Effect.fn("WebhookManagement.replayDead")((actor, realm, id, since) => replayAll(actor, realm, id, since, [])),
+        replayDead: Effect.fn("WebhookManagement.replayDead")(function* (actor, tenantId, id, since) {
+          const endpoint = yield* found(tenantId, id)
+          if (!endpoint.enabled) return yield* new EndpointDisabled()
+          return yield* replayAll(actor, realmOf(endpoint), id, since, [])
+        }),
 
-        enableEndpoint: Effect.fn("WebhookManagement.enableEndpoint")(function* (actor, realm, id, options) {
-          const { endpoint, since, ids } = yield* enable(actor, realm, id, options)
-          const replayed = since === null || ids.length === 0 ? 0 : yield* replayAll(actor, realm, id, since, ids)
+        enableEndpoint: Effect.fn("WebhookManagement.enableEndpoint")(function* (actor, tenantId, id, options) {
+          const { endpoint, since, ids } = yield* enable(actor, tenantId, id, options)
+          const replayed = since === null || ids.length === 0 ? 0 : yield* replayAll(actor, realmOf(endpoint), id, since, ids)
           return { endpoint: yield* managed(endpoint), replayed }
         }),
 
@@ -329,6 +332,8 @@ const deadBut = (
     const dead = found.filter(({ id }) => !replayed.has(id))
     return dead.length === 0 && found.length === limit ? deadBut(replayed, read, 2 * limit) : Effect.succeed(dead.slice(0, replaysPerCommit))
   })
+
+const realmOf = ({ tenantId, environment }: Endpoint): Realm => ({ tenantId, environment })
 
 const managed = (endpoint: Endpoint): Effect.Effect<ManagedEndpoint> =>
   Effect.map(Clock.currentTimeMillis, (now) => {

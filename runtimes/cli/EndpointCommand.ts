@@ -1,7 +1,7 @@
 /** `mailroom endpoint`: webhook endpoints, which applications make over the API, and operators look after. */
 import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
-import type { ApplicationId, EndpointId, Realm } from "../../core/model/Ids.ts"
+import type { ApplicationId, EndpointId } from "../../core/model/Ids.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import { type ManagedEndpoint, WebhookManagement } from "../../core/operations/WebhookManagement.ts"
 import { CommandFailed } from "./CommandFailed.ts"
@@ -28,8 +28,6 @@ const shown = (endpoint: ManagedEndpoint) => ({
   version: endpoint.version,
   createdAt: Timestamp.fromMillis(endpoint.createdAt)
 })
-
-const realmOf = ({ tenantId, environment }: ManagedEndpoint): Realm => ({ tenantId, environment })
 
 const id = idArgument("The id of the endpoint")
 
@@ -124,7 +122,7 @@ const enable = Command.make(
     const { enableEndpoint, getEndpoint } = yield* WebhookManagement
     const tenantId = yield* tenantOf(tenant)
     const before = yield* getEndpoint(tenantId, yield* idOf<EndpointId>("ID", id))
-    const { replayed } = yield* enableEndpoint(actorOf(by), realmOf(before), before.id, { replayDead: replay })
+    const { replayed } = yield* enableEndpoint(actorOf(by), tenantId, before.id, { replayDead: replay })
     yield* printRecord(json, { ...shown(yield* getEndpoint(tenantId, before.id)), replayed })
     yield* note(before.enabled ? enabledAlready(replay) : enabled(replay, replayed))
   }))
@@ -152,16 +150,10 @@ const replay = Command.make(
     json
   },
   operating(Effect.fnUntraced(function* ({ id, tenant, since, by, json }) {
-    const { getEndpoint, replayDead } = yield* WebhookManagement
-    const endpoint = yield* getEndpoint(yield* tenantOf(tenant), yield* idOf<EndpointId>("ID", id))
-    if (!endpoint.enabled) {
-      return yield* new CommandFailed({
-        exitCode: 4,
-        message: "The webhook endpoint is disabled. `mailroom endpoint enable --replay` takes it into use again."
-      })
-    }
-    const replayed = yield* replayDead(actorOf(by), realmOf(endpoint), endpoint.id, yield* timeOf("--since", since))
-    yield* printRecord(json, { id: endpoint.id, replayed })
+    const { replayDead } = yield* WebhookManagement
+    const endpointId = yield* idOf<EndpointId>("ID", id)
+    const replayed = yield* replayDead(actorOf(by), yield* tenantOf(tenant), endpointId, yield* timeOf("--since", since))
+    yield* printRecord(json, { id: endpointId, replayed })
   }))
 ).pipe(Command.withDescription("Delivers again what died at an endpoint since a time. Safe to repeat."))
 

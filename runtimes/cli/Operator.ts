@@ -91,7 +91,7 @@ const failureOf = (error: Refusal): CommandFailed => {
     case "NotSandbox":
       return failed(4, error.message)
     case "EndpointDisabled":
-      return failed(4, "The webhook endpoint is disabled. `mailroom endpoint enable` takes it into use again.")
+      return failed(4, "The webhook endpoint is disabled. `mailroom endpoint enable` takes it into use again, and with `--replay` delivers what died meanwhile.")
     case "CryptoBusy":
       return failed(1, error.message)
     case "StoreUnavailable":

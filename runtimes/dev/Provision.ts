@@ -62,7 +62,7 @@ export const enableEndpoints = Effect.fnUntraced(function* ({ tenantId, applicat
   ]
   for (const [realm, application] of realms) {
     for (const { id, enabled } of yield* store.endpoints.list(realm, application)) {
-      if (!enabled) yield* webhooks.enableEndpoint(actor, realm, id, { replayDead: false })
+      if (!enabled) yield* webhooks.enableEndpoint(actor, tenantId, id, { replayDead: false })
     }
   }
 })

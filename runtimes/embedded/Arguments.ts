@@ -137,8 +137,8 @@ export const webhookManagement: Calls<typeof WebhookManagement.Service> = {
   getEndpoint: ofTenant,
   rotateSecret: { ...byActor, input: input({ overlap: number }) },
   disableEndpoint: byActor,
-  enableEndpoint: { actor, realm, id: text, options: input({ replayDead: truth }) },
-  replayDead: { actor, realm, id: text, since: number },
+  enableEndpoint: { ...byActor, options: input({ replayDead: truth }) },
+  replayDead: { ...byActor, since: number },
   sendTestEvent: { actor, input: input({ tenantId: text, applicationId: text, type: text }) },
   testEndpoint: { ...byActor, type: optional(text) }
 }

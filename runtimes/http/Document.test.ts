@@ -304,8 +304,7 @@ layer(Harness.layer(), { excludeTestServices: true })("The OpenAPI document", (i
       yield* call("listWebhookEndpoints", "GET", "/v1/webhook-endpoints")
       const replayed = `/v1/webhook-deliveries/${deliveries.items[0].id}/replay`
       yield* call("replayWebhookDelivery", "POST", replayed)
-      const realm = { tenantId: server.tenantId, environment: "sandbox" as const }
-      yield* Effect.orDie(server.webhookManagement.enableEndpoint(Harness.actor, realm, created.endpoint.id, { replayDead: false }))
+      yield* Effect.orDie(server.webhookManagement.enableEndpoint(Harness.actor, server.tenantId, created.endpoint.id, { replayDead: false }))
       yield* call("replayWebhookDelivery", "POST", replayed)
       yield* call("replayWebhookDelivery", "POST", replayed, { body: "[]" })
       yield* call("replayWebhookDelivery", "POST", replayed, { body: "x", headers: { "content-type": "text/plain" } })

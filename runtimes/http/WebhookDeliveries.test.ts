@@ -242,8 +242,7 @@ layer(Harness.layer(), live)("replayWebhookDelivery", (it) => {
       }
       assert.deepStrictEqual(yield* deliveriesOf(server, party), before)
 
-      const realm = { tenantId: party.tenantId, environment: "sandbox" as const }
-      yield* Effect.orDie(server.webhookManagement.enableEndpoint(Harness.actor, realm, party.endpoint.id, { replayDead: false }))
+      yield* Effect.orDie(server.webhookManagement.enableEndpoint(Harness.actor, party.tenantId, party.endpoint.id, { replayDead: false }))
       assert.strictEqual((yield* replay(server, party, before[0].id)).status, 202)
     })
   )
