@@ -298,6 +298,7 @@ const rows = {
   CryptoBusy: unavailable(1),
   StoreUnavailable: unavailable(5),
   BlobUnavailable: unavailable(5),
+  IntakeUnavailable: unavailable(5),
   NotReady: unavailable(5),
   ReadOnly: { code: "unavailable", details: empty, headers: () => retryAfter(5) },
   TooManyAnswers: unavailable(5),

@@ -285,7 +285,9 @@ it.live("A notification that cannot be verified now is asked for again, and noth
 
     const reply = yield* post(bodyOf(delivery(bob)))
 
-    assert.deepStrictEqual([reply.status, reply.headers.get("retry-after")], [503, "5"])
+    assert.deepStrictEqual([reply.status, reply.json.code, reply.headers.get("retry-after")], [503, "unavailable", "5"])
     assert.deepStrictEqual(yield* Effect.orDie(server.store.audit.payloads(null, 10)), [])
+    const told = server.logs.filter((line) => line.includes(reply.json.requestId) && line.includes("the certificate's host answered 503"))
+    assert.lengthOf(told.filter((line) => line.includes("the notification cannot be verified now")), 1, "the log tells it from a store that is away")
   }).pipe(Effect.scoped)
 )

@@ -13,8 +13,8 @@ import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { bucketOf } from "../../core/model/ClientAddress.ts"
 import { Access, type RateLimited } from "../../core/operations/Access.ts"
 import { Notifications } from "../../core/operations/Notifications.ts"
-import { intakeBytesMax } from "../../core/ports/NotificationIntake.ts"
-import { StoreUnavailable } from "../../core/ports/Store.ts"
+import { intakeBytesMax, type IntakeUnavailable } from "../../core/ports/NotificationIntake.ts"
+import type { StoreUnavailable } from "../../core/ports/Store.ts"
 import * as Body from "./Body.ts"
 import { BodyRoom, forStrangers } from "./BodyRoom.ts"
 import { Call } from "./Call.ts"
@@ -26,7 +26,7 @@ export const path = "/providers/:name/notifications"
 /** Whether a path is one of these, whoever's. */
 export const isNotification = (route: string): boolean => /^\/providers\/[^/]+\/notifications$/.test(route)
 
-type Refused = StoreUnavailable | RouteUnknown | PayloadTooLarge | InvalidRequest | ShuttingDown | RateLimited
+type Refused = IntakeUnavailable | StoreUnavailable | RouteUnknown | PayloadTooLarge | InvalidRequest | ShuttingDown | RateLimited
 
 export const providersLayer = Layer.unwrap(
   Effect.gen(function* () {
@@ -52,8 +52,7 @@ export const providersLayer = Layer.unwrap(
           IntakeRefused: ({ reason }) => {
             call.reason = reason
             return Effect.as(counted, HttpServerResponse.empty({ status: 403 }))
-          },
-          IntakeUnavailable: ({ cause }) => Effect.fail(new StoreUnavailable({ cause }))
+          }
         })
       )
     })

@@ -10,6 +10,7 @@ import type { Events } from "../../core/operations/Events.ts"
 import type { Mailboxes } from "../../core/operations/Mailboxes.ts"
 import type { Messages } from "../../core/operations/Messages.ts"
 import type { Webhooks } from "../../core/operations/Webhooks.ts"
+import type { IntakeUnavailable } from "../../core/ports/NotificationIntake.ts"
 import type { Issue } from "./Issues.ts"
 
 /** 400. */
@@ -119,6 +120,7 @@ export type Refusal =
   | RefusalOf<Upload>
   | RefusalOf<typeof Events.Service>
   | RefusalOf<typeof Webhooks.Service>
+  | IntakeUnavailable
 
 /** Logs what failed on our side, with its cause. That we stop is no fault, and each request then ends so. */
 export const logFault = (refusal: Refusal, status: number): Effect.Effect<void> =>
