@@ -67,12 +67,12 @@ export class Sweep extends Context.Service<
       /** Mail is offered for then at the earliest, in each sweep until then: a further offer would bring it forward. */
       let handedOverUntil: Millis = 0
       /** How far the last tick came, of each kind. */
-      const places = new Map<JobKind, string | null>()
+      const reached = new Map<JobKind, string | null>()
       /** The same, of blobs. What a process before has not come to lies at the end, so the first round goes there. */
-      const blobRound = { place: null as string | null, isFirst: true }
+      const blobRound = { after: null as string | null, isFirst: true }
 
       const offerDue = Effect.fnUntraced(function* (kind: JobKind, dueBefore: Millis, pages: number, notBefore: Millis) {
-        let after = places.get(kind) ?? null
+        let after = reached.get(kind) ?? null
         let offered = 0
         let read = 0
         do {
@@ -84,7 +84,7 @@ export class Sweep extends Context.Service<
           after = page.next
           read += 1
         } while (after !== null && read < pages)
-        places.set(kind, after)
+        reached.set(kind, after)
         return offered
       })
 
@@ -93,7 +93,7 @@ export class Sweep extends Context.Service<
         const now = yield* Clock.currentTimeMillis
         const epoch = yield* Effect.option(queue.epoch)
         const emptied = Option.isSome(epoch) && epoch.value !== seenEpoch
-        if (emptied) places.clear()
+        if (emptied) reached.clear()
         // At its first look a process does not know whether others have worked before it.
         if (emptied && seenEpoch !== null) handedOverUntil = now + handedOverGrace
         const offered = yield* Effect.forEach(jobKinds, (kind) => {
@@ -137,7 +137,7 @@ export class Sweep extends Context.Service<
           const page: {
             readonly blobs: ReadonlyArray<{ readonly tenantId: TenantId; readonly sha256: string }>
             readonly next: string | null
-          } = yield* blobs.olderThan({ before, after: blobRound.place, limit: pageSize })
+          } = yield* blobs.olderThan({ before, after: blobRound.after, limit: pageSize })
           for (const [tenantId, group] of Map.groupBy(page.blobs, (blob) => blob.tenantId)) {
             const digests = group.map(({ sha256 }) => sha256)
             const kept = new Set(yield* store.blobs.referenced(tenantId, digests))
@@ -154,10 +154,10 @@ export class Sweep extends Context.Service<
               )
             }
           }
-          blobRound.place = page.next
+          blobRound.after = page.next
           if (page.next === null) blobRound.isFirst = false
           read += 1
-        } while (blobRound.place !== null && (blobRound.isFirst || read < blobPagesMax))
+        } while (blobRound.after !== null && (blobRound.isFirst || read < blobPagesMax))
         if (stuck.first !== null) yield* Effect.logWarning(`blobs that nothing refers to and that could not be removed: ${stuck.count}; the first for this`, stuck.first)
       })
 

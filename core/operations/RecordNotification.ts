@@ -107,7 +107,7 @@ export class RecordNotification extends Context.Service<
       })
 
       /** How far the last look at what is kept came. */
-      let place: string | null = null
+      let reached: string | null = null
 
       return RecordNotification.of({
         record: Tracing.fn("RecordNotification.record")(function* (notifications) {
@@ -125,13 +125,13 @@ export class RecordNotification extends Context.Service<
         applyKept,
 
         applyMatched: Effect.gen(function* () {
-          const { notifications: matched, next } = yield* store.notifications.matched({ after: place, limit: lookedAtMax })
+          const { notifications: matched, next } = yield* store.notifications.matched({ after: reached, limit: lookedAtMax })
           for (const group of bySubmission(matched)) {
             yield* applyAll(Notification.refOf(group[0]!), group, true).pipe(
               Effect.catchDefect((defect) => Effect.logError("kept notifications could not be applied", defect))
             )
           }
-          place = next
+          reached = next
           return matched.length
         }),
 
