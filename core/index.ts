@@ -70,6 +70,7 @@ export {
 } from "./operations/Administration.ts"
 export * from "./operations/Attachments.ts"
 export * from "./operations/Events.ts"
+export { HandshakesBusy, InvalidWebhookUrl, WebhookVerificationFailed } from "./operations/Handshakes.ts"
 export { Notifications, ProviderUnknown } from "./operations/Notifications.ts"
 export { KeyEnded, type IssuedKey, type KeyManagement, type ManagedKey } from "./operations/KeyManagement.ts"
 export * from "./operations/Mailboxes.ts"

@@ -3,27 +3,25 @@
  * and 6). An endpoint exists once its receiver has echoed a challenge; before
  * that nothing is stored.
  */
-import { Clock, Context, Data, Effect, Layer, Redacted, Result, Schema, Semaphore } from "effect"
+import { Clock, Context, Data, Effect, Layer, Redacted, Result, Schema } from "effect"
 import * as Deliveries from "../model/Delivery.ts"
 import type { Delivery } from "../model/Delivery.ts"
 import * as Endpoints from "../model/Endpoint.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
 import { types, type Type } from "../model/Event.ts"
-import { shardOf, type ApplicationId, type DeliveryId, type EndpointId, type Millis, type Realm } from "../model/Ids.ts"
+import { shardOf, type DeliveryId, type EndpointId, type Millis, type Realm } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
-import { hex } from "../model/SecretText.ts"
 import * as Webhook from "../model/Webhook.ts"
 import * as WebhookUrl from "../model/WebhookUrl.ts"
-import type { WebhookTarget } from "../model/WebhookUrl.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { jobOf, JobQueue, type Job } from "../ports/JobQueue.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
-import { WebhookTransport } from "../ports/WebhookTransport.ts"
-import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
 import { auditEntry, stillAdmitted, type Principal, type Unauthorized } from "./Access.ts"
 import { changeRecord, commit, dieOnRejection, orFound, retryOnVersionMoved } from "./Commit.ts"
+import * as Handshakes from "./Handshakes.ts"
+import { InvalidWebhookUrl, type HandshakesBusy, type WebhookVerificationFailed } from "./Handshakes.ts"
 import { NotFound } from "./Ownership.ts"
 
 /** What `createWebhookEndpoint` takes (Spec 4). Which types and URLs are good is told by errors of their own. */
@@ -54,54 +52,6 @@ export class UnsupportedEventType extends Data.TaggedError("UnsupportedEventType
     const named = `${JSON.stringify(first.slice(0, 60))}${others.length === 0 ? "" : ` and ${others.length} more`}`
     return `Cannot be subscribed: ${named}; details.unsupported has all. Use the types in details.supported.`
   }
-}
-
-/** 400: the URL may not be called, by its form or by where its name leads. */
-export class InvalidWebhookUrl extends Data.TaggedError("InvalidWebhookUrl")<{
-  /** Null: the name leads to an address that is not public; which one is not told. */
-  readonly fault: WebhookUrl.UrlFault | null
-}> {
-  readonly reason = "unsafe_url"
-  override get message(): string {
-    const what = this.fault === null ? "its host does not lead to public addresses only" : urlFaults[this.fault]
-    return `The URL cannot be a webhook endpoint: ${what}. Give an https URL of a public host, on port 443, or on one from 1024 up that is not known for another service.`
-  }
-}
-
-const urlFaults: { readonly [F in WebhookUrl.UrlFault]: string } = {
-  too_long: `it has more than ${Limits.webhookUrlLengthMax} characters`,
-  malformed: "it is not a URL",
-  scheme: "its scheme is not https",
-  credentials: "it holds a user name or password",
-  fragment: "it has a fragment",
-  host: "its host cannot be called",
-  port: "its port cannot be called",
-  address: "its address is not public"
-}
-
-/** 400: the receiver did not echo the challenge. */
-export class WebhookVerificationFailed extends Data.TaggedError("WebhookVerificationFailed")<{
-  readonly reason: Webhook.HandshakeFault
-}> {
-  override get message(): string {
-    return `The endpoint was not created: ${handshakeFaults[this.reason]}. Answer webhook.endpoint_verification within 5 seconds with 2xx and {"challenge": data.challenge}.`
-  }
-}
-
-const handshakeFaults: { readonly [F in Webhook.HandshakeFault]: string } = {
-  timeout: "the receiver did not answer in 5 seconds",
-  non_2xx: "the receiver answered with a status other than 2xx",
-  redirect: "the receiver answered with a redirect, and redirects are not followed",
-  invalid_json: "the receiver's answer is not a JSON object of at most 64 KiB",
-  challenge_mismatch: "the receiver's answer holds another challenge, or none",
-  unsafe_url: "the host does not lead to public addresses only",
-  network_error: "the receiver could not be reached: its name was not found, the connection was refused or broke off, or its certificate is not trusted"
-}
-
-/** 429: as many handshakes as may run at a time, of the application or to the host, are running. */
-export class HandshakesBusy extends Data.TaggedError("HandshakesBusy")<{ readonly limit: number }> {
-  override readonly message =
-    "Other endpoint verifications are still running. Create endpoints one after another, or try again in some seconds."
 }
 
 /** 409: the application has as many enabled endpoints as it may. */
@@ -154,37 +104,8 @@ export class Webhooks extends Context.Service<
       const store = yield* Store
       const queue = yield* JobQueue
       const crypto = yield* Crypto
-      const transport = yield* WebhookTransport
+      const shakeHands = yield* Handshakes.make
       const settings = yield* Settings
-      const ofApplications = new Gate<ApplicationId>(Limits.handshakesPerApplicationMax)
-      const toHosts = new HostGate()
-
-      /** Posts a challenge that nobody can guess, and wants it back. */
-      const verify = Effect.fnUntraced(function* (target: WebhookTarget) {
-        const challenge = hex(yield* crypto.randomBytes(Webhook.challengeBytes))
-        const body = Webhook.verification(yield* crypto.uuid, challenge, yield* Clock.currentTimeMillis)
-        const answer = yield* transport
-          .post({ target, headers: Webhook.commonHeaders, body: new TextEncoder().encode(body) })
-          .pipe(
-            Effect.mapError((error) =>
-              error.reason === "unsafe_url"
-                ? new InvalidWebhookUrl({ fault: null })
-                : new WebhookVerificationFailed({ reason: error.reason })
-            ),
-            Effect.timeoutOrElse({
-              duration: Limits.webhookDeadline,
-              orElse: () => Effect.fail(new WebhookVerificationFailed({ reason: "timeout" }))
-            })
-          )
-        const fault = Webhook.handshakeFault(answer, challenge)
-        if (fault !== null) return yield* new WebhookVerificationFailed({ reason: fault })
-      }, (self) =>
-        self.pipe(
-          Effect.tap(() => Metrics.count(Metrics.handshakes.verified)),
-          Effect.tapError(({ reason }) => Metrics.count(Metrics.handshakes[reason])),
-          Tracing.span("Webhooks.verify", "client")
-        )
-      )
 
       /** Gives a delivery that has none its body, to be kept from now on as that of any other. */
       const putBody = Effect.fnUntraced(function* (realm: Realm, delivery: Delivery, endpoint: Endpoint) {
@@ -209,11 +130,7 @@ export class Webhooks extends Context.Service<
             Result.mapError(WebhookUrl.parse(input.url, settings.webhookTargets), (fault) => new InvalidWebhookUrl({ fault }))
           )
           yield* roomFor(principal)
-          yield* verify(target).pipe(
-            toHosts.pass(target.host, principal.applicationId),
-            ofApplications.pass(principal.applicationId),
-            Effect.tapErrorTag("HandshakesBusy", () => Metrics.count(Metrics.rateLimited.handshake))
-          )
+          yield* shakeHands(target, principal.applicationId)
 
           const { tenantId, environment } = principal.realm
           const now = yield* Clock.currentTimeMillis
@@ -324,68 +241,4 @@ const subscribable = (given: ReadonlyArray<string>): Result.Result<ReadonlyArray
   return unsupported.length === 0
     ? Result.succeed([...wanted] as ReadonlyArray<Type | "*">) // each is supported
     : Result.fail(new UnsupportedEventType({ unsupported, supported }))
-}
-
-/** Lets so many through at a time for each name, and refuses the others at once. */
-class Gate<Name> {
-  readonly #inside = new Map<Name, number>()
-  readonly #limit: number
-
-  constructor(limit: number) {
-    this.#limit = limit
-  }
-
-  pass(name: Name): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | HandshakesBusy, R> {
-    return <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | HandshakesBusy, R> =>
-      Effect.uninterruptibleMask((restore): Effect.Effect<A, E | HandshakesBusy, R> => {
-        const inside = this.#inside.get(name) ?? 0
-        if (inside >= this.#limit) return Effect.fail(new HandshakesBusy({ limit: this.#limit }))
-        this.#inside.set(name, inside + 1)
-        return Effect.ensuring(restore(self), Effect.sync(() => this.#leave(name)))
-      })
-  }
-
-  #leave(name: Name): void {
-    const inside = (this.#inside.get(name) ?? 1) - 1
-    if (inside === 0) this.#inside.delete(name)
-    else this.#inside.set(name, inside)
-  }
-}
-
-/**
- * Lets as many through to each host as may be under way, and each application one at a time. Whoever finds another
- * application there waits for as long as a handshake may take, or one could keep all others from a host that they share.
- */
-class HostGate {
-  readonly #hosts = new Map<string, { readonly places: Semaphore.Semaphore; readonly applications: Set<ApplicationId> }>()
-
-  pass(host: string, application: ApplicationId): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | HandshakesBusy, R> {
-    return <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | HandshakesBusy, R> =>
-      Effect.uninterruptibleMask((restore): Effect.Effect<A, E | HandshakesBusy, R> => {
-        const { places, applications } = this.#hosts.get(host) ?? {
-          places: Semaphore.makeUnsafe(Limits.handshakesPerHostMax),
-          applications: new Set<ApplicationId>()
-        }
-        const busy = Effect.fail(new HandshakesBusy({ limit: Limits.handshakesPerHostMax }))
-        if (applications.has(application)) return busy
-        this.#hosts.set(host, { places, applications })
-        applications.add(application)
-        let isInside = false
-        const inside = places.withPermit(
-          Effect.suspend(() => {
-            isInside = true
-            return self
-          })
-        )
-        const late = Effect.flatMap(Effect.sleep(Limits.webhookDeadline), () => (isInside ? Effect.never : busy))
-        return restore(Effect.raceFirst(inside, late)).pipe(
-          Effect.ensuring(
-            Effect.sync(() => {
-              applications.delete(application)
-              if (applications.size === 0) this.#hosts.delete(host)
-            })
-          )
-        )
-      })
-  }
 }
