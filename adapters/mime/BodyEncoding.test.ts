@@ -93,9 +93,25 @@ describe("a text", () => {
         ["plain\n", "quoted-printable"],
         ["Viele Grüße aus Kraków, und bis bald\n", "quoted-printable"],
         ["Привет\n", "base64"],
+        ["just=a", "quoted-printable"],
+        ["less=".repeat(20), "base64"],
         ["αβγδεζη", "base64"]
       ] as const) {
         assert.strictEqual(encodeText(text.repeat(times)).encoding, encoding)
+      }
+    }
+  })
+
+  it("says whether it ends with a line end, at any length: the last line of base64 has none", () => {
+    for (const filling of ["x", "ж"]) {
+      for (const length of [0, 1, 10, sliceLength + 10]) {
+        for (const end of ["", "\n", "\r\n", "\r", "\n ", "."]) {
+          const text = `${filling.repeat(length)}${end}`
+
+          const { encoding, endsLine } = encodeText(text)
+
+          assert.strictEqual(endsLine, encoding === "quoted-printable" && (text === "" || /[\r\n]$/.test(text)), JSON.stringify(text.slice(-20)))
+        }
       }
     }
   })

@@ -1,16 +1,19 @@
 /** Any value arrives as one line of text, by lines of at most 76 columns, and can be nothing but the value of its field. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { decodeText, readParties } from "../../conformance/MimeWire.ts"
+import { decodeText, readParties, readWire } from "../../conformance/MimeWire.ts"
 import { oneLine } from "./HeaderField.ts"
 import { field, headerField, parameter } from "./HeaderWriter.ts"
 
 const word = fc.oneof(
-  fc.constantFrom(..."Ada \"quoted\" back\\slash a@b.example <x> (y) , ; : = =? ?= =?utf-8?Q?x?= _ é ж € 😀 👩‍👩‍👧‍👦 e\u0301 שלום \r\n \n \u0000 \u2028 \ud83e".split(" ")),
+  fc.constantFrom(..."Ada \"quoted\" back\\slash a@b.example <x> (y) , ; : = =? ?= =?utf-8?Q?x?= _ ' * % *0*=utf-8''x é ж € 😀 👩‍👩‍👧‍👦 e\u0301 שלום \r\n \n \u0000 \u2028 \ud83e".split(" ")),
   fc.constantFrom("x".repeat(60), "x".repeat(61), "x".repeat(300), "ж".repeat(50), "😀".repeat(50), " "),
   fc.string({ unit: "binary", maxLength: 40, size: "max" })
 )
 const text = fc.array(fc.tuple(word, fc.constantFrom(" ", " ", "  ", "", "\r\n", "\t")), { maxLength: 20, size: "max" }).map((pairs) => pairs.flat().join(""))
+
+/** Of any length about that of a line. */
+const long = fc.tuple(fc.constantFrom("n ", "n", "\"", "\\", "é"), fc.nat(160)).map(([piece, length]) => piece.repeat(length).slice(0, length).trim())
 
 const assertLines = (written: string): string => {
   assert.match(written, /^[!-9;-~]+:[ -~]*\r\n(?: [!-~][ -~]*\r\n)*$/)
@@ -21,7 +24,7 @@ const assertLines = (written: string): string => {
 describe("a field", () => {
   it("of text arrives as it was, in one line", () =>
     fc.assert(
-      fc.property(text, (value) => {
+      fc.property(fc.oneof({ weight: 3, arbitrary: text }, { weight: 1, arbitrary: long }), (value) => {
         const written = headerField({ name: "Subject", value })
 
         if (oneLine(value) === "") assert.strictEqual(written, "")
@@ -33,7 +36,7 @@ describe("a field", () => {
 
   it("of addresses names whom it named", () =>
     fc.assert(
-      fc.property(fc.array(text, { minLength: 1, maxLength: 10 }), (names) => {
+      fc.property(fc.array(fc.oneof({ weight: 2, arbitrary: text }, { weight: 1, arbitrary: long }), { minLength: 1, maxLength: 10 }), (names) => {
         const list = names.map((name, index) => ({ name: oneLine(name), address: `person-${index}@example.com` }))
         const value = list.map(({ name, address }) => (name === "" ? address : `"${name.replace(/["\\]/g, "\\$&")}" <${address}>`)).join(", ")
 
@@ -44,6 +47,76 @@ describe("a field", () => {
       { numRuns: 500, seed: 5322 }
     )
   )
+
+  it("of a syntax of its own arrives as it was, by lines of whole words, or is refused", () => {
+    const length = fc.oneof({ weight: 2, arbitrary: fc.integer({ min: 1, max: 80 }) }, { weight: 1, arbitrary: fc.constantFrom(898, 899, 900, 901, 2_000) })
+    const word = fc.oneof(
+      { weight: 20, arbitrary: fc.tuple(fc.constantFrom("x", "<", ":", "~", "!"), length).map(([character, times]) => character.repeat(times)) },
+      { weight: 1, arbitrary: fc.constantFrom("", "", "", "\r\n", "a\r\nBcc: eve@example.com", "\n", "\r", "\t", "\u0000", "\u007f", "é", "\u010a", "\u2028") }
+    )
+    const value = fc.array(word, { minLength: 1, maxLength: 8, size: "max" }).map((words) => words.join(" ")).filter((value) => value !== "")
+
+    fc.assert(
+      fc.property(fc.constantFrom("References", "Date", "List-Unsubscribe", "X".repeat(49) + "-Signature"), value, (name, value) => {
+        if (!value.split(" ").every((word) => /^[!-~]{1,900}$/.test(word))) {
+          assert.throws(() => headerField({ name, value }))
+          return
+        }
+        const written = headerField({ name, value })
+
+        assert.match(written, /^[!-9;-~]+:(?: [!-~]+)*\r\n(?: [!-~]+(?: [!-~]+)*\r\n)*$/)
+        assert.strictEqual(written.replaceAll("\r\n", ""), `${name}: ${value}`)
+        // What is longer is one word, which no reader allows to be broken.
+        const lines = written.split("\r\n").slice(0, -1)
+        for (const line of lines) assert.match(line, /^(?:.{0,76}| [!-~]{1,900})$/)
+        for (const [index, line] of lines.slice(1).entries()) {
+          const [, first = ""] = line.split(" ")
+          assert.isAbove(lines[index]!.length + 1 + first.length, 76, "a line has room for the next word")
+        }
+      }),
+      { numRuns: 1_000, seed: 822 }
+    )
+  })
+
+  it("is of text, of addresses or of a syntax of its own by its name, in any spelling", () => {
+    const addresses = ["From", "Sender", "Reply-To", "To", "Cc"]
+    const own = ["In-Reply-To", "References", "MIME-Version", "Received", "Received-SPF", "Return-Path", "List-Id", "X-Google-Signature-1", "ARC-Seal", "Authentication-Results"]
+    const either = (names: ReadonlyArray<string>) => [...names, ...names.map((name) => `Resent-${name}`)].flatMap((name) => [name, name.toLowerCase(), name.toUpperCase()])
+
+    for (const name of either(addresses)) {
+      assert.strictEqual(headerField({ name, value: "\"é\" <e@b.example>" }), `${name}: =?UTF-8?B?w6k=?= <e@b.example>\r\n`)
+      assert.throws(() => headerField({ name, value: "no address" }))
+    }
+    for (const name of [...either(["Date", "Message-ID"]), ...own, ...own.map((name) => name.toLowerCase())]) {
+      assert.strictEqual(headerField({ name, value: "=?x?= <y>" }), `${name}: =?x?= <y>\r\n`)
+      assert.throws(() => headerField({ name, value: "é" }))
+    }
+    for (const name of ["Subject", "Comments", "X-From", "To-Do", "X-Date", "X-Received", "Dates"]) {
+      assert.strictEqual(headerField({ name, value: "é" }), `${name}: =?UTF-8?B?w6k=?=\r\n`)
+    }
+  })
+
+  it("of addresses is refused where it is not written as the core writes it, or where an address could be read as another", () => {
+    const lists = [
+      ..."<a@b.example> >a@b.example x\"a@b.example a@b.example,c@d.example a@b.example;c@d.example a@b.example>,\"\" a@b.example(x) \"x\"<a@b.example>".split(" "),
+      ..."a@é.example é@b.example \u00e9@b.example a@b_c.example a@b.example\u0000 @b.example a@ a a@b@c.example a\\@b.example =?x?=@b.example".split(" "),
+      " a@b.example", "a@b.example ", "a @b.example", "a@b.example\r\nBcc: eve@example.com", "a@b.example,\r\n c@d.example", "a@b.example\n", "\na@b.example",
+      "x <a@b.example>", "\"x\" a@b.example", "\"x <a@b.example>", "\"x\" <a@b.example> y", "\"x\" <a@b.example", "\"x\" <>", "\"x\"y\" <a@b.example>",
+      "\"x\" <a@b.example\r\n>", "\"x\" <a@b.example >", `${"x".repeat(990)}@b.example`
+    ]
+
+    for (const value of lists) {
+      assert.throws(() => headerField({ name: "To", value }), Error, undefined, value)
+      assert.throws(() => headerField({ name: "To", value: `a@b.example, ${value}` }), Error, undefined, value)
+    }
+    assert.strictEqual(headerField({ name: "To", value: "\"x\" <A.b!#$%&'*+-/=?^_`{|}~9@B-1.example>" }), "To: \"x\" <A.b!#$%&'*+-/=?^_`{|}~9@B-1.example>\r\n")
+  })
+
+  it("of text is in the shorter of the two encodings, or in the one that can be read", () => {
+    for (const [value, encoding] of [["é", "B"], ["aaaé", "B"], ["aaaaaaé", "Q"], ["aaaaaaaaé", "Q"], ["Viele Grüße aus Berlin und Wien", "Q"], ["Привет", "B"]] as const) {
+      assert.include(headerField({ name: "Subject", value }), `=?UTF-8?${encoding}?`)
+    }
+  })
 
   it("is folded at 76 columns, and not within a name that fits on a line", () => {
     const value = Array.from({ length: 3 }, (_, index) => `"Augusta Ada King Lovelace" <ada.lovelace.${index}@mail.example.com>`).join(", ")
@@ -62,11 +135,12 @@ describe("a field", () => {
   })
 
   it("that would end a line, leave ASCII or pass 998 octets is refused, whoever made it", () => {
-    for (const value of ["a\r\nBcc: eve@example.com", "a\nb", "a\rb", "a\u0000b", "a\tb", "é", "\u2028", "\u010a", "x".repeat(991)]) {
+    for (const value of ["a\r\nBcc: eve@example.com", "a\nb", "a\rb", "a\u0000b", "a\tb", "a\u007fb", "é", "\u2028", "\u010a", "x".repeat(991)]) {
       assert.throws(() => field("X", value))
       assert.throws(() => field("X", ["x", value]))
     }
     assert.throws(() => field("X\r\nY", "x"))
+    assert.strictEqual(field("X", "x".repeat(990)), `X:\r\n ${"x".repeat(990)}\r\n`)
   })
 
   it("of nobody may be blind, nor of a part's content", () => {
@@ -76,7 +150,7 @@ describe("a field", () => {
   })
 
   it("with white space alone is left out", () => {
-    for (const value of ["", " ", "\r\n", "\u0000"]) assert.strictEqual(headerField({ name: "Subject", value }), "")
+    for (const value of ["", " ", "\r\n", "\u0000", "\u001f\u007f", "\u0080\u009f", "\u2028 \u2029"]) assert.strictEqual(headerField({ name: "Subject", value }), "")
   })
 })
 
@@ -86,6 +160,21 @@ describe("a parameter", () => {
   it("is a quoted string where every reader takes it for what it is", () => {
     assert.strictEqual(written("a b (1) 100%; c='d'.txt"), " filename=\"a b (1) 100%; c='d'.txt\"\r\n")
   })
+
+  it("of any text arrives as it was, in characters that RFC 2231 lets stand for themselves", () =>
+    fc.assert(
+      fc.property(fc.oneof({ weight: 3, arbitrary: text }, { weight: 1, arbitrary: long }), (value) => {
+        const field = written(value)
+        const wire = readWire(Buffer.from(`Content-Disposition: attachment;${field}Content-Transfer-Encoding: base64\r\n\r\n`))
+
+        for (const line of `Content-Disposition: attachment;${field}`.split("\r\n")) assert.isAtMost(line.length, 76)
+        assert.strictEqual(wire.filename, value.toWellFormed())
+        if (field.includes("filename=\"")) return
+        for (const [, encoded] of field.matchAll(/\*=(?:utf-8'')?([^;\r]*)/g)) assert.match(encoded!, /^(?:[A-Za-z0-9!#$&+.^_`{|}~-]|%[0-9A-F]{2})*$/)
+      }),
+      { numRuns: 1_000, seed: 2231 }
+    )
+  )
 
   it("is encoded where a reader could take it for something else, in whole characters", () => {
     assert.strictEqual(written("\"a\""), " filename*=utf-8''%22a%22\r\n")

@@ -130,7 +130,9 @@ const addressWords = (value: string): ReadonlyArray<string> => {
 const nameWords = (name: string): ReadonlyArray<string> => {
   if (!isPlain(name)) return encodedWords(name)
   const whole = quoted(name)
-  return whole.length < columnsMax ? [whole] : whole.split(" ")
+  const words = whole.length < columnsMax ? [whole] : whole.split(" ")
+  // Quotation marks and backslashes take two columns each.
+  return words.every(({ length }) => length < columnsMax) ? words : encodedWords(name)
 }
 
 // Parameters

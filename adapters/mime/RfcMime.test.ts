@@ -14,8 +14,10 @@ import { withProcessorTime } from "../../conformance/ProcessorTime.ts"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
 import * as Limits from "../../core/model/Limits.ts"
+import type { Content, Message } from "../../core/model/Message.ts"
+import type { MimePart } from "../../core/model/MimePart.ts"
 import * as Recipients from "../../core/model/Recipient.ts"
-import { Mime } from "../../core/ports/Mime.ts"
+import { Mime, MimeFailed } from "../../core/ports/Mime.ts"
 import { words } from "./Defects.ts"
 import { filenameLengthMax, unread } from "./MimeReader.ts"
 import * as ParserThreads from "./ParserThreads.ts"
@@ -115,6 +117,60 @@ describe("what a message says", () => {
       server.close()
       rmSync(folder, { recursive: true })
       assert.strictEqual(hits, 0)
+    })
+  )
+})
+
+describe("what is no message", () => {
+  const realm = Fixtures.realm()
+  const message = Fixtures.message(realm)
+  const attachment = Fixtures.attachment(realm, { disposition: "inline", contentId: "c1" })
+  const content = Fixtures.content(message, { text: "t", html: "h" }, [attachment])
+  const ofText = Fixtures.content(message, { text: "t" })
+  const [root, leaf] = [content.mime, ofText.mime]
+  const withFile = (over: Partial<MimePart>): MimePart => {
+    const change = (part: MimePart): MimePart => (part.attachmentId === null ? { ...part, parts: part.parts.map(change) } : { ...part, ...over })
+    return change(root)
+  }
+  const id = (text: string) => ({ ...message, id: text as MessageId }) // as if unchecked
+  const cases: Readonly<Record<string, readonly [message: Message, content: Content]>> = {
+    "boundary that would end its quotes": [id("\"; x=\"y"), content],
+    "boundary that would end its line": [id("x\r\nBcc: eve@example.com"), content],
+    "boundary with a blank": [id("x y"), content],
+    "boundary that is longer than 70": [id("x".repeat(67)), content],
+    "boundary in another part that is longer than 70": [message, { ...content, mime: { ...root, partId: "1.".repeat(18) } }],
+    "content id of two words": [message, { ...content, mime: withFile({ contentId: "a b" }) }],
+    "content id that would end its brackets": [message, { ...content, mime: withFile({ contentId: "a>b" }) }],
+    "content id that is longer than 900": [message, { ...content, mime: withFile({ contentId: "a".repeat(901) }) }],
+    "file that says it is a multipart, in another spelling": [message, { ...content, mime: withFile({ mediaType: "Multipart/Mixed" }) }],
+    "multipart that says it is a file": [message, { ...content, mime: { ...root, mediaType: "application/pdf" } }],
+    "type with a parameter": [message, { ...content, mime: withFile({ mediaType: "text/csv; x=y" }) }],
+    "type without its second half": [message, { ...content, mime: withFile({ mediaType: "text/" }) }],
+    "text of a type that is neither of the two": [message, { ...ofText, mime: { ...leaf, mediaType: "text/calendar" } }],
+    "text with a multipart's type": [message, { ...ofText, mime: { ...leaf, mediaType: "multipart/mixed" } }]
+  }
+  const write = (message: Message, content: Content) =>
+    use((mime) => built(mime.build(message, content, content.html === null ? [] : [{ attachment, bytes: Stream.make(Buffer.from("x")) }])))
+
+  for (const [what, [message, content]] of Object.entries(cases)) {
+    it.effect(`is refused: a ${what}`, () =>
+      Effect.gen(function* () {
+        assert.instanceOf(yield* Effect.flip(write(message, content)), MimeFailed)
+      })
+    )
+  }
+
+  it.effect("is no part that says nothing of its file but its type", () =>
+    Effect.gen(function* () {
+      for (const filename of [null, "", "\r\n"]) {
+        const bytes = yield* write(message, { ...content, mime: withFile({ filename, contentId: null }) })
+
+        assert.include(bytes.toString(), "\r\nContent-Disposition: inline\r\n\r\n")
+      }
+      const bytes = yield* write(message, { ...content, mime: withFile({ disposition: null, contentId: null }) })
+
+      assert.notInclude(bytes.toString(), "Content-Disposition")
+      assert.notInclude(bytes.toString(), "Content-ID")
     })
   )
 })
