@@ -1,0 +1,159 @@
+/** Each caller of a batch hears of its own commit, and of nobody else's, whoever is in the batch with it and in whatever order. */
+import { assert, layer } from "@effect/vitest"
+import { Clock, Duration, Effect, Exit, Layer, Random } from "effect"
+import * as Fixtures from "../../conformance/fixtures.ts"
+import { forget, insert, keepPayload, land, next, payload, times, update } from "../../conformance/StoreLaw.ts"
+import { JobQueue, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
+import { Store, type Change, type Next } from "../../core/ports/Store.ts"
+import * as CommitBatch from "./CommitBatch.ts"
+import { Database } from "./Database.ts"
+import * as JobNews from "./JobNews.ts"
+import * as PostgresJobQueue from "./PostgresJobQueue.ts"
+import * as PostgresStore from "./PostgresStore.ts"
+import type { Row } from "./Rows.ts"
+import * as TestDatabase from "./TestDatabase.ts"
+
+const both = Layer.merge(PostgresStore.layer, PostgresJobQueue.layer).pipe(
+  Layer.provide(JobNews.layerLocal),
+  Layer.provideMerge(TestDatabase.layer())
+)
+
+const below = (bound: number) => Random.nextIntBetween(0, bound, { halfOpen: true })
+
+const jobOf = (over: Partial<Job> = {}): Job => ({
+  kind: "deliver",
+  subject: Fixtures.freshId<string>(),
+  realm: Fixtures.realm(),
+  group: Fixtures.freshId<string>(),
+  dueAt: 0,
+  ...over
+})
+
+const kinds: ReadonlyArray<JobKind> = ["submit", "deliver"]
+
+const held = (jobs: ReadonlyArray<Job>) =>
+  JobQueue.use((queue) =>
+    Effect.andThen(queue.offer(jobs), queue.claim({ kinds, limit: 100, visibilityTimeout: Duration.minutes(1), inFlightMax: 100 }))
+  )
+
+const landing = (): ReadonlyArray<Change> => [insert("tenant", Fixtures.tenant())]
+
+/** How many rows a caller's commit forgot, or why nothing of it was done. */
+const toldBy = (answer: CommitBatch.Answer): Effect.Effect<number | string> =>
+  Effect.match(answer, {
+    onSuccess: ({ forgotten }): number | string => forgotten,
+    onFailure: (error) => (error._tag === "CommitRejected" ? error.reason._tag : error._tag)
+  })
+
+layer(both, { excludeTestServices: true })("a caller", (it) => {
+  for (const seed of times(6, (seed) => `seed ${seed}`)) {
+    it.effect(`has jobs in its place of its own kind and group, no more than it wants, and none if it is rejected (${seed})`, () =>
+      Effect.gen(function* () {
+        const queue = yield* JobQueue
+        const commit = CommitBatch.make(yield* Database, { jobsOffered: true })
+        const groups = times(2, () => Fixtures.freshId<string>())
+        const places = kinds.flatMap((kind) => groups.map((group) => ({ kind, group })))
+        const leases = yield* held((yield* Effect.forEach(places, (place) => Effect.map(below(4), (count) => times(count, () => jobOf(place))))).flat())
+        yield* queue.offer((yield* Effect.forEach(places, (place) => Effect.map(below(8), (count) => times(count, () => jobOf({ ...place, dueAt: 1 }))))).flat())
+        const [now, taken] = [yield* Clock.currentTimeMillis, landing()]
+        const calls = yield* Effect.forEach(leases, (lease) =>
+          Effect.gen(function* () {
+            const jobsMax = yield* below(4)
+            const holdNext = jobsMax === 0 ? {} : { holdNext: { jobsMax, visibilityTimeout: Duration.minutes(1) } }
+            const isMisfit = (yield* below(3)) === 0
+            return { changes: isMisfit ? taken : landing(), jobs: [], lease: { ...lease, ...holdNext }, now, jobsMax: isMisfit ? 0 : jobsMax, isMisfit }
+          })
+        )
+        const waiting = yield* Effect.map((yield* Database).rows<Row>("select kind, group_name from mailroom.job where token is null", []), (rows) =>
+          rows.map((row) => `${row["kind"]} ${row["group_name"]}`)
+        )
+
+        const [, ...answers] = yield* commit([{ changes: taken, jobs: [], now }, ...calls])
+
+        const exits = yield* Effect.forEach(answers, Effect.exit)
+        assert.deepStrictEqual(exits.map(Exit.isFailure), calls.map(({ isMisfit }) => isMisfit))
+        const shares = exits.map((exit): ReadonlyArray<Next> => (Exit.isSuccess(exit) ? exit.value.next : []))
+        for (const [index, { lease: { job } }] of calls.entries()) {
+          for (const one of shares[index]!) assert.deepStrictEqual([one.job.kind, one.job.group], [job.kind, job.group])
+        }
+        for (const { kind, group } of places) {
+          const of = calls.flatMap(({ lease: { job }, jobsMax }, index) => (job.kind === kind && job.group === group ? [{ jobsMax, share: shares[index]!.length }] : []))
+          const wanted = of.reduce((sum, { jobsMax }) => sum + jobsMax, 0)
+          assert.strictEqual(of.reduce((sum, { share }) => sum + share, 0), Math.min(wanted, waiting.filter((one) => one === `${kind} ${group}`).length))
+          for (const { jobsMax, share } of of) {
+            assert.isAtMost(share, jobsMax)
+            for (const other of of) assert.isTrue(share <= other.share + 1 || other.share === other.jobsMax, "one has a second before another has a first")
+          }
+        }
+        yield* Effect.forEach([...shares.flat(), ...leases.filter((_, index) => calls[index]!.isMisfit)], queue.complete) // each is held, once
+        yield* Effect.forEach(yield* held([]), queue.complete)
+      }).pipe(Random.withSeed(seed))
+    )
+  }
+
+  it.effect("has its answer at its own place, where others forget and are answered behind it", () =>
+    Effect.gen(function* () {
+      const commit = CommitBatch.make(yield* Database, { jobsOffered: true })
+      const store = yield* Store
+      const [taken, misfit] = [landing(), update("tenant", next(Fixtures.tenant()))]
+      yield* land(store, ...[10, 20, 30].map((receivedAt) => keepPayload(payload({ provider: "p", id: Fixtures.freshId<string>(), receivedAt }))), ...taken)
+      const lists: ReadonlyArray<ReadonlyArray<Change>> = [
+        [forget("payloads", 15)],
+        landing(),
+        [forget("payloads", 35), misfit],
+        [misfit],
+        [...landing(), forget("payloads", 25), forget("payloads", 35)],
+        taken,
+        [forget("payloads", 35)]
+      ]
+
+      const answers = yield* commit(lists.map((changes) => ({ changes, jobs: [], now: 0 })))
+
+      const told = yield* Effect.forEach(answers, toldBy)
+      assert.deepStrictEqual(told, [1, 0, "VersionMoved", "VersionMoved", 2, "Duplicate", 0])
+    })
+  )
+
+  it.effect("hears that a lease has ended if it gave one, and if jobs are kept with the records", () =>
+    Effect.gen(function* () {
+      const [queue, database] = [yield* JobQueue, yield* Database]
+      const [lease] = yield* held([jobOf()])
+      const job = jobOf()
+      const calls = [
+        { changes: landing(), jobs: [job], now: 0, lease: lease! },
+        { changes: landing(), jobs: [], now: 0 },
+        { changes: [...landing(), forget("payloads", 0)], jobs: [], now: 0, lease: lease! },
+        { changes: [...landing(), forget("payloads", 0)], jobs: [], now: 0 }
+      ]
+      const endedWhere = (jobsOffered: boolean) =>
+        Effect.flatMap(CommitBatch.make(database, { jobsOffered })(calls), (answers) => Effect.all(answers)).pipe(
+          Effect.map((all) => all.map((one) => [one.jobsOffered, one.leaseEnded]))
+        )
+
+      assert.deepStrictEqual(yield* endedWhere(false), times(4, () => [false, false]))
+      assert.deepStrictEqual(yield* database.rows<Row>("select 1 from mailroom.job where subject = $1", [job.subject]), [])
+      yield* queue.extend(lease!, Duration.minutes(1)) // it is held on
+
+      calls.forEach((call) => (call.changes = call.changes.map((change) => (change._tag === "Insert" ? landing()[0]! : change))))
+      assert.deepStrictEqual(yield* endedWhere(true), [[true, true], [true, false], [true, true], [true, false]])
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(queue.complete(lease!))))
+      yield* Effect.forEach(yield* held([]), queue.complete)
+    })
+  )
+
+  it.effect("has its jobs ready when they are due by the latest clock among them", () =>
+    Effect.gen(function* () {
+      const database = yield* Database
+      const commit = CommitBatch.make(database, { jobsOffered: true })
+      for (const nows of [[10, 0], [0, 10], [0, 0]]) {
+        const group = Fixtures.freshId<string>()
+        yield* commit(nows.map((now) => ({ changes: landing(), jobs: [jobOf({ group, dueAt: 5 })], now })))
+
+        const ready = yield* database.rows<Row>("select ready from mailroom.job where group_name = $1", [group])
+        assert.deepStrictEqual(ready.map((row) => row["ready"]), nows.map(() => nows.includes(10)))
+      }
+      const queue = yield* JobQueue
+      yield* Effect.forEach(yield* held([]), queue.complete)
+    })
+  )
+})
