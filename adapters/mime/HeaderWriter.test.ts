@@ -48,6 +48,18 @@ describe("a field", () => {
     )
   )
 
+  it("of addresses is folded at 76 columns whatever the length of a name", () => {
+    for (const piece of ["n nn ", "\"", "\\"]) {
+      for (let length = 1; length <= 160; length++) {
+        const name = piece.repeat(length).slice(0, length).trim()
+
+        const written = headerField({ name: "To", value: `"${name.replace(/["\\]/g, "\\$&")}" <a@b.example>` })
+
+        assert.deepStrictEqual(readParties(assertLines(written)), [{ name, address: "a@b.example" }])
+      }
+    }
+  })
+
   it("of a syntax of its own arrives as it was, by lines of whole words, or is refused", () => {
     const length = fc.oneof({ weight: 2, arbitrary: fc.integer({ min: 1, max: 80 }) }, { weight: 1, arbitrary: fc.constantFrom(898, 899, 900, 901, 2_000) })
     const word = fc.oneof(
