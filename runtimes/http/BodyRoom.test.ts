@@ -65,6 +65,40 @@ it.effect("A body that takes no room waits behind none, and one of a byte more d
   })
 )
 
+it.effect("Who waits for himself holds nothing of what others wait for, and there is no more for all than there is", () =>
+  Effect.gen(function* () {
+    const room = new BodyRoom({ most: 2048, mostOfCaller: 1024, free: 0 })
+    const hold = (caller: string) => Effect.forkChild(room.within(caller, 1024, Effect.never), { startImmediately: true })
+    yield* hold("ada")
+    yield* hold("ada")
+
+    assert.strictEqual(yield* room.within("charles", 1024, Effect.succeed("read")), "read")
+    const second = yield* hold("charles")
+    const third = yield* Effect.forkChild(room.within("mary", 1024, Effect.succeed("read")), { startImmediately: true })
+    assert.isUndefined(third.pollUnsafe())
+    yield* Fiber.interrupt(second)
+    assert.strictEqual(yield* Fiber.join(third), "read")
+  })
+)
+
+it.effect("A caller has no more room because one of his bodies has ended, and is forgotten with the last of them", () =>
+  Effect.gen(function* () {
+    const room = new BodyRoom({ most: 4096, mostOfCaller: 1024, free: 0 })
+    const hold = Effect.forkChild(room.within("ada", 1024, Effect.never), { startImmediately: true })
+    const read = yield* hold
+    yield* Fiber.interrupt(yield* hold)
+    const next = yield* Effect.forkChild(room.within("ada", 1024, Effect.succeed("read")), { startImmediately: true })
+
+    assert.isUndefined(next.pollUnsafe())
+    yield* Fiber.interrupt(read)
+    assert.strictEqual(yield* Fiber.join(next), "read")
+    const before = heap()
+    for (let caller = 0; caller < 20_000; caller++) yield* room.within(`of ${caller}`, 1, Effect.void)
+    assert.isBelow(heap() - before, 1_000_000)
+    assert.strictEqual(yield* room.within("ada", 1024, Effect.succeed("read")), "read") // so that the room is there until now
+  })
+)
+
 layer(Harness.layer({}), live)("Bodies on their way", (it) => {
   it.effect("are read two of the largest at a time for a tenant, whose others wait, and nobody else's", () =>
     Effect.gen(function* () {

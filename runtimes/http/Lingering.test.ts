@@ -25,21 +25,53 @@ const stored = Effect.fnUntraced(function* (server: Harness.Harness, sizeBytes: 
   return json.attachment.id as string // as every id
 })
 
+/** So many requests in one piece, each for a path that there is not. */
+const pipelined = (count: number, headers: ReadonlyArray<string> = []) =>
+  Array.from({ length: count }, (_, index) => Harness.wire(`GET /n${index}`, index === count - 1 ? [...headers, "Connection: close"] : headers)).join("")
+
+/** How many of them came to whoever answers. */
+const heardOf = (server: Harness.Harness) => server.logs.filter((line) => line.includes('"route":"/n')).length
+
 it.live("A connection with more requests under way than may be is closed before anybody hears of what is too much; with as many it has all answers", () =>
   Effect.gen(function* () {
     const server = yield* Harness.start()
-    const requests = (count: number) =>
-      Array.from({ length: count }, (_, index) => Harness.wire(`GET /n${index}`, index === count - 1 ? ["Connection: close"] : [])).join("")
-    const heard = () => server.logs.filter((line) => line.includes('"route":"/n')).length
 
-    const answers = yield* server.raw(requests(pipelinedMax))
+    const answers = yield* server.raw(pipelined(pipelinedMax))
     assert.strictEqual(answers.match(/HTTP\/1\.1 404/g)!.length, pipelinedMax)
-    const cut = yield* server.raw(requests(pipelinedMax + 500))
+    const cut = yield* server.raw(pipelined(pipelinedMax + 500))
 
     assert.isAtMost(cut.split("HTTP/1.1 404").length - 1, pipelinedMax)
     assert.strictEqual((yield* server.call("GET", "/healthz")).status, 200)
-    assert.isAtMost(heard(), 2 * pipelinedMax)
+    assert.isAtMost(heardOf(server), 2 * pipelinedMax)
     assert.lengthOf(server.logs.filter((line) => line.includes("a connection was closed: more than")), 1)
+  }).pipe(Effect.scoped)
+)
+
+it.live("Requests that ask for leave to send their body count as others do", () =>
+  Effect.gen(function* () {
+    const server = yield* Harness.start()
+
+    yield* server.raw(pipelined(pipelinedMax + 500, ["Expect: 100-continue"]))
+
+    assert.strictEqual((yield* server.call("GET", "/healthz")).status, 200)
+    assert.isAtMost(heardOf(server), pipelinedMax)
+    assert.lengthOf(server.logs.filter((line) => line.includes("a connection was closed: more than")), 1)
+  }).pipe(Effect.scoped)
+)
+
+it.live("A connection has any number of requests, one after the answer to another", () =>
+  Effect.gen(function* () {
+    const server = yield* Harness.start()
+    const socket = yield* unread(server.port)
+    let heard = ""
+    socket.on("data", (bytes) => (heard += bytes.toString()))
+    socket.resume()
+
+    for (let count = 1; count <= pipelinedMax + 2; count++) {
+      socket.write(Harness.wire("GET /healthz"))
+      yield* Harness.eventually(() => socket.destroyed || heard.split('{"status":"alive"}').length - 1 === count)
+      assert.isFalse(socket.destroyed, `it was closed at the request ${count}`)
+    }
   }).pipe(Effect.scoped)
 )
 

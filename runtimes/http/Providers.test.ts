@@ -185,16 +185,26 @@ it.live("Bodies of one stranger that do not end hold up nobody else's", () =>
     const slow = Array.from({ length: places }, () => connect(server.port, "127.0.0.1").on("error", () => {}))
     for (const socket of slow) socket.write(announced("203.0.113.1", intakeBytesMax))
     yield* Harness.eventually(() => reached === places)
-    const other = connect(server.port, "127.0.0.1")
-    let answer = ""
-    other.on("data", (chunk) => (answer += chunk.toString()))
-    other.write(announced("203.0.113.2", 2))
+    const one = (address: string) => {
+      const socket = connect(server.port, "127.0.0.1")
+      let answer = ""
+      socket.on("data", (chunk) => (answer += chunk.toString()))
+      socket.write(announced(address, 2))
+      return { socket, answer: () => answer }
+    }
+    const own = one("203.0.113.1")
     yield* Harness.eventually(() => reached === places + 1)
+    const other = one("203.0.113.2")
+    yield* Harness.eventually(() => reached === places + 2)
 
-    other.write("{}")
+    own.socket.write("{}")
+    other.socket.write("{}")
 
-    yield* Harness.eventually(() => answer.startsWith("HTTP/1.1 403 "))
-    for (const socket of [...slow, other]) socket.destroy()
+    yield* Harness.eventually(() => other.answer().startsWith("HTTP/1.1 403 "))
+    assert.strictEqual(own.answer(), "", "one's own wait")
+    slow[0]!.destroy()
+    yield* Harness.eventually(() => own.answer().startsWith("HTTP/1.1 403 "))
+    for (const socket of [...slow, own.socket, other.socket]) socket.destroy()
     unsubscribe("http.server.request.start", met)
   }).pipe(Effect.scoped)
 )
@@ -233,6 +243,18 @@ it.live("A burst of a provider passes the IP guard, and who is refused over and 
     assert.strictEqual(refused[0]?.status, 403)
     assert.strictEqual(refused.at(-1)?.status, 429)
     assert.isNotNull(refused.at(-1)?.headers.get("retry-after"))
+  }).pipe(Effect.scoped)
+)
+
+it.live("Who posts for providers that there are none of is told to stop, too", () =>
+  Effect.gen(function* () {
+    const server = yield* Harness.start({ ipRequestsPerMinute: 20 })
+
+    const refused = yield* Effect.forEach(Array.from({ length: 40 }), (_, index) =>
+      server.call("POST", `/providers/p${index}/notifications`, { key: null, body: "{}" })
+    )
+
+    assert.deepStrictEqual([refused[0]?.status, refused.at(-1)?.status], [404, 429])
   }).pipe(Effect.scoped)
 )
 
