@@ -37,6 +37,43 @@ layer(Harness.layer(), { excludeTestServices: true })("The log", (it) => {
     })
   )
 
+  it.effect("names what a request was about, for the caller whose it is, and for nobody else", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const [party, stranger] = [yield* server.party(), yield* server.party()]
+      const before = linesOf(server).length
+      const endpointId = (yield* subscribe(server, party, server.receivers.open())).json.endpoint.id
+      const messageId = (yield* server.send({ fromMailboxId: party.mailbox.id }, { key: party.key })).json.id
+      const attachmentId = (yield* upload(server, party)).json.attachment.id
+      yield* server.scanned(party, attachmentId, "Clean")
+      yield* server.relay
+      const deliveryId = (yield* server.call("GET", "/v1/webhook-deliveries", { key: party.key })).json.items[0].id
+      for (const { key } of [party, stranger]) {
+        yield* server.call("GET", `/v1/messages/${messageId}`, { key })
+        yield* server.call("PATCH", `/v1/messages/${messageId}`, { key, body: { mailboxId: party.mailbox.id, isStarred: true } })
+        yield* server.call("GET", `/v1/attachments/${attachmentId}/download`, { key })
+        yield* server.call("POST", `/v1/webhook-deliveries/${deliveryId}/replay`, { key })
+      }
+
+      const told = linesOf(server).slice(before).map(({ annotations: { operation, status, ...rest } }) => [
+        operation,
+        status,
+        Object.fromEntries(Object.entries(rest).filter(([name]) => ["messageId", "attachmentId", "endpointId", "deliveryId"].includes(name)))
+      ])
+      assert.deepStrictEqual(told, [
+        ["createWebhookEndpoint", 201, { endpointId }],
+        ["sendMessage", 202, { messageId }],
+        ["uploadAttachment", 201, { attachmentId }],
+        ["listWebhookDeliveries", 200, {}],
+        ["getMessage", 200, { messageId }],
+        ["updateMessage", 200, { messageId }],
+        ["downloadAttachment", 200, { attachmentId }],
+        ["replayWebhookDelivery", 202, { deliveryId }],
+        ...["getMessage", "updateMessage", "downloadAttachment", "replayWebhookDelivery"].map((operation) => [operation, 404, {}])
+      ])
+    })
+  )
+
   it.effect("holds no header, no query, no body and no key, wherever a client puts one", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
