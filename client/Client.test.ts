@@ -163,6 +163,8 @@ describe("The client's settings", () => {
     [{ baseUrl: "mail.example.com" }, /baseUrl is not a URL/],
     [{ baseUrl: "ftp://a.example" }, /baseUrl is neither https nor http/],
     [{ baseUrl: `https://user:${apiKey}@a.example` }, /baseUrl holds credentials/],
+    [{ baseUrl: `https://${apiKey}@a.example` }, /baseUrl holds credentials/],
+    [{ baseUrl: `https://:${apiKey}@a.example` }, /baseUrl holds credentials/],
     [{ baseUrl: "https://a.example?key=1" }, /baseUrl has a query/],
     [{ baseUrl: "https://a.example#x" }, /baseUrl has a query or a fragment/],
     [{ baseUrl: "https://a.example/v1" }, /baseUrl ends with \/v1, which the client adds/],
@@ -193,6 +195,16 @@ describe("The client's settings", () => {
       assert.notInclude(String(error), apiKey)
     })
   }
+
+  it("are refused at a call as well", async () => {
+    for (const [options, says] of [[{ timeoutMs: 0 }, /^timeoutMs/], [{ maxRetries: -1 }, /^maxRetries/]] as const) {
+      const error = await failure(client().listDomains(options))
+
+      assert.instanceOf(error, TypeError)
+      assert.match((error as Error).message, says)
+    }
+    assert.lengthOf(server.seen, 0)
+  })
 
   it("refuse a web page, unless told that it is none", () => {
     Object.assign(globalThis, { document: {} })
@@ -351,12 +363,13 @@ describe("Pages", () => {
     const found: Array<string> = []
 
     for await (const message of client().messages.all({ limit: 2, mailboxId: id, cursor: "0" })) found.push(message.id)
+    const messages = server.seen.map(({ url }) => url)
+    server.play(pageOf([4], "c"), pageOf([5], null))
+    for await (const event of client().events.all({ limit: 1, cursor: "d" })) found.push(event.id)
 
-    assert.deepStrictEqual(found, ["1", "2", "3"])
-    assert.deepStrictEqual(
-      server.seen.map(({ url }) => url),
-      ["0", "a", "b"].map((cursor) => `/v1/messages?limit=2&mailboxId=${id}&cursor=${cursor}`)
-    )
+    assert.deepStrictEqual(found, ["1", "2", "3", "4", "5"])
+    assert.deepStrictEqual(messages, ["0", "a", "b"].map((cursor) => `/v1/messages?limit=2&mailboxId=${id}&cursor=${cursor}`))
+    assert.deepStrictEqual(server.seen.map(({ url }) => url), ["d", "c"].map((cursor) => `/v1/events?limit=1&cursor=${cursor}`))
   })
 
   it("tell where to resume once they are processed: after the last one, at the last cursor there was", async () => {
@@ -413,18 +426,20 @@ describe("Pages", () => {
   })
 
   it("end with the caller's signal, also between two of them", async () => {
-    server.play(pageOf([1], "a"))
-    const ended = new AbortController()
-    const found: Array<string> = []
-    const read = async () => {
-      for await (const message of client().messages.all({}, { signal: ended.signal })) {
-        found.push(message.id)
-        ended.abort("enough")
+    for (const list of ["messages", "events"] as const) {
+      server.play(pageOf([1], "a"))
+      const ended = new AbortController()
+      const found: Array<string> = []
+      const read = async () => {
+        for await (const { id } of client()[list].all({}, { signal: ended.signal })) {
+          found.push(id)
+          ended.abort("enough")
+        }
       }
-    }
 
-    assert.strictEqual(await failure(read()), "enough")
-    assert.deepStrictEqual([found, server.seen.length], [["1"], 1])
+      assert.strictEqual(await failure(read()), "enough")
+      assert.deepStrictEqual([found, server.seen.length], [["1"], 1])
+    }
   })
 
   it("fail where the list fails, and go on from a stored cursor", async () => {

@@ -72,7 +72,8 @@ describe("Errors", () => {
     ["nothing", ""],
     ["JSON of another service", { error: { message: apiKey } }],
     ["a list", "[]"],
-    ["a code that is no text", { code: 7, message: "x" }]
+    ["a code that is no text", { code: 7, message: "x" }],
+    ["a message that is no text", { code: "some_code", message: { text: apiKey } }]
   ]
   for (const [title, body] of strange) {
     it(`are typed also if the body is ${title}`, async () => {
@@ -96,6 +97,13 @@ describe("Errors", () => {
     for (const details of [null, [1], "x"]) {
       server.play(refuse(400, "some_code", details))
       assert.deepStrictEqual((await refusal(client().listDomains())).details, {})
+    }
+  })
+
+  it("have a request id that is text, whatever came", async () => {
+    for (const requestId of [null, 7, { id: apiKey }, undefined]) {
+      server.play(answer(400, { code: "some_code", message: "x", requestId }))
+      assert.isNull((await refusal(client().listDomains())).requestId)
     }
   })
 
@@ -126,6 +134,13 @@ describe("Errors", () => {
     }
   })
 
+  it("tell a redirect also where a runtime hides its status", async () => {
+    const hidden = { ok: false, status: 0, type: "opaqueredirect", headers: new Headers(), body: null, text: async () => "" }
+    const fetch = () => Promise.resolve(hidden as unknown as Response) // as a worker has it
+
+    assert.match((await refusal(client({ fetch }).listDomains())).message, /^listDomains: a redirect, not followed/)
+  })
+
   it("tell a success that is none of the service's", async () => {
     for (const body of ["<h1>Welcome</h1>", "", "null", "7", "[]"]) {
       server.play(answer(200, body))
@@ -149,6 +164,7 @@ describe("Errors", () => {
           },
           cancel: () => {
             isCancelled = true
+            throw new Error("it cannot be left")
           }
         })
       const fetch = () => Promise.resolve(new Response(body(), { status }))
@@ -260,6 +276,28 @@ describe("The API key", () => {
     assert.notInclude(printed(error), apiKey)
   })
 
+  const itself = new Error(`with ${apiKey}`)
+  itself.cause = itself
+  const marked = { [Symbol.toStringTag]: "DOMException", name: `Abort ${apiKey}`, message: `with ${apiKey}` }
+  const thrown: ReadonlyArray<readonly [what: string, thrown: unknown, told: RegExp]> = [
+    ["a text", `failed with ${apiKey}`, /^'failed with svc_…'$/],
+    ["what is no error", { config: { authorization: `Bearer ${apiKey}` } }, /^undefined$/],
+    ["an error of which it is the name", Object.assign(new Error("failed"), { name: `With ${apiKey}` }), /With svc_….*failed/s],
+    ["an error whose cause is a text", new Error("failed", { cause: `with ${apiKey}` }), /failed.*'with svc_…'/s],
+    ["an error whose cause is no error", new Error("failed", { cause: { authorization: apiKey } }), /failed/],
+    ["an error that is its own cause", itself, /with svc_…/],
+    ["an error that calls itself otherwise", Object.assign(new Error(`with ${apiKey}`), { [Symbol.toStringTag]: "FetchError" }), /with svc_…/], // node-fetch's
+    ["what says that it is an error", marked, /Abort svc_….*with svc_…/s]
+  ]
+  for (const [what, fault, told] of thrown) {
+    it(`is not in an error where fetch throws ${what}, with the key in it`, async () => {
+      const error = await disconnection(client({ fetch: () => Promise.reject(fault), maxRetries: 0 }).listDomains())
+
+      assert.match(inspect(error.cause), told)
+      assert.notInclude(printed(error), apiKey)
+    })
+  }
+
   it("goes nowhere but into one header", async () => {
     await client().sendMessage(mail)
 
@@ -317,6 +355,16 @@ describe("Time", () => {
       during.abort(reason)
       assert.strictEqual(await pending, reason)
     }
+
+    const last = new AbortController()
+    let told: unknown
+    const fetch = (_: string, { signal }: RequestInit) =>
+      new Promise<Response>(() => {
+        signal!.addEventListener("abort", () => (told = signal!.reason))
+        last.abort(reason)
+      })
+    assert.strictEqual(await failure(client({ fetch, maxRetries: 0 }).listDomains({ signal: last.signal })), reason)
+    assert.strictEqual(told, reason)
 
     server.play(refuse(503, "unavailable"))
     const waiting = new AbortController()
