@@ -271,7 +271,7 @@ describe("/metrics", () => {
       const closed = yield* Harness.start({ metrics: null })
 
       assert.strictEqual((yield* scrape(guarded, { authorization: `Bearer ${token}` })).status, 200)
-      for (const authorization of [`Bearer ${token}x`, `Bearer ${guarded.key}`, `Basic ${token}`, ""]) {
+      for (const authorization of [`Bearer ${token}x`, `Bearer ${guarded.key}`, `Basic ${token}`, token, ""]) {
         const refused = yield* scrape(guarded, { authorization })
         assert.deepStrictEqual([refused.status, refused.json.code, refused.headers.get("www-authenticate")], [401, "unauthorized", "Bearer"])
       }
