@@ -7,7 +7,7 @@ import { shardOf, type TenantId } from "../../core/model/Ids.ts"
 import { BlobStore, BlobUnavailable } from "../../core/ports/BlobStore.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { assertMissing, read, text, write } from "../BlobStoreSteps.ts"
-import { address } from "../fixtures.ts"
+import { address, freshId } from "../fixtures.ts"
 import { requestEntry } from "../StoreLaw.ts"
 import { arrive } from "./Arrivals.ts"
 import { Faults, LateCommits, NoCommits } from "./Faults.ts"
@@ -457,6 +457,22 @@ export const suite: ScenarioSuite = {
 
         for (const { at, ref } of loose) yield* blobs(assertMissing(at, ref))
         for (const one of kept) assert.equal((yield* blobs(read(other.realm.tenantId, one))).length, one.sizeBytes)
+      })
+    ),
+
+    scenario("bytes of a tenant that the store does not know stay: they are of who shares the blobs", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const blobs = Effect.provideService(BlobStore, world.blobs)
+        const elsewhere = freshId<TenantId>()
+        const [own, another] = [yield* blobs(write(tenancy.realm.tenantId, text("loose"))), yield* blobs(write(elsewhere, text("loose")))]
+
+        yield* Time.adjust("4 days")
+        yield* process.sweep.retain
+
+        yield* blobs(assertMissing(tenancy.realm.tenantId, own))
+        assert.deepEqual(yield* blobs(read(elsewhere, another)), text("loose"))
       })
     ),
 

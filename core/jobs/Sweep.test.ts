@@ -40,6 +40,7 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
       expired: (_, limit) => Effect.sync(() => unused.filter(({ id }) => !removed.includes(id) && !refused.includes(id)).slice(0, limit))
     },
     blobs: { referenced: () => Effect.succeed([]) },
+    credentials: { tenant: () => Effect.succeed(Fixtures.tenant()) },
     commit: ([change]) =>
       Effect.suspend(() => {
         if (change?._tag === "Forget") forgotten.push([change.what, change.before])
@@ -61,7 +62,7 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
       const jobs = Array.from({ length: count }, (_, index) => jobOf(from + index))
       return Effect.succeed({ jobs, next: kind === "submit" && from + count < overdue ? String(from + count) : null })
     }
-  } satisfies Partial<Record<keyof typeof Store.Service, unknown>> & Pick<typeof Store.Service, "due" | "commit"> & { readonly attachments: Pick<(typeof Store.Service)["attachments"], "expired">; readonly blobs: Pick<(typeof Store.Service)["blobs"], "referenced"> }
+  } satisfies Partial<Record<keyof typeof Store.Service, unknown>> & Pick<typeof Store.Service, "due" | "commit"> & { readonly attachments: Pick<(typeof Store.Service)["attachments"], "expired">; readonly blobs: Pick<(typeof Store.Service)["blobs"], "referenced">; readonly credentials: Pick<(typeof Store.Service)["credentials"], "tenant"> }
   const [tried, gone]: [Array<string>, Set<string>] = [[], new Set()]
   const blobs: Pick<typeof BlobStore.Service, "olderThan" | "remove"> = {
     remove: (_, sha256) =>

@@ -139,6 +139,8 @@ export class Sweep extends Context.Service<
             readonly next: string | null
           } = yield* blobs.olderThan({ before, after: blobRound.after, limit: pageSize })
           for (const [tenantId, group] of Map.groupBy(page.blobs, (blob) => blob.tenantId)) {
+            // What belongs to nobody here is another database's, which shares the store of blobs.
+            if ((yield* store.credentials.tenant(tenantId)) === null) continue
             const digests = group.map(({ sha256 }) => sha256)
             const kept = new Set(yield* store.blobs.referenced(tenantId, digests))
             for (const sha256 of digests.filter((digest) => !kept.has(digest))) {
