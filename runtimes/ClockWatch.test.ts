@@ -39,11 +39,13 @@ describe("the clock watch", () => {
     })
   )
 
-  it.effect("says which of the clocks is ahead", () =>
+  it.effect("says which of the clocks is ahead, and what that does to mail", () =>
     Effect.gen(function* () {
       const { lines } = yield* watching(-6_000)
 
-      assert.deepStrictEqual(lines, ["Error this process's clock is 6 s ahead of the database's: it takes no work until it is set right"])
+      assert.deepStrictEqual(lines, [
+        "Error this process's clock is 6 s ahead of the database's: it takes no work until it is set right, and mail that it accepts until then is sent as much later"
+      ])
     })
   )
 

@@ -28,7 +28,8 @@ export const layer = Layer.effect(
       const wasTrusted = isClockTrusted(get)
       offset = yield* measured
       const far = `this process's clock is ${Math.abs(offset) / 1000} s ${offset < 0 ? "ahead of" : "behind"} the database's`
-      if (!isClockTrusted(get)) yield* Effect.logError(`${far}: it takes no work until it is set right`)
+      const waits = offset < 0 ? ", and mail that it accepts until then is sent as much later" : ""
+      if (!isClockTrusted(get)) yield* Effect.logError(`${far}: it takes no work until it is set right${waits}`)
       else if (!wasTrusted) yield* Effect.logInfo("this process's clock agrees with the database's again")
       // While the database is away there is no work to take.
     }).pipe(Effect.catch((error) => Effect.logDebug("the clock could not be compared with the database's", error)))

@@ -13,6 +13,7 @@ import type { SecureContext } from "node:tls"
 import { authority } from "../../core/model/Authority.ts"
 import { bucketOf, plainOf } from "../../core/model/ClientAddress.ts"
 import { Receive } from "../../core/operations/Receive.ts"
+import * as SeldomLog from "../../core/SeldomLog.ts"
 import * as ProxyLine from "./ProxyLine.ts"
 import * as Reply from "./Reply.ts"
 import * as Session from "./Session.ts"
@@ -106,11 +107,18 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
   }
   const fibers = yield* FiberSet.make<void>()
   const run = yield* FiberSet.runtime(fibers)()
+  const seldom = SeldomLog.make()
+  const notProxied = Effect.logWarning(
+    "a connection was closed: it is from a proxy, and did not begin with a PROXY line, version 1; have that proxy send one (of HAProxy: send-proxy)"
+  )
+  /** A connection that ended, after the log has said which of them a proxy has begun otherwise. */
+  const explained = <A>(self: Effect.Effect<A, WireEnded | NotProxied>): Effect.Effect<A, WireEnded> =>
+    Effect.catchTag(self, "NotProxied", () => Effect.andThen(seldom(notProxied), new WireEnded({ reason: "gone" })))
 
   const attend = Effect.fnUntraced(function* (wire: Wire, peerAddress: string): Effect.fn.Return<void, WireEnded> {
     const context = secureContext()
     const isProxied = peerAddress !== "" && isProxy(peerAddress)
-    const named = isProxied ? yield* proxied(wire, settings.silence()) : null
+    const named = isProxied ? yield* explained(proxied(wire, settings.silence())) : null
     const address = named ?? peerAddress
     const bucket = bucketOf(address)
     const refusal = connections.enter(bucket, isProxied && named === null)
@@ -192,11 +200,14 @@ const makeConnections = (limits: Limits) => {
   }
 }
 
+/** It waits for our greeting, or says something else. Who looks whether we are there goes without a word. */
+class NotProxied extends Data.TaggedError("NotProxied")<{}> {}
+
 /** Whom a proxy names: null for itself. A connection that does not begin as it has to is of nobody. */
-const proxied = Effect.fnUntraced(function* (wire: Wire, within: Duration.Duration): Effect.fn.Return<string | null, WireEnded> {
-  const line = yield* wire.line(ProxyLine.sizeMax, within)
+const proxied = Effect.fnUntraced(function* (wire: Wire, within: Duration.Duration): Effect.fn.Return<string | null, WireEnded | NotProxied> {
+  const line = yield* Effect.mapError(wire.line(ProxyLine.sizeMax, within), (ended) => (ended.reason === "silent" ? new NotProxied() : ended))
   const named = line._tag === "Line" ? ProxyLine.read(new TextDecoder("latin1").decode(line.bytes)) : undefined
-  return named === undefined ? yield* new WireEnded({ reason: "gone" }) : named
+  return named === undefined ? yield* new NotProxied() : named
 })
 
 const bind = Effect.fnUntraced(function* (server: Server, address: Address): Effect.fn.Return<void, ListenFailed> {

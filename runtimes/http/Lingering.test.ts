@@ -1,5 +1,5 @@
 import { assert, it, vi } from "@effect/vitest"
-import { Effect, Latch, Schedule, Stream } from "effect"
+import { Effect, Exit, Fiber, Latch, Schedule, Scope, Stream } from "effect"
 import { connect, Server, type Socket } from "node:net"
 import type { Store } from "../../core/ports/Store.ts"
 import * as Harness from "./harness.ts"
@@ -234,3 +234,36 @@ it.live("A connection that the system has no room for costs that connection, and
     assert.isTrue(server.logs.some((line) => line.includes("a connection could not be taken")))
   }).pipe(Effect.scoped)
 )
+
+it.live("A server that stops answers what comes on a connection that is kept, and behind a moment closes those on which nothing comes", () =>
+  Effect.gen(function* () {
+    const scope = yield* Scope.make()
+    const { closingTimeout } = timeouts
+    const server = yield* Harness.start({ timeouts: { closingTimeout } }).pipe(Scope.provide(scope))
+    const [used, unused] = yield* Effect.all([kept(server.port), kept(server.port)])
+
+    // Both in one go, before the server reads anything.
+    used.write(Harness.wire("GET /v1/domains"))
+    const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+    const [answer, nothing] = yield* Effect.all([used.closed, unused.closed])
+    yield* Fiber.join(closing)
+
+    assert.match(answer, /^HTTP\/1\.1 503 [^]*\r\nconnection: close\r\n[^]*"code":"unavailable"/i)
+    assert.strictEqual(nothing, "")
+  }).pipe(Effect.scoped)
+)
+
+/** A connection that has had one answer, and is kept. What comes by it from then on, until it ends. */
+const kept = (port: number) =>
+  Effect.callback<{ readonly write: (text: string) => void; readonly closed: Effect.Effect<string> }>((resume) => {
+    const socket = connect(port, "127.0.0.1", () => socket.write(Harness.wire("GET /healthz")))
+    let received = ""
+    const ended = new Promise<string>((resolve) => socket.on("close", () => resolve(received)))
+    socket.on("error", () => {})
+    socket.on("data", (chunk) => {
+      received += chunk.toString()
+      if (!received.endsWith('{"status":"alive"}')) return
+      received = ""
+      resume(Effect.succeed({ write: (text) => void socket.write(text), closed: Effect.promise(() => ended) }))
+    })
+  })

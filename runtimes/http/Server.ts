@@ -35,6 +35,11 @@ export const timeouts = {
   /** Between requests of a connection; longer than what proxies keep idle connections for. */
   keepAliveTimeout: 65_000,
   /**
+   * The same once the server stops. A request that a proxy has sent by then on a connection that it keeps is answered 503;
+   * without this time Node would reset the connection, and the proxy could not tell whether anybody has read the request.
+   */
+  closingTimeout: 250,
+  /**
    * Without a byte of the request, or of the answer: who takes nothing of it any more holds what it is read from. Longer
    * than a request may take, whose sender is told so.
    */
@@ -49,7 +54,7 @@ const connectionsMaxDefault = 10_000
 
 const headerBytesMax = 16 * 1024
 
-const options = (timeouts: Omit<Timeouts, "silenceTimeout">): ServerOptions<typeof SmallPieces> => ({
+const options = (timeouts: Omit<Timeouts, "silenceTimeout" | "closingTimeout">): ServerOptions<typeof SmallPieces> => ({
   ...timeouts,
   IncomingMessage: SmallPieces,
   maxHeaderSize: headerBytesMax,
@@ -70,8 +75,13 @@ export const layer = ({ host, port, connectionsMax = connectionsMaxDefault, grac
       HttpServer.HttpServer,
       Effect.gen(function* () {
         const context = yield* Effect.context<Crypto>()
-        const { silenceTimeout, ...others } = { ...timeouts, ...over }
+        const { closingTimeout, silenceTimeout, ...others } = { ...timeouts, ...over }
         const server = createServer(options(others)).setTimeout(silenceTimeout)
+        if (closingTimeout > 0) {
+          // Node calls it with the end of the listener.
+          const closeIdle = Effect.sync(server.closeIdleConnections.bind(server))
+          server.closeIdleConnections = () => void Effect.runForkWith(context)(Effect.delay(closeIdle, closingTimeout))
+        }
         refuseMalformed(server, context)
         server.maxConnections = connectionsMax
         const [seldom, seldomCrowded] = [SeldomLog.make(), SeldomLog.make()]

@@ -175,7 +175,7 @@ const runtime = (options: Options, receivers: Receivers) =>
         host: "127.0.0.1",
         port: 0,
         grace: options.grace ?? "2 seconds",
-        timeouts: options.timeouts ?? {},
+        timeouts: { closingTimeout: 0, ...options.timeouts },
         ...(options.connectionsMax === undefined ? {} : { connectionsMax: options.connectionsMax })
       })
     ),

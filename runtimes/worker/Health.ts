@@ -36,4 +36,4 @@ export const layer = ({ host, ...config }: Config, port: number | null, who: str
             Layer.effectDiscard(Effect.logInfo(`${who} health is at ${HttpServer.formatAddress(address)}`))
           )
         )
-      ).pipe(Layer.provide(Server.layer({ host, port, grace: "1 second" })))
+      ).pipe(Layer.provide(Server.layer({ host, port, grace: "1 second", timeouts: { closingTimeout: 0 } }))) // nobody is told that it is ready once it stops
