@@ -115,7 +115,7 @@ export const settings = {
   }),
   sealingKeys: setting({
     name: "MAILROOM_SEALING_KEYS",
-    wants: "`version:key`, separated by commas, each key 32 bytes in base64",
+    wants: "`version:key`, separated by commas or lines, each key 32 bytes in base64",
     about: "The keys that webhook secrets and DKIM keys are sealed with. The highest version seals, every version opens, and the lowest signs bounce addresses. `mailroom sealing generate` makes one; without these keys a backup is no backup.",
     fallback: "",
     isSecret: true,

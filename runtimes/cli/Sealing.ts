@@ -17,7 +17,7 @@ const generate = Effect.fnUntraced(function* () {
   yield* untilClosed(print(`${version}:${randomBytes(32).toString("base64")}\n`))
   if (process.stderr.isTTY) {
     const { name } = Config.settings.sealingKeys
-    const hint = version === 1 ? `Set ${name} to it, for every process` : `Add it to ${name} of every process, behind a comma, and then run \`mailroom sealing reseal\``
+    const hint = version === 1 ? `Set ${name} to it, for every process` : `Add it to ${name} of every process, behind a comma or on a line of its own, and then run \`mailroom sealing reseal\``
     process.stderr.write(`mailroom: ${hint}. Keep a copy apart from the database's backups.\n`)
   }
 })

@@ -2,6 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { spawn, spawnSync } from "node:child_process"
+import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as Database from "../../adapters/postgres/Database.ts"
 import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
@@ -49,6 +51,22 @@ describe("mailroom", () => {
       stderr: "mailroom: Unknown subcommand \"bogus\" for \"mailroom tenant\"\nmailroom: `mailroom tenant --help` shows what there is\n"
     })
   }, 60_000)
+
+  it.live("prints sealing keys one above the other, which together are a file for the setting", () =>
+    Effect.gen(function* () {
+      const folder = mkdtempSync(join(tmpdir(), "mailroom-ring-"))
+      const file = join(folder, "sealing-keys")
+      const one = mailroom("sealing generate")
+      writeFileSync(file, one.stdout, { mode: 0o600 })
+
+      for (const _ of [2, 3]) appendFileSync(file, mailroom("sealing generate", { MAILROOM_SEALING_KEYS_FILE: file }).stdout)
+
+      const { sealingKeys } = yield* Config.load({ MAILROOM_SEALING_KEYS_FILE: file })
+      rmSync(folder, { recursive: true })
+      assert.deepStrictEqual([one.status, one.stderr], [0, ""])
+      assert.deepStrictEqual(sealingKeys.map(({ version }) => version), [1, 2, 3])
+      assert.strictEqual(new Set(sealingKeys.map(({ key }) => Buffer.from(Redacted.value(key)).toString("hex"))).size, 3)
+    }), 60_000)
 
   describe("repeats no credential, whichever setting it was put into", () => {
     const canary = "CaNaRy/+1"
