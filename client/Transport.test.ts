@@ -194,7 +194,7 @@ describe("Errors", () => {
     assert.deepStrictEqual([file.filename, file.contentBase64.length], ["größe 🚀", contentBase64.length])
     assert.deepStrictEqual(await mailroom.listDomains(), { items: ["ü🚀"] } as never) // as it was answered
     for (const _ of others) assert.deepStrictEqual(await mailroom.listDomains(), { items: [] })
-  })
+  }, 60_000)
 
   it("say how to send again safely where the answer to a send was cut short, or taken away", async () => {
     for (const [status, body] of [[202, `{"id":"${id}","obj`], [204, ""]] as const) {
