@@ -23,7 +23,8 @@ import type { Suppression } from "../model/Suppression.ts"
 import * as Timestamp from "../model/Timestamp.ts"
 import { changeAsRead, commit, offer, Place } from "../operations/Commit.ts"
 import { takeIn } from "../operations/MessageObject.ts"
-import { appendEvents, countRecipients, pollJob, RecordNotification, suppressions } from "../operations/RecordNotification.ts"
+import * as Outcomes from "../operations/Outcomes.ts"
+import { pollJob, RecordNotification } from "../operations/RecordNotification.ts"
 import { submitJob } from "../operations/Sending.ts"
 import { BlobStore, blobUnanswered, type BlobCorrupt, type BlobMissing, type BlobUnavailable, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
@@ -327,8 +328,7 @@ export class SubmitMessage extends Context.Service<
           [
             ...(attempt.mime?.changes ?? []),
             { _tag: "Update", kind: "message", record },
-            ...(yield* appendEvents(crypto, record, drafts, now)),
-            ...suppressions(message, outcomes, now)
+            ...(yield* Outcomes.changesOf(crypto, message, record, { outcomes, drafts }, now))
           ],
           [
             ...(retryAt === null ? [] : [submitJob(record, retryAt)]),
@@ -337,7 +337,7 @@ export class SubmitMessage extends Context.Service<
           // One that is put off leaves its place to a claim: a provider that refuses at once is not asked as fast as it refuses.
           isLast && lease !== null ? lease : undefined
         )
-        yield* countRecipients(message, outcomes.filter((one) => "input" in one && one.input._tag === "Accepted").length, drafts)
+        yield* Outcomes.count(message, outcomes, drafts)
         if (retryAt !== null && attempt.postponed !== null) {
           const { code, detail } = attempt.postponed
           yield* Effect.logWarning("a message could not be submitted; it is tried again").pipe(

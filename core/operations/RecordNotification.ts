@@ -7,18 +7,17 @@
  */
 import { Clock, Context, Effect, Layer, Result, Schema } from "effect"
 import * as Address from "../model/Address.ts"
-import * as Events from "../model/Event.ts"
-import type { EventId, Millis } from "../model/Ids.ts"
+import type { Millis } from "../model/Ids.ts"
 import * as Message from "../model/Message.ts"
 import * as Notification from "../model/Notification.ts"
 import type { SubmissionRef } from "../model/Recipient.ts"
-import { settle, suppressed, type Draft, type Outcome } from "../model/Settlement.ts"
+import { settle, type Outcome } from "../model/Settlement.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { jobOf, JobQueue, type Job } from "../ports/JobQueue.ts"
-import * as Metrics from "../Metrics.ts"
 import { Store, type Change, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
 import { changeRecord, commit, dieOnRejection } from "./Commit.ts"
+import * as Outcomes from "./Outcomes.ts"
 
 /**
  * How much of what is kept is looked at in one go. What others send under the same account is kept as well, for two days, and
@@ -82,14 +81,13 @@ export class RecordNotification extends Context.Service<
         const polled = poll === null ? settled : withPollAt(message, settled, poll.submission, poll.pollAt)
         const changes: ReadonlyArray<Change> = [
           ...(polled === message ? [] : [{ _tag: "Update", kind: "message", record: polled } as const]),
-          ...(yield* appendEvents(crypto, polled, drafts, now)),
-          ...suppressions(message, outcomes, now),
+          ...(yield* Outcomes.changesOf(crypto, message, polled, { outcomes, drafts }, now)),
           ...(kept ? notifications.map((notification) => ({ _tag: "DropNotification", notification }) as const) : [])
         ]
         const jobs = poll === null || poll.pollAt === null ? [] : [pollJob(polled, poll.pollAt)]
         if (changes.length === 0) return
         yield* commit(store, queue, changes, jobs)
-        yield* countRecipients(message, 0, drafts)
+        yield* Outcomes.count(message, outcomes, drafts)
       })
 
       const applyAll = (ref: SubmissionRef, notifications: ReadonlyArray<Notification.Notification>, kept: boolean) =>
@@ -145,54 +143,6 @@ export class RecordNotification extends Context.Service<
 }
 
 const isSound = Schema.is(Notification.Notification)
-
-/** The events of drafted transitions, ready to append. */
-export const appendEvents = Effect.fnUntraced(function* (
-  crypto: typeof Crypto.Service,
-  message: Message.Message,
-  drafts: ReadonlyArray<Draft>,
-  at: Millis
-) {
-  const changes: Array<Change> = []
-  for (const { type, sequence, fields } of drafts) {
-    const id: EventId = yield* crypto.uuid
-    changes.push({ _tag: "AppendEvent", event: Events.ofMessage(message, sequence, type, id, at, fields) })
-  }
-  return changes
-})
-
-/** Counts the recipients that have come to another status: each of them is told of in an event, but for acceptance. */
-export const countRecipients = (
-  { environment }: Message.Message,
-  accepted: number,
-  drafts: ReadonlyArray<Draft>
-): Effect.Effect<void> => {
-  const { sent, delivered, bounced, failed } = Metrics.recipients[environment]
-  const of = (type: Draft["type"]) => drafts.filter((draft) => draft.type === type).length
-  return Metrics.add(sent, accepted).pipe(
-    Effect.andThen(Metrics.add(delivered, of("message.delivered"))),
-    Effect.andThen(Metrics.add(bounced, of("message.bounced"))),
-    Effect.andThen(Metrics.add(failed, of("message.failed")))
-  )
-}
-
-/** The addresses that these outcomes take off our list, for the message as it was before them. */
-export const suppressions = (
-  message: Message.Message,
-  outcomes: ReadonlyArray<Outcome>,
-  at: Millis
-): ReadonlyArray<Change> =>
-  suppressed(message, outcomes).map(({ address, reason }) => ({
-    _tag: "Suppress",
-    suppression: {
-      tenantId: message.tenantId,
-      environment: message.environment,
-      address,
-      reason,
-      messageId: message.id,
-      createdAt: at
-    }
-  }))
 
 /** A look at what the provider knows of a message, when it is due. */
 export const pollJob = (message: Message.Message, dueAt: Millis): Job => jobOf("poll", message, dueAt)

@@ -23,7 +23,7 @@ import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import * as Metrics from "../Metrics.ts"
 import * as Tracing from "../Tracing.ts"
 import { changeRecord, commit } from "./Commit.ts"
-import { appendEvents, countRecipients, suppressions } from "./RecordNotification.ts"
+import * as Outcomes from "./Outcomes.ts"
 
 export class RecordReport extends Context.Service<
   RecordReport,
@@ -59,12 +59,11 @@ export class RecordReport extends Context.Service<
             queue,
             [
               { _tag: "Update", kind: "message", record: settled },
-              ...(yield* appendEvents(crypto, settled, drafts, now)),
-              ...suppressions(message, outcomes, now)
+              ...(yield* Outcomes.changesOf(crypto, message, settled, { outcomes, drafts }, now))
             ],
             []
           )
-          yield* countRecipients(message, 0, drafts)
+          yield* Outcomes.count(message, outcomes, drafts)
         },
         (effect, id) =>
           changeRecord(id, effect).pipe(
