@@ -124,7 +124,7 @@ export class Base64Encoder {
   write(bytes: Uint8Array): Uint8Array {
     const all = this.#rest.length === 0 ? bytes : Buffer.concat([this.#rest, bytes])
     const whole = all.length - (all.length % 3)
-    this.#rest = all.slice(whole)
+    this.#rest = Uint8Array.from(all.subarray(whole)) // a copy, which `slice` of a Buffer is not
     return encode(all.subarray(0, whole))
   }
 

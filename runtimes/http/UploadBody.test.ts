@@ -28,9 +28,12 @@ const decode = (text: string, cuts: ReadonlyArray<number> = []): Buffer | null =
   const decoder = new Base64Decoder()
   const decoded: Array<Uint8Array> = []
   for (const piece of pieces(bytesOf(text), cuts)) {
-    const room = new Uint8Array(decodedLengthMax(piece.length + 3))
+    const room = new Uint8Array(decodedLengthMax(piece.length))
     const length = decoder.write(piece, 0, piece.length, room, 0)
-    if (length < 0) return null
+    if (length < 0) {
+      assert.isFalse(decoder.isComplete())
+      return null
+    }
     decoded.push(room.slice(0, length))
   }
   return decoder.isComplete() ? Buffer.concat(decoded) : null
@@ -64,10 +67,54 @@ describe("Base64", () => {
       { numRuns: 20_000 }
     )
   })
+
+  it("takes in each place of a group the characters that may stand there, of all there are", () => {
+    for (const group of ["AAAA", "AAA=", "AA=="]) {
+      for (const place of [0, 1, 2, 3]) {
+        for (let code = 0; code < 128; code++) {
+          const text = `${group.slice(0, place)}${String.fromCharCode(code)}${group.slice(place + 1)}`
+          const isCanonical = Buffer.from(text, "base64").toString("base64") === text
+          assert.deepStrictEqual(decode(text), isCanonical ? Buffer.from(text, "base64") : null, text)
+        }
+      }
+    }
+  })
+
+  it("takes nothing more once it has met with what is no Base64", () => {
+    const text = bytesOf(`AB==${"A".repeat(256)}`)
+    for (const faultAt of [0, 1, 2, 3]) {
+      const decoder = new Base64Decoder()
+      const room = new Uint8Array(decodedLengthMax(text.length))
+      assert.strictEqual(decoder.write(bytesOf("AAAA".slice(0, faultAt) + "!"), 0, faultAt + 1, room, 0), -1)
+
+      assert.strictEqual(decoder.writePlain(text, 4, text.length, room, 0), 0)
+      assert.strictEqual(decoder.write(text, 4, text.length, room, 0), -1)
+      assert.isFalse(decoder.isComplete())
+    }
+  })
+
+  it("encodes and decodes a part of a larger memory as what it is", () => {
+    const memory = Buffer.from(Array.from({ length: 256 }, (_, index) => index))
+    const part = memory.subarray(100, 199)
+    const encoded = new Base64Encoder().write(part)
+    const [text, room] = [Buffer.concat([Buffer.from("!!!!"), encoded]).subarray(4), Buffer.alloc(200).subarray(50)]
+
+    assert.strictEqual(Buffer.from(encoded).toString(), part.toString("base64"))
+    assert.strictEqual(new Base64Decoder().writePlain(text, 0, text.length, room, 1), text.length)
+    assert.deepStrictEqual(Buffer.from(room.subarray(0, 101)), Buffer.concat([Buffer.alloc(1), part, Buffer.alloc(1)]))
+  })
+
+  it("encodes what it was given, though the memory of it is written over meanwhile", () => {
+    const [encoder, memory] = [new Base64Encoder(), Buffer.from("ab")]
+    encoder.write(memory)
+    memory.fill(0)
+
+    assert.strictEqual(Buffer.from(encoder.end()).toString(), "YWI=")
+  })
 })
 
 describe("UploadBody", () => {
-  const fields = { mailboxId: "m", filename: "a.txt", mediaType: "text/plain" }
+  const fields = { mailboxId: "m", filename: `${"a".repeat(200)}.txt`, mediaType: "text/plain" }
 
   it("gives the content in order and keeps the other members, in any order and however it is cut", () => {
     fc.assert(
@@ -118,6 +165,19 @@ describe("UploadBody", () => {
     decoded.mockRestore()
   })
 
+  it("decodes whole groups of plain content without a look at each character, whatever stands around it", () => {
+    const decoded = vi.spyOn(Base64Decoder.prototype, "writePlain")
+    for (const size of [96, 97, 98, 1_000, 10_000]) {
+      const content = Buffer.alloc(size, "mail").toString("base64")
+      read(`{"filename":"a","contentBase64":"${content}","mediaType":"text/plain"}`)
+
+      const taken = decoded.mock.results.reduce((sum, { value }) => sum + Number(value), 0)
+      decoded.mockClear()
+      assert.isAtLeast(taken, size % 3 === 0 ? content.length : 0)
+    }
+    decoded.mockRestore()
+  })
+
   it("keeps the type of members that are no text, and members it does not know", () => {
     const known = `"mailboxId":5,"filename":null,"mediaType":["x"],"contentBase64":{"a":"AAAA"}`
     const { members } = read(`{${known},"__proto__":"p","constructor":"c"}`)
@@ -161,6 +221,26 @@ describe("UploadBody", () => {
       assert.deepStrictEqual([fault?.path, fault?.code], [path, code])
     })
   }
+
+  it("is told the first of its faults at once, wherever a piece ends, and ever after", () => {
+    const [content, text] = [`"contentBase64":"AA-A"`, `"filename":"\u00ff"`]
+    for (const [json, path, isFound] of [
+      [`{${content},${text}}]`, "/contentBase64", "-"],
+      [`{${text},${content}}]`, "/filename", "\""],
+      [`{"contentBase64":"AAA",${text}}]`, "/contentBase64", "\""],
+      [`{${content}]`, "/contentBase64", "-"]
+    ] as const) {
+      const bytes = Buffer.from(json, "latin1")
+      const seenAt = json.indexOf(isFound, json.indexOf(":\"") + 2) + 1
+      for (let cut = 0; cut <= bytes.length; cut++) {
+        const body = new UploadBody()
+        const told = pieces(bytes, [cut]).map((piece) => body.write(piece))
+        const faults = [...told, body.end()].map((one) => ("fault" in one ? one.fault.path : null))
+
+        assert.deepStrictEqual(faults, [cut < seenAt ? null : path, path, path], `${json} cut at ${cut}`)
+      }
+    }
+  })
 
   it("refuses what goes on behind the padding, however long it is and wherever a piece ends", () => {
     for (const [start, rest] of [["AA==", 128], ["AA=", 129]] as const) {

@@ -50,16 +50,22 @@ export class UploadBody {
 
   /** Takes in the next bytes: the content that they complete, or what is wrong. */
   write(bytes: Uint8Array): { readonly content: Uint8Array } | { readonly fault: Issue } {
-    this.#content = new Uint8Array(decodedLengthMax(bytes.length + 3))
+    this.#content = new Uint8Array(decodedLengthMax(bytes.length))
     this.#contentLength = 0
-    const fault = this.#scanner.write(bytes) ?? this.#fault
+    const fault = this.#firstOf(this.#scanner.write(bytes))
     return fault === null ? { content: this.#content.subarray(0, this.#contentLength) } : { fault }
   }
 
   /** Nothing more will come: the members, the content an empty text, or what is wrong. */
   end(): { readonly members: Readonly<Record<string, unknown>> } | { readonly fault: Issue } {
-    const fault = this.#scanner.end() ?? this.#fault
+    const fault = this.#firstOf(this.#scanner.end())
     return fault === null ? { members: this.#members } : { fault }
+  }
+
+  /** Of a text's own fault and the scanner's: behind its own the scanner has nothing more told of, so the text's came before. */
+  #firstOf(scanned: Issue | null): Issue | null {
+    this.#fault ??= scanned
+    return this.#fault
   }
 
   /** Up to the next escape, the text's end, or the chunk's: at an escape it is asked anew, and must not have looked beyond. */
