@@ -174,6 +174,19 @@ describe("an embedded Mailroom", () => {
     assert.deepInclude(refused.details, { scope: "key" })
   })
 
+  it("knows of each request where it came from: the address that the host gives, and its own of its client's", async () => {
+    const mailroom = await embed()
+    const { tenantId, apiKey } = await found(mailroom)
+
+    await mailroom.client(apiKey).mailboxes.list()
+    await mailroom.fetch(get("/v1/messages", { authorization: `Bearer ${apiKey}`, "x-forwarded-for": "203.0.113.9" }), from)
+    await mailroom.tick()
+
+    const { items } = await mailroom.management.listRequests(tenantId, { limit: 10 })
+    const seen = items.map(({ operation, clientAddress }) => `${operation} ${clientAddress}`).sort()
+    assert.deepStrictEqual(seen, ["listMailboxes 127.0.0.1", "listMessages 192.0.2.1"])
+  })
+
   it("streams an upload through fetch, and gives the bytes back", async () => {
     const mailroom = await embed()
     const { apiKey, mailboxId } = await found(mailroom)

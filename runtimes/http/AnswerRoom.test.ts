@@ -1,6 +1,7 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Exit, Scope } from "effect"
+import { Effect, Exit, Scope, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
+import * as fc from "fast-check"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import { AnswerRoom } from "./AnswerRoom.ts"
 
@@ -23,5 +24,48 @@ it.effect("The room for answers is full to the last byte before one is refused, 
     yield* Scope.close(held, Exit.void)
     const alone = yield* Effect.scoped(Effect.exit(room.hold(ada, answer(11))))
     assert.isTrue(Exit.isSuccess(alone), "one that is alone may be larger")
+  })
+)
+
+it("The room for answers holds for each caller and for all no more than it may, whoever leaves in whatever order", () => {
+  const [most, mostOfCaller, free] = [20, 8, 2]
+  const callers = [0, 1, 2].map(() => Fixtures.realm().tenantId)
+  const asks = fc.record({ caller: fc.nat(2), bytes: fc.nat(12) })
+  const steps = fc.array(fc.oneof(asks, fc.record({ leaves: fc.nat(9) })), { maxLength: 30, size: "max" })
+  fc.assert(
+    fc.property(steps, (steps) => {
+      const room = new AnswerRoom({ most, mostOfCaller, free })
+      let held: ReadonlyArray<{ readonly caller: number; readonly bytes: number; readonly scope: Scope.Closeable }> = []
+      const sum = (of: typeof held) => of.reduce((sum, { bytes }) => sum + bytes, 0)
+      for (const step of steps) {
+        if ("leaves" in step) {
+          const [leaver] = held.slice(step.leaves)
+          held = held.filter((one) => one !== leaver)
+          if (leaver !== undefined) Effect.runSync(Scope.close(leaver.scope, Exit.void))
+          continue
+        }
+        const { caller, bytes } = step
+        const scope = Scope.makeUnsafe()
+        const isHeld = Exit.isSuccess(Effect.runSyncExit(Scope.provide(room.hold(callers[caller]!, answer(bytes)), scope)))
+
+        const own = sum(held.filter((one) => one.caller === caller))
+        const isRoom = (own === 0 || own + bytes <= mostOfCaller) && (held.length === 0 || sum(held) + bytes <= most)
+        assert.strictEqual(isHeld, bytes < free || isRoom)
+        if (isHeld && bytes >= free) held = [...held, { caller, bytes, scope }]
+      }
+    }),
+    { numRuns: 1_000 }
+  )
+})
+
+it.effect("An answer that is written as it is read takes no room, however long it is", () =>
+  Effect.gen(function* () {
+    const room = new AnswerRoom({ most: 10, mostOfCaller: 6, free: 2 })
+    const { tenantId } = Fixtures.realm()
+    const streamed = HttpServerResponse.stream(Stream.empty, { contentLength: 1000 })
+
+    yield* room.hold(tenantId, streamed)
+
+    assert.isTrue(Exit.isSuccess(yield* Effect.exit(room.hold(tenantId, answer(7)))))
   })
 )

@@ -1,0 +1,51 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Result } from "effect"
+import { HttpServerRequest } from "effect/http"
+import * as fc from "fast-check"
+import { readBytes } from "./Body.ts"
+import { BodyRoom } from "./BodyRoom.ts"
+import { DrainState } from "./Drain.ts"
+
+const waiting = { drain: new DrainState(), room: new BodyRoom({ most: 4096, mostOfCaller: 4096, free: 0 }), caller: "ada" }
+
+/** A request whose body comes in these pieces, each when it is wanted, and how many were. */
+const sent = (pieces: ReadonlyArray<Uint8Array>) => {
+  const state = { wanted: 0, isLeft: false }
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      pull: (controller) => {
+        const piece = pieces[state.wanted++]
+        if (piece === undefined) controller.close()
+        else controller.enqueue(piece)
+      },
+      cancel: () => void (state.isLeft = true)
+    },
+    { highWaterMark: 0 }
+  )
+  const init = { method: "POST", body: stream, duplex: "half" }
+  return { state, request: HttpServerRequest.fromWeb(new Request("http://mailroom.internal/v1/messages", init)) }
+}
+
+describe("A body that comes in pieces", () => {
+  it("is what came, in no more memory than its limit, or is left at the piece that passes it", () =>
+    fc.assert(
+      fc.asyncProperty(fc.array(fc.uint8Array({ minLength: 1, maxLength: 40, size: "max" }), { maxLength: 12, size: "max" }), fc.nat(300), async (pieces, limitBytes) => {
+        const { state, request } = sent(pieces)
+        const whole = Buffer.concat(pieces)
+
+        const read = await Effect.runPromise(Effect.result(readBytes(request, limitBytes, waiting)))
+
+        assert.strictEqual(Result.isSuccess(read), whole.length <= limitBytes)
+        if (Result.isSuccess(read)) {
+          assert.deepStrictEqual(Buffer.from(read.success), whole)
+          assert.isAtMost(read.success.buffer.byteLength, limitBytes)
+        } else {
+          let sum = 0
+          assert.deepInclude(read.failure, { _tag: "PayloadTooLarge", limitBytes })
+          assert.strictEqual(state.wanted, pieces.findIndex((piece) => (sum += piece.length) > limitBytes) + 1)
+          assert.isTrue(state.isLeft)
+        }
+      }),
+      { numRuns: 500 }
+    ))
+})
