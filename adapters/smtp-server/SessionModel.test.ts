@@ -8,6 +8,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import * as fc from "fast-check"
+import type { Outcome } from "./Session.ts"
 import * as SmtpListener from "./SmtpListener.ts"
 import { client, recorder } from "./TestPeer.ts"
 
@@ -93,6 +94,7 @@ interface Model {
   errors: number
   readonly codes: Array<number>
   readonly taken: Array<string>
+  readonly outcomes: Array<Outcome>
 }
 
 const outcomeOf = (sender: string, text: string): number => {
@@ -141,6 +143,7 @@ const answer = (model: Model, said: Command, protocol: "SMTP" | "LMTP"): Readonl
       const text = `${said.lines.map((line) => `${line}\r\n`).join("")}${said.end === ".\r\n" ? "" : "\n\r\n"}`
       const code = outcomeOf(sender.path, text)
       if (code === 250) model.taken.push(`<${sender.path}> ${recipients.join(" ")}: ${text}`)
+      model.outcomes.push(code === 250 ? "taken" : code < 500 ? "unavailable" : "refused")
       forget(model)
       return [354, ...(protocol === "LMTP" ? recipients : [""]).map(() => code)]
     }
@@ -151,7 +154,7 @@ const answer = (model: Model, said: Command, protocol: "SMTP" | "LMTP"): Readonl
 const isKnown = (said: Command, codes: ReadonlyArray<number>): boolean => said._tag !== "Data" || codes[0] === 354
 
 const expected = (conversation: ReadonlyArray<Command>, protocol: "SMTP" | "LMTP") => {
-  const model: Model = { hasHello: false, sender: null, recipients: [], isTried: false, errors: 0, codes: [220], taken: [] }
+  const model: Model = { hasHello: false, sender: null, recipients: [], isTried: false, errors: 0, codes: [220], taken: [], outcomes: [] }
   let words = ""
   for (const said of conversation) {
     const codes = answer(model, said, protocol)
@@ -164,7 +167,7 @@ const expected = (conversation: ReadonlyArray<Command>, protocol: "SMTP" | "LMTP
       break
     }
   }
-  return { words, codes: model.codes, taken: model.taken }
+  return { words, codes: model.codes, taken: model.taken, outcomes: model.outcomes }
 }
 
 // Both
@@ -179,15 +182,17 @@ type Conversation = typeof conversation extends fc.Arbitrary<infer A> ? A : neve
 
 const play = Effect.fnUntraced(function* ({ protocol, commands, cuts }: Conversation) {
   const hello: Command = { _tag: "Hello", verb: protocol === "LMTP" ? "LHLO" : "EHLO" }
-  const { words, codes, taken } = expected([hello, ...commands], protocol)
+  const { words, codes, taken, outcomes } = expected([hello, ...commands], protocol)
   const core = recorder()
+  const counted: Array<Outcome> = []
   const { address } = yield* Effect.provide(
     SmtpListener.listen({
       protocol,
       address: { host: "127.0.0.1", port: 0 },
       hostname: "mail.ours.test",
       sizeBytesMax,
-      limits: { recipients: recipientsMax, errors: errorsMax }
+      limits: { recipients: recipientsMax, errors: errorsMax },
+      onMessage: (outcome) => Effect.sync(() => void counted.push(outcome))
     }),
     core.layer
   )
@@ -205,6 +210,7 @@ const play = Effect.fnUntraced(function* ({ protocol, commands, cuts }: Conversa
 
   assert.deepStrictEqual(heard, codes, JSON.stringify(words))
   assert.deepStrictEqual(core.taken.map(({ returnPath, recipients, text }) => `<${returnPath ?? ""}> ${recipients.join(" ")}: ${text}`), taken)
+  assert.deepStrictEqual(counted, outcomes)
 })
 
 describe("SmtpListener", () => {

@@ -56,6 +56,8 @@ export const recorder = (within: (taking: Effect.Effect<void>) => Effect.Effect<
         // Refuses before it has read a byte.
         if (name === "early") return yield* new ReceiveRefused({ code: 550, enhancedCode: "5.7.1", text: "refused early" })
         if (name === "careless") return
+        // Takes as much as it got for the whole.
+        if (name === "deaf") return yield* Effect.ignore(Stream.runDrain(bytes))
         const pieces = yield* Stream.runCollect(bytes)
         yield* outcomes[name] ?? Effect.void
         yield* within(Effect.sync(() => void taken.push({ ...message, text: Buffer.concat(pieces).toString("latin1") })))
