@@ -278,23 +278,24 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
         })
       ),
     hold: Effect.flatMap(StatementDeadline, (deadline) =>
-      Effect.acquireRelease(
-        Effect.callback<Kept, SqlError>((resume) => {
+      Effect.uninterruptibleMask((restore) =>
+        Effect.suspend(() => {
           let taken: Kept | null = null as Kept | null // assigned below
-          const callOff = waitFor(
-            deadline,
-            (kept) => {
-              taken = kept
-              resume(Effect.succeed(kept))
-            },
-            (error) => resume(Effect.fail(error))
-          )
-          return Effect.sync(() => {
-            if (!callOff() && taken !== null) giveBack(taken)
+          const wait = Effect.callback<Kept, SqlError>((resume) => {
+            const callOff = waitFor(
+              deadline,
+              (kept) => {
+                taken = kept
+                resume(Effect.succeed(kept))
+              },
+              (error) => resume(Effect.fail(error))
+            )
+            return Effect.sync(callOff)
           })
-        }),
-        (kept) => Effect.sync(() => giveBack(kept)),
-        { interruptible: true }
+          // A fiber may stand still, and be interrupted, between any two of its steps: the scope gives back what was taken by then.
+          const release = Effect.addFinalizer(() => Effect.sync(() => (taken === null ? undefined : giveBack(taken))))
+          return Effect.andThen(release, restore(wait))
+        })
       )
     ),
     bounded: <A>(held: Held, statement: Effect.Effect<A, SqlError>) =>
