@@ -1,5 +1,8 @@
+import type { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Context, Deferred, Effect, Fiber, Layer, Queue, type Redacted } from "effect"
+import { ConnectionError, SqlError } from "effect/sql/SqlError"
+import { TestClock } from "effect/testing"
 import type { JobKind } from "../../core/ports/JobQueue.ts"
 import * as Database from "./Database.ts"
 import { JobNews, layer, layerLocal } from "./JobNews.ts"
@@ -149,4 +152,62 @@ describe("news of jobs over a database", () => {
       yield* Fiber.join(busy)
     }).pipe(Effect.scoped)
   )
+})
+
+/** A process whose connections are up to the test: what becomes of each, and of each NOTIFY, which reaches those who listen if it ends well. */
+const wired = Effect.fnUntraced(function* (
+  number: number,
+  listeners: Map<number, Queue.Queue<PgConnection.Notification, SqlError>>,
+  { connecting = Effect.void, sending = Effect.void }: { readonly connecting?: Effect.Effect<void, SqlError>; readonly sending?: Effect.Effect<void, SqlError> } = {}
+) {
+  const query = (text: string, [channel, payload]: ReadonlyArray<string>) =>
+    text.includes("pg_backend_pid")
+      ? Effect.succeed({ rows: [{ own: number }] })
+      : Effect.map(sending, () => {
+          for (const heard of listeners.values()) Queue.offerUnsafe(heard, { processId: number, channel: channel!, payload: payload! })
+          return { rows: [] }
+        })
+  const listen = () =>
+    Effect.map(Queue.unbounded<PgConnection.Notification, SqlError>(), (heard) => {
+      listeners.set(number, heard)
+      return heard
+    })
+  const connect = Effect.as(connecting, { pin: Effect.succeed({ query, listen }) })
+  const database = { connect, live: <A>(self: A) => self, sql: { config: {} } } as unknown as Database.Database["Service"] // as much as is asked
+  return Context.get(yield* Layer.build(Layer.provide(Layer.fresh(layer), Layer.succeed(Database.Database, database))), JobNews)
+})
+
+const away = new SqlError({ reason: new ConnectionError({ cause: new Error("away"), message: "away", operation: "query" }) })
+
+describe("news of jobs that could not be sent", () => {
+  type Listeners = Map<number, Queue.Queue<PgConnection.Notification, SqlError>>
+  const firstly = <A, E>(first: Effect.Effect<A, E>) => {
+    let isFirst = true
+    return Effect.suspend(() => (isFirst ? ((isFirst = false), Effect.asVoid(first)) : Effect.void))
+  }
+  const troubles: Readonly<Record<string, (listeners: Listeners) => Parameters<typeof wired>[2]>> = {
+    "the connection is lost as they are sent": () => ({ sending: firstly(Effect.fail(away)) }),
+    "the connection is lost before their answer is there": (listeners) => ({
+      sending: firstly(Effect.andThen(Effect.suspend(() => Queue.fail(listeners.get(1)!, away)), Effect.never))
+    }),
+    "nobody answers": () => ({ sending: firstly(Effect.never) }),
+    "there is no connection yet": () => ({ connecting: firstly(Effect.fail(away)) })
+  }
+  for (const [what, trouble] of Object.entries(troubles)) {
+    for (const more of [[], ["scan"]] as const) it.effect(`reach others whose connections are whole${more.length === 0 ? "" : ", with those that come meanwhile"}: ${what}`, () =>
+      Effect.gen(function* () {
+        const listeners: Listeners = new Map()
+        const [ours, theirs] = [yield* wired(1, listeners, trouble(listeners)), yield* wired(2, listeners)]
+        yield* TestClock.adjust("1 millis")
+        const [submissions, scans, others] = [yield* listening(theirs, ["submit"]), yield* listening(theirs, ["scan"]), yield* listening(theirs, ["poll", "deliver", "parse"])]
+
+        yield* ours.tell(["submit"])
+        yield* TestClock.adjust("1 millis")
+        yield* ours.tell(more)
+        yield* TestClock.adjust("11 seconds")
+
+        assert.deepStrictEqual(yield* Effect.forEach([submissions, scans, others], isHeard), [true, more.length > 0, false])
+      }).pipe(Effect.scoped)
+    )
+  }
 })

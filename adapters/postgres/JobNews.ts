@@ -1,8 +1,8 @@
 /**
  * News that there is work: within the process at once, to the others by
  * NOTIFY over one connection beside the pool, a few at a time. News may get
- * lost with a connection, so it only shortens a wait, and a listener that was
- * cut off is told that there may be anything.
+ * lost with a connection, so it only shortens a wait: who was cut off sends
+ * again what may not have arrived, and is told that there may be anything.
  */
 import type { PgConnection } from "@effect/sql-pg"
 import { Context, Effect, Latch, Layer, Queue } from "effect"
@@ -45,9 +45,15 @@ export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
       Effect.gen(function* () {
         yield* hasUntold.await
         yield* hasUntold.close
-        const kinds = [...untold]
-        untold.clear()
-        yield* Effect.timeout(connection.query("select pg_notify($1, $2)", [channel, kinds.join(" ")]), "10 seconds")
+        yield* Effect.uninterruptibleMask((restore) =>
+          Effect.suspend(() => {
+            const kinds = [...untold]
+            untold.clear()
+            const sent = Effect.timeout(connection.query("select pg_notify($1, $2)", [channel, kinds.join(" ")]), "10 seconds")
+            // Whose connection is whole knows nothing of this one, and may not have heard.
+            return Effect.onError(restore(sent), () => Effect.sync(() => kinds.forEach((kind) => untold.add(kind))))
+          })
+        )
         yield* Effect.sleep(pause)
       })
     const receive = (heard: Queue.Dequeue<PgConnection.Notification, unknown>, own: number) =>
@@ -62,6 +68,7 @@ export const layer: Layer.Layer<JobNews, never, Database> = Layer.effect(
         const own = Number(rows[0]?.["own"])
         const heard = yield* connection.listen(channel)
         post(jobKinds)
+        if (untold.size > 0) yield* hasUntold.open
         return yield* Effect.raceFirst(Effect.forever(send(connection)), Effect.forever(receive(heard, own)))
       })
     )
