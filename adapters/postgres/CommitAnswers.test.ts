@@ -1,6 +1,7 @@
 /** Each caller of a batch hears of its own commit, and of nobody else's, whoever is in the batch with it and in whatever order. */
 import { assert, layer } from "@effect/vitest"
 import { Clock, Duration, Effect, Exit, Layer, Random } from "effect"
+import * as SqlError from "effect/sql/SqlError"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import { forget, insert, keepPayload, land, next, payload, times, update } from "../../conformance/StoreLaw.ts"
 import { JobQueue, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
@@ -10,6 +11,7 @@ import { Database } from "./Database.ts"
 import * as JobNews from "./JobNews.ts"
 import * as PostgresJobQueue from "./PostgresJobQueue.ts"
 import * as PostgresStore from "./PostgresStore.ts"
+import { premiseFailed } from "./Parts.ts"
 import type { Row } from "./Rows.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
@@ -156,4 +158,76 @@ layer(both, { excludeTestServices: true })("a caller", (it) => {
       yield* Effect.forEach(yield* held([]), queue.complete)
     })
   )
+
+  /** What a statement fails with, as the driver has it: the class, the code, and the driver's own words. */
+  type Failed = readonly [of: keyof typeof classes, code: string | null, message?: string]
+  const classes = {
+    syntax: SqlError.SqlSyntaxError,
+    right: SqlError.AuthorizationError,
+    password: SqlError.AuthenticationError,
+    connection: SqlError.ConnectionError,
+    late: SqlError.StatementTimeoutError,
+    constraint: SqlError.ConstraintError,
+    deadlock: SqlError.DeadlockError,
+    serial: SqlError.SerializationError,
+    lock: SqlError.LockTimeoutError,
+    other: SqlError.UnknownError
+  } as const
+  const others = (...codes: ReadonlyArray<string>) => codes.map((code): Failed => ["other", code])
+  /** Of a batch of two: statements without a look, and transactions with one. */
+  const tries: ReadonlyArray<{ readonly after: string; readonly failures: ReadonlyArray<Failed>; readonly tried: readonly [statements: number, transactions: number] }> = [
+    {
+      after: "the server takes nothing from anybody, or has not said what it did: once, for both",
+      failures: [
+        ["connection", null],
+        ["connection", "08006"],
+        ["connection", "EPIPE"],
+        ["password", "28P01"],
+        ["right", "42501"],
+        ["syntax", "42P01"],
+        ["late", "57014"],
+        ["other", null],
+        ["other", "ENOENT"],
+        ...others("0A000", "25006", "53100", "53200", "53300", "55000", "57P01", "57P03", "58030", "F0000", "XX000", "XX001")
+      ],
+      tried: [1, 0]
+    },
+    {
+      after: "something of one caller is not taken: each by itself",
+      failures: [["other", null, "PgConnection: Failed to encode query"], ...others("21000", "22001", "22003", "22021", "22P02", "22P05", "54000", "P0001")],
+      tried: [3, 0]
+    },
+    {
+      after: "something is not as its change says: with a look, and each by itself",
+      failures: others(premiseFailed),
+      tried: [3, 3]
+    },
+    {
+      after: "others were in the way: three times with a look, and each by itself as often",
+      failures: [["constraint", "23514"], ["deadlock", "40P01"], ["serial", "40001"], ["lock", "55P03"]],
+      tried: [3, 9]
+    }
+  ]
+  for (const { after, failures, tried } of tries) {
+    it.effect(`is tried again as it may be: ${after}`, () =>
+      Effect.gen(function* () {
+        for (const [of, code, message = "failed"] of failures) {
+          const counts = [0, 0] as [number, number]
+          const cause = Object.assign(new Error("no"), code !== null && { code, detail: "a tenant's" })
+          const reason = new classes[of]({ cause, message, operation: "query" })
+          const failing = (place: 0 | 1) => () => Effect.suspend(() => ((counts[place] += 1), Effect.fail(new SqlError.SqlError({ reason }))))
+          const database = yield* Database
+          const sql = new Proxy(database.sql, { get: (target, name) => (name === "withTransaction" ? failing(1) : Reflect.get(target, name)) })
+          const commit = CommitBatch.make({ ...database, sql, rows: failing(0) }, { jobsOffered: false })
+          const calls = times(2, () => ({ changes: [update("tenant", next(Fixtures.tenant()))], jobs: [], now: 0 }))
+
+          const told = yield* Effect.forEach(yield* commit(calls), Effect.flip)
+
+          assert.deepStrictEqual(counts, tried, `${of} ${code}`)
+          const said = code !== null && /^[0-9A-Z]{5}$/.test(code) ? `no (${code})` : message // else it may be of anything
+          for (const error of told) assert.deepStrictEqual([error._tag, String(error.cause)], ["StoreUnavailable", `Error: ${reason._tag}: ${said}`])
+        }
+      })
+    )
+  }
 })

@@ -273,10 +273,6 @@ const failureOf = (error: SqlError): Failure => {
     case "SerializationError":
     case "LockTimeoutError":
       return "in the way"
-    case "StatementTimeoutError":
-    case "SqlSyntaxError":
-    case "AuthorizationError":
-      return "lost"
     default:
       // Words of the server, or of the driver about what it was given: nothing of it is committed.
       if (!hasCode(error.reason.cause)) return /encode/.test(error.reason.message ?? "") ? "not taken" : "lost"
@@ -285,7 +281,7 @@ const failureOf = (error: SqlError): Failure => {
   }
 }
 
-/** A standby, read only, without tables, rights or resources, on its way out. */
+/** A standby, read only, without tables, rights, resources or time, on its way out. */
 const serverTrouble = /^(0A|25|42|53|55|57|58|F0|XX)/
 
 /** What may be logged of an error: the server's details quote the rows, which are the tenants'. */
