@@ -284,6 +284,51 @@ it.effect("closes behind the answers of those who are here", () =>
   })
 )
 
+it.effect("answers whoever is here before it closes, wherever they are by then", () =>
+  Effect.gen(function* () {
+    for (let steps = 0; steps <= 12; steps++) {
+      for (const isOpenFirst of [false, true]) {
+        const scope = yield* Scope.make()
+        const { gate, begin, settle } = yield* Scope.provide(gated(2), scope)
+        const ended: Array<string> = []
+        // As many steps before the other as before the end: it waits, is taken, or is about to be told.
+        for (const name of ["one", "other"]) {
+          const fiber = yield* begin
+          fiber.addObserver((exit) => ended.push(Exit.isSuccess(exit) && Exit.isSuccess(exit.value) ? name : "unanswered"))
+          if (isOpenFirst && name === "other") yield* gate.open
+          yield* Effect.forEach(times(steps, () => 0), () => Effect.yieldNow, { discard: true })
+        }
+
+        const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
+        closing.addObserver(() => ended.push("closing"))
+        yield* settle
+        yield* gate.open
+        yield* Fiber.await(closing)
+
+        assert.sameMembers(ended.slice(0, 2), ["one", "other"], `${steps} steps`)
+        assert.deepStrictEqual(ended.slice(2), ["closing"])
+      }
+    }
+  })
+)
+
+it.effect("closes behind a batch, though nobody waits for another", () =>
+  Effect.gen(function* () {
+    const scope = yield* Scope.make()
+    const { gate, begin, settle } = yield* Scope.provide(gated(), scope)
+    const last = yield* begin
+    yield* settle
+
+    const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), { startImmediately: true })
+    yield* settle
+    assert.isUndefined(closing.pollUnsafe())
+    yield* gate.open
+
+    assert.isTrue(Exit.isSuccess(yield* Fiber.join(last)))
+    yield* Fiber.join(closing)
+  })
+)
+
 it.effect("gives each of a batch its own answer", () =>
   Effect.gen(function* () {
     const sizes: Array<number> = []

@@ -56,7 +56,7 @@ interface Caller extends Call {
   readonly characters: number
   /** The tick at which it came. */
   readonly since: number
-  state: "waiting" | "taken" | "done"
+  /** The first counts; who was told, or has gone, is told nothing more. */
   readonly answer: (answer: Answer) => void
 }
 
@@ -85,12 +85,6 @@ export const make = Effect.fnUntraced(function* ({
   let isClosed = false
   let ticks = 0
 
-  const settle = (caller: Caller, answer: Answer) => {
-    if (caller.state === "done") return
-    caller.state = "done"
-    caller.answer(answer)
-  }
-
   const isIdle = () => waiting.length === 0 && untold === 0 && underWay.every((callers) => callers.length === 0)
 
   /** How many the first committer takes: half of those who are about, or all of a few. Who ends a lease goes on with another job, and is not back at once. */
@@ -108,7 +102,6 @@ export const make = Effect.fnUntraced(function* ({
     waiting = waiting.slice(count)
     batches += 1
     if (committer === 0) answered = count
-    for (const caller of taken) caller.state = "taken"
     underWay[committer] = taken
     return taken
   }
@@ -144,7 +137,7 @@ export const make = Effect.fnUntraced(function* ({
 
   const tell = (callers: ReadonlyArray<Caller>, exit: Exit.Exit<ReadonlyArray<Answer>>) => {
     untold -= 1
-    callers.forEach((caller, index) => settle(caller, Exit.isSuccess(exit) ? exit.value[index]! : Effect.failCause(exit.cause)))
+    callers.forEach(({ answer }, index) => answer(Exit.isSuccess(exit) ? exit.value[index]! : Effect.failCause(exit.cause)))
     endIfDone()
   }
 
@@ -184,11 +177,11 @@ export const make = Effect.fnUntraced(function* ({
     if (waiting.some(isLate)) {
       const late = waiting.filter(isLate)
       waiting = waiting.filter((caller) => !isLate(caller))
-      for (const caller of late) settle(caller, unavailable("no batch took the commit in time"))
+      for (const { answer } of late) answer(unavailable("no batch took the commit in time"))
       endIfDone()
     }
     for (const caller of underWay.flat()) {
-      if (isLate(caller)) settle(caller, unavailable("the database did not answer in time, whatever it did"))
+      if (isLate(caller)) caller.answer(unavailable("the database did not answer in time, whatever it did"))
     }
   })
 
@@ -209,12 +202,11 @@ export const make = Effect.fnUntraced(function* ({
       Effect.callback<Committed, CommitRejected | StoreUnavailable>((resume) => {
         if (isClosed) return resume(unavailable("the store is closed"))
         const characters = charactersOf(changes)
-        const caller: Caller = { changes, jobs, lease, now, characters, since: ticks, state: "waiting", answer: resume }
+        const caller: Caller = { changes, jobs, lease, now, characters, since: ticks, answer: resume }
         waiting.push(caller)
         onArrival()
         return Effect.sync(() => {
-          if (caller.state === "waiting") waiting = waiting.filter((one) => one !== caller)
-          caller.state = "done"
+          waiting = waiting.filter((one) => one !== caller) // or a batch has it
           endIfDone()
         })
       })
