@@ -90,7 +90,8 @@ const rules: ReadonlyArray<TextRule> = [
     exceptions: {
       "adapters/postgres/Database.ts": "measures how far the server's clock is off",
       "adapters/postgres/JobClaims.ts": "measures how long a claim keeps the server busy",
-      "adapters/postgres/migrations/0018_attachment_uses.ts": "what an older version does not tell counts from when it is written"
+      "adapters/postgres/migrations/0018_attachment_uses.ts": "what an older version does not tell counts from when it is written",
+      "runtimes/doctor/DatabaseChecks.ts": "measures how long commits have waited for a standby"
     }
   },
   {

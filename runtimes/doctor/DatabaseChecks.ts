@@ -200,8 +200,33 @@ const durability = Effect.fnUntraced(function* (says: Voice) {
   const rows = yield* sql<{ name: string; setting: string }>`
     select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit')`
   const off = rows.filter(({ setting }) => setting === "off").map(({ name }) => name).toSorted()
-  if (off.length === 0) return yield* says.ok("what is committed is on disk")
-  yield* says.fail(`${off.join(" and ")} ${off.length === 1 ? "is" : "are"} off: a crash loses accepted mail`, `Set ${off.join(", ")} = on for this database.`)
+  if (off.length > 0) {
+    yield* says.fail(`${off.join(" and ")} ${off.length === 1 ? "is" : "are"} off: a crash loses accepted mail`, `Set ${off.join(", ")} = on for this database.`)
+  }
+  const missing = yield* confirmation
+  if (missing !== null) {
+    yield* says.fail(
+      `${missing}: sends are answered 503, and mail that comes in 451`,
+      "Start a standby that synchronous_standby_names names, and open its way to the primary; or empty that setting, and do without."
+    )
+  }
+  if (off.length === 0 && missing === null) yield* says.ok("what is committed is on disk")
+})
+
+/**
+ * What keeps commits that wait for a standby from their end; null: nothing. Without rights to look at others, no more is seen of a
+ * standby than that it is connected; but of sessions that are the same user's, for what they wait.
+ */
+const confirmation = Effect.gen(function* () {
+  const { sql } = yield* Postgres.Database
+  const [row] = yield* sql<{ expected: boolean; connected: number; waiting: number }>`
+    select current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') not in ('off', 'local') as expected,
+      (select count(*)::int from pg_stat_replication) as connected,
+      (select count(*)::int from pg_stat_activity
+        where wait_event = 'SyncRep' and clock_timestamp() - query_start > interval '2 seconds') as waiting`
+  const { expected, connected, waiting } = row!
+  if (expected && connected === 0) return "commits wait for a standby, and none is connected"
+  return waiting === 0 ? null : `commits wait for a standby, ${waiting} of them for more than 2 s`
 })
 
 /** Whether the ring opens what is stored; a few of each kind are enough to see a key that is not there. */
