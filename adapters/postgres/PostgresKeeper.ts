@@ -102,6 +102,8 @@ const keep = (order: Order): void => {
     if (spawnSync(path.join(order.binaries, "initdb"), ["--version"], options).status === 0) return order.binaries
     const copy = path.join(folder, "server")
     fs.cpSync(home, copy, { recursive: true, verbatimSymlinks: true })
+    // Which rights a copy has differs between versions of Node.
+    spawnSync("chmod", ["-R", "a+rX", copy])
     Object.assign(env, linkedLibraries(copy, links))
     return path.join(copy, path.basename(order.binaries))
   }

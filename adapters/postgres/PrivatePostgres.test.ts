@@ -79,6 +79,7 @@ describe("a private server", () => {
       const copy = fs.mkdtempSync(path.join(os.tmpdir(), "mailroom-binaries-"))
       yield* Effect.addFinalizer(() => Effect.sync(() => fs.rmSync(copy, { recursive: true })))
       fs.cpSync(home, copy, { recursive: true, filter: (source) => !fs.lstatSync(source).isSymbolicLink() })
+      for (const name of fs.readdirSync(path.join(copy, "bin"))) fs.chmodSync(path.join(copy, "bin", name), 0o700)
 
       const server = yield* PrivatePostgres.open({ binaries: path.join(copy, "bin") })
 
