@@ -253,6 +253,31 @@ it.live("A server that stops answers what comes on a connection that is kept, an
   }).pipe(Effect.scoped)
 )
 
+for (const [what, rest] of [
+  ["becomes what is none", "zz\r\n"],
+  ["ends", null]
+] as const) {
+  it.live(`A request that was answered before its body had come, and whose body ${what}, has that one answer, and its connection ends`, () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.start()
+      const before = server.logs.length
+      const socket = connect(server.port, "127.0.0.1").on("error", () => {})
+      let heard = ""
+      const ended = new Promise((resolve) => socket.on("close", resolve))
+      socket.on("data", (bytes) => (heard += bytes.toString()))
+
+      socket.write(Harness.wire("POST /v1/messages", ["Content-Type: application/json", "Transfer-Encoding: chunked"], "1\r\n{\r\n"))
+      yield* Harness.eventually(() => heard.includes('"code":"unauthorized"'))
+      if (rest === null) socket.end()
+      else socket.write(rest)
+      yield* Effect.promise(() => ended)
+
+      assert.lengthOf(heard.match(/^HTTP\/1\.1 \d/gm)!, 1)
+      assert.lengthOf(server.logs.slice(before).filter((line) => line.includes('"status":')), 1)
+    }).pipe(Effect.scoped)
+  )
+}
+
 /** A connection that has had one answer, and is kept. What comes by it from then on, until it ends. */
 const kept = (port: number) =>
   Effect.callback<{ readonly write: (text: string) => void; readonly closed: Effect.Effect<string> }>((resume) => {

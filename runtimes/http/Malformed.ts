@@ -28,6 +28,9 @@ const lastUnderWay = ({ request, response, earlier }: Exchange): ServerResponse 
   return earlier === null || earlier.writableFinished ? null : earlier
 }
 
+/** A request whose body never came to its end has had its answer: what comes is of that body, and no request. */
+const isAnswered = ({ request, response }: Exchange): boolean => response.writableFinished && !request.complete
+
 /** Answers for the server where Node would close the connection without a word. */
 export const refuseMalformed = (server: Server, context: Context.Context<Crypto>): void => {
   const exchanges = new WeakMap<Duplex, Exchange>()
@@ -45,6 +48,8 @@ export const refuseMalformed = (server: Server, context: Context.Context<Crypto>
     const underWay = exchange === undefined ? null : lastUnderWay(exchange)
     if (!socket.writable) {
       socket.destroy()
+    } else if (exchange !== undefined && isAnswered(exchange)) {
+      Effect.runForkWith(context)(leave(socket))
     } else if (underWay !== null) {
       if (!ending.has(socket)) underWay.once("close", () => socket.destroy())
       ending.add(socket)
@@ -94,9 +99,12 @@ const refuse = Effect.fnUntraced(function* (socket: Duplex, refusal: Refusal) {
     "X-Content-Type-Options: nosniff",
     "Connection: close"
   ]
-  socket.end(`${head.join("\r\n")}\r\n\r\n${json}`)
+  socket.write(`${head.join("\r\n")}\r\n\r\n${json}`)
   Metrics.answered(yield* Effect.context<never>(), null, status, body.code, null)
   yield* Effect.logInfo("request").pipe(Effect.annotateLogs({ requestId, operation: null, status, code: body.code }))
-  yield* Effect.sleep(lastWords)
-  socket.destroy()
+  yield* leave(socket)
 })
+
+/** Ends a connection, and cuts it once its client has had the time to read what was said. */
+const leave = (socket: Duplex) =>
+  Effect.sync(() => socket.end()).pipe(Effect.andThen(Effect.sleep(lastWords)), Effect.andThen(Effect.sync(() => socket.destroy())))
