@@ -3,6 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Clock, Duration, Effect, Exit, Layer, Random } from "effect"
 import * as SqlError from "effect/sql/SqlError"
 import * as Fixtures from "../../conformance/fixtures.ts"
+import * as JobQueueSteps from "../../conformance/JobQueueSteps.ts"
 import { forget, insert, keepPayload, land, next, payload, times, update } from "../../conformance/StoreLaw.ts"
 import { JobQueue, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
 import { Store, type Change, type Next } from "../../core/ports/Store.ts"
@@ -22,14 +23,7 @@ const both = Layer.merge(PostgresStore.layer, PostgresJobQueue.layer).pipe(
 
 const below = (bound: number) => Random.nextIntBetween(0, bound, { halfOpen: true })
 
-const jobOf = (over: Partial<Job> = {}): Job => ({
-  kind: "deliver",
-  subject: Fixtures.freshId<string>(),
-  realm: Fixtures.realm(),
-  group: Fixtures.freshId<string>(),
-  dueAt: 0,
-  ...over
-})
+const jobOf = (over: Partial<Job> = {}): Job => JobQueueSteps.job(0, { kind: "deliver", ...over })
 
 const kinds: ReadonlyArray<JobKind> = ["submit", "deliver"]
 

@@ -2,6 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Exit, Fiber, Layer } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
+import * as JobQueueSteps from "../../conformance/JobQueueSteps.ts"
 import { forget, insert, insertDelivery, next, update } from "../../conformance/StoreLaw.ts"
 import type { Tenant } from "../../core/model/Tenant.ts"
 import { JobQueue, type Job, type Lease } from "../../core/ports/JobQueue.ts"
@@ -19,14 +20,7 @@ const both = Layer.merge(PostgresStore.layer, PostgresJobQueue.layer).pipe(
   Layer.provideMerge(TestDatabase.layer())
 )
 
-const jobOf = (over: Partial<Job> = {}): Job => ({
-  kind: "deliver",
-  subject: Fixtures.freshId<string>(),
-  realm: Fixtures.realm(),
-  group: Fixtures.freshId<string>(),
-  dueAt: 0,
-  ...over
-})
+const jobOf = (over: Partial<Job> = {}): Job => JobQueueSteps.job(0, { kind: "deliver", ...over })
 
 const claim = (visibility: Duration.Input = "1 minute", inFlightMax = 1) =>
   JobQueue.use((queue) =>

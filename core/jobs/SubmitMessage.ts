@@ -13,7 +13,7 @@ import type { Address } from "../model/Address.ts"
 import * as Addresses from "../model/Address.ts"
 import type { Attachment } from "../model/Attachment.ts"
 import { returnPathDomain } from "../model/DomainRecords.ts"
-import type { MessageId, Realm, TenantId } from "../model/Ids.ts"
+import { realmOf, type MessageId, type TenantId } from "../model/Ids.ts"
 import { claimsMax } from "../model/Limits.ts"
 import { isVerified, type MailDomain } from "../model/MailDomain.ts"
 import * as Message from "../model/Message.ts"
@@ -376,8 +376,6 @@ export class SubmitMessage extends Context.Service<
     })
   )
 }
-
-const realmOf = ({ tenantId, environment }: Message.Message): Realm => ({ tenantId, environment })
 
 /** An object could not be written, or read. */
 const storageUnavailable = (error: BlobUnavailable | BlobMissing | BlobCorrupt) =>

@@ -49,6 +49,9 @@ export interface Realm {
   readonly environment: Environment
 }
 
+/** That of a record, and nothing else of it. */
+export const realmOf = ({ tenantId, environment }: Realm): Realm => ({ tenantId, environment })
+
 /** Whether a record is there, and in this realm. */
 export const isInRealm = ({ tenantId, environment }: Realm, record: Realm | undefined): boolean =>
   record?.tenantId === tenantId && record.environment === environment

@@ -10,7 +10,7 @@
  * kept beside that recipient, and applied with the commit.
  */
 import { Clock, Context, Effect, Layer } from "effect"
-import type { MessageId, Millis } from "../model/Ids.ts"
+import { realmOf, type MessageId, type Millis } from "../model/Ids.ts"
 import type { Message } from "../model/Message.ts"
 import type { ParsedMessage } from "../model/ParsedMessage.ts"
 import * as Reports from "../model/Report.ts"
@@ -86,8 +86,7 @@ export class RecordReport extends Context.Service<
           const report = Reports.read(parsed, received.reception?.returnPath)
           const id = report.kind === "none" || isDoubtful(received) ? null : messageIdOf(report.originalMessageId)
           if (id === null) return
-          const { tenantId, environment } = received
-          const message = yield* store.messages.get({ tenantId, environment }, id)
+          const message = yield* store.messages.get(realmOf(received), id)
           if (message?.internetMessageId.toLowerCase() !== report.originalMessageId?.toLowerCase()) return
           yield* Metrics.count(Metrics.reports[report.kind])
           yield* record(id, report, parsed.date)

@@ -13,7 +13,7 @@ import * as Endpoints from "../model/Endpoint.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
 import { types, type Event, type Type } from "../model/Event.ts"
 import * as EventSample from "../model/EventSample.ts"
-import { Environment, type ApplicationId, type DeliveryId, type EndpointId, type EventId, type MailboxId, type MessageId, type Millis, type Realm, type TenantId } from "../model/Ids.ts"
+import { Environment, realmOf, type ApplicationId, type DeliveryId, type EndpointId, type EventId, type MailboxId, type MessageId, type Millis, type Realm, type TenantId } from "../model/Ids.ts"
 import type { Application } from "../model/Tenant.ts"
 import * as Webhook from "../model/Webhook.ts"
 import { Crypto } from "../ports/Crypto.ts"
@@ -332,8 +332,6 @@ const deadBut = (
     const dead = found.filter(({ id }) => !replayed.has(id))
     return dead.length === 0 && found.length === limit ? deadBut(replayed, read, 2 * limit) : Effect.succeed(dead.slice(0, replaysPerCommit))
   })
-
-const realmOf = ({ tenantId, environment }: Endpoint): Realm => ({ tenantId, environment })
 
 const managed = (endpoint: Endpoint): Effect.Effect<ManagedEndpoint> =>
   Effect.map(Clock.currentTimeMillis, (now) => {
