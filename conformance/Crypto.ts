@@ -2,7 +2,8 @@
 import { Cause, Effect, Exit, Fiber, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import assert from "node:assert/strict"
-import { Crypto, CryptoBusy, type SealedSecret } from "../core/ports/Crypto.ts"
+import type { SealedSecret } from "../core/model/SealedSecret.ts"
+import { Crypto, CryptoBusy } from "../core/ports/Crypto.ts"
 import type { Check, Suite } from "./Suite.ts"
 
 export const secret = Redacted.make("whsec_B5xqEqLYcPVYQsYFvZUZsvV4TYcK")

@@ -1,7 +1,8 @@
 /** What several rings of sealing keys promise each other, and several processes over one ring. */
 import { Effect, Redacted, type Layer } from "effect"
 import assert from "node:assert/strict"
-import { Crypto, type SealedSecret } from "../core/ports/Crypto.ts"
+import type { SealedSecret } from "../core/model/SealedSecret.ts"
+import { Crypto } from "../core/ports/Crypto.ts"
 import { context, knownHash, opening, secret } from "./Crypto.ts"
 import type { Suite } from "./Suite.ts"
 

@@ -6,7 +6,8 @@
 import assert from "node:assert/strict"
 import { Clock, Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { RateLimiter, type Guard } from "../core/ports/RateLimiter.ts"
+import type { Guard } from "../core/model/RateLimit.ts"
+import { RateLimiter } from "../core/ports/RateLimiter.ts"
 import { freshId } from "./fixtures.ts"
 import type { Suite } from "./Suite.ts"
 

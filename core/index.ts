@@ -38,6 +38,8 @@ export * as WebhookUrl from "./model/WebhookUrl.ts"
 export type { ProviderPayload } from "./model/ProviderPayload.ts"
 export type { BlobRef } from "./model/Blob.ts"
 export type { Envelope } from "./model/Envelope.ts"
+export type { Guard, Standing, Taken } from "./model/RateLimit.ts"
+export { sealVersionLimit, type SealedSecret } from "./model/SealedSecret.ts"
 export type { Suppression } from "./model/Suppression.ts"
 export type { Application, Tenant } from "./model/Tenant.ts"
 

@@ -14,8 +14,8 @@ import type { SpamFilter } from "../core/ports/SpamFilter.ts"
 import type { SettingsShape } from "../core/Settings.ts"
 import { ConfigFaults, settings, type Config } from "./Config.ts"
 import { certificate, hostNameOf } from "./InboundHost.ts"
-import * as TrustedProxies from "./http/TrustedProxies.ts"
 import { ListenFault } from "./Listening.ts"
+import * as TrustedProxies from "./TrustedProxies.ts"
 
 /** What the core is told of it. */
 export const coreSettings = (config: Config): Partial<SettingsShape> => ({

@@ -1,7 +1,8 @@
 import { assert, layer } from "@effect/vitest"
 import { Clock, Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { RateLimiter, type Guard } from "../../core/ports/RateLimiter.ts"
+import type { Guard } from "../../core/model/RateLimit.ts"
+import { RateLimiter } from "../../core/ports/RateLimiter.ts"
 import * as MemoryRateLimiter from "./MemoryRateLimiter.ts"
 
 const ip = (bucket: string): Guard => ({ scope: "ip", bucket, limit: 2, window: "minute" })

@@ -25,7 +25,8 @@ import {
 } from "node:crypto"
 import { availableParallelism } from "node:os"
 import type { FreshId, Millis } from "../../core/model/Ids.ts"
-import { Crypto, CryptoBusy, SealBroken, type GeneratedKey, type SealedSecret } from "../../core/ports/Crypto.ts"
+import type { SealedSecret } from "../../core/model/SealedSecret.ts"
+import { Crypto, CryptoBusy, SealBroken, type GeneratedKey } from "../../core/ports/Crypto.ts"
 import { seededRsa } from "./SeededRsa.ts"
 
 /** One key of the ring: 32 bytes. The highest version seals, every version opens. */

@@ -13,8 +13,9 @@
  * memory must not evict them: `maxmemory-policy noeviction`.
  */
 import { Clock, Effect, Layer } from "effect"
+import type { Guard, Standing, Taken } from "../../core/model/RateLimit.ts"
 import { untilNextDay } from "../../core/model/Timestamp.ts"
-import { RateLimiter, RateLimiterUnavailable, type Guard, type Standing, type Taken } from "../../core/ports/RateLimiter.ts"
+import { RateLimiter, RateLimiterUnavailable } from "../../core/ports/RateLimiter.ts"
 import * as LimiterScript from "./LimiterScript.ts"
 import { RedisClient, understood, type RedisUnavailable } from "./RedisClient.ts"
 

@@ -2,7 +2,8 @@
 import { Effect } from "effect"
 import type { DomainId } from "../model/Ids.ts"
 import { sealContext, type MailDomain } from "../model/MailDomain.ts"
-import type { Crypto, SealBroken, SealedSecret } from "../ports/Crypto.ts"
+import type { SealedSecret } from "../model/SealedSecret.ts"
+import type { Crypto, SealBroken } from "../ports/Crypto.ts"
 import type { DkimKey } from "../ports/MailProvider.ts"
 import { remember } from "../Remember.ts"
 

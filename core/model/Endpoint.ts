@@ -9,7 +9,7 @@ import type { LoggedEvent, Type } from "./Event.ts"
 import { ApplicationId, EndpointId, type Environment, type Millis, type TenantId } from "./Ids.ts"
 import { consecutiveFailuresMax } from "./Limits.ts"
 import { next, type IllegalTransition, type Table } from "./Machine.ts"
-import type { SealedSecret } from "../ports/Crypto.ts"
+import type { SealedSecret } from "./SealedSecret.ts"
 import * as Timestamp from "./Timestamp.ts"
 
 export type State = "enabled" | "disabled"

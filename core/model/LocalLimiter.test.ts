@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { Guard } from "../ports/RateLimiter.ts"
+import type { Guard } from "./RateLimit.ts"
 import { LocalLimiter } from "./LocalLimiter.ts"
 
 const ip = (bucket: string, limit = 1): Guard => ({ scope: "ip", bucket, limit, window: "minute" })

@@ -3,8 +3,8 @@
  * the core falls back on when a shared limiter cannot be reached, and what
  * counts the mail of mailboxes.
  */
-import type { Guard, Standing, Taken } from "../ports/RateLimiter.ts"
 import type { Millis } from "./Ids.ts"
+import type { Guard, Standing, Taken } from "./RateLimit.ts"
 import { SlidingWindow } from "./SlidingWindow.ts"
 import { untilNextDay } from "./Timestamp.ts"
 

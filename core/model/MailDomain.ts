@@ -8,7 +8,7 @@ import { DomainName } from "./Address.ts"
 import { DomainId, type MailboxId, type Millis, type TenantId } from "./Ids.ts"
 import { domainGrace } from "./Limits.ts"
 import { next, type IllegalTransition, type Table } from "./Machine.ts"
-import type { SealedSecret } from "../ports/Crypto.ts"
+import type { SealedSecret } from "./SealedSecret.ts"
 
 export const Health = Schema.Literals(["pending", "healthy", "degraded", "failing", "suspended"])
 export type Health = typeof Health.Type

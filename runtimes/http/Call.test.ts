@@ -2,7 +2,7 @@
 import { assert, it } from "@effect/vitest"
 import { RateLimited } from "../../core/operations/Access.ts"
 import type { RequestId } from "../../core/model/Ids.ts"
-import type { Standing } from "../../core/ports/RateLimiter.ts"
+import type { Standing } from "../../core/model/RateLimit.ts"
 import { CallState } from "./Call.ts"
 
 const callOf = () =>

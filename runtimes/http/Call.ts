@@ -4,9 +4,9 @@
  */
 import { Context } from "effect"
 import type { Millis, RequestId } from "../../core/model/Ids.ts"
+import type { Standing } from "../../core/model/RateLimit.ts"
 import type { Operation, Principal } from "../../core/operations/Access.ts"
 import { RateLimited, Unauthorized } from "../../core/operations/Access.ts"
-import type { Standing } from "../../core/ports/RateLimiter.ts"
 import { answer, type Answer, type Code, type CodeOf } from "./ErrorBody.ts"
 import type { Refusal } from "./Refusals.ts"
 

@@ -5,6 +5,7 @@
  */
 import { Context, Deferred, Duration, Effect, Layer, Option } from "effect"
 import { Headers, HttpEffect, HttpMiddleware, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import * as TrustedProxies from "../TrustedProxies.ts"
 import { ClientAddress } from "./Call.ts"
 import * as DocsPage from "./DocsPage.ts"
 import * as Document from "./Document.ts"
@@ -16,7 +17,6 @@ import { probesLayer } from "./Probes.ts"
 import { providersLayer } from "./Providers.ts"
 import { ShuttingDown } from "./Refusals.ts"
 import { pages } from "./Routes.ts"
-import * as TrustedProxies from "./TrustedProxies.ts"
 
 /** The longest path parameter that the router passes on; what is no UUID is for the schema to refuse. */
 const maxParamLength = 16 * 1024

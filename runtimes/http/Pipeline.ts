@@ -10,6 +10,7 @@ import { Access } from "../../core/operations/Access.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import * as Tracing from "../../core/Tracing.ts"
+import { addressOf, type TrustedProxies } from "../TrustedProxies.ts"
 import { AnswerRoom, forTenants } from "./AnswerRoom.ts"
 import { Call, CallState, ClientAddress } from "./Call.ts"
 import { Drain, type DrainState } from "./Drain.ts"
@@ -20,7 +21,6 @@ import { isProbe } from "./Probes.ts"
 import { isNotification } from "./Providers.ts"
 import { Defect, InvalidRequest, logFault, MethodNotAllowed, RouteUnknown, ShuttingDown, type Refusal } from "./Refusals.ts"
 import { routeAt, type Match } from "./Routes.ts"
-import { addressOf, type TrustedProxies } from "./TrustedProxies.ts"
 
 /** The pipeline, around all routes. `trusted`: proxies whose word for the client's address is taken. */
 export const pipelineLayer = (trusted: TrustedProxies) =>

@@ -4,7 +4,7 @@
  * other forwarding header is read.
  */
 import { BlockList, isIP } from "node:net"
-import { plainOf } from "../../core/model/ClientAddress.ts"
+import { plainOf } from "../core/model/ClientAddress.ts"
 
 export interface TrustedProxies {
   readonly isTrusted: (address: string) => boolean
