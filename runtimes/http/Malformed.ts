@@ -34,7 +34,7 @@ const isAnswered = ({ request, response }: Exchange): boolean => response.writab
 /** Answers for the server where Node would close the connection without a word. */
 export const refuseMalformed = (server: Server, context: Context.Context<Crypto>): void => {
   const exchanges = new WeakMap<Duplex, Exchange>()
-  /** Connections that end with an answer: each piece of garbage that comes meanwhile is a fault of its own. */
+  /** Connections that end. Each piece of garbage that comes meanwhile is a fault of its own, and may be the rest of what was refused. */
   const ending = new WeakSet<Duplex>()
   server.on("request", (request, response) => {
     const before = exchanges.get(request.socket)?.response
@@ -44,18 +44,13 @@ export const refuseMalformed = (server: Server, context: Context.Context<Crypto>
   server.on("checkExpectation", (request, response) => server.emit("request", request, response))
   /** Refuses what came last on a connection, and ends it; behind an answer that is under way it only ends it, after that. */
   const endWith = (socket: Duplex, refusal: Refusal) => {
+    if (ending.has(socket)) return
+    if (!socket.writable) return void socket.destroy()
+    ending.add(socket)
     const exchange = exchanges.get(socket)
     const underWay = exchange === undefined ? null : lastUnderWay(exchange)
-    if (!socket.writable) {
-      socket.destroy()
-    } else if (exchange !== undefined && isAnswered(exchange)) {
-      Effect.runForkWith(context)(leave(socket))
-    } else if (underWay !== null) {
-      if (!ending.has(socket)) underWay.once("close", () => socket.destroy())
-      ending.add(socket)
-    } else {
-      Effect.runForkWith(context)(refuse(socket, refusal))
-    }
+    if (underWay !== null) underWay.once("close", () => Effect.runForkWith(context)(leave(socket)))
+    else Effect.runForkWith(context)(exchange !== undefined && isAnswered(exchange) ? leave(socket) : refuse(socket, refusal))
   }
   const drainListeners = new WeakMap<Duplex, ReturnType<Duplex["listeners"]>>()
   server.on("connection", (socket) => drainListeners.set(socket, socket.listeners("drain")))
