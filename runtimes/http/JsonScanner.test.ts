@@ -4,15 +4,29 @@ import { depthMax, itemsMax, JsonScanner, membersMax, nameBytesMax, type Kind } 
 
 const bytesOf = (text: string) => new TextEncoder().encode(text)
 
-/** Scans these bytes cut at these places. */
-const scan = (bytes: Uint8Array, cuts: ReadonlyArray<number> = []) => {
+/** Scans these bytes cut at these places, for one who takes what is plain in a text by itself, or for one who does not. */
+const scan = (bytes: Uint8Array, cuts: ReadonlyArray<number> = [], isTaking = false) => {
   const members: Array<readonly [string, Kind, string]> = []
   let text = ""
   const decoder = new TextDecoder()
+  const told = (run: Uint8Array) => {
+    assert.strictEqual(members.at(-1)?.[1], "text", "what is told is of a text")
+    text += decoder.decode(run, { stream: true })
+  }
   const scanner = new JsonScanner({
     begin: (name, kind) => members.push([name, kind, ""]),
-    run: (run, start, end) => (text += decoder.decode(run.subarray(start, end), { stream: true })),
+    ...(isTaking && {
+      take: (bytes: Uint8Array, start: number) => {
+        const isPlain = (byte: number) => byte >= 0x20 && byte < 0x80 && byte !== 0x22 && byte !== 0x5c
+        let end = start
+        while (end < bytes.length && isPlain(bytes[end]!)) end += 1
+        told(bytes.subarray(start, end))
+        return end - start
+      }
+    }),
+    run: (run, start, end) => told(run.subarray(start, end)),
     end: () => {
+      told(new Uint8Array(0))
       const [name, kind] = members.pop()!
       members.push([name, kind, text + decoder.decode()])
       text = ""
@@ -23,7 +37,11 @@ const scan = (bytes: Uint8Array, cuts: ReadonlyArray<number> = []) => {
   return { fault: scanner.end(), members }
 }
 
-const faultOf = (text: string) => scan(bytesOf(text)).fault
+const faultOf = (text: string) => {
+  const { fault } = scan(bytesOf(text))
+  assert.deepStrictEqual(scan(bytesOf(text), [], true).fault, fault)
+  return fault
+}
 
 const parse = (text: string): unknown => {
   try {
@@ -82,10 +100,10 @@ describe("JsonScanner", () => {
 
   it("accepts every object that JSON.stringify writes, and tells its members and texts", () => {
     fc.assert(
-      fc.property(objects, fc.nat(2), cuts, (value, space, cuts) => {
+      fc.property(objects, fc.nat(2), cuts, fc.boolean(), (value, space, cuts, isTaking) => {
         const text = JSON.stringify(value, null, space)
         if (text.includes("\\u0000") || /\\ud[89a-f]/i.test(text)) return
-        const { fault, members } = scan(bytesOf(text), cuts)
+        const { fault, members } = scan(bytesOf(text), cuts, isTaking)
         assert.isNull(fault)
         assert.deepStrictEqual(members.map(([name]) => name), Object.keys(JSON.parse(text)))
         for (const [name, kind, read] of members) {
@@ -108,13 +126,27 @@ describe("JsonScanner", () => {
     }
   })
 
-  it("takes each character that JSON.parse takes as a hexadecimal digit, in an escape and as one", () => {
-    for (let code = 1; code < 128; code++) {
-      const character = String.fromCharCode(code)
-      for (const text of [`{"a":"\\u00${character}1"}`, `{"a":"\\${character}"}`]) {
-        assert.strictEqual(faultOf(text) === null, parse(text) !== undefined && text !== "{\"a\":\"\\u0000\"}", text)
+  it("takes each character wherever JSON.parse takes it, and nowhere else", () => {
+    const around = ["?{}", "{?}", "{}?", "{?\"a\":1}", "{\"a\"?:1}", "{\"a\":?}", "{\"a\":1?}", "{\"a\":1?\"b\":1}", "{\"a\":1?", "{\"a\":[1?}", "{\"a\":1,?}", "{\"a\":[?]}", "{\"a\":[1?]}", "{\"a\":[1,?]}"]
+    const texts = ["{\"?\":1}", "{\"a\":\"?\"}", "{\"a\":\"\\?\"}", "{\"a\":\"\\u00?1\"}", "{\"a\":tru?}", "{\"a\":?ull}"]
+    const numbers = ["-?", "-?1", "0?", "0?1", "1?1", "1.?", "1.5?1", "1e?", "1e?1", "1e+?", "1e5?1"].map((number) => `{"a":${number}}`)
+    for (const place of [...around, ...texts, ...numbers]) {
+      for (let code = 0; code < 128; code++) {
+        const text = place.replace("?", () => String.fromCharCode(code))
+        const isTaken = isObject(parse(text))
+        assert.strictEqual(faultOf(text) === null, isTaken, text)
       }
     }
+  })
+
+  it("resolves escapes into UTF-8 of each length", () => {
+    for (const point of [0x01, 0x7f, 0x80, 0x7ff, 0x800, 0xd7ff, 0xe000, 0xffff, 0x10000, 0x10ffff]) {
+      const text = String.fromCodePoint(point)
+      const escaped = text.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`).join("")
+
+      assert.deepStrictEqual(scan(bytesOf(`{"a":"${escaped}"}`)), { fault: null, members: [["a", "text", text]] })
+    }
+    for (const half of ["d800", "dbff", "dc00", "dfff"]) assert.strictEqual(faultOf(`{"a":"\\u${half}"}`)?.code, "invalid_text")
   })
 
   const faults: ReadonlyArray<readonly [string, string, string, string]> = [
@@ -156,6 +188,9 @@ describe("JsonScanner", () => {
   })
 
   it("names the byte that it stumbles over", () => {
+    assert.strictEqual(faultOf("{\"a\":tru }")?.message, "Malformed JSON: unexpected byte 0x20 at byte 8")
+    assert.strictEqual(faultOf("{\u007f}")?.message, "Malformed JSON: unexpected byte 0x7f at byte 1")
+    assert.strictEqual(faultOf("{é}")?.message, "Malformed JSON: unexpected byte 0xc3 at byte 1")
     assert.strictEqual(faultOf("{\"a\" 1}")?.message, "Malformed JSON: unexpected \"1\" at byte 5")
     assert.strictEqual(scan(bytesOf("{\"a\" \u0001}"), [3]).fault?.message, "Malformed JSON: unexpected byte 0x01 at byte 5")
   })
@@ -176,10 +211,13 @@ describe("JsonScanner", () => {
 
     assert.isNull(faultOf(list(itemsMax)))
     assert.deepStrictEqual(faultOf(list(itemsMax + 1)), { path: "/a", code: "too_many", message: `Expected at most ${itemsMax} items` })
-    assert.isNull(faultOf(object(membersMax)))
-    assert.strictEqual(faultOf(object(membersMax + 1))?.code, "too_many")
-    assert.isNull(faultOf(named(nameBytesMax)))
-    assert.strictEqual(faultOf(named(nameBytesMax + 1))?.code, "unknown_member")
+    const within = (text: string) => [text, `{"b":[0,${text}]}`]
+    const faultsOf = (text: string) => within(text).map((one) => [faultOf(one)?.path, faultOf(one)?.code])
+    for (const text of [...within(object(membersMax)), ...within(named(nameBytesMax))]) assert.isNull(faultOf(text))
+    assert.deepStrictEqual(faultsOf(object(membersMax + 1)), [["", "too_many"], ["/b/1", "too_many"]])
+    assert.deepStrictEqual(faultsOf(named(nameBytesMax + 1)), [["", "unknown_member"], ["/b/1", "unknown_member"]])
+    assert.strictEqual(faultOf(`{"":1,"${"n".repeat(nameBytesMax + 1)}":1}`)?.code, "unknown_member")
+    assert.deepStrictEqual(faultsOf(`{"${"n".repeat(nameBytesMax)}\\u006e":1}`), [["", "unknown_member"], ["/b/1", "unknown_member"]])
   })
 
   it("escapes names in pointers", () => {
