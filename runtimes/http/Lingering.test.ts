@@ -1,6 +1,7 @@
 import { assert, it, vi } from "@effect/vitest"
 import { Effect, Exit, Fiber, Latch, Schedule, Scope, Stream } from "effect"
-import { connect, Server, type Socket } from "node:net"
+import type { Server } from "node:http"
+import { connect, Server as TcpServer, type Socket } from "node:net"
 import type { Store } from "../../core/ports/Store.ts"
 import * as Harness from "./harness.ts"
 import { upload } from "./parties.ts"
@@ -23,6 +24,14 @@ const stored = Effect.fnUntraced(function* (server: Harness.Harness, sizeBytes: 
   const { json } = yield* upload(server, server, { contentBase64: Buffer.alloc(sizeBytes).toString("base64") })
   yield* server.scanned(server, json.attachment.id, "Clean")
   return json.attachment.id as string // as every id
+})
+
+/** A server, and Node's own that it listens by. */
+const started = Effect.fnUntraced(function* (options: Parameters<typeof Harness.start>[0] = {}) {
+  const listening = vi.spyOn(TcpServer.prototype, "listen")
+  yield* Effect.addFinalizer(() => Effect.sync(() => listening.mockRestore()))
+  const server = yield* Harness.start(options)
+  return { server, listener: listening.mock.contexts[0] as Server } // it was just called
 })
 
 /** So many requests in one piece, each for a path that there is not. */
@@ -104,12 +113,13 @@ for (const [behind, what] of [["", ""], [tunnel, ", and wants a tunnel besides,"
         Effect.sync(() => void (open += 1)),
         () => Effect.sync(() => void (open -= 1))
       )
-      const server = yield* Harness.start({
-        timeouts: { silenceTimeout: 2_000 },
+      const { server, listener } = yield* started({
         blobs: (real) => ({ ...real, read: (tenantId, blob) => Stream.unwrap(Effect.as(counted, real.read(tenantId, blob))) })
       })
       // More than the system holds for a connection.
       const id = yield* stored(server, 24_000_000)
+      assert.strictEqual(listener.timeout, timeouts.silenceTimeout)
+      listener.setTimeout(1_000) // of connections that come from here on; the upload has the time it needs
 
       const socket = yield* unread(server.port)
       socket.write(Harness.wire(`GET /v1/attachments/${id}/download`, [Harness.bearer(server)]) + behind)
@@ -163,10 +173,7 @@ it.live("A download that somebody wants a tunnel behind comes to its end, and th
 
 it.live("A connection that somebody wants a tunnel on costs itself alone when it breaks", () =>
   Effect.gen(function* () {
-    const listening = vi.spyOn(Server.prototype, "listen")
-    yield* Effect.addFinalizer(() => Effect.sync(() => listening.mockRestore()))
-    const server = yield* Harness.start()
-    const listener = listening.mock.contexts[0] as Server // it was just called
+    const { server, listener } = yield* started()
     const wanted: Array<Socket> = []
     listener.on("connect", (_: unknown, socket: Socket) => wanted.push(socket))
     const id = yield* stored(server, 24_000_000)
@@ -223,11 +230,8 @@ it.live("Garbage behind a request that is under way leaves nothing at its answer
 
 it.live("A connection that the system has no room for costs that connection, and not the process", () =>
   Effect.gen(function* () {
-    const listening = vi.spyOn(Server.prototype, "listen")
-    yield* Effect.addFinalizer(() => Effect.sync(() => listening.mockRestore()))
-    const server = yield* Harness.start()
+    const { server, listener } = yield* started()
 
-    const listener = listening.mock.contexts[0] as Server // it was just called
     listener.emit("error", new Error("accept ENOBUFS"))
 
     assert.strictEqual((yield* server.call("GET", "/healthz")).status, 200)
