@@ -254,8 +254,15 @@ describe("verifyWebhook", () => {
     ["a secret with the end of its file's line", { secret: `${secret}\n` }, /secret must be the whsec_.*without white space/],
     ["no headers", { headers: undefined }, /headers must be the request's/],
     ["headers that are still awaited", { headers: Promise.resolve(new Headers()) }, /headers must be the request's.*await/],
+    ["headers as pairs", { headers: Object.entries(request().headers) }, /headers must be the request's.*Headers object or a record/],
+    ["headers as Node's rawHeaders", { headers: Object.entries(request().headers).flat() }, /headers must be the request's/],
+    ["headers as what iterates over them", { headers: new Headers().entries() }, /headers must be the request's/],
+    ["a header that is a number", { headers: { ...request().headers, "service-webhook-timestamp": 1_796_117_400 } }, /headers must be the request's.*values are texts/],
+    ["headers whose get gives a list", { headers: { get: () => ["1796117400"] } }, /headers must be the request's.*values are texts/],
     ["an API key as the secret", { secret: "svc_test_abc" }, /secret must be the whsec_/],
     ["a tolerance that is no number", { toleranceSeconds: Number.NaN }, /toleranceSeconds/],
+    ["a now that is a number", { now: now.getTime() }, /now must be a Date/],
+    ["a tolerance that is null", { toleranceSeconds: null }, /toleranceSeconds/],
     ["a negative tolerance", { toleranceSeconds: -0.001 }, /toleranceSeconds/]
   ]
   for (const [title, overrides, says] of misuses) {

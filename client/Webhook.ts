@@ -78,10 +78,8 @@ export const verifyWebhook = async (request: WebhookRequest): Promise<WebhookPay
   const { secret, headers, body, now, toleranceSeconds = 300 } = request
   const secrets = secretsOf(secret)
   const bytes = bodyOf(body)
-  if (typeof headers !== "object" || headers === null || isPromise(headers)) {
-    throw new TypeError("headers must be the request's, as a Headers object or a record. Where they are a promise, await it.")
-  }
-  if (!(toleranceSeconds >= 0)) throw new TypeError("toleranceSeconds must be a number, 0 or more.")
+  if (typeof headers !== "object" || headers === null || isPromise(headers) || isList(headers)) throw noHeaders()
+  if (typeof toleranceSeconds !== "number" || !(toleranceSeconds >= 0)) throw new TypeError("toleranceSeconds must be a number, 0 or more.")
   if (now !== undefined && !(now instanceof Date)) throw new TypeError("now must be a Date; leave it out for the machine's clock.")
   const id = header(headers, "service-webhook-id")
   const timestamp = header(headers, "service-webhook-timestamp")
@@ -146,6 +144,7 @@ const bodyOf = (body: WebhookRequest["body"]): Uint8Array => {
 /** The one value of a header. None of ours has a comma in it, which is how `Headers` and Node join repeated ones. */
 const header = (headers: WebhookHeaders, name: string): string => {
   const values = valuesOf(headers, name).filter((value) => value !== "")
+  if (!values.every((value) => typeof value === "string")) throw noHeaders()
   if (values.length === 0) throw new WebhookVerificationError("missing_header")
   if (values.length > 1 || values[0]!.includes(",")) throw new WebhookVerificationError("repeated_header")
   return values[0]!
@@ -156,7 +155,13 @@ const valuesOf = (headers: WebhookHeaders, name: string): ReadonlyArray<string> 
   return Object.entries(headers).flatMap(([key, value]) => (key.toLowerCase() === name ? (value ?? []) : []))
 }
 
+const noHeaders = (): TypeError =>
+  new TypeError("headers must be the request's, as a Headers object or a record whose values are texts. Where they are a promise, await it.")
+
 const isPromise = (headers: object): boolean => "then" in headers && typeof headers.then === "function" // a header may be called so
+
+/** A list, of pairs or as Node's `rawHeaders`, has none under its name, and would seem a request without them. */
+const isList = (headers: WebhookHeaders): boolean => Symbol.iterator in headers && !isHeaders(headers)
 
 const isHeaders = (headers: WebhookHeaders): headers is { readonly get: (name: string) => string | null } =>
   typeof headers["get"] === "function"
