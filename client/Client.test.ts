@@ -4,7 +4,7 @@ import { runInNewContext } from "node:vm"
 import manifest from "../package.json" with { type: "json" }
 import { apiKey, connect, disconnection, failure, id, mail, refusal } from "./fixtures/party.ts"
 import * as Server from "./fixtures/ScriptedServer.ts"
-import { answer, hangUp, refuse, requestId } from "./fixtures/ScriptedServer.ts"
+import { answer, hangUp, refuse, requestId, whole } from "./fixtures/ScriptedServer.ts"
 import { Mailroom, version, type MailroomOptions } from "./index.ts"
 
 let server: Server.ScriptedServer
@@ -12,7 +12,7 @@ beforeAll(async () => {
   server = await Server.start()
 })
 afterAll(() => server.close())
-beforeEach(() => server.play(answer(200, {})))
+beforeEach(() => server.play(answer(200, whole)))
 
 const client = (options: Partial<MailroomOptions> = {}): Mailroom => connect({ baseUrl: server.baseUrl, ...options })
 
@@ -92,10 +92,12 @@ const rows: ReadonlyArray<Row> = [
   ]
 ]
 
+const lookFirst = ["createWebhookEndpoint", "replayWebhookDelivery"]
+
 describe("Each operation", () => {
   for (const [name, byName, byResource, line, body] of rows) {
     it(`is one request, under its name and by resource: ${name}`, async () => {
-      server.play(answer(200, { from: "the service" }))
+      server.play(answer(200, { ...whole, from: "the service" }))
 
       for (const output of [await byName(client()), await byResource(client())]) {
         assert.deepInclude(output as object, { from: "the service" }) // as it was answered
@@ -111,6 +113,17 @@ describe("Each operation", () => {
           authorization: `Bearer ${apiKey}`,
           "user-agent": `mailroom-client/${version}`
         })
+      }
+    })
+
+    it(`does not succeed with another service's answer: ${name}`, async () => {
+      for (const other of [{}, { status: "maintenance" }, Object.fromEntries(Object.keys(whole).map((member) => [member, null]))]) {
+        server.play(answer(200, other))
+
+        const error = await disconnection(byName(client()))
+
+        assert.deepStrictEqual([error.reason, error.operation, server.seen.length], ["invalid_response", name, 1])
+        assert.match(error.message, name === "sendMessage" ? /with this error's idempotencyKey/ : lookFirst.includes(name) ? /: look before you repeat it\.$/ : / Try again\.$/)
       }
     })
 
@@ -342,6 +355,29 @@ describe("Files", () => {
       assert.deepStrictEqual(server.seen, [])
     })
   }
+
+  it("are waited for no longer than the caller's signal says, and not begun with once it is aborted", async () => {
+    const ended = new AbortController()
+    let begun = 0
+    const arrayBuffer = () => {
+      queueMicrotask(() => ended.abort(++begun))
+      return new Promise(() => {})
+    }
+    const upload = { mailboxId: id, filename: "a.bin", mediaType: "a/b", content: { arrayBuffer } as Blob } // as of a disk that is away
+
+    for (let calls = 0; calls < 2; calls++) {
+      assert.strictEqual(await failure(client().uploadAttachment(upload, { signal: ended.signal })), 1)
+    }
+    assert.deepStrictEqual([begun, server.seen], [1, []])
+  })
+
+  it("that cannot be read are not uploaded, and tell their own fault", async () => {
+    const fault = new Error("the file has changed")
+    const content = { arrayBuffer: () => Promise.reject(fault) } as Blob // as of a file
+
+    assert.strictEqual(await failure(client().uploadAttachment({ mailboxId: id, filename: "a.bin", mediaType: "a/b", content })), fault)
+    assert.deepStrictEqual(server.seen, [])
+  })
 
   it("come back as bytes", async () => {
     server.play(

@@ -7,7 +7,7 @@ import * as Base64 from "./Base64.ts"
 import { bytesOf } from "./Bytes.ts"
 import type { Event, MessageSummary, Operation, Operations, QueuedMessage, UploadAttachmentInput } from "./Contract.ts"
 import { MailroomConnectionError } from "./Errors.ts"
-import { platform as machine, timerMillisMax, type Platform } from "./Platform.ts"
+import { platform as machine, timerMillisMax, unlessAborted, type Platform } from "./Platform.ts"
 import * as Transport from "./Transport.ts"
 
 /** The version of this client, as it names itself to the service. */
@@ -78,7 +78,7 @@ export interface SentMessage extends QueuedMessage {
 
 /** A file as bytes, instead of Base64. */
 export interface UploadFileInput extends Omit<UploadAttachmentInput, "contentBase64"> {
-  /** At most 26,214,400 bytes. */
+  /** At most 26,214,400 bytes. A Blob that cannot be read ends the call with its own error, before anything is sent. */
   readonly content: Uint8Array | ArrayBuffer | Blob
 }
 
@@ -201,7 +201,7 @@ export class Mailroom {
     input: UploadAttachmentInput | UploadFileInput,
     options?: CallOptions
   ): Promise<OutputOf<"uploadAttachment">> {
-    const body = "content" in input ? await encoded(input) : input
+    const body = "content" in input ? await encoded(input, options?.signal) : input
     return this.#body({ operation: "uploadAttachment", params: {}, body }, options)
   }
 
@@ -376,10 +376,14 @@ async function* each<Item>(all: AsyncIterable<Page<Item>>): AsyncGenerator<Item,
   for await (const { items } of all) yield* items
 }
 
-const encoded = async ({ content, ...rest }: UploadFileInput): Promise<UploadAttachmentInput> => {
+const encoded = async (
+  { content, ...rest }: UploadFileInput,
+  signal: AbortSignal | undefined
+): Promise<UploadAttachmentInput> => {
   const given: unknown = content // from JavaScript it may be anything
   const isBlob = typeof given === "object" && given !== null && "arrayBuffer" in given && typeof given.arrayBuffer === "function"
-  const bytes = bytesOf(isBlob ? await (content as Blob).arrayBuffer() : content)
+  // A Blob may be a file, and is read for as long as that takes.
+  const bytes = bytesOf(isBlob ? await unlessAborted(signal, async () => (content as Blob).arrayBuffer()) : content)
   if (bytes === null) {
     throw new TypeError(
       "content must be bytes or a Blob: await a promise of them, and collect a stream. Base64 goes into contentBase64."

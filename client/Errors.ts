@@ -85,14 +85,14 @@ export class MailroomError<Code extends ErrorCode = ErrorCode> extends Error {
 
 /**
  * No answer that could be understood: whether the service did what was asked
- * is not known. Reads, and sends with the same Idempotency-Key, are safe to
- * repeat.
+ * is not known. Reads, updates, uploads, and sends with the same
+ * Idempotency-Key, are safe to repeat.
  */
 export class MailroomConnectionError extends Error {
   /**
    * - `network`: the connection could not be made, or broke. `cause` tells more.
    * - `timeout`: the whole answer did not come within `timeoutMs`.
-   * - `invalid_response`: something answered with success, but not with whole JSON: it is not the service, or its answer was cut short.
+   * - `invalid_response`: something answered with success, but not with the service's whole JSON: it is not the service, or its answer was cut short.
    */
   readonly reason: "network" | "timeout" | "invalid_response"
   /** The operation that was called, such as `sendMessage`. */

@@ -41,3 +41,18 @@ export const sleep = ({ after }: Platform, milliseconds: number, signal: AbortSi
     })
     signal?.addEventListener("abort", abort, { once: true })
   })
+
+/** What the promise comes to, which is not begun with once the signal is aborted; rejects with the signal's reason as soon as that is. */
+export const unlessAborted = async <A>(signal: AbortSignal | undefined, begin: () => Promise<A>): Promise<A> => {
+  signal?.throwIfAborted()
+  let abort = () => {}
+  const aborted = new Promise<never>((_, reject) => {
+    abort = () => reject(signal?.reason)
+  })
+  signal?.addEventListener("abort", abort, { once: true })
+  try {
+    return await Promise.race([begin(), aborted])
+  } finally {
+    signal?.removeEventListener("abort", abort)
+  }
+}

@@ -13,7 +13,7 @@ import { timerMillisMax } from "./Platform.ts"
  * endpoint would receive everything twice, with a secret that nobody saw, and
  * a second replay could deliver once more.
  */
-const isRepeatable: Readonly<Record<Operation, boolean>> = {
+export const isRepeatable: Readonly<Record<Operation, boolean>> = {
   listMailboxes: true,
   listDomains: true,
   listMessages: true,

@@ -3,7 +3,7 @@ import { inspect } from "node:util"
 import { runInNewContext } from "node:vm"
 import { apiKey, connect, disconnection, failure, id, mail, refusal, timeoutMs, virtual } from "./fixtures/party.ts"
 import * as Server from "./fixtures/ScriptedServer.ts"
-import { answer, breakOff, hangUp, hold, holdBody, refuse, type Step } from "./fixtures/ScriptedServer.ts"
+import { answer, breakOff, hangUp, hold, holdBody, refuse, whole, type Step } from "./fixtures/ScriptedServer.ts"
 import {
   isCode,
   Mailroom,
@@ -17,7 +17,7 @@ beforeAll(async () => {
   server = await Server.start()
 })
 afterAll(() => server.close())
-beforeEach(() => server.play(answer(200, {})))
+beforeEach(() => server.play(answer(200, whole)))
 
 const client = (options: Partial<MailroomOptions> = {}): Mailroom => connect({ baseUrl: server.baseUrl, ...options })
 
@@ -142,7 +142,7 @@ describe("Errors", () => {
   })
 
   it("tell a success that is none of the service's", async () => {
-    for (const body of ["<h1>Welcome</h1>", "", "null", "7", "[]"]) {
+    for (const body of ["<h1>Welcome</h1>", "", "null", "7", "[]", "{}", `{"items":"all"}`, `{"items":{"length":0}}`]) {
       server.play(answer(200, body))
 
       const error = await disconnection(client().listDomains())
@@ -197,14 +197,14 @@ describe("Errors", () => {
   }, 60_000)
 
   it("say how to send again safely where the answer to a send was cut short, or taken away", async () => {
-    for (const [status, body] of [[202, `{"id":"${id}","obj`], [204, ""]] as const) {
+    for (const [status, body] of [[202, `{"id":"${id}","obj`], [204, ""], [200, `{"status":"maintenance"}`]] as const) {
       server.play(answer(status, body))
 
       const error = await disconnection(client().sendMessage(mail))
 
       assert.deepStrictEqual([error.reason, server.seen.length], ["invalid_response", 1])
       assert.strictEqual(error.idempotencyKey, server.seen[0]!.headers["idempotency-key"])
-      assert.match(error.message, new RegExp(`^sendMessage: answered ${status} without whole JSON.* with this error's idempotencyKey`))
+      assert.match(error.message, new RegExp(`^sendMessage: answered ${status}, and not with the service's whole JSON.* with this error's idempotencyKey`))
     }
   })
 
@@ -407,9 +407,9 @@ describe("Time", () => {
         return typeof value === "function" ? value.bind(target) : value
       }
     })
-    server.play(refuse(503, "unavailable"), answer(200, { items: [] }))
+    server.play(refuse(503, "unavailable"), answer(200, whole))
 
-    await client().listDomains({ signal: counted })
+    await client().uploadAttachment({ mailboxId: id, filename: "a.txt", mediaType: "a/b", content: new Blob(["x"]) }, { signal: counted })
 
     assert.strictEqual(listeners, 0)
   })
@@ -453,7 +453,7 @@ describe("Retries", () => {
     server.play(
       refuse(429, "rate_limited", {}, { "retry-after": "8" }),
       refuse(503, "unavailable", {}, { "retry-after": "Tue, 01 Dec 2026 09:30:20 GMT" }),
-      answer(200, {})
+      answer(200, whole)
     )
 
     await client({ platform }).listDomains()

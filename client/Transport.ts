@@ -185,7 +185,7 @@ const whatToDo = ({ operation, idempotencyKey }: About): string => {
   if (idempotencyKey !== null) {
     return "Whether the message was queued is not known: send it again with this error's idempotencyKey, and it is sent once."
   }
-  return routes[operation].method === "GET"
+  return Retry.isRepeatable[operation]
     ? "Try again."
     : "Whether it was done is not known: look before you repeat it."
 }
@@ -196,19 +196,44 @@ const whatHappened = {
   timeout: (timeoutMs: number, about: About) =>
     `${about.operation}: no complete answer within ${timeoutMs} ms (timeoutMs). ${whatToDo(about)}`,
   invalid_response: (status: number, about: About) =>
-    `${about.operation}: answered ${status} without whole JSON: not by the service, or cut short. Check baseUrl, and what stands between. ${whatToDo(about)}`
+    `${about.operation}: answered ${status}, and not with the service's whole JSON: something else answered, or it was cut short. Check baseUrl, and what stands between. ${whatToDo(about)}`
 }
 
 const answerOf = <O extends Operation>(settings: Settings, about: About, { response, text }: Reply): Answer<O> => {
   const json = Json.parse(text)
   if (!response.ok) throw refusalOf(settings, about, response, json)
-  if (!Json.isRecord(json)) {
+  if (!Json.isRecord(json) || !isTheServices(about.operation, json)) {
     throw new MailroomConnectionError(whatHappened.invalid_response(response.status, about), {
       ...about,
       reason: "invalid_response"
     })
   }
-  return { body: json as unknown as Operations[O]["output"], headers: response.headers } // the contract says what a success holds
+  return { body: json as unknown as Operations[O]["output"], headers: response.headers } // the contract says what else a success holds
+}
+
+/**
+ * A member that each answer has, by which it is known for the service's own: where a gateway answers 200 and an object of
+ * its own, no message is queued. No more is looked at, so that the service may change what it adds.
+ */
+const essential: { readonly [O in Operation]: keyof Operations[O]["output"] & string } = {
+  listMailboxes: "items",
+  listDomains: "items",
+  listMessages: "items",
+  sendMessage: "id",
+  getMessage: "message",
+  updateMessage: "id",
+  uploadAttachment: "attachment",
+  downloadAttachment: "contentBase64",
+  listEvents: "items",
+  listWebhookEndpoints: "items",
+  createWebhookEndpoint: "endpoint",
+  listWebhookDeliveries: "items",
+  replayWebhookDelivery: "delivery"
+}
+
+const isTheServices = (operation: Operation, json: Readonly<Record<string, unknown>>): boolean => {
+  const value = json[essential[operation]]
+  return essential[operation] === "items" ? Array.isArray(value) : value !== undefined && value !== null
 }
 
 const refusalOf = ({ apiKey, platform }: Settings, about: About, response: Response, json: unknown): MailroomError => {
