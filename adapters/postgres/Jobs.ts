@@ -5,7 +5,7 @@
  * places. An offer that runs twice changes nothing the second time.
  */
 import { PgTypes } from "@effect/sql-pg"
-import { Duration, Effect } from "effect"
+import { Duration, Effect, Result } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Environment, Millis, TenantId } from "../../core/model/Ids.ts"
 import { leaseMax, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
@@ -231,7 +231,8 @@ export const nextOf = (row: Row | undefined): ReadonlyArray<Next> => {
     const places = [one["enabled_after"], one["event_position"]] as ReadonlyArray<number | null> // int8, which in JSON is a number
     if (places.some((place) => place !== null && !Number.isSafeInteger(place))) return null // it is read
     const [after, position] = places.map((place) => (place === null ? null : BigInt(place)))
-    return outgoingOf({ ...one, enabled_after: after, event_position: position })
+    // All of this has landed. What cannot be read harms nobody but who works on it, and is told that when it is read.
+    return Result.getOrNull(Result.try(() => outgoingOf({ ...one, enabled_after: after, event_position: position })))
   }
   return taken.map((job) => ({
     job: {

@@ -1,12 +1,13 @@
 /** A job that ends with the commit of what it was about, where the store is the queue too. */
 import { assert, layer } from "@effect/vitest"
-import { Duration, Effect, Exit, Fiber, Layer } from "effect"
+import { Clock, Duration, Effect, Exit, Fiber, Layer } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import * as JobQueueSteps from "../../conformance/JobQueueSteps.ts"
 import { forget, insert, insertDelivery, next, update } from "../../conformance/StoreLaw.ts"
 import type { Tenant } from "../../core/model/Tenant.ts"
 import { JobQueue, type Job, type Lease } from "../../core/ports/JobQueue.ts"
 import { Store, type Next } from "../../core/ports/Store.ts"
+import * as CommitBatch from "./CommitBatch.ts"
 import { Database } from "./Database.ts"
 import * as JobNews from "./JobNews.ts"
 import * as PostgresJobQueue from "./PostgresJobQueue.ts"
@@ -369,6 +370,34 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
         held = next!
       }
       yield* completed([held])
+    })
+  )
+
+  it.effect("is told that it ended with its changes though the delivery that it passes on cannot be read, which is looked at by itself", () =>
+    Effect.gen(function* () {
+      const [store, queue, database] = [yield* Store, yield* JobQueue, yield* Database]
+      const realm = Fixtures.realm()
+      const endpoint = Fixtures.endpoint(realm)
+      const made = [0, 1, 2, 3].map((nextAttemptAt) => ({ ...Fixtures.delivery(endpoint), nextAttemptAt }))
+      yield* store.commit([insert("endpoint", endpoint), ...made.map((one) => insertDelivery(one, "{}"))], [])
+      yield* queue.offer(made.map((one) => jobOf({ realm, subject: one.id, group: endpoint.id, dueAt: one.nextAttemptAt })))
+      const leases = yield* claim("1 minute", 2)
+      const broken = made[2]!
+      const breaking = (told: unknown) =>
+        JSON.stringify((JSON.parse(told as string) as ReadonlyArray<Row>).map((row) => (row["subject"] === broken.id ? { ...row, record: "no record" } : row))) // as it is told
+      const rows = <A>(text: string, parameters?: ReadonlyArray<unknown>) =>
+        Effect.map(database.rows<Row>(text, parameters), (found) => found.map((row) => ({ ...row, taken_outgoing: breaking(row["taken_outgoing"]) })) as unknown as ReadonlyArray<A>)
+      const commit = CommitBatch.make({ ...database, rows }, { jobsOffered: true })
+      const now = yield* Clock.currentTimeMillis
+
+      const answers = yield* commit(leases.map((lease) => ({ changes: [insert("tenant", Fixtures.tenant())], jobs: [], lease: { ...lease, holdNext: one }, now })))
+
+      const told = yield* Effect.all(answers)
+      assert.deepStrictEqual(told.map(({ leaseEnded }) => leaseEnded), [true, true])
+      const next = told.flatMap((committed) => committed.next)
+      const read = yield* store.deliveries.outgoing(realm, made[3]!.id)
+      assert.sameDeepMembers(next.map(({ job, outgoing }) => ({ subject: job.subject, outgoing })), [{ subject: broken.id, outgoing: null }, { subject: made[3]!.id, outgoing: read }])
+      yield* completed(next)
     })
   )
 })
