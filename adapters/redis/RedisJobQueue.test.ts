@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber, Scheduler } from "effect"
 import { TestClock } from "effect/testing"
+import { vi } from "vitest"
 import { realm } from "../../conformance/fixtures.ts"
 import { JobQueue, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
 import * as PrivateRedis from "./PrivateRedis.ts"
@@ -378,5 +379,34 @@ describe("RedisJobQueue", () => {
         yield* queue.offer([job(`message ${ops}`, "tenant", 0)]) // or it waits for ever
       }
     }).pipe(Effect.scoped)
+  )
+
+  it.effect("has nobody to wake for one who waits, and stands still anywhere and is interrupted", () =>
+    Effect.gen(function* () {
+      const { server } = yield* begin
+      const redis = yield* RedisClient.make({ url: server.url })
+      let hear: (kind: string | null) => void = () => {}
+      const subscribe: typeof redis.subscribe = (_channel, heard) => Effect.sync(() => void (hear = heard))
+      const queue = yield* Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, { ...redis, subscribe })
+      const wakes = () => {
+        const some = vi.spyOn(Array.prototype, "some")
+        hear("submit")
+        const looks = some.mock.calls.length // one at the kinds of each who waits
+        some.mockRestore()
+        return looks
+      }
+      const standingAt = (step: number) => {
+        let steps = 0
+        return Object.assign(new Scheduler.MixedScheduler(), { shouldYield: () => ++steps === step })
+      }
+      for (let step = 1; step <= 40; step++) {
+        const waiting = Effect.provideService(queue.awaitWork(["submit"], Duration.hours(1)), Scheduler.Scheduler, standingAt(step))
+        yield* Fiber.interrupt(yield* Effect.forkChild(waiting, { startImmediately: true }))
+        assert.strictEqual(wakes(), 0, `at step ${step}`)
+      }
+      const waiting = yield* Effect.forkChild(queue.awaitWork(["submit"], Duration.hours(1)), { startImmediately: true })
+      assert.strictEqual(wakes(), 1)
+      yield* Fiber.interrupt(waiting)
+    })
   )
 })

@@ -210,25 +210,26 @@ const makeWaits = (nextWork: (kinds: ReadonlyArray<JobKind>) => Effect.Effect<Mi
     }
   }
 
-  const listen = (kinds: ReadonlyArray<JobKind>) => {
-    const one = { kinds, heard: Deferred.makeUnsafe<void>() }
-    waiting.add(one)
-    return { rung: Deferred.await(one.heard), stop: () => waiting.delete(one) }
-  }
-
-  const untilWork = Effect.fnUntraced(function* (kinds: ReadonlyArray<JobKind>, atMost: Millis) {
-    for (;;) {
-      const news = listen(kinds) // before the look, which knows nothing of what comes after it
-      const wait = Effect.gen(function* () {
+  /** Is there work? If not, waits until there may be. It listens before it looks, for a look knows nothing of what comes after it. */
+  const isWork = (kinds: ReadonlyArray<JobKind>, atMost: Millis) =>
+    Effect.acquireUseRelease(
+      Effect.sync(() => {
+        const one = { kinds, heard: Deferred.makeUnsafe<void>() }
+        waiting.add(one)
+        return one
+      }),
+      Effect.fnUntraced(function* ({ heard }) {
+        const rung = Deferred.await(heard)
         const next = yield* Effect.option(nextWork(kinds))
-        if (next._tag === "None") return yield* Effect.as(news.rung, false) // until the server is back
+        if (next._tag === "None") return yield* Effect.as(rung, false) // until the server is back
         const untilNext = next.value - (yield* Clock.currentTimeMillis)
-        if (untilNext > 0) yield* Effect.timeoutOption(news.rung, Math.min(atMost, untilNext))
+        if (untilNext > 0) yield* Effect.timeoutOption(rung, Math.min(atMost, untilNext))
         return untilNext <= 0
-      })
-      if (yield* Effect.ensuring(wait, Effect.sync(news.stop))) return
-    }
-  })
+      }),
+      (one) => Effect.sync(() => waiting.delete(one))
+    )
+
+  const untilWork = (kinds: ReadonlyArray<JobKind>, atMost: Millis) => Effect.repeat(isWork(kinds, atMost), { until: (is) => is })
 
   return { untilWork, ring }
 }
