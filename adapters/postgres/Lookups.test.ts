@@ -41,6 +41,21 @@ describe("Lookups", () => {
     })
   )
 
+  it.live("shares an answer among those whose keys are all the same; null is no text, not even the empty one", () =>
+    Effect.gen(function* () {
+      const rows = <A>(_text: string, [first]: ReadonlyArray<unknown> = []) => {
+        const { value } = first as { readonly value: ReadonlyArray<unknown> } // of many keys
+        return Effect.succeed(value.map((_, index): Row => ({ place: index + 1, found: `answer ${index}` })) as unknown as ReadonlyArray<A>)
+      }
+      const lookup = Lookups.make({ rows }, { types: ["text", "text"], text: "select $1 || $2 as found", decode: read })
+      const keys = [["a", "b"], ["ab", ""], ["", "ab"], ["", null], [null, ""], [null, null], ["a", "b"], [null, ""]]
+
+      const answers = yield* Effect.forEach(keys, lookup, { concurrency: "unbounded" })
+
+      assert.deepStrictEqual(answers, [0, 1, 2, 3, 4, 5, 0, 4].map((index) => `answer ${index}`))
+    })
+  )
+
   it.live("lets nobody share a statement that had begun before", () =>
     Effect.gen(function* () {
       const { statements, ask } = held()
@@ -88,11 +103,27 @@ describe("Lookups", () => {
     })
   )
 
+  it.live("asks for at most 256 in one statement, and for the others in those behind it", () =>
+    Effect.gen(function* () {
+      const { statements, ask } = held()
+      const keys = Array.from({ length: 600 }, (_, index) => `key ${index}`)
+      const asks = yield* Effect.forEach(keys, ask)
+      yield* turn
+      assert.deepStrictEqual(statements.map((one) => one.keys.length), [256, 256])
+      Deferred.doneUnsafe(statements[0]!.answer, Effect.void)
+      yield* turn
+      assert.deepStrictEqual(statements.map((one) => one.keys.length), [256, 256, 88])
+
+      for (const { answer } of statements) Deferred.doneUnsafe(answer, Effect.void)
+      assert.deepStrictEqual(yield* Effect.forEach(asks, (fiber) => Fiber.join(fiber)), keys)
+    })
+  )
+
   it.live("asks nothing for who has gone, and fails those whose statement failed, and nobody else", () =>
     Effect.gen(function* () {
       const { statements, ask } = held()
-      const [gone, kept] = [yield* ask("gone"), yield* ask("kept")]
-      yield* Fiber.interrupt(gone)
+      const [gone, kept, beside] = [yield* ask("gone"), yield* ask("kept"), yield* ask("kept")]
+      yield* Fiber.interruptAll([gone, beside])
       yield* turn
       const after = yield* ask("after")
       yield* turn
@@ -101,8 +132,8 @@ describe("Lookups", () => {
       const failure = new SqlError({ reason: new UnknownError({ cause: new Error("away"), message: "away", operation: "query" }) })
       Deferred.doneUnsafe(statements[0]!.answer, Effect.fail(failure))
       Deferred.doneUnsafe(statements[1]!.answer, Effect.void)
-      const exit = yield* Fiber.await(kept)
-      assert.isTrue(Exit.isFailure(exit))
+      const { _tag, cause } = yield* Effect.flip(Fiber.join(kept))
+      assert.deepStrictEqual([_tag, cause], ["StoreUnavailable", failure])
       assert.strictEqual(yield* Fiber.join(after), "after")
     })
   )

@@ -41,6 +41,9 @@ interface Placed<A> {
   readonly place: number
 }
 
+/** The same for the same keys, and for no others: no text has a NUL in it, and null is none of them. */
+const nameOf = (keys: ReadonlyArray<Key>): string => keys.map((key) => (key === null ? "" : `=${key}`)).join("\u0000")
+
 /** The text asked for many keys at once, or for one. Behind the keys it is given their places, which its rows tell, from 1. */
 const gathered = (text: string, types: ReadonlyArray<KeyType>, form: Rows.Form): string => {
   const asked = text.replace(/\$(\d+)/g, (_, number: string) => `asked.key_${number}`)
@@ -105,7 +108,7 @@ export const make = <A>({ rows }: Pick<Database["Service"], "rows">, { types, te
 
   return (keys) =>
     Effect.callback((resume) => {
-      const name = keys.join("\u0000")
+      const name = nameOf(keys)
       const asked = waiting.get(name) ?? { keys, answers: new Set() }
       asked.answers.add(resume)
       waiting.set(name, asked)
