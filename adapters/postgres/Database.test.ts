@@ -3,6 +3,7 @@ import { Cause, Deferred, Duration, Effect, Fiber, Formatter, Redacted, Result }
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { inspect } from "node:util"
+import { vi } from "vitest"
 import { Database, isConnectionLost, layer as databaseLayer, onLiveClock, planning, StatementDeadline } from "./Database.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
@@ -57,6 +58,10 @@ layer(TestDatabase.layer({ connectionsMax: 2 }))("a database", (it) => {
       const { clockOffset } = yield* Database
 
       assert.isBelow(Math.abs(yield* clockOffset), 1_000)
+      const now = Date.now
+      const late = vi.spyOn(Date, "now").mockImplementation(() => now() - 3_600_000)
+      const ahead = yield* Effect.ensuring(clockOffset, Effect.sync(() => late.mockRestore()))
+      assert.isBelow(Math.abs(ahead - 3_600_000), 1_000)
     })
   )
 

@@ -26,7 +26,14 @@ const twoAt = Effect.fnUntraced(function* (url: Redacted.Redacted<string>) {
   const [ours, theirs] = [yield* one, yield* one]
   const database = Context.get(ours, Database.Database)
   yield* until(Effect.map(listeners(database), (rows) => rows.length === 2))
-  return { url, database, ours: Context.get(ours, JobNews), theirs: Context.get(theirs, JobNews) }
+  const both = { ours: Context.get(ours, JobNews), theirs: Context.get(theirs, JobNews) }
+  // Who has heard the other has also told its own that there may be anything, which comes a moment after it listens.
+  for (const [teller, hearer] of [[both.ours, both.theirs], [both.theirs, both.ours]] as const) {
+    const heard = yield* listening(hearer, ["parse"])
+    yield* teller.tell(["parse"])
+    yield* Fiber.join(heard)
+  }
+  return { url, database, ...both }
 })
 
 const isHeard = (news: Fiber.Fiber<unknown>) => Effect.sync(() => news.pollUnsafe() !== undefined)
@@ -178,6 +185,33 @@ const wired = Effect.fnUntraced(function* (
 })
 
 const away = new SqlError({ reason: new ConnectionError({ cause: new Error("away"), message: "away", operation: "query" }) })
+
+describe("news of jobs over a connection", () => {
+  it.effect("say what is new, each once, and nothing when there is none", () =>
+    Effect.gen(function* () {
+      const heard = yield* Queue.unbounded<PgConnection.Notification, SqlError>()
+      const ours = yield* wired(1, new Map([[2, heard]]))
+
+      for (const kinds of [["submit"], [], ["scan", "poll"], ["scan"]] as const) {
+        yield* ours.tell(kinds)
+        yield* TestClock.adjust("1 second")
+      }
+
+      assert.deepStrictEqual((yield* Queue.clear(heard)).map(({ payload }) => payload), ["submit", "scan poll", "scan"])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("are cut off without one, which is tried for five times a second", () =>
+    Effect.gen(function* () {
+      let tries = 0
+      yield* wired(1, new Map(), { connecting: Effect.andThen(Effect.sync(() => void (tries += 1)), Effect.fail(away)) })
+
+      yield* TestClock.adjust("1 second")
+
+      assert.strictEqual(tries, 1 + 5)
+    }).pipe(Effect.scoped)
+  )
+})
 
 describe("news of jobs that could not be sent", () => {
   type Listeners = Map<number, Queue.Queue<PgConnection.Notification, SqlError>>
