@@ -12,6 +12,10 @@ import { sleep } from "./Api.ts"
 
 const main = join(import.meta.dirname, "../runtimes/cli/main.ts")
 
+/** What they get of our own environment, and no setting of the shell that started us. */
+const { PATH, HOME, NODE_COMPILE_CACHE } = process.env
+const surroundings = { PATH, HOME, NODE_COMPILE_CACHE }
+
 /** Those that must not outlive this process, by whatever end. */
 const supervised = new Set<Supervised>()
 process.on("exit", () => {
@@ -46,7 +50,7 @@ export class Supervised {
   start(): void {
     const log = openSync(this.log, "a")
     const child = spawn(process.execPath, [main, ...this.#parameters], {
-      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...nodeOptionsOf(this.#parameters[0]), ...this.#variables },
+      env: { ...surroundings, ...nodeOptionsOf(this.#parameters[0]), ...this.#variables },
       stdio: ["ignore", log, log]
     })
     this.#child = child
@@ -94,7 +98,7 @@ export class Supervised {
 export const run = (parameters: ReadonlyArray<string>, variables: Readonly<Record<string, string>>): Promise<string> =>
   new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [main, ...parameters], {
-      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...variables },
+      env: { ...surroundings, ...variables },
       stdio: ["ignore", "pipe", "pipe"]
     })
     let [output, errors] = ["", ""]

@@ -1,21 +1,13 @@
 /** Every benchmark still runs: a round of each, with little to do, and nobody looks at the time. */
 import { assert, describe, it } from "@effect/vitest"
 import { spawn } from "node:child_process"
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { afterAll } from "vitest"
 import { benchmarks } from "./Benchmarks.ts"
-
-/** Some dozens of processes load the same files one after the other. */
-const cache = mkdtempSync(join(tmpdir(), "mailroom-smoke-"))
-afterAll(() => rmSync(cache, { recursive: true, force: true }))
-const env = { ...process.env, NODE_COMPILE_CACHE: cache }
 
 /** What it ended with, and what it said. One that takes too long ends with all that it has started. */
 const smoke = (name: string): Promise<{ readonly code: number | null; readonly said: string }> =>
   new Promise((resolve) => {
-    const child = spawn(process.execPath, [join(import.meta.dirname, `${name}.ts`), "--smoke"], { env, detached: true })
+    const child = spawn(process.execPath, [join(import.meta.dirname, `${name}.ts`), "--smoke"], { detached: true })
     let said = ""
     for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk: Buffer) => (said += chunk.toString()))
     const late = setTimeout(() => process.kill(-child.pid!, "SIGKILL"), 100_000) // it was started

@@ -114,7 +114,8 @@ const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (queue: Qu
   ["a throttle that is lifted and wakes nobody", "stops waiting when a throttle is lifted", deafTo((queue, act) => ({ throttle: first(act, queue.throttle) }))]
 ]
 
-describe("the suite of JobQueue", () => {
+// At once, for what is told of a wait that does not end is told when a law gives it up.
+describe("the suite of JobQueue", { concurrent: true }, () => {
   it.live("refuses a queue that is empty when it is opened again, and does not say so", () =>
     Effect.gen(function* () {
       const forgetful = Layer.effect(JobQueue, Effect.map(MemoryJobQueue.make, (queue) => JobQueue.of({ ...queue, epoch: Effect.succeed("always") })))

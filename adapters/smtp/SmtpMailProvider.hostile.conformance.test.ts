@@ -23,7 +23,7 @@ const hostile = ({ make, isPipelining = false, ...manners }: Setting) =>
     isPipelining,
     against: Effect.fnUntraced(function* (script, { startTls = false, credentials, isImpatient = false } = {}) {
       const server = yield* ScriptedServer.start(script, { certificate: startTls ? certificate : null, ...manners })
-      const silence = "300 millis"
+      const silence = "750 millis"
       const provider = yield* make({
         host: "127.0.0.1",
         port: server.port,
