@@ -5,7 +5,7 @@ import { system } from "../../core/model/Audit.ts"
 import { scanJob } from "../../core/operations/Attachments.ts"
 import { ScanFailed } from "../../core/ports/Scanner.ts"
 import { address } from "../fixtures.ts"
-import { Faults, Silence, Within } from "./Faults.ts"
+import { CommitFaults, Faults, Silence, Within } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import { loggedTo, messageOf, pass, scenario, send, settle, upload, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
@@ -121,6 +121,34 @@ export const suite: ScenarioSuite = {
           assert.deepEqual([scanState, scanErrors > 0], ["error", true])
           const [line] = lines.filter((text) => text.includes("attachment not scanned"))
           assert.ok(line?.includes(`"attachmentId":"${id}"`) && /"reason":"[^"]+/.test(line), lines.join("\n"))
+        })
+      )
+    ),
+
+    ...(["lost answer", "after"] as const).map((moment) =>
+      scenario(`a message that an error had put off is due with the verdict, though its commit comes to ${moment === "after" ? "the end of the process" : "no answer"}`, (world) =>
+        Effect.gen(function* () {
+          const tenancy = yield* world.found()
+          const process = yield* world.boot()
+          unscannable(world)
+          const { id: fileId, stored } = yield* attach(world, process, tenancy)
+          const id = yield* send(process, tenancy, address("ada"), { attachmentIds: [fileId] })
+          yield* settle(process)
+          const { nextScanAt } = yield* stored
+          const message = yield* messageOf(world, tenancy, id)
+          const later = { ...message, version: message.version + 1, nextAttemptAt: nextScanAt! + 4 * 3_600_000 }
+          yield* world.witness.watch(world.store).commit([{ _tag: "Update", kind: "message", record: later }], [])
+          world.stage.scan = () => Effect.succeed({ _tag: "Clean" })
+          // The first begins the scan, the second has the verdict.
+          const faults = new CommitFaults(2, moment)
+          const unlucky = yield* world.boot(faults)
+
+          yield* Time.setTime(nextScanAt!)
+          yield* Effect.exit(settle(unlucky))
+          assert.deepEqual([faults.hasStruck, (yield* stored).scanState], [true, "clean"])
+          yield* pass(process, "2 minutes")
+
+          assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
         })
       )
     ),

@@ -52,7 +52,9 @@ export class ScanAttachment extends Context.Service<
 
       const handle = Tracing.fn("ScanAttachment.handle")(function* ({ job, claims }: Lease) {
         const attachment = yield* store.attachments.get(job.realm, job.subject as AttachmentId) // by its kind
-        if (attachment === null || attachment.nextScanAt === null) return
+        if (attachment === null) return
+        // Who committed a verdict may not have come to this.
+        if (attachment.nextScanAt === null) return yield* attachment.scanState === "error" ? Effect.void : wake(attachment)
         const now = yield* Clock.currentTimeMillis
         if (attachment.nextScanAt > now) return yield* offer(queue, [scanJob(attachment, attachment.nextScanAt)])
         if (attachment.scanState === "error") yield* move(attachment, (at) => ({ _tag: "Rescan", at }))
