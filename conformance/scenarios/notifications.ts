@@ -4,6 +4,7 @@ import * as assert from "node:assert/strict"
 import type { Address } from "../../core/model/Address.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
 import type { Notification, Outcome } from "../../core/model/Notification.ts"
+import type { SubmitRequest, SubmitResult } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
 import { NoCommits } from "./Faults.ts"
 import * as Time from "./Time.ts"
@@ -210,6 +211,32 @@ export const suite: ScenarioSuite = {
 
         assert.deepEqual((yield* messageOf(world, tenancy, id)).recipients.map(({ status }) => status), ["bounced", "sent"])
       })
+    ),
+
+    ...(["by name", "with all others"] as const).map((how) =>
+      scenario(`whom a provider takes later under the same name has what was told ${how} before that was committed`, (world) =>
+        Effect.gen(function* () {
+          const tenancy = yield* world.found()
+          const process = yield* world.boot()
+          const notBob = (request: SubmitRequest): SubmitResult => ({
+            ...accepted(request),
+            replies: accepted(request).replies.map((one) =>
+              one.recipient === bob ? { ...one, reply: { smtpCode: 450, enhancedCode: "4.2.0", text: "later" } } : one
+            )
+          })
+          let told: Effect.Effect<unknown> = Effect.void
+          world.stage.behave = (request, nth) => (nth === 1 ? Effect.succeed(notBob(request)) : Effect.as(told, accepted(request)))
+          const id = yield* send(process, tenancy, [ada, bob])
+          yield* settle(process)
+          const early = about(id, how === "by name" ? bob : null, outcomes.delivered)
+          told = Effect.orDie(Effect.andThen(process.notifications.record([early]), process.sweep.tick))
+
+          yield* pass(process, "10 minutes", "1 minute")
+
+          assert.deepEqual((yield* messageOf(world, tenancy, id)).recipients.map(({ status }) => status), [how === "by name" ? "sent" : "delivered", "delivered"])
+          assert.deepEqual(yield* world.store.notifications.kept({ provider: early.provider, providerMessageId: early.providerMessageId }), [])
+        })
+      )
     ),
 
     scenario("each notification of a batch finds its submission: whoever else has one of that id, and whatever comes before it", (world) =>

@@ -296,6 +296,30 @@ export const suite: ScenarioSuite = {
       )
     ),
 
+    scenario("what polls tell is of the message that they are about, though its provider has two by one name", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot()
+        world.stage.behave = (request) =>
+          Effect.map(Clock.currentTimeMillis, (now) => ({ ...accepted(request), providerMessageId: "ok", pollAt: now + minute }))
+        let polls = 0
+        world.stage.poll = ({ provider, providerMessageId, recipients }) =>
+          Effect.sync(() => {
+            polls += 1
+            const outcome: Outcome = { _tag: "Delivered", at: 0, smtpResponse: null }
+            return { notifications: recipients.map((recipient) => ({ provider, providerMessageId, recipient, outcome })), pollAt: null }
+          })
+        const ids = [yield* send(process, of, ada), yield* send(process, of, bob)]
+        yield* settle(process)
+
+        yield* Time.adjust("1 minute")
+        yield* settle(process)
+
+        const messages = yield* Effect.forEach(ids, (id) => messageOf(world, of, id))
+        assert.deepEqual([messages.map(({ status }) => status), polls], [["delivered", "delivered"], 2])
+      })
+    ),
+
     scenario("a submission that another provider took is not asked about here, and looked at again later", (world) =>
       Effect.gen(function* () {
         const tenancy = yield* world.found()

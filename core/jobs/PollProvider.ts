@@ -51,10 +51,10 @@ export class PollProvider extends Context.Service<
         const now = yield* Clock.currentTimeMillis
         const again = { notifications: [], pollAt: retryAt(submission.submittedAt, now) }
         // A poll that breaks every worker is given up: what the provider knows stays unknown, and nobody else suffers.
-        if (claims >= claimsMax) return yield* notifications.recordPoll(submission, [], null)
+        if (claims >= claimsMax) return yield* notifications.recordPoll(message, submission, [], null)
         // Another process may have the provider that took it; here it is asked later.
         if (provider === null || provider.name !== submission.provider) {
-          return yield* notifications.recordPoll(submission, [], again.pollAt)
+          return yield* notifications.recordPoll(message, submission, [], again.pollAt)
         }
         const polled = yield* provider.poll(submission).pipe(
           Effect.timeoutOrElse({
@@ -67,7 +67,7 @@ export class PollProvider extends Context.Service<
         )
         // Else it would be asked as fast as it answers, and for ever.
         const pollAt = polled.pollAt !== null && polled.pollAt <= now ? again.pollAt : polled.pollAt
-        yield* notifications.recordPoll(submission, polled.notifications, pollAt)
+        yield* notifications.recordPoll(message, submission, polled.notifications, pollAt)
       })
 
       return PollProvider.of({

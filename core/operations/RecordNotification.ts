@@ -1,13 +1,14 @@
 /**
  * What became of a submission: a provider's notifications in, decisions out.
  * The end depends on the set of authentic notifications, not on their order,
- * number or batching. One that comes before its submission is known waits 48 h.
+ * number or batching. One that comes before its submission is known, or all
+ * that it took, waits 48 h.
  *
  * Whoever calls this has authenticated the provider.
  */
 import { Clock, Context, Effect, Layer, Result, Schema } from "effect"
 import * as Address from "../model/Address.ts"
-import type { Millis } from "../model/Ids.ts"
+import { realmOf, type Millis } from "../model/Ids.ts"
 import * as Message from "../model/Message.ts"
 import * as Notification from "../model/Notification.ts"
 import type { SubmissionRef } from "../model/Recipient.ts"
@@ -34,8 +35,9 @@ export class RecordNotification extends Context.Service<
     readonly applyKept: (ref: SubmissionRef) => Effect.Effect<void, StoreUnavailable>
     /** Applies what was kept for submissions known by now, of a part of all that is kept; the next time of the part behind. How many. */
     readonly applyMatched: Effect.Effect<number, StoreUnavailable>
-    /** What one poll of a provider brought, with the time of the next, in one commit. */
+    /** What one poll about a submission of a message brought, with the time of the next, in one commit. */
     readonly recordPoll: (
+      message: Message.Message,
       submission: Message.Submission,
       notifications: ReadonlyArray<Notification.Notification>,
       pollAt: Millis | null
@@ -49,14 +51,17 @@ export class RecordNotification extends Context.Service<
       const queue = yield* JobQueue
       const crypto = yield* Crypto
 
-      /** Applies what concerns one message, read afresh; drops what was kept of it. */
+      /**
+       * Applies what concerns one message, read afresh, and drops what was kept of it; but what may speak of a recipient who is
+       * still queued is kept, for a provider may take the message in parts under one name.
+       */
       const apply = Effect.fnUntraced(function* (
-        ref: SubmissionRef,
+        read: Effect.Effect<Message.Message | null, StoreUnavailable>,
         notifications: ReadonlyArray<Notification.Notification>,
         kept: boolean,
         poll: { readonly submission: Message.Submission; readonly pollAt: Millis | null } | null
       ) {
-        const message = yield* store.messages.bySubmission(ref)
+        const message = yield* read
         if (message === null) return false
         yield* applyTo(message, notifications, kept, poll).pipe(
           Tracing.spanOf(message.id, "RecordNotification.apply", {
@@ -79,10 +84,13 @@ export class RecordNotification extends Context.Service<
         const outcomes = notifications.flatMap((notification) => outcomesOf(message, notification))
         const { message: settled, drafts } = settle(message, outcomes, now)
         const polled = poll === null ? settled : withPollAt(message, settled, poll.submission, poll.pollAt)
+        const queued = Message.queuedRecipients(message)
+        const isOpen = (notification: Notification.Notification) => queued.some(({ address }) => speaksOf(notification, address))
         const changes: ReadonlyArray<Change> = [
           ...(polled === message ? [] : [{ _tag: "Update", kind: "message", record: polled } as const]),
           ...(yield* Outcomes.changesOf(crypto, message, polled, { outcomes, drafts }, now)),
-          ...(kept ? notifications.map((notification) => ({ _tag: "DropNotification", notification }) as const) : [])
+          // What is kept when its recipient has just been recorded is the sweep's to apply.
+          ...(kept ? dropping(notifications.filter((notification) => !isOpen(notification))) : keeping(notifications.filter(isOpen), now))
         ]
         const jobs = poll === null || poll.pollAt === null ? [] : [pollJob(polled, poll.pollAt)]
         if (changes.length === 0) return
@@ -91,7 +99,7 @@ export class RecordNotification extends Context.Service<
       })
 
       const applyAll = (ref: SubmissionRef, notifications: ReadonlyArray<Notification.Notification>, kept: boolean) =>
-        changeRecord(ref.providerMessageId, apply(ref, notifications, kept, null))
+        changeRecord(ref.providerMessageId, apply(store.messages.bySubmission(ref), notifications, kept, null))
 
       const applyKept = Tracing.fn("RecordNotification.applyKept")(function* (ref: SubmissionRef) {
         const kept = yield* store.notifications.kept(ref)
@@ -100,8 +108,7 @@ export class RecordNotification extends Context.Service<
 
       const keep = Effect.fnUntraced(function* (notifications: ReadonlyArray<Notification.Notification>) {
         const at = yield* Clock.currentTimeMillis
-        const changes = notifications.map((notification) => ({ _tag: "KeepNotification", notification, at }) as const)
-        yield* commit(store, queue, changes, []).pipe(dieOnRejection)
+        yield* commit(store, queue, keeping(notifications, at), []).pipe(dieOnRejection)
       })
 
       /** How far the last look at what is kept came. */
@@ -133,9 +140,11 @@ export class RecordNotification extends Context.Service<
           return matched.length
         }),
 
-        recordPoll: Tracing.fn("RecordNotification.recordPoll")(function* (submission, notifications, pollAt) {
-          const poll = { submission, pollAt }
-          yield* changeRecord(submission.providerMessageId, apply(submission, notifications.filter(isSound), false, poll))
+        recordPoll: Tracing.fn("RecordNotification.recordPoll")(function* (message, submission, notifications, pollAt) {
+          const told = notifications.filter((notification) => isSound(notification) && isOf(submission, notification))
+          // By its id: a provider may have another message by that name.
+          const read = store.messages.get(realmOf(message), message.id)
+          yield* changeRecord(message.id, apply(read, told, false, { submission, pollAt }))
         })
       })
     })
@@ -147,12 +156,23 @@ const isSound = Schema.is(Notification.Notification)
 /** A look at what the provider knows of a message, when it is due. */
 export const pollJob = (message: Message.Message, dueAt: Millis): Job => jobOf("poll", message, dueAt)
 
+const keeping = (notifications: ReadonlyArray<Notification.Notification>, at: Millis) =>
+  notifications.map((notification) => ({ _tag: "KeepNotification", notification, at }) as const)
+
+const dropping = (notifications: ReadonlyArray<Notification.Notification>) =>
+  notifications.map((notification) => ({ _tag: "DropNotification", notification }) as const)
+
+const isOf = (submission: SubmissionRef | null, { provider, providerMessageId }: Notification.Notification): boolean =>
+  submission?.provider === provider && submission.providerMessageId === providerMessageId
+
+const speaksOf = ({ recipient }: Notification.Notification, address: Address.Address): boolean =>
+  recipient === null || Address.foldCase(address) === Address.foldCase(recipient)
+
 /** Only recipients whom this very submission took; a notification without one speaks of all of them. */
 const outcomesOf = (message: Message.Message, notification: Notification.Notification): ReadonlyArray<Outcome> => {
-  const { outcome, recipient } = notification
+  const { outcome } = notification
   return message.recipients
-    .filter(({ submission }) => submission?.provider === notification.provider && submission.providerMessageId === notification.providerMessageId)
-    .filter(({ address }) => recipient === null || Address.foldCase(address) === Address.foldCase(recipient))
+    .filter(({ submission, address }) => isOf(submission, notification) && speaksOf(notification, address))
     .map(({ address }) =>
       Result.match(Notification.toInput(outcome), {
         onSuccess: (input) => ({ recipient: address, input }),

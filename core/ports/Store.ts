@@ -459,7 +459,7 @@ export class Store extends Context.Service<
       ) => Read<ReadonlyArray<Suppression>>
     }
     readonly notifications: {
-      /** Kept for a submission that was not known when they arrived, oldest first: by when they were first kept, then by commit. */
+      /** Kept for a submission that was not known when they arrived, or not all of it, oldest first: by when they were first kept, then by commit. */
       readonly kept: (ref: SubmissionRef) => Read<ReadonlyArray<Notification>>
       /**
        * Looks at so many of those kept, oldest first, behind `after`, and names the ones whose submission is known by now. Pass
