@@ -164,7 +164,7 @@ export const makeMailboxManagement = (administration: Administration): MailboxMa
         Effect.gen(function* () {
           const mailbox = yield* getMailbox(tenantId, id)
           yield* requireVersion("mailbox", mailbox, input)
-          // So nothing is accepted from it or for it while its mail is looked for.
+          // So nothing is accepted from it or for it while its mail is looked for, but what was looked up before (0040).
           if (mailbox.status !== "suspended") return yield* inUse("is in use; suspend it first")
           const domain = yield* store.domains.get(tenantId, mailbox.domainId)
           if (domain?.catchAll === id) {
