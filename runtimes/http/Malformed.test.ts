@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { Effect, Logger, Redacted } from "effect"
 import { TestClock } from "effect/testing"
-import { createServer, type ServerResponse } from "node:http"
+import { createServer, type ServerOptions, type ServerResponse } from "node:http"
 import { connect, type AddressInfo, type Socket } from "node:net"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import type { Crypto } from "../../core/ports/Crypto.ts"
@@ -12,11 +12,11 @@ import { refuseMalformed } from "./Malformed.ts"
 const until = (isSo: () => boolean) => Effect.repeat(Effect.promise(() => new Promise(setImmediate)), { until: isSo })
 
 /** A server that leaves each request to the test, and a client of it who does not end when the server does. */
-const conversation = Effect.gen(function* () {
+const conversation = Effect.fnUntraced(function* (options: ServerOptions = {}) {
   const context = yield* Effect.context<Crypto>()
   const responses: Array<ServerResponse> = []
   const seen = { faults: 0, heard: "", errors: [] as Array<string> }
-  const server = createServer((_, response) => void responses.push(response))
+  const server = createServer(options, (_, response) => void responses.push(response))
   refuseMalformed(server, context)
   server.on("clientError", () => void (seen.faults += 1))
   let ours: Socket | null = null
@@ -46,7 +46,7 @@ const endings: ReadonlyArray<readonly [what: string, request: string, garbage: s
 for (const [what, request, garbage, answered, status] of endings) {
   it.effect(`Who sends more of ${what} has the time to read the one answer before the connection is cut`, () =>
     Effect.gen(function* () {
-      const { seen, responses, client, ours } = yield* conversation
+      const { seen, responses, client, ours } = yield* conversation()
       if (request !== "") client.write(request)
       yield* until(() => responses.length === (request === "" ? 0 : 1))
       if (answered === "before") responses[0]!.end("so it is")
@@ -66,6 +66,23 @@ for (const [what, request, garbage, answered, status] of endings) {
       yield* TestClock.adjust("1 millis")
       assert.isTrue(ours.destroyed)
       assert.deepStrictEqual(seen.heard.match(/HTTP\/1\.1 \d+/g), [`HTTP/1.1 ${status}`])
+    }).pipe(Effect.scoped, Effect.provide([crypto, Logger.layer([])]))
+  )
+}
+
+for (const [what, missing, begun] of [["body", 1, 1], ["headers", 3, 0]] as const) {
+  it.effect(`What was answered 408 never becomes whole, nor does what is behind it, though the rest of its ${what} comes before the connection is cut`, () =>
+    Effect.gen(function* () {
+      const { seen, responses, client, ours } = yield* conversation({ headersTimeout: 50, requestTimeout: 100, connectionsCheckingInterval: 10 })
+      const request = wire("POST /", ["Content-Length: 2"], "{}")
+      client.write(request.slice(0, -missing))
+      yield* until(() => client.readableEnded)
+
+      client.write(request.slice(-missing) + request)
+      yield* until(() => ours.bytesRead === 2 * request.length)
+
+      assert.match(seen.heard, /^HTTP\/1\.1 408 /)
+      assert.deepStrictEqual(responses.map(({ req }) => req.complete), Array.from({ length: begun }, () => false))
     }).pipe(Effect.scoped, Effect.provide([crypto, Logger.layer([])]))
   )
 }

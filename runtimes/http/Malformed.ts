@@ -47,6 +47,7 @@ export const refuseMalformed = (server: Server, context: Context.Context<Crypto>
     if (ending.has(socket)) return
     if (!socket.writable) return void socket.destroy()
     ending.add(socket)
+    if (refusal._tag === "RequestTimeout") deafen(socket)
     const exchange = exchanges.get(socket)
     const underWay = exchange === undefined ? null : lastUnderWay(exchange)
     if (underWay !== null) underWay.once("close", () => Effect.runForkWith(context)(leave(socket)))
@@ -67,6 +68,16 @@ export const refuseMalformed = (server: Server, context: Context.Context<Crypto>
     if (error.code === "ECONNRESET" || (isInExchange && error.code === "HPE_INVALID_EOF_STATE")) socket.destroy()
     else endWith(socket, refusalOf(error))
   })
+}
+
+/**
+ * What comes from now on is read by nobody: the rest of what came too late would make it whole, and it would be carried out
+ * though its client was told to send it again. Of garbage Node reads no more by itself.
+ */
+const deafen = (socket: Duplex): void => {
+  const listeners = socket.listeners("data") // Node's, who has the bytes without them until somebody else listens
+  socket.on("data", () => {})
+  for (const listener of listeners) socket.off("data", listener as () => void)
 }
 
 const refusalOf = (error: NodeJS.ErrnoException): Refusal => {
