@@ -9,7 +9,7 @@ import { DrainState } from "./Drain.ts"
 const waiting = { drain: new DrainState(), room: new BodyRoom({ most: 4096, mostOfCaller: 4096, free: 0 }), caller: "ada" }
 
 /** A request whose body comes in these pieces, each when it is wanted, and how many were. */
-const sent = (pieces: ReadonlyArray<Uint8Array>) => {
+const sent = (pieces: ReadonlyArray<Uint8Array>, headers: Readonly<Record<string, string>> = {}) => {
   const state = { wanted: 0, isLeft: false }
   const stream = new ReadableStream<Uint8Array>(
     {
@@ -22,7 +22,7 @@ const sent = (pieces: ReadonlyArray<Uint8Array>) => {
     },
     { highWaterMark: 0 }
   )
-  const init = { method: "POST", body: stream, duplex: "half" }
+  const init = { method: "POST", headers, body: stream, duplex: "half" }
   return { state, request: HttpServerRequest.fromWeb(new Request("http://mailroom.internal/v1/messages", init)) }
 }
 
@@ -48,4 +48,19 @@ describe("A body that comes in pieces", () => {
       }),
       { numRuns: 500 }
     ))
+
+  it.effect("is left where it passes the length that it took room for", () =>
+    Effect.gen(function* () {
+      const [first, second, third] = ["{", " ", "}"].map((text) => Buffer.from(text)) as [Buffer, Buffer, Buffer]
+      const asAnnounced = sent([first, third], { "content-length": "2" })
+      const longer = sent([first, second, third, third], { "content-length": "2" })
+
+      assert.strictEqual(Buffer.from(yield* readBytes(asAnnounced.request, 300, waiting)).toString(), "{}")
+      const refusal = yield* Effect.flip(readBytes(longer.request, 300, waiting))
+
+      assert.deepInclude(refusal, { _tag: "InvalidRequest" })
+      assert.match(refusal.message, /Content-Length/)
+      assert.deepStrictEqual(longer.state, { wanted: 3, isLeft: true })
+    })
+  )
 })

@@ -89,11 +89,15 @@ export const readBytes = (
     if (whole !== null) return Effect.succeed(whole)
     const announced = request.headers["transfer-encoding"] === undefined ? request.headers["content-length"] : undefined
     if (announced !== undefined && !/^\d+$/.test(announced)) return Effect.fail(new InvalidRequest({ issues: [noLength] }))
-    return drain.unlessExpired(room.within(caller, Number(announced ?? limitBytes), gathered(request, limitBytes)))
+    const roomBytes = announced === undefined ? limitBytes : Number(announced)
+    return drain.unlessExpired(room.within(caller, roomBytes, gathered(request, limitBytes, roomBytes)))
   })
 
 /** Node refuses such a request by itself; a host's may have it. */
 const noLength: Issue = { path: "", code: "malformed_http", message: "Expected a Content-Length that is one number" }
+
+/** Node ends a body where its length says. A host may not: one that took out the compression, say, and left the length. */
+const beyondLength: Issue = { path: "", code: "malformed_http", message: "Expected a body that is no longer than its Content-Length" }
 
 /** A body that has arrived by now, as most have; null if more is to come, or if it is not known how much. */
 const wholeOf = ({ source, headers }: HttpServerRequest.HttpServerRequest): Uint8Array | null => {
@@ -105,7 +109,7 @@ const wholeOf = ({ source, headers }: HttpServerRequest.HttpServerRequest): Uint
 }
 
 /** Copied together as they come: a client may send a byte at a time, and each piece takes more than a hundred by itself. */
-const gathered = (request: HttpServerRequest.HttpServerRequest, limitBytes: number): Effect.Effect<Uint8Array, BodyFault> =>
+const gathered = (request: HttpServerRequest.HttpServerRequest, limitBytes: number, roomBytes: number): Effect.Effect<Uint8Array, BodyFault> =>
   Effect.suspend(() => {
     if (request.source instanceof globalThis.Request && request.source.body === null) return Effect.succeed(new Uint8Array(0))
     let held = new Uint8Array(0)
@@ -113,8 +117,9 @@ const gathered = (request: HttpServerRequest.HttpServerRequest, limitBytes: numb
     const take = (piece: Uint8Array): Effect.Effect<void, BodyFault> => {
       const after = length + piece.length
       if (after > limitBytes) return Effect.fail(new PayloadTooLarge({ limitBytes }))
+      if (after > roomBytes) return Effect.fail(new InvalidRequest({ issues: [beyondLength] }))
       if (after > held.length) {
-        const larger = new Uint8Array(Math.max(after, Math.min(2 * after, limitBytes)))
+        const larger = new Uint8Array(Math.max(after, Math.min(2 * after, roomBytes)))
         larger.set(held.subarray(0, length))
         held = larger
       }
