@@ -225,23 +225,28 @@ const uploaded = Effect.fnUntraced(function* (server: Harness.Harness) {
   return String(json.attachment.id)
 })
 
-it.live("downloadAttachment breaks the connection off when the blob turns out to be corrupt", () =>
-  Effect.gen(function* () {
-    const server = yield* Harness.start({
-      blobs: (blobs) => ({
-        ...blobs,
-        read: (tenantId, ref) => Stream.concat(blobs.read(tenantId, ref), Stream.fail(new BlobCorrupt({ sha256: ref.sha256 })))
+for (const [what, rest] of [
+  ["other bytes", (sha256: string) => Stream.fail(new BlobCorrupt({ sha256 }))],
+  ["more of them", () => Stream.concat(Stream.make(new Uint8Array(100)), Stream.never)]
+] as const) {
+  it.live(`downloadAttachment breaks the connection off before the answer is whole when the blob turns out to have ${what}`, () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.start({
+        blobs: (blobs) => ({
+          ...blobs,
+          read: (tenantId, ref) => Stream.concat(blobs.read(tenantId, ref), rest(ref.sha256))
+        })
       })
-    })
-    const id = yield* uploaded(server)
+      const id = yield* uploaded(server)
 
-    const answer = yield* server.raw(Harness.wire(`GET /v1/attachments/${id}/download`, [Harness.bearer(server)]))
+      const answer = yield* server.raw(Harness.wire(`GET /v1/attachments/${id}/download`, [Harness.bearer(server)]))
 
-    const [head, body] = answer.split("\r\n\r\n") as [string, string]
-    assert.match(head, /^HTTP\/1\.1 200 /)
-    assert.isBelow(body.length, Number(/content-length: (\d+)/.exec(head)![1]))
-  }).pipe(Effect.scoped)
-)
+      const [head, body] = answer.split("\r\n\r\n") as [string, string]
+      assert.match(head, /^HTTP\/1\.1 200 /)
+      assert.isBelow(body.length, Number(/content-length: (\d+)/.exec(head)![1]))
+    }).pipe(Effect.scoped)
+  )
+}
 
 it.live("downloadAttachment answers 404 where the file is removed meanwhile", () =>
   Effect.gen(function* () {
