@@ -44,6 +44,7 @@ const endings: ReadonlyArray<readonly [what: string, request: string, garbage: s
   ["what comes behind a request that waits for its answer", wire("GET /"), "rubbish\r\n\r\n", "after", 200]
 ]
 for (const [what, request, garbage, answered, status] of endings) {
+  const logged: Array<string> = []
   it.effect(`Who sends more of ${what} has the time to read the one answer before the connection is cut`, () =>
     Effect.gen(function* () {
       const { seen, responses, client, ours } = yield* conversation()
@@ -66,7 +67,8 @@ for (const [what, request, garbage, answered, status] of endings) {
       yield* TestClock.adjust("1 millis")
       assert.isTrue(ours.destroyed)
       assert.deepStrictEqual(seen.heard.match(/HTTP\/1\.1 \d+/g), [`HTTP/1.1 ${status}`])
-    }).pipe(Effect.scoped, Effect.provide([crypto, Logger.layer([])]))
+      assert.deepStrictEqual(logged, answered === "with its refusal" ? ["Info"] : [])
+    }).pipe(Effect.scoped, Effect.provide([crypto, Logger.layer([Logger.make(({ logLevel }) => void logged.push(logLevel))])]))
   )
 }
 
@@ -83,6 +85,23 @@ for (const [what, missing, begun] of [["body", 1, 1], ["headers", 3, 0]] as cons
 
       assert.match(seen.heard, /^HTTP\/1\.1 408 /)
       assert.deepStrictEqual(responses.map(({ req }) => req.complete), Array.from({ length: begun }, () => false))
+    }).pipe(Effect.scoped, Effect.provide([crypto, Logger.layer([])]))
+  )
+}
+
+for (const [which, before] of [["first", 0], ["second", 1]] as const) {
+  it.effect(`Who ends in the middle of the headers of the ${which} request of a connection is answered`, () =>
+    Effect.gen(function* () {
+      const { seen, responses, client } = yield* conversation()
+      if (before === 1) client.write(wire("GET /"))
+      yield* until(() => responses.length === before)
+      for (const response of responses) response.end("so it is")
+      yield* until(() => responses.every(({ writableFinished }) => writableFinished))
+
+      client.end(wire("GET /").slice(0, -4))
+      yield* until(() => client.readableEnded)
+
+      assert.strictEqual(seen.heard.match(/HTTP\/1\.1 \d+/g)!.at(-1), "HTTP/1.1 400")
     }).pipe(Effect.scoped, Effect.provide([crypto, Logger.layer([])]))
   )
 }
