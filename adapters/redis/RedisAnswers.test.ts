@@ -96,20 +96,34 @@ describe("what answers in the place of a Redis", () => {
     })
   )
 
-  it.live("makes no one spin who waits for work that falls due at no time that can be read", () =>
+  it.live("takes no job by an answer that says nothing of what is new, or something else than whether there is more", () =>
     Effect.gen(function* () {
-      const { claim, wait } = yield* begin({ evalsha: text("soon") })
-      const asked = vi.spyOn(Redis.prototype, "evalsha")
-      yield* Effect.addFinalizer(() => Effect.sync(() => asked.mockRestore()))
+      const answers = { evalsha: "" }
+      const { claim } = yield* begin(answers)
 
-      const waiting = yield* Effect.forkScoped(wait)
-      // Behind each of these answers, whoever spins has had one of its own. Who waits looks anew for each connection that is there.
-      for (let asks = 0; asks < 10; asks++) yield* Effect.flip(claim)
-
-      assert.isUndefined(waiting.pollUnsafe())
-      assert.isAtMost(asked.mock.calls.length, 10 + 4)
+      for (const parts of [[""], ["done", "1"]]) {
+        answers.evalsha = list(...parts.map(text))
+        yield* assertStrange(claim, "QueueUnavailable", String(parts))
+      }
     })
   )
+
+  for (const [when, next] of [["at no time that can be read", text("soon")], ["at a time that is no text", ":1\r\n"], ["never", text("")]] as const) {
+    it.live(`makes no one spin who waits for work that falls due ${when}`, () =>
+      Effect.gen(function* () {
+        const { claim, wait } = yield* begin({ evalsha: next })
+        const asked = vi.spyOn(Redis.prototype, "evalsha")
+        yield* Effect.addFinalizer(() => Effect.sync(() => asked.mockRestore()))
+
+        const waiting = yield* Effect.forkScoped(wait)
+        // Behind each of these answers, whoever spins has had one of its own. Who waits looks anew for each connection that is there.
+        for (let asks = 0; asks < 10; asks++) yield* Effect.flip(claim)
+
+        assert.isUndefined(waiting.pollUnsafe())
+        assert.isAtMost(asked.mock.calls.length, 10 + 4)
+      })
+    )
+  }
 
   it.live("has no lease that cannot be read", () =>
     Effect.gen(function* () {
