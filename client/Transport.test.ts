@@ -39,7 +39,8 @@ describe("Errors", () => {
     assert.notInstanceOf(error, copy.MailroomError)
     assert.isTrue(copy.isCode(error, "not_found"))
     assert.isFalse(copy.isCode(error, "unauthorized"))
-    assert.isFalse(copy.isCode({ code: "not_found" }, "not_found"))
+    assert.isFalse(copy.isCode({ name: "MailroomError", code: "not_found" }, "not_found"))
+    assert.isFalse(copy.isCode(Object.assign(new Error("of another library"), { code: "not_found" }), "not_found"))
     assert.isFalse(copy.isCode(null, "not_found"))
   })
 
@@ -147,7 +148,7 @@ describe("Errors", () => {
 
       const error = await disconnection(client().listDomains())
 
-      assert.deepStrictEqual([error.reason, error.attempts, server.seen.length], ["invalid_response", 1, 1])
+      assert.deepStrictEqual([error.reason, error.attempts, server.seen.length, "cause" in error], ["invalid_response", 1, 1, false])
     }
   })
 
@@ -426,9 +427,11 @@ describe("Time", () => {
 })
 
 describe("Retries", () => {
+  /** The requests that were made, which is what the error says. */
   const attempts = async (step: Step, options: Partial<MailroomOptions> = {}, call: CallOptions = {}) => {
     server.play(step)
-    await failure(client(options).listDomains(call))
+    const error = await failure(client(options).listDomains(call))
+    assert.propertyVal(error, "attempts", server.seen.length)
     return server.seen.length
   }
 

@@ -195,6 +195,12 @@ describe("verifyWebhook", () => {
     assert.strictEqual(await verdict({ ...request(), headers: more }), "accepted")
   })
 
+  it("finds a header missing whose value is undefined", async () => {
+    const headers = { ...request().headers, "service-webhook-id": undefined }
+
+    assert.strictEqual(await verdict({ ...request(), headers }), "missing_header")
+  })
+
   it("finds one header under two spellings repeated", async () => {
     const { headers } = request()
     const twice = { ...(headers as Record<string, string>), "Service-Webhook-Id": id } // as made above
@@ -206,7 +212,7 @@ describe("verifyWebhook", () => {
     const json of [[], null, 1, {}, { ...event, data: [] }, { ...event, data: null }, { ...event, id: 7 }, {
       ...event,
       type: undefined
-    }, { ...event, occurredAt: null }]
+    }, { ...event, apiVersion: 1 }, { ...event, occurredAt: null }]
   ) {
     it(`refuses a signed body that is no event: ${JSON.stringify(json)}`, async () => {
       assert.strictEqual(await verdict(request({ json })), "invalid_body")
@@ -252,6 +258,9 @@ describe("verifyWebhook", () => {
     ["an empty list of secrets", { secret: [] }, /secret must be the whsec_/],
     ["a list with an empty secret", { secret: [secret, ""] }, /secret must be the whsec_/],
     ["a secret with the end of its file's line", { secret: `${secret}\n` }, /secret must be the whsec_.*without white space/],
+    ["a secret with a blank before it", { secret: ` ${secret}` }, /secret must be the whsec_.*without white space/],
+    ["a secret with a blank behind it", { secret: `${secret} ` }, /secret must be the whsec_.*without white space/],
+    ["a list of secrets in a list", { secret: [[secret]] }, /secret must be the whsec_/],
     ["no headers", { headers: undefined }, /headers must be the request's/],
     ["headers that are still awaited", { headers: Promise.resolve(new Headers()) }, /headers must be the request's.*await/],
     ["headers as pairs", { headers: Object.entries(request().headers) }, /headers must be the request's.*Headers object or a record/],
