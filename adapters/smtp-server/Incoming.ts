@@ -40,8 +40,6 @@ export const make = Effect.fnUntraced(function* (wire: Pick<Wire, "chunk" | "giv
   /** Why no more comes: who is silent is not waited for again, by whoever wants the rest. */
   let ended: WireEnded | null = null
 
-  const faultNow = (): NotAMessage | null => fault
-
   /** What comes next of it; null once it has ended. */
   const next = Effect.fnUntraced(function* (): Effect.fn.Return<Uint8Array | null, WireEnded> {
     if (isOver) return null
@@ -63,10 +61,8 @@ export const make = Effect.fnUntraced(function* (wire: Pick<Wire, "chunk" | "giv
   }, Effect.tapError((error) => Effect.sync(() => (ended = error))))
 
   const pull = Effect.fnUntraced(function* (): Effect.fn.Return<readonly [Uint8Array, undefined] | undefined, NotAMessage | WireEnded> {
-    if (fault !== null) return yield* fault
     const bytes = yield* next()
-    const found = faultNow()
-    if (found !== null) return yield* found
+    if (fault !== null) return yield* fault
     return bytes === null ? undefined : [bytes, undefined]
   })
   const incoming: Incoming = {
