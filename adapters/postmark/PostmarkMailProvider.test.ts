@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer, Redacted, Result, Stream } from "effect"
+import { Context, Effect, Fiber, Layer, Redacted, Result, Stream, type Duration } from "effect"
+import { TestClock } from "effect/testing"
 import { inspect } from "node:util"
 import { address, freshId, realm } from "../../conformance/fixtures.ts"
 import type { Address } from "../../core/model/Address.ts"
@@ -235,6 +236,28 @@ describe("a message for Postmark", () => {
       fake.next({ _tag: "Answers", status: 500, body: "" })
       assert.strictEqual(yield* endingOf(provider.submit(hidden)), "MailProviderUnavailable")
       assert.strictEqual(fake.calls(), 6)
+    })
+  )
+
+  it.effect("makes no further call of several where its process is about to end", () =>
+    Effect.gen(function* () {
+      const { fake, provider } = yield* against()
+      const hidden = { ...mail([bob, cyd, dan], ["To: nobody@example.org", ...text]), isWanted: () => fake.calls() < 2 }
+
+      assert.deepStrictEqual(meant(yield* provider.submit(hidden)), { [bob]: "accepted", [cyd]: "accepted", [dan]: "transient" })
+      assert.strictEqual(fake.calls(), 2)
+    })
+  )
+
+  it.effect("makes no further call of several where what came of them would come too late", () =>
+    Effect.gen(function* () {
+      const { fake, provider } = yield* against()
+      const hidden = mail([bob, cyd], ["To: nobody@example.org", ...text])
+      const slow = (duration: Duration.Input) => ({ ...hidden, mime: Stream.unwrap(Effect.as(TestClock.adjust(duration), hidden.mime)) })
+
+      assert.deepStrictEqual(meant(yield* provider.submit(slow("7 minutes"))), { [bob]: "accepted", [cyd]: "accepted" })
+      assert.deepStrictEqual(meant(yield* provider.submit(slow("9 minutes"))), { [bob]: "accepted", [cyd]: "transient" })
+      assert.strictEqual(fake.calls(), 3)
     })
   )
 

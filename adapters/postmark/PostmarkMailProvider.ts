@@ -8,9 +8,10 @@
  * where none is left to be seen, each of the others by himself, for Postmark
  * wants a visible recipient. A submission is named after its message, whose id
  * goes along as metadata and comes back with each notification. So it may take
- * several calls; what comes of each is told of its recipients.
+ * several calls; what comes of each is told of its recipients. Where no time is
+ * left for all of them, the recipients of the others are told to come again.
  */
-import { Duration, Effect, Redacted, Result, Schema, type Scope } from "effect"
+import { Clock, Duration, Effect, Redacted, Result, Schema, type Scope } from "effect"
 import { Agent } from "undici"
 import type { Address } from "../../core/model/Address.ts"
 import type { Reply } from "../../core/model/Reply.ts"
@@ -31,6 +32,8 @@ export interface Options {
 
 /** Bytes of a message with its attachments, encoded: 10 MiB. */
 export const sizeBytesMax = 10 * 1024 * 1024
+/** For how long a submission makes calls, to the last one's begin: the core waits for ten. */
+const callsBegin = Duration.minutes(8)
 /** Bytes of an answer that are read. */
 const answerBytesMax = 64 * 1024
 
@@ -78,8 +81,9 @@ export const make = ({
 
     return {
       name,
-      submit: Effect.fnUntraced(function* ({ messageId, envelope: { recipients }, sizeBytes, mime: bytes }) {
+      submit: Effect.fnUntraced(function* ({ messageId, envelope: { recipients }, sizeBytes, mime: bytes, isWanted }) {
         if (sizeBytes > sizeBytesMax) return yield* new SubmissionRefused({ reply: tooLarge })
+        const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(callsBegin)
         const parsed = yield* mime.parse(bytes)
         // The message is ours, so that is the reader's fault: what it has left would go out as a file without a name.
         if (parsed.defects.includes("too_costly")) return yield* new MailProviderUnavailable({ cause: new Error("the message could not be read") })
@@ -88,6 +92,12 @@ export const make = ({
           void replies.push(...PostmarkMessage.recipientsOf(group).map((recipient) => ({ recipient, reply: replyOf(recipient) })))
         const groups = PostmarkMessage.groupsOf(parsed, recipients)
         for (const [index, group] of groups.entries()) {
+          if (!isWanted() || (index > 0 && (yield* Clock.currentTimeMillis) >= until)) {
+            if (index === 0) return yield* new MailProviderUnavailable({ cause: new Error("it was wanted no more") })
+            // Who is asked no more would not be told of either, and those told already would be mailed again.
+            for (const later of groups.slice(index)) tell(later, () => notYet)
+            break
+          }
           const judged = yield* Effect.result(call(PostmarkMessage.make(parsed, group, { messageId, messageStream })))
           if (Result.isSuccess(judged)) tell(group, judged.success)
           else if (judged.failure._tag === "SubmissionRefused" && groups.length > 1) {
@@ -121,6 +131,7 @@ const Answered = Schema.fromJsonString(Schema.Struct({ ErrorCode: Schema.Int, Me
 
 const tooLarge: Reply = { smtpCode: 552, enhancedCode: "5.3.4", text: "the message is larger than Postmark takes" }
 const notNow: Reply = { smtpCode: 451, enhancedCode: "4.4.2", text: "Postmark did not answer" }
+const notYet: Reply = { smtpCode: 451, enhancedCode: "4.4.5", text: "the message has gone to others, and there was no time for more" }
 
 /**
  * What Postmark's error codes say. What concerns the message is for good; what concerns the account, its rate or its

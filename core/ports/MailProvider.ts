@@ -62,7 +62,8 @@ export interface SubmitRequest {
   readonly mime: Stream.Stream<Uint8Array, BlobUnavailable | BlobMissing | BlobCorrupt>
   /**
    * Asked once a message's turn has come, by whoever lets it wait for one. False: its process is about to end, and would not
-   * hear what became of it. Then it ends as `MailProviderUnavailable`, and nothing of it is said to anybody.
+   * hear what became of it. Then it ends as `MailProviderUnavailable`, and nothing of it is said to anybody. Who makes several
+   * calls of one submission asks before each, and tells those whom the next would have mailed to come again.
    */
   readonly isWanted: () => boolean
 }
