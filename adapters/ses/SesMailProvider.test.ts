@@ -44,8 +44,11 @@ const endingOf = <A extends { readonly replies: ReadonlyArray<{ readonly reply: 
     return "reply" in failure ? `refused, ${Reply.classify(failure.reply as Reply.Reply)}` : failure._tag // of SubmissionRefused
   })
 
-const answers: ReadonlyArray<readonly [status: number, type: string, ends: string]> = [
+const unverified = "Email address is not verified. The following identities failed the check in region EU-CENTRAL-1: ada@example.com"
+
+const answers: ReadonlyArray<readonly [status: number, type: string, ends: string, message?: string]> = [
   [400, "MessageRejected", "refused, permanent"],
+  [400, "MessageRejected", "refused, transient", unverified],
   [400, "BadRequestException", "refused, permanent"],
   [400, "MailFromDomainNotVerifiedException", "refused, transient"],
   [400, "AccountSuspendedException", "refused, transient"],
@@ -64,11 +67,11 @@ const answers: ReadonlyArray<readonly [status: number, type: string, ends: strin
 ]
 
 describe("what SES answers", () => {
-  for (const [status, type, ends] of answers) {
-    it.effect(`${status} ${type}: ${ends}, after one call`, () =>
+  for (const [status, type, ends, message = "no"] of answers) {
+    it.effect(`${status} ${type}, "${message}": ${ends}, after one call`, () =>
       Effect.gen(function* () {
         const { fake, provider } = yield* against()
-        fake.next({ _tag: "Fails", status, type, message: "no" })
+        fake.next({ _tag: "Fails", status, type, message })
 
         assert.strictEqual(yield* endingOf(provider.submit(mail())), ends)
 

@@ -118,11 +118,18 @@ const refusals: Readonly<Record<string, readonly [smtpCode: number, enhancedCode
   LimitExceededException: [451, "4.4.5"]
 }
 
+/**
+ * An identity that SES has not verified, or any recipient while the account is in SES's sandbox: that has no code of its
+ * own but that of a message with malware, and only its words tell it.
+ */
+const isUnverified = ({ name, message }: SESv2ServiceException): boolean =>
+  name === "MessageRejected" && /^Email address is not verified\b/i.test(message)
+
 const failureOf = (error: unknown): SubmissionRefused | MailProviderUnavailable => {
   const message = error instanceof Error ? `${error.name}: ${error.message}`.replace(/\s+/g, " ").slice(0, 500) : "SES could not be called"
   if (error instanceof SESv2ServiceException && error.$fault === "client") {
     if (error.$metadata.httpStatusCode === 413) return new SubmissionRefused({ reply: tooLarge })
-    const [smtpCode, enhancedCode] = refusals[error.name] ?? []
+    const [smtpCode, enhancedCode] = (isUnverified(error) ? refusals["MailFromDomainNotVerifiedException"] : refusals[error.name]) ?? []
     if (smtpCode !== undefined && enhancedCode !== undefined) {
       return new SubmissionRefused({ reply: { smtpCode, enhancedCode, text: message } })
     }
