@@ -81,6 +81,18 @@ for (const [name, { make }] of Object.entries({ SmtpMailProvider, PipeliningSmtp
         )
       }
 
+      it.effect("verifies certificates whatever the environment says", () =>
+        Effect.gen(function* () {
+          process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0"
+          yield* Effect.addFinalizer(() => Effect.sync(() => delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"]))
+          const { provider, server } = yield* against(tls, { ca: null })
+
+          assert.strictEqual(yield* endOf(provider, mail()), "unavailable")
+
+          assert.strictEqual(heard(yield* server.conversations, "AUTH"), 0)
+        })
+      )
+
       it.effect("gives up a server that never comes to encrypt, within the time to connect", () =>
         Effect.gen(function* () {
           const silent = yield* ScriptedServer.start(({ place }) => {

@@ -148,7 +148,14 @@ export class SmtpWire {
   #secure(way: { readonly port: number } | { readonly socket: Socket }, onSecure: () => void): TLSSocket {
     const { host, servername } = this.#settings
     const name = servername ?? (isIP(host) === 0 ? host : null)
-    const socket = connectTls({ ...way, host, ...(name === null ? {} : { servername: name }), secureContext: this.#context() })
+    const socket = connectTls({
+      ...way,
+      host,
+      ...(name === null ? {} : { servername: name }),
+      secureContext: this.#context(),
+      // Said outright: an environment variable of Node's would turn it off.
+      rejectUnauthorized: true
+    })
     socket.setNoDelay(true)
     return socket.on("data", this.#read).once("secureConnect", () => {
       this.#isEncrypted = true
