@@ -11,11 +11,12 @@
  * several calls; what comes of each is told of its recipients. Where no time is
  * left for all of them, the recipients of the others are told to come again.
  */
-import { Clock, Duration, Effect, Redacted, Result, Schema, type Scope } from "effect"
+import { Clock, Duration, Effect, Redacted, Result, Schema, Semaphore, type Scope } from "effect"
 import { Agent } from "undici"
 import type { Address } from "../../core/model/Address.ts"
+import type { Millis } from "../../core/model/Ids.ts"
 import type { Reply } from "../../core/model/Reply.ts"
-import { MailProviderUnavailable, SubmissionRefused, type MailProvider } from "../../core/ports/MailProvider.ts"
+import { MailProviderUnavailable, SubmissionRefused, type MailProvider, type SubmitRequest } from "../../core/ports/MailProvider.ts"
 import { Mime } from "../../core/ports/Mime.ts"
 import * as PostmarkMessage from "./PostmarkMessage.ts"
 import { name } from "./PostmarkNotificationIntake.ts"
@@ -37,6 +38,11 @@ const callsBegin = Duration.minutes(8)
 /** Bytes of an answer that are read. */
 const answerBytesMax = 64 * 1024
 
+/** Submissions at a time, one call each. Each holds its message whole, in several forms: of large ones only so many. */
+const submissionsMax = { small: 16, large: 4 }
+/** Bytes of a small message: 1 MiB. */
+const smallSizeBytesMax = 1024 * 1024
+
 /** Calls nobody until there is something to submit; the scope closes what is open. */
 export const make = ({
   serverToken,
@@ -47,7 +53,7 @@ export const make = ({
   Effect.gen(function* () {
     const mime = yield* Mime
     const agent = yield* Effect.acquireRelease(
-      Effect.sync(() => new Agent({ connect: { timeout: 10_000 }, connections: 20, headersTimeout: 0, bodyTimeout: 0 })),
+      Effect.sync(() => new Agent({ connect: { timeout: 10_000 }, connections: submissionsMax.small + submissionsMax.large, headersTimeout: 0, bodyTimeout: 0 })),
       (agent) => Effect.promise(() => agent.destroy())
     )
     const origin = endpoint ?? "https://api.postmarkapp.com"
@@ -79,38 +85,43 @@ export const make = ({
         Effect.flatMap(({ status, text }) => Effect.fromResult(judgedOf(status, text)))
       )
 
+    const submit = Effect.fnUntraced(function* ({ messageId, envelope: { recipients }, mime: bytes, isWanted }: SubmitRequest, until: Millis) {
+      if (!isWanted()) return yield* new MailProviderUnavailable({ cause: new Error("it was wanted no more while it waited") })
+      const parsed = yield* mime.parse(bytes)
+      // The message is ours, so that is the reader's fault: what it has left would go out as a file without a name.
+      if (parsed.defects.includes("too_costly")) return yield* new MailProviderUnavailable({ cause: new Error("the message could not be read") })
+      const replies: Array<{ readonly recipient: Address; readonly reply: Reply }> = []
+      const tell = (group: PostmarkMessage.Group, replyOf: (recipient: Address) => Reply) =>
+        void replies.push(...PostmarkMessage.recipientsOf(group).map((recipient) => ({ recipient, reply: replyOf(recipient) })))
+      const groups = PostmarkMessage.groupsOf(parsed, recipients)
+      for (const [index, group] of groups.entries()) {
+        if (index > 0 && (!isWanted() || (yield* Clock.currentTimeMillis) >= until)) {
+          // Who is asked no more would not be told of either, and those told already would be mailed again.
+          for (const later of groups.slice(index)) tell(later, () => notYet)
+          break
+        }
+        const judged = yield* Effect.result(call(PostmarkMessage.make(parsed, group, { messageId, messageStream })))
+        if (Result.isSuccess(judged)) tell(group, judged.success)
+        else if (judged.failure._tag === "SubmissionRefused" && groups.length > 1) {
+          const { reply } = judged.failure
+          tell(group, () => reply)
+        } else if (index === 0) return yield* judged.failure
+        else {
+          // Others were told already: these come again.
+          for (const later of groups.slice(index)) tell(later, () => notNow)
+          break
+        }
+      }
+      return { providerMessageId: messageId, replies, pollAt: null }
+    })
+
+    const turns = { small: Semaphore.makeUnsafe(submissionsMax.small), large: Semaphore.makeUnsafe(submissionsMax.large) }
     return {
       name,
-      submit: Effect.fnUntraced(function* ({ messageId, envelope: { recipients }, sizeBytes, mime: bytes, isWanted }) {
-        if (sizeBytes > sizeBytesMax) return yield* new SubmissionRefused({ reply: tooLarge })
+      submit: Effect.fnUntraced(function* (request) {
+        if (request.sizeBytes > sizeBytesMax) return yield* new SubmissionRefused({ reply: tooLarge })
         const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(callsBegin)
-        const parsed = yield* mime.parse(bytes)
-        // The message is ours, so that is the reader's fault: what it has left would go out as a file without a name.
-        if (parsed.defects.includes("too_costly")) return yield* new MailProviderUnavailable({ cause: new Error("the message could not be read") })
-        const replies: Array<{ readonly recipient: Address; readonly reply: Reply }> = []
-        const tell = (group: PostmarkMessage.Group, replyOf: (recipient: Address) => Reply) =>
-          void replies.push(...PostmarkMessage.recipientsOf(group).map((recipient) => ({ recipient, reply: replyOf(recipient) })))
-        const groups = PostmarkMessage.groupsOf(parsed, recipients)
-        for (const [index, group] of groups.entries()) {
-          if (!isWanted() || (index > 0 && (yield* Clock.currentTimeMillis) >= until)) {
-            if (index === 0) return yield* new MailProviderUnavailable({ cause: new Error("it was wanted no more") })
-            // Who is asked no more would not be told of either, and those told already would be mailed again.
-            for (const later of groups.slice(index)) tell(later, () => notYet)
-            break
-          }
-          const judged = yield* Effect.result(call(PostmarkMessage.make(parsed, group, { messageId, messageStream })))
-          if (Result.isSuccess(judged)) tell(group, judged.success)
-          else if (judged.failure._tag === "SubmissionRefused" && groups.length > 1) {
-            const { reply } = judged.failure
-            tell(group, () => reply)
-          } else if (index === 0) return yield* judged.failure
-          else {
-            // Others were told already: these come again.
-            for (const later of groups.slice(index)) tell(later, () => notNow)
-            break
-          }
-        }
-        return { providerMessageId: messageId, replies, pollAt: null }
+        return yield* turns[request.sizeBytes > smallSizeBytesMax ? "large" : "small"].withPermit(submit(request, until))
       }),
       poll: () => Effect.succeed({ notifications: [], pollAt: null })
     }

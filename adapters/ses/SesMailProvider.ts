@@ -10,10 +10,10 @@
  * there is nothing to poll.
  */
 import { SendEmailCommand, SESv2Client, SESv2ServiceException, type SendEmailCommandInput } from "@aws-sdk/client-sesv2"
-import { Duration, Effect, Redacted, Stream, type Scope } from "effect"
+import { Duration, Effect, Redacted, Semaphore, Stream, type Scope } from "effect"
 import type { Address } from "../../core/model/Address.ts"
 import type { Reply } from "../../core/model/Reply.ts"
-import { MailProviderUnavailable, SubmissionRefused, type MailProvider } from "../../core/ports/MailProvider.ts"
+import { MailProviderUnavailable, SubmissionRefused, type MailProvider, type SubmitRequest } from "../../core/ports/MailProvider.ts"
 import { name } from "./SesNotificationIntake.ts"
 
 export interface Credentials {
@@ -38,6 +38,14 @@ export interface Options {
 const recipientsMax = 50
 /** Bytes of a message, before base64; the API takes 40 MB of the whole. */
 export const sizeBytesMax = 30_000_000
+
+/**
+ * Calls at a time, fewer than the SDK has sockets. Each holds its message whole, with what is made of it to be sent: of large
+ * ones only so many.
+ */
+const callsMax = { small: 40, large: 4 }
+/** Bytes of a small message: 1 MiB. */
+const smallSizeBytesMax = 1024 * 1024
 
 /** Calls nobody until there is something to submit; the scope closes what is open. */
 export const make = ({
@@ -74,24 +82,30 @@ export const make = ({
         })
       )
 
+    const submit = Effect.fnUntraced(function* ({ messageId, envelope: { recipients, returnPath }, mime, isWanted }: SubmitRequest) {
+      if (!isWanted()) return yield* new MailProviderUnavailable({ cause: new Error("it was wanted no more while it waited") })
+      const [now, later] = [recipients.slice(0, recipientsMax), recipients.slice(recipientsMax)]
+      const Data = yield* Stream.mkUint8Array(mime)
+      const { MessageId } = yield* send({
+        // Without a From of the call, SES takes the message's own; its headers name no recipients here.
+        Content: { Raw: { Data } },
+        Destination: { ToAddresses: now },
+        EmailTags: [{ Name: "mailroom-message", Value: messageId }],
+        ...(returnPath === null ? {} : { FeedbackForwardingEmailAddress: returnPath }),
+        ...(configurationSet === null ? {} : { ConfigurationSetName: configurationSet })
+      })
+      if (MessageId === undefined) return yield* new MailProviderUnavailable({ cause: new Error("SES named no message") })
+      const accepted: Reply = { smtpCode: 250, enhancedCode: "2.0.0", text: `Ok ${MessageId}` }
+      return { providerMessageId: MessageId, replies: [...repliesOf(now, accepted), ...repliesOf(later, tooMany)], pollAt: null }
+    })
+
+    const turns = { small: Semaphore.makeUnsafe(callsMax.small), large: Semaphore.makeUnsafe(callsMax.large) }
     return {
       name,
-      submit: Effect.fnUntraced(function* ({ messageId, envelope: { recipients, returnPath }, sizeBytes, mime }) {
-        if (sizeBytes > sizeBytesMax) return yield* new SubmissionRefused({ reply: tooLarge })
-        const [now, later] = [recipients.slice(0, recipientsMax), recipients.slice(recipientsMax)]
-        const Data = yield* Stream.mkUint8Array(mime)
-        const { MessageId } = yield* send({
-          // Without a From of the call, SES takes the message's own; its headers name no recipients here.
-          Content: { Raw: { Data } },
-          Destination: { ToAddresses: now },
-          EmailTags: [{ Name: "mailroom-message", Value: messageId }],
-          ...(returnPath === null ? {} : { FeedbackForwardingEmailAddress: returnPath }),
-          ...(configurationSet === null ? {} : { ConfigurationSetName: configurationSet })
-        })
-        if (MessageId === undefined) return yield* new MailProviderUnavailable({ cause: new Error("SES named no message") })
-        const accepted: Reply = { smtpCode: 250, enhancedCode: "2.0.0", text: `Ok ${MessageId}` }
-        return { providerMessageId: MessageId, replies: [...repliesOf(now, accepted), ...repliesOf(later, tooMany)], pollAt: null }
-      }),
+      submit: (request) =>
+        request.sizeBytes > sizeBytesMax
+          ? Effect.fail(new SubmissionRefused({ reply: tooLarge }))
+          : turns[request.sizeBytes > smallSizeBytesMax ? "large" : "small"].withPermit(submit(request)),
       poll: () => Effect.succeed({ notifications: [], pollAt: null })
     }
   })
