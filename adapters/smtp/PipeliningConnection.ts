@@ -284,6 +284,7 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
 
   #onPassed(transaction: Transaction<Message>): void {
     transaction.stage = "dot"
+    this.#wire!.allowSilence(this.#settings.endTimeout) // the bytes went out on it
     this.#wire!.expect("DATA", (said) => this.#onDot(transaction, said))
     while (this.takesAnother()) {
       const message = this.#host.next()
@@ -293,6 +294,7 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
 
   #onDot(transaction: Transaction<Message>, said: Said): void {
     const { refusals, message } = transaction
+    this.#wire!.allowSilence(this.#settings.socketTimeout) // it was heard on it
     const isAccepted = this.#hear(transaction, "dot", "DATA", said) === "accept"
     if (!this.#wire!.isOpen()) return
     const tell = () => {

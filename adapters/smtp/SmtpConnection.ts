@@ -203,6 +203,9 @@ const connection = (line: Line, settings: Settings, takesEightBit: boolean): Con
             isEightBit = hasEightBit(chunk)
             return isEightBit ? Effect.andThen(line.close, Effect.never) : Effect.void
           })
+      const allowSilence = (silence: Duration.Duration) =>
+        Effect.sync(() => void (smtp._socket && smtp._socket.setTimeout(Duration.toMillis(silence))))
+      const toTheEnd = Stream.concat(checked, Stream.fromEffectDrain(allowSilence(settings.endTimeout)))
       // nodemailer keeps its book of recipients in the envelope that it is given. What has 7 bits has at most 8, and
       // nobody knows before the end; no address is more than ASCII, so SMTPUTF8 is never asked for.
       const wire: SMTPEnvelope & Partial<Pick<SMTPConnectionEnvelope, "rejectedErrors">> & { readonly mailError?: NodemailerError } = {
@@ -214,7 +217,8 @@ const connection = (line: Line, settings: Settings, takesEightBit: boolean): Con
       messageCount += 1
       state = "unfit"
       return Effect.result(line.exchange<SMTPConnectionSendInfo>((done) => smtp.send(wire, source, done))).pipe(
-        Effect.raceFirst(source.feed(checked)),
+        Effect.raceFirst(source.feed(toTheEnd)),
+        Effect.tap(() => allowSilence(settings.socketTimeout)),
         // That the last byte has gone may be known a moment after it has.
         Effect.tap(() => (source.hasBegun() && !source.isWritten() ? settled(line) : Effect.void)),
         Effect.flatMap((result) => {

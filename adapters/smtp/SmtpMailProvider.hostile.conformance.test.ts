@@ -32,7 +32,7 @@ const hostile = ({ make, isPipelining = false, ...manners }: Setting) =>
         ca: certificate.cert,
         auth: credentials === undefined ? null : { user: credentials.user, password: Redacted.make(credentials.password) },
         connectionsMax: 1,
-        timeouts: isImpatient ? { greeting: silence, socket: silence } : {}
+        timeouts: isImpatient ? { greeting: silence, socket: silence, end: silence } : {}
       })
       return { provider, server }
     })

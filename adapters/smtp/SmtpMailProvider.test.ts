@@ -56,6 +56,26 @@ for (const [name, { make }] of Object.entries({ SmtpMailProvider, PipeliningSmtp
       })
     )
 
+    it.effect("waits longer for the word behind the end of a message than for any other", () =>
+      Effect.gen(function* () {
+        const step: Script = ({ place, connection, message }) => {
+          if (place === "message" && connection === 1 && message === 1) return { say: "250 2.0.0 queued\r\n", waits: true }
+          return place === "MAIL" && (connection === 2 || message === 2) ? {} : null
+        }
+        const { provider, server } = yield* against({ connectionsMax: 2, timeouts: { socket: "500 millis", end: "1 hour" } }, step)
+        const slow = yield* Effect.forkScoped(endOf(provider, mail()))
+        yield* server.until(([first]) => first?.messages.length === 1)
+
+        // Whoever is silent elsewhere is given up, which takes no less time than it would have taken the first.
+        assert.strictEqual(yield* endOf(provider, mail()), "unavailable")
+        yield* server.goOn
+
+        assert.strictEqual(yield* Fiber.join(slow), "250")
+        yield* endOf(provider, mail())
+        yield* server.until(([first]) => first!.isClosed)
+      })
+    )
+
     it.effect("is unavailable where nobody listens, and says so to the operator", () =>
       Effect.gen(function* () {
         const port = yield* Effect.scoped(Effect.map(ScriptedServer.start(() => null), (server) => server.port))

@@ -38,6 +38,11 @@ export interface Timeouts {
   readonly greeting: Duration.Input
   /** Without a word, or a byte taken, from the server. RFC 5321 wants 5 minutes. */
   readonly socket: Duration.Input
+  /**
+   * The same behind the end of a message, which the server may have taken: who gives it up too soon has it mailed twice.
+   * RFC 5321 wants 10 minutes; the time to submit ends it sooner.
+   */
+  readonly end: Duration.Input
   /** For one message in all, once it has a connection's place. */
   readonly submit: Duration.Input
   /** How long a connection is kept without a message. */
@@ -47,7 +52,7 @@ export interface Timeouts {
 export const defaults = {
   connectionsMax: 5,
   messagesPerConnectionMax: 100,
-  timeouts: { connect: "1 minute", greeting: "30 seconds", socket: "5 minutes", submit: "9 minutes", idle: "30 seconds" }
+  timeouts: { connect: "1 minute", greeting: "30 seconds", socket: "5 minutes", end: "10 minutes", submit: "9 minutes", idle: "30 seconds" }
 } as const satisfies Partial<Options>
 
 /** For one connection. */
@@ -62,6 +67,7 @@ export interface Settings {
   readonly connectTimeout: Duration.Duration
   readonly greetingTimeout: Duration.Duration
   readonly socketTimeout: Duration.Duration
+  readonly endTimeout: Duration.Duration
 }
 
 /** For all of them. */
@@ -117,7 +123,8 @@ export const check = (options: Options): Checked => {
       auth,
       connectTimeout: Duration.fromInputUnsafe(timeouts.connect),
       greetingTimeout: Duration.fromInputUnsafe(timeouts.greeting),
-      socketTimeout: Duration.fromInputUnsafe(timeouts.socket)
+      socketTimeout: Duration.fromInputUnsafe(timeouts.socket),
+      endTimeout: Duration.fromInputUnsafe(timeouts.end)
     },
     limits: {
       connectionsMax,

@@ -104,6 +104,11 @@ export class SmtpWire {
     this.#socket.once("drain", onDrain)
   }
 
+  /** How long the server may be silent from here on. */
+  allowSilence(silence: Duration.Duration): void {
+    if (this.#isOpen) this.#socket.setTimeout(Duration.toMillis(silence))
+  }
+
   /** From here on nothing is understood that is not encrypted. Nothing may have come behind the word to do so. */
   encrypt(onSecure: () => void): void {
     if (this.#replies.isBegun()) return this.end(failed(this.#command, "the server said more than it was asked"))

@@ -32,7 +32,8 @@ export const mail = Effect.fnUntraced(function* (config: Config, says: Voice) {
       ehloName: null,
       connectTimeout: Duration.seconds(10),
       greetingTimeout: Duration.seconds(10),
-      socketTimeout: Duration.seconds(10)
+      socketTimeout: Duration.seconds(10),
+      endTimeout: Duration.seconds(10)
     })
   )
   if (Result.isFailure(opened)) {
