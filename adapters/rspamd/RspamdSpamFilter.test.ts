@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Redacted, Result, Stream } from "effect"
+import { Effect, Layer, Redacted, Result, Stream } from "effect"
 import { createServer, type IncomingHttpHeaders } from "node:http"
 import type { AddressInfo } from "node:net"
 import { SpamFilter } from "../../core/ports/SpamFilter.ts"
@@ -71,6 +71,21 @@ describe("RspamdSpamFilter", () => {
       yield* judge({ url, shownBytesMax: 100_000 }, Buffer.alloc(60_000), Buffer.alloc(60_000), Buffer.alloc(60_000))
 
       assert.deepStrictEqual(heard.map(({ body }) => body.length), [100_000])
+    })
+  )
+
+  it.live("reads a message when its turn has come, so that few wait in memory", () =>
+    Effect.gen(function* () {
+      const { heard, url } = yield* server(null)
+      const filter = yield* SpamFilter.pipe(Effect.provide(yield* Layer.build(RspamdSpamFilter.layerWith({ url }))))
+      let read = 0
+      const bytes = Stream.sync(() => ((read += 1), Buffer.from("x")))
+      const peer = { remoteAddress: "2001:db8::1", helo: "mail.client.test", protocol: "ESMTP" } as const
+
+      for (let count = 0; count < 20; count++) yield* Effect.forkScoped(filter.judge({ peer, returnPath: null, recipients: [], bytes }))
+      yield* Effect.repeat(Effect.yieldNow, { until: () => heard.length === 16 })
+
+      assert.strictEqual(read, 16)
     })
   )
 

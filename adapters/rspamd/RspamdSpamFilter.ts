@@ -7,7 +7,7 @@
  * spam. `greylist` and `soft reject` ask to have the sender come again, which
  * is not done here: that is ham.
  */
-import { Data, Duration, Effect, Layer, Redacted, Stream } from "effect"
+import { Data, Duration, Effect, Layer, Redacted, Semaphore, Stream } from "effect"
 import { Agent, request } from "undici"
 import type { Peer } from "../../core/model/Reception.ts"
 import { SpamFilter, SpamFilterUnavailable } from "../../core/ports/SpamFilter.ts"
@@ -17,7 +17,7 @@ export interface Options {
   readonly url: string
   /** Its `password`, if it wants one. */
   readonly password?: Redacted.Redacted<string> | null
-  /** From the first byte to the verdict; 9 seconds unless set. */
+  /** To the verdict, with waiting for a connection; 9 seconds unless set. */
   readonly timeout?: Duration.Input
   /** How much of a message it is shown; 4 MiB unless set. */
   readonly shownBytesMax?: number
@@ -47,12 +47,15 @@ export const layerWith = ({ url, password = null, timeout = "9 seconds", shownBy
           catch: (cause) => new SpamFilterUnavailable({ cause })
         })
 
+      // Before it is read: of each connection that mail comes in by, a message may wait here.
+      const turns = Semaphore.makeUnsafe(connectionsMax)
       return SpamFilter.of({
         judge: Effect.fnUntraced(
           function* ({ peer, returnPath, recipients, bytes }) {
             const body = yield* beginning(bytes, shownBytesMax)
             return yield* check(headers(peer, returnPath, recipients, password), body)
           },
+          turns.withPermit,
           Effect.timeoutOrElse({
             duration: timeout,
             orElse: () => Effect.fail(new SpamFilterUnavailable({ cause: `no verdict within ${Duration.format(Duration.fromInputUnsafe(timeout))}` }))
