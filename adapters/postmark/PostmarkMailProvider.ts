@@ -53,7 +53,16 @@ export const make = ({
   Effect.gen(function* () {
     const mime = yield* Mime
     const agent = yield* Effect.acquireRelease(
-      Effect.sync(() => new Agent({ connect: { timeout: 10_000 }, connections: submissionsMax.small + submissionsMax.large, headersTimeout: 0, bodyTimeout: 0 })),
+      Effect.sync(
+        () =>
+          new Agent({
+            // Verified, said outright: an environment variable of Node's would turn it off.
+            connect: { timeout: 10_000, rejectUnauthorized: true },
+            connections: submissionsMax.small + submissionsMax.large,
+            headersTimeout: 0,
+            bodyTimeout: 0
+          })
+      ),
       (agent) => Effect.promise(() => agent.destroy())
     )
     const origin = endpoint ?? "https://api.postmarkapp.com"
