@@ -432,6 +432,9 @@ layer(Harness.layer(), live)("A query", (it) => {
     "/v1/attachments//download",
     "/healthz/",
     "/v1/webhooks/../messages/",
+    "/v1/webhooks/../messages",
+    "/v1/%2e/messages",
+    "/v1\\messages",
     "/v1/webhook-endpoints/",
     "/v1/webhook-deliveries//replay",
     "/v1/webhook-deliveries/x/replay/"
@@ -440,10 +443,29 @@ layer(Harness.layer(), live)("A query", (it) => {
     it.effect(`is answered with 404 at ${path}`, () =>
       Effect.gen(function* () {
         const server = yield* Harness.Running
-        const answer = yield* server.raw(Harness.wire(`GET ${path}`, [Harness.bearer(server), "Connection: close"]))
+        for (const host of ["", "http://mail.example"]) {
+          const answer = yield* server.raw(Harness.wire(`GET ${host}${path}`, [Harness.bearer(server), "Connection: close"]))
 
-        assert.match(answer, /^HTTP\/1\.1 404 [^]*"code":"not_found"[^]*"details":\{\}/)
+          assert.match(answer, /^HTTP\/1\.1 404 [^]*"code":"not_found"[^]*"details":\{\}/)
+        }
       })
     )
   }
+
+  it.effect("is taken as it was sent behind a host, which is no Host header", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const statusOf = (target: string, change = (request: string) => request) =>
+        Effect.map(server.raw(change(Harness.wire(`GET ${target}`, [Harness.bearer(server), "Connection: close"]))), (answer) => answer.slice(9, 12))
+
+      for (const at of ["http://mail.example", "HTTPS://mail.example:8443"]) {
+        assert.strictEqual(yield* statusOf(`${at}/v1/mailboxes?x`), "200")
+        for (const path of ["", "?x=/docs"]) assert.strictEqual(yield* statusOf(`${at}${path}`), "302")
+        // The router has it as it is, too.
+        assert.strictEqual(yield* statusOf(`${at}/providers/../notifications`, (request) => request.replace("GET", "POST")), "404")
+        assert.strictEqual(yield* statusOf(`${at}/v1/mailboxes`, (request) => request.replace("Host: mail.example\r\n", "")), "400")
+        assert.strictEqual(yield* statusOf(`${at}/v1/mailboxes`, (request) => request.replace("Host:", "Host: other.example\r\nHost:")), "400")
+      }
+    })
+  )
 })

@@ -4,7 +4,7 @@
  * line, and one entry in the request log for a caller who is known.
  */
 import { Cause, Clock, Effect, Exit, type Fiber, Option, Result, Tracer, type Types } from "effect"
-import { HttpMethod, HttpRouter, HttpServerRequest, HttpServerResponse, HttpTraceContext, type Headers } from "effect/http"
+import { Headers, HttpMethod, HttpRouter, HttpServerRequest, HttpServerResponse, HttpTraceContext } from "effect/http"
 import { IncomingMessage } from "node:http"
 import { Access } from "../../core/operations/Access.ts"
 import { RequestLog } from "../../core/operations/RequestLog.ts"
@@ -65,7 +65,8 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
 
       return (router) =>
         Effect.gen(function* () {
-          const request = yield* HttpServerRequest.HttpServerRequest
+          const given = yield* HttpServerRequest.HttpServerRequest
+          const request = asSent(given)
           const clock = yield* Clock.Clock
           const path = pathOf(request.url)
           const match = routeAt(path)
@@ -82,7 +83,8 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
             Effect.catchCause((cause) => answerCause(call, drain, cause)),
             Effect.onExit((exit) => record(call, requestLog, Exit.isSuccess(exit) ? exit.value.status : clientGone))
           )
-          return yield* traced(Effect.annotateLogs(ended, { requestId: call.requestId }), call, match?.route.template ?? null, request.headers)
+          const told = traced(Effect.annotateLogs(ended, { requestId: call.requestId }), call, match?.route.template ?? null, request.headers)
+          return yield* request === given ? told : Effect.provideService(told, HttpServerRequest.HttpServerRequest, request)
         })
     }),
     { global: true }
@@ -123,6 +125,21 @@ const isChunkedBeforeItsTime = ({ headers, source }: HttpServerRequest.HttpServe
 const chunkedTooEarly: Issue = { path: "", code: "malformed_http", message: "Expected no Transfer-Encoding before HTTP/1.1" }
 
 const notOneHost: Issue = { path: "", code: "malformed_http", message: "Expected a Host header, and one only" }
+
+/**
+ * Of a target that names a host (RFC 9112, 3.2.2) the platform makes a URL, whose path has other dots and slashes than were
+ * sent, and takes its host for the Host that there must be. Who stands before us may have looked at what came.
+ */
+const asSent = (request: HttpServerRequest.HttpServerRequest): HttpServerRequest.HttpServerRequest => {
+  const { source } = request
+  if (!(source instanceof IncomingMessage) || source.url === undefined || source.url === request.url) return request
+  const path = source.url.replace(/^https?:\/\/[^/?#]*/i, "")
+  const { host } = source.headers
+  return request.modify({
+    url: path.startsWith("/") ? path : `/${path}`,
+    headers: host === undefined ? Headers.remove(request.headers, "host") : Headers.set(request.headers, "host", host)
+  })
+}
 
 const pathOf = (url: string): string => {
   const end = url.indexOf("?")
