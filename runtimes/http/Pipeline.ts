@@ -45,10 +45,12 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
         if (!isProbe(call.route)) {
           if (drain.isDraining) return yield* new ShuttingDown()
           const isFromInside = (yield* ClientAddress) === null
-          if (!isFromInside && !isNotification(call.route)) call.guarded(yield* access.guardAddress(call.clientAddress))
           // Two come joined; a name has no comma.
-          if (request.headers["host"]?.includes(",") !== false) return yield* new InvalidRequest({ issues: [notOneHost] })
-          if (isChunkedEarly) return yield* new InvalidRequest({ issues: [chunkedTooEarly] })
+          const fault = request.headers["host"]?.includes(",") !== false ? notOneHost : isChunkedEarly ? chunkedTooEarly : null
+          // What is posted there is counted where it is refused.
+          const isGuarded = fault !== null || !isNotification(call)
+          if (!isFromInside && isGuarded) call.guarded(yield* access.guardAddress(call.clientAddress))
+          if (fault !== null) return yield* new InvalidRequest({ issues: [fault] })
         }
         if (match === null) return yield* new RouteUnknown()
         const { methods, operations } = match.route

@@ -258,6 +258,28 @@ it.live("Who posts for providers that there are none of is told to stop, too", (
   }).pipe(Effect.scoped)
 )
 
+it.live("Whoever is refused at the way in by another method, without a Host, or by the body is told to stop, too", () =>
+  Effect.gen(function* () {
+    const path = "/providers/postmark/notifications"
+    const intakes = [PostmarkNotificationIntake.make({ secret: Redacted.make("the secret of the webhook") })]
+    const announced = `Content-Length: ${intakeBytesMax + 1}`
+    const requests = [
+      Harness.wire(`GET ${path}`),
+      Harness.wire(`POST ${path}`, ["Content-Length: 0"]).replace("Host: mail.example\r\n", ""),
+      Harness.wire(`POST ${path}`, [announced]),
+      Harness.wire(`POST ${path}`, ["Transfer-Encoding: chunked"], `${(intakeBytesMax + 1).toString(16)}\r\n${" ".repeat(intakeBytesMax + 1)}\r\n0\r\n\r\n`)
+    ]
+    for (const request of requests) {
+      const server = yield* Harness.start({ intakes, ipRequestsPerMinute: 2 })
+
+      const answers = yield* Effect.forEach([1, 2, 3], () => server.raw(request.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")))
+
+      assert.match(answers[0]!, /^HTTP\/1\.1 4(?:00|05|13) /)
+      assert.match(answers.at(-1)!, /^HTTP\/1\.1 429 /)
+    }
+  }).pipe(Effect.scoped)
+)
+
 it.live("The log joins a notification to its request and its message, and holds nothing of what it says", () =>
   Effect.gen(function* () {
     const { server, bodyOf, fake, post } = yield* sending()

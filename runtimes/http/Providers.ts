@@ -17,14 +17,15 @@ import { intakeBytesMax, type IntakeUnavailable } from "../../core/ports/Notific
 import type { StoreUnavailable } from "../../core/ports/Store.ts"
 import * as Body from "./Body.ts"
 import { BodyRoom, forStrangers } from "./BodyRoom.ts"
-import { Call } from "./Call.ts"
+import { Call, type CallState } from "./Call.ts"
 import { Drain } from "./Drain.ts"
 import { type InvalidRequest, logFault, type PayloadTooLarge, RouteUnknown, type ShuttingDown } from "./Refusals.ts"
 
 export const path = "/providers/:name/notifications"
 
-/** Whether a path is one of these, whoever's. */
-export const isNotification = (route: string): boolean => /^\/providers\/[^/]+\/notifications$/.test(route)
+/** Whether a request is one of these, whoever's. */
+export const isNotification = ({ method, route }: Pick<CallState, "method" | "route">): boolean =>
+  method === "POST" && /^\/providers\/[^/]+\/notifications$/.test(route)
 
 type Refused = IntakeUnavailable | StoreUnavailable | RouteUnknown | PayloadTooLarge | InvalidRequest | ShuttingDown | RateLimited
 
@@ -41,14 +42,15 @@ export const providersLayer = Layer.unwrap(
       // As it was sent: nothing is decoded.
       const [, , name = ""] = call.route.split("/")
       // Before a byte of a body that nobody is there for.
-      if (!notifications.knows(name)) return yield* Effect.andThen(counted, Effect.fail(new RouteUnknown()))
+      if (!notifications.knows(name)) return yield* countedAs(new RouteUnknown())
       const early = Body.faultOfLength(request.headers, intakeBytesMax)
-      if (early !== null) return yield* early
-      const body = yield* Body.readBytes(request, intakeBytesMax, { drain, room, caller: bucketOf(call.clientAddress) })
+      if (early !== null) return yield* countedAs(early)
+      const waiting = { drain, room, caller: bucketOf(call.clientAddress) }
+      const body = yield* Effect.catchTags(Body.readBytes(request, intakeBytesMax, waiting), { PayloadTooLarge: countedAs, InvalidRequest: countedAs })
       return yield* notifications.receive(name, { headers: request.headers, body }).pipe(
         Effect.as(HttpServerResponse.empty({ status: 200 })),
         Effect.catchTags({
-          ProviderUnknown: () => Effect.andThen(counted, Effect.fail(new RouteUnknown())),
+          ProviderUnknown: () => countedAs(new RouteUnknown()),
           IntakeRefused: ({ reason }) => {
             call.reason = reason
             return Effect.as(counted, HttpServerResponse.empty({ status: 403 }))
@@ -59,6 +61,8 @@ export const providersLayer = Layer.unwrap(
 
     /** Who is refused over and over is told to stop. */
     const counted = Effect.flatMap(Call, (call) => access.guardAddress(call.clientAddress))
+
+    const countedAs = <R extends Refused>(refusal: R) => Effect.andThen(counted, Effect.fail(refusal))
 
     const refused = (refusal: Refused) =>
       Effect.gen(function* () {
