@@ -10,7 +10,7 @@
 import { Effect } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Millis } from "../../core/model/Ids.ts"
-import type { Job } from "../../core/ports/JobQueue.ts"
+import type { Job, JobKind } from "../../core/ports/JobQueue.ts"
 import { CommitRejected, StoreUnavailable, type Change, type Committed, type Ending, type Next, type Rejection } from "../../core/ports/Store.ts"
 import { isConnectionLost, type Database } from "./Database.ts"
 import * as Forget from "./Forget.ts"
@@ -38,7 +38,7 @@ export type Answer = Effect.Effect<Committed, CommitRejected | StoreUnavailable>
 /** An answer for each call, in order. */
 export type CommitBatch = (calls: ReadonlyArray<Call>) => Effect.Effect<ReadonlyArray<Answer>>
 
-type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<ReadonlyArray<unknown>, SqlError>
+type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<ReadonlyArray<Row>, SqlError>
 
 /** How often a batch that others were in the way of is played again before its callers are committed one by one. */
 const roundsMax = 3
@@ -88,15 +88,21 @@ interface Writing {
   readonly isFinal: boolean
 }
 
-/** Commits batches to this database; `jobsOffered`: it holds the job queue too, and jobs and ends of leases are written along. */
-export const make = ({ sql, rows }: Database["Service"], options: { readonly jobsOffered: boolean }): CommitBatch => {
-  const { jobsOffered } = options
+export interface Options {
+  /** The database holds the job queue too, and jobs and ends of leases are written along. */
+  readonly jobsOffered: boolean
+  /** Tells who waits that jobs of these kinds, which were offered meanwhile, began anew as their leases ended. Never fails. */
+  readonly tellRenewed?: (kinds: ReadonlyArray<JobKind>) => Effect.Effect<void>
+}
+
+/** Commits batches to this database. */
+export const make = ({ sql, rows }: Database["Service"], { jobsOffered, tellRenewed = () => Effect.void }: Options): CommitBatch => {
   const tight = makeTight()
   /** Answers of a database that takes nothing from anybody, or has not said what it did. */
   const lost = new WeakSet<Answer>()
 
-  const byItself: Writing = { run: rows, isFinal: true }
-  const inTransaction: Writing = { run: (text, parameters) => sql.unsafe(text, parameters).values, isFinal: false }
+  const byItself: Writing = { run: rows<Row>, isFinal: true }
+  const inTransaction: Writing = { run: (text, parameters) => sql.unsafe(text, parameters), isFinal: false }
 
   /** Plays the calls on what was loaded and writes what they leave, and says what it came to for each. */
   const playAndWrite = Effect.fnUntraced(function* (calls: ReadonlyArray<Call>, loaded: Loaded, { run, isFinal }: Writing) {
@@ -118,9 +124,9 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
     }
     // A lease passes to another job by what has landed, and by nothing else.
     const written = Write.statement(overlay, jobsOffered ? Jobs.parts(jobs, leases, now, isFinal) : [])
-    if (written === null) return outcomesOf(calls, reasons, [])
+    if (written === null) return { outcomes: outcomesOf(calls, reasons, []), renewed: [] }
     const [row] = yield* run(written.text, written.parameters)
-    return outcomesOf(calls, reasons, isFinal ? Jobs.nextOf(row as Row) : []) // `rows` gives them by name
+    return { outcomes: outcomesOf(calls, reasons, isFinal ? Jobs.nextOf(row) : []), renewed: Jobs.renewedOf(row) }
   })
 
   const lookAndPlay = (calls: ReadonlyArray<Call>, everything: boolean) =>
@@ -140,6 +146,7 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
   /** A caller who forgets has a transaction of its own; what it forgets follows from the changes before it in its list. */
   const forgetting = Effect.fnUntraced(function* (call: Call) {
     let forgotten = 0
+    const renewed: Array<JobKind> = []
     const forget = Effect.fnUntraced(function* (change: Extract<Change, { readonly _tag: "Forget" }>) {
       const { text, parameters } = Forget.statement(change)
       const [row] = yield* sql.unsafe(text, parameters).values
@@ -147,8 +154,9 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
     })
     const play = Effect.fnUntraced(function* (changes: ReadonlyArray<Change>, jobs: ReadonlyArray<Job>) {
       const loaded = yield* load(sql, touchedBy([changes], true), true)
-      const [outcome] = yield* playAndWrite([{ ...call, changes, jobs }], loaded, inTransaction)
-      const reason = outcome?.reason
+      const played = yield* playAndWrite([{ ...call, changes, jobs }], loaded, inTransaction)
+      renewed.push(...played.renewed)
+      const reason = played.outcomes[0]?.reason
       if (reason != null) return yield* new CommitRejected({ reason })
     })
     const [only] = call.changes
@@ -171,6 +179,7 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
         })
       )
     }
+    yield* tellRenewed(renewed)
     return [Effect.succeed(committed(call, forgotten, []))] satisfies ReadonlyArray<Answer>
   }, Effect.catchIf((error) => error instanceof CommitRejected, (rejected) => Effect.succeed([Effect.fail(rejected)])))
 
@@ -192,7 +201,9 @@ export const make = ({ sql, rows }: Database["Service"], options: { readonly job
       loaded === null
         ? lookAndPlay(calls, lookUp === "everything" || some(calls, (change) => tight.has(change) || freesName(change)))
         : playAndWrite(calls, loaded, byItself)
-    return Effect.map(played, (outcomes) => outcomes.map((outcome, index) => answerOf(calls[index]!, outcome)))
+    return Effect.flatMap(played, ({ outcomes, renewed }) =>
+      Effect.as(tellRenewed(renewed), outcomes.map((outcome, index) => answerOf(calls[index]!, outcome)))
+    )
   }
 
   /** Once the database does not answer, those who are left are not tried any more. */

@@ -158,7 +158,8 @@ const renewedShape: Shape = {
     `update mailroom.job as job
      set due_ms = held.beside_ms, at_ms = held.beside_ms, ready = held.beside_ms <= $${first}, token = null, claims = 0, beside_ms = null
      from held_job as held
-     where job.kind = held.kind and job.subject = held.subject and held.beside_ms is not null returning 1`
+     where job.kind = held.kind and job.subject = held.subject and held.beside_ms is not null returning job.kind`,
+  isTold: true
 }
 
 const takingNext = (now: Millis, expiresAt: Millis): ReadonlyArray<Part> => [
@@ -218,7 +219,13 @@ const outgoingShape: Shape = {
   isTold: true
 }
 
-/** The leases that took others' places, of the one row of the statement that `parts` belong to. */
+/** The kinds in which a job began anew when its lease ended, of the one row of the statement that `parts` belong to. */
+export const renewedOf = (row: Row | undefined): ReadonlyArray<JobKind> => {
+  const told = row?.["renewed_job"]
+  return typeof told === "string" ? (JSON.parse(told) as ReadonlyArray<{ readonly kind: JobKind }>).map(({ kind }) => kind) : [] // as the statement has it
+}
+
+/** The leases that took others' places, of the same row. */
 export const nextOf = (row: Row | undefined): ReadonlyArray<Next> => {
   if (typeof row?.["taken_job"] !== "string") return []
   const taken = JSON.parse(row["taken_job"]) as ReadonlyArray<Taken> // as the statement has it

@@ -4,9 +4,10 @@ import { Clock, Duration, Effect, Exit, Fiber, Layer } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import * as JobQueueSteps from "../../conformance/JobQueueSteps.ts"
 import { forget, insert, insertDelivery, next, update } from "../../conformance/StoreLaw.ts"
+import type { Endpoint } from "../../core/model/Endpoint.ts"
 import type { Tenant } from "../../core/model/Tenant.ts"
 import { JobQueue, type Job, type Lease } from "../../core/ports/JobQueue.ts"
-import { Store, type Next } from "../../core/ports/Store.ts"
+import { Store, type Change, type Next } from "../../core/ports/Store.ts"
 import * as CommitBatch from "./CommitBatch.ts"
 import { Database } from "./Database.ts"
 import * as JobNews from "./JobNews.ts"
@@ -94,6 +95,31 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
       for (const held of [...claimed, ...leases.filter((one) => one !== lease)]) yield* queue.complete(held)
     })
   )
+
+  const written: Readonly<Record<string, (endpoint: Endpoint) => ReadonlyArray<Change>>> = {
+    "written at once": () => [insert("tenant", Fixtures.tenant())],
+    "looked at first": (endpoint) => [update("endpoint", next(endpoint))],
+    "that forget": () => [forget("payloads", 0), insert("tenant", Fixtures.tenant())]
+  }
+  for (const [how, changesOf] of Object.entries(written)) {
+    it.effect(`wakes who waits for work if the job was offered meanwhile, with changes ${how}`, () =>
+      Effect.gen(function* () {
+        const [store, queue] = [yield* Store, yield* JobQueue]
+        const [endpoint, job] = [Fixtures.endpoint(Fixtures.realm()), jobOf()]
+        yield* store.commit([insert("endpoint", endpoint)], [])
+        yield* queue.offer([job])
+        const [lease] = yield* claim()
+        yield* queue.offer([job])
+        assert.deepStrictEqual(yield* claim(), [])
+        const waiting = yield* Effect.forkChild(queue.awaitWork(["deliver"], Duration.minutes(1)), { startImmediately: true })
+
+        yield* store.commit(changesOf(endpoint), [], lease)
+
+        assert.isDefined(yield* Effect.timeout(Fiber.await(waiting), "5 seconds")) // else the wait goes on
+        yield* completed(yield* claim())
+      })
+    )
+  }
 
   const offerings = [
     { meanwhile: null, offered: 3, left: 3 },

@@ -29,7 +29,7 @@ function make(
 ): Effect.Effect<typeof Store.Service, never, Database | Scope.Scope> {
   return Effect.gen(function* () {
     const database = yield* Database
-    const commit = CommitBatch.make(database, { jobsOffered })
+    const commit = CommitBatch.make(database, { jobsOffered, ...(news !== null && { tellRenewed: news.tell }) })
     const tell = (calls: ReadonlyArray<CommitBatch.Call>) =>
       news === null
         ? Effect.void
