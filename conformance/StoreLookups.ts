@@ -85,6 +85,19 @@ const references = [
       }
     })
   ),
+  law("finds a message by each of its names, though they differ only in what no text may hold", (store) =>
+    Effect.gen(function* () {
+      const realm = Fixtures.realm()
+      const ref = submissionRef()
+      const refs = ["\u0000", "\ud800", "\udc00"].map((end) => ({ ...ref, providerMessageId: ref.providerMessageId + end }))
+      const message = Fixtures.message(realm)
+      yield* land(store, insertMessage(message))
+
+      yield* land(store, update("message", next(message, { submissions: refs.map((one) => submission(one)) })))
+
+      for (const one of refs) assert.equal((yield* store.messages.bySubmission(one))?.id, message.id)
+    })
+  ),
   law("finds the messages that use an attachment while a recipient of theirs is queued", (store) =>
     Effect.gen(function* () {
       const realm = Fixtures.realm()

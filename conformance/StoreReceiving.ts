@@ -174,6 +174,7 @@ const messages = [
         putContent(Fixtures.otherEnvironment(realm), fresh.id, content("of another environment")),
         putContent(realm, old.id, content("3")),
         putContent(realm, old.id, content("4")),
+        putContent(Fixtures.otherEnvironment(realm), old.id, content("of another environment")),
         putContent(realm, Fixtures.freshId(), content("of nothing"))
       )
 

@@ -12,7 +12,7 @@ import type { Delivery } from "../../core/model/Delivery.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
 import type { Event } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
-import { isInRealm, shardOf, type MessageId, type Micros, type Millis, type TenantId } from "../../core/model/Ids.ts"
+import { isInRealm, shardOf, type Micros, type Millis, type TenantId } from "../../core/model/Ids.ts"
 import type { Plan } from "../../core/model/Limits.ts"
 import type { KeptContent, Message } from "../../core/model/Message.ts"
 import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
@@ -20,7 +20,7 @@ import type { Suppression } from "../../core/model/Suppression.ts"
 import { uniqueNameOf, type Change, type Kind, type Records, type Rejection, type Relay } from "../../core/ports/Store.ts"
 import { nameOf } from "./BlobParts.ts"
 import * as Rows from "./Rows.ts"
-import { isPremise, keyOfName, keyOfQuota, keyOfReservation, keyOfRow, keyOfSuppression, mustLook } from "./Touched.ts"
+import { isPremise, keyInRealm, keyOfName, keyOfQuota, keyOfReservation, keyOfRow, keyOfSuppression, mustLook } from "./Touched.ts"
 
 /** What the database holds of what is touched. */
 export interface Loaded {
@@ -158,9 +158,9 @@ export class Overlay {
   readonly reservations = new Map<string, Reservation>()
   readonly quotas = new Map<string, Quota>()
   readonly suppressions = new Map<string, Suppressed>()
-  /** Contents of messages that the database has. */
-  readonly contents = new Map<MessageId, Extract<Change, { readonly _tag: "PutContent" }>>()
-  /** Bodies of deliveries that the database has. */
+  /** Contents of messages that the database has, if they are of these realms. */
+  readonly contents = new Map<string, Extract<Change, { readonly _tag: "PutContent" }>>()
+  /** Bodies of deliveries that the database has, if they are. */
   readonly bodies = new Map<string, Extract<Change, { readonly _tag: "PutBody" }>>()
   readonly blobs = new Map<string, Extract<Change, { readonly _tag: "PutBlob" }>>()
   readonly notes = new Map<string, Note>()
@@ -322,7 +322,7 @@ export class Overlay {
   private putContent(change: Extract<Change, { readonly _tag: "PutContent" }>): void {
     const { messageId, realm, content } = change
     const entry = this.entry("message", messageId)
-    if (entry.content === null) return this.set(this.contents, messageId, change)
+    if (entry.content === null) return this.set(this.contents, keyInRealm(messageId, realm), change)
     const message = entry.record as Message // by its kind; it is new here, so its content is not written yet
     if (isInRealm(realm, message)) this.put({ ...entry, content })
   }
@@ -331,7 +331,7 @@ export class Overlay {
     const { deliveryId, realm, body } = change
     const entry = this.entry("delivery", deliveryId)
     if (entry.base !== null || entry.record === null) {
-      const key = `${deliveryId} ${realm.tenantId} ${realm.environment}`
+      const key = keyInRealm(deliveryId, realm)
       if (!this.bodies.has(key)) this.set(this.bodies, key, change)
       return
     }

@@ -4,7 +4,7 @@
  */
 import { foldCase } from "../../core/model/Address.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
-import type { TenantId } from "../../core/model/Ids.ts"
+import type { Realm, TenantId } from "../../core/model/Ids.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import { uniqueNameOf, type Change, type Kind, type UniqueName } from "../../core/ports/Store.ts"
 import * as Rows from "./Rows.ts"
@@ -78,6 +78,8 @@ const add = <K, V>(sets: Map<K, Set<V>>, key: K, value: V): void => {
 }
 
 export const keyOfRow = (kind: Kind, id: string): string => `${kind} ${id}`
+
+export const keyInRealm = (id: string, { tenantId, environment }: Realm): string => `${id} ${tenantId} ${environment}`
 
 export const keyOfName = ({ kind, value }: UniqueName): string => `${kind} ${value}`
 

@@ -371,8 +371,8 @@ const messageParts = (entries: ReadonlyArray<Entry>): ReadonlyArray<Part> => {
   }))
   const changed = changedOf<"message">(entries).map(({ item }) => item)
   const messages = [...created.map(({ message }) => message), ...changed]
-  // One row for each name, of the message that said it last.
-  const refs = new Map(messages.flatMap(Rows.submissionsOf).map((one) => [`${one.provider}\n${one.providerMessageId}`, one]))
+  // One row for each name as its column takes it, of the message that said it last.
+  const refs = new Map(messages.flatMap(Rows.submissionsOf).map((one) => [`${one.provider}\n${Rows.toText(one.providerMessageId)}`, one]))
   const pairs = messages.flatMap(Rows.queuedAttachmentsOf)
   const holders = new Set(pairs.map(({ messageId }) => messageId))
   const left = changed.filter(({ id, attachmentIds }) => attachmentIds.length > 0 && !holders.has(id)).map(({ id }) => id)
