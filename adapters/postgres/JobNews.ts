@@ -14,7 +14,7 @@ export class JobNews extends Context.Service<
   {
     /** Tells everybody: this process at once, the others within some milliseconds. Never fails, never waits. */
     readonly tell: (kinds: ReadonlyArray<JobKind>) => Effect.Effect<void>
-    /** Tells of jobs that have ended, and so of places below caps: the same, if anybody here waits for one. */
+    /** Tells this process alone of jobs that have ended, and so of places below caps, if anybody in it waits for one. */
     readonly tellOfPlaces: (kinds: ReadonlyArray<JobKind>) => Effect.Effect<void>
     /** Sets who does. */
     readonly whoWaitsForPlaces: (waits: (kind: JobKind) => boolean) => void

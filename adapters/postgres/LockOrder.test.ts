@@ -16,8 +16,8 @@ interface Rows {
   readonly table: string
   /** A column that tells the rows apart. */
   readonly key: string
-  /** Two rows in the order in which they are waited for: by which key, what makes it, and what touches it. */
-  readonly rows: ReadonlyArray<{ readonly key: string; readonly made: Change; readonly touched: Change }>
+  /** Two rows in the order in which they are waited for: by which key, what makes it, and what touches it; of another table, where one is named. */
+  readonly rows: ReadonlyArray<{ readonly key: string; readonly made: Change; readonly touched: Change; readonly table?: string }>
 }
 
 const held = reservation()
@@ -48,6 +48,17 @@ const kinds: Readonly<Record<string, () => Rows>> = {
       .toSorted((one, other) => (one.id < other.id ? -1 : 1))
       .map((key) => ({ key: key.id, made: insert("apiKey", key), touched: { _tag: "TouchApiKeys", used: [{ id: key.id, at: 1 }] } }))
   }),
+  "a key that was used, behind the tables before it": () => {
+    const [tenant, key] = [Fixtures.tenant(), Fixtures.apiKey(Fixtures.application(Fixtures.realm()))]
+    return {
+      table: "tenant",
+      key: "id",
+      rows: [
+        { key: tenant.id, made: insert("tenant", tenant), touched: update("tenant", next(tenant)) },
+        { table: "api_key", key: key.id, made: insert("apiKey", key), touched: { _tag: "TouchApiKeys", used: [{ id: key.id, at: 1 }] } }
+      ]
+    }
+  },
   "tenants' quotas": () => ({
     table: "quota",
     key: "tenant_id",
@@ -98,19 +109,19 @@ layer(url, { excludeTestServices: true })("a commit waits in one order", (it) =>
         const one = yield* newProcess()
         const other = yield* foreign
         const { key, rows, table } = rowsOf()
-        const [first, second] = rows
+        const [first, second] = [rows[0]!, rows[1]!]
         yield* one.store.commit(rows.map(({ made }) => made), [])
-        const lock = (keys: ReadonlyArray<string>) =>
-          other.run(`select ${key}::text from mailroom.${table} where ${key}::text = any($1) for update skip locked`, [keys])
-        assert.deepStrictEqual(yield* lock([first!.key]), [[first!.key]])
+        const lock = (row: Rows["rows"][number]) =>
+          other.run(`select ${key}::text from mailroom.${row.table ?? table} where ${key}::text = $1 for update skip locked`, [row.key])
+        assert.deepStrictEqual(yield* lock(first), [[first.key]])
 
         const waiting = yield* Effect.forkChild(one.store.commit(rows.toReversed().map(({ touched }) => touched), []))
         yield* blocked(one)
-        const free = yield* lock([second!.key])
+        const free = yield* lock(second)
         yield* other.commit
         yield* Fiber.join(waiting)
 
-        assert.deepStrictEqual(free, [[second!.key]])
+        assert.deepStrictEqual(free, [[second.key]])
       }).pipe(Effect.scoped)
     )
   }

@@ -164,7 +164,7 @@ export class Overlay {
   readonly bodies = new Map<string, Extract<Change, { readonly _tag: "PutBody" }>>()
   readonly blobs = new Map<string, Extract<Change, { readonly _tag: "PutBlob" }>>()
   readonly notes = new Map<string, Note>()
-  /** Of keys that are not written otherwise: they are touched before all else. */
+  /** Of keys that are not written otherwise. */
   readonly touches = new Map<string, Millis>()
   readonly payloads = new Map<string, ProviderPayload>()
   readonly audit: Array<AuditEntry> = []

@@ -36,12 +36,12 @@ const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Par
   const premises = Map.groupBy(overlay.premises(), ({ kind }) => kind)
   const [held, notes] = [sorted(overlay.reservations), sorted(overlay.notes)]
   return [
-    ...has(touches, sorted(overlay.touches)),
     ...has(plans, sorted(overlay.plans).map(([, plan]) => plan)),
     ...kinds.flatMap((kind) => {
       const own = entries.get(kind) ?? []
       const written = kind === "endpoint" ? [] : kind === "message" ? has(changedMessages, changedOf<"message">(own)) : rowParts(kind, own)
-      return [...premiseParts(kind, premises.get(kind) ?? []), ...written]
+      const used = kind === "apiKey" ? has(touches, sorted(overlay.touches)) : []
+      return [...premiseParts(kind, premises.get(kind) ?? []), ...used, ...written]
     }),
     ...has(putContents, sorted(overlay.contents).map(([, change]) => change)),
     ...has(putBodies, sorted(overlay.bodies).map(([, change]) => change)),
