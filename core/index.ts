@@ -4,6 +4,7 @@ export * from "./ClockOffset.ts"
 export * as Loops from "./Loops.ts"
 export * as Metrics from "./Metrics.ts"
 export * from "./Settings.ts"
+export * as SubmissionTurns from "./SubmissionTurns.ts"
 export * as Tracing from "./Tracing.ts"
 
 export * as Address from "./model/Address.ts"

@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net"
 import { inspect } from "node:util"
 import { generate } from "selfsigned"
 import { address, freshId, realm } from "../../conformance/fixtures.ts"
+import { assertTurns } from "../../conformance/MailProviderTurns.ts"
 import type { Address } from "../../core/model/Address.ts"
 import * as Reply from "../../core/model/Reply.ts"
 import type { SubmitRequest, SubmitResult } from "../../core/ports/MailProvider.ts"
@@ -331,26 +332,9 @@ describe("PostmarkMailProvider", () => {
   it.effect("reads a message when its turn has come, of large ones a few at a time, and none that is wanted no more", () =>
     Effect.gen(function* () {
       const { fake, provider } = yield* against()
-      let [read, isWanted] = [0, true]
-      const waiting = (sizeBytes: number, count: number) =>
-        Effect.forEach(Array.from({ length: count }), () => {
-          const request = mail([bob])
-          const mime = Stream.suspend(() => ((read += 1), request.mime))
-          return Effect.forkScoped(provider.submit({ ...request, sizeBytes, mime, isWanted: () => isWanted }))
-        })
       fake.next(...Array.from({ length: 100 }, () => ({ _tag: "Hangs" }) as const))
 
-      const large = yield* waiting(2_000_000, 10)
-      yield* Effect.repeat(Effect.yieldNow, { until: () => fake.waiting() === 4 })
-      assert.strictEqual(read, 4)
-      const small = yield* waiting(1_000, 50)
-      yield* Effect.repeat(Effect.yieldNow, { until: () => fake.waiting() === 20 })
-      assert.strictEqual(read, 20)
-
-      isWanted = false
-      yield* TestClock.adjust("60 seconds")
-      for (const one of [...large, ...small]) assert.strictEqual((yield* Effect.flip(Fiber.join(one)))._tag, "MailProviderUnavailable")
-      assert.strictEqual(read, 20)
+      yield* assertTurns({ provider, request: () => mail([bob]), waiting: fake.waiting, most: { small: 16, large: 4 } })
     })
   )
 

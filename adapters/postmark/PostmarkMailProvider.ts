@@ -11,13 +11,14 @@
  * several calls; what comes of each is told of its recipients. Where no time is
  * left for all of them, the recipients of the others are told to come again.
  */
-import { Clock, Duration, Effect, Redacted, Result, Schema, Semaphore, type Scope } from "effect"
+import { Clock, Duration, Effect, Redacted, Result, Schema, type Scope } from "effect"
 import { Agent } from "undici"
 import type { Address } from "../../core/model/Address.ts"
 import type { Millis } from "../../core/model/Ids.ts"
 import type { Reply } from "../../core/model/Reply.ts"
 import { MailProviderUnavailable, SubmissionRefused, type MailProvider, type SubmitRequest } from "../../core/ports/MailProvider.ts"
 import { Mime } from "../../core/ports/Mime.ts"
+import * as SubmissionTurns from "../../core/SubmissionTurns.ts"
 import * as PostmarkMessage from "./PostmarkMessage.ts"
 import { name } from "./PostmarkNotificationIntake.ts"
 
@@ -40,8 +41,6 @@ const answerBytesMax = 64 * 1024
 
 /** Submissions at a time, one call each. Each holds its message whole, in several forms: of large ones only so many. */
 const submissionsMax = { small: 16, large: 4 }
-/** Bytes of a small message: 1 MiB. */
-const smallSizeBytesMax = 1024 * 1024
 
 /** Calls nobody until there is something to submit; the scope closes what is open. */
 export const make = ({
@@ -95,7 +94,6 @@ export const make = ({
       )
 
     const submit = Effect.fnUntraced(function* ({ messageId, envelope: { recipients }, mime: bytes, isWanted }: SubmitRequest, until: Millis) {
-      if (!isWanted()) return yield* new MailProviderUnavailable({ cause: new Error("it was wanted no more while it waited") })
       const parsed = yield* mime.parse(bytes)
       // The message is ours, so that is the reader's fault: what it has left would go out as a file without a name.
       if (parsed.defects.includes("too_costly")) return yield* new MailProviderUnavailable({ cause: new Error("the message could not be read") })
@@ -124,13 +122,13 @@ export const make = ({
       return { providerMessageId: messageId, replies, pollAt: null }
     })
 
-    const turns = { small: Semaphore.makeUnsafe(submissionsMax.small), large: Semaphore.makeUnsafe(submissionsMax.large) }
+    const inTurn = SubmissionTurns.make(submissionsMax)
     return {
       name,
       submit: Effect.fnUntraced(function* (request) {
         if (request.sizeBytes > sizeBytesMax) return yield* new SubmissionRefused({ reply: tooLarge })
         const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(callsBegin)
-        return yield* turns[request.sizeBytes > smallSizeBytesMax ? "large" : "small"].withPermit(submit(request, until))
+        return yield* inTurn(request, submit(request, until))
       }),
       poll: () => Effect.succeed({ notifications: [], pollAt: null })
     }

@@ -10,10 +10,11 @@
  * there is nothing to poll.
  */
 import { SendEmailCommand, SESv2Client, SESv2ServiceException, type SendEmailCommandInput } from "@aws-sdk/client-sesv2"
-import { Duration, Effect, Redacted, Semaphore, Stream, type Scope } from "effect"
+import { Duration, Effect, Redacted, Stream, type Scope } from "effect"
 import type { Address } from "../../core/model/Address.ts"
 import type { Reply } from "../../core/model/Reply.ts"
 import { MailProviderUnavailable, SubmissionRefused, type MailProvider, type SubmitRequest } from "../../core/ports/MailProvider.ts"
+import * as SubmissionTurns from "../../core/SubmissionTurns.ts"
 import { name } from "./SesNotificationIntake.ts"
 
 export interface Credentials {
@@ -44,8 +45,6 @@ export const sizeBytesMax = 30_000_000
  * ones only so many.
  */
 const callsMax = { small: 40, large: 4 }
-/** Bytes of a small message: 1 MiB. */
-const smallSizeBytesMax = 1024 * 1024
 
 /** Calls nobody until there is something to submit; the scope closes what is open. */
 export const make = ({
@@ -82,8 +81,7 @@ export const make = ({
         })
       )
 
-    const submit = Effect.fnUntraced(function* ({ messageId, envelope: { recipients, returnPath }, mime, isWanted }: SubmitRequest) {
-      if (!isWanted()) return yield* new MailProviderUnavailable({ cause: new Error("it was wanted no more while it waited") })
+    const submit = Effect.fnUntraced(function* ({ messageId, envelope: { recipients, returnPath }, mime }: SubmitRequest) {
       const [now, later] = [recipients.slice(0, recipientsMax), recipients.slice(recipientsMax)]
       const Data = yield* Stream.mkUint8Array(mime)
       const { MessageId } = yield* send({
@@ -99,13 +97,11 @@ export const make = ({
       return { providerMessageId: MessageId, replies: [...repliesOf(now, accepted), ...repliesOf(later, tooMany)], pollAt: null }
     })
 
-    const turns = { small: Semaphore.makeUnsafe(callsMax.small), large: Semaphore.makeUnsafe(callsMax.large) }
+    const inTurn = SubmissionTurns.make(callsMax)
     return {
       name,
       submit: (request) =>
-        request.sizeBytes > sizeBytesMax
-          ? Effect.fail(new SubmissionRefused({ reply: tooLarge }))
-          : turns[request.sizeBytes > smallSizeBytesMax ? "large" : "small"].withPermit(submit(request)),
+        request.sizeBytes > sizeBytesMax ? Effect.fail(new SubmissionRefused({ reply: tooLarge })) : inTurn(request, submit(request)),
       poll: () => Effect.succeed({ notifications: [], pollAt: null })
     }
   })

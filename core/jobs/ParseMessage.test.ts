@@ -8,10 +8,10 @@ import * as Time from "../../conformance/scenarios/Time.ts"
 import { loggedTo, logOf, messageOf, scenario, settle, typesOf } from "../../conformance/scenarios/World.ts"
 import { companions } from "../../conformance/sets.ts"
 import { plays } from "../../conformance/vitest.ts"
+import { largeMessageBytes } from "../model/Limits.ts"
 import { parseJob } from "../operations/Receive.ts"
 import { BlobCorrupt, BlobMissing, enclosedMax } from "../ports/BlobStore.ts"
 import { Mime } from "../ports/Mime.ts"
-import { largeBytes } from "./ParseMessage.ts"
 
 const memory = Layer.mergeAll(Memory.MemoryStore.layer, Memory.MemoryJobQueue.layer, Memory.MemoryBlobStore.layer, Memory.MemoryRateLimiter.layer)
 
@@ -58,7 +58,7 @@ plays("{memory}", {
       Effect.gen(function* () {
         const of = yield* world.found()
         const process = yield* world.boot()
-        const [large, small] = [withFile("x".repeat(largeBytes + 1)), withFile("x".repeat(largeBytes / 2))]
+        const [large, small] = [withFile("x".repeat(largeMessageBytes + 1)), withFile("x".repeat(largeMessageBytes / 2))]
         for (const bytes of [large, large, large, small]) yield* arrive(process, of.mailbox.address, bytes)
         begun = 0
         gate.closeUnsafe()

@@ -11,7 +11,7 @@ import { Clock, Context, Duration, Effect, Layer, Option, Semaphore, Stream } fr
 import { ofMessage } from "../model/Event.ts"
 import * as Inbound from "../model/Inbound.ts"
 import type { MessageId } from "../model/Ids.ts"
-import { claimsMax } from "../model/Limits.ts"
+import { claimsMax, largeMessageBytes } from "../model/Limits.ts"
 import type { Message } from "../model/Message.ts"
 import type { ParsedMessage } from "../model/ParsedMessage.ts"
 import { scanJob } from "../operations/Attachments.ts"
@@ -28,12 +28,6 @@ import * as Tracing from "../Tracing.ts"
 const parseTimeout = Duration.minutes(2)
 /** Blobs of which no piece comes for so long, or that take longer to keep a file, are away: no fault of the message. */
 const [pieceTimeout, keepTimeout] = [Duration.minutes(1), Duration.minutes(2)]
-
-/**
- * A message of more is large: while it is read it is held as it came and as it is decoded, with all files that are in it. Only
- * one is read at a time, so that a worker's memory does not depend on what comes in at once; small ones go by.
- */
-export const largeBytes = 1024 * 1024
 
 /** What a message was found to be, with what its commit has to bring; null: it could not be read. */
 type Found = {
@@ -62,9 +56,13 @@ export class ParseMessage extends Context.Service<
       const handle = Tracing.fn("ParseMessage.handle")(function* (lease: Lease) {
         const message = yield* store.messages.get(lease.job.realm, lease.job.subject as MessageId) // by its kind
         if (message === null || !Inbound.isUnparsed(message)) return false
-        return yield* large.withPermits(message.sizeBytes > largeBytes ? 1 : 0)(parse(lease, message))
+        return yield* large.withPermits(message.sizeBytes > largeMessageBytes ? 1 : 0)(parse(lease, message))
       })
 
+      /**
+       * While a message is read it is held as it came and as it is decoded, with all files that are in it. Only one large one is
+       * read at a time, so that a worker's memory does not depend on what comes in at once; small ones go by.
+       */
       const large = Semaphore.makeUnsafe(1)
       const parse = Effect.fnUntraced(function* (lease: Lease, message: Message) {
         const found = lease.claims >= claimsMax ? null : yield* read(message)

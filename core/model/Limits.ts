@@ -67,6 +67,9 @@ export const referencesMax = 100
 export const mentionedNameLengthMax = 255
 export const mentionedAddressLengthMax = 320
 
+/** Bytes beyond which a message is large: whoever holds it whole has but a few of them at a time. 1 MiB. */
+export const largeMessageBytes = 1024 * 1024
+
 /** Bytes of an event's `data`, as JSON: what a receiver can count on. */
 export const eventDataBytesMax = 20_000
 /** Milliseconds for which events, and dead deliveries with their bodies, are kept: 30 days. */

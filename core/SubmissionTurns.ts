@@ -1,0 +1,24 @@
+/**
+ * Turns of a provider that holds each message whole while it submits it: before it has one, nothing of its message is read.
+ * Of large messages so many less have theirs at a time, so that a process's memory does not depend on what waits.
+ */
+import { Effect, Semaphore } from "effect"
+import * as Limits from "./model/Limits.ts"
+import { MailProviderUnavailable, type SubmitRequest } from "./ports/MailProvider.ts"
+
+/** How many submissions at a time, of messages up to `Limits.largeMessageBytes` and beyond. */
+export interface Turns {
+  readonly small: number
+  readonly large: number
+}
+
+/** Has each submission wait for its turn, and asks once it has come whether it is wanted still (`SubmitRequest.isWanted`). */
+export const make = (most: Turns) => {
+  const turns = { small: Semaphore.makeUnsafe(most.small), large: Semaphore.makeUnsafe(most.large) }
+  return <A, E, R>({ sizeBytes, isWanted }: SubmitRequest, submit: Effect.Effect<A, E, R>) =>
+    turns[sizeBytes > Limits.largeMessageBytes ? "large" : "small"].withPermit(
+      Effect.suspend((): Effect.Effect<A, E | MailProviderUnavailable, R> => (isWanted() ? submit : Effect.fail(wantedNoMore())))
+    )
+}
+
+const wantedNoMore = () => new MailProviderUnavailable({ cause: new Error("it was wanted no more while it waited") })
