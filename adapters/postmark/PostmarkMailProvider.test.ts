@@ -1,12 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Redacted, Result, Stream, type Duration } from "effect"
 import { TestClock } from "effect/testing"
-import { createServer } from "node:https"
-import type { AddressInfo } from "node:net"
 import { inspect } from "node:util"
-import { generate } from "selfsigned"
 import { address, freshId, realm } from "../../conformance/fixtures.ts"
 import { assertTurns } from "../../conformance/MailProviderTurns.ts"
+import * as UntrustedServer from "../../conformance/UntrustedServer.ts"
 import type { Address } from "../../core/model/Address.ts"
 import * as Reply from "../../core/model/Reply.ts"
 import type { SubmitRequest, SubmitResult } from "../../core/ports/MailProvider.ts"
@@ -290,21 +288,11 @@ describe("PostmarkMailProvider", () => {
 
   it.effect("shows its token to nobody whose certificate is not good, whatever the environment says", () =>
     Effect.gen(function* () {
-      process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0"
-      yield* Effect.addFinalizer(() => Effect.sync(() => delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"]))
-      const made = yield* Effect.promise(() => generate([{ name: "commonName", value: "localhost" }]))
-      let calls = 0
-      const server = createServer({ key: made.private, cert: made.cert }, (_, response) => {
-        calls += 1
-        response.end(JSON.stringify({ ErrorCode: 0, Message: "OK" }))
-      })
-      yield* Effect.callback<void>((resume) => void server.listen(0, "127.0.0.1", () => resume(Effect.void)))
-      yield* Effect.addFinalizer(() => Effect.sync(() => (server.closeAllConnections(), server.close())))
-      const { port } = server.address() as AddressInfo // it listens on a port
-      const { provider } = yield* against({ endpoint: `https://127.0.0.1:${port}` })
+      const server = yield* UntrustedServer.start(JSON.stringify({ ErrorCode: 0, Message: "OK" }))
+      const { provider } = yield* against({ endpoint: server.url })
 
       assert.strictEqual(yield* endingOf(provider.submit(mail([bob]))), "MailProviderUnavailable")
-      assert.strictEqual(calls, 0)
+      assert.strictEqual(server.requests(), 0)
     })
   )
 

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted, Result, Stream } from "effect"
 import { createServer, type IncomingHttpHeaders } from "node:http"
 import type { AddressInfo } from "node:net"
+import * as UntrustedServer from "../../conformance/UntrustedServer.ts"
 import { SpamFilter } from "../../core/ports/SpamFilter.ts"
 import * as RspamdSpamFilter from "./RspamdSpamFilter.ts"
 
@@ -86,6 +87,17 @@ describe("RspamdSpamFilter", () => {
       yield* Effect.repeat(Effect.yieldNow, { until: () => heard.length === 16 })
 
       assert.strictEqual(read, 16)
+    })
+  )
+
+  it.live("shows a message and the password to nobody whose certificate is not good, whatever the environment says", () =>
+    Effect.gen(function* () {
+      const server = yield* UntrustedServer.start(verdict)
+
+      const outcome = yield* Effect.result(judge({ url: server.url, password: Redacted.make("secret") }, Buffer.from("x")))
+
+      assert.strictEqual(Result.isFailure(outcome) ? outcome.failure._tag : "a verdict", "SpamFilterUnavailable")
+      assert.strictEqual(server.requests(), 0)
     })
   )
 

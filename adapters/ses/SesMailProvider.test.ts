@@ -3,6 +3,7 @@ import { Effect, Fiber, Redacted, Result, Stream } from "effect"
 import { inspect } from "node:util"
 import { address, freshId, realm } from "../../conformance/fixtures.ts"
 import { assertTurns } from "../../conformance/MailProviderTurns.ts"
+import * as UntrustedServer from "../../conformance/UntrustedServer.ts"
 import * as Reply from "../../core/model/Reply.ts"
 import type { SubmitRequest } from "../../core/ports/MailProvider.ts"
 import * as FakeSes from "./FakeSes.ts"
@@ -125,6 +126,16 @@ describe("SesMailProvider", () => {
       const request = mail(1, { sizeBytes: SesMailProvider.sizeBytesMax + 1, mime })
       assert.strictEqual(yield* endingOf(provider.submit(request)), "refused, permanent")
       assert.strictEqual(fake.calls(), 0)
+    })
+  )
+
+  it.effect("shows a message to nobody whose certificate is not good, whatever the environment says", () =>
+    Effect.gen(function* () {
+      const server = yield* UntrustedServer.start(JSON.stringify({ MessageId: "taken" }))
+      const { provider } = yield* against({ endpoint: server.url })
+
+      assert.strictEqual(yield* endingOf(provider.submit(mail())), "MailProviderUnavailable")
+      assert.strictEqual(server.requests(), 0)
     })
   )
 
