@@ -209,6 +209,23 @@ const encryption = <R>({ against }: Options<R>): Checks<R> => [
         }
       }
     })
+  },
+  {
+    title: "never quotes the credentials in a reply, though the server does, and tells what it means",
+    check: Effect.gen(function* () {
+      const { user, password } = secret.credentials!
+      const words = (code: string) => `${code} ${"because of ".repeat(44)}${btoa(`\0${user}\0${password}`)} ${password}\r\n`
+      const places = [["MAIL", "550 5.1.1"], ["RCPT", "550 5.1.1"], ["RCPT", "450 4.2.1"], ["DATA", "554 5.6.0"], ["message", "250 2.0.0"]] as const
+      for (const [place, code] of places) {
+        const { provider } = yield* against(once(place, { say: words(code) }), secret)
+
+        const ending = yield* Effect.result(provider.submit(mail(["charles", "grace"])))
+
+        const shown = shownOf(ending)
+        assert.ok(shown.includes(code.slice(4)), shown)
+        for (const hidden of [password, btoa(password), btoa(user)]) assert.ok(!shown.includes(hidden.slice(0, 6)), shown)
+      }
+    })
   }
 ]
 

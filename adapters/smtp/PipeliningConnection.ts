@@ -17,7 +17,7 @@ import { failed, judge, needsEightBit, parse, parseOrDefer, replied, tooLarge, t
 import { meaningOf, type Asked, type Meaning } from "./SmtpDialogue.ts"
 import type { Extensions } from "./SmtpIntroduction.ts"
 import type { Said } from "./SmtpReplies.ts"
-import { quotesSecret, type Settings } from "./SmtpSettings.ts"
+import { shown, type Settings } from "./SmtpSettings.ts"
 import { stuffDots } from "./WireLines.ts"
 import type { Owner, SmtpWire } from "./SmtpWire.ts"
 
@@ -236,7 +236,7 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
   #onRecipient(transaction: Transaction<Message>, recipient: Address, said: Said): void {
     const { refusals, message, isAnswered } = transaction
     if (this.#hear(transaction, isAnswered ? "recipient of refused" : "recipient", "RCPT TO", said) !== "keep") return
-    refusals.set(recipient, parseOrDefer(said.text))
+    refusals.set(recipient, parseOrDefer(said.text, this.#settings))
     if (refusals.size === message.envelope.recipients.length) this.#refuse(transaction, "RCPT TO", said)
   }
 
@@ -298,7 +298,7 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
     const isAccepted = this.#hear(transaction, "dot", "DATA", said) === "accept"
     if (!this.#wire!.isOpen()) return
     const tell = () => {
-      if (isAccepted) this.#answer(transaction, replied(message.envelope.recipients, refusals, parse(said.text)!)) // it has a code
+      if (isAccepted) this.#answer(transaction, replied(message.envelope.recipients, refusals, parse(said.text, this.#settings)!)) // it has a code
     }
     this.#current = this.#behind
     this.#behind = null
@@ -348,7 +348,7 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
   /** A reply that is no yes. */
   #refuse(transaction: Transaction<Message>, command: string, said: Said): void {
     const { message, refusals } = transaction
-    const reply = said.code >= 400 ? parse(said.text) : null
+    const reply = said.code >= 400 ? parse(said.text, this.#settings) : null
     const answer = judge(message.envelope.recipients, command, refusals, reply)
     if (answer === null) this.#fail(transaction, command, said.text)
     else this.#answer(transaction, answer)
@@ -363,8 +363,7 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
   #fail(transaction: Transaction<Message>, command: string, text: string): void {
     if (!transaction.isAnswered) {
       transaction.isAnswered = true
-      const shown = quotesSecret(text, this.#settings) ? "the server quotes the credentials" : text
-      transaction.message.onEnd(Result.fail(failed(command, shown)))
+      transaction.message.onEnd(Result.fail(failed(command, shown(text, this.#settings))))
     }
     this.end("something unknown happened")
   }

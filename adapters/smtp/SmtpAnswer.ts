@@ -7,6 +7,7 @@ import type { NodemailerError } from "nodemailer/lib/errors"
 import type { Address } from "../../core/model/Address.ts"
 import { classify, replyTextMax, type Reply } from "../../core/model/Reply.ts"
 import type { SubmitResult } from "../../core/ports/MailProvider.ts"
+import { shown, type Secrets } from "./SmtpSettings.ts"
 
 /** The outcome is unknown, or nothing was tried. Says nothing of the message, and no secret. */
 export class SmtpFailed extends Data.TaggedError("SmtpFailed")<{
@@ -45,29 +46,30 @@ export interface Ending {
   /** Whether a byte of the message was asked for, and whether all of it, with the dot at its end, was written. */
   readonly hasBegun: boolean
   readonly isWritten: boolean
-  readonly describe: (error: NodemailerError) => string
+  readonly secrets: Secrets
 }
 
 export const conclude = (ending: Ending): Result.Result<Answer, SmtpFailed> =>
   Result.match(ending.result, { onSuccess: (said) => taken(ending, said), onFailure: (error) => refused(ending, error) })
 
-const taken = ({ recipients, refusals, isWritten }: Ending, said: string): Result.Result<Answer, SmtpFailed> => {
-  const reply = parse(said)
+const taken = (ending: Ending, said: string): Result.Result<Answer, SmtpFailed> => {
+  const { recipients, isWritten, secrets } = ending
+  const reply = parse(said, secrets)
   if (!isWritten) return Result.fail(failed("DATA", "the server answered before the end of the message"))
-  if (reply === null) return Result.fail(failed("DATA", `not understood: ${said}`))
-  return Result.succeed(replied(recipients, own(refusals), reply))
+  if (reply === null) return Result.fail(failed("DATA", `not understood: ${shown(said, secrets)}`))
+  return Result.succeed(replied(recipients, own(ending), reply))
 }
 
 const refused = (ending: Ending, lost: NodemailerError): Result.Result<Answer, SmtpFailed> => {
   const error = isDefinite(lost) ? lost : (refusedBefore(ending) ?? lost)
   const command = error.command ?? "CONN"
   const isUntouched = ending.isReused && !ending.hasBegun
-  const unknown = (isStale: boolean) => Result.fail(failed(command, ending.describe(error), isStale))
+  const unknown = (isStale: boolean) => Result.fail(failed(command, describe(error, ending.secrets), isStale))
 
   if (error.code === "EMESSAGE" && error.response === undefined) return Result.succeed(tooLarge(error))
   if (!isDefinite(error) || (error.responseCode === 421 && isUntouched)) return unknown(isUntouched)
 
-  const answer = judge(ending.recipients, command, own(ending.refusals), parse(error.response ?? ""))
+  const answer = judge(ending.recipients, command, own(ending), parse(error.response ?? "", ending.secrets))
   return answer === null ? unknown(false) : Result.succeed(answer)
 }
 
@@ -95,9 +97,10 @@ export const judge = (
 }
 
 /** What nobody is left to be mailed after, and nodemailer keeps to itself when the connection ends before its reply to DATA. */
-const refusedBefore = ({ hasBegun, recipients, refusals, senderRefusal }: Ending): NodemailerError | null => {
+const refusedBefore = (ending: Ending): NodemailerError | null => {
+  const { hasBegun, recipients, refusals, senderRefusal } = ending
   if (hasBegun) return null
-  return senderRefusal ?? (own(refusals).size === new Set(recipients).size ? (refusals.at(-1) ?? null) : null)
+  return senderRefusal ?? (own(ending).size === new Set(recipients).size ? (refusals.at(-1) ?? null) : null)
 }
 
 /** A whole reply to a command, rather than what was left of one when the connection ended. */
@@ -116,16 +119,20 @@ export const needsEightBit: Answer = {
   reply: { smtpCode: 554, enhancedCode: "5.6.3", text: "the message has 8-bit lines, and the server does not offer 8BITMIME" }
 }
 
-const own = (refusals: ReadonlyArray<NodemailerError>): ReadonlyMap<string, Reply> =>
-  new Map(refusals.map(({ recipient, response }) => [recipient ?? "", parseOrDefer(response ?? "")]))
+const own = ({ refusals, secrets }: Ending): ReadonlyMap<string, Reply> =>
+  new Map(refusals.map(({ recipient, response }) => [recipient ?? "", parseOrDefer(response ?? "", secrets)]))
 
 export const replied = (recipients: ReadonlyArray<Address>, own: ReadonlyMap<string, Reply>, otherwise: Reply): Answer => ({
   _tag: "Replied",
   replies: recipients.map((recipient) => ({ recipient, reply: own.get(recipient) ?? otherwise }))
 })
 
+/** nodemailer's words, and the server's. */
+export const describe = (error: NodemailerError, secrets: Secrets): string =>
+  `${error.originalCode ?? error.code ?? "error"} ${shown(error.message, secrets)}`
+
 /** From all lines of a reply, with their codes. Null if it is none that ends a command: 2yz, 4yz or 5yz. */
-export const parse = (said: string): Reply | null => {
+export const parse = (said: string, secrets: Secrets): Reply | null => {
   const lines = said.slice(0, 4 * replyTextMax).split(/\r?\n/)
   const [, code] = /^([245]\d\d)(?:[ -]|$)/.exec(lines[0]!) ?? [] // a text has a first line
   if (code === undefined) return null
@@ -138,20 +145,20 @@ export const parse = (said: string): Reply | null => {
     smtpCode: Number(code),
     // It refines the code, and cannot turn a yes into a no.
     enhancedCode: enhanced !== undefined && (code[0] === "2") === (enhanced[0] === "2") ? enhanced : null,
-    text: text === "" ? null : text.slice(0, replyTextMax).toWellFormed()
+    text: text === "" ? null : shown(text, secrets).slice(0, replyTextMax).toWellFormed()
   }
 }
 
 /** For one recipient among others, of words that were no yes: who got no sensible answer is asked for again. */
-export const parseOrDefer = (said: string): Reply => {
-  const reply = parse(said)
+export const parseOrDefer = (said: string, secrets: Secrets): Reply => {
+  const reply = parse(said, secrets)
   // Of lines of several codes the first may be a yes.
   return reply !== null && reply.smtpCode >= 400
     ? reply
     : {
         smtpCode: 451,
         enhancedCode: "4.5.0",
-        text: `not understood: ${said}`.slice(0, replyTextMax).toWellFormed()
+        text: `not understood: ${shown(said, secrets)}`.slice(0, replyTextMax).toWellFormed()
       }
 }
 

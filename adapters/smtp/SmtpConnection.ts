@@ -19,8 +19,8 @@ import { setImmediate } from "node:timers/promises"
 import { getCACertificates } from "node:tls"
 import type { Envelope } from "../../core/model/Envelope.ts"
 import { MessageSource } from "./MessageSource.ts"
-import { conclude, failed, needsEightBit, type Answer, type SmtpFailed } from "./SmtpAnswer.ts"
-import { quotesSecret, replySizeMax, type Settings } from "./SmtpSettings.ts"
+import { conclude, describe, failed, needsEightBit, type Answer, type SmtpFailed } from "./SmtpAnswer.ts"
+import { replySizeMax, type Settings } from "./SmtpSettings.ts"
 import { hasEightBit } from "./WireLines.ts"
 
 export type { Settings } from "./SmtpSettings.ts"
@@ -171,12 +171,6 @@ const settled = (line: Line): Effect.Effect<boolean> =>
     return line.isOpen()
   })
 
-/** nodemailer's words, and the server's, without our secrets. */
-const describe = (error: NodemailerError, settings: Pick<Settings, "auth">): string => {
-  const code = error.originalCode ?? error.code ?? "error"
-  return quotesSecret(error.message, settings) ? `${code} (the server quotes the credentials)` : `${code} ${error.message}`
-}
-
 // Messages
 
 /**
@@ -232,7 +226,7 @@ const connection = (line: Line, settings: Settings, takesEightBit: boolean): Con
             isReused,
             hasBegun,
             isWritten,
-            describe: (error) => describe(error, settings)
+            secrets: settings
           })
           // A refusal in the midst of the bytes leaves the rest of them on the wire.
           if (Result.isSuccess(answer) && hasBegun === isWritten) state = Result.isSuccess(result) ? "fit" : "unreset"

@@ -11,7 +11,7 @@ import { hostname } from "node:os"
 import type { SecureContext } from "node:tls"
 import { failed, type SmtpFailed } from "./SmtpAnswer.ts"
 import type { Said } from "./SmtpReplies.ts"
-import { quotesSecret, type Settings } from "./SmtpSettings.ts"
+import { shown, type Settings } from "./SmtpSettings.ts"
 import { SmtpWire, trust, type Owner } from "./SmtpWire.ts"
 
 /** What the server offers. */
@@ -44,7 +44,7 @@ export const introduce = (
   onReady: (extensions: Extensions) => void
 ): SmtpWire => {
   const refused = (command: string, { text }: Said) =>
-    wire.end(failed(command, quotesSecret(text, settings) ? "refused (the server quotes the credentials)" : text))
+    wire.end(failed(command, shown(text, settings)))
 
   const greet = (said: Said) => (said.code === 220 ? hello() : refused("CONN", said))
 

@@ -149,10 +149,14 @@ export const checkEnvelope = ({ returnPath, recipients }: Envelope): ReadonlyArr
   return [...new Set(recipients)]
 }
 
-/** Whether somebody's words hold our credentials, in any form in which the server has seen them. */
-export const quotesSecret = (text: string, { auth }: Pick<Settings, "auth">): boolean => {
-  if (auth === null) return false
+/** Whose words may quote us. */
+export type Secrets = Pick<Settings, "auth">
+
+/** Somebody's words, unless they hold our credentials, in any form in which the server has seen them. */
+export const shown = (text: string, { auth }: Secrets): string => {
+  if (auth === null) return text
   const base64 = (plain: string) => Buffer.from(plain).toString("base64")
   const password = Redacted.value(auth.password)
-  return [password, base64(password), base64(`\0${auth.user}\0${password}`)].some((secret) => text.includes(secret))
+  const forms = [password, base64(password), base64(`\0${auth.user}\0${password}`)]
+  return forms.some((form) => text.includes(form)) ? "(not shown: the server quotes the credentials)" : text
 }

@@ -10,7 +10,7 @@ import { setImmediate } from "node:timers"
 import { connect as connectTls, createSecureContext, getCACertificates, type SecureContext, type TLSSocket } from "node:tls"
 import { failed, type SmtpFailed } from "./SmtpAnswer.ts"
 import { SmtpReplies, type Said } from "./SmtpReplies.ts"
-import { quotesSecret, type Settings } from "./SmtpSettings.ts"
+import { shown, type Settings } from "./SmtpSettings.ts"
 
 export interface Owner {
   /** It is over, for this reason; said once, and nothing after it. */
@@ -176,8 +176,7 @@ export class SmtpWire {
   }
 
   #isLost(code: string, detail: string): void {
-    const shown = quotesSecret(detail, this.#settings) ? "(the server quotes the credentials)" : detail
-    this.end(failed(this.#command, `${code} ${shown}`))
+    this.end(failed(this.#command, `${code} ${shown(detail, this.#settings)}`))
   }
 
   readonly #read = (chunk: Buffer): void => {
