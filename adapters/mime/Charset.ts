@@ -61,11 +61,11 @@ const decodeAs = (bytes: Uint8Array, charset: string): Decoded => {
   const text = tryDecode(bytes, charset)
   if (text !== null) return { text, problem: null }
   if (charset !== "utf-8") {
-    const asUtf8 = utf8(bytes)
+    const asUtf8 = charset === "iso-2022-jp" && bytes.includes(escape) ? null : utf8(bytes) // it is ASCII too, and says nothing as such
     if (asUtf8 !== null) return { text: asUtf8, problem: "bad_charset" }
     const extended = charset === "euc-kr" ? iconv.decode(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), "cp949") : null
     if (extended?.includes("\ufffd") === false) return { text: extended, problem: null }
-    return { text: new TextDecoder(charset, { ignoreBOM: true }).decode(bytes), problem: "bad_charset" }
+    return { text: new TextDecoder(charset, { ignoreBOM: true }).decode(forPlatform(bytes, charset)), problem: "bad_charset" }
   }
   const loose = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)
   // Not one whole character beyond ASCII: it is no damaged UTF-8, but something else.
@@ -83,10 +83,27 @@ const tryDecode = (bytes: Uint8Array, charset: string): string | null => {
 
 const decodeFatally = (bytes: Uint8Array, charset: string): string | null => {
   try {
-    return new TextDecoder(charset, { fatal: true, ignoreBOM: true }).decode(bytes)
+    return new TextDecoder(charset, { fatal: true, ignoreBOM: true }).decode(forPlatform(bytes, charset))
   } catch {
     return null
   }
+}
+
+const escape = 0x1b
+
+/**
+ * An escape right behind another is an error to the platform. Mail has them wherever two encoded words are joined, since each
+ * begins and ends with one (RFC 1468). Only the last of them means anything.
+ */
+const forPlatform = (bytes: Uint8Array, charset: string): Uint8Array => {
+  if (charset !== "iso-2022-jp") return bytes
+  const kept = new Uint8Array(bytes.length)
+  let length = 0
+  for (let at = 0; at < bytes.length; at++) {
+    if (bytes[at] === escape && bytes[at + 3] === escape) at += 2
+    else kept[length++] = bytes[at]!
+  }
+  return kept.subarray(0, length)
 }
 
 const utf8 = (bytes: Uint8Array): string | null => decodeFatally(bytes, "utf-8")
