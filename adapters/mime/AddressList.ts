@@ -28,7 +28,9 @@ const plain = /[\w.@!#$%&'*+/=?^`{|}~\u00a1-\uffff-]/
 const atomEnd = /[\s,;<:"(]/g
 const atomEndWithoutComments = /[\s,;<:"]/g
 const blankEnd = /\S/g
-const encodedWord = /^=\?[^?\s]*\?[bq]\?[^?\s]*\?=$/i
+const encodedWord = /^=\?[^?\s]*\?[bq]\?[^?]*\?=$/i
+/** One in a phrase, with what none there may have (RFC 2047, 5), but for what an address in brackets begins and ends with. */
+const wordOfPhrase = /=\?[^?\s<>"]{1,80}\?[bq]\?[^?<>"]*\?=/iy
 
 export const readAddresses = (text: string): AddressList => {
   const reader = new Reader(text)
@@ -91,6 +93,7 @@ class Reader {
 
   #step(): void {
     const character = this.#text[this.#at]!
+    if (character === "=" && this.#readEncodedWord()) return
     if (plain.test(character)) this.#readAtom()
     else if (character === "," || character === ";") {
       if (character === ";") this.#endGroup()
@@ -133,6 +136,17 @@ class Reader {
     this.#words.push({ raw, text, isGlued: this.#isGlued })
     this.#hasAt ||= raw.includes("@")
     this.#isGlued = true
+  }
+
+  /** Whole, with the commas and parentheses that some senders leave in it; other readers may take those for what they are elsewhere. */
+  #readEncodedWord(): boolean {
+    wordOfPhrase.lastIndex = this.#at
+    const [word] = wordOfPhrase.exec(this.#text) ?? []
+    if (word === undefined) return false
+    if (/[\s,;:(]/.test(word)) this.isProper = false
+    this.#push(word, word)
+    this.#at += word.length
+    return true
   }
 
   /** Whatever has no meaning of its own here; a domain literal in it. */
