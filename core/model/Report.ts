@@ -156,16 +156,16 @@ const ownAddresses = (message: ParsedMessage): ReadonlySet<string> =>
 /** X-Failed-Recipients of Exim and Gmail, with what the text says of each. */
 const failedRecipients = (message: ParsedMessage, told: ReadonlyArray<Finding>): ReadonlyArray<Finding> => {
   const values = message.headers.filter(({ name }) => name.toLowerCase() === "x-failed-recipients").slice(0, 50)
-  const addresses = values.flatMap(({ value }) => addressesOf(value.slice(0, 8_000)))
-  const unique = [...new Set(addresses)]
-  return unique.map((address) => told.find((finding) => isOf(finding, address)) ?? { ...nothing, address })
+  const unique = new Set<string>()
+  for (const { value } of values) {
+    if (unique.size < DeliveryStatus.recipientsMax) for (const address of addressesOf(value.slice(0, 8_000))) unique.add(address)
+  }
+  // By either of its names; of two findings the first.
+  const byName = new Map(told.toReversed().flatMap((finding) => [finding.address, finding.alias].map((name) => [name?.toLowerCase(), finding] as const)))
+  return [...unique].slice(0, DeliveryStatus.recipientsMax).map((address) => byName.get(address.toLowerCase()) ?? { ...nothing, address })
 }
 
 const nothing: Finding = { address: null, alias: null, action: null, status: null, diagnostic: null, willRetry: false }
-
-/** By either of its names. */
-const isOf = ({ address, alias }: Finding, name: string): boolean =>
-  [address, alias].some((own) => own?.toLowerCase() === name.toLowerCase())
 
 // Complaints
 
