@@ -63,7 +63,7 @@ export const readFields = (bytes: Buffer, start: number, bounds: Bounds, defects
     if (next - start > bounds.bytesMax) {
       defects.add("truncated_header")
       const rest = Math.max(at, start + bounds.bytesMax)
-      if (rest > at) readLine(bytes, at, Math.min(end, rest), fields, isOpen)
+      readLine(bytes, at, Math.min(end, rest), fields, isOpen)
       return { fields, bodyStart: bodyBehind(bytes, rest, bounds.endFrom(rest)) }
     }
     if (fields.length >= fieldsMax && bytes[at] !== space && bytes[at] !== tab) {
@@ -142,11 +142,10 @@ const emptyLines = [Buffer.from("\n\n"), Buffer.from("\n\r\n")]
 
 /** Behind the first empty line, without a look at the lines before. */
 const bodyBehind = (bytes: Buffer, from: number, end: number): number => {
-  const behindLine = Math.max(0, from - 1)
-  const region = bytes.subarray(behindLine, end)
+  const region = bytes.subarray(from, end)
   const found = emptyLines.flatMap((line) => {
     const at = region.indexOf(line)
-    return at < 0 ? [] : [behindLine + at + line.length]
+    return at < 0 ? [] : [from + at + line.length]
   })
   return found.length === 0 ? end : Math.min(...found)
 }

@@ -173,8 +173,8 @@ class Reading {
   }
 
   /** Some senders mark the text files that they attach as inline. */
-  #isText({ mediaType, isOpaque, fields }: Part, { disposition, filename }: Pick<MimePart, "disposition" | "filename">, { isBody }: Place): boolean {
-    if (isOpaque || !/^text\/(?:plain|html)$/.test(mediaType) || disposition === "attachment") return false
+  #isText({ mediaType, fields }: Part, { disposition, filename }: Pick<MimePart, "disposition" | "filename">, { isBody }: Place): boolean {
+    if (!/^text\/(?:plain|html)$/.test(mediaType) || disposition === "attachment") return false
     if (filename === null) return true
     return isBody && !/\bfilename/i.test(valueOf(fields, "content-disposition") ?? "")
   }

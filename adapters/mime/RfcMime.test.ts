@@ -19,7 +19,7 @@ import type { MimePart } from "../../core/model/MimePart.ts"
 import * as Recipients from "../../core/model/Recipient.ts"
 import { Mime, MimeFailed } from "../../core/ports/Mime.ts"
 import { words } from "./Defects.ts"
-import { filenameLengthMax, unread } from "./MimeReader.ts"
+import { filenameLengthMax, readMessage, unread } from "./MimeReader.ts"
 import * as ParserThreads from "./ParserThreads.ts"
 import * as RfcMime from "./RfcMime.ts"
 
@@ -466,6 +466,14 @@ describe("the words for what is wrong", () => {
 
     // The last one is the core's own word, for a message that no reading came to an end of.
     assert.deepStrictEqual(Array.from(text.matchAll(/`(\w+)`/g), ([, word]) => word), [...words, "unparsed"])
+  })
+
+  it("tell of a line of more than 998 octets, whatever ends it", () => {
+    for (const end of ["\r\n", "\n", ""]) {
+      const found = [998, 999].map((length) => readMessage(Buffer.from(`A: b\r\n\r\n${"x".repeat(length)}${end}`), false).defects.includes("long_line"))
+
+      assert.deepStrictEqual(found, [false, true])
+    }
   })
 
   it("go with a limit of the core on file names", () => {

@@ -1,7 +1,7 @@
 /** Base64 with all that stands between its digits; uuencode, which no RFC defines: what POSIX says of it, and what mail does to it on the way. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { unwrap } from "./TransferDecoding.ts"
+import { decodeQ, unwrap } from "./TransferDecoding.ts"
 
 /** As POSIX has uuencode write it. */
 const uuencoded = (bytes: Uint8Array, lineEnd: string, blank: string): string => {
@@ -51,6 +51,42 @@ describe("A base64 body", () => {
       assert.deepStrictEqual(bytes, made.flatMap(([bytes]) => [...bytes]))
       if (!isWhole) assert.isFalse(isProper)
     }), { numRuns: 1_000 })
+  })
+})
+
+describe("Padding of base64", () => {
+  it("is as long as its last digits want it, or that is said", () => {
+    const proper = (text: string) => decoded(text, "base64").isProper
+
+    assert.deepStrictEqual(["", "YWJj", "YWI=", "YQ==", "YQ=\r\n="].filter((text) => !proper(text)), [])
+    assert.deepStrictEqual(["YWJj=", "YWJj==", "YWI", "YWI==", "YQ", "YQ=", "YQ===", "Y", "Y===", "="].filter(proper), [])
+  })
+})
+
+describe("A quoted-printable body", () => {
+  for (const [text, expected, isProper] of [
+    ["=C3=bc=3D", "\xc3\xbc=", true],
+    ["a \t\r\nb \nc", "a\r\nb\nc", true],
+    ["a \rb", "a \rb", true],
+    ["a =20\r\n", "a  \r\n", true],
+    ["a =\r\n b=\nc= \t\r\nd=\r\r\ne", "a  bcde", true],
+    ["a=", "a", true],
+    ["a= ", "a", true],
+    ["=4G =G4 =@4 =4@ =4", "=4G =G4 =@4 =4@ =4", false],
+    ["a=\rb", "a=\rb", false]
+  ] as const) {
+    it(`decodes, and says whether it is one: ${JSON.stringify(text)}`, () => {
+      const found = unwrap("quoted-printable", Buffer.from(text, "latin1"))
+
+      assert.deepStrictEqual([Buffer.from(found.bytes).toString("latin1"), found.isProper], [expected, isProper])
+    })
+  }
+
+  it("has no broken escape where it is a word of a header, or that is said", () => {
+    assert.deepStrictEqual(["a_=3d", "a=", "a=4"].map((word) => {
+      const { bytes, isProper } = decodeQ(Buffer.from(word))
+      return [Buffer.from(bytes).toString(), isProper]
+    }), [["a =", true], ["a=", false], ["a=4", false]])
   })
 })
 
