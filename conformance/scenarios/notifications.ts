@@ -260,7 +260,11 @@ export const suite: ScenarioSuite = {
         const id = yield* send(process, tenancy, ada)
         yield* settle(process)
 
-        yield* process.notifications.record([about(id, ada, { ...outcomes.hard, at: Number.NaN }), about(id, ada, outcomes.delivered)])
+        const delivered = about(id, ada, outcomes.delivered)
+        // Far longer than a submission's, and nothing that can be compressed.
+        const providerMessageId = String.fromCharCode(...Array.from({ length: 5_000 }, (_, place) => 0x4e00 + ((place * 7_919) % 20_000)))
+
+        yield* process.notifications.record([about(id, ada, { ...outcomes.hard, at: Number.NaN }), { ...delivered, providerMessageId }, delivered])
 
         const { status, recipients } = yield* messageOf(world, tenancy, id)
         assert.deepEqual([status, recipients[0]!.evidence.bounced], ["delivered", null])

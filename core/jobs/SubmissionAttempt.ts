@@ -6,7 +6,7 @@ import * as Backoff from "../model/Backoff.ts"
 import type { MessageId, Millis } from "../model/Ids.ts"
 import { submissionWindow } from "../model/Limits.ts"
 import * as Message from "../model/Message.ts"
-import { defer, type Bounce, type Deferral, type Failure, type Input, type Recipient, type SubmissionRef } from "../model/Recipient.ts"
+import { defer, providerMessageIdMax, type Bounce, type Deferral, type Failure, type Input, type Recipient, type SubmissionRef } from "../model/Recipient.ts"
 import * as Replies from "../model/Reply.ts"
 import type { Reply } from "../model/Reply.ts"
 import type { Suppression } from "../model/Suppression.ts"
@@ -142,9 +142,6 @@ export const soundOf = (result: SubmitResult, messageId: MessageId, recipients: 
 }
 
 const isName = (name: unknown): name is string | number => (typeof name === "string" && name !== "") || typeof name === "number"
-
-/** Characters of the name of a submission. */
-const providerMessageIdMax = 500
 
 /** What the provider's replies mean for each recipient; who was refused for the moment stays queued. */
 export const attempted = (

@@ -73,5 +73,7 @@ describe("a notification", () => {
     assert.isFalse(accepts({ ...notification({ _tag: "Complained", at: 1 }), outcome: { _tag: "Opened", at: 1 } }))
     assert.isFalse(accepts({ ...notification({ _tag: "Complained", at: 1 }), outcome: { _tag: "Complained", at: Number.NaN } }))
     assert.isFalse(accepts({ ...notification({ _tag: "Complained", at: 1 }), provider: undefined }))
+    assert.isTrue(accepts(notification({ _tag: "Complained", at: 1 }, { providerMessageId: "p".repeat(500) })))
+    assert.isFalse(accepts(notification({ _tag: "Complained", at: 1 }, { providerMessageId: "p".repeat(501) })))
   })
 })

@@ -5,7 +5,7 @@
 import { Result, Schema } from "effect"
 import { Address } from "./Address.ts"
 import { canonical } from "./IdempotencyKey.ts"
-import type { Input, SubmissionRef } from "./Recipient.ts"
+import { providerMessageIdMax, type Input, type SubmissionRef } from "./Recipient.ts"
 import { dateMax } from "./Timestamp.ts"
 
 /** An instant that has a date; milliseconds. */
@@ -31,7 +31,8 @@ export type Outcome = typeof Outcome.Type
 export const Notification = Schema.Struct({
   /** Which adapter speaks, as in `SubmissionRef`. */
   provider: Schema.String,
-  providerMessageId: Schema.String,
+  /** Any that is longer names no submission, and no index of a store need take it. */
+  providerMessageId: Schema.String.check(Schema.isMaxLength(providerMessageIdMax)),
   /** Null when the provider speaks of the whole submission. */
   recipient: Schema.NullOr(Address),
   outcome: Outcome

@@ -46,9 +46,13 @@ export interface Failure {
   readonly message: string
 }
 
+/** Characters of a provider's name for a submission: it is looked for by it. */
+export const providerMessageIdMax = 500
+
 /** The provider that took a recipient, and its name for the submission. */
 export interface SubmissionRef {
   readonly provider: string
+  /** At most `providerMessageIdMax` characters. */
   readonly providerMessageId: string
 }
 

@@ -69,7 +69,7 @@ export interface SubmitRequest {
 }
 
 export interface SubmitResult {
-  /** Short: at most 500 characters. */
+  /** Short: at most `providerMessageIdMax` characters. What is said later of a longer name is passed over. */
   readonly providerMessageId: string
   /** One reply for each recipient of the envelope: who has none is mailed again. No list at all counts as everybody being taken. */
   readonly replies: ReadonlyArray<{ readonly recipient: Address; readonly reply: Reply }>
