@@ -118,6 +118,7 @@ const lookAtNames = (kind: NamedKind, names: ReadonlySet<string> | undefined): R
   ]
 }
 
+/** Held in the way in which they are written over, for which a look-up that locks them too (`Reads`) need not wait. */
 const lookAtReservations = ({ reservations }: Touched): ReadonlyArray<Look> => {
   if (reservations.size === 0) return []
   const columns = Rows.reservation.columns.slice(0, 2)
@@ -131,7 +132,7 @@ const lookAtReservations = ({ reservations }: Touched): ReadonlyArray<Look> => {
            where (application_id, idempotency_key) in (
              select application_id, idempotency_key from ${Rows.given(columns, first)}
            )
-           order by application_id, idempotency_key for update
+           order by application_id, idempotency_key for no key update
          ) as reservation`,
       parameters: Rows.parameters(columns, known)
     }

@@ -8,6 +8,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import { append, demand, insert, insertMessage, next, realmInShard, reservation, reserve, suppress, suppression, takeQuota, times, unsuppress, update } from "../../conformance/StoreLaw.ts"
+import type { ApiKey } from "../../core/model/ApiKey.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
 import type { Change } from "../../core/ports/Store.ts"
 import { blocked, foreign, newProcess, url } from "./TestProcess.ts"
@@ -16,11 +17,35 @@ interface Rows {
   readonly table: string
   /** A column that tells the rows apart. */
   readonly key: string
-  /** Two rows in the order in which they are waited for: by which key, what makes it, and what touches it; of another table, where one is named. */
-  readonly rows: ReadonlyArray<{ readonly key: string; readonly made: Change; readonly touched: Change; readonly table?: string }>
+  /** Two rows in the order in which they are waited for: by which key, what makes it, and what touches it; of another table, or by another column, where one is named. */
+  readonly rows: ReadonlyArray<Touched>
+}
+
+interface Touched {
+  readonly key: string
+  readonly made: Change
+  readonly touched: Change
+  readonly table?: string
+  readonly by?: string
 }
 
 const held = reservation()
+
+const used = ({ id }: ApiKey): Change => ({ _tag: "TouchApiKeys", used: [{ id, at: 1 }] })
+
+/** Two keys, in order, and what is done with each. */
+const keysOf = (...touched: ReadonlyArray<(key: ApiKey) => Change>): Rows => ({
+  table: "api_key",
+  key: "id",
+  rows: times(2, () => Fixtures.apiKey(Fixtures.application(Fixtures.realm())))
+    .toSorted((one, other) => (one.id < other.id ? -1 : 1))
+    .map((key, index) => ({ key: key.id, made: insert("apiKey", key), touched: touched[index]!(key) }))
+})
+
+const behindQuota = (other: Touched): Rows => {
+  const { tenantId } = Fixtures.realm()
+  return { table: "quota", key: "tenant_id", rows: [{ key: tenantId, made: takeQuota(tenantId, 1, 9), touched: takeQuota(tenantId, 1, 9) }, { by: "id", ...other }] }
+}
 
 const realms = () => times(2, () => Fixtures.realm()).toSorted((one, other) => (one.tenantId < other.tenantId ? -1 : 1))
 
@@ -41,13 +66,7 @@ const kinds: Readonly<Record<string, () => Rows>> = {
       return { key: tenant.id, made: insert("tenant", tenant), touched: demand("tenant", tenant) }
     })
   }),
-  "keys that were used": () => ({
-    table: "api_key",
-    key: "id",
-    rows: times(2, () => Fixtures.apiKey(Fixtures.application(Fixtures.realm())))
-      .toSorted((one, other) => (one.id < other.id ? -1 : 1))
-      .map((key) => ({ key: key.id, made: insert("apiKey", key), touched: { _tag: "TouchApiKeys", used: [{ id: key.id, at: 1 }] } }))
-  }),
+  "keys that were used": () => keysOf(used, used),
   "a key that was used, behind the tables before it": () => {
     const [tenant, key] = [Fixtures.tenant(), Fixtures.apiKey(Fixtures.application(Fixtures.realm()))]
     return {
@@ -55,9 +74,39 @@ const kinds: Readonly<Record<string, () => Rows>> = {
       key: "id",
       rows: [
         { key: tenant.id, made: insert("tenant", tenant), touched: update("tenant", next(tenant)) },
-        { table: "api_key", key: key.id, made: insert("apiKey", key), touched: { _tag: "TouchApiKeys", used: [{ id: key.id, at: 1 }] } }
+        { table: "api_key", key: key.id, made: insert("apiKey", key), touched: used(key) }
       ]
     }
+  },
+  "a record that is written over, and one behind it that is required": () => {
+    const [first, second] = realms().map(({ tenantId }) => Fixtures.tenant({ id: tenantId }))
+    return {
+      table: "tenant",
+      key: "id",
+      rows: [
+        { key: first!.id, made: insert("tenant", first!), touched: update("tenant", next(first!)) },
+        { key: second!.id, made: insert("tenant", second!), touched: demand("tenant", second!) }
+      ]
+    }
+  },
+  "a key that is written over, and one behind it that was used": () => keysOf((key) => update("apiKey", next(key)), used),
+  "a key that was used, and one behind it that is required": () => keysOf(used, (key) => demand("apiKey", key)),
+  "a quota, and a plan behind it": () => {
+    const plan = { id: Fixtures.freshId<string>(), keyRequestsPerMinute: 1, tenantRequestsPerDay: 1, recipientsPerDay: 1 }
+    const put = { _tag: "PutPlan", plan } as const
+    return behindQuota({ table: "plan", key: plan.id, made: put, touched: put })
+  },
+  "a quota, and a blob behind it": () => {
+    const { tenantId } = Fixtures.realm()
+    const blob = { sha256: "ab".repeat(32), sizeBytes: 1 }
+    const put = { _tag: "PutBlob", tenantId, blob, bytes: new Uint8Array(1), at: 1 } as const
+    return behindQuota({ table: "blob", by: "tenant_id", key: tenantId, made: put, touched: put })
+  },
+  "a quota, and a content that is written over behind it": () => {
+    const realm = Fixtures.realm()
+    const message = Fixtures.message(realm)
+    const put = { _tag: "PutContent", realm, messageId: message.id, content: Fixtures.content(message) } as const
+    return behindQuota({ table: "message_content", by: "message_id", key: message.id, made: insertMessage(message), touched: put })
   },
   "tenants' quotas": () => ({
     table: "quota",
@@ -111,8 +160,8 @@ layer(url, { excludeTestServices: true })("a commit waits in one order", (it) =>
         const { key, rows, table } = rowsOf()
         const [first, second] = [rows[0]!, rows[1]!]
         yield* one.store.commit(rows.map(({ made }) => made), [])
-        const lock = (row: Rows["rows"][number]) =>
-          other.run(`select ${key}::text from mailroom.${row.table ?? table} where ${key}::text = $1 for update skip locked`, [row.key])
+        const lock = (row: Touched) =>
+          other.run(`select ${row.by ?? key}::text from mailroom.${row.table ?? table} where ${row.by ?? key}::text = $1 for update skip locked`, [row.key])
         assert.deepStrictEqual(yield* lock(first), [[first.key]])
 
         const waiting = yield* Effect.forkChild(one.store.commit(rows.toReversed().map(({ touched }) => touched), []))
@@ -125,4 +174,46 @@ layer(url, { excludeTestServices: true })("a commit waits in one order", (it) =>
       }).pipe(Effect.scoped)
     )
   }
+
+  it.effect("and holds no key in share that it will write", () =>
+    Effect.gen(function* () {
+      const one = yield* newProcess()
+      const other = yield* foreign
+      const key = Fixtures.apiKey(Fixtures.application(Fixtures.realm()))
+      yield* one.store.commit([insert("apiKey", key)], [])
+      const lock = (how: string) => other.run(`select id::text from mailroom.api_key where id = $1 for ${how}`, [key.id])
+      yield* lock("share")
+
+      const waiting = yield* Effect.forkChild(one.store.commit([demand("apiKey", key), used(key)], []))
+      yield* blocked(one)
+      const free = yield* lock("update skip locked")
+      yield* other.commit
+      yield* Fiber.join(waiting)
+
+      assert.deepStrictEqual(free, [[key.id]])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("and a look-up of reservations waits for none that has looked at them", () =>
+    Effect.gen(function* () {
+      const one = yield* newProcess()
+      const other = yield* foreign
+      const made = reservation({ expiresAt: 0 })
+      const { tenantId } = Fixtures.realm()
+      yield* one.store.commit([reserve(made), takeQuota(tenantId, 1, 9), insertMessage(Fixtures.message({ ...Fixtures.realm(), tenantId }))], [])
+      yield* other.run("select from mailroom.tenant_log where tenant_id = $1 for update", [tenantId])
+
+      // It is there, so it is looked at, and found to have expired.
+      const message = Fixtures.message({ ...Fixtures.realm(), tenantId })
+      const waiting = yield* Effect.forkChild(one.store.commit([reserve({ ...made, reservedAt: 1, expiresAt: 2 }), insertMessage(message)], []))
+      yield* blocked(one)
+      const { applicationId, idempotencyKey } = made
+      const asked = { tenantId, mailboxId: message.mailboxId, applicationId, idempotencyKey, at: -1 }
+      const { reservation: found } = yield* one.store.messages.admission(asked)
+      yield* other.commit
+      yield* Fiber.join(waiting)
+
+      assert.deepStrictEqual(found, made)
+    }).pipe(Effect.scoped)
+  )
 })

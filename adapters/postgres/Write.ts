@@ -3,12 +3,15 @@
  * nothing to look up is a single round trip and its own transaction.
  *
  * Its parts stand in the order in which everybody locks: rows by kind, written
- * or required, quotas, keys, the tenants' logs with the messages, and last the
- * heads of the shards with what needs to know where they are. So a head is held
+ * or required, quotas, keys, what is put over what is there, the tenants' logs
+ * with the messages, and last the heads of the shards with what needs to know
+ * where they are. So a head is held
  * for the end of the statement and the commit only, and nothing else is waited
  * for meanwhile.
- * Whoever looks first has its quotas by then, so no key is brought before: a
- * twin would wait for that key, and hold the quota that this one waits for.
+ * Whoever looks first has its quotas by then, so nothing is brought before that
+ * a twin brings as well: it would wait for that, and hold the quota that this
+ * one waits for. Rows that are new are the exception, for hardly anybody brings
+ * the same name at once.
  */
 import { foldCase } from "../../core/model/Address.ts"
 import type { Endpoint } from "../../core/model/Endpoint.ts"
@@ -36,19 +39,20 @@ const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Par
   const premises = Map.groupBy(overlay.premises(), ({ kind }) => kind)
   const [held, notes] = [sorted(overlay.reservations), sorted(overlay.notes)]
   return [
-    ...has(plans, sorted(overlay.plans).map(([, plan]) => plan)),
     ...kinds.flatMap((kind) => {
       const own = entries.get(kind) ?? []
+      const required = premises.get(kind) ?? []
+      const touched = kind === "apiKey" ? sorted(overlay.touches) : []
       const written = kind === "endpoint" ? [] : kind === "message" ? has(changedMessages, changedOf<"message">(own)) : rowParts(kind, own)
-      const used = kind === "apiKey" ? has(touches, sorted(overlay.touches)) : []
-      return [...premiseParts(kind, premises.get(kind) ?? []), ...used, ...written]
+      return [...lockedFirst(kind, required, touched, own), ...premiseParts(kind, required), ...has(touches, touched), ...written]
     }),
-    ...has(putContents, sorted(overlay.contents).map(([, change]) => change)),
-    ...has(putBodies, sorted(overlay.bodies).map(([, change]) => change)),
-    ...(overlay.blobs.size === 0 ? [] : blobParts([...overlay.blobs.values()])),
     ...has(quotas, sorted(overlay.quotas).map(([, quota]) => quota)),
     ...has(replacedReservations, held.filter(([key]) => overlay.isStored(key)).map(([, reservation]) => reservation)),
     ...has(newReservations, held.filter(([key]) => !overlay.isStored(key)).map(([, reservation]) => reservation)),
+    ...has(plans, sorted(overlay.plans).map(([, plan]) => plan)),
+    ...has(putContents, sorted(overlay.contents).map(([, change]) => change)),
+    ...has(putBodies, sorted(overlay.bodies).map(([, change]) => change)),
+    ...(overlay.blobs.size === 0 ? [] : blobParts([...overlay.blobs.values()])),
     ...has(liftedSuppressions, sorted(overlay.suppressions).flatMap(([, { lifted }]) => lifted ?? [])),
     ...has(suppressions, sorted(overlay.suppressions).flatMap(([, { kept }]) => kept ?? [])),
     ...has(droppedNotes, notes.flatMap(([hash, { isDropped }]) => (isDropped ? [hash] : []))),
@@ -123,6 +127,34 @@ const changedOf = <K extends Kind>(entries: ReadonlyArray<Entry>): ReadonlyArray
   entries
     .flatMap((entry) => (isChanged(entry) ? { item: entry.record as Records[K], base: entry.base! } : []))
     .sort((one, other) => (one.item.id < other.item.id ? -1 : 1))
+
+/**
+ * Rows of one kind that parts one after the other would lock, in the order of all of them: else two statements could have
+ * what the other waits for, as could two that hold one row in share until both write it.
+ */
+const lockedFirst = (
+  kind: Kind,
+  required: ReadonlyArray<Premise>,
+  touched: ReadonlyArray<readonly [string, number]>,
+  entries: ReadonlyArray<Entry>
+): ReadonlyArray<Part> => {
+  const waits = [
+    required.filter(({ isHeld }) => isHeld).map(({ id }) => id),
+    touched.map(([id]) => id),
+    entries.filter(isChanged).map(({ id }) => id)
+  ].filter((ids) => ids.length > 0)
+  return waits.length < 2 ? [] : [locks.get(kind)!(waits.flat())]
+}
+
+const lockOf = (kind: Kind): PartOf<string> => {
+  const { name } = Rows.tables[kind]
+  const shape: Shape = {
+    name: `locked_${name.slice("mailroom.".length)}`,
+    text: (first, behind) => `select 1 from ${name} where id = any($${first}::uuid[]) and ${behind} order by id for update`
+  }
+  return (ids) => ofArrays(shape, ids.length, [Rows.array("uuid", ids)])
+}
+const locks = new Map(kinds.map((kind) => [kind, lockOf(kind)]))
 
 const recordsOf = (entries: ReadonlyArray<Entry>): ReadonlyArray<Records[Kind]> =>
   entries.flatMap(({ record }) => record ?? [])
