@@ -172,9 +172,36 @@ describe("a job", () => {
       assert.deepStrictEqual(did, ["begin a 0", "complete a 5"])
     })
   )
+
+  it.effect("that a claim brings to a worker which has been told to stop is given back, whether it is trusted or not", () =>
+    Effect.gen(function* () {
+      const brought = [leaseOf("submit", "a"), leaseOf("submit", "b"), leaseOf("submit", "suspect", 3)]
+      const claim = ({ kinds }: Claim) => Effect.delay(Effect.succeed(kinds[0] === "submit" ? brought.splice(0) : []), "2 seconds")
+      const { did, stop, worker } = yield* running({}, taking(1), { claim })
+      yield* stop
+
+      yield* TestClock.adjust("10 seconds")
+      yield* Fiber.join(worker)
+
+      assert.deepStrictEqual(did, ["give back a for 0 s at 2", "give back b for 0 s at 2", "give back suspect for 0 s at 2"])
+    })
+  )
 })
 
 describe("a claim", () => {
+  it.effect("is not made by a lane whose first free place comes when the worker has been told to stop", () =>
+    Effect.gen(function* () {
+      const full = Array.from({ length: 128 }, (_, index) => leaseOf("submit", String(index)))
+      const { asked, stop, worker } = yield* running({ submit: [full] }, taking(5))
+      yield* stop
+
+      yield* TestClock.adjust("10 seconds")
+      yield* Fiber.join(worker)
+
+      assert.deepStrictEqual(asked.map(({ kinds }) => kinds[0]), ["submit", "deliver", "parse"])
+    })
+  )
+
   it.effect("leaves half of the places to other groups, and few messages are read at a time", () =>
     Effect.gen(function* () {
       const { asked } = yield* running({}, taking(1))

@@ -257,7 +257,14 @@ export class Worker extends Context.Service<
         while (!isStopping()) {
           yield* permits.withPermits(1)(Effect.void) // a place is free
           if (places.taken > 0 && !Duration.isZero(lane.claimPause)) yield* Effect.sleep(lane.claimPause)
+          if (isStopping()) break
           const { fresh, suspect, isAway, isAll } = yield* claim(lane, places.free)
+          if (isStopping()) {
+            // Another worker has them at once. Begun here they might not end in time, and would be left to their leases.
+            const leases = suspect === null ? fresh : [...fresh, suspect]
+            yield* Effect.forEach(leases, (lease) => giveBack(lease, Duration.zero), { concurrency: "unbounded", discard: true })
+            break
+          }
           places.isSpare = isAll && suspect === null
           for (const lease of fresh) yield* start(lease)
           if (suspect !== null) yield* thenEndTurn(lane, workBehind(suspect, FiberSet.awaitEmpty(fibers)))
