@@ -74,6 +74,21 @@ describe("news of jobs", () => {
       yield* heard
     })
   )
+
+  local(
+    "of places that became free are heard where somebody waits for one of that kind, and are told from those of jobs",
+    Effect.gen(function* () {
+      const news = yield* JobNews
+      news.whoWaitsForPlaces((kind) => kind === "submit")
+      const [submissions, polls] = [yield* listening(news, ["submit"]), yield* listening(news, ["poll"])]
+
+      yield* news.tellOfPlaces(["submit", "poll"])
+      assert.isTrue(yield* Fiber.join(submissions))
+      assert.isFalse(yield* isHeard(polls))
+      yield* news.tell(["poll"])
+      assert.isFalse(yield* Fiber.join(polls))
+    })
+  )
 })
 
 describe("news of jobs over a database", () => {
