@@ -105,8 +105,9 @@ const handOuts: ReadonlyArray<Check<JobQueue>> = [
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin
       const offered = job(now)
-      yield* queue.offer([offered, offered])
-      yield* queue.offer([offered])
+      const later = { ...offered, dueAt: now + minute }
+      yield* queue.offer([later, offered, offered, later])
+      yield* queue.offer([later])
 
       yield* queue.complete(yield* claimOne)
 
