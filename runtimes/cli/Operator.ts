@@ -25,12 +25,13 @@ export type Services = Management | WebhookManagement | Resealing | CheckDomains
 export const services = Layer.mergeAll(Management.layer, WebhookManagement.layer, Resealing.layer, CheckDomains.layer)
 
 /** What the exit codes of management say; `docs/cli.md` repeats it. */
-export const exitCodes: Readonly<Record<0 | ExitCode, string>> = {
+export const exitCodes: Readonly<Record<0 | ExitCode | 130, string>> = {
   0: "done, or shown",
   1: "failed: the database does not answer or takes no writes, or not all could be done",
   2: "usage: a flag, an argument or a setting is not what it must be",
   3: "not found: there is no such tenant, plan, application, key, domain, mailbox, endpoint or suppressed address",
-  4: "conflict: the name is taken, the record has changed meanwhile, or its state does not allow it"
+  4: "conflict: the name is taken, the record has changed meanwhile, or its state does not allow it",
+  130: "stopped by SIGINT or SIGTERM before its end: what was asked for may be done or not"
 }
 
 type Refusal =

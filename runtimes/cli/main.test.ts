@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { spawn, spawnSync } from "node:child_process"
 import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as Database from "../../adapters/postgres/Database.ts"
@@ -67,6 +68,44 @@ describe("mailroom", () => {
       assert.deepStrictEqual(sealingKeys.map(({ version }) => version), [1, 2, 3])
       assert.strictEqual(new Set(sealingKeys.map(({ key }) => Buffer.from(Redacted.value(key)).toString("hex"))).size, 3)
     }), 60_000)
+
+  describe("told to stop before the database has answered", () => {
+    const unfinished = "mailroom: stopped before its end: what was asked for may be done or not\n"
+    const cases: ReadonlyArray<readonly [line: string, signal: NodeJS.Signals, status: number, said: string]> = [
+      ["migrate", "SIGINT", 130, unfinished],
+      ["doctor --json", "SIGTERM", 130, unfinished],
+      ["plan create standard", "SIGTERM", 130, unfinished],
+      ["serve", "SIGTERM", 0, ""]
+    ]
+
+    for (const [line, signal, status, said] of cases) {
+      it(`ends with ${status}: ${line}`, async () => {
+        const silent = createServer()
+        const connected = new Promise<void>((resolve) => silent.once("connection", () => resolve()))
+        await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve))
+        const address = silent.address()
+        const port = address !== null && typeof address === "object" ? address.port : 0
+        const child = spawn(process.execPath, [join(import.meta.dirname, "main.ts"), ...line.split(" ")], {
+          env: {
+            ...clean,
+            MAILROOM_DATABASE_URL: `postgres://ada:lovelace@127.0.0.1:${port}/mailroom`,
+            MAILROOM_SEALING_KEYS: `1:${Buffer.alloc(32).toString("base64")}`,
+            MAILROOM_SCANNER: "none"
+          }
+        })
+        let stderr = ""
+        child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()))
+        child.stdout.resume()
+        const ended = new Promise<number | null>((resolve) => child.once("close", resolve))
+        await connected
+
+        child.kill(signal)
+
+        assert.deepStrictEqual([await ended, stderr], [status, said])
+        silent.close()
+      }, 60_000)
+    }
+  })
 
   describe("repeats no credential, whichever setting it was put into", () => {
     const canary = "CaNaRy/+1"

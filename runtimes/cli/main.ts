@@ -23,6 +23,13 @@ const isUsage = (error: unknown): boolean =>
 /** What the exit code says. */
 const exitCodeOf = (error: unknown): number => (error instanceof CommandFailed ? error.exitCode : isUsage(error) ? 2 : 1)
 
+/** After a signal: those who run until they are told to stop have said that it is their end; of others, nobody may take it for success. */
+const stoppedCode = (): number => {
+  if (process.exitCode !== undefined) return Number(process.exitCode)
+  process.stderr.write("mailroom: stopped before its end: what was asked for may be done or not\n")
+  return 130
+}
+
 const report = (cause: Cause.Cause<unknown>) =>
   Effect.sync(() => {
     const error = Cause.squash(cause)
@@ -56,8 +63,7 @@ Command.run(mailroom, { version }).pipe(
       disableErrorReporting: true,
       teardown: (exit, onExit) => {
         if (exit._tag === "Success") return onExit(0)
-        // Being told to stop is no failure, unless a command has said that it is one of its own.
-        if (Cause.hasInterruptsOnly(exit.cause)) return onExit(Number(process.exitCode ?? 0))
+        if (Cause.hasInterruptsOnly(exit.cause)) return onExit(stoppedCode())
         return onExit(exitCodeOf(Cause.squash(exit.cause)))
       }
     })
