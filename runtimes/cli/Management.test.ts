@@ -1,6 +1,6 @@
 /** The management commands as an operator types them, in this process and on memory adapters: what they print, and how they end. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Deferred, Effect, Fiber, Layer, Option, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -11,7 +11,10 @@ import { keepPayload, payload } from "../../conformance/StoreLaw.ts"
 import type { ApplicationId, TenantId } from "../../core/model/Ids.ts"
 import { Access } from "../../core/operations/Access.ts"
 import { Store } from "../../core/ports/Store.ts"
+import { CommandFailed } from "./CommandFailed.ts"
 import { epoch, founded, json, layer, nobody, run } from "./harness.ts"
+import { Output } from "./Output.ts"
+import { tellOnce } from "./SecretFile.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "mailroom-cli-"))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -250,6 +253,31 @@ describe("management commands", () => {
       const refused = yield* create("messages:sent", join(folder, "none"))
       assert.deepStrictEqual([refused.code, existsSync(join(folder, "none"))], [2, false])
       assert.lengthOf(yield* json(`key list -t ${tenant}`), 1)
+    })
+  )
+
+  it.effect("tell a secret that was being made when they were told to stop, wherever it goes", () =>
+    Effect.gen(function* () {
+      const file = join(folder, "stopped.key")
+      for (const out of [Option.none(), Option.some(file)]) {
+        const told: Array<string> = []
+        const [begun, goOn] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+        const make = Effect.andThen(Deferred.succeed(begun, undefined), Effect.as(Deferred.await(goOn), Redacted.make("whsec_1")))
+        const telling = tellOnce({ out, json: true }, make, {
+          what: "secret",
+          secretIn: (made) => made,
+          shown: () => ({}),
+          lost: (_, message) => new CommandFailed({ exitCode: 1, message })
+        }).pipe(Effect.provideService(Output, { out: (text) => Effect.sync(() => void told.push(text)), error: () => Effect.void }))
+        const fiber = yield* Effect.forkChild(telling)
+        yield* Deferred.await(begun)
+
+        const stopping = yield* Effect.forkChild(Fiber.interrupt(fiber), { startImmediately: true })
+        yield* Deferred.succeed(goOn, undefined)
+        yield* Fiber.await(stopping)
+
+        assert.include(Option.isNone(out) ? told.join("") : existsSync(file) && readFileSync(file, "utf8"), "whsec_1")
+      }
     })
   )
 

@@ -22,7 +22,7 @@ interface Telling<A> {
   readonly lost: (made: A, why: string) => CommandFailed
 }
 
-/** Makes a secret, and tells it once. */
+/** Makes a secret, and tells it once: a signal between the two would leave one that is in use, and that nobody has. */
 export const tellOnce = Effect.fnUntraced(function* <A, E, R>(
   { out, json }: { readonly out: Option.Option<string>; readonly json: boolean },
   make: Effect.Effect<A, E, R>,
@@ -37,7 +37,7 @@ export const tellOnce = Effect.fnUntraced(function* <A, E, R>(
   for (const line of notes?.(made) ?? []) yield* note(line)
   yield* note(path === null ? `the ${what} is shown this once; keep it as a secret` : `the ${what} is in ${path}, and nowhere else`)
   return made
-})
+}, Effect.uninterruptible)
 
 /** Makes the file, then the secret, so that there is none to lose if there can be no file; and no file is left if there is none. */
 const intoFile = <A, E, R>(
