@@ -110,7 +110,7 @@ export const deployment = (...needs: ReadonlyArray<Exclude<Need, "database">>): 
 export const fileNameOf = (name: string): string => `${name}_FILE`
 
 /** What stands for a setting, and under which name; null if nothing does. A secret may stand in a file. */
-const textOf = (
+export const textOf = (
   { name, isSecret, alias, parse }: Setting<unknown>,
   variables: Variables
 ): Result.Result<{ readonly name: string; readonly text: string } | null, string> => {

@@ -28,12 +28,12 @@ interface Running {
 
 const start = (
   parameters: ReadonlyArray<string>,
-  options: { readonly key?: string | null; readonly input?: string } = {}
+  options: { readonly key?: string | null; readonly keyFile?: string; readonly input?: string } = {}
 ): Running => {
   const { MAILROOM_API_KEY: _, ...inherited } = process.env
-  const { key = deployment.apiKey, input = "" } = options
+  const { key = deployment.apiKey, keyFile, input = "" } = options
   const child = spawn(process.execPath, [cli, "conformance", ...parameters], {
-    env: { ...inherited, ...(key === null ? {} : { MAILROOM_API_KEY: key }) },
+    env: { ...inherited, ...(key === null ? {} : { MAILROOM_API_KEY: key }), ...(keyFile === undefined ? {} : { MAILROOM_API_KEY_FILE: keyFile }) },
     stdio: ["pipe", "pipe", "pipe"]
   })
   children.push(child)
@@ -161,11 +161,12 @@ describe("mailroom conformance", () => {
 
     const runs = await Promise.all([
       conformance([...one, "--api-key-file", file], { key: "svc_test_wrong" }),
+      conformance(one, { key: null, keyFile: file, input: "svc_test_wrong" }),
       conformance(one, { key: null, input: `${deployment.apiKey}\n` }),
       conformance([...one, "--api-key-file", "-"], { key: "svc_test_wrong", input: deployment.apiKey })
     ])
 
-    assert.deepStrictEqual(runs.map(({ status }) => status), [0, 0, 0])
+    assert.deepStrictEqual(runs.map(({ status }) => status), [0, 0, 0, 0])
   }, 60_000)
 
   const usage: ReadonlyArray<

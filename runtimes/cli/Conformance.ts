@@ -86,7 +86,6 @@ const proveDeployment = Effect.fnUntraced(function* (address: string, flags: Fla
         Effect.gen(function* () {
           yield* clearLine
           yield* Effect.orDie(show(report)) // a broken output ends the command as it is
-          process.exitCode = 130
         })
     })
     .pipe(
@@ -139,10 +138,10 @@ const addressOf = (flag: string, text: string) => {
 /** A file goes before the environment, and that before standard input. */
 const apiKey = Effect.fnUntraced(function* (file: string | null) {
   if (file !== null) return yield* keyFrom("--api-key-file", file)
-  const { name } = Config.settings.apiKey
-  const set = Config.environment()[name]
-  if (set !== undefined && set !== "") return yield* keyOf(name, set)
-  if (process.stdin.isTTY) return yield* usage(`an API key is wanted: set ${name}, or give --api-key-file FILE`)
+  const { apiKey } = Config.settings
+  const set = yield* Effect.mapError(Effect.fromResult(Config.textOf(apiKey, Config.environment())), usage)
+  if (set !== null && set.text !== "") return yield* keyOf(set.name, set.text)
+  if (process.stdin.isTTY) return yield* usage(`an API key is wanted: set ${apiKey.name}, or give --api-key-file FILE`)
   process.stderr.write("mailroom: reading the API key from standard input\n")
   return yield* keyFrom("standard input", "-")
 })
