@@ -87,8 +87,11 @@ const isRecord = (value: unknown): value is Shown => typeof value === "object" &
 const textOf = (value: unknown): string => {
   if (value === null || value === undefined || value === "") return "-"
   if (Array.isArray(value)) return value.length === 0 ? "-" : value.map(textOf).join(", ")
-  return visible(typeof value === "string" ? value.replaceAll("\n", " ") : JSON.stringify(value))
+  return typeof value === "string" ? oneLine(value) : visible(JSON.stringify(value))
 }
+
+/** Text from anybody, within a line. */
+export const oneLine = (text: string): string => visible(text.replaceAll("\n", " "))
 
 /** What a terminal would obey, or what turns the writing round, as an escape that JSON knows too. */
 const visible = (text: string): string =>

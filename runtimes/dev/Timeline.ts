@@ -7,10 +7,11 @@ import { shardOf, type ApplicationId, type DeliveryId, type EndpointId, type Env
 import { deliveryAttemptsMax } from "../../core/model/Limits.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import { Store } from "../../core/ports/Store.ts"
+import { oneLine } from "../cli/Output.ts"
 
 /** `09:30:00.123  message.delivered   0199…a1b2  to ada@example.com` */
 export const format = (event: LoggedEvent): string =>
-  `${Timestamp.fromMillis(event.occurredAt).slice(11, 23)}  ${event.type.padEnd(22)}${event.resourceId}  ${about(event)}`
+  `${Timestamp.fromMillis(event.occurredAt).slice(11, 23)}  ${event.type.padEnd(22)}${event.resourceId}  ${oneLine(about(event))}`
 
 const about = ({ data }: LoggedEvent): string => {
   if ("bounce" in data) return `${data.recipient}: ${data.bounce.class}, ${data.bounce.diagnostic ?? "no reason given"}`
