@@ -1,6 +1,6 @@
 /** The database, as a deployment needs it. One connection, and nothing but reads. */
 import { Effect, Layer, Redacted, Result } from "effect"
-import type { SqlError } from "effect/sql/SqlError"
+import { isSqlError, type SqlError } from "effect/sql/SqlError"
 import * as FileBlobStore from "../../adapters/node/FileBlobStore.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Postgres from "../../adapters/postgres/Database.ts"
@@ -13,10 +13,11 @@ import * as MailDomains from "../../core/model/MailDomain.ts"
 import { sealVersionLimit } from "../../core/model/SealedSecret.ts"
 import * as Routing from "../../core/operations/Routing.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
+import { StoreUnavailable } from "../../core/ports/Store.ts"
 import { connectionAdvice, placeOf, poolerFault } from "../Adapters.ts"
 import { settings, type Deployment } from "../Config.ts"
 import * as FileFault from "../FileFault.ts"
-import { bounded, voice, type Reader, type Voice } from "./Findings.ts"
+import { unbroken, voice, type Reader, type Voice } from "./Findings.ts"
 
 const versionMin = 150_000
 /** Milliseconds; half of what a process may be off. */
@@ -25,7 +26,10 @@ const secretsTried = 20
 /** Of each kind, at either end. */
 const blobsTried = 20
 
-/** What the checks behind it want is there, or they are left out. */
+/**
+ * What the checks behind it want is there, or they are left out. Each statement has its own deadline, so one that waits for a
+ * lock takes no other's place; a server that answers nothing is given up by who asked for all of this.
+ */
 export const database = Effect.fnUntraced(function* (config: Deployment, reader: Reader) {
   const says = voice("database", reader)
   const opened = yield* Effect.result(
@@ -53,17 +57,30 @@ export const database = Effect.fnUntraced(function* (config: Deployment, reader:
   for (const [name, check] of Object.entries(checks)) {
     yield* reader.began(name)
     const voiced = voice(name, reader)
-    yield* bounded(check(voiced).pipe(Effect.catch((error) => voiced.fail(describe(error), advice))), voiced).pipe(
+    yield* check(voiced).pipe(
+      Effect.catch((error) => voiced.fail(describe(error), adviceOn(error))),
+      unbroken(voiced),
       Effect.provideContext(opened.success)
     )
   }
 }, Effect.scoped)
 
-const advice = "Look at the checks before this one."
+/** The database's own, also where a port has it as its cause. */
+const sqlErrorOf = (error: unknown): SqlError | null => {
+  const cause = error instanceof StoreUnavailable ? error.cause : error
+  return isSqlError(cause) ? cause : null
+}
+
+const adviceOn = (error: unknown): string => {
+  const cause = sqlErrorOf(error)
+  return cause !== null && Postgres.isConnectionLost(cause)
+    ? "Look at what it waits for: a lock (pg_stat_activity), a server that hangs, or the way to it."
+    : "Look at the checks before this one."
+}
 
 const describe = (error: unknown): string => {
-  if (!(error instanceof Error)) return String(error)
-  return "reason" in error ? Postgres.reasonOf(error as SqlError) : error.message // SqlError alone has a reason here
+  const cause = sqlErrorOf(error)
+  return cause !== null ? Postgres.reasonOf(cause) : error instanceof Error ? error.message : String(error)
 }
 
 const server = Effect.fnUntraced(function* (config: Deployment, says: Voice) {

@@ -34,8 +34,14 @@ export const voice = (check: string, { found }: Reader): Voice => ({
 export const bounded = <E, R>(self: Effect.Effect<void, E, R>, says: Voice): Effect.Effect<void, never, R> =>
   self.pipe(
     Effect.timeoutOrElse({ duration: patience, orElse: () => says.fail("no end within 60 seconds", "Look at what it waits for: a firewall, or a server that hangs.") }),
-    Effect.catchCause((cause) => says.fail("the check itself broke", String(cause).split("\n")[0]!))
+    unbroken(says)
   )
+
+/** A check that cannot break the others, where something else bounds its time. */
+export const unbroken =
+  (says: Voice) =>
+  <E, R>(self: Effect.Effect<void, E, R>): Effect.Effect<void, never, R> =>
+    Effect.catchCause(self, (cause) => says.fail("the check itself broke", String(cause).split("\n")[0]!))
 
 const patience = "60 seconds"
 

@@ -1,6 +1,6 @@
 /** What the doctor says of the ways to a database, a Redis and a mail server: poolers between, and certificates. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { Duration, Effect, Redacted } from "effect"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
@@ -8,6 +8,7 @@ import { join } from "node:path"
 import { createServer as createTlsServer, TLSSocket } from "node:tls"
 import { generate } from "selfsigned"
 import { SMTPServer } from "smtp-server"
+import * as Database from "../../adapters/postgres/Database.ts"
 import * as TestDatabase from "../../adapters/postgres/TestDatabase.ts"
 import * as TestPooler from "../../adapters/postgres/TestPooler.ts"
 import * as ScriptedServer from "../../adapters/smtp/ScriptedServer.ts"
@@ -65,6 +66,24 @@ describe("the doctor, on the way to others,", () => {
         assert.match(said, /^fail .*: password authentication failed for user "ada": Mend the user or the password in MAILROOM_DATABASE_URL/)
         assert.notInclude(said, "lovelace")
       }
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("says of a database that does not answer where to look, and goes on", () =>
+    Effect.gen(function* () {
+      const url = yield* TestDatabase.url()
+      const holder = yield* Database.Database.use(({ connect }) => connect).pipe(Effect.provide(Database.layer({ url, connectionsMax: 1 })))
+      yield* holder.query("begin", [])
+      yield* holder.query("lock table mailroom.endpoint in access exclusive mode", [])
+
+      const findings = yield* findingsOf({ ...complete, MAILROOM_DATABASE_URL: Redacted.value(url) }).pipe(
+        Effect.provideService(Database.StatementDeadline, Duration.seconds(2))
+      )
+
+      const { message, advice } = findings.find(({ check }) => check === "secrets")!
+      assert.strictEqual(message, "the database did not answer within 2s")
+      assert.match(advice ?? "", /^Look at what it waits for: a lock \(pg_stat_activity\), /)
+      assert.deepStrictEqual(says(findings, "redis"), ["ok none: PostgreSQL does without"])
     }).pipe(Effect.scoped)
   )
 
