@@ -197,6 +197,9 @@ describe("Config", () => {
     ["MAILROOM_SMTP_USER", { MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_PASSWORD: "x" }],
     ["MAILROOM_DKIM_FILE", { MAILROOM_DKIM_FILE: "keys.json" }],
     ["MAILROOM_QUEUE", { MAILROOM_QUEUE: "redis" }],
+    ["MAILROOM_OTLP_HEADERS", { MAILROOM_OTLP_HEADERS: "authorization=x" }],
+    ["MAILROOM_INBOUND_RSPAMD_PASSWORD", { MAILROOM_INBOUND_RSPAMD_PASSWORD: "x" }],
+    ["MAILROOM_SMTP_CA_FILE", { MAILROOM_SMTP_CA_FILE: "ca.pem" }],
     [
       "MAILROOM_SMTP_TLS",
       { MAILROOM_SMTP_HOST: "relay.example", MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_PASSWORD: "x", MAILROOM_SMTP_TLS: "none" }
@@ -385,6 +388,10 @@ describe("Config", () => {
         assert.strictEqual(yield* urlOf({ DATABASE_URL: theirs, MAILROOM_DATABASE_URL: ours }), ours)
         assert.strictEqual(yield* urlOf({ DATABASE_URL: theirs, MAILROOM_DATABASE_URL_FILE: inFile(ours) }), ours)
         assert.isNull(yield* urlOf({ DATABASE_URL: "mysql://theirs.example/a" }))
+        // One of ours that cannot be read is no other project's: `dev` would work in its folder, and nobody would know why.
+        const [fault, ...more] = yield* faultsOf({ DATABASE_URL: "postgres://ada:love/lace@theirs.example/a" })
+        assert.deepStrictEqual(more, [])
+        assert.match(fault!, /^DATABASE_URL wants a URL such as .*, the password percent-encoded$/)
       })
     )
 
@@ -430,6 +437,21 @@ describe("Config", () => {
     Effect.gen(function* () {
       assert.deepStrictEqual(yield* faultsOf({ MAILROOM_PROT: "1" }), [
         "MAILROOM_PROT is no setting of Mailroom; see docs/configuration.md"
+      ])
+    })
+  )
+
+  it.effect("knows what Kubernetes sets for a Service of this name, and says so once", () =>
+    Effect.gen(function* () {
+      const links = { HOST: "10.0.0.1", PORT: "3025", PORT_HTTP: "3025" }
+      const ports = { "": "tcp://10.0.0.1:3025", _PROTO: "tcp", _PORT: "3025", _ADDR: "10.0.0.1" }
+      const variables = Object.fromEntries([
+        ...Object.entries(links).map(([name, value]) => [`MAILROOM_SERVICE_${name}`, value]),
+        ...Object.entries(ports).map(([name, value]) => [`MAILROOM_PORT_3025_TCP${name}`, value])
+      ])
+
+      assert.deepStrictEqual(yield* faultsOf(variables), [
+        "MAILROOM_SERVICE_HOST and 6 more are what Kubernetes sets for a Service of such a name; the pod wants `enableServiceLinks: false`"
       ])
     })
   )

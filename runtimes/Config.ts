@@ -49,9 +49,7 @@ export const read = (
 ): Reading => {
   const all: ReadonlyArray<readonly [string, Setting<unknown>]> = Object.entries(settings)
   const known = new Set(all.flatMap(([, { name, isSecret }]) => (isSecret === true ? [name, fileNameOf(name)] : [name])))
-  const faults = Object.keys(variables)
-    .filter((name) => name.startsWith("MAILROOM_") && !known.has(name))
-    .map((name) => `${name} is no setting of Mailroom; see docs/configuration.md`)
+  const faults: Array<string> = strangers(Object.keys(variables).filter((name) => name.startsWith("MAILROOM_") && !known.has(name)))
   const values = new Map<string, unknown>()
   for (const [key, setting] of all) {
     const given = textOf(setting, variables)
@@ -69,6 +67,19 @@ export const read = (
     if (about.every((key) => values.has(key)) && breaks(config)) faults.push(fault)
   }
   return { config: values.size === all.length ? config : null, faults }
+}
+
+/** What Kubernetes gives each container to know a Service `mailroom`, or `mailroom-…`, of its namespace by. */
+const serviceLink = /_SERVICE_(?:HOST|PORT(?:_[A-Z0-9_]+)?)$|_PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?$/
+
+/** The faults of variables that are no settings. */
+const strangers = (names: ReadonlyArray<string>): Array<string> => {
+  const links = names.filter((name) => serviceLink.test(name))
+  const those = links.length > 1 ? `${links[0]} and ${links.length - 1} more are` : `${links[0]} is`
+  return [
+    ...(links.length === 0 ? [] : [`${those} what Kubernetes sets for a Service of such a name; the pod wants \`enableServiceLinks: false\``]),
+    ...names.filter((name) => !links.includes(name)).map((name) => `${name} is no setting of Mailroom; see docs/configuration.md`)
+  ]
 }
 
 /** Not marked as secret, and yet no fault repeats them: a URL's user info goes here, or what the setting beside is for. */
@@ -132,10 +143,10 @@ export const textOf = (
     )
   }
   const theirs = alias === undefined ? undefined : variables[alias]
-  // A host, or another project's shell, may mean something else by a name that is not ours.
-  const isOurs = theirs !== undefined && theirs !== "" && Result.isSuccess(parse(theirs))
+  // A host, or another project's shell, may mean something else by a name that is not ours; but not by such a URL.
+  const isOurs = theirs !== undefined && (Result.isSuccess(parse(theirs)) || /^postgres(?:ql)?:/i.test(theirs)) && theirs !== ""
   if (text !== undefined && text !== "") return Result.succeed({ name, text })
-  return Result.succeed(isOurs ? { name: alias!, text: theirs } : null) // an alias that was read is there
+  return Result.succeed(isOurs ? { name: alias!, text: theirs } : null) // what has a text has a name
 }
 
 interface Rule {
@@ -175,6 +186,21 @@ const rules: ReadonlyArray<Rule> = [
     about: ["smtpHost", "dkimFile"],
     breaks: ({ smtpHost, dkimFile }) => smtpHost === null && dkimFile !== null,
     fault: `${settings.dkimFile.name} is set, and ${settings.smtpHost.name} is not`
+  },
+  {
+    about: ["smtpHost", "smtpCa"],
+    breaks: ({ smtpHost, smtpCa }) => smtpHost === null && smtpCa !== null,
+    fault: `${settings.smtpCa.name} is set, and ${settings.smtpHost.name} is not`
+  },
+  {
+    about: ["otlpEndpoint", "otlpHeaders"],
+    breaks: ({ otlpEndpoint, otlpHeaders }) => otlpEndpoint === null && otlpHeaders !== null,
+    fault: `${settings.otlpHeaders.name} is set, and ${settings.otlpEndpoint.name} is not`
+  },
+  {
+    about: ["inboundRspamd", "inboundRspamdPassword"],
+    breaks: ({ inboundRspamd, inboundRspamdPassword }) => inboundRspamd === null && inboundRspamdPassword !== null,
+    fault: `${settings.inboundRspamdPassword.name} is set, and ${settings.inboundRspamd.name} is not`
   },
   {
     about: ["provider", "sesRegion"],
