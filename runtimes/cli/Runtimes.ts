@@ -1,7 +1,8 @@
 /** The verbs that run: `dev`, `serve`, `worker`, `smtp`, and `migrate`. Every adapter comes with them, so each is loaded when it is asked for. */
-import { Console, Effect, Option } from "effect"
+import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import { setFlagsFromString } from "node:v8"
+import { print, untilClosed } from "./Streams.ts"
 
 /**
  * V8 puts objects among the old at once that it has seen to live for long, judging by where they are made. Here those are
@@ -98,8 +99,7 @@ export const migrateCommand = Command.make(
   Effect.fnUntraced(function* ({ json }) {
     const { migrate } = yield* Effect.promise(() => import("../migrate/main.ts"))
     const { applied } = yield* migrate
-    if (json) return yield* Console.log(JSON.stringify({ applied }))
-    for (const name of applied) yield* Console.log(`took ${name}`)
-    if (applied.length === 0) yield* Console.log("nothing to do")
+    const lines = json ? [JSON.stringify({ applied })] : applied.length === 0 ? ["nothing to do"] : applied.map((name) => `took ${name}`)
+    yield* untilClosed(print(lines.map((line) => `${line}\n`).join("")))
   })
 ).pipe(Command.withDescription("Brings the tables of MAILROOM_DATABASE_URL up to date: forward only, safe to repeat, while other processes run"))

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { spawn, spawnSync } from "node:child_process"
-import { appendFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { appendFileSync, closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -67,6 +67,25 @@ describe("mailroom", () => {
       assert.deepStrictEqual([one.status, one.stderr], [0, ""])
       assert.deepStrictEqual(sealingKeys.map(({ version }) => version), [1, 2, 3])
       assert.strictEqual(new Set(sealingKeys.map(({ key }) => Buffer.from(Redacted.value(key)).toString("hex"))).size, 3)
+    }), 60_000)
+
+  it.live("ends with 1 where what it has to say of a migration cannot be written", () =>
+    Effect.gen(function* () {
+      const variables = { MAILROOM_DATABASE_URL: Redacted.value(yield* TestDatabase.url()) }
+      const full = openSync("/dev/full", "w")
+
+      const ended = ["migrate", "migrate --json"].map((line) => {
+        const { status, stderr } = spawnSync(process.execPath, [join(import.meta.dirname, "main.ts"), ...line.split(" ")], {
+          env: { ...clean, ...variables },
+          encoding: "utf8",
+          stdio: ["ignore", full, "pipe"]
+        })
+        return { status, stderr }
+      })
+
+      closeSync(full)
+      const fault = { status: 1, stderr: "mailroom: standard output cannot be written: ENOSPC: no space left on device, write\n" }
+      assert.deepStrictEqual(ended, [fault, fault])
     }), 60_000)
 
   describe("told to stop before the database has answered", () => {
