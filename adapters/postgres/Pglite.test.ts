@@ -221,6 +221,18 @@ describe("PGlite in a folder", () => {
     patience
   )
 
+  it.live("says why files cannot be made in it", () =>
+    Effect.gen(function* () {
+      const directory = yield* temporary
+      fs.symlinkSync("/proc/self/task", path.join(directory, "cluster"))
+
+      const error = yield* Effect.flip(Effect.scoped(opened(directory)))
+
+      assert.match(error.message, /^PGlite cannot be opened: .*\b(?:ENOENT|EACCES|EPERM)\b/)
+    }).pipe(Effect.scoped),
+    patience
+  )
+
   it.live("gives up where no folder can be made", () =>
     Effect.gen(function* () {
       const error = yield* Effect.flip(Effect.scoped(FolderLock.take("/proc/none/database")))

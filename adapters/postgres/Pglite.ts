@@ -62,7 +62,21 @@ const exists = (file: string) =>
   )
 
 const io = <A>(action: () => Promise<A>): Effect.Effect<A, PgliteUnavailable> =>
-  Effect.tryPromise({ try: action, catch: (cause) => new PgliteUnavailable({ message: `PGlite cannot be opened: ${String(cause)}`, cause }) })
+  Effect.tryPromise({ try: action, catch: (cause) => new PgliteUnavailable({ message: `PGlite cannot be opened: ${reasonOf(cause)}`, cause }) })
+
+/** Its file system fails with numbers of WASI, and without a word. */
+const reasons: Readonly<Record<number, string>> = {
+  2: "EACCES, permission denied",
+  44: "ENOENT, no such file or folder",
+  51: "ENOSPC, no space left on the disk",
+  63: "EPERM, operation not permitted",
+  69: "EROFS, the disk is read only"
+}
+
+const reasonOf = (cause: unknown): string => {
+  if (typeof cause !== "object" || cause === null || cause instanceof Error || !("errno" in cause)) return String(cause)
+  return reasons[Number(cause.errno)] ?? `error ${Number(cause.errno)} of its file system`
+}
 
 function opened(where: string): Effect.Effect<PGlite, PgliteUnavailable, Scope.Scope> {
   return Effect.acquireRelease(
