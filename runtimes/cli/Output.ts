@@ -6,6 +6,7 @@
 import { Context, Effect } from "effect"
 import { CliOutput } from "effect/cli"
 import type { Page } from "../../core/operations/Administration.ts"
+import { oneLine, visible } from "../TerminalText.ts"
 import type { CommandFailed } from "./CommandFailed.ts"
 import { type OutputClosed, print } from "./Streams.ts"
 
@@ -89,13 +90,3 @@ const textOf = (value: unknown): string => {
   if (Array.isArray(value)) return value.length === 0 ? "-" : value.map(textOf).join(", ")
   return typeof value === "string" ? oneLine(value) : visible(JSON.stringify(value))
 }
-
-/** Text from anybody, within a line. */
-export const oneLine = (text: string): string => visible(text.replaceAll("\n", " "))
-
-/** What a terminal would obey, or what turns the writing round, as an escape that JSON knows too. */
-const visible = (text: string): string =>
-  text.replace(
-    /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`
-  )

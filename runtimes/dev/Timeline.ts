@@ -7,7 +7,7 @@ import { shardOf, type ApplicationId, type DeliveryId, type EndpointId, type Env
 import { deliveryAttemptsMax } from "../../core/model/Limits.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import { Store } from "../../core/ports/Store.ts"
-import { oneLine } from "../cli/Output.ts"
+import { oneLine } from "../TerminalText.ts"
 
 /** `09:30:00.123  message.delivered   0199…a1b2  to ada@example.com` */
 export const format = (event: LoggedEvent): string =>
