@@ -2,7 +2,7 @@
 import assert from "node:assert/strict"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { jobKinds, type JobQueue } from "../core/ports/JobQueue.ts"
+import { jobKinds, leaseMax, type JobQueue } from "../core/ports/JobQueue.ts"
 import { freshId, realm } from "./fixtures.ts"
 import { byKind } from "./JobQueueKinds.ts"
 import { leases } from "./JobQueueLeases.ts"
@@ -135,8 +135,9 @@ const handOuts: ReadonlyArray<Check<JobQueue>> = [
       const { queue, now } = yield* begin
       const early = job(now + 10_000)
       const late = job(now + 10_000)
-      yield* queue.offer([early, late])
-      yield* queue.offer([{ ...early, dueAt: now + 5_000 }, { ...late, dueAt: now + 15_000 }])
+      const far = job(now + 2 * leaseMax) // later than any lease may end
+      yield* queue.offer([early, late, far])
+      yield* queue.offer([{ ...early, dueAt: now + 5_000 }, { ...late, dueAt: now + 15_000 }, far])
 
       yield* TestClock.adjust(4_999)
       yield* assertNothingDue
