@@ -204,10 +204,11 @@ const makeClaims = (run: Run, own: string) => {
 const makeWaits = (nextWork: (kinds: ReadonlyArray<JobKind>) => Effect.Effect<Millis, RedisUnavailable>) => {
   const waiting = new Set<{ readonly kinds: ReadonlyArray<JobKind>; readonly heard: Deferred.Deferred<void> }>()
 
-  const ring = (kind: string | null) => {
-    for (const { kinds, heard } of waiting) {
-      if (kind === null || kinds.some((one) => one === kind)) Deferred.doneUnsafe(heard, Exit.void)
-    }
+  /** Wakes who waits for this kind, or everybody; how many that were. */
+  const ring = (kind: string | null): number => {
+    const woken = [...waiting].filter(({ kinds }) => kind === null || kinds.some((one) => one === kind))
+    for (const { heard } of woken) Deferred.doneUnsafe(heard, Exit.void)
+    return woken.length
   }
 
   /** Is there work? If not, waits until there may be. It listens before it looks, for a look knows nothing of what comes after it. */
