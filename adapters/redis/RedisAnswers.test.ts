@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Duration, Effect, Redacted } from "effect"
+import { Deferred, Duration, Effect, Exit, Redacted } from "effect"
 import { Redis } from "ioredis"
 import { createServer, type AddressInfo, type Socket } from "node:net"
 import { vi } from "vitest"
@@ -42,6 +42,7 @@ const begin = Effect.fnUntraced(function* (answers: Record<string, string>) {
   const provide = Effect.provideService(RedisClient.RedisClient, redis)
   const [queue, limiter] = [yield* provide(RedisJobQueue.make), yield* provide(RedisRateLimiter.make)]
   return {
+    redis,
     offer: queue.offer([{ kind: "submit", subject: "a", realm: realm(), group: "g", dueAt: 0 }]),
     claim: queue.claim({ kinds: ["submit"], limit: 5, visibilityTimeout: Duration.minutes(1), inFlightMax: 5 }),
     wait: queue.awaitWork(["submit"], Duration.hours(1)),
@@ -150,6 +151,25 @@ describe("what answers in the place of a Redis", () => {
       assert.match(String(cause), /WRONGTYPE .*; a key that begins with \{mailroom\}: is of another program/)
     })
   )
+
+  for (const [words, refusal] of [
+    ["Redis 6", "ERR Error running script (call to f_1): @user_script:12: @user_script: 12: -READONLY You can't write against a read only replica."],
+    ["Redis 7", "READONLY You can't write against a read only replica. script: 1, on @user_script:12."]
+  ] as const) {
+    it.live(`is looked for anew when it writes nothing any more, for another may be the primary by now: in the words of ${words}`, () =>
+      Effect.gen(function* () {
+        const { redis, offer } = yield* begin({ evalsha: `-${refusal}\r\n` })
+
+        const isBack = yield* Deferred.make<void>()
+        yield* redis.subscribe("any", () => redis.connections() > 1 && Deferred.doneUnsafe(isBack, Exit.void))
+
+        const { cause } = yield* Effect.flip(offer)
+        yield* Deferred.await(isBack) // or it waits for ever
+
+        assert.match(String(cause), /READONLY|no connection/)
+      })
+    )
+  }
 
   it.live("blocks nothing: calls go on when a Redis answers again", () =>
     Effect.gen(function* () {

@@ -92,7 +92,7 @@ export const make = Effect.fnUntraced(function* (
     maxLoadingRetryTime: 500,
     keepAlive: 10_000,
     retryStrategy: (times) => Math.min(times * 50, 500),
-    reconnectOnError: (error) => error.message.startsWith("READONLY") // its place may be taken by the new primary
+    reconnectOnError: (error) => /(^|-)READONLY /.test(error.message) // its place may be taken by the new primary; before version 7 other words go before those of a script
   }
   let connections = 0
   let lost: string | null = null
