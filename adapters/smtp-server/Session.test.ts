@@ -1,5 +1,6 @@
-import { assert, it } from "@effect/vitest"
+import { assert, it, vi } from "@effect/vitest"
 import { Effect, Layer, Logger } from "effect"
+import { Server, Socket } from "node:net"
 import * as SmtpListener from "./SmtpListener.ts"
 import { client, recorder } from "./TestPeer.ts"
 
@@ -18,5 +19,23 @@ it.live("A conversation whose message the core is interrupted at ends without a 
 
     assert.strictEqual(yield* peer.reply, "closed")
     assert.deepStrictEqual(logged, [])
+  })
+)
+
+it.live("A client that is gone before its address is known begins no conversation: through a port, who has no address is not this machine", () =>
+  Effect.gen(function* () {
+    const counted: Array<string> = []
+    const listening = vi.spyOn(Server.prototype, "listen")
+    yield* Effect.addFinalizer(() => Effect.sync(() => listening.mockRestore()))
+    const onConnection = (result: string) => Effect.sync(() => void counted.push(result))
+    const options = { protocol: "SMTP", address: { host: "127.0.0.1", port: 0 }, hostname: "mail.ours.test", onConnection } as const
+    yield* Effect.provide(SmtpListener.listen(options), recorder().layer)
+    const server = listening.mock.contexts[0] as Server // it was just called
+    const gone = new Socket()
+
+    server.emit("connection", gone)
+
+    assert.isTrue(gone.destroyed)
+    assert.deepStrictEqual(counted, [])
   })
 )

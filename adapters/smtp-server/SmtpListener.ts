@@ -139,9 +139,11 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
 
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
     const wire = new Wire(socket)
-    if (!connections.open(wire)) return wire.drop()
+    // Through a port, who has no address is gone already. Taken for this machine, he would be asked for no PROXY line, and not be counted.
+    const peerAddress = "path" in options.address ? "" : socket.remoteAddress
+    if (peerAddress === undefined || !connections.open(wire)) return wire.drop()
     run(
-      attend(wire, plainOf(socket.remoteAddress ?? "")).pipe(
+      attend(wire, plainOf(peerAddress)).pipe(
         Effect.ignore,
         Effect.andThen(wire.close),
         Effect.ensuring(
