@@ -283,7 +283,7 @@ export const settings = {
     wants: "an AWS region such as `eu-central-1`",
     about: "The region of Amazon SES.",
     fallback: "",
-    parse: Values.optional(Values.matching(/^[a-z]{2}(-[a-z]+)+-\d$/))
+    parse: Values.optional(Values.matching(/^(?:[a-z]{2}|eusc)(?:-[a-z]+)+-\d{1,2}$/))
   }),
   sesAccessKeyId: setting({
     name: "MAILROOM_SES_ACCESS_KEY_ID",

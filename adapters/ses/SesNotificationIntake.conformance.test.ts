@@ -85,6 +85,9 @@ const strangeUrls = [
   "https://sns.s3-eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
   "https://sns.s3-accelerate.amazonaws.com/SimpleNotificationService-0.pem",
   "https://sns.s3-fips-us-gov-west-1.amazonaws.com/SimpleNotificationService-0.pem",
+  "https://sns.s3.eusc-de-east-1.amazonaws.eu/SimpleNotificationService-0.pem",
+  "https://sns.eu-central-1.amazonaws.eu/SimpleNotificationService-0.pem",
+  "https://sns.eusc-de-east-1.amazonaws.com/SimpleNotificationService-0.pem",
   "https://sns.eu-central-1.amazonaws.com/mine.pem",
   "https://sns.eu-central-1.amazonaws.com/mine/SimpleNotificationService-0.pem",
   "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem.mine",
@@ -236,7 +239,7 @@ it.effect("SesNotificationIntake keeps sixteen certificates, and lets go of the 
 it.effect("SesNotificationIntake takes the certificates of every region", () =>
   Effect.gen(function* () {
     const { receive } = yield* WebhookScript
-    for (const host of ["sns.us-gov-west-1.amazonaws.com", "sns.us-iso-east-1.amazonaws.com", "sns.ap-southeast-2.amazonaws.com", "sns.cn-north-1.amazonaws.com.cn"]) {
+    for (const host of ["sns.us-gov-west-1.amazonaws.com", "sns.us-iso-east-1.amazonaws.com", "sns.ap-southeast-2.amazonaws.com", "sns.cn-north-1.amazonaws.com.cn", "sns.eusc-de-east-1.amazonaws.eu"]) {
       const SigningCertURL = `https://${host}/SimpleNotificationService-0.pem`
       yield* receive(SigningCertURL, () => ({ _tag: "Answers", status: 200, body: new TextEncoder().encode(genuine.cert) }))
 

@@ -13,7 +13,7 @@ import { IntakeRefused, IntakeUnavailable } from "../../core/ports/NotificationI
 import type { WebhookTransport } from "../../core/ports/WebhookTransport.ts"
 
 /** With the name of a region: `sns.s3.amazonaws.com` is a bucket, and anybody's. */
-const host = /^sns\.[a-z]{2}(-[a-z]+){1,3}-\d{1,2}\.amazonaws\.com(\.cn)?$/
+const host = /^sns\.(?:[a-z]{2}(?:-[a-z]+){1,3}-\d{1,2}\.amazonaws\.com(?:\.cn)?|eusc-[a-z]{2}-[a-z]+-\d{1,2}\.amazonaws\.eu)$/
 const certificatePath = /^\/SimpleNotificationService-[A-Za-z0-9._-]{1,128}\.pem$/
 
 const keptMax = 16
