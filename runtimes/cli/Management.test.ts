@@ -3,6 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Layer, Option, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import builtin from "node:fs/promises"
+import { syncBuiltinESMExports } from "node:module"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll } from "vitest"
@@ -280,6 +282,33 @@ describe("management commands", () => {
       }
     })
   )
+
+  for (const failing of ["writeFile", "sync", "close"] as const) {
+    typed(
+      `name the key to revoke where its file cannot be written, and leave none: ${failing}`,
+      Effect.gen(function* () {
+        const { tenant, app } = yield* founded
+        const file = join(folder, `${failing}.key`)
+        const { open } = builtin
+        const broken: typeof open = async (...parameters) => {
+          const handle = await open(...parameters)
+          const really = handle.close.bind(handle)
+          const fail = () => Promise.reject(new Error("EIO: i/o error"))
+          return Object.assign(handle, { [failing]: failing === "close" ? () => really().then(fail) : fail })
+        }
+        yield* Effect.acquireRelease(
+          Effect.sync(() => (Object.assign(builtin, { open: broken }), syncBuiltinESMExports())),
+          () => Effect.sync(() => (Object.assign(builtin, { open }), syncBuiltinESMExports()))
+        )
+
+        const { code, out, error } = yield* run(`key create -t ${tenant} --app ${app} --name web --scope messages:read --out`, file)
+
+        const [{ id }] = yield* json(`key list -t ${tenant}`)
+        assert.deepStrictEqual([code, out, error], [1, "", `the key ${id} was issued and cannot be written: EIO: i/o error. Revoke it, and issue another.`])
+        assert.isFalse(existsSync(file))
+      }).pipe(Effect.scoped)
+    )
+  }
 
   typed(
     "rotate a key with an overlap, and revoke one at once",

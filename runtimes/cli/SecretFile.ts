@@ -1,6 +1,7 @@
 /** Secrets that are told once: on standard output, or in a file that only its owner can read. */
 import { Effect, Exit, Option, Redacted } from "effect"
 import * as fs from "node:fs/promises"
+import { dirname } from "node:path"
 import * as FileFault from "../FileFault.ts"
 import { CommandFailed, usage } from "./CommandFailed.ts"
 import { optionalText } from "./Inputs.ts"
@@ -51,13 +52,30 @@ const intoFile = <A, E, R>(
     (file) =>
       Effect.tap(make, (made) =>
         Effect.tryPromise({
-          try: () => file.writeFile(`${Redacted.value(secretIn(made))}\n`),
+          try: () => fill(file, path, `${Redacted.value(secretIn(made))}\n`),
           catch: (error) => lost(made, messageOf(error))
         })
       ),
+    // Of a file that is filled nothing is left to do; of another, what stands in its way changes nothing of why.
     (file, exit) =>
-      Effect.promise(() => file.close().then(() => (Exit.isSuccess(exit) ? undefined : fs.rm(path, { force: true }))))
+      Exit.isSuccess(exit)
+        ? Effect.void
+        : Effect.promise(() => file.close().catch(() => {}).then(() => fs.rm(path, { force: true })).catch(() => {}))
   )
+
+/** Writes it so that it outlasts a crash: nobody can tell it again. */
+const fill = async (file: fs.FileHandle, path: string, text: string): Promise<void> => {
+  await file.writeFile(text)
+  await file.sync()
+  await file.close()
+  // A new name lasts once its folder is synced, which one may write in and not open.
+  const folder = await fs.open(dirname(path), "r").catch(() => null)
+  try {
+    await folder?.sync()
+  } finally {
+    await folder?.close()
+  }
+}
 
 const unmadeBy: Readonly<Record<string, string>> = {
   EEXIST: "is there already, and nothing is written over: name a new file",
