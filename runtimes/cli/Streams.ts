@@ -35,6 +35,16 @@ export const untilClosed = <A, E, R>(self: Effect.Effect<A, E | OutputClosed, R>
     () => Effect.void
   )
 
+/** Help, a version and completions are printed by what waits for nothing: fails if some of it could not be written. */
+export const allTaken: Effect.Effect<void, CommandFailed> = untilClosed(
+  Effect.callback((resume) => {
+    process.stdout.write("", () => {
+      const { errored } = process.stdout
+      resume(errored === null ? Effect.void : Effect.fail(unwritten(errored)))
+    })
+  })
+)
+
 /** Hands on the lines of standard input, all that have arrived at a time. Ends are LF or CR LF; the last line may lack one. */
 export const eachLines = <E, R>(
   bytesMax: number,

@@ -35,6 +35,12 @@ describe("mailroom", () => {
       const line = JSON.parse(stderr)
       assert.deepStrictEqual([line.level, line.message], ["WARN", "the database was migrated by a later version: 9999 later"])
 
+      assert.deepStrictEqual(mailroom("migrate", variables), {
+        status: 1,
+        stdout: "",
+        stderr: "mailroom: the database is newer than this version: it has 9999 later. Run the version that made them, or a later one\n"
+      })
+
       const silent = { status: 0, stdout: "[]\n", stderr: "" }
       assert.deepStrictEqual(mailroom("tenant list --json", { ...variables, MAILROOM_LOG_LEVEL: "Error" }), silent)
       assert.deepStrictEqual(mailroom("tenant list --json --log-level error", variables), silent)
@@ -87,6 +93,23 @@ describe("mailroom", () => {
       const fault = { status: 1, stderr: "mailroom: standard output cannot be written: ENOSPC: no space left on device, write\n" }
       assert.deepStrictEqual(ended, [fault, fault])
     }), 60_000)
+
+  it("ends with 1 where help, a version or completions cannot be written, and with 0 where nobody reads them", () => {
+    const full = openSync("/dev/full", "w")
+    const lines = ["--help", "--version", "key create --help", "--completions bash"]
+    const main = join(import.meta.dirname, "main.ts")
+
+    const ended = lines.map((line) => {
+      const { status, stderr } = spawnSync(process.execPath, [main, ...line.split(" ")], { env: clean, encoding: "utf8", stdio: ["ignore", full, "pipe"] })
+      return { status, stderr }
+    })
+    const unread = spawnSync("bash", ["-c", `'${process.execPath}' '${main}' --help | true; echo "\${PIPESTATUS[0]}"`], { env: clean, encoding: "utf8" })
+
+    closeSync(full)
+    const fault = { status: 1, stderr: "mailroom: standard output cannot be written: ENOSPC: no space left on device, write\n" }
+    assert.deepStrictEqual(ended, lines.map(() => fault))
+    assert.deepStrictEqual([unread.stdout, unread.stderr], ["0\n", ""])
+  }, 60_000)
 
   describe("told to stop before the database has answered", () => {
     const unfinished = "mailroom: stopped before its end: what was asked for may be done or not\n"

@@ -10,6 +10,7 @@ import { CommandFailed } from "./CommandFailed.ts"
 import { commands, managementCommands } from "./Commands.ts"
 import * as Invocation from "./Invocation.ts"
 import { missingPackage } from "./MissingPackage.ts"
+import { allTaken } from "./Streams.ts"
 
 const mailroom = Command.make("mailroom").pipe(
   Command.withDescription("An email API to host yourself: send, inspect and automate mailbox activity"),
@@ -55,6 +56,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
 }
 
 Command.run(mailroom, { version }).pipe(
+  Effect.andThen(allTaken),
   Effect.tapCause(report),
   // Standard output is for what a command was asked for: by default, the log would go there.
   Effect.provide([NodeServices.layer, Invocation.layer, LogLines.layer]),
