@@ -3,12 +3,13 @@
  * (the sealing key), `database/` and `blobs/`, and while it runs `lock`. One
  * process owns it at a time.
  */
-import { Data, Effect, Redacted, Schema } from "effect"
+import { Data, Effect, Result, Schema } from "effect"
 import { randomBytes } from "node:crypto"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import * as FolderLock from "../../adapters/postgres/FolderLock.ts"
 import { ApplicationId, MailboxId, TenantId } from "../../core/model/Ids.ts"
+import { keyRing } from "../ConfigValues.ts"
 
 export const DevFile = Schema.Struct({
   baseUrl: Schema.String,
@@ -45,7 +46,7 @@ export const open = (folder: string) =>
     )
   )
 
-const read = Effect.fnUntraced(function* <S extends Schema.Constraint & { readonly DecodingServices: never }>(file: string, schema: S) {
+const read = Effect.fnUntraced(function* <S extends Schema.Constraint & { readonly DecodingServices: never }>(file: string, schema: S, damaged: FolderFault) {
   const text = yield* io(`cannot read ${file}`, () =>
     fs.readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
       if (error.code === "ENOENT") return null
@@ -53,9 +54,7 @@ const read = Effect.fnUntraced(function* <S extends Schema.Constraint & { readon
     })
   )
   if (text === null) return null
-  return yield* Schema.decodeUnknownEffect(Schema.fromJsonString(schema))(text).pipe(
-    Effect.mapError(() => new FolderFault({ message: `${file} is damaged; remove it to start anew` }))
-  )
+  return yield* Effect.mapError(Schema.decodeUnknownEffect(Schema.fromJsonString(schema))(text), () => damaged)
 })
 
 /** Written whole or not at all, readable by the owner only. */
@@ -66,18 +65,25 @@ const write = (file: string, content: unknown) =>
     await fs.rename(temporary, file)
   })
 
-/** What an earlier run left, or null. */
-export const readDevFile = (folder: string) => read(path.join(folder, "dev.json"), DevFile)
+/** What an earlier run left, or null. Without it all is found again, but for the key. */
+export const readDevFile = (folder: string) => {
+  const file = path.join(folder, "dev.json")
+  return read(file, DevFile, new FolderFault({ message: `${file} is damaged; remove it to start anew` }))
+}
 
 export const writeDevFile = (folder: string, content: DevFile) => write(path.join(folder, "dev.json"), content)
 
 /** The sealing keys of this folder, made at the first start. */
 export const sealingKeys = Effect.fnUntraced(function* (folder: string) {
   const file = path.join(folder, "keys.json")
-  let keys = yield* read(file, KeysFile)
+  const damaged = new FolderFault({
+    message: `${file} is damaged: it wants sealing keys of 32 bytes in base64. What they have sealed opens with no others: put it back from a copy; or, to start anew, remove it and the database that \`dev\` has used with it`
+  })
+  let keys = yield* read(file, KeysFile, damaged)
   if (keys === null) {
     keys = { sealingKeys: [{ version: 1, key: randomBytes(32).toString("base64") }] }
     yield* write(file, keys)
   }
-  return keys.sealingKeys.map(({ version, key }) => ({ version, key: Redacted.make(new Uint8Array(Buffer.from(key, "base64"))) }))
+  const ring = Result.getOrElse(keyRing(keys.sealingKeys.map(({ version, key }) => `${version}:${key}`).join(",")), () => [])
+  return ring.length > 0 && ring.length === keys.sealingKeys.length ? ring : yield* damaged
 })
