@@ -216,6 +216,14 @@ describe("Config", () => {
     )
   }
 
+  it("wants a database beside Redis, where a runtime counts by itself without", () => {
+    const redis = { MAILROOM_REDIS_URL: "redis://redis.example" }
+    const faultsIn = (variables: Config.Variables) => Config.read(variables, {}, ["database of redis"]).faults
+
+    assert.deepStrictEqual(faultsIn(redis), ["MAILROOM_REDIS_URL is set, and MAILROOM_DATABASE_URL (or DATABASE_URL) is not"])
+    assert.deepStrictEqual([...faultsIn({ ...redis, DATABASE_URL: "postgres://db.example/a" }), ...faultsIn({}), ...Config.read(redis).faults], [])
+  })
+
   it.effect("allows in development what production refuses", () =>
     Effect.gen(function* () {
       const config = yield* Config.load({

@@ -30,7 +30,7 @@ export const environment = (): Variables => process.env
 export type Variables = Readonly<Record<string, string | undefined>>
 
 /** What a runtime cannot do without, beyond settings that parse. */
-export type Need = "database" | "sealing keys" | "scanner"
+export type Need = "database" | "sealing keys" | "scanner" | "database of redis"
 
 /** The settings of a process that shares a database with others. */
 export type Deployment = Config & { readonly databaseUrl: Redacted.Redacted<string> }
@@ -254,6 +254,12 @@ const requirements: Record<Need, Rule> = {
     about: ["databaseUrl"],
     breaks: ({ databaseUrl }) => databaseUrl === null,
     fault: `${settings.databaseUrl.name} (or ${settings.databaseUrl.alias}) is not set; it wants ${settings.databaseUrl.wants}`
+  },
+  // Who shares a database has one. A process that has all to itself needs no Redis, and would leave it alone.
+  "database of redis": {
+    about: ["redisUrl", "databaseUrl"],
+    breaks: ({ redisUrl, databaseUrl }) => redisUrl !== null && databaseUrl === null,
+    fault: `${settings.redisUrl.name} is set, and ${settings.databaseUrl.name} (or ${settings.databaseUrl.alias}) is not`
   },
   "sealing keys": {
     about: ["sealingKeys"],

@@ -74,6 +74,38 @@ export const layerWith = ({ url, password = null, timeout = "9 seconds", shownBy
     })
   )
 
+/** Why it would not judge. */
+export class CheckFailed extends Data.TaggedError("CheckFailed")<{ readonly reason: string }> {}
+
+/**
+ * Asks an Rspamd whether it is there, and shows it no message. What it makes of the password, its controller says at `/auth`;
+ * the workers that judge ask for none, and know no such path.
+ */
+export const check = ({ url, password = null, timeout = "9 seconds" }: Options): Effect.Effect<"taken" | "refused" | "not asked", CheckFailed> =>
+  Effect.tryPromise({
+    try: async (signal) => {
+      const dispatcher = new Agent({ pipelining: 1, maxResponseSize: answerSizeMax, connect: { timeout: 3_000 } })
+      const get = async (path: string) => {
+        const { statusCode, body } = await request(new URL(path, url), { headers: passwordHeader(password), dispatcher, signal })
+        return { statusCode, text: await body.text() }
+      }
+      try {
+        const ping = await get("/ping")
+        if (ping.statusCode !== 200 || ping.text.trim() !== "pong") throw new Unexpected({ message: "it does not answer as Rspamd does" })
+        const { statusCode } = await get("/auth")
+        return statusCode === 401 || statusCode === 403 ? "refused" : statusCode === 200 ? "taken" : "not asked"
+      } finally {
+        await dispatcher.destroy()
+      }
+    },
+    catch: (cause) => new CheckFailed({ reason: cause instanceof Error ? cause.message : String(cause) })
+  }).pipe(
+    Effect.timeoutOrElse({
+      duration: timeout,
+      orElse: () => Effect.fail(new CheckFailed({ reason: `no answer within ${Duration.format(Duration.fromInputUnsafe(timeout))}` }))
+    })
+  )
+
 const beginning = <E>(bytes: Stream.Stream<Uint8Array, E>, sizeMax: number): Effect.Effect<Buffer, E> =>
   Effect.suspend(() => {
     const pieces: Array<Uint8Array> = []
@@ -97,8 +129,10 @@ const headers = (peer: Peer, returnPath: string | null, recipients: ReadonlyArra
   Helo: value(peer.helo),
   From: value(returnPath ?? ""),
   Rcpt: recipients.map(value),
-  ...(password == null ? {} : { Password: Redacted.value(password) })
+  ...passwordHeader(password)
 })
+
+const passwordHeader = (password: Options["password"]): Record<string, string> => (password == null ? {} : { Password: Redacted.value(password) })
 
 const verdicts: Readonly<Record<string, "ham" | "spam" | "refuse">> = {
   "no action": "ham",

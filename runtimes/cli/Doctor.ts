@@ -34,6 +34,6 @@ export const doctorCommand = Command.make(
   { json: Flag.Boolean("json").pipe(Flag.withDescription("JSON Lines: check, status, message, advice"), Flag.withDefault(false)) },
   look
 ).pipe(
-  Command.withDescription("Looks at settings, database, Redis, mail server, scanner and files of this deployment, and changes nothing. Exit codes: 0 without a FAIL, 1 with one."),
+  Command.withDescription("Looks at settings, database, Redis, mail server, spam filter, scanner and files of this deployment, and changes nothing. Exit codes: 0 without a FAIL, 1 with one."),
   Command.withExamples([{ command: "mailroom doctor --json | jq 'select(.status != \"ok\")'", description: "What is not in order" }])
 )

@@ -50,7 +50,8 @@ export const dev = Effect.fn("dev")(function* (flags: Flags) {
   if (variables[Config.settings.mode.name] === "production") {
     return yield* new Config.ConfigFaults({ faults: ["MAILROOM_MODE is \"production\"; `dev` wants `development`"] })
   }
-  const set = yield* Config.load(variables, defaults())
+  // `--memory` is for whoever wants none of it this once, whatever is set.
+  const set = yield* Config.load(variables, defaults(), flags.memory ? [] : ["database of redis"])
   yield* DataFolder.open(set.data)
   const earlier = yield* DataFolder.readDevFile(set.data)
   const config = set.sealingKeys.length > 0 ? set : { ...set, sealingKeys: yield* DataFolder.sealingKeys(set.data) }

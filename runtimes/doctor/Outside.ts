@@ -1,6 +1,7 @@
-/** The mail server and the scanner, as far as one can look at them without sending mail. */
+/** The mail server, Rspamd and the scanner, as far as one can look at them without sending mail. */
 import { Duration, Effect, Result } from "effect"
 import * as ClamdScanner from "../../adapters/clamd/ClamdScanner.ts"
+import * as RspamdSpamFilter from "../../adapters/rspamd/RspamdSpamFilter.ts"
 import * as SmtpIntroduction from "../../adapters/smtp/SmtpIntroduction.ts"
 import { authority } from "../../core/model/Authority.ts"
 import { isDistrust, trustAdvice } from "../Adapters.ts"
@@ -59,6 +60,22 @@ const provider = Effect.fnUntraced(function* (config: Config, says: Voice) {
       ? [config.sesTopics.length > 0, settings.sesTopics.name]
       : [config.postmarkWebhookSecret !== null, settings.postmarkWebhookSecret.name]
   if (!isTold) yield* says.warn("nobody says what becomes of production mail: it stays sent", `Set ${missing}, and have the provider post to \`serve\`.`)
+})
+
+/** Shows it no message: one may be learned from, and counts. */
+export const rspamd = Effect.fnUntraced(function* ({ inboundRspamd, inboundRspamdPassword }: Config, says: Voice) {
+  if (inboundRspamd === null) return
+  const { name } = settings.inboundRspamdPassword
+  const greeting = yield* Effect.result(RspamdSpamFilter.check({ url: inboundRspamd, password: inboundRspamdPassword }))
+  if (Result.isFailure(greeting)) {
+    return yield* says.fail(`${inboundRspamd}: ${greeting.failure.reason}: mail comes in unjudged`, `Start Rspamd, open the way to it, or mend ${settings.inboundRspamd.name}.`)
+  }
+  if (greeting.success === "refused") {
+    return inboundRspamdPassword === null
+      ? yield* says.fail(`${inboundRspamd} wants a password: mail comes in unjudged`, `Set ${name}, or name its normal worker, which asks for none.`)
+      : yield* says.fail(`${inboundRspamd} refuses the password: mail comes in unjudged`, `Mend ${name}.`)
+  }
+  yield* says.ok(`${inboundRspamd} answers${greeting.success === "taken" && inboundRspamdPassword !== null ? ", and takes the password" : ""}`)
 })
 
 /** Asks clamd for more than its pulse: whether it says OK to what it has not seen. */

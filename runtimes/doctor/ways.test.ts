@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Redacted } from "effect"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { createServer as createHttpServer } from "node:http"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -44,6 +45,51 @@ describe("the doctor, on the way to others,", () => {
       const plain = yield* findingsOf({ ...complete, MAILROOM_DATABASE_URL: Redacted.value(yield* TestDatabase.url()) })
       assert.deepStrictEqual(says(plain, "connections"), ["ok have the settings that ours want"])
     }).pipe(Effect.scoped)
+  )
+
+  /** `pong` to a ping, and to `/auth` what each says: a controller looks at the password, a worker that judges knows no such path. */
+  const rspamd = (pong: string, auth: number) =>
+    Effect.map(
+      listening(() => {
+        const server = createHttpServer(({ url }, response) => void (url === "/ping" ? response.end(pong) : response.writeHead(url === "/auth" ? auth : 404).end("{}")))
+        return { server, port: () => portOf(server.address()) }
+      }),
+      ({ port }) => `http://127.0.0.1:${port}`
+    )
+
+  it.live("asks Rspamd whether it is there, and whether it takes the password, and shows it no message", () =>
+    Effect.gen(function* () {
+      const at = (url: string, password = "") =>
+        Effect.map(findingsOf({ ...complete, MAILROOM_INBOUND_RSPAMD: url, MAILROOM_INBOUND_RSPAMD_PASSWORD: password }), (found) => {
+          assert.notInclude(JSON.stringify(found), "lovelace-1")
+          return says(found, "rspamd").map((text) => text.replace(/:\d+/, ""))
+        })
+      const [worker, open, shut, stranger] = [yield* rspamd("pong\r\n", 404), yield* rspamd("pong\r\n", 200), yield* rspamd("pong\r\n", 401), yield* rspamd("Hello", 404)]
+
+      assert.deepStrictEqual(yield* at(worker, "lovelace-1"), ["ok http://127.0.0.1 answers"])
+      assert.deepStrictEqual(yield* at(open, "lovelace-1"), ["ok http://127.0.0.1 answers, and takes the password"])
+      assert.deepStrictEqual(yield* at(shut, "lovelace-1"), ["fail http://127.0.0.1 refuses the password: mail comes in unjudged"])
+      assert.deepStrictEqual(yield* at(shut), ["fail http://127.0.0.1 wants a password: mail comes in unjudged"])
+      assert.deepStrictEqual(yield* at(stranger), ["fail http://127.0.0.1: it does not answer as Rspamd does: mail comes in unjudged"])
+      assert.match((yield* at("http://127.0.0.1:1"))[0]!, /^fail http:\/\/127\.0\.0\.1: .*ECONNREFUSED.*: mail comes in unjudged$/)
+      assert.deepStrictEqual(says(yield* findingsOf(complete), "rspamd"), [])
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("tells of settings that do nothing beside others, which one file for all may hold", () =>
+    Effect.gen(function* () {
+      const idle = (variables: Record<string, string>) => Effect.map(findingsOf({ ...complete, ...variables }), (found) => says(found, "settings").slice(1))
+      const token = { MAILROOM_METRICS_TOKEN: "lovelace-lovelace" }
+
+      assert.deepStrictEqual(yield* idle({ ...token, MAILROOM_METRICS: "open" }), [
+        "warn MAILROOM_METRICS is open: MAILROOM_METRICS_TOKEN is asked of nobody"
+      ])
+      assert.deepStrictEqual(yield* idle({ MAILROOM_SCANNER: "none", MAILROOM_CLAMD: "clamd.example:3310" }), [
+        "warn MAILROOM_SCANNER is none: nothing is shown to the clamd of MAILROOM_CLAMD"
+      ])
+      assert.deepStrictEqual([...(yield* idle(token)), ...(yield* idle({ MAILROOM_METRICS: "open" }))], [])
+      assert.deepStrictEqual(yield* idle({ MAILROOM_SCANNER: "clamd", MAILROOM_CLAMD: "127.0.0.1:1" }), [])
+    })
   )
 
   it.live("tells a user that is not let in, and a database that is not there, apart from a server that is away", () =>
