@@ -94,9 +94,11 @@ describe("RspamdSpamFilter", () => {
     Effect.gen(function* () {
       const server = yield* UntrustedServer.start(verdict)
 
-      const outcome = yield* Effect.result(judge({ url: server.url, password: Redacted.make("secret") }, Buffer.from("x")))
+      const options = { url: server.url, password: Redacted.make("secret") }
 
-      assert.strictEqual(Result.isFailure(outcome) ? outcome.failure._tag : "a verdict", "SpamFilterUnavailable")
+      const refused = [yield* Effect.flip(judge(options, Buffer.from("x"))), yield* Effect.flip(RspamdSpamFilter.check(options))]
+
+      assert.deepStrictEqual(refused.map(({ _tag }) => _tag), ["SpamFilterUnavailable", "CheckFailed"])
       assert.strictEqual(server.requests(), 0)
     })
   )

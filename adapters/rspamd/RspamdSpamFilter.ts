@@ -26,6 +26,10 @@ export interface Options {
 const connectionsMax = 16
 const answerSizeMax = 1024 * 1024
 
+/** Certificates are verified, said outright: an environment variable of Node's would turn it off. */
+const makeAgent = () =>
+  new Agent({ connections: connectionsMax, pipelining: 1, maxResponseSize: answerSizeMax, connect: { timeout: 3_000, rejectUnauthorized: true } })
+
 class Unexpected extends Data.TaggedError("Unexpected")<{ readonly message: string }> {}
 
 export const layerWith = ({ url, password = null, timeout = "9 seconds", shownBytesMax = 4 * 1024 * 1024 }: Options): Layer.Layer<SpamFilter> =>
@@ -33,16 +37,7 @@ export const layerWith = ({ url, password = null, timeout = "9 seconds", shownBy
     SpamFilter,
     Effect.gen(function* () {
       const dispatcher = yield* Effect.acquireRelease(
-        Effect.sync(
-          () =>
-            new Agent({
-              // Verified, said outright: an environment variable of Node's would turn it off.
-              connect: { timeout: 3_000, rejectUnauthorized: true },
-              connections: connectionsMax,
-              pipelining: 1,
-              maxResponseSize: answerSizeMax
-            })
-        ),
+        Effect.sync(makeAgent),
         (agent) => Effect.promise(() => agent.destroy())
       )
       const check = (head: Record<string, string | Array<string>>, body: Buffer) =>
@@ -84,7 +79,7 @@ export class CheckFailed extends Data.TaggedError("CheckFailed")<{ readonly reas
 export const check = ({ url, password = null, timeout = "9 seconds" }: Options): Effect.Effect<"taken" | "refused" | "not asked", CheckFailed> =>
   Effect.tryPromise({
     try: async (signal) => {
-      const dispatcher = new Agent({ pipelining: 1, maxResponseSize: answerSizeMax, connect: { timeout: 3_000 } })
+      const dispatcher = makeAgent()
       const get = async (path: string) => {
         const { statusCode, body } = await request(new URL(path, url), { headers: passwordHeader(password), dispatcher, signal })
         return { statusCode, text: await body.text() }
