@@ -18,7 +18,9 @@ const lengthMax = 256
 const months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 const weekday = "(?:mon|tue|wed|thu|fri|sat|sun)"
 const time = String.raw`(?<hour>\d{1,2})\s*[:.]\s*(?<minute>\d{1,2})(?:\s*[:.]\s*(?<second>\d{1,2})(?:[.,]\d+)?)?(?:\s*(?<half>[ap])\.?m\b\.?)?`
-const zone = String.raw`\s*(?<zone>(?:gmt|utc?)?\s*[+-]\s*\d{1,2}:?\d{2}|[a-z]{1,5})?`
+/** Behind a zone's number some write its name too, and Go the number again where there is no name. The number counts. */
+const again = String.raw`(?:\s+(?![ap]m\b)(?:[a-z]{1,5}|[+-]\d{2}(?:\d{2})?))?`
+const zone = String.raw`\s*(?:(?<zone>(?:gmt|utc?)?\s*[+-]\s*\d{1,2}:?\d{2})${again}|(?<named>[a-z]{1,5}))?`
 
 const proper = new RegExp(
   String.raw`^(?:${weekday}\s*,)?\s*\d{1,2}\s+(?:${months.join("|")})\s+(?:\d{4}|\d{2,3})\s+\d{2}\s*:\s*\d{2}(?:\s*:\s*\d{2})?\s+(?:[+-]\d{4}|ut|gmt|[ecmp][sd]t|[a-z])$`,
@@ -50,7 +52,7 @@ const instantOf = (groups: Readonly<Record<string, string | undefined>>): Millis
   const [day, minute, second] = [number("day"), number("minute"), number("second")]
   const half = groups["half"]?.toLowerCase()
   const hour = half === undefined ? number("hour") : (number("hour") % 12) + (half === "p" ? 12 : 0)
-  const offset = offsetOf(groups["zone"] ?? "")
+  const offset = offsetOf(groups["zone"] ?? groups["named"] ?? "")
   const isDay = month >= 1 && month <= 12 && day >= 1 && day <= daysIn(year, month)
   if (!isDay || hour > 23 || minute > 59 || second > 60 || offset === null) return null
   return (daysBefore(year, month, day) * 24 * 60 + hour * 60 + minute - offset) * 60_000 + second * 1000
