@@ -1,6 +1,7 @@
 /** Base64 with all that stands between its digits; uuencode, which no RFC defines: what POSIX says of it, and what mail does to it on the way. */
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
+import { processorTime } from "../../conformance/ProcessorTime.ts"
 import { decodeQ, unwrap } from "./TransferDecoding.ts"
 
 /** As POSIX has uuencode write it. */
@@ -23,34 +24,58 @@ const decoded = (text: string, encoding: "base64" | "uuencode" = "uuencode") => 
 }
 
 describe("A base64 body", () => {
-  const pieces = (inBetween: ReadonlyArray<string>) =>
-    fc.array(fc.tuple(fc.uint8Array({ maxLength: 60, size: "max" }), fc.array(fc.tuple(fc.nat(100), fc.constantFrom(...inBetween)), { maxLength: 3 })), { maxLength: 4 })
-  /** Each piece padded as if it were the last, with these between its digits. */
-  const encoded = (made: ReadonlyArray<readonly [Uint8Array, ReadonlyArray<readonly [number, string]>]>) =>
-    made.map(([bytes, between]) =>
-      between.reduce((text, [place, other]) => {
+  const bytes = fc.uint8Array({ maxLength: 60, size: "max" })
+  /** Padded, with these between its digits. */
+  const piece = (inBetween: ReadonlyArray<string>) =>
+    fc.tuple(bytes, fc.array(fc.tuple(fc.nat(100), fc.constantFrom(...inBetween)), { maxLength: 3 })).map(([bytes, between]) => ({
+      bytes,
+      isWhole: between.length === 0,
+      text: between.reduce((text, [place, other]) => {
         const at = place % (text.replace(/=+$/, "").length + 1)
         return text.slice(0, at) + other + text.slice(at)
       }, Buffer.from(bytes).toString("base64"))
-    )
+    }))
+  const lines = fc.array(piece(["\r\n", "\n", " \r\n", "\t\t\n"]), { maxLength: 4 })
 
   it("decodes to the bytes that it was made from, wherever lines end in it, and anew behind each padding, of which it says so", () => {
-    fc.assert(fc.property(pieces(["\r\n", "\n", " ", "\t\t"]), (made) => {
-      const texts = encoded(made)
-      const isPaddedWithin = /=\s*[^=\s]/.test(texts.join("\r\n"))
+    fc.assert(fc.property(lines, fc.constantFrom("", " ", "\r\n", "\n\n"), (made, behind) => {
+      const text = made.map(({ text }) => text + (text.endsWith("=") ? behind : "\r\n")).join("")
+      const isPaddedWithin = /=\s*[^=\s]/.test(text)
 
-      assert.deepStrictEqual(decoded(texts.join("\r\n"), "base64"), { bytes: made.flatMap(([bytes]) => [...bytes]), isProper: !isPaddedWithin })
+      assert.deepStrictEqual(decoded(text, "base64"), { bytes: made.flatMap(({ bytes }) => [...bytes]), isProper: !isPaddedWithin })
     }), { numRuns: 1_000 })
   })
 
-  it("passes by what is no base64, and says so", () => {
-    fc.assert(fc.property(pieces(["-", "\0", "é", "!\r\n"]), (made) => {
-      const isWhole = made.every(([, between]) => between.length === 0)
-      const { bytes, isProper } = decoded(encoded(made).join(""), "base64")
+  it("may have blanks anywhere", () => {
+    fc.assert(fc.property(piece([" ", "\t\t", "\r\n"]), ({ bytes, text }) => {
+      assert.deepStrictEqual(decoded(text, "base64"), { bytes: [...bytes], isProper: true })
+    }))
+  })
 
-      assert.deepStrictEqual(bytes, made.flatMap(([bytes]) => [...bytes]))
-      if (!isWhole) assert.isFalse(isProper)
+  it("passes by what is no base64, and says so", () => {
+    fc.assert(fc.property(piece(["-", "\0", "é", "!\r\n"]), ({ bytes, isWhole, text }) => {
+      assert.deepStrictEqual(decoded(text, "base64"), { bytes: [...bytes], isProper: isWhole })
     }), { numRuns: 1_000 })
+  })
+
+  it("ends at its padding where text stands behind it, and says so", () => {
+    const footer = fc.constantFrom(
+      "_______________________________________________\nList mailing list\nlist@lists.example\n", "Unsubscribe\n", "To unsubscribe, write to us\n", "-- \r\nAda\r\n",
+      "Sent from here\n", "Sent\tfrom a phone\n", "Sent\n from here\nby me", "Best\nAda Lovelace\n", "a=b\n", "list=\nfooter==\n", "*", "Jo\u00c3\u00a3o", "YWJjZA\n", "YWJj\n-- \nYWJjZA==\n"
+    )
+    const padded = lines.filter((made) => made.at(-1)?.text.endsWith("=") === true)
+    fc.assert(fc.property(padded, fc.constantFrom("\r\n", "\n", "\n\n", ""), footer, (made, between, footer) => {
+      const text = made.map(({ text }) => text).join("\n") + between + footer
+
+      assert.deepStrictEqual(decoded(text, "base64"), { bytes: made.flatMap(({ bytes }) => [...bytes]), isProper: false })
+    }), { numRuns: 1_000 })
+  })
+
+  it("takes time in proportion to it, whatever stands behind its paddings", () => {
+    for (const text of ["YQ==", "YQ==\n", "YQ= =", "YWJj".repeat(10) + "YQ=\n", "YQ==\n" + "YWJj\n".repeat(10_000)]) {
+      const body = Buffer.from(text.repeat(5_000_000 / text.length))
+      assert.isBelow(processorTime(() => unwrap("base64", body.subarray()), 1_000), 1_000, text.slice(0, 20))
+    }
   })
 })
 

@@ -35,7 +35,10 @@ export const unwrap = (encoding: Encoding, body: Uint8Array): Unwrapped => {
   }
 }
 
-/** Skips what is not base64, and begins anew behind each padding, since some senders pad every line. */
+/**
+ * Skips what is not base64. Behind padding it begins anew, since some senders
+ * pad every line, or ends: mailing lists put their footer there as it is.
+ */
 export const decodeBase64 = (body: Uint8Array): Unwrapped => {
   let length = 0
   let bits = 0
@@ -53,7 +56,10 @@ export const decodeBase64 = (body: Uint8Array): Unwrapped => {
     }
     const sextet = sextets[body[at]!]!
     if (sextet >= 0) {
-      if (pads > 0) isProper = false // behind the padding nothing follows
+      if (pads > 0) {
+        isProper = false // behind the padding nothing follows
+        if (!isPiece(body, at)) break
+      }
       pads = 0
       held = (held << 6) | sextet
       bits += 6
@@ -65,9 +71,27 @@ export const decodeBase64 = (body: Uint8Array): Unwrapped => {
       if (pads === 0) padsDue = bits === 4 ? 2 : bits === 2 ? 1 : 0
       pads += 1
       bits = 0
-    } else if (sextet !== blank) isProper = false
+    } else if (sextet !== blank) {
+      isProper = false
+      if (pads > 0) break
+    }
   }
   return { bytes: body.subarray(0, length), isProper: isProper && bits === 0 && pads === padsDue }
+}
+
+/** Whether this is base64 up to its padding or the end: nothing else in its lines, and of a length that base64 has, as words hardly are. */
+const isPiece = (body: Uint8Array, from: number): boolean => {
+  let digits = 0
+  for (let at = from; at < body.length; at++) {
+    const sextet = sextets[body[at]!]!
+    if (sextet >= 0) {
+      const before = at > from ? body[at - 1] : 0
+      if (before === 32 || before === 9) return false
+      digits += 1
+    } else if (sextet === padding) return digits % 4 > 1
+    else if (sextet !== blank) return false
+  }
+  return digits % 4 === 0
 }
 
 /** Of four digits that follow one another, which is nearly all there is; where they end. */
