@@ -161,8 +161,9 @@ class Reading {
   #about({ fields, type, isOpaque }: Part): Pick<MimePart, "disposition" | "filename" | "contentId"> {
     if (isOpaque) return { disposition: null, filename: null, contentId: null }
     const field = valueOf(fields, "content-disposition")
-    const { value, params, isProper } = readParameters(field ?? "")
-    this.#defects.addUnless(isProper, "bad_parameter")
+    const parted = field?.replace(unparted, "$1; ")
+    const { value, params, isProper } = readParameters(parted ?? "")
+    this.#defects.addUnless(isProper && parted === field, "bad_parameter")
     const kind = value.trim().toLowerCase()
     const contentId = oneLine(Buffer.from(bytesOf(valueOf(fields, "content-id") ?? "")).toString()).replace(/^<(.*)>$/, "$1").trim()
     return {
@@ -206,6 +207,9 @@ const badEncodings: Readonly<Record<Encoding, Word>> = {
 /** A CR too many is no line end of its own. */
 const lineFeeds = (text: string): string =>
   text.replace(/\r+\n?/g, (ends) => (ends.endsWith("\n") ? "\n" : "\n".repeat(ends.length))).toWellFormed()
+
+/** Some senders leave out the first semicolon, and some the kind before it too. */
+const unparted = /^\s*(?:([\w-]+)\s+(?=[\w*-]+\s*=)|(?=(?:file)?name[\d*]*\s*=))/i
 
 /** The name in a path, of characters that can be seen; null if nothing is left. */
 const cleanName = (name: string): string | null => {
