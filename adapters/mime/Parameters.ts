@@ -102,6 +102,8 @@ const split = (text: string): ReadonlyArray<Piece> => {
   let kept = 0
   let isClosed = false
   let mayComment = true
+  /** The name of a file has parentheses of its own, also where it lacks its quotes. */
+  let isOfFile = false
 
   const take = (): string => {
     const taken = token.slice(0, kept) + token.slice(kept).trimEnd()
@@ -114,11 +116,12 @@ const split = (text: string): ReadonlyArray<Piece> => {
     if (name === null) pieces.push({ name: take().toLowerCase(), text: "" })
     else pieces.push({ name, text: take() })
     name = null
+    isOfFile = false
   }
 
   for (let at = 0; at < text.length; at++) {
     const character = text[at]!
-    if (character === "(" && mayComment && !isClosed && mayBeginComment(name, text[at - 1])) {
+    if (character === "(" && mayComment && !isClosed && !isOfFile && mayBeginComment(name, text[at - 1])) {
       const behind = commentEnd(text, at)
       if (behind >= 0) {
         at = behind - 1
@@ -129,8 +132,10 @@ const split = (text: string): ReadonlyArray<Piece> => {
       mayComment = false
     }
     if (character === ";") end()
-    else if (name === null && character === "=") name = take().toLowerCase()
-    else if (name !== null && character === "\"" && !isClosed) {
+    else if (name === null && character === "=") {
+      name = take().toLowerCase()
+      isOfFile = /^(?:file)?name(?:\*|$)/.test(name)
+    } else if (name !== null && character === "\"" && !isClosed) {
       for (at += 1; at < text.length && text[at] !== "\""; at++) {
         // Before anything else it is one of the path that some senders name a file by.
         if (text[at] === "\\" && /["\\]/.test(text[at + 1] ?? "")) at += 1
