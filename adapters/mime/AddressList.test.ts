@@ -51,6 +51,52 @@ describe("a list of addresses", () => {
     })
   }
 
+  /** Whom a field of authors shows. */
+  const authors: ReadonlyArray<readonly [text: string, author: readonly [address: string, name: string] | null]> = [
+    ["", null],
+    ["Ada Lovelace", null],
+    ["a@b.example, C <c@d.example>", ["a@b.example", ""]],
+    ["Doe, John <a@b.example>", ["a@b.example", "Doe, John"]],
+    ["Doe,John,Jr.<a@b.example>, c@d.example", ["a@b.example", "Doe, John, Jr."]],
+    ["Big Wheels, Inc. <a@b.example>", ["a@b.example", "Big Wheels, Inc."]],
+    ["\"Big\" Wheels (Ltd), <a@b.example>", ["a@b.example", "Big Wheels"]],
+    ["=?utf-8?Q?D=C3=B6?=, =?utf-8?Q?John?= <a@b.example>", ["a@b.example", "D\u00f6, John"]],
+    ["Doe, a@b.example", ["a@b.example", "Doe"]],
+    ["Doe, a@b.example (John)", ["a@b.example", "Doe, John"]],
+    ["Doe, John", ["Doe", ""]],
+    ["Doe, John <postmaster>", ["Doe", ""]],
+    ["Doe, John <postmaster>, c@d.example", ["Doe", ""]],
+    ["Doe, <>, John <a@b.example>", ["a@b.example", "Doe, John"]],
+    ["<postmaster>, John <a@b.example>", ["postmaster", ""]],
+    ["<>, John <a@b.example>", ["a@b.example", "John"]],
+    ["ceo@bank.example, John <a@b.example>", ["ceo@bank.example", ""]],
+    ["ceo@bank.example Doe, John <a@b.example>", ["ceo@bank.example", "Doe"]],
+    ["ceo\uff20bank.example, John <a@b.example>", ["ceo\uff20bank.example", ""]],
+    ["Doe, ceo\uff20bank.example, John <a@b.example>", ["ceo\uff20bank.example", "Doe"]],
+    ["Doe, John <ceo\uff20bank.example>, c@d.example", ["ceo\uff20bank.example", "Doe, John"]]
+  ]
+  for (const [text, author] of authors) {
+    it(`shows its author: ${text}`, () => {
+      const list = readAddresses(text)
+
+      assert.deepStrictEqual(list.author, author === null ? null : { address: author[0], name: author[1] })
+      if (/^(?:Doe|Big|<)/.test(text)) assert.deepStrictEqual([list.isProper, list.isPlain], [false, false])
+    })
+  }
+
+  it("shows nobody as its author before whom another address stands", () => {
+    const entry = fc.constantFrom("Doe", "Jane Roe", "\"J. R.\"", "a@b.example", "C <c@d.example>", "<>", "<e>", "f\uff20g.example", "\"h@i.example\"", "=?utf-8?Q?j=40k.example?=", "()", "")
+    fc.assert(
+      fc.property(fc.array(entry, { maxLength: 5 }), fc.constantFrom(", ", ",", "; "), (entries, between) => {
+        const { author, parties } = readAddresses(entries.join(between))
+        const first = parties.findIndex(({ address }) => address.normalize("NFKC").includes("@"))
+
+        assert.include([parties[0]?.address, parties[first]?.address], author?.address)
+        if (author?.address !== parties[0]?.address) assert.isTrue(parties.slice(0, first).every(({ address }) => address === "Doe"))
+      })
+    )
+  })
+
   it("is plain only where every reader finds the same", () => {
     for (const text of ["a@b.example", "Ada <a@b.example>", "a@b.example (Ada)"]) assert.isTrue(readAddresses(text).isPlain)
     for (const text of ["G: a@b.example;", "\"a b\"@c.example", "a@b@c.example", "a@[192.0.2.1]", "Ada a@b.example"]) assert.isFalse(readAddresses(text).isPlain)

@@ -11,6 +11,12 @@ import { isPlainAddress, oneLine } from "./HeaderField.ts"
 
 export interface AddressList {
   readonly parties: ReadonlyArray<Mentioned>
+  /**
+   * The first of them, but for what an unquoted comma cuts off a name, as in
+   * `Doe, John <a@b.example>`: words that nobody could take for an address do
+   * not stand for the one behind them. Null if there is none.
+   */
+  readonly author: Mentioned | null
   /** Every reader finds the same in it: no groups, and addresses that mean the same everywhere. */
   readonly isPlain: boolean
   readonly isProper: boolean
@@ -32,11 +38,15 @@ const encodedWord = /^=\?[^?\s]*\?[bq]\?[^?]*\?=$/i
 /** One in a phrase, with what none there may have (RFC 2047, 5), but for what an address in brackets begins and ends with. */
 const wordOfPhrase = /=\?[^?\s<>"]{1,80}\?[bq]\?[^?<>"]*\?=/iy
 
+/** Also to whom sees it, or to a reader that takes other characters for an `@`. */
+const looksLikeAddress = (address: string): boolean => address.normalize("NFKC").includes("@")
+
 export const readAddresses = (text: string): AddressList => {
   const reader = new Reader(text)
   reader.read()
   return {
     parties: reader.parties,
+    author: reader.author ?? reader.parties[0] ?? null,
     isPlain: reader.isProper && !reader.hasGroup && reader.parties.every(({ address }) => isPlainAddress(address)),
     isProper: reader.isProper,
     isDecoded: reader.isDecoded
@@ -54,6 +64,7 @@ interface Word {
 
 class Reader {
   readonly parties: Array<Mentioned> = []
+  author: Mentioned | null = null
   hasGroup = false
   isProper = true
   isDecoded = true
@@ -65,6 +76,8 @@ class Reader {
   #comments: Array<string> = []
   #angle: string | null = null
   #isInGroup = false
+  /** What may be the beginning of the author's name; null behind what is none. */
+  #beginnings: Array<string> | null = []
   /** Whether the next word stands right behind the last. */
   #isGlued = false
   /** Once one has no end, no later one has, and to look for it again would take quadratic time. */
@@ -87,8 +100,23 @@ class Reader {
     const [, address] = simple.exec(this.#text) ?? []
     if (address === undefined || address.length > addressLengthMax) return false
     this.#at = simple.lastIndex
-    this.parties.push({ address, name: "" })
+    this.#add(address, "")
     return true
+  }
+
+  #add(address: string, said: string): void {
+    const party = { address, name: this.#named(said) }
+    this.parties.push(party)
+    const beginnings = this.#beginnings
+    this.#beginnings = null
+    if (beginnings === null || !looksLikeAddress(address)) return
+    this.author = beginnings.length === 0 ? party : { address, name: this.#named([...beginnings, said].filter((text) => text !== "").join(", ")) }
+  }
+
+  #named(said: string): string {
+    const { text, isProper } = said.includes("=?") ? decodeWords(said) : { text: said, isProper: true }
+    this.isDecoded &&= isProper
+    return oneLine(text)
   }
 
   #step(): void {
@@ -255,14 +283,17 @@ class Reader {
     if (words.length === 0 && angle === null) return
     const [address, phrase] = angle === null ? this.#bare(words) : [angle, words]
     if (!wellFormed.test(address.slice(0, addressLengthMax))) this.isProper = false
-    if (address === "" || address.length > addressLengthMax) {
+    if (address.length > addressLengthMax) {
       this.isProper = false
       return
     }
     const said = phrase.length > 0 ? phrase.map(({ text, isGlued }, index) => (index === 0 || isGlued ? text : ` ${text}`)).join("") : comments.join(" ")
-    const name = said.includes("=?") ? decodeWords(said) : { text: said, isProper: true }
-    this.isDecoded &&= name.isProper
-    this.parties.push({ address: oneLine(address), name: oneLine(name.text) })
+    if (angle !== null || looksLikeAddress(address)) {
+      if (address !== "") this.#add(oneLine(address), said)
+      return
+    }
+    this.#beginnings?.push(address === "" ? said : address)
+    if (address !== "") this.parties.push({ address: oneLine(address), name: this.#named(said) })
   }
 
   /** An address without brackets, which white space may be about its dots and its `@`; and what stands beside it. */

@@ -202,7 +202,7 @@ export const headOf = (fields: ReadonlyArray<Field>, defects: Defects): Omit<Hea
   if (text("from").trim() === "") defects.add("missing_from")
   return {
     headers,
-    from: parties("from")[0] ?? null,
+    from: of("from", (field) => lists.get(field)?.author ?? null).find((author) => author !== null) ?? null,
     replyTo: parties("reply-to"),
     to: parties("to"),
     cc: parties("cc"),
