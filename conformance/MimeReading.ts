@@ -105,8 +105,13 @@ const bodyCases: ReadonlyArray<Case> = [
   },
   {
     claim: "decodes base64 that is padded line by line and has strangers in it",
-    bytes: raw("Content-Transfer-Encoding: base64\n\naG Vsb*G8=\n  !d29y*bGQ\n"),
+    bytes: raw("Content-Transfer-Encoding: base64\n\n!aG Vsb*G8=\n  d29ybGQ=\n"),
     text: "helloworld"
+  },
+  {
+    claim: "ends base64 at its padding where a mailing list's footer stands behind it",
+    bytes: raw("Content-Transfer-Encoding: base64\n\naGVsbG8=\n______\nThe list\nlist@example.com\n"),
+    text: "hello"
   },
   { claim: "finds no HTML where there is none", bytes: raw("\n<b>not HTML</b>"), text: "<b>not HTML</b>", html: null }
 ]
