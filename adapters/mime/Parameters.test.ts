@@ -21,7 +21,7 @@ const cases: ReadonlyArray<readonly [text: string, value: string, params: Readon
   ["a/b; filename=Report (1).pdf ; x=1 (a; b) (c)", "a/b", { filename: "Report (1).pdf", x: "1" }],
   ["a/b; filename = (a) b (c ; x=1 (d)", "a/b", { filename: "(a) b (c", x: "1" }],
   ["a/b; filename*0=a (1); filename*1*=(%32) (; x (d) = 1", "a/b", { filename: "a (1)(2) (", x: "1" }],
-  ["a/b; filename=\"x (1)\" (2); name=(a)\"b\"; names=c (d)", "a/b", { filename: "x (1)", name: "(a)b", names: "c" }],
+  ["a/b; filename=\"x (1)\" (2); name=(a)\"b\"; names=c (d); nickname=e (f)", "a/b", { filename: "x (1)", name: "(a)b", names: "c", nickname: "e" }],
   ["a/b (never closed", "a/b", {}],
   ["a/b (never closed; x=1", "a/b (never closed", { x: "1" }],
   ["a/b; f*=utf-8'en'%C3%BC%zz", "a/b", { f: "\u00fc%zz" }],
@@ -46,4 +46,17 @@ describe("parameters", () => {
       assert.deepStrictEqual(read.params, new Map(Object.entries(params)))
     })
   }
+
+  it("say whether one is twice there, lacks something or does not decode", () => {
+    const isProper = (text: string) => readParameters(text).isProper
+
+    assert.deepStrictEqual(["a/b", "a/b; x=1; y=2;", "a/b; f*=utf-8''%C3%BC", "a/b; f*1=b; f*0=a", "a/b; f=a; f*=utf-8''a"].filter((text) => !isProper(text)), [])
+    assert.deepStrictEqual(
+      [
+        "a/b; x=1; x=1", "a/b; =x", "a/b; *=x", "a/b; f*0=a; f*2=c", "a/b; f*0=a; f*0=a", "a/b; f*1*=utf-8''b", "a/b; f*=a", "a/b; f*=utf-8''%zz", "a/b; f*=utf-8''%FF",
+        "a/b; x=\u00ff", "a/b; f*0=\u00ff", "a/b; name==?utf-8?Q?a?="
+      ].filter(isProper),
+      []
+    )
+  })
 })
