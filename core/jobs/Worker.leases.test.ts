@@ -4,6 +4,7 @@ import { Clock, Context, Duration, Effect, Fiber, Layer, Logger, Metric } from "
 import { TestClock } from "effect/testing"
 import type { TenantId } from "../model/Ids.ts"
 import * as Metrics from "../Metrics.ts"
+import { Place } from "../operations/Commit.ts"
 import { JobQueue, LeaseLost, QueueUnavailable, type Job, type JobKind, type Lease } from "../ports/JobQueue.ts"
 import { StoreUnavailable } from "../ports/Store.ts"
 import { DeliverWebhook } from "./DeliverWebhook.ts"
@@ -184,6 +185,26 @@ describe("a job", () => {
       yield* Fiber.join(worker)
 
       assert.deepStrictEqual(did, ["give back a for 0 s at 2", "give back b for 0 s at 2", "give back suspect for 0 s at 2"])
+    })
+  )
+
+  it.effect("that a job's end brings to a worker which has been told to stop is given back", () =>
+    Effect.gen(function* () {
+      const handle = Effect.fnUntraced(function* ({ token }: Lease) {
+        if (token !== "a") return true
+        const place = yield* Place
+        place?.holdNext()
+        yield* Effect.sleep("5 seconds")
+        place?.take(["b", "c"].map((token) => ({ ...leaseOf("submit", token), outgoing: null })))
+        return true
+      })
+      const { did, stop, worker } = yield* running({ submit: [[leaseOf("submit", "a")]] }, handle)
+      yield* stop
+
+      yield* TestClock.adjust("1 minute")
+      yield* Fiber.join(worker)
+
+      assert.deepStrictEqual(did, ["begin a 0", "give back b for 0 s at 5", "give back c for 0 s at 5"])
     })
   )
 })

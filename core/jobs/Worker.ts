@@ -247,7 +247,7 @@ export class Worker extends Context.Service<
             lease = null
             for (const next of place.ended()) {
               yield* Metrics.count(Metrics.jobsClaimed[next.job.kind])
-              if (next.claims > trustedClaims) yield* giveBack(next, Duration.zero)
+              if (next.claims > trustedClaims || isStopping()) yield* giveBack(next, Duration.zero)
               else if (lease === null) lease = next
               else yield* start(next)
             }
