@@ -454,12 +454,15 @@ describe("Config", () => {
       const links = { HOST: "10.0.0.1", PORT: "3025", PORT_HTTP: "3025" }
       const ports = { "": "tcp://10.0.0.1:3025", _PROTO: "tcp", _PORT: "3025", _ADDR: "10.0.0.1" }
       const variables = Object.fromEntries([
+        ["MAILROOM_PORT", "tcp://10.0.0.1:3025"],
+        ["MAILROOM_SMTP_PORT", "tcp://10.0.0.2:25"],
+        ["MAILROOM_REDIS_PORT", "tcp://10.0.0.3:6379"],
         ...Object.entries(links).map(([name, value]) => [`MAILROOM_SERVICE_${name}`, value]),
         ...Object.entries(ports).map(([name, value]) => [`MAILROOM_PORT_3025_TCP${name}`, value])
       ])
 
       assert.deepStrictEqual(yield* faultsOf(variables), [
-        "MAILROOM_SERVICE_HOST and 6 more are what Kubernetes sets for a Service of such a name; the pod wants `enableServiceLinks: false`"
+        "MAILROOM_PORT and 9 more are what Kubernetes sets for a Service of such a name; the pod wants `enableServiceLinks: false`"
       ])
     })
   )

@@ -49,7 +49,8 @@ export const read = (
 ): Reading => {
   const all: ReadonlyArray<readonly [string, Setting<unknown>]> = Object.entries(settings)
   const known = new Set(all.flatMap(([, { name, isSecret }]) => (isSecret === true ? [name, fileNameOf(name)] : [name])))
-  const faults: Array<string> = strangers(Object.keys(variables).filter((name) => name.startsWith("MAILROOM_") && !known.has(name)))
+  const links = linksIn(variables, known)
+  const faults: Array<string> = strangers(Object.keys(variables).filter((name) => name.startsWith("MAILROOM_") && !known.has(name)), links)
   const values = new Map<string, unknown>()
   for (const [key, setting] of all) {
     const given = textOf(setting, variables)
@@ -60,7 +61,7 @@ export const read = (
     const { name, text } = given.success ?? { name: setting.name, text: defaults[key as keyof Config] ?? setting.fallback } // keys of the literal above
     const parsed = setting.parse(text)
     if (Result.isSuccess(parsed)) values.set(key, parsed.success)
-    else faults.push(`${name} ${isRepeated(setting, text) ? `is ${JSON.stringify(text)}; it ` : ""}wants ${setting.wants}`)
+    else if (!links.has(name)) faults.push(`${name} ${isRepeated(setting, text) ? `is ${JSON.stringify(text)}; it ` : ""}wants ${setting.wants}`)
   }
   const config = Object.fromEntries(values) as Config // whole where it is looked at: each rule names what it looks at
   for (const { about, breaks, fault } of [...rules, ...needs.flatMap((need) => requirements[need])]) {
@@ -72,13 +73,22 @@ export const read = (
 /** What Kubernetes gives each container to know a Service `mailroom`, or `mailroom-…`, of its namespace by. */
 const serviceLink = /_SERVICE_(?:HOST|PORT(?:_[A-Z0-9_]+)?)$|_PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?$/
 
-/** The faults of variables that are no settings. */
-const strangers = (names: ReadonlyArray<string>): Array<string> => {
-  const links = names.filter((name) => serviceLink.test(name))
-  const those = links.length > 1 ? `${links[0]} and ${links.length - 1} more are` : `${links[0]} is`
+/** Those that are here; one of them may have the name of a setting, as `MAILROOM_PORT` has, and is known by its value. */
+const linksIn = (variables: Variables, known: ReadonlySet<string>): ReadonlySet<string> =>
+  new Set(
+    Object.entries(variables).flatMap(([name, value = ""]) => {
+      const isOfService = (!known.has(name) && serviceLink.test(name)) || (name.endsWith("_PORT") && /^(?:tcp|udp|sctp):\/\//.test(value))
+      return name.startsWith("MAILROOM_") && isOfService ? [name] : []
+    })
+  )
+
+/** The faults of links, and of other variables that are no settings. */
+const strangers = (names: ReadonlyArray<string>, links: ReadonlySet<string>): Array<string> => {
+  const [first] = links
+  const those = links.size > 1 ? `${first} and ${links.size - 1} more are` : `${first} is`
   return [
-    ...(links.length === 0 ? [] : [`${those} what Kubernetes sets for a Service of such a name; the pod wants \`enableServiceLinks: false\``]),
-    ...names.filter((name) => !links.includes(name)).map((name) => `${name} is no setting of Mailroom; see docs/configuration.md`)
+    ...(links.size === 0 ? [] : [`${those} what Kubernetes sets for a Service of such a name; the pod wants \`enableServiceLinks: false\``]),
+    ...names.filter((name) => !links.has(name)).map((name) => `${name} is no setting of Mailroom; see docs/configuration.md`)
   ]
 }
 
