@@ -311,6 +311,27 @@ describe("management commands", () => {
   }
 
   typed(
+    "keep a secret's file in a folder that cannot be synced, as some file systems have it",
+    Effect.gen(function* () {
+      const { tenant, app } = yield* founded
+      const file = join(folder, "unsynced.key")
+      const { open } = builtin
+      const broken: typeof open = async (path, ...parameters) => {
+        const handle = await open(path, ...parameters)
+        return path === folder ? Object.assign(handle, { sync: () => Promise.reject(new Error("EINVAL: invalid argument, fsync")) }) : handle
+      }
+      yield* Effect.acquireRelease(
+        Effect.sync(() => (Object.assign(builtin, { open: broken }), syncBuiltinESMExports())),
+        () => Effect.sync(() => (Object.assign(builtin, { open }), syncBuiltinESMExports()))
+      )
+
+      const { code } = yield* run(`key create -t ${tenant} --app ${app} --name web --scope messages:read --out`, file)
+
+      assert.deepStrictEqual([code, existsSync(file)], [0, true])
+    }).pipe(Effect.scoped)
+  )
+
+  typed(
     "rotate a key with an overlap, and revoke one at once",
     Effect.gen(function* () {
       const { tenant, app } = yield* founded

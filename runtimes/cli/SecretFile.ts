@@ -68,12 +68,16 @@ const fill = async (file: fs.FileHandle, path: string, text: string): Promise<vo
   await file.writeFile(text)
   await file.sync()
   await file.close()
-  // A new name lasts once its folder is synced, which one may write in and not open.
-  const folder = await fs.open(dirname(path), "r").catch(() => null)
+  await syncFolder(dirname(path)).catch(() => {})
+}
+
+/** A new name lasts once its folder is synced. One may write in it and not open it, and not every file system can: no reason to give up a secret that is in use. */
+const syncFolder = async (path: string): Promise<void> => {
+  const folder = await fs.open(path, "r")
   try {
-    await folder?.sync()
+    await folder.sync()
   } finally {
-    await folder?.close()
+    await folder.close()
   }
 }
 
