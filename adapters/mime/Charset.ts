@@ -100,10 +100,17 @@ const forPlatform = (bytes: Uint8Array, charset: string): Uint8Array => {
   const kept = new Uint8Array(bytes.length)
   let length = 0
   for (let at = 0; at < bytes.length; at++) {
-    if (bytes[at] === escape && bytes[at + 3] === escape) at += 2
+    if (bytes[at + 3] === escape && isShift(bytes, at)) at += 2
     else kept[length++] = bytes[at]!
   }
   return kept.subarray(0, length)
+}
+
+/** Whether an escape of this charset is here, rather than something that would be lost with it. */
+const isShift = (bytes: Uint8Array, at: number): boolean => {
+  if (bytes[at] !== escape) return false
+  const [kind, set] = [bytes[at + 1], bytes[at + 2]]
+  return kind === 0x24 ? set === 0x40 || set === 0x42 : kind === 0x28 && (set === 0x42 || set === 0x49 || set === 0x4a)
 }
 
 const utf8 = (bytes: Uint8Array): string | null => decodeFatally(bytes, "utf-8")
