@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted, Result, Stream } from "effect"
+import dns from "node:dns"
 import { createServer, type IncomingHttpHeaders } from "node:http"
 import type { AddressInfo } from "node:net"
+import { vi } from "vitest"
 import * as UntrustedServer from "../../conformance/UntrustedServer.ts"
 import { SpamFilter } from "../../core/ports/SpamFilter.ts"
 import * as RspamdSpamFilter from "./RspamdSpamFilter.ts"
@@ -101,6 +103,21 @@ describe("RspamdSpamFilter", () => {
       assert.deepStrictEqual(refused.map(({ _tag }) => _tag), ["SpamFilterUnavailable", "CheckFailed"])
       assert.strictEqual(server.requests(), 0)
     })
+  )
+
+  it.live("says why it was not reached at any address of a name that has several", () =>
+    Effect.gen(function* () {
+      const several = [{ address: "127.0.0.1", family: 4 }, { address: "127.0.0.2", family: 4 }]
+      const lookup: unknown = (_: string, __: unknown, found: (error: null, addresses: typeof several) => void) => found(null, several)
+      yield* Effect.acquireRelease(
+        Effect.sync(() => vi.spyOn(dns, "lookup").mockImplementation(lookup as typeof dns.lookup)), // one of its overloads
+        (spy) => Effect.sync(() => spy.mockRestore())
+      )
+
+      const { reason } = yield* Effect.flip(RspamdSpamFilter.check({ url: "http://rspamd.test:1" }))
+
+      assert.strictEqual(reason, "connect ECONNREFUSED 127.0.0.1:1; connect ECONNREFUSED 127.0.0.2:1")
+    }).pipe(Effect.scoped)
   )
 
   it.live("is unavailable where nobody listens, and where nobody answers in time", () =>

@@ -93,13 +93,17 @@ export const check = ({ url, password = null, timeout = "9 seconds" }: Options):
         await dispatcher.destroy()
       }
     },
-    catch: (cause) => new CheckFailed({ reason: cause instanceof Error ? cause.message : String(cause) })
+    catch: (cause) => new CheckFailed({ reason: wordsOf(cause) })
   }).pipe(
     Effect.timeoutOrElse({
       duration: timeout,
       orElse: () => Effect.fail(new CheckFailed({ reason: `no answer within ${Duration.format(Duration.fromInputUnsafe(timeout))}` }))
     })
   )
+
+/** A name with several addresses fails with an error of each, and without words of its own. */
+const wordsOf = (cause: unknown): string =>
+  cause instanceof AggregateError ? cause.errors.map(wordsOf).join("; ") : cause instanceof Error ? cause.message : String(cause)
 
 const beginning = <E>(bytes: Stream.Stream<Uint8Array, E>, sizeMax: number): Effect.Effect<Buffer, E> =>
   Effect.suspend(() => {
