@@ -1,6 +1,7 @@
 import { assert, describe, it, vi } from "@effect/vitest"
+import { Redacted } from "effect"
 import { SmtpReplies, type Said } from "./SmtpReplies.ts"
-import { replySizeMax } from "./SmtpSettings.ts"
+import { replySizeMax, shown } from "./SmtpSettings.ts"
 
 const byByte = (text: string): ReadonlyArray<Said> => {
   const replies = new SmtpReplies()
@@ -45,4 +46,17 @@ describe("SmtpReplies", () => {
     assert.isNull(replies.next())
     assert.isTrue(replies.isTooLong())
   })
+})
+
+describe("Somebody's words", () => {
+  for (const [what, password, words, hides] of [
+    ["that quote a password", "s3cret", "550 no s3cret here", true],
+    ["that quote it as it was said", "s3cret", `550 no ${btoa("\0ada\0s3cret")}`, true],
+    ["that quote the user alone", "s3cret", "550 no ada here", false],
+    ["though the password is empty, which all words hold", "", "550 no ada here", false]
+  ] as const) {
+    it(`are ${hides ? "hidden" : "shown"} ${what}`, () => {
+      assert.strictEqual(shown(words, { auth: { user: "ada", password: Redacted.make(password) } }) !== words, hides)
+    })
+  }
 })

@@ -158,5 +158,5 @@ export const shown = (text: string, { auth }: Secrets): string => {
   const base64 = (plain: string) => Buffer.from(plain).toString("base64")
   const password = Redacted.value(auth.password)
   const forms = [password, base64(password), base64(`\0${auth.user}\0${password}`)]
-  return forms.some((form) => text.includes(form)) ? "(not shown: the server quotes the credentials)" : text
+  return forms.some((form) => form !== "" && text.includes(form)) ? "(not shown: the server quotes the credentials)" : text
 }
