@@ -124,10 +124,12 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
     const refusal = connections.enter(bucket, isProxied && named === null)
     yield* onConnection(refusal === null ? "accepted" : "refused")
     // Through a Unix socket, which has no address, it is this machine.
+    const remoteAddress = address === "" ? "127.0.0.1" : address
+    // Who is refused is not heard out: he is not counted, and would keep places from others.
     const conversation =
       refusal === null
-        ? Session.converse({ wire, remoteAddress: address === "" ? "127.0.0.1" : address, settings, receive, onMessage })
-        : Effect.sync(() => wire.say(Reply.lineOf(refusal)))
+        ? Effect.andThen(Session.converse({ wire, remoteAddress, settings, receive, onMessage }), wire.hearOut)
+        : Effect.andThen(Effect.sync(() => wire.say(Reply.lineOf(refusal))), wire.close)
     // Without a certificate there is nothing that such a client could read.
     const encrypted =
       options.isImplicitTls !== true ? Effect.void : context === null ? new WireEnded({ reason: "stopping" }) : wire.encryptAtOnce(context, settings.silence())
@@ -145,7 +147,6 @@ export const listen = Effect.fnUntraced(function* (options: Options): Effect.fn.
     run(
       attend(wire, plainOf(peerAddress)).pipe(
         Effect.ignore,
-        Effect.andThen(wire.close),
         Effect.ensuring(
           Effect.sync(() => {
             wire.drop()

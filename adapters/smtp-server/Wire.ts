@@ -133,15 +133,29 @@ export class Wire {
   }
 
   /** Says what is left to say, and closes once it is on its way. */
-  readonly close: Effect.Effect<void> = Effect.suspend(() => {
+  readonly close: Effect.Effect<void> = Effect.suspend(() => this.#end(() => true))
+
+  /**
+   * The same, and what still comes is thrown away until the client closes: the system breaks a connection that is closed over what
+   * nobody has read, and who is still sending would hear of that, and not what we said.
+   */
+  readonly hearOut: Effect.Effect<void> = Effect.suspend(() => this.#end(() => this.#isEnded))
+
+  /** Ends what we say; done once it is on its way and it is so, or it was given its time. */
+  #end(holds: () => boolean): Effect.Effect<void> {
     const words = this.#unsaid
     this.#unsaid = ""
-    if (this.#isGone) return Effect.void
-    return Effect.callback<void>((resume) => {
-      this.#socket.once("close", () => resume(Effect.void))
-      this.#socket.end(words, "latin1", () => resume(Effect.void))
-    }).pipe(Effect.timeoutOption(lastWords), Effect.asVoid)
-  })
+    let isSaid = false
+    this.#socket.end(words, "latin1", () => {
+      isSaid = true
+      this.#changed()
+    })
+    const isOver = () => {
+      while (this.#socket.read() !== null) continue
+      return isSaid && holds()
+    }
+    return this.#until(isOver).pipe(Effect.timeoutOption(lastWords), Effect.ignore)
+  }
 
   drop(): void {
     this.#socket.destroy()
@@ -230,7 +244,7 @@ export class Wire {
   }
 }
 
-/** How long our last words may take. */
+/** How long our last words may take, and the client then. */
 const lastWords = Duration.seconds(2)
 
 const inTime = <A>(self: Effect.Effect<A, WireEnded>, within: Duration.Duration): Effect.Effect<A, WireEnded> =>
