@@ -1,7 +1,7 @@
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, it, vi } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { connect } from "node:net"
+import { connect, Server, type Socket } from "node:net"
 import { createSecureContext } from "node:tls"
 import { generate } from "selfsigned"
 import * as SmtpListener from "./SmtpListener.ts"
@@ -30,6 +30,13 @@ const stay = (port: number, words: string, last: "isOpen" | "isEnded" = "isOpen"
     return yield* Effect.callback<string>((resume) => {
       for (const event of ["end", "close"]) socket.once(event, () => resume(Effect.succeed(heard)))
     })
+  })
+
+/** So many turns of the loop that moves the bytes of both sides. */
+const turns = (count: number): Effect.Effect<void> =>
+  Effect.callback((resume) => {
+    const turn = (left: number): unknown => (left === 0 ? resume(Effect.void) : setImmediate(turn, left - 1))
+    turn(count)
   })
 
 describe("Wire", () => {
@@ -89,6 +96,32 @@ describe("Wire", () => {
       const refusals = yield* Effect.replicateEffect(stay(port, ""), 10)
 
       assert.deepStrictEqual([...new Set(refusals.map((heard) => heard.slice(0, 9)))], ["421 4.7.0"])
+    })
+  )
+
+  it.live("has no more than what one read asked for wait for a client that reads nothing, and goes on when it reads", () =>
+    Effect.gen(function* () {
+      const listening = vi.spyOn(Server.prototype, "listen")
+      yield* Effect.addFinalizer(() => Effect.sync(() => listening.mockRestore()))
+      const port = yield* listen({ hostname: "h".repeat(20_000), limits: { commands: 10_000 } })
+      const server = listening.mock.contexts[0] as Server // it was just called
+      const accepted: Array<Socket> = []
+      server.on("connection", (socket) => accepted.push(socket))
+      const silent = connect({ host: "127.0.0.1", port })
+      yield* Effect.addFinalizer(() => Effect.sync(() => silent.destroy()))
+      silent.pause()
+
+      silent.write(`${`EHLO ${"c".repeat(500)}\r\n`.repeat(2_000)}QUIT\r\n`)
+      yield* turns(1_000)
+
+      // 64 KiB have 130 such commands.
+      const waiting = accepted[0]?.writableLength ?? 0
+      assert.isAtLeast(waiting, 1)
+      assert.isAtMost(waiting, 130 * 20_200)
+      let heard = ""
+      silent.on("data", (bytes) => (heard = heard.slice(-100) + bytes.toString()))
+      yield* Effect.callback<void>((resume) => void silent.once("end", () => resume(Effect.void)).resume())
+      assert.strictEqual(heard.slice(-15), "221 2.0.0 bye\r\n")
     })
   )
 })
