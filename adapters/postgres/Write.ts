@@ -5,9 +5,8 @@
  * Its parts stand in the order in which everybody locks: rows by kind, written
  * or required, quotas, keys, what is put over what is there, the tenants' logs
  * with the messages, and last the heads of the shards with what needs to know
- * where they are. So a head is held
- * for the end of the statement and the commit only, and nothing else is waited
- * for meanwhile.
+ * where they are. So a head is held for the end of the statement and the commit
+ * only, and nothing else is waited for meanwhile.
  * Whoever looks first has its quotas by then, so nothing is brought before that
  * a twin brings as well: it would wait for that, and hold the quota that this
  * one waits for. Rows that are new are the exception, for hardly anybody brings

@@ -149,7 +149,7 @@ export const checkEnvelope = ({ returnPath, recipients }: Envelope): ReadonlyArr
   return [...new Set(recipients)]
 }
 
-/** Whose words may quote us. */
+/** What nobody's words are to show. */
 export type Secrets = Pick<Settings, "auth">
 
 /** Somebody's words, unless they hold our credentials, in any form in which the server has seen them. */

@@ -283,23 +283,28 @@ describe("management commands", () => {
     })
   )
 
+  /** Files that are opened do this in place of what they would. */
+  const breaking = (fault: (handle: builtin.FileHandle, path: unknown) => Partial<builtin.FileHandle>) => {
+    const { open } = builtin
+    const broken: typeof open = async (path, ...parameters) => {
+      const handle = await open(path, ...parameters)
+      return Object.assign(handle, fault(handle, path))
+    }
+    const put = (open: typeof broken) => Effect.sync(() => (Object.assign(builtin, { open }), syncBuiltinESMExports()))
+    return Effect.acquireRelease(put(broken), () => put(open))
+  }
+
   for (const failing of ["writeFile", "sync", "close"] as const) {
     typed(
       `name the key to revoke where its file cannot be written, and leave none: ${failing}`,
       Effect.gen(function* () {
         const { tenant, app } = yield* founded
         const file = join(folder, `${failing}.key`)
-        const { open } = builtin
-        const broken: typeof open = async (...parameters) => {
-          const handle = await open(...parameters)
+        yield* breaking((handle) => {
           const really = handle.close.bind(handle)
           const fail = () => Promise.reject(new Error("EIO: i/o error"))
-          return Object.assign(handle, { [failing]: failing === "close" ? () => really().then(fail) : fail })
-        }
-        yield* Effect.acquireRelease(
-          Effect.sync(() => (Object.assign(builtin, { open: broken }), syncBuiltinESMExports())),
-          () => Effect.sync(() => (Object.assign(builtin, { open }), syncBuiltinESMExports()))
-        )
+          return { [failing]: failing === "close" ? () => really().then(fail) : fail }
+        })
 
         const { code, out, error } = yield* run(`key create -t ${tenant} --app ${app} --name web --scope messages:read --out`, file)
 
@@ -315,15 +320,7 @@ describe("management commands", () => {
     Effect.gen(function* () {
       const { tenant, app } = yield* founded
       const file = join(folder, "unsynced.key")
-      const { open } = builtin
-      const broken: typeof open = async (path, ...parameters) => {
-        const handle = await open(path, ...parameters)
-        return path === folder ? Object.assign(handle, { sync: () => Promise.reject(new Error("EINVAL: invalid argument, fsync")) }) : handle
-      }
-      yield* Effect.acquireRelease(
-        Effect.sync(() => (Object.assign(builtin, { open: broken }), syncBuiltinESMExports())),
-        () => Effect.sync(() => (Object.assign(builtin, { open }), syncBuiltinESMExports()))
-      )
+      yield* breaking((_, path) => (path === folder ? { sync: () => Promise.reject(new Error("EINVAL: invalid argument, fsync")) } : {}))
 
       const { code } = yield* run(`key create -t ${tenant} --app ${app} --name web --scope messages:read --out`, file)
 
