@@ -30,7 +30,8 @@ export const start = (answer: string): Effect.Effect<UntrustedServer, never, Sco
     return { url: `https://127.0.0.1:${port}`, requests: () => requests }
   })
 
-const unverified = Effect.acquireRelease(
+/** An environment that asks Node to verify no certificate; as it was when the scope closes. */
+export const unverified = Effect.acquireRelease(
   Effect.sync(() => vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0")),
   () => Effect.sync(() => vi.unstubAllEnvs())
 )

@@ -165,6 +165,18 @@ interface Rule {
   readonly fault: string
 }
 
+const notWithout = (set: keyof Config, other: keyof Config): Rule => ({
+  about: [set, other],
+  breaks: (config) => config[set] !== null && config[other] === null,
+  fault: `${settings[set].name} is set, and ${settings[other].name} is not`
+})
+
+const eachOther = (one: keyof Config, other: keyof Config): Rule => ({
+  about: [one, other],
+  breaks: (config) => (config[one] === null) !== (config[other] === null),
+  fault: `${settings[one].name} and ${settings[other].name} want each other`
+})
+
 /** What each setting allows by itself, and not together. */
 const rules: ReadonlyArray<Rule> = [
   {
@@ -177,51 +189,23 @@ const rules: ReadonlyArray<Rule> = [
     breaks: ({ mode, webhookAllowedAddresses }) => mode === "production" && webhookAllowedAddresses.length > 0,
     fault: `${settings.webhookAllowedAddresses.name} is set, and production sends webhooks to public addresses only`
   },
-  {
-    about: ["smtpUser", "smtpPassword"],
-    breaks: ({ smtpUser, smtpPassword }) => (smtpUser === null) !== (smtpPassword === null),
-    fault: `${settings.smtpUser.name} and ${settings.smtpPassword.name} want each other`
-  },
+  eachOther("smtpUser", "smtpPassword"),
   {
     about: ["smtpUser", "smtpTls"],
     breaks: ({ smtpUser, smtpTls }) => smtpUser !== null && smtpTls === "none",
     fault: `${settings.smtpTls.name} is none, which would show the password; it wants starttls or implicit`
   },
-  {
-    about: ["smtpHost", "smtpUser"],
-    breaks: ({ smtpHost, smtpUser }) => smtpHost === null && smtpUser !== null,
-    fault: `${settings.smtpUser.name} is set, and ${settings.smtpHost.name} is not`
-  },
-  {
-    about: ["smtpHost", "dkimFile"],
-    breaks: ({ smtpHost, dkimFile }) => smtpHost === null && dkimFile !== null,
-    fault: `${settings.dkimFile.name} is set, and ${settings.smtpHost.name} is not`
-  },
-  {
-    about: ["smtpHost", "smtpCa"],
-    breaks: ({ smtpHost, smtpCa }) => smtpHost === null && smtpCa !== null,
-    fault: `${settings.smtpCa.name} is set, and ${settings.smtpHost.name} is not`
-  },
-  {
-    about: ["otlpEndpoint", "otlpHeaders"],
-    breaks: ({ otlpEndpoint, otlpHeaders }) => otlpEndpoint === null && otlpHeaders !== null,
-    fault: `${settings.otlpHeaders.name} is set, and ${settings.otlpEndpoint.name} is not`
-  },
-  {
-    about: ["inboundRspamd", "inboundRspamdPassword"],
-    breaks: ({ inboundRspamd, inboundRspamdPassword }) => inboundRspamd === null && inboundRspamdPassword !== null,
-    fault: `${settings.inboundRspamdPassword.name} is set, and ${settings.inboundRspamd.name} is not`
-  },
+  notWithout("smtpUser", "smtpHost"),
+  notWithout("dkimFile", "smtpHost"),
+  notWithout("smtpCa", "smtpHost"),
+  notWithout("otlpHeaders", "otlpEndpoint"),
+  notWithout("inboundRspamdPassword", "inboundRspamd"),
   {
     about: ["provider", "sesRegion"],
     breaks: ({ provider, sesRegion }) => provider === "ses" && sesRegion === null,
     fault: `${settings.provider.name} is ses, and ${settings.sesRegion.name} is not set`
   },
-  {
-    about: ["sesAccessKeyId", "sesSecretAccessKey"],
-    breaks: ({ sesAccessKeyId, sesSecretAccessKey }) => (sesAccessKeyId === null) !== (sesSecretAccessKey === null),
-    fault: `${settings.sesAccessKeyId.name} and ${settings.sesSecretAccessKey.name} want each other`
-  },
+  eachOther("sesAccessKeyId", "sesSecretAccessKey"),
   {
     about: ["provider", "postmarkToken"],
     breaks: ({ provider, postmarkToken }) => provider === "postmark" && postmarkToken === null,
@@ -232,16 +216,8 @@ const rules: ReadonlyArray<Rule> = [
     breaks: ({ provider, dkimFile }) => provider !== "smtp" && dkimFile !== null,
     fault: `${settings.dkimFile.name} is set, and ${settings.provider.name} is one that signs by itself`
   },
-  {
-    about: ["inboundTlsCert", "inboundTlsKey"],
-    breaks: ({ inboundTlsCert, inboundTlsKey }) => (inboundTlsCert === null) !== (inboundTlsKey === null),
-    fault: `${settings.inboundTlsCert.name} and ${settings.inboundTlsKey.name} want each other`
-  },
-  {
-    about: ["inboundTlsPort", "inboundTlsCert"],
-    breaks: ({ inboundTlsPort, inboundTlsCert }) => inboundTlsPort !== null && inboundTlsCert === null,
-    fault: `${settings.inboundTlsPort.name} is set, and ${settings.inboundTlsCert.name} is not`
-  },
+  eachOther("inboundTlsCert", "inboundTlsKey"),
+  notWithout("inboundTlsPort", "inboundTlsCert"),
   {
     about: ["queue", "redisUrl"],
     breaks: ({ queue, redisUrl }) => queue === "redis" && redisUrl === null,

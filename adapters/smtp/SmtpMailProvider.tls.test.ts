@@ -6,6 +6,7 @@ import { generate } from "selfsigned"
 import { SMTPServer } from "smtp-server"
 import { vi } from "vitest"
 import { endOf, heard, mail } from "../../conformance/MailServerScript.ts"
+import { unverified } from "../../conformance/UntrustedServer.ts"
 import * as PipeliningSmtpMailProvider from "./PipeliningSmtpMailProvider.ts"
 import * as ScriptedServer from "./ScriptedServer.ts"
 import * as SmtpMailProvider from "./SmtpMailProvider.ts"
@@ -83,8 +84,7 @@ for (const [name, { make }] of Object.entries({ SmtpMailProvider, PipeliningSmtp
 
       it.effect("verifies certificates whatever the environment says", () =>
         Effect.gen(function* () {
-          process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0"
-          yield* Effect.addFinalizer(() => Effect.sync(() => delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"]))
+          yield* unverified
           const { provider, server } = yield* against(tls, { ca: null })
 
           assert.strictEqual(yield* endOf(provider, mail()), "unavailable")

@@ -3,6 +3,7 @@ import { Effect, Result } from "effect"
 import { generate } from "selfsigned"
 import { conforms } from "../../conformance/vitest.ts"
 import { withReceivers, withWire, type Certificates } from "../../conformance/WebhookSockets.ts"
+import { unverified } from "../../conformance/UntrustedServer.ts"
 import { suite } from "../../conformance/WebhookTransport.ts"
 import { suite as wireSuite, Wire } from "../../conformance/WebhookTransportWire.ts"
 import * as WebhookUrl from "../../core/model/WebhookUrl.ts"
@@ -67,8 +68,7 @@ conforms("UndiciWebhookTransport", wireSuite, wire)
 describe("UndiciWebhookTransport", () => {
   it.effect("verifies certificates whatever the environment says", () =>
     Effect.gen(function* () {
-      process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0"
-      yield* Effect.addFinalizer(() => Effect.sync(() => delete process.env["NODE_TLS_REJECT_UNAUTHORIZED"]))
+      yield* unverified
       const { listen, policy } = yield* Wire
       const { requests, url } = yield* listen({ certificate: "SelfSigned", says: [[]] })
       const target = Result.getOrThrow(WebhookUrl.parse(url, policy))

@@ -21,7 +21,7 @@ export const examine = Effect.fn("doctor")(function* (variables: Config.Variable
   const says = voice("settings", reader)
   for (const fault of faults) yield* says.fail(fault, "See docs/configuration.md.")
   if (faults.length === 0) yield* says.ok(`all in order, for ${config?.mode}`)
-  if (config !== null) yield* idle(config, variables, says)
+  if (config !== null) yield* ineffective(config, variables, says)
   if (config === null) return yield* says.warn("nothing else was looked at", "Mend the settings first.")
 
   yield* run("files", (says) => Files.secrets(config, variables, says))
@@ -39,7 +39,7 @@ export const examine = Effect.fn("doctor")(function* (variables: Config.Variable
  * What is set, and does nothing beside another setting. No fault of the start: one file may hold the settings of all processes,
  * and one process have another scanner, or a port for `/metrics` that nobody else reaches.
  */
-const idle = Effect.fnUntraced(function* (config: Config.Config, variables: Config.Variables, says: Voice) {
+const ineffective = Effect.fnUntraced(function* (config: Config.Config, variables: Config.Variables, says: Voice) {
   const { metrics, metricsToken, scanner, clamd } = Config.settings
   if (config.metrics === "open" && config.metricsToken !== null) {
     yield* says.warn(`${metrics.name} is open: ${metricsToken.name} is asked of nobody`, `Take ${metrics.name} out, unless nobody else reaches the port.`)
