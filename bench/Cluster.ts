@@ -14,14 +14,14 @@ const main = join(import.meta.dirname, "../runtimes/cli/main.ts")
 
 /** What they get of our own environment, and no setting of the shell that started us. */
 const { PATH, HOME, NODE_COMPILE_CACHE } = process.env
-const surroundings = { PATH, HOME, NODE_COMPILE_CACHE }
+export const surroundings = { PATH, HOME, NODE_COMPILE_CACHE }
 
 /** Those that must not outlive this process, by whatever end. */
 const supervised = new Set<Supervised>()
 process.on("exit", () => {
   for (const one of supervised) one.signal("SIGKILL")
 })
-for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(name, () => process.exit(1))
+for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(name, () => process.exit(1)) // a second one does not cut that short
 
 /** What the systemd unit of a process, if it has one, gives to Node. */
 const nodeOptionsOf = (verb: string | undefined): Readonly<Record<string, string>> => {
@@ -30,12 +30,15 @@ const nodeOptionsOf = (verb: string | undefined): Readonly<Record<string, string
   return options === undefined ? {} : { NODE_OPTIONS: options }
 }
 
+/** Those that ended though nobody had ended them, and what they said last: being started again would hide it. */
+export const endedByThemselves: Array<string> = []
+
 /** A process that a supervisor keeps running. */
 export class Supervised {
   readonly name: string
   readonly log: string
-  kills = 0
   #child: ChildProcess | null = null
+  #isKilled = false
   #wanted = true
   readonly #parameters: ReadonlyArray<string>
   readonly #variables: Readonly<Record<string, string>>
@@ -54,14 +57,18 @@ export class Supervised {
       stdio: ["ignore", log, log]
     })
     this.#child = child
+    this.#isKilled = false
     supervised.add(this)
     child.once("exit", (code, signal) => {
       if (this.#child !== child) return
       this.#child = null
       supervised.delete(this)
       if (!this.#wanted) return
-      if (signal !== "SIGKILL") appendFileSync(this.log, `ended by itself: ${code ?? signal}\n`)
-      setTimeout(() => this.#wanted && this.start(), signal === "SIGKILL" ? 0 : 250)
+      if (!this.#isKilled) {
+        endedByThemselves.push(`${this.name} ended by itself, with ${code ?? signal}:\n${this.tail(5)}`)
+        appendFileSync(this.log, `ended by itself: ${code ?? signal}\n`)
+      }
+      setTimeout(() => this.#wanted && this.start(), this.#isKilled ? 0 : 250)
     })
   }
 
@@ -76,7 +83,7 @@ export class Supervised {
 
   /** The end without a word. */
   kill(): void {
-    this.kills += 1
+    this.#isKilled = true
     this.signal("SIGKILL")
   }
 

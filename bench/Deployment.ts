@@ -12,7 +12,7 @@ import * as Cluster from "./Cluster.ts"
 import { connected } from "./Copies.ts"
 import { found } from "./Founding.ts"
 import { cpuMs, postgresCpuMs } from "./Processor.ts"
-import { scale } from "./Report.ts"
+import { scale, voidIf } from "./Report.ts"
 
 export interface Database {
   readonly folder: string
@@ -21,6 +21,9 @@ export interface Database {
   readonly cpu: () => number
   readonly stop: () => Promise<void>
 }
+
+// Its processor time is lost with it, and what it had to do is done by nobody meanwhile.
+voidIf(() => Cluster.endedByThemselves[0] ?? null)
 
 /** Of its log, for a benchmark to write into: more rounds write more. */
 const usedMegabytes = scale.of(160 * scale.rounds, 0)
@@ -101,6 +104,7 @@ export const open = async ({
       Cluster.start({ serves, workers }, variables),
       found(variables, "bench.example", plan)
     ])
+    process.once("exit", () => rmSync(cluster.folder, { recursive: true, force: true })) // also if it is cut short
     return {
       database,
       cluster,

@@ -47,6 +47,8 @@ class Connection {
   #held = ""
   #answered: ((status: number) => void) | null = null
   #failed: ((error: Error) => void) | null = null
+  /** Why nothing more can be asked over it. */
+  #ended: Error | null = null
   readonly #socket: Socket
   readonly #host: string
 
@@ -55,12 +57,19 @@ class Connection {
     this.#socket = connect({ host: base.hostname, port: Number(base.port), noDelay: true })
     this.#socket.setEncoding("latin1")
     this.#socket.on("data", (text: string) => this.#take(text))
-    this.#socket.on("error", (error) => this.#failed?.(error))
-    this.#socket.on("close", () => this.#failed?.(new Error("void: the server closed the connection")))
+    this.#socket.on("error", (error) => this.#end(error))
+    this.#socket.on("close", () => this.#end(new Error("void: the server closed the connection")))
+  }
+
+  #end(error: Error): void {
+    this.#ended ??= error
+    this.#failed?.(this.#ended)
   }
 
   request(request: Request): Promise<number> {
     return new Promise((resolve, reject) => {
+      // What is written to a socket that has gone tells nobody so.
+      if (this.#ended !== null) return reject(this.#ended)
       this.#answered = resolve
       this.#failed = reject
       this.#socket.write(bytesOf(this.#host, request))
@@ -122,10 +131,14 @@ export const run = async (options: Options): Promise<Figures> => {
   }
 }
 
-export const quantile = (values: ReadonlyArray<number>, share: number): number =>
-  values.toSorted((left, right) => left - right)[Math.min(values.length - 1, Math.floor(values.length * share))]!
+const ascending = (values: ReadonlyArray<number>): ReadonlyArray<number> => values.toSorted((left, right) => left - right)
 
-export const median = (values: ReadonlyArray<number>): number => quantile(values, 0.5)
+/** The least value that this share of them does not exceed. */
+export const quantile = (values: ReadonlyArray<number>, share: number): number =>
+  ascending(values)[Math.max(0, Math.ceil(values.length * share) - 1)]!
+
+/** Of an even number of them, the upper one of the two in the middle. */
+export const median = (values: ReadonlyArray<number>): number => ascending(values)[values.length >> 1]!
 
 /** `1.23 (1.10–1.40)`; of a single value that alone. */
 export const spread = (values: ReadonlyArray<number>, digits = 2): string => {

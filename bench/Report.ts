@@ -49,10 +49,14 @@ export interface Scale {
   readonly of: (whole: number, little: number) => number
 }
 
+/** With fewer, a median says little. */
+const roundsMin = 5
+
 export const scale: Scale = (() => {
   const isSmoke = process.argv.includes("--smoke")
-  const rounds = isSmoke ? 1 : Number(process.env["BENCH_ROUNDS"] ?? 5)
-  return { rounds, isSmoke, of: (whole, little) => (isSmoke ? little : whole) }
+  const asked = process.env["BENCH_ROUNDS"] ?? String(roundsMin)
+  if (!/^[1-9]\d*$/.test(asked)) throw new Error(`BENCH_ROUNDS is "${asked}"; it wants a whole number of rounds, one or more`)
+  return { rounds: isSmoke ? 1 : Number(asked), isSmoke, of: (whole, little) => (isSmoke ? little : whole) }
 })()
 
 /**
@@ -62,7 +66,10 @@ export const scale: Scale = (() => {
 export const turn = (): Promise<void> =>
   new Promise((resolve) => {
     if (process.send === undefined) return resolve()
+    const abandoned = () => process.exit(1) // nobody is left to say when
+    process.once("disconnect", abandoned)
     process.once("message", () => {
+      process.off("disconnect", abandoned)
       process.disconnect() // the channel keeps nobody running
       resolve()
     })
@@ -95,6 +102,11 @@ export const inRounds = async <A>(
   }
   return results
 }
+
+const conditions: Array<() => string | null> = []
+
+/** What voids a run beside its answers, or null: asked before a report is made of it. */
+export const voidIf = (condition: () => string | null): void => void conditions.push(condition)
 
 export const verdictOf = ({ better, floor, goal, values }: Ratio): "goal" | "floor" | "missed" => {
   const value = median(values)
@@ -132,8 +144,12 @@ export const printTable = (
   }
 }
 
-/** Prints it, and keeps it unless this was too short to judge by, as a smoke round is. */
-export const report = (of: Report, isLongEnough = true): void => {
+/** Prints it, and keeps it unless this was too short to judge by, as a smoke round is, or fewer rounds than usual. */
+export const report = (of: Report, isLongEnough = scale.rounds >= roundsMin): void => {
+  for (const condition of conditions) {
+    const why = condition()
+    if (why !== null) throw new Error(`void: ${why}`)
+  }
   const isJudged = isLongEnough && !scale.isSmoke
   console.log(`\n${of.about}\n`)
   const width = Math.max(...[...of.ratios.map(({ path }) => path), ...of.figures.map(({ name }) => name)].map(({ length }) => length))

@@ -47,13 +47,13 @@ const drain = async ({ product, sink, url, worker, idleMiB }: Side) => {
   const cpu = () => product.cpu() + cpuMs(worker.pid!)
   worker.signal("SIGCONT")
   await sleep(200)
-  await sink.counted()
+  const before = await sink.counted()
   const [cpuBefore, begun] = [cpu(), performance.now()]
   await sleep(durationMs)
   const [handed, elapsed, used] = [await sink.counted(), performance.now() - begun, cpu() - cpuBefore]
   worker.signal("SIGSTOP")
   if (handed === 0) throw new Error(`void: nothing was handed over\n${worker.tail(5)}`)
-  await Copies.queueMessages(url, handed)
+  await Copies.queueMessages(url, before + handed + (await sink.counted()))
   return { perSecond: handed / (elapsed / 1_000), cpuMicros: (used * 1_000) / handed, grownMiB: peakMiB(worker.pid!) - idleMiB }
 }
 

@@ -8,6 +8,7 @@ import { randomUUID } from "node:crypto"
 import { existsSync } from "node:fs"
 import * as Outbox from "./Outbox.ts"
 import { kilobyte, letter, sleep } from "./Api.ts"
+import * as Copies from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
 import { run } from "./Load.ts"
 import * as Postfix from "./reference/Postfix.ts"
@@ -56,10 +57,13 @@ const ours = async (): Promise<Figures & { readonly count: number }> => {
   }
 }
 
-const relayed = async ({ port, queued, cpu }: Postfix.Postfix, count: number): Promise<Figures> => {
+const relayed = async ({ port, isBusy, cpu }: Postfix.Postfix, count: number): Promise<Figures> => {
   const [begun, before] = [performance.now(), cpu()]
   await Postfix.submit(port, count, connections, 2_048)
-  while (queued() > 0) await sleep(20)
+  while (isBusy()) {
+    if (performance.now() - begun > 120_000) throw new Error("void: Postfix does not hand on what it took")
+    await sleep(20)
+  }
   return { perSecond: (count * 1_000) / (performance.now() - begun), cpuMicros: ((cpu() - before) * 1_000) / count }
 }
 
@@ -68,7 +72,8 @@ try {
   const rounds = await inRounds(async () => {
     const mailroom = await ours()
     return { mailroom, postfix: postfix === null ? mailroom : await relayed(postfix, mailroom.count) }
-  }, [ours])
+  }, postfix === null ? [ours] : [ours, () => relayed(postfix, 1_000)])
+  await Copies.checkSent(url)
   const each = (who: "mailroom" | "postfix", key: keyof Figures) => rounds.map((round) => round[who][key])
   report({
     name: "end-to-end",

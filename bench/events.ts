@@ -6,7 +6,7 @@ import { Effect, Redacted } from "effect"
 import * as NodeCrypto from "../adapters/node/NodeCrypto.ts"
 import * as Events from "../core/operations/Events.ts"
 import { Crypto } from "../core/ports/Crypto.ts"
-import { chance, send } from "./Api.ts"
+import { call, chance, send } from "./Api.ts"
 import * as Copies from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
 import { tenantIdOf } from "./Founding.ts"
@@ -32,6 +32,8 @@ const open = async (count: number) => {
     const place = { position: BigInt(Math.floor(count * (0.25 + chance() / 2))), occurredAt: Date.now() - 60_000 }
     return `/v1/events?limit=${limit}&cursor=${Effect.runSync(Events.cursorAt(crypto, realm, place))}`
   }
+  const page = await call(product.baseUrl, product.production.apiKey, "GET", anyPage())
+  if (page?.json["items"]?.length !== limit) throw new Error(`void: not a page: ${page?.status} ${JSON.stringify(page?.json).slice(0, 200)}`)
   return { product, anyPage }
 }
 

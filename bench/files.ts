@@ -9,7 +9,7 @@
 import { randomBytes, randomUUID } from "node:crypto"
 import { createTransport } from "nodemailer"
 import { call, kilobyte, letter, sleep, type Caller } from "./Api.ts"
-import { connected } from "./Copies.ts"
+import * as Copies from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
 import * as Listener from "./Listener.ts"
 import * as Outbox from "./Outbox.ts"
@@ -42,7 +42,7 @@ const expect = async (status: number, caller: Caller, method: string, path: stri
 
 /** Until nothing that came in waits to be read, and no file to be scanned. */
 const read = (): Promise<void> =>
-  connected(url, async (client) => {
+  Copies.connected(url, async (client) => {
     const waiting = "select count(*)::int as jobs from mailroom.job where kind in ('parse', 'scan')"
     while ((await client.query<{ jobs: number }>(waiting)).rows[0]?.jobs !== 0) await sleep(20)
   })
@@ -127,6 +127,7 @@ try {
     }
   }
   const rounds = await inRounds(round)
+  await Copies.checkSent(url)
   const figure = (name: string, of: (round: (typeof rounds)[number]) => number, unit = "ms a MB") => ({ name, unit, values: rounds.map(of) })
   report({
     name: "files",

@@ -28,6 +28,7 @@ const bring = (port: number, to: string, until: number, latencies: Array<number>
     const socket = connect({ port, host: "127.0.0.1", noDelay: true })
     let heard = ""
     let wanted = 1
+    let isDone = false
     let next: () => void = () => hello()
     const say = (words: string, replies: number, then: () => void) => {
       wanted = replies
@@ -36,7 +37,10 @@ const bring = (port: number, to: string, until: number, latencies: Array<number>
     }
     const hello = () => say("EHLO client.example\r\n", 1, () => message())
     const message = () => {
-      if (performance.now() >= until) return socket.end()
+      if (performance.now() >= until) {
+        isDone = true
+        return socket.end()
+      }
       const begun = performance.now()
       say(`MAIL FROM:<ada@client.example>\r\nRCPT TO:<${to}>\r\nDATA\r\n`, 3, () => {
         sent += 1
@@ -57,7 +61,7 @@ const bring = (port: number, to: string, until: number, latencies: Array<number>
       next()
     })
     socket.once("error", reject)
-    socket.once("close", () => resolve())
+    socket.once("close", () => (isDone ? resolve() : reject(new Error("void: the server closed the connection"))))
   })
 
 const load = async (port: number, to: string, connections: number, cpu: () => number): Promise<Figures> => {

@@ -53,7 +53,7 @@ const cpuOf = async (work: () => Promise<number>) => {
 
 const runOurs = () => Effect.runPromise(ours)
 
-const rounds = await inRounds(async () => ({ ours: await cpuOf(runOurs), theirs: await cpuOf(theirs) }))
+const rounds = await inRounds(async () => ({ ours: await cpuOf(runOurs), theirs: await cpuOf(theirs) }), [() => cpuOf(runOurs), () => cpuOf(theirs)])
 
 report({
   name: "mime",

@@ -250,7 +250,7 @@ const smuggling = async (world: World) => {
     const text = `one${trick}MAIL FROM:<evil@mail.example>\r\nRCPT TO:<victim@sink.example>\r\nDATA\r\nSubject: smuggled\r\n\r\nx\r\n.\r\n`
     await production.sendMessage({ fromMailboxId: mailbox.id, to: ["charles@sink.example"], subject: "one", text })
   }
-  await until("mails of all tricks", async () => ((await kept(world)).length >= before + tricks.length && world.postfix.queued() === 0 ? true : null))
+  await until("mails of all tricks", async () => ((await kept(world)).length >= before + tricks.length && !world.postfix.isBusy() ? true : null))
   await pause(1_000)
   const commands = (await Effect.runPromise(world.sink.conversations)).flatMap((one) => one.commands)
   row((await kept(world)).length === before + tricks.length, "each trick in a text is one message", `${tricks.length} texts`)

@@ -5,6 +5,7 @@
  */
 import * as Outbox from "./Outbox.ts"
 import { kilobyte, send } from "./Api.ts"
+import * as Copies from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
 import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
@@ -41,6 +42,7 @@ try {
   }
   const pool = async () => (await reference.ask(count)) as { readonly perSecond: number; readonly cpuMicros: number } // what it tells
   const rounds = await inRounds(async () => ({ nodemailer: await pool(), ours: await drain() }), [pool, drain])
+  await Copies.checkSent(url)
   const ofBoth = (round: (typeof rounds)[number]) => round.ours.workerMicros + round.ours.postgresMicros
   report({
     name: "worker",

@@ -4,7 +4,7 @@
  * until it is handed on, and relays all of it to one server.
  */
 import { execFileSync, spawn } from "node:child_process"
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, opendirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freePort } from "../../adapters/redis/PrivateRedis.ts"
@@ -31,8 +31,8 @@ postlog unix-dgram n - n - 1 postlogd
 
 export interface Postfix {
   readonly port: number
-  /** Messages that it still has. */
-  readonly queued: () => number
+  /** Whether it still has messages. */
+  readonly isBusy: () => boolean
   /** Processor time so far, in milliseconds, of its processes and of those that have ended. */
   readonly cpu: () => number
   readonly stop: () => void
@@ -77,18 +77,21 @@ export const open = async (relayPort: number, more: Readonly<Record<string, stri
   }
   // Its processes are nobody's children, and would outlive this one.
   process.once("exit", stop)
-  const filesIn = (path: string): number =>
-    readdirSync(path).reduce((sum, name) => {
-      const at = join(path, name)
-      try {
-        return sum + (statSync(at).isDirectory() ? filesIn(at) : 1)
-      } catch {
-        return sum // it has been handed on meanwhile
+  /** Looks no further than the first file: to count thousands while it works would take the processor from it. */
+  const hasFile = (path: string): boolean => {
+    const folder = opendirSync(path)
+    try {
+      for (let entry = folder.readSync(); entry !== null; entry = folder.readSync()) {
+        if (!entry.isDirectory() || hasFile(join(path, entry.name))) return true
       }
-    }, 0)
+      return false
+    } finally {
+      folder.closeSync()
+    }
+  }
   return {
     port,
-    queued: () => ["maildrop", "incoming", "active", "deferred"].reduce((sum, queue) => sum + filesIn(join(spool, queue)), 0),
+    isBusy: () => ["maildrop", "incoming", "active", "deferred"].some((queue) => hasFile(join(spool, queue))),
     cpu: () => treeCpuMs(Number(readFileSync(join(spool, "pid", "master.pid"), "latin1"))),
     stop
   }
