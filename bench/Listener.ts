@@ -1,6 +1,7 @@
 /** `mailroom smtp` as a process, and where it listens. */
 import { spawn } from "node:child_process"
 import { join } from "node:path"
+import { surroundings } from "./Cluster.ts"
 
 export interface Listener {
   readonly pid: number
@@ -12,10 +13,11 @@ export interface Listener {
 export const start = (variables: Readonly<Record<string, string>>): Promise<Listener> =>
   new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [join(import.meta.dirname, "../runtimes/cli/main.ts"), "smtp"], {
-      env: { ...process.env, ...variables, MAILROOM_INBOUND_PORT: "0", MAILROOM_INBOUND_DMARC: "off", MAILROOM_INBOUND_PER_MINUTE: "1000000" },
+      env: { ...surroundings, ...variables, MAILROOM_INBOUND_PORT: "0", MAILROOM_INBOUND_DMARC: "off", MAILROOM_INBOUND_PER_MINUTE: "1000000" },
       stdio: ["ignore", "ignore", "pipe"]
     })
     const ended = new Promise<void>((done) => child.once("exit", () => done()))
+    process.once("exit", () => child.kill("SIGKILL")) // it must not outlive this process
     let said = ""
     child.stderr.on("data", (chunk: Buffer) => {
       said += chunk.toString()

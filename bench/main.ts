@@ -3,9 +3,9 @@
  * found, and docs/benchmarks.md anew. `npm run bench -- NAME…` does it for some
  * of them, and `-- --smoke` only shows that they run.
  */
-import { spawn } from "node:child_process"
+import { spawn, type ChildProcess } from "node:child_process"
 import { existsSync, mkdtempSync, rmSync, statSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { constants, tmpdir } from "node:os"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
 import { benchmarks, others } from "./Benchmarks.ts"
@@ -14,13 +14,32 @@ import { fileOf, printTable, read, verdictOf, type Kept } from "./Report.ts"
 
 const names = benchmarks.map(({ name }) => name)
 
-const { values, positionals: asked } = parseArgs({ options: { smoke: { type: "boolean", default: false } }, allowPositionals: true })
-const unknown = asked.filter((name) => ![...names, ...others].includes(name))
-if (unknown.length > 0) {
-  const list = benchmarks.map(({ name, about }) => `  ${name.padEnd(12)} ${about}`).join("\n")
-  console.error(`There is no benchmark ${unknown.join(", ")}. Choose of:\n${list}\nor, by name only: ${others.join(", ")}`)
-  process.exit(2)
+const usage = `npm run bench -- [--smoke] [NAME…]
+${benchmarks.map(({ name, about }) => `  ${name.padEnd(12)} ${about}`).join("\n")}
+or, by name only: ${others.join(", ")}`
+
+const refuse = (why: string): never => {
+  console.error(`${why}\n${usage}`)
+  return process.exit(2)
 }
+
+const parsed = () => {
+  try {
+    return parseArgs({ options: { smoke: { type: "boolean", default: false }, help: { type: "boolean", default: false } }, allowPositionals: true })
+  } catch (error) {
+    return refuse(error instanceof Error ? error.message : String(error))
+  }
+}
+
+const { values, positionals: asked } = parsed()
+if (values.help) {
+  console.log(usage)
+  process.exit()
+}
+// npm keeps what stands before `--` for itself; the whole would be measured, and what is kept written over.
+if (process.env["npm_config_smoke"] !== undefined) refuse("--smoke went to npm: write `npm run bench -- --smoke`")
+const unknown = asked.filter((name) => ![...names, ...others].includes(name))
+if (unknown.length > 0) refuse(`There is no benchmark ${unknown.join(", ")}.`)
 
 const usual = benchmarks.filter(({ isLong = false }) => values.smoke || !isLong).map(({ name }) => name)
 const chosen = asked.length === 0 ? usual : asked
@@ -34,6 +53,19 @@ const variables = {
   ...process.env
 }
 
+/** What is under way ends too, and tidies up, before this does. */
+const children = new Set<ChildProcess>()
+let signalled: NodeJS.Signals | null = null
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+  process.on(signal, () => {
+    signalled = signal
+    for (const child of children) child.kill(signal)
+  })
+}
+const goOnUnlessSignalled = () => {
+  if (signalled !== null) process.exit(128 + constants.signals[signalled])
+}
+
 interface Running {
   readonly name: string
   /** Settles when it has ended, too. */
@@ -45,7 +77,8 @@ interface Running {
 const run = (name: string): Running => {
   const program = [join(import.meta.dirname, `${name}.ts`), ...(values.smoke ? ["--smoke"] : [])]
   const child = spawn(process.execPath, program, { stdio: ["inherit", "inherit", "inherit", "ipc"], env: variables })
-  const ended = new Promise<number | null>((resolve) => child.once("exit", resolve))
+  children.add(child)
+  const ended = new Promise<number | null>((resolve) => child.once("exit", resolve)).finally(() => children.delete(child))
   const prepared = Promise.race([ended, new Promise((resolve) => child.once("message", resolve))])
   const measure = async () => {
     await prepared
@@ -74,7 +107,10 @@ for (const group of groups) {
     if (group.length > 1) console.log(`\n# ${name}`)
     const at = Date.now()
     place += 1
-    if ((await measure()) !== 0) failed.push(name)
+    const code = await measure()
+    if (signalled !== null) await Promise.all(running.map(({ measure }) => measure()))
+    goOnUnlessSignalled()
+    if (code !== 0) failed.push(name)
     else if (existsSync(fileOf(name)) && statSync(fileOf(name)).mtimeMs >= at) found.push(read(name)!)
   }
 }

@@ -77,4 +77,5 @@ const program = Effect.gen(function* () {
   }).pipe(Effect.provide(served))
 }).pipe(Effect.scoped, Effect.provide(Logger.layer([])))
 
+process.once("disconnect", () => process.kill(process.pid, "SIGTERM")) // whoever started it has ended
 NodeRuntime.runMain(program)

@@ -23,4 +23,4 @@ server.listen(0, "127.0.0.1", () => {
   const { port } = server.address() as AddressInfo // it listens
   console.log(JSON.stringify({ baseUrl: `http://127.0.0.1:${port}` }))
 })
-process.on("SIGTERM", () => process.exit(0))
+process.once("disconnect", () => process.exit()) // whoever started it has ended

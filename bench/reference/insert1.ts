@@ -33,4 +33,4 @@ server.listen(0, "127.0.0.1", () => {
   const address = server.address()
   if (address !== null && typeof address === "object") console.log(JSON.stringify({ baseUrl: `http://127.0.0.1:${address.port}` }))
 })
-process.on("SIGTERM", () => process.exit(0))
+process.once("disconnect", () => process.exit()) // whoever started it has ended

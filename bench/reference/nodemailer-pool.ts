@@ -41,4 +41,5 @@ const measured = async (count: number) => {
 }
 
 process.on("message", (count) => void measured(Number(count)).then((figures) => process.send!(figures))) // it was started with a channel
+process.once("disconnect", () => process.exit()) // whoever started it has ended
 console.log("{}")

@@ -86,4 +86,5 @@ process.on("message", () => {
   bytes = 0
   connections = 0
 })
+process.once("disconnect", () => process.exit()) // whoever started it has ended
 server.listen(0, "127.0.0.1", () => process.send!((server.address() as AddressInfo).port)) // it listens

@@ -30,4 +30,4 @@ server.listen(0, "127.0.0.1", () => {
   const { port } = server.server.address() as AddressInfo // it listens on a port
   console.log(JSON.stringify({ port: String(port) }))
 })
-process.on("SIGTERM", () => process.exit(0))
+process.once("disconnect", () => process.exit()) // whoever started it has ended
