@@ -1,6 +1,5 @@
 /** Calls to the API as a client without a library makes them. */
-import { randomInt } from "node:crypto"
-import { randomUUID } from "node:crypto"
+import { randomInt, randomUUID } from "node:crypto"
 
 /** Who calls: a key of an application, and a mailbox that it may send from. */
 export interface Caller {
@@ -38,9 +37,19 @@ export const call = async (
       signal: AbortSignal.timeout(timeoutMs)
     })
     const text = await response.text()
-    return { status: response.status, json: text === "" ? {} : (JSON.parse(text) as Members), headers: response.headers }
+    return { status: response.status, json: parsed(text), headers: response.headers }
   } catch {
     return null
+  }
+}
+
+/** What is no JSON is an answer, too, and has no members but itself. */
+const parsed = (text: string): Members => {
+  if (text === "") return {}
+  try {
+    return JSON.parse(text) as Members
+  } catch {
+    return { unreadable: text }
   }
 }
 

@@ -8,7 +8,19 @@ import { full, short } from "./faults/Plans.ts"
 import { runDev } from "./faults/Dev.ts"
 import { run, type Outcome } from "./faults/Run.ts"
 
-const { values } = parseArgs({ options: { short: { type: "boolean", default: false }, kills: { type: "string" } } })
+const parsed = () => {
+  try {
+    return parseArgs({ options: { short: { type: "boolean", default: false }, kills: { type: "string" } } })
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : String(error))
+    return process.exit(2)
+  }
+}
+const { values } = parsed()
+if (values.kills !== undefined && !/^\d+$/.test(values.kills)) {
+  console.error(`--kills is "${values.kills}"; it wants a whole number`)
+  process.exit(2)
+}
 const plans = values.short ? short : full
 const kills = values.kills === undefined ? null : Number(values.kills)
 

@@ -36,12 +36,8 @@ export class Clients {
   readonly sendings: Array<Sending> = []
   /** Per caller, the ids of the events in the order in which its feed showed them. */
   readonly feeds = new Map<Caller, { readonly ids: Set<string>; cursor: string | null }>()
-  /** When the last 202 came. */
-  lastAccepted = 0
   /** Webhooks that were to be sent again, by the 202s. */
   replays = 0
-  /** Answers by status, and lost ones. */
-  readonly answers = new Map<string, number>()
   /** Answers that show another tenant's canary. */
   readonly leaks: Array<string> = []
   /** Answers that no contract knows. */
@@ -73,8 +69,6 @@ export class Clients {
   /** One request at whatever process answers. */
   async ask(caller: Caller, method: string, path: string, options: Parameters<typeof call>[4] = {}): Promise<Reply | null> {
     const reply = await call(pick(this.#baseUrls()), caller.apiKey, method, path, options)
-    const outcome = reply === null ? "no answer" : String(reply.status)
-    this.answers.set(outcome, (this.answers.get(outcome) ?? 0) + 1)
     if (reply !== null) this.#judge(caller, path, reply)
     return reply
   }
@@ -116,7 +110,6 @@ export class Clients {
       if (reply?.status === 202) {
         sending.ids.add(String(reply.json["id"]))
         if (reply.headers.get("idempotent-replayed") !== "true") sending.firsts += 1
-        this.lastAccepted = Date.now()
         // Now and then once more: a replay must name the same message.
         if (chance() < 0.9) return sending
       } else if (reply === null || reply.status >= 500) {

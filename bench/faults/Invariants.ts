@@ -4,8 +4,15 @@
  * a line for each case that breaks it.
  */
 import type { Caller, Members } from "../Api.ts"
+import { tenantIdOf } from "../Founding.ts"
 import type { Clients } from "./Clients.ts"
-import type { MailServer, Receiver } from "./Witnesses.ts"
+import type { Handed, MailServer, Receiver } from "./Witnesses.ts"
+
+/** When something was broken, and when all of the service was back; by the clock of the witnesses. */
+export interface Fault {
+  readonly from: number
+  readonly until: number
+}
 
 export interface Seen {
   readonly clients: Clients
@@ -15,6 +22,7 @@ export interface Seen {
   readonly mailServer: MailServer
   /** How often something was killed, cut off or held: what was sent twice must be explained by one of these. */
   readonly disruptions: number
+  readonly faults: ReadonlyArray<Fault>
   readonly query: (sql: string) => Promise<ReadonlyArray<Members>>
 }
 
@@ -25,6 +33,25 @@ export interface Rule {
 
 const ended = ["sent", "delivered", "bounced", "failed"]
 
+/** What becomes of a recipient: the mail server takes everyone, and the sandbox goes by the local part. */
+const outcomeOf = ({ environment }: Caller, address: string): string => {
+  if (environment === "production") return "sent"
+  const scenario = address.slice(0, address.indexOf("+"))
+  return scenario === "failed" ? "failed" : scenario === "bounced" || scenario === "late-bounce" ? "bounced" : "delivered"
+}
+
+/** A fault may show as late as this after all are back: whoever was cut off has a lease to lose. */
+const aftermathMs = 10_000
+
+/** Those that were handed over again though nothing had broken since, or shortly before. */
+export const unexplained = (handed: ReadonlyArray<Handed>, faults: ReadonlyArray<Fault>): ReadonlyArray<string> =>
+  [...Map.groupBy(handed, ({ messageId }) => messageId)].flatMap(([id, times]) =>
+    times
+      .slice(1)
+      .filter(({ at }, index) => !faults.some(({ from, until }) => from <= at && until + aftermathMs >= times[index]!.at))
+      .map(() => `${id}: handed over again, and no fault explains it`)
+  )
+
 /** How many of them, where that is more than none. */
 const duplicates = (list: Iterable<string>): ReadonlyArray<string> => {
   const counts = new Map<string, number>()
@@ -34,18 +61,27 @@ const duplicates = (list: Iterable<string>): ReadonlyArray<string> => {
 
 export const rules: ReadonlyArray<Rule> = [
   {
-    name: "I1: what was accepted is there, for its sender, and has come to its end",
+    name: "I1: what was accepted is there, for its sender, and each recipient has come to its own end",
     check: async ({ clients }) => {
       const broken: Array<string> = []
-      for (const { caller, ids } of clients.sendings) {
+      for (const { caller, ids, recipients: sentTo } of clients.sendings) {
         for (const id of ids) {
           const reply = await clients.ask(caller, "GET", `/v1/messages/${id}`)
-          const status = reply?.json["message"]?.status
+          const { status, recipients = [] } = reply?.json["message"] ?? {}
           if (reply?.status !== 200 || !ended.includes(status)) broken.push(`${id}: ${reply?.status} ${status}`)
+          const outcomes = new Map((recipients as ReadonlyArray<Members>).map(({ address, status }) => [address, status]))
+          for (const address of sentTo) {
+            const [outcome, due] = [outcomes.get(address), outcomeOf(caller, address)]
+            if (outcome !== due) broken.push(`${id}: ${address} is ${outcome} instead of ${due}`)
+          }
         }
       }
       return broken
     }
+  },
+  {
+    name: "a client that keeps to the contract was refused nothing",
+    check: ({ clients }) => Promise.resolve(clients.sendings.flatMap(({ key, refusedWith }) => (refusedWith === null ? [] : [`${key}: ${refusedWith}`])))
   },
   {
     name: "I2: what was refused left no message, and nothing is there that nobody sent",
@@ -88,23 +124,30 @@ export const rules: ReadonlyArray<Rule> = [
   },
   {
     name: "I5: submissions of one message are the same bytes, and as many as faults explain",
-    check: async ({ mailServer, disruptions }) => {
+    check: async ({ mailServer, disruptions, faults }) => {
       const byId = Map.groupBy(mailServer.handed, ({ messageId }) => messageId)
       const broken = [...byId].flatMap(([id, handed]) =>
         new Set(handed.map(({ sha256 }) => sha256)).size > 1 ? [`${id}: different bytes`] : []
       )
+      broken.push(...unexplained(mailServer.handed, faults))
       const extra = mailServer.handed.length - byId.size
       // One batch of submissions may be under way in each disruption.
       return extra > disruptions * 32 ? [...broken, `${extra} submissions more than messages, at ${disruptions} disruptions`] : broken
     }
   },
   {
-    name: "I5: every production message that was sent reached the mail server",
-    check: async ({ mailServer, query }) => {
-      const handed = new Set(mailServer.handed.map(({ messageId }) => messageId))
+    name: "I5: every production message that was sent reached the mail server, for each of its recipients and nobody else",
+    check: async ({ clients, mailServer, query }) => {
+      const bySubject = new Map(clients.sendings.map(({ subject, recipients }) => [subject, recipients]))
+      const handed = Map.groupBy(mailServer.handed, ({ messageId }) => messageId)
       const sent = await query(`
-        select record->>'internetMessageId' as id from mailroom.message where environment = 'production' and record->>'status' = 'sent'`)
-      return sent.filter(({ id }) => !handed.has(id)).map(({ id }) => `${id} is sent, and the mail server never had it`)
+        select record->>'internetMessageId' as id, record->>'subject' as subject from mailroom.message where environment = 'production' and record->>'status' = 'sent'`)
+      return sent.flatMap(({ id, subject }) => {
+        const had = new Set((handed.get(id) ?? []).flatMap(({ recipients }) => recipients))
+        const wanted = new Set(bySubject.get(subject))
+        const wrong = [...[...had].filter((address) => !wanted.has(address)), ...[...wanted].filter((address) => !had.has(address))]
+        return had.size === 0 ? [`${id} is sent, and the mail server never had it`] : wrong.map((address) => `${id}: ${address} is not one of both, asked for and handed over`)
+      })
     }
   },
   {
@@ -114,11 +157,19 @@ export const rules: ReadonlyArray<Rule> = [
       const events = await query(`
         select record->>'resourceId' as id, (record->'data'->>'sequence')::int as sequence from mailroom.event order by shard, position`)
       const sequences = Map.groupBy(events, ({ id }) => String(id))
-      return messages.flatMap(({ id, last }) => {
+      const eventless = await query(`
+        select message.id::text || ' ' || (recipient->>'address') || ' ' || (recipient->>'status') as what
+        from mailroom.message, json_array_elements(message.record->'recipients') recipient
+        where recipient->>'status' <> 'queued' and not exists (
+          select from mailroom.event
+          where event.record->>'resourceId' = message.id::text and event.record->>'type' = 'message.' || (recipient->>'status')
+            and (recipient->>'status' = 'sent' or event.record->'data'->>'recipient' = recipient->>'address'))`)
+      const gaps = messages.flatMap(({ id, last }) => {
         const sequence = (sequences.get(id) ?? []).map((event) => Number(event["sequence"]))
         const isWhole = sequence.length === last && sequence.every((one, index) => one === index + 1)
         return isWhole ? [] : [`${id}: ${sequence.join(",")} of ${last}`]
       })
+      return [...gaps, ...eventless.map(({ what }) => `${what}, without its event`)]
     }
   },
   {
@@ -126,7 +177,7 @@ export const rules: ReadonlyArray<Rule> = [
     check: async ({ query }) => {
       const rows = await query(`
         select record->>'resourceId' || ' ' || (record->>'type') || ' ' || coalesce(record->'data'->>'recipient', '') as what, count(*) as count
-        from mailroom.event where record->>'type' in ('message.delivered', 'message.bounced', 'message.failed')
+        from mailroom.event where record->>'type' in ('message.sent', 'message.delivered', 'message.bounced', 'message.failed')
         group by 1 having count(*) > 1`)
       return rows.map(({ what, count }) => `${what} × ${count}`)
     }
@@ -144,10 +195,15 @@ export const rules: ReadonlyArray<Rule> = [
   },
   {
     name: "I11: whoever followed a feed saw every event, in the order that all see",
-    check: async ({ clients, callers }) => {
+    check: async ({ clients, callers, query }) => {
       const broken: Array<string> = []
       for (const caller of callers) {
         const faults = await compareFollowed(clients, caller, await wholeFeed(clients, caller))
+        const kept = await query(`
+          select record->>'id' as id from mailroom.event
+          where tenant_id = '${tenantIdOf(caller)}' and environment in ('', '${caller.environment}') and audience is null order by position`)
+        const seen = [...clients.feeds.get(caller)!.ids]
+        if (seen.join() !== kept.map(({ id }) => id).join()) broken.push(`${caller.name}: followed ${seen.length} events, and ${kept.length} are kept`)
         broken.push(...faults.map((fault) => `${caller.name}: ${fault}`))
       }
       return broken
@@ -323,6 +379,7 @@ export const verdict = async (clients: Clients, caller: Caller): Promise<Readonl
   for (const { type, resourceId, data } of typeof feed === "string" ? [] : feed) {
     if (String(type).startsWith("message.")) sequences.set(resourceId, [...(sequences.get(resourceId) ?? []), data.sequence])
   }
+  for (const { ids } of clients.sendings) for (const id of ids) if (!sequences.has(id)) broken.push(`${id}: no events`)
   for (const [id, sequence] of sequences) {
     if (sequence.some((one, index) => one !== index + 1)) broken.push(`${id}: events ${sequence.join(",")}`)
   }

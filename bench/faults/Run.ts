@@ -13,7 +13,7 @@ import { chance, call, sleep, type Members } from "../Api.ts"
 import * as Cluster from "../Cluster.ts"
 import { found } from "../Founding.ts"
 import { Clients } from "./Clients.ts"
-import { rules } from "./Invariants.ts"
+import { rules, type Fault } from "./Invariants.ts"
 import { MailServer, Receiver } from "./Witnesses.ts"
 
 /** What is broken in a run, and how often. */
@@ -88,9 +88,11 @@ export const run = async (plan: Plan, tell: Tell): Promise<Outcome> => {
     }
 
     let disruptions = 0
+    const faults: Array<Fault> = []
     const returns: Array<{ fault: string; ms: number; allMs: number }> = []
     /** Breaks something, and waits until the service is back. */
     const broken = async (fault: string, breaks: () => Promise<void> | void) => {
+      const from = Date.now()
       await breaks()
       disruptions += 1
       const begin = performance.now()
@@ -103,11 +105,17 @@ export const run = async (plan: Plan, tell: Tell): Promise<Outcome> => {
         if (byAll || passed() > 60_000) break
         await sleep(50)
       }
+      faults.push({ from, until: Date.now() })
       returns.push({ fault, ms: ms ?? passed(), allMs: passed() })
     }
 
     clients.start(plan.senders)
     await sleep(1_500)
+    // What goes wrong without a fault is seen before the first.
+    for (let waited = 0; mailServer.handed.length < 10; waited += 50) {
+      if (waited > 60_000) throw new Error("no mail goes out, and nothing is broken yet")
+      await sleep(50)
+    }
     const processes = [...running.serves, ...running.workers]
     for (let number = 1; number <= plan.kills; number++) {
       const victim = processes[Math.floor(chance() * processes.length)]!
@@ -154,7 +162,7 @@ export const run = async (plan: Plan, tell: Tell): Promise<Outcome> => {
     tell(`${clients.sendings.length} sends; waiting until nothing is due`)
     const rested = await rest(query)
     const violations = rested ? [] : ["the service does not come to rest"]
-    const seen = { clients, callers, receivers, mailServer, disruptions, query }
+    const seen = { clients, callers, receivers, mailServer, disruptions, faults, query }
     for (const { name, check } of rules) {
       const cases = await check(seen)
       tell(`${cases.length === 0 ? "ok  " : "FAIL"} ${name}${cases.length === 0 ? "" : `: ${cases.length}, such as ${cases[0]}`}`)
@@ -197,8 +205,7 @@ const breakRedis = async (
     await sleep(500)
   }
   if (plan.redisAbsenceMs > 0) {
-    await Effect.runPromise(redis.kill)
-    await broken("Redis absent", async () => {})
+    await broken("Redis absent", () => Effect.runPromise(redis.kill))
     await sleep(plan.redisAbsenceMs)
     await broken("Redis back after its absence", () => Effect.runPromise(redis.start))
   }
@@ -229,6 +236,7 @@ const countsOf = (clients: Clients, receivers: ReadonlyMap<string, Receiver>, ma
   replays: clients.replays,
   refused: clients.sendings.filter(({ refusedWith }) => refusedWith !== null).length,
   "asked again without an answer": clients.sendings.reduce((sum, { unknowns }) => sum + unknowns, 0),
+  "processes that ended by themselves": Cluster.endedByThemselves.length,
   "taken by the mail server": mailServer.handed.length,
   "more than once": mailServer.handed.length - new Set(mailServer.handed.map(({ messageId }) => messageId)).size,
   "webhook requests": [...receivers.values()].reduce((sum, { posts }) => sum + posts.length, 0)
