@@ -81,10 +81,10 @@ export class Supervised {
     this.#child?.kill(name)
   }
 
-  /** The end without a word. */
-  kill(): void {
+  /** An end that is meant, without a word unless it is asked for by another signal; it is started again. */
+  kill(name: NodeJS.Signals = "SIGKILL"): void {
     this.#isKilled = true
-    this.signal("SIGKILL")
+    this.signal(name)
   }
 
   async stop(): Promise<void> {

@@ -1,6 +1,6 @@
 /**
  * The floor of accepting a message: bare node:http that parses the body and
- * commits one INSERT for each request, over a pool.
+ * commits one INSERT for each request, over a pool of 16 connections.
  *
  * node insert1.ts DATABASE_URL
  */
