@@ -154,7 +154,8 @@ describe("what answers in the place of a Redis", () => {
 
   for (const [words, refusal] of [
     ["Redis 6", "ERR Error running script (call to f_1): @user_script:12: @user_script: 12: -READONLY You can't write against a read only replica."],
-    ["Redis 7", "READONLY You can't write against a read only replica. script: 1, on @user_script:12."]
+    ["Redis 7", "READONLY You can't write against a read only replica. script: 1, on @user_script:12."],
+    ["a replica that has lost its primary", "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."]
   ] as const) {
     it.live(`is looked for anew when it writes nothing any more, for another may be the primary by now: in the words of ${words}`, () =>
       Effect.gen(function* () {
@@ -166,10 +167,20 @@ describe("what answers in the place of a Redis", () => {
         const { cause } = yield* Effect.flip(offer)
         yield* Deferred.await(isBack) // or it waits for ever
 
-        assert.match(String(cause), /READONLY|no connection/)
+        assert.match(String(cause), /READONLY|MASTERDOWN|no connection/)
       })
     )
   }
+
+  it.live("keeps no process from starting while it loads what it holds, and says so", () =>
+    Effect.gen(function* () {
+      const { offer } = yield* begin({ info: text("loading:1\r\nloading_eta_seconds:3600\r\n") }) // or it starts for ever
+
+      const { cause } = yield* Effect.flip(offer)
+
+      assert.match(String(cause), /there is no connection: it has yet to load its data/)
+    })
+  )
 
   it.live("blocks nothing: calls go on when a Redis answers again", () =>
     Effect.gen(function* () {

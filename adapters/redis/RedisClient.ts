@@ -92,7 +92,7 @@ export const make = Effect.fnUntraced(function* (
     maxLoadingRetryTime: 500,
     keepAlive: 10_000,
     retryStrategy: (times) => Math.min(times * 50, 500),
-    reconnectOnError: (error) => /(^|-)READONLY /.test(error.message) // its place may be taken by the new primary; before version 7 other words go before those of a script
+    reconnectOnError: (error) => /(^|-)(READONLY|MASTERDOWN) /.test(error.message) // its place may be taken by the new primary; before version 7 other words go before those of a script
   }
   let connections = 0
   let lost: string | null = null
@@ -117,18 +117,22 @@ export const make = Effect.fnUntraced(function* (
     client.once("end", resolve)
   })
   client.connect().catch(() => {}) // the next try follows by itself
-  yield* Effect.promise(() => isReady)
+  const liveClock = Clock.Clock.defaultValue() // whatever clock the caller has
+  yield* Effect.provideService(Effect.timeoutOption(Effect.promise(() => isReady), timeout), Clock.Clock, liveClock) // one that loads its data answers, and is not ready for as long
 
+  const whyAway = () => {
+    const why = lost ?? (client.status === "connect" ? "it has yet to load its data, or to answer" : null)
+    return `there is no connection${why === null ? "" : `: ${why}`}`
+  }
   const ask = <A>(send: () => Promise<A>): Effect.Effect<A, RedisUnavailable> =>
     Effect.tryPromise({
       try: send,
       catch: (error) =>
         new RedisUnavailable({
-          reason: client.status === "ready" ? wordsOf(error) : `there is no connection${lost === null ? "" : `: ${lost}`}`
+          reason: client.status === "ready" ? wordsOf(error) : whyAway()
         })
     })
 
-  const liveClock = Clock.Clock.defaultValue() // whatever clock the caller has
   const measure = Effect.gen(function* () {
     const before = liveClock.currentTimeMillisUnsafe()
     const time = yield* understood(ask(() => client.time()), timeOf)
