@@ -33,7 +33,7 @@ for at = 4, #ARGV, 3 do
     one.resetMs = millis(math.max(one.last or now, now) + minute - now)
     if one.used >= one.limit then
       local frees = one.limit > 0 and tonumber(call('LINDEX', one.list, -one.limit)) or now
-      one.resetMs = math.max(1, millis(frees + minute - now))
+      one.resetMs = millis(frees + minute - now)
     end
   else
     one.number = base .. 'day:' .. day .. ':' .. ARGV[at + 1]
@@ -57,7 +57,7 @@ for _, one in ipairs(guards) do
       call('PEXPIRE', one.number, 172800000)
     end
   elseif one.list and one.used < one.limit then
-    one.resetMs = one.last and math.max(1, millis(one.last + minute - now)) or 0
+    one.resetMs = one.last and millis(one.last + minute - now) or 0
   end
   answer[#answer + 1] = math.max(0, one.limit - one.used - counted)
   answer[#answer + 1] = one.resetMs

@@ -118,13 +118,12 @@ describe("RedisRateLimiter", () => {
     Effect.gen(function* () {
       const { server } = yield* begin
       const redis = yield* RedisClient.make({ url: server.url })
-      const refusing = (seconds: number) =>
-        Effect.map(redis.run(LimiterScript.take, [1e15 + seconds * 1e6, 1, 1, "minute", "b", 2]), (answer) => (answer as Array<number>)[0])
-      assert.strictEqual(yield* refusing(100), 0)
-      assert.strictEqual(yield* refusing(90), 0)
+      const answered = (seconds: number) => redis.run(LimiterScript.take, [1e15 + seconds * 1e6, 1, 1, "minute", "b", 2])
+      assert.deepStrictEqual(yield* answered(100), [0, 1, 60_000])
+      assert.deepStrictEqual(yield* answered(90), [0, 0, 70_000])
 
-      assert.strictEqual(yield* refusing(159), 1)
-      assert.strictEqual(yield* refusing(160), 0)
+      assert.deepStrictEqual(yield* answered(159.0005), [1, 0, 1_000])
+      assert.deepStrictEqual(yield* answered(160), [0, 1, 60_000])
     })
   )
 
