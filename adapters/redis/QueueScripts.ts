@@ -128,10 +128,10 @@ local function finish(now)
     call('HSET', base .. 'news', kind, nextNumber(now))
     rung[kind] = true
   end
-  for kind in pairs(rung) do
+  if number then call('SET', base .. 'number', number) end
+  for kind in pairs(rung) do -- last, for a user may not be allowed to tell them
     if call('HDEL', base .. 'waiting', kind) == 1 then call('PUBLISH', base .. 'news', kind) end
   end
-  if number then call('SET', base .. 'number', number) end
 end
 `
 
@@ -227,7 +227,7 @@ function does.release(now, kind, subject, token, delay)
   if tonumber(delay) > 0 then
     dueAt = math.min(tonumber(known[3]) or math.huge, math.max(tonumber(dueAt), now + delay))
   end
-  call('HSET', key, 'dueAt', dueAt, 'token', '', 'claims', known[5] - 1, 'besideDueAt', '')
+  call('HSET', key, 'dueAt', dueAt, 'token', '', 'claims', known[5] - 1)
   put(kind, subject, known[2], dueAt, now)
   return ''
 end

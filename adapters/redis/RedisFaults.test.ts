@@ -222,6 +222,22 @@ describe("a Redis that another program writes to", () => {
   )
 })
 
+describe("a Redis that lets nobody tell of news", () => {
+  it.effect("refuses a call that has some, and gives out no number twice", () =>
+    Effect.gen(function* () {
+      const server = yield* PrivateRedis.open({ isOverTcp: true })
+      yield* order(server, "ACL", "SETUSER", "name", "on", ">password", "~*", "+@all", "resetchannels")
+      const { queue } = yield* process({ url: Redacted.make(Redacted.value(server.url).replace("redis://", "redis://name:password@")) })
+      yield* order(server, "HSET", "{mailroom}:waiting", "submit", "1") // somebody waits
+
+      const { error } = yield* failure(queue.offer([job("a")]))
+
+      assert.match(String(error.cause), /channel/)
+      assert.strictEqual(yield* order(server, "GET", "{mailroom}:number"), yield* order(server, "HGET", "{mailroom}:news", "submit"))
+    })
+  )
+})
+
 describe("a Redis that is away", () => {
   it.effect("keeps no process from starting, and is used once it comes", () =>
     Effect.gen(function* () {

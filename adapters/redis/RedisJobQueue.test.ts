@@ -316,6 +316,7 @@ describe("RedisJobQueue", () => {
       yield* Effect.forEach(leases, queue.complete, { concurrency: "unbounded", discard: true })
 
       assert.isAtMost((yield* calls) - asked, 3)
+      assert.notInclude(yield* Effect.promise(() => operator.info("commandstats")), "cmdstat_publish:") // nobody waits
     })
   )
 

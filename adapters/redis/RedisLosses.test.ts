@@ -73,7 +73,8 @@ describe("a Redis that loses anything at any time", () => {
 
         assert.deepStrictEqual(subjects(leases), all.map(({ subject }) => subject), JSON.stringify(run))
       }
-    })
+    }),
+    60_000
   )
 })
 
@@ -105,6 +106,49 @@ describe("a Redis that loses jobs that are held", () => {
       assert.deepStrictEqual(yield* claim(5, 1), [])
       yield* queue.complete(held!)
       assert.lengthOf(yield* claim(5, 1), 1)
+    })
+  )
+
+  it.effect("lets a throttle lapse, though it has lost when", () =>
+    Effect.gen(function* () {
+      const { queue, operator, claim } = yield* begin
+      yield* queue.throttle("submit", "even", 1)
+      yield* queue.offer(even)
+      assert.lengthOf(yield* claim(10), 1)
+      yield* Effect.promise(() => operator.del("{mailroom}:submit:throttled"))
+
+      yield* TestClock.adjust("10 minutes")
+
+      assert.deepStrictEqual(subjects(yield* claim(10)), ["s0", "s2", "s4"])
+    })
+  )
+
+  it.effect("expects nothing of a group whose jobs it has lost, or who waits for them would never rest", () =>
+    Effect.gen(function* () {
+      const { queue, operator, claim } = yield* begin
+      yield* queue.offer([job(0, 60_000)])
+      yield* Effect.promise(() => operator.del("{mailroom}:submit:jobs:even"))
+      yield* TestClock.adjust("1 minute")
+
+      assert.deepStrictEqual(yield* claim(10), [])
+
+      assert.strictEqual(yield* Effect.promise(() => operator.exists("{mailroom}:submit:later")), 0)
+    })
+  )
+
+  it.effect("gives a job back at its own time, and at once where it has lost the lease", () =>
+    Effect.gen(function* () {
+      const { queue, operator, claim } = yield* begin
+      const [held, later] = [job(0), job(2, 60_000)]
+      yield* queue.offer([held, later])
+      assert.lengthOf(yield* claim(10), 1)
+      for (const key of ["leased", "jobs:even"]) yield* Effect.promise(() => operator.del(`{mailroom}:submit:${key}`))
+
+      yield* queue.offer([{ ...held, dueAt: 60_000 }, later])
+
+      assert.deepStrictEqual(subjects(yield* claim(10)), ["s0"])
+      yield* TestClock.adjust("1 minute")
+      assert.deepStrictEqual(subjects(yield* claim(10)), ["s0", "s2"])
     })
   )
 
