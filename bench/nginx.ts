@@ -16,7 +16,7 @@ import { ready } from "./Cluster.ts"
 import { connected } from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
 
-/** What is documented, and how often each of its words must be there to be replaced. */
+/** What is documented, with each of these words, which must be there once, replaced. */
 const documented = (replacements: ReadonlyArray<readonly [from: string, to: string]>): string => {
   const page = readFileSync(join(import.meta.dirname, "../docs/deploy.md"), "utf8")
   const block = /^```nginx\n([\s\S]*?)^```$/m.exec(page)?.[1]
@@ -86,10 +86,10 @@ export const behindNginx = async (row: (isRight: boolean, what: string, detail?:
 
     const body = JSON.stringify(letter(sandbox, kilobyte))
     const answers = new Map<string, number>()
-    let isOver = false
+    const over = new AbortController()
     const loads = clients.flatMap(({ ask }) =>
       Array.from({ length: 8 }, async () => {
-        while (!isOver) {
+        while (!over.signal.aborted) {
           for (const [method, path, content] of [["POST", "/v1/messages", body], ["GET", "/v1/mailboxes"]] as const) {
             const outcome = await ask(method, path, content).then(({ status }) => `${method} ${status}`, (error: unknown) => `${method} ${String(error)}`)
             answers.set(outcome, (answers.get(outcome) ?? 0) + 1)
@@ -104,7 +104,7 @@ export const behindNginx = async (row: (isRight: boolean, what: string, detail?:
       while (one.pid === before || one.pid === null) await sleep(20)
       await ready(cluster.baseUrls[index % 2]!, one)
     }
-    isOver = true
+    over.abort()
     await Promise.all(loads)
     const others = [...answers].filter(([outcome]) => !["POST 202", "GET 200"].includes(outcome))
     row(others.length === 0 && answers.size === 2, "behind nginx each of two is restarted twice, and no request is refused", [...answers].map(([outcome, count]) => `${outcome} × ${count}`).join(", "))

@@ -6,7 +6,7 @@
  */
 import { Clock, Data, Duration, Effect } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
-import { reasonOf, StatementDeadline } from "./Connections.ts"
+import { codeOf, reasonOf, StatementDeadline } from "./Connections.ts"
 import { Database } from "./Database.ts"
 import * as truth from "./migrations/0001_truth.ts"
 import * as jobs from "./migrations/0002_jobs.ts"
@@ -64,9 +64,13 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0023_early_vacuum", statements: earlyVacuum.statements }
 ]
 
+const insufficientPrivilege = "42501"
+
 /** A step failed, and nothing of it is left. The steps before it stay. */
 export class MigrationFailed extends Data.TaggedError("MigrationFailed")<{ readonly migration: string; readonly cause: SqlError }> {
-  override readonly message = `migration ${this.migration} failed: ${reasonOf(this.cause)}`
+  override readonly message =
+    `migration ${this.migration} failed: ${reasonOf(this.cause)}` +
+    (codeOf(this.cause) === insufficientPrivilege ? "; let a user migrate who owns the database" : "")
 }
 
 /** The database has steps that this version does not know. */

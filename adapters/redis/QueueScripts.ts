@@ -129,8 +129,8 @@ local function finish(now)
     rung[kind] = true
   end
   if number then call('SET', base .. 'number', number) end
-  for kind in pairs(rung) do -- last, for a user may not be allowed to tell them
-    if call('HDEL', base .. 'waiting', kind) == 1 then call('PUBLISH', base .. 'news', kind) end
+  for kind in pairs(rung) do -- where our user may not tell them, all else is done, and who waits looks by himself
+    if call('HDEL', base .. 'waiting', kind) == 1 then redis.pcall('PUBLISH', base .. 'news', kind) end
   end
 end
 `

@@ -38,6 +38,22 @@ describe("the doctor, on Redis,", () => {
     )
   }
 
+  it.live("tells that its user may not tell of news, as none may that it is not told of, and where that matters", () =>
+    Effect.gen(function* () {
+      const server = yield* PrivateRedis.open({ isOverTcp: true })
+      const operator = yield* PrivateRedis.operator(server)
+      const findings = Effect.fnUntraced(function* (queue: string, ...more: ReadonlyArray<string>) {
+        yield* Effect.promise(() => operator.call("ACL", "SETUSER", "name", "reset", "on", ">password", "~*", "+@all", ...more))
+        const url = Redacted.value(server.url).replace("redis://", "redis://name:password@")
+        return says(yield* findingsOf({ ...complete, MAILROOM_REDIS_URL: url, MAILROOM_QUEUE: queue }), "redis")
+      })
+
+      assert.match((yield* findings("redis"))[1]!, /^warn its user may not tell of new work/)
+      assert.lengthOf(yield* findings("redis", "&{mailroom}:*"), 1)
+      assert.lengthOf(yield* findings("postgres"), 1)
+    }).pipe(Effect.scoped)
+  )
+
   it.live("leaves nothing in one that is in order", () =>
     Effect.gen(function* () {
       const server = yield* PrivateRedis.open()

@@ -8,6 +8,13 @@ import type { Voice } from "./Findings.ts"
 /** A write that is refused as any is, where memory is full, it cannot save, or it is a replica; and that changes nothing, for there is no such key. */
 const attempt = RedisClient.script("return redis.call('SET', KEYS[1] .. 'nothing', '', 'XX')")
 
+/** Whether our user may tell of news and hear of them; before version 7 nobody could ask, and all might. */
+const channel = RedisClient.script(`
+if not redis.acl_check_cmd then return 1 end
+local news = KEYS[1] .. 'news'
+return redis.acl_check_cmd('PUBLISH', news, '') and redis.acl_check_cmd('SUBSCRIBE', news) and 1 or 0
+`)
+
 /** `info` of a Redis of version 7 or later, or of one of its kin, says what it does when its memory is full. */
 export const redis = Effect.fnUntraced(function* ({ redisUrl, queue }: Config, says: Voice) {
   if (redisUrl === null) return yield* says.ok("none: PostgreSQL does without")
@@ -27,6 +34,10 @@ export const redis = Effect.fnUntraced(function* ({ redisUrl, queue }: Config, s
       `it takes no writes: ${written.failure.reason}`,
       `Give it room (maxmemory), let it save, or have ${settings.redisUrl.name} name the primary: until then it is as if it were away.`
     )
+  }
+  // Who cannot even ask has been told of that above.
+  if (queue === "redis" && Result.isSuccess(client) && (yield* Effect.orElseSucceed(client.success.run(channel, []), () => null)) === 0) {
+    yield* says.warn("its user may not tell of new work, or hear of it: work waits until a worker looks by itself", "Allow the user its channel: ACL SETUSER … &{mailroom}:*.")
   }
   const policy = memory.get("maxmemory_policy") ?? "unknown"
   if (policy === "noeviction") return
