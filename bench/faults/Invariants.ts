@@ -313,7 +313,7 @@ export const rules: ReadonlyArray<Rule> = [
     }
   },
   {
-    name: "I17, I18: no job and no due work is left",
+    name: "I18: no due work is left",
     check: async ({ query }) => {
       const rows = await query(`
         select 'message ' || id::text as what from mailroom.message where next_attempt_ms is not null or poll_ms is not null
