@@ -6,7 +6,7 @@
  */
 import { Clock, Data, Duration, Effect } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
-import { codeOf, reasonOf, StatementDeadline } from "./Connections.ts"
+import { reasonOf, StatementDeadline } from "./Connections.ts"
 import { Database } from "./Database.ts"
 import * as truth from "./migrations/0001_truth.ts"
 import * as jobs from "./migrations/0002_jobs.ts"
@@ -64,13 +64,15 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0023_early_vacuum", statements: earlyVacuum.statements }
 ]
 
-const insufficientPrivilege = "42501"
+/** What to do about it, by the reason. */
+const remedies: { readonly [R in SqlError["reason"]["_tag"]]?: string } = {
+  AuthorizationError: "Let a user migrate who owns the database",
+  LockTimeoutError: "Nothing of it is done, for another transaction, such as a dump's, holds a table that it changes: run it again when that has ended"
+}
 
 /** A step failed, and nothing of it is left. The steps before it stay. */
 export class MigrationFailed extends Data.TaggedError("MigrationFailed")<{ readonly migration: string; readonly cause: SqlError }> {
-  override readonly message =
-    `migration ${this.migration} failed: ${reasonOf(this.cause)}` +
-    (codeOf(this.cause) === insufficientPrivilege ? "; let a user migrate who owns the database" : "")
+  override readonly message = [`migration ${this.migration} failed: ${reasonOf(this.cause)}`, remedies[this.cause.reason._tag] ?? []].flat().join(". ")
 }
 
 /** The database has steps that this version does not know. */
