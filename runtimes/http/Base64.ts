@@ -29,7 +29,7 @@ export class Base64Decoder {
   write(text: Uint8Array, start: number, end: number, bytes: Uint8Array, lengthBefore: number): number {
     let length = lengthBefore
     let index = start
-    while (index < end && !this.#isFaulty) {
+    while (index < end) {
       if (this.#held === 0 && this.#paddings === 0) {
         // Whole groups; the one with a wrong character or padding is looked at again below.
         for (; index + 4 <= end; index += 4) {
@@ -94,14 +94,14 @@ export class Base64Decoder {
       return length
     }
     if (isPadding) this.#paddings += 1
-    this.#group[this.#held] = isPadding ? 0 : value
+    this.#group[this.#held] = value // of padding nothing is used
     this.#held += 1
     if (this.#held < 4) return length
     const [a, b, c, d] = this.#group as unknown as readonly [number, number, number, number] // it has four
     const count = 3 - this.#paddings
     const unused = this.#paddings === 2 ? b & 0x0f : this.#paddings === 1 ? c & 0x03 : 0
     if (unused !== 0) this.#isFaulty = true
-    const group = [(a << 2) | (b >> 4), ((b << 4) | (c >> 2)) & 0xff, ((c << 6) | d) & 0xff]
+    const group = [(a << 2) | (b >> 4), (b << 4) | (c >> 2), (c << 6) | d]
     for (let index = 0; index < count; index++) bytes[length + index] = group[index]!
     this.#held = 0
     return length + count

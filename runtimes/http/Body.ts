@@ -28,8 +28,8 @@ export const faultOfMediaType = ({ headers, source }: HttpServerRequest.HttpServ
   const isAnnounced = transferEncoding !== undefined || Number(headers["content-length"] ?? 0) > 0
   const hasBody = isAnnounced || (source instanceof globalThis.Request && source.body !== null) // which announces nothing
   const isJson = contentType === undefined ? !hasBody : json.test(contentType)
-  const isPlain = (headers["content-encoding"] ?? "identity").trim().toLowerCase() === "identity"
-  const isWhole = transferEncoding === undefined || transferEncoding.trim().toLowerCase() === "chunked"
+  const isPlain = (headers["content-encoding"] ?? "identity").toLowerCase() === "identity"
+  const isWhole = transferEncoding === undefined || transferEncoding.toLowerCase() === "chunked"
   return isJson && isPlain && isWhole ? null : new UnsupportedMediaType()
 }
 
