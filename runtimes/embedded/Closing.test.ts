@@ -84,6 +84,27 @@ describe("an embedded Mailroom that closes", () => {
     assert.notInclude(lines.join(), "\"ERROR\"")
   })
 
+  it("answers who is still sending a body when the time to finish is over", async () => {
+    const mailroom = await embed()
+    const { apiKey } = await found(mailroom)
+    const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json", "idempotency-key": "12345678" }
+    const sends = ["/v1/messages", "/v1/attachments"].map((path) => {
+      const wanted = Promise.withResolvers<void>()
+      const body = new ReadableStream({ pull: () => wanted.resolve() }, { highWaterMark: 0 })
+      const init = { method: "POST", headers, body, duplex: "half" }
+      return { wanted: wanted.promise, answer: mailroom.fetch(new Request(`http://mailroom.internal${path}`, init), from) }
+    })
+    await Promise.all(sends.map(({ wanted }) => wanted))
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
+    onTestFinished(() => void vi.useRealTimers())
+
+    const closing = mailroom.close()
+    await vi.advanceTimersByTimeAsync(20_000)
+
+    assert.deepStrictEqual((await Promise.all(sends.map(({ answer }) => answer))).map(({ status }) => status), [503, 503])
+    await closing
+  })
+
   it("closes though its provider hangs, and says what it leaves behind", async () => {
     const lines: Array<string> = []
     const submitting = Promise.withResolvers<void>()

@@ -177,9 +177,10 @@ layer(Harness.layer(), live)("A body", (it) => {
   const types: ReadonlyArray<readonly [type: string | null, isTaken: boolean, headers?: Record<string, string>]> = [
     ["application/json", true],
     ["application/json; charset=utf-8", true],
+    ["application/json ;", true],
     ["Application/JSON;charset=\"UTF-8\"", true],
     ["application/json", true, { "content-encoding": "identity" }],
-    ["application/json", true, { "content-encoding": "Identity" }],
+    ["application/json", true, { "content-encoding": " Identity \t" }],
     [null, false],
     ["text/plain", false],
     ["application/json; charset=utf-16", false],
@@ -194,7 +195,7 @@ layer(Harness.layer(), live)("A body", (it) => {
     it.effect(`is ${isTaken ? "taken" : "refused"} as ${type ?? "nothing"} ${Object.values(headers).join()}`, () =>
       Effect.gen(function* () {
         const server = yield* Harness.Running
-        const framings = [["Content-Length: 2", "{}"], ["Transfer-Encoding: chunked", "2\r\n{}\r\n0\r\n\r\n"]] as const
+        const framings = [["Content-Length: 2", "{}"], ["Transfer-Encoding: Chunked \t", "2\r\n{}\r\n0\r\n\r\n"]] as const
         for (const [[method, path], [framing, body]] of routes.flatMap((route) => framings.map((framed) => [route, framed] as const))) {
           const sent = [
             Harness.bearer(server),

@@ -161,6 +161,7 @@ it.live("The way in is open to what configured providers post, and to nothing el
     assert.strictEqual((yield* post(body, "%73es")).status, 404)
     assert.strictEqual((yield* server.call("GET", "/providers/ses/notifications", { key: null })).status, 405)
     assert.strictEqual((yield* post(body, "ses/more")).status, 404)
+    assert.strictEqual((yield* post(body, "s".repeat(8_000))).status, 404)
     // Before its body, which nobody is there for.
     assert.match(yield* server.raw(Harness.wire("POST /providers/nobody/notifications", ["Content-Length: 262144"])), /^HTTP\/1\.1 404 /)
     // And before one that is too large, which would wait for room that there never is.

@@ -200,7 +200,9 @@ describe("UploadBody", () => {
 
   it("cuts a text that is longer than any may be", () => {
     for (const start of ["", "e"]) {
-      assert.isAbove(String(read(`{"filename":"${start}${"é".repeat(5_000)}"}`).members?.["filename"]).length, 2_000)
+      for (const cuts of [[], [3_000, 9_000]]) {
+        assert.isAbove(String(read(`{"filename":"${start}${"é".repeat(5_000)}"}`, cuts).members?.["filename"]).length, 2_000)
+      }
     }
   })
 
@@ -253,5 +255,6 @@ describe("UploadBody", () => {
   it("refuses a file name that is not UTF-8", () => {
     const bytes = Buffer.from("{\"filename\":\"\u00ff\"}", "latin1")
     assert.deepStrictEqual(read(bytes).fault, { path: "/filename", code: "invalid_text", message: "Expected UTF-8" })
+    assert.strictEqual(read(Buffer.from("{\"a/b~\":\"\u00ff\"}", "latin1")).fault?.path, "/a~1b~0")
   })
 })
