@@ -1,15 +1,19 @@
-import { assert, describe, it } from "@effect/vitest"
-import { Clock, Duration, Effect, Fiber, Layer } from "effect"
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Clock, Duration, Effect, Fiber, Latch, Layer } from "effect"
 import { TestClock } from "effect/testing"
+import * as JobQueueSteps from "../../conformance/JobQueueSteps.ts"
 import { QueueUnavailable } from "../../core/ports/JobQueue.ts"
+import { Database } from "./Database.ts"
 import * as JobClaims from "./JobClaims.ts"
 import { JobNews, layerLocal } from "./JobNews.ts"
+import * as Jobs from "./Jobs.ts"
 import type { Row } from "./Rows.ts"
+import * as TestDatabase from "./TestDatabase.ts"
 
 /** What a database without jobs answers, a moment late, and how many of its statements were called off. */
 const nothing = (over: Partial<Row> = {}) => {
   const counts = { statements: 0, calledOff: 0 }
-  const row: Row = { arc: 1, last_group: "", is_round: true, looked: 0, passed: 0, next_ms: null, is_ready: false, took_ms: 0, ...over }
+  const row: Row = { arc: 1, last_group: "", is_round: true, looked: 0, passed: 0, next_ms: null, is_ready: false, took_ms: 0, was_ready: false, ...over }
   const rows: JobClaims.Rows = () =>
     Effect.suspend(() => {
       counts.statements += 1
@@ -40,7 +44,8 @@ describe("a wait for work", () => {
   it.effect("is short behind a claim that has not come round, also where all that it saw is at its cap", () =>
     Effect.gen(function* () {
       const pauses: Array<number> = []
-      for (const row of [{ is_round: false, looked: 256 }, { is_round: true, looked: 256 }, { is_round: true, looked: 0 }]) {
+      const behind = [{ is_round: false, looked: 256 }, { looked: 256 }, { looked: 0, was_ready: true }, { looked: 0 }]
+      for (const row of behind) {
         const { rows } = nothing(row)
         const { claim, awaitWork } = JobClaims.make(rows, yield* JobNews)
         const claiming = yield* Effect.forkChild(claim({ kinds: ["submit"], limit: 1, visibilityTimeout: Duration.minutes(1), inFlightMax: 1 }))
@@ -53,7 +58,7 @@ describe("a wait for work", () => {
         pauses.push((yield* Clock.currentTimeMillis) - begun)
       }
 
-      assert.deepStrictEqual(pauses, [20, 250, 60_000])
+      assert.deepStrictEqual(pauses, [20, 250, 20, 60_000])
     }).pipe(Effect.provide(Layer.fresh(layerLocal)))
   )
 
@@ -70,5 +75,34 @@ describe("a wait for work", () => {
         assert.isDefined(waiting.pollUnsafe())
       }
     }).pipe(Effect.provide(Layer.fresh(layerLocal)))
+  )
+})
+
+layer(Layer.provideMerge(layerLocal, TestDatabase.layer()), { excludeTestServices: true })("a claim beside another", (it) => {
+  it.effect("is soon made again where the other makes jobs ready that it leaves, for nobody tells of them", () =>
+    Effect.gen(function* () {
+      const [{ rows, sql }, news] = [yield* Database, yield* JobNews]
+      const options = { kinds: ["submit"], visibilityTimeout: Duration.minutes(1), inFlightMax: 9 } as const
+      const other = JobClaims.make((text, parameters = []) => Effect.orDie(sql.unsafe<Row>(text, parameters)), news)
+      const { claim, awaitWork } = JobClaims.make((text, parameters = []) => Effect.orDie(rows<Row>(text, parameters)), news)
+      // They wait for their time, which has come when they are claimed.
+      const dueAt = (yield* Clock.currentTimeMillis) - 1
+      yield* Jobs.offer(rows, [1, 2, 3].map(() => JobQueueSteps.job(dueAt, { kind: "submit" })), dueAt - 1)
+      const [isTaken, isSeen] = [yield* Latch.make(), yield* Latch.make()]
+      const claiming = yield* other.claim({ ...options, limit: 1 }).pipe(
+        Effect.tap(() => Effect.andThen(isTaken.open, isSeen.await)),
+        sql.withTransaction,
+        Effect.forkChild
+      )
+      yield* isTaken.await
+      const found = yield* claim({ ...options, limit: 9 })
+      yield* isSeen.open
+      const theirs = yield* Fiber.join(claiming)
+
+      const waited = yield* Effect.timeoutOption(awaitWork(["submit"], Duration.minutes(1)), "5 seconds")
+      const left = yield* claim({ ...options, limit: 9 })
+
+      assert.deepStrictEqual([found.length, theirs.length, waited._tag, left.length], [0, 1, "Some", 2])
+    })
   )
 })

@@ -21,7 +21,7 @@ const statementsMax = 8
 const turnsMax = 64
 /** How long to wait for what no news tells of: a lease in another process that ended, and freed a place below a cap. */
 const fullPause: Millis = 250
-/** How long to wait when there are groups that were not looked at. */
+/** How long to wait when there are groups that were not looked at, or jobs that another claimer holds. */
 const restPause: Millis = 20
 /** How long to believe that nothing falls due earlier: another process may take a lease, and die. */
 const lookPause: Millis = 15_000
@@ -156,7 +156,8 @@ const claim = Effect.fnUntraced(function* (
     passed += found.passed
     ring.isFull ||= found.looked > 0
     // Where another claimer was at, there may be work in a moment.
-    const pause = !found.isRound ? restPause : ring.isFull || since > -Infinity ? fullPause : null
+    const isBeside = !found.isRound || (found.wasReady && !ring.isFull)
+    const pause = isBeside ? restPause : ring.isFull || since > -Infinity ? fullPause : null
     if (passed === 0) ring.quiet = { heard, nextAt: found.nextAt, pause }
     if (found.isRound) return { leases: found.leases, took }
     arcs = [{ ...arcs[found.arc]!, after: found.lastGroup }, ...arcs.slice(found.arc + 1)]
@@ -252,6 +253,8 @@ interface Found {
   readonly looked: number
   readonly passed: number
   readonly nextAt: Millis
+  /** There was a job to take when it began, of which it saw none: another claimer is at it, or was. */
+  readonly wasReady: boolean
   /** How long the server was at it. */
   readonly took: Millis
 }
@@ -282,6 +285,7 @@ const decode = (row: Row, expiresAt: Millis): Found => {
     looked: Number(row["looked"]),
     passed: Number(row["passed"]),
     nextAt: toNextAt(row["next_ms"]),
+    wasReady: row["was_ready"] === true,
     took: Number(row["took_ms"])
   }
 }
@@ -290,7 +294,12 @@ const toNextAt = (value: unknown): Millis => (value === null ? Infinity : Number
 
 const int4Max = 2_147_483_647
 
+/**
+ * Whoever makes jobs ready, takes some and leaves the others holds all of them until its statement is over, and no news tells
+ * of that. Claimers come together, for each waits until the next job falls due. What was there is asked as of the beginning.
+ */
 const claimStatement = `
-  select *, (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000)::bigint as took_ms
+  select *, (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000)::bigint as took_ms,
+    case when looked = 0 then mailroom.has_ready_job($1, $10, $8) end as was_ready
   from mailroom.claim_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 const lookStatement = "select mailroom.has_ready_job($1, $2, $3) as is_ready, mailroom.next_job_ms($1, $3) as next_ms"
