@@ -89,7 +89,7 @@ export const parts = (jobs: ReadonlyArray<Job>, endings: ReadonlyArray<Ending>, 
   const ended = new Set(endings.map(({ job }) => keyOf(job)))
   const again = jobs.filter((job) => ended.has(keyOf(job)))
   return [
-    ...(endings.length === 0 ? [] : ending(endings, again, now, takesNext)),
+    ...(endings.length === 0 ? [] : ending(endings, again, now)),
     ...(jobs.length === 0 ? [] : [offering(jobs, now, again.length > 0)]),
     ...(takesNext && endings.some(({ holdNext }) => holdNext !== undefined) ? takingNext(now, expiryOf(endings, now)) : [])
   ]
@@ -103,13 +103,13 @@ const expiryOf = (endings: ReadonlyArray<Ending>, now: Millis): Millis =>
  * As `complete_jobs` does it. What is offered of the same jobs is beside the leases: a statement writes a row once, so no
  * later part could offer it.
  */
-const ending = (leases: ReadonlyArray<Ending>, again: ReadonlyArray<Job>, now: Millis, takesNext: boolean): ReadonlyArray<Part> => {
+const ending = (leases: ReadonlyArray<Ending>, again: ReadonlyArray<Job>, now: Millis): ReadonlyArray<Part> => {
   const dueAgain = new Map(inOrderOfKey(again).map((job) => [keyOf(job), job.dueAt]))
   return [
     heldJobs(
       leases.map((lease) => ({
         ...lease,
-        nextMax: takesNext ? (lease.holdNext?.jobsMax ?? 0) : 0,
+        nextMax: lease.holdNext?.jobsMax ?? 0,
         dueAgain: dueAgain.get(keyOf(lease.job)) ?? null
       }))
     ),

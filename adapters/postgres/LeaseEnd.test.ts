@@ -1,6 +1,6 @@
 /** A job that ends with the commit of what it was about, where the store is the queue too. */
 import { assert, layer } from "@effect/vitest"
-import { Clock, Duration, Effect, Exit, Fiber, Layer } from "effect"
+import { Clock, Duration, Effect, Exit, Fiber, Layer, Option } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
 import * as JobQueueSteps from "../../conformance/JobQueueSteps.ts"
 import { forget, insert, insertDelivery, next, update } from "../../conformance/StoreLaw.ts"
@@ -93,6 +93,20 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
       const claimed = yield* claim()
       assert.deepStrictEqual(claimed.map(({ job, claims }) => [job.subject, job.dueAt, claims]), [[again.subject, 1, 1]])
       for (const held of [...claimed, ...leases.filter((one) => one !== lease)]) yield* queue.complete(held)
+    })
+  )
+
+  it.effect("leaves a job that was offered meanwhile for later to wait: none that is ready has yet to fall due", () =>
+    Effect.gen(function* () {
+      const [store, queue, { rows }] = [yield* Store, yield* JobQueue, yield* Database]
+      const job = jobOf()
+      yield* queue.offer([job])
+      const [lease] = yield* claim()
+      yield* queue.offer([{ ...job, dueAt: (yield* Clock.currentTimeMillis) + 3_600_000 }])
+
+      yield* store.commit([insert("tenant", Fixtures.tenant())], [], lease)
+
+      assert.deepStrictEqual(yield* rows<Row>("select ready from mailroom.job where subject = $1", [job.subject]), [{ ready: false }])
     })
   )
 
@@ -312,6 +326,27 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
     })
   )
 
+  it.effect("has what it passes held for as long as was asked, also beside one that passes nothing", () =>
+    Effect.gen(function* () {
+      const [store, queue] = [yield* Store, yield* JobQueue]
+      const group = Fixtures.freshId<string>()
+      yield* queue.offer([1, 2, 3].map((dueAt) => jobOf({ group, dueAt })))
+      const [first, second] = yield* claim("1 minute", 2)
+      const now = yield* Clock.currentTimeMillis
+
+      const ended = yield* Effect.forEach(
+        [first!, { ...second!, holdNext: one }],
+        (lease) => store.commit([insert("tenant", Fixtures.tenant())], [], lease),
+        { concurrency: "unbounded" }
+      )
+
+      const passed = ended.flatMap(({ next }) => next)
+      assert.deepStrictEqual(passed.map(({ job }) => job.dueAt), [3])
+      assert.isAtLeast(passed[0]!.expiresAt, now + 60_000)
+      yield* completed(passed)
+    })
+  )
+
   it.effect("passes nothing on to other groups or kinds, nor to what is not due", () =>
     Effect.gen(function* () {
       const [mine, other] = [jobOf(), jobOf()]
@@ -333,7 +368,33 @@ layer(both, { excludeTestServices: true })("a lease that is given to a commit", 
 
       assert.deepStrictEqual(next, [])
       yield* completed(yield* claim())
+
+      const lifted = JobQueue.use((queue) => queue.throttle("deliver", group, null))
+      const { next: passed } = yield* passing([jobOf({ group }), jobOf({ group })], 1, { before: lifted })
+
+      assert.strictEqual(passed.length, 1)
+      yield* completed(passed)
     })
+  )
+
+  it.effect("passes over a job that somebody is at, and waits for nobody", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+      const group = Fixtures.freshId<string>()
+      const jobs = [1, 2, 3].map((dueAt) => jobOf({ group, dueAt }))
+      const somebody = yield* sql.reserve
+      const isAt = Effect.andThen(
+        somebody.executeValues("begin", []),
+        somebody.executeValues("select from mailroom.job where subject = $1 for update", [jobs[1]!.subject])
+      )
+
+      const passed = yield* Effect.timeoutOption(passing(jobs, 1, { before: isAt }), "5 seconds")
+      yield* somebody.executeValues("rollback", [])
+
+      const next = Option.match(passed, { onNone: () => [], onSome: (one) => one.next })
+      assert.deepStrictEqual(next.map(({ job }) => job.dueAt), [3])
+      yield* completed([...next, ...(yield* claim("1 minute", 2))])
+    }).pipe(Effect.scoped)
   )
 
   it.effect("passes nothing on that was lost, or has run out, for it counts no more", () =>
