@@ -114,4 +114,18 @@ describe("a connection", () => {
       }
     })
   )
+
+  it.live("is refused at once by a database that is closed, also to who waits for one", () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const connections = yield* Scope.provide(Connections.make({ connectionsMax: 1, ageMax: Duration.minutes(30), open: () => Effect.never }), scope)
+      const run = Effect.flip(connections.run(() => Effect.void))
+      const waiting = yield* started(run)
+
+      yield* Scope.close(scope, Exit.void)
+
+      const errors = yield* Effect.timeout(Effect.all([Fiber.join(waiting), run]), "5 seconds")
+      assert.deepStrictEqual(errors.map(({ message }) => message), ["the database is closed", "the database is closed"])
+    })
+  )
 })
