@@ -1,6 +1,6 @@
 /**
  * Starts the clamd of this machine, in a folder of its own, set up as
- * `adapters/clamd` says, and holds the adapter to it: `check`, the suite, and
+ * docs/deploy.md says, and holds the adapter to it: `check`, the suite, and
  * what must never be called clean. Its only signature is the EICAR file's.
  */
 import { Effect, Schedule, Stream } from "effect"
@@ -15,16 +15,10 @@ import { sizeOf, zip } from "../adapters/clamd/Probes.ts"
 import { EicarScanner } from "../adapters/eicar/index.ts"
 import { suite } from "../conformance/Scanner.ts"
 import { Scanner } from "../core/ports/Scanner.ts"
+import { blockOf } from "./Documented.ts"
 
-const settings = `
-AlertExceedsMax yes
-AlertEncrypted yes
-StreamMaxLength 26M
-MaxScanSize 400M
-MaxFileSize 410M
-MaxScanTime 60000
-MaxRecursion 17
-`
+/** Its own limit of depth is below what is looked at here. */
+const settings = `${blockOf("clamd.conf")}MaxRecursion 17\n`
 
 const folder = mkdtempSync(join(tmpdir(), "mailroom-clamd-"))
 const address = { path: join(folder, "clamd.sock") }

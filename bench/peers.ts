@@ -1,8 +1,8 @@
 /**
  * Servers that are not ours, over loopback. Mail to and from them: `dev` beside
  * a Postfix of this machine in a folder of its own, swaks as a client, and a
- * server at the end that keeps what it gets. And nginx before `serve`. What is
- * missing is installed from Debian's packages; Postfix wants root.
+ * server at the end that keeps what it gets. And proxies before `serve`.
+ * What is missing is installed from Debian's packages; Postfix wants root.
  */
 import { Effect, Exit, Scope } from "effect"
 import { execFileSync, spawn, spawnSync } from "node:child_process"
@@ -16,7 +16,7 @@ import { freePort } from "../adapters/redis/PrivateRedis.ts"
 import * as ScriptedServer from "../adapters/smtp/ScriptedServer.ts"
 import { Mailroom } from "../client/index.ts"
 import type { DevFile } from "../runtimes/dev/DataFolder.ts"
-import { behindNginx } from "./nginx.ts"
+import { behindProxies } from "./Proxies.ts"
 import * as Postfix from "./reference/Postfix.ts"
 
 const isThere = (program: string, ...more: ReadonlyArray<string>): boolean => spawnSync(program, more, { stdio: "ignore" }).status === 0
@@ -32,7 +32,8 @@ const needed: Readonly<Record<string, () => boolean>> = {
   // Without it swaks knows no TLS; it is only recommended to it.
   "libnet-ssleay-perl": () => isThere("perl", "-MNet::SSLeay", "-e", "1"),
   "postfix": () => isThere("postconf", "-d", "mail_version"),
-  "nginx": () => isThere("nginx", "-v")
+  "nginx": () => isThere("nginx", "-v"),
+  "haproxy": () => isThere("haproxy", "-v")
 }
 const missing = Object.keys(needed).filter((name) => !needed[name]!()) // its own keys
 if (missing.length > 0 && !install(missing)) {
@@ -264,7 +265,7 @@ try {
   for (const part of [inbound, outbound, bounce, smuggling]) {
     await part(world).catch((error: unknown) => row(false, part.name, error instanceof Error ? error.message : String(error)))
   }
-  await behindNginx(row)
+  await behindProxies(row)
 } finally {
   await Effect.runPromise(Scope.close(scope, Exit.void))
   for (const cleanUp of cleanUps.reverse()) cleanUp()
