@@ -155,21 +155,22 @@ export const rules: ReadonlyArray<Rule> = [
     check: async ({ query }) => {
       const messages = await query(`select id::text as id, (record->>'eventSequence')::int as last from mailroom.message`)
       const events = await query(`
-        select record->>'resourceId' as id, (record->'data'->>'sequence')::int as sequence from mailroom.event order by shard, position`)
+        select record->>'resourceId' as id, record->>'type' as type, (record->'data'->>'sequence')::int as sequence, record->'data'->>'recipient' as recipient
+        from mailroom.event order by shard, position`)
+      const recipients = await query(`
+        select id::text as id, recipient->>'address' as address, recipient->>'status' as status
+        from mailroom.message, json_array_elements(record->'recipients') recipient`)
       const sequences = Map.groupBy(events, ({ id }) => String(id))
-      const eventless = await query(`
-        select message.id::text || ' ' || (recipient->>'address') || ' ' || (recipient->>'status') as what
-        from mailroom.message, json_array_elements(message.record->'recipients') recipient
-        where recipient->>'status' <> 'queued' and not exists (
-          select from mailroom.event
-          where event.record->>'resourceId' = message.id::text and event.record->>'type' = 'message.' || (recipient->>'status')
-            and (recipient->>'status' = 'sent' or event.record->'data'->>'recipient' = recipient->>'address'))`)
+      const told = new Set(events.map(({ id, type, recipient }) => `${id} ${type} ${recipient ?? ""}`))
+      const eventless = recipients.filter(
+        ({ id, address, status }) => status !== "queued" && !told.has(`${id} message.${status} ${status === "sent" ? "" : address}`)
+      )
       const gaps = messages.flatMap(({ id, last }) => {
         const sequence = (sequences.get(id) ?? []).map((event) => Number(event["sequence"]))
         const isWhole = sequence.length === last && sequence.every((one, index) => one === index + 1)
         return isWhole ? [] : [`${id}: ${sequence.join(",")} of ${last}`]
       })
-      return [...gaps, ...eventless.map(({ what }) => `${what}, without its event`)]
+      return [...gaps, ...eventless.map(({ id, address, status }) => `${id} ${address} is ${status}, without its event`)]
     }
   },
   {
