@@ -30,7 +30,7 @@ interface Place {
 interface Proxy {
   readonly name: string
   readonly replacements: (place: Place) => ReadonlyArray<readonly [documented: string, here: string]>
-  /** The whole configuration, where the documented part is not. */
+  /** The whole configuration: what is documented may be a part of it. */
   readonly whole: (text: string, folder: string) => string
   readonly command: (config: string) => readonly [program: string, ...parameters: ReadonlyArray<string>]
 }

@@ -64,15 +64,15 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0023_early_vacuum", statements: earlyVacuum.statements }
 ]
 
-/** What to do about it, by the reason. */
+/** What to do about it, behind what the server said. */
 const remedies: { readonly [R in SqlError["reason"]["_tag"]]?: string } = {
-  AuthorizationError: "Let a user migrate who owns the database",
-  LockTimeoutError: "Nothing of it is done, for another transaction, such as a dump's, holds a table that it changes: run it again when that has ended"
+  AuthorizationError: ". Let a user migrate who owns the database",
+  LockTimeoutError: ". Nothing of it is done, for another transaction, such as a dump's, holds a table that it changes: run it again when that has ended"
 }
 
 /** A step failed, and nothing of it is left. The steps before it stay. */
 export class MigrationFailed extends Data.TaggedError("MigrationFailed")<{ readonly migration: string; readonly cause: SqlError }> {
-  override readonly message = [`migration ${this.migration} failed: ${reasonOf(this.cause)}`, remedies[this.cause.reason._tag] ?? []].flat().join(". ")
+  override readonly message = `migration ${this.migration} failed: ${reasonOf(this.cause)}${remedies[this.cause.reason._tag] ?? ""}`
 }
 
 /** The database has steps that this version does not know. */

@@ -387,3 +387,10 @@ export const epoch = script(`
 if redis.call('EXISTS', KEYS[1] .. 'epoch') == 0 then redis.call('SET', KEYS[1] .. 'epoch', ARGV[1]) end
 return redis.call('GET', KEYS[1] .. 'epoch')
 `)
+
+/** Whether our user may tell of news and hear of them: 1 or 0. Before version 7 nobody can ask, and all may unless told otherwise. */
+export const mayTell = script(`
+if not redis.acl_check_cmd then return 1 end
+local news = KEYS[1] .. 'news'
+return redis.acl_check_cmd('PUBLISH', news, '') and redis.acl_check_cmd('SUBSCRIBE', news) and 1 or 0
+`)

@@ -1,5 +1,6 @@
 /** Redis, where there is one: what it is for can be lost, but not be evicted piece by piece. */
-import { Effect, Result } from "effect"
+import { Effect, Option, Result } from "effect"
+import * as QueueScripts from "../../adapters/redis/QueueScripts.ts"
 import * as RedisClient from "../../adapters/redis/RedisClient.ts"
 import { isDistrust, trustAdvice } from "../Adapters.ts"
 import { settings, type Config } from "../Config.ts"
@@ -8,25 +9,25 @@ import type { Voice } from "./Findings.ts"
 /** A write that is refused as any is, where memory is full, it cannot save, or it is a replica; and that changes nothing, for there is no such key. */
 const attempt = RedisClient.script("return redis.call('SET', KEYS[1] .. 'nothing', '', 'XX')")
 
-/** Whether our user may tell of news and hear of them; before version 7 nobody could ask, and all might. */
-const channel = RedisClient.script(`
-if not redis.acl_check_cmd then return 1 end
-local news = KEYS[1] .. 'news'
-return redis.acl_check_cmd('PUBLISH', news, '') and redis.acl_check_cmd('SUBSCRIBE', news) and 1 or 0
-`)
-
 /** `info` of a Redis of version 7 or later, or of one of its kin, says what it does when its memory is full. */
 export const redis = Effect.fnUntraced(function* ({ redisUrl, queue }: Config, says: Voice) {
   if (redisUrl === null) return yield* says.ok("none: PostgreSQL does without")
   const client = yield* Effect.result(RedisClient.make({ url: redisUrl, timeout: "5 seconds" }))
   const info = Result.isFailure(client)
     ? Result.fail(client.failure)
-    : yield* Effect.result(Effect.all([client.success.info("server"), client.success.info("memory"), Effect.result(client.success.run(attempt, []))]))
+    : yield* Effect.result(
+        Effect.all([
+          client.success.info("server"),
+          client.success.info("memory"),
+          Effect.result(client.success.run(attempt, [])),
+          Effect.option(client.success.run(QueueScripts.mayTell, []))
+        ])
+      )
   if (Result.isFailure(info)) {
     const { message } = info.failure
     return yield* says.fail(message, isDistrust(message) ? trustAdvice() : `Start Redis, open the way to it, or mend ${settings.redisUrl.name}.`)
   }
-  const [server, memory, written] = info.success
+  const [server, memory, written, mayTell] = info.success
   yield* says.ok(`Redis ${server.get("redis_version") ?? "of an unknown version"} answers, and ${queue === "redis" ? "is the queue" : "counts requests"}`)
   if (Result.isFailure(written)) {
     const tell = queue === "redis" ? says.fail : says.warn
@@ -35,8 +36,7 @@ export const redis = Effect.fnUntraced(function* ({ redisUrl, queue }: Config, s
       `Give it room (maxmemory), let it save, or have ${settings.redisUrl.name} name the primary: until then it is as if it were away.`
     )
   }
-  // Who cannot even ask has been told of that above.
-  if (queue === "redis" && Result.isSuccess(client) && (yield* Effect.orElseSucceed(client.success.run(channel, []), () => null)) === 0) {
+  if (queue === "redis" && Option.contains(mayTell, 0)) {
     yield* says.warn("its user may not tell of new work, or hear of it: work waits until a worker looks by itself", "Allow the user its channel: ACL SETUSER … &{mailroom}:*.")
   }
   const policy = memory.get("maxmemory_policy") ?? "unknown"
