@@ -1,6 +1,7 @@
 /** Each example is run as a person runs it, and says what it says it says. */
 import { assert, describe, it } from "@effect/vitest"
 import { spawn, spawnSync, type ChildProcess } from "node:child_process"
+import { once } from "node:events"
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -80,6 +81,15 @@ describe("the examples", () => {
 
   it("embed with Effect: the same", async () => {
     assert.strictEqual(await run(["embed-with-effect"]), "queued\ndelivered to delivered@example.com\n")
+  })
+
+  it("end without a word when nobody reads what they print", async () => {
+    const child = spawn(process.execPath, example("embed-with-promises"), { cwd: root, stdio: ["ignore", "pipe", "pipe"] })
+    cleanUps.push(() => child.kill("SIGKILL"))
+    child.stdout.destroy()
+    const [errors] = await Promise.all([textOf(child.stderr), once(child, "exit")])
+
+    assert.deepStrictEqual([errors, child.exitCode], ["", 0])
   })
 
   it("mount the handler beside a host's own route", async () => {

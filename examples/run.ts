@@ -22,6 +22,12 @@ const explain = (error: unknown): string => {
   return error instanceof Error ? error.message : String(error)
 }
 
+// Who has read enough, such as `head`, is told nothing more.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error
+  process.exit(0)
+})
+
 try {
   await import(`./${name}.ts`)
 } catch (error) {

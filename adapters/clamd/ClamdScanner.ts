@@ -63,10 +63,14 @@ export const check = Effect.fnUntraced(function* ({ address, timeout = "90 secon
   const faults = yield* Effect.forEach(probes, (probe) => {
     const pieces = probe.pieces()
     return instream(address, Stream.fromIterable(pieces), sizeOf(pieces)).pipe(
-      within(timeout),
       Effect.match({
         onSuccess: ({ text }) => (probe.expected.test(text) ? [] : [faultOf(probe, `clamd says "${text}"`)]),
         onFailure: ({ reason }) => [faultOf(probe, reason)]
+      }),
+      // That says nothing of its settings.
+      Effect.timeoutOrElse({
+        duration: timeout,
+        orElse: () => Effect.succeed([faultOf({ ...probe, advice: "see what keeps it busy, and try again" }, lateness(timeout))])
       })
     )
   })
@@ -119,7 +123,9 @@ const verdictOf = ({ text, isEarly }: Answer): Effect.Effect<Verdict, ScanFailed
 const within = (timeout: Duration.Input) => <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A, E | ScanFailed> =>
   Effect.timeoutOrElse(self, {
     duration: timeout,
-    orElse: () => Effect.fail(new ScanFailed({ reason: `clamd has not answered within ${Duration.format(Duration.fromInputUnsafe(timeout))}` }))
+    orElse: () => Effect.fail(new ScanFailed({ reason: lateness(timeout) }))
   })
+
+const lateness = (timeout: Duration.Input): string => `clamd has not answered within ${Duration.format(Duration.fromInputUnsafe(timeout))}`
 
 const ascii = (text: string): Uint8Array => new TextEncoder().encode(text)
