@@ -149,7 +149,7 @@ class HostGate {
           places: Semaphore.makeUnsafe(Limits.handshakesPerHostMax),
           applications: new Set<ApplicationId>()
         }
-        const busy = Effect.fail(new HandshakesBusy({ limit: Limits.handshakesPerHostMax }))
+        const busy = Effect.suspend(() => Effect.fail(new HandshakesBusy({ limit: Limits.handshakesPerHostMax })))
         if (applications.has(application)) return busy
         this.#hosts.set(host, { places, applications })
         applications.add(application)
