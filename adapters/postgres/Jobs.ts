@@ -14,6 +14,12 @@ import { column, ofArrays, ofRows, type Part, type Shape } from "./Parts.ts"
 import { array, given, isId, toBigint, toBigintOrNull, toText, type Row } from "./Rows.ts"
 import { outgoing, outgoingOf } from "./WebhookReads.ts"
 
+/** That rows are of the same job. Not as two equations: a plan that was made while there were no jobs would read all (0024). */
+const isKey = (job: string, other: string): string => `${job}.kind = any(array[${other}.kind]) and ${job}.subject = ${other}.subject`
+
+/** The order in which every statement locks jobs, by the key that is looked for: by the one that is found, all would be read. */
+const inOrderOf = (other: string): string => `${other}.kind collate "C", ${other}.subject collate "C"`
+
 type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, SqlError>
 
 /** Behind leases that are too long, which it ends. `now`, of the caller's clock: what is due by then is ready at once. */
@@ -34,11 +40,11 @@ const runOutStatement = `
   update mailroom.job job set ready = true, at_ms = $3
   from (
     select held.kind, held.subject from unnest($1, $2) offered(kind, subject)
-    join mailroom.job held on held.kind = offered.kind and held.subject = offered.subject
+    join mailroom.job held on ${isKey("held", "offered")}
     where held.token is not null and held.at_ms > $4
-    order by held.kind, held.subject for update of held
+    order by ${inOrderOf("offered")} for update of held
   ) too_long
-  where job.kind = too_long.kind and job.subject = too_long.subject`
+  where ${isKey("job", "too_long")}`
 
 /** An offer, as a part of a statement; `isHeldLeft`: it leaves those alone whose leases the statement ends (`held_job`). */
 const offering = (jobs: ReadonlyArray<Job>, now: Millis, isHeldLeft = false): Part =>
@@ -138,8 +144,8 @@ const heldShape: Shape = {
   text: (first, behind, form) =>
     `select job.kind, job.subject, least(job.beside_ms, lease.again_ms) as beside_ms, job.group_name, job.due_ms, job.at_ms, lease.next_max
      from ${given(leased, first, form, "lease")}
-     join mailroom.job as job on job.kind = lease.kind and job.subject = lease.subject and job.token = lease.token
-     where ${behind} order by job.kind, job.subject for update of job`
+     join mailroom.job as job on ${isKey("job", "lease")} and job.token = lease.token
+     where ${behind} order by ${inOrderOf("lease")} for update of job`
 }
 
 const heldJobs = ofRows(heldShape, leased)
@@ -148,7 +154,7 @@ const endedShape: Shape = {
   name: "ended_job",
   text: () =>
     `delete from mailroom.job as job using held_job as held
-     where job.kind = held.kind and job.subject = held.subject and held.beside_ms is null returning 1`
+     where ${isKey("job", "held")} and held.beside_ms is null returning 1`
 }
 
 /** What was offered beside the lease becomes the job. */
@@ -158,7 +164,7 @@ const renewedShape: Shape = {
     `update mailroom.job as job
      set due_ms = held.beside_ms, at_ms = held.beside_ms, ready = held.beside_ms <= $${first}, token = null, claims = 0, beside_ms = null
      from held_job as held
-     where job.kind = held.kind and job.subject = held.subject and held.beside_ms is not null returning job.kind`,
+     where ${isKey("job", "held")} and held.beside_ms is not null returning job.kind`,
   isTold: true
 }
 
@@ -199,7 +205,7 @@ const takenShape: Shape = {
   text: (first) =>
     `update mailroom.job as job
      set ready = false, at_ms = $${first}, token = gen_random_uuid(), claims = job.claims + 1, beside_ms = null
-     from next_job as next where job.kind = next.kind and job.subject = next.subject and job.ready::int = 1
+     from next_job as next where ${isKey("job", "next")} and job.ready::int = 1
      returning job.kind, job.subject, job.tenant_id, job.environment, job.group_name, job.due_ms, job.token, job.claims, job.at_ms`,
   isTold: true
 }

@@ -119,7 +119,8 @@ describe("migrations", () => {
       ["0020_bodies_of_a_page", "0f694f855208b94a"],
       ["0021_attachment_ages", "fa82b3ffaef33e70"],
       ["0022_log_fronts", "82d67a81b2a89977"],
-      ["0023_early_vacuum", "7de7f7fc75cfe89c"]
+      ["0023_early_vacuum", "7de7f7fc75cfe89c"],
+      ["0024_jobs_by_key", "f7e5ce56b3e64f78"]
     ])
   })
 
