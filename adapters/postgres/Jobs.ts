@@ -14,7 +14,7 @@ import { column, ofArrays, ofRows, type Part, type Shape } from "./Parts.ts"
 import { array, given, isId, toBigint, toBigintOrNull, toText, type Row } from "./Rows.ts"
 import { outgoing, outgoingOf } from "./WebhookReads.ts"
 
-/** That rows are of the same job. Not as two equations: a plan that was made while there were no jobs would read all (0024). */
+/** That rows are of the same job. Not as two equations: a plan that was made while there were no jobs would read all (0024_jobs_by_key). */
 const isKey = (job: string, other: string): string => `${job}.kind = any(array[${other}.kind]) and ${job}.subject = ${other}.subject`
 
 /** The order in which every statement locks jobs, by the key that is looked for: by the one that is found, all would be read. */
