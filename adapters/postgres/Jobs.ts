@@ -15,10 +15,10 @@ import { array, given, isId, toBigint, toBigintOrNull, toText, type Row } from "
 import { outgoing, outgoingOf } from "./WebhookReads.ts"
 
 /** That rows are of the same job. Not as two equations: a plan that was made while there were no jobs would read all (0024_jobs_by_key). */
-const isKey = (job: string, other: string): string => `${job}.kind = any(array[${other}.kind]) and ${job}.subject = ${other}.subject`
+const isSameJob = (job: string, other: string): string => `${job}.kind = any(array[${other}.kind]) and ${job}.subject = ${other}.subject`
 
 /** The order in which every statement locks jobs, by the key that is looked for: by the one that is found, all would be read. */
-const inOrderOf = (other: string): string => `${other}.kind collate "C", ${other}.subject collate "C"`
+const lockOrder = (other: string): string => `${other}.kind collate "C", ${other}.subject collate "C"`
 
 type Run = (text: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, SqlError>
 
@@ -40,11 +40,11 @@ const runOutStatement = `
   update mailroom.job job set ready = true, at_ms = $3
   from (
     select held.kind, held.subject from unnest($1, $2) offered(kind, subject)
-    join mailroom.job held on ${isKey("held", "offered")}
+    join mailroom.job held on ${isSameJob("held", "offered")}
     where held.token is not null and held.at_ms > $4
-    order by ${inOrderOf("offered")} for update of held
+    order by ${lockOrder("offered")} for update of held
   ) too_long
-  where ${isKey("job", "too_long")}`
+  where ${isSameJob("job", "too_long")}`
 
 /** An offer, as a part of a statement; `isHeldLeft`: it leaves those alone whose leases the statement ends (`held_job`). */
 const offering = (jobs: ReadonlyArray<Job>, now: Millis, isHeldLeft = false): Part =>
@@ -144,8 +144,8 @@ const heldShape: Shape = {
   text: (first, behind, form) =>
     `select job.kind, job.subject, least(job.beside_ms, lease.again_ms) as beside_ms, job.group_name, job.due_ms, job.at_ms, lease.next_max
      from ${given(leased, first, form, "lease")}
-     join mailroom.job as job on ${isKey("job", "lease")} and job.token = lease.token
-     where ${behind} order by ${inOrderOf("lease")} for update of job`
+     join mailroom.job as job on ${isSameJob("job", "lease")} and job.token = lease.token
+     where ${behind} order by ${lockOrder("lease")} for update of job`
 }
 
 const heldJobs = ofRows(heldShape, leased)
@@ -154,7 +154,7 @@ const endedShape: Shape = {
   name: "ended_job",
   text: () =>
     `delete from mailroom.job as job using held_job as held
-     where ${isKey("job", "held")} and held.beside_ms is null returning 1`
+     where ${isSameJob("job", "held")} and held.beside_ms is null returning 1`
 }
 
 /** What was offered beside the lease becomes the job. */
@@ -164,7 +164,7 @@ const renewedShape: Shape = {
     `update mailroom.job as job
      set due_ms = held.beside_ms, at_ms = held.beside_ms, ready = held.beside_ms <= $${first}, token = null, claims = 0, beside_ms = null
      from held_job as held
-     where ${isKey("job", "held")} and held.beside_ms is not null returning job.kind`,
+     where ${isSameJob("job", "held")} and held.beside_ms is not null returning job.kind`,
   isTold: true
 }
 
@@ -205,7 +205,7 @@ const takenShape: Shape = {
   text: (first) =>
     `update mailroom.job as job
      set ready = false, at_ms = $${first}, token = gen_random_uuid(), claims = job.claims + 1, beside_ms = null
-     from next_job as next where ${isKey("job", "next")} and job.ready::int = 1
+     from next_job as next where ${isSameJob("job", "next")} and job.ready::int = 1
      returning job.kind, job.subject, job.tenant_id, job.environment, job.group_name, job.due_ms, job.token, job.claims, job.at_ms`,
   isTold: true
 }

@@ -320,6 +320,7 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
         whatStands<E | typeof error, never>(isRejected(error, "KeyTaken") ? ifFree : Effect.fail(error))
       )
     // Whoever took the key in between has it for a day: twice free is a matter of clocks, and the caller may ask again.
+    // Built when it is needed: an error takes its stack down, and hardly a send comes here.
     const sending = settled(settled(Effect.suspend(() => Effect.fail(new IdempotencyPending())))).pipe(
       dieOnRejection,
       Tracing.first(id, "message", about, ({ replayed }) => !replayed)

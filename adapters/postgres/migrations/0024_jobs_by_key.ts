@@ -4,8 +4,8 @@
  * such a plan only of an index whose order is of use: to the joins, or to the order of the locks. So here that order is
  * none of the index's, and what stands of a kind is no equation that a merge could use, but a list of one.
  */
-import { statements as claims } from "./0010_claims_by_key.ts"
 import { statements as jobs } from "./0002_jobs.ts"
+import { statements as claims } from "./0010_claims_by_key.ts"
 
 const byKey = (statement: string): string =>
   statement
