@@ -142,6 +142,8 @@ describe("an embedded Mailroom", () => {
     assert.include(await document.text(), "url: https://api.example.com")
     assert.deepStrictEqual([refused.status, body.code, body.requestId], [401, "unauthorized", refused.headers.get("x-request-id")])
     assert.strictEqual((await mailroom.fetch(get("/v1/nothing"), from)).status, 404)
+    const nowhere = new Request(`http://mailroom.internal/providers/${"n".repeat(20_000)}/notifications`, { method: "POST" })
+    assert.strictEqual((await mailroom.fetch(nowhere, from)).status, 404)
     assert.strictEqual((await mailroom.fetch(get("/readyz"), from)).status, 200)
   })
 

@@ -18,12 +18,6 @@ import { providersLayer } from "./Providers.ts"
 import { ShuttingDown } from "./Refusals.ts"
 import { pages } from "./Routes.ts"
 
-/** The longest path parameter that the router passes on; what is no UUID is for the schema to refuse. */
-const maxParamLength = 16 * 1024
-
-/** Paths are taken as they were sent. */
-export const routerConfig = { caseSensitive: true, ignoreTrailingSlash: false, ignoreDuplicateSlashes: false, maxParamLength }
-
 /** All that is served, for a server or a host. */
 export const routes = (servers: ReadonlyArray<string>, trustedProxies: ReadonlyArray<string>, metrics: MetricsAccess) =>
   Layer.mergeAll(probesLayer, providersLayer, metricsLayer(metrics), pagesLayer(servers)).pipe(
@@ -63,7 +57,7 @@ export const fetchHandler = ({
   Effect.gen(function* () {
     const drain = new DrainState()
     const app = Layer.provide(routes(servers, [], metrics), Layer.succeed(Drain, drain))
-    const router = yield* HttpRouter.toHttpEffect(app).pipe(Effect.provideService(HttpRouter.RouterConfig, routerConfig))
+    const router = yield* HttpRouter.toHttpEffect(app)
     const underWay = new Set<Promise<unknown>>()
     /** A request's scope closes when its answer has been read, too, or is given up. */
     const untilRead = Effect.suspend(() => {

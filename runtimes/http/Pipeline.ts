@@ -3,7 +3,7 @@
  * answer to whatever went wrong, the headers that all answers have, one log
  * line, and one entry in the request log for a caller who is known.
  */
-import { Cause, Clock, Effect, Exit, type Fiber, Option, Result, Tracer, type Types } from "effect"
+import { Cause, Clock, Effect, Exit, type Fiber, Option, Tracer, type Types } from "effect"
 import { Headers, HttpMethod, HttpRouter, HttpServerRequest, HttpServerResponse, HttpTraceContext } from "effect/http"
 import { IncomingMessage } from "node:http"
 import { Access } from "../../core/operations/Access.ts"
@@ -48,7 +48,7 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
           // Two come joined; a name has no comma.
           const fault = request.headers["host"]?.includes(",") !== false ? notOneHost : isChunkedEarly ? chunkedTooEarly : null
           // What is posted there is counted where it is refused.
-          const isGuarded = fault !== null || !isNotification(call)
+          const isGuarded = fault !== null || !isNotification(call.method, match?.route.template)
           if (!isFromInside && isGuarded) call.guarded(yield* access.guardAddress(call.clientAddress))
           if (fault !== null) return yield* new InvalidRequest({ issues: [fault] })
         }
@@ -57,7 +57,9 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
         if (!methods.includes(call.method)) return yield* new MethodNotAllowed({ allow: methods })
         const operation = operations.get(call.method)
         if (operation === undefined) {
-          const response = yield* Effect.orDie(Effect.provideService(routable(router, request, call.route), Call, call))
+          // The template is all that the router needs: it has limits of its own for a path, and knows none that is no UTF-8.
+          const routed = Effect.provideService(router, HttpServerRequest.HttpServerRequest, request.modify({ url: match.route.template }))
+          const response = yield* Effect.orDie(Effect.provideService(routed, Call, call))
           return HttpServerResponse.setHeaders(response, headersOf(call, drain))
         }
         const value = yield* Effect.interruptible(serve(operation, call, request, match.params))
@@ -147,16 +149,6 @@ const pathOf = (url: string): string => {
   const end = url.indexOf("?")
   return end < 0 ? url : url.slice(0, end)
 }
-
-/** The router knows no path that is not percent-encoded UTF-8; it gets one that says the same and is. */
-const routable = <A, E, R>(router: Effect.Effect<A, E, R>, request: HttpServerRequest.HttpServerRequest, path: string) =>
-  !path.includes("%") || Result.isSuccess(Result.try(() => decodeURI(path)))
-    ? router
-    : Effect.provideService(
-        router,
-        HttpServerRequest.HttpServerRequest,
-        request.modify({ url: path.replaceAll("%", "%25") + request.url.slice(path.length) })
-      )
 
 /** The answer to all that did not become one inside. What failed on our side is logged with its cause. */
 const answerCause = (call: CallState, drain: DrainState, cause: Cause.Cause<Refusal>) =>

@@ -256,6 +256,7 @@ it.live("Who posts for providers that there are none of is told to stop, too", (
     )
 
     assert.deepStrictEqual([refused[0]?.status, refused.at(-1)?.status], [404, 429])
+    assert.strictEqual((yield* server.call("POST", "/providers/;/notifications", { key: null, body: "{}" })).status, 429)
   }).pipe(Effect.scoped)
 )
 

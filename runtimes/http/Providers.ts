@@ -17,15 +17,14 @@ import { intakeBytesMax, type IntakeUnavailable } from "../../core/ports/Notific
 import type { StoreUnavailable } from "../../core/ports/Store.ts"
 import * as Body from "./Body.ts"
 import { BodyRoom, forStrangers } from "./BodyRoom.ts"
-import { Call, type CallState } from "./Call.ts"
+import { Call } from "./Call.ts"
 import { Drain } from "./Drain.ts"
 import { type InvalidRequest, logFault, type PayloadTooLarge, RouteUnknown, type ShuttingDown } from "./Refusals.ts"
 
 export const path = "/providers/:name/notifications"
 
 /** Whether a request is one of these, whoever's. */
-export const isNotification = ({ method, route }: Pick<CallState, "method" | "route">): boolean =>
-  method === "POST" && /^\/providers\/[^/]+\/notifications$/.test(route)
+export const isNotification = (method: string, template: string | undefined): boolean => method === "POST" && template === path
 
 type Refused = IntakeUnavailable | StoreUnavailable | RouteUnknown | PayloadTooLarge | InvalidRequest | ShuttingDown | RateLimited
 

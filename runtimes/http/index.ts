@@ -6,7 +6,7 @@
 import { Duration, Effect, Layer } from "effect"
 import { HttpMiddleware, HttpRouter, HttpServer } from "effect/http"
 import { Drain, graceDefault } from "./Drain.ts"
-import { routerConfig, routes } from "./Fetch.ts"
+import { routes } from "./Fetch.ts"
 import type { MetricsAccess } from "./Metrics.ts"
 
 export { Api } from "./Api.ts"
@@ -36,8 +36,7 @@ export const layer = ({ servers, trustedProxies = [], grace = graceDefault, metr
     Effect.map(HttpServer.HttpServer, ({ address }) =>
       HttpRouter.serve(routes(servers ?? [HttpServer.formatAddress(address)], trustedProxies, metrics), {
         disableLogger: true,
-        disableListenLog: true,
-        routerConfig
+        disableListenLog: true
       })
     )
   ).pipe(Layer.provide(noRouterSpans))
