@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { once } from "node:events"
 import { createServer, type IncomingMessage } from "node:http"
-import { connect, type AddressInfo } from "node:net"
+import { connect, Socket, type AddressInfo } from "node:net"
 import { SmallPieces } from "./SmallPieces.ts"
 
 /** Small and large in turn, past what Node takes of a body that nobody reads. */
@@ -57,6 +57,25 @@ describe("A request in small pieces", () => {
     }
   }
 
+  it.effect("is held in few pieces, and no further than as many bytes in large ones", () =>
+    Effect.promise(async () => {
+      const request = new SmallPieces(new Socket())
+      const { readableHighWaterMark } = request
+      let bytes = 0
+      do {
+        bytes += 1
+        request.read(0) // as a stream does that looks for more
+      } while (request.push(Buffer.from("a")) && bytes < 10 * readableHighWaterMark)
+      let held = 0
+      request.on("data", () => void (held += 1)).push(null)
+      await once(request, "end")
+
+      assert.isAtLeast(bytes, readableHighWaterMark)
+      assert.isAtMost(bytes, readableHighWaterMark + 5_000)
+      assert.isAtMost(held, readableHighWaterMark / 4_000 + 3)
+    })
+  )
+
   it.effect("is given to who reads it as far as it came", () =>
     Effect.promise(async () => {
       const server = createServer({ IncomingMessage: SmallPieces }).listen(0, "127.0.0.1")
@@ -69,9 +88,12 @@ describe("A request in small pieces", () => {
       while (request.socket.bytesRead < sent.length)
 
       let read = ""
-      for await (const piece of request) if ((read += String(piece)).length === 3) break
+      for await (const piece of request) {
+        if ((read += String(piece)).length === 3) client.write("1\r\nd\r\n") // for who waits
+        if (read.length === 4) break
+      }
 
-      assert.strictEqual(read, "abc")
+      assert.strictEqual(read, "abcd")
       client.destroy()
       server.close()
     })

@@ -15,7 +15,7 @@ export class SmallPieces extends IncomingMessage {
   #length = 0
 
   override push(piece: Uint8Array | null): boolean {
-    if (piece === null || piece.length >= smallBelow || (this.readableLength === 0 && this.#length === 0)) {
+    if (piece === null || piece.length >= smallBelow || this.readableLength === 0) {
       this.#handOver()
       return super.push(piece)
     }
