@@ -42,7 +42,6 @@ export class Drain extends Context.Service<Drain, DrainState>()("mailroom/http/D
           // Detached, lest the server's end wait for it; it is over with that, and holds no process that goes on.
           return drain.unlessExpired(Effect.sleep(Duration.max(Duration.zero, Duration.subtract(grace, headStart)))).pipe(
             Effect.andThen(Deferred.fail(drain.expired, new ShuttingDown())),
-            Effect.ignore,
             Effect.forkDetach
           )
         })
