@@ -6,7 +6,7 @@ import { readBytes } from "./Body.ts"
 import { BodyRoom } from "./BodyRoom.ts"
 import { DrainState } from "./Drain.ts"
 
-const waiting = { drain: new DrainState(), room: new BodyRoom({ most: 4096, mostOfCaller: 4096, free: 0 }), caller: "ada" }
+const waiting = { drain: new DrainState(), room: new BodyRoom({ most: 4096, mostOfCaller: 4096, free: 0, patience: null }), caller: "ada" }
 
 /** A request whose body comes in these pieces, each when it is wanted, and how many were. */
 const sent = (pieces: ReadonlyArray<Uint8Array>, headers: Readonly<Record<string, string>> = {}) => {

@@ -10,7 +10,7 @@ import type { BodyRoom } from "./BodyRoom.ts"
 import type { DrainState } from "./Drain.ts"
 import { escapePointer, type Issue } from "./Issues.ts"
 import { JsonScanner } from "./JsonScanner.ts"
-import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType, type ShuttingDown } from "./Refusals.ts"
+import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType, type RequestTimeout, type ShuttingDown } from "./Refusals.ts"
 
 /** What is wrong with a body by its announced length, before any of it is read. */
 export const faultOfLength = (headers: Headers.Headers, limitBytes: number): PayloadTooLarge | null =>
@@ -72,7 +72,7 @@ const unknownMember = (name: string): Issue => ({
   message: "Expected no such member"
 })
 
-type BodyFault = PayloadTooLarge | InvalidRequest | ShuttingDown
+type BodyFault = PayloadTooLarge | InvalidRequest | RequestTimeout | ShuttingDown
 
 /**
  * Reads the whole body, whatever it is; who calls has looked at its announced length (`faultOfLength`). A chunked one is

@@ -1,11 +1,13 @@
 import { assert, it, layer } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Duration, Effect, Fiber, Result } from "effect"
+import { TestClock } from "effect/testing"
 import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import { connect, type Socket } from "node:net"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 import { BodyRoom } from "./BodyRoom.ts"
 import * as Harness from "./harness.ts"
+import { RequestTimeout } from "./Refusals.ts"
 
 setFlagsFromString("--expose-gc")
 const collectGarbage = runInNewContext("gc") as () => void // the flag gives it
@@ -40,7 +42,7 @@ const slowSend = (port: number, key: string, framing: "length" | "chunk" = "leng
 
 it.effect("The room for bodies is given back by whoever leaves while he waits for it, or while he is read", () =>
   Effect.gen(function* () {
-    const room = new BodyRoom({ most: 2048, mostOfCaller: 1024, free: 0 })
+    const room = new BodyRoom({ most: 2048, mostOfCaller: 1024, free: 0, patience: null })
     const hold = (caller: string) => Effect.forkChild(room.within(caller, 1024, Effect.never), { startImmediately: true })
     const read = yield* hold("ada")
     const waiting = yield* hold("ada")
@@ -54,7 +56,7 @@ it.effect("The room for bodies is given back by whoever leaves while he waits fo
 
 it.effect("A body that takes no room waits behind none, and one of a byte more does", () =>
   Effect.gen(function* () {
-    const room = new BodyRoom({ most: 2048, mostOfCaller: 1024, free: 100 })
+    const room = new BodyRoom({ most: 2048, mostOfCaller: 1024, free: 100, patience: null })
     yield* Effect.forkChild(room.within("ada", 1024, Effect.never), { startImmediately: true })
 
     const small = yield* Effect.forkChild(room.within("ada", 100, Effect.succeed("read")), { startImmediately: true })
@@ -65,9 +67,26 @@ it.effect("A body that takes no room waits behind none, and one of a byte more d
   })
 )
 
+it.effect("A body that takes too long makes room for those behind it, and to wait for room is none of the time that it may take", () =>
+  Effect.gen(function* () {
+    const room = new BodyRoom({ most: 2048, mostOfCaller: 2048, free: 0, patience: Duration.seconds(10) })
+    const read = (caller: string, duration: Duration.Input) =>
+      Effect.forkChild(Effect.result(room.within(caller, 2048, Effect.as(Effect.sleep(duration), "read"))), { startImmediately: true })
+    const endless = yield* read("ada", Duration.infinity)
+    const waiting = yield* read("charles", "9 seconds")
+
+    yield* TestClock.adjust("9999 millis")
+    assert.isUndefined(endless.pollUnsafe())
+    yield* TestClock.adjust("1 millis")
+    assert.deepStrictEqual(yield* Fiber.join(endless), Result.fail(new RequestTimeout()))
+    yield* TestClock.adjust("9 seconds")
+    assert.deepStrictEqual(yield* Fiber.join(waiting), Result.succeed("read"))
+  })
+)
+
 it.effect("Who waits for himself holds nothing of what others wait for, and there is no more for all than there is", () =>
   Effect.gen(function* () {
-    const room = new BodyRoom({ most: 2048, mostOfCaller: 1024, free: 0 })
+    const room = new BodyRoom({ most: 2048, mostOfCaller: 1024, free: 0, patience: null })
     const hold = (caller: string) => Effect.forkChild(room.within(caller, 1024, Effect.never), { startImmediately: true })
     yield* hold("ada")
     yield* hold("ada")
@@ -83,7 +102,7 @@ it.effect("Who waits for himself holds nothing of what others wait for, and ther
 
 it.effect("A caller has no more room because one of his bodies has ended, and is forgotten with the last of them", () =>
   Effect.gen(function* () {
-    const room = new BodyRoom({ most: 4096, mostOfCaller: 1024, free: 0 })
+    const room = new BodyRoom({ most: 4096, mostOfCaller: 1024, free: 0, patience: null })
     const hold = Effect.forkChild(room.within("ada", 1024, Effect.never), { startImmediately: true })
     const read = yield* hold
     yield* Fiber.interrupt(yield* hold)

@@ -4,7 +4,8 @@
  * whom there is no room, waits with his bytes in his own connection; the server
  * ends a request that takes too long.
  */
-import { Effect, Semaphore } from "effect"
+import { Duration, Effect, Semaphore } from "effect"
+import { RequestTimeout } from "./Refusals.ts"
 
 export interface Room {
   /** Bytes. */
@@ -13,14 +14,19 @@ export interface Room {
   readonly mostOfCaller: number
   /** A body of so many takes none: it is not to wait behind its own caller's large ones. */
   readonly free: number
+  /** How long a body may take for what is left of it, from when there is room for it; null: as long as the server lets it. */
+  readonly patience: Duration.Duration | null
 }
 
 const mebibyte = 1024 * 1024
 
 /** Two of the largest bodies at a time for a tenant, and as much for three others. */
-export const forTenants: Room = { most: 128 * mebibyte, mostOfCaller: 32 * mebibyte, free: mebibyte / 16 }
-/** For those of whom nobody knows yet who they are, by their address. */
-export const forStrangers: Room = { most: 16 * mebibyte, mostOfCaller: 4 * mebibyte, free: 0 }
+export const forTenants: Room = { most: 128 * mebibyte, mostOfCaller: 32 * mebibyte, free: mebibyte / 16, patience: null }
+/**
+ * For those of whom nobody knows yet who they are, by their address. Four of these can fill it, and providers have little to
+ * say and good lines.
+ */
+export const forStrangers: Room = { most: 16 * mebibyte, mostOfCaller: 4 * mebibyte, free: 0, patience: Duration.seconds(10) }
 
 interface Caller {
   readonly places: Semaphore.Semaphore
@@ -42,15 +48,17 @@ export class BodyRoom {
   }
 
   /** Reads a body of so many bytes at most, once there is room for them. */
-  within<A, E, R>(name: string, sizeBytes: number, read: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+  within<A, E, R>(name: string, sizeBytes: number, read: Effect.Effect<A, E, R>): Effect.Effect<A, E | RequestTimeout, R> {
     if (sizeBytes <= this.#room.free) return read
+    const { patience } = this.#room
+    const inTime = patience === null ? read : Effect.timeoutOrElse(read, { duration: patience, orElse: () => Effect.fail(new RequestTimeout()) })
     return Effect.uninterruptibleMask((restore) => {
       const caller = this.#callers.get(name) ?? { places: Semaphore.makeUnsafe(this.#room.mostOfCaller / unit), bodies: 0 }
       this.#callers.set(name, caller)
       caller.bodies += 1
       const places = Math.ceil(sizeBytes / unit)
       // The caller's first: whoever waits for himself holds nothing of what others wait for.
-      return restore(caller.places.withPermits(places)(this.#places.withPermits(places)(read))).pipe(
+      return restore(caller.places.withPermits(places)(this.#places.withPermits(places)(inTime))).pipe(
         Effect.ensuring(
           Effect.sync(() => {
             caller.bodies -= 1

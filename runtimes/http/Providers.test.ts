@@ -1,5 +1,6 @@
 import { assert, it } from "@effect/vitest"
-import { Effect, Exit, Redacted, Scope } from "effect"
+import { Clock, Effect, Exit, Redacted, Scope } from "effect"
+import { TestClock } from "effect/testing"
 import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import { connect } from "node:net"
 import { generate } from "selfsigned"
@@ -207,6 +208,34 @@ it.live("Bodies of one stranger that do not end hold up nobody else's", () =>
     yield* Harness.eventually(() => own.answer().startsWith("HTTP/1.1 403 "))
     for (const socket of [...slow, own.socket, other.socket]) socket.destroy()
     unsubscribe("http.server.request.start", met)
+  }).pipe(Effect.scoped)
+)
+
+it.effect("A stranger whose bodies do not come is told so in ten seconds, and told to stop like any other", () =>
+  Effect.gen(function* () {
+    const intakes = [PostmarkNotificationIntake.make({ secret: Redacted.make("the secret of the webhook") })]
+    const server = yield* Harness.start({ intakes, ipRequestsPerMinute: 5 })
+    const since = yield* Clock.currentTimeMillis
+    const seconds = Effect.map(Clock.currentTimeMillis, (now) => (now - since) / 1_000)
+    let closed = 0
+    const answers = Array.from({ length: 8 }, () => {
+      const socket = connect(server.port, "127.0.0.1")
+      const answer = { text: "" }
+      socket.on("data", (chunk) => (answer.text += chunk.toString())).on("end", () => socket.end()).on("close", () => (closed += 1))
+      socket.write(Harness.wire("POST /providers/postmark/notifications", [`Content-Length: ${intakeBytesMax}`], "{"))
+      return answer
+    })
+
+    while (closed < answers.length && (yield* seconds) < 60) {
+      assert.isTrue((yield* seconds) >= 10 || answers.every(({ text }) => text === ""))
+      yield* TestClock.adjust("100 millis")
+      yield* Effect.promise(() => new Promise(setImmediate))
+    }
+
+    const [late, stopped] = ["408", "429"].map((status) => answers.filter(({ text }) => text.startsWith(`HTTP/1.1 ${status} `)))
+    assert.deepStrictEqual([late!.length, stopped!.length], [5, 3])
+    for (const { text } of late!) assert.include(text, `"code":"request_timeout"`)
+    for (const { text } of answers) assert.match(text, /\r\nConnection: close\r\n/i)
   }).pipe(Effect.scoped)
 )
 

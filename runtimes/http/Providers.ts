@@ -19,14 +19,14 @@ import * as Body from "./Body.ts"
 import { BodyRoom, forStrangers } from "./BodyRoom.ts"
 import { Call } from "./Call.ts"
 import { Drain } from "./Drain.ts"
-import { type InvalidRequest, logFault, type PayloadTooLarge, RouteUnknown, type ShuttingDown } from "./Refusals.ts"
+import { type InvalidRequest, logFault, type PayloadTooLarge, type RequestTimeout, RouteUnknown, type ShuttingDown } from "./Refusals.ts"
 
 export const path = "/providers/:name/notifications"
 
 /** Whether a request is one of these, whoever's. */
 export const isNotification = (method: string, template: string | undefined): boolean => method === "POST" && template === path
 
-type Refused = IntakeUnavailable | StoreUnavailable | RouteUnknown | PayloadTooLarge | InvalidRequest | ShuttingDown | RateLimited
+type Refused = IntakeUnavailable | StoreUnavailable | RouteUnknown | PayloadTooLarge | InvalidRequest | RequestTimeout | ShuttingDown | RateLimited
 
 export const providersLayer = Layer.unwrap(
   Effect.gen(function* () {
@@ -45,7 +45,14 @@ export const providersLayer = Layer.unwrap(
       const early = Body.faultOfLength(request.headers, intakeBytesMax)
       if (early !== null) return yield* countedAs(early)
       const waiting = { drain, room, caller: bucketOf(call.clientAddress) }
-      const body = yield* Effect.catchTags(Body.readBytes(request, intakeBytesMax, waiting), { PayloadTooLarge: countedAs, InvalidRequest: countedAs })
+      const body = yield* Effect.catchTags(Body.readBytes(request, intakeBytesMax, waiting), {
+        PayloadTooLarge: countedAs,
+        InvalidRequest: countedAs,
+        RequestTimeout: (late) => {
+          call.headers["connection"] = "close" // nobody waits for the rest, whatever it is refused as
+          return countedAs(late)
+        }
+      })
       return yield* notifications.receive(name, { headers: request.headers, body }).pipe(
         Effect.as(HttpServerResponse.empty({ status: 200 })),
         Effect.catchTags({
