@@ -9,7 +9,7 @@ const sliceLength = 32 * 1024
 
 const chunksOf = (text: string) => {
   const { body } = encodeText(text)
-  return typeof body === "string" ? Effect.succeed([Buffer.from(body)]) : Effect.map(Stream.runCollect(body), (chunks) => [...chunks])
+  return typeof body === "string" ? Effect.succeed([Buffer.from(body)]) : Effect.map(Stream.runCollect(Stream.chunks(body)), (chunks) => chunks.map((bytes) => Buffer.concat(bytes)))
 }
 
 const wireOf = Effect.fnUntraced(function* (text: string) {
@@ -35,6 +35,8 @@ const pieces = [
   ..."\n \r \r\n \n\n \t = . .. From F Fro é ж € 😀 \ud83e \udc00 \u0000 \u007f \u2028 word".split(" "),
   " ",
   "  ",
+  "\r\r\n",
+  "\ud83e😀",
   "From here",
   "\nFrom here",
   "\n.",
@@ -73,6 +75,10 @@ describe("a text", () => {
     Effect.forEach(["x".repeat(76), `${"x".repeat(73)}=`, `${"x".repeat(75)} `], (line) =>
       assertArrives(`${"\n".repeat(sliceLength - line.length)}${line}and on`)
     )
+  )
+
+  it.effect("arrives as it was when all characters of a slice are escaped, and of three bytes each", () =>
+    assertArrives(`${"x".repeat(sliceLength * 20)}${"€".repeat(sliceLength)}`)
   )
 
   it.effect("has no more than a slice of it in memory, though it is one line", () =>

@@ -60,8 +60,8 @@ const sliceEnd = (text: string, start: number): number => {
   const end = start + sliceLength
   if (end >= text.length) return text.length
   const [last, next] = [text.charCodeAt(end - 1), text.charCodeAt(end)]
-  const isPair = (last & 0xfc00) === 0xd800 && (next & 0xfc00) === 0xdc00
-  return isPair || (last === 13 && next === 10) ? end + 1 : end
+  const isSecondHalf = (next & 0xfc00) === 0xdc00 // of a pair; one that stands alone may be on either side
+  return isSecondHalf || (last === 13 && next === 10) ? end + 1 : end
 }
 
 function* canonicalSlices(text: string): Generator<Buffer> {
