@@ -37,12 +37,12 @@ describe("a field", () => {
   it("of addresses names whom it named", () =>
     fc.assert(
       fc.property(fc.array(fc.oneof({ weight: 2, arbitrary: text }, { weight: 1, arbitrary: long }), { minLength: 1, maxLength: 10 }), (names) => {
-        const list = names.map((name, index) => ({ name: oneLine(name), address: `person-${index}@example.com` }))
-        const value = list.map(({ name, address }) => (name === "" ? address : `"${name.replace(/["\\]/g, "\\$&")}" <${address}>`)).join(", ")
+        const given = names.map((name, index) => ({ name, address: `person-${index}@example.com` }))
+        const value = given.map(({ name, address }) => (name === "" ? address : `"${name.replace(/["\\]/g, "\\$&")}" <${address}>`)).join(", ")
 
         const written = headerField({ name: "Reply-To", value })
 
-        assert.deepStrictEqual(readParties(assertLines(written)), list)
+        assert.deepStrictEqual(readParties(assertLines(written)), given.map(({ name, address }) => ({ name: oneLine(name), address })))
       }),
       { numRuns: 500, seed: 5322 }
     )
@@ -103,7 +103,7 @@ describe("a field", () => {
       assert.strictEqual(headerField({ name, value: "=?x?= <y>" }), `${name}: =?x?= <y>\r\n`)
       assert.throws(() => headerField({ name, value: "é" }))
     }
-    for (const name of ["Subject", "Comments", "X-From", "To-Do", "X-Date", "X-Received", "Dates"]) {
+    for (const name of ["Subject", "Comments", "X-From", "To-Do", "X-Date", "X-Received", "Dates", "Contents"]) {
       assert.strictEqual(headerField({ name, value: "é" }), `${name}: =?UTF-8?B?w6k=?=\r\n`)
     }
   })
@@ -130,7 +130,18 @@ describe("a field", () => {
     }
   })
 
+  it("of text has encoded words of 52 characters, of which the first stands behind the name", () => {
+    const subject = (value: string) => headerField({ name: "Subject", value })
+
+    assert.strictEqual(
+      subject(`${"n".repeat(46)}é${"n".repeat(52)}`),
+      `Subject: =?UTF-8?Q?${"n".repeat(46)}=C3=A9?=\r\n =?UTF-8?Q?${"n".repeat(52)}?=\r\n`
+    )
+    assert.strictEqual(subject("€".repeat(26)), `Subject: =?UTF-8?B?${"4oKs".repeat(13)}?=\r\n =?UTF-8?B?${"4oKs".repeat(13)}?=\r\n`)
+  })
+
   it("is folded at 76 columns, and not within a name that fits on a line", () => {
+    const to = (first: string, last: string) => headerField({ name: "To", value: `"${first} ${last}" <a@b.example>` })
     const value = Array.from({ length: 3 }, (_, index) => `"Augusta Ada King Lovelace" <ada.lovelace.${index}@mail.example.com>`).join(", ")
 
     assert.strictEqual(
@@ -142,6 +153,8 @@ describe("a field", () => {
         ""
       ].join("\r\n")
     )
+    assert.strictEqual(to("n".repeat(40), "n".repeat(32)), `To:\r\n "${"n".repeat(40)} ${"n".repeat(32)}"\r\n <a@b.example>\r\n`)
+    assert.strictEqual(to("n".repeat(40), "n".repeat(33)), `To: "${"n".repeat(40)}\r\n ${"n".repeat(33)}" <a@b.example>\r\n`)
     assert.strictEqual(field("X", ["x".repeat(73)]), `X: ${"x".repeat(73)}\r\n`)
     assert.strictEqual(field("X", ["x".repeat(74)]), `X:\r\n ${"x".repeat(74)}\r\n`)
   })
@@ -159,6 +172,7 @@ describe("a field", () => {
     for (const name of ["Bcc", "bcc", "Resent-Bcc", "Content-Type", "content-id", "", "a b", "a:b", "é", "x".repeat(61)]) {
       assert.throws(() => headerField({ name, value: "x" }))
     }
+    assert.strictEqual(headerField({ name: "x".repeat(60), value: "x" }), `${"x".repeat(60)}: x\r\n`)
   })
 
   it("with white space alone is left out", () => {
@@ -171,6 +185,7 @@ describe("a parameter", () => {
 
   it("is a quoted string where every reader takes it for what it is", () => {
     assert.strictEqual(written("a b (1) 100%; c='d'.txt"), " filename=\"a b (1) 100%; c='d'.txt\"\r\n")
+    assert.strictEqual(written("x".repeat(64)), `\r\n filename="${"x".repeat(64)}"\r\n`)
   })
 
   it("of any text arrives as it was, in characters that RFC 2231 lets stand for themselves", () =>
