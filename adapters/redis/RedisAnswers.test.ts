@@ -43,6 +43,7 @@ const begin = Effect.fnUntraced(function* (answers: Record<string, string>) {
   const [queue, limiter] = [yield* provide(RedisJobQueue.make), yield* provide(RedisRateLimiter.make)]
   return {
     redis,
+    epoch: queue.epoch,
     offer: queue.offer([{ kind: "submit", subject: "a", realm: realm(), group: "g", dueAt: 0 }]),
     claim: queue.claim({ kinds: ["submit"], limit: 5, visibilityTimeout: Duration.minutes(1), inFlightMax: 5 }),
     wait: queue.awaitWork(["submit"], Duration.hours(1)),
@@ -194,6 +195,18 @@ describe("what answers in the place of a Redis", () => {
       assert.deepStrictEqual(yield* claim, [])
       answers.evalsha = list(":0\r\n", ":4\r\n", ":60000\r\n")
       assert.isNull((yield* take).refusedBy)
+    })
+  )
+
+  it.live("shows a new epoch when it was started again, though all else is as it was", () =>
+    Effect.gen(function* () {
+      const answers = { evalsha: text("content"), info: text("run_id:1\r\nmaster_replid:a\r\nloading:0\r\n") }
+      const { epoch } = yield* begin(answers)
+      const before = yield* epoch
+
+      answers.info = text("run_id:2\r\nmaster_replid:a\r\nloading:0\r\n")
+
+      assert.notStrictEqual(yield* epoch, before)
     })
   )
 

@@ -16,7 +16,7 @@ describe("RedisClient", () => {
     ["redis://host", { host: "host", port: 6379, db: 0 }],
     ["redis://host:7000/12", { host: "host", port: 7000, db: 12 }],
     ["redis://[::1]:7000/", { host: "::1", port: 7000, db: 0 }],
-    ["redis://name:p%40ss@host", { host: "host", port: 6379, db: 0, username: "name", password: "p@ss" }],
+    ["redis://na%2Fme:p%40ss@host", { host: "host", port: 6379, db: 0, username: "na/me", password: "p@ss" }],
     ["redis://:p%40ss@host", { host: "host", port: 6379, db: 0, password: "p@ss" }],
     ["rediss://host?family=6&db=3", { host: "host", port: 6379, db: 0, tls: {} }],
     ["unix:/run/a%20socket?db=3", { path: "/run/a socket", db: 3 }]
@@ -40,6 +40,50 @@ describe("RedisClient", () => {
       })
     )
   }
+
+  it.effect("goes nowhere by a URL that cannot be read, and repeats nothing of it", () =>
+    Effect.gen(function* () {
+      const schemes = ["s3cr3t", "http://:s3cr3t@host", "xredis://:s3cr3t@host"]
+      const databases = ["redis://:s3cr3t@host/name", "redis://:s3cr3t@host/-1", "redis://:s3cr3t@host/12345", "unix:/s3cr3t?db=name"]
+      const places = ["redis:", "redis:///0", "unix:", "unix:/"]
+      const octets = ["redis://s3cr3t%ff@host", "redis://:s3cr3t%ff@host", "unix:/s3cr3t%ff"]
+      for (const url of [...schemes, ...databases, ...places, ...octets]) {
+        const made = yield* Effect.result(RedisClient.make({ url: Redacted.make(url) }))
+
+        assert.isTrue(made._tag === "Failure", `${url} is taken for a place`)
+        if (made._tag === "Success") return
+        assert.include(made.failure.reason, "redis://user:password@host:port/database")
+        assert.notInclude(made.failure.reason, "s3cr3t")
+      }
+    })
+  )
+
+  it.live("waits no longer for an answer that never ends, though some of it comes all the time", () =>
+    Effect.gen(function* () {
+      const drips: Array<NodeJS.Timeout> = []
+      const server = createServer((socket) => {
+        socket.on("error", () => {})
+        socket.on("data", (bytes) => {
+          for (const [, command] of bytes.toString().matchAll(/^\*\d+\r\n\$\d+\r\n(\w+)/gm)) {
+            const begun = { info: "$9\r\nloading:0\r\n", evalsha: "$1000000\r\n" }[command!.toLowerCase()]
+            socket.write(begun ?? "+OK\r\n")
+            if (command === "evalsha") drips.push(setInterval(() => socket.write("x"), 10))
+          }
+        })
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => {
+        server.close()
+        drips.forEach(clearInterval)
+      }))
+      yield* Effect.callback<void>((resume) => void server.listen(0, "127.0.0.1", () => resume(Effect.void)))
+      const { port } = server.address() as AddressInfo // it listens on a port
+      const { run } = yield* RedisClient.make({ url: Redacted.make(`redis://127.0.0.1:${port}`) })
+
+      yield* Effect.flip(run(RedisClient.script("return 1"), [])) // or it waits for ever
+
+      assert.lengthOf(drips, 1)
+    })
+  )
 
   it.live("has its password in no error, however often a server repeats it", () =>
     Effect.gen(function* () {
