@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { Clock, Context, Duration, Effect, Exit, Layer } from "effect"
-import { Drain } from "./Drain.ts"
+import { Drain, graceDefault } from "./Drain.ts"
 
 /** A clock that knows who sleeps, and wakes nobody. */
 const drowsy = Effect.map(Clock.Clock, (clock) => {
@@ -21,7 +21,7 @@ it.effect("The last answers are given a second before the server's own end, and 
     const server = Layer.effectDiscard(
       Effect.addFinalizer(() => Effect.andThen(until(() => asleep.length > 0), Effect.sync(() => void (waited = [...asleep]))))
     )
-    const served = Drain.onClose(Duration.seconds(20)).pipe(Layer.provideMerge(server), Layer.provideMerge(Drain.layer))
+    const served = Drain.onClose(Duration.fromInputUnsafe(graceDefault)).pipe(Layer.provideMerge(server), Layer.provideMerge(Drain.layer))
 
     const state = yield* Effect.provideService(Effect.scoped(Effect.map(Layer.build(served), Context.get(Drain))), Clock.Clock, clock)
 

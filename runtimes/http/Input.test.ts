@@ -326,14 +326,14 @@ layer(Harness.layer(), live)("A query", (it) => {
     )
   }
 
-  it.effect("is told of a parameter that is given more than once", () =>
+  it.effect("is told of a parameter that is given more than once, and of a faulty value as what it is", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
-      const { json } = yield* server.call("GET", "/v1/events?limit=5&limit=6")
+      const { json } = yield* server.call("GET", "/v1/messages?limit=5&limit=6&mailboxId=x")
 
-      assert.deepStrictEqual(json.details.issues, [
-        { path: "/limit", code: "duplicate_member", message: "Expected this parameter once" }
-      ])
+      const [twice, faulty, ...more] = json.details.issues
+      assert.deepStrictEqual(twice, { path: "/limit", code: "duplicate_member", message: "Expected this parameter once" })
+      assert.deepStrictEqual([faulty.path, faulty.code, more], ["/mailboxId", "invalid_value", []])
     })
   )
 
