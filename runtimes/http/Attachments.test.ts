@@ -5,24 +5,26 @@ import * as Harness from "./harness.ts"
 
 const live = { excludeTestServices: true }
 const sizeMax = 26_214_400
+const bodyBytesMax = 37_748_736
 
 const rest = { filename: "a.bin", mediaType: "application/octet-stream" }
 const fields = ({ mailbox }: Harness.Party) => ({ mailboxId: mailbox.id, ...rest })
 
-/** An upload's body of so many bytes, in pieces: it is not held whole here either. */
-const streamed = (server: Harness.Party, sizeBytes: number): ReadableStream<Uint8Array> => {
+/** An upload's body of so many bytes of content, in pieces: it is not held whole here either. Spaces make it longer. */
+const streamed = (server: Harness.Party, sizeBytes: number, bodyBytesMin = 0): ReadableStream<Uint8Array> => {
+  const head = `${JSON.stringify(fields(server)).slice(0, -1)},"contentBase64":"`
   const group = Buffer.alloc(3 * 16_384, 7)
   let left = sizeBytes
   let isBegun = false
   return new ReadableStream({
     pull: (controller) => {
-      if (!isBegun) controller.enqueue(Buffer.from(`${JSON.stringify(fields(server)).slice(0, -1)},"contentBase64":"`))
+      if (!isBegun) controller.enqueue(Buffer.from(head))
       isBegun = true
       const size = Math.min(left, group.length)
       controller.enqueue(Buffer.from(group.subarray(0, size).toString("base64")))
       left -= size
       if (left > 0) return
-      controller.enqueue(Buffer.from("\"}"))
+      controller.enqueue(Buffer.from("\"}".padEnd(bodyBytesMin - head.length - 4 * Math.ceil(sizeBytes / 3))))
       controller.close()
     }
   })
@@ -56,11 +58,11 @@ layer(Harness.layer(), live)("uploadAttachment", (it) => {
     })
   )
 
-  it.effect("takes the largest file, and gives it back", () =>
+  it.effect("takes the largest file in the longest body, and gives it back", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
 
-      const { status, json } = yield* server.call("POST", "/v1/attachments", { body: streamed(server, sizeMax) })
+      const { status, json } = yield* server.call("POST", "/v1/attachments", { body: streamed(server, sizeMax, bodyBytesMax) })
 
       assert.strictEqual(status, 201)
       assert.strictEqual(json.attachment.sizeBytes, sizeMax)
@@ -131,15 +133,27 @@ layer(Harness.layer(), live)("uploadAttachment", (it) => {
     })
   )
 
+  it.effect("refuses a faulty body at once, and does not wait for its end", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const headers = [Harness.bearer(server), "Content-Type: application/json", "Transfer-Encoding: chunked"]
+
+      const answer = yield* server.raw([Harness.wire("POST /v1/attachments", headers), "1\r\nx\r\n"])
+
+      assert.match(answer, /^HTTP\/1\.1 400 [^]*"code":"invalid_request"/)
+    })
+  )
+
   it.effect("stops reading a body that passes its cap, and closes the connection", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
       const headers = [Harness.bearer(server), "Content-Type: application/json", "Transfer-Encoding: chunked"]
       const chunk = `100000\r\n${" ".repeat(1024 * 1024)}\r\n`
 
-      const answer = yield* server.raw([Harness.wire("POST /v1/attachments", headers), ...Array<string>(37).fill(chunk)])
+      const answer = yield* server.raw([Harness.wire("POST /v1/attachments", headers), ...Array<string>(36).fill(chunk), "1\r\n \r\n"])
 
       assert.match(answer, /^HTTP\/1\.1 413 [^]*connection: close[^]*"code":"payload_too_large"/i)
+      assert.include(answer, `at most ${bodyBytesMax} bytes`)
     })
   )
 })
@@ -270,6 +284,20 @@ it.live("downloadAttachment answers 404 where the file is removed meanwhile", ()
     const { status, json } = yield* server.call("GET", `/v1/attachments/${id}/download`)
 
     assert.deepStrictEqual([status, json.code], [404, "not_found"])
+  }).pipe(Effect.scoped)
+)
+
+it.live("downloadAttachment answers 500 where the bytes of a file that is there are gone, and the log says so", () =>
+  Effect.gen(function* () {
+    const server = yield* Harness.start({
+      blobs: (blobs) => ({ ...blobs, read: (_, { sha256 }) => Stream.fail(new BlobMissing({ sha256 })) })
+    })
+    const id = yield* uploaded(server)
+
+    const { status, json } = yield* server.call("GET", `/v1/attachments/${id}/download`)
+
+    assert.deepStrictEqual([status, json.code], [500, "internal_error"])
+    assert.isTrue(server.logs.some((line) => line.includes("BlobMissing") && line.includes(json.requestId)))
   }).pipe(Effect.scoped)
 )
 
