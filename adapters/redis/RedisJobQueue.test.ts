@@ -4,6 +4,7 @@ import { TestClock } from "effect/testing"
 import { realm } from "../../conformance/fixtures.ts"
 import { JobQueue, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
 import * as PrivateRedis from "./PrivateRedis.ts"
+import { stepLength } from "./QueueScripts.ts"
 import * as RedisClient from "./RedisClient.ts"
 import * as RedisJobQueue from "./RedisJobQueue.ts"
 
@@ -317,6 +318,24 @@ describe("RedisJobQueue", () => {
 
       assert.isAtMost((yield* calls) - asked, 3)
       assert.notInclude(yield* Effect.promise(() => operator.info("commandstats")), "cmdstat_publish:") // nobody waits
+    })
+  )
+
+  it.effect("asks for no more at once because many call at a time", () =>
+    Effect.gen(function* () {
+      const { server } = yield* begin
+      const redis = yield* RedisClient.make({ url: server.url })
+      const sizes: Array<number> = []
+      const run: typeof redis.run = (script, args) => {
+        sizes.push(args.length)
+        return redis.run(script, args)
+      }
+      const queue = yield* Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, { ...redis, run })
+      const jobs = (call: number) => Array.from({ length: 150 }, (_, index) => job(`s${call}-${index}`, "g", 0))
+
+      yield* Effect.forEach([1, 2, 3], (call) => queue.offer(jobs(call)), { concurrency: "unbounded", discard: true })
+
+      assert.deepStrictEqual(sizes.filter((size) => size >= 150 * stepLength), [1, 2, 3].map(() => 150 * stepLength))
     })
   )
 

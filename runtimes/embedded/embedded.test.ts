@@ -249,23 +249,28 @@ describe("an embedded Mailroom", () => {
     assert.strictEqual((await mailroom.fetch(new Request("http://mailroom.internal/v1/messages", init), from)).status, 202)
   })
 
-  it("takes by fetch no body that breaks off for a whole one, even if what came of it is a message", async () => {
+  it("takes by fetch no body that breaks off for a whole one, even if what came of it is a message, or a file", async () => {
     const mailroom = await embed()
     const { apiKey, mailboxId } = await found(mailroom)
-    const body = JSON.stringify({ fromMailboxId: mailboxId, to: ["delivered@example.com"], text: "It works." })
-    const pieces = [new TextEncoder().encode(body)]
-    const stream = new ReadableStream<Uint8Array>({
-      pull: (controller) => {
-        const piece = pieces.shift()
-        if (piece === undefined) controller.error(new Error("the caller is gone"))
-        else controller.enqueue(piece)
-      }
-    })
-    const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json", "idempotency-key": "the-first-key" }
-    const init = { method: "POST", headers, body: stream, duplex: "half" }
-    const response = await mailroom.fetch(new Request("http://mailroom.internal/v1/messages", init), from)
+    const bodies = {
+      messages: { fromMailboxId: mailboxId, to: ["delivered@example.com"], text: "It works." },
+      attachments: { mailboxId, filename: "a.txt", mediaType: "text/plain", contentBase64: "aGk=" }
+    }
+    for (const [path, body] of Object.entries(bodies)) {
+      const pieces = [new TextEncoder().encode(JSON.stringify(body))]
+      const stream = new ReadableStream<Uint8Array>({
+        pull: (controller) => {
+          const piece = pieces.shift()
+          if (piece === undefined) controller.error(new Error("the caller is gone"))
+          else controller.enqueue(piece)
+        }
+      })
+      const headers = { authorization: `Bearer ${apiKey}`, "content-type": "application/json", "idempotency-key": "the-first-key" }
+      const init = { method: "POST", headers, body: stream, duplex: "half" }
+      const response = await mailroom.fetch(new Request(`http://mailroom.internal/v1/${path}`, init), from)
 
-    assert.deepStrictEqual([response.status, ((await response.json()) as { code?: string }).code], [400, "invalid_request"])
+      assert.deepStrictEqual([response.status, ((await response.json()) as { code?: string }).code], [400, "invalid_request"], path)
+    }
     assert.deepStrictEqual((await mailroom.client(apiKey).listMessages()).items, [])
   })
 
