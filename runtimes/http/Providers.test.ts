@@ -175,7 +175,7 @@ it.live("The way in is open to what configured providers post, and to nothing el
   }).pipe(Effect.scoped)
 )
 
-it.live("Bodies of one stranger that do not end hold up nobody else's", () =>
+it.live("Bodies of one stranger that do not end hold up nobody else's, and none that has come whole", () =>
   Effect.gen(function* () {
     const { server } = yield* sending({ trustedProxies: ["127.0.0.1"] })
     let reached = 0
@@ -194,10 +194,15 @@ it.live("Bodies of one stranger that do not end hold up nobody else's", () =>
       socket.write(announced(address, 2))
       return { socket, answer: () => answer }
     }
+    const whole = connect(server.port, "127.0.0.1")
+    let answer = ""
+    whole.on("data", (chunk) => (answer += chunk.toString()))
+    whole.write(`${announced("203.0.113.1", 2)}{}`)
+    yield* Harness.eventually(() => answer.startsWith("HTTP/1.1 403 "))
     const own = one("203.0.113.1")
-    yield* Harness.eventually(() => reached === places + 1)
-    const other = one("203.0.113.2")
     yield* Harness.eventually(() => reached === places + 2)
+    const other = one("203.0.113.2")
+    yield* Harness.eventually(() => reached === places + 3)
 
     own.socket.write("{}")
     other.socket.write("{}")
@@ -206,7 +211,7 @@ it.live("Bodies of one stranger that do not end hold up nobody else's", () =>
     assert.strictEqual(own.answer(), "", "one's own wait")
     slow[0]!.destroy()
     yield* Harness.eventually(() => own.answer().startsWith("HTTP/1.1 403 "))
-    for (const socket of [...slow, own.socket, other.socket]) socket.destroy()
+    for (const socket of [...slow, whole, own.socket, other.socket]) socket.destroy()
     unsubscribe("http.server.request.start", met)
   }).pipe(Effect.scoped)
 )

@@ -45,6 +45,7 @@ export const providersLayer = Layer.unwrap(
       const early = Body.faultOfLength(request.headers, intakeBytesMax)
       if (early !== null) return yield* countedAs(early)
       const waiting = { drain, room, caller: bucketOf(call.clientAddress) }
+      yield* Effect.yieldNow // what has come with the headers is read by then, and waits for no room
       const body = yield* Effect.catchTags(Body.readBytes(request, intakeBytesMax, waiting), {
         PayloadTooLarge: countedAs,
         InvalidRequest: countedAs,
