@@ -41,7 +41,7 @@ it.live("a key that has expired is replaced by one process, and taken for the ot
 )
 
 for (const how of ["without a look", "after a look"]) {
-  it.live(`nobody moves what a commit requires, ${how}, while that waits for a place in the log`, () =>
+  it.live(`nobody moves what a commit requires, ${how}, while that waits for a place in the log, and others may require it`, () =>
     Effect.gen(function* () {
       const { store, looks, run, isBlocked } = yield* looking
       const endpoint = Fixtures.endpoint(Fixtures.realm())
@@ -53,10 +53,11 @@ for (const how of ["without a look", "after a look"]) {
       const changes = [demand("endpoint", endpoint), event()]
       const waiting = yield* Effect.forkChild(outcome(store, ...(how === "after a look" ? [looks, ...changes] : changes)))
       yield* isBlocked
-      const free = yield* run("select 1 from mailroom.endpoint where id = $1 for no key update skip locked", [endpoint.id])
+      const lock = (how: string) => run(`select 1 from mailroom.endpoint where id = $1 for ${how} skip locked`, [endpoint.id])
+      const [moved, shared] = [yield* lock("no key update"), yield* lock("share")]
       yield* run("commit")
 
-      assert.deepStrictEqual(free, [])
+      assert.deepStrictEqual({ moved, shared }, { moved: [], shared: [[1]] })
       assert.isNull(yield* Fiber.join(waiting))
     }).pipe(Effect.scoped)
   )
