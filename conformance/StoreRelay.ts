@@ -86,6 +86,19 @@ const requirements = [
 
         yield* land(store, isSecond!, update("endpoint", third))
       })
+    ),
+    law(`${verb} the version of one record beside another of its kind that is written`, (store) =>
+      Effect.gen(function* () {
+        const [one, other] = [Fixtures.endpoint(Fixtures.realm()), Fixtures.endpoint(Fixtures.realm())]
+        yield* land(store, insert("endpoint", one), insert("endpoint", other))
+
+        yield* land(store, premise("endpoint", other), update("endpoint", next(one)))
+        yield* land(store, update("endpoint", next(next(one))), premise("endpoint", other))
+
+        const third = update("endpoint", next(next(next(one))))
+        assert.deepEqual(yield* refusal(store, third, premise("endpoint", next(other))), moved("endpoint", other))
+        assert.deepEqual(yield* stored(store, "endpoint", one), next(next(one)))
+      })
     )
   ]),
   law("lets all land that only require one version at once", (store) =>
