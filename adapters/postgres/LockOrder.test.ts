@@ -90,6 +90,17 @@ const kinds: Readonly<Record<string, () => Rows>> = {
     }
   },
   "a key that is written over, and one behind it that was used": () => keysOf((key) => update("apiKey", next(key)), used),
+  "a key that was used, and an endpoint behind it that is written over": () => {
+    const [key, endpoint] = [Fixtures.apiKey(Fixtures.application(Fixtures.realm())), Fixtures.endpoint(Fixtures.realm())]
+    return {
+      table: "api_key",
+      key: "id",
+      rows: [
+        { key: key.id, made: insert("apiKey", key), touched: used(key) },
+        { table: "endpoint", key: endpoint.id, made: insert("endpoint", endpoint), touched: update("endpoint", next(endpoint)) }
+      ]
+    }
+  },
   "a key that was used, and one behind it that is required": () => keysOf(used, (key) => demand("apiKey", key)),
   "a quota, and a plan behind it": () => {
     const plan = { id: Fixtures.freshId<string>(), keyRequestsPerMinute: 1, tenantRequestsPerDay: 1, recipientsPerDay: 1 }
