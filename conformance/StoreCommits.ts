@@ -446,6 +446,20 @@ const reservations = [
         yield* land(store, reserve({ ...first, idempotencyKey: text as typeof first.idempotencyKey })) // long enough to be one
       }
     })
+  ),
+  law("holds a key with characters that are none, or that end a text, as any other", (store) =>
+    Effect.gen(function* () {
+      for (const text of ["a-key-of-mine\u0000", "a-key-of-mine\ud800"]) {
+        const made = reservation({ reservedAt: 0, expiresAt: 10 })
+        const first = { ...made, idempotencyKey: text as typeof made.idempotencyKey } // long enough to be one
+        const later = { ...first, fingerprint: "e".repeat(64), reservedAt: 10, expiresAt: 20 }
+        yield* land(store, reserve(first))
+        assert.equal((yield* refusal(store, reserve({ ...later, reservedAt: 9 })))._tag, "KeyTaken")
+        yield* land(store, reserve(later))
+
+        assert.deepEqual(yield* store.reservations.get(first.applicationId, first.idempotencyKey, 10), later)
+      }
+    })
   )
 ]
 

@@ -175,6 +175,7 @@ const messages = [
         putContent(realm, old.id, content("3")),
         putContent(realm, old.id, content("4")),
         putContent(Fixtures.otherEnvironment(realm), old.id, content("of another environment")),
+        putContent({ ...realm, tenantId: Fixtures.realm().tenantId }, old.id, content("of another tenant")),
         putContent(realm, Fixtures.freshId(), content("of nothing"))
       )
 

@@ -108,6 +108,7 @@ const fidelity = [
       yield* land(
         store,
         putBody(Fixtures.otherEnvironment(realm), one, "of another environment"),
+        putBody({ ...realm, tenantId: Fixtures.realm().tenantId }, one, "of another tenant"),
         update("delivery", again),
         putBody(realm, one, awkwardBody),
         putBody(realm, one, "later"),
