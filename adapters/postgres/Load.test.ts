@@ -53,7 +53,7 @@ for (const how of ["without a look", "after a look"]) {
       const changes = [demand("endpoint", endpoint), event()]
       const waiting = yield* Effect.forkChild(outcome(store, ...(how === "after a look" ? [looks, ...changes] : changes)))
       yield* isBlocked
-      const lock = (how: string) => run(`select 1 from mailroom.endpoint where id = $1 for ${how} skip locked`, [endpoint.id])
+      const lock = (strength: string) => run(`select 1 from mailroom.endpoint where id = $1 for ${strength} skip locked`, [endpoint.id])
       const [moved, shared] = [yield* lock("no key update"), yield* lock("share")]
       yield* run("commit")
 

@@ -187,18 +187,15 @@ it.live("Bodies of one stranger that do not end hold up nobody else's, and none 
     const slow = Array.from({ length: places }, () => connect(server.port, "127.0.0.1").on("error", () => {}))
     for (const socket of slow) socket.write(announced("203.0.113.1", intakeBytesMax))
     yield* Harness.eventually(() => reached === places)
-    const one = (address: string) => {
+    const one = (address: string, body = "") => {
       const socket = connect(server.port, "127.0.0.1")
       let answer = ""
       socket.on("data", (chunk) => (answer += chunk.toString()))
-      socket.write(announced(address, 2))
+      socket.write(`${announced(address, 2)}${body}`)
       return { socket, answer: () => answer }
     }
-    const whole = connect(server.port, "127.0.0.1")
-    let answer = ""
-    whole.on("data", (chunk) => (answer += chunk.toString()))
-    whole.write(`${announced("203.0.113.1", 2)}{}`)
-    yield* Harness.eventually(() => answer.startsWith("HTTP/1.1 403 "))
+    const whole = one("203.0.113.1", "{}")
+    yield* Harness.eventually(() => whole.answer().startsWith("HTTP/1.1 403 "))
     const own = one("203.0.113.1")
     yield* Harness.eventually(() => reached === places + 2)
     const other = one("203.0.113.2")
@@ -211,7 +208,7 @@ it.live("Bodies of one stranger that do not end hold up nobody else's, and none 
     assert.strictEqual(own.answer(), "", "one's own wait")
     slow[0]!.destroy()
     yield* Harness.eventually(() => own.answer().startsWith("HTTP/1.1 403 "))
-    for (const socket of [...slow, whole, own.socket, other.socket]) socket.destroy()
+    for (const socket of [...slow, whole.socket, own.socket, other.socket]) socket.destroy()
     unsubscribe("http.server.request.start", met)
   }).pipe(Effect.scoped)
 )
