@@ -22,6 +22,11 @@ describe("an idempotency key", () => {
   for (const key of ["", "1234567", "😀".repeat(7), "k".repeat(256), "😀".repeat(256)]) {
     it(`may not be ${JSON.stringify(key.slice(0, 20))} (${Array.from(key).length})`, () => assert.isFalse(accepts(key)))
   }
+
+  // Either would be another text where it is kept, and so one key with what it became.
+  for (const key of ["order-4711\0", "order-4711\ud83d"]) {
+    it(`may not be ${JSON.stringify(key)}, of which no store keeps all`, () => assert.isFalse(accepts(key)))
+  }
 })
 
 describe("the canonical text of an input", () => {

@@ -10,7 +10,8 @@ import * as Limits from "./Limits.ts"
 export const IdempotencyKey = Schema.String.check(
   Schema.isBetweenCodePoints(Limits.idempotencyKeyLengthMin, Limits.idempotencyKeyLengthMax, {
     expected: `${Limits.idempotencyKeyLengthMin} to ${Limits.idempotencyKeyLengthMax} characters`
-  })
+  }),
+  Limits.isStorable // no header has them, but where the core is embedded a key is any text
 ).pipe(Schema.brand("IdempotencyKey"))
 export type IdempotencyKey = typeof IdempotencyKey.Type
 

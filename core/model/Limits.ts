@@ -121,3 +121,8 @@ export const plans: ReadonlyArray<Plan> = [
 export const PageSize = Schema.Int.check(
   Schema.isBetween({ minimum: 1, maximum: pageSizeMax }, { expected: `a whole number from 1 to ${pageSizeMax}` })
 )
+
+/** Text that every store can hold, and every conversion of characters survives, as it is. */
+export const isStorable = Schema.makeFilter(
+  (text: string) => (text.isWellFormed() && !text.includes("\0")) || "holds a NUL or half of a character"
+)

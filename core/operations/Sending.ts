@@ -47,10 +47,8 @@ const Subject = Schema.String.check(
   Schema.makeFilter((text: string) => text.isWellFormed() || "holds half of a character")
 )
 
-/** Text that every store can hold and every charset conversion survives. */
-const isStorable = Schema.makeFilter((text: string) => (text.isWellFormed() && !text.includes("\0")) || "holds a NUL or half of a character")
 const body = (lengthMax: number) =>
-  Schema.NullOr(Schema.String.check(isMaxCharacters(lengthMax), isStorable)).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null)))
+  Schema.NullOr(Schema.String.check(isMaxCharacters(lengthMax), Limits.isStorable)).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null)))
 
 /** What `sendMessage` takes (Spec 4, SendMessageInput). */
 export const SendMessageInput = Schema.Struct({

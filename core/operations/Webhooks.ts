@@ -32,7 +32,7 @@ export const CreateWebhookEndpointInput = Schema.Struct({
       Schema.isMaxCodePoints(Limits.webhookDescriptionLengthMax, {
         expected: `at most ${Limits.webhookDescriptionLengthMax} characters`
       }),
-      Schema.makeFilter((text: string) => (text.isWellFormed() && !text.includes("\0")) || "holds a NUL or half of a character")
+      Limits.isStorable
     )
   ).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),
   eventTypes: Schema.Array(Schema.String).check(

@@ -1,7 +1,7 @@
 /** The sealing keys in the folder of `dev`: made once, and never taken for others than they are. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { onTestFinished } from "vitest"
@@ -24,6 +24,21 @@ describe("the sealing keys of dev", () => {
 
       assert.deepStrictEqual(made.map(({ version, key }) => [version, Redacted.value(key).length]), [[1, 32]])
       assert.deepStrictEqual(again.map(({ key }) => Redacted.value(key)), made.map(({ key }) => Redacted.value(key)))
+    })
+  )
+
+  it.effect("are not made anew beside a database, whose secrets they would not open: what is lost is told, and nothing is changed", () =>
+    Effect.gen(function* () {
+      const at = folder()
+      mkdirSync(join(at, "database"))
+
+      const { message } = yield* Effect.flip(DataFolder.sealingKeys(at))
+
+      assert.strictEqual(
+        message,
+        `${at}/keys.json is missing beside ${at}/database. What its keys have sealed opens with no others: put it back from a copy, or set MAILROOM_SEALING_KEYS again if they were there; or, to start anew, remove the database`
+      )
+      assert.isFalse(existsSync(join(at, "keys.json")))
     })
   )
 

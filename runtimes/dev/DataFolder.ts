@@ -5,6 +5,7 @@
  */
 import { Data, Effect, Result, Schema } from "effect"
 import { randomBytes } from "node:crypto"
+import { existsSync } from "node:fs"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
 import * as FolderLock from "../../adapters/postgres/FolderLock.ts"
@@ -73,14 +74,19 @@ export const readDevFile = (folder: string) => {
 
 export const writeDevFile = (folder: string, content: DevFile) => write(path.join(folder, "dev.json"), content)
 
-/** The sealing keys of this folder, made at the first start. */
+/** The sealing keys of this folder, made at the first start. Beside a database they are none but those it was sealed with. */
 export const sealingKeys = Effect.fnUntraced(function* (folder: string) {
-  const file = path.join(folder, "keys.json")
+  const [file, database] = [path.join(folder, "keys.json"), path.join(folder, "database")]
   const damaged = new FolderFault({
     message: `${file} is damaged: it wants sealing keys of 32 bytes in base64. What they have sealed opens with no others: put it back from a copy; or, to start anew, remove it and the database that \`dev\` has used with it`
   })
   let keys = yield* read(file, KeysFile, damaged)
   if (keys === null) {
+    if (existsSync(database)) {
+      return yield* new FolderFault({
+        message: `${file} is missing beside ${database}. What its keys have sealed opens with no others: put it back from a copy, or set MAILROOM_SEALING_KEYS again if they were there; or, to start anew, remove the database`
+      })
+    }
     keys = { sealingKeys: [{ version: 1, key: randomBytes(32).toString("base64") }] }
     yield* write(file, keys)
   }
