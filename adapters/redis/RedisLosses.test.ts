@@ -162,8 +162,39 @@ describe("a Redis that loses jobs that are held", () => {
       assert.deepStrictEqual(yield* claim(10), [])
 
       yield* queue.offer([job(6)])
+      yield* queue.awaitWork(["submit"], Duration.hours(1)) // or it waits for ever
 
       assert.deepStrictEqual(subjects(yield* claim(10)), ["s6", "s8"])
+    })
+  )
+
+  it.effect("is told of the place of a job that is completed, though it has lost the lease", () =>
+    Effect.gen(function* () {
+      const { queue, operator, claim } = yield* begin
+      yield* queue.offer(even)
+      const [held] = yield* claim(10, 1)
+      yield* Effect.promise(() => operator.del("{mailroom}:submit:leased"))
+      assert.deepStrictEqual(yield* claim(10, 1), [])
+
+      yield* queue.complete(held!)
+      yield* queue.awaitWork(["submit"], Duration.hours(1)) // or it waits for ever
+
+      assert.lengthOf(yield* claim(10, 1), 1)
+    })
+  )
+
+  it.effect("is told of a job that is put back", () =>
+    Effect.gen(function* () {
+      const { queue, operator, claim } = yield* begin
+      yield* queue.offer(even)
+      assert.deepStrictEqual(subjects(yield* claim(10, 1)), ["s0"])
+      yield* Effect.promise(() => operator.del("{mailroom}:submit:leased"))
+      assert.deepStrictEqual(yield* claim(10, 1), [])
+
+      yield* queue.offer(even)
+      yield* queue.awaitWork(["submit"], Duration.hours(1)) // or it waits for ever
+
+      assert.lengthOf(yield* claim(10, 1), 1)
     })
   )
 })
