@@ -16,7 +16,8 @@ const begin = Effect.gen(function* () {
   const server = yield* PrivateRedis.open()
   const process = (prefix = "mailroom") =>
     Effect.gen(function* () {
-      const redis = yield* RedisClient.make({ url: server.url, prefix })
+      // Long, for a claim of thousands ends with the first round that is not answered in time.
+      const redis = yield* RedisClient.make({ url: server.url, prefix, timeout: "10 seconds" })
       return yield* Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, redis)
     })
   const operator = yield* PrivateRedis.operator(server)
