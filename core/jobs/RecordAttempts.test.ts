@@ -115,6 +115,23 @@ describe("a success of a healthy endpoint", () => {
       assert.deepStrictEqual([yield* statusOf(deliveries[0]!), (yield* endpointNow).consecutiveFailures], [["delivered", 1], 0])
     })
   )
+
+  it.effect("whose commit came to nothing is recorded with those that come behind it, before them", () =>
+    Effect.gen(function* () {
+      for (const outcome of ["success", "http_error"] as const) {
+        const { world, endpoint, deliveries, record, recordAll, statusOf, endpointNow } = yield* recording(2)
+        world.hasFailedLately = false
+        world.ahead = () => away
+        yield* Effect.flip(record(deliveries[0]!, endpoint, ending(0, "success"), leaseOf(deliveries[0]!)))
+        world.ahead = () => Effect.void
+
+        yield* recordAll(deliveries.slice(1), outcome)
+
+        assert.deepStrictEqual(yield* statusOf(deliveries[0]!), ["delivered", 1], outcome)
+        assert.strictEqual((yield* endpointNow).consecutiveFailures, outcome === "success" ? 0 : 1)
+      }
+    })
+  )
 })
 
 describe("endings of one endpoint", () => {
@@ -171,13 +188,15 @@ describe("endings of one endpoint", () => {
       const { memory, deliveries, endpoint, record, endpointNow } = yield* recording(2, { consecutiveFailures: 8 })
       const last = next(deliveries[1]!, { attemptCount: 4 })
       yield* land(memory, update("delivery", last))
-      const busy = { ...ending(1), endedAt: 4_000, answer: { status: 503, retryAfter: "Thu, 01 Jan 1970 00:30:00 GMT" } }
+      // The clock was turned back meanwhile.
+      const busy = { ...ending(1), startedAt: 6_000, endedAt: 4_000, answer: { status: 503, retryAfter: "Thu, 01 Jan 1970 00:30:00 GMT" } }
 
       yield* record(deliveries[0]!, endpoint, busy)
       yield* record(last, endpoint, { ...busy, sequence: 2, endedAt: 5_000 })
 
       const [again, dead] = yield* Effect.forEach(deliveries, ({ id }) => memory.deliveries.get(realm, id))
       assert.deepStrictEqual([again?.nextAttemptAt, dead?.deadAt, (yield* endpointNow).disabledAt], [30 * 60_000, 5_000, 5_000])
+      assert.strictEqual(again?.attempts[0]?.durationMs, 0)
     })
   )
 

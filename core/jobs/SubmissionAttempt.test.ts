@@ -96,7 +96,7 @@ describe("what a provider has answered", () => {
       undefined
     ]
 
-    for (const pollAt of [undefined, Number.NaN, Infinity, 9e15, "soon"]) assert.deepStrictEqual(said({ pollAt }), accepted("m1", null))
+    for (const pollAt of [undefined, Number.NaN, Infinity, -Infinity, 9e15, -9e15, "soon"]) assert.deepStrictEqual(said({ pollAt }), accepted("m1", null))
     assert.deepStrictEqual(said({ pollAt: 9.5 }), accepted("m1", 10))
     assert.deepStrictEqual(said({ providerMessageId: 42 }), accepted("42", 9))
     for (const providerMessageId of [undefined, null, "", {}]) assert.deepStrictEqual(said({ providerMessageId }), accepted(ours, 9))

@@ -8,12 +8,12 @@ import type { AttachmentId, TenantId } from "../model/Ids.ts"
 import * as Metrics from "../Metrics.ts"
 import { RecordNotification } from "../operations/RecordNotification.ts"
 import { BlobStore, BlobUnavailable } from "../ports/BlobStore.ts"
-import { JobQueue, type Job } from "../ports/JobQueue.ts"
+import { JobQueue, type Job, type JobKind } from "../ports/JobQueue.ts"
 import { CommitRejected, Store, StoreUnavailable, type Forgettable } from "../ports/Store.ts"
 import { Sweep } from "./Sweep.ts"
 
-const jobOf = (dueAt: number): Job => ({
-  kind: "submit",
+const jobOf = (dueAt: number, kind: JobKind = "submit"): Job => ({
+  kind,
   subject: `message ${dueAt}`,
   realm: { tenantId: "tenant" as TenantId, environment: "sandbox" },
   group: "tenant",
@@ -33,7 +33,7 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
   const forgotten: Array<readonly [what: Forgettable | "blobs", before: number]> = []
   const [removed, refused]: [Array<AttachmentId>, Array<AttachmentId>] = [[], []]
   const pages: Array<number> = []
-  const state = { clockOffset: 0, isUnreadable: false, inUse: new Set<AttachmentId>(), blobPages: 1, brokenPage: -1, blobsOfPage: 0, stuck: (_sha256: string): boolean => false, dueBefore: 0, forgotten: new Array<number>() }
+  const state = { clockOffset: 0, isUnreadable: false, inUse: new Set<AttachmentId>(), blobPages: 1, brokenPage: -1, blobsOfPage: 0, stuck: (_sha256: string): boolean => false, dueBefore: 0, isDeliveryDue: false, forgotten: new Array<number>() }
   let epoch = "first"
   const store = {
     attachments: {
@@ -57,6 +57,7 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
     due: (kind, { dueBefore, after, limit }) => {
       state.dueBefore = dueBefore
       if (state.isUnreadable) return Effect.fail(new StoreUnavailable({ cause: "test" }))
+      if (kind === "deliver" && state.isDeliveryDue) return Effect.succeed({ jobs: [jobOf(0, kind)], next: null })
       const from = Number(after ?? 0)
       const count = kind === "submit" ? Math.min(limit, overdue - from) : 0
       const jobs = Array.from({ length: count }, (_, index) => jobOf(from + index))
@@ -65,9 +66,10 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
   } satisfies Partial<Record<keyof typeof Store.Service, unknown>> & Pick<typeof Store.Service, "due" | "commit"> & { readonly attachments: Pick<(typeof Store.Service)["attachments"], "expired">; readonly blobs: Pick<(typeof Store.Service)["blobs"], "referenced">; readonly credentials: Pick<(typeof Store.Service)["credentials"], "tenant"> }
   const [tried, gone]: [Array<string>, Set<string>] = [[], new Set()]
   const blobs: Pick<typeof BlobStore.Service, "olderThan" | "remove"> = {
-    remove: (_, sha256) =>
+    remove: (_, sha256, before) =>
       Effect.suspend(() => {
         tried.push(sha256)
+        forgotten.push(["blobs", before])
         if (state.stuck(sha256)) return Effect.fail(new BlobUnavailable({ cause: "test" }))
         gone.add(sha256)
         return Effect.void
@@ -104,7 +106,7 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
     gone,
     tick: Effect.map(tick, () => offered.splice(0)),
     empty: () => {
-      epoch = "another"
+      epoch += " again"
     }
   }
 })
@@ -114,7 +116,7 @@ const numbers = (from: number, upto: number) => Array.from({ length: upto - from
 describe("Sweep", () => {
   it.effect("offers all that is due to a queue that was emptied", () =>
     Effect.gen(function* () {
-      const { tick, empty } = yield* sweeping(25_000)
+      const { tick, empty, state } = yield* sweeping(25_000)
 
       assert.deepStrictEqual(yield* tick, numbers(0, 25_000))
       assert.deepStrictEqual(yield* tick, numbers(0, 10_000))
@@ -126,6 +128,10 @@ describe("Sweep", () => {
       assert.deepStrictEqual(yield* tick, graced.slice(0, 10_000), "to offer it again does not bring it forward")
       yield* TestClock.setTime(15_000)
       assert.deepStrictEqual(yield* tick, numbers(10_000, 20_000))
+
+      empty()
+      state.isDeliveryDue = true
+      assert.deepStrictEqual(new Set((yield* tick).filter((dueAt) => dueAt < 30_000)), new Set([0]), "nobody hands over what is not mail")
     })
   )
 
@@ -188,15 +194,17 @@ describe("Sweep", () => {
 
   it.effect("keeps each thing for its time", () =>
     Effect.gen(function* () {
-      const { retain } = yield* sweeping(0)
+      const { retain, state } = yield* sweeping(0)
       const now = 100 * day
+      state.blobsOfPage = 1
       yield* TestClock.setTime(now)
 
       const { forgotten } = yield* retain
 
       assert.deepStrictEqual(
         forgotten.map(([what, before]) => [what, (now - before) / day]),
-        [["deliveries", 30], ["events", 30 + 2 / 24], ["reservations", 2], ["notifications", 2], ["requests", 30], ["payloads", 30], ["quotas", 2], ["blobs", 3]]
+        [["deliveries", 30], ["events", 30 + 2 / 24], ["reservations", 2], ["notifications", 2], ["requests", 30], ["payloads", 30], ["quotas", 2], ["blobs", 3], ["blobs", 3]],
+        "blobs are looked for by their age, and have to be of that age still when they go"
       )
     })
   )

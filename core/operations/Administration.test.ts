@@ -1,7 +1,7 @@
 /** What an operator may write, and how a list comes page by page: what all of management refuses in the same way. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
-import { cutTo, line, NameTaken, pageBehind, pageOf, requireVersion, whole, type PageQuery } from "./Administration.ts"
+import { cutTo, line, NameTaken, overlapOf, pageBehind, pageOf, requireVersion, whole, type PageQuery } from "./Administration.ts"
 
 const saysOf = (result: Result.Result<unknown, { readonly message: string }>) =>
   Result.match(result, { onSuccess: () => "taken", onFailure: ({ message }) => message })
@@ -33,6 +33,13 @@ describe("whole", () => {
       assert.strictEqual(saysOf(whole("n", value, { minimum: 2, maximum: 5 })), "n wants a whole number from 2 to 5.")
     }
   })
+})
+
+it("an overlap is at most ninety days, in whole milliseconds", () => {
+  const most = 90 * 86_400_000
+  for (const overlap of [0, most]) assert.strictEqual(saysOf(overlapOf({ overlap })), "taken")
+  assert.strictEqual(saysOf(overlapOf({ overlap: most + 1 })), "overlap is longer than 90 days.")
+  for (const overlap of [-1, 0.5]) assert.strictEqual(saysOf(overlapOf({ overlap })), `overlap wants a whole number from 0 to ${most}.`)
 })
 
 describe("a page", () => {
