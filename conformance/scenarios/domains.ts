@@ -14,7 +14,7 @@ import { address, domainName } from "../fixtures.ts"
 import { answerTo, arrive } from "./Arrivals.ts"
 import { Faults } from "./Faults.ts"
 import * as Time from "./Time.ts"
-import { accepted, logOf, messageOf, scenario, send, settle, someKey, letter, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { accepted, loggedTo, logOf, messageOf, scenario, send, settle, someKey, letter, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 const settings: Partial<SettingsShape> = {
   spf: ["include:spf.example.net"],
@@ -120,8 +120,9 @@ export const suite: ScenarioSuite = {
       })
     ),
 
-    scenario("a record that drifts degrades a domain, one that it cannot do without fails it after a day, and back", (world) =>
-      Effect.gen(function* () {
+    scenario("a record that drifts degrades a domain, one that it cannot do without fails it after a day, and back", (world) => {
+      const lines: Array<string> = []
+      return Effect.gen(function* () {
         const claim = yield* claimed(world)
         const { process, set, moves, events, of } = claim
         publish(world, ...required(set))
@@ -164,8 +165,9 @@ export const suite: ScenarioSuite = {
         ])
         const rounds = (yield* world.store.audit.page(claim.tenantId, 100)).filter(({ action }) => action === "domain.check")
         assert.equal(rounds.length, 8, "each is in the audit trail, and so are the first look and what was missed when it was degraded already")
-      })
-    ),
+        assert.equal(lines.filter((line) => line.includes("the health of a domain has changed")).length, 6, "and each is in the operator's log")
+      }).pipe(Effect.provide(loggedTo(lines)))
+    }),
 
     scenario("a DNS that does not answer changes nothing, however long, and what it says then counts", (world) =>
       Effect.gen(function* () {

@@ -8,7 +8,7 @@ import type { AttachmentId, TenantId } from "../model/Ids.ts"
 import * as Metrics from "../Metrics.ts"
 import { RecordNotification } from "../operations/RecordNotification.ts"
 import { BlobStore, BlobUnavailable } from "../ports/BlobStore.ts"
-import { JobQueue, type Job, type JobKind } from "../ports/JobQueue.ts"
+import { JobQueue, QueueUnavailable, type Job, type JobKind } from "../ports/JobQueue.ts"
 import { CommitRejected, Store, StoreUnavailable, type Forgettable } from "../ports/Store.ts"
 import { Sweep } from "./Sweep.ts"
 
@@ -33,7 +33,7 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
   const forgotten: Array<readonly [what: Forgettable | "blobs", before: number]> = []
   const [removed, refused]: [Array<AttachmentId>, Array<AttachmentId>] = [[], []]
   const pages: Array<number> = []
-  const state = { clockOffset: 0, isUnreadable: false, inUse: new Set<AttachmentId>(), blobPages: 1, brokenPage: -1, blobsOfPage: 0, stuck: (_sha256: string): boolean => false, dueBefore: 0, isDeliveryDue: false, forgotten: new Array<number>() }
+  const state = { clockOffset: 0, isUnreadable: false, inUse: new Set<AttachmentId>(), blobPages: 1, brokenPage: -1, blobsOfPage: 0, stuck: (_sha256: string): boolean => false, dueBefore: 0, isDeliveryDue: false, isQueueAway: false, forgotten: new Array<number>() }
   let epoch = "first"
   const store = {
     attachments: {
@@ -86,7 +86,7 @@ const sweeping = Effect.fnUntraced(function* (overdue: number, unused: ReadonlyA
   }
   const queue: Pick<typeof JobQueue.Service, "offer" | "epoch"> = {
     offer: (jobs) => Effect.sync(() => void offered.push(...jobs.map(({ dueAt }) => dueAt))),
-    epoch: Effect.sync(() => epoch)
+    epoch: Effect.suspend(() => (state.isQueueAway ? Effect.fail(new QueueUnavailable({ cause: "test" })) : Effect.succeed(epoch)))
   }
   const context = yield* Layer.build(
     Sweep.layer.pipe(
@@ -132,6 +132,23 @@ describe("Sweep", () => {
       empty()
       state.isDeliveryDue = true
       assert.deepStrictEqual(new Set((yield* tick).filter((dueAt) => dueAt < 30_000)), new Set([0]), "nobody hands over what is not mail")
+    })
+  )
+
+  it.effect("knows a queue that was away by what it showed before, whether or not it was emptied meanwhile", () =>
+    Effect.gen(function* () {
+      const { tick, empty, state } = yield* sweeping(25_000)
+      yield* tick
+      state.isQueueAway = true
+      yield* tick
+
+      state.isQueueAway = false
+      assert.deepStrictEqual(yield* tick, numbers(10_000, 20_000))
+      state.isQueueAway = true
+      yield* tick
+      empty()
+      state.isQueueAway = false
+      assert.deepStrictEqual(yield* tick, numbers(0, 25_000).map((dueAt) => Math.max(dueAt, 15_000)))
     })
   )
 
