@@ -213,29 +213,34 @@ const beginnings = [
       assert.equal((yield* store.endpoints.list(realm, made[0]!.applicationId))[0]!.enabledAfter, begin)
     })
   ),
-  law("counts the events before it in its commit, and none behind it", (store) =>
+  law("counts the events of its shard that come before it in its commit, and no others", (store) =>
     Effect.gen(function* () {
       const [shard, realm] = [12, realmInShard(12)]
       const [first, second, third] = [Fixtures.endpoint(realm), Fixtures.endpoint(realm), Fixtures.endpoint(realm, { enabled: false })]
       const news = () => append(event(realm))
-      yield* land(store, insert("endpoint", third))
-      const begin = yield* endOfLog(store, shard)
+      const foreign = Fixtures.endpoint(realmInShard(13), { enabled: false })
+      yield* land(store, insert("endpoint", third), insert("endpoint", foreign))
+      const [begin, foreignBegin] = [yield* endOfLog(store, shard), yield* endOfLog(store, 13)]
+      // So that the two logs do not end at one position.
+      const foreignNews = times(foreignBegin + 1n === begin + 4n ? 2 : 1, () => append(event(foreign)))
 
       yield* land(
         store,
         insert("endpoint", first),
         news(),
-        append(event(realmInShard(13))),
+        ...foreignNews,
         news(),
         insert("endpoint", second),
         news(),
         update("endpoint", next(third, { enabled: true })),
+        update("endpoint", next(foreign, { enabled: true })),
         news()
       )
 
       assert.equal(yield* enabledAfter(store, first), begin)
       assert.equal(yield* enabledAfter(store, second), begin + 2n)
       assert.equal(yield* enabledAfter(store, third), begin + 3n)
+      assert.equal(yield* enabledAfter(store, foreign), foreignBegin + BigInt(foreignNews.length))
     })
   ),
   law("begins an endpoint anew when an update enables it, and by no other update", (store) =>

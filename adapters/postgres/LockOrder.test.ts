@@ -7,10 +7,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
-import { append, demand, insert, insertMessage, next, realmInShard, reservation, reserve, suppress, suppression, takeQuota, times, unsuppress, update } from "../../conformance/StoreLaw.ts"
+import { append, demand, drop, insert, insertMessage, keep, next, notification, realmInShard, reservation, reserve, submissionRef, suppress, suppression, takeQuota, times, unsuppress, update } from "../../conformance/StoreLaw.ts"
 import type { ApiKey } from "../../core/model/ApiKey.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
 import type { Change } from "../../core/ports/Store.ts"
+import { hashOf } from "./Rows.ts"
 import { blocked, foreign, newProcess, url } from "./TestProcess.ts"
 
 interface Rows {
@@ -118,6 +119,10 @@ const kinds: Readonly<Record<string, () => Rows>> = {
     const message = Fixtures.message(realm)
     const put = { _tag: "PutContent", realm, messageId: message.id, content: Fixtures.content(message) } as const
     return behindQuota({ table: "message_content", by: "message_id", key: message.id, made: insertMessage(message), touched: put })
+  },
+  "a quota, and a notification behind it that is dropped": () => {
+    const note = notification(submissionRef())
+    return behindQuota({ table: "notification", by: "hash", key: hashOf(note), made: keep(note, 0), touched: drop(note) })
   },
   "tenants' quotas": () => ({
     table: "quota",
