@@ -1,16 +1,17 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Fiber, Layer } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
-import { forget, insert, insertMessage } from "../../conformance/StoreLaw.ts"
+import { forget, insert, insertDelivery, insertMessage, times } from "../../conformance/StoreLaw.ts"
 import { settledAt } from "../../conformance/StoreMessageRetention.ts"
 import type { Attachment } from "../../core/model/Attachment.ts"
-import type { MessageId } from "../../core/model/Ids.ts"
+import type { DeliveryId, MessageId } from "../../core/model/Ids.ts"
 import { Store, type Forgettable } from "../../core/ports/Store.ts"
 import { Database } from "./Database.ts"
 import * as Forget from "./Forget.ts"
 import * as JobNews from "./JobNews.ts"
 import * as PostgresStore from "./PostgresStore.ts"
 import * as TestDatabase from "./TestDatabase.ts"
+import { applicationName, blocked } from "./TestProcess.ts"
 
 const all: ReadonlyArray<Forgettable> = ["deliveries", "events", "reservations", "notifications", "requests", "payloads", "quotas", "messages", "attachments"]
 
@@ -57,7 +58,9 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("forgetting", (it) => {
   )
 })
 
-const store = Layer.provideMerge(PostgresStore.layer, Layer.provideMerge(JobNews.layerLocal, TestDatabase.layer()))
+const store = Layer.provideMerge(PostgresStore.layer, Layer.provideMerge(JobNews.layerLocal, TestDatabase.layer({ applicationName })))
+
+const endedAt = (deadAt: number) => Fixtures.delivery(Fixtures.endpoint(Fixtures.realm()), { status: "dead", nextAttemptAt: null, deadAt })
 
 layer(store, { excludeTestServices: true })("beside others, forgetting", (it) => {
   it.effect("passes over a message and a file that somebody is about to change, and waits for nobody", () =>
@@ -80,6 +83,49 @@ layer(store, { excludeTestServices: true })("beside others, forgetting", (it) =>
 
       assert.strictEqual((yield* messages.get(realm, message.id))?.id, message.id)
       assert.deepStrictEqual(yield* attachments.many(realm, [used.id, other.id]), [{ ...used, usedAt: 8e12 }])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("drops a body with its last delivery, also where somebody drops the last but one at the same time", () =>
+    Effect.gen(function* () {
+      const [{ sql }, { commit }] = [yield* Database, yield* Store]
+      const first = endedAt(-20)
+      const shared = { ...first, id: Fixtures.freshId<DeliveryId>(), deadAt: -5 }
+      yield* commit([insertDelivery(first), insertDelivery(shared)], [])
+      const somebody = yield* sql.reserve
+      const run = (text: string, id: string) => somebody.executeValues(text, [id])
+      yield* somebody.executeValues("begin", [])
+      yield* run("delete from mailroom.delivery where id = $1::uuid", shared.id)
+      yield* run("update mailroom.delivery_body set deliveries = deliveries - 1 where delivery_id = $1::uuid", first.id)
+
+      const forgetting = yield* Effect.forkChild(commit([forget("deliveries", -10)], []))
+      yield* blocked({ sql })
+      yield* somebody.executeValues("commit", [])
+      yield* Fiber.join(forgetting)
+
+      assert.deepStrictEqual(yield* sql`select deliveries from mailroom.delivery_body where delivery_id = ${first.id}::uuid`, [])
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("waits for bodies in one order", () =>
+    Effect.gen(function* () {
+      const [{ sql }, { commit }] = [yield* Database, yield* Store]
+      const deliveries = times(20, () => endedAt(-20))
+      yield* commit(deliveries.map((one) => insertDelivery(one)), [])
+      const [first, ...others] = deliveries.map(({ id }) => id).toSorted()
+      const somebody = yield* sql.reserve
+      yield* somebody.executeValues("begin", [])
+      const lock = (ids: ReadonlyArray<string>) =>
+        somebody.executeValues("select from mailroom.delivery_body where delivery_id::text = any(string_to_array($1, ' ')) for update skip locked", [ids.join(" ")])
+      assert.strictEqual((yield* lock([first!])).length, 1)
+
+      const forgetting = yield* Effect.forkChild(commit([forget("deliveries", -10)], []))
+      yield* blocked({ sql })
+      const free = yield* lock(others)
+      yield* somebody.executeValues("commit", [])
+      yield* Fiber.join(forgetting)
+
+      assert.strictEqual(free.length, others.length)
     }).pipe(Effect.scoped)
   )
 

@@ -11,7 +11,7 @@ export class Url extends Context.Service<Url, Redacted.Redacted<string>>()("Url"
 
 export const url = Layer.effect(Url, TestDatabase.url())
 
-const applicationName = "mailroom-under-test"
+export const applicationName = "mailroom-under-test"
 
 /** A process of its own, as the database sees it. */
 export const newProcess = Effect.fnUntraced(function* (at?: Redacted.Redacted<string>) {
