@@ -119,8 +119,8 @@ const ending = (leases: ReadonlyArray<Ending>, again: ReadonlyArray<Job>, now: M
         dueAgain: dueAgain.get(keyOf(lease.job)) ?? null
       }))
     ),
-    ofArrays(endedShape, 0, []),
-    ofArrays(renewedShape, 0, [PgTypes.int8(toBigint(now))])
+    ofArrays(endedShape, []),
+    ofArrays(renewedShape, [PgTypes.int8(toBigint(now))])
   ]
 }
 
@@ -169,9 +169,9 @@ const renewedShape: Shape = {
 }
 
 const takingNext = (now: Millis, expiresAt: Millis): ReadonlyArray<Part> => [
-  ofArrays(nextShape, 0, [PgTypes.int8(toBigint(now))]),
-  ofArrays(takenShape, 0, [PgTypes.int8(toBigint(expiresAt))]),
-  ofArrays(outgoingShape, 0, [])
+  ofArrays(nextShape, [PgTypes.int8(toBigint(now))]),
+  ofArrays(takenShape, [PgTypes.int8(toBigint(expiresAt))]),
+  ofArrays(outgoingShape, [])
 ]
 
 /**

@@ -21,7 +21,7 @@ export interface Shape {
 
 export interface Part {
   readonly shape: Shape
-  /** Whether it has one row, or none of its own. */
+  /** Whether it has one row, or takes the same in either form. */
   readonly isSingle: boolean
   /** As many in either form. */
   readonly parameters: (form: Rows.Form) => ReadonlyArray<PgTypes.Parameter>
@@ -58,7 +58,7 @@ const textOf = (
   if (known !== undefined) return known
   let [first, behind] = [1, "true"]
   const premises: Array<string> = []
-  const told = parts.flatMap(({ shape: { name, isTold } }) => (isTold === true ? `, (select json_agg(${name})::text from ${name}) as ${name}` : []))
+  const told = parts.flatMap(({ shape: { name, isTold } }) => (isTold === true ? `(select json_agg(${name})::text from ${name}) as ${name}` : []))
   const steps = parts.map((part, index) => {
     const text = `${part.shape.name} as (${part.shape.text(first, behind, form)})`
     const rowsFound = part.shape.rowsFound?.(first, form)
@@ -67,9 +67,8 @@ const textOf = (
     behind = `(select count(*) from ${part.shape.name}) >= 0`
     return text
   })
-  const last = (parts.at(-1) ?? parts[0]).shape.name
-  const held = premises.length === 0 ? "" : `, 1 / (case when ${premises.join(" and ")} then 1 else 0 end)`
-  const text = `with ${steps.join(", ")} select (select count(*) from ${last})${held}${told.join("")}`
+  const held = premises.length === 0 ? [] : [`1 / (case when ${premises.join(" and ")} then 1 else 0 end)`]
+  const text = `with ${steps.join(", ")} select ${[...held, ...told].join(", ")}`
   texts.set(shape, text)
   return text
 }
@@ -86,10 +85,10 @@ export const ofRows =
   <A>(shape: Shape, columns: ReadonlyArray<Column<A>>): PartOf<A> =>
   (items) => ({ shape, isSingle: items.length === 1, parameters: (form) => Rows.parameters(columns, items, form) })
 
-/** A part whose text takes parameters in one form: arrays of so many. */
-export const ofArrays = (shape: Shape, count: number, parameters: ReadonlyArray<PgTypes.Parameter>): Part => ({
+/** A part whose text takes the same parameters in either form. */
+export const ofArrays = (shape: Shape, parameters: ReadonlyArray<PgTypes.Parameter>): Part => ({
   shape,
-  isSingle: count <= 1,
+  isSingle: true,
   parameters: () => parameters
 })
 
@@ -211,5 +210,5 @@ export const deleting = (name: string, table: string, by: string, type: Rows.Sql
     name,
     text: (first, behind) => `delete from ${table} where ${by} = any($${first}::${type}[]) and ${behind} returning 1`
   }
-  return (values) => ofArrays(shape, values.length, [Rows.array(type, values)])
+  return (values) => ofArrays(shape, [Rows.array(type, values)])
 }

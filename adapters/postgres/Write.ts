@@ -151,7 +151,7 @@ const lockOf = (kind: Kind): PartOf<string> => {
     name: `locked_${name.slice("mailroom.".length)}`,
     text: (first, behind) => `select 1 from ${name} where id = any($${first}::uuid[]) and ${behind} order by id for update`
   }
-  return (ids) => ofArrays(shape, ids.length, [Rows.array("uuid", ids)])
+  return (ids) => ofArrays(shape, [Rows.array("uuid", ids)])
 }
 const locks = new Map(kinds.map((kind) => [kind, lockOf(kind)]))
 
@@ -227,7 +227,7 @@ const putBodies = ofRows<PutBody>(
 
 /** Raises when keys were last used; unless it was looked first, the keys are not locked yet. */
 const touches: PartOf<readonly [string, number]> = (items) =>
-  ofArrays(touchShape, items.length, [
+  ofArrays(touchShape, [
     Rows.array("uuid", items.map(([id]) => id)),
     Rows.array("bigint", items.map(([, at]) => Rows.toBigint(at)))
   ])
@@ -254,7 +254,7 @@ const replacedReservations = inserting("replaced_reservation", Rows.reservation.
 
 /** Rows that others may hold are waited for in one order. */
 const liftedSuppressions: PartOf<Pick<Suppression, "tenantId" | "environment" | "address">> = (items) =>
-  ofArrays(liftedShape, items.length, [
+  ofArrays(liftedShape, [
     Rows.array("uuid", items.map(({ tenantId }) => tenantId)),
     Rows.array("text", items.map(({ environment }) => environment)),
     Rows.array("text", items.map(({ address }) => foldCase(address)))
