@@ -335,8 +335,9 @@ const beginnings = [
   )
 ]
 
-/** Moves every relay to the end of its log: nothing is behind any of them. */
+/** Moves every relay to the end of its log: nothing is behind any of them. Where a log that was cut ends, only its next event knows. */
 export const catchUp = Effect.fnUntraced(function* (store: Service) {
+  yield* land(store, ...times(16, (shard) => append(event(realmInShard(shard)))))
   for (const { shard, position } of yield* store.relay.behind) {
     const last = (yield* logBehind(store, shard, position)).at(-1)!.position
     yield* land(store, moveRelay(position, { shard, position: last }))
