@@ -72,7 +72,7 @@ export const settings = {
     name: "MAILROOM_DATABASE_URL",
     alias: "DATABASE_URL",
     wants: "a URL such as `postgres://user:password@host:5432/database?sslmode=require`, the password percent-encoded",
-    about: "The PostgreSQL database, version 15 or later. Of several hosts (`host1:5432,host2:5432`) the primary is used, whichever it is. Every command wants it that runs a deployment or manages one; without it `dev` has a database of its own in its folder.",
+    about: "The PostgreSQL database, version 15 or later. Of several hosts (`host1:5432,host2:5432`) the primary is used, whichever it is; a server of this machine may be named by the folder of its socket (`postgres://user@/database?host=/run/postgresql`). Every command wants it that runs a deployment or manages one; without it `dev` has a database of its own in its folder.",
     fallback: "",
     isSecret: true,
     parse: Values.optional(Values.secret(Values.postgresUrl))

@@ -10,6 +10,10 @@ describe("the hosts of a URL", () => {
   for (const [text, names] of [
     ["postgres://ada:7@one.example/db", ["one.example:5432"]],
     ["postgres:///db", ["localhost:5432"]],
+    ["postgres://ada@/db", ["localhost:5432"]],
+    ["postgres://ada:a@b@:5433", ["localhost:5433"]],
+    ["postgres://ada@/db?host=/run/postgresql", ["/run/postgresql:5432"]],
+    ["postgres://ada:7@:5433/db?host=/run/postgresql", ["/run/postgresql:5433"]],
     ["postgresql://ada@one.example:1,two.example:2/db?sslmode=require", ["one.example:1", "two.example:2"]],
     ["postgres://one.example,two.example:2,three.example/db", ["one.example:5432", "two.example:2", "three.example:5432"]],
     ["postgres://ada@[::1]:1,[::2]/db", ["[::1]:1", "[::2]:5432"]],

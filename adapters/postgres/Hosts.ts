@@ -59,10 +59,14 @@ export const connectTimeoutOf = (url: Redacted.Redacted<string>): Duration.Durat
 const parameterOf = (url: Redacted.Redacted<string>, name: string): string | null | undefined =>
   URL.parse(oneEach(Redacted.value(url))[0]!)?.searchParams.get(name)
 
-/** The same URL for each host of its authority: what is before them, one of them, what is behind. A comma in a password is none between hosts. */
+/**
+ * The same URL for each host of its authority: what is before them, one of them, what is behind. A comma in a password is none
+ * between hosts. Of a user or a port without a host (`ada@/db?host=/run/postgresql`) Node makes no URL: it is this machine's.
+ */
 export const oneEach = (text: string): ReadonlyArray<string> => {
   const [, before, hosts, behind] = /^([^/?#]*\/\/(?:[^/?#]*@)?)([^/?#@]*,[^/?#@]*)(.*)$/s.exec(text) ?? []
-  return hosts === undefined ? [text] : hosts.split(",").map((host) => `${before}${host}${behind}`)
+  if (hosts === undefined) return [text.replace(/^([^/?#]*\/\/(?:[^/?#]*@)?)(?=(?::\d*)?(?:[/?#]|$))/, "$1localhost")]
+  return hosts.split(",").map((host) => `${before}${host}${behind}`)
 }
 
 const withOnly = (named: URL, host: string, port: number): Host => {
