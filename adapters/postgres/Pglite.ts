@@ -83,7 +83,7 @@ function opened(where: string): Effect.Effect<PGlite, PgliteUnavailable, Scope.S
     Effect.flatMap(
       Effect.tryPromise({
         try: () => import("@electric-sql/pglite"),
-        catch: (cause) => new PgliteUnavailable({ message: "the package @electric-sql/pglite is not installed", cause })
+        catch: (cause) => new PgliteUnavailable({ message: "the package @electric-sql/pglite is not installed: npm install @electric-sql/pglite", cause })
       }),
       ({ PGlite }) => io(() => PGlite.create(where))
     ),

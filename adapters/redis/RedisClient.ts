@@ -7,7 +7,7 @@
  * All keys begin with one hash tag, so on a cluster they lie on one node.
  */
 import { Clock, Context, Data, Duration, Effect, Layer, Redacted, type Scope } from "effect"
-import { Redis, type RedisOptions } from "ioredis"
+import type { Redis, RedisOptions } from "ioredis"
 import { createHash } from "node:crypto"
 
 export interface Options {
@@ -96,7 +96,8 @@ export const make = Effect.fnUntraced(function* (
   }
   let connections = 0
   let lost: string | null = null
-  const open = acquire(settings, (client) => {
+  const { Redis } = yield* driver
+  const open = acquire(Redis, settings, (client) => {
     client.on("error", (error) => (lost = wordsOf(error)))
   })
   const wordsOf = (error: unknown): string => {
@@ -173,10 +174,16 @@ export const make = Effect.fnUntraced(function* (
 /** The types of the driver's answers depend on this option: left open, as `RedisOptions` has it, they would be any of them. */
 type Settings = RedisOptions & { readonly replyMapping?: "legacy" }
 
-const acquire = (settings: Settings, prepare: (client: Redis) => void) =>
+/** Loaded for whoever has a Redis: others need not have it installed, and start sooner. */
+const driver = Effect.tryPromise({
+  try: () => import("ioredis"),
+  catch: () => new RedisUnavailable({ reason: "the package ioredis is not installed: npm install ioredis" })
+})
+
+const acquire = (Client: typeof Redis, settings: Settings, prepare: (client: Redis) => void) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const client = new Redis(settings)
+      const client = new Client(settings)
       prepare(client)
       return client
     }),

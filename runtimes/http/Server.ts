@@ -3,7 +3,7 @@
  * many connections. Whatever is still open when the time to finish is over is
  * cut.
  */
-import { NodeHttpServer } from "@effect/platform-node"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Effect, Layer, type Duration } from "effect"
 import { HttpServer } from "effect/http"
 import { createServer, type ServerOptions } from "node:http"
