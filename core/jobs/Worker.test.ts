@@ -36,10 +36,12 @@ interface Options {
   /** How long the worker runs, and how long a job takes. */
   readonly millis?: number
   readonly jobMillis?: number
+  /** How long the first job takes of a queue that is full, where that is not what the others do. */
+  readonly firstMillis?: number
 }
 
 /** A worker on a queue that has deliveries to claim, and those that follow one. */
-const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, isInterrupting = false, broken, away, backAfter = Infinity, completed = [], millis = 1_000, jobMillis = 1 }: Options = {}) {
+const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, isInterrupting = false, broken, away, backAfter = Infinity, completed = [], millis = 1_000, jobMillis = 1, firstMillis = jobMillis }: Options = {}) {
   const [worked, released]: [Array<string>, Array<string>] = [[], []]
   const limits: Array<number> = []
   let [claims, number, inFlight, inFlightMost, asked, isStopping] = [0, 1_000, 0, 0, 0, false]
@@ -75,7 +77,7 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
     Effect.gen(function* () {
       inFlight += 1
       inFlightMost = Math.max(inFlightMost, inFlight)
-      yield* Effect.sleep(jobMillis)
+      yield* Effect.sleep(lease.job.dueAt === 1_000 ? firstMillis : jobMillis)
       inFlight -= 1
       worked.push(lease.job.subject)
       const place = yield* Place
@@ -171,6 +173,14 @@ describe("a place of the worker", () => {
 })
 
 describe("a lane of the worker", () => {
+  it.effect("claims no more than it has places for, so that nothing waits under a lease that nobody holds", () =>
+    Effect.gen(function* () {
+      const { limits } = yield* running([], { isFull: true, firstMillis: 10, jobMillis: 500, millis: 400 })
+
+      assert.deepStrictEqual(limits, [192, 1])
+    })
+  )
+
   for (const broken of ["claim", "awaitWork", "release"] as const) {
     it.effect(`finishes what it has under way while the queue breaks for another, which leaves time between: ${broken}`, () =>
       Effect.gen(function* () {
