@@ -24,6 +24,8 @@ const unanswered = Effect.fail(new QueueUnavailable({ cause: "silence" }))
 interface Options {
   /** The queue always has as many as it is asked for; else one. */
   readonly isFull?: boolean
+  /** Beside the one there is one that came to no end twice before. */
+  readonly suspect?: Lease
   /** In this the queue breaks, for whoever claims anything else. */
   readonly broken?: "claim" | "awaitWork" | "release"
   /** It does not answer this, until so many milliseconds have passed. */
@@ -41,7 +43,7 @@ interface Options {
 }
 
 /** A worker on a queue that has deliveries to claim, and those that follow one. */
-const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, isInterrupting = false, broken, away, backAfter = Infinity, completed = [], millis = 1_000, jobMillis = 1, firstMillis = jobMillis }: Options = {}) {
+const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull = false, suspect, isInterrupting = false, broken, away, backAfter = Infinity, completed = [], millis = 1_000, jobMillis = 1, firstMillis = jobMillis }: Options = {}) {
   const [worked, released]: [Array<string>, Array<string>] = [[], []]
   const limits: Array<number> = []
   let [claims, number, inFlight, inFlightMost, asked, isStopping] = [0, 1_000, 0, 0, 0, false]
@@ -59,7 +61,7 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
         limits.push(limit)
         if (isInterrupting) return [leaseOf(number++)]
         if (isFull) return Array.from({ length: limit }, () => leaseOf(number++))
-        return claims === 1 ? [leaseOf(0)] : []
+        return claims > 1 ? [] : suspect === undefined ? [leaseOf(0)] : [leaseOf(0), suspect]
       }),
     complete: ({ job }) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
@@ -159,6 +161,14 @@ describe("a place of the worker", () => {
       const { worked } = yield* running(leases(9), { jobMillis: 400 })
 
       assert.deepStrictEqual(worked, ["job 0", "job 1", "job 2"])
+    })
+  )
+
+  it.effect("passes for no longer than a tenth of a second where one waits for its lane to be empty that came to no end twice before", () =>
+    Effect.gen(function* () {
+      const { worked } = yield* running(leases(5_000), { suspect: leaseOf(9_000, 3), jobMillis: 10 })
+
+      assert.strictEqual(worked.indexOf("job 9000"), 10)
     })
   )
 
