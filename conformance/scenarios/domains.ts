@@ -243,6 +243,7 @@ export const suite: ScenarioSuite = {
         assert.equal((yield* signedWith)?.selector, first.selector)
         publish(world, next!)
         yield* elapse(process, 2)
+        assert.equal((yield* world.store.audit.page(tenantId, 1))[0]?.action, "domain.check", "that it signs from now on is in the audit trail")
 
         const second = (yield* signedWith)?.selector
         assert.ok(next!.name.startsWith(`${second}._domainkey.`))
