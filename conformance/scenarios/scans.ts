@@ -180,8 +180,14 @@ export const suite: ScenarioSuite = {
         const id = yield* send(process, tenancy, address("ada"), { attachmentIds: [attachment.id] })
 
         yield* pass(process, "47 hours", "20 minutes")
-        assert.equal((yield* attachment.stored).scanState, "error")
-        assert.equal((yield* messageOf(world, tenancy, id)).status, "queued")
+        const file = yield* attachment.stored
+        const waiting = yield* messageOf(world, tenancy, id)
+        assert.deepEqual([file.scanState, waiting.status], ["error", "queued"])
+        const record = { ...file, version: file.version + 1, nextScanAt: null }
+        yield* world.witness.watch(world.store).commit([{ _tag: "Update", kind: "attachment", record }], [])
+        yield* world.queue.offer([scanJob(record, yield* Clock.currentTimeMillis)])
+        yield* settle(process)
+        assert.deepEqual(yield* messageOf(world, tenancy, id), waiting, "a scan that was given up brings no verdict that a message waits for")
         yield* pass(process, "2 hours", "20 minutes")
 
         const { status, failure } = yield* messageOf(world, tenancy, id)
