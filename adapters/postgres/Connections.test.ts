@@ -1,9 +1,16 @@
 import type { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Deferred, Duration, Effect, Exit, Fiber, Random, Scheduler, Scope } from "effect"
-import { SqlError, UnknownError } from "effect/sql/SqlError"
+import { AuthenticationError, SqlError, UnknownError } from "effect/sql/SqlError"
+import { onTestFinished, vi } from "vitest"
 import { times } from "../../conformance/StoreLaw.ts"
 import * as Connections from "./Connections.ts"
+
+/** The pool imports its timers; these are the global ones, as a test has replaced them. */
+vi.mock("node:timers", () => ({
+  setTimeout: (run: () => void, ms: number) => globalThis.setTimeout(run, ms),
+  clearTimeout: (timer: NodeJS.Timeout) => globalThis.clearTimeout(timer)
+}))
 
 type Connection = PgConnection.PgConnection
 const nobody = () => ({}) as Connection // what runs on it is up to the test, and none of it is used
@@ -126,6 +133,152 @@ describe("a connection", () => {
 
       const errors = yield* Effect.timeout(Effect.all([Fiber.join(waiting), run]), "5 seconds")
       assert.deepStrictEqual(errors.map(({ message }) => message), ["the database is closed", "the database is closed"])
+    })
+  )
+
+  it.live("is closed once a statement that its caller left is cancelled, which is told through it", () =>
+    Effect.gen(function* () {
+      const told: Array<string> = []
+      const open = () => Effect.acquireRelease(Effect.sync(nobody), () => Effect.sync(() => void told.push("closed")))
+      const connections = yield* Connections.make({ connectionsMax: 1, ageMax: Duration.minutes(30), open })
+      const statement = Effect.onInterrupt(Effect.never, () => Effect.andThen(Effect.yieldNow, Effect.sync(() => void told.push("cancelled"))))
+      const held = Effect.scoped(Effect.flatMap(connections.hold, (held) => connections.bounded(held, statement)))
+
+      for (const use of [connections.run(() => statement), held]) {
+        const caller = yield* started(use)
+        yield* Fiber.interrupt(caller)
+        assert.deepStrictEqual(told.splice(0), ["cancelled", "closed"])
+        assert.deepStrictEqual(connections.counts(), { busy: 0, waiting: 0 })
+      }
+    })
+  )
+
+  it.live("that has ended before it was open is nobody's, and its caller fails", () =>
+    Effect.gen(function* () {
+      const connections = yield* Connections.make({ connectionsMax: 1, ageMax: Duration.minutes(30), open: (onEnd) => Effect.sync(() => (onEnd(), nobody())) })
+
+      const error = yield* Effect.flip(connections.run(() => Effect.void))
+
+      assert.strictEqual(error.message, "no connection could be opened")
+      assert.deepStrictEqual(connections.counts(), { busy: 0, waiting: 0 })
+    })
+  )
+
+  it.live("is not waited for where there is none, and the server has room for none", () =>
+    Effect.gen(function* () {
+      const open = () => Effect.andThen(Effect.yieldNow, Effect.fail(errorOf(Connections.noRoom)))
+      const connections = yield* Connections.make({ connectionsMax: 2, ageMax: Duration.minutes(30), open })
+      const run = Effect.flip(connections.run(() => Effect.void))
+
+      const errors = yield* Effect.all([run, run, run], { concurrency: "unbounded" })
+
+      assert.deepStrictEqual(errors.map(Connections.isNoRoom), [true, true, true])
+      assert.deepStrictEqual(connections.counts(), { busy: 0, waiting: 0 })
+    })
+  )
+
+  for (const code of ["57P01", "57P02", "57P03", "57P04", "57P05", "53300"]) {
+    it(`is lost with ${code}`, () => assert.isTrue(Connections.isConnectionLost(errorOf(code))))
+  }
+  for (const code of ["57014", "22P02", "40P01", ""]) {
+    it(`is not lost with ${code === "" ? "no code" : code}`, () => assert.isFalse(Connections.isConnectionLost(errorOf(code))))
+  }
+  it("is lost where it is refused who asks", () => {
+    const reason = new AuthenticationError({ cause: errorOf("28P01").reason.cause, message: "refused", operation: "connect" })
+    assert.isTrue(Connections.isConnectionLost(new SqlError({ reason })))
+  })
+})
+
+/** A pool whose connections have numbers, and which of them are closed. */
+const numbered = Effect.fnUntraced(function* (connectionsMax: number, ageMax: Duration.Duration) {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date"] })
+  onTestFinished(() => void vi.useRealTimers())
+  const closed: Array<number> = []
+  const ends: Array<() => void> = []
+  let opened = 0
+  const open = (onEnd: () => void) =>
+    Effect.acquireRelease(
+      Effect.sync(() => {
+        opened += 1
+        ends.push(onEnd)
+        return Object.assign(nobody(), { number: opened })
+      }),
+      ({ number }) => Effect.sync(() => void closed.push(number))
+    )
+  const connections = yield* Connections.make({ connectionsMax, ageMax, open })
+  /** So many at once. */
+  const use = (count: number, meanwhile: Effect.Effect<void, SqlError> = Effect.void) =>
+    Effect.scoped(Effect.andThen(Effect.all(times(count, () => connections.hold)), meanwhile))
+  return { connections, closed, ends, use }
+})
+
+describe("a connection's time", () => {
+  it.live("is a minute while nobody needs it, and does not end while somebody does", () =>
+    Effect.gen(function* () {
+      const { closed, connections, use } = yield* numbered(2, Duration.minutes(30))
+      yield* use(2)
+
+      for (const _ of times(4, (each) => each)) {
+        vi.advanceTimersByTime(20_000)
+        yield* connections.run(() => Effect.void)
+      }
+      assert.strictEqual(closed.length, 1, "who needs one has the one that somebody needed last")
+      yield* use(1, Effect.sync(() => void vi.advanceTimersByTime(600_000)))
+      assert.strictEqual(closed.length, 1)
+      vi.advanceTimersByTime(59_999)
+      assert.strictEqual(closed.length, 1)
+      vi.advanceTimersByTime(1)
+      assert.strictEqual(closed.length, 2)
+    })
+  )
+
+  it.live("ends at its age, or up to a quarter sooner, one after the other", () =>
+    Effect.gen(function* () {
+      const { closed, use } = yield* numbered(4, Duration.seconds(1_000))
+      const [start, gone]: [number, Array<number>] = [vi.getMockedSystemTime()!.getTime(), []]
+
+      for (const seconds of [812, 813, 875, 937, 938, 999, 1_000]) {
+        yield* use(4, Effect.sync(() => void vi.setSystemTime(start + seconds * 1_000)))
+        gone.push(closed.filter((number) => number <= 4).length)
+      }
+
+      assert.deepStrictEqual(gone, [0, 1, 2, 2, 3, 3, 4])
+    })
+  )
+
+  it.live("leaves no timer behind: of a statement, of a wait, and of itself", () =>
+    Effect.gen(function* () {
+      const scope = yield* Scope.make()
+      const { connections, ends, use } = yield* Scope.provide(numbered(1, Duration.minutes(30)), scope)
+      const left = () => vi.getTimerCount()
+      const waiting = (meanwhile: (waiter: Fiber.Fiber<void, SqlError>) => Effect.Effect<unknown, SqlError>) =>
+        Effect.scoped(
+          Effect.gen(function* () {
+            const { giveUp } = yield* connections.hold
+            const waiter = yield* started(connections.run(() => Effect.void))
+            yield* meanwhile(waiter)
+            giveUp()
+            return waiter
+          })
+        )
+
+      yield* use(1, Effect.sync(() => assert.strictEqual(left(), 0)))
+      assert.strictEqual(left(), 1, "until it has been idle for its time")
+      yield* connections.run(() => Effect.void)
+      assert.strictEqual(left(), 1)
+      yield* waiting(Fiber.interrupt)
+      assert.strictEqual(left(), 0, "who no longer waits")
+      yield* Effect.flatMap(waiting(() => Effect.void), Fiber.join)
+      assert.strictEqual(left(), 1, "who has waited")
+      ends.at(-1)!()
+      assert.strictEqual(left(), 0, "what ended while nobody had it")
+      yield* Effect.flip(Effect.flatMap(waiting(() => Scope.close(scope, Exit.void)), Fiber.join))
+      assert.strictEqual(left(), 0, "who waited until the end")
+
+      const last = yield* Scope.make()
+      yield* (yield* Scope.provide(numbered(1, Duration.minutes(30)), last)).use(1)
+      yield* Scope.close(last, Exit.void)
+      assert.strictEqual(left(), 0, "what was idle in the end")
     })
   )
 })

@@ -207,6 +207,7 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
   ): (() => Effect.Effect<void>) => {
     const fiber = Effect.runFork(statement)
     let isLate = false
+    let isLeft = false
     // @effect-diagnostics-next-line globalTimers:off -- deadlines are real, whatever clock the caller has
     const timer = setTimeout(() => {
       isLate = true
@@ -219,15 +220,16 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
         : Exit.mapError(exit, withoutContents)
       const error = Option.getOrNull(Exit.findErrorOption(told))
       const isRefused = error !== null && takesNoWrites.includes(codeOf(error))
-      if (isRefused || (error !== null && isConnectionLost(error))) held.giveUp()
+      // The server may hear of a cancellation late, and cancel what comes next on that connection: nothing does.
+      if (isLeft || isRefused || (error !== null && isConnectionLost(error))) held.giveUp()
       // The others lead there too; each would have to be refused before a server that has taken its place is found.
       if (isRefused) for (const other of idle.splice(0)) other.giveUp()
       ended(told)
     })
-    // The server may hear of a cancellation late, and cancel what comes next on that connection: nothing does.
     return () =>
       Effect.callback<void>((resume) => {
-        held.giveUp()
+        // Only who has the connection yet can cancel what runs on it.
+        isLeft = true
         fiber.addObserver(() => resume(Effect.void))
         fiber.interruptUnsafe()
       })

@@ -100,6 +100,30 @@ layer(TestDatabase.layer({ connectionsMax: 2 }))("a database", (it) => {
     })
   )
 
+  it.effect("ends a statement that is interrupted, and keeps nothing of its transaction", () =>
+    Effect.gen(function* () {
+      const { rows: outside, sql } = yield* Database
+      yield* sql`create table interrupted (id integer)`
+      const begun = Effect.map(outside("select from pg_stat_activity where query = 'select pg_sleep(61)' and state = 'active'"), (rows) => rows.length === 1)
+
+      const exit = yield* Effect.exit(
+        sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`insert into interrupted values (1)`
+            const left = yield* Effect.forkChild(sql`select pg_sleep(61)`)
+            yield* until(begun)
+            yield* Fiber.interrupt(left)
+            yield* sql`insert into interrupted values (2)`
+          })
+        )
+      )
+
+      assert.isTrue(exit._tag === "Failure" && exit.cause.reasons.every(Cause.isFailReason))
+      yield* until(Effect.map(begun, (is) => !is))
+      assert.deepStrictEqual(yield* sql`select id from interrupted`, [])
+    })
+  )
+
   it.effect("ends the wait for a connection at its deadline", () =>
     Effect.gen(function* () {
       const { sql, pool } = yield* Database
