@@ -184,6 +184,38 @@ layer(TestDatabase.layer({ connectionsMax: 2 }))("a database", (it) => {
     })
   )
 
+  it.effect("goes on with no transaction that could not be undone to where its inner one began", () =>
+    Effect.gen(function* () {
+      const { rows, sql } = yield* Database
+      yield* sql`create table undone (id integer)`
+      const pids: Array<number> = []
+
+      const error = yield* Effect.flip(
+        sql.withTransaction(
+          Effect.gen(function* () {
+            pids.push(...(yield* sql<{ pid: number }>`select pg_backend_pid() as pid`).map(({ pid }) => pid))
+            yield* Effect.ignore(sql.withTransaction(Effect.andThen(sql`rollback`, sql`select 1 / 0`)))
+            yield* sql`insert into undone values (1)`
+          })
+        )
+      )
+
+      assert.include(String(error.reason.cause), "SAVEPOINT can only be used in transaction blocks")
+      assert.deepStrictEqual(yield* sql`select id from undone`, [])
+      yield* until(Effect.map(rows(`select from pg_stat_activity where pid = ${pids[0]}`), (found) => found.length === 0))
+    })
+  )
+
+  it.effect("fails an inner transaction with a late statement, and the outer one, without a defect", () =>
+    Effect.gen(function* () {
+      const { sql } = yield* Database
+
+      const exit = yield* Effect.exit(sql.withTransaction(sql.withTransaction(sql`select pg_sleep(60)`.pipe(within("50 millis")))))
+
+      assert.isTrue(exit._tag === "Failure" && exit.cause.reasons.every(Cause.isFailReason))
+    })
+  )
+
   it.effect("asks the same connection again while it is young", () =>
     Effect.gen(function* () {
       const { sql } = yield* Database
