@@ -246,6 +246,21 @@ describe("a connection's time", () => {
     })
   )
 
+  it.live("ends a second after its caller has left a server that stands still, and does not keep him", () =>
+    Effect.gen(function* () {
+      const { closed, connections } = yield* numbered(1, Duration.minutes(30))
+      const caller = yield* started(connections.run(() => Effect.onInterrupt(Effect.never, () => Effect.never)))
+
+      const leaving = yield* started(Fiber.interrupt(caller))
+      vi.advanceTimersByTime(999)
+      assert.deepStrictEqual([closed, leaving.pollUnsafe()], [[], undefined])
+      vi.advanceTimersByTime(1)
+      yield* Fiber.join(leaving)
+
+      assert.deepStrictEqual(closed, [1])
+    })
+  )
+
   it.live("leaves no timer behind: of a statement, of a wait, and of itself", () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()

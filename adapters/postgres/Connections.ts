@@ -83,6 +83,9 @@ interface Waiter {
 /** Connections age in real time, whatever clock their callers have. */
 const clock = Clock.Clock.defaultValue()
 
+/** How long who leaves a statement waits for the server to hear of it. */
+const cancelMs = 1_000
+
 /** How long a connection is kept that nobody needs. */
 const idleMs = 60_000
 
@@ -198,7 +201,7 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
     kept.expiry.unref()
   }
 
-  /** Ends when the statement has, at the server too. */
+  /** Ends when the statement has, at the server too. What is returned is for who leaves it: it is cancelled there. */
   const within = <A>(
     held: Held,
     statement: Effect.Effect<A, SqlError>,
@@ -228,9 +231,16 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
     })
     return () =>
       Effect.callback<void>((resume) => {
-        // Only who has the connection yet can cancel what runs on it.
+        const leave = () => {
+          clearTimeout(patience)
+          held.giveUp()
+          resume(Effect.void)
+        }
+        // Only who has the connection yet can cancel what runs on it; a server that stands still is not waited for.
         isLeft = true
-        fiber.addObserver(() => resume(Effect.void))
+        // @effect-diagnostics-next-line globalTimersInEffect:off -- the server's time is real, too
+        const patience = setTimeout(leave, cancelMs)
+        fiber.addObserver(leave)
         fiber.interruptUnsafe()
       })
   }
