@@ -107,6 +107,21 @@ layer(store, { excludeTestServices: true })("beside others, forgetting", (it) =>
     }).pipe(Effect.scoped)
   )
 
+  it.effect("knows how many are left that have a body, however many go at once", () =>
+    Effect.gen(function* () {
+      const [{ sql }, { commit }] = [yield* Database, yield* Store]
+      const first = endedAt(-20)
+      const others = [-20, -20, -5, -5].map((deadAt) => ({ ...first, id: Fixtures.freshId<DeliveryId>(), deadAt }))
+      yield* commit([first, ...others].map((one) => insertDelivery(one)), [])
+      const left = sql`select deliveries from mailroom.delivery_body where delivery_id = ${first.id}::uuid`
+
+      yield* commit([forget("deliveries", -10)], [])
+      assert.deepStrictEqual(yield* left, [{ deliveries: 2 }])
+      yield* commit([forget("deliveries", 0)], [])
+      assert.deepStrictEqual(yield* left, [])
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("waits for bodies in one order", () =>
     Effect.gen(function* () {
       const [{ sql }, { commit }] = [yield* Database, yield* Store]
