@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Cause, Duration, Effect, Exit, Stream } from "effect"
 import { dkimSign } from "mailauth"
-import { spawnSync } from "node:child_process"
 import { generateKeyPairSync } from "node:crypto"
+import { runWithout } from "../../conformance/MissingPackage.ts"
 import { withProcessorTime } from "../../conformance/ProcessorTime.ts"
 import { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
 import { ofAuthorShown, type Peer } from "../../core/model/Reception.ts"
@@ -341,19 +341,13 @@ describe("MailauthAuthenticator", () => {
   )
 
   it("does not begin where mailauth is not installed, for then nothing would be refused", () => {
-    const hooks = `
-      import { registerHooks } from "node:module"
-      const missing = Object.assign(new Error("Cannot find package 'mailauth'"), { code: "ERR_MODULE_NOT_FOUND" })
-      registerHooks({ resolve: (name, context, next) => { if (name === "mailauth") throw missing; return next(name, context) } })`
     const program = `
       import { Effect, Layer } from "effect"
       import { layerWith } from ${JSON.stringify(import.meta.resolve("./MailauthAuthenticator.ts"))}
       const layer = layerWith({ hostname: "mail.ours.test" })
       await Effect.runPromise(Effect.scoped(Layer.build(layer))).then(() => console.log("begun"), ({ code }) => console.log(code))`
-    const run = (...options: ReadonlyArray<string>) =>
-      spawnSync(process.execPath, [...options, "--input-type=module", "--eval", program], { cwd: import.meta.dirname, encoding: "utf8", env: {} })
 
-    assert.deepInclude(run(`--import=data:text/javascript,${encodeURIComponent(hooks)}`), { stdout: "ERR_MODULE_NOT_FOUND\n", stderr: "" })
-    assert.deepInclude(run(), { stdout: "begun\n", stderr: "" })
+    assert.deepInclude(runWithout("mailauth", import.meta.dirname, program), { stdout: "ERR_MODULE_NOT_FOUND\n", stderr: "" })
+    assert.deepInclude(runWithout(null, import.meta.dirname, program), { stdout: "begun\n", stderr: "" })
   })
 })

@@ -231,16 +231,17 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
     })
     return () =>
       Effect.callback<void>((resume) => {
-        const leave = () => {
-          clearTimeout(patience)
-          held.giveUp()
-          resume(Effect.void)
-        }
         // Only who has the connection yet can cancel what runs on it; a server that stands still is not waited for.
         isLeft = true
         // @effect-diagnostics-next-line globalTimersInEffect:off -- the server's time is real, too
-        const patience = setTimeout(leave, cancelMs)
-        fiber.addObserver(leave)
+        const expiry = setTimeout(() => {
+          held.giveUp()
+          resume(Effect.void)
+        }, cancelMs)
+        fiber.addObserver(() => {
+          clearTimeout(expiry)
+          resume(Effect.void)
+        })
         fiber.interruptUnsafe()
       })
   }

@@ -64,9 +64,10 @@ const parameterOf = (url: Redacted.Redacted<string>, name: string): string | nul
  * between hosts. Of a user or a port without a host (`ada@/db?host=/run/postgresql`) Node makes no URL: it is this machine's.
  */
 export const oneEach = (text: string): ReadonlyArray<string> => {
-  const [, before, hosts, behind] = /^([^/?#]*\/\/(?:[^/?#]*@)?)([^/?#@]*,[^/?#@]*)(.*)$/s.exec(text) ?? []
-  if (hosts === undefined) return [text.replace(/^([^/?#]*\/\/(?:[^/?#]*@)?)(?=(?::\d*)?(?:[/?#]|$))/, "$1localhost")]
-  return hosts.split(",").map((host) => `${before}${host}${behind}`)
+  const [, before, hosts, behind] = /^([^/?#]*\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(text) ?? []
+  if (hosts === undefined) return [text]
+  const named = hosts === "" || (hosts.startsWith(":") && !hosts.includes(",")) ? `localhost${hosts}` : hosts
+  return named.split(",").map((host) => `${before}${host}${behind}`)
 }
 
 const withOnly = (named: URL, host: string, port: number): Host => {

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber, Redacted } from "effect"
 import { Redis } from "ioredis"
-import { spawnSync } from "node:child_process"
 import { createServer, type AddressInfo } from "node:net"
 import { vi } from "vitest"
 import { realm } from "../../conformance/fixtures.ts"
+import { runWithout } from "../../conformance/MissingPackage.ts"
 import type { Job } from "../../core/ports/JobQueue.ts"
 import * as PrivateRedis from "./PrivateRedis.ts"
 import * as RedisClient from "./RedisClient.ts"
@@ -43,22 +43,16 @@ describe("RedisClient", () => {
   }
 
   it("wants its driver where there is a Redis, and nowhere else: whoever has none need not install it", () => {
-    const hooks = `
-      import { registerHooks } from "node:module"
-      const missing = Object.assign(new Error("Cannot find package 'ioredis'"), { code: "ERR_MODULE_NOT_FOUND" })
-      registerHooks({ resolve: (name, context, next) => { if (name === "ioredis") throw missing; return next(name, context) } })`
     const program = `
       import { Effect, Redacted } from "effect"
       import { RedisClient } from ${JSON.stringify(import.meta.resolve("./index.ts"))}
       console.log("loaded")
       const client = RedisClient.make({ url: Redacted.make("unix:/nowhere"), timeout: "1 milli" })
       await Effect.runPromise(Effect.scoped(client)).then(() => console.log("begun"), ({ message }) => console.log(message))`
-    const run = (...options: ReadonlyArray<string>) =>
-      spawnSync(process.execPath, [...options, "--input-type=module", "--eval", program], { cwd: import.meta.dirname, encoding: "utf8", env: {} })
 
     const stdout = "loaded\nRedis is unavailable: the package ioredis is not installed: npm install ioredis\n"
-    assert.deepInclude(run(`--import=data:text/javascript,${encodeURIComponent(hooks)}`), { stdout, stderr: "" })
-    assert.deepInclude(run(), { stdout: "loaded\nbegun\n", stderr: "" })
+    assert.deepInclude(runWithout("ioredis", import.meta.dirname, program), { stdout, stderr: "" })
+    assert.deepInclude(runWithout(null, import.meta.dirname, program), { stdout: "loaded\nbegun\n", stderr: "" })
   })
 
   it.effect("goes nowhere by a URL that cannot be read, and repeats nothing of it", () =>

@@ -74,9 +74,12 @@ export const readDevFile = (folder: string) => {
 
 export const writeDevFile = (folder: string, content: DevFile) => write(path.join(folder, "dev.json"), content)
 
+/** Where the database of this folder is. */
+export const databaseIn = (folder: string): string => path.join(folder, "database")
+
 /** The sealing keys of this folder, made at the first start. Beside a database they are none but those it was sealed with. */
 export const sealingKeys = Effect.fnUntraced(function* (folder: string) {
-  const [file, database] = [path.join(folder, "keys.json"), path.join(folder, "database")]
+  const [file, database] = [path.join(folder, "keys.json"), databaseIn(folder)]
   const damaged = new FolderFault({
     message: `${file} is damaged: it wants sealing keys of 32 bytes in base64. What they have sealed opens with no others: put it back from a copy; or, to start anew, remove it and the database that \`dev\` has used with it`
   })

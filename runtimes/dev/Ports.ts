@@ -23,6 +23,7 @@ import type { RateLimiter } from "../../core/ports/RateLimiter.ts"
 import type { Store } from "../../core/ports/Store.ts"
 import * as Adapters from "../Adapters.ts"
 import type { Config, Deployment } from "../Config.ts"
+import * as DataFolder from "./DataFolder.ts"
 
 export type Place = "memory" | "folder" | "server"
 
@@ -35,7 +36,7 @@ const folder = (data: string) =>
   Layer.mergeAll(PostgresStore.layer, PostgresJobQueue.layer).pipe(
     Layer.provide(JobNews.layerLocal),
     Layer.provide(Layer.effectDiscard(Migrations.migrate)),
-    Layer.provide(Pglite.layer({ directory: join(data, "database") })),
+    Layer.provide(Pglite.layer({ directory: DataFolder.databaseIn(data) })),
     Layer.merge(FileBlobStore.layer({ directory: join(data, "blobs") }))
   )
 
