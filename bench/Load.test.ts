@@ -20,6 +20,18 @@ describe("a load", () => {
     server.close()
     assert.include(said, "void: the server closed the connection")
   })
+
+  it("asks once over each connection, however short it is", async () => {
+    const server = createServer((_, response) => response.end("x"))
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+    const { port } = server.address() as AddressInfo // it listens
+    const base = new URL(`http://127.0.0.1:${port}`)
+
+    const { requests } = await run({ base, cpu: () => 0, connections: 3, durationMs: 0, expected: 200, request: () => ({ method: "GET", path: "/", headers: {} }) })
+
+    server.close()
+    assert.strictEqual(requests, 3)
+  })
 })
 
 describe("what is told of a list", () => {

@@ -26,6 +26,7 @@ export interface Options {
   /** Processor time used so far in milliseconds, of whatever does the work. */
   readonly cpu: () => number
   readonly connections: number
+  /** Each connection asks once in any case. */
   readonly durationMs: number
   readonly expected: number | ReadonlyArray<number>
   readonly request: () => Request
@@ -107,14 +108,14 @@ export const run = async (options: Options): Promise<Figures> => {
   const pauseMs = 1_000 / (options.perSecond ?? Infinity)
   let places = 0
   const busy = async (connection: Connection) => {
-    while (performance.now() - started < options.durationMs) {
+    do {
       const due = started + places++ * pauseMs
       if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, Math.max(0, due - performance.now())))
       const begun = pauseMs > 0 ? due : performance.now()
       const status = await connection.request(options.request())
       if (!expected.includes(status)) throw new Error(`void: answered ${status}, expected ${expected.join(" or ")}`)
       latencies.push(performance.now() - begun)
-    }
+    } while (performance.now() - started < options.durationMs)
   }
   try {
     await Promise.all(connections.map(busy))

@@ -12,7 +12,7 @@ import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
 import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 
-const durationMs = scale.of(1_500, 300)
+const durationMs = scale.of(1_500, 0)
 /** So many requests at least, before any is measured: on a slow machine V8 is not done with what is hot when the time for it is over. */
 const warmUpRequests = 20_000
 

@@ -10,7 +10,7 @@ import * as Deployment from "./Deployment.ts"
 import { run, type Figures } from "./Load.ts"
 import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 
-const durationMs = scale.of(1_500, 400)
+const durationMs = scale.of(1_500, 0)
 const known = 8
 const unknown = 8
 

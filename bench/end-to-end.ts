@@ -15,7 +15,7 @@ import * as Postfix from "./reference/Postfix.ts"
 import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 import * as Sink from "./Sink.ts"
 
-const durationMs = scale.of(2_000, 300)
+const durationMs = scale.of(2_000, 0)
 const connections = 32
 
 const sink = await Sink.cheapest()

@@ -15,7 +15,7 @@ import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 
 const many = Number(process.env["BENCH_EVENTS"] ?? scale.of(10_000_000, 20_000))
 const few = scale.of(10_000, 2_000)
-const durationMs = scale.of(1_000, 300)
+const durationMs = scale.of(1_000, 0)
 const connections = 2
 const limit = 50
 

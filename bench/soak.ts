@@ -94,7 +94,8 @@ try {
   const begun = performance.now()
   const over = new AbortController()
   const look = Copies.connected(url, async (client) => {
-    while (!over.signal.aborted) {
+    for (;;) {
+      const isLast = over.signal.aborted
       handed += await sink.counted()
       const { rows } = await client.query<{ connections: string; waiting: string }>(
         "select (select count(*) from pg_stat_activity where backend_type = 'client backend') as connections, (select count(*) from mailroom.job) as waiting"
@@ -111,6 +112,7 @@ try {
       })
       const { seconds, serveMiB, workerMiB, waiting } = samples.at(-1)!
       process.stderr.write(`${seconds.toFixed(0)} s: serve ${serveMiB.toFixed(0)} MiB, worker ${workerMiB.toFixed(0)} MiB, ${waiting} jobs\n`)
+      if (isLast) return
       await sleep(everyMs)
     }
   })

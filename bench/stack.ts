@@ -5,7 +5,7 @@ import { start } from "./Process.ts"
 import { cpuMs } from "./Processor.ts"
 import { inRounds, ratios, report, scale, turn } from "./Report.ts"
 
-const durationMs = scale.of(1_500, 300)
+const durationMs = scale.of(1_500, 0)
 const connections = 32
 
 const product = await Deployment.open({ measuresCommits: false })

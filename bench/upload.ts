@@ -12,7 +12,7 @@ import { keepUploading } from "./Uploads.ts"
 
 const inFlight = scale.of(4, 2)
 const sizeBytes = scale.of(26_214_400, 1_000_000)
-const durationMs = scale.of(2_000, 300)
+const durationMs = scale.of(2_000, 0)
 
 const product = await Deployment.open()
 const buffering = await start("reference/buffering.ts")
@@ -33,7 +33,7 @@ try {
     ours: { baseUrl: product.baseUrl, pid: product.cluster.pids()[0]! },
     buffering: { baseUrl: buffering.ready["baseUrl"]!, pid: buffering.pid }
   }
-  for (const { baseUrl, pid } of Object.values(sides)) await small(baseUrl, pid, scale.of(1_000, 100))
+  for (const { baseUrl, pid } of Object.values(sides)) await small(baseUrl, pid, scale.of(1_000, 0))
   const idleMiB = { ours: residentMiB(sides.ours.pid), buffering: residentMiB(sides.buffering.pid) }
 
   const measure = async (who: keyof typeof sides) => {
