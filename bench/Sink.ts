@@ -44,13 +44,20 @@ export const variablesFor = (port: number): Readonly<Record<string, string>> => 
 
 const smtpSink = "/usr/sbin/smtp-sink"
 
-/** Whether it is there, or could be installed, as root on a Debian. */
+/** Whether somebody is still installing it: its files are there before it can be used. */
+const isBeingInstalled = (): boolean => {
+  const { status, stdout } = spawnSync("dpkg-query", ["-W", "-f", "${db:Status-Status}", "postfix"], { encoding: "utf8" })
+  return status === 0 && /^(half-|unpacked|triggers-)/.test(stdout)
+}
+
+/** Whether it is there, or could be installed, as root on a Debian; who comes while another benchmark installs it waits for that. */
 const isInstalled = (): boolean => {
-  if (existsSync(smtpSink)) return true
+  if (existsSync(smtpSink) && !isBeingInstalled()) return true
   if (process.getuid?.() !== 0 || !existsSync("/usr/bin/apt-get")) return false
   process.stderr.write("installing the package postfix, for its smtp-sink\n")
   const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" }
-  return spawnSync("apt-get", ["install", "-y", "--no-install-recommends", "postfix"], { env, stdio: "ignore" }).status === 0
+  const parameters = ["install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300", "postfix"]
+  return spawnSync("apt-get", parameters, { env, stdio: "ignore" }).status === 0
 }
 
 const isListening = (port: number): Promise<boolean> =>

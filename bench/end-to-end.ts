@@ -57,11 +57,11 @@ const ours = async (): Promise<Figures & { readonly count: number }> => {
   }
 }
 
-const relayed = async ({ port, isBusy, cpu }: Postfix.Postfix, count: number): Promise<Figures> => {
+const relayed = async ({ port, isBusy, lastWords, cpu }: Postfix.Postfix, count: number): Promise<Figures> => {
   const [begun, before] = [performance.now(), cpu()]
   await Postfix.submit(port, count, connections, 2_048)
   while (isBusy()) {
-    if (performance.now() - begun > 120_000) throw new Error("void: Postfix does not hand on what it took")
+    if (performance.now() - begun > 120_000) throw new Error(`void: Postfix does not hand on what it took\n${lastWords()}`)
     await sleep(20)
   }
   return { perSecond: (count * 1_000) / (performance.now() - begun), cpuMicros: ((cpu() - before) * 1_000) / count }

@@ -92,7 +92,7 @@ export const pages = (): ReadonlyArray<Page> => {
       "npm run bench -- --smoke    # whether they run, and nothing else",
       "```"
     ].join("\n"),
-    "`BENCH_ROUNDS` is how many rounds are counted (5). PostgreSQL is a package, and the mail server and the receivers are the benchmarks' own; `end-to-end` is beside Postfix, which wants root, and is installed where it can be. What `mime`, `smtp` and Postfix did in their 8 s before the rounds was not yet so when the figures below were made.",
+    "`BENCH_ROUNDS` is how many rounds are counted (5). PostgreSQL is a package, and the mail server and the receivers are the benchmarks' own; `end-to-end` is beside Postfix, which wants root, and is installed where it can be.",
     ...all.map(chapter),
     "## The references",
     readdirSync(references).filter((file) => file.endsWith(".ts")).toSorted().map(aboutReference).join("\n")

@@ -35,6 +35,8 @@ export interface Postfix {
   readonly isBusy: () => boolean
   /** Processor time so far, in milliseconds, of its processes and of those that have ended. */
   readonly cpu: () => number
+  /** What it wrote of late about mail that it could not hand on, or of anything. */
+  readonly lastWords: () => string
   readonly stop: () => void
 }
 
@@ -92,6 +94,10 @@ export const open = async (relayPort: number, more: Readonly<Record<string, stri
   return {
     port,
     isBusy: () => ["maildrop", "incoming", "active", "deferred"].some((queue) => hasFile(join(spool, queue))),
+    lastWords: () => {
+      const lines = readFileSync(settings.maillog_file, "utf8").trimEnd().split("\n")
+      return lines.findLast((line) => line.includes("status=deferred")) ?? lines.at(-1)!
+    },
     cpu: () => treeCpuMs(Number(readFileSync(join(spool, "pid", "master.pid"), "latin1"))),
     stop
   }
