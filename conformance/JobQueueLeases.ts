@@ -128,6 +128,24 @@ export const leases: ReadonlyArray<Check<JobQueue>> = [
     })
   },
   {
+    title: "gives a released job back for its own time where whoever claimed it had a clock that was ahead",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const offered = job(now + 10 * minute)
+      yield* queue.offer([offered])
+      const held = yield* ahead(20 * minute)(claimOne)
+
+      yield* queue.release(held, Duration.millis(minute))
+
+      yield* TestClock.adjust(10 * minute - 1)
+      yield* assertNothingDue
+      yield* TestClock.adjust(1)
+      const again = yield* claimOne
+      assert.deepEqual([again.job, again.claims], [offered, 1])
+      yield* queue.complete(again)
+    })
+  },
+  {
     title: "keeps one job of an offer and a release",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin

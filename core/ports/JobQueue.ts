@@ -109,8 +109,9 @@ export class JobQueue extends Context.Service<
     ) => Effect.Effect<Lease, QueueUnavailable | LeaseLost>
     /**
      * Gives a job back untouched: due after a while (at once, if that is zero), and as if this claim had not been. Its
-     * `dueAt` stays as it was where the delay is zero; else it is now plus the delay, or that of the offer beside the
-     * lease where this is earlier. Fails with `LeaseLost`, and changes nothing, as `complete` does.
+     * `dueAt` stays as it was where the delay is zero; else it is now plus the delay, or as it was where this is later (who
+     * claimed it had a clock that was ahead), or that of the offer beside the lease where this is earlier. Fails with
+     * `LeaseLost`, and changes nothing, as `complete` does.
      */
     readonly release: (lease: Lease, delay: Duration.Duration) => Effect.Effect<void, QueueUnavailable | LeaseLost>
     /**
