@@ -322,6 +322,25 @@ describe("RedisJobQueue", () => {
     })
   )
 
+  it.effect("looks at no lease but the one that ends, when the others were extended", () =>
+    Effect.gen(function* () {
+      const { operator, process } = yield* begin
+      const queue = yield* process()
+      yield* queue.offer(Array.from({ length: 100 }, (_, index) => job(`s${index}`, "group", 0)))
+      const leases = yield* claimOf(queue, ["submit"], 100, 100)
+      yield* Effect.forEach(leases, (lease) => queue.extend(lease, Duration.hours(2)), { concurrency: "unbounded" })
+      yield* TestClock.adjust("90 minutes")
+      const looks = Effect.promise(() => operator.info("commandstats")).pipe(
+        Effect.map((text) => Number(/cmdstat_hget:calls=(\d+)/.exec(text)?.[1] ?? 0))
+      )
+      const before = yield* looks
+
+      yield* queue.complete(leases[0]!)
+
+      assert.isAtMost((yield* looks) - before, 1)
+    })
+  )
+
   it.effect("asks for no more at once because many call at a time", () =>
     Effect.gen(function* () {
       const { server } = yield* begin
