@@ -255,9 +255,14 @@ describe("RedisJobQueue", () => {
       const { operator, process } = yield* begin
       const queue = yield* process()
       const kinds = ["submit", "deliver"] as const
+      yield* queue.throttle("submit", "full", 1)
+      yield* queue.offer([job("d", "full", 0), job("e", "full", 0)])
+      const [held] = yield* claimOf(queue, ["submit"], 2, 2)
+      assert.deepStrictEqual(yield* claimOf(queue, ["submit"], 2, 2), [])
+      yield* queue.complete(held!)
       yield* queue.throttle("deliver", "idle", 3)
       yield* queue.offer(kinds.flatMap((kind) => [job("a", "g", 0, kind), job("b", "g", 0, kind), job("c", "h", 60_000, kind)]))
-      yield* TestClock.adjust("10 minutes")
+      yield* TestClock.adjust("2 hours")
       for (const lease of yield* claimOf(queue, kinds, 10, 10)) yield* queue.complete(lease)
       assert.deepStrictEqual(yield* claimOf(queue, kinds, 10, 10), [])
 
