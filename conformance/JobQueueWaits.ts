@@ -159,6 +159,22 @@ const ending: ReadonlyArray<Check<JobQueue>> = [
       assert.ok(yield* ends(waiting))
       yield* claimOne
     })
+  },
+  {
+    title: "returns at once from waiting when leases of a group at its cap ran out, and a claim took fewer than that",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer(jobs(3, now))
+      assert.equal((yield* claim(2, 2)).length, 2)
+      assert.deepEqual(yield* claim(1, 2), [])
+      yield* TestClock.adjust(minute)
+      assert.equal((yield* hold(1, 2)).length, 1)
+
+      const waiting = yield* wait()
+
+      assert.ok(yield* ends(waiting))
+      assert.equal((yield* claim(2, 2)).length, 1)
+    })
   }
 ]
 
