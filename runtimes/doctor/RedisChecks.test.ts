@@ -50,6 +50,9 @@ describe("the doctor, on Redis,", () => {
 
       assert.match((yield* findings("redis"))[1]!, /^warn its user may not tell of new work/)
       assert.lengthOf(yield* findings("redis", "&{mailroom}:*"), 1)
+      for (const command of ["publish", "subscribe"]) {
+        assert.match((yield* findings("redis", "&{mailroom}:*", `-${command}`))[1]!, /^warn its user may not tell of new work/)
+      }
       assert.lengthOf(yield* findings("postgres"), 1)
     }).pipe(Effect.scoped)
   )
