@@ -24,6 +24,19 @@ const begin = Effect.gen(function* () {
   return { server, process, operator }
 })
 
+/** A queue, and how many arguments each of its scripts was given. */
+const measured = Effect.gen(function* () {
+  const { server } = yield* begin
+  const redis = yield* RedisClient.make({ url: server.url })
+  const sizes: Array<number> = []
+  const run: typeof redis.run = (script, args) => {
+    sizes.push(args.length)
+    return redis.run(script, args)
+  }
+  const queue = yield* Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, { ...redis, run })
+  return { server, queue, sizes }
+})
+
 const elapsed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.gen(function* () {
     const start = yield* TestClock.withLive(Clock.monotonicTimeNanos)
@@ -346,16 +359,26 @@ describe("RedisJobQueue", () => {
     })
   )
 
+  it.effect("asks once for all that comes while the server has something to do", () =>
+    Effect.gen(function* () {
+      const { server, queue, sizes } = yield* measured
+      yield* queue.offer([job("first", "g", 0)]) // by now it knows the server
+      sizes.length = 0
+      yield* server.freeze
+
+      const asked = yield* Effect.forEach(Array.from({ length: 20 }, (_, index) => job(`s${index}`, "g", 0)), (one) =>
+        Effect.tap(Effect.forkScoped(queue.offer([one])), () => Effect.promise(() => new Promise<void>((resolve) => setImmediate(resolve))))
+      )
+      yield* server.thaw
+      yield* Fiber.joinAll(asked)
+
+      assert.deepStrictEqual(sizes, [stepLength, 19 * stepLength])
+    })
+  )
+
   it.effect("asks for no more at once because many call at a time", () =>
     Effect.gen(function* () {
-      const { server } = yield* begin
-      const redis = yield* RedisClient.make({ url: server.url })
-      const sizes: Array<number> = []
-      const run: typeof redis.run = (script, args) => {
-        sizes.push(args.length)
-        return redis.run(script, args)
-      }
-      const queue = yield* Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, { ...redis, run })
+      const { queue, sizes } = yield* measured
       const jobs = (call: number) => Array.from({ length: 150 }, (_, index) => job(`s${call}-${index}`, "g", 0))
 
       yield* Effect.forEach([1, 2, 3], (call) => queue.offer(jobs(call)), { concurrency: "unbounded", discard: true })
