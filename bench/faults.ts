@@ -8,19 +8,28 @@ import { full, short } from "./faults/Plans.ts"
 import { runDev } from "./faults/Dev.ts"
 import { run, type Outcome } from "./faults/Run.ts"
 
+const usage = `npm run faults -- [--short] [--kills N]
+  --short    a round of a few minutes; without it, half an hour
+  --kills N  how often processes are killed`
+
+const misused = (why: string): never => {
+  console.error(`${why}\n${usage}`)
+  return process.exit(2)
+}
+
 const parsed = () => {
   try {
-    return parseArgs({ options: { short: { type: "boolean", default: false }, kills: { type: "string" } } })
+    return parseArgs({ options: { short: { type: "boolean", default: false }, kills: { type: "string" }, help: { type: "boolean", default: false } } })
   } catch (error) {
-    console.error(error instanceof Error ? error.message : String(error))
-    return process.exit(2)
+    return misused(error instanceof Error ? error.message : String(error))
   }
 }
 const { values } = parsed()
-if (values.kills !== undefined && !/^\d+$/.test(values.kills)) {
-  console.error(`--kills is "${values.kills}"; it wants a whole number`)
-  process.exit(2)
+if (values.help) {
+  console.log(usage)
+  process.exit()
 }
+if (values.kills !== undefined && !/^\d+$/.test(values.kills)) misused(`--kills is "${values.kills}"; it wants a whole number`)
 const plans = values.short ? short : full
 const kills = values.kills === undefined ? null : Number(values.kills)
 
