@@ -14,6 +14,7 @@ import * as Sink from "./Sink.ts"
 const many = Number(process.env["BENCH_JOBS"] ?? scale.of(1_000_000, 3_000))
 const few = scale.of(20_000, 1_000)
 const durationMs = scale.of(1_500, 100)
+/** Not counted; in a smoke round all is, or a machine that stands still would have nothing left to count. */
 const settleMs = scale.of(200, 0)
 
 /** Filled, with a worker that has not been started. */

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect, Fiber, Scheduler } from "effect"
 import { TestClock } from "effect/testing"
+import type { Redis } from "ioredis"
 import { realm } from "../../conformance/fixtures.ts"
 import { JobQueue, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
 import * as PrivateRedis from "./PrivateRedis.ts"
@@ -23,6 +24,10 @@ const begin = Effect.gen(function* () {
   const operator = yield* PrivateRedis.operator(server)
   return { server, process, operator }
 })
+
+/** How often the server was given this command so far, those of scripts included. */
+const callsOf = (operator: Redis, command: string) =>
+  Effect.map(Effect.promise(() => operator.info("commandstats")), (text) => Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(text)?.[1] ?? 0))
 
 /** A queue, and how many arguments each of its scripts was given. */
 const measured = Effect.gen(function* () {
@@ -324,9 +329,7 @@ describe("RedisJobQueue", () => {
       const { operator, process } = yield* begin
       const queue = yield* process()
       yield* queue.offer(Array.from({ length: 150 }, (_, index) => job(`s${index}`, `g${index % 9}`, 0)))
-      const calls = Effect.promise(() => operator.info("commandstats")).pipe(
-        Effect.map((text) => Number(/cmdstat_evalsha:calls=(\d+)/.exec(text)?.[1] ?? 0))
-      )
+      const calls = callsOf(operator, "evalsha")
       const before = yield* calls
       const leases = yield* claimOf(queue, ["submit", "deliver"], 200, 100)
       assert.strictEqual(leases.length, 150)
@@ -348,9 +351,7 @@ describe("RedisJobQueue", () => {
       const leases = yield* claimOf(queue, ["submit"], 100, 100)
       yield* Effect.forEach(leases, (lease) => queue.extend(lease, Duration.hours(2)), { concurrency: "unbounded" })
       yield* TestClock.adjust("90 minutes")
-      const looks = Effect.promise(() => operator.info("commandstats")).pipe(
-        Effect.map((text) => Number(/cmdstat_hget:calls=(\d+)/.exec(text)?.[1] ?? 0))
-      )
+      const looks = callsOf(operator, "hget")
       const before = yield* looks
 
       yield* queue.complete(leases[0]!)
