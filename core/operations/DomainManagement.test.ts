@@ -80,6 +80,37 @@ describe("domains", () => {
   )
 
   managed(
+    "have their other mail go to none but a mailbox of their own, also within the tenant",
+    Effect.gen(function* () {
+      const { management, tenantId, id } = yield* founded
+      yield* management.createDomain(ada, { tenantId, domain: domainName("other.example") })
+      const elsewhere = yield* management.createMailbox(ada, { tenantId, address: address("all@other.example"), displayName: "" })
+
+      const refused = yield* Effect.flip(management.setCatchAll(ada, tenantId, id, elsewhere.id))
+
+      assert.strictEqual(refused.message, `There is no mailbox ${elsewhere.id} in this tenant.`)
+      assert.isNull((yield* management.getDomain(tenantId, id)).catchAll)
+    })
+  )
+
+  managed(
+    "have each key that is made for them on record, and not that it was shown again",
+    Effect.gen(function* () {
+      const { management, tenantId, id } = yield* founded
+      yield* management.domainRecords(ada, tenantId, id)
+      yield* management.domainRecords(ada, tenantId, id)
+      yield* management.rotateDkim(ada, tenantId, id)
+      yield* management.domainRecords(ada, tenantId, id)
+
+      const { items } = yield* management.listAudit(tenantId, { limit: 3 })
+      assert.deepStrictEqual(
+        items.map(({ action, subject, actor }) => [action, subject.id, actor.id]),
+        [["domain.rotate_dkim", id, "ada"], ["domain.make_key", id, "ada"], ["domain.create", id, "ada"]]
+      )
+    })
+  )
+
+  managed(
     "are looked at soon after a new key, unless nobody looks at them",
     Effect.gen(function* () {
       const { management, tenantId, id } = yield* founded

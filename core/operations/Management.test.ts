@@ -10,7 +10,7 @@ import * as Address from "../model/Address.ts"
 import * as ApiKey from "../model/ApiKey.ts"
 import { scopes, type Scope } from "../model/ApiKey.ts"
 import type { Actor } from "../model/Audit.ts"
-import type { ApplicationId, EndpointId, TenantId } from "../model/Ids.ts"
+import type { ApiKeyId, ApplicationId, EndpointId, MailboxId, TenantId } from "../model/Ids.ts"
 import { Store, StoreUnavailable } from "../ports/Store.ts"
 import { Access } from "./Access.ts"
 import { Management } from "./Management.ts"
@@ -182,6 +182,8 @@ describe("Management", () => {
         ["There is no tenant", management.listDomains(nobody as TenantId, {})],
         ["There is no tenant", management.listMailboxes(nobody as TenantId, {})],
         ["There is no application", management.listKeys(tenantId, { applicationId: nobody as ApplicationId })],
+        [`There is no API key ${nobody} in this tenant.`, management.getKey(tenantId, nobody as ApiKeyId)],
+        [`There is no mailbox ${nobody} in this tenant.`, management.getMailbox(tenantId, nobody as MailboxId)],
         ["There is no application", management.issueKey(ada, { ...key, applicationId: nobody as ApplicationId })],
         ["There is no domain b.example in this tenant.", management.createMailbox(ada, { tenantId, address: address("a@b.example"), displayName: "" })],
         ["id is the nil UUID", management.createTenant(ada, { id: installation, name: "n", planId: "standard" })],
@@ -281,15 +283,15 @@ describe("Management", () => {
       const mailbox = yield* management.createMailbox(ada, { tenantId, address: address("a@a.example"), displayName: "" })
       const [before, changed] = [yield* acts(tenantId), { name: "Mine", displayName: "Mine", version: 7 }]
 
-      for (const stale of [
-        management.updateTenant(ada, tenantId, changed),
-        management.updateApplication(ada, tenantId, application.id, changed),
-        management.updateKey(ada, tenantId, apiKey.id, changed),
-        management.updateMailbox(ada, tenantId, mailbox.id, changed),
-        management.removeMailbox(ada, tenantId, mailbox.id, changed),
-        management.removeDomain(ada, tenantId, domain.id, changed)
-      ] as ReadonlyArray<Effect.Effect<unknown, { readonly message: string }>>) {
-        assert.include((yield* Effect.flip(stale)).message, "has changed meanwhile: it is at version 1.")
+      for (const [what, stale] of [
+        [`tenant ${tenantId}`, management.updateTenant(ada, tenantId, changed)],
+        [`application ${application.id}`, management.updateApplication(ada, tenantId, application.id, changed)],
+        [`API key ${apiKey.id}`, management.updateKey(ada, tenantId, apiKey.id, changed)],
+        [`mailbox ${mailbox.id}`, management.updateMailbox(ada, tenantId, mailbox.id, changed)],
+        [`mailbox ${mailbox.id}`, management.removeMailbox(ada, tenantId, mailbox.id, changed)],
+        [`domain ${domain.id}`, management.removeDomain(ada, tenantId, domain.id, changed)]
+      ] as ReadonlyArray<readonly [string, Effect.Effect<unknown, { readonly message: string }>]>) {
+        assert.include((yield* Effect.flip(stale)).message, `The ${what} has changed meanwhile: it is at version 1.`)
       }
       assert.deepStrictEqual(yield* acts(tenantId), before)
     })
@@ -328,6 +330,7 @@ describe("API keys", () => {
         management.rotateKey(ada, tenantId, apiKey.id, { overlap: 3_600_000, ...(expiresAt === undefined ? {} : { expiresAt }) })
 
       assert.deepInclude(yield* Effect.flip(rotate()), { _tag: "InvalidInput", field: "expiresAt" })
+      assert.strictEqual((yield* issue({ expiresAt: 253_402_300_799_999 })).apiKey.expiresAt, 253_402_300_799_999, "the last moment there is")
       const never = yield* rotate(null)
       const until = yield* rotate(500_000)
 
