@@ -234,3 +234,32 @@ it.effect("an endpoint is told of without its secrets, and so is one that is ena
     for (const one of shown) for (const member of ["secret", "nextSecret", "enabledAfter"]) assert.notProperty(one, member)
   }).pipe(over())
 )
+
+it.effect("endpoints are listed of all the tenant's applications, or of the one that is named, and of no other", () =>
+  Effect.gen(function* () {
+    const [first, second, stranger] = [Fixtures.application(realm), Fixtures.application(realm), Fixtures.application(Fixtures.realm("production"))]
+    const endpoints = [first, second].map((application) => Fixtures.endpoint(realm, { applicationId: application.id }))
+    yield* put(insert("tenant", Fixtures.tenant({ id: realm.tenantId })))
+    for (const application of [first, second, stranger]) yield* put(insert("application", application))
+    for (const endpoint of endpoints) yield* put(insert("endpoint", endpoint))
+    const { listEndpoints } = yield* WebhookManagement
+    const listed = (query: Parameters<typeof listEndpoints>[1]) => Effect.map(listEndpoints(realm.tenantId, query), ({ items }) => items.map(({ id }) => id))
+
+    assert.sameMembers([...(yield* listed({}))], endpoints.map(({ id }) => id))
+    assert.deepStrictEqual(yield* listed({ applicationId: second.id }), [endpoints[1]!.id])
+    assert.strictEqual((yield* Effect.flip(listed({ applicationId: stranger.id }))).message, `There is no application ${stranger.id} in this tenant.`)
+  }).pipe(over())
+)
+
+it.effect("sends an endpoint a test event of what it gets, where no type is asked for", () =>
+  Effect.gen(function* () {
+    const application = Fixtures.application(Fixtures.realm("sandbox"))
+    const sandbox = { tenantId: application.tenantId, environment: "sandbox" } as const
+    const endpoint = Fixtures.endpoint(sandbox, { applicationId: application.id, eventTypes: ["mailbox.created"] })
+    yield* put(insert("application", application), insert("endpoint", endpoint))
+
+    const event = yield* WebhookManagement.use(({ testEndpoint }) => testEndpoint(ada, application.tenantId, endpoint.id))
+
+    assert.deepStrictEqual([event.type, event.tenantId, event.environment], ["mailbox.created", application.tenantId, "sandbox"])
+  }).pipe(over())
+)
