@@ -7,7 +7,7 @@ import * as ApiKeys from "../model/ApiKey.ts"
 import * as Limits from "../model/Limits.ts"
 import { Crypto, CryptoBusy } from "../ports/Crypto.ts"
 import { Store, type Credential } from "../ports/Store.ts"
-import { Access, requiredScopes } from "./Access.ts"
+import { Access, RateLimited, requiredScopes } from "./Access.ts"
 import { RequestLog } from "./RequestLog.ts"
 
 /** One key before an `Access`, with the number of hashes that it has cost so far, which may be refused. */
@@ -18,11 +18,12 @@ const admitting = Effect.gen(function* () {
   const application = Fixtures.application(realm)
   const minted = ApiKeys.format(realm.environment, new Uint8Array(ApiKeys.publicIdBytes), new Uint8Array(ApiKeys.secretBytes))
   const { publicId, secret } = minted.token
+  const plan = { ...Limits.plans[0]! }
   const credential: Credential = {
     apiKey: Fixtures.apiKey(application, { publicId, secretHash: Redacted.value(secret), scopes: ["messages:read"] }),
     application,
     tenant: Fixtures.tenant({ id: realm.tenantId }),
-    plan: Limits.plans[0]!
+    plan
   }
   const crypto: Pick<typeof Crypto.Service, "verifySecret" | "proof"> = {
     verifySecret: (secret, hash) =>
@@ -32,7 +33,8 @@ const admitting = Effect.gen(function* () {
       }),
     proof: (secret) => Effect.succeed(Redacted.value(secret))
   }
-  const store = { credentials: { byPublicId: () => Effect.succeed([credential]) } }
+  const byPublicId = ([asked]: ReadonlyArray<string>) => Effect.succeed(asked === publicId ? [credential] : [])
+  const store = { credentials: { byPublicId } }
   const context = yield* Layer.build(
     Access.layer.pipe(
       Layer.provide([
@@ -48,8 +50,13 @@ const admitting = Effect.gen(function* () {
     const request = { authorization: `${scheme}${Redacted.value(text)}`, operation: "listMessages", requestId: "r", clientAddress: "192.0.2.1" } as const
     return Effect.map(Effect.result(admit(request, () => {}, () => {})), (result) => (Result.isSuccess(result) ? "admitted" : result.failure._tag))
   }
+  const refused = (authorization: string | undefined) =>
+    Effect.flip(admit({ authorization, operation: "listMessages", requestId: "r", clientAddress: "192.0.2.1" }, () => {}, () => {}))
+  /** Why the log says that it was refused, which the caller is not told. */
+  const reasonOf = (authorization: string | undefined) =>
+    Effect.map(refused(authorization), (error) => (error._tag === "Unauthorized" ? error.reason : error._tag))
   const otherSecret = ApiKeys.withPublicId(realm.environment, publicId, new Uint8Array(ApiKeys.secretBytes).fill(1))
-  return { hashing, used, tag: tagOf(minted.text), ofOtherSecret: tagOf(otherSecret.text), ofScheme: (scheme: string) => tagOf(minted.text, scheme) }
+  return { hashing, used, plan, environment: realm.environment, reasonOf, isRefused: refused(`Bearer ${Redacted.value(minted.text)}`), tag: tagOf(minted.text), ofOtherSecret: tagOf(otherSecret.text), ofScheme: (scheme: string) => tagOf(minted.text, scheme) }
 })
 
 describe("a key", () => {
@@ -69,7 +76,7 @@ describe("a key", () => {
       const { hashing, tag } = yield* admitting
       const hashes = Effect.map(tag, () => hashing.count)
 
-      assert.strictEqual(yield* hashes, 1)
+      assert.deepStrictEqual([yield* hashes, yield* hashes], [1, 1])
       yield* TestClock.adjust(5 * 60_000 - 1)
       assert.strictEqual(yield* hashes, 1)
       yield* TestClock.adjust(1)
@@ -92,6 +99,18 @@ describe("a key", () => {
 
       for (const scheme of ["Bearer ", "bearer ", "BEARER  "]) assert.strictEqual(yield* ofScheme(scheme), "admitted", scheme)
       for (const scheme of ["", "Basic ", "Bearer", " Bearer "]) assert.strictEqual(yield* ofScheme(scheme), "Unauthorized", scheme)
+    })
+  )
+
+  it.effect("that is missing, malformed, or nobody's, is refused as such, and costs no hash", () =>
+    Effect.gen(function* () {
+      const { environment, hashing, used, reasonOf } = yield* admitting
+      const nobodys = ApiKeys.format(environment, new Uint8Array(ApiKeys.publicIdBytes).fill(1), new Uint8Array(ApiKeys.secretBytes))
+
+      assert.strictEqual(yield* reasonOf(undefined), "missing")
+      assert.strictEqual(yield* reasonOf("Bearer svc_test_"), "malformed")
+      assert.strictEqual(yield* reasonOf(`Bearer ${Redacted.value(nobodys.text)}`), "unknown")
+      assert.deepStrictEqual([hashing.count, used], [0, []])
     })
   )
 
@@ -119,6 +138,31 @@ describe("a key", () => {
       yield* tag
 
       assert.strictEqual(hashing.count, 2)
+    })
+  )
+})
+
+describe("a refusal", () => {
+  it("says whose limit is reached, and how long to wait", () => {
+    const says = (scope: RateLimited["scope"], windowSeconds: number) => new RateLimited({ scope, limit: 7, windowSeconds, retryAfterSeconds: 3 }).message
+    const wait = "Wait 3 seconds, plus a random moment."
+
+    assert.strictEqual(says("ip", 60), `Too many requests from your network address: 7 in 60 seconds. ${wait}`)
+    assert.strictEqual(says("key", 60), `Too many requests from this API key: 7 in 60 seconds. ${wait}`)
+    assert.strictEqual(says("tenant_day", 86_400), `Too many requests from your organization: 7 in this UTC day. ${wait}`)
+  })
+
+  it.effect("at the end of a tenant's day tells of a whole day, and of the seconds that are left, rounded up", () =>
+    Effect.gen(function* () {
+      const { plan, tag, isRefused } = yield* admitting
+      plan.tenantRequestsPerDay = 1
+      const refusal = { _tag: "RateLimited", scope: "tenant_day", limit: 1, windowSeconds: 86_400 } as const
+      yield* TestClock.setTime(86_398_999)
+      assert.strictEqual(yield* tag, "admitted")
+
+      assert.deepInclude(yield* isRefused, { ...refusal, retryAfterSeconds: 2 })
+      yield* TestClock.setTime(86_399_999)
+      assert.deepInclude(yield* isRefused, { ...refusal, retryAfterSeconds: 1 })
     })
   )
 })
