@@ -6,7 +6,7 @@ import { types, verificationType } from "../../core/model/Event.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
 import type { Answer } from "../../core/model/Webhook.ts"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
-import { Ahead } from "./Faults.ts"
+import { Ahead, once } from "./Faults.ts"
 import { broken, happen, hook, hookUrl, postsTo, respond, untilPosted } from "./Receivers.ts"
 import * as Time from "./Time.ts"
 import { answered, scenario, settle, welcoming, type Posted, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
@@ -28,6 +28,14 @@ const assertNothing = (world: World, process: Process, of: Tenancy, label = "") 
     const audited = yield* world.store.audit.page(of.realm.tenantId, 100)
     assert.ok(!audited.some(({ action }) => action.startsWith("webhook_endpoint")), label)
   })
+
+/** What an operator does to be called by somebody no more. */
+const endings: Readonly<Record<string, (process: Process, of: Tenancy) => Effect.Effect<unknown, unknown>>> = {
+  "the key is revoked": ({ management }, { realm, principal }) => management.revokeKey(system, realm.tenantId, principal.apiKeyId),
+  "the application is suspended": ({ management }, { realm, application }) =>
+    management.setApplicationStatus(system, realm.tenantId, application.id, "suspended"),
+  "the tenant is suspended": ({ management }, { realm }) => management.setTenantStatus(system, realm.tenantId, "suspended")
+}
 
 const json = (text: string): Answer => ({ ...answered(200), body: new TextEncoder().encode(text) })
 const challengeOf = ({ json }: Posted): string => json.data.challenge as string
@@ -239,15 +247,24 @@ export const suite: ScenarioSuite = {
     scenario("a caller who is let in no more when the receiver has echoed gets no endpoint", (world) =>
       Effect.gen(function* () {
         const process = yield* world.boot()
-        const ends: Readonly<Record<string, (of: Tenancy) => Effect.Effect<unknown, unknown>>> = {
-          "the key is revoked": ({ realm, principal }) => process.management.revokeKey(system, realm.tenantId, principal.apiKeyId),
-          "the application is suspended": ({ realm, application }) =>
-            process.management.setApplicationStatus(system, realm.tenantId, application.id, "suspended"),
-          "the tenant is suspended": ({ realm }) => process.management.setTenantStatus(system, realm.tenantId, "suspended")
-        }
-        for (const [what, end] of Object.entries(ends)) {
+        for (const [what, end] of Object.entries(endings)) {
           const of = yield* world.found()
-          world.stage.receive = (posted) => Effect.andThen(Effect.orDie(end(of)), welcoming(posted))
+          world.stage.receive = (posted) => Effect.andThen(Effect.orDie(end(process, of)), welcoming(posted))
+
+          const error = yield* Effect.flip(create(process, of))
+
+          assert.equal(error._tag, "Unauthorized", what)
+          yield* assertNothing(world, process, of, what)
+        }
+      })
+    ),
+
+    scenario("a caller who is let in no more when the endpoint is about to be stored gets none", (world) =>
+      Effect.gen(function* () {
+        const operator = yield* world.boot()
+        for (const [what, end] of Object.entries(endings)) {
+          const of = yield* world.found()
+          const process = yield* world.boot(new Ahead("Store.commit", once(end(operator, of))))
 
           const error = yield* Effect.flip(create(process, of))
 
