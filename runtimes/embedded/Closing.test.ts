@@ -3,8 +3,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Stream } from "effect"
 import { onTestFinished, vi } from "vitest"
 import * as Memory from "../../adapters/memory/index.ts"
+import { aroundEach } from "../../conformance/scenarios/Faults.ts"
 import { BlobStore } from "../../core/ports/BlobStore.ts"
 import type { MailProvider } from "../../core/ports/MailProvider.ts"
+import { Store } from "../../core/ports/Store.ts"
 import { WebhookTransport } from "../../core/ports/WebhookTransport.ts"
 import { embed, found, from, get } from "./harness.ts"
 
@@ -32,6 +34,55 @@ describe("an embedded Mailroom that closes", () => {
     answer.resolve()
 
     assert.match((await creating).secret, /^whsec_/)
+    await closing
+  })
+
+  /** A Mailroom on a store whose calls are noted, and answered when it is told to. */
+  const hesitant = async () => {
+    const calls: Array<string> = []
+    const [isAsked, mayAnswer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const noted = (call: string) => {
+      calls.push(call)
+      isAsked.resolve()
+      return mayAnswer.promise
+    }
+    const store = Layer.effect(
+      Store,
+      Effect.map(Store, (real) => aroundEach(real, "Store", (call, effect) => Effect.andThen(Effect.promise(() => noted(call)), effect)))
+    )
+    const mailroom = await embed({ store: Layer.provide(store, Memory.MemoryStore.layer) })
+    return { mailroom, calls, isAsked: isAsked.promise, answer: mayAnswer.resolve }
+  }
+
+  it("lives and is not ready while it closes and from then on, which it knows without its store", async () => {
+    const { mailroom, calls } = await hesitant()
+    const probes = async () => {
+      const replies = await Promise.all(["/healthz", "/readyz"].map((path) => mailroom.fetch(get(path), from)))
+      return Promise.all(replies.map(async (reply) => [reply.status, reply.headers.get("retry-after"), reply.headers.get("connection"), await reply.json()]))
+    }
+
+    const closing = mailroom.close()
+    const meanwhile = await probes()
+    await closing
+
+    for (const [alive, ready] of [meanwhile, await probes()]) {
+      assert.deepStrictEqual(alive, [200, null, "close", { status: "alive" }])
+      assert.deepStrictEqual(ready?.slice(0, 3), [503, "1", "close"])
+    }
+    assert.deepStrictEqual(calls, [])
+  })
+
+  it("is no longer ready for whoever asked before, and is answered while it closes", async () => {
+    const { mailroom, isAsked, answer } = await hesitant()
+    const early = mailroom.fetch(get("/readyz"), from)
+    await isAsked
+
+    const closing = mailroom.close()
+    assert.strictEqual((await mailroom.fetch(get("/v1/messages"), from)).status, 503)
+    answer()
+
+    const { status, headers } = await early
+    assert.deepStrictEqual([status, headers.get("retry-after")], [503, "1"])
     await closing
   })
 
