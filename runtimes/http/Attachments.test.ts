@@ -289,19 +289,21 @@ it.live("downloadAttachment answers 404 where the file is removed meanwhile", ()
   }).pipe(Effect.scoped)
 )
 
-it.live("downloadAttachment answers 500 where the bytes of a file that is there are gone, and the log says so", () =>
-  Effect.gen(function* () {
-    const server = yield* Harness.start({
-      blobs: (blobs) => ({ ...blobs, read: (_, { sha256 }) => Stream.fail(new BlobMissing({ sha256 })) })
-    })
-    const id = yield* uploaded(server)
+for (const [what, Fault] of [["gone", BlobMissing], ["others", BlobCorrupt]] as const) {
+  it.live(`downloadAttachment answers 500 where the bytes of a file that is there are ${what}, and the log says which`, () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.start({
+        blobs: (blobs) => ({ ...blobs, read: (_, { sha256 }) => Stream.fail(new Fault({ sha256 })) })
+      })
+      const id = yield* uploaded(server)
 
-    const { status, json } = yield* server.call("GET", `/v1/attachments/${id}/download`)
+      const { status, json } = yield* server.call("GET", `/v1/attachments/${id}/download`)
 
-    assert.deepStrictEqual([status, json.code], [500, "internal_error"])
-    assert.isTrue(server.logs.some((line) => line.includes("BlobMissing") && line.includes(json.requestId)))
-  }).pipe(Effect.scoped)
-)
+      assert.deepStrictEqual([status, json.code], [500, "internal_error"])
+      assert.isTrue(server.logs.some((line) => line.includes(Fault.name) && line.includes(json.requestId)))
+    }).pipe(Effect.scoped)
+  )
+}
 
 it.live("downloadAttachment answers 503 when the blobs are away, and uploadAttachment too", () =>
   Effect.gen(function* () {

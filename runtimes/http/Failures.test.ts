@@ -81,13 +81,21 @@ it.live("A store that is slow to commit is ready, for it may take what it is ask
   })
 )
 
-it.live("A store that does not answer makes /readyz answer 503", () =>
+it.live("A store that does not answer makes /readyz answer 503, which does not say that it takes no writes, for it is asked for none", () =>
   Effect.gen(function* () {
-    const { state, wrap } = failing()
-    const server = yield* Harness.start({ store: wrap })
-    state.with = Effect.never
+    const asked: Array<string> = []
+    let isSilent = false
+    const silent = (call: string) => Effect.andThen(Effect.sync(() => void asked.push(call)), Effect.never)
+    const server = yield* Harness.start({
+      store: (store) => aroundEach(store, "Store", (call, effect) => Effect.suspend(() => (isSilent ? silent(call) : effect)))
+    })
+    isSilent = true
 
-    assert.strictEqual((yield* server.call("GET", "/readyz")).status, 503)
+    const { status, json } = yield* server.call("GET", "/readyz")
+
+    assert.strictEqual(status, 503)
+    assert.notInclude(json.message, "writes")
+    assert.notInclude(asked, "Store.commit")
   }).pipe(Effect.scoped)
 )
 
@@ -227,6 +235,15 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
         assert.strictEqual(headers.get("cache-control"), "no-store")
         assert.strictEqual(headers.get("x-content-type-options"), "nosniff")
       }
+    })
+  )
+
+  it.effect("answers probes with the one word that tells how it is", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const replies = yield* Effect.forEach(["/healthz", "/readyz"], (path) => server.call("GET", path, { key: null }))
+
+      assert.deepStrictEqual(replies.map(({ status, json }) => [status, json]), [[200, { status: "alive" }], [200, { status: "ready" }]])
     })
   )
 
