@@ -130,7 +130,8 @@ describe("what answers in the place of a Redis", () => {
   it.live("has no lease that cannot be read", () =>
     Effect.gen(function* () {
       const whole = ["submit", "a", "g", JSON.stringify(["t", "sandbox"]), "0", "token", "1"]
-      const broken = [[0, "scan"], [3, ""], [3, "[1,2]"], [3, '["t"]'], [3, "{"], [4, "soon"], [6, "often"]] as const
+      const realms = ["", "[1,2]", '["t"]', '["t","sandbox","a"]', "{"].map((part) => [3, part] as const)
+      const broken = [[0, "scan"], ...realms, [4, "soon"], [4, "Infinity"], [6, "often"], [6, "Infinity"]] as const
       const leased = (parts: ReadonlyArray<string>) => list(...["", "1", ...parts].map(text))
       const answers = { evalsha: leased(whole) }
       const { claim } = yield* begin(answers)
