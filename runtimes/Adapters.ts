@@ -83,7 +83,7 @@ export const connectionAdvice = (config: Pick<Deployment, "databasePrepare">, er
   }
   const advice = adviceByCode[Postgres.codeOf(error)]
   if (advice !== undefined) return advice
-  return isDistrust(Postgres.reasonOf(error)) ? `${trustAdvice()} A sslrootcert in ${settings.databaseUrl.name} is not read.` : null
+  return isDistrust(Postgres.reasonOf(error)) ? trustAdvice() : null
 }
 
 /** Where the server answers, and lets nobody in: by its code (SQLSTATE). */

@@ -291,12 +291,35 @@ describe("Config", () => {
       assert.deepStrictEqual(yield* faultsOf({ MAILROOM_DATABASE_URL: `${url}?connect_timeout=10s` }), [
         "MAILROOM_DATABASE_URL (or DATABASE_URL) has a connect_timeout that is no whole number of seconds up to 999"
       ])
-      for (const bad of [url.replace(",", ",,"), url.replace("5433", "x"), `${url}?sslmode=never`, "postgres://ada:7,8/lovelace@one.example/a", "postgres://one.example,two.example:7?love@host/a"]) {
+      assert.deepStrictEqual(yield* faultsOf({ MAILROOM_DATABASE_URL: `${url}?sslmode=never` }), [
+        "MAILROOM_DATABASE_URL (or DATABASE_URL) has a sslmode that is none of disable, allow, prefer, require, verify-ca, verify-full"
+      ])
+      for (const bad of [url.replace(",", ",,"), url.replace("5433", "x"), "postgres://ada:7,8/lovelace@one.example/a", "postgres://one.example,two.example:7?love@host/a"]) {
         const [fault, ...others] = yield* faultsOf({ MAILROOM_DATABASE_URL: bad })
         assert.match(fault!, /^MAILROOM_DATABASE_URL wants a URL such as/, bad)
         assert.notInclude(fault, "lovelace")
         assert.deepStrictEqual(others, [])
       }
+    })
+  )
+
+  it.effect("passes over nothing that a database's URL asks for, and repeats nothing that may be of its password", () =>
+    Effect.gen(function* () {
+      const faultOf = Effect.fnUntraced(function* (asked: string) {
+        const [fault, ...others] = yield* faultsOf({ MAILROOM_DATABASE_URL: `postgres://ada:lovelace@one.example/a?${asked}` })
+        assert.deepStrictEqual(others, [])
+        return fault!.replace("MAILROOM_DATABASE_URL (or DATABASE_URL) ", "")
+      })
+
+      for (const name of ["ssl", "SSLMODE", "sslmod", "sslrootcert", "channel_binding", "require_auth"]) {
+        assert.strictEqual(yield* faultOf(`application_name=a&${name}=true`), `has a parameter ${name} that is not read; sslmode=require is how TLS is asked for, and NODE_EXTRA_CA_CERTS names a private authority`)
+      }
+      assert.match(yield* faultOf("schema=public"), /^has a parameter schema that is not read; those that are: host, port, .*sslmode$/)
+      assert.strictEqual(yield* faultOf("sslmode=require&sslmode=disable"), "has sslmode more than once")
+      for (const ofPassword of ["love&lace@two.example/a", "love=lace@two.example/a", "love-lace"]) {
+        assert.match(yield* faultOf(ofPassword), /^has a parameter that is not read; /)
+      }
+      yield* Config.load({ MAILROOM_DATABASE_URL: "postgres:///a?host=/run/one&port=1&user=ada&password=7&dbname=b&application_name=c&options=-c%20a%3Db&connect_timeout=1&target_session_attrs=primary&sslmode=disable" })
     })
   )
 

@@ -65,7 +65,7 @@ export const read = (
   }
   const config = Object.fromEntries(values) as Config // whole where it is looked at: each rule names what it looks at
   for (const { about, breaks, fault } of [...rules, ...needs.flatMap((need) => requirements[need])]) {
-    if (about.every((key) => values.has(key)) && breaks(config)) faults.push(fault)
+    if (about.every((key) => values.has(key)) && breaks(config)) faults.push(typeof fault === "string" ? fault : fault(config))
   }
   return { config: values.size === all.length ? config : null, faults }
 }
@@ -162,7 +162,7 @@ export const textOf = (
 interface Rule {
   readonly about: ReadonlyArray<keyof Config>
   readonly breaks: (config: Config) => boolean
-  readonly fault: string
+  readonly fault: string | ((config: Config) => string)
 }
 
 const notWithout = (set: keyof Config, other: keyof Config): Rule => ({
@@ -225,13 +225,8 @@ const rules: ReadonlyArray<Rule> = [
   },
   {
     about: ["databaseUrl"],
-    breaks: ({ databaseUrl }) => databaseUrl !== null && Hosts.sessionAttributesOf(databaseUrl) === null,
-    fault: `${settings.databaseUrl.name} (or ${settings.databaseUrl.alias}) has a target_session_attrs that is neither ${Hosts.sessionAttributes.join(" nor ")}: every session writes`
-  },
-  {
-    about: ["databaseUrl"],
-    breaks: ({ databaseUrl }) => databaseUrl !== null && Hosts.connectTimeoutOf(databaseUrl) === null,
-    fault: `${settings.databaseUrl.name} (or ${settings.databaseUrl.alias}) has a connect_timeout that is no whole number of seconds up to 999`
+    breaks: ({ databaseUrl }) => databaseUrl !== null && Hosts.faultOf(databaseUrl) !== null,
+    fault: ({ databaseUrl }) => `${settings.databaseUrl.name} (or ${settings.databaseUrl.alias}) ${Hosts.faultOf(databaseUrl!)}` // it breaks the rule
   }
 ]
 

@@ -90,9 +90,7 @@ export const webUrl = (text: string): Parsed<string> =>
     return `${username}${password}${search}${hash}` === "" ? Result.succeed(text) : Result.fail(text)
   })
 
-const sslModes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
-
-/** A PostgreSQL URL of parts that can be decoded, with one host or several, and with a mode for TLS that there is, if it names one. */
+/** A PostgreSQL URL of parts that can be decoded, with one host or several. */
 export const postgresUrl = (text: string): Parsed<string> => {
   const isGood = Hosts.hostsOf(Redacted.make(text)) !== null && Hosts.oneEach(text).every(isPostgresUrl)
   return isGood ? Result.succeed(text) : Result.fail(text)
@@ -100,9 +98,8 @@ export const postgresUrl = (text: string): Parsed<string> => {
 
 const isPostgresUrl = (text: string): boolean => {
   if (Result.isFailure(url("postgres:", "postgresql:")(text))) return false
-  const { username, password, pathname, searchParams } = new URL(text)
-  const isDecodable = Result.isSuccess(Result.try(() => [username, password, pathname].map(decodeURIComponent)))
-  return isDecodable && sslModes.includes(searchParams.get("sslmode") ?? "disable")
+  const { username, password, pathname } = new URL(text)
+  return Result.isSuccess(Result.try(() => [username, password, pathname].map(decodeURIComponent)))
 }
 
 /** `name=value`, separated by commas, as OTEL_EXPORTER_OTLP_HEADERS has them: percent-encoded. */

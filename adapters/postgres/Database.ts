@@ -143,11 +143,9 @@ export const serversOf = (url: Redacted.Redacted<string>): Result.Result<Pick<Pr
   if (hosts === null) {
     return Result.fail("the URL of the database cannot be read: it is not of the form postgres://user:password@host:port/database, or host1:port1,host2:port2")
   }
-  const wants = Hosts.sessionAttributesOf(url)
-  if (wants === null) return Result.fail(`target_session_attrs in the URL of the database wants ${Hosts.sessionAttributes.join(" or ")}, for every session writes`)
-  const connectTimeout = Hosts.connectTimeoutOf(url)
-  if (connectTimeout === null) return Result.fail("connect_timeout in the URL of the database wants a whole number of seconds, up to 999")
-  return Result.succeed({ hosts, wants, connectTimeout })
+  const fault = Hosts.faultOf(url)
+  if (fault !== null) return Result.fail(`the URL of the database ${fault}`)
+  return Result.succeed({ hosts, wants: Hosts.sessionAttributesOf(url)!, connectTimeout: Hosts.connectTimeoutOf(url)! }) // no fault
 }
 
 const configOf = (options: Options): PgConnection.Config => ({

@@ -37,6 +37,34 @@ export const hostsOf = (url: Redacted.Redacted<string>): ReadonlyArray<Host> | n
   return named.includes(null) ? null : named.filter((each) => each !== null)
 }
 
+const sslModes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+
+/** What is read of a URL's parameters, by us or by the driver; they mean what they do to libpq. */
+const parametersRead = ["host", "port", "user", "password", "dbname", "application_name", "options", "connect_timeout", "target_session_attrs", "sslmode"]
+
+/**
+ * What is wrong with the parameters of a URL that names a server, to be said behind what it is; null if nothing is. As libpq
+ * does, it takes none that it does not know: who asks for TLS by another name would go on in clear text, and never hear of it.
+ */
+export const faultOf = (url: Redacted.Redacted<string>): string | null => {
+  const names = [...(URL.parse(oneEach(Redacted.value(url))[0]!)?.searchParams.keys() ?? [])]
+  const unread = names.find((name) => !parametersRead.includes(name))
+  if (unread !== undefined) {
+    // What does not look like a name may be the end of a password that was not encoded.
+    const isName = /^\w{1,40}$/.test(unread) && !Redacted.value(url).replace(/^.*\?/s, "").includes("@")
+    const isOfTls = /ssl|tls|cert|channel|auth/i.test(unread)
+    const instead = isOfTls ? "sslmode=require is how TLS is asked for, and NODE_EXTRA_CA_CERTS names a private authority" : `those that are: ${parametersRead.join(", ")}`
+    return `has a parameter${isName ? ` ${unread}` : ""} that is not read; ${instead}`
+  }
+  const repeated = names.find((name, index) => names.indexOf(name) < index)
+  if (repeated !== undefined) return `has ${repeated} more than once`
+  const sslMode = parameterOf(url, "sslmode") ?? "disable"
+  if (!sslModes.includes(sslMode)) return `has a sslmode that is none of ${sslModes.join(", ")}`
+  if (sessionAttributesOf(url) === null) return `has a target_session_attrs that is neither ${sessionAttributes.join(" nor ")}: every session writes`
+  if (connectTimeoutOf(url) === null) return "has a connect_timeout that is no whole number of seconds up to 999"
+  return null
+}
+
 /** Which sessions are used, by libpq's names: `primary`, of a server that is no standby; `read-write`, that are not read only either. */
 export const sessionAttributes = ["primary", "read-write"] as const
 export type SessionAttributes = (typeof sessionAttributes)[number]
