@@ -19,6 +19,12 @@ export class FolderUnusable extends Data.TaggedError("FolderUnusable")<{ readonl
 /** Locks of this process: a lock with its number and not here is of an earlier process that had the same. */
 const held = new Set<string>()
 
+interface Holder {
+  readonly pid: number
+  /** When it began, as the system tells it; null where it does not. By its number alone it could be another that has the same by now. */
+  readonly began: string | null
+}
+
 /** Makes the folder if need be, and has it until the scope closes. */
 export const take = (folder: string): Effect.Effect<void, FolderInUse | FolderUnusable, Scope.Scope> =>
   Effect.acquireRelease(
@@ -34,7 +40,7 @@ export const take = (folder: string): Effect.Effect<void, FolderInUse | FolderUn
     }),
     (lock) =>
       Effect.promise(async () => {
-        if ((await holderOf(lock)) === pid) await fs.rm(lock, { force: true })
+        if ((await holderOf(lock))?.pid === pid) await fs.rm(lock, { force: true })
         held.delete(lock)
       })
   )
@@ -64,7 +70,7 @@ const tryTake = async (lock: string): Promise<Outcome> => {
   if (held.has(lock)) return { holder: pid }
   // Written aside and linked, so that a lock is never seen without its holder.
   const mine = `${lock}.${pid}`
-  await fs.writeFile(mine, String(pid), { mode: 0o600 })
+  await fs.writeFile(mine, `${pid} ${(await processOf(pid))?.began ?? ""}`, { mode: 0o600 })
   try {
     await fs.link(mine, lock)
     held.add(lock)
@@ -72,12 +78,13 @@ const tryTake = async (lock: string): Promise<Outcome> => {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error // node:fs throws ErrnoException
     const holder = await holderOf(lock)
-    if (holder !== null && holder !== pid && isAlive(holder)) return { holder }
+    if (holder !== null && holder.pid !== pid && (await isThere(holder))) return { holder: holder.pid }
     // Taken away under our own name first: of several who find it stale, one gets it, and sees whose it was.
     const stale = `${mine}.stale`
     await fs.rename(lock, stale).catch(() => undefined)
     const moved = await holderOf(stale)
-    if (moved !== null && moved !== holder && isAlive(moved)) await fs.link(stale, lock).catch(() => undefined)
+    const isOther = moved !== null && (moved.pid !== holder?.pid || moved.began !== holder.began)
+    if (isOther && (await isThere(moved))) await fs.link(stale, lock).catch(() => undefined)
     await fs.rm(stale, { force: true })
     return "stale"
   } finally {
@@ -86,9 +93,26 @@ const tryTake = async (lock: string): Promise<Outcome> => {
 }
 
 /** The process that a lock names; null if it names none. */
-const holderOf = async (lock: string): Promise<number | null> => {
-  const holder = Number(await fs.readFile(lock, "utf8").catch(() => ""))
-  return Number.isInteger(holder) && holder > 0 ? holder : null
+const holderOf = async (lock: string): Promise<Holder | null> => {
+  const [, number, began] = /^(\d{1,10})(?: (\S+))?\s*$/.exec(await fs.readFile(lock, "utf8").catch(() => "")) ?? []
+  return number === undefined || Number(number) === 0 ? null : { pid: Number(number), began: began ?? null }
+}
+
+/** Whether it runs: a process that has ended has its number until its parent asks how, and others have it after that. */
+const isThere = async (holder: Holder): Promise<boolean> => {
+  const found = await processOf(holder.pid)
+  if (found === null) return isAlive(holder.pid) // no Linux, or none whose processes can be seen
+  return !/[ZX]/.test(found.state) && (holder.began === null || holder.began === found.began)
+}
+
+/** What Linux says of a process (proc(5)): its state, and its time in ticks since this start of the system. Null if nothing. */
+const processOf = async (number: number): Promise<{ readonly state: string; readonly began: string } | null> => {
+  const [stat, boot] = await Promise.all(
+    [`/proc/${number}/stat`, "/proc/sys/kernel/random/boot_id"].map((file) => fs.readFile(file, "utf8").catch(() => ""))
+  )
+  const fields = stat!.replace(/^.*\) /s, "").split(" ") // its name, which is before, may have anything in it
+  const [state, ticks] = [fields[0], fields[19]]
+  return state === undefined || ticks === undefined ? null : { state, began: `${boot!.trim()}/${ticks}` }
 }
 
 const isAlive = (other: number): boolean => {

@@ -2,6 +2,7 @@ import { afterAll, assert, beforeAll, describe, it, layer } from "@effect/vitest
 import { Context, Effect, Exit, Fiber, Layer, Result, Scope } from "effect"
 import { PgConnection } from "@effect/sql-pg"
 import { spawn } from "node:child_process"
+import { once } from "node:events"
 import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
@@ -248,6 +249,33 @@ describe("PGlite in a folder", () => {
       yield* FolderLock.take(directory)
 
       for (const one of [directory, path.dirname(directory)]) assert.strictEqual(fs.statSync(one).mode & 0o777, 0o700)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("is taken from a process that has ended, also while its parent has not asked how, or its number is another's", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporary
+      const lock = path.join(folder, "lock")
+      const taken = Effect.result(Effect.scoped(FolderLock.take(folder)))
+      // Who becomes `sleep` has a child that it never asks after.
+      const parent = spawn("sh", ["-c", "true & echo $!; exec sleep 600"], { stdio: ["ignore", "pipe", "ignore"] })
+      yield* Effect.addFinalizer(() => Effect.sync(() => parent.kill("SIGKILL")))
+      const ended = Number(String(yield* Effect.promise(() => once(parent.stdout, "data"))))
+      while (!/\) Z /.test(fs.readFileSync(`/proc/${ended}/stat`, "utf8"))) yield* Effect.promise(() => new Promise(setImmediate))
+      const boot = fs.readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()
+      const beganOf = (pid: number) => fs.readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /s, "").split(" ")[19]
+      const began = beganOf(process.ppid)
+
+      yield* Effect.scoped(Effect.tap(FolderLock.take(folder), () => Effect.sync(() => assert.strictEqual(fs.readFileSync(lock, "utf8"), `${process.pid} ${boot}/${beganOf(process.pid)}`))))
+      for (const holder of [String(ended), `${process.ppid} ${boot}/1`, `${process.ppid} another/${began}`]) {
+        fs.writeFileSync(lock, holder)
+        assert.isTrue(Result.isSuccess(yield* taken), holder)
+      }
+      for (const holder of [String(process.ppid), `${process.ppid} ${boot}/${began}`]) {
+        fs.writeFileSync(lock, holder)
+        const result = yield* taken
+        assert.isTrue(Result.isFailure(result) && result.failure._tag === "FolderInUse" && result.failure.holder === process.ppid, holder)
+      }
     }).pipe(Effect.scoped)
   )
 })
