@@ -96,3 +96,11 @@ export const sealingKeys = Effect.fnUntraced(function* (folder: string) {
   const ring = Result.getOrElse(keyRing(keys.sealingKeys.map(({ version, key }) => `${version}:${key}`).join(",")), () => [])
   return ring.length > 0 && ring.length === keys.sealingKeys.length ? ring : yield* damaged
 })
+
+/** What is wrong where the keys do not open what the database has sealed. */
+export const othersKeys = (folder: string, areSet: boolean): FolderFault => {
+  const file = path.join(folder, "keys.json")
+  return new FolderFault({
+    message: `the keys in ${areSet ? "MAILROOM_SEALING_KEYS" : file} do not open what the database has sealed: it was used with others. Give those back (as ${file}, or as MAILROOM_SEALING_KEYS); or, to start anew, name another database or remove what is in this one`
+  })
+}

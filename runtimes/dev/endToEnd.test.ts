@@ -8,8 +8,8 @@ import { dkimVerify } from "mailauth/lib/dkim/verify.js"
 import { simpleParser } from "mailparser"
 import { generate } from "selfsigned"
 import { SMTPServer } from "smtp-server"
-import { spawn, type ChildProcess } from "node:child_process"
-import { createHmac, generateKeyPairSync } from "node:crypto"
+import { spawn, spawnSync, type ChildProcess } from "node:child_process"
+import { createHmac, generateKeyPairSync, randomBytes } from "node:crypto"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { createServer as createHttpsServer, type Server } from "node:https"
 import type { IncomingHttpHeaders } from "node:http"
@@ -307,5 +307,19 @@ describe("the whole product", () => {
     process_.kill("SIGTERM")
 
     assert.strictEqual(await until("end", () => (process_.exitCode === null ? null : { code: process_.exitCode })).then(({ code }) => code), 0)
+  })
+
+  it("does not begin again with other keys, with which no webhook could be signed", { timeout: 120_000 }, () => {
+    const [data, others] = [join(folder, "data"), randomBytes(32).toString("base64")]
+    const again = (variables: Readonly<Record<string, string>>) =>
+      spawnSync(process.execPath, [cli, "dev", "--data", data, "--port", "0"], { env: { ...process.env, ...variables }, encoding: "utf8" })
+    const refusal = (keys: string) =>
+      `mailroom: the keys in ${keys} do not open what the database has sealed: it was used with others. Give those back (as ${join(data, "keys.json")}, or as MAILROOM_SEALING_KEYS); or, to start anew, name another database or remove what is in this one\n`
+
+    const set = again({ MAILROOM_SEALING_KEYS: `1:${others}` })
+    assert.deepStrictEqual([set.status, set.stderr], [1, refusal("MAILROOM_SEALING_KEYS")])
+    writeFileSync(join(data, "keys.json"), JSON.stringify({ sealingKeys: [{ version: 1, key: others }] }))
+    const written = again({})
+    assert.deepStrictEqual([written.status, written.stderr], [1, refusal(join(data, "keys.json"))])
   })
 })

@@ -7,11 +7,14 @@ import { Console, Effect, Fiber, Layer } from "effect"
 import { HttpServer } from "effect/http"
 import * as Loops from "../../core/Loops.ts"
 import * as Mailroom from "../../core/Mailroom.ts"
+import { Crypto } from "../../core/ports/Crypto.ts"
+import { Store } from "../../core/ports/Store.ts"
 import * as Config from "../Config.ts"
 import * as Http from "../http/index.ts"
 import * as Inbound from "../Inbound.ts"
 import { baseUrl as baseUrlOf, listenFault } from "../Listening.ts"
 import * as Outbound from "../Outbound.ts"
+import * as SealedSecrets from "../SealedSecrets.ts"
 import * as Telemetry from "../Telemetry.ts"
 import * as Banner from "./Banner.ts"
 import * as DataFolder from "./DataFolder.ts"
@@ -66,6 +69,9 @@ export const dev = Effect.fn("dev")(function* (flags: Flags) {
   const http = Http.layer({ trustedProxies: config.trustedProxies, metrics: Http.Metrics.accessOf(config) })
   const running = Effect.gen(function* () {
     const baseUrl = baseUrlOf(config, (yield* HttpServer.HttpServer).address)
+    // A folder may come to a database that another has been used with.
+    const { unopened } = yield* SealedSecrets.tried(yield* Store, yield* Crypto, config)
+    if (unopened.length > 0) return yield* DataFolder.othersKeys(set.data, set.sealingKeys.length > 0)
     const provisioned = yield* provision(earlier, {
       domain: config.devDomain,
       withProduction: Outbound.productionPlace(config) !== null

@@ -8,21 +8,18 @@ import * as Hosts from "../../adapters/postgres/Hosts.ts"
 import * as Migrations from "../../adapters/postgres/Migrations.ts"
 import * as Reads from "../../adapters/postgres/Reads.ts"
 import { clockOffsetMax } from "../../core/ClockOffset.ts"
-import * as Endpoints from "../../core/model/Endpoint.ts"
-import * as MailDomains from "../../core/model/MailDomain.ts"
-import { sealVersionLimit } from "../../core/model/SealedSecret.ts"
 import * as Routing from "../../core/operations/Routing.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 import { connectionAdvice, placeOf, poolerFault } from "../Adapters.ts"
 import { settings, type Deployment } from "../Config.ts"
 import * as FileFault from "../FileFault.ts"
+import * as SealedSecrets from "../SealedSecrets.ts"
 import { unbroken, voice, type Reader, type Voice } from "./Findings.ts"
 
 const versionMin = 150_000
 /** Milliseconds; half of what a process may be off. */
 const clockOffsetNoted = clockOffsetMax / 2
-const secretsTried = 20
 /** Of each kind, at either end. */
 const blobsTried = 20
 
@@ -247,34 +244,20 @@ const confirmation = Effect.gen(function* () {
   return waiting === 0 ? null : `commits wait for a standby, ${waiting} of them for more than 2 s`
 })
 
-/** Whether the ring opens what is stored; a few of each kind are enough to see a key that is not there. */
+/** Whether the ring opens what is stored. */
 const sealed = (config: Deployment) => Effect.fnUntraced(function* (says: Voice) {
   if (config.sealingKeys.length === 0 || (yield* Migrations.current).missing.length > 0) return
-  const { domains, endpoints } = Reads.make(yield* Postgres.Database, { jobsOffered: false })
   const crypto = yield* Effect.provide(Crypto, NodeCrypto.layer({ sealingKeys: config.sealingKeys }))
-  const versions = config.sealingKeys.map(({ version }) => version).toSorted((left, right) => left - right)
-  const newest = versions.at(-1)! // the ring has a key
-  const page = { after: null, limit: secretsTried }
-  const secretsBelow = Effect.fnUntraced(function* (version: number) {
-    const signing = (yield* endpoints.sealedBelow(version, page)).flatMap((one) =>
-      Endpoints.secretsOf(one).map((secret) => ({ ...secret, context: Endpoints.sealContext(one) }))
-    )
-    const ofDomains = (yield* domains.sealedBelow(version, page)).flatMap((one) =>
-      MailDomains.secretsOf(one).map((secret) => ({ ...secret, context: MailDomains.sealContext(one) }))
-    )
-    return [...signing, ...ofDomains]
-  })
-  const tried = (yield* Effect.forEach([newest, versions[0]!, sealVersionLimit], secretsBelow)).flat()
-  const closed = yield* Effect.filter(tried, (secret) => Effect.isFailure(crypto.open(secret, secret.context)))
-  if (closed.length > 0) {
-    const wanted = [...new Set(closed.map(({ version }) => version))].toSorted((left, right) => left - right)
+  const { unopened, versions } = yield* SealedSecrets.tried(Reads.make(yield* Postgres.Database, { jobsOffered: false }), crypto, config)
+  const ring = config.sealingKeys.map(({ version }) => version).toSorted((left, right) => left - right)
+  if (unopened.length > 0) {
     return yield* says.fail(
-      `the keys of version ${versions.join(", ")} do not open what version ${wanted.join(", ")} sealed`,
+      `the keys of version ${ring.join(", ")} do not open what version ${unopened.join(", ")} sealed`,
       `Give ${settings.sealingKeys.name} the keys back that were in use: without them no webhook can be signed, and no mail of the domains whose DKIM keys they sealed.`
     )
   }
-  if (tried.some(({ version }) => version < newest)) yield* says.warn("some secrets are sealed by an older key", "Run `mailroom sealing reseal` before the older key is taken away.")
-  else yield* says.ok(tried.length === 0 ? "none is stored yet" : "the keys open what is stored")
+  if (versions.some((version) => version < ring.at(-1)!)) yield* says.warn("some secrets are sealed by an older key", "Run `mailroom sealing reseal` before the older key is taken away.") // the ring has a key
+  else yield* says.ok(versions.length === 0 ? "none is stored yet" : "the keys open what is stored")
 })
 
 /**

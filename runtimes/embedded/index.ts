@@ -77,8 +77,8 @@ export interface EmbeddedMailroom {
   /**
    * Turns new requests away, lets what is under way finish for up to 20 seconds, with answers of `fetch` that are still
    * being read, and releases everything. What does not end (an adapter that hangs) is left behind with an error in the log,
-   * so that it takes 45 seconds at most. From then on `fetch` and clients answer 503 (but for `/healthz`, and pages without
-   * data), and all else rejects.
+   * so that it takes 45 seconds at most. From then on `fetch` and clients answer 503 (but for `/healthz`), and all else
+   * rejects.
    */
   readonly close: () => Promise<void>
 }
