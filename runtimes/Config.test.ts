@@ -150,7 +150,7 @@ describe("Config", () => {
     ["MAILROOM_SES_TOPICS", ["arn:aws:sns:eu-central-1:123456789012:mail, arn:aws-cn:sns:cn-north-1:123456789012:m.fifo", "arn:aws-eusc:sns:eusc-de-east-1:123456789012:mail", ""], ["mail", "arn:aws:sqs:eu-central-1:123456789012:mail", "arn:aws:sns:eu-central-1:1:mail"]],
     ["MAILROOM_POSTMARK_SERVER_ID", ["1234", ""], ["0", "x"]],
     ["MAILROOM_POSTMARK_STREAM", ["outbound", ""], ["a b", "X"]],
-    ["MAILROOM_LOG_LEVEL", ["Debug"], ["debug", "all"]],
+    ["MAILROOM_LOG_LEVEL", ["Debug", "debug", "WARN"], ["all", "debugg"]],
     ["MAILROOM_IP_REQUESTS_PER_MINUTE", ["1", "1000000"], ["0", "1000001", "1e9"]],
     ["MAILROOM_INBOUND_PER_MINUTE", ["1", "1000000"], ["0", "1000001"]],
     ["MAILROOM_TRUSTED_PROXIES", ["10.0.0.0/8, ::1", ""], ["10.0.0.0/33", "proxy", "10.0.0.1/8/8"]],

@@ -168,9 +168,9 @@ export const settings = {
   logLevel: setting({
     name: "MAILROOM_LOG_LEVEL",
     wants: "`Debug`, `Info`, `Warn` or `Error`",
-    about: "The least level that is logged. Logs are JSON lines on standard error. On a terminal `dev` uses Warn unless it is set.",
+    about: "The least level that is logged, in upper or lower case. Logs are JSON lines on standard error. On a terminal `dev` uses Warn unless it is set.",
     fallback: "Info",
-    parse: Values.oneOf(["Debug", "Info", "Warn", "Error"])
+    parse: (text) => Values.oneOf(["Debug", "Info", "Warn", "Error"])(text.charAt(0).toUpperCase() + text.slice(1).toLowerCase())
   }),
   ipRequestsPerMinute: setting({
     name: "MAILROOM_IP_REQUESTS_PER_MINUTE",

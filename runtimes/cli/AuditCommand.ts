@@ -11,7 +11,8 @@ import { idArgument, idOf, json, pageQuery, trail } from "./Inputs.ts"
 import { operating } from "./Operator.ts"
 import { printPage } from "./Output.ts"
 
-const shownEntry = ({ id, at, actor, action, subject, environment, requestId, clientAddress }: AuditEntry) => ({
+const shownEntry = ({ number, id, at, actor, action, subject, environment, requestId, clientAddress }: Numbered<AuditEntry>) => ({
+  number,
   id,
   at: Timestamp.fromMillis(at),
   action,
@@ -24,7 +25,8 @@ const shownEntry = ({ id, at, actor, action, subject, environment, requestId, cl
   clientAddress
 })
 
-const shownRequest = ({ requestId, at, operation, status, code, durationMs, environment, applicationId, apiKeyId, clientAddress }: RequestEntry) => ({
+const shownRequest = ({ number, requestId, at, operation, status, code, durationMs, environment, applicationId, apiKeyId, clientAddress }: Numbered<RequestEntry>) => ({
+  number,
   requestId,
   at: Timestamp.fromMillis(at),
   operation,

@@ -111,6 +111,7 @@ describe("management commands", () => {
       const audit = yield* json(`audit list ${tenant} --limit 1`)
       assert.deepStrictEqual(audit, [
         {
+          number: audit[0].number,
           id: audit[0].id,
           at: epoch,
           action: "mailbox.create",
@@ -166,6 +167,7 @@ describe("management commands", () => {
       const whole = yield* json(`audit list ${tenant}`)
       const [, place] = /^mailroom: there is more: go on with --after (\d+)\n$/.exec((yield* run(`audit list ${tenant} --limit 1`)).error) ?? []
       assert.deepStrictEqual(yield* json(`audit list ${tenant} --after ${place}`), whole.slice(1))
+      assert.strictEqual(whole[0].number, Number(place), "a program goes on by what is printed")
       assert.deepInclude(yield* run(`audit list ${tenant} --after ${app}`), { code: 2 })
       assert.lengthOf(yield* json("tenant list"), 1)
       const other = yield* json("tenant create --name Difference --plan standard")
@@ -459,7 +461,7 @@ describe("management commands", () => {
       assert.strictEqual((yield* run("provider payloads --provider sess")).code, 2)
       const { out } = yield* run("provider payloads --provider ses --limit 2")
       assert.notInclude(out, "\u202e")
-      assert.deepStrictEqual(JSON.parse(out.split("\n")[1]!), { ...posted[0], receivedAt: "1970-01-01T00:00:00.001Z" })
+      assert.deepStrictEqual(JSON.parse(out.split("\n")[1]!), { ...posted[0], receivedAt: "1970-01-01T00:00:00.001Z", number: 1 })
       assert.strictEqual((yield* run("provider payloads --limit 0")).code, 2)
     })
   )

@@ -21,7 +21,7 @@ export const cliMarkdown = (commands: ReadonlyArray<Any>, management: ReadonlyAr
 }
 
 const globalFlags =
-  "Every command also takes `--help`; `--log-level`, which goes before `MAILROOM_LOG_LEVEL`; and `--wizard`, which asks for what the command takes. " +
+  "Every command also takes `--help`; `--log-level` (`debug`, `info`, `warn`, `error` or `none`, in lower case), which goes before `MAILROOM_LOG_LEVEL`; and `--wizard`, which asks for what the command takes. " +
   "`mailroom --version` tells the version, and `mailroom --completions` with `bash`, `zsh`, `fish` or `powershell` prints a completion script."
 
 const managementIntroduction = [

@@ -9,7 +9,7 @@ import { given, pageQuery, trail } from "./Inputs.ts"
 import { operating } from "./Operator.ts"
 import { noteMore, printLines } from "./Output.ts"
 
-const shown = ({ receivedAt, number: _, ...payload }: Numbered<ProviderPayload>) => ({ ...payload, receivedAt: Timestamp.fromMillis(receivedAt) })
+const shown = ({ receivedAt, ...payload }: Numbered<ProviderPayload>) => ({ ...payload, receivedAt: Timestamp.fromMillis(receivedAt) })
 
 const provider = Flag.Literals("provider", ["ses", "postmark"]).pipe(Flag.withDescription("Of this provider alone"), Flag.optional)
 
