@@ -105,7 +105,7 @@ describe("a file name", () => {
     it(`may be ${JSON.stringify(name.slice(0, 20))} (${name.length})`, () => assert.isTrue(accepts(name)))
   }
 
-  const refused = ["", "a".repeat(256), "😀".repeat(256), "../a", "a/b", "a\\b", ".", "..", "a\u0000", "a\r\nb", "a\tb", "a\u0085b", "a\u2028b", "a\u202egnp.exe", "\u200fa", "a\u2066b", "\u061ca", "=?utf-8?q?a?=", "x =?iso-8859-1?B?Li4vZXZpbA==?=.pdf", "=??b?Lg==?="]
+  const refused = ["", " ", "\u00a0 \u3000", "a".repeat(256), "😀".repeat(256), "../a", "a/b", "a\\b", ".", "..", "a\u0000", "a\r\nb", "a\tb", "a\u0085b", "a\u2028b", "a\u202egnp.exe", "\u200fa", "a\u2066b", "\u061ca", "=?utf-8?q?a?=", "x =?iso-8859-1?B?Li4vZXZpbA==?=.pdf", "=??b?Lg==?="]
   for (const name of refused) {
     it(`may not be ${JSON.stringify(name.slice(0, 20))} (${name.length})`, () => assert.isFalse(accepts(name)))
   }
@@ -116,6 +116,7 @@ describe("a file name", () => {
     assert.include(said("a/b"), "a file name is not a path")
     assert.include(said("a\u202eb"), "turn the writing direction")
     assert.include(said("a\nb"), "control characters")
+    assert.include(said("  "), "more than white space")
     assert.include(said(""), "1 to 255 characters")
   })
 })

@@ -114,6 +114,8 @@ const fileNameFault = (name: string): string | null => {
   // Some readers decode it wherever it stands, to whatever was hidden in it (RFC 2047 5 forbids them to).
   if (/=\?[^?\s]*\?[bq]\?/i.test(name)) return "a file name holds nothing that looks like an encoded-word"
   if (/[/\\]/.test(name) || name === "." || name === "..") return "a file name is not a path"
+  // Mail has none of it at either end, and would come without a name.
+  if (name !== "" && name.trim() === "") return "a file name is more than white space"
   return null
 }
 
