@@ -272,7 +272,7 @@ describe("Config", () => {
         for (const [name, scheme] of [["MAILROOM_DATABASE_URL", "postgres"], ["MAILROOM_REDIS_URL", "redis"]] as const) {
           const faults = yield* faultsOf({ [name]: `${scheme}://ada:${cut}@host.example/0` })
           assert.lengthOf(faults, 1)
-          assert.match(faults[0]!, new RegExp(`^${name} wants a URL such as .*, the password percent-encoded$`))
+          assert.match(faults[0]!, new RegExp(`^${name} wants a URL such as .*, the password percent-encoded(?:, and no parameters)?$`))
         }
       }
       yield* Config.load({ MAILROOM_REDIS_URL: "unix:///run/redis@main.sock", MAILROOM_DATABASE_URL: "postgres://ada@there:7%2Flove@host.example/a" })
@@ -320,6 +320,17 @@ describe("Config", () => {
         assert.match(yield* faultOf(ofPassword), /^has a parameter that is not read; /)
       }
       yield* Config.load({ MAILROOM_DATABASE_URL: "postgres:///a?host=/run/one&port=1&user=ada&password=7&dbname=b&application_name=c&options=-c%20a%3Db&connect_timeout=1&target_session_attrs=primary&sslmode=disable" })
+    })
+  )
+
+  it.effect("passes over nothing that a Redis URL asks for", () =>
+    Effect.gen(function* () {
+      const load = (url: string) => Config.load({ MAILROOM_REDIS_URL: url })
+
+      for (const url of ["redis://ada:7@host.example/1", "unix:///run/redis.sock", "unix:///run/redis.sock?db=3"]) yield* load(url)
+      for (const url of ["redis://host.example?ssl=true", "rediss://host.example/0?db=1", "unix:///run/redis.sock?db=3&tls=true", "unix:///run/redis.sock?db=x"]) {
+        assert.match((yield* Effect.flip(load(url))).message, /MAILROOM_REDIS_URL wants a URL such as .* and no parameters$/, url)
+      }
     })
   )
 

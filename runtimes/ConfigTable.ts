@@ -93,11 +93,11 @@ export const settings = {
   }),
   redisUrl: setting({
     name: "MAILROOM_REDIS_URL",
-    wants: "a URL such as `rediss://user:password@host:6379/0`, the password percent-encoded",
-    about: "Redis counts requests when it is set, exactly over all processes. It never holds the truth.",
+    wants: "a URL such as `rediss://user:password@host:6379/0`, the password percent-encoded, and no parameters",
+    about: "Redis counts requests when it is set, exactly over all processes. It never holds the truth. `rediss:` is Redis by TLS, `unix:///run/redis.sock?db=0` one of this machine by its socket.",
     fallback: "",
     isSecret: true,
-    parse: Values.optional(Values.secret(Values.url("redis:", "rediss:", "unix:")))
+    parse: Values.optional(Values.secret(Values.redisUrl))
   }),
   queue: setting({
     name: "MAILROOM_QUEUE",

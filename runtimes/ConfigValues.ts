@@ -83,6 +83,13 @@ export const url = (...schemes: ReadonlyArray<string>) => (text: string): Parsed
   return host !== "" && username === "" && `${pathname}${search}${hash}`.includes("@") ? Result.fail(text) : Result.succeed(text)
 }
 
+/** A Redis, whose TLS is in the scheme; of parameters it has none but the number of the database behind a socket. */
+export const redisUrl = (text: string): Parsed<string> =>
+  Result.flatMap(url("redis:", "rediss:", "unix:")(text), () => {
+    const { protocol, search } = new URL(text)
+    return search === "" || (protocol === "unix:" && /^\?db=\d{1,4}$/.test(search)) ? Result.succeed(text) : Result.fail(text)
+  })
+
 /** What is called by HTTP, at paths of its own; credentials have their own settings. */
 export const webUrl = (text: string): Parsed<string> =>
   Result.flatMap(url("http:", "https:")(text), () => {

@@ -66,7 +66,7 @@ export class RedisClient extends Context.Service<
 export const layer = (options: Options): Layer.Layer<RedisClient, RedisUnavailable> => Layer.effect(RedisClient, make(options))
 
 const unreadable = new RedisUnavailable({
-  reason: "its URL cannot be read: it is not of the form redis://user:password@host:port/database"
+  reason: "its URL cannot be read: it is not of the form redis://user:password@host:port/database, or asks for more behind a `?`"
 })
 
 /** Waits for the connection, but no longer than the timeout: a server that is away is no reason not to start. */
@@ -219,7 +219,7 @@ type Place = Pick<RedisOptions, "db" | "tls"> & {
   readonly password?: string
 }
 
-/** Reads the parts that are named in `Options`, and no settings of the driver. */
+/** Reads the parts that are named in `Options`, and no settings of the driver: whoever asks for one, as for TLS, is not to go on without it. */
 const placeOf = (text: string): Place | null => {
   const url = URL.parse(text)
   if (url === null || !/^(rediss?|unix):$/.test(url.protocol)) return null
@@ -228,6 +228,7 @@ const placeOf = (text: string): Place | null => {
   const [path, username, password] = [decode(url.pathname), decode(url.username), decode(url.password)]
   if (!/^\d{0,4}$/.test(database) || path === null || username === null || password === null) return null
   if (isSocket ? path.length < 2 : url.hostname === "") return null
+  if ([...url.searchParams.keys()].some((name) => !isSocket || name !== "db")) return null
   return {
     db: Number(database),
     ...(isSocket ? { path } : { host: url.hostname.replace(/^\[|\]$/g, ""), port: Number(url.port || "6379") }),
