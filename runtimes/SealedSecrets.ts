@@ -1,7 +1,7 @@
 /**
- * Whether the ring opens what is stored. A few secrets of each kind are enough
- * to see that a key is not there, or that it is another's: of those sealed by
- * the newest key that there is, by any before it, and by any at all.
+ * Whether the ring opens what is stored. A few secrets are enough to see that a
+ * key is not there, or that it is another's: some of those that are older than
+ * its newest key, some that are older than all of its keys, and some at all.
  */
 import { Effect } from "effect"
 import * as Endpoints from "../core/model/Endpoint.ts"

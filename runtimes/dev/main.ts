@@ -60,7 +60,14 @@ export const dev = Effect.fn("dev")(function* (flags: Flags) {
   const config = set.sealingKeys.length > 0 ? set : { ...set, sealingKeys: yield* DataFolder.sealingKeys(set.data) }
   const place = Ports.placeOf(config, flags.memory)
   const preparing = yield* Effect.sleep("1 second").pipe(Effect.andThen(Console.log(Banner.preparing(config, place))), Effect.forkScoped)
-  const core = Mailroom.layer.pipe(
+  // A folder may come to a database that another has been used with.
+  const opened = Layer.effectDiscard(
+    Effect.gen(function* () {
+      const { unopened } = yield* SealedSecrets.tried(yield* Store, yield* Crypto, config)
+      if (unopened.length > 0) return yield* DataFolder.othersKeys(set.data, set.sealingKeys.length > 0)
+    })
+  )
+  const core = Layer.merge(Mailroom.layer, opened).pipe(
     Layer.provide(Inbound.judges(config)),
     Layer.provideMerge(Layer.merge(Ports.layer(config, place), Outbound.layer(config))),
     Layer.provide(Config.settingsLayer(config, { ...Inbound.coreSettings(config), inboundEnvironment: "sandbox" }))
@@ -69,9 +76,6 @@ export const dev = Effect.fn("dev")(function* (flags: Flags) {
   const http = Http.layer({ trustedProxies: config.trustedProxies, metrics: Http.Metrics.accessOf(config) })
   const running = Effect.gen(function* () {
     const baseUrl = baseUrlOf(config, (yield* HttpServer.HttpServer).address)
-    // A folder may come to a database that another has been used with.
-    const { unopened } = yield* SealedSecrets.tried(yield* Store, yield* Crypto, config)
-    if (unopened.length > 0) return yield* DataFolder.othersKeys(set.data, set.sealingKeys.length > 0)
     const provisioned = yield* provision(earlier, {
       domain: config.devDomain,
       withProduction: Outbound.productionPlace(config) !== null
