@@ -302,7 +302,7 @@ export const configurationMarkdown = (): string =>
     "# Configuration",
     "",
     "Settings are environment variables. They are read once, at start; a fault stops the start and names the setting and what it wants.",
-    "This page is generated: `npm run docs`.",
+    "One that is empty is as good as not set where there is no default, and a fault where there is one. This page is generated: `npm run docs`.",
     "",
     "A setting marked \u{1F512} is secret: it is printed nowhere, and may stand in a file instead, named by the setting's name with `_FILE`",
     "behind it (`MAILROOM_DATABASE_URL_FILE=/run/secrets/database`). The end of its last line is cut off. Such a file is for its owner only.",
