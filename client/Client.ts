@@ -80,6 +80,7 @@ export interface SentMessage extends QueuedMessage {
 export interface UploadFileInput extends Omit<UploadAttachmentInput, "contentBase64"> {
   /** At most 26,214,400 bytes. A Blob that cannot be read ends the call with its own error, before anything is sent. */
   readonly content: Uint8Array | ArrayBuffer | Blob
+  readonly contentBase64?: never
 }
 
 /** A file that was downloaded. */
@@ -198,10 +199,10 @@ export class Mailroom {
    * ```
    */
   async uploadAttachment(
-    input: UploadAttachmentInput | UploadFileInput,
+    input: (UploadAttachmentInput & { readonly content?: never }) | UploadFileInput,
     options?: CallOptions
   ): Promise<OutputOf<"uploadAttachment">> {
-    const body = "content" in input ? await encoded(input, options?.signal) : input
+    const body = "content" in input ? await encoded(input as UploadFileInput, options?.signal) : input // from JavaScript, with whatever content
     return this.#body({ operation: "uploadAttachment", params: {}, body }, options)
   }
 

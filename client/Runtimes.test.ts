@@ -143,6 +143,8 @@ mailroom.updateMessage("x", { mailboxId: "x", folder: "attic" })
 mailroom.updateMessage("x", { mailboxId: "x" })
 // @ts-expect-error neither bytes nor Base64
 mailroom.uploadAttachment({ mailboxId: "x", filename: "x", mediaType: "x" })
+// @ts-expect-error both bytes and Base64
+mailroom.uploadAttachment({ mailboxId: "x", filename: "x", mediaType: "x", content: new Uint8Array(1), contentBase64: "AA==" })
 mailroom.sendMessage({ fromMailboxId, to: [], html: "", cc: undefined, text: null }, { idempotencyKey: undefined, signal: undefined })
 mailroom.events.pages({ cursor: undefined, limit: 5 })
 

@@ -377,6 +377,8 @@ describe("Config", () => {
           sealingKeys.map(({ version, key }) => [version, Redacted.value(key)]),
           [[7, new Uint8Array(32).fill(7)], [2, new Uint8Array(32).fill(2)]]
         )
+        const joined = yield* Config.load({ MAILROOM_SEALING_KEYS: `1:${key(1)}12:${key(2)}\n` })
+        assert.deepStrictEqual(joined.sealingKeys.map(({ version }) => version), [1, 12], "`sealing generate >>` behind a file without a line end")
         for (const ring of [key(1), `1:${key(1)},1:${key(2)}`, `0:${key(1)}`, `1:${key(1).slice(4)}`, `1:${key(1)};2:${key(2)}`]) {
           assert.lengthOf(yield* faultsOf({ MAILROOM_SEALING_KEYS: ring }), 1, ring)
         }

@@ -142,7 +142,8 @@ export const blobPlace = (text: string): Parsed<{ readonly directory: string } |
 
 /** `1:base64,2:base64`, of 32 bytes each. */
 export const keyRing = (text: string): Parsed<ReadonlyArray<SealingKey>> => {
-  const parts = text.split(/[,\s]+/).filter((part) => part !== "")
+  // A key ends with `=`: the next may stand right behind it, where a file had no line end and one was added.
+  const parts = text.split(/[,\s]+|(?<==)(?=\d+:)/).filter((part) => part !== "")
   const keys = parts.flatMap((part): ReadonlyArray<SealingKey> => {
     const [, version, base64] = /^([1-9]\d{0,8}):([A-Za-z0-9+/]{43}=)$/.exec(part) ?? []
     if (version === undefined || base64 === undefined) return []

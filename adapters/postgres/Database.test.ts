@@ -278,9 +278,9 @@ layer(TestDatabase.layer({ prepare: false, applicationName: "behind a pooler" })
 describe("a role behind a pooler", () => {
   it("is to be given the settings that connections have elsewhere", () => {
     const page = readFileSync(join(import.meta.dirname, "../../docs/deploy.md"), "utf8")
-    const told = [...page.matchAll(/^alter role mailroom set (\w+) = '?(\w+)'?;$/gm)].map(([, name, value]) => [name, value] as const)
+    const told = [...page.matchAll(/^alter role mailroom set (\w+) = '?(\w[\w ]*)'?;$/gm)].map(([, name, value]) => [name, value] as const)
 
-    assert.deepStrictEqual(Object.fromEntries(told), { idle_in_transaction_session_timeout: "15s", ...planning })
+    assert.deepStrictEqual(Object.fromEntries(told), { idle_in_transaction_session_timeout: "15s", default_transaction_isolation: "read committed", ...planning })
     const ignored = /^ignore_startup_parameters = (.*)$/m.exec(page)?.[1]?.split(",")
     assert.deepStrictEqual(ignored, ["idle_in_transaction_session_timeout", "default_transaction_isolation", ...Object.keys(planning)])
   })

@@ -32,6 +32,15 @@ export interface Options {
   readonly settings?: ReadonlyArray<string>
 }
 
+/** What docs/deploy.md gives a user, and nothing more. */
+export const rights = ["~{mailroom}:*", "&{mailroom}:*", "+@all", "-@dangerous", "+info"]
+
+/** Its URL is of a user who has these rights. */
+export const asUser = (options: Options = {}): Effect.Effect<PrivateRedis, never, Scope.Scope> => {
+  const opened = open({ ...options, isOverTcp: true, settings: [...(options.settings ?? []), "--user", "mailroom", "on", ">password", ...rights] })
+  return Effect.map(opened, (server) => ({ ...server, url: Redacted.make(Redacted.value(server.url).replace("redis://", "redis://mailroom:password@")) }))
+}
+
 /** A connection of somebody who looks into it, or breaks it, by hand. */
 export const operator = ({ folder }: PrivateRedis): Effect.Effect<Redis, never, Scope.Scope> =>
   Effect.acquireRelease(

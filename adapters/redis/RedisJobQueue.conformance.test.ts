@@ -6,7 +6,7 @@ import * as PrivateRedis from "./PrivateRedis.ts"
 import * as RedisClient from "./RedisClient.ts"
 import * as RedisJobQueue from "./RedisJobQueue.ts"
 
-const server = Layer.unwrap(Effect.map(PrivateRedis.open(), ({ url }) => RedisClient.layer({ url })))
+const server = Layer.unwrap(Effect.map(PrivateRedis.asUser(), ({ url }) => RedisClient.layer({ url })))
 
 conforms("RedisJobQueue", suite, Layer.provide(RedisJobQueue.layer, server))
 conforms("RedisJobQueue", reopened(RedisJobQueue.layer), server)

@@ -5,6 +5,6 @@ import * as PrivateRedis from "./PrivateRedis.ts"
 import * as RedisClient from "./RedisClient.ts"
 import * as RedisRateLimiter from "./RedisRateLimiter.ts"
 
-const server = Layer.unwrap(Effect.map(PrivateRedis.open(), ({ url }) => RedisClient.layer({ url })))
+const server = Layer.unwrap(Effect.map(PrivateRedis.asUser(), ({ url }) => RedisClient.layer({ url })))
 
 conforms("RedisRateLimiter", suite, Layer.provide(RedisRateLimiter.layer, server))

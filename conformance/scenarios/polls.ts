@@ -199,7 +199,7 @@ export const suite: ScenarioSuite = {
       )
     ),
 
-    scenario("what makes no sense in a provider's answer is passed over, and what stands beside it is not", (world) =>
+    scenario("what makes no sense in a provider's answer is passed over with a word in the log, and what stands beside it is not", (world) =>
       Effect.gen(function* () {
         const tenancy = yield* world.found()
         const process = yield* world.boot()
@@ -208,9 +208,11 @@ export const suite: ScenarioSuite = {
         const about = (outcome: Outcome): Notification => ({ provider: providerName, providerMessageId: `${id} 1`, recipient: ada, outcome })
         const [delivered, failed] = [{ _tag: "Delivered", smtpResponse: null }, { _tag: "Failed", code: "dropped", message: "dropped" }] as const
         world.stage.poll = () => Effect.succeed({ notifications: [about({ ...failed, at: Number.NaN }), about({ ...delivered, at: 3 })], pollAt: null })
+        const lines: Array<string> = []
 
-        yield* pass(process, "2 minutes", "1 minute")
+        yield* Effect.provide(pass(process, "2 minutes", "1 minute"), loggedTo(lines))
 
+        assert.equal(lines.filter((line) => line.includes("makes no sense") && line.includes(id)).length, 1)
         const { status, recipients, submissions } = yield* messageOf(world, tenancy, id)
         assert.deepEqual([status, recipients[0]!.evidence.failed, submissions[0]!.pollAt], ["delivered", null, null])
       })

@@ -107,6 +107,10 @@ export const line = (
       : Result.succeed(text)
 }
 
+/** The first and the last millisecond that a date-time of four digits can name. */
+export const timeMin: Millis = -62_135_596_800_000
+export const timeMax: Millis = 253_402_300_799_999
+
 /** A whole number within bounds. */
 export const whole = (
   field: string,

@@ -6,6 +6,7 @@ import * as MemoryJobQueue from "../../adapters/memory/MemoryJobQueue.ts"
 import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
 import * as NodeCrypto from "../../adapters/node/NodeCrypto.ts"
 import * as Address from "../model/Address.ts"
+import type * as MailDomains from "../model/MailDomain.ts"
 import type { Actor } from "../model/Audit.ts"
 import { shardOf } from "../model/Ids.ts"
 import { eventDataBytesMax } from "../model/Limits.ts"
@@ -47,6 +48,26 @@ describe("domains", () => {
       assert.strictEqual((yield* management.recordChecks(tenantId, id, lost)).health, "degraded")
       yield* management.setDomainSuspended(ada, tenantId, id, true)
       assert.strictEqual((yield* management.confirmDomain(ada, tenantId, id)).health, "suspended")
+    })
+  )
+
+  managed(
+    "have no check that cannot be kept, or shown",
+    Effect.gen(function* () {
+      const { management, tenantId, id } = yield* founded
+      const check = { record: "spf", state: "missing", expected: "x", observed: null, since: 0 } as const
+      const refusedFor = (wrong: Partial<MailDomains.RecordCheck>) =>
+        Effect.map(Effect.flip(management.recordChecks(tenantId, id, [check, { ...check, ...wrong }])), ({ message }) => message)
+
+      for (const since of [Number.NaN, 1e300, Date.now() * 1e6, -62_135_596_800_001, 0.5]) {
+        assert.include(yield* refusedFor({ since }), "checks[1].since wants a whole number from -62135596800000 to 253402300799999")
+      }
+      for (const text of ["x".repeat(65_536), "a\0b", "a\ud800"]) {
+        assert.include(yield* refusedFor({ expected: text }), "checks[1].expected wants at most 65535 characters")
+        assert.include(yield* refusedFor({ observed: text }), "checks[1].observed wants at most 65535 characters")
+      }
+      assert.deepStrictEqual((yield* management.getDomain(tenantId, id)).checks, [])
+      assert.lengthOf((yield* management.recordChecks(tenantId, id, [{ ...check, expected: "x".repeat(65_535), since: 253_402_300_799_999 }])).checks, 1)
     })
   )
 

@@ -22,12 +22,15 @@ import { Settings } from "../Settings.ts"
 import type { Change, CountedDomain, StoreUnavailable } from "../ports/Store.ts"
 import {
   InUse,
+  InvalidInput,
   pageBehind,
   requireVersion,
+  timeMax,
+  timeMin,
   UnknownResource,
+  whole,
   type Administration,
   type Guarded,
-  type InvalidInput,
   type Page,
   type PageQuery,
   type Removed,
@@ -71,7 +74,7 @@ export interface DomainManagement {
   readonly rotateDkim: (actor: Actor, tenantId: TenantId, id: DomainId) => Written<DomainRecordSet>
   /**
    * Takes in a round of DNS checks that the caller has made; the health follows from them (`MailDomain.assess`). The
-   * service's own checks of this domain end with that.
+   * service's own checks of this domain end with that. `InvalidInput` where one says what cannot be kept, or shown.
    */
   readonly recordChecks: (
     tenantId: TenantId,
@@ -96,6 +99,18 @@ export interface DomainManagement {
 }
 
 const confirmed = "confirmed by an operator"
+
+/** Characters of what a DNS check expected, or saw: as many as a record can have bytes (RFC 1035, 3.2.1). */
+const checkTextMax = 65_535
+
+/** A check that others have made: it is kept and shown as it is. */
+const requireSound = Effect.fnUntraced(function* (field: string, { expected, observed, since }: MailDomains.RecordCheck) {
+  for (const [member, text] of [["expected", expected], ["observed", observed ?? ""]] as const) {
+    if (text.length <= checkTextMax && text.isWellFormed() && !text.includes("\0")) continue
+    return yield* new InvalidInput({ field: `${field}.${member}`, fault: `wants at most ${checkTextMax} characters, and no NUL or half of a character` })
+  }
+  yield* Effect.fromResult(whole(`${field}.since`, since, { minimum: timeMin, maximum: timeMax }))
+})
 
 /** What a change of a domain comes to. */
 interface Move {
@@ -266,9 +281,10 @@ export const makeDomainManagement = (administration: Administration): Effect.Eff
         return recordsOf(domain)
       }),
 
-      recordChecks: Effect.fn("Management.recordChecks")((tenantId, id, checks) =>
-        vouch(domainChecker, "domain.check", tenantId, id, () => checks)
-      ),
+      recordChecks: Effect.fn("Management.recordChecks")(function* (tenantId, id, checks) {
+        for (const [index, check] of checks.entries()) yield* requireSound(`checks[${index}]`, check)
+        return yield* vouch(domainChecker, "domain.check", tenantId, id, () => checks)
+      }),
 
       confirmDomain: Effect.fn("Management.confirmDomain")((actor, tenantId, id) =>
         vouch(actor, "domain.confirm", tenantId, id, (before, since) => [

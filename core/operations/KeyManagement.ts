@@ -17,6 +17,7 @@ import {
   overlapOf,
   pageOf,
   requireVersion,
+  timeMax,
   whole,
   type Administration,
   type Changed,
@@ -90,9 +91,6 @@ export interface KeyManagement {
   /** In force at the next request, in every process. */
   readonly revokeKey: (actor: Actor, tenantId: TenantId, id: ApiKeyId) => Written<ManagedKey>
 }
-
-/** The last millisecond that a date-time of four digits can name. */
-const timeMax: Millis = 253_402_300_799_999
 
 export const makeKeyManagement = (administration: Administration): KeyManagement => {
   const { store, crypto, uuid, writeAct, insert, write, requireFound, tenant, application } = administration

@@ -116,9 +116,7 @@ export class RecordNotification extends Context.Service<
 
       return RecordNotification.of({
         record: Tracing.fn("RecordNotification.record")(function* (notifications) {
-          const sound = notifications.filter(isSound)
-          if (sound.length < notifications.length) yield* Effect.logWarning("a notification makes no sense; it is passed over")
-          for (const group of bySubmission(sound)) {
+          for (const group of bySubmission(yield* soundOf(notifications))) {
             const ref = Notification.refOf(group[0]!)
             if (yield* applyAll(ref, group, false)) continue
             yield* keep(group)
@@ -141,7 +139,8 @@ export class RecordNotification extends Context.Service<
         }),
 
         recordPoll: Tracing.fn("RecordNotification.recordPoll")(function* (message, submission, notifications, pollAt) {
-          const told = notifications.filter((notification) => isSound(notification) && isOf(submission, notification))
+          const sound = yield* Effect.annotateLogs(soundOf(notifications), { messageId: message.id })
+          const told = sound.filter((notification) => isOf(submission, notification))
           // By its id: a provider may have another message by that name.
           const read = store.messages.get(realmOf(message), message.id)
           yield* changeRecord(message.id, apply(read, told, false, { submission, pollAt }))
@@ -152,6 +151,12 @@ export class RecordNotification extends Context.Service<
 }
 
 const isSound = Schema.is(Notification.Notification)
+
+const soundOf = Effect.fnUntraced(function* (notifications: ReadonlyArray<Notification.Notification>) {
+  const sound = notifications.filter(isSound)
+  if (sound.length < notifications.length) yield* Effect.logWarning("a notification makes no sense; it is passed over")
+  return sound
+})
 
 /** A look at what the provider knows of a message, when it is due. */
 export const pollJob = (message: Message.Message, dueAt: Millis): Job => jobOf("poll", message, dueAt)

@@ -70,6 +70,8 @@ const sqlErrorOf = (error: unknown): SqlError | null => {
 
 const adviceOn = (error: unknown): string => {
   const cause = sqlErrorOf(error)
+  // insufficient_privilege
+  if (cause !== null && Postgres.codeOf(cause) === "42501") return "Look at what is said of `rights`."
   return cause !== null && Postgres.isConnectionLost(cause)
     ? "Look at what it waits for: a lock (pg_stat_activity), a server that hangs, or the way to it."
     : "Look at the checks before this one."
@@ -153,19 +155,22 @@ const startOf = (config: Deployment, { url }: Hosts.Host) =>
     return row!.start
   }).pipe(Effect.provide(Layer.fresh(Postgres.layer({ url, connectionsMax: 1, applicationName: "mailroom doctor", prepare: config.databasePrepare }))))
 
+/** Any end to transactions that nobody goes on with will do. */
+const transactionsEnd = "idle_in_transaction_session_timeout"
+
 /** Whether our statements and settings stay on a connection: a pooler may forget the ones and ignore the others. */
 const connections = (config: Deployment) => Effect.fnUntraced(function* (says: Voice) {
   const fault = yield* poolerFault(config)
   if (fault !== null) return yield* says.fail(fault.message, fault.advice)
   const { sql } = yield* Postgres.Database
-  const wanted = Object.keys(Postgres.planning)
+  const wanted: Readonly<Record<string, string>> = { ...Postgres.planning, default_transaction_isolation: "read committed" }
   const rows = yield* sql<{ name: string; setting: string }>`
-    select name, setting from pg_settings where name in ${sql.in(wanted)} order by name`
-  const others = rows.filter(({ name, setting }) => setting !== Postgres.planning[name as keyof typeof Postgres.planning]) // asked for by these names
+    select name, setting from pg_settings where name in ${sql.in([...Object.keys(wanted), transactionsEnd])} order by name`
+  const others = rows.filter(({ name, setting }) => (name === transactionsEnd ? setting === "0" : setting !== wanted[name]))
   if (others.length === 0) return yield* says.ok("have the settings that ours want")
   yield* says.warn(
     `lack settings that ours want: ${others.map(({ name, setting }) => `${name} is ${setting}`).join(", ")}`,
-    "Give them to the role (docs/deploy.md, Poolers): without them plans get slow while tables grow."
+    "Give them to the role (docs/deploy.md, Poolers): without them plans get slow while tables grow, what a process has locked as it died stays locked, or commits fail that were only made at the same time."
   )
 })
 

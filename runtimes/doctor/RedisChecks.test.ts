@@ -1,6 +1,7 @@
 /** What the doctor says of Redis. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
+import { readFileSync } from "node:fs"
 import * as PrivateRedis from "../../adapters/redis/PrivateRedis.ts"
 import * as RedisClient from "../../adapters/redis/RedisClient.ts"
 import { complete, findingsOf, says } from "./harness.ts"
@@ -54,6 +55,22 @@ describe("the doctor, on Redis,", () => {
         assert.match((yield* findings("redis", "&{mailroom}:*", `-${command}`))[1]!, /^warn its user may not tell of new work/)
       }
       assert.lengthOf(yield* findings("postgres"), 1)
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("says what a user lacks that may run no command, and finds one in order that has what is told of", () =>
+    Effect.gen(function* () {
+      const server = yield* PrivateRedis.asUser()
+      const findings = (url: string) => Effect.map(findingsOf({ ...complete, MAILROOM_REDIS_URL: url, MAILROOM_QUEUE: "redis" }), (found) => found.filter(({ check }) => check === "redis"))
+      const url = Redacted.value(server.url)
+      yield* Effect.flatMap(PrivateRedis.operator(server), (operator) => Effect.promise(() => operator.call("ACL", "SETUSER", "none", "on", ">password", "~*")))
+
+      assert.deepStrictEqual((yield* findings(url)).map(({ status }) => status), ["ok"])
+      const [lacking] = yield* findings(url.replace("mailroom:", "none:"))
+      assert.match(lacking!.message, /NOPERM/)
+      assert.match(lacking!.advice!, /^Give its user what it lacks: ACL SETUSER .* \+info\.$/)
+      const page = readFileSync(new URL("../../docs/deploy.md", import.meta.url), "utf8")
+      assert.include(page, PrivateRedis.rights.join(" "), "the page tells of this user")
     }).pipe(Effect.scoped)
   )
 

@@ -25,7 +25,8 @@ export const redis = Effect.fnUntraced(function* ({ redisUrl, queue }: Config, s
       )
   if (Result.isFailure(info)) {
     const { message } = info.failure
-    return yield* says.fail(message, isDistrust(message) ? trustAdvice() : `Start Redis, open the way to it, or mend ${settings.redisUrl.name}.`)
+    const rights = /NOPERM/.test(message) ? "Give its user what it lacks: ACL SETUSER … ~{mailroom}:* &{mailroom}:* +@all -@dangerous +info." : null
+    return yield* says.fail(message, isDistrust(message) ? trustAdvice() : (rights ?? `Start Redis, open the way to it, or mend ${settings.redisUrl.name}.`))
   }
   const [server, memory, written, mayTell] = info.success
   yield* says.ok(`Redis ${server.get("redis_version") ?? "of an unknown version"} answers, and ${queue === "redis" ? "is the queue" : "counts requests"}`)

@@ -37,10 +37,15 @@ describe("the doctor, on the way to others,", () => {
       assert.match(forgetful("connections")[0]!, /^fail the pooler at .* forgets prepared statements: Set MAILROOM_DATABASE_PREPARE=false/)
 
       const bare = yield* behind({ mode: "transaction" }, false)
-      assert.match(bare("connections")[0]!, /^warn lack settings that ours want: enable_bitmapscan is on, .*: Give them to the role/)
+      assert.match(bare("connections")[0]!, /^warn lack settings that ours want: enable_bitmapscan is on, .*idle_in_transaction_session_timeout is 0, .*: Give them to the role/)
 
       const statements = yield* behind({ mode: "statement" }, false)
       assert.match(statements("connections")[0]!, /^fail the pooler at .* allows no transactions: Let it pool by transactions/)
+
+      const strict = new URL(Redacted.value(yield* TestDatabase.url()))
+      strict.searchParams.set("options", "-c default_transaction_isolation=serializable")
+      const isolated = yield* findingsOf({ ...complete, MAILROOM_DATABASE_URL: strict.href, MAILROOM_DATABASE_PREPARE: "false" })
+      assert.match(says(isolated, "connections")[0]!, /^warn lack .*default_transaction_isolation is serializable/)
 
       const plain = yield* findingsOf({ ...complete, MAILROOM_DATABASE_URL: Redacted.value(yield* TestDatabase.url()) })
       assert.deepStrictEqual(says(plain, "connections"), ["ok have the settings that ours want"])

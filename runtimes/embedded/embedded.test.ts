@@ -1,6 +1,7 @@
 /** Mailroom inside a program: the Promise facade, the fetch handler, the client without a socket. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Stream } from "effect"
+import { Readable } from "node:stream"
 import { onTestFinished, vi } from "vitest"
 import * as Memory from "../../adapters/memory/index.ts"
 import { MailroomError } from "../../client/index.ts"
@@ -76,6 +77,36 @@ describe("an embedded Mailroom", () => {
     for (const [wrong, fault] of faulty) {
       const accepting = mailroom.receive.accept(wrong as InboundMail) // as JavaScript gives it
       assert.match(String(await rejectionOf(accepting)), new RegExp(`^TypeError: receive.${fault.source}`))
+    }
+  })
+
+  it("takes no mail of which a piece is no bytes, wherever it comes", async () => {
+    const mailroom = await embed({ settings: { inboundEnvironment: "sandbox" } })
+    const { apiKey } = await found(mailroom)
+    const peer = { remoteAddress: "192.0.2.25", helo: "mx.example.org", protocol: "ESMTPS" } as const
+    const head = new TextEncoder().encode("From: ada@example.com\r\n\r\n")
+    const giving = async function* (piece: unknown) {
+      yield head
+      yield piece as Uint8Array // as JavaScript gives it
+      yield head
+    }
+    const texts: AsyncIterable<Uint8Array> = Readable.from([Buffer.from(head)], { objectMode: false }).setEncoding("utf8")
+
+    for (const bytes of [texts, ...["Note G\r\n", new ArrayBuffer(8), [71, 10], new Uint16Array(4), 42, {}, null].map(giving)]) {
+      const accepting = mailroom.receive.accept({ peer, returnPath: null, recipients: ["ada@mail.example"], bytes })
+      assert.match(String(await rejectionOf(accepting)), /^TypeError: receive.accept wants bytes: a Uint8Array, or an AsyncIterable of nothing else/)
+    }
+    assert.deepStrictEqual((await mailroom.client(apiKey).messages.list()).items, [])
+  })
+
+  it("says of a request that it is none, or that somebody has read its body", async () => {
+    const mailroom = await embed()
+    const read = new Request("http://mailroom.internal/v1/messages", { method: "POST", body: "{}" })
+    await read.text()
+
+    assert.match(String(await rejectionOf(mailroom.fetch(read, from))), /^TypeError: fetch wants a Request whose body nobody has read/)
+    for (const none of ["http://mailroom.internal/healthz", undefined, {}]) {
+      assert.match(String(await rejectionOf(mailroom.fetch(none as Request, from))), /^TypeError: fetch wants a Request\./) // as JavaScript gives it
     }
   })
 

@@ -44,7 +44,9 @@ export interface InboundMail extends Omit<Arriving<never>, "bytes"> {
 export interface EmbeddedMailroom {
   /**
    * The service as a web-standard handler, to be mounted anywhere. The IP guard counts by the address you give, and cannot do
-   * without: a request of which you do not say whom it is from is rejected, unanswered.
+   * without: a request of which you do not say whom it is from is rejected, unanswered. Its paths are those of the contract:
+   * under a prefix of yours, take that off the URL first, which the API does not mind, but the links of `/docs` do. With a
+   * TypeError it rejects what is no Request, or one whose body somebody has read.
    */
   readonly fetch: (request: Request, from: { readonly clientAddress: string }) => Promise<Response>
   /**
@@ -56,8 +58,8 @@ export interface EmbeddedMailroom {
   readonly management: Promised<typeof Management.Service>
   /**
    * Takes mail in. Both reject with `ReceiveRefused`, whose `code`, `enhancedCode` and `text` are what to answer, and with
-   * other errors where the sender should try again; with a TypeError, what was handed over is no mail. When `accept`
-   * resolves, every recipient has its message.
+   * other errors where the sender should try again; with a TypeError, what was handed over is no mail, or a piece of it no
+   * bytes, as of a stream with an encoding. When `accept` resolves, every recipient has its message.
    */
   readonly receive: {
     readonly recipient: (address: string) => Promise<void>
@@ -148,7 +150,7 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
     closed === null ? tracked(runCore(effect)) : Promise.reject(new Error("this Mailroom is closed; `createMailroom` makes another"))
 
   return {
-    fetch: async (request, from) => tracked(handler(request, clientAddressOf(from))),
+    fetch: async (request, from) => tracked(handler(unread(request), clientAddressOf(from))),
     client: (apiKey) =>
       new Client({
         baseUrl: address,
@@ -178,6 +180,14 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
   }
 }
 
+/** From JavaScript it may be anything; and of a body that somebody has read nothing is left. */
+const unread = (request: Request): Request => {
+  const given: { readonly url?: unknown; readonly bodyUsed?: unknown } | undefined = request
+  if (typeof given?.url !== "string") throw new TypeError("fetch wants a Request.")
+  if (given.bodyUsed === true) throw new TypeError("fetch wants a Request whose body nobody has read: mount it before what reads bodies.")
+  return request
+}
+
 /** From JavaScript it may be anything. */
 const clientAddressOf = (from: { readonly clientAddress?: unknown } | null | undefined): string => {
   const address = from?.clientAddress
@@ -197,7 +207,10 @@ const arriving = (mail: InboundMail): Arriving<unknown> => {
   if (!isList) throw wants("recipients: one or more addresses as they came in RCPT TO")
   if (bytes instanceof Uint8Array) return { ...mail, bytes: Stream.make(bytes) }
   if (!Predicate.hasProperty(bytes, Symbol.asyncIterator)) throw wants("bytes: a Uint8Array, or an AsyncIterable of them")
-  return { ...mail, bytes: Stream.fromAsyncIterable(bytes as AsyncIterable<Uint8Array>, (cause) => cause) } // its pieces are looked at as they come
+  const pieces = Stream.fromAsyncIterable(bytes as AsyncIterable<unknown>, (cause) => cause)
+  // A stream of Node's gives texts once somebody has set its encoding, and its type does not say so.
+  const looked = Stream.mapEffect(pieces, (piece) => (piece instanceof Uint8Array ? Effect.succeed(piece) : Effect.fail(wants("bytes: a Uint8Array, or an AsyncIterable of nothing else"))))
+  return { ...mail, bytes: looked }
 }
 
 const isPeer = (peer: unknown): boolean =>
