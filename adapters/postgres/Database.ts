@@ -116,6 +116,9 @@ export const planning = {
   plan_cache_mode: "force_generic_plan"
 } as const
 
+/** What each connection is to have; behind a pooler, the role. A process that dies or hangs within a transaction holds its locks no longer than that. */
+export const sessionSettings = { idle_in_transaction_session_timeout: "15s", default_transaction_isolation: "read committed", ...planning } as const
+
 const openingOf = (options: Options, config: PgConnection.Config): Effect.Effect<Primary.Open, SqlError> => {
   const { stream } = options
   if (stream === undefined) {
@@ -152,8 +155,7 @@ const configOf = (options: Options): PgConnection.Config => ({
   ...(options.stream !== undefined && { username: "postgres", database: "postgres", ssl: false }),
   ...(options.stream === undefined &&
     options.prepare !== false && {
-      // A process that dies or hangs within a transaction holds its locks no longer than that.
-      startupParameters: { idle_in_transaction_session_timeout: "15s", default_transaction_isolation: "read committed", ...planning }
+      startupParameters: sessionSettings
     }),
   applicationName: options.applicationName ?? "mailroom",
   prepare: options.prepare ?? true,

@@ -29,6 +29,14 @@ const assertNothing = (world: World, process: Process, of: Tenancy, label = "") 
     assert.ok(!audited.some(({ action }) => action.startsWith("webhook_endpoint")), label)
   })
 
+const assertNotLetIn = (world: World, process: Process, of: Tenancy, label: string) =>
+  Effect.gen(function* () {
+    const error = yield* Effect.flip(create(process, of))
+
+    assert.equal(error._tag, "Unauthorized", label)
+    yield* assertNothing(world, process, of, label)
+  })
+
 /** What an operator does to be called by somebody no more. */
 const endings: Readonly<Record<string, (process: Process, of: Tenancy) => Effect.Effect<unknown, unknown>>> = {
   "the key is revoked": ({ management }, { realm, principal }) => management.revokeKey(system, realm.tenantId, principal.apiKeyId),
@@ -251,10 +259,7 @@ export const suite: ScenarioSuite = {
           const of = yield* world.found()
           world.stage.receive = (posted) => Effect.andThen(Effect.orDie(end(process, of)), welcoming(posted))
 
-          const error = yield* Effect.flip(create(process, of))
-
-          assert.equal(error._tag, "Unauthorized", what)
-          yield* assertNothing(world, process, of, what)
+          yield* assertNotLetIn(world, process, of, what)
         }
       })
     ),
@@ -266,10 +271,7 @@ export const suite: ScenarioSuite = {
           const of = yield* world.found()
           const process = yield* world.boot(new Ahead("Store.commit", once(end(operator, of))))
 
-          const error = yield* Effect.flip(create(process, of))
-
-          assert.equal(error._tag, "Unauthorized", what)
-          yield* assertNothing(world, process, of, what)
+          yield* assertNotLetIn(world, process, of, what)
         }
       })
     ),

@@ -46,17 +46,15 @@ const admitting = Effect.gen(function* () {
     )
   )
   const { admit } = Context.get(context, Access)
-  const tagOf = (text: Redacted.Redacted<string>, scheme = "Bearer ") => {
-    const request = { authorization: `${scheme}${Redacted.value(text)}`, operation: "listMessages", requestId: "r", clientAddress: "192.0.2.1" } as const
-    return Effect.map(Effect.result(admit(request, () => {}, () => {})), (result) => (Result.isSuccess(result) ? "admitted" : result.failure._tag))
-  }
-  const refused = (authorization: string | undefined) =>
-    Effect.flip(admit({ authorization, operation: "listMessages", requestId: "r", clientAddress: "192.0.2.1" }, () => {}, () => {}))
+  const asking = (authorization: string | undefined) =>
+    admit({ authorization, operation: "listMessages", requestId: "r", clientAddress: "192.0.2.1" }, () => {}, () => {})
+  const tagOf = (text: Redacted.Redacted<string>, scheme = "Bearer ") =>
+    Effect.map(Effect.result(asking(`${scheme}${Redacted.value(text)}`)), (result) => (Result.isSuccess(result) ? "admitted" : result.failure._tag))
   /** Why the log says that it was refused, which the caller is not told. */
   const reasonOf = (authorization: string | undefined) =>
-    Effect.map(refused(authorization), (error) => (error._tag === "Unauthorized" ? error.reason : error._tag))
+    Effect.map(Effect.flip(asking(authorization)), (error) => (error._tag === "Unauthorized" ? error.reason : error._tag))
   const otherSecret = ApiKeys.withPublicId(realm.environment, publicId, new Uint8Array(ApiKeys.secretBytes).fill(1))
-  return { hashing, used, plan, environment: realm.environment, reasonOf, isRefused: refused(`Bearer ${Redacted.value(minted.text)}`), tag: tagOf(minted.text), ofOtherSecret: tagOf(otherSecret.text), ofScheme: (scheme: string) => tagOf(minted.text, scheme) }
+  return { hashing, used, plan, environment: realm.environment, reasonOf, isRefused: Effect.flip(asking(`Bearer ${Redacted.value(minted.text)}`)), tag: tagOf(minted.text), ofOtherSecret: tagOf(otherSecret.text), ofScheme: (scheme: string) => tagOf(minted.text, scheme) }
 })
 
 describe("a key", () => {

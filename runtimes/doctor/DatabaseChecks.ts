@@ -163,9 +163,9 @@ const connections = (config: Deployment) => Effect.fnUntraced(function* (says: V
   const fault = yield* poolerFault(config)
   if (fault !== null) return yield* says.fail(fault.message, fault.advice)
   const { sql } = yield* Postgres.Database
-  const wanted: Readonly<Record<string, string>> = { ...Postgres.planning, default_transaction_isolation: "read committed" }
+  const wanted: Readonly<Record<string, string>> = Postgres.sessionSettings
   const rows = yield* sql<{ name: string; setting: string }>`
-    select name, setting from pg_settings where name in ${sql.in([...Object.keys(wanted), transactionsEnd])} order by name`
+    select name, setting from pg_settings where name in ${sql.in(Object.keys(wanted))} order by name`
   const others = rows.filter(({ name, setting }) => (name === transactionsEnd ? setting === "0" : setting !== wanted[name]))
   if (others.length === 0) return yield* says.ok("have the settings that ours want")
   yield* says.warn(
