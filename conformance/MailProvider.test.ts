@@ -26,7 +26,9 @@ const perRecipient = "replies for each recipient of the envelope, and for nobody
 const asWritten = "mails an address as it is written, with its capitals, its tag and its signs, and replies for it so"
 const refusedBeside = "reports a recipient who is refused for good beside others who are taken, each as it is"
 
-const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (provider: MailProvider) => MailProvider["submit"]]> = [
+type Make = (provider: MailProvider, recording: MemoryMailProvider.Recording) => MailProvider["submit"]
+
+const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: Make]> = [
   [
     "a refusal that is taken for a deferral",
     "reports a message that is refused for good as permanent, after one call",
@@ -82,6 +84,14 @@ const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (provider:
   ["a name that is a number", perRecipient, saying(() => ({ providerMessageId: 42 }))],
   ["a name with a NUL in it", perRecipient, saying(({ providerMessageId }) => ({ providerMessageId: `${providerMessageId}\0` }))],
   [
+    "news of a submission that nobody is to poll for",
+    "says all it knows as often as it is asked, of this submission alone, until nothing more can come",
+    ({ submit, name }, { notify }) => (request) =>
+      Effect.tap(submit(request), ({ providerMessageId }) =>
+        notify({ provider: name, providerMessageId, recipient: null, outcome: { _tag: "Delivered", at: 0, smtpResponse: null } })
+      )
+  ],
+  [
     "a call that goes on when nobody waits for it",
     "ends at once when it is interrupted while it waits for an answer, and hangs up",
     ({ submit }) => (request) => Effect.flatMap(Effect.promise(() => Effect.runPromise(Effect.result(submit(request)))), Effect.fromResult)
@@ -90,10 +100,10 @@ const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (provider:
 
 class Subject extends Context.Service<Subject, ReturnType<typeof counted> & { readonly flawed: MailProvider }>()("test/Subject") {}
 
-const subject = (make: (provider: MailProvider) => MailProvider["submit"]) =>
+const subject = (make: Make) =>
   Layer.sync(Subject, () => {
     const right = counted(MemoryMailProvider.make("memory"))
-    return { ...right, flawed: { ...right.provider, submit: make(right.provider) } }
+    return { ...right, flawed: { ...right.provider, submit: make(right.provider, right.recording) } }
   })
 
 const held = suite({

@@ -41,7 +41,7 @@ describe("what a provider has answered", () => {
       postponed: { code: "4.2.1", detail: "wait a moment" },
       deferrals: new Map([
         [charles, { smtpCode: 451, enhancedCode: "4.2.1", diagnostic: "wait a moment" }],
-        [dora, { smtpCode: null, enhancedCode: null, diagnostic: "refused for the moment" }]
+        [dora, { smtpCode: null, enhancedCode: null, diagnostic: "the mail provider gave no reply for this recipient" }]
       ])
     })
   })
@@ -55,7 +55,7 @@ describe("what a provider has answered", () => {
   it("leaves whom it says nothing of, or whom it puts off without a word, for a later try", () => {
     const why = (replies: ReadonlyArray<readonly [Address, Reply]>) => attempted(provider, [recipients[0]!], mime, resultOf(replies), 5).postponed
 
-    assert.deepStrictEqual(why([]), { code: "no_reply", detail: "refused for the moment" })
+    assert.deepStrictEqual(why([]), { code: "no_reply", detail: "the mail provider gave no reply for this recipient" })
     for (const text of [null, "", "\r\n"]) assert.deepStrictEqual(why([[ada, { ...later, enhancedCode: null, text }]]), { code: "451", detail: "refused for the moment" })
   })
 

@@ -163,7 +163,8 @@ export const attempted = (
   if (outcomes.length === sendable.length) return { outcomes, mime, submission, postponed: null, deferrals: noDeferrals }
   const settled = new Set(outcomes.map(({ recipient }) => recipient))
   const waiting = sendable.flatMap(({ address }) => (settled.has(address) ? [] : [address]))
-  const told = (reply: Reply | undefined) => Replies.cleanReply(reply?.text ?? null) ?? "refused for the moment"
+  const told = (reply: Reply | undefined) =>
+    reply === undefined ? "the mail provider gave no reply for this recipient" : (Replies.cleanReply(reply.text) ?? "refused for the moment")
   const first = replies.get(waiting[0]!) // one has no outcome
   return {
     outcomes,
