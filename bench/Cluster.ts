@@ -23,11 +23,11 @@ process.on("exit", () => {
 })
 for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(name, () => process.exit(1)) // a second one does not cut that short
 
-/** What the systemd unit of a process, if it has one, gives to Node. */
-const nodeOptionsOf = (verb: string | undefined): Readonly<Record<string, string>> => {
+/** What the systemd unit of a process, if it has one, gives to Node, and what a benchmark gives beside. */
+const nodeOptionsOf = (verb: string | undefined, more = ""): { readonly NODE_OPTIONS: string } => {
   const unit = join(import.meta.dirname, `../docs/systemd/mailroom-${verb}.service`)
   const options = existsSync(unit) ? /^Environment=NODE_OPTIONS=(.*)$/m.exec(readFileSync(unit, "utf8"))?.[1] : undefined
-  return options === undefined ? {} : { NODE_OPTIONS: options }
+  return { NODE_OPTIONS: [options ?? "", more].join(" ").trim() }
 }
 
 /** Those that ended though nobody had ended them, and what they said last: being started again would hide it. */
@@ -53,7 +53,7 @@ export class Supervised {
   start(): void {
     const log = openSync(this.log, "a")
     const child = spawn(process.execPath, [main, ...this.#parameters], {
-      env: { ...surroundings, ...nodeOptionsOf(this.#parameters[0]), ...this.#variables },
+      env: { ...surroundings, ...this.#variables, ...nodeOptionsOf(this.#parameters[0], this.#variables["NODE_OPTIONS"]) },
       stdio: ["ignore", log, log]
     })
     this.#child = child

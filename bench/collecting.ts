@@ -1,0 +1,30 @@
+/**
+ * Loaded ahead of a process of the product (`--expose-gc --import`): told so by
+ * SIGUSR2, it collects all garbage and writes what V8 holds by then into
+ * `BENCH_COLLECTED_FOLDER`, under its process id.
+ */
+import { renameSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { getHeapSpaceStatistics } from "node:v8"
+import { isMainThread } from "node:worker_threads"
+
+/** In bytes. `free`: room that V8 keeps for what comes, and that nothing is in. */
+export interface Collected {
+  readonly free: number
+}
+
+const folder = process.env["BENCH_COLLECTED_FOLDER"]
+const collect = globalThis.gc
+if (isMainThread && folder !== undefined && collect !== undefined) {
+  process.on("SIGUSR2", () => {
+    collect()
+    // What was finalized by the first one is garbage only now.
+    setImmediate(() => {
+      collect()
+      const free = getHeapSpaceStatistics().reduce((sum, space) => sum + space.physical_space_size - space.space_used_size, 0)
+      const file = join(folder, String(process.pid))
+      writeFileSync(`${file}.part`, JSON.stringify({ free } satisfies Collected))
+      renameSync(`${file}.part`, file)
+    })
+  })
+}
