@@ -396,6 +396,18 @@ describe("an embedded Mailroom", () => {
     assert.deepStrictEqual(lines, told)
   })
 
+  it("links its pages so that they are found under a prefix, too", async () => {
+    const mailroom = await embed()
+    const under = (path: string) => new URL(path, "https://host.example/mail/")
+
+    const root = await mailroom.fetch(get("/"), from)
+    const docs = await (await mailroom.fetch(get("/docs"), from)).text()
+    const links = [...docs.matchAll(/href="([^"#][^"]*)"/g)].map(([, link]) => new URL(link!, under("docs")).href)
+
+    assert.strictEqual(new URL(root.headers.get("location")!, under(".")).href, under("docs").href)
+    assert.deepStrictEqual(links, [under("openapi.yaml").href])
+  })
+
   it("takes a setting as its rule reads it, and an option that is undefined as left out", async () => {
     const settings = { hostName: undefined, mxHost: "MX.Example" } as unknown as NonNullable<Options["settings"]> // as JavaScript gives it
     const mailroom = await embed({ settings, address: "https://api.example.com/" })

@@ -45,8 +45,8 @@ export interface EmbeddedMailroom {
   /**
    * The service as a web-standard handler, to be mounted anywhere. The IP guard counts by the address you give, and cannot do
    * without: a request of which you do not say whom it is from is rejected, unanswered. Its paths are those of the contract:
-   * under a prefix of yours, take that off the URL first, which the API does not mind, but the links of `/docs` do. With a
-   * TypeError it rejects what is no Request, or one whose body somebody has read.
+   * under a prefix of yours, take that off the URL first. With a TypeError it rejects what is no Request, or one whose body
+   * somebody has read.
    */
   readonly fetch: (request: Request, from: { readonly clientAddress: string }) => Promise<Response>
   /**

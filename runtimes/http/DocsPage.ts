@@ -186,7 +186,7 @@ export const render = (document: Document): string => {
 <title>${escapeHtml(document.info.title)}</title><style>${style}</style></head><body>
 <h1>${escapeHtml(document.info.title)} <small>${document.info.version}</small></h1>
 ${prose(document.info.description)}
-<p>The contract: <a href="/openapi.yaml">/openapi.yaml</a> (OpenAPI 3.1).</p>
+<p>The contract: <a href="openapi.yaml">/openapi.yaml</a> (OpenAPI 3.1).</p>
 <nav><ul>${operations.map(({ operation }) => link(`#${operation.operationId}`, operation.summary)).join("")}
 ${link("#webhooks", "What an endpoint gets")}<li><a href="#schemas">Schemas</a></li><li><a href="#errors">Errors</a></li></ul></nav>
 ${document.tags.map(({ name, description }) => `<h2>${escapeHtml(name)}</h2><p>${inline(description)}</p>\n${operations

@@ -116,8 +116,9 @@ const pagesLayer = (servers: ReadonlyArray<string>) =>
           )
         )
       )
+      const toDocs = pages.docs.slice(pages.root.length) // relative, as its links: they may stand under a prefix
       return Layer.mergeAll(
-        HttpRouter.add("GET", pages.root, HttpServerResponse.redirect(pages.docs, { headers: { "content-length": "0" } })),
+        HttpRouter.add("GET", pages.root, HttpServerResponse.redirect(toDocs, { headers: { "content-length": "0" } })),
         HttpRouter.add("GET", pages.document, yaml),
         HttpRouter.add("GET", pages.docs, docs)
       )
