@@ -8,8 +8,9 @@ import { join } from "node:path"
 import { getHeapSpaceStatistics } from "node:v8"
 import { isMainThread } from "node:worker_threads"
 
-/** In bytes. `free`: room that V8 keeps for what comes, and that nothing is in. */
+/** In bytes. `used`: what is left in V8's heap. `free`: room that V8 keeps for what comes, and that nothing is in. */
 export interface Collected {
+  readonly used: number
   readonly free: number
 }
 
@@ -21,9 +22,11 @@ if (isMainThread && folder !== undefined && collect !== undefined) {
     // What was finalized by the first one is garbage only now.
     setImmediate(() => {
       collect()
-      const free = getHeapSpaceStatistics().reduce((sum, space) => sum + space.physical_space_size - space.space_used_size, 0)
+      const spaces = getHeapSpaceStatistics()
+      const used = spaces.reduce((sum, space) => sum + space.space_used_size, 0)
+      const free = spaces.reduce((sum, space) => sum + space.physical_space_size, 0) - used
       const file = join(folder, String(process.pid))
-      writeFileSync(`${file}.part`, JSON.stringify({ free } satisfies Collected))
+      writeFileSync(`${file}.part`, JSON.stringify({ used, free } satisfies Collected))
       renameSync(`${file}.part`, file)
     })
   })

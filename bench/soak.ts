@@ -6,23 +6,17 @@
  *
  * Flat means: over the second half, memory in use rises by less than what
  * keeping anything for each message would cost. 64 bytes are a key and a place
- * in a map; a message keeps more than that if it is kept at all. In use is what
- * a process has of its own once its garbage is collected, without the room that
- * V8 keeps for what comes: it is looked at halfway and at the end. Between that
- * it goes up and down as V8 decides, which is drawn, and no leak. A heap takes its first minutes to find its size: so a
- * shorter run shows that it works, is not judged, and not kept.
+ * in a map; a message keeps more than that if it is kept at all. What is in use
+ * is looked at halfway and at the end; between that, memory goes up and down as
+ * V8 decides, which is drawn, and no leak. A heap takes its first minutes to
+ * find its size: so a shorter run shows that it works, is not judged, and not
+ * kept.
  */
-import { Option, Redacted } from "effect"
-import { randomBytes, randomUUID } from "node:crypto"
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
-import * as ApiKeys from "../core/model/ApiKey.ts"
+import { randomUUID } from "node:crypto"
 import { call, sleep } from "./Api.ts"
-import type { Supervised } from "./Cluster.ts"
-import type { Collected } from "./collecting.ts"
 import * as Copies from "./Copies.ts"
 import * as Deployment from "./Deployment.ts"
+import * as InUse from "./InUse.ts"
 import { run, type Request } from "./Load.ts"
 import { openFiles, postgresMiB, privateMiB } from "./Processor.ts"
 import { startReceivers } from "./receiver.ts"
@@ -37,13 +31,6 @@ const keptBytes = 64
 const eventTypes = ["message.queued", "message.sent"]
 const noiseMiB = 4
 
-/** Of its own and of V8's, without what is free. */
-interface InUse {
-  readonly seconds: number
-  readonly serveMiB: number
-  readonly workerMiB: number
-}
-
 interface Sample {
   readonly seconds: number
   readonly serveMiB: number
@@ -57,28 +44,8 @@ interface Sample {
 
 const sink = await Sink.start()
 const receivers = await startReceivers(1)
-const folder = mkdtempSync(join(tmpdir(), "mailroom-collected-"))
-const product = await Deployment.open({
-  workers: 1,
-  variables: {
-    ...sink.variables,
-    NODE_OPTIONS: `--expose-gc --import ${import.meta.resolve("./collecting.ts")}`,
-    BENCH_COLLECTED_FOLDER: folder
-  }
-})
-
-/** What it has in use by itself, once its garbage is collected. */
-const inUseMiB = async (one: Supervised): Promise<number> => {
-  const file = join(folder, String(one.pid))
-  rmSync(file, { force: true })
-  one.signal("SIGUSR2")
-  for (let waited = 0; !existsSync(file); waited += 10) {
-    if (waited > 20_000) throw new Error(`void: ${one.name} does not collect its garbage\n${one.tail(3)}`)
-    await sleep(10)
-  }
-  const { free }: Collected = JSON.parse(readFileSync(file, "utf8"))
-  return privateMiB(one.pid!) - free / 1_048_576 // it has just answered
-}
+const inUse = InUse.open()
+const product = await Deployment.open({ workers: 1, variables: { ...sink.variables, ...inUse.variables } })
 try {
   const subscribed = await call(product.baseUrl, product.production.apiKey, "POST", "/v1/webhook-endpoints", { body: { url: receivers.urls[0], eventTypes } })
   if (subscribed?.status !== 201) throw new Error(`void: ${subscribed?.status} ${JSON.stringify(subscribed?.json)}`)
@@ -118,39 +85,24 @@ try {
     await drained(requests)
     return requests / ((performance.now() - begun) / 1_000)
   }
-  /**
-   * A key's hash takes 19 MiB, which the C library keeps for each thread that ever made one. A key in use is hashed anew
-   * every five minutes, on whichever of Node's threads is free, so all of them do it first: by secrets that are wrong.
-   */
-  const hash = () => {
-    const { publicId } = Option.getOrThrow(ApiKeys.parse(product.production.apiKey))
-    const wrong = () => Redacted.value(ApiKeys.withPublicId("production", publicId, randomBytes(24)).text)
-    return run({
-      base: new URL(product.baseUrl),
-      cpu: () => 0,
-      connections: 8,
-      durationMs: scale.of(3_000, 100),
-      expected: [401, 503], // so many hashes are under way that no more are begun
-      request: () => ({ method: "GET", path: "/v1/mailboxes", headers: { authorization: `Bearer ${wrong()}` } })
-    })
-  }
   await turn()
   await measure(scale.of(3_000, 500)) // warm-up
-  await hash()
   const most = await measure(scale.of(10_000, 1_000))
   const perSecond = most / 2
   process.stderr.write(`${most.toFixed(0)} messages a second were taken; ${(totalMs / 60_000).toFixed(1)} minutes at ${perSecond.toFixed(0)}\n`)
 
   await countAnew()
   const samples: Array<Sample> = []
-  const inUse: Array<InUse> = []
+  /** Halfway, and at the end. */
+  const uses: Array<{ readonly seconds: number; readonly serve: InUse.InUse; readonly worker: InUse.InUse }> = []
   const [oneServe, oneWorker] = [product.cluster.serves[0]!, product.cluster.workers[0]!]
   const [serve, worker] = [oneServe.pid!, oneWorker.pid!]
   const begun = performance.now()
   const lookAtUse = async () => {
-    inUse.push({ seconds: (performance.now() - begun) / 1_000, serveMiB: await inUseMiB(oneServe), workerMiB: await inUseMiB(oneWorker) })
-    const { serveMiB, workerMiB } = inUse.at(-1)!
-    process.stderr.write(`in use: serve ${serveMiB.toFixed(0)} MiB, worker ${workerMiB.toFixed(0)} MiB\n`)
+    const [serve, worker] = [await inUse.of(oneServe), await inUse.of(oneWorker)]
+    uses.push({ seconds: (performance.now() - begun) / 1_000, serve, worker })
+    const said = ({ allMiB, heapMiB }: InUse.InUse) => `${allMiB.toFixed(0)} MiB (${heapMiB.toFixed(0)} of the heap)`
+    process.stderr.write(`in use: serve ${said(serve)}, worker ${said(worker)}\n`)
   }
   const over = new AbortController()
   const look = Copies.connected(url, async (client) => {
@@ -172,7 +124,7 @@ try {
       })
       const { seconds, serveMiB, workerMiB, waiting } = samples.at(-1)!
       process.stderr.write(`${seconds.toFixed(0)} s: serve ${serveMiB.toFixed(0)} MiB, worker ${workerMiB.toFixed(0)} MiB, ${waiting} jobs\n`)
-      if (isLast || (inUse.length === 0 && seconds >= totalMs / 2_000)) await lookAtUse()
+      if (isLast || (uses.length === 0 && seconds >= totalMs / 2_000)) await lookAtUse()
       if (isLast) return
       await sleep(everyMs)
     }
@@ -193,7 +145,7 @@ try {
     const below = half.reduce((sum, { seconds }) => sum + (seconds - meanX) ** 2, 0)
     return below === 0 ? 0 : (above / below) * halfSeconds
   }
-  const [halfway, end] = [inUse[0]!, inUse.at(-1)!]
+  const [halfway, end] = [uses[0]!, uses.at(-1)!]
   const memoryMax = Math.round(noiseMiB + (keptBytes * perSecond * (end.seconds - halfway.seconds)) / 1_048_576)
   const bounded = (path: string, rose: number, bound: number, unit: string) =>
     ({ path, better: "lower", floor: bound, goal: bound, unit, values: [rose] }) as const
@@ -201,8 +153,8 @@ try {
     name: "soak",
     about: `${(totalMs / 60_000).toFixed(1)} minutes of messages, each with two webhooks, at half the rate that was taken just before; what rose over the second half. Memory in use is what a process has of its own once its garbage is collected, without V8's free room; it may rise by ${noiseMiB} MiB, and ${keptBytes} bytes for each message sent meanwhile. Files and connections are by a line through the samples.`,
     ratios: [
-      bounded("serve: memory in use rose by", end.serveMiB - halfway.serveMiB, memoryMax, "MiB"),
-      bounded("worker: memory in use rose by", end.workerMiB - halfway.workerMiB, memoryMax, "MiB"),
+      bounded("serve: memory in use rose by", end.serve.allMiB - halfway.serve.allMiB, memoryMax, "MiB"),
+      bounded("worker: memory in use rose by", end.worker.allMiB - halfway.worker.allMiB, memoryMax, "MiB"),
       bounded("serve: open files rose by", rise("serveFiles"), 2, "files"),
       bounded("worker: open files rose by", rise("workerFiles"), 2, "files"),
       bounded("connections to PostgreSQL rose by", rise("connections"), 2, "connections")
@@ -210,8 +162,10 @@ try {
     figures: [
       { name: "taken at most", unit: "messages/s", values: [most] },
       { name: "sent", unit: "messages/s", values: [requests / (totalMs / 1_000)] },
-      { name: "serve: memory in use, halfway and at the end", unit: "MiB", values: inUse.map(({ serveMiB }) => serveMiB) },
-      { name: "worker: memory in use, halfway and at the end", unit: "MiB", values: inUse.map(({ workerMiB }) => workerMiB) },
+      ...(["serve", "worker"] as const).flatMap((name) => [
+        { name: `${name}: memory in use, halfway and at the end`, unit: "MiB", values: uses.map((use) => use[name].allMiB) },
+        { name: `${name}: V8's heap in use, halfway and at the end`, unit: "MiB", values: uses.map((use) => use[name].heapMiB) }
+      ]),
       ...(
         [
           ["serve: memory", "serveMiB", "MiB"],
@@ -234,7 +188,7 @@ try {
   await product.stop()
   receivers.stop()
   sink.stop()
-  rmSync(folder, { recursive: true })
+  inUse.close()
 }
 
 function mean(values: ReadonlyArray<number>): number {
