@@ -17,11 +17,13 @@ export interface Collected {
 const folder = process.env["BENCH_COLLECTED_FOLDER"]
 const collect = globalThis.gc
 if (isMainThread && folder !== undefined && collect !== undefined) {
+  // In its last resort V8 gives back pages, too, that it would keep for later otherwise.
+  const all = { type: "major", execution: "sync", flavor: "last-resort" } as const
   process.on("SIGUSR2", () => {
-    collect()
+    collect(all)
     // What was finalized by the first one is garbage only now.
     setImmediate(() => {
-      collect()
+      collect(all)
       const spaces = getHeapSpaceStatistics()
       const used = spaces.reduce((sum, space) => sum + space.space_used_size, 0)
       const free = spaces.reduce((sum, space) => sum + space.physical_space_size, 0) - used
