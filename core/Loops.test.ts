@@ -10,7 +10,7 @@ import * as Loops from "./Loops.ts"
 
 const nothing = Effect.succeed(0)
 
-const quietRelay = Layer.succeed(EventRelay, { tick: nothing, ended: Effect.void })
+const quietRelay = Layer.succeed(EventRelay, { tick: nothing, ended: Effect.void, release: Effect.void })
 
 const silentLog = { append: () => undefined, touch: () => undefined }
 
@@ -82,7 +82,7 @@ describe("the loops", () => {
           Loops.layer,
           Layer.mergeAll(
             Layer.mock(Worker, { run: () => Effect.never, recordTaken: Effect.asVoid(tick("taken")) }),
-            Layer.succeed(EventRelay, { tick: tick("relay"), ended: Effect.void }),
+            Layer.succeed(EventRelay, { tick: tick("relay"), ended: Effect.void, release: Effect.void }),
             Layer.mock(Sweep, { tick: tick("sweep"), retain: Effect.asVoid(tick("retain")) }),
             Layer.mock(CheckDomains, { tick: tick("domains") }),
             Layer.succeed(RequestLog, { ...silentLog, flush: tick("flush") })
@@ -106,7 +106,7 @@ describe("the loops", () => {
   it.effect("relay to the end of the log in one go", () =>
     Effect.gen(function* () {
       const pages = [2, 1, 0]
-      const relay = Layer.succeed(EventRelay, { tick: Effect.sync(() => pages.shift() ?? 0), ended: Effect.void })
+      const relay = Layer.mock(EventRelay, { tick: Effect.sync(() => pages.shift() ?? 0) })
       yield* Layer.buildWithScope(withWorker(() => Effect.never, relay), yield* Scope.make())
 
       yield* TestClock.adjust("50 millis")
@@ -115,21 +115,22 @@ describe("the loops", () => {
     })
   )
 
-  it.effect("end with what the relay has begun, and leave work that takes longer than ten seconds to its lease", () =>
+  it.effect("end with what the relay has begun and its shards left to others, and leave work that takes longer than ten seconds to its lease", () =>
     Effect.gen(function* () {
       const relayed = yield* Deferred.make<void>()
       let isInterrupted = false
+      let left = 0
       const hung = Effect.onInterrupt(Effect.never, () => Effect.sync(() => void (isInterrupted = true)))
       const closed = Effect.fnUntraced(function* (work: Effect.Effect<void>) {
         const scope = yield* Scope.make()
-        const relay = Layer.succeed(EventRelay, { tick: nothing, ended: Deferred.await(relayed) })
+        const relay = Layer.succeed(EventRelay, { tick: nothing, ended: Deferred.await(relayed), release: Effect.sync(() => void (left += 1)) })
         yield* Layer.buildWithScope(withWorker(() => work, relay), scope)
         return yield* Effect.forkChild(Scope.close(scope, Exit.void))
       })
 
       const first = yield* closed(Effect.void)
       yield* TestClock.adjust("5 seconds")
-      const early = first.pollUnsafe()
+      const early = [first.pollUnsafe(), left]
       yield* Deferred.succeed(relayed, undefined)
       yield* Fiber.join(first)
       const second = yield* closed(hung)
@@ -138,8 +139,8 @@ describe("the loops", () => {
       yield* TestClock.adjust("1 millis")
       yield* Fiber.join(second)
 
-      assert.isUndefined(early)
-      assert.deepStrictEqual([before, isInterrupted], [[false, undefined], true])
+      assert.deepStrictEqual(early, [undefined, 0])
+      assert.deepStrictEqual([before, isInterrupted, left], [[false, undefined], true, 2])
     })
   )
 
@@ -153,7 +154,7 @@ describe("the loops", () => {
         })
       const services = Layer.mergeAll(
         Layer.mock(Worker, { tick: note("work", [3, 1]), recordTaken: Effect.asVoid(note("taken")) }),
-        Layer.succeed(EventRelay, { tick: note("relay", [0, 2]), ended: Effect.asVoid(note("relayed")) }),
+        Layer.mock(EventRelay, { tick: note("relay", [0, 2]), ended: Effect.asVoid(note("relayed")) }),
         Layer.mock(Sweep, { tick: note("sweep") }),
         Layer.mock(CheckDomains, { tick: note("domains") }),
         Layer.succeed(RequestLog, { ...silentLog, flush: note("flush") })

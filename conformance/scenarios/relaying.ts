@@ -8,7 +8,7 @@ import { Ahead } from "./Faults.ts"
 import { assertAllOnce, happenOften, heard, playQuick } from "./QuickReceivers.ts"
 import { deliveriesTo, endpointOf, happen, hook, postsTo, relayAll, type Hook } from "./Receivers.ts"
 import * as Time from "./Time.ts"
-import { scenario, settle, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
+import { scenario, settle, type Process, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 /** A process each of whose reads of the log takes longer than a turn, and finds one event more, as long as some are `left`. */
 const playGrowing = (world: World) =>
@@ -169,6 +169,27 @@ export const suite: ScenarioSuite = {
         yield* process.relay.tick
 
         assert.equal(yield* made, 2)
+      })
+    ),
+
+    scenario("who ends leaves the shards that it holds to the others at once, and whom it has been taken from its shard", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const [first, second, third] = [yield* world.boot(), yield* world.boot(), yield* world.boot()]
+        const to = yield* hook(first, of)
+        const madeBy = Effect.fnUntraced(function* (process: Process) {
+          yield* happen(process, of)
+          yield* process.relay.tick
+          return (yield* deliveriesTo(world, to)).length
+        })
+        const alone = [yield* madeBy(first), yield* madeBy(second)]
+
+        yield* first.relay.release
+        const left = yield* madeBy(second)
+        yield* first.relay.release
+        const held = yield* madeBy(third)
+
+        assert.deepEqual([alone, left, held], [[1, 1], 3, 3])
       })
     ),
 

@@ -53,6 +53,8 @@ export class EventRelay extends Context.Service<
     readonly tick: Effect.Effect<number>
     /** Waits for the attempts of past ticks that nobody has waited for, until they are recorded. */
     readonly ended: Effect.Effect<void>
+    /** For a process that ends, once its ticks are over: leaves the shards that it holds to the others, who would wait for it. */
+    readonly release: Effect.Effect<void>
   }
 >()("mailroom/core/jobs/EventRelay") {
   static readonly layer = Layer.effect(
@@ -67,6 +69,8 @@ export class EventRelay extends Context.Service<
       const firstAttempts = yield* FirstAttempts
       const late = yield* FiberSet.make()
       const holder = yield* crypto.uuid
+      /** By shard, what this process has moved it to last. */
+      const moved = new Map<number, Relay>()
 
       /** What comes next in a shard behind this position; null: nothing. */
       const read = Effect.fnUntraced(function* (shard: number, from: bigint): Effect.fn.Return<Page | null, StoreUnavailable> {
@@ -125,6 +129,7 @@ export class EventRelay extends Context.Service<
         const next: Relay = { shard, position: endOf(page), holder, heldUntil: (yield* holdClock) + holdDuration }
         changes.push({ _tag: "MoveRelay", relay: next, from }, ...[...endpoints.values()].map((endpoint) => unchanged("endpoint", endpoint)))
         yield* commit(store, queue, changes, jobs)
+        moved.set(shard, next)
         firstAttempts.forget(made)
         for (const { delivery } of ended) attempts.recorded(delivery)
         for (const one of left) yield* FiberSet.run(late, recordLate(one))
@@ -259,11 +264,23 @@ export class EventRelay extends Context.Service<
         return counts.reduce((sum, count) => sum + count, 0)
       })
 
+      const release = Effect.gen(function* () {
+        const storeNow = yield* holdClock
+        const held = [...moved.values()].filter(({ heldUntil }) => heldUntil > storeNow)
+        yield* Effect.forEach(
+          held,
+          (relay) => Effect.ignore(commit(store, queue, [{ _tag: "MoveRelay", relay: { ...relay, heldUntil: 0 }, from: relay.position }], [])),
+          { concurrency: "unbounded", discard: true }
+        )
+      })
+
       return EventRelay.of({
         tick: tick.pipe(
           Effect.catch((error) => Effect.as(seldom(Effect.logWarning("the relay could not read the store; it goes on later", error)), 0))
         ),
-        ended: FiberSet.awaitEmpty(late)
+        ended: FiberSet.awaitEmpty(late),
+        // Who moved a shard since has it; where the store is away, the others wait as for one that was killed.
+        release
       })
     })
   )
