@@ -84,6 +84,20 @@ const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: Make]> = [
   ["a name that is a number", perRecipient, saying(() => ({ providerMessageId: 42 }))],
   ["a name with a NUL in it", perRecipient, saying(({ providerMessageId }) => ({ providerMessageId: `${providerMessageId}\0` }))],
   [
+    "a message to the first 50 that is said to be one to all",
+    "mails each of as many recipients as a message may have, or tells those to come again whom it has not mailed",
+    ({ submit }) => (request) =>
+      Effect.map(
+        submit({ ...request, envelope: { ...request.envelope, recipients: request.envelope.recipients.slice(0, 50) } }),
+        (result) => ({ ...result, replies: request.envelope.recipients.map((recipient) => ({ recipient, reply: result.replies[0]!.reply })) })
+      )
+  ],
+  [
+    "a submission that dies before it reads the bytes",
+    "gives up at once when it is interrupted among the bytes, hands nothing over, and submits the next",
+    () => () => Effect.die(new Error("no such method"))
+  ],
+  [
     "news of a submission that nobody is to poll for",
     "says all it knows as often as it is asked, of this submission alone, until nothing more can come",
     ({ submit, name }, { notify }) => (request) =>

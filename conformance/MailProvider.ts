@@ -4,11 +4,12 @@
  * what arrived there, and the checks see that it is what was submitted.
  */
 import assert from "node:assert/strict"
-import { Clock, Effect, Fiber, Latch, Option, Result, Stream } from "effect"
+import { Cause, Clock, Effect, Exit, Fiber, Latch, Option, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import type { Address } from "../core/model/Address.ts"
 import type { Envelope } from "../core/model/Envelope.ts"
 import type { Submission } from "../core/model/Message.ts"
+import { recipientsPerFieldMax } from "../core/model/Limits.ts"
 import * as Notifications from "../core/model/Notification.ts"
 import * as Replies from "../core/model/Reply.ts"
 import { dateMax } from "../core/model/Timestamp.ts"
@@ -170,6 +171,25 @@ export const suite = <R, R2 = never>({ provider, received, server, isRebuilding 
       })
     },
     {
+      title: "mails each of as many recipients as a message may have, or tells those to come again whom it has not mailed",
+      check: Effect.gen(function* () {
+        const all = Array.from({ length: 3 * recipientsPerFieldMax }, (_, index) => address(`r${index}`, `d${index % 4}.example.org`))
+        const request = mail(to(...all))
+
+        const result = yield* submit(request)
+
+        assertWritten(result)
+        assert.deepEqual(result.replies.map(({ recipient }) => recipient).toSorted(), all.toSorted())
+        const kinds = Map.groupBy(result.replies, ({ reply }) => Replies.classify(reply))
+        assert.deepEqual([...kinds.keys()].filter((kind) => kind !== "accepted" && kind !== "transient"), [])
+        const accepted = (kinds.get("accepted") ?? []).map(({ recipient }) => recipient)
+        assert.ok(accepted.length > 0, "somebody is mailed")
+        if (received === undefined) return
+        const mailed = (yield* received(request)).flatMap(({ recipients }) => recipients)
+        assert.deepEqual(mailed.toSorted(), accepted.toSorted())
+      })
+    },
+    {
       title: "mails an address as it is written, with its capitals, its tag and its signs, and replies for it so",
       check: Effect.gen(function* () {
         const locals = ["Ada.Lovelace", "charles+Note.G", "o'brien", "b=c/d", "x_{y}~z"]
@@ -265,7 +285,8 @@ export const suite = <R, R2 = never>({ provider, received, server, isRebuilding 
         const begun = yield* Latch.make()
         const mime = Stream.concat(Stream.take(request.mime, 1), Stream.fromEffect(Effect.andThen(begun.open, Effect.never)))
         const submitting = yield* Effect.forkDetach(submit({ ...request, mime })) // it may be one that does not end
-        yield* begun.await
+        const before = yield* Effect.raceFirst(Effect.as(begun.await, null), Fiber.await(submitting))
+        if (before !== null) return assert.fail(`it ended before it read the bytes: ${Exit.isFailure(before) ? Cause.pretty(before.cause) : "as if it were done"}`)
 
         const ended = yield* TestClock.withLive(Effect.timeoutOption(Fiber.interrupt(submitting), "5 seconds"))
 
