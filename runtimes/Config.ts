@@ -245,7 +245,7 @@ const requirements: Record<Need, Rule> = {
   "sealing keys": {
     about: ["sealingKeys"],
     breaks: ({ sealingKeys }) => sealingKeys.length === 0,
-    fault: `${settings.sealingKeys.name} is not set; \`mailroom sealing generate\` prints a key to begin with`
+    fault: `${settings.sealingKeys.name} is not set; \`mailroom sealing generate\` prints a key to begin with; a database that has secrets wants the keys that it had`
   },
   scanner: {
     about: ["mode", "scanner"],

@@ -116,7 +116,7 @@ export const settings = {
   sealingKeys: setting({
     name: "MAILROOM_SEALING_KEYS",
     wants: "`version:key`, separated by commas or lines, each key 32 bytes in base64",
-    about: "The keys that webhook secrets and DKIM keys are sealed with. The highest version seals, every version opens, and the lowest signs bounce addresses. `mailroom sealing generate` makes one; without these keys a backup is no backup.",
+    about: "The keys that webhook secrets and DKIM keys are sealed with. The highest version seals, every version opens, and the lowest signs bounce addresses and cursors of events. `mailroom sealing generate` makes one; without these keys a backup is no backup.",
     fallback: "",
     isSecret: true,
     parse: Values.keyRing
@@ -210,7 +210,7 @@ export const settings = {
   eventRetentionDays: setting({
     name: "MAILROOM_EVENT_RETENTION_DAYS",
     wants: "a whole number from 1 to 3650",
-    about: "For how many days events can be listed. Deliveries that have ended and the request log are kept as long.",
+    about: "For how many days events can be listed; the same for all processes. Deliveries that have ended and the request log are kept as long.",
     fallback: String(Limits.eventRetentionDefault / 86_400_000),
     parse: Values.integer(1, 3_650)
   }),

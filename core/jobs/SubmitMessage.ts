@@ -283,7 +283,7 @@ export class SubmitMessage extends Context.Service<
           SubmissionRefused: ({ reply }) => Effect.fail(refused(reply)),
           MailProviderUnavailable: (error) =>
             Effect.andThen(
-              Effect.logWarning("the provider took nothing", error.cause),
+              Effect.logWarning("the provider did not say whether it took the message; it is tried again", error.cause),
               Effect.fail(new Postponed({ code: "provider_unavailable", detail: error.message }))
             ),
           BlobUnavailable: storageUnavailable,

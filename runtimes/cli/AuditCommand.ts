@@ -75,7 +75,7 @@ const requests = Command.make(
     const columns = ["at", "operation", "status", "code", "durationMs", "environment", "apiKeyId", "clientAddress", "requestId"]
     yield* printPage(json, found, shownRequest, columns, numberOf)
   }))
-).pipe(Command.withDescription("Lists a tenant's API requests as they ended, newest first; the last seconds may not be written yet"))
+).pipe(Command.withDescription("Lists a tenant's API requests, those that were written last first: each process writes those of a second at a time, and the last may not be written yet"))
 
 export const auditCommand = Command.make("audit").pipe(
   Command.withDescription("What was done, and by whom"),

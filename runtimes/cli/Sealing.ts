@@ -46,7 +46,7 @@ const reseal = Command.make(
 ).pipe(
   Command.withDescription(
     "Seals the secrets of all webhook endpoints, and the DKIM keys of all domains, anew with the newest sealing key. First give every process the ring with the new key beside " +
-      "the old ones; then reseal; then take the old key away. (The oldest key also signs the addresses that bounces come back to, and the cursors of events.) " +
+      "the old ones; then reseal. Keep the old key for as long as backups hold what it sealed, and the oldest for longer: it also signs the addresses that bounces come back to, and the cursors of events. " +
       "Workers may run meanwhile, and it is safe to repeat."
   )
 )
