@@ -133,6 +133,7 @@ export class Mailroom {
         "An API key does not belong in a web page, where everybody can read it. Call the API from your server."
       )
     }
+    checkNames("the options of Mailroom", ofClient, options)
     const { fetch, timeoutMs = 60_000, maxRetries = 2, maxRetryDelayMs = 60_000, platform } = options
     this.#settings = {
       baseUrl: baseUrlOf(options.baseUrl),
@@ -166,10 +167,12 @@ export class Mailroom {
    * `listEvents` or a webhook. Scope `messages:send`.
    */
   async sendMessage(input: InputOf<"sendMessage">, options: SendOptions = {}): Promise<SentMessage> {
-    const idempotencyKey = idempotencyKeyOf(options.idempotencyKey ?? crypto.randomUUID())
+    checkNames("the options of sendMessage", ofSend, options)
+    const { idempotencyKey: named, ...others } = options
+    const idempotencyKey = named === undefined ? crypto.randomUUID() : idempotencyKeyOf(named)
     const { body, headers } = await this.#answer(
       { operation: "sendMessage", params: {}, body: input, idempotencyKey },
-      options
+      others
     )
     return { ...body, replayed: headers.get("idempotent-replayed") === "true" }
   }
@@ -339,7 +342,11 @@ export class Mailroom {
     call: Transport.Call<O>,
     options: CallOptions = {}
   ): Promise<Transport.Answer<O>> {
+    checkNames(`the options of ${call.operation}`, ofCall, options)
     const { timeoutMs = this.#settings.timeoutMs, maxRetries = this.#settings.maxRetries, signal } = options
+    if (signal != null && typeof signal.throwIfAborted !== "function") {
+      throw new TypeError("signal must be an AbortSignal, such as the signal of an AbortController.")
+    }
     return Transport.call(this.#settings, call, {
       signal,
       timeoutMs: between("timeoutMs", timeoutMs, 1),
@@ -422,6 +429,27 @@ const idempotencyKeyOf = (given: string): string => {
     throw new TypeError("idempotencyKey must be of 8 to 255 visible ASCII characters.")
   }
   return given
+}
+
+const ofCall: Record<keyof CallOptions, true> = { signal: true, timeoutMs: true, maxRetries: true }
+const ofSend: Record<keyof SendOptions, true> = { idempotencyKey: true, ...ofCall }
+const ofClient: Record<keyof MailroomOptions, true> = {
+  baseUrl: true,
+  apiKey: true,
+  fetch: true,
+  timeoutMs: true,
+  maxRetries: true,
+  maxRetryDelayMs: true,
+  dangerouslyAllowBrowser: true,
+  platform: true
+}
+
+/** Under another name an option would be passed over: an idempotency key, and a message is sent twice. */
+const checkNames = (what: string, known: Readonly<Record<string, true>>, given: object): void => {
+  const names = Object.keys(known).join(", ")
+  if (typeof given !== "object" || given === null) throw new TypeError(`${what} must be an object: ${names}.`)
+  const unknown = Object.keys(given).find((name) => !Object.hasOwn(known, name))
+  if (unknown !== undefined) throw new TypeError(`${JSON.stringify(unknown)} is none of ${what}: ${names}.`)
 }
 
 const between = (name: string, value: number, least: number): number => {

@@ -27,9 +27,10 @@ interface About {
 }
 
 /**
- * The service refused a call: every answer that is not 2xx. `message` says for
- * a person what happened and what to do; programs go by `code`, and learn more
- * from `details` once {@link isCode} has named the code.
+ * The service refused a call, or what stands before it did: every answer that is
+ * not 2xx. `message` says for a person what happened and what to do; programs go
+ * by `code`, and learn more from `details` once {@link isCode} has named the
+ * code.
  *
  * ```ts
  * try {

@@ -280,10 +280,12 @@ const withoutKey = (json: unknown, apiKey: string): unknown => {
 }
 
 /** An answer without our error body: what stands between answered, or `baseUrl` points elsewhere. Its text is not repeated. */
-const strangeAnswer = ({ operation }: About, { status, type }: Response): string =>
+const strangeAnswer = (about: About, { status, type }: Response): string =>
   type === "opaqueredirect" || (status >= 300 && status < 400)
-    ? `${operation}: a redirect, not followed, so that the API key goes nowhere else. Give the service's own address as baseUrl.`
-    : `${operation}: answered ${status}, not by the service: a proxy stands between, or baseUrl points elsewhere. Check both.`
+    ? `${about.operation}: a redirect, not followed, so that the API key goes nowhere else. Give the service's own address as baseUrl.`
+    : `${about.operation}: answered ${status}, not by the service: a proxy stands between, or baseUrl points elsewhere. Check both.${
+        status >= 500 ? ` ${whatToDo(about)}` : "" // the service may have got it all the same
+      }`
 
 const hide = (text: string, apiKey: string): string => text.replaceAll(apiKey, "svc_…")
 
