@@ -28,7 +28,7 @@ const mailroom = await createMailroom({
 const handle = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
   if (incoming.url === "/hello") return outgoing.end("The host's own route\n")
   const hasBody = incoming.method !== "GET" && incoming.method !== "HEAD"
-  const request = new Request(new URL(incoming.url ?? "/", "https://api.example.com"), {
+  const request = new Request(`https://api.example.com${incoming.url ?? "/"}`, {
     method: incoming.method ?? "GET",
     headers: Object.entries(incoming.headersDistinct).flatMap(([name, values]) =>
       (values ?? []).map((value): [string, string] => [name, value])

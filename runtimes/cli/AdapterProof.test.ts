@@ -40,6 +40,17 @@ describe("a proof of adapters", () => {
     assert.include(out, "FAILED  mine breaks a law of One:\n        releases what it holds when its scope closes\n          its scope could not be closed: ")
     assert.match(out, /\n1 passed, 1 failed, in /)
   })
+  it("ends, and names what is open, where an adapter's module holds a timer", { timeout: 60_000 }, async () => {
+    const child = proving(fileOf("open.mjs", "Effect.void", "(setInterval(() => {}, 1000), Layer.empty)"))
+    const killed = setTimeout(() => child.kill("SIGKILL"), 50_000)
+    let said = ""
+    child.stderr.on("data", (chunk: Buffer) => (said += chunk.toString()))
+    const status = await new Promise<number | null>((resolve) => child.once("close", resolve))
+    clearTimeout(killed)
+
+    assert.strictEqual(status, 0)
+    assert.include(said, "\nmailroom: all is done; what is still open is left behind: Timeout\n")
+  })
   it("says no more than how the checks went, and ends as they did, where nobody reads the report", { timeout: 60_000 }, async () => {
     for (const [check, ended] of [["Effect.void", 0], ["Effect.fail('broken')", 1]] as const) {
       const child = proving(fileOf(`unread-${ended}.mjs`, check, "Layer.empty"))

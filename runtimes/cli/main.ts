@@ -4,6 +4,7 @@ import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Cause, Effect } from "effect"
 import { CliError, Command } from "effect/cli"
+import { setTimeout } from "node:timers"
 import * as LogLines from "../LogLines.ts"
 import { version } from "../Version.ts"
 import { CommandFailed } from "./CommandFailed.ts"
@@ -41,6 +42,17 @@ const report = (cause: Cause.Cause<unknown>) =>
     for (const line of text.split("\n")) process.stderr.write(`mailroom: ${line}\n`)
   })
 
+/** A command that is over ends, whatever somebody's adapter has left open: a pool would keep it for ever, and without a word. */
+const leaveBehind = (): void => {
+  // @effect-diagnostics-next-line globalTimers:off -- it fires only where something else keeps the process, as no fiber's does
+  const late = setTimeout(() => {
+    const open = [...new Set(process.getActiveResourcesInfo())].filter((name) => !/^(?:Pipe|TTY)/.test(name)) // our own output
+    process.stderr.write(`mailroom: all is done; what is still open is left behind: ${open.join(", ")}\n`)
+    process.exit(0)
+  }, 1_000)
+  late.unref()
+}
+
 // Whoever closes our output does not want to read it; the service goes on.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {})
 
@@ -64,7 +76,10 @@ Command.run(mailroom, { version }).pipe(
     NodeRuntime.runMain(program, {
       disableErrorReporting: true,
       teardown: (exit, onExit) => {
-        if (exit._tag === "Success") return onExit(0)
+        if (exit._tag === "Success") {
+          leaveBehind()
+          return onExit(0)
+        }
         if (Cause.hasInterruptsOnly(exit.cause)) return onExit(stoppedCode())
         return onExit(exitCodeOf(Cause.squash(exit.cause)))
       }

@@ -37,8 +37,8 @@ export interface Options {
   readonly mime: Adapter<Mime>
   readonly scanner: Adapter<Scanner>
   readonly webhooks: Layer.Layer<WebhookTransport, unknown, Resolver>
-  /** Takes production mail; null: production mail waits until there is one. */
-  readonly provider: MailProvider | Effect.Effect<MailProvider, unknown, Scope.Scope> | null
+  /** Takes production mail, and may want the `mime` of these options; null: production mail waits until there is one. */
+  readonly provider: MailProvider | Effect.Effect<MailProvider, unknown, Scope.Scope | Mime> | null
   /** Takes sandbox mail. Default: the sandbox, which delivers nothing. */
   readonly sandbox?: MailProvider
   /** Take in what providers post to `fetch`, at `/providers/{name}/notifications`. Default: none. */

@@ -19,6 +19,7 @@ import { Receive, type Arriving } from "../../core/operations/Receive.ts"
 import { WebhookManagement } from "../../core/operations/WebhookManagement.ts"
 import { MailProviders } from "../../core/ports/MailProvider.ts"
 import { NotificationIntakes } from "../../core/ports/NotificationIntake.ts"
+import { Store } from "../../core/ports/Store.ts"
 import { Settings, type SettingsShape } from "../../core/Settings.ts"
 import { fetchHandler } from "../http/Fetch.ts"
 import * as Arguments from "./Arguments.ts"
@@ -69,7 +70,7 @@ export interface EmbeddedMailroom {
   readonly webhookManagement: Promised<typeof WebhookManagement.Service>
   /**
    * Does all that is due now, checks of domains too: how many events were fanned out and jobs done. For programs that
-   * schedule by themselves, as often as they like; they call `retain`, too.
+   * schedule by themselves, as often as they like; they call `retain`, too. Both reject while the store is away.
    */
   readonly tick: () => Promise<number>
   /** Forgets what is past its time: old events, deliveries, logs, unused uploads. Every ten minutes is often enough. */
@@ -143,6 +144,8 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
   const { context, handler } = await Effect.runPromise(
     Effect.onError(building, () => closing).pipe(Effect.raceFirst(warning))
   )
+  // In the background what finds the store away goes on later; who asks for it once is told.
+  const reachable = Context.get(context, Store).relay.behind
   const runCore = Effect.runPromiseWith(context)
   let started: Promise<unknown> | null = null
   let closed: Promise<unknown> | null = null
@@ -167,8 +170,8 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
       },
       accept: async (mail) => run(Context.get(context, Receive).accept(arriving(mail)))
     },
-    tick: () => run(Effect.provideContext(Loops.tick, context)),
-    retain: () => run(Context.get(context, Sweep).retain),
+    tick: () => run(Effect.andThen(reachable, Effect.provideContext(Loops.tick, context))),
+    retain: () => run(Effect.andThen(reachable, Context.get(context, Sweep).retain)),
     start: async () => {
       const starting = Layer.buildWithScope(Loops.layer, scopes.loops).pipe(Effect.provideContext(context))
       await (closed === null ? (started ??= run(starting)) : run(starting))
@@ -242,7 +245,7 @@ const core = (options: Options, settings: SettingsShape) => {
   )
   const transport = Layer.provideMerge(Layer.provideMerge(intakes, webhooks), resolver)
   const { authenticator = Layer.empty, spamFilter = Layer.empty } = options
-  const ports = Layer.mergeAll(store, queue, blobs, crypto, mime, scanner, transport, limiter, providers(options), authenticator, spamFilter)
+  const ports = Layer.mergeAll(store, queue, blobs, crypto, mime, scanner, transport, limiter, Layer.provide(providers(options), mime), authenticator, spamFilter)
   return Mailroom.layer.pipe(
     Layer.provideMerge(ports),
     Layer.provide(Layer.succeed(Settings, settings)),
