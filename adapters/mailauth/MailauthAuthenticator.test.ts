@@ -273,6 +273,7 @@ describe("MailauthAuthenticator", () => {
       const records = Zone.make({ "TXT client.test": ["v=spf1 ip4:192.0.2.0/24 -all"], "TXT _dmarc.client.test": ["v=DMARC1; p=reject"] })
       const authors: ReadonlyArray<readonly [from: string, dmarc: string]> = [
         ["ada@client.test eve@bank.test", "permerror"],
+        ["<ada@client.test> <eve@bank.test>", "permerror"],
         ["<eve@bank.test,ada@client.test>", "permerror"],
         ["\"Eve\" <eve@bank.test,ada@client.test>", "permerror"],
         ["ada@client.test", "pass"],
