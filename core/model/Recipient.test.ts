@@ -242,6 +242,16 @@ describe("a permanent bounce", () => {
   }
 })
 
+describe("a bounce that is not for good", () => {
+  for (const kind of ["transient", "undetermined", "suppressed"] as const) {
+    it(`but ${kind}, says nothing against the address, whatever its codes`, () => {
+      for (const [enhancedCode, smtpCode] of [[null, null], ["5.1.1", 550]] as const) {
+        assert.isFalse(Recipient.isHard({ class: kind, smtpCode, enhancedCode, diagnostic: null }), String(enhancedCode))
+      }
+    })
+  }
+})
+
 describe("a complaint", () => {
   it("moves no state, and keeps its first time in either order", () => {
     const held = recipient({ status: "delivered" })

@@ -26,7 +26,7 @@ const play = (...batches: ReadonlyArray<ReadonlyArray<Outcome>>) => {
 }
 
 describe("a settled message", () => {
-  const failed = (recipient: typeof bob, code: string): Outcome => ({
+  const failed = (recipient: typeof bob, code: string): Extract<Outcome, { readonly input: unknown }> => ({
     recipient,
     input: { _tag: "Failed", at: 5, failure: { stage: "submit", code, message: "no" } }
   })
@@ -37,6 +37,23 @@ describe("a settled message", () => {
 
   it("tells the failure of the first recipient that failed", () => {
     assert.strictEqual(settle(message, [failed(eve, "second"), failed(bob, "first")], 10).message.failure?.code, "first")
+  })
+
+  it("tells no failure of a recipient whose acceptance is not known yet", () => {
+    const { message: after } = settle(message, [{ recipient: bob, reported: failed(bob, "early").input }, failed(eve, "late")], 10)
+
+    assert.deepStrictEqual(after.recipients.map(({ status, evidence }) => [status, evidence.failed?.failure.code]), [["queued", "early"], ["failed", "late"]])
+    assert.strictEqual(after.failure?.code, "late")
+  })
+
+  it("takes what is said of its recipients, however their case is written", () => {
+    const [lower, upper] = [Fixtures.address("bob"), Fixtures.address("BOB")]
+    const to = (recipient: typeof bob) => ({ ...message, recipients: [Recipient.make(recipient, "to", 0)] })
+
+    for (const [held, said] of [[lower, upper], [upper, lower]] as const) {
+      const { recipients } = settle(to(held), [accepted(said)], 10).message
+      assert.deepStrictEqual(recipients.map(({ address, status }) => [address, status]), [[held, "sent"]])
+    }
   })
 
   it("names in message.sent the submission that took the last of its recipients", () => {
