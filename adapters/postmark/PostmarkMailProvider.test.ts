@@ -68,13 +68,14 @@ const answers: ReadonlyArray<readonly [status: number, body: object | string, en
   [500, { ErrorCode: 300, Message: "Internal" }, "MailProviderUnavailable"],
   [503, "<html>", "MailProviderUnavailable"],
   [200, "<html>", "MailProviderUnavailable"],
-  [200, "x".repeat(100_000), "MailProviderUnavailable"],
+  [200, JSON.stringify({ ErrorCode: 0, Message: "OK" }).padEnd(64 * 1_024), "accepted"],
+  [200, JSON.stringify({ ErrorCode: 0, Message: "OK" }).padEnd(64 * 1_024 + 1), "MailProviderUnavailable"],
   [302, "", "MailProviderUnavailable"]
 ]
 
 describe("what Postmark answers", () => {
   for (const [status, body, ends] of answers) {
-    it.effect(`${status} ${JSON.stringify(body).slice(0, 80)}: ${ends}, after one call`, () =>
+    it.effect(`${status} ${JSON.stringify(body).slice(0, 80).trimEnd()}: ${ends}, after one call`, () =>
       Effect.gen(function* () {
         const { fake, provider } = yield* against()
         fake.next({ _tag: "Answers", status, body })
@@ -90,10 +91,11 @@ describe("what Postmark answers", () => {
       const { fake, provider } = yield* against()
       const Message = "Message OK, but will not deliver to these inactive addresses: BOB@example.com, dan@example.com."
       fake.next({ _tag: "Answers", status: 200, body: { ErrorCode: 0, Message } })
+      const upper = address("Dan")
 
-      const result = yield* provider.submit(mail([bob, cyd, dan]))
+      const result = yield* provider.submit(mail([bob, cyd, upper]))
 
-      assert.deepStrictEqual(meant(result), { [bob]: "permanent", [cyd]: "accepted", [dan]: "permanent" })
+      assert.deepStrictEqual(meant(result), { [bob]: "permanent", [cyd]: "accepted", [upper]: "permanent" })
     })
   )
 
