@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Logger, Redacted, References } from "effect"
+import { Cause, Effect, Logger, Queue, Redacted, References } from "effect"
+import { runWithout } from "../conformance/MissingPackage.ts"
 import * as LogLines from "./LogLines.ts"
 
 /** What was written, write by write, as lines of JSON. */
@@ -41,11 +42,14 @@ describe("LogLines", () => {
         yield* Effect.log("several", { deep: [1, 2n] })
         yield* Effect.log("secret", Redacted.make("hunter2")).pipe(Effect.annotateLogs({ key: Redacted.make("hunter2") }))
         yield* Effect.logError("broken", new Error("why"))
+        yield* Effect.logError("broken", Cause.fail(new Error("why")))
+        yield* Effect.logError("broken", Cause.die("why"))
+        yield* Effect.log(Cause.interrupt(1))
       })
       yield* said.pipe(Effect.provide(Logger.layer([reference, logger])), Effect.provideService(References.MinimumLogLevel, "All"))
       flush()
 
-      assert.strictEqual(expected.length, 4)
+      assert.strictEqual(expected.length, 7)
       assert.deepStrictEqual(lines, expected)
       assert.notInclude(JSON.stringify(lines), "hunter2")
     })
@@ -59,4 +63,28 @@ describe("LogLines", () => {
       assert.isAtMost(writes[0]!.length, 34)
     })
   )
+
+  it.live("writes what nobody waits for by itself, again and again", () =>
+    Effect.gen(function* () {
+      const writes = yield* Queue.unbounded<string>()
+      const { logger } = LogLines.make((text) => void Queue.offerUnsafe(writes, text))
+
+      for (const word of ["one", "two", "three"]) {
+        yield* Effect.provide(Effect.log(word), Logger.layer([logger]))
+        assert.strictEqual(JSON.parse(yield* Queue.take(writes)).message, word)
+      }
+    })
+  )
+
+  it("loses nothing that was said before the process ends", () => {
+    const program = `
+      import { Effect } from "effect"
+      import * as LogLines from ${JSON.stringify(import.meta.resolve("./LogLines.ts"))}
+      Effect.runSync(Effect.provide(Effect.log("the last word"), LogLines.layer))
+      process.exit()`
+
+    const { status, stderr } = runWithout(null, import.meta.dirname, program)
+
+    assert.deepStrictEqual([status, JSON.parse(stderr).message], [0, "the last word"])
+  })
 })

@@ -70,6 +70,7 @@ const altered = ({ headers, body }: IntakeRequest, change: (message: SnsMessage)
 
 const strangeUrls = [
   "http://sns.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
+  "http://sns.eu-central-1.amazonaws.com:443/SimpleNotificationService-0.pem",
   "https://sns.eu-central-1.amazonaws.com:8443/SimpleNotificationService-0.pem",
   "https://sns.eu-central-1.amazonaws.com.evil.example/SimpleNotificationService-0.pem",
   "https://evil.example/sns.eu-central-1.amazonaws.com/SimpleNotificationService-0.pem",
@@ -248,6 +249,12 @@ it.effect("SesNotificationIntake takes the certificates of every region", () =>
   }).pipe(Effect.provide(ses))
 )
 
+it.effect("SesNotificationIntake takes a notification whose subject is null", () =>
+  Effect.gen(function* () {
+    assert.strictEqual(yield* refusalOf(yield* post({ Subject: null })), null)
+  }).pipe(Effect.provide(ses))
+)
+
 it.effect("SesNotificationIntake takes nothing for fresh that says no time", () =>
   Effect.gen(function* () {
     assert.strictEqual(yield* refusalOf(yield* post({ Timestamp: "just now" })), "stale")
@@ -278,7 +285,9 @@ it("SesNotificationIntake verifies a signature over the text that SNS documents"
   const { Timestamp } = notification
 
   assert.strictEqual(signedText(notification), lines(...said, "Subject", "a subject", "Timestamp", Timestamp, ...ending, "Notification"))
-  assert.strictEqual(signedText(without), lines(...said, "Timestamp", Timestamp, ...ending, "Notification"))
+  for (const withNone of [without, { ...without, Subject: null }]) {
+    assert.strictEqual(signedText(withNone), lines(...said, "Timestamp", Timestamp, ...ending, "Notification"))
+  }
   for (const Type of ["SubscriptionConfirmation", "UnsubscribeConfirmation"] as const) {
     assert.strictEqual(
       signedText({ ...confirmation, Type, Subject: "not signed" }),
