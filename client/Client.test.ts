@@ -187,10 +187,14 @@ describe("The client's settings", () => {
     [{ apiKey: `${apiKey}\n` }, /apiKey is none/],
     [{ apiKey: `Bearer ${apiKey}` }, /apiKey is none/],
     [{ apiKey: "whsec_0123" }, /apiKey is none/],
+    [{ apiKey: "svc_0123" }, /apiKey is none/],
+    [{ apiKey: "svc_prod_0123" }, /apiKey is none/],
+    [{ apiKey: "svc_live_" }, /apiKey is none/],
     [{ timeoutMs: 0 }, /timeoutMs/],
     [{ timeoutMs: 2 ** 31 }, /timeoutMs/],
     [{ maxRetries: -1 }, /maxRetries/],
     [{ maxRetries: 1.5 }, /maxRetries/],
+    [{ maxRetryDelayMs: -1 }, /maxRetryDelayMs/],
     [{ maxRetryDelayMs: Number.NaN }, /maxRetryDelayMs/]
   ]
   for (const [options, says] of wrong) {
@@ -252,12 +256,7 @@ describe("sendMessage", () => {
     server.play(hangUp, refuse(503, "unavailable"), answer(202, queued))
     const mailroom = client()
 
-    assert.deepStrictEqual(await mailroom.sendMessage(mail), {
-      id,
-      object: "message",
-      status: "queued",
-      replayed: false
-    })
+    assert.deepStrictEqual(await mailroom.sendMessage(mail), { ...queued, replayed: false })
     await mailroom.sendMessage(mail)
 
     const keys = server.seen.map(({ headers }) => headers["idempotency-key"])
@@ -268,13 +267,14 @@ describe("sendMessage", () => {
 
   it("takes the caller's key, and tells a replay", async () => {
     server.play(answer(202, queued, { "idempotent-replayed": "true" }))
+    const keys = ["order-42-shipped", "~".repeat(8), "!".repeat(255)]
 
-    assert.isTrue((await client().sendMessage(mail, { idempotencyKey: "order-42-shipped" })).replayed)
-    assert.strictEqual(server.seen[0]!.headers["idempotency-key"], "order-42-shipped")
+    for (const idempotencyKey of keys) assert.isTrue((await client().sendMessage(mail, { idempotencyKey })).replayed)
+    assert.deepStrictEqual(server.seen.map(({ headers }) => headers["idempotency-key"]), keys)
   })
 
   it("refuses a key that no header can carry", async () => {
-    for (const idempotencyKey of ["short", "x".repeat(256), "with space", "schlüssel-1", "line\nbreak", ""]) {
+    for (const idempotencyKey of ["short", "x".repeat(7), "x".repeat(256), "with space", "schlüssel-1", "line\nbreak", ""]) {
       const error = await failure(client().sendMessage(mail, { idempotencyKey }))
       assert.instanceOf(error, TypeError)
     }

@@ -290,6 +290,16 @@ describe("The API key", () => {
     ["an error that calls itself otherwise", Object.assign(new Error(`with ${apiKey}`), { [Symbol.toStringTag]: "FetchError" }), /with svc_…/], // node-fetch's
     ["what says that it is an error", marked, /Abort svc_….*with svc_…/s]
   ]
+  it("costs no more than the causes behind the fifth of an error", async () => {
+    const deep = Array.from({ length: 9 }, (_, index) => 8 - index).reduce<unknown>((cause, depth) => new Error(`error ${depth}`, { cause }), undefined)
+
+    const told: Array<string> = []
+    let { cause } = await disconnection(client({ fetch: () => Promise.reject(deep), maxRetries: 0 }).listDomains())
+    for (; cause instanceof Error; cause = cause.cause) told.push(cause.message)
+
+    assert.deepStrictEqual(told, ["error 0", "error 1", "error 2", "error 3", "error 4", "error 5"])
+  })
+
   for (const [what, fault, told] of thrown) {
     it(`is not in an error where fetch throws ${what}, with the key in it`, async () => {
       const error = await disconnection(client({ fetch: () => Promise.reject(fault), maxRetries: 0 }).listDomains())
@@ -299,14 +309,16 @@ describe("The API key", () => {
     })
   }
 
-  it("goes nowhere but into one header", async () => {
-    await client().sendMessage(mail)
+  it("goes nowhere but into one header, of either kind", async () => {
+    for (const key of [apiKey, apiKey.replace("test", "live")]) {
+      await client({ apiKey: key }).sendMessage(mail)
 
-    const { headers, url, body } = server.seen[0]!
-    assert.deepStrictEqual(
-      Object.entries({ ...headers, url, body }).filter(([, text]) => String(text).includes(apiKey)),
-      [["authorization", `Bearer ${apiKey}`]]
-    )
+      const { headers, url, body } = server.seen.at(-1)!
+      assert.deepStrictEqual(
+        Object.entries({ ...headers, url, body }).filter(([, text]) => String(text).includes(key)),
+        [["authorization", `Bearer ${key}`]]
+      )
+    }
   })
 })
 
@@ -326,6 +338,16 @@ describe("Time", () => {
       assert.deepStrictEqual([await pending, waits.length, timeouts.length], [{ items: [] }, 1, 2])
     })
   }
+
+  it("runs out after a minute unless another is given", async () => {
+    for (const [timeoutMs, expected] of [[undefined, 60_000], [5, 5]] as const) {
+      const { platform, waits } = virtual()
+
+      const error = await disconnection(client({ platform, timeoutMs, maxRetries: 0, fetch: () => new Promise(() => {}) }).listDomains())
+
+      assert.deepStrictEqual([error.reason, waits], ["timeout", [expected]])
+    }
+  })
 
   it("runs out for a fetch that minds no signal", async () => {
     const { platform, timeouts } = virtual()
@@ -469,6 +491,6 @@ describe("Retries", () => {
 
     assert.strictEqual(await attempts(step, { maxRetryDelayMs: 29_999 }), 1)
     assert.strictEqual(await attempts(step, { maxRetryDelayMs: 30_000 }), 3)
-    assert.strictEqual((await refusal(client({ maxRetryDelayMs: 1 }).listDomains())).retryAfter, 30)
+    assert.strictEqual((await refusal(client({ maxRetryDelayMs: 0 }).listDomains())).retryAfter, 30)
   })
 })

@@ -89,6 +89,14 @@ describe("what a round of DNS checks amounts to", () => {
     })
   }
 
+  it("is lost over one record that is gone too long, though another is gone only now", () => {
+    const gone = [["ownership", since], ["dkim", tooLate]] as const
+    const found = (order: ReadonlyArray<(typeof gone)[number]>) =>
+      order.map(([record, since]) => ({ record, state: "missing" as const, expected: "x", observed: null, since }))
+
+    for (const order of [gone, gone.toReversed()]) assert.strictEqual(MailDomain.assess(domain("healthy"), found(order), tooLate), "Lost")
+  })
+
   it("verifies nothing that was not looked up: ownership and DKIM must both have been seen", () => {
     for (const found of [[], ["spf"], ["ownership"], ["dkim", "spf"]] as const) {
       const seen = found.map((record) => ({ record, state: "ok" as const, expected: "", observed: "", since: 0 }))
