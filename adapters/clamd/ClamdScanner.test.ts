@@ -205,7 +205,7 @@ describe("what ClamdScanner makes of an answer", () => {
     ["stream: OK OK\0", /clamd says/],
     ["1: stream: OK\0", /clamd says/],
     ["1: stream: Win.Test.EICAR_HDB-1 FOUND\0", /clamd says/],
-    ["other: OK\0", /clamd says/],
+    ["stream: Win.Test.EICAR_HDB-1 FOUND or not\0", /clamd says/],
     ["stream:  FOUND\0", /clamd says/],
     [`stream: ${"A".repeat(1_100)} FOUND\0`, /more than an answer/],
     ["A".repeat(1_000_000), /more than an answer/]

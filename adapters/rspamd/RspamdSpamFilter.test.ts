@@ -13,14 +13,15 @@ interface Heard {
   readonly body: Buffer
 }
 
-const server = Effect.fnUntraced(function* (answer: string | null) {
+/** Answers 200 with this, or by path with another status; null: it does not answer. */
+const server = Effect.fnUntraced(function* (answer: string | null, statuses: Readonly<Record<string, number>> = {}) {
   const heard: Array<Heard> = []
   const made = createServer((request, response) => {
     const pieces: Array<Buffer> = []
     request.on("data", (piece: Buffer) => pieces.push(piece))
     request.on("end", () => {
       heard.push({ headers: request.headers, body: Buffer.concat(pieces) })
-      if (answer !== null) response.end(answer)
+      if (answer !== null) response.writeHead(statuses[request.url ?? ""] ?? 200).end(answer)
     })
   })
   yield* Effect.callback<void>((resume) => void made.listen(0, "127.0.0.1", () => resume(Effect.void)))
@@ -76,6 +77,39 @@ describe("RspamdSpamFilter", () => {
       assert.deepStrictEqual(heard.map(({ body }) => body.length), [100_000])
     })
   )
+
+  it.live("shows 4 MiB of a message unless told otherwise, and reads an answer of up to 1 MiB", () =>
+    Effect.gen(function* () {
+      const mebibyte = 1024 * 1024
+      const { heard, url } = yield* server(verdict.padEnd(mebibyte))
+      const longer = yield* server(verdict.padEnd(mebibyte + 1))
+
+      const judged = yield* judge({ url }, Buffer.alloc(3 * mebibyte), Buffer.alloc(mebibyte + 1))
+
+      assert.deepStrictEqual([judged, heard.map(({ body }) => body.length)], ["ham", [4 * mebibyte]])
+      assert.strictEqual((yield* Effect.flip(judge({ url: longer.url }, Buffer.from("x"))))._tag, "SpamFilterUnavailable")
+    })
+  )
+
+  for (const [status, said] of [[200, "taken"], [401, "refused"], [403, "refused"], [404, "not asked"], [500, "not asked"]] as const) {
+    it.live(`has its password ${said} by what answers ${status} to it`, () =>
+      Effect.gen(function* () {
+        const { url } = yield* server("pong\r\n", { "/auth": status })
+
+        assert.strictEqual(yield* RspamdSpamFilter.check({ url, password: Redacted.make("secret") }), said)
+      })
+    )
+  }
+
+  for (const [status, answer] of [[503, "pong"], [404, "pong"], [200, "ping"], [200, ""]] as const) {
+    it.live(`takes no other for Rspamd, that answers ${status} and "${answer}" to a ping`, () =>
+      Effect.gen(function* () {
+        const { url } = yield* server(answer, { "/ping": status })
+
+        assert.strictEqual((yield* Effect.flip(RspamdSpamFilter.check({ url }))).reason, "it does not answer as Rspamd does")
+      })
+    )
+  }
 
   it.live("reads a message when its turn has come, so that few wait in memory", () =>
     Effect.gen(function* () {

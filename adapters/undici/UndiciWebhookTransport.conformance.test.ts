@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
+import * as tls from "node:tls"
 import { generate } from "selfsigned"
 import { conforms } from "../../conformance/vitest.ts"
 import { withReceivers, withWire, type Certificates } from "../../conformance/WebhookSockets.ts"
@@ -44,6 +45,7 @@ const makeCertificates = async () => {
   const name = { type: 2, value: "*.hooks.example" } as const
   return {
     ca: authority.cert,
+    another: unknown.cert,
     leaves: {
       OfItsName: await leaf(name, authority),
       OfItsAddress: await leaf({ type: 7, ip: "127.0.0.1" }, authority),
@@ -65,7 +67,38 @@ conforms("UndiciWebhookTransport over http", suite, withReceivers(transport))
 conforms("UndiciWebhookTransport over https", suite, withReceivers(transport, certificates.leaves.OfItsName))
 conforms("UndiciWebhookTransport", wireSuite, wire)
 
+/** Node trusts the authority of the certificates; no more when the scope closes. */
+const rooted = Effect.acquireRelease(
+  Effect.sync(() => {
+    const roots = tls.getCACertificates("default")
+    tls.setDefaultCACertificates([...roots, certificates.ca])
+    return roots
+  }),
+  (roots) => Effect.sync(() => tls.setDefaultCACertificates(roots))
+)
+
 describe("UndiciWebhookTransport", () => {
+  for (const [beside, ca] of [["and those that it is given", [certificates.another]], ["where it is given none", []]] as const) {
+    it.effect(`trusts the authorities that Node trusts, ${beside}`, () =>
+      Effect.gen(function* () {
+        yield* rooted
+        const statuses = yield* Effect.gen(function* () {
+          const { listen, policy } = yield* Wire
+          const { post } = yield* WebhookTransport
+          return yield* Effect.forEach(["OfItsName", "OfUnknownAuthority"] as const, (certificate) =>
+            Effect.gen(function* () {
+              const { url } = yield* listen({ certificate, says: [["HTTP/1.1 204 No Content\r\n\r\n"]] })
+              const target = Result.getOrThrow(WebhookUrl.parse(url, policy))
+              return yield* Effect.match(post({ target, headers: {}, body: new Uint8Array() }), { onSuccess: ({ status }) => status, onFailure: ({ reason }) => reason })
+            })
+          )
+        }).pipe(Effect.provide(withWire(UndiciWebhookTransport.layerWith({ ca }), certificates.leaves)))
+
+        assert.deepStrictEqual(statuses, [204, ca.length === 0 ? "network_error" : 204])
+      })
+    )
+  }
+
   it.effect("verifies certificates whatever the environment says", () =>
     Effect.gen(function* () {
       yield* unverified

@@ -6,6 +6,7 @@ import * as http from "node:http"
 import { connect, type AddressInfo, type Socket } from "node:net"
 import { setTimeout } from "node:timers/promises"
 import { Worker } from "node:worker_threads"
+import { onTestFinished, vi } from "vitest"
 import { requestsMax } from "../../core/jobs/WebhookAttempts.ts"
 import * as WebhookUrl from "../../core/model/WebhookUrl.ts"
 import { Resolver } from "../../core/ports/Resolver.ts"
@@ -41,14 +42,14 @@ const answers: http.RequestListener = (request, response) => void request.resume
 const hangs: http.RequestListener = () => {}
 
 /** A transport whose connections can be looked at, where all names lead to these addresses. */
-const transport = (bounds: Partial<ConstructorParameters<typeof Origins>[0]> = {}, addresses: ReadonlyArray<string> = ["127.0.0.1"], idleTimeout = 4_000) =>
+const transport = (bounds: Partial<ConstructorParameters<typeof Origins>[0]> = {}, addresses: ReadonlyArray<string> = ["127.0.0.1"], idleTimeout?: number) =>
   Effect.map(
     Effect.acquireRelease(
       Effect.sync(() => new Origins({ connectionsPerHost: 32, idleConnectionsMax: 256, ...bounds })),
       (origins) => Effect.sync(() => origins.close())
     ),
     (origins) => {
-      const { post } = UndiciWebhookTransport.make({ addresses: () => Effect.succeed(addresses) }, origins, { idleTimeout })
+      const { post } = UndiciWebhookTransport.make({ addresses: () => Effect.succeed(addresses) }, origins, idleTimeout === undefined ? {} : { idleTimeout })
       return {
         origins,
         post: (port: number, host = "hooks.example") =>
@@ -244,6 +245,38 @@ describe("connections", () => {
 
         assert.isBelow(Duration.toMillis(took), 3_000)
         assert.deepStrictEqual(origins.size, { receivers: 0, idle: 0 })
+      }
+    })
+  )
+
+  it.effect("that nobody uses are closed after four seconds unless told otherwise", () =>
+    Effect.gen(function* () {
+      const { origins, post } = yield* transport()
+      const { port, sockets } = yield* receiver(answers)
+      vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] })
+      onTestFinished(() => void vi.useRealTimers())
+      yield* post(port)
+      yield* until(() => vi.getTimerCount() === 1)
+
+      vi.advanceTimersByTime(3_999)
+      for (let turn = 0; turn < 20; turn++) yield* Effect.yieldNow
+      assert.deepStrictEqual(origins.size, { receivers: 1, idle: 1 })
+      vi.advanceTimersByTime(1)
+
+      yield* until(() => sockets.size === 0 && origins.size.idle === 0)
+    })
+  )
+
+  it.effect("bring back Retry-After, and the first of several", () =>
+    Effect.gen(function* () {
+      const { post } = yield* transport()
+      for (const [values, retryAfter] of [[[], null], [["7"], "7"], [["7", "9"], "7"]] as const) {
+        const { port } = yield* receiver((request, response) => {
+          for (const value of values) response.appendHeader("Retry-After", value)
+          answers(request, response)
+        })
+
+        assert.strictEqual((yield* post(port)).retryAfter, retryAfter)
       }
     })
   )
