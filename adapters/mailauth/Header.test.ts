@@ -114,4 +114,27 @@ describe("a header", () => {
       assert.deepStrictEqual(through(message, "X: y\r\n", "\r\n", "body"), { ...said, passed: author, isCut: true })
     }
   })
+
+  it("tells under which names its author's policy may stand, and no other's", () => {
+    const names = ["_dmarc.mail.bank.test", "_dmarc.bank.test", "_DMARC.Bank.TEST", "_dmarc.test", "_dmarc.ank.test", "_dmarc.eve.test", "_dmarc.bücher.test", "_dmarc.xn--bcher-kva.test", "bank.test", "_dmarc."]
+    const told = (from: string) => {
+      const header = Header.make()
+      header.read(Buffer.from(`${from}\r\n\r\n`))
+      return names.filter((name) => header.isPolicyOf(name))
+    }
+    const bank = names.slice(0, 4)
+
+    for (const from of [
+      "From: ada@mail.bank.test",
+      "From: Ada <ada@Mail.Bank.test.>",
+      'From: "@eve.test" <ada@mail.bank.test>',
+      "From: (@eve.test)\r\n <ada@mail.bank.test> (@eve.test)",
+      "From: @eve.test <ada@mail.bank.test>"
+    ]) {
+      assert.deepStrictEqual(told(from), bank, from)
+    }
+    assert.deepStrictEqual(told("From: ada@bücher.test"), ["_dmarc.test", "_dmarc.xn--bcher-kva.test"])
+    assert.deepStrictEqual(told("From: ada@bank.test, eve@eve.test"), ["_dmarc.bank.test", "_DMARC.Bank.TEST", "_dmarc.test", "_dmarc.eve.test"])
+    assert.deepStrictEqual(told("Subject: ada@bank.test"), [])
+  })
 })

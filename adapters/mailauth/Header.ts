@@ -27,6 +27,8 @@ export interface Header {
   readonly lacksAuthor: () => boolean
   /** An author's field names several, or may be read as if it did: who is shown may be another than who is asked about. */
   readonly isAmbiguous: () => boolean
+  /** Whether the policy of an author of this message may stand under that name: it or one above it, as far as the field tells. */
+  readonly isPolicyOf: (name: string) => boolean
 }
 
 /** For one message with CRLF line ends. */
@@ -35,11 +37,13 @@ export const make = (): Header => {
   let isCut = false
   let lacksAuthor = false
   let isAmbiguous = false
+  let authors: ReadonlyArray<string> = []
   const bounded = (header: Buffer): Uint8Array => {
     const fields = fieldsOf(header)
     const kept = withoutExcess(fields)
     lacksAuthor = fields.filter(isAuthor).length !== kept.filter(isAuthor).length
     isAmbiguous = kept.filter(isAuthor).some(namesSeveral)
+    authors = kept.filter(isAuthor).flatMap(domainsOf)
     return kept.length === fields.length ? header : Buffer.from(kept.join(""), "latin1")
   }
   return {
@@ -63,7 +67,11 @@ export const make = (): Header => {
     end: () => (held === null ? [] : [bounded(held)]),
     isCut: () => isCut,
     lacksAuthor: () => lacksAuthor,
-    isAmbiguous: () => isAmbiguous
+    isAmbiguous: () => isAmbiguous,
+    isPolicyOf: (name) => {
+      const [, domain] = /^_dmarc\.(.+)$/i.exec(name) ?? []
+      return domain !== undefined && authors.some((author) => `.${author}`.endsWith(`.${domain.toLowerCase()}`))
+    }
   }
 }
 
@@ -82,13 +90,25 @@ const isAuthor = (field: string): boolean => nameOf(field) === "from"
 /** Nobody's name takes so much. */
 const authorSizeMax = 4_096
 
-/** Not one address in one pair of brackets, nor one alone; what is quoted, or a comment, is not looked at. */
-const namesSeveral = (field: string): boolean => {
-  if (field.length > authorSizeMax) return true
+/** What stands in brackets, or else all of it; what is quoted, or a comment, is not looked at. */
+const addressesOf = (field: string): ReadonlyArray<string> => {
   const plain = field.slice(field.indexOf(":") + 1).replace(/"(?:[^"\\]|\\.)*"/g, "").replace(/\([^()]*\)/g, "")
   const bracketed = [...plain.matchAll(/<([^<>]*)>/g)].map(([, inner = ""]) => inner)
-  return bracketed.length > 1 || (bracketed[0] ?? plain).split("@").length !== 2
+  return bracketed.length === 0 ? [plain] : bracketed
 }
+
+/** Not one address in one pair of brackets, nor one alone. */
+const namesSeveral = (field: string): boolean => {
+  if (field.length > authorSizeMax) return true
+  const addresses = addressesOf(field)
+  return addresses.length > 1 || addresses[0]!.split("@").length !== 2 // there is one at least
+}
+
+/** As the DNS has them. */
+const domainsOf = (field: string): ReadonlyArray<string> =>
+  addressesOf(field).flatMap((address) => address.split("@").slice(1).map((behind) => inAscii(Buffer.from(behind, "latin1").toString().trim().replace(/[\s,;:].*$/s, ""))))
+
+const inAscii = (domain: string): string => URL.parse(`http://${domain}`)?.hostname.replace(/\.$/, "") ?? ""
 
 const blanks = new RegExp(`[ \\t\\r\\n]{${blanksMax}}`)
 

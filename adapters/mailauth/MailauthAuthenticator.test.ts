@@ -159,18 +159,29 @@ describe("MailauthAuthenticator", () => {
     Effect.gen(function* () {
       const policy = { "TXT _dmarc.client.test": ["v=DMARC1; p=reject"] }
       const hosts = Array.from({ length: 8 }, (_, index) => `m${index}.eve.test`)
-      const exchanges = (host: string) => Array.from({ length: 10 }, (_, index) => `x${index}.${host}`)
-      const zones = [
-        {
+      const manyNames = (prefix: string) => {
+        const exchanges = (host: string) => Array.from({ length: 10 }, (_, index) => `${prefix}x${index}.${host}`)
+        return {
           ...policy,
-          "TXT eve.test": [`v=spf1 ${hosts.map((host) => `mx:${host}`).join(" ")} -all`],
-          ...Object.fromEntries(hosts.map((host) => [`MX ${host}`, exchanges(host).map((exchange) => ({ exchange, priority: 1 }))])),
+          "TXT eve.test": [`v=spf1 ${hosts.map((host) => `mx:${prefix}${host}`).join(" ")} -all`],
+          ...Object.fromEntries(hosts.map((host) => [`MX ${prefix}${host}`, exchanges(host).map((exchange) => ({ exchange, priority: 1 }))])),
           ...Object.fromEntries(hosts.flatMap(exchanges).map((host) => [`A ${host}`, ["198.51.100.1"]]))
-        },
-        { ...policy, "TXT eve.test": ["v=spf1 include:slow.eve.test -all"], "TXT slow.eve.test": "hang", "TXT s._domainkey.eve.test": "hang" }
-      ]
-      const signature = "DKIM-Signature: v=1; a=rsa-sha256; d=eve.test; s=s; h=from; bh=AAAA; b=AAAA\r\n"
-      for (const records of zones) {
+        }
+      }
+      const slowNames = (selector: string, host: string) => ({
+        ...policy,
+        "TXT eve.test": [`v=spf1 include:${host} -all`],
+        [`TXT ${host}`]: "hang",
+        [`TXT ${selector}._domainkey.eve.test`]: "hang"
+      })
+      for (const [records, selector] of [
+        [manyNames(""), "s"],
+        [manyNames("_dmarc."), "s"],
+        [slowNames("s", "slow.eve.test"), "s"],
+        [slowNames("s", "_dmarc.eve.test"), "s"],
+        [slowNames("_dmarc.s", "slow.eve.test"), "_dmarc.s"]
+      ] as const) {
+        const signature = `DKIM-Signature: v=1; a=rsa-sha256; d=eve.test; s=${selector}; h=from; bh=AAAA; b=AAAA\r\n`
         const { spf, dmarc, dmarcPolicy } = yield* judge(Buffer.from(`${signature}${head}\r\nx\r\n`), Zone.make(records), {
           timeout: "2 seconds",
           returnPath: "eve@eve.test"

@@ -4,7 +4,7 @@ import { PassThrough } from "node:stream"
 import { parentPort } from "node:worker_threads"
 import type { Authentication, Examined } from "../../core/model/Reception.ts"
 import * as Header from "./Header.ts"
-import type { FromThread, Opening, ToThread } from "./Threads.ts"
+import type { FromThread, Opening, Purpose, ToThread } from "./Threads.ts"
 
 interface Work {
   readonly input: PassThrough
@@ -24,7 +24,7 @@ const begin = (id: number, opening: Opening): void => {
     new Promise<Array<string>>((resolve, reject) => {
       asks += 1
       work.asked.set(asks, { resolve, reject })
-      say({ _tag: "Ask", id, ask: asks, name, type })
+      say({ _tag: "Ask", id, ask: asks, purpose: purposeOf(name, type, work.header), name, type })
     })
   const options = { ...opening, resolver, minBitLength: 1_024, rejectRsaSha1: true, disableBimi: true }
   const isRelayed = opening.ip === ""
@@ -37,6 +37,10 @@ const begin = (id: number, opening: Opening): void => {
       if (works.get(id) === work) say({ _tag: "Found", id, found })
     })
 }
+
+/** The sender may name hosts as policies and keys are named, and have the author's policy go unasked. */
+const purposeOf = (name: string, type: string, header: Header.Header): Purpose =>
+  type === "TXT" && header.isPolicyOf(name) ? "policy" : /\._domainkey\./i.test(name) ? "key" : "sender"
 
 const told = ({ spf, dkim, dmarc, arc, dmarcSkipReason }: AuthenticateResult, header: Header.Header, isRelayed: boolean): Examined => ({
   spf: isRelayed || spf === false ? "none" : spf.status.result,

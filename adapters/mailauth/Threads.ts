@@ -32,7 +32,7 @@ export type Answer = { readonly records: ReadonlyArray<unknown> } | { readonly c
 
 export type FromThread =
   | { readonly _tag: "More"; readonly id: number }
-  | { readonly _tag: "Ask"; readonly id: number; readonly ask: number; readonly name: string; readonly type: string }
+  | { readonly _tag: "Ask"; readonly id: number; readonly ask: number; readonly purpose: Purpose; readonly name: string; readonly type: string }
   /** Null: mailauth broke on it. */
   | { readonly _tag: "Found"; readonly id: number; readonly found: Examined | null }
   | { readonly _tag: "Stopped"; readonly id: number }
@@ -59,10 +59,7 @@ const sliceSizeMax = 65_536
  * time, for all but the author's policy is asked of whoever sent the message, who would have it left unasked.
  */
 const asksMax = { sender: 40, key: 20, policy: 20 }
-type Purpose = keyof typeof asksMax
-
-const purposeOf = (name: string): Purpose =>
-  /^_dmarc\./i.test(name) ? "policy" : /\._domainkey\./i.test(name) ? "key" : "sender"
+export type Purpose = keyof typeof asksMax
 
 /** How long a thread may be busy with one thing before it is given up. */
 const busyMax = Duration.seconds(2)
@@ -75,7 +72,7 @@ interface Thread {
 interface Listener {
   readonly onMore: () => void
   readonly onFound: (found: Examined | null) => void
-  readonly onAsk: (ask: number, name: string, type: string) => void
+  readonly onAsk: (ask: number, purpose: Purpose, name: string, type: string) => void
 }
 
 /**
@@ -115,8 +112,7 @@ export const make = (unusual?: URL): Effect.Effect<Threads, never, Scope.Scope> 
           Deferred.doneUnsafe(found, Exit.succeed(answer))
           onRoom()
         },
-        onAsk: (ask, name, type) => {
-          const purpose = purposeOf(name)
+        onAsk: (ask, purpose, name, type) => {
           const of = asks.get(purpose) ?? begun()
           asks.set(purpose, of)
           of.count += 1
@@ -169,7 +165,7 @@ const pick = (threads: Set<Thread>, program: URL): Thread => {
   worker.on("message", (message: FromThread) => {
     const listener = thread.messages.get(message.id)
     if (message._tag === "More") listener?.onMore()
-    else if (message._tag === "Ask") listener?.onAsk(message.ask, message.name, message.type)
+    else if (message._tag === "Ask") listener?.onAsk(message.ask, message.purpose, message.name, message.type)
     else if (message._tag === "Found") listener?.onFound(message.found)
   })
   // Its end says the same, and an error that nobody listens to would end the process.
