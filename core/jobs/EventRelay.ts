@@ -267,6 +267,7 @@ export class EventRelay extends Context.Service<
       const release = Effect.gen(function* () {
         const storeNow = yield* holdClock
         const held = [...moved.values()].filter(({ heldUntil }) => heldUntil > storeNow)
+        // Who moved a shard since has it; where the store is away, the others wait as for one that was killed.
         yield* Effect.forEach(
           held,
           (relay) => Effect.ignore(commit(store, queue, [{ _tag: "MoveRelay", relay: { ...relay, heldUntil: 0 }, from: relay.position }], [])),
@@ -279,7 +280,6 @@ export class EventRelay extends Context.Service<
           Effect.catch((error) => Effect.as(seldom(Effect.logWarning("the relay could not read the store; it goes on later", error)), 0))
         ),
         ended: FiberSet.awaitEmpty(late),
-        // Who moved a shard since has it; where the store is away, the others wait as for one that was killed.
         release
       })
     })
