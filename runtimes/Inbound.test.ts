@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Layer, Logger, Option, Stream } from "effect"
+import { Context, Effect, Layer, Logger, Option, Result, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
@@ -10,9 +10,14 @@ import tls from "node:tls"
 import { generate } from "selfsigned"
 import type { Address } from "../adapters/smtp-server/SmtpListener.ts"
 import { client, recorder, type Recorder } from "../adapters/smtp-server/TestPeer.ts"
+import * as MailAddress from "../core/model/Address.ts"
+import { Management } from "../core/operations/Management.ts"
+import { Receive } from "../core/operations/Receive.ts"
 import { MailAuthenticator } from "../core/ports/MailAuthenticator.ts"
 import { SpamFilter } from "../core/ports/SpamFilter.ts"
 import * as Config from "./Config.ts"
+import { provision } from "./dev/Provision.ts"
+import * as Harness from "./http/harness.ts"
 import * as Inbound from "./Inbound.ts"
 
 const made = { one: await generate([{ name: "commonName", value: "one.ours.test" }]), two: await generate([{ name: "commonName", value: "two.ours.test" }]) }
@@ -182,7 +187,7 @@ describe("who judges what comes in", () => {
     })
   )
 
-  it.live("shows Rspamd its password", () =>
+  it.live("refuses what Rspamd refuses, which is shown its password", () =>
     Effect.gen(function* () {
       const passwords: Array<unknown> = []
       const server = createServer(({ headers }, response) => {
@@ -192,16 +197,26 @@ describe("who judges what comes in", () => {
       yield* Effect.callback<void>((resume) => void server.listen(0, "127.0.0.1", () => resume(Effect.void)))
       yield* Effect.addFinalizer(() => Effect.sync(() => (server.closeAllConnections(), server.close())))
       const { port } = server.address() as AddressInfo // it listens on a port
-      const { spamFilter } = yield* judges({ MAILROOM_INBOUND_RSPAMD: `http://127.0.0.1:${port}`, MAILROOM_INBOUND_RSPAMD_PASSWORD: "secret" })
-
-      const verdict = yield* Option.getOrThrow(spamFilter).judge({
-        peer: { remoteAddress: "203.0.113.9", helo: "a.test", protocol: "ESMTP" },
-        returnPath: null,
-        recipients: ["u@ours.test"],
-        bytes: Stream.make(Buffer.from("x"))
+      const config = yield* Config.load({
+        MAILROOM_INBOUND_DMARC: "off",
+        MAILROOM_INBOUND_RSPAMD: `http://127.0.0.1:${port}`,
+        MAILROOM_INBOUND_RSPAMD_PASSWORD: "secret"
       })
+      const context = yield* Layer.build(Layer.merge(Inbound.core(config), Management.layer).pipe(Layer.provideMerge(Harness.adapters)))
+      const { mailboxes } = yield* Effect.provideContext(provision(null, { domain: Result.getOrThrow(MailAddress.parseDomain("ours.test")), withProduction: true }), context)
 
-      assert.deepStrictEqual([verdict, passwords], ["refuse", ["secret"]])
+      const refusal = yield* Receive.use(({ accept }) =>
+        accept({
+          peer: { remoteAddress: "203.0.113.9", helo: "a.test", protocol: "ESMTP" },
+          returnPath: null,
+          recipients: [mailboxes[0]!.address],
+          bytes: Stream.make(Buffer.from("Subject: Note\r\n\r\nx\r\n"))
+        })
+      ).pipe(Effect.flip, Effect.provideContext(context))
+
+      assert.strictEqual(refusal._tag, "ReceiveRefused")
+      assert.match(refusal.message, /spam/)
+      assert.deepStrictEqual(passwords, ["secret"])
     })
   )
 
