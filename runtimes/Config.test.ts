@@ -4,7 +4,6 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { onTestFinished } from "vitest"
-import { Settings } from "../core/Settings.ts"
 import * as Config from "./Config.ts"
 import { version } from "./Version.ts"
 
@@ -83,19 +82,6 @@ describe("Config", () => {
         webhookBackoff: [60_000, 600_000, 3_600_000, 21_600_000],
         apiKey: null
       })
-    })
-  )
-
-  it.effect("gives the core its times in milliseconds, and messages none unless it is told one", () =>
-    Effect.gen(function* () {
-      const times = Effect.fnUntraced(function* (variables: Readonly<Record<string, string>>) {
-        const { eventRetention, messageRetention } = yield* Effect.provide(Settings, Config.settingsLayer(yield* Config.load(variables)))
-        return { eventRetention, messageRetention }
-      })
-
-      assert.deepStrictEqual(yield* times({}), { eventRetention: 30 * 86_400_000, messageRetention: null })
-      const told = { MAILROOM_EVENT_RETENTION_DAYS: "2", MAILROOM_MESSAGE_RETENTION_DAYS: "3" }
-      assert.deepStrictEqual(yield* times(told), { eventRetention: 2 * 86_400_000, messageRetention: 3 * 86_400_000 })
     })
   )
 
