@@ -2,10 +2,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Layer, Redacted, Result, Scope } from "effect"
 import { spawn, type ChildProcess } from "node:child_process"
-import { createServer, type Server } from "node:http"
+import { createServer, get, type IncomingMessage, type Server } from "node:http"
 import { connect, type AddressInfo } from "node:net"
 import { join } from "node:path"
-import { json } from "node:stream/consumers"
+import { json, text } from "node:stream/consumers"
 import { afterAll, beforeAll } from "vitest"
 import * as Database from "../../adapters/postgres/Database.ts"
 import * as PrivatePostgres from "../../adapters/postgres/PrivatePostgres.ts"
@@ -14,6 +14,7 @@ import * as PrivateRedis from "../../adapters/redis/PrivateRedis.ts"
 import { Mailroom, MailroomError } from "../../client/index.ts"
 import * as Address from "../../core/model/Address.ts"
 import { Management } from "../../core/operations/Management.ts"
+import { Store } from "../../core/ports/Store.ts"
 import * as Adapters from "../Adapters.ts"
 import * as Config from "../Config.ts"
 import { provision, type Provisioned } from "../dev/Provision.ts"
@@ -91,6 +92,7 @@ const settingsOf = (url: Redacted.Redacted<string>) => ({
   MAILROOM_MODE: "development",
   MAILROOM_WEBHOOK_ALLOW_HTTP: "true",
   MAILROOM_WEBHOOK_ALLOWED_ADDRESSES: "127.0.0.0/8",
+  MAILROOM_WEBHOOK_BACKOFF: "0",
   MAILROOM_IP_REQUESTS_PER_MINUTE: "100000"
 })
 
@@ -109,13 +111,15 @@ describe("a deployment of two serve and two worker processes", () => {
   let serving: ReadonlyArray<Process>
   let working: Array<Process>
   const clients: Array<Mailroom> = []
+  const metricsToken = "a-token-of-the-scraper"
+  const told = { MAILROOM_TRUSTED_PROXIES: "127.0.0.2", MAILROOM_METRICS_TOKEN: metricsToken, MAILROOM_PUBLIC_URL: "https://mail.processes.example" }
 
   beforeAll(async () => {
     settings = settingsOf(await Effect.runPromise(Scope.provide(TestDatabase.url(), scope)))
     const domain = Result.getOrThrow(Address.parseDomain("processes.example"))
     tenancy = await operating(settings, provision(null, { domain, withProduction: false }))
     ;[serving, working] = await Promise.all([
-      Promise.all([start("serve", settings), start("serve", settings)]),
+      Promise.all([start("serve", settings), start("serve", { ...settings, ...told })]),
       Promise.all([start("worker", settings), start("worker", { ...settings, MAILROOM_WORKER_PORT: "0" })])
     ])
     for (const { annotations } of serving) clients.push(new Mailroom({ baseUrl: annotations["address"]!, apiKey: tenancy.apiKey, maxRetries: 0 }))
@@ -124,14 +128,16 @@ describe("a deployment of two serve and two worker processes", () => {
   const letter = () => ({ fromMailboxId: tenancy.mailboxes[0]!.id, to: ["delivered@example.com"], subject: "Note", text: "The engine weaves." })
   const statusAt = async (client: Mailroom, id: string) => (await client.getMessage(id)).message.status
 
-  /** A receiver that is registered, and what it got. */
-  const receive = async (client: Mailroom) => {
+  /** A receiver that is registered, and what it got, without what it refused first. */
+  const receive = async (client: Mailroom, refusals = 0) => {
+    let refused = 0
     const got: Array<{ readonly type: string; readonly data: { readonly id: string } }> = []
     const server: Server = createServer((request, response) => {
       void json(request).then((body) => {
         // The shape that webhooks have.
         const event = body as (typeof got)[number] & { readonly data: { readonly challenge?: string } }
         if (event.data.challenge !== undefined) return response.end(JSON.stringify({ challenge: event.data.challenge }))
+        if (refused++ < refusals) return response.writeHead(503).end()
         got.push(event)
         return response.writeHead(204).end()
       })
@@ -191,6 +197,44 @@ describe("a deployment of two serve and two worker processes", () => {
       working[place] = await start("worker", { ...settings, MAILROOM_WORKER_PORT: "0" })
     }
   }, 120_000)
+
+  it("tries a webhook again after the wait that it was told of", async () => {
+    const got = await receive(clients[0]!, 2)
+
+    const { id } = await clients[0]!.sendMessage(letter())
+
+    await until("webhook of each event", () => got.filter(({ data }) => data.id === id).length === 3, 30)
+  }, 60_000)
+
+  it("hears of clients from the proxies that it was told of, and from nobody else", async () => {
+    const { hostname, port } = new URL(serving[1]!.annotations["address"]!)
+    const headers = { authorization: `Bearer ${tenancy.apiKey}`, "x-forwarded-for": "203.0.113.7" }
+    /** The id of a request that comes from this address. */
+    const from = async (localAddress: string) => {
+      const answer = await new Promise<IncomingMessage>((resolve) => get({ hostname, port, path: "/v1/mailboxes", headers, localAddress }, resolve))
+      await text(answer)
+      return answer.headers["x-request-id"]
+    }
+
+    const ids = [await from("127.0.0.2"), await from("127.0.0.1")]
+
+    const seen = await until("both in the log of requests", async () => {
+      const entries = await operating(settings, Store.use(({ audit }) => audit.requests(tenancy.tenantId, 1_000)))
+      const addresses = ids.flatMap((id) => entries.filter(({ requestId }) => requestId === id).map(({ clientAddress }) => clientAddress))
+      return addresses.length === 2 ? addresses : null
+    })
+    assert.deepStrictEqual(seen, ["203.0.113.7", "127.0.0.1"])
+  })
+
+  it("shows its metrics to who has the token, and names in its document where it is reached", async () => {
+    const [silent, open] = serving.map(({ annotations }) => annotations["address"]!)
+    const scraped = async (origin: string, headers: Readonly<Record<string, string>> = {}) => (await fetch(`${origin}/metrics`, { headers })).status
+    const document = async (origin: string) => /^servers:\n\s+- url: (\S+)$/m.exec(await (await fetch(`${origin}/openapi.yaml`)).text())?.[1]
+    const headers = { authorization: `Bearer ${metricsToken}` }
+
+    assert.deepStrictEqual([await scraped(silent!, headers), await scraped(open!), await scraped(open!, headers)], [404, 401, 200])
+    assert.deepStrictEqual([await document(silent!), await document(open!)], [silent, told.MAILROOM_PUBLIC_URL])
+  })
 
   it("is ready, and a worker too, where it has a port", async () => {
     for (const { annotations } of serving) assert.strictEqual((await fetch(`${annotations["address"]}/readyz`)).status, 200)
