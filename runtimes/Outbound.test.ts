@@ -1,8 +1,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Logger, Stream } from "effect"
+import { readFileSync } from "node:fs"
+import { createServer, type AddressInfo } from "node:net"
+import { join } from "node:path"
+import { Agent } from "undici"
+import { vi } from "vitest"
 import { testFile } from "../adapters/eicar/EicarScanner.ts"
+import * as FakePostmark from "../adapters/postmark/FakePostmark.ts"
+import * as FakeSes from "../adapters/ses/FakeSes.ts"
+import * as FakeSns from "../adapters/ses/FakeSns.ts"
+import { address, freshId, realm } from "../conformance/fixtures.ts"
 import { MailProviders } from "../core/ports/MailProvider.ts"
-import { NotificationIntakes } from "../core/ports/NotificationIntake.ts"
+import { NotificationIntakes, type IntakeRequest } from "../core/ports/NotificationIntake.ts"
 import { Scanner } from "../core/ports/Scanner.ts"
 import * as Config from "./Config.ts"
 import * as Outbound from "./Outbound.ts"
@@ -39,6 +48,19 @@ describe("what looks at attachments", () => {
     })
   )
 
+  it.live("is the clamd at the place of the settings", () =>
+    Effect.gen(function* () {
+      const server = createServer((socket) => socket.on("error", () => {}).end("stream: Of-This-Place FOUND\0"))
+      yield* Effect.callback<void>((resume) => void server.listen(0, "127.0.0.1", () => resume(Effect.void)))
+      yield* Effect.addFinalizer(() => Effect.sync(() => void server.close()))
+      const { port } = server.address() as AddressInfo // it listens on a port
+
+      const said = yield* scanned({ MAILROOM_SCANNER: "clamd", MAILROOM_CLAMD: `127.0.0.1:${port}` })
+
+      assert.deepStrictEqual(said, { verdict: "Infected", lines: [] })
+    })
+  )
+
   it.effect("fails with a stream that fails, also where nothing is scanned", () =>
     Effect.gen(function* () {
       const context = yield* Layer.build(Outbound.layer(yield* Config.load({ MAILROOM_SCANNER: "none" })))
@@ -65,12 +87,13 @@ describe("the mail server's files", () => {
 
 describe("who takes production mail", () => {
   const ses = { MAILROOM_PROVIDER: "ses", MAILROOM_SES_REGION: "eu-central-1" }
-  const postmark = { MAILROOM_PROVIDER: "postmark", MAILROOM_POSTMARK_TOKEN: "00000000-aaaa-4bbb-8ccc-000000000000" }
+  const sesKey = { MAILROOM_SES_ACCESS_KEY_ID: FakeSes.credentials.accessKeyId, MAILROOM_SES_SECRET_ACCESS_KEY: FakeSes.credentials.secretAccessKey }
+  const postmark = { MAILROOM_PROVIDER: "postmark", MAILROOM_POSTMARK_TOKEN: FakePostmark.serverToken }
   const cases: ReadonlyArray<readonly [Config.Variables, name: string | null, place: string | null]> = [
     [{}, null, null],
     [{ MAILROOM_SMTP_HOST: "relay.example" }, "smtp", "relay.example:587"],
     [ses, "ses", "Amazon SES in eu-central-1"],
-    [{ ...ses, MAILROOM_SES_ACCESS_KEY_ID: "AKIDEXAMPLE12345", MAILROOM_SES_SECRET_ACCESS_KEY: "secret" }, "ses", "Amazon SES in eu-central-1"],
+    [{ ...ses, ...sesKey }, "ses", "Amazon SES in eu-central-1"],
     [{ ...postmark, MAILROOM_SMTP_HOST: "relay.example" }, "postmark", "Postmark"]
   ]
   for (const [variables, name, place] of cases) {
@@ -85,6 +108,50 @@ describe("who takes production mail", () => {
       })
     )
   }
+
+  /** Has who takes production mail with these settings take one. */
+  const submitted = Effect.fnUntraced(function* (variables: Config.Variables) {
+    const context = yield* Layer.build(Outbound.layer(yield* Config.load({ MAILROOM_MODE: "development", ...variables })))
+    const { production } = yield* Effect.provideContext(MailProviders, context)
+    const bytes = new TextEncoder().encode("From: ada@example.com\r\nTo: bob@example.com\r\n\r\nHi\r\n")
+    return yield* production!.submit({
+      realm: realm("production"),
+      messageId: freshId(),
+      envelope: { returnPath: address(), recipients: [address("bob")] },
+      sizeBytes: bytes.length,
+      mime: Stream.make(bytes),
+      dkim: null,
+      isWanted: () => true
+    })
+  })
+
+  it.live("calls SES with the key of the settings, and by their configuration set", () =>
+    Effect.gen(function* () {
+      const fake = yield* FakeSes.start
+      vi.stubEnv("AWS_ENDPOINT_URL_SESV2", fake.endpoint)
+      yield* Effect.addFinalizer(() => Effect.sync(() => vi.unstubAllEnvs()))
+
+      for (const set of [{}, { MAILROOM_SES_CONFIGURATION_SET: "mail" }]) yield* submitted({ ...ses, ...sesKey, ...set })
+
+      assert.deepStrictEqual(fake.sent.map(({ configurationSet }) => configurationSet), [null, "mail"])
+    })
+  )
+
+  it.live("calls Postmark with the token of the settings, and by their stream", () =>
+    Effect.gen(function* () {
+      const fake = yield* FakePostmark.start
+      const { dispatch } = Agent.prototype
+      const dispatched = vi.spyOn(Agent.prototype, "dispatch").mockImplementation(function (this: Agent, options, handler) {
+        return dispatch.call(this, { ...options, origin: fake.endpoint }, handler)
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => dispatched.mockRestore()))
+
+      for (const stream of [{}, { MAILROOM_POSTMARK_STREAM: "receipts" }]) yield* submitted({ ...postmark, ...stream })
+
+      assert.deepStrictEqual(dispatched.mock.calls.map(([{ origin }]) => String(origin)), Array(2).fill("https://api.postmarkapp.com"))
+      assert.deepStrictEqual(fake.sent.map(({ MessageStream }) => MessageStream ?? null), [null, "receipts"])
+    })
+  )
 
   it.effect("wants what it cannot do without, and none of what would do nothing", () =>
     Effect.gen(function* () {
@@ -102,17 +169,49 @@ describe("who takes production mail", () => {
     })
   )
 
-  it.effect("is told of by those whose settings are there, whoever it is now", () =>
-    Effect.gen(function* () {
-      const namesOf = Effect.fnUntraced(function* (variables: Config.Variables) {
-        const context = yield* Layer.build(Outbound.serving(yield* Config.load(variables)))
-        return (yield* Effect.provideContext(NotificationIntakes, context)).map(({ name }) => name)
-      })
-      const topics = { MAILROOM_SES_TOPICS: "arn:aws:sns:eu-central-1:123456789012:mail" }
-
-      assert.deepStrictEqual(yield* namesOf({}), [])
-      assert.deepStrictEqual(yield* namesOf(topics), ["ses"])
-      assert.deepStrictEqual(yield* namesOf({ ...topics, MAILROOM_POSTMARK_WEBHOOK_SECRET: "0123456789abcdef" }), ["ses", "postmark"])
+  describe("is told of", () => {
+    const topics = { MAILROOM_SES_TOPICS: FakeSns.topic }
+    const secret = { MAILROOM_POSTMARK_WEBHOOK_SECRET: "0123456789abcdef" }
+    const intakesOf = Effect.fnUntraced(function* (variables: Config.Variables) {
+      return yield* Effect.provideContext(NotificationIntakes, yield* Layer.build(Outbound.serving(yield* Config.load(variables))))
     })
-  )
+    /** Why the one who takes this in with these settings does not believe it; null: it does. */
+    const doubt = Effect.fnUntraced(function* (variables: Config.Variables, request: IntakeRequest) {
+      const [intake] = yield* intakesOf(variables)
+      return yield* Effect.match(intake!.receive(request), { onFailure: (error) => ("reason" in error ? error.reason : error._tag), onSuccess: () => null })
+    })
+
+    it.effect("by those whose settings are there, whoever it is now", () =>
+      Effect.gen(function* () {
+        const namesOf = (variables: Config.Variables) => Effect.map(intakesOf(variables), (intakes) => intakes.map(({ name }) => name))
+
+        assert.deepStrictEqual(yield* namesOf({}), [])
+        assert.deepStrictEqual(yield* namesOf(topics), ["ses"])
+        assert.deepStrictEqual(yield* namesOf({ ...topics, ...secret }), ["ses", "postmark"])
+      })
+    )
+
+    it.effect("by SES at the topics of the settings", () =>
+      Effect.gen(function* () {
+        const unsigned = { SigningCertURL: "https://mail.example/certificate.pem" }
+        const other = `${FakeSns.topic}2`
+
+        assert.strictEqual(yield* doubt(topics, FakeSns.request(FakeSns.message("{}", 0, unsigned))), "bad_signature")
+        assert.strictEqual(yield* doubt(topics, FakeSns.request(FakeSns.message("{}", 0, { ...unsigned, TopicArn: other }))), "wrong_account")
+      })
+    )
+
+    it.effect("by Postmark of the server of the settings, which shows their secret", () =>
+      Effect.gen(function* () {
+        const { payload } = JSON.parse(readFileSync(join(import.meta.dirname, "../adapters/postmark/fixtures/delivery.json"), "utf8"))
+        const request = (shown: string) => ({ headers: { authorization: `Bearer ${shown}` }, body: new TextEncoder().encode(JSON.stringify(payload)) })
+        const believed = request(secret.MAILROOM_POSTMARK_WEBHOOK_SECRET)
+
+        assert.isNull(yield* doubt(secret, believed))
+        assert.isNull(yield* doubt({ ...secret, MAILROOM_POSTMARK_SERVER_ID: String(payload.ServerID) }, believed))
+        assert.strictEqual(yield* doubt({ ...secret, MAILROOM_POSTMARK_SERVER_ID: "1" }, believed), "wrong_account")
+        assert.strictEqual(yield* doubt(secret, request("0123456789abcdeg")), "bad_signature")
+      })
+    )
+  })
 })

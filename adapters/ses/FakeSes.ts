@@ -35,7 +35,7 @@ export interface FakeSes {
   readonly next: (...behaviours: ReadonlyArray<Behaviour>) => void
 }
 
-export const credentials = { accessKeyId: "AKIDEXAMPLE", secretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY" }
+export const credentials = { accessKeyId: "AKIDEXAMPLE12345", secretAccessKey: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY" }
 export const region = "eu-central-1"
 
 /** Listens until the scope closes. */
