@@ -108,8 +108,8 @@ describe("mailroom smtp", () => {
     client = new Mailroom({ baseUrl: `http://127.0.0.1:${serving.port}`, apiKey: tenancy.production!.apiKey, maxRetries: 0 })
   }, 180_000)
 
-  const dialogue = (subject: string): string =>
-    `EHLO client.example\r\nMAIL FROM:<ada@client.example>\r\nRCPT TO:<${address}>\r\nDATA\r\n` +
+  const dialogue = (subject: string, recipient = address): string =>
+    `EHLO client.example\r\nMAIL FROM:<ada@client.example>\r\nRCPT TO:<${recipient}>\r\nDATA\r\n` +
     `From: ada@client.example\r\nTo: ${address}\r\nSubject: ${subject}\r\n\r\nThe engine weaves.\r\n${"x".repeat(70)}\r\n.\r\n`
 
   /** How many messages there are, by subject. */
@@ -168,11 +168,11 @@ describe("mailroom smtp", () => {
     assert.strictEqual(await smtp.ended, 0)
   })
 
-  it("finishes what is under way at SIGTERM, and ends with 0", { timeout: 120_000 }, async () => {
-    const smtp = await start("smtp", { ...settings, MAILROOM_INBOUND_HEALTH_PORT: "0" })
+  it("finishes what is under way at SIGTERM, here for the postmaster that it was told of, and ends with 0", { timeout: 120_000 }, async () => {
+    const smtp = await start("smtp", { ...settings, MAILROOM_INBOUND_HEALTH_PORT: "0", MAILROOM_INBOUND_POSTMASTER: address })
     const health = /the listener's health is at (http:\S+?)"/.exec(smtp.errors())![1]!
     assert.strictEqual((await fetch(`${health}/readyz`)).status, 200)
-    const bytes = dialogue("drained")
+    const bytes = dialogue("drained", "postmaster")
     const conversation = talk(smtp.port)
     conversation.socket.write(bytes.slice(0, -20))
     await until("354", () => (conversation.text().includes("354") ? true : null))
