@@ -93,11 +93,31 @@ describe("Config", () => {
         "ip4:192.0.2.0/24",
         "ip6:2001:db8::/32"
       ])
-      for (const text of ["v=spf1", "-all", "~include:spf.example.net", "include:", "redirect=spf.example.net", "a b"]) {
+      assert.deepStrictEqual(yield* spf("exists:%{i}.spf.example.net,a:mail.example.net mx:example.net"), [
+        "exists:%{i}.spf.example.net",
+        "a:mail.example.net",
+        "mx:example.net"
+      ])
+      for (const text of ["v=spf1", "-all", "~include:spf.example.net", "include:", "redirect=spf.example.net", "a b", "a:mail.example.net/24", "ip4:192.0.2.0/", "mx:example.net;"]) {
         assert.strictEqual((yield* Effect.flip(spf(text))).faults.length, 1, text)
       }
     })
   )
+
+  for (const [name, text, key, value] of [
+    ["MAILROOM_PUBLIC_URL", "http://[::1]:3025/", "publicUrl", "http://[::1]:3025"],
+    ["MAILROOM_CLAMD", "[::1]:3310", "clamd", { host: "::1", port: 3310 }],
+    ["MAILROOM_CLAMD", "clamd.example:3310", "clamd", { host: "clamd.example", port: 3310 }],
+    ["MAILROOM_CLAMD", "/run/clamd.sock", "clamd", { path: "/run/clamd.sock" }],
+    ["MAILROOM_BLOBS", "./blobs", "blobs", { directory: "./blobs" }],
+    ["MAILROOM_TRUSTED_PROXIES", " 10.0.0.0/8 ,, ::1", "trustedProxies", ["10.0.0.0/8", "::1"]]
+  ] as const) {
+    it.effect(`takes ${name} ${text} for ${JSON.stringify(value)}`, () =>
+      Effect.gen(function* () {
+        assert.deepStrictEqual<unknown>((yield* Config.load({ [name]: text }))[key], value)
+      })
+    )
+  }
 
   it.effect("lets the environment go before a runtime's defaults, and flags before the environment", () =>
     Effect.gen(function* () {
@@ -127,19 +147,23 @@ describe("Config", () => {
     "MAILROOM_METRICS", "MAILROOM_SES_ACCESS_KEY_ID", "MAILROOM_POSTMARK_SERVER_ID", "MAILROOM_POSTMARK_STREAM"
   ]
 
+  const secretNames: ReadonlySet<string> = new Set(Object.values(Config.settings).flatMap(({ isSecret, name }) => (isSecret === true ? [name] : [])))
+
   for (const [name, good, bad] of [
     ["MAILROOM_MODE", ["development"], ["dev", ""]],
     ["MAILROOM_HOST", ["::1", "0.0.0.0"], ["localhost", "300.1.1.1"]],
     ["MAILROOM_PORT", ["0", "65535"], ["-1", "65536", "80.5", "http"]],
     ["MAILROOM_PROVIDER", ["smtp"], ["sendmail", ""]],
     ["MAILROOM_SES_REGION", ["eu-central-1", "us-gov-west-1", "eusc-de-east-1", ""], ["Frankfurt", "eu-central", "euro-de-east-1", "eu-central-1.evil.example"]],
-    ["MAILROOM_SES_TOPICS", ["arn:aws:sns:eu-central-1:123456789012:mail, arn:aws-cn:sns:cn-north-1:123456789012:m.fifo", "arn:aws-eusc:sns:eusc-de-east-1:123456789012:mail", ""], ["mail", "arn:aws:sqs:eu-central-1:123456789012:mail", "arn:aws:sns:eu-central-1:1:mail"]],
+    ["MAILROOM_SES_TOPICS", ["arn:aws:sns:eu-central-1:123456789012:mail, arn:aws-cn:sns:cn-north-1:123456789012:m.fifo", "arn:aws-eusc:sns:eusc-de-east-1:123456789012:mail", ""], ["mail", "arn:aws:sqs:eu-central-1:123456789012:mail", "arn:aws:sns:eu-central-1:1:mail", "arn:aws:sns:eu-central-1:123456789012:mail/a", "the arn:aws:sns:eu-central-1:123456789012:mail", `arn:aws:sns:eu-central-1:123456789012:${"m".repeat(257)}`]],
+    ["MAILROOM_POSTMARK_WEBHOOK_SECRET", ["0123456789abcdef", ""], ["0123456789abcde", "0123456789 abcdef", " 0123456789abcdef"]],
+    ["MAILROOM_METRICS_TOKEN", ["0123456789abcdef", ""], ["0123456789abcde", "0123456789 abcdef", " 0123456789abcdef"]],
     ["MAILROOM_POSTMARK_SERVER_ID", ["1234", ""], ["0", "x"]],
     ["MAILROOM_POSTMARK_STREAM", ["outbound", ""], ["a b", "X"]],
     ["MAILROOM_LOG_LEVEL", ["Debug", "debug", "WARN"], ["all", "debugg"]],
     ["MAILROOM_IP_REQUESTS_PER_MINUTE", ["1", "1000000"], ["0", "1000001", "1e9"]],
     ["MAILROOM_INBOUND_PER_MINUTE", ["1", "1000000"], ["0", "1000001"]],
-    ["MAILROOM_TRUSTED_PROXIES", ["10.0.0.0/8, ::1", ""], ["10.0.0.0/33", "proxy", "10.0.0.1/8/8"]],
+    ["MAILROOM_TRUSTED_PROXIES", ["10.0.0.0/8, ::1", "10.0.0.0/0,10.0.0.1/32,::/0,::1/128", ""], ["10.0.0.0/33", "::1/129", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/0x8", "proxy", "10.0.0.1/8/8"]],
     ["MAILROOM_BOUNCE_DOMAIN", ["bounces.example", ""], ["bounces", "a b.example", "10.0.0.1"]],
     ["MAILROOM_INBOUND_POSTMASTER", ["ops@mail.example", ""], ["postmaster", "Ops <ops@mail.example>", "ops@localhost"]],
     ["MAILROOM_EVENT_RETENTION_DAYS", ["1", "3650"], ["0", "3651"]],
@@ -149,15 +173,15 @@ describe("Config", () => {
     ["MAILROOM_SMTP_PORT", ["25", "465"], ["0", "65536"]],
     ["MAILROOM_SMTP_TLS", ["implicit", "none"], ["tls", ""]],
     ["MAILROOM_PUBLIC_URL", ["https://mail.example", "http://[::1]:3025/", ""], ["mail.example", "https://mail.example/api", "ftp://mail.example", "https://mail.example?a=b", "https://ada@mail.example"]],
-    ["MAILROOM_OTLP_ENDPOINT", ["http://otel:4318", "https://otel.example/otlp/", ""], ["otel:4318", "http://ada:love@otel:4318", "http://otel:4318?token=a", "http://otel:4318#a"]],
+    ["MAILROOM_OTLP_ENDPOINT", ["http://otel:4318", "https://otel.example/otlp/", ""], ["otel:4318", "http://ada:love@otel:4318", "http://ada@otel:4318", "http://otel:4318?token=a", "http://otel:4318#a"]],
     ["MAILROOM_INBOUND_RSPAMD", ["http://[::1]:11333", ""], ["rspamd:11333", "http://:love@rspamd:11333", "http://rspamd:11333?token=a"]],
     ["MAILROOM_WORKER_PORT", ["0", ""], ["-1", "65536"]],
     ["MAILROOM_DATABASE_POOL", ["2", "200"], ["1", "201", ""]],
     ["MAILROOM_DATABASE_PREPARE", ["false"], ["no", ""]],
     ["MAILROOM_QUEUE", ["postgres"], ["memory", ""]],
-    ["MAILROOM_BLOBS", ["postgres", "./blobs", "/var/lib/mailroom/blobs"], ["blobs", "s3://bucket", ""]],
+    ["MAILROOM_BLOBS", ["postgres", "./blobs", "../blobs", "/var/lib/mailroom/blobs"], ["blobs", ".blobs", "a/../blobs", "s3://bucket", "/blobs\0", "./blobs\0", ""]],
     ["MAILROOM_SCANNER", ["clamd", "none", "eicar", ""], ["clam", "unscanned"]],
-    ["MAILROOM_CLAMD", ["clamd.example:3310", "[::1]:3310", "/run/clamd.sock"], ["clamd.example", "::1:3310", "host:0", "love@host:3310", ""]],
+    ["MAILROOM_CLAMD", ["clamd.example:3310", "[::1]:3310", "/run/clamd.sock", "host:1", "host:65535"], ["clamd.example", "::1:3310", "host:0", "host:65536", "host:", "host:25x", "a host:25", "love@host:3310", ""]],
     ["MAILROOM_WEBHOOK_ALLOW_HTTP", ["false"], ["yes", ""]],
     ["MAILROOM_WEBHOOK_ALLOWED_ADDRESSES", [""], ["localhost", "10.0.0.0/64"]],
     ["MAILROOM_WEBHOOK_BACKOFF", ["1", "60, 600,3600,21600"], ["", "1,2,3,4,5", "1.5", "-1"]]
@@ -168,7 +192,7 @@ describe("Config", () => {
         for (const value of bad) {
           const faults = yield* faultsOf({ [name]: value })
           assert.lengthOf(faults, 1, value)
-          const said = unrepeated.includes(name) || value.includes("@") || value.includes("://") ? "" : `is ${JSON.stringify(value)}; it `
+          const said = secretNames.has(name) || unrepeated.includes(name) || value.includes("@") || value.includes("://") ? "" : `is ${JSON.stringify(value)}; it `
           assert.isTrue(faults[0]!.startsWith(`${name} ${said}wants `), faults[0])
         }
       })
@@ -186,6 +210,9 @@ describe("Config", () => {
     ["MAILROOM_OTLP_HEADERS", { MAILROOM_OTLP_HEADERS: "authorization=x" }],
     ["MAILROOM_INBOUND_RSPAMD_PASSWORD", { MAILROOM_INBOUND_RSPAMD_PASSWORD: "x" }],
     ["MAILROOM_SMTP_CA_FILE", { MAILROOM_SMTP_CA_FILE: "ca.pem" }],
+    ["MAILROOM_INBOUND_TLS_CERT_FILE", { MAILROOM_INBOUND_TLS_CERT_FILE: "cert.pem" }],
+    ["MAILROOM_INBOUND_TLS_CERT_FILE", { MAILROOM_INBOUND_TLS_KEY_FILE: "key.pem" }],
+    ["MAILROOM_INBOUND_TLS_PORT", { MAILROOM_INBOUND_TLS_PORT: "465" }],
     [
       "MAILROOM_SMTP_TLS",
       { MAILROOM_SMTP_HOST: "relay.example", MAILROOM_SMTP_USER: "ada", MAILROOM_SMTP_PASSWORD: "x", MAILROOM_SMTP_TLS: "none" }
@@ -348,10 +375,19 @@ describe("Config", () => {
         assert.strictEqual(yield* urlOf({ DATABASE_URL: theirs, MAILROOM_DATABASE_URL: ours }), ours)
         assert.strictEqual(yield* urlOf({ DATABASE_URL: theirs, MAILROOM_DATABASE_URL_FILE: inFile(ours) }), ours)
         assert.isNull(yield* urlOf({ DATABASE_URL: "mysql://theirs.example/a" }))
+        assert.strictEqual(yield* urlOf({ DATABASE_URL: "postgresql://theirs.example/a" }), "postgresql://theirs.example/a")
+        assert.strictEqual(yield* urlOf({ MAILROOM_DATABASE_URL: "postgresql://ours.example/b" }), "postgresql://ours.example/b")
+        // One that is empty is as good as not set, also beside another that may stand for it.
+        assert.isNull(yield* urlOf({ DATABASE_URL: "" }))
+        assert.strictEqual(yield* urlOf({ DATABASE_URL: theirs, MAILROOM_DATABASE_URL: "" }), theirs)
+        assert.strictEqual(yield* urlOf({ MAILROOM_DATABASE_URL_FILE: inFile(ours), MAILROOM_DATABASE_URL: "" }), ours)
+        assert.strictEqual(yield* urlOf({ MAILROOM_DATABASE_URL_FILE: "", MAILROOM_DATABASE_URL: ours }), ours)
         // One of ours that cannot be read is no other project's: `dev` would work in its folder, and nobody would know why.
-        const [fault, ...more] = yield* faultsOf({ DATABASE_URL: "postgres://ada:love/lace@theirs.example/a" })
-        assert.deepStrictEqual(more, [])
-        assert.match(fault!, /^DATABASE_URL wants a URL such as .*, the password percent-encoded$/)
+        for (const scheme of ["postgres", "postgresql", "POSTGRES"]) {
+          const [fault, ...more] = yield* faultsOf({ DATABASE_URL: `${scheme}://ada:love/lace@theirs.example/a` })
+          assert.deepStrictEqual(more, [])
+          assert.match(fault!, /^DATABASE_URL wants a URL such as .*, the password percent-encoded$/)
+        }
       })
     )
 
@@ -401,11 +437,11 @@ describe("Config", () => {
     }
   })
 
-  it.effect("knows all its settings, so that a mistyped one is named", () =>
+  it.effect("knows all its settings, so that a mistyped one is named, and a file of one that is no secret", () =>
     Effect.gen(function* () {
-      assert.deepStrictEqual(yield* faultsOf({ MAILROOM_PROT: "1" }), [
-        "MAILROOM_PROT is no setting of Mailroom; see docs/configuration.md"
-      ])
+      for (const name of ["MAILROOM_PROT", "MAILROOM_PORT_FILE"]) {
+        assert.deepStrictEqual(yield* faultsOf({ [name]: "1" }), [`${name} is no setting of Mailroom; see docs/configuration.md`])
+      }
     })
   )
 

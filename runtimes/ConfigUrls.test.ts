@@ -16,6 +16,10 @@ describe("Config", () => {
           assert.match(faults[0]!, new RegExp(`^${name} wants a URL such as .*, the password percent-encoded(?:, and no parameters)?$`))
         }
       }
+      // A percent sign of the password itself is to be encoded too.
+      for (const cut of ["a%zz@host.example/a", "ada:7%zz@host.example/a", "ada:7@host.example/a%zz"]) {
+        assert.lengthOf(yield* faultsOf({ MAILROOM_DATABASE_URL: `postgres://${cut}` }), 1, cut)
+      }
       yield* Config.load({ MAILROOM_REDIS_URL: "unix:///run/redis@main.sock", MAILROOM_DATABASE_URL: "postgres://ada@there:7%2Flove@host.example/a" })
       yield* Config.load({ MAILROOM_DATABASE_URL: "postgres://ada:7@host.example/a?application_name=a@b" })
     })
