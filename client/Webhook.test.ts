@@ -271,6 +271,7 @@ describe("verifyWebhook", () => {
     ["an API key as the secret", { secret: "svc_test_abc" }, /secret must be the whsec_/],
     ["a tolerance that is no number", { toleranceSeconds: Number.NaN }, /toleranceSeconds/],
     ["a now that is a number", { now: now.getTime() }, /now must be a Date/],
+    ["a now that is no time", { now: new Date("x") }, /now must be a Date that is a time/],
     ["a tolerance that is null", { toleranceSeconds: null }, /toleranceSeconds/],
     ["a negative tolerance", { toleranceSeconds: -0.001 }, /toleranceSeconds/]
   ]
@@ -285,6 +286,14 @@ describe("verifyWebhook", () => {
       assert.notInclude(String(error), "svc_test_abc")
     })
   }
+
+  it("tells misuse from refusal: nothing at all", async () => {
+    for (const nothing of [undefined, null, "whsec_"]) {
+      const error: unknown = await verifyWebhook(nothing as unknown as WebhookRequest).catch((thrown: unknown) => thrown)
+
+      assert.strictEqual(String(error), "TypeError: verifyWebhook wants { secret, headers, body }.")
+    }
+  })
 
   it("names the reason and the remedy, and keeps the secret to itself", async () => {
     const error: unknown = await verifyWebhook({ ...request(), body: "other" }).catch((thrown: unknown) => thrown)

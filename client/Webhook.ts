@@ -75,12 +75,14 @@ const meanings: Readonly<Record<WebhookVerificationReason, string>> = {
  * ```
  */
 export const verifyWebhook = async (request: WebhookRequest): Promise<WebhookPayload> => {
+  // From JavaScript it may be anything.
+  if (typeof request !== "object" || request === null) throw new TypeError("verifyWebhook wants { secret, headers, body }.")
   const { secret, headers, body, now, toleranceSeconds = 300 } = request
   const secrets = secretsOf(secret)
   const bytes = bodyOf(body)
   if (typeof headers !== "object" || headers === null || isPromise(headers) || isList(headers)) throw noHeaders()
   if (typeof toleranceSeconds !== "number" || !(toleranceSeconds >= 0)) throw new TypeError("toleranceSeconds must be a number, 0 or more.")
-  if (now !== undefined && !(now instanceof Date)) throw new TypeError("now must be a Date; leave it out for the machine's clock.")
+  if (now !== undefined && !(now instanceof Date && Number.isFinite(now.getTime()))) throw new TypeError("now must be a Date that is a time; leave it out for the machine's clock.")
   const id = header(headers, "service-webhook-id")
   const timestamp = header(headers, "service-webhook-timestamp")
   const signature = header(headers, "service-webhook-signature")

@@ -193,6 +193,14 @@ describe("sealing", () => {
       })
     )
   }
+
+  it.effect("says what a ring is where none is given", () =>
+    Effect.gen(function* () {
+      const exit = yield* Effect.exit(over(NodeCrypto.layer({ sealingKeys: undefined as never }), (crypto) => crypto.uuid))
+
+      assert.match(String(Exit.isFailure(exit) && Cause.squash(exit.cause)), /^TypeError: sealingKeys wants a list of \{ version, key \}/)
+    })
+  )
 })
 
 describe("randomness", () => {

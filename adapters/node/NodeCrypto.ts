@@ -211,6 +211,8 @@ const ivLength = 12
 const tagLength = 16
 
 const keyRing = (keys: ReadonlyArray<SealingKey>) => {
+  const given: unknown = keys // from JavaScript it may be anything
+  if (!Array.isArray(given)) throw new TypeError("sealingKeys wants a list of { version, key }, each key 32 bytes that are `Redacted`")
   const sorted = keys
     .map(({ version, key }) => {
       if (!Number.isSafeInteger(version)) throw new Error("the version of a sealing key is a whole number")
