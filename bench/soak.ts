@@ -151,7 +151,7 @@ try {
     ({ path, better: "lower", floor: bound, goal: bound, unit, values: [rose] }) as const
   report({
     name: "soak",
-    about: `${(totalMs / 60_000).toFixed(1)} minutes of messages, each with two webhooks, at half the rate that was taken just before; what rose over the second half. Memory in use is what a process has of its own once its garbage is collected, without V8's free room; it may rise by ${noiseMiB} MiB, and ${keptBytes} bytes for each message sent meanwhile. Files and connections are by a line through the samples.`,
+    about: `${(totalMs / 60_000).toFixed(1)} minutes of messages, each with two webhooks, at half the rate that was taken just before; what rose over the second half. Memory in use is what a process has of its own once its garbage is collected, without V8's free room, and the C library gives back what is freed, where it would keep some 80 MiB else; it may rise by ${noiseMiB} MiB, and ${keptBytes} bytes for each message sent meanwhile. Files and connections are by a line through the samples.`,
     ratios: [
       bounded("serve: memory in use rose by", end.serve.allMiB - halfway.serve.allMiB, memoryMax, "MiB"),
       bounded("worker: memory in use rose by", end.worker.allMiB - halfway.worker.allMiB, memoryMax, "MiB"),
