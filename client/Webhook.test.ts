@@ -271,7 +271,6 @@ describe("verifyWebhook", () => {
     ["an API key as the secret", { secret: "svc_test_abc" }, /secret must be the whsec_/],
     ["a tolerance that is no number", { toleranceSeconds: Number.NaN }, /toleranceSeconds/],
     ["a now that is a number", { now: now.getTime() }, /now must be a Date/],
-    ["a now that is no time", { now: new Date("x") }, /now must be a Date that is a time/],
     ["a tolerance that is null", { toleranceSeconds: null }, /toleranceSeconds/],
     ["a negative tolerance", { toleranceSeconds: -0.001 }, /toleranceSeconds/]
   ]
