@@ -93,11 +93,6 @@ const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: Make]> = [
       )
   ],
   [
-    "a submission that dies before it reads the bytes",
-    "gives up at once when it is interrupted among the bytes, hands nothing over, and submits the next",
-    () => () => Effect.die(new Error("no such method"))
-  ],
-  [
     "news of a submission that nobody is to poll for",
     "says all it knows as often as it is asked, of this submission alone, until nothing more can come",
     ({ submit, name }, { notify }) => (request) =>
@@ -145,4 +140,15 @@ describe("the suite of MailProvider", () => {
         assert.deepStrictEqual(checks.map(({ title, outcome }) => [title, outcome]), [[law, "failed"]])
       }))
   }
+
+  it.live("says why a submission ended before it read the bytes, and does not wait for it", () =>
+    Effect.gen(function* () {
+      const law = "gives up at once when it is interrupted among the bytes, hands nothing over, and submits the next"
+      const dying = subject(() => () => Effect.die(new Error("no such method")))
+
+      const { checks } = yield* prove([conforms("flawed", held, dying)], { filter: [law], timeout: "8 seconds", onResult: () => Effect.void })
+
+      assert.deepStrictEqual(checks.map(({ outcome }) => outcome), ["failed"])
+      assert.match(checks[0]!.reason ?? "", /^it ended before it read the bytes: [^]*no such method/)
+    }))
 })
