@@ -108,6 +108,7 @@ const namesSeveral = (field: string): boolean => {
 const domainsOf = (field: string): ReadonlyArray<string> =>
   addressesOf(field).flatMap((address) => address.split("@").slice(1).map((behind) => inAscii(Buffer.from(behind, "latin1").toString().trim().replace(/[\s,;:].*$/s, ""))))
 
+/** Also of what is no domain of a mailbox: mailauth asks about whatever is there. */
 const inAscii = (domain: string): string => URL.parse(`http://${domain}`)?.hostname.replace(/\.$/, "") ?? ""
 
 const blanks = new RegExp(`[ \\t\\r\\n]{${blanksMax}}`)

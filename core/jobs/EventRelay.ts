@@ -266,10 +266,10 @@ export class EventRelay extends Context.Service<
 
       const release = Effect.gen(function* () {
         const storeNow = yield* holdClock
-        const held = [...moved.values()].filter(({ heldUntil }) => heldUntil > storeNow)
+        const mine = [...moved.values()].filter(({ heldUntil }) => heldUntil > storeNow)
         // Who moved a shard since has it; where the store is away, the others wait as for one that was killed.
         yield* Effect.forEach(
-          held,
+          mine,
           (relay) => Effect.ignore(commit(store, queue, [{ _tag: "MoveRelay", relay: { ...relay, heldUntil: 0 }, from: relay.position }], [])),
           { concurrency: "unbounded", discard: true }
         )

@@ -24,44 +24,43 @@ const fileOf = (name: string, check: string, layer: string): string => {
   return file
 }
 
-const proving = (file: string) => spawn(process.execPath, [join(root, "runtimes/cli/main.ts"), "conformance", "--adapters", file, "--timeout", "1"])
+/** How it ends, and what it said until then; one that does not end is killed. */
+const proved = async (file: string, isRead = true) => {
+  const child = spawn(process.execPath, [join(root, "runtimes/cli/main.ts"), "conformance", "--adapters", file, "--timeout", "1"])
+  const killed = setTimeout(() => child.kill("SIGKILL"), 50_000)
+  const said = { out: "", errors: "" }
+  if (isRead) child.stdout.on("data", (chunk: Buffer) => (said.out += chunk.toString()))
+  else child.stdout.destroy()
+  child.stderr.on("data", (chunk: Buffer) => (said.errors += chunk.toString()))
+  const status = await new Promise<number | null>((resolve) => child.once("close", resolve))
+  clearTimeout(killed)
+  return { ...said, status }
+}
 
-describe("a proof of adapters", () => {
-  it("ends, and names the scope, where one holds a timer and its release never ends", { timeout: 60_000 }, async () => {
+describe("a proof of adapters", { timeout: 60_000 }, () => {
+  it("ends, and names the scope, where one holds a timer and its release never ends", async () => {
     const held = "Layer.effectDiscard(Effect.acquireRelease(Effect.sync(() => setInterval(() => {}, 1000)), () => Effect.never))"
-    const child = proving(fileOf("held.mjs", "Effect.void", held))
-    const killed = setTimeout(() => child.kill("SIGKILL"), 50_000)
-    let out = ""
-    child.stdout.on("data", (chunk: Buffer) => (out += chunk.toString()))
-    const status = await new Promise<number | null>((resolve) => child.once("close", resolve))
-    clearTimeout(killed)
+
+    const { status, out } = await proved(fileOf("held.mjs", "Effect.void", held))
 
     assert.strictEqual(status, 1)
     assert.include(out, "FAILED  mine breaks a law of One:\n        releases what it holds when its scope closes\n          its scope could not be closed: ")
     assert.match(out, /\n1 passed, 1 failed, in /)
   })
-  it("ends, and names what is open, where an adapter's module holds a timer", { timeout: 60_000 }, async () => {
-    const child = proving(fileOf("open.mjs", "Effect.void", "(setInterval(() => {}, 1000), Layer.empty)"))
-    const killed = setTimeout(() => child.kill("SIGKILL"), 50_000)
-    let said = ""
-    child.stderr.on("data", (chunk: Buffer) => (said += chunk.toString()))
-    const status = await new Promise<number | null>((resolve) => child.once("close", resolve))
-    clearTimeout(killed)
+
+  it("ends, and names what is open, where an adapter's module holds a timer", async () => {
+    const { status, errors } = await proved(fileOf("open.mjs", "Effect.void", "(setInterval(() => {}, 1000), Layer.empty)"))
 
     assert.strictEqual(status, 0)
-    assert.include(said, "\nmailroom: all is done; what is still open is left behind: Timeout\n")
+    assert.include(errors, "\nmailroom: all is done; what is still open is left behind: Timeout\n")
   })
-  it("says no more than how the checks went, and ends as they did, where nobody reads the report", { timeout: 60_000 }, async () => {
-    for (const [check, ended] of [["Effect.void", 0], ["Effect.fail('broken')", 1]] as const) {
-      const child = proving(fileOf(`unread-${ended}.mjs`, check, "Layer.empty"))
-      child.stdout.destroy()
-      let said = ""
-      child.stderr.on("data", (chunk: Buffer) => (said += chunk.toString()))
 
-      const status = await new Promise<number | null>((resolve) => child.once("close", resolve))
+  it("says no more than how the checks went, and ends as they did, where nobody reads the report", async () => {
+    for (const [check, ended] of [["Effect.void", 0], ["Effect.fail('broken')", 1]] as const) {
+      const { status, errors } = await proved(fileOf(`unread-${ended}.mjs`, check, "Layer.empty"), false)
 
       assert.strictEqual(status, ended)
-      assert.match(said, /^(?:ok  |FAIL) 1\/1 mine, One: holds \(\d+ ms\)\n$/)
+      assert.match(errors, /^(?:ok  |FAIL) 1\/1 mine, One: holds \(\d+ ms\)\n$/)
     }
   })
 })
