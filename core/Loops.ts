@@ -21,7 +21,7 @@ const brokenPause = Duration.seconds(1)
 /** How long jobs under way may take to end when the process stops; after that they are left to their leases. */
 const drain = Duration.seconds(10)
 
-/** How long it may take then to record what providers have taken, and nobody else knows of; and to leave shards to others. */
+/** How long each may take: to leave shards to others, and, when the jobs have ended, to record what providers have taken and nobody else knows of. */
 const lastRecords = Duration.seconds(1)
 
 /** What is said to have broken where the recording of it did. */
@@ -72,9 +72,9 @@ export const working = Layer.effectDiscard(
     yield* Effect.addFinalizer(() => {
       stopping = true
       // The relay's last tick is over by then.
-      return Effect.all([Fiber.await(running), relay.ended], { concurrency: "unbounded" }).pipe(
+      return Effect.all([Fiber.await(running), relay.ended, Effect.timeoutOption(leave, lastRecords)], { concurrency: "unbounded" }).pipe(
         Effect.timeoutOption(drain),
-        Effect.andThen(Effect.timeoutOption(Effect.all([recordTaken, leave], { concurrency: "unbounded" }), lastRecords)),
+        Effect.andThen(Effect.timeoutOption(recordTaken, lastRecords)),
         Effect.andThen(Fiber.interrupt(running))
       )
     })
