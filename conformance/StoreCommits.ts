@@ -146,7 +146,7 @@ const oneOfEach = Effect.fnUntraced(function* (store: Service) {
       Remove: (yield* store.attachments.get(realm, records.attachment.id)) === null,
       Reserve: (yield* store.reservations.get(held.applicationId, held.idempotencyKey, 0)) !== null,
       TakeQuota: quota._tag === "QuotaExceeded" && quota.used !== 0,
-      AppendEvent: (yield* store.events.page(realm, records.application.id, { start: null, limit: 1 })).length > 0,
+      AppendEvent: (yield* store.events.page(realm, records.application.id, { start: null, limit: 1 })).events.length > 0,
       AppendAudit: (yield* store.audit.page(realm.tenantId, 1)).length > 0,
       AppendRequests: (yield* store.audit.requests(realm.tenantId, 1)).length > 0,
       TouchApiKeys: credential?.apiKey.lastUsedAt === 7,

@@ -9,6 +9,7 @@ import * as Fixtures from "./fixtures.ts"
 import {
   append,
   endOfLog,
+  eventsOf,
   insert,
   insertMessage,
   land,
@@ -34,8 +35,7 @@ const sent = (realm: Realm, over: Partial<Message> = {}) => {
   return { message, event, changes: [insertMessage(message), append(event)] as ReadonlyArray<Change> }
 }
 
-const everyEvent = (store: Service, realm: Realm) =>
-  store.events.page(realm, Fixtures.freshId(), { start: null, limit: 1_000 })
+const everyEvent = (store: Service, realm: Realm) => eventsOf(store, realm, null, 1_000)
 
 const everyMessage = (store: Service, realm: Realm) =>
   store.messages.page(realm, { mailboxId: null, before: null, limit: 1_000 })
@@ -306,7 +306,7 @@ const log = [
       const readOn = Effect.fnUntraced(function* () {
         const last = read.at(-1)
         const start = last === undefined ? null : ({ _tag: "After", position: last.position } as const)
-        const page = yield* store.events.page(realm, Fixtures.freshId(), { start, limit: 3 })
+        const page = yield* eventsOf(store, realm, start, 3)
         assert.ok(page.length === 0 || page[0]!.position > (last?.position ?? 0n))
         read.push(...page)
         return page.length

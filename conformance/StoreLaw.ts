@@ -7,6 +7,7 @@ import { Effect, type Scope } from "effect"
 import assert from "node:assert/strict"
 import type { Address } from "../core/model/Address.ts"
 import type { AuditEntry, RequestEntry } from "../core/model/Audit.ts"
+import type { EventStart } from "../core/model/Cursor.ts"
 import type { Delivery } from "../core/model/Delivery.ts"
 import type { Event, LoggedEvent } from "../core/model/Event.ts"
 import type { IdempotencyKey, Reservation } from "../core/model/IdempotencyKey.ts"
@@ -266,6 +267,16 @@ export const logBehind = Effect.fnUntraced(function* (store: Service, shard: num
     events.push(...page)
   }
 })
+
+/** What a page of events holds, for one of no application's audience unless told otherwise. */
+export const eventsOf = (
+  store: Service,
+  realm: Realm,
+  start: EventStart | null,
+  limit: number,
+  applicationId: ApplicationId = Fixtures.freshId()
+): Effect.Effect<ReadonlyArray<LoggedEvent>, StoreUnavailable> =>
+  Effect.map(store.events.page(realm, applicationId, { start, limit }), ({ events }) => events)
 
 /** The last position of a shard's log, which a marker takes: of a log that was cut, only its next event knows. */
 export const endOfLog = Effect.fnUntraced(function* (store: Service, shard: number) {

@@ -13,6 +13,7 @@ import {
   append,
   auditEntry,
   drop,
+  eventsOf,
   insert,
   insertMessage,
   keep,
@@ -46,7 +47,7 @@ const references = [
         yield* land(store, append(Fixtures.queuedEvent(Fixtures.message(realm), { occurredAt })))
       }
       const since = (at: number) =>
-        Effect.map(store.events.page(realm, Fixtures.freshId(), { start: { _tag: "Since", at }, limit: 100 }), (found) =>
+        Effect.map(eventsOf(store, realm, { _tag: "Since", at }, 100), (found) =>
           found.map(({ occurredAt }) => occurredAt)
         )
 

@@ -19,6 +19,7 @@ import {
   demand,
   drop,
   endOfLog,
+  eventsOf,
   forget,
   insert,
   insertDelivery,
@@ -308,7 +309,7 @@ const look = Effect.fnUntraced(function* (store: Service, world: World, places: 
       ),
       // Positions are the log's own: two logs that agree may have begun apart.
       events: Effect.forEach(world.applications, ({ id }) =>
-        Effect.map(store.events.page(realm, id, { start: { _tag: "Since", at: age + 5 }, limit: 20 }), (found) =>
+        Effect.map(eventsOf(store, realm, { _tag: "Since", at: age + 5 }, 20, id), (found) =>
           found.map((event) => ({ ...event, position: 0n }))
         )
       ),

@@ -10,6 +10,7 @@ import * as Fixtures from "./fixtures.ts"
 import {
   append,
   auditEntry,
+  eventsOf,
   insert,
   insertDelivery,
   insertMessage,
@@ -156,7 +157,7 @@ const fidelity = [
 
       yield* land(store, append(event))
 
-      const [found] = yield* store.events.page(realm, event.audience!, { start: null, limit: 10 })
+      const [found] = yield* eventsOf(store, realm, null, 10, event.audience!)
       assert.deepEqual(found, { ...event, shard: 7, position: found!.position })
       assert.deepEqual(yield* store.events.readLog(7, found!.position - 1n, 1), [found])
       assert.equal(Webhook.bodyOf(found!, "2026-12-01"), Webhook.bodyOf(event, "2026-12-01"))
@@ -318,7 +319,7 @@ const events = [
       const written = times(6, () => Fixtures.queuedEvent(Fixtures.message(realm)))
       for (const event of written) yield* land(store, append(Fixtures.queuedEvent(Fixtures.message(neighbour))), append(event))
       const page = (position: bigint | null, limit: number) =>
-        store.events.page(realm, Fixtures.freshId(), { start: position === null ? null : { _tag: "After", position }, limit })
+        eventsOf(store, realm, position === null ? null : { _tag: "After", position }, limit)
 
       const all = yield* page(null, 100)
       assert.deepEqual(all, written.map((event, index) => ({ ...event, shard: 5, position: all[index]?.position })))
@@ -338,7 +339,7 @@ const events = [
         append(Fixtures.queuedEvent(Fixtures.message(realm), { occurredAt, environment }))
       yield* land(store, at(100), at(300, Fixtures.otherEnvironment(realm).environment), at(200), at(300), at(250), at(400))
       const since = (time: number, limit = 100) =>
-        Effect.map(store.events.page(realm, Fixtures.freshId(), { start: { _tag: "Since", at: time }, limit }), (found) =>
+        Effect.map(eventsOf(store, realm, { _tag: "Since", at: time }, limit), (found) =>
           found.map(({ occurredAt }) => occurredAt)
         )
 
@@ -372,7 +373,7 @@ const events = [
         append(Fixtures.queuedEvent(Fixtures.message(Fixtures.realm()), { environment: null }))
       )
       const seen = (by: Realm, applicationId: typeof one.id, limit = 100) =>
-        Effect.map(store.events.page(by, applicationId, { start: null, limit }), (found) =>
+        Effect.map(eventsOf(store, by, null, limit, applicationId), (found) =>
           found.map(({ data }) => (data as typeof event.data).subject) // every one is of that type
         )
 
@@ -380,8 +381,8 @@ const events = [
       assert.deepEqual(yield* seen(realm, two.id), ["everyone's", "the tenant's", "two's"])
       assert.deepEqual(yield* seen(realm, two.id, 3), ["everyone's", "the tenant's", "two's"], "the limit counts what is shown")
       assert.deepEqual(yield* seen(realm, two.id, 2), ["everyone's", "the tenant's"], "and is one for all of it")
-      const since = yield* store.events.page(realm, two.id, { start: { _tag: "Since", at: 0 }, limit: 2 })
-      assert.deepEqual(since, yield* store.events.page(realm, two.id, { start: null, limit: 2 }))
+      const since = yield* eventsOf(store, realm, { _tag: "Since", at: 0 }, 2, two.id)
+      assert.deepEqual(since, yield* eventsOf(store, realm, null, 2, two.id))
       assert.deepEqual(yield* seen(realm, Fixtures.freshId()), ["everyone's", "the tenant's"])
       const outside = yield* seen(Fixtures.otherEnvironment(realm), Fixtures.freshId())
       assert.deepEqual(outside, ["the tenant's", "the other environment's"])
@@ -438,7 +439,7 @@ const isolation = [
           "deliveries.page, of an endpoint": (by) =>
             store.deliveries.page(by, { applicationId, endpointId: endpoint.id, limit: 10 }),
           "deliveries.deadSince": (by) => store.deliveries.deadSince(by, endpoint.id, 0, 10),
-          "events.page": (by) => store.events.page(by, application.id, { start: null, limit: 10 }),
+          "events.page": (by) => eventsOf(store, by, null, 10, application.id),
           "suppressions.among": (by) => store.suppressions.among(by, [Fixtures.address()]),
           "suppressions.page": (by) => store.suppressions.page(by, { after: null, limit: 10 })
         }

@@ -11,6 +11,7 @@ import {
   append,
   demand,
   endOfLog,
+  eventsOf,
   forget,
   insert,
   insertDelivery,
@@ -160,7 +161,7 @@ const requirements = [
       for (const reason of reasons) if (reason !== null) assert.deepEqual(reason, moved("mailbox", mailbox))
       assert.deepEqual(late, behind.map(() => moved("mailbox", mailbox)))
       const landed = meanwhile.filter((_, index) => reasons[index < 20 ? index : index + 1] === null)
-      const events = yield* store.events.page(realm, Fixtures.freshId(), { start: null, limit: 1_000 })
+      const events = yield* eventsOf(store, realm, null, 1_000)
       assert.deepEqual(events.map(({ id }) => id).toSorted(), landed.map(({ queued }) => queued.id).toSorted())
       assert.equal((yield* store.messages.page(realm, { mailboxId: null, before: null, limit: 1_000 })).length, landed.length)
     })
@@ -316,7 +317,7 @@ const beginnings = [
       yield* endOfLog(store, shard)
       const writer = () => Effect.forEach(times(10, () => event(realm)), (one) => land(store, append(one)))
       const writers = yield* Effect.forkChild(together(times(4, writer)))
-      const all = store.events.page(realm, Fixtures.freshId(), { start: null, limit: 100 })
+      const all = eventsOf(store, realm, null, 100)
       const seen = Effect.map(all, (found) => found.at(-1)?.position ?? 0n)
 
       for (const endpoint of times(8, () => Fixtures.endpoint(realm))) {

@@ -5,7 +5,7 @@ import type { Attachment } from "../core/model/Attachment.ts"
 import type { Delivery } from "../core/model/Delivery.ts"
 import type { Endpoint } from "../core/model/Endpoint.ts"
 import type { EventStart } from "../core/model/Cursor.ts"
-import type { Millis, Realm } from "../core/model/Ids.ts"
+import { shardCount, type Millis, type Realm } from "../core/model/Ids.ts"
 import type { Message } from "../core/model/Message.ts"
 import { jobKinds, type Job, type JobKind } from "../core/ports/JobQueue.ts"
 import type { Change, DuePage, Forgettable, StoreUnavailable } from "../core/ports/Store.ts"
@@ -14,6 +14,7 @@ import { messageRetention, settledAt } from "./StoreMessageRetention.ts"
 import { inbound, reception } from "./StoreReceiving.ts"
 import {
   append,
+  eventsOf,
   forget,
   insert,
   insertDelivery,
@@ -348,6 +349,42 @@ const retention = [
 ]
 
 const eventRetention = [
+  law("says of a page whether some of what is behind its start was forgotten", (store) =>
+    Effect.gen(function* () {
+      const age = ownAge()
+      const shards = yield* unwrittenShards(store)
+      if (shards.length < shardCount) return // A store that was used before, which may have forgotten what was later.
+      const shard = 6
+      const [realm, neighbour] = [realmInShard(shard), realmInShard(shard)]
+      const at = (occurredAt: Millis, of = realm) =>
+        append(Fixtures.queuedEvent(Fixtures.message(of), { occurredAt: age + occurredAt }))
+      yield* land(store, at(10), at(40, neighbour), at(30), at(60), at(70))
+      const places = (yield* logBehind(store, shard, 0n)).map(({ position }) => position)
+      const isWhole = (start: EventStart | null, of = realm) =>
+        Effect.map(store.events.page(of, Fixtures.freshId(), { start, limit: 10 }), (page) => page.isWhole)
+      const behind = Effect.forEach(places, (position) => isWhole({ _tag: "After", position }))
+      const since = Effect.forEach([10, 30, 40, 40.5, 41, 60, 61, 99], (time) => isWhole({ _tag: "Since", at: age + time }))
+
+      assert.deepEqual([yield* behind, yield* since], [times(5, () => true), times(8, () => true)], "nothing was forgotten")
+
+      yield* land(store, forget("events", age + 50))
+      assert.deepEqual(yield* behind, [false, false, true, true, true], "behind the last that was forgotten is all that there was")
+      assert.deepEqual(yield* since, [false, false, false, true, true, true, true, true], "from the time of the latest that was forgotten")
+      assert.deepEqual([yield* isWhole(null), (yield* eventsOf(store, realm, null, 10)).length], [true, 2])
+      const elsewhere = yield* isWhole({ _tag: "After", position: places[1]! }, neighbour)
+      assert.equal(elsewhere, false, "whose the forgotten ones were makes no difference, nor that there is no other to show")
+
+      yield* land(store, forget("events", age + 80))
+      assert.deepEqual(yield* behind, [false, false, false, false, true])
+      assert.deepEqual(yield* since, [false, false, false, false, false, false, false, true])
+      assert.equal(yield* isWhole({ _tag: "After", position: places[4]! + 1n }), true)
+
+      yield* land(store, at(20))
+      yield* land(store, forget("events", age + 25))
+      assert.equal(yield* isWhole({ _tag: "Since", at: age + 70 }), false, "what was forgotten before was later")
+      assert.equal(yield* isWhole({ _tag: "Since", at: age + 71 }), true)
+    })
+  ),
   law("forgets events from the front of the log, and numbers on as before", (store) =>
     Effect.gen(function* () {
       const age = ownAge()
@@ -359,7 +396,7 @@ const eventRetention = [
       const left = Effect.map(logBehind(store, shard, 0n), (found) => found.map(({ occurredAt }) => occurredAt - age))
       yield* land(store, at(10), at(20, neighbour), at(30), at(30), at(50), at(60, neighbour))
       const all = yield* logBehind(store, shard, 0n)
-      const from = (start: EventStart | null) => store.events.page(realm, Fixtures.freshId(), { start, limit: 10 })
+      const from = (start: EventStart | null) => eventsOf(store, realm, start, 10)
       const position = Effect.map(from(null), (found) => found.map((event) => event.position))
 
       yield* land(store, forget("events", age + 10))

@@ -9,16 +9,17 @@
 import { Effect, Layer } from "effect"
 import { foldCase, type Address } from "../../core/model/Address.ts"
 import type { Numbered } from "../../core/model/Audit.ts"
+import type { EventStart } from "../../core/model/Cursor.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
-import { isInRealm, shardCount, type ApplicationId, type MailboxId, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
+import { isInRealm, shardCount, shardOf, type ApplicationId, type MailboxId, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
 import { sealVersion } from "../../core/model/MailDomain.ts"
 import * as Notifications from "../../core/model/Notification.ts"
 import { jobOf, type JobKind } from "../../core/ports/JobQueue.ts"
 import { CommitRejected, Store, type Kind } from "../../core/ports/Store.ts"
 import { keyOfApplication, keyOfEndpoint, keyOfList, keyOfRef, keyOfReservation, keyOfSuppression } from "./Keys.ts"
-import { Tables } from "./Tables.ts"
+import { Tables, type ShardLog } from "./Tables.ts"
 import { compare, firstIndex, placeOf, textOf } from "./Timeline.ts"
 
 /** An empty store, which knows no plan yet. */
@@ -169,7 +170,7 @@ const make = (tables: Tables): typeof Store.Service => {
           for (let index = begin < 0 ? list.length : begin; index < list.length && page.length < limit; index++) {
             if (isVisible(list[index]!, realm, applicationId)) page.push(list[index]!)
           }
-          return page
+          return { events: page, isWhole: !isCut(tables.shards.get(shardOf(realm.tenantId)), start) }
         }),
       readLog: (shard, after, limit) =>
         read(() => {
@@ -320,6 +321,12 @@ const subjectKind = {
   deliver: "delivery",
   parse: "message"
 } as const satisfies Record<JobKind, Kind>
+
+/** Whether something behind a start was dropped from the front of a shard's log. */
+const isCut = (log: ShardLog | undefined, start: EventStart | null): boolean => {
+  if (log === undefined || start === null) return false
+  return start._tag === "After" ? start.position < BigInt(log.dropped) : start.at <= log.droppedUntil
+}
 
 const isVisible = (event: LoggedEvent, realm: Realm, applicationId: ApplicationId): boolean =>
   (event.environment === null || event.environment === realm.environment) &&

@@ -24,9 +24,10 @@ import { Timeline } from "./Timeline.ts"
 /** A notification whose submission was not known. */
 export type Kept = Numbered<{ readonly notification: Notification; readonly at: Millis }>
 
-/** A shard's events, and how many were cut off before them: positions go on. */
-interface ShardLog {
+/** A shard's events, how many were cut off before them (positions go on), and the latest time that one of those occurred. */
+export interface ShardLog {
   readonly dropped: number
+  readonly droppedUntil: Millis
   readonly events: Array<LoggedEvent>
 }
 
@@ -230,7 +231,7 @@ export class Tables {
       case "AppendEvent": {
         const { event } = change
         const shard = shardOf(event.tenantId)
-        const log = this.shards.get(shard) ?? { dropped: 0, events: [] }
+        const log = this.shards.get(shard) ?? { dropped: 0, droppedUntil: -Infinity, events: [] }
         const logged = { ...event, shard, position: this.endOfLog(shard) + 1n }
         this.set(this.shards, shard, log)
         this.push(log.events, logged)
@@ -454,10 +455,11 @@ export class Tables {
     }
     for (const [shard, cut] of cuts) {
       this.forgotten += cut
-      const { dropped, events } = this.shards.get(shard)!
-      this.set(this.shards, shard, { dropped: dropped + cut, events: events.slice(cut) })
-      const perTenant = Map.groupBy(events.slice(0, cut), (event) => event.tenantId)
-      for (const [tenantId, old] of perTenant) this.set(this.events, tenantId, this.events.get(tenantId)!.slice(old.length))
+      const { dropped, droppedUntil, events } = this.shards.get(shard)!
+      const gone = events.slice(0, cut)
+      const until = gone.reduce((latest, { occurredAt }) => Math.max(latest, occurredAt), droppedUntil)
+      this.set(this.shards, shard, { dropped: dropped + cut, droppedUntil: until, events: events.slice(cut) })
+      for (const [tenantId, old] of Map.groupBy(gone, (event) => event.tenantId)) this.set(this.events, tenantId, this.events.get(tenantId)!.slice(old.length))
     }
   }
 

@@ -51,11 +51,15 @@ const texts: Readonly<Record<Forgettable, string>> = {
     forgotten as (
       delete from mailroom.event where ctid = any(array(
         select place from front where turn < $1 order by turn, shard, position limit $2
-      )) returning shard, position
+      )) returning shard, position, occurred_ms
     ),
     moved_fronts as (
-      insert into mailroom.log_front (shard, position) select shard, max(position) from forgotten group by shard order by shard
-      on conflict (shard) do update set position = greatest(log_front.position, excluded.position) returning 1
+      insert into mailroom.log_front (shard, position, occurred_ms)
+      select shard, max(position), max(occurred_ms) from forgotten group by shard order by shard
+      on conflict (shard) do update set
+        position = greatest(log_front.position, excluded.position),
+        occurred_ms = greatest(log_front.occurred_ms, excluded.occurred_ms) -- of nothing and a time, the time
+      returning 1
     )`,
   reservations: oldest("reservation", "expires_ms"),
   notifications: oldest("notification", "kept_ms"),

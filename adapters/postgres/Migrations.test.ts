@@ -120,7 +120,8 @@ describe("migrations", () => {
       ["0021_attachment_ages", "fa82b3ffaef33e70"],
       ["0022_log_fronts", "82d67a81b2a89977"],
       ["0023_early_vacuum", "7de7f7fc75cfe89c"],
-      ["0024_jobs_by_key", "f7e5ce56b3e64f78"]
+      ["0024_jobs_by_key", "f7e5ce56b3e64f78"],
+      ["0025_cut_times", "d33d58e339a61f3f"]
     ])
   })
 

@@ -32,6 +32,7 @@ import * as attachmentAges from "./migrations/0021_attachment_ages.ts"
 import * as logFronts from "./migrations/0022_log_fronts.ts"
 import * as earlyVacuum from "./migrations/0023_early_vacuum.ts"
 import * as jobsByKey from "./migrations/0024_jobs_by_key.ts"
+import * as cutTimes from "./migrations/0025_cut_times.ts"
 
 export interface Migration {
   readonly name: string
@@ -63,7 +64,8 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0021_attachment_ages", statements: attachmentAges.statements },
   { name: "0022_log_fronts", statements: logFronts.statements },
   { name: "0023_early_vacuum", statements: earlyVacuum.statements },
-  { name: "0024_jobs_by_key", statements: jobsByKey.statements }
+  { name: "0024_jobs_by_key", statements: jobsByKey.statements },
+  { name: "0025_cut_times", statements: cutTimes.statements }
 ]
 
 /** What to do about it, behind what the server said. */

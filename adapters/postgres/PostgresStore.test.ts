@@ -8,6 +8,7 @@ import * as Fixtures from "../../conformance/fixtures.ts"
 import {
   append,
   demand,
+  eventsOf,
   forget,
   insert,
   insertDelivery,
@@ -119,7 +120,7 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
       const waiting = yield* Effect.forkChild(one.store.commit(behind.changes, []))
       yield* blocked(reader)
       yield* soon(other.store.commit(sent(realmInShard(elsewhere)).changes, []))
-      const events = reader.store.events.page(realm, Fixtures.freshId(), { start: null, limit: 100 })
+      const events = eventsOf(reader.store, realm, null, 100)
       const messages = reader.store.messages.page(realm, { mailboxId: null, before: null, limit: 100 })
       assert.strictEqual((yield* soon(events)).length, 60)
       assert.strictEqual((yield* soon(messages)).length, 60)

@@ -294,6 +294,31 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("a cursor before events that a process of another retention removed is expired, not led past them", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const [process, hasty] = [yield* world.boot(), yield* world.boot(undefined, { eventRetention: 86_400_000 })]
+        yield* send(process, tenancy, ada)
+        yield* send(process, tenancy, ada)
+        const start = yield* Clock.currentTimeMillis
+        const list = (cursor: string | null, limit = 1) => process.events.list(tenancy.principal, { limit, cursor })
+        const { nextCursor } = yield* list(null)
+        assert.equal((yield* list(nextCursor)).items.length, 1)
+        yield* Time.adjust("27 hours")
+        yield* hasty.sweep.retain
+
+        const cursors = [nextCursor, fromMillis(start)]
+        const errors = yield* Effect.forEach(cursors, (cursor) => Effect.flip(list(cursor)))
+        assert.deepEqual(
+          errors.map((error) => [error._tag, error._tag === "InvalidCursor" && error.reason]),
+          cursors.map(() => ["InvalidCursor", "expired"])
+        )
+        yield* send(process, tenancy, ada)
+        assert.deepEqual((yield* list(null)).items.map(({ type }) => type), ["message.queued"])
+        assert.equal((yield* list(fromMillis(start + 1))).items.length, 1, "a time behind them")
+      })
+    ),
+
     scenario("the retention of events can be set", (world) =>
       Effect.gen(function* () {
         const tenancy = yield* world.found()

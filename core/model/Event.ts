@@ -156,6 +156,16 @@ export interface LoggedEvent extends Event {
   readonly position: bigint
 }
 
+/** A page of the log, as one moment has it. */
+export interface LogPage {
+  readonly events: ReadonlyArray<LoggedEvent>
+  /**
+   * False if some of what is behind its start was forgotten, of whichever tenant of the shard: a later position, or an event
+   * whose `occurredAt` is the start's time or later. A store may say true of what it forgot before it kept count.
+   */
+  readonly isWhole: boolean
+}
+
 /** What a type's `data` holds beyond the members that all types of a resource share. */
 export type Fields<T extends Type> = Omit<Data<T>, "object" | "id" | "sequence" | "demo" | "truncated" | "mailboxId">
 

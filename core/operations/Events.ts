@@ -39,7 +39,9 @@ export class Events extends Context.Service<
           // Without a cursor from the oldest that a cursor may point at, whether or not older ones are still there.
           const start: Cursor.EventStart =
             cursor === null ? { _tag: "Since", at: oldest } : yield* startOf(crypto, realm, cursor, oldest)
-          const found = yield* store.events.page(realm, principal.applicationId, { start, limit: limit + 1 })
+          const { events: found, isWhole } = yield* store.events.page(realm, principal.applicationId, { start, limit: limit + 1 })
+          // Removed by a process that keeps events for less time than this one, or while they were kept for less.
+          if (cursor !== null && !isWhole) return yield* new Cursor.InvalidCursor({ reason: "expired" })
           const shown = found.slice(0, limit)
           const last = shown[limit - 1]
           return {

@@ -34,7 +34,7 @@ import type { BlobRef } from "../model/Blob.ts"
 import type { EventStart } from "../model/Cursor.ts"
 import type { Delivery } from "../model/Delivery.ts"
 import type { Endpoint } from "../model/Endpoint.ts"
-import type { Event, LoggedEvent } from "../model/Event.ts"
+import type { Event, LoggedEvent, LogPage } from "../model/Event.ts"
 import type { IdempotencyKey, Reservation } from "../model/IdempotencyKey.ts"
 import type {
   ApiKeyId, ApplicationId, AttachmentId, DeliveryId, DomainId, EndpointId, MailboxId,
@@ -317,13 +317,14 @@ export interface EventReads {
   /**
    * Ascending by position; those of the realm, of the tenant as a whole, and of
    * no other application's audience. `Since` starts at the first of these whose
-   * `occurredAt` is that time or later, and goes on in log order. Null: from the oldest.
+   * `occurredAt` is that time or later, and goes on in log order. Null: from the
+   * oldest that is left, which is whole.
    */
   readonly page: (
     realm: Realm,
     applicationId: ApplicationId,
     query: { readonly start: EventStart | null; readonly limit: number }
-  ) => Read<ReadonlyArray<LoggedEvent>>
+  ) => Read<LogPage>
   /** One shard of the log, all tenants, ascending behind a position (0: from the start). */
   readonly readLog: (shard: number, after: bigint, limit: number) => Read<ReadonlyArray<LoggedEvent>>
 }
