@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { hash } from "node:crypto"
 import * as NodeCrypto from "../adapters/node/NodeCrypto.ts"
-import { Crypto, CryptoBusy } from "../core/ports/Crypto.ts"
+import { Crypto, CryptoBusy, SealBroken } from "../core/ports/Crypto.ts"
 import { suite } from "./Crypto.ts"
 import { suite as keyRing, type RingKey } from "./CryptoKeyRing.ts"
 import { conforms, prove } from "./Proof.ts"
@@ -89,6 +89,11 @@ const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (crypto: S
         open: (sealed, context) => crypto.open(sealed, narrow(context))
       }
     }
+  ],
+  [
+    "another key's version for what does not open",
+    "opens nothing in another context",
+    (crypto) => ({ ...crypto, open: (sealed, context) => Effect.mapError(crypto.open(sealed, context), ({ version }) => new SealBroken({ version: version + 1 })) })
   ],
   [
     "a MAC of the purpose and the text, joined",

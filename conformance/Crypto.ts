@@ -290,11 +290,11 @@ const secrets = [
 
 // Sealed secrets
 
-/** Whether it opens, in a word. */
+/** Whether it opens, in a word; if not, with which key's version that was told. */
 export const opening = (crypto: Crypto["Service"], sealed: SealedSecret, under = context) =>
   crypto.open(sealed, under).pipe(
     Effect.map(() => "opened"),
-    Effect.catchTag("SealBroken", () => Effect.succeed("broken"))
+    Effect.catchTag("SealBroken", ({ version }) => Effect.succeed(version === sealed.version ? "broken" : `broken, of key ${version}`))
   )
 
 const bytesOf = (base64: string): Buffer => Buffer.from(base64, "base64")

@@ -7,11 +7,13 @@ import { Effect } from "effect"
 import * as Endpoints from "../core/model/Endpoint.ts"
 import * as MailDomains from "../core/model/MailDomain.ts"
 import { sealVersionLimit } from "../core/model/SealedSecret.ts"
-import type { Crypto } from "../core/ports/Crypto.ts"
-import type { Store, StoreUnavailable } from "../core/ports/Store.ts"
-import type { Config } from "./Config.ts"
+import { Crypto } from "../core/ports/Crypto.ts"
+import { Store, type StoreUnavailable } from "../core/ports/Store.ts"
+import * as Config from "./Config.ts"
 
 const triedMax = 20
+
+type Ring = Pick<Config.Config, "sealingKeys">
 
 export interface Tried {
   /** Versions of those that were tried, one for each. */
@@ -24,7 +26,7 @@ export interface Tried {
 export const tried = Effect.fnUntraced(function* (
   { domains, endpoints }: Pick<typeof Store.Service, "domains" | "endpoints">,
   crypto: typeof Crypto.Service,
-  { sealingKeys }: Pick<Config, "sealingKeys">
+  { sealingKeys }: Ring
 ): Effect.fn.Return<Tried, StoreUnavailable> {
   const ring = sealingKeys.map(({ version }) => version)
   const page = { after: null, limit: triedMax }
@@ -44,3 +46,20 @@ export const tried = Effect.fnUntraced(function* (
     unopened: [...new Set(closed.map(({ version }) => version))].toSorted((left, right) => left - right)
   }
 })
+
+/** What is wrong with a ring that does not open what keys of these versions sealed. */
+export const fault = ({ sealingKeys }: Ring, unopened: ReadonlyArray<number>): string => {
+  const ring = sealingKeys.map(({ version }) => version).toSorted((left, right) => left - right)
+  return `the keys of version ${ring.join(", ")} do not open what version ${unopened.join(", ")} sealed`
+}
+
+export const advice = `Give ${Config.settings.sealingKeys.name} the keys back that were in use: without them no webhook can be signed, and no mail of the domains whose DKIM keys they sealed.`
+
+/** Tells the log of a ring that does not open what is stored: else each job that waits for it would be the first to say so. */
+export const report = Effect.fn("SealedSecrets.report")(
+  function* (ring: Ring) {
+    const { unopened } = yield* tried(yield* Store, yield* Crypto, ring)
+    if (unopened.length > 0) yield* Effect.logError(`${fault(ring, unopened)}. ${advice}`)
+  },
+  Effect.catchTag("StoreUnavailable", () => Effect.void) // what needs the store says that it is away
+)

@@ -165,7 +165,7 @@ const make = (options: Options, { draw, argon2, cost, generateDkimKey }: Means) 
     open: (sealed, context) =>
       Effect.try({
         try: () => Redacted.make(open(ring.byVersion.get(sealed.version), sealed, context)),
-        catch: () => new SealBroken()
+        catch: () => new SealBroken({ version: sealed.version })
       }),
 
     sign: (secret, bytes) =>

@@ -29,9 +29,14 @@ export class CryptoBusy extends Data.TaggedError("CryptoBusy")<{}> {
   override readonly message = "too many key verifications are under way"
 }
 
-/** The sealed secret was altered, moved to another row, or sealed by a key that is not in the ring, or cannot be asked. */
-export class SealBroken extends Data.TaggedError("SealBroken")<{}> {
-  override readonly message = "the sealed secret cannot be opened"
+/**
+ * The sealed secret was altered, moved to another row, or sealed by a key that is not in the ring, or cannot be asked.
+ * `version` is the one that it says it was sealed by, for whoever looks for that key.
+ */
+export class SealBroken extends Data.TaggedError("SealBroken")<{ readonly version: number }> {
+  override get message(): string {
+    return `the secret that key ${this.version} sealed cannot be opened`
+  }
 }
 
 export class Crypto extends Context.Service<

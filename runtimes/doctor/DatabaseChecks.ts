@@ -254,14 +254,11 @@ const sealed = (config: Deployment) => Effect.fnUntraced(function* (says: Voice)
   if (config.sealingKeys.length === 0 || (yield* Migrations.current).missing.length > 0) return
   const crypto = yield* Effect.provide(Crypto, NodeCrypto.layer({ sealingKeys: config.sealingKeys }))
   const { unopened, versions } = yield* SealedSecrets.tried(Reads.make(yield* Postgres.Database, { jobsOffered: false }), crypto, config)
-  const ring = config.sealingKeys.map(({ version }) => version).toSorted((left, right) => left - right)
   if (unopened.length > 0) {
-    return yield* says.fail(
-      `the keys of version ${ring.join(", ")} do not open what version ${unopened.join(", ")} sealed`,
-      `Give ${settings.sealingKeys.name} the keys back that were in use: without them no webhook can be signed, and no mail of the domains whose DKIM keys they sealed.`
-    )
+    return yield* says.fail(SealedSecrets.fault(config, unopened), SealedSecrets.advice)
   }
-  if (versions.some((version) => version < ring.at(-1)!)) yield* says.warn("some secrets are sealed by an older key", "Run `mailroom sealing reseal` before the older key is taken away.") // the ring has a key
+  const newest = Math.max(...config.sealingKeys.map(({ version }) => version))
+  if (versions.some((version) => version < newest)) yield* says.warn("some secrets are sealed by an older key", "Run `mailroom sealing reseal` before the older key is taken away.")
   else yield* says.ok(versions.length === 0 ? "none is stored yet" : "the keys open what is stored")
 })
 

@@ -6,6 +6,7 @@ import * as Adapters from "../Adapters.ts"
 import * as Config from "../Config.ts"
 import { listenFault } from "../Listening.ts"
 import * as Outbound from "../Outbound.ts"
+import * as SealedSecrets from "../SealedSecrets.ts"
 import * as Telemetry from "../Telemetry.ts"
 import { version } from "../Version.ts"
 import * as Health from "./Health.ts"
@@ -17,10 +18,8 @@ export const worker = Effect.gen(function* () {
     Layer.provideMerge(Layer.merge(Adapters.layer(config, "worker"), Outbound.layer(config))),
     Layer.provide(Config.settingsLayer(config))
   )
-  const working = Effect.logInfo("worker: ready").pipe(
-    Effect.annotateLogs({ version, database: Adapters.placeOf(config), queue: config.queue }),
-    Effect.andThen(Effect.never)
-  )
+  const ready = Effect.annotateLogs(Effect.logInfo("worker: ready"), { version, database: Adapters.placeOf(config), queue: config.queue })
+  const working = SealedSecrets.report(config).pipe(Effect.andThen(ready), Effect.andThen(Effect.never))
   return yield* working.pipe(
     // In this order: who asks how it is learns that it stops, before it does.
     Effect.provide(Health.layer(config, config.workerPort, "the worker's").pipe(Layer.provideMerge(Loops.working), Layer.provideMerge(jobs))),
