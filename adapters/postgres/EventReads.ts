@@ -1,7 +1,7 @@
 /** The reads of the log: one tenant's pages, one shard's, and where the relay is behind. */
 import { Effect } from "effect"
-import { shardOf } from "../../core/model/Ids.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
+import { shardOf } from "../../core/model/Ids.ts"
 import type { EventReads, RelayReads } from "../../core/ports/Store.ts"
 import * as Query from "./Query.ts"
 import * as Rows from "./Rows.ts"
