@@ -1,6 +1,6 @@
 /**
  * What every Store promises (core/ports/Store.ts). The laws are grouped as the
- * port is told: one commit, removals, many commits at once, the reads, mail that comes in, what an operator sees, webhooks, and time.
+ * port is told: one commit, removals, many commits at once, the reads, pages of the log, mail that comes in, what an operator sees, webhooks, and time.
  *
  * Run it on a store of its own: the laws of forgetting drop what is older than
  * any time in use, and those of the event log want to come first; the relay's
@@ -9,6 +9,7 @@
 import type { Store } from "../core/ports/Store.ts"
 import { commits } from "./StoreCommits.ts"
 import { concurrency } from "./StoreConcurrency.ts"
+import { logPages } from "./StoreLog.ts"
 import { lookups } from "./StoreLookups.ts"
 import { operator } from "./StoreOperator.ts"
 import { gathered } from "./StoreGathered.ts"
@@ -29,6 +30,7 @@ export const suite: Suite<Store> = {
     ...removals,
     ...concurrency,
     ...reads,
+    ...logPages,
     ...gathered,
     ...lookups,
     ...receiving,

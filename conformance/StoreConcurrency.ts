@@ -8,6 +8,7 @@ import type { Change } from "../core/ports/Store.ts"
 import * as Fixtures from "./fixtures.ts"
 import {
   append,
+  behind,
   endOfLog,
   eventsOf,
   insert,
@@ -305,8 +306,7 @@ const log = [
       const read: Array<LoggedEvent> = []
       const readOn = Effect.fnUntraced(function* () {
         const last = read.at(-1)
-        const start = last === undefined ? null : ({ _tag: "After", position: last.position } as const)
-        const page = yield* eventsOf(store, realm, start, 3)
+        const page = yield* eventsOf(store, realm, last === undefined ? null : behind(last), 3)
         assert.ok(page.length === 0 || page[0]!.position > (last?.position ?? 0n))
         read.push(...page)
         return page.length

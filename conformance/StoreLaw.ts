@@ -7,7 +7,7 @@ import { Effect, type Scope } from "effect"
 import assert from "node:assert/strict"
 import type { Address } from "../core/model/Address.ts"
 import type { AuditEntry, RequestEntry } from "../core/model/Audit.ts"
-import type { EventStart } from "../core/model/Cursor.ts"
+import type { EventPlace, EventStart } from "../core/model/Cursor.ts"
 import type { Delivery } from "../core/model/Delivery.ts"
 import type { Event, LoggedEvent } from "../core/model/Event.ts"
 import type { IdempotencyKey, Reservation } from "../core/model/IdempotencyKey.ts"
@@ -267,6 +267,9 @@ export const logBehind = Effect.fnUntraced(function* (store: Service, shard: num
     events.push(...page)
   }
 })
+
+/** The start of who has read up to this event. */
+export const behind = ({ position, occurredAt }: EventPlace): EventStart => ({ _tag: "After", position, occurredAt })
 
 /** What a page of events holds, for one of no application's audience unless told otherwise. */
 export const eventsOf = (

@@ -11,7 +11,7 @@ import { foldCase, type Address } from "../../core/model/Address.ts"
 import type { Numbered } from "../../core/model/Audit.ts"
 import type { EventStart } from "../../core/model/Cursor.ts"
 import * as Endpoints from "../../core/model/Endpoint.ts"
-import type { LoggedEvent } from "../../core/model/Event.ts"
+import type { LoggedEvent, LogPage } from "../../core/model/Event.ts"
 import type { IdempotencyKey } from "../../core/model/IdempotencyKey.ts"
 import { isInRealm, shardCount, shardOf, type ApplicationId, type MailboxId, type Millis, type Realm, type TenantId } from "../../core/model/Ids.ts"
 import { sealVersion } from "../../core/model/MailDomain.ts"
@@ -170,7 +170,7 @@ const make = (tables: Tables): typeof Store.Service => {
           for (let index = begin < 0 ? list.length : begin; index < list.length && page.length < limit; index++) {
             if (isVisible(list[index]!, realm, applicationId)) page.push(list[index]!)
           }
-          return { events: page, isWhole: !isCut(tables.shards.get(shardOf(realm.tenantId)), start) }
+          return { events: page, start: startIn(tables.shards.get(shardOf(realm.tenantId)), realm.tenantId, start) }
         }),
       readLog: (shard, after, limit) =>
         read(() => {
@@ -322,10 +322,16 @@ const subjectKind = {
   parse: "message"
 } as const satisfies Record<JobKind, Kind>
 
-/** Whether something behind a start was dropped from the front of a shard's log. */
-const isCut = (log: ShardLog | undefined, start: EventStart | null): boolean => {
-  if (log === undefined || start === null) return false
-  return start._tag === "After" ? start.position < BigInt(log.dropped) : start.at <= log.droppedUntil
+/** What a shard's log knows of the place at which a page of a tenant's starts. */
+const startIn = (log: ShardLog | undefined, tenantId: TenantId, start: EventStart | null): LogPage["start"] => {
+  if (start === null) return "whole"
+  if (start._tag === "Since") return log !== undefined && start.at <= log.droppedUntil ? "cut" : "whole"
+  const { dropped, events } = log ?? { dropped: 0, events: [] }
+  const index = Number(start.position) - dropped - 1
+  if (index < -1) return "cut"
+  if (index === -1) return "whole"
+  const event = events[index]
+  return event?.tenantId === tenantId && event.occurredAt === start.occurredAt ? "whole" : "unknown"
 }
 
 const isVisible = (event: LoggedEvent, realm: Realm, applicationId: ApplicationId): boolean =>

@@ -1,6 +1,6 @@
 /** The reads of the log: one tenant's pages, one shard's, and where the relay is behind. */
 import { Effect } from "effect"
-import type { LoggedEvent } from "../../core/model/Event.ts"
+import type { LoggedEvent, LogPage } from "../../core/model/Event.ts"
 import { shardOf } from "../../core/model/Ids.ts"
 import type { EventReads, RelayReads } from "../../core/ports/Store.ts"
 import * as Query from "./Query.ts"
@@ -15,10 +15,10 @@ export const make = ({ list, rows }: Query.Query): { readonly events: EventReads
       const found =
         start?._tag === "Since"
           ? rows(pageSince, [...asked, Query.millisFrom(start.at)])
-          : rows(pageAfter, [...asked, Query.bigint(start?.position ?? 0n)])
+          : rows(pageAfter, [...asked, Query.bigint(start?.position ?? 0n), Query.millis(start?.occurredAt ?? 0)])
       return Effect.map(found, (all) => ({
         events: all.filter((row) => row["position"] !== null).map(Rows.event.decode).sort(byPosition),
-        isWhole: start === null || all[0]?.["is_cut"] !== true
+        start: start === null ? "whole" : (all[0]!["start"] as LogPage["start"]) // there is a row of an empty page too
       }))
     },
     readLog: (shard, after, limit) => list(Rows.event, log, [Query.shard(shard), Query.bigint(after), Query.count(limit)])
@@ -38,12 +38,12 @@ const selected = Rows.event.selected()
 const front = "coalesce((select position from mailroom.log_front where shard = $5), 0)"
 
 /**
- * A page with whether the log was cut behind its start, in each row; of an empty one that alone, in a row. The rows come in their
- * order, of which a join promises nothing: to ask for it would have PostgreSQL sort them once more.
+ * A page with what is known of its start, in each row; of an empty one that alone, in a row. The rows come in their order, of
+ * which a join promises nothing: to ask for it would have PostgreSQL sort them once more.
  */
-const page = (isCut: string, found: string): string => `
-  select log.is_cut, page.*
-  from (select coalesce((select ${isCut} from mailroom.log_front where shard = $5), false) as is_cut) log
+const page = (start: string, found: string): string => `
+  select log.start, page.*
+  from (select ${start} as start) log
   left join (select * from (${found}) page order by position limit $4) page on true`
 
 const byPosition = (one: LoggedEvent, other: LoggedEvent): number => (one.position < other.position ? -1 : 1)
@@ -51,7 +51,17 @@ const byPosition = (one: LoggedEvent, other: LoggedEvent): number => (one.positi
 const inOrder = (columns: string, from: string, limit: string) => (which: string): string =>
   `select ${columns} from mailroom.event where ${which} and ${from} order by position limit ${limit}`
 
-const pageAfter = page("$6 < position", visible(inOrder(selected, `position > greatest($6, ${front})`, "$4")))
+const startAfter = `
+  case
+    when $6 < ${front} then 'cut'
+    when $6 = ${front} then 'whole'
+    when exists (select from mailroom.event where shard = $5 and position = $6 and tenant_id = $1 and occurred_ms = $7) then 'whole'
+    else 'unknown'
+  end`
+
+const pageAfter = page(startAfter, visible(inOrder(selected, `position > greatest($6, ${front})`, "$4")))
+
+const startSince = "case when $6 <= (select occurred_ms from mailroom.log_front where shard = $5) then 'cut' else 'whole' end"
 
 // Up to an event nothing occurred later than its latest_ms, so nothing before the first place found occurred in time. The oldest
 // event is looked at first: for a time before it, what is forgotten lies in between.
@@ -69,7 +79,7 @@ const pageSince = `
         ) as position`
     )}) found
   )
-  ${page("$6 <= occurred_ms", visible(inOrder(selected, "position >= (select position from start)", "$4")))}`
+  ${page(startSince, visible(inOrder(selected, "position >= (select position from start)", "$4")))}`
 
 const log = `select ${selected} from mailroom.event where shard = $1 and position > $2 order by position limit $3`
 

@@ -66,7 +66,7 @@ const questions: ReadonlyArray<{
   { name: "an attachment", ask: ({ attachments }) => attachments.get(realm, id) },
   { name: "many attachments", ask: ({ attachments }) => attachments.many(realm, [id]) },
   { name: "expired attachments", ask: ({ attachments }) => attachments.expired(5, limit) },
-  { name: "a page of events", ask: ({ events }) => events.page(realm, id, { start: { _tag: "After", position: 5n }, limit }) },
+  { name: "a page of events", ask: ({ events }) => events.page(realm, id, { start: Law.behind({ position: 5n, occurredAt: 5 }), limit }) },
   { name: "a page of events since", ask: ({ events }) => events.page(realm, id, { start: { _tag: "Since", at: 5 }, limit }) },
   { name: "a shard's log", ask: ({ events }) => events.readLog(3, 5n, limit) },
   { name: "the shards behind", ask: ({ relay }) => relay.behind },
@@ -240,7 +240,7 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
         [messages.get(realm, id), messages.get(Fixtures.otherEnvironment(realm), "none" as never)],
         [null, 5n, 1n << 60n].map((before) => messages.page(realm, { mailboxId: null, before, limit })),
         [attachments.many(realm, []), attachments.many(realm, [id, other])],
-        [events.page(realm, id, { start: null, limit }), events.page(realm, id, { start: { _tag: "After", position: 9n }, limit: 1 })],
+        [events.page(realm, id, { start: null, limit }), events.page(realm, id, { start: Law.behind({ position: 9n, occurredAt: 9 }), limit: 1 })],
         [endpoints.enabled([]), endpoints.enabled(Law.times(200, () => Fixtures.freshId<never>()))],
         [-1e12, 5, Number.MAX_SAFE_INTEGER, Infinity].map((since) => deliveries.deadSince(realm, id, since, limit)),
         [
@@ -310,7 +310,7 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
         return Number(/hit=(\d+)/.exec(plan.map((row) => row["QUERY PLAN"]).find((line) => line.includes("Buffers"))!)![1])
       })
 
-      for (const start of [null, { _tag: "After", position: 10n }, { _tag: "Since", at: 10 }] as const) {
+      for (const start of [null, Law.behind({ position: 10n, occurredAt: 9 }), { _tag: "Since", at: 10 }] as const) {
         const { events: found } = yield* reads.events.page(quiet, id, { start, limit: 100 })
         assert.deepStrictEqual(
           found.map((event) => [event.environment, event.occurredAt]),
@@ -341,9 +341,9 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
 
       yield* commit([{ changes: [Law.forget("events", 19_991, 30_000)], jobs: [], now: 0 }])
 
-      for (const start of [null, { _tag: "After", position: 3n }, { _tag: "Since", at: 3 }] as const) {
-        const { events: found, isWhole } = yield* reads.events.page(of, id, { start, limit: 100 })
-        assert.strictEqual(isWhole, start === null)
+      for (const start of [null, Law.behind({ position: 3n, occurredAt: 3 }), { _tag: "Since", at: 3 }] as const) {
+        const { events: found, start: known } = yield* reads.events.page(of, id, { start, limit: 100 })
+        assert.strictEqual(known, start === null ? "whole" : "cut")
         assert.deepStrictEqual(found.map(({ position }) => position), Law.times(10, (index) => BigInt(19_991 + index)))
         const { text, parameters } = asked.at(-1)!
         assert.isBelow(yield* pagesRead({ text, parameters }), 40, start?._tag ?? "from the oldest")
@@ -352,9 +352,9 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
 
       yield* sql`update mailroom.log_front set occurred_ms = null` // as a version of before leaves it
       const since = reads.events.page(of, id, { start: { _tag: "Since", at: 3 }, limit: 100 })
-      assert.isTrue((yield* since).isWhole)
+      assert.strictEqual((yield* since).start, "whole")
       yield* commit([{ changes: [Law.forget("events", 19_992, 30_000)], jobs: [], now: 0 }])
-      assert.isFalse((yield* since).isWhole)
+      assert.strictEqual((yield* since).start, "cut")
     })
   )
 

@@ -7,6 +7,7 @@ import { system } from "../../core/model/Audit.ts"
 import { shardOf, type MessageId } from "../../core/model/Ids.ts"
 import type { Reply } from "../../core/model/Reply.ts"
 import { fromMillis } from "../../core/model/Timestamp.ts"
+import { cursorAt } from "../../core/operations/Events.ts"
 import { MailProviderUnavailable, SubmissionRefused, type SubmitRequest } from "../../core/ports/MailProvider.ts"
 import { address, domainName } from "../fixtures.ts"
 import { arrive, dsn } from "./Arrivals.ts"
@@ -316,6 +317,31 @@ export const suite: ScenarioSuite = {
         yield* send(process, tenancy, ada)
         assert.deepEqual((yield* list(null)).items.map(({ type }) => type), ["message.queued"])
         assert.equal((yield* list(fromMillis(start + 1))).items.length, 1, "a time behind them")
+      })
+    ),
+
+    scenario("a reader of a log that was lost goes on by the time of its cursor, and misses nothing of the one there is", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot()
+        const list = (cursor: string | null, limit = 100) => process.events.list(tenancy.principal, { limit, cursor })
+        yield* send(process, tenancy, ada)
+        yield* Time.adjust("1 hour")
+        yield* send(process, tenancy, bob)
+        const last = (yield* logOf(world, tenancy)).at(-1)!
+        // What a standby had not got: it is at the places where this log goes on from here.
+        const lost = { position: last.position + 2n, occurredAt: last.occurredAt + 5_000 }
+        const cursor = yield* cursorAt(world.crypto, tenancy.realm, lost)
+        yield* Time.adjust("30 seconds")
+        const { items: before } = yield* list(cursor)
+        const all = [yield* send(process, tenancy, eve), yield* send(process, tenancy, ada), yield* send(process, tenancy, bob)]
+
+        const shown = (yield* list(cursor)).items.filter(({ type }) => type === "message.queued").map(({ resourceId }) => resourceId)
+        assert.deepEqual(shown.slice(-3), all, "behind that place, and before it")
+        assert.deepEqual([before.length, shown.length], [1, 4], "with what happened in the minute before")
+        const first = yield* list(cursor, 1)
+        const rest = yield* list(first.nextCursor)
+        assert.deepEqual(rest.items.length, 3, "page by page")
       })
     ),
 

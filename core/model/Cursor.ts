@@ -26,9 +26,9 @@ export class InvalidCursor extends Data.TaggedError("InvalidCursor")<{ readonly 
   }
 }
 
-/** Where a page of events starts: behind a position, or at the first event of a time or later. */
+/** Where a page of events starts: behind the event of a position and time, or at the first event of a time or later. */
 export type EventStart =
-  | { readonly _tag: "After"; readonly position: bigint }
+  | ({ readonly _tag: "After" } & EventPlace)
   | { readonly _tag: "Since"; readonly at: Millis }
 
 /** The `createdAt` of the last message shown, as the next page's cursor. */

@@ -78,6 +78,11 @@ export const eventRetentionDefault = 30 * 24 * 60 * 60 * 1000
 export const freshEventMax = 60 * 60 * 1000
 /** Milliseconds for which an event is kept beyond its retention, longer than any delivery that leaves its body to it: 2 hours. */
 export const eventGrace = 2 * 60 * 60 * 1000
+/**
+ * Milliseconds before its own time from which the reader of a log that was lost is led on: longer than an event takes from its
+ * time to its commit, and than two clocks are apart. 1 minute.
+ */
+export const lostLogOverlap = 60 * 1000
 /** Milliseconds for which a notification waits for the submission it speaks of: 48 hours. */
 export const notificationRetention = 48 * 60 * 60 * 1000
 /** Milliseconds after its acceptance for which a message is tried before its recipients fail: 48 hours. */

@@ -3,6 +3,7 @@ import { Clock, Context, Effect, Layer, Schema } from "effect"
 import * as Cursor from "../model/Cursor.ts"
 import * as Event from "../model/Event.ts"
 import type { Millis, Realm } from "../model/Ids.ts"
+import * as Limits from "../model/Limits.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import { Settings } from "../Settings.ts"
@@ -36,12 +37,21 @@ export class Events extends Context.Service<
         list: Tracing.fn("Events.list")(function* (principal, { limit, cursor }) {
           const { realm } = principal
           const oldest = (yield* Clock.currentTimeMillis) - settings.eventRetention
+          const pageFrom = Effect.fnUntraced(function* (start: Cursor.EventStart) {
+            const page = yield* store.events.page(realm, principal.applicationId, { start, limit: limit + 1 })
+            // Removed by a process that keeps events for less time than this one, or while they were kept for less.
+            if (cursor !== null && page.start === "cut") return yield* new Cursor.InvalidCursor({ reason: "expired" })
+            return page
+          })
           // Without a cursor from the oldest that a cursor may point at, whether or not older ones are still there.
           const start: Cursor.EventStart =
             cursor === null ? { _tag: "Since", at: oldest } : yield* startOf(crypto, realm, cursor, oldest)
-          const { events: found, isWhole } = yield* store.events.page(realm, principal.applicationId, { start, limit: limit + 1 })
-          // Removed by a process that keeps events for less time than this one, or while they were kept for less.
-          if (cursor !== null && !isWhole) return yield* new Cursor.InvalidCursor({ reason: "expired" })
+          const page = yield* pageFrom(start)
+          const { events: found } =
+            start._tag === "After" && page.start === "unknown"
+              ? // The log that the cursor is of was lost, and went on otherwise. What both had was read, so the rest goes by time.
+                yield* pageFrom({ _tag: "Since", at: Math.max(oldest, start.occurredAt - Limits.lostLogOverlap) })
+              : page
           const shown = found.slice(0, limit)
           const last = shown[limit - 1]
           return {
@@ -78,6 +88,6 @@ const startOf = Effect.fnUntraced(function* (crypto: typeof Crypto.Service, real
   const parsed = yield* Effect.fromResult(Cursor.parseEvents(text))
   const found = parsed._tag === "Claimed" ? yield* verified(crypto, realm, parsed) : parsed
   const [start, at]: readonly [Cursor.EventStart, Millis] =
-    "position" in found ? [{ _tag: "After", position: found.position }, found.occurredAt] : [found, found.at]
+    "position" in found ? [{ _tag: "After", ...found }, found.occurredAt] : [found, found.at]
   return at < oldest ? yield* new Cursor.InvalidCursor({ reason: "expired" }) : start
 })

@@ -317,8 +317,8 @@ export interface EventReads {
   /**
    * Ascending by position; those of the realm, of the tenant as a whole, and of
    * no other application's audience. `Since` starts at the first of these whose
-   * `occurredAt` is that time or later, and goes on in log order. Null: from the
-   * oldest that is left, which is whole.
+   * `occurredAt` is that time or later, and goes on in log order. `After` goes on
+   * behind its position, whatever is there. Null: from the oldest that is left.
    */
   readonly page: (
     realm: Realm,

@@ -46,7 +46,7 @@ export const database = Effect.fnUntraced(function* (config: Deployment, reader:
     clock,
     migrations,
     rights,
-    durability,
+    durability: durability(config),
     secrets: sealed(config),
     blobs: blobs(config),
     postmaster: postmaster(config)
@@ -215,7 +215,7 @@ const rights = Effect.fnUntraced(function* (says: Voice) {
   )
 })
 
-const durability = Effect.fnUntraced(function* (says: Voice) {
+const durability = (config: Deployment) => Effect.fnUntraced(function* (says: Voice) {
   const { sql } = yield* Postgres.Database
   const rows = yield* sql<{ name: string; setting: string }>`
     select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit')`
@@ -223,18 +223,26 @@ const durability = Effect.fnUntraced(function* (says: Voice) {
   if (off.length > 0) {
     yield* says.fail(`${off.join(" and ")} ${off.length === 1 ? "is" : "are"} off: a crash loses accepted mail`, `Set ${off.join(", ")} = on for this database.`)
   }
-  const missing = yield* confirmation
+  const { missing, isFollowed } = yield* confirmation
   if (missing !== null) {
     yield* says.fail(
       `${missing}: sends are answered 503, and mail that comes in 451`,
       "Start a standby that synchronous_standby_names names, and open its way to the primary; or empty that setting, and do without."
     )
   }
-  if (off.length === 0 && missing === null) yield* says.ok("what is committed is on disk")
+  if (off.length > 0 || missing !== null) return
+  // A standby that is there for other things is not named in the URL.
+  if (isFollowed && hostsOf(config).length > 1) {
+    return yield* says.warn(
+      "commits wait for no standby: a failover loses what it has not got",
+      "Name it in synchronous_standby_names, if that must not be. docs/deploy.md says what is lost (Failover)."
+    )
+  }
+  yield* says.ok("what is committed is on disk")
 })
 
 /**
- * What keeps commits that wait for a standby from their end; null: nothing. Without rights to look at others, no more is seen of a
+ * What keeps commits that wait for a standby from their end, null if nothing does, and whether one follows that none waits for. Without rights to look at others, no more is seen of a
  * standby than that it is connected; but of sessions that are the same user's, for what they wait.
  */
 const confirmation = Effect.gen(function* () {
@@ -245,8 +253,13 @@ const confirmation = Effect.gen(function* () {
       (select count(*)::int from pg_stat_activity
         where wait_event = 'SyncRep' and clock_timestamp() - query_start > interval '2 seconds') as waiting`
   const { expected, connected, waiting } = row!
-  if (expected && connected === 0) return "commits wait for a standby, and none is connected"
-  return waiting === 0 ? null : `commits wait for a standby, ${waiting} of them for more than 2 s`
+  const missing =
+    expected && connected === 0
+      ? "commits wait for a standby, and none is connected"
+      : waiting > 0
+        ? `commits wait for a standby, ${waiting} of them for more than 2 s`
+        : null
+  return { missing, isFollowed: !expected && connected > 0 }
 })
 
 /** Whether the ring opens what is stored. */

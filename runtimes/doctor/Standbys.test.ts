@@ -1,4 +1,4 @@
-/** What the doctor says of a primary whose commits wait for a standby. */
+/** What the doctor says of a primary and its standby. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import * as Database from "../../adapters/postgres/Database.ts"
@@ -10,38 +10,41 @@ const opened = (options: PrivatePostgres.Options) =>
   Effect.tap(PrivatePostgres.open({ ...options, binaries, isDurable: true }), ({ started }) => started)
 
 /** As one who has no rights but to connect. */
-const urlOf = ({ url }: PrivatePostgres.PrivatePostgres) => {
-  const named = new URL(Redacted.value(url("postgres")))
-  named.username = "ada"
-  return named.href
-}
+const urlOf = (...servers: ReadonlyArray<PrivatePostgres.PrivatePostgres>) =>
+  `postgres:///postgres?user=ada&host=${servers.map(({ folder }) => folder).join(",")}&target_session_attrs=primary`
 
-const durability = (server: PrivatePostgres.PrivatePostgres) =>
-  Effect.map(findingsOf({ ...complete, MAILROOM_DATABASE_URL: urlOf(server) }), (findings) => says(findings, "durability"))
+const durability = (...servers: ReadonlyArray<PrivatePostgres.PrivatePostgres>) =>
+  Effect.map(findingsOf({ ...complete, MAILROOM_DATABASE_URL: urlOf(...servers) }), (findings) => says(findings, "durability"))
 
 const connected = (url: Redacted.Redacted<string>) => Layer.fresh(Database.layer({ url, connectionsMax: 2 }))
 
-const founded = Effect.gen(function* () {
-  const { sql } = yield* Database.Database
-  yield* sql.unsafe("create role ada login").unprepared
-  yield* sql.unsafe("alter system set synchronous_standby_names = '*'").unprepared
-})
+const doing = (...statements: ReadonlyArray<string>) =>
+  Effect.gen(function* () {
+    const { sql } = yield* Database.Database
+    for (const statement of statements) yield* sql.unsafe(statement).unprepared
+  })
 
 /** One after the other, whatever becomes of each. */
 const committing = Effect.flatMap(Database.Database, ({ sql }) =>
   Effect.forever(Effect.ignore(sql`select pg_logical_emit_message(true, 'one', '')::text`))
 )
 
-describe("the doctor, of a primary whose commits wait for a standby,", () => {
-  it.live("says when none is connected, and when one is that confirms nothing", () =>
+describe("the doctor, of a primary and its standby,", () => {
+  it.live("says when commits wait for none, when none is connected that they wait for, and when one is that confirms nothing", () =>
     Effect.gen(function* () {
       const primary = yield* opened({})
-      yield* Effect.provide(founded, connected(primary.url("postgres")))
+      const asOwner = connected(primary.url("postgres"))
+      yield* Effect.provide(doing("create role ada login"), asOwner)
       yield* primary.stop("fast")
       const standby = yield* opened({ standbyOf: primary.folder })
-      yield* standby.stop("fast")
       yield* primary.start
 
+      const behind = "warn commits wait for no standby: a failover loses what it has not got"
+      yield* Effect.repeat(durability(primary, standby), { until: ([said]) => said === behind })
+      assert.deepStrictEqual(yield* durability(primary), ["ok what is committed is on disk"], "one that nobody is to fail over to")
+
+      yield* standby.stop("fast")
+      yield* Effect.provide(doing("alter system set synchronous_standby_names = '*'", "select pg_reload_conf()"), asOwner)
       const refused = "sends are answered 503, and mail that comes in 451"
       assert.deepStrictEqual(yield* durability(primary), [`fail commits wait for a standby, and none is connected: ${refused}`])
 
