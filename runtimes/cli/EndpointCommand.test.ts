@@ -11,7 +11,7 @@ import * as Endpoints from "../../core/model/Endpoint.ts"
 import type { ApplicationId, TenantId } from "../../core/model/Ids.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import { Store } from "../../core/ports/Store.ts"
-import { epoch, founded, json, layer, nobody, ring, run } from "./harness.ts"
+import { epoch, founded, json, layer, nobody, ring, run, unread } from "./harness.ts"
 import { services } from "./Operator.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "mailroom-cli-"))
@@ -110,6 +110,11 @@ describe("endpoint commands", () => {
       const taken = yield* run(`endpoint rotate-secret ${endpoint.id} -t ${tenant} --out`, file)
       assert.include(taken.error, "is there already, and nothing is written over: name a new file")
       assert.strictEqual(readFileSync(file, "utf8"), `${yield* secretAt(0)}\n`)
+      assert.deepStrictEqual(yield* unread(`endpoint rotate-secret ${endpoint.id} -t ${tenant} --overlap 0s`), {
+        code: 1,
+        out: "",
+        error: `the secret of endpoint ${endpoint.id} was replaced, and the new one cannot be written: nobody reads standard output. Replace it again.`
+      })
       const unknown = yield* run(`endpoint rotate-secret ${nobody} -t ${tenant} --out`, join(folder, "no.secret"))
       assert.deepStrictEqual([unknown.code, existsSync(join(folder, "no.secret"))], [3, false])
     })

@@ -1,11 +1,14 @@
 /** Domains and suppressed addresses at the command line. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, type Layer } from "effect"
+import { Effect, Layer } from "effect"
 import * as Fixtures from "../../conformance/fixtures.ts"
+import type { DomainName } from "../../core/model/Address.ts"
 import { keyOf } from "../../core/model/DomainRecords.ts"
 import type { MessageId, TenantId } from "../../core/model/Ids.ts"
 import { Store } from "../../core/ports/Store.ts"
+import { defaults, Settings } from "../../core/Settings.ts"
 import { dns, epoch, founded, json, layer, nobody, run } from "./harness.ts"
+import { services } from "./Operator.ts"
 
 const typed = <E>(title: string, test: Effect.Effect<void, E, Layer.Success<typeof layer>>) =>
   it.effect(title, () => Effect.provide(test, layer))
@@ -98,6 +101,88 @@ describe("domain", () => {
       const { health, nextCheckAt } = yield* json(`domain check ${name} -t ${tenant}`)
       assert.strictEqual(health, "degraded")
       assert.isNotNull(nextCheckAt)
+    })
+  )
+
+  typed(
+    "is told which records are optional and what for, and of these no more unless they are wrong",
+    Effect.gen(function* () {
+      const { tenant } = yield* founded
+      const name = Fixtures.domainName()
+      const added = yield* run(`domain add ${name} -t ${tenant}`)
+      assert.match(added.out, /\nreturn_path +optional +- +CNAME .*\nmx +optional +- +MX .* 10 mx\.mailroom\.example\n$/)
+      assert.include(
+        added.error,
+        "mailroom: return_path is optional: with it, bounces come back under the domain's own name, and SPF is aligned\n" +
+          "mailroom: mx is optional: set it to receive the domain's mail here, and leave it to receive it elsewhere\n" +
+          "mailroom: pending: mail can be sent from it once its ownership and dkim records were seen; while dmarc is missing it is degraded"
+      )
+
+      const missing = yield* run(`domain check ${name} -t ${tenant}`)
+      assert.match(missing.out, /\nreturn_path +missing .*\nmx +missing /)
+      assert.notMatch(missing.error, /return_path|mx/)
+      const records: ReadonlyArray<Wanted> = (yield* json(`domain show ${name} -t ${tenant}`)).records
+      dns.set(keyOf(records.find(({ record }) => record === "return_path")!), ["elsewhere.example"])
+      assert.match((yield* run(`domain check ${name} -t ${tenant}`)).error, /^mailroom: return_path: .*bounces\.mailroom\.example/m)
+    }).pipe(
+      Effect.provide(
+        Layer.fresh(
+          Layer.provide(
+            services,
+            Layer.succeed(Settings, {
+              ...defaults,
+              mxHost: "mx.mailroom.example" as DomainName, // a host name, as the next one
+              bounceDomain: "bounces.mailroom.example" as DomainName
+            })
+          )
+        )
+      )
+    )
+  )
+
+  typed(
+    "shows what was found of each record, and of the next key's beside that of the key that signs",
+    Effect.gen(function* () {
+      const { tenant } = yield* founded
+      const name = Fixtures.domainName()
+      const added = yield* json(`domain add ${name} -t ${tenant}`)
+      for (const record of added.records) dns.set(keyOf(record), [record.value])
+      const healthy = yield* json(`domain check ${name} -t ${tenant}`)
+      assert.deepStrictEqual(healthy.checks.map(({ record, state, since }: Record<string, string>) => [record, state, since]), [
+        ["ownership", "ok", epoch],
+        ["dkim", "ok", epoch],
+        ["dmarc", "ok", epoch]
+      ])
+      assert.deepStrictEqual([healthy.nextDkim, healthy.records[0].since], [null, epoch])
+
+      const rotated = yield* run(`domain rotate-dkim ${name} -t ${tenant}`)
+      assert.match(rotated.out, /\nownership +to send +ok .*\ndkim +to send +ok .*\ndmarc +to be healthy +ok .*\nnext dkim +optional +- +TXT .*\n$/)
+      assert.strictEqual(
+        rotated.error,
+        `mailroom: the table shows the DNS records to set for ${name}\n` +
+          "mailroom: the new key signs once its record was seen in DNS. Leave the former record for a week after that, for mail that is on its way\n"
+      )
+      const checked = yield* run(`domain check ${name} -t ${tenant}`)
+      assert.match(checked.out, /^RECORD +STATE +SINCE +TYPE +NAME +OBSERVED\nownership +ok +1970-.* mailroom-verify=\w+\n[^]*\nnext dkim +missing +1970-.* -\n$/)
+      const { nextDkim } = yield* json(`domain check ${name} -t ${tenant}`)
+      assert.deepStrictEqual([nextDkim.record, nextDkim.state, nextDkim.observed], ["dkim", "missing", null])
+    })
+  )
+
+  typed(
+    "takes an operator's word for no record of a key that was never seen",
+    Effect.gen(function* () {
+      const { tenant } = yield* founded
+      const name = Fixtures.domainName()
+      yield* json(`domain add ${name} -t ${tenant}`)
+      yield* json(`domain confirm ${name} -t ${tenant}`)
+
+      const { records, dkimSelector } = yield* json(`domain show ${name} -t ${tenant}`)
+      const { error } = yield* run(`domain rotate-dkim ${name} -t ${tenant}`)
+
+      assert.isNull(dkimSelector)
+      assert.deepStrictEqual(records.map(({ record, state }: Record<string, unknown>) => [record, state]), [["ownership", "ok"], ["dkim", null], ["dmarc", null]])
+      assert.include(error, "mailroom: nobody looks for it by itself: `mailroom domain check` does, and does so from then on\n")
     })
   )
 

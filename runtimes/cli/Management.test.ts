@@ -184,6 +184,10 @@ describe("management commands", () => {
       const { key } = yield* json(`key create -t ${tenant} --app ${app} --name web --scope messages:read`)
       assert.deepInclude(yield* json(`tenant update ${tenant} --plan scale --name Engines --if-version 1`), { name: "Engines", planId: "scale", version: 2 })
       assert.strictEqual((yield* json("plan update scale --recipients-per-day 5")).recipientsPerDay, 5)
+      const trial = { id: "trial", keyRequestsPerMinute: 7, tenantRequestsPerDay: 8, recipientsPerDay: 9 }
+      assert.deepStrictEqual(yield* json("plan create trial --key-requests-per-minute 7 --tenant-requests-per-day 8 --recipients-per-day 9"), trial)
+      assert.strictEqual((yield* run("plan show trial --json")).out, `${JSON.stringify(trial, null, 2)}\n`)
+      assert.strictEqual((yield* json(`tenant create --id ${nobody} --name Lost --plan trial`)).id, nobody)
       assert.strictEqual((yield* json(`app update ${app} -t ${tenant} --name Bills`)).name, "Bills")
 
       const suspended = yield* run(`tenant suspend ${tenant} --by`, "Grace Hopper")
@@ -225,7 +229,8 @@ describe("management commands", () => {
       assert.strictEqual((yield* run(`${ofMailbox} --if-version ${version}`)).code, 4)
 
       assert.include((yield* run(ofMailbox)).error, "ada@mail.example can be had again")
-      assert.strictEqual((yield* json(`${ofDomain} --by Ada`)).domain, "mail.example")
+      const removed = yield* run(`${ofDomain} --by Ada`)
+      assert.deepStrictEqual([removed.code, removed.error], [0, "mailroom: removed, with its DKIM keys: mail.example can be added again, by any tenant\n"])
       for (const line of [ofMailbox, ofDomain]) assert.strictEqual((yield* run(line)).code, 3)
       assert.strictEqual((yield* json(`domain add mail.example -t ${tenant}`)).domain, "mail.example")
       assert.include((yield* json(`audit list ${tenant}`)).map((entry: { readonly action: string }) => entry.action), "domain.remove")
@@ -454,6 +459,7 @@ describe("management commands", () => {
 
       assert.deepStrictEqual(yield* lines("provider payloads"), { code: 0, error: "", ids: [third, second, first] })
       assert.deepStrictEqual(yield* lines("provider payloads --provider ses"), { code: 0, error: "", ids: [third, first] })
+      assert.deepStrictEqual(yield* lines("provider payloads --provider postmark"), { code: 0, error: "", ids: [second] })
       const { error, ids } = yield* lines("provider payloads --limit 1")
       const [, place] = /^mailroom: there is more: go on with --after (\d+)\n$/.exec(error) ?? []
       assert.deepStrictEqual(ids, [third])

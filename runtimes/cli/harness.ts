@@ -16,6 +16,7 @@ import * as Invocation from "./Invocation.ts"
 import { Operator, services } from "./Operator.ts"
 import { Output } from "./Output.ts"
 import { sealingCommand } from "./Sealing.ts"
+import { OutputClosed } from "./Streams.ts"
 
 export const nobody = "0197a000-0000-7000-8000-000000000000"
 export const epoch = "1970-01-01T00:00:00.000Z"
@@ -50,7 +51,12 @@ interface Ended {
 }
 
 /** Runs a command line; what has blanks in it comes behind. */
-export const run = (line: string, ...more: ReadonlyArray<string>) =>
+export const run = (line: string, ...more: ReadonlyArray<string>) => running(() => Effect.void, line, more)
+
+/** The same, with nobody who reads standard output. */
+export const unread = (line: string, ...more: ReadonlyArray<string>) => running(() => Effect.fail(new OutputClosed()), line, more)
+
+const running = (take: () => Effect.Effect<void, OutputClosed>, line: string, more: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const [out, error]: [Array<string>, Array<string>] = [[], []]
     const context = yield* Effect.context<Layer.Success<typeof layer>>()
@@ -58,7 +64,7 @@ export const run = (line: string, ...more: ReadonlyArray<string>) =>
       Effect.provide([NodeServices.layer, Invocation.layer]),
       Effect.provideService(Operator, Layer.succeedContext(context)),
       Effect.provideService(Output, {
-        out: (text) => Effect.sync(() => void out.push(text)),
+        out: (text) => Effect.andThen(take(), Effect.sync(() => void out.push(text))),
         error: (text) => Effect.sync(() => void error.push(text))
       }),
       Effect.exit
