@@ -64,6 +64,9 @@ const beyond: Readonly<Record<Operation, ReadonlyArray<Code>>> = {
   replayWebhookDelivery: ["not_found", "endpoint_disabled", "unsupported_media_type"]
 }
 
+/** The codes that come with the time after which to try again. */
+const retried: ReadonlyArray<Code> = ["rate_limited", "quota_exceeded", "unavailable", "idempotency_pending", "attachment_not_clean"]
+
 const refsOf = (schema: Node): ReadonlyArray<string> =>
   [...JSON.stringify(schema).matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name!)
 
@@ -75,6 +78,11 @@ describe("The OpenAPI document", () => {
     const problems = await lintFromString({ source: yaml, config })
 
     assert.deepStrictEqual(problems.map(({ ruleId, message }) => `${ruleId}: ${message}`), [])
+  })
+
+  it("is the same to readers of YAML 1.1, and refers to nothing by YAML's own means, which not all of them follow", () => {
+    assert.deepStrictEqual(YAML.parse(yaml, { version: "1.1" }), document)
+    assert.notMatch(yaml, /^ *(?:- )?(?:[\w$/{}"-]+: )?[&*]\w/m)
   })
 
   it("is of version 1.0.0, and has the operations of the specification", () => {
@@ -112,8 +120,12 @@ describe("The OpenAPI document", () => {
       for (const { headers } of Object.values(operation.responses)) {
         assert.includeMembers(Object.keys(headers), ["X-Request-Id", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"])
       }
-      for (const status of ["429", "503"]) assert.property(operation.responses[status]!.headers, "Retry-After")
+      for (const [status, { headers, content }] of Object.entries(operation.responses)) {
+        const isRetried = retried.some((code) => refsOf(content["application/json"].schema).includes(schemaName(code)))
+        assert.strictEqual("Retry-After" in headers, isRetried || status === "default", status)
+      }
       assert.property(operation.responses["401"]!.headers, "WWW-Authenticate")
+      assert.property(operation.responses["default"]!.headers, "Allow")
       assert.strictEqual("Idempotent-Replayed" in (operation.responses["202"]?.headers ?? {}), id === "sendMessage")
       assert.deepStrictEqual(operation.security, [{ apiKey: [requiredScopes[id]] }])
     })
@@ -143,6 +155,8 @@ describe("The OpenAPI document", () => {
     for (const name of ["to", "cc", "bcc"]) assert.strictEqual(of(name, "maxItems"), 50)
     assert.deepStrictEqual(["subject", "text", "html"].map((name) => of(name, "maxLength")), [998, 1_000_000, 2_000_000])
     assert.strictEqual(of("attachmentIds", "maxItems"), 20)
+    assert.deepStrictEqual(["cc", "bcc", "subject", "text", "html", "attachmentIds"].map((name) => members[name]!["default"]), [[], [], "", null, null, []])
+    assert.deepStrictEqual(schemaOf("UpdateMessageInput")["anyOf"], ["isRead", "isStarred", "folder"].map((name) => ({ required: [name] })))
     const upload = schemaOf("UploadAttachmentInput")["properties"] as Readonly<Record<string, Node>>
     assert.deepInclude(upload["filename"], { minLength: 1, maxLength: 255 })
     assert.deepInclude(upload["mediaType"], { minLength: 1, maxLength: 120 })
@@ -154,6 +168,20 @@ describe("The OpenAPI document", () => {
     assert.deepInclude(description, { anyOf: [{ type: "string", maxLength: 255 }, { type: "null" }], default: null })
     const items = { type: "string", enum: [...types, "*"] }
     assert.deepInclude(eventTypes, { type: "array", minItems: 1, maxItems: 20, items })
+  })
+
+  it("marks each moment in time as one", () => {
+    const moments = Object.entries(document.components.schemas).flatMap(([schema, { properties }]) =>
+      Object.entries((properties ?? {}) as Node).flatMap(([name, member]) => (name.endsWith("At") && schema !== "WebhookPayload" && schema !== "WebhookVerification" ? [[`${schema}.${name}`, JSON.stringify(member)] as const] : []))
+    )
+    assert.isAbove(moments.length, 10)
+    for (const [name, member] of moments) assert.include(member, "\"format\":\"date-time\"", name)
+  })
+
+  it("promises of headers those that every answer has", () => {
+    const promised = Object.entries(document.components.headers).flatMap(([name, { required }]) => (required === true ? [name] : []))
+
+    assert.sameMembers(promised, ["X-Request-Id", "Cache-Control", "X-Content-Type-Options"])
   })
 
   it("closes what the specification closes, and leaves the rest open", () => {
@@ -373,7 +401,7 @@ layer(Harness.layer(), { excludeTestServices: true })("The OpenAPI document", (i
       assert.deepStrictEqual(YAML.parse(text), { ...document, servers: [{ url: server.baseUrl }] })
       assert.deepStrictEqual([docs.status, docs.headers.get("content-type")], [200, "text/html"])
       assert.strictEqual(docs.headers.get("content-security-policy"), DocsPage.contentSecurityPolicy)
-      assert.deepStrictEqual([root.status, root.headers.get("location")], [302, "docs"])
+      assert.deepStrictEqual([root.status, root.headers.get("location"), root.headers.get("content-length")], [302, "docs", "0"])
     })
   )
 })
