@@ -2,13 +2,28 @@ import { assert, describe, it } from "@effect/vitest"
 import { STATUS_CODES } from "node:http"
 import { AttachmentId } from "../../core/model/Ids.ts"
 import { RateLimited, Unauthorized } from "../../core/operations/Access.ts"
-import { AttachmentNotClean } from "../../core/operations/Sending.ts"
+import { AttachmentTooLarge } from "../../core/operations/Attachments.ts"
+import { AttachmentNotClean, IdempotencyPending, QuotaExceeded } from "../../core/operations/Sending.ts"
 import { NotFound } from "../../core/operations/Ownership.ts"
 import { HandshakesBusy, InvalidWebhookUrl } from "../../core/operations/Handshakes.ts"
+import { BlobUnavailable } from "../../core/ports/BlobStore.ts"
 import { CryptoBusy } from "../../core/ports/Crypto.ts"
+import { IntakeUnavailable } from "../../core/ports/NotificationIntake.ts"
 import { StoreUnavailable } from "../../core/ports/Store.ts"
 import { answer, catalogue, codes, errorsMarkdown, reasons } from "./ErrorBody.ts"
-import { Defect, InvalidRequest, MethodNotAllowed } from "./Refusals.ts"
+import {
+  Defect,
+  HeadersTooLarge,
+  InvalidRequest,
+  MethodNotAllowed,
+  MetricsUnauthorized,
+  NotReady,
+  PayloadTooLarge,
+  ReadOnly,
+  RequestTimeout,
+  ShuttingDown,
+  TooManyAnswers
+} from "./Refusals.ts"
 
 const requestId = "0199d6a0-7c4e-7b1a-9f3d-0000000000f6"
 const attachmentId = AttachmentId.make("0199d6a0-7c4e-7b1a-9f3d-0000000000a7")
@@ -63,18 +78,38 @@ describe("An error body", () => {
     assert.deepStrictEqual(answer(new NotFound({ field: null }), requestId).body.details, {})
   })
 
-  it("comes with the headers that belong to its code", () => {
-    const headersOf = (refusal: Parameters<typeof answer>[0]) => answer(refusal, requestId).headers
+  const headers: ReadonlyArray<readonly [refusal: Parameters<typeof answer>[0], headers: Readonly<Record<string, string>>]> = [
+    [new Unauthorized({ reason: "missing" }), { "www-authenticate": "Bearer" }],
+    [new MetricsUnauthorized(), { "www-authenticate": "Bearer" }],
+    [new MethodNotAllowed({ allow: ["GET", "HEAD"] }), { allow: "GET, HEAD" }],
+    [new RateLimited({ scope: "key", limit: 1, windowSeconds: 60, retryAfterSeconds: 7 }), { "retry-after": "7" }],
+    [new QuotaExceeded({ limit: 5, used: 4, requested: 2, retryAfterSeconds: 9 }), { "retry-after": "9" }],
+    [new HandshakesBusy({ limit: 5 }), { "retry-after": "5" }],
+    [new IdempotencyPending(), { "retry-after": "1" }],
+    [new AttachmentNotClean({ attachmentId, scanState: "pending" }), { "retry-after": "5" }],
+    [new AttachmentNotClean({ attachmentId, scanState: "error" }), {}],
+    // What is left of the request is not read.
+    [new RequestTimeout(), { connection: "close" }],
+    [new PayloadTooLarge({ limitBytes: 1 }), { connection: "close" }],
+    [new AttachmentTooLarge({ limitBytes: 1 }), { connection: "close" }],
+    [new HeadersTooLarge(), { connection: "close" }],
+    // What is over in a moment, and what may last.
+    [new CryptoBusy(), { "retry-after": "1" }],
+    [new ShuttingDown(), { "retry-after": "1" }],
+    [new StoreUnavailable({ cause: null }), { "retry-after": "5" }],
+    [new BlobUnavailable({ cause: null }), { "retry-after": "5" }],
+    [new IntakeUnavailable({ cause: null }), { "retry-after": "5" }],
+    [new NotReady(), { "retry-after": "5" }],
+    [new ReadOnly(), { "retry-after": "5" }],
+    [new TooManyAnswers(), { "retry-after": "5" }],
+    [new Defect(), {}]
+  ]
 
-    assert.deepStrictEqual(headersOf(new Unauthorized({ reason: "missing" })), { "www-authenticate": "Bearer" })
-    assert.deepStrictEqual(headersOf(new MethodNotAllowed({ allow: ["GET", "HEAD"] })), { allow: "GET, HEAD" })
-    const limited = new RateLimited({ scope: "key", limit: 1, windowSeconds: 60, retryAfterSeconds: 7 })
-    assert.deepStrictEqual(headersOf(limited), { "retry-after": "7" })
-    assert.deepStrictEqual(headersOf(new HandshakesBusy({ limit: 5 })), { "retry-after": "5" })
-    assert.deepStrictEqual(headersOf(new AttachmentNotClean({ attachmentId, scanState: "pending" })), { "retry-after": "5" })
-    assert.deepStrictEqual(headersOf(new AttachmentNotClean({ attachmentId, scanState: "error" })), {})
-    assert.deepStrictEqual(headersOf(new CryptoBusy()), { "retry-after": "1" })
-  })
+  for (const [refusal, expected] of headers) {
+    it(`comes with the headers that belong to its code: ${refusal._tag} ${JSON.stringify(expected)}`, () => {
+      assert.deepStrictEqual(answer(refusal, requestId).headers, expected)
+    })
+  }
 
   it("does not tell why a credential is refused, nor what failed inside", () => {
     const reasons = ["missing", "unknown", "mismatch", "revoked"] as const

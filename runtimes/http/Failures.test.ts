@@ -122,6 +122,9 @@ it.live("A defect is answered with 500 that says nothing of it, and logged with 
       for (const told of ["SELECT", "/srv", "at ", "Error:"]) assert.notInclude(text, told)
     }
     assert.isTrue(server.logs.some((line) => line.includes("SELECT") && line.includes("ERROR")))
+    const requests = server.logs.map((line) => JSON.parse(line)).filter(({ message, annotations }) => message === "request" && annotations.status === 500)
+    assert.isAbove(requests.length, 0)
+    for (const { level } of requests) assert.strictEqual(level, "WARN")
   }).pipe(Effect.scoped)
 )
 

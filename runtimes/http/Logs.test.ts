@@ -1,5 +1,5 @@
 import { assert, it, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Clock, Effect } from "effect"
 import * as Harness from "./harness.ts"
 import { subscribe, upload } from "./parties.ts"
 
@@ -137,13 +137,15 @@ layer(Harness.layer(), { excludeTestServices: true })("The log", (it) => {
       const server = yield* Harness.Running
       const party = yield* server.party()
       const { text: scopeless } = yield* server.issueKey(party, [])
-      yield* server.call("GET", "/v1/mailboxes", { key: party.key })
+      const began = yield* Clock.currentTimeMillis
+      const first = yield* server.call("GET", "/v1/mailboxes", { key: party.key })
       yield* server.call("GET", "/v1/mailboxes", { key: scopeless })
       yield* server.call("GET", "/v1/messages/x", { key: party.key })
       yield* server.call("GET", "/v1/mailboxes", { key: null })
       yield* server.call("GET", "/v1/nothing", { key: party.key })
 
       yield* server.requestLog.flush
+      const ended = yield* Clock.currentTimeMillis
       const entries = yield* Effect.orDie(server.store.audit.requests(party.tenantId, 10))
 
       assert.deepStrictEqual(
@@ -154,6 +156,12 @@ layer(Harness.layer(), { excludeTestServices: true })("The log", (it) => {
           "listMailboxes 403 insufficient_scope 127.0.0.1 sandbox"
         ]
       )
+      for (const { at, durationMs, applicationId } of entries) {
+        assert.isTrue(began <= at && at <= ended, `${began} ${at} ${ended}`)
+        assert.isTrue(Number.isSafeInteger(durationMs) && durationMs >= 0, "whole milliseconds, as stores keep them")
+        assert.strictEqual(applicationId, party.application.id)
+      }
+      assert.include(entries.map(({ requestId }) => requestId), first.headers.get("x-request-id"))
     })
   )
 })
