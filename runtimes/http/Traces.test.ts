@@ -190,6 +190,27 @@ describe("The span of a request", () => {
     })
   )
 
+  it.live("names what its request was about, and a method only if it is one", () =>
+    Effect.gen(function* () {
+      const { server, named } = yield* traced
+      const endpoint = yield* subscribe(server, server, server.receivers.open())
+      const { id } = (yield* server.send()).json
+      yield* server.settle
+      const [delivery] = (yield* server.call("GET", "/v1/webhook-deliveries")).json.items
+      yield* server.call("POST", `/v1/webhook-deliveries/${delivery.id}/replay`)
+      yield* server.call("PATCH", `/v1/messages/${id}`, { body: { mailboxId: server.mailbox.id, isStarred: true } })
+      yield* server.call("PURGE", `/v1/messages/${id}`)
+
+      const about = (name: string) =>
+        Object.fromEntries(Object.entries(attributesOf(named(name)[0]!)).filter(([attribute]) => /^mailroom\.\w+_id$/.test(attribute) && !/(?:request|tenant)_id$/.test(attribute)))
+      assert.deepStrictEqual(about("POST /v1/webhook-endpoints"), { "mailroom.endpoint_id": endpoint.json.endpoint.id })
+      assert.deepStrictEqual(about("POST /v1/webhook-deliveries/:deliveryId/replay"), { "mailroom.delivery_id": delivery.id })
+      assert.deepStrictEqual(about("PATCH /v1/messages/:messageId"), { "mailroom.message_id": id })
+      const [strange] = named("_OTHER /v1/messages/:messageId")
+      assert.strictEqual(attributesOf(strange!)["http.request.method"], "_OTHER")
+    })
+  )
+
   it.live("is an error from 500 up, and says of what kind and nothing more", () =>
     Effect.gen(function* () {
       const spans: Array<Span> = []

@@ -179,7 +179,12 @@ const runtime = (options: Options, receivers: Receivers) =>
         ...(options.connectionsMax === undefined ? {} : { connectionsMax: options.connectionsMax })
       })
     ),
-    Layer.provideMerge(Mailroom.layer),
+    Layer.provideMerge(core(options, receivers))
+  )
+
+/** All that is served, and what a test may ask beside it. */
+export const core = (options: Options, receivers: Receivers) =>
+  Mailroom.layer.pipe(
     Layer.provideMerge(inFront(options, receivers)),
     Layer.provide(
       Layer.succeed(Settings, {
