@@ -46,6 +46,7 @@ describe("/metrics", () => {
       for (let request = 1; request <= 4; request++) yield* server.call("GET", "/v1/mailboxes")
       yield* server.call("GET", "/v1/mailboxes", { key: "svc_test_nonsense" })
       yield* server.call("GET", "/v1/nothing")
+      yield* server.raw("EHLO mail.example\r\n\r\n")
 
       const { families } = yield* scrape(server)
 
@@ -76,11 +77,12 @@ describe("/metrics", () => {
         'mailroom_http_requests_total{operation="uploadAttachment",status="2xx"}': 1,
         'mailroom_http_requests_total{operation="listMailboxes",status="2xx"}': 3,
         'mailroom_http_requests_total{operation="listMailboxes",status="4xx"}': 2,
-        'mailroom_http_requests_total{operation="none",status="4xx"}': 1,
+        'mailroom_http_requests_total{operation="none",status="4xx"}': 2,
         'mailroom_http_refusals_total{code="invalid_request",operation="sendMessage"}': 1,
         'mailroom_http_refusals_total{code="rate_limited",operation="listMailboxes"}': 1,
         'mailroom_http_refusals_total{code="unauthorized",operation="listMailboxes"}': 1,
-        'mailroom_http_refusals_total{code="not_found",operation="none"}': 1
+        'mailroom_http_refusals_total{code="not_found",operation="none"}': 1,
+        'mailroom_http_refusals_total{code="invalid_request",operation="none"}': 1
       })
       assert.strictEqual(counts(families, "mailroom_submission_duration_seconds"), 2)
       assert.strictEqual(counts(families, "mailroom_webhook_attempt_duration_seconds"), 7)
@@ -199,6 +201,26 @@ describe("/metrics", () => {
     )
   }
 
+  it.live("tells of the process, its clock and its connections in the units that the names say", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.start({ pool: { connections: 7, busy: 3, waiting: 2 }, clockOffset: 1_500 })
+      const [before, started] = [process.cpuUsage(), Date.now() / 1_000 - process.uptime()]
+      const { families } = yield* scrape(server)
+      const after = process.cpuUsage()
+
+      assert.deepStrictEqual(Object.fromEntries(families.get("mailroom_store_connections")!.samples), {
+        'mailroom_store_connections{state="busy"}': 3,
+        'mailroom_store_connections{state="idle"}': 4
+      })
+      assert.strictEqual(valueOf(families, "mailroom_store_connections_waiting"), 2)
+      assert.strictEqual(valueOf(families, "mailroom_clock_offset_seconds"), 1.5)
+      assert.closeTo(valueOf(families, "process_start_time_seconds")!, started, 60)
+      const seconds = valueOf(families, "process_cpu_seconds_total")!
+      const [least, most] = [before, after].map(({ user, system }) => (user + system) / 1e6)
+      assert.isTrue(least! <= seconds && seconds <= most!, `${least} ${seconds} ${most}`)
+    })
+  )
+
   it.live("calls off what the store does not answer in time: scrapes go on for as long as it is silent", () =>
     Effect.gen(function* () {
       let [asked, calledOff] = [0, 0]
@@ -270,7 +292,9 @@ describe("/metrics", () => {
       const guarded = yield* Harness.start({ metrics: Redacted.make(token) })
       const closed = yield* Harness.start({ metrics: null })
 
-      assert.strictEqual((yield* scrape(guarded, { authorization: `Bearer ${token}` })).status, 200)
+      for (const scheme of ["Bearer", "bearer", "BEARER "]) {
+        assert.strictEqual((yield* scrape(guarded, { authorization: `${scheme} ${token}` })).status, 200, scheme)
+      }
       for (const authorization of [`Bearer ${token}x`, `Bearer ${guarded.key}`, `Basic ${token}`, token, ""]) {
         const refused = yield* scrape(guarded, { authorization })
         assert.deepStrictEqual([refused.status, refused.json.code, refused.headers.get("www-authenticate")], [401, "unauthorized", "Bearer"])

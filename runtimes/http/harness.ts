@@ -12,7 +12,9 @@ import * as NodeResolver from "../../adapters/node/NodeResolver.ts"
 import * as RfcMime from "../../adapters/mime/RfcMime.ts"
 import { EventRelay } from "../../core/jobs/EventRelay.ts"
 import { Worker } from "../../core/jobs/Worker.ts"
+import { ClockOffset } from "../../core/ClockOffset.ts"
 import * as Mailroom from "../../core/Mailroom.ts"
+import * as Core from "../../core/Metrics.ts"
 import * as Address from "../../core/model/Address.ts"
 import { scopes as allScopes, type Scope as ApiScope } from "../../core/model/ApiKey.ts"
 import type { Actor } from "../../core/model/Audit.ts"
@@ -43,6 +45,10 @@ export interface Options {
   readonly tracer?: Tracer.Tracer
   /** Who may read `/metrics`. Default: everybody. */
   readonly metrics?: Http.Metrics.MetricsAccess
+  /** What this process knows of its connections to a database. Default: nothing, as it has none. */
+  readonly pool?: Core.Pool
+  /** The store's clock less this process's, in milliseconds. */
+  readonly clockOffset?: number
   /** Takes sandbox mail. Default: the memory adapter's, which says nothing of what became of it. */
   readonly sandbox?: MailProvider
   /** Takes production mail. Default: nobody. */
@@ -195,7 +201,9 @@ export const core = (options: Options, receivers: Receivers) =>
     ),
     // Each counts for itself, whatever else runs in this process.
     Layer.provideMerge(Layer.succeed(Metric.MetricRegistry, new Map())),
-    Layer.provideMerge(options.tracer === undefined ? Layer.empty : Layer.succeed(Tracer.Tracer, options.tracer))
+    Layer.provideMerge(options.tracer === undefined ? Layer.empty : Layer.succeed(Tracer.Tracer, options.tracer)),
+    Layer.provideMerge(options.pool === undefined ? Layer.empty : Layer.succeed(Core.PoolGauge, Effect.succeed(options.pool))),
+    Layer.provideMerge(Layer.succeed(ClockOffset, () => options.clockOffset ?? 0))
   )
 
 type Services = HttpServer.HttpServer | Management | WebhookManagement | RequestLog | Store | EventRelay | Worker
@@ -277,7 +285,7 @@ const make = Effect.fnUntraced(function* (
 /** A plan that is soon used up. */
 const tiny: Limits.Plan = { id: "tiny", keyRequestsPerMinute: 3, tenantRequestsPerDay: 5, recipientsPerDay: 2 }
 
-const makeParty = Effect.fnUntraced(function* (
+export const makeParty = Effect.fnUntraced(function* (
   management: typeof Management.Service,
   { environment = "sandbox", planId }: { readonly environment?: Environment; readonly planId: string }
 ) {

@@ -65,7 +65,13 @@ it.live("A worker shows its metrics to who has the token, to everybody where the
     const statuses = Effect.fnUntraced(function* (variables: Config.Variables) {
       const origin = yield* listening(null, 0, variables)
       const asked = [{}, { authorization: `Bearer ${token.MAILROOM_METRICS_TOKEN}` }]
-      return yield* Effect.forEach(asked, (headers) => Effect.promise(async () => (await fetch(`${origin}/metrics`, { headers })).status))
+      return yield* Effect.forEach(asked, (headers) =>
+        Effect.promise(async () => {
+          const { status, headers: told } = await fetch(`${origin}/metrics`, { headers })
+          assert.strictEqual(told.get("www-authenticate"), status === 401 ? "Bearer" : null)
+          return status
+        })
+      )
     })
 
     assert.deepStrictEqual(yield* statuses({}), [404, 404])
