@@ -133,7 +133,7 @@ layer(Harness.layer(), live)("uploadAttachment", (it) => {
     })
   )
 
-  it.effect("refuses a faulty body at once, without waiting for its end, and one that ends too early", () =>
+  it.effect("refuses a faulty body at once, without waiting for its end, and one that breaks off or ends too early", () =>
     Effect.gen(function* () {
       const server = yield* Harness.Running
       const headers = [Harness.bearer(server), "Content-Type: application/json", "Transfer-Encoding: chunked"]
@@ -141,6 +141,9 @@ layer(Harness.layer(), live)("uploadAttachment", (it) => {
       const answer = yield* server.raw([Harness.wire("POST /v1/attachments", headers), "1\r\nx\r\n"])
 
       assert.match(answer, /^HTTP\/1\.1 400 [^]*"code":"invalid_request"/)
+      const broken = yield* server.raw([Harness.wire("POST /v1/attachments", headers), "1\r\n{\r\n", "xyz\r\n"])
+      assert.match(broken, /^HTTP\/1\.1 400 [^]*"code":"malformed_http"/)
+      assert.isFalse(server.logs.some((line) => line.includes("defect")))
       const { json: short } = yield* server.call("POST", "/v1/attachments", { body: "{" })
       assert.deepStrictEqual([short.details.issues.length, short.details.issues[0]?.code], [1, "malformed_json"])
     })

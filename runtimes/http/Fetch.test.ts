@@ -1,7 +1,9 @@
 /** The handler for a host's own server, as it is without options, and beside what runs in the same process. */
 import { assert, it } from "@effect/vitest"
-import { Effect, Layer, Logger } from "effect"
+import { Context, Effect, Layer, Logger } from "effect"
 import { HttpServer } from "effect/http"
+import * as Limits from "../../core/model/Limits.ts"
+import { Management } from "../../core/operations/Management.ts"
 import * as SpanTracer from "../SpanTracer.ts"
 import { fetchHandler, type FetchOptions } from "./Fetch.ts"
 import * as Harness from "./harness.ts"
@@ -14,28 +16,76 @@ const hosted = (options: Omit<FetchOptions, "servers"> = {}, of: Harness.Options
       Effect.provide([HttpServer.layerServices, Logger.layer([])]),
       Effect.provideContext(context)
     )
-    return (path: string, init: RequestInit = {}) =>
+    const call = (path: string, init: RequestInit = {}) =>
       Effect.promise(() => handler(new Request(`https://mail.example${path}`, init), "192.0.2.1"))
+    return { call, management: Context.get(context, Management) }
   })
+
+/** Posts JSON as a tenant who can send. */
+const party = Effect.gen(function* () {
+  const { call, management } = yield* hosted()
+  yield* Effect.forEach(Limits.plans, (plan) => management.putPlan(plan))
+  const { key, mailbox } = yield* Harness.makeParty(management, { planId: "dev" })
+  const post = (path: string, body: BodyInit, headers: Readonly<Record<string, string>> = {}) =>
+    call(path, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json", "idempotency-key": crypto.randomUUID(), ...headers },
+      body,
+      duplex: "half" // wanted for streams, and not in the type
+    } as RequestInit)
+  return { post, mailbox }
+})
 
 it.live("A mounted handler tells its metrics to nobody unless it is told to whom", () =>
   Effect.gen(function* () {
-    const closed = yield* hosted()
-    const open = yield* hosted({ metrics: "open" })
+    const [closed, open] = [yield* hosted(), yield* hosted({ metrics: "open" })]
 
-    assert.strictEqual((yield* closed("/metrics")).status, 404)
-    assert.strictEqual((yield* open("/metrics")).status, 200)
+    assert.strictEqual((yield* closed.call("/metrics")).status, 404)
+    assert.strictEqual((yield* open.call("/metrics")).status, 200)
   }).pipe(Effect.scoped)
 )
 
 it.live("A mounted handler has one span for a request, of which nothing is told but its template", () =>
   Effect.gen(function* () {
     const spans: Array<SpanTracer.OtlpSpan> = []
-    const call = yield* hosted({}, { tracer: SpanTracer.make((span) => void spans.push(span)) })
+    const { call } = yield* hosted({}, { tracer: SpanTracer.make((span) => void spans.push(span)) })
 
     assert.strictEqual((yield* call("/v1/messages?cursor=confidential")).status, 401)
 
     assert.deepStrictEqual(spans.filter(({ kind }) => kind === 2).map(({ name }) => name), ["GET /v1/messages"])
     assert.notInclude(JSON.stringify(spans), "confidential")
+  }).pipe(Effect.scoped)
+)
+
+it.live("A mounted handler takes a comma for a part of an Idempotency-Key, and what may be two keys for two", () =>
+  Effect.gen(function* () {
+    const { post, mailbox } = yield* party
+    const body = JSON.stringify({ fromMailboxId: mailbox.id, to: ["charles@mail.example"], text: "The engine weaves" })
+    const sendBy = (idempotencyKey: string) => post("/v1/messages", body, { "idempotency-key": idempotencyKey })
+
+    assert.strictEqual((yield* sendBy("order-12,part-3")).status, 202)
+    const two = yield* sendBy("order-12, part-3")
+    assert.deepStrictEqual([two.status, (yield* Effect.promise(() => two.json())).code], [400, "invalid_idempotency_key"])
+  }).pipe(Effect.scoped)
+)
+
+it.live("A mounted handler refuses a body that breaks off, or whose length is no number, as what it is", () =>
+  Effect.gen(function* () {
+    const { post } = yield* party
+    const breakingOff = () =>
+      new ReadableStream({
+        pull: (controller) => controller.error(new Error("ECONNRESET"))
+      })
+    const replies = [
+      yield* post("/v1/messages", breakingOff()),
+      yield* post("/v1/attachments", breakingOff()),
+      yield* post("/v1/messages", "{}", { "content-length": "0x2" }),
+      yield* post("/v1/messages", "{}", { "content-length": "2, 2" })
+    ]
+
+    for (const reply of replies) {
+      const { code, details } = yield* Effect.promise(() => reply.json())
+      assert.deepStrictEqual([reply.status, code, details.issues[0].code], [400, "invalid_request", "malformed_http"])
+    }
   }).pipe(Effect.scoped)
 )

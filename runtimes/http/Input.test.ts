@@ -430,6 +430,7 @@ layer(Harness.layer(), live)("A query", (it) => {
     "/v1//messages",
     "/v1/%6dessages",
     "/v1/messages;x=1",
+    "/v1/messages/0199d6a0-7c4e-7b1a-9f3d-0000000000b2;x=1",
     "/v1/attachments//download",
     "/healthz/",
     "/v1/webhooks/../messages/",
@@ -440,6 +441,18 @@ layer(Harness.layer(), live)("A query", (it) => {
     "/v1/webhook-deliveries//replay",
     "/v1/webhook-deliveries/x/replay/"
   ]
+  it.effect("may have an id that is percent-encoded", () =>
+    Effect.gen(function* () {
+      const server = yield* Harness.Running
+      const { id } = (yield* server.send()).json
+
+      const encoded = `%${id.charCodeAt(0).toString(16)}${id.slice(1).replaceAll("-", "%2D")}`
+      const { status, json } = yield* server.call("GET", `/v1/messages/${encoded}`)
+
+      assert.deepStrictEqual([status, json.message?.id], [200, id])
+    })
+  )
+
   for (const path of unknown) {
     it.effect(`is answered with 404 at ${path}`, () =>
       Effect.gen(function* () {

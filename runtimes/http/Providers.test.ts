@@ -183,9 +183,10 @@ it.live("Bodies of one stranger that do not end hold up nobody else's, and none 
     subscribe("http.server.request.start", met)
     const announced = (address: string, length: number) =>
       Harness.wire("POST /providers/ses/notifications", [`X-Forwarded-For: ${address}`, `Content-Length: ${length}`, "Connection: close"])
+    // Whoever has one address of IPv6 has a whole /64 of them.
     const places = forStrangers.mostOfCaller / intakeBytesMax
     const slow = Array.from({ length: places }, () => connect(server.port, "127.0.0.1").on("error", () => {}))
-    for (const socket of slow) socket.write(announced("203.0.113.1", intakeBytesMax))
+    for (const socket of slow) socket.write(announced("2001:db8:0:1::1", intakeBytesMax))
     yield* Harness.eventually(() => reached === places)
     const one = (address: string, body = "") => {
       const socket = connect(server.port, "127.0.0.1")
@@ -194,11 +195,11 @@ it.live("Bodies of one stranger that do not end hold up nobody else's, and none 
       socket.write(`${announced(address, 2)}${body}`)
       return { socket, answer: () => answer }
     }
-    const whole = one("203.0.113.1", "{}")
+    const whole = one("2001:db8:0:1::2", "{}")
     yield* Harness.eventually(() => whole.answer().startsWith("HTTP/1.1 403 "))
-    const own = one("203.0.113.1")
+    const own = one("2001:db8:0:1::3")
     yield* Harness.eventually(() => reached === places + 2)
-    const other = one("203.0.113.2")
+    const other = one("2001:db8:0:2::1")
     yield* Harness.eventually(() => reached === places + 3)
 
     own.socket.write("{}")
