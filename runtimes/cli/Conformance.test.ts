@@ -179,7 +179,7 @@ describe("mailroom conformance", () => {
       "svc_test_x",
       /^mailroom: --base-url wants an http or https URL without credentials/
     ],
-    ["no key", ["--base-url", "http://127.0.0.1:1"], null, /mailroom: standard input holds no API key/],
+    ["no key", ["--base-url", "http://127.0.0.1:1"], null, /^mailroom: reading the API key from standard input\nmailroom: standard input holds no API key/],
     [
       "a key that is none",
       ["--base-url", "http://127.0.0.1:1"],
@@ -304,6 +304,24 @@ describe("mailroom conformance", () => {
     assert.strictEqual(status, 0, stdout)
     assert.isAtLeast(seen.length, 2)
     for (const path of seen) assert.match(path, /^\/prefix\/conformance\/[0-9a-f]{8}$/)
+  }, 60_000)
+
+  it("reports what it has found when the deployment goes away, and ends with 3", async () => {
+    let answered = 0
+    const dying = await listening(
+      createServer((request, response) => {
+        answered += 1
+        if (answered > 1) return void request.socket.destroy()
+        response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ items: [] }))
+      })
+    )
+
+    const { status, stdout, stderr } = await conformance(["--base-url", dying, "--json", "--filter", "mailboxes:"])
+
+    assert.strictEqual(status, 3, stderr)
+    const report: Report = JSON.parse(stdout)
+    assert.deepStrictEqual([report.passed, report.failed], [0, 1])
+    assert.include(stderr, `\nmailroom: ${dying} cannot be reached: GET /v1/mailboxes: `)
   }, 60_000)
 
   it("reports what it has found when it is interrupted, and ends with 130", async () => {

@@ -206,9 +206,11 @@ describe("inspect sign and verify", () => {
     [{ id: "" }, /^id wants 1 to 255 visible/],
     [{ id: "a,b" }, /^id wants/],
     [{ id: "a\r\nb" }, /^id wants/],
+    [{ id: "a".repeat(256) }, /^id wants/],
     [{ timestamp: null }, /^timestamp wants Unix seconds$/],
     [{ timestamp: -1 }, /^timestamp wants/],
     [{ timestamp: 1e21 }, /^timestamp wants/],
+    [{ timestamp: "1".repeat(16) }, /^timestamp wants/],
     [{ body: "topsecret!" }, /^body wants Base64/],
     [{ body: "QQ" }, /^body wants Base64/],
     [{ body: "QQ==\n" }, /^body wants Base64/]
@@ -227,10 +229,9 @@ describe("inspect sign and verify", () => {
   it.effect("want what only verify needs", () =>
     Effect.gen(function* () {
       assert.match((yield* Effect.flip(verify(request))).message, /^signature is missing; it wants a string$/)
-      assert.match(
-        (yield* Effect.flip(verify({ ...request, signature: "", now: "soon" }))).message,
-        /^now wants Unix seconds$/
-      )
+      for (const now of ["soon", 8.64e12 + 1, "1".repeat(16), true]) {
+        assert.match((yield* Effect.flip(verify({ ...request, signature: "", now }))).message, /^now wants Unix seconds$/)
+      }
     }))
 })
 
@@ -271,7 +272,7 @@ describe("mailroom inspect", () => {
     const object = { secret: "whsec_a", id: "x", timestamp: 1, body: "" }
     const { status, json } = inspect(
       "sign",
-      `${JSON.stringify(object, null, 2)}\r\n\n${JSON.stringify({ ...object, id: "}" })}\n${JSON.stringify(object)}`
+      `${JSON.stringify(object, null, 2)}\r\n \n${JSON.stringify({ ...object, id: "}" })} \t\n${JSON.stringify(object)}`
     )
 
     assert.strictEqual(status, 0)

@@ -327,11 +327,13 @@ describe("management commands", () => {
     Effect.gen(function* () {
       const { tenant, app } = yield* founded
       const file = join(folder, "unsynced.key")
-      yield* breaking((_, path) => (path === folder ? { sync: () => Promise.reject(new Error("EINVAL: invalid argument, fsync")) } : {}))
+      let asked = 0
+      const sync = () => Promise.reject(new Error(`EINVAL: invalid argument, fsync ${(asked += 1)}`))
+      yield* breaking((_, path) => (path === folder ? { sync } : {}))
 
       const { code } = yield* run(`key create -t ${tenant} --app ${app} --name web --scope messages:read --out`, file)
 
-      assert.deepStrictEqual([code, existsSync(file)], [0, true])
+      assert.deepStrictEqual([code, existsSync(file), asked], [0, true, 1])
     }).pipe(Effect.scoped)
   )
 

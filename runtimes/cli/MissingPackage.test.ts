@@ -1,6 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { readFileSync } from "node:fs"
+import { spawnSync } from "node:child_process"
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { onTestFinished } from "vitest"
 import { missingPackage } from "./MissingPackage.ts"
 
 const manifest: { readonly peerDependencies: Readonly<Record<string, string>> } = JSON.parse(
@@ -34,5 +37,23 @@ describe("a package that is missing", () => {
   it("is not what any other error is about", () => {
     assert.isNull(missingPackage(new Error("Cannot find package 'undici'")))
     assert.isNull(missingPackage("Cannot find package 'undici'"))
+  })
+
+  it("is told in one line by the installed command, which hides no other error", () => {
+    const folder = mkdtempSync(join(tmpdir(), "mailroom-missing-"))
+    onTestFinished(() => rmSync(folder, { recursive: true }))
+    for (const name of ["bin.ts", "MissingPackage.ts", "OldNode.ts"]) cpSync(join(import.meta.dirname, name), join(folder, name))
+    const ended = (main: string) => {
+      writeFileSync(join(folder, "main.ts"), main)
+      const { status, stdout, stderr } = spawnSync(process.execPath, [join(folder, "bin.ts")], { encoding: "utf8" })
+      return { status, stdout, stderr }
+    }
+
+    const missing = ended("import \"a-package-that-is-nowhere\"")
+    assert.deepStrictEqual([missing.status, missing.stdout], [1, ""])
+    assert.match(missing.stderr, /^mailroom: a-package-that-is-nowhere is not installed: npm install a-package-that-is-nowhere\. .*\n$/)
+    const other = ended("throw new Error(\"the disk is gone\")")
+    assert.deepStrictEqual([other.status, other.stdout], [1, ""])
+    assert.match(other.stderr, /Error: the disk is gone\n +at /)
   })
 })

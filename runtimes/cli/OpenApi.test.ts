@@ -6,14 +6,16 @@ import { join } from "node:path"
 import * as YAML from "yaml"
 import * as Harness from "../http/harness.ts"
 
-const openapi = (...parameters: ReadonlyArray<string>) => {
+const openapiWith = (env: NodeJS.ProcessEnv, ...parameters: ReadonlyArray<string>) => {
   const { status, stdout, stderr } = spawnSync(process.execPath, [
     join(import.meta.dirname, "main.ts"),
     "openapi",
     ...parameters
-  ], { encoding: "utf8" })
+  ], { encoding: "utf8", env: { ...process.env, ...env } })
   return { status, stdout, stderr }
 }
+
+const openapi = (...parameters: ReadonlyArray<string>) => openapiWith({}, ...parameters)
 
 layer(Harness.layer(), { excludeTestServices: true })("mailroom openapi", (it) => {
   it.effect("prints what the server serves, byte for byte", () =>
@@ -22,13 +24,15 @@ layer(Harness.layer(), { excludeTestServices: true })("mailroom openapi", (it) =
       const served = yield* server.call("GET", "/openapi.yaml", { key: null })
 
       assert.deepStrictEqual(openapi("--server", server.baseUrl), { status: 0, stdout: served.text, stderr: "" })
-      assert.deepStrictEqual(JSON.parse(openapi("--json", "--server", server.baseUrl).stdout), YAML.parse(served.text))
+      assert.strictEqual(openapi("--json", "--server", server.baseUrl).stdout, `${JSON.stringify(YAML.parse(served.text), null, 2)}\n`)
     }), 60_000)
 })
 
 describe("mailroom openapi", () => {
   it("names where the settings have the server listen, unless it is told other addresses", () => {
     assert.deepStrictEqual(YAML.parse(openapi().stdout).servers, [{ url: "http://127.0.0.1:3025" }])
+    const elsewhere = openapiWith({ MAILROOM_HOST: "::1", MAILROOM_PORT: "4000" })
+    assert.deepStrictEqual(YAML.parse(elsewhere.stdout).servers, [{ url: "http://[::1]:4000" }], elsewhere.stderr)
     const told = openapi("--server", "https://a.example", "--server", "https://b.example")
     assert.deepStrictEqual(YAML.parse(told.stdout).servers, [{ url: "https://a.example" }, {
       url: "https://b.example"
