@@ -53,7 +53,10 @@ layer(Harness.layer(), live)("uploadAttachment", (it) => {
         const { json: downloaded, headers, text } = yield* server.call("GET", `/v1/attachments/${id}/download`)
         assert.deepStrictEqual(downloaded, { filename, mediaType: "text/plain", contentBase64: input.contentBase64 })
         assert.strictEqual(headers.get("content-length"), String(Buffer.byteLength(text)))
-        assert.strictEqual(headers.get("content-type"), "application/json")
+        const [type, caches, sniffing] = ["content-type", "cache-control", "x-content-type-options"].map((name) => headers.get(name))
+        assert.deepStrictEqual([type, caches, sniffing], ["application/json", "no-store", "nosniff"])
+        assert.match(headers.get("x-request-id") ?? "", /^[0-9a-f-]{36}$/)
+        assert.match(headers.get("ratelimit-remaining") ?? "", /^\d+$/)
       }
     })
   )

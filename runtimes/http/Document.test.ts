@@ -217,6 +217,7 @@ describe("The OpenAPI document", () => {
     const bodies = event!.post.requestBody.content["application/json"].schema["anyOf"] as ReadonlyArray<Node>
     assert.deepStrictEqual(bodies.map(({ title }) => title), [...types, undefined])
     assert.deepStrictEqual(bodies.at(-1), { $ref: "#/components/schemas/WebhookPayload" })
+    assert.deepInclude((schemaOf("WebhookVerification")["properties"] as Node)["type"], { type: "string", const: "webhook.endpoint_verification" })
     const members = ["id", "type", "apiVersion", "occurredAt", "data"]
     for (const name of ["WebhookPayload", "WebhookVerification"]) {
       assert.deepStrictEqual(Object.keys(schemaOf(name)["properties"] as Node), members)

@@ -14,6 +14,7 @@ import { answer, catalogue, codes, errorsMarkdown, reasons } from "./ErrorBody.t
 import {
   Defect,
   HeadersTooLarge,
+  InvalidIdempotencyKey,
   InvalidRequest,
   MethodNotAllowed,
   MetricsUnauthorized,
@@ -21,6 +22,7 @@ import {
   PayloadTooLarge,
   ReadOnly,
   RequestTimeout,
+  RouteUnknown,
   ShuttingDown,
   TooManyAnswers
 } from "./Refusals.ts"
@@ -108,6 +110,26 @@ describe("An error body", () => {
   for (const [refusal, expected] of headers) {
     it(`comes with the headers that belong to its code: ${refusal._tag} ${JSON.stringify(expected)}`, () => {
       assert.deepStrictEqual(answer(refusal, requestId).headers, expected)
+    })
+  }
+
+  const messages: ReadonlyArray<readonly [refusal: Parameters<typeof answer>[0], message: string]> = [
+    [new PayloadTooLarge({ limitBytes: 70_000 }), "The body of this operation has at most 70000 bytes."],
+    [new MethodNotAllowed({ allow: ["GET", "HEAD"] }), "This path allows GET, HEAD."],
+    [
+      new InvalidIdempotencyKey(),
+      "Sending needs one Idempotency-Key header of 8 to 255 characters. Make one per message, such as a UUID, and repeat it when you retry."
+    ],
+    [new RouteUnknown(), "There is nothing at this path. GET /openapi.yaml lists the operations; GET /docs shows them."],
+    [new MetricsUnauthorized(), "Send the metrics token as `Authorization: Bearer <MAILROOM_METRICS_TOKEN>`."],
+    [new ReadOnly(), "The database can be read and takes no writes, as a standby does. Nothing is accepted until it takes them again."],
+    [new StoreUnavailable({ cause: null }), "The service cannot take this request now. Try again in 5 s, plus a random moment."],
+    [new Defect(), "Something failed on our side. Try again; if it persists, ask for help and quote the requestId."]
+  ]
+
+  for (const [refusal, message] of messages) {
+    it(`says what to do: ${refusal._tag}`, () => {
+      assert.strictEqual(answer(refusal, requestId).body.message, message)
     })
   }
 
