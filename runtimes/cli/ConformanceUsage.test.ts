@@ -58,6 +58,7 @@ const noProofs = (path: string) =>
 const none = file("none.mjs", "export const proofs = []")
 const empty = file("empty.mjs", "export default []")
 const others = file("others.mjs", "export default [{ begin: 1 }]")
+const unasked = file("unasked.mjs", "export default [{ begin: 1, titles: [] }]")
 const broken = file("broken.mjs", "throw new Error('it has no license')")
 
 const faults: ReadonlyArray<readonly [parameters: ReadonlyArray<string>, message: string]> = [
@@ -84,6 +85,7 @@ const faults: ReadonlyArray<readonly [parameters: ReadonlyArray<string>, message
   [["--adapters", none], noProofs(none)],
   [["--adapters", empty], noProofs(empty)],
   [["--adapters", others], noProofs(others)],
+  [["--adapters", unasked, "--filter", "nothing"], "--filter leaves no check"],
   [["--adapters", broken], `--adapters: ${broken} cannot be loaded: it has no license`]
 ]
 

@@ -62,11 +62,28 @@ describe("endpoint commands", () => {
   )
 
   typed(
-    "disable an endpoint, once",
+    "enable an endpoint and replay nothing unless asked, and disable it, once",
     Effect.gen(function* () {
       const { tenant, app } = yield* founded
-      const { endpoint, realm } = yield* disabled(tenant, app)
-      yield* run(`endpoint enable ${endpoint.id} -t ${tenant}`)
+      const { endpoint, delivery, realm } = yield* disabled(tenant, app)
+      const shown = {
+        id: endpoint.id,
+        ...realm,
+        applicationId: app,
+        url: endpoint.url,
+        description: endpoint.description,
+        eventTypes: endpoint.eventTypes,
+        isSlow: false,
+        apiVersion: endpoint.apiVersion,
+        nextSecretFrom: null,
+        sealVersion: 1,
+        createdAt: epoch
+      }
+      const disabledThen = { ...shown, enabled: false, consecutiveFailures: 10, disabledAt: "1970-01-01T00:00:00.005Z", version: 1 }
+      assert.deepStrictEqual(yield* json(`endpoint show ${endpoint.id} -t ${tenant}`), disabledThen)
+      const enabled = yield* json(`endpoint enable ${endpoint.id} -t ${tenant}`)
+      assert.deepStrictEqual(enabled, { ...shown, enabled: true, consecutiveFailures: 0, disabledAt: null, version: 2, replayed: 0 })
+      assert.strictEqual((yield* Store.use(({ deliveries }) => deliveries.get(realm, delivery.id)))?.status, "dead", "it was not asked for")
 
       const first = yield* run(`endpoint disable ${endpoint.id} -t ${tenant} --json`)
 

@@ -1,6 +1,7 @@
 /** API keys as an operator types them, beyond their life from issue to end (Management.test.ts): what is left out, and what stands in the way. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import { TestClock } from "effect/testing"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import builtin from "node:fs/promises"
 import { syncBuiltinESMExports } from "node:module"
@@ -65,6 +66,24 @@ describe("keys", () => {
 
       const revoked = yield* json(`key revoke ${apiKey.id} -t ${tenant}`)
       assert.deepStrictEqual([revoked.state, revoked.revokedAt], ["revoked", epoch])
+    })
+  )
+
+  typed(
+    "expire so long after now, or at a time, or never",
+    Effect.gen(function* () {
+      const { tenant, app } = yield* founded
+      yield* TestClock.adjust("1 hour")
+      const expiries: ReadonlyArray<readonly [expires: string, at: string | null]> = [
+        ["2h", "1970-01-01T03:00:00.000Z"],
+        ["1970-01-02T00:00:00+02:00", "1970-01-01T22:00:00.000Z"],
+        ["never", null]
+      ]
+
+      for (const [expires, at] of expiries) {
+        const { apiKey } = yield* json(`key create -t ${tenant} --app ${app} --name web --scope messages:read --expires ${expires}`)
+        assert.deepStrictEqual([apiKey.expiresAt, apiKey.createdAt], [at, "1970-01-01T01:00:00.000Z"])
+      }
     })
   )
 

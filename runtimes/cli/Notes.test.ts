@@ -91,7 +91,8 @@ describe("notes", () => {
       const { tenant } = yield* founded
       const name = Fixtures.domainName()
       yield* json(`domain add ${name} -t ${tenant}`)
-      const { id: mailbox } = yield* json(`mailbox create ada@${name} -t ${tenant}`)
+      const { id: mailbox, displayName } = yield* json(`mailbox create ada@${name} -t ${tenant}`)
+      assert.strictEqual(displayName, "")
       yield* json(`mailbox suspend ${mailbox} -t ${tenant} --reason`, "not paid for")
       yield* json(`mailbox reinstate ${mailbox} -t ${tenant} --reason paid`)
 

@@ -59,6 +59,18 @@ describe("mailroom", () => {
     })
   }, 60_000)
 
+  it("ends with 2 at settings that are not what they must be, and names each in a line of its own", () => {
+    for (const verb of ["serve", "tenant list", "openapi"]) {
+      const { status, stdout, stderr } = mailroom(verb, { MAILROOM_PORT: "http", MAILROOM_LOG_LEVEL: "loud" })
+
+      assert.deepStrictEqual([status, stdout], [2, ""], verb)
+      const [port, level, ...more] = stderr.trimEnd().split("\n")
+      assert.match(port!, /^mailroom: MAILROOM_PORT is "http"; it wants a port /)
+      assert.match(level!, /^mailroom: MAILROOM_LOG_LEVEL is "loud"; it wants /)
+      for (const line of more) assert.match(line, /^mailroom: MAILROOM_\w+ /)
+    }
+  }, 60_000)
+
   it.live("prints sealing keys one above the other, which together are a file for the setting", () =>
     Effect.gen(function* () {
       const folder = mkdtempSync(join(tmpdir(), "mailroom-ring-"))
