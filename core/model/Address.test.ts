@@ -120,6 +120,7 @@ describe("an address", () => {
     assert.include(said(`${"l".repeat(65)}@x.test`), "at most 64 characters")
     assert.include(said("ada@127.0.0.1"), "IP address")
     assert.include(said("ada@localhost"), "two labels")
+    assert.strictEqual(said("ada@mail.test."), "leave out the dot at the end of the domain")
     assert.include(said(`${"l".repeat(64)}@${domainOf(190)}`), "at most 254 characters")
   })
 

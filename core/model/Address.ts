@@ -30,6 +30,7 @@ const mapped = /^(?:(?!xn--)[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+(?!xn--)[a-z
 export const parseDomain = (input: string): Result.Result<DomainName, string> => {
   if (input.length <= 253 && mapped.test(input)) return Result.succeed(input as DomainName) // what the rest would make of it
   if (input === "" || input.length > 253 || notInHost.test(input)) return Result.fail("the domain is not a host name")
+  if (input.endsWith(".")) return Result.fail("leave out the dot at the end of the domain")
   // The WHATWG URL host parser is UTS 46 non-transitional processing, and is on every platform we run on.
   const url = URL.parse(`http://${input}/`)
   if (url === null) return Result.fail("the domain is not a host name")

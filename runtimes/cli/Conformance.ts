@@ -41,7 +41,8 @@ interface Flags {
 
 const prove = Effect.fnUntraced(function* (flags: Flags) {
   const { adapters, baseUrl } = flags
-  if (Option.isSome(baseUrl) === Option.isSome(adapters)) {
+  if (Option.isSome(baseUrl) && Option.isSome(adapters)) return yield* usage("--base-url and --adapters prove different things: give one of them")
+  if (Option.isNone(baseUrl) && Option.isNone(adapters)) {
     return yield* usage("what is to be proved? Give --base-url URL for a deployment, or --adapters FILE for adapters of your own")
   }
   if (Option.isSome(adapters)) return yield* proveAdapters(adapters.value, flags)

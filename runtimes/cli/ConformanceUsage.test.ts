@@ -63,7 +63,7 @@ const broken = file("broken.mjs", "throw new Error('it has no license')")
 
 const faults: ReadonlyArray<readonly [parameters: ReadonlyArray<string>, message: string]> = [
   [[], what],
-  [[...nowhere, "--adapters", none], what],
+  [[...nowhere, "--adapters", none], "--base-url and --adapters prove different things: give one of them"],
   ...["mail.example", "ftp://mail.example", "http://mail.example/?a", "http://mail.example/#a", "http://ada@mail.example", "http://:topsecret@mail.example"].map(
     (url) => [at(url), badAddress] as const
   ),

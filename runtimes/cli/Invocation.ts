@@ -5,6 +5,7 @@
  */
 import { Effect } from "effect"
 import { CliOutput, type CliError } from "effect/cli"
+import { usage, type CommandFailed } from "./CommandFailed.ts"
 import { note, Output } from "./Output.ts"
 
 export const layer = CliOutput.layerPresenter({
@@ -18,6 +19,21 @@ export const layer = CliOutput.layerPresenter({
     return CliOutput.defaultPresenter.present(event)
   }
 })
+
+/** Written together, as in `-tv`, flags are read one by one: of `--by -hugo` the `h` would be help, and its command would not run. */
+const cluster = /^-[^-=][^=]+/
+
+/**
+ * Fails for what stands behind one hyphen and is not one letter: we have no flags that want to be written so, and whoever gave a
+ * value must not be shown help, and told by 0 that it is done.
+ */
+export const refuseClusters = (parameters: ReadonlyArray<string>): Effect.Effect<void, CommandFailed> => {
+  const end = parameters.indexOf("--")
+  const found = parameters.slice(0, end < 0 ? parameters.length : end).find((text) => cluster.test(text) && Number.isNaN(Number(text)))
+  return found === undefined
+    ? Effect.void
+    : Effect.fail(usage(`there is no flag ${found}; a value that begins with a hyphen comes with its flag, as in --name=${found}`))
+}
 
 const list = Effect.fnUntraced(function* ({ helpDoc }: CliOutput.Presenter.Help) {
   const { error } = yield* Output

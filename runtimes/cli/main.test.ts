@@ -59,6 +59,18 @@ describe("mailroom", () => {
     })
   }, 60_000)
 
+  it("takes a value that begins with a hyphen for no cluster of flags, of which one would be help", () => {
+    const [value, behind, help] = ["key revoke x -t y --by -hugo", "plan show -t=x -- -hugo", "key revoke x -h"].map((line) => mailroom(line))
+
+    assert.deepStrictEqual(value, {
+      status: 2,
+      stdout: "",
+      stderr: "mailroom: there is no flag -hugo; a value that begins with a hyphen comes with its flag, as in --name=-hugo\n"
+    })
+    assert.notInclude(behind!.stderr, "there is no flag")
+    assert.deepStrictEqual([help!.status, help!.stderr], [0, ""])
+  }, 60_000)
+
   it("ends with 2 at settings that are not what they must be, and names each in a line of its own", () => {
     for (const verb of ["serve", "tenant list", "openapi"]) {
       const { status, stdout, stderr } = mailroom(verb, { MAILROOM_PORT: "http", MAILROOM_LOG_LEVEL: "loud" })

@@ -67,7 +67,8 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) {
   })
 }
 
-Command.run(mailroom, { version }).pipe(
+Invocation.refuseClusters(process.argv.slice(2)).pipe(
+  Effect.andThen(Command.run(mailroom, { version })),
   Effect.andThen(allTaken),
   Effect.tapCause(report),
   // Standard output is for what a command was asked for: by default, the log would go there.
