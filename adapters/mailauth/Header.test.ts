@@ -108,6 +108,11 @@ describe("a header", () => {
     const [whole, more] = [`${of(most + 2)}\r\nbody\r\n`, `${of(most + 3)}\r\nbody\r\n`]
 
     assert.deepStrictEqual(through(whole), { ...said, passed: whole, isCut: false })
+    for (let at = most - 1; at <= most + 5; at++) {
+      assert.deepStrictEqual(through(whole.slice(0, at), whole.slice(at)), { ...said, passed: whole, isCut: false }, `in pieces, at ${at}`)
+      assert.deepStrictEqual(through(more.slice(0, at), more.slice(at)), { ...said, passed: author, isCut: true }, `in pieces, at ${at}`)
+    }
+    assert.deepStrictEqual(through(of(most + 2)), { ...said, passed: of(most + 2), isCut: false }, "without a blank line")
     assert.deepStrictEqual(through(of(most)), { ...said, passed: of(most), isCut: false })
     for (const message of [more, of(most + 3), `${of(most + 3)}X: y\r\n`]) {
       assert.deepStrictEqual(through(message), { ...said, passed: author, isCut: true })

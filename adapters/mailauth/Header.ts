@@ -46,6 +46,12 @@ export const make = (): Header => {
     authors = kept.filter(isAuthor).flatMap(domainsOf)
     return kept.length === fields.length ? header : Buffer.from(kept.join(""), "latin1")
   }
+  /** What goes on of a header without an end. */
+  const ended = (header: Buffer): ReadonlyArray<Uint8Array> => {
+    held = null
+    isCut = header.length > sizeBytesMax + 2 // a header with a blank line may have as many before it
+    return [bounded(isCut ? header.subarray(0, header.lastIndexOf("\r\n", sizeBytesMax) + 2) : header)]
+  }
   return {
     read: (piece) => {
       if (isCut) return []
@@ -58,13 +64,10 @@ export const make = (): Header => {
         held = null
         return through
       }
-      if (held.length <= sizeBytesMax) return []
-      isCut = true
-      const through = [bounded(held.subarray(0, held.lastIndexOf("\r\n", sizeBytesMax) + 2))]
-      held = null
-      return through
+      // Its blank line may begin with the last byte of those, and come in pieces.
+      return held.length < sizeBytesMax + 4 ? [] : ended(held)
     },
-    end: () => (held === null ? [] : [bounded(held)]),
+    end: () => (held === null ? [] : ended(held)),
     isCut: () => isCut,
     lacksAuthor: () => lacksAuthor,
     isAmbiguous: () => isAmbiguous,
