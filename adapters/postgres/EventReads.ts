@@ -51,11 +51,20 @@ const byPosition = (one: LoggedEvent, other: LoggedEvent): number => (one.positi
 const inOrder = (columns: string, from: string, limit: string) => (which: string): string =>
   `select ${columns} from mailroom.event where ${which} and ${from} order by position limit ${limit}`
 
+/**
+ * Whether the event is at its place; null at the end of the shard. Looked up by the place alone: a plan that was made while the
+ * table was empty would walk along all that the tenant has.
+ */
+const standsThere = `(
+  select position = $6 and tenant_id = $1 and occurred_ms = $7 from mailroom.event
+  where shard = $5 and position >= $6 order by shard, position limit 1
+)`
+
 const startAfter = `
   case
     when $6 < ${front} then 'cut'
     when $6 = ${front} then 'whole'
-    when exists (select from mailroom.event where shard = $5 and position = $6 and tenant_id = $1 and occurred_ms = $7) then 'whole'
+    when ${standsThere} then 'whole'
     else 'unknown'
   end`
 

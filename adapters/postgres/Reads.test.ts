@@ -355,6 +355,13 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
       assert.strictEqual((yield* since).start, "whole")
       yield* commit([{ changes: [Law.forget("events", 19_992, 30_000)], jobs: [], now: 0 }])
       assert.strictEqual((yield* since).start, "cut")
+
+      yield* sql`delete from mailroom.event`
+      yield* sql.unsafe("vacuum analyze mailroom.event").unprepared
+      yield* reads.events.page(of, id, { start: Law.behind({ position: 5n, occurredAt: 5 }), limit })
+      const { text, parameters } = asked.at(-1)!
+      const plan = yield* sql.unsafe(`explain (costs off) ${text}`, parameters)
+      assert.notInclude(JSON.stringify(plan), "event_time", "an event is looked up by its place, also by a plan that was made while there was none")
     })
   )
 
