@@ -35,6 +35,13 @@ describe("a proof", () => {
       assert.strictEqual(told.length, jobQueue.checks.length)
     }))
 
+  it("wants a suite, and says of one that was not called with its options what is to be done", () => {
+    const given = (suite: unknown) => () => conforms("mine", suite as Suite<never>, Layer.empty)
+
+    assert.throws(given(undefined), TypeError, 'conforms("mine", …) wants a suite')
+    assert.throws(given(() => two), TypeError, 'conforms("mine", …) wants a suite, and not a function: this one is called with options first, as in blobStore({ corrupt, held })')
+  })
+
   it.live("names the law that was broken, and what broke it", () =>
     Effect.gen(function* () {
       const { report, told } = yield* run([conforms("mine", two, Layer.empty)])

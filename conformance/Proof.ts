@@ -92,16 +92,26 @@ export interface Proof {
 
 const titlesOf = <R>({ checks }: Suite<R>): ReadonlyArray<string> => checks.map(({ title }) => title)
 
-/** Holds an adapter to the suite of its port: it is made once, and shared by all checks. */
-export const conforms = <R, E>(adapter: string, suite: Suite<R>, layer: Layer.Layer<R, E>): Proof => ({
-  adapter,
-  suite: suite.name,
-  titles: titlesOf(suite),
-  // One clock for all, as for the adapter: a check goes on from where the time of the one before it ended.
-  begin: Effect.map(Layer.build(Layer.provideMerge(layer, TestClock.layer())), (services) =>
-    suite.checks.map(({ title, check }) => ({ title, check: Effect.provide(check, services) }))
-  )
-})
+/**
+ * Holds an adapter to the suite of its port: it is made once, and shared by all checks. `TypeError` for what is no suite, as one
+ * is that was not called with its options.
+ */
+export const conforms = <R, E>(adapter: string, suite: Suite<R>, layer: Layer.Layer<R, E>): Proof => {
+  // From JavaScript it may be anything.
+  if (!Array.isArray((suite as Partial<Suite<R>> | undefined)?.checks)) {
+    const how = typeof suite === "function" ? ", and not a function: this one is called with options first, as in blobStore({ corrupt, held })" : ""
+    throw new TypeError(`conforms(${JSON.stringify(adapter)}, …) wants a suite${how}`)
+  }
+  return {
+    adapter,
+    suite: suite.name,
+    titles: titlesOf(suite),
+    // One clock for all, as for the adapter: a check goes on from where the time of the one before it ended.
+    begin: Effect.map(Layer.build(Layer.provideMerge(layer, TestClock.layer())), (services) =>
+      suite.checks.map(({ title, check }) => ({ title, check: Effect.provide(check, services) }))
+    )
+  }
+}
 
 /** Plays scenarios on a whole set of adapters, which the layer makes anew, and empty, for each of them. */
 export const plays = <E>(

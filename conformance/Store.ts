@@ -3,13 +3,13 @@
  * port is told: one commit, removals, many commits at once, the reads, pages of the log, mail that comes in, what an operator sees, webhooks, and time.
  *
  * Run it on a store of its own: the laws of forgetting drop what is older than
- * any time in use, and those of the event log want to come first; the relay's
- * look at all shards.
+ * any time in use, and those of a log that nobody has written to want to come
+ * first, the relay's before those that forget; it looks at all shards.
  */
 import type { Store } from "../core/ports/Store.ts"
 import { commits } from "./StoreCommits.ts"
 import { concurrency } from "./StoreConcurrency.ts"
-import { logPages } from "./StoreLog.ts"
+import { firstOfAllPages, logPages } from "./StoreLog.ts"
 import { lookups } from "./StoreLookups.ts"
 import { operator } from "./StoreOperator.ts"
 import { gathered } from "./StoreGathered.ts"
@@ -24,8 +24,9 @@ import type { Suite } from "./Suite.ts"
 export const suite: Suite<Store> = {
   name: "Store",
   checks: [
-    ...firstOfAll,
     ...firstOfAllRelays,
+    ...firstOfAll,
+    ...firstOfAllPages,
     ...commits,
     ...removals,
     ...concurrency,

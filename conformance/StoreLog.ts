@@ -4,7 +4,7 @@ import assert from "node:assert/strict"
 import type { EventPlace } from "../core/model/Cursor.ts"
 import type { Environment, Millis, Realm } from "../core/model/Ids.ts"
 import * as Fixtures from "./fixtures.ts"
-import { append, behind, eventsOf, land, law, realmInShard, times } from "./StoreLaw.ts"
+import { append, behind, eventsOf, forget, land, law, ownAge, realmInShard, times, unwrittenShards } from "./StoreLaw.ts"
 
 export const logPages = [
   law("pages events in log order behind a position, up to a limit", (store) =>
@@ -104,6 +104,32 @@ export const logPages = [
         assert.deepEqual(yield* known(place), ["unknown", count], what)
       }
       assert.deepEqual(yield* known(first!, Fixtures.otherEnvironment(realm)), ["whole", 0], "the log of a tenant is one")
+
+      const asked = Fixtures.queuedEvent(Fixtures.message(realm), { audience: Fixtures.freshId(), occurredAt: 4_000 })
+      yield* land(store, append(asked))
+      const [theirs] = yield* eventsOf(store, realm, behind(last!), 10, asked.audience!)
+      assert.deepEqual(yield* known(theirs!), ["whole", 0], "one that another application alone is shown")
+    })
+  )
+]
+
+/** To run before all others, in a log of which nothing else stays. */
+export const firstOfAllPages = [
+  law("reads a page and what is known of its start at one moment, also while events are forgotten", (store) =>
+    Effect.gen(function* () {
+      const [shard] = yield* unwrittenShards(store)
+      if (shard === undefined) return // A store that was used before: what is at the front of its logs stays.
+      const realm = realmInShard(shard)
+      for (const _ of times(15, (round) => round)) {
+        const age = ownAge()
+        yield* land(store, ...times(8, (index) => append(Fixtures.queuedEvent(Fixtures.message(realm), { occurredAt: age + index }))))
+        const all = yield* eventsOf(store, realm, null, 10)
+        const read = store.events.page(realm, Fixtures.freshId(), { start: behind(all[1]!), limit: 10 })
+        for (const until of [2, 4, 6, 8]) {
+          const [page] = yield* Effect.all([read, land(store, forget("events", age + until))], { concurrency: "unbounded" })
+          if (page.start === "whole") assert.equal(page.events.length, 6, "none of a page that is whole was forgotten")
+        }
+      }
     })
   )
 ]

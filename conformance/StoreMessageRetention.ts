@@ -4,7 +4,7 @@ import assert from "node:assert/strict"
 import type { Micros, Millis, Realm } from "../core/model/Ids.ts"
 import type { Message } from "../core/model/Message.ts"
 import * as Fixtures from "./fixtures.ts"
-import { forget, insert, insertMessage, land, law, next, ownAge, refusal, remove, submission, submissionRef, update } from "./StoreLaw.ts"
+import { forget, insert, insertMessage, land, law, next, ownAge, refusal, remove, submission, submissionRef, times, update } from "./StoreLaw.ts"
 import { inbound, reception } from "./StoreReceiving.ts"
 
 const microsOf = (at: Millis): Micros => BigInt(at) * 1000n
@@ -90,6 +90,23 @@ export const messageRetention = [
         assert.equal(yield* store.messages.get(realm, waiting.id), null)
       })
     )
+  ),
+  law("counts no message that waits, and no attachment that one uses, among those that it forgets at most", (store) =>
+    Effect.gen(function* () {
+      const age = ownAge()
+      const realm = Fixtures.realm()
+      const used = times(4, () => Fixtures.attachment(realm, { messageId: Fixtures.freshId(), usedAt: age }))
+      const waiting = used.slice(1).map(({ id }) => Fixtures.message(realm, { createdAt: microsOf(age), nextAttemptAt: age + 1, attachmentIds: [id] }))
+      const settled = settledAt(realm, age + 5)
+      yield* land(store, ...used.map((attachment) => insert("attachment", attachment)), ...[...waiting, settled].map((message) => insertMessage(message)))
+      const late = next(used[0]!, { usedAt: age + 5 })
+      yield* land(store, update("attachment", late))
+
+      for (const what of ["messages", "attachments"] as const) {
+        assert.equal((yield* store.commit([forget(what, age + 10, 2)], [])).forgotten, 1, what)
+      }
+      assert.deepEqual([yield* store.messages.get(realm, settled.id), yield* store.attachments.get(realm, late.id)], [null, null])
+    })
   ),
   law("keeps an attachment that no message used, and what a message with a queued recipient uses", (store) =>
     Effect.gen(function* () {

@@ -463,6 +463,7 @@ const begun = [
       const realm = realmInShard(shard)
       const [early, late] = [Fixtures.endpoint(realm, { enabledAfter: 5n }), Fixtures.endpoint(realm)]
       const at = (occurredAt: Millis) => append(event(realm, age + occurredAt))
+      const ofOthers = (yield* store.backlog).unrelayed
       yield* land(store, insert("endpoint", early), at(10), at(20), at(30))
       const [first] = yield* store.events.readLog(shard, 0n, 1)
       if (first?.position !== 1n) return // A store that was used before: the laws of relays still hold it.
@@ -476,7 +477,7 @@ const begun = [
       assert.deepEqual((yield* store.events.readLog(shard, 2n, 10)).map(({ position }) => position), [3n])
       yield* land(store, forget("events", age + 100), insert("endpoint", late))
       assert.equal(yield* relayBehind(store, shard), undefined, "what is forgotten is no news")
-      const ofOthers = (yield* store.backlog).unrelayed
+      assert.equal((yield* store.backlog).unrelayed, ofOthers)
       yield* land(store, at(200))
       assert.equal((yield* store.backlog).unrelayed, ofOthers + 1, "what is forgotten waits for nobody")
 
@@ -490,6 +491,6 @@ const begun = [
   )
 ]
 
-/** To run before all others, in a log that nobody has written to. */
+/** To run before all others, in a log that nobody has written to, nor forgotten any of. */
 export const firstOfAllRelays = begun
 export const relaying = [...requirements, ...beginnings, ...relays]

@@ -290,6 +290,9 @@ const rowsOf: { readonly [L in Exclude<Forgettable, "events" | "quotas">]: (stor
 }
 const aged = ["reservations", "notifications", "requests", "deliveries", "payloads", "messages", "attachments"] as const
 
+/** What no store has, so that its commit is rejected. */
+const stale = () => update("mailbox", next(Fixtures.mailbox(Fixtures.mailDomain(Fixtures.realm().tenantId))))
+
 const retention = [
   ...aged.map((what) =>
     law(`forgets what is older than a time (${what}), oldest first and no more than the limit`, (store) =>
@@ -315,6 +318,19 @@ const retention = [
       })
     )
   ),
+  law("forgets nothing in a commit that is rejected", (store) =>
+    Effect.gen(function* () {
+      for (const what of aged) {
+        const age = ownAge()
+        const { row, left } = rowsOf[what](store, age)
+        yield* land(store, row(10), row(20))
+
+        yield* refusal(store, forget(what, age + 15), stale())
+        assert.deepEqual((yield* left).toSorted((one, other) => one - other), [10, 20], what)
+        assert.equal((yield* store.commit([forget(what, age + 25)], [])).forgotten, 2, what)
+      }
+    })
+  ),
   law("forgets the quotas of days that are over, and of no other day", (store) =>
     Effect.gen(function* () {
       const { tenantId } = Fixtures.realm()
@@ -325,6 +341,7 @@ const retention = [
       yield* land(store, ...days.map((day) => takeQuota(tenantId, 5, 5, day)))
 
       yield* land(store, forget("quotas", midnight - 1))
+      yield* refusal(store, forget("quotas", midnight), stale())
       yield* Effect.forEach(days, isKept)
       yield* land(store, forget("quotas", midnight))
 
@@ -358,16 +375,20 @@ const eventRetention = [
       const [realm, neighbour] = [realmInShard(6), realmInShard(6)]
       const at = (occurredAt: Millis, of = realm) =>
         append(Fixtures.queuedEvent(Fixtures.message(of), { occurredAt: age + occurredAt }))
-      yield* land(store, at(10), at(40, neighbour), at(30), at(60), at(70))
-      const [first, foreign, third, ...others] = yield* logBehind(store, 6, 0n)
       const startOf = (start: EventStart | null, of = realm) =>
         Effect.map(store.events.page(of, Fixtures.freshId(), { start, limit: 10 }), (page) => page.start)
+      const nowhere = behind({ position: 1_000_000n, occurredAt: age })
+      assert.equal(yield* startOf(nowhere), "unknown", "nothing was ever written")
+      yield* land(store, at(10), at(40, neighbour), at(30), at(60), at(70))
+      const [first, foreign, third, ...others] = yield* logBehind(store, 6, 0n)
       const ours = [first!, third!, ...others]
       const after = Effect.forEach(ours, (event) => startOf(behind(event)))
       const since = Effect.forEach([10, 30, 40, 40.5, 41, 60, 61, 99], (time) => startOf({ _tag: "Since", at: age + time }))
       const [whole, cut] = ["whole", "cut"] as const
 
+      yield* refusal(store, forget("events", age + 50), stale())
       assert.deepEqual([yield* after, yield* since], [times(4, () => whole), times(8, () => whole)], "nothing was forgotten")
+      assert.equal((yield* eventsOf(store, realm, null, 10)).length, 4)
 
       yield* land(store, forget("events", age + 50))
       assert.deepEqual(yield* after, [cut, whole, whole, whole], "behind the last that was forgotten is all that there was")
@@ -378,6 +399,7 @@ const eventRetention = [
       yield* land(store, forget("events", age + 80))
       assert.deepEqual(yield* after, [cut, cut, cut, whole])
       assert.deepEqual(yield* since, [...times(7, () => cut), whole])
+      assert.equal(yield* startOf(nowhere), "unknown", "all was forgotten")
 
       yield* land(store, at(20))
       yield* land(store, forget("events", age + 25))

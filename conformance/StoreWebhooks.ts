@@ -364,6 +364,18 @@ const forgetting = [
       assert.deepEqual(yield* Effect.all([first, second, third].map(body)), [null, null, "{}"])
     })
   ),
+  law("counts no delivery that stays among those that it forgets at most", (store) =>
+    Effect.gen(function* () {
+      const age = ownAge()
+      const endpoint = Fixtures.endpoint(Fixtures.realm())
+      const pending = times(3, () => Fixtures.delivery(endpoint, { createdAt: age, nextAttemptAt: age }))
+      const dead = Fixtures.delivery(endpoint, { createdAt: age + 1, status: "dead", nextAttemptAt: null, deadAt: age + 1 })
+      yield* land(store, ...[...pending, dead].map((delivery) => insertDelivery(delivery)))
+
+      assert.equal((yield* store.commit([forget("deliveries", age + 10, 2)], [])).forgotten, 1)
+      assert.equal(yield* store.deliveries.get(endpoint, dead.id), null)
+    })
+  ),
   law("forgets no delivery in a commit that is rejected", (store) =>
     Effect.gen(function* () {
       const realm = Fixtures.realm()
