@@ -7,6 +7,7 @@ import * as Base64 from "./Base64.ts"
 import { bytesOf } from "./Bytes.ts"
 import type { Event, MessageSummary, Operation, Operations, QueuedMessage, UploadAttachmentInput } from "./Contract.ts"
 import { MailroomConnectionError } from "./Errors.ts"
+import { checkNames } from "./Names.ts"
 import { platform as machine, timerMillisMax, unlessAborted, type Platform } from "./Platform.ts"
 import * as Transport from "./Transport.ts"
 
@@ -19,11 +20,13 @@ export type OutputOf<O extends Operation> = Operations[O]["output"]
 /** What an operation takes in its body. */
 export type InputOf<O extends Operation> = Operations[O] extends { readonly input: infer Taken } ? Taken : never
 
-/** What an operation takes in its query. */
-export type QueryOf<O extends Operation> = Operations[O] extends { readonly query: infer Taken } ? Taken : never
+/** What an operation takes in its query. A `cursor` that is null, as one may be that was stored, begins at the beginning. */
+export type QueryOf<O extends Operation> = Operations[O] extends { readonly query: infer Taken }
+  ? { readonly [Name in keyof Taken]: Name extends "cursor" ? Taken[Name] | null : Taken[Name] }
+  : never
 
-/** A query of a list that is read page by page; `cursor` may be the `null` that an earlier `resumeCursor` was. */
-export type PagesOf<O extends "listMessages" | "listEvents"> = Omit<QueryOf<O>, "cursor"> & { readonly cursor?: string | null | undefined }
+/** A query of a list that is read page by page. */
+export type PagesOf<O extends "listMessages" | "listEvents"> = QueryOf<O>
 
 export interface MailroomOptions {
   /** Where the service is, such as `https://mail.example.com`; a path before `/v1` is kept. */
@@ -128,13 +131,14 @@ export class Mailroom {
   readonly #settings: Transport.Settings
 
   constructor(options: MailroomOptions) {
+    checkNames("the options of Mailroom", ofClient, options)
     if (options.dangerouslyAllowBrowser !== true && "document" in globalThis) {
       throw new TypeError(
         "An API key does not belong in a web page, where everybody can read it. Call the API from your server."
       )
     }
-    checkNames("the options of Mailroom", ofClient, options)
     const { fetch, timeoutMs = 60_000, maxRetries = 2, maxRetryDelayMs = 60_000, platform } = options
+    if (fetch != null && typeof fetch !== "function") throw new TypeError("fetch must be a function, as the global fetch is.")
     this.#settings = {
       baseUrl: baseUrlOf(options.baseUrl),
       apiKey: apiKeyOf(options.apiKey),
@@ -159,7 +163,7 @@ export class Mailroom {
 
   /** A page of messages, newest first; `messages.all` iterates over all. Scope `messages:read`. */
   listMessages(query: QueryOf<"listMessages"> = {}, options?: CallOptions): Promise<OutputOf<"listMessages">> {
-    return this.#body({ operation: "listMessages", params: {}, query: { ...query } }, options)
+    return this.#body({ operation: "listMessages", params: {}, query }, options)
   }
 
   /**
@@ -205,6 +209,7 @@ export class Mailroom {
     input: (UploadAttachmentInput & { readonly content?: never }) | UploadFileInput,
     options?: CallOptions
   ): Promise<OutputOf<"uploadAttachment">> {
+    if (typeof input !== "object" || input === null) throw new TypeError("uploadAttachment wants { mailboxId, filename, mediaType, content }.")
     const body = "content" in input ? await encoded(input as UploadFileInput, options?.signal) : input // from JavaScript, with whatever content
     return this.#body({ operation: "uploadAttachment", params: {}, body }, options)
   }
@@ -220,7 +225,7 @@ export class Mailroom {
 
   /** A page of events, oldest first; `events.pages` iterates over all. Scope `messages:read`. */
   listEvents(query: QueryOf<"listEvents"> = {}, options?: CallOptions): Promise<OutputOf<"listEvents">> {
-    return this.#body({ operation: "listEvents", params: {}, query: { ...query } }, options)
+    return this.#body({ operation: "listEvents", params: {}, query }, options)
   }
 
   /** The webhook endpoints of the key's application. Scope `webhooks:read`. */
@@ -244,7 +249,7 @@ export class Mailroom {
     query: QueryOf<"listWebhookDeliveries"> = {},
     options?: CallOptions
   ): Promise<OutputOf<"listWebhookDeliveries">> {
-    return this.#body({ operation: "listWebhookDeliveries", params: {}, query: { ...query } }, options)
+    return this.#body({ operation: "listWebhookDeliveries", params: {}, query }, options)
   }
 
   /** Delivers an event once more, under the same event id. Scope `webhooks:write`. */
@@ -280,7 +285,7 @@ export class Mailroom {
 
     /** All messages, newest first, page by page. */
     pages: (query: PagesOf<"listMessages"> = {}, options?: CallOptions): AsyncGenerator<Page<MessageSummary>, void> =>
-      pages("listMessages", (cursor) => this.listMessages({ ...query, cursor }, options), query.cursor ?? undefined),
+      pages("listMessages", query, (cursor) => this.listMessages({ ...query, cursor }, options)),
 
     /** All messages, newest first, one by one. */
     all: (query: PagesOf<"listMessages"> = {}, options?: CallOptions): AsyncGenerator<MessageSummary, void> =>
@@ -313,7 +318,7 @@ export class Mailroom {
      * ```
      */
     pages: (query: PagesOf<"listEvents"> = {}, options?: CallOptions): AsyncGenerator<Page<Event>, void> =>
-      pages("listEvents", (cursor) => this.listEvents({ ...query, cursor }, options), query.cursor ?? undefined),
+      pages("listEvents", query, (cursor) => this.listEvents({ ...query, cursor }, options)),
 
     /** All events so far, oldest first, one by one: for a look, as it tells no cursor. */
     all: (query: PagesOf<"listEvents"> = {}, options?: CallOptions): AsyncGenerator<Event, void> =>
@@ -343,6 +348,7 @@ export class Mailroom {
     options: CallOptions = {}
   ): Promise<Transport.Answer<O>> {
     checkNames(`the options of ${call.operation}`, ofCall, options)
+    if (call.query !== undefined) checkQuery(call.operation, call.query)
     const { timeoutMs = this.#settings.timeoutMs, maxRetries = this.#settings.maxRetries, signal } = options
     if (signal != null && typeof signal.throwIfAborted !== "function") {
       throw new TypeError("signal must be an AbortSignal, such as the signal of an AbortController.")
@@ -361,10 +367,11 @@ export class Mailroom {
 
 async function* pages<Item>(
   operation: Operation,
-  list: (cursor: string | undefined) => Promise<Omit<Page<Item>, "resumeCursor">>,
-  start: string | undefined
+  query: PagesOf<"listMessages" | "listEvents">,
+  list: (cursor: string | undefined) => Promise<Omit<Page<Item>, "resumeCursor">>
 ): AsyncGenerator<Page<Item>, void> {
-  for (let cursor = start; ; ) {
+  checkQuery(operation, query) // before it is looked into and copied
+  for (let cursor = query.cursor ?? undefined; ; ) {
     const page = await list(cursor)
     const nextCursor = page.nextCursor ?? null // a gateway may leave out what is null
     if (nextCursor === cursor) throw circle(operation)
@@ -444,13 +451,14 @@ const ofClient: Record<keyof MailroomOptions, true> = {
   platform: true
 }
 
-/** Under another name an option would be passed over: an idempotency key, and a message is sent twice. */
-const checkNames = (what: string, known: Readonly<Record<string, true>>, given: object): void => {
-  const names = Object.keys(known).join(", ")
-  if (typeof given !== "object" || given === null) throw new TypeError(`${what} must be an object: ${names}.`)
-  const unknown = Object.keys(given).find((name) => !Object.hasOwn(known, name))
-  if (unknown !== undefined) throw new TypeError(`${JSON.stringify(unknown)} is none of ${what}: ${names}.`)
-}
+const ofQuery: Partial<Record<Operation, Readonly<Record<string, true>>>> = {
+  listMessages: { limit: true, cursor: true, mailboxId: true },
+  listEvents: { limit: true, cursor: true },
+  listWebhookDeliveries: { limit: true, endpointId: true }
+} satisfies { readonly [O in Operation as [QueryOf<O>] extends [never] ? never : O]: Record<keyof QueryOf<O>, true> }
+
+const checkQuery = (operation: Operation, query: object): void =>
+  checkNames(`the query parameters of ${operation}`, ofQuery[operation] ?? {}, query)
 
 const between = (name: string, value: number, least: number): number => {
   if (!Number.isInteger(value) || value < least || value > timerMillisMax) {

@@ -61,6 +61,87 @@ describe("options under names that there are not", () => {
   })
 })
 
+/** A client of a service whose lists are empty, and the queries that it was asked with. */
+const lists = () => {
+  const asked: Array<string> = []
+  const fetch = (url: string) => {
+    asked.push(new URL(url).search)
+    return Promise.resolve(Response.json({ items: [], nextCursor: null }))
+  }
+  return { mailroom: new Mailroom({ baseUrl, apiKey, fetch }), asked }
+}
+
+const errorOf = (call: Promise<unknown>): Promise<string> => call.then(() => "none", String)
+
+describe("a query", () => {
+  const ofMessages = "the query parameters of listMessages"
+  const ofEvents = "the query parameters of listEvents"
+  const ofDeliveries = "the query parameters of listWebhookDeliveries"
+  const refused: ReadonlyArray<readonly [title: string, call: (mailroom: Mailroom) => Promise<unknown>, says: string]> = [
+    ["a signal", (to) => to.listMessages(given({ signal: AbortSignal.abort() })), `"signal" is none of ${ofMessages}: limit, cursor, mailboxId.`],
+    ["a signal that is undefined", (to) => to.messages.list(given({ signal: undefined })), `"signal" is none of ${ofMessages}: limit, cursor, mailboxId.`],
+    ["another's name", (to) => to.listEvents(given({ mailboxId: "m" })), `"mailboxId" is none of ${ofEvents}: limit, cursor.`],
+    ["a cursor where there are no pages", (to) => to.listWebhookDeliveries(given({ cursor: "c" })), `"cursor" is none of ${ofDeliveries}: limit, endpointId.`],
+    ["null", (to) => to.listMessages(given(null)), `${ofMessages} must be an object: limit, cursor, mailboxId.`],
+    ["a cursor by itself", (to) => to.listEvents(given("c")), `${ofEvents} must be an object: limit, cursor.`],
+    ["pages from a misspelt cursor", (to) => to.events.pages(given({ curser: "c" })).next(), `"curser" is none of ${ofEvents}: limit, cursor.`],
+    ["all of a misspelt mailbox", (to) => to.messages.all(given({ mailbox: "m" })).next(), `"mailbox" is none of ${ofMessages}: limit, cursor, mailboxId.`],
+    ["pages of null", (to) => to.messages.pages(given(null)).next(), `${ofMessages} must be an object: limit, cursor, mailboxId.`],
+    ["pages from a cursor by itself", (to) => to.events.pages(given("c")).next(), `${ofEvents} must be an object: limit, cursor.`],
+    ["all of null", (to) => to.events.all(given(null)).next(), `${ofEvents} must be an object: limit, cursor.`]
+  ]
+  for (const [title, call, says] of refused) {
+    it(`reads nothing under names that there are not: ${title}`, async () => {
+      const { mailroom, asked } = lists()
+
+      assert.deepStrictEqual([await errorOf(call(mailroom)), asked], [`TypeError: ${says}`, []])
+    })
+  }
+
+  it("begins at the beginning with a cursor that is null, as before the first page", async () => {
+    const { mailroom, asked } = lists()
+
+    await mailroom.listMessages({ cursor: null, limit: 5 })
+    await mailroom.messages.list({ cursor: null })
+    await mailroom.listEvents({ cursor: null })
+    await mailroom.events.pages({ cursor: null }).next()
+
+    assert.deepStrictEqual(asked, ["?limit=5", "", "", ""])
+  })
+
+  it("does not take a mailbox that is null for all mailboxes", async () => {
+    const { mailroom, asked } = lists()
+
+    await mailroom.listMessages(given({ mailboxId: null }))
+
+    assert.deepStrictEqual(asked, ["?mailboxId=null"]) // which the service refuses
+  })
+})
+
+describe("what JavaScript leaves out or mistakes", () => {
+  const ofClient = "baseUrl, apiKey, fetch, timeoutMs, maxRetries, maxRetryDelayMs, dangerouslyAllowBrowser, platform"
+  for (const nothing of [undefined, null, baseUrl]) {
+    it(`makes no client of ${nothing}`, () => {
+      assert.throws(() => new Mailroom(given(nothing)!), TypeError, `the options of Mailroom must be an object: ${ofClient}.`)
+    })
+  }
+
+  it("makes no client of a fetch that is no function", () => {
+    for (const fetch of [5, {}, "fetch", Promise.resolve(globalThis.fetch)]) {
+      assert.throws(() => new Mailroom({ baseUrl, apiKey, fetch: given(fetch) }), TypeError, "fetch must be a function, as the global fetch is.")
+    }
+  })
+
+  for (const nothing of [undefined, null, "invoice.pdf"]) {
+    it(`uploads nothing for ${nothing}`, async () => {
+      const { mailroom, asked } = lists()
+      const error = await errorOf(mailroom.uploadAttachment(given(nothing)!))
+
+      assert.deepStrictEqual([error, asked], ["TypeError: uploadAttachment wants { mailboxId, filename, mediaType, content }.", []])
+    })
+  }
+})
+
 describe("an answer of who stands before the service", () => {
   for (const [status, doing] of [
     [502, " Whether the message was queued is not known: send it again with this error's idempotencyKey, and it is sent once."],

@@ -147,6 +147,13 @@ mailroom.uploadAttachment({ mailboxId: "x", filename: "x", mediaType: "x" })
 mailroom.uploadAttachment({ mailboxId: "x", filename: "x", mediaType: "x", content: new Uint8Array(1), contentBase64: "AA==" })
 mailroom.sendMessage({ fromMailboxId, to: [], html: "", cc: undefined, text: null }, { idempotencyKey: undefined, signal: undefined })
 mailroom.events.pages({ cursor: undefined, limit: 5 })
+mailroom.events.pages({ cursor: null })
+mailroom.listMessages({ cursor: null, mailboxId: undefined })
+mailroom.listEvents({ cursor: null })
+// @ts-expect-error no mailbox is not all mailboxes
+mailroom.listMessages({ mailboxId: null })
+// @ts-expect-error deliveries have no pages
+mailroom.listWebhookDeliveries({ cursor: null })
 
 export const describe = (event: Event | WebhookPayload): string => {
   switch (event.type) {

@@ -37,7 +37,7 @@ type Names<Path extends string> = Path extends `${string}{${infer Name}}${infer 
 export interface Call<O extends Operation> {
   readonly operation: O
   readonly params: Readonly<Record<Names<(typeof routes)[O]["path"]>, string>>
-  readonly query?: Readonly<Record<string, string | number | undefined>>
+  readonly query?: Readonly<Record<string, string | number | null | undefined>>
   readonly body?: unknown
   readonly idempotencyKey?: string
 }
@@ -91,10 +91,13 @@ const urlOf = <O extends Operation>(baseUrl: string, { operation, params, query 
   const given: Readonly<Record<string, string>> = params
   const path = routes[operation].path.replace(/\{(\w+)\}/g, (_, name: string) => segment(name, given[name]))
   const search = new URLSearchParams()
-  for (const [name, value] of Object.entries(query)) if (value !== undefined) search.set(name, String(value))
+  for (const [name, value] of Object.entries(query)) if (!isLeftOut(name, value)) search.set(name, String(value))
   const asked = search.toString()
   return `${baseUrl}${path}${asked === "" ? "" : `?${asked}`}`
 }
+
+/** A cursor that is null begins at the beginning. A filter that is null stays, for the service to refuse: without it, all would be read. */
+const isLeftOut = (name: string, value: unknown): boolean => value === undefined || (value === null && name === "cursor")
 
 /** An id in the path. None can lead to another path. */
 const segment = (name: string, value: unknown): string => {

@@ -272,7 +272,9 @@ describe("verifyWebhook", () => {
     ["a tolerance that is no number", { toleranceSeconds: Number.NaN }, /toleranceSeconds/],
     ["a now that is a number", { now: now.getTime() }, /now must be a Date/],
     ["a tolerance that is null", { toleranceSeconds: null }, /toleranceSeconds/],
-    ["a negative tolerance", { toleranceSeconds: -0.001 }, /toleranceSeconds/]
+    ["a negative tolerance", { toleranceSeconds: -0.001 }, /toleranceSeconds/],
+    ["a tolerance under another name", { tolerance: 5 }, /"tolerance" is none of the options of verifyWebhook: secret, headers, body, now, toleranceSeconds\./],
+    ["another name that is undefined", { secrets: undefined }, /"secrets" is none of the options of verifyWebhook/]
   ]
   for (const [title, overrides, says] of misuses) {
     it(`tells misuse from refusal: ${title}`, async () => {

@@ -6,6 +6,7 @@
 import { bytesOf } from "./Bytes.ts"
 import type { WebhookPayload, WebhookVerification } from "./Contract.ts"
 import * as Json from "./Json.ts"
+import { checkNames } from "./Names.ts"
 import { platform } from "./Platform.ts"
 
 /** Headers as a `Headers` object, as Node's `request.headers`, or as any record, whatever the case of its names. */
@@ -77,6 +78,7 @@ const meanings: Readonly<Record<WebhookVerificationReason, string>> = {
 export const verifyWebhook = async (request: WebhookRequest): Promise<WebhookPayload> => {
   // From JavaScript it may be anything.
   if (typeof request !== "object" || request === null) throw new TypeError("verifyWebhook wants { secret, headers, body }.")
+  checkNames("the options of verifyWebhook", ofRequest, request)
   const { secret, headers, body, now, toleranceSeconds = 300 } = request
   const secrets = secretsOf(secret)
   const bytes = bodyOf(body)
@@ -120,6 +122,8 @@ export const webhookChallenge = (body: WebhookRequest["body"]): WebhookVerificat
 }
 
 const utf8 = new TextEncoder()
+
+const ofRequest: Record<keyof WebhookRequest, true> = { secret: true, headers: true, body: true, now: true, toleranceSeconds: true }
 
 const secretsOf = (secret: WebhookRequest["secret"]): ReadonlyArray<string> => {
   const secrets = typeof secret === "string" ? [secret] : secret
