@@ -44,9 +44,9 @@ const inParts = async (count: number, what: string, part: (from: number, upto: n
 /**
  * Makes the log of a tenant that many events long, spread over the last ten days: copies of what it holds, word for word,
  * so that only their places and times are their own, and in the order of their places, as they are appended. The indexes
- * are made at the end, as a restored database's are.
+ * are made at the end, as a restored database's are. Gives the time at which the event of a place occurred.
  */
-export const fillLog = (url: string, count: number): Promise<void> =>
+export const fillLog = (url: string, count: number): Promise<(position: number) => number> =>
   connected(url, async (client) => {
     await client.query("create temporary table pattern as select *, row_number() over (order by position) - 1 as number from mailroom.event")
     const { rows } = await client.query<{ shard: number }>("select shard from pattern")
@@ -84,6 +84,7 @@ export const fillLog = (url: string, count: number): Promise<void> =>
     for (const { make: statement } of indexes.filter(({ constrains }) => constrains)) await make(statement) // has the table to itself
     await Promise.all(indexes.filter(({ constrains }) => !constrains).map(({ make: statement }) => make(statement)))
     await client.query("checkpoint") // not while something is measured
+    return (position) => firstAt + position * stepMs
   })
 
 /** Keeps a message that waits to be sent as a pattern for copies, whatever becomes of itself. */

@@ -22,14 +22,15 @@ const limit = 50
 const open = async (count: number) => {
   const product = await Deployment.open({ database: Copies.settings, measuresCommits: false })
   await send(product.baseUrl, product.production)
-  await Copies.fillLog(product.database.url("postgres"), count)
+  const timeAt = await Copies.fillLog(product.database.url("postgres"), count)
   const realm = { tenantId: tenantIdOf(product.production), environment: product.production.environment }
   const key = Redacted.make(Buffer.from(product.variables["MAILROOM_SEALING_KEYS"]!.slice("1:".length), "base64"))
   const crypto = await Effect.runPromise(Effect.provide(Crypto, NodeCrypto.layer({ sealingKeys: [{ version: 1, key }] })))
 
   /** A page from anywhere in the middle half, so that no page is always the one that was read last. */
   const anyPage = (): string => {
-    const place = { position: BigInt(Math.floor(count * (0.25 + chance() / 2))), occurredAt: Date.now() - 60_000 }
+    const position = Math.floor(count * (0.25 + chance() / 2))
+    const place = { position: BigInt(position), occurredAt: timeAt(position) }
     return `/v1/events?limit=${limit}&cursor=${Effect.runSync(Events.cursorAt(crypto, realm, place))}`
   }
   const page = await call(product.baseUrl, product.production.apiKey, "GET", anyPage())
