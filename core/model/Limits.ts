@@ -80,7 +80,7 @@ export const freshEventMax = 60 * 60 * 1000
 export const eventGrace = 2 * 60 * 60 * 1000
 /**
  * Milliseconds before its own time from which the reader of a log that was lost is led on: longer than an event takes from its
- * time to its commit, and than two clocks are apart. 1 minute.
+ * time to its commit, and than clocks that are kept in order are apart. 1 minute.
  */
 export const lostLogOverlap = 60 * 1000
 /** Milliseconds for which a notification waits for the submission it speaks of: 48 hours. */

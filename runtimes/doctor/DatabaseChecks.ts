@@ -242,8 +242,9 @@ const durability = (config: Deployment) => Effect.fnUntraced(function* (says: Vo
 })
 
 /**
- * What keeps commits that wait for a standby from their end, null if nothing does, and whether one follows that none waits for. Without rights to look at others, no more is seen of a
- * standby than that it is connected; but of sessions that are the same user's, for what they wait.
+ * What keeps commits that wait for a standby from their end, null if nothing does; and whether one follows that none waits for.
+ * Without rights to look at others, no more is seen of a standby than that it is connected; but of sessions that are the same
+ * user's, for what they wait.
  */
 const confirmation = Effect.gen(function* () {
   const { sql } = yield* Postgres.Database
