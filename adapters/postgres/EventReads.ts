@@ -41,7 +41,7 @@ const front = "coalesce((select position from mailroom.log_front where shard = $
  * A page with what is known of its start, in each row; of an empty one that alone, in a row. The rows come in their order, of
  * which a join promises nothing: to ask for it would have PostgreSQL sort them once more.
  */
-const page = (start: string, found: string): string => `
+const withStart = (start: string, found: string): string => `
   select log.start, page.*
   from (select ${start} as start) log
   left join (select * from (${found}) page order by position limit $4) page on true`
@@ -68,7 +68,7 @@ const startAfter = `
     else 'unknown'
   end`
 
-const pageAfter = page(startAfter, visible(inOrder(selected, `position > greatest($6, ${front})`, "$4")))
+const pageAfter = withStart(startAfter, visible(inOrder(selected, `position > greatest($6, ${front})`, "$4")))
 
 const startSince = "case when $6 <= (select occurred_ms from mailroom.log_front where shard = $5) then 'cut' else 'whole' end"
 
@@ -88,7 +88,7 @@ const pageSince = `
         ) as position`
     )}) found
   )
-  ${page(startSince, visible(inOrder(selected, "position >= (select position from start)", "$4")))}`
+  ${withStart(startSince, visible(inOrder(selected, "position >= (select position from start)", "$4")))}`
 
 const log = `select ${selected} from mailroom.event where shard = $1 and position > $2 order by position limit $3`
 
