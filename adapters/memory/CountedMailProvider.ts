@@ -28,6 +28,7 @@ export const counted = ({ provider, recording }: { readonly provider: MailProvid
     provider: { ...provider, submit } satisfies MailProvider,
     server: {
       next: (ending: keyof typeof endings) => recording.next(endings[ending]),
+      behind: (ending: keyof typeof endings) => recording.next({ _tag: "Accepted" }, endings[ending]),
       refuse: (recipient: Address) =>
         recording.reply(recipient, { smtpCode: 550, enhancedCode: "5.1.1", text: null }, { smtpCode: 250, enhancedCode: "2.0.0", text: null }),
       calls: Effect.sync(() => calls),

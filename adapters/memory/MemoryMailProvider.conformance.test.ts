@@ -19,6 +19,7 @@ const recorded = suite({
   provider: Subject.useSync(({ provider }) => provider),
   server: {
     next: (ending) => Subject.use(({ server }) => server.next(ending)),
+    behind: (ending) => Subject.use(({ server }) => server.behind(ending)),
     refuse: (recipient) => Subject.use(({ server }) => server.refuse(recipient)),
     calls: Subject.use(({ server }) => server.calls),
     waiting: Subject.use(({ server }) => server.waiting)

@@ -50,6 +50,8 @@ const conformance = suite({
   isRebuilding: true,
   server: {
     next: (ending) => Postmark.useSync(({ fake }) => fake.next(behaviours[ending])),
+    behind: (ending) => Postmark.useSync(({ fake }) => fake.next({ _tag: "Takes" }, behaviours[ending])),
+    turns: 16,
     calls: Postmark.useSync(({ fake }) => fake.calls()),
     waiting: Postmark.useSync(({ fake }) => fake.waiting())
   },

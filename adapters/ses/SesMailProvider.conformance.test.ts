@@ -34,6 +34,8 @@ const conformance = suite({
   provider: Ses.useSync(({ provider }) => provider),
   server: {
     next: (ending) => Ses.useSync(({ fake }) => fake.next(behaviours[ending])),
+    behind: (ending) => Ses.useSync(({ fake }) => fake.next({ _tag: "Takes" }, behaviours[ending])),
+    turns: 40,
     calls: Ses.useSync(({ fake }) => fake.calls()),
     waiting: Ses.useSync(({ fake }) => fake.waiting())
   },
