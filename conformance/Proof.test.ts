@@ -7,7 +7,7 @@ import { JobQueue } from "../core/ports/JobQueue.ts"
 import { suite as jobQueue } from "./JobQueue.ts"
 import { conforms, plays, prove, scenarios, toText, type Proof } from "./Proof.ts"
 import type { AdapterSet } from "./scenarios/World.ts"
-import type { Suite } from "./Suite.ts"
+import { NotApplicable, type Suite } from "./Suite.ts"
 
 const run = (proofs: ReadonlyArray<Proof>, filter: ReadonlyArray<string> = [], timeout: Duration.Input = "1 minute") => {
   const told: Array<string> = []
@@ -48,6 +48,16 @@ describe("a proof", () => {
 
       assert.deepStrictEqual(told, ["1/2 holds: passed", "2/2 is broken: failed"])
       assert.match(toText(report), /^FAILED {2}mine breaks a law of Two:\n {8}is broken\n {10}because\n\n1 passed, 1 failed, in \d+\.\d s\n$/)
+    }))
+
+  it.live("says which laws could not be judged, and why, and fails none of them", () =>
+    Effect.gen(function* () {
+      const checks = [{ title: "wants more", check: Effect.fail(new NotApplicable({ reason: "it is not there" })) }, two.checks[0]!]
+      const { report, told } = yield* run([conforms("mine", { name: "Two", checks }, Layer.empty)])
+
+      assert.deepStrictEqual(told, ["1/2 wants more: not_applicable", "2/2 holds: passed"])
+      assert.deepStrictEqual([report.passed, report.failed, report.notApplicable], [1, 0, 1])
+      assert.match(toText(report), /^NOT APPLICABLE {2}mine, Two: wants more\n {10}it is not there\n\n1 passed, 0 failed, 1 not applicable, in \d+\.\d s\n$/)
     }))
 
   it.live("tells the step of a law that failed by its place in the suite", () =>

@@ -38,7 +38,7 @@ import { suite as slowReceivers } from "./scenarios/slowReceivers.ts"
 import { suite as suppressions } from "./scenarios/suppressions.ts"
 import { suite as webhookOutages } from "./scenarios/webhookOutages.ts"
 import type { AdapterSet } from "./scenarios/World.ts"
-import type { Suite } from "./Suite.ts"
+import { NotApplicable, type Suite } from "./Suite.ts"
 
 /** All scenarios that are played on a whole adapter set. */
 export const scenarios: ReadonlyArray<Suite<AdapterSet>> = [
@@ -136,8 +136,9 @@ export interface ProofResult {
   readonly suite: string
   /** The law: the title of its check; `released` if it is none of its suite's. */
   readonly title: string
-  readonly outcome: "passed" | "failed"
-  /** What broke it. */
+  /** `not_applicable`: it could not be judged, as in a store that has other work behind it. */
+  readonly outcome: "passed" | "failed" | "not_applicable"
+  /** What broke it, or kept it from being judged. */
   readonly reason: string | null
   readonly durationMs: number
 }
@@ -145,6 +146,7 @@ export interface ProofResult {
 export interface ProofReport {
   readonly passed: number
   readonly failed: number
+  readonly notApplicable: number
   readonly durationMs: number
   readonly checks: ReadonlyArray<ProofResult>
 }
@@ -273,9 +275,13 @@ export const prove = Effect.fn("conformance.prove")(function* (proofs: ReadonlyA
 
   const ended = Effect.fnUntraced(function* ({ adapter, suite }: Proof, title: string, exit: Exit.Exit<void, unknown>, since: number) {
     const durationMs = (yield* Clock.currentTimeMillis) - since
+    const of = { adapter, suite, title, durationMs }
+    const error = Exit.isFailure(exit) ? Cause.squash(exit.cause) : null
     const result: ProofResult = Exit.isSuccess(exit)
-      ? { adapter, suite, title, outcome: "passed", reason: null, durationMs }
-      : { adapter, suite, title, outcome: "failed", reason: reasonOf(exit.cause), durationMs }
+      ? { ...of, outcome: "passed", reason: null }
+      : error instanceof NotApplicable
+        ? { ...of, outcome: "not_applicable", reason: error.reason }
+        : { ...of, outcome: "failed", reason: reasonOf(exit.cause) }
     results.push(result)
     yield* options.onResult(result, results.length, total)
   })
@@ -305,13 +311,18 @@ export const prove = Effect.fn("conformance.prove")(function* (proofs: ReadonlyA
     Effect.acquireUseRelease(Scope.make(), (scope) => playIn(scope, proof, titles), (scope) => release(scope, proof))
 
   for (const { proof, titles } of chosen) yield* play(proof, titles)
-  const failed = results.filter(({ outcome }) => outcome === "failed").length
-  const durationMs = (yield* Clock.currentTimeMillis) - begin
-  return { passed: results.length - failed, failed, durationMs, checks: results } satisfies ProofReport
+  const countOf = (wanted: ProofResult["outcome"]) => results.filter(({ outcome }) => outcome === wanted).length
+  return {
+    passed: countOf("passed"),
+    failed: countOf("failed"),
+    notApplicable: countOf("not_applicable"),
+    durationMs: (yield* Clock.currentTimeMillis) - begin,
+    checks: results
+  } satisfies ProofReport
 })
 
-/** For a person: what failed, with the law that it broke, and the figures. */
-export const toText = ({ checks, passed, failed, durationMs }: ProofReport): string =>
+/** For a person: what failed, with the law that it broke, what could not be judged, and the figures. */
+export const toText = ({ checks, passed, failed, notApplicable, durationMs }: ProofReport): string =>
   [
     ...checks
       .filter(({ outcome }) => outcome === "failed")
@@ -321,6 +332,9 @@ export const toText = ({ checks, passed, failed, durationMs }: ProofReport): str
         ...(reason ?? "").split("\n").map((line) => `          ${line}`.trimEnd()),
         ""
       ]),
-    `${passed} passed, ${failed} failed, in ${(durationMs / 1_000).toFixed(1)} s`,
+    ...checks
+      .filter(({ outcome }) => outcome === "not_applicable")
+      .flatMap(({ adapter, suite, title, reason }) => [`NOT APPLICABLE  ${adapter}, ${suite}: ${title}`, `          ${reason}`, ""]),
+    `${passed} passed, ${failed} failed${notApplicable > 0 ? `, ${notApplicable} not applicable` : ""}, in ${(durationMs / 1_000).toFixed(1)} s`,
     ""
   ].join("\n")

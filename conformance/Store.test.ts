@@ -21,6 +21,9 @@ const cuts = "says of a page whether some of what was behind its start is forgot
 const moments = "reads a page and what is known of its start at one moment, also while events are forgotten"
 const begins = "begins a relay at 0, held by nobody, and keeps its place and the endpoints' when events are forgotten"
 
+const fronts = "forgets events from the front of the log, and numbers on as before"
+const olderFirst = "forgets of the fronts of the shards the older one first, whichever shard it is in"
+
 const flaws: ReadonlyArray<readonly [flaw: string, laws: ReadonlyArray<string>, make: (store: Service) => Service]> = [
   ["pages that are always whole", [cuts, places], paging((_, page) => Effect.map(page, (found) => ({ ...found, start: "whole" })))],
   [
@@ -90,4 +93,18 @@ describe("the suite of Store", { concurrent: true }, () => {
         for (const law of laws) assert.include(failed, law)
       }), 60_000)
   }
+
+  it.live("says of a store that has other work behind it which laws it cannot be held to", () =>
+    Effect.gen(function* () {
+      const used = Layer.succeed(Store, yield* Effect.provide(Store, MemoryStore.layer))
+      const options = { filter: [], timeout: "30 seconds", onResult: () => Effect.void } as const
+      yield* prove([conforms("new", suite, used)], options)
+
+      const { checks, failed } = yield* prove([conforms("used", suite, used)], options)
+
+      assert.strictEqual(failed, 0)
+      const left = checks.filter(({ outcome }) => outcome === "not_applicable")
+      assert.sameMembers(left.map(({ title }) => title), [begins, cuts, moments, fronts, olderFirst])
+      for (const { reason } of left) assert.match(reason ?? "", /^the store was used before, .*: give the suite an empty store$/)
+    }), 60_000)
 })

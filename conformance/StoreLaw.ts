@@ -28,7 +28,7 @@ import {
   type StoreUnavailable
 } from "../core/ports/Store.ts"
 import * as Fixtures from "./fixtures.ts"
-import type { Check } from "./Suite.ts"
+import { NotApplicable, type Check } from "./Suite.ts"
 
 export type Service = typeof Store.Service
 
@@ -288,13 +288,17 @@ export const endOfLog = Effect.fnUntraced(function* (store: Service, shard: numb
   return (yield* logBehind(store, shard, 0n)).find(({ id }) => id === marker.id)!.position
 })
 
-/** The first shards of the log that nobody has written to yet: only there does a check know what stands at the front. */
-export const unwrittenShards = Effect.fnUntraced(function* (store: Service) {
+/** Said of a law that no store can be held to behind others' work. */
+export const usedBefore = new NotApplicable({ reason: "the store was used before, and this can be told of a new one only: give the suite an empty store" })
+
+/** The first shards of the log that nobody has written to yet, so many at least: only there does a check know what stands at the front. */
+export const unwrittenShards = Effect.fnUntraced(function* (store: Service, least = 1) {
   const free: Array<number> = []
   for (const shard of times(16, (shard) => shard)) {
     if ((yield* store.events.readLog(shard, 0n, 1)).length === 0) free.push(shard)
   }
-  return free
+  const [first, ...others] = free
+  return first === undefined || free.length < least ? yield* usedBefore : ([first, ...others] as const)
 })
 
 /** How far a shard is relayed, whose log goes on behind it. */

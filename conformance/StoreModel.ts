@@ -7,6 +7,7 @@ import { Context, Effect, Layer, Random } from "effect"
 import assert from "node:assert/strict"
 import type { Delivery } from "../core/model/Delivery.ts"
 import type { Endpoint } from "../core/model/Endpoint.ts"
+import type { LogPage } from "../core/model/Event.ts"
 import { shardOf, type TenantId } from "../core/model/Ids.ts"
 import type { Message } from "../core/model/Message.ts"
 import * as Recipients from "../core/model/Recipient.ts"
@@ -16,10 +17,10 @@ import * as Fixtures from "./fixtures.ts"
 import {
   append,
   auditEntry,
+  behind,
   demand,
   drop,
   endOfLog,
-  eventsOf,
   forget,
   insert,
   insertDelivery,
@@ -292,6 +293,9 @@ const placeBefore = (id: TenantId): TenantId => {
   return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-") as TenantId // as many digits as the other
 }
 
+/** Positions are the log's own: two logs that agree may have begun apart. */
+const unplaced = ({ start, events }: LogPage) => ({ start, events: events.map((event) => ({ ...event, position: 0n })) })
+
 /** All that the reads show of a world; where the contract names no order, sorted. */
 const look = Effect.fnUntraced(function* (store: Service, world: World, places: Places) {
   const relative = sincePlace(places)
@@ -307,11 +311,13 @@ const look = Effect.fnUntraced(function* (store: Service, world: World, places: 
       queued: Effect.forEach(world.attachments, ({ id }) =>
         Effect.map(store.messages.queuedWith(realm, id), (found) => sortedBy(found, (one) => one.id))
       ),
-      // Positions are the log's own: two logs that agree may have begun apart.
       events: Effect.forEach(world.applications, ({ id }) =>
-        Effect.map(eventsOf(store, realm, { _tag: "Since", at: age + 5 }, 20, id), (found) =>
-          found.map((event) => ({ ...event, position: 0n }))
-        )
+        Effect.gen(function* () {
+          const since = yield* store.events.page(realm, id, { start: { _tag: "Since", at: age + 5 }, limit: 20 })
+          const [, second] = since.events
+          if (second === undefined) return [unplaced(since)]
+          return [unplaced(since), unplaced(yield* store.events.page(realm, id, { start: behind(second), limit: 2 }))]
+        })
       ),
       endpoints: Effect.forEach(world.endpoints, ({ id }) =>
         Effect.map(store.endpoints.get(realm, id), (found) => found && relative(found))

@@ -33,6 +33,7 @@ import {
   together,
   unwrittenShards,
   update,
+  usedBefore,
   type Service
 } from "./StoreLaw.ts"
 
@@ -459,14 +460,14 @@ const begun = [
   law("begins a relay at 0, held by nobody, and keeps its place and the endpoints' when events are forgotten", (store) =>
     Effect.gen(function* () {
       const age = ownAge()
-      const shard = (yield* unwrittenShards(store)).at(-1) ?? 0
+      const shard = (yield* unwrittenShards(store)).at(-1)!
       const realm = realmInShard(shard)
       const [early, late] = [Fixtures.endpoint(realm, { enabledAfter: 5n }), Fixtures.endpoint(realm)]
       const at = (occurredAt: Millis) => append(event(realm, age + occurredAt))
       const ofOthers = (yield* store.backlog).unrelayed
       yield* land(store, insert("endpoint", early), at(10), at(20), at(30))
       const [first] = yield* store.events.readLog(shard, 0n, 1)
-      if (first?.position !== 1n) return // A store that was used before: the laws of relays still hold it.
+      if (first?.position !== 1n) return yield* usedBefore
       assert.equal(yield* enabledAfter(store, early), 0n)
       assert.deepEqual(yield* relayBehind(store, shard), { shard, position: 0n, holder: "", heldUntil: 0 })
       assert.deepEqual(yield* refusal(store, moveRelay(1n, { shard, position: 2n })), relayMoved(shard))

@@ -7,12 +7,19 @@
  * between checks: each invents a fresh tenant. It runs on a virtual clock
  * (effect/testing's TestClock).
  */
-import type { Effect, Scope } from "effect"
+import { Data, type Effect, type Scope } from "effect"
+
+/** What a check would need is not there; nothing is said about its subject. */
+export class NotApplicable extends Data.TaggedError("NotApplicable")<{ readonly reason: string }> {
+  override get message(): string {
+    return this.reason
+  }
+}
 
 export interface Check<R> {
   /** A claim about the adapter, in the present tense. */
   readonly title: string
-  /** Succeeds if the claim holds; fails or dies with what broke it. */
+  /** Succeeds if the claim holds; fails with `NotApplicable` where it cannot be judged, and fails or dies with what broke it. */
   readonly check: Effect.Effect<void, unknown, R | Scope.Scope>
 }
 

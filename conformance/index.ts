@@ -3,7 +3,7 @@
  * them under any test runner: each check is an Effect over the port it tests,
  * on a virtual clock.
  */
-export type { Check, Suite } from "./Suite.ts"
+export { NotApplicable, type Check, type Suite } from "./Suite.ts"
 export {
   conforms,
   NothingToProve,

@@ -1,8 +1,9 @@
 /** Who is let in, and what is answered to requests that reach no operation (Spec 5, Spec 7). */
 import { Effect, Redacted } from "effect"
+import { NotApplicable } from "../Suite.ts"
 import { Deployment, type Request } from "./Deployment.ts"
 import { check, type HttpSuite } from "./HttpCheck.ts"
-import { answered, call, equal, holds, NotApplicable, refused, refusedInput, status, withoutRequestId } from "./Law.ts"
+import { answered, call, equal, holds, refused, refusedInput, status, withoutRequestId } from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 import { freshId } from "./Traffic.ts"
 

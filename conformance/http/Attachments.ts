@@ -1,8 +1,9 @@
 /** Attachments: up, through the scan, and down again (Spec 3, Attachment; Spec 4, UploadAttachmentInput). */
 import { Effect } from "effect"
+import { NotApplicable } from "../Suite.ts"
 import { codeOf, type Request } from "./Deployment.ts"
 import { check, type HttpSuite } from "./HttpCheck.ts"
-import { answered, call, equal, holds, NotApplicable, refused, refusedInput, status, withoutRequestId } from "./Law.ts"
+import { answered, call, equal, holds, refused, refusedInput, status, withoutRequestId } from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 import { freshId, type Input, recipient, scanned, Traffic } from "./Traffic.ts"
 

@@ -3,10 +3,11 @@
  * these checks come last, and judge all that was answered to the others.
  */
 import { Effect, Redacted } from "effect"
+import { NotApplicable } from "../Suite.ts"
 import { Deployment, type Reply } from "./Deployment.ts"
 import { faultsOf, type Resolve } from "./JsonSchema.ts"
 import { check, type HttpSuite } from "./HttpCheck.ts"
-import { type Broken, equal, fits, holds, NotApplicable } from "./Law.ts"
+import { type Broken, equal, fits, holds } from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 import { Traffic } from "./Traffic.ts"
 

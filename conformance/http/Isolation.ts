@@ -1,8 +1,9 @@
 /** What another key sees (Spec 1, point 1; Spec 5, point 5): nothing, and nobody tells it that there is anything. */
 import { Effect, Redacted } from "effect"
+import { NotApplicable } from "../Suite.ts"
 import { Deployment, type Reply, type Request } from "./Deployment.ts"
 import { check, type HttpSuite } from "./HttpCheck.ts"
-import { answered, call, equal, holds, NotApplicable, status, withoutRequestId } from "./Law.ts"
+import { answered, call, equal, holds, status, withoutRequestId } from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 import { freshId, Traffic } from "./Traffic.ts"
 

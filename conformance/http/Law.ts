@@ -7,12 +7,6 @@ import { codeOf, Deployment, type Exchange, type Reply, type Request } from "./D
 export class Broken
   extends Data.TaggedError("Broken")<{ readonly message: string; readonly exchange: Exchange | null }> {}
 
-/** What a check would need is not there; nothing is said about the deployment. */
-export class NotApplicable extends Data.TaggedError("NotApplicable")<{ readonly reason: string }> {
-  override get message(): string {
-    return this.reason
-  }
-}
 
 const inWords = (value: unknown): string => {
   const text = value === undefined ? "nothing" : JSON.stringify(value)

@@ -1,7 +1,8 @@
 /** The limits of a minute (Spec 8), which a run uses up only if it is told to. */
+import { NotApplicable } from "../Suite.ts"
 import { Deployment, type Reply } from "./Deployment.ts"
 import { check, type HttpSuite } from "./HttpCheck.ts"
-import { call, equal, holds, NotApplicable, refused } from "./Law.ts"
+import { call, equal, holds, refused } from "./Law.ts"
 
 /** More requests than this in a minute are not made to prove a limit. */
 const requestsMax = 200

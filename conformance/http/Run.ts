@@ -4,6 +4,7 @@
  * report all the same.
  */
 import { Cause, Clock, Data, DateTime, Duration, Effect, Exit, Layer } from "effect"
+import { NotApplicable } from "../Suite.ts"
 import * as Access from "./Access.ts"
 import * as Attachments from "./Attachments.ts"
 import * as Contract from "./Contract.ts"
@@ -11,7 +12,7 @@ import { codeOf, Deployment, type Exchange, make, NoAnswer, type Shape, type Tar
 import * as Events from "./Events.ts"
 import * as Isolation from "./Isolation.ts"
 import type { HttpCheck, HttpSuite } from "./HttpCheck.ts"
-import { Broken, NotApplicable } from "./Law.ts"
+import { Broken } from "./Law.ts"
 import * as Limits from "./Limits.ts"
 import * as Mailboxes from "./Mailboxes.ts"
 import * as Messages from "./Messages.ts"

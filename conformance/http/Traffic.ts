@@ -4,8 +4,9 @@
  * a check first asks for it, in a sandbox only, and once.
  */
 import { Context, DateTime, Effect, Schema } from "effect"
+import { NotApplicable } from "../Suite.ts"
 import { Deployment, type Exhausted, type NoAnswer, type ReceivedRequest, type Reply } from "./Deployment.ts"
-import { Broken, eventually, fits, NotApplicable, status } from "./Law.ts"
+import { Broken, eventually, fits, status } from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 
 export type Unmade = Broken | NotApplicable | NoAnswer | Exhausted

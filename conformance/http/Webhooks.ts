@@ -1,5 +1,6 @@
 /** Webhooks: endpoints, their handshake, signed deliveries, replay (Spec 3, Spec 4, Spec 6). */
 import { Clock, Effect } from "effect"
+import { NotApplicable } from "../Suite.ts"
 import {
   codeOf,
   Deployment,
@@ -11,7 +12,7 @@ import {
 } from "./Deployment.ts"
 import { eventsSince } from "./Events.ts"
 import { check, type HttpSuite } from "./HttpCheck.ts"
-import { answered, call, equal, eventually, fits, holds, NotApplicable, refused, refusedInput, status } from "./Law.ts"
+import { answered, call, equal, eventually, fits, holds, refused, refusedInput, status } from "./Law.ts"
 import * as Shapes from "./Shapes.ts"
 import { challengeIn, freshId, type Hook, Traffic, welcome } from "./Traffic.ts"
 
