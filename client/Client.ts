@@ -349,6 +349,7 @@ export class Mailroom {
   ): Promise<Transport.Answer<O>> {
     checkNames(`the options of ${call.operation}`, ofCall, options)
     if (call.query !== undefined) checkQuery(call.operation, call.query)
+    if ("body" in call) checkInput(call.operation, call.body)
     const { timeoutMs = this.#settings.timeoutMs, maxRetries = this.#settings.maxRetries, signal } = options
     if (signal != null && typeof signal.throwIfAborted !== "function") {
       throw new TypeError("signal must be an AbortSignal, such as the signal of an AbortController.")
@@ -459,6 +460,11 @@ const ofQuery: Partial<Record<Operation, Readonly<Record<string, true>>>> = {
 
 const checkQuery = (operation: Operation, query: object): void =>
   checkNames(`the query parameters of ${operation}`, ofQuery[operation] ?? {}, query)
+
+/** Without a body the service would be asked for what nobody meant. */
+const checkInput = (operation: Operation, input: unknown): void => {
+  if (typeof input !== "object" || input === null || Array.isArray(input)) throw new TypeError(`${operation} wants an object as its input.`)
+}
 
 const between = (name: string, value: number, least: number): number => {
   if (!Number.isInteger(value) || value < least || value > timerMillisMax) {

@@ -142,6 +142,22 @@ describe("what JavaScript leaves out or mistakes", () => {
   }
 })
 
+describe("an input that is none", () => {
+  for (const nothing of [undefined, null, "a text", [mail]]) {
+    it(`asks nothing for ${JSON.stringify(nothing)}`, async () => {
+      const { mailroom, asked } = lists()
+      const errors = [
+        await errorOf(mailroom.sendMessage(given(nothing)!)),
+        await errorOf(mailroom.updateMessage("message", given(nothing)!)),
+        await errorOf(mailroom.webhookEndpoints.create(given(nothing)!))
+      ]
+
+      const operations = ["sendMessage", "updateMessage", "createWebhookEndpoint"]
+      assert.deepStrictEqual([errors, asked], [operations.map((operation) => `TypeError: ${operation} wants an object as its input.`), []])
+    })
+  }
+})
+
 describe("an answer of who stands before the service", () => {
   for (const [status, doing] of [
     [502, " Whether the message was queued is not known: send it again with this error's idempotencyKey, and it is sent once."],

@@ -372,6 +372,15 @@ describe("an embedded Mailroom", () => {
     assert.deepStrictEqual(life, ["opened", "closed"])
   })
 
+  it("rejects with an Error also where an adapter fails with something else", async () => {
+    for (const end of [Effect.fail, Effect.die]) {
+      const error = await rejectionOf(embed({ store: Layer.effect(Store, end("no route")) }))
+
+      assert.strictEqual(String(error), 'Error: an adapter could not be built: "no route"')
+      assert.strictEqual((error as Error).cause, "no route")
+    }
+  })
+
   it("refuses an Effect that makes no provider, and one that has no name", async () => {
     const nameless = { name: "", submit: () => Effect.never, poll: () => Effect.never }
     for (const made of [undefined, {}, { name: "mine" }, nameless]) {

@@ -3,7 +3,7 @@
  * contract, no server of its own. Programs on Effect use `Mailroom.layer` of
  * the package's root; what is here is made of it.
  */
-import { Context, Effect, Exit, Fiber, Layer, Logger, Option, Predicate, Redacted, References, Result, Scope, Stream } from "effect"
+import { Context, Effect, Exit, Fiber, Formatter, Layer, Logger, Option, Predicate, Redacted, References, Result, Scope, Stream } from "effect"
 import { HttpServer } from "effect/http"
 import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
 import * as NodeResolver from "../../adapters/node/NodeResolver.ts"
@@ -143,7 +143,7 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
   )
   const { context, handler } = await Effect.runPromise(
     Effect.onError(building, () => closing).pipe(Effect.raceFirst(warning))
-  )
+  ).catch((fault: unknown) => Promise.reject(asError(fault)))
   // In the background what finds the store away goes on later; who asks for it once is told.
   const reachable = Context.get(context, Store).relay.behind
   const runCore = Effect.runPromiseWith(context)
@@ -182,6 +182,10 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
     }
   }
 }
+
+/** An adapter's layer may fail with anything, and who awaits a promise expects an Error. */
+const asError = (fault: unknown): Error =>
+  fault instanceof Error ? fault : new Error(`an adapter could not be built: ${Formatter.format(fault)}`, { cause: fault })
 
 /** From JavaScript it may be anything; and of a body that somebody has read nothing is left. */
 const unread = (request: Request): Request => {
