@@ -1,9 +1,8 @@
 /** Mailboxes and domains that an operator removes: who had them is refused, who has their names since is served, and nothing stays without its owner. */
-import { Duration, Effect } from "effect"
+import { Effect } from "effect"
 import * as assert from "node:assert/strict"
 import { domainOf } from "../../core/model/Address.ts"
 import { system } from "../../core/model/Audit.ts"
-import { submissionWindow } from "../../core/model/Limits.ts"
 import type { Mailbox } from "../../core/model/Mailbox.ts"
 import type { MailDomain } from "../../core/model/MailDomain.ts"
 import type { Change } from "../../core/ports/Store.ts"
@@ -13,7 +12,7 @@ import { settledAt } from "../StoreMessageRetention.ts"
 import { answerTo, arrive } from "./Arrivals.ts"
 import { Ahead, once } from "./Faults.ts"
 import * as Time from "./Time.ts"
-import { healthyChecks, letter, logOf, pass, scenario, send, settle, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"
+import { healthyChecks, letter, logOf, scenario, send, settle, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"
 
 const [ada, day] = [address("ada"), 86_400_000]
 const week = { messageRetention: 7 * day }
@@ -176,7 +175,7 @@ export const suite: ScenarioSuite = {
       })
     ),
 
-    scenario("a message that is accepted at the moment at which its mailbox goes is told of as failed, and its owner can read it", (world) =>
+    scenario("a message that is accepted at the moment at which its mailbox goes is told of as failed at once, and its owner can read it", (world) =>
       Effect.gen(function* () {
         const of = yield* world.found()
         const operator = yield* world.boot()
@@ -184,10 +183,11 @@ export const suite: ScenarioSuite = {
         const process = yield* world.boot(new Ahead("Store.commit", once(gone)))
 
         const { message } = yield* process.messages.send(of.principal, someKey(), letter(of, ada))
-        yield* pass(operator, Duration.millis(submissionWindow + day), "1 hour")
+        yield* settle(operator)
 
         assert.deepEqual(typesOf(yield* logOf(world, of, message.id)), ["message.queued", "message.failed"])
-        assert.equal((yield* operator.messages.get(of.principal, message.id)).message.status, "failed")
+        const { status, failure } = (yield* operator.messages.get(of.principal, message.id)).message
+        assert.deepEqual([status, failure], ["failed", { stage: "submit", code: "mailbox_removed", message: "the sending mailbox was removed" }])
         assert.equal((yield* Effect.flip(operator.messages.send(of.principal, someKey(), letter(of, ada))))._tag, "NotFound")
       })
     )

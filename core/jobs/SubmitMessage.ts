@@ -180,7 +180,11 @@ export class SubmitMessage extends Context.Service<
 
       /** The mailbox's domain, if mail may be sent from it. */
       const checkSender = Effect.fnUntraced(function* ({ mailbox, domain }: Outbound) {
-        if (mailbox === null || mailbox.status !== "active") {
+        // It was active when the message was accepted, and does not come back.
+        if (mailbox === null) {
+          return yield* new Abandoned({ failure: { stage: "submit", code: "mailbox_removed", message: "the sending mailbox was removed" } })
+        }
+        if (mailbox.status !== "active") {
           return yield* new Postponed({ code: "mailbox_suspended", detail: "the sending mailbox is suspended" })
         }
         if (domain === null || !isVerified(domain.health)) {

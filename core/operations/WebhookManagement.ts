@@ -77,7 +77,7 @@ export class WebhookManagement extends Context.Service<
     ) => Effect.Effect<ManagedEndpoint, UnknownResource | InvalidInput | StoreUnavailable>
     /**
      * Takes a disabled endpoint into use again, its counter at 0; with `replayDead`, what died since it was disabled
-     * becomes pending again. Events that happened meanwhile and were never made deliveries stay without one.
+     * becomes pending again. Events that happened meanwhile, or before and were not made deliveries yet, stay without one.
      */
     readonly enableEndpoint: (
       actor: Actor,
