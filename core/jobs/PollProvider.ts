@@ -9,7 +9,7 @@ import { JobQueue, type Lease } from "../ports/JobQueue.ts"
 import { MailProviderUnavailable, MailProviders, type MailProvider } from "../ports/MailProvider.ts"
 import * as Tracing from "../Tracing.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
-import { pollTime, portBroken } from "./SubmissionAttempt.ts"
+import { asPort, pollTime, portBroken } from "./SubmissionAttempt.ts"
 
 const pollTimeout = Duration.minutes(1)
 
@@ -56,7 +56,7 @@ export class PollProvider extends Context.Service<
         if (provider === null || provider.name !== submission.provider) {
           return yield* notifications.recordPoll(message, submission, [], again.pollAt)
         }
-        const polled = yield* provider.poll(submission).pipe(
+        const polled = yield* asPort(provider.poll(submission)).pipe(
           Effect.timeoutOrElse({
             duration: pollTimeout,
             orElse: () => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))

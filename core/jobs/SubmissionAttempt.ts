@@ -1,5 +1,5 @@
 /** What a try at submitting a message comes to, as values. */
-import { Data, Exit, Option } from "effect"
+import { Data, Effect, Exit, Option } from "effect"
 import type { Address } from "../model/Address.ts"
 import * as Addresses from "../model/Address.ts"
 import * as Backoff from "../model/Backoff.ts"
@@ -13,7 +13,7 @@ import type { Suppression } from "../model/Suppression.ts"
 import { settle, type Draft, type Outcome } from "../model/Settlement.ts"
 import { dateMax } from "../model/Timestamp.ts"
 import type { Enclosed } from "../ports/BlobStore.ts"
-import { SubmissionRefused, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
+import { MailProviderUnavailable, SubmissionRefused, type MailProvider, type SubmitResult } from "../ports/MailProvider.ts"
 import type * as Metrics from "../Metrics.ts"
 
 /** Not now: tried again by the schedule, until the message is 48 h old. */
@@ -113,6 +113,31 @@ export const pollTime = (at: unknown): Millis | null =>
 /** What an operator is told of an answer that was not kept as it came. */
 export const portBroken =
   "the provider's adapter said what its port does not allow; the suite `mailProvider` of mailroom/conformance tells what"
+
+const portErrors = new Set(["SubmissionRefused", "MailProviderUnavailable", "BlobUnavailable", "BlobMissing", "BlobCorrupt"])
+
+const isOfPort = (error: unknown): boolean =>
+  typeof error === "object" && error !== null && "_tag" in error && typeof error._tag === "string" && portErrors.has(error._tag)
+
+const ofPort = <E>(error: E): Effect.Effect<never, E | MailProviderUnavailable> =>
+  isOfPort(error)
+    ? Effect.fail(error)
+    : Effect.andThen(Effect.logWarning(portBroken), Effect.fail(new MailProviderUnavailable({ cause: error })))
+
+/**
+ * What a provider's method gave, as the port has it. From JavaScript it may be a promise, or what it came to: somebody may
+ * have been mailed by then, so it is taken at its word, and not asked again. A failure that the port does not have leaves
+ * the outcome as unknown as an answer that was lost.
+ */
+export const asPort = <A, E>(given: Effect.Effect<A, E>): Effect.Effect<A, E | MailProviderUnavailable> => {
+  if (Effect.isEffect(given)) return Effect.catch(given, ofPort<E>)
+  const promise = Promise.resolve(given as A | Promise<A>) // no Effect
+  void promise.catch(() => {}) // which would end the process, until somebody waits for it
+  return Effect.andThen(
+    Effect.logWarning(portBroken),
+    Effect.tryPromise({ try: () => promise, catch: (cause) => new MailProviderUnavailable({ cause }) })
+  )
+}
 
 /**
  * The result itself if it is as the port has it, and else what can be kept of it. Whoever was taken has been mailed: a

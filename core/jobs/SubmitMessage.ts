@@ -42,6 +42,7 @@ import {
   Abandoned,
   abandoned,
   attempted,
+  asPort,
   AwaitsScan,
   bounceSuppressed,
   concludedOn,
@@ -262,8 +263,8 @@ export class SubmitMessage extends Context.Service<
           return !isGivenBack
         }
         if (!isWanted()) return yield* new GivenBack()
-        const submission = provider
-          .submit({
+        const submission = asPort(
+          provider.submit({
             realm: realmOf(message),
             messageId: message.id,
             envelope: {
@@ -275,14 +276,14 @@ export class SubmitMessage extends Context.Service<
             mime: bytes === null ? blobs.read(message.tenantId, blob) : Stream.succeed(bytes),
             isWanted
           })
-          .pipe(
-            Effect.flatMap((result) => understood(message, sendable, result)),
-            Effect.catchTag("MailProviderUnavailable", (error) => Effect.fail(isGivenBack ? new GivenBack() : error)),
-            deadlines.within(() => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))),
-            Metrics.timed(Metrics.submissionDuration),
-            Effect.onExit((exit) => measured(message, exit)),
-            Tracing.span("MailProvider.submit", "client", { "mailroom.provider": provider.name })
-          )
+        ).pipe(
+          Effect.flatMap((result) => understood(message, sendable, result)),
+          Effect.catchTag("MailProviderUnavailable", (error) => Effect.fail(isGivenBack ? new GivenBack() : error)),
+          deadlines.within(() => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))),
+          Metrics.timed(Metrics.submissionDuration),
+          Effect.onExit((exit) => measured(message, exit)),
+          Tracing.span("MailProvider.submit", "client", { "mailroom.provider": provider.name })
+        )
         const result = yield* Effect.catchTags(submission, {
           SubmissionRefused: ({ reply }) => Effect.fail(refused(reply)),
           MailProviderUnavailable: (error) =>

@@ -105,6 +105,9 @@ describe("an embedded Mailroom", () => {
     await read.text()
 
     assert.match(String(await rejectionOf(mailroom.fetch(read, from))), /^TypeError: fetch wants a Request whose body nobody has read/)
+    const locked = new Request("http://mailroom.internal/v1/messages", { method: "POST", body: "{}" })
+    locked.body!.getReader()
+    assert.match(String(await rejectionOf(mailroom.fetch(locked, from))), /^TypeError: fetch wants a Request whose body nobody has read/)
     for (const none of ["http://mailroom.internal/healthz", undefined, {}]) {
       assert.match(String(await rejectionOf(mailroom.fetch(none as Request, from))), /^TypeError: fetch wants a Request\./) // as JavaScript gives it
     }

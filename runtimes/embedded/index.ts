@@ -189,9 +189,9 @@ const asError = (fault: unknown): Error =>
 
 /** From JavaScript it may be anything; and of a body that somebody has read nothing is left. */
 const unread = (request: Request): Request => {
-  const given: { readonly url?: unknown; readonly bodyUsed?: unknown } | undefined = request
+  const given: { readonly url?: unknown; readonly bodyUsed?: unknown; readonly body?: { readonly locked?: unknown } | null } | undefined = request
   if (typeof given?.url !== "string") throw new TypeError("fetch wants a Request.")
-  if (given.bodyUsed === true) throw new TypeError("fetch wants a Request whose body nobody has read: mount it before what reads bodies.")
+  if (given.bodyUsed === true || given.body?.locked === true) throw new TypeError("fetch wants a Request whose body nobody has read: mount it before what reads bodies.")
   return request
 }
 
