@@ -112,7 +112,7 @@ export interface Message {
   readonly html: string | null
   readonly mime: MimePart
   readonly attachments: ReadonlyArray<Attachment>
-  /** Each recipient once, with what became of it. */
+  /** Each recipient once, with what became of it. While it is queued, `smtpCode` and `diagnostic` are those of the last try. */
   readonly recipients: ReadonlyArray<{
     readonly address: string
     readonly role: Open<"to" | "cc" | "bcc">
@@ -135,11 +135,13 @@ export interface Message {
     readonly dkim: string | null
     readonly dmarc: string | null
   } | null
+  /** What was wrong with the bytes of a message that came in, such as `missing_date`. It was read all the same. */
   readonly defects: ReadonlyArray<string>
   readonly receivedAt: DateTime | null
   readonly sentAt: DateTime | null
+  /** When it is tried next, while a recipient is queued. */
   readonly nextAttemptAt: DateTime | null
-  /** The request id of the call that sent it. */
+  /** The request id of the call that sent it; of a message that came in, the id in the `Received` field that it got here. */
   readonly requestId: string
 }
 

@@ -2,9 +2,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import * as Memory from "../../adapters/memory/index.ts"
+import * as RfcMime from "../../adapters/mime/RfcMime.ts"
 import { Mime } from "../../core/ports/Mime.ts"
 import { Store, StoreUnavailable } from "../../core/ports/Store.ts"
-import { embed } from "./harness.ts"
+import { embed, rejectionOf } from "./harness.ts"
 
 describe("the adapters of an embedded Mailroom", () => {
   it("may be a provider that wants the reader of messages, as Postmark's does", async () => {
@@ -18,6 +19,16 @@ describe("the adapters of an embedded Mailroom", () => {
 
     assert.isFunction(got!.parse)
   })
+
+  const options = ["store", "queue", "blobs", "crypto", "mime", "scanner", "webhooks", "limiter", "resolver", "authenticator", "spamFilter"]
+  for (const option of options) {
+    const layer = option === "store" ? RfcMime.layer : Memory.MemoryStore.layer
+    it(`are refused by name where one is of another port: ${option}`, async () => {
+      const error = await rejectionOf(embed({ [option]: layer })) // as JavaScript gives it
+
+      assert.match(String(error), new RegExp(`^TypeError: ${option} is a layer that makes something else; it wants an adapter's layer of [A-Z][A-Za-z]+$`))
+    })
+  }
 
   it("may be a store that is away: a tick, and what forgets, reject and say so", async () => {
     let isAway = false

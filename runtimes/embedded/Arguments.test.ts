@@ -2,10 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { inspect } from "node:util"
-import { embed, found, operator } from "./harness.ts"
+import { embed, found, operator, rejectionOf } from "./harness.ts"
 import { parseAddress, plans, type EmbeddedMailroom } from "./index.ts"
-
-const rejectionOf = (call: Promise<unknown>): Promise<unknown> => call.then((done) => ({ done }), (error: unknown) => error)
 
 type Called = Readonly<Record<string, (...args: ReadonlyArray<unknown>) => Promise<unknown>>>
 

@@ -8,15 +8,8 @@ import { MailroomError } from "../../client/index.ts"
 import { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
 import type { MailProvider } from "../../core/ports/MailProvider.ts"
 import { Store, StoreUnavailable } from "../../core/ports/Store.ts"
-import { embed, found, from, get, operator, receiver } from "./harness.ts"
+import { embed, found, from, get, operator, receiver, rejectionOf } from "./harness.ts"
 import { parseAddress, parseDomain, ReceiveRefused, type InboundMail, type Options } from "./index.ts"
-
-/** The rejection of a promise; fails if it is kept. */
-const rejectionOf = (promise: Promise<unknown>): Promise<unknown> =>
-  promise.then(
-    () => assert.fail("it was kept"),
-    (error: unknown) => error
-  )
 
 describe("an embedded Mailroom", () => {
   it("takes mail in, whole or in pieces, and says what to answer where it does not", async () => {

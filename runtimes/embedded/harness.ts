@@ -62,5 +62,12 @@ export const found = async ({ management }: EmbeddedMailroom, environment: "sand
   return { tenantId, applicationId, apiKey: reveal(text), mailboxId: mailbox.id }
 }
 
+/** The rejection of a promise; fails if it is kept. */
+export const rejectionOf = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => Promise.reject(new Error("it was kept")),
+    (error: unknown) => error
+  )
+
 export const from = { clientAddress: "192.0.2.1" }
 export const get = (path: string, headers: Record<string, string> = {}) => new Request(`http://mailroom.internal${path}`, { headers })

@@ -17,9 +17,19 @@ import * as Limits from "../../core/model/Limits.ts"
 import { Management } from "../../core/operations/Management.ts"
 import { Receive, type Arriving } from "../../core/operations/Receive.ts"
 import { WebhookManagement } from "../../core/operations/WebhookManagement.ts"
+import { BlobStore } from "../../core/ports/BlobStore.ts"
+import { Crypto } from "../../core/ports/Crypto.ts"
+import { JobQueue } from "../../core/ports/JobQueue.ts"
+import { MailAuthenticator } from "../../core/ports/MailAuthenticator.ts"
 import { MailProviders } from "../../core/ports/MailProvider.ts"
+import { Mime } from "../../core/ports/Mime.ts"
 import { NotificationIntakes } from "../../core/ports/NotificationIntake.ts"
+import { RateLimiter } from "../../core/ports/RateLimiter.ts"
+import { Resolver } from "../../core/ports/Resolver.ts"
+import { Scanner } from "../../core/ports/Scanner.ts"
+import { SpamFilter } from "../../core/ports/SpamFilter.ts"
 import { Store } from "../../core/ports/Store.ts"
+import { WebhookTransport } from "../../core/ports/WebhookTransport.ts"
 import { Settings, type SettingsShape } from "../../core/Settings.ts"
 import { fetchHandler } from "../http/Fetch.ts"
 import * as Arguments from "./Arguments.ts"
@@ -237,8 +247,15 @@ const within = (atMost: `${number} seconds`, fault: string, ending: Effect.Effec
     else if (Exit.isFailure(ended.value)) yield* Effect.logError(`${fault} as it should`, ended.value.cause)
   })
 
+/** An option's layer, held to its port: from JavaScript it may be another port's, and one that may be missing would be. */
+const making = <Port, Service, E, R>(option: string, port: Context.Key<Port, Service>, layer: Layer.Layer<Port, E, R>): Layer.Layer<Port, E, R> =>
+  Layer.tap(layer, (made) =>
+    Option.isSome(Context.getOption(made, port))
+      ? Effect.void
+      : Effect.die(new TypeError(`${option} is a layer that makes something else; it wants an adapter's layer of ${port.key.split("/").at(-1)}`))
+  )
+
 const core = (options: Options, settings: SettingsShape) => {
-  const { store, queue, blobs, crypto, mime, scanner, webhooks } = options
   const { limiter = MemoryRateLimiter.layer, resolver = NodeResolver.layer } = options
   const intakes = Layer.effect(
     NotificationIntakes,
@@ -247,9 +264,20 @@ const core = (options: Options, settings: SettingsShape) => {
       Effect.die(new TypeError("intakes is an Effect that makes something else; it wants a list of NotificationIntakes: { name, receive }"))
     )
   )
-  const transport = Layer.provideMerge(Layer.provideMerge(intakes, webhooks), resolver)
-  const { authenticator = Layer.empty, spamFilter = Layer.empty } = options
-  const ports = Layer.mergeAll(store, queue, blobs, crypto, mime, scanner, transport, limiter, Layer.provide(providers(options), mime), authenticator, spamFilter)
+  const mime = making("mime", Mime, options.mime)
+  const ports = Layer.mergeAll(
+    making("store", Store, options.store),
+    making("queue", JobQueue, options.queue),
+    making("blobs", BlobStore, options.blobs),
+    making("crypto", Crypto, options.crypto),
+    mime,
+    making("scanner", Scanner, options.scanner),
+    Layer.provideMerge(Layer.provideMerge(intakes, making("webhooks", WebhookTransport, options.webhooks)), making("resolver", Resolver, resolver)),
+    making("limiter", RateLimiter, limiter),
+    Layer.provide(providers(options), mime),
+    options.authenticator === undefined ? Layer.empty : making("authenticator", MailAuthenticator, options.authenticator),
+    options.spamFilter === undefined ? Layer.empty : making("spamFilter", SpamFilter, options.spamFilter)
+  )
   return Mailroom.layer.pipe(
     Layer.provideMerge(ports),
     Layer.provide(Layer.succeed(Settings, settings)),

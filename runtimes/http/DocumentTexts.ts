@@ -10,7 +10,7 @@ export const introduction = `Send, receive, inspect and automate mail for one te
 - **Limits**: per network address, per key, and per tenant and UTC day; \`RateLimit-*\` tells of the tightest. After a 429 wait
   \`Retry-After\` seconds plus random jitter.
 - **Compatibility**: ignore members, event types and codes that you do not know. Request bodies are strict: a member that
-  the schema does not have is refused.
+  the schema does not have is refused. Of a query, a parameter that is not documented is passed over: look at its spelling.
 - **HEAD** is allowed wherever GET is.`
 
 export const tags: Readonly<Record<string, string>> = {
@@ -174,9 +174,12 @@ export const members: Readonly<Record<string, string>> = {
     "Of an inbound one `received`.",
   "MessageSummary.snippet": "The first 200 characters of the text.",
   "MessageSummary.createdAt": "To the microsecond; no two messages of a tenant share one.",
-  "Message.recipients": "Each recipient once, with what became of it.",
+  "Message.recipients":
+    "Each recipient once, with what became of it. While it is queued, `smtpCode` and `diagnostic` are those of the last try.",
+  "Message.nextAttemptAt": "When it is tried next, while a recipient is queued.",
+  "Message.defects": "What was wrong with the bytes of a message that came in, such as `missing_date`. It was read all the same.",
   "Message.failure": "Why the message failed, and at which stage.",
-  "Message.requestId": "The request id of the call that sent it.",
+  "Message.requestId": "The request id of the call that sent it; of a message that came in, the id in the `Received` field that it got here.",
   "Attachment.messageId": "The message that used it first.",
   "Attachment.scanState": "Only `clean` downloads. `infected` is final; `error` is scanned again.",
   "Attachment.expiresAt": "When an upload that no message uses is removed.",
