@@ -132,7 +132,7 @@ const ofPort = <E>(error: E): Effect.Effect<never, E | MailProviderUnavailable> 
 export const asPort = <A, E>(given: Effect.Effect<A, E>): Effect.Effect<A, E | MailProviderUnavailable> => {
   if (Effect.isEffect(given)) return Effect.catch(given, ofPort<E>)
   const promise = Promise.resolve(given as A | Promise<A>) // no Effect
-  void promise.catch(() => {}) // which would end the process, until somebody waits for it
+  void promise.catch(() => {}) // before anybody waits for it, a rejection would end the process
   return Effect.andThen(
     Effect.logWarning(portBroken),
     Effect.tryPromise({ try: () => promise, catch: (cause) => new MailProviderUnavailable({ cause }) })

@@ -41,8 +41,8 @@ import { signingKeys } from "./SigningKeys.ts"
 import {
   Abandoned,
   abandoned,
-  attempted,
   asPort,
+  attempted,
   AwaitsScan,
   bounceSuppressed,
   concludedOn,

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import { HttpServerRequest } from "effect/http"
 import * as fc from "fast-check"
-import { readBytes } from "./Body.ts"
+import { read, readBytes } from "./Body.ts"
 import { BodyRoom } from "./BodyRoom.ts"
 import { DrainState } from "./Drain.ts"
 
@@ -61,6 +61,20 @@ describe("A body that comes in pieces", () => {
       assert.deepInclude(refusal, { _tag: "InvalidRequest" })
       assert.match(refusal.message, /Content-Length/)
       assert.deepStrictEqual(longer.state, { wanted: 3, isLeft: true })
+    })
+  )
+
+  it.effect("is told apart from an empty one where a host's parser has read it", () =>
+    Effect.gen(function* () {
+      const left = { method: "POST", headers: { "content-type": "application/json", "content-length": "105" } }
+      const without = HttpServerRequest.fromWeb(new Request("http://mailroom.internal/v1/messages", left))
+
+      for (const request of [without, sent([], left.headers).request]) {
+        assert.match((yield* Effect.flip(read(request, 300, waiting))).message, /Mount the service before body parsers/)
+      }
+      for (const request of [sent([]).request, sent([], { "content-length": "0" }).request]) {
+        assert.match((yield* Effect.flip(read(request, 300, waiting))).message, /the body is empty/)
+      }
     })
   )
 })

@@ -46,7 +46,12 @@ export const read = (
   request: HttpServerRequest.HttpServerRequest,
   limitBytes: number,
   waiting: Waiting
-): Effect.Effect<string, BodyFault> => Effect.flatMap(readBytes(request, limitBytes, waiting), textOf)
+): Effect.Effect<string, BodyFault> =>
+  Effect.flatMap(readBytes(request, limitBytes, waiting), (bytes) =>
+    bytes.length === 0 && Number(request.headers["content-length"] ?? 0) > 0
+      ? Effect.fail(new InvalidRequest({ issues: [takenBefore] }))
+      : textOf(bytes)
+  )
 
 /**
  * Reads the body of an operation that takes none: there is none, or it is empty, or it is `{}`. Clients and proxies
@@ -95,6 +100,13 @@ export const readBytes = (
 
 /** Node refuses such a request by itself; a host's may have it. */
 const noLength: Issue = { path: "", code: "malformed_http", message: "Expected a Content-Length that is one number" }
+
+/** Node waits for what is announced. A host's parser may have read it, and the caller has made no mistake. */
+const takenBefore: Issue = {
+  path: "",
+  code: "empty_body",
+  message: "Expected the body that Content-Length announces, and nothing of it is left: what stands before this service in its process has read it. Mount the service before body parsers"
+}
 
 /** Node ends a body where its length says. A host may not: one that took out the compression, say, and left the length. */
 const beyondLength: Issue = { path: "", code: "malformed_http", message: "Expected a body that is no longer than its Content-Length" }
