@@ -106,6 +106,7 @@ describe("Config", () => {
 
   for (const [name, text, key, value] of [
     ["MAILROOM_PUBLIC_URL", "http://[::1]:3025/", "publicUrl", "http://[::1]:3025"],
+    ["MAILROOM_PUBLIC_URL", "https://mail.example/api/", "publicUrl", "https://mail.example/api"],
     ["MAILROOM_CLAMD", "[::1]:3310", "clamd", { host: "::1", port: 3310 }],
     ["MAILROOM_CLAMD", "clamd.example:3310", "clamd", { host: "clamd.example", port: 3310 }],
     ["MAILROOM_CLAMD", "/run/clamd.sock", "clamd", { path: "/run/clamd.sock" }],
@@ -172,7 +173,7 @@ describe("Config", () => {
     ["MAILROOM_SMTP_HOST", ["relay.example", "::1", ""], ["relay.example:25", "a b"]],
     ["MAILROOM_SMTP_PORT", ["25", "465"], ["0", "65536"]],
     ["MAILROOM_SMTP_TLS", ["implicit", "none"], ["tls", ""]],
-    ["MAILROOM_PUBLIC_URL", ["https://mail.example", "http://[::1]:3025/", ""], ["mail.example", "https://mail.example/api", "ftp://mail.example", "https://mail.example?a=b", "https://ada@mail.example"]],
+    ["MAILROOM_PUBLIC_URL", ["https://mail.example", "http://[::1]:3025/", "https://mail.example/api", "https://mail.example/v2/mail.api/", ""], ["mail.example", "https://mail.example/a/../b", "https://mail.example/a//b", "https://mail.example/a b", "https://mail.example/a%2fb", "ftp://mail.example", "https://mail.example?a=b", "https://mail.example/api?a=b", "https://mail.example/api#a", "https://ada@mail.example"]],
     ["MAILROOM_OTLP_ENDPOINT", ["http://otel:4318", "https://otel.example/otlp/", ""], ["otel:4318", "http://ada:love@otel:4318", "http://ada@otel:4318", "http://otel:4318?token=a", "http://otel:4318#a"]],
     ["MAILROOM_INBOUND_RSPAMD", ["http://[::1]:11333", ""], ["rspamd:11333", "http://:love@rspamd:11333", "http://rspamd:11333?token=a"]],
     ["MAILROOM_WORKER_PORT", ["0", ""], ["-1", "65536"]],

@@ -56,10 +56,10 @@ export const settings = {
   }),
   publicUrl: setting({
     name: "MAILROOM_PUBLIC_URL",
-    wants: "`https://` or `http://` and a host such as `https://mail.example`, without a user, path or query",
-    about: "Where clients reach the service, for the document that it serves. Without it, where it listens.",
+    wants: "`https://` or `http://`, a host, and a path if there is one, such as `https://mail.example` or `https://example.com/mail`, without a user or query",
+    about: "Where clients reach the service, for the document that it serves; with the path that a proxy takes off. Without it, where it listens.",
     fallback: "",
-    parse: Values.optional(Values.origin)
+    parse: Values.optional(Values.base)
   }),
   workerPort: setting({
     name: "MAILROOM_WORKER_PORT",

@@ -125,12 +125,12 @@ const headerValue = (text: string): string | null => {
   return value !== null && /^[\t\x20-\x7e]*$/.test(value) ? value : null
 }
 
-/** An address at which clients reach us, without a path. */
-export const origin = (text: string): Parsed<string> => {
-  const parsed = url("http:", "https:")(text)
-  return Result.isSuccess(parsed) && [text, `${text}/`].includes(`${new URL(text).origin}/`)
-    ? Result.succeed(new URL(text).origin)
-    : Result.fail(text)
+/** An address at which clients reach us, as it is written down, but for a slash at its end; with a path of plain segments, if with any. */
+export const base = (text: string): Parsed<string> => {
+  if (Result.isFailure(url("http:", "https:")(text))) return Result.fail(text)
+  const { origin, pathname } = new URL(text)
+  const whole = `${origin}${pathname.replace(/\/$/, "")}`
+  return [whole, `${whole}/`].includes(text) && /^(?:\/[\w.~-]+)*\/?$/.test(pathname) ? Result.succeed(whole) : Result.fail(text)
 }
 
 /** `postgres`, or the path of a folder. A bare name is neither: it would depend on where one stands. */

@@ -44,7 +44,7 @@ const faulty: ReadonlyArray<readonly [options: Record<string, unknown>, fault: R
   [{ settings: { ipRequests: 3, toString: 3 } }, /^settings\.ipRequests is no setting, .*\nsettings\.toString is no setting, /],
   [{ settings: 3 }, /^settings is something else; it wants/],
   [{ address: "nonsense" }, /^address is something else; it wants `https:\/\/`/],
-  [{ address: "https://api.example.com/mail" }, /^address is something else; it wants .*without a user, path or query/],
+  [{ address: "https://api.example.com/mail?a=b" }, /^address is something else; it wants .*without a user or query/],
   [{ store: undefined, provider: undefined }, /^store is not given; it wants an adapter's layer of Store\nprovider is not given; it wants a MailProvider/],
   [{ queue: {} }, /^queue is something else; it wants an adapter's layer of JobQueue$/],
   [{ provider: { submit: () => {} } }, /^provider is something else; it wants/],

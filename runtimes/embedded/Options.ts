@@ -53,7 +53,7 @@ export interface Options {
   readonly spamFilter?: Adapter<SpamFilter>
   /** Held to the same bounds as the settings of a process (`docs/configuration.md`). */
   readonly settings?: Partial<SettingsShape>
-  /** The address at which clients reach `fetch`, for the published document, without a path. Default `http://mailroom.internal`. */
+  /** The address at which clients reach `fetch`, for the published document, with your prefix if there is one. Default `http://mailroom.internal`. */
   readonly address?: string
   /** Takes log lines, JSON each; one that it throws at goes to standard error. Default: warnings and errors, to standard error. */
   readonly log?: (line: string) => void

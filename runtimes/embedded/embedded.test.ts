@@ -159,14 +159,16 @@ describe("an embedded Mailroom", () => {
   })
 
   it("serves the same contract by fetch: document, envelope, request ids", async () => {
-    const mailroom = await embed({ address: "https://api.example.com" })
+    const mailroom = await embed({ address: "https://api.example.com/mail" })
+    const { apiKey } = await found(mailroom)
 
     const document = await mailroom.fetch(get("/openapi.yaml"), from)
     const refused = await mailroom.fetch(get("/v1/messages"), from)
     const body = await refused.json()
 
     assert.strictEqual(document.status, 200)
-    assert.include(await document.text(), "url: https://api.example.com")
+    assert.include(await document.text(), "url: https://api.example.com/mail\n")
+    assert.deepStrictEqual((await mailroom.client(apiKey).messages.list()).items, [])
     assert.deepStrictEqual([refused.status, body.code, body.requestId], [401, "unauthorized", refused.headers.get("x-request-id")])
     assert.strictEqual((await mailroom.fetch(get("/v1/nothing"), from)).status, 404)
     const nowhere = new Request(`http://mailroom.internal/providers/${"n".repeat(20_000)}/notifications`, { method: "POST" })

@@ -166,7 +166,7 @@ export const createMailroom = async (options: Options): Promise<EmbeddedMailroom
     fetch: async (request, from) => tracked(handler(unread(request), clientAddressOf(from))),
     client: (apiKey) =>
       new Client({
-        baseUrl: address,
+        baseUrl: new URL(address).origin, // whose prefix is taken off before `fetch`
         apiKey,
         dangerouslyAllowBrowser: true, // what has a `document` here is a simulated page, as in tests
         fetch: (input, init) => tracked(handler(new Request(input, init), null))
