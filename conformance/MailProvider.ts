@@ -16,7 +16,7 @@ import { dateMax } from "../core/model/Timestamp.ts"
 import { BlobCorrupt, BlobMissing, BlobUnavailable } from "../core/ports/BlobStore.ts"
 import type { MailProvider, SubmitRequest, SubmitResult } from "../core/ports/MailProvider.ts"
 import { address, freshId, realm } from "./fixtures.ts"
-import { calls } from "./MailProviderCalls.ts"
+import { callsAndTurns } from "./MailProviderCalls.ts"
 import { endings, type Server } from "./MailProviderEndings.ts"
 import type { Check, Suite } from "./Suite.ts"
 
@@ -377,5 +377,5 @@ export const suite = <R, R2 = never>({ provider, received, server, isRebuilding 
   const subject = { provider, server, mail: (...recipients: ReadonlyArray<Address>) => mail(recipients.length === 0 ? {} : to(...recipients)) }
   const mailed = (request: SubmitRequest) =>
     received === undefined ? Effect.succeed(null) : Effect.map(received(request), (arrived) => arrived.flatMap(({ recipients }) => recipients))
-  return { name: "MailProvider", checks: [...submitting, ...polling, ...endings(subject), ...calls({ ...subject, mailed })] }
+  return { name: "MailProvider", checks: [...submitting, ...polling, ...endings(subject), ...callsAndTurns({ ...subject, mailed })] }
 }

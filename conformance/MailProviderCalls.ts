@@ -35,7 +35,16 @@ const assertToldAsItWas = (result: SubmitResult, all: ReadonlyArray<Address>, ma
   if (isKnown) assert.deepEqual(mailed.filter((one) => !accepted.includes(one)), [], "these were mailed, and are not said to be")
 }
 
-export const calls = <R, R2>({ provider, server, mail, mailed }: Calling<R, R2>): ReadonlyArray<Check<R | R2>> => {
+/** How a call behind the first ends, as a law says it. */
+const laterEndings: ReadonlyArray<readonly [ending: Ending, said: string]> = [
+  ["refused", "is refused for good"],
+  ["deferred", "is deferred"],
+  ["lost", "gets no answer"],
+  ["garbled", "gets an answer that cannot be understood"],
+  ["hanging", "is never answered, before the core's ten minutes"]
+]
+
+export const callsAndTurns = <R, R2>({ provider, server, mail, mailed }: Calling<R, R2>): ReadonlyArray<Check<R | R2>> => {
   const { behind, turns } = server
 
   const afterTheFirst = (tell: (ending: Ending) => Effect.Effect<void, unknown, R2>, ending: Ending) =>
@@ -78,19 +87,12 @@ export const calls = <R, R2>({ provider, server, mail, mailed }: Calling<R, R2>)
       assertNextIsTaken(yield* endOf(one, mail()))
     })
 
-  const titles: Readonly<Record<Ending, string>> = {
-    refused: "is refused for good",
-    deferred: "is deferred",
-    lost: "gets no answer",
-    garbled: "gets an answer that cannot be understood",
-    hanging: "is never answered, before the core's ten minutes"
-  }
-  const several: ReadonlyArray<Check<R | R2>> = behind === undefined ? [] : (["refused", "deferred", "lost", "garbled", "hanging"] as const).map((ending) => ({
-    title: `tells those who were mailed so, where a later call of the submission ${titles[ending]}`,
+  const several: ReadonlyArray<Check<R | R2>> = behind === undefined ? [] : laterEndings.map(([ending, said]) => ({
+    title: `tells those who were mailed so, where a later call of the submission ${said}`,
     check: afterTheFirst(behind, ending)
   }))
 
-  const waiting: ReadonlyArray<Check<R | R2>> = turns === undefined ? [] : [
+  const inTurn: ReadonlyArray<Check<R | R2>> = turns === undefined ? [] : [
     {
       title: "asks a message that waited whether it is wanted, once its turn has come, and submits none that is not",
       check: Effect.gen(function* () {
@@ -118,7 +120,7 @@ export const calls = <R, R2>({ provider, server, mail, mailed }: Calling<R, R2>)
 
   return [
     ...several,
-    ...waiting,
+    ...inTurn,
     {
       title: "asks before each later call of a submission whether it is wanted, and tells those whom that would have mailed to come again",
       check: Effect.gen(function* () {

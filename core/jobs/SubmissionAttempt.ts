@@ -1,4 +1,4 @@
-/** What a try at submitting a message comes to, as values. */
+/** What a try at submitting a message comes to, as values, and a provider's answers as its port has them. */
 import { Data, Effect, Exit, Option } from "effect"
 import type { Address } from "../model/Address.ts"
 import * as Addresses from "../model/Address.ts"

@@ -52,13 +52,16 @@ const isProofs = (list: unknown): list is ReadonlyArray<Proof> =>
   Array.isArray(list) &&
   list.every((one: unknown) => typeof one === "object" && one !== null && "begin" in one && "titles" in one && Array.isArray(one.titles))
 
-const words = { passed: "ok  ", failed: "FAIL", not_applicable: "n/a " } as const
+/** Begins the terminal's line anew. */
+export const over = "\r\u001b[2K"
+
+/** How a line of progress says what a check came to. */
+export const words = { passed: "ok  ", failed: "FAIL", not_applicable: "n/a " } as const
 
 /** A line for each check; on a terminal, what passed makes way for the next. */
 const line = ({ adapter, suite, title, outcome, durationMs }: ProofResult, number: number, total: number): string => {
   const text = `${words[outcome]} ${number}/${total} ${adapter}, ${suite}: ${title}`
   if (!process.stderr.isTTY) return `${text} (${durationMs} ms)\n`
-  const over = "\r\u001b[2K"
   if (outcome === "failed") return `${over}${text}\n`
   return number === total ? over : `${over}${text.slice(0, (process.stderr.columns ?? 80) - 1)}`
 }

@@ -11,7 +11,7 @@ import * as fs from "node:fs/promises"
 import { isIP } from "node:net"
 import * as Config from "../Config.ts"
 import * as FileFault from "../FileFault.ts"
-import { proveAdapters } from "./AdapterProof.ts"
+import { over, proveAdapters, words } from "./AdapterProof.ts"
 import { CommandFailed, usage } from "./CommandFailed.ts"
 import { anyNumberOf } from "./Inputs.ts"
 import { listen, type Options as ReceiverOptions } from "./Receiver.ts"
@@ -207,12 +207,7 @@ const progressLine = (progress: Progress, isTerminal: boolean | undefined): stri
   return outcome === "failed" ? `${before}${line}\n` : number === total ? before : ""
 }
 
-/** Begins the terminal's line anew. */
-const over = "\r\u001b[2K"
-
 const clearLine = Effect.sync(() => void (process.stderr.isTTY && process.stderr.write(over)))
-
-const words = { passed: "ok  ", failed: "FAIL", not_applicable: "n/a " } as const
 
 export const conformanceCommand = Command.make(
   "conformance",

@@ -33,15 +33,15 @@ describe("A body that comes in pieces", () => {
         const { state, request } = sent(pieces)
         const whole = Buffer.concat(pieces)
 
-        const read = await Effect.runPromise(Effect.result(readBytes(request, limitBytes, waiting)))
+        const result = await Effect.runPromise(Effect.result(readBytes(request, limitBytes, waiting)))
 
-        assert.strictEqual(Result.isSuccess(read), whole.length <= limitBytes)
-        if (Result.isSuccess(read)) {
-          assert.deepStrictEqual(Buffer.from(read.success), whole)
-          assert.isAtMost(read.success.buffer.byteLength, limitBytes)
+        assert.strictEqual(Result.isSuccess(result), whole.length <= limitBytes)
+        if (Result.isSuccess(result)) {
+          assert.deepStrictEqual(Buffer.from(result.success), whole)
+          assert.isAtMost(result.success.buffer.byteLength, limitBytes)
         } else {
           let sum = 0
-          assert.deepInclude(read.failure, { _tag: "PayloadTooLarge", limitBytes })
+          assert.deepInclude(result.failure, { _tag: "PayloadTooLarge", limitBytes })
           assert.strictEqual(state.wanted, pieces.findIndex((piece) => (sum += piece.length) > limitBytes) + 1)
           assert.isTrue(state.isLeft)
         }
