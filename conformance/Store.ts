@@ -12,6 +12,7 @@ import { concurrency } from "./StoreConcurrency.ts"
 import { firstOfAllPages, logPages } from "./StoreLog.ts"
 import { lookups } from "./StoreLookups.ts"
 import { operator } from "./StoreOperator.ts"
+import { places } from "./StorePlaces.ts"
 import { gathered } from "./StoreGathered.ts"
 import { reads } from "./StoreReads.ts"
 import { receiving } from "./StoreReceiving.ts"
@@ -37,6 +38,7 @@ export const suite: Suite<Store> = {
     ...receiving,
     ...operator,
     ...webhooks,
+    ...places,
     ...relaying,
     ...retentions
   ]

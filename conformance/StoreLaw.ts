@@ -323,7 +323,7 @@ export const stored = <K extends Kind>(
     attachment: store.attachments.get(realm, id),
     message: store.messages.get(realm, id),
     endpoint: Effect.map(store.endpoints.get(realm, id), (found) =>
-      found === null ? null : { ...found, enabledAfter: (record as Records["endpoint"]).enabledAfter }
+      found === null ? null : { ...found, places: (record as Records["endpoint"]).places }
     ),
     delivery: store.deliveries.get(realm, id)
   }

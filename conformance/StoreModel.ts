@@ -106,10 +106,11 @@ const placed = (places: Places) => (change: Change): Change => {
   return { ...change, from: begin + change.from, relay: { ...change.relay, position: begin + change.relay.position } }
 }
 
-const sincePlace = (places: Places) => (endpoint: Endpoint): Endpoint => ({
-  ...endpoint,
-  enabledAfter: endpoint.enabledAfter - places.get(shardOf(endpoint.tenantId))!
-})
+const sincePlace = (places: Places) => (endpoint: Endpoint): Endpoint => {
+  const begin = places.get(shardOf(endpoint.tenantId))!
+  const { createdAfter, disabledAfter, enabledAfter } = endpoint.places
+  return { ...endpoint, places: { createdAfter: createdAfter - begin, disabledAfter: disabledAfter - begin, enabledAfter: enabledAfter - begin } }
+}
 
 /** Few enough things that random changes meet: two tenants in two environments. */
 const makeWorld = () => {

@@ -1,11 +1,11 @@
 /**
  * Laws of what turns events into deliveries exactly once: the version that a
- * commit requires, where an endpoint begins in the log, and the relay's place.
+ * commit requires, and the relay's place.
  */
-import { Effect, Fiber } from "effect"
+import { Effect } from "effect"
 import assert from "node:assert/strict"
 import type { Millis, Realm } from "../core/model/Ids.ts"
-import type { Change, Kind, Records } from "../core/ports/Store.ts"
+import type { Change, Kind } from "../core/ports/Store.ts"
 import * as Fixtures from "./fixtures.ts"
 import {
   append,
@@ -36,6 +36,7 @@ import {
   usedBefore,
   type Service
 } from "./StoreLaw.ts"
+import { placesAt, placesOf } from "./StorePlaces.ts"
 
 const event = (realm: Realm, occurredAt = 0) => Fixtures.queuedEvent(Fixtures.message(realm), { occurredAt })
 
@@ -184,159 +185,6 @@ const requirements = [
   )
 ]
 
-/** The `enabledAfter` of an endpoint, as the store set it. */
-const enabledAfter = (store: Service, of: Records["endpoint"]) =>
-  Effect.map(store.endpoints.get(of, of.id), (found) => found!.enabledAfter)
-
-/** Appends an event of this realm, and says where it stands. */
-const appended = Effect.fnUntraced(function* (store: Service, shard: number) {
-  yield* land(store, append(event(realmInShard(shard))))
-  return (yield* endOfLog(store, shard)) - 1n
-})
-
-const beginnings = [
-  law("begins an endpoint at the end of its shard's log, whatever was proposed", (store) =>
-    Effect.gen(function* () {
-      const [shard, realm] = [12, realmInShard(12)]
-      yield* endOfLog(store, 13)
-      const begin = yield* endOfLog(store, shard)
-      yield* endOfLog(store, 13)
-      const made = [
-        Fixtures.endpoint(realm, { enabledAfter: 1_000_000n }),
-        Fixtures.endpoint(Fixtures.otherEnvironment(realm)),
-        Fixtures.endpoint(realm, { enabled: false, enabledAfter: 1_000_000n }),
-        Fixtures.endpoint(realmInShard(shard))
-      ]
-
-      yield* land(store, ...made.map((endpoint) => insert("endpoint", endpoint)))
-
-      for (const endpoint of made) assert.equal(yield* enabledAfter(store, endpoint), begin)
-      assert.equal((yield* store.endpoints.enabled([realm.tenantId]))[0]!.enabledAfter, begin)
-      assert.equal((yield* store.endpoints.list(realm, made[0]!.applicationId))[0]!.enabledAfter, begin)
-    })
-  ),
-  law("counts the events of its shard that come before it in its commit, and no others", (store) =>
-    Effect.gen(function* () {
-      const [shard, realm] = [12, realmInShard(12)]
-      const [first, second, third] = [Fixtures.endpoint(realm), Fixtures.endpoint(realm), Fixtures.endpoint(realm, { enabled: false })]
-      const news = () => append(event(realm))
-      const foreign = Fixtures.endpoint(realmInShard(13), { enabled: false })
-      yield* land(store, insert("endpoint", third), insert("endpoint", foreign))
-      const [begin, foreignBegin] = [yield* endOfLog(store, shard), yield* endOfLog(store, 13)]
-      // So that the two logs do not end at one position.
-      const foreignNews = times(foreignBegin + 1n === begin + 4n ? 2 : 1, () => append(event(foreign)))
-
-      yield* land(
-        store,
-        insert("endpoint", first),
-        news(),
-        ...foreignNews,
-        news(),
-        insert("endpoint", second),
-        news(),
-        update("endpoint", next(third, { enabled: true })),
-        update("endpoint", next(foreign, { enabled: true })),
-        news()
-      )
-
-      assert.equal(yield* enabledAfter(store, first), begin)
-      assert.equal(yield* enabledAfter(store, second), begin + 2n)
-      assert.equal(yield* enabledAfter(store, third), begin + 3n)
-      assert.equal(yield* enabledAfter(store, foreign), foreignBegin + BigInt(foreignNews.length))
-    })
-  ),
-  law("begins an endpoint anew when an update enables it, and by no other update", (store) =>
-    Effect.gen(function* () {
-      const [shard, realm] = [12, realmInShard(12)]
-      const endpoint = Fixtures.endpoint(realm)
-      const begin = yield* endOfLog(store, shard)
-      yield* land(store, insert("endpoint", endpoint))
-      let record = endpoint
-      const put = Effect.fnUntraced(function* (over: Partial<Records["endpoint"]>) {
-        const last = yield* appended(store, shard)
-        record = next(record, { enabledAfter: 77n, ...over })
-        yield* land(store, update("endpoint", record))
-        return last + 1n
-      })
-
-      yield* put({ consecutiveFailures: 1 })
-      yield* put({ enabled: true })
-      yield* put({ enabled: false, disabledAt: 5 })
-      yield* put({ consecutiveFailures: 0 })
-      assert.equal(yield* enabledAfter(store, endpoint), begin)
-      const again = yield* put({ enabled: true, disabledAt: null })
-      assert.equal(yield* enabledAfter(store, endpoint), again)
-      yield* put({ isSlow: true, url: "https://example.net/" })
-      assert.equal(yield* enabledAfter(store, endpoint), again)
-    })
-  ),
-  law("begins an endpoint where a commit that is rejected has left the log", (store) =>
-    Effect.gen(function* () {
-      const [shard, realm] = [12, realmInShard(12)]
-      const endpoint = Fixtures.endpoint(realm)
-      const begin = yield* endOfLog(store, shard)
-
-      yield* refusal(store, append(event(realm)), insert("endpoint", endpoint), demand("endpoint", next(endpoint)))
-      yield* land(store, insert("endpoint", endpoint))
-
-      assert.equal(yield* enabledAfter(store, endpoint), begin)
-    })
-  ),
-  law("begins each endpoint at its own commit's place in the log, while many commit", (store) =>
-    Effect.gen(function* () {
-      const shard = 14
-      const begin = yield* endOfLog(store, shard)
-      const callers = times(40, (index) => {
-        const realm = realmInShard(shard)
-        const endpoint = Fixtures.endpoint(realm, { enabled: index % 2 === 0 })
-        const [before, behind] = [event(realm), event(realm)]
-        const enable = endpoint.enabled ? insert("endpoint", endpoint) : update("endpoint", next(endpoint, { enabled: true }))
-        return { endpoint, before, behind, changes: [append(before), enable, append(behind)] }
-      })
-      yield* land(store, ...callers.flatMap(({ endpoint }) => (endpoint.enabled ? [] : [insert("endpoint", endpoint)])))
-      const alone = times(10, () => Fixtures.endpoint(realmInShard(shard)))
-
-      const commits = callers.map(({ changes }) => land(store, ...changes))
-      yield* together([...commits, ...alone.map((endpoint) => land(store, insert("endpoint", endpoint)))])
-
-      const log = yield* logBehind(store, shard, begin)
-      const positionOf = (of: { readonly id: string }) => log.find(({ id }) => id === of.id)!.position
-      for (const { endpoint, before, behind } of callers) {
-        assert.equal(yield* enabledAfter(store, endpoint), positionOf(before))
-        assert.equal(positionOf(behind), positionOf(before) + 1n)
-      }
-      for (const endpoint of alone) {
-        const place = yield* enabledAfter(store, endpoint)
-        assert.ok(place >= begin && place <= log.at(-1)!.position)
-      }
-    })
-  ),
-  law("begins an endpoint behind every event that was seen before, and before every event that comes after", (store) =>
-    Effect.gen(function* () {
-      const shard = 15
-      const realm = realmInShard(shard)
-      yield* endOfLog(store, shard)
-      const writer = () => Effect.forEach(times(10, () => event(realm)), (one) => land(store, append(one)))
-      const writers = yield* Effect.forkChild(together(times(4, writer)))
-      const all = eventsOf(store, realm, null, 100)
-      const seen = Effect.map(all, (found) => found.at(-1)?.position ?? 0n)
-
-      for (const endpoint of times(8, () => Fixtures.endpoint(realm))) {
-        const before = yield* seen
-        yield* land(store, insert("endpoint", endpoint))
-        const after = event(realm)
-        yield* land(store, append(after))
-
-        const place = yield* enabledAfter(store, endpoint)
-        const behind = (yield* logBehind(store, shard, place)).map(({ id }) => id)
-        assert.ok(place >= before, "it would get an event that was there before it")
-        assert.ok(behind.includes(after.id), "it would miss an event that came after it")
-      }
-      yield* Fiber.join(writers)
-    })
-  )
-]
-
 /** Moves every relay to the end of its log: nothing is behind any of them. Where a log that was cut ends, only its next event knows. */
 export const catchUp = Effect.fnUntraced(function* (store: Service) {
   yield* land(store, ...times(16, (shard) => append(event(realmInShard(shard)))))
@@ -462,13 +310,13 @@ const begun = [
       const age = ownAge()
       const shard = (yield* unwrittenShards(store)).at(-1)!
       const realm = realmInShard(shard)
-      const [early, late] = [Fixtures.endpoint(realm, { enabledAfter: 5n }), Fixtures.endpoint(realm)]
+      const [early, late] = [Fixtures.endpoint(realm, { places: placesAt(5n) }), Fixtures.endpoint(realm)]
       const at = (occurredAt: Millis) => append(event(realm, age + occurredAt))
       const ofOthers = (yield* store.backlog).unrelayed
       yield* land(store, insert("endpoint", early), at(10), at(20), at(30))
       const [first] = yield* store.events.readLog(shard, 0n, 1)
       if (first?.position !== 1n) return yield* usedBefore
-      assert.equal(yield* enabledAfter(store, early), 0n)
+      assert.deepEqual(yield* placesOf(store, early), placesAt(0n))
       assert.deepEqual(yield* relayBehind(store, shard), { shard, position: 0n, holder: "", heldUntil: 0 })
       assert.deepEqual(yield* refusal(store, moveRelay(1n, { shard, position: 2n })), relayMoved(shard))
       yield* land(store, moveRelay(0n, { shard, position: 2n }))
@@ -484,7 +332,7 @@ const begun = [
 
       assert.equal((yield* relayBehind(store, shard))?.position, 2n)
       assert.deepEqual((yield* store.events.readLog(shard, 2n, 10)).map(({ position }) => position), [4n])
-      assert.equal(yield* enabledAfter(store, late), 3n)
+      assert.deepEqual(yield* placesOf(store, late), placesAt(3n))
       yield* land(store, moveRelay(2n, { shard, position: 4n }))
       assert.equal(yield* relayBehind(store, shard), undefined)
       yield* land(store, forget("events", age + 201))
@@ -494,4 +342,4 @@ const begun = [
 
 /** To run before all others, in a log that nobody has written to, nor forgotten any of. */
 export const firstOfAllRelays = begun
-export const relaying = [...requirements, ...beginnings, ...relays]
+export const relaying = [...requirements, ...relays]

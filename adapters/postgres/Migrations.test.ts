@@ -88,6 +88,22 @@ describe("migrations", () => {
     )
   )
 
+  it.effect("take endpoints of the versions before to have begun where they were enabled last", () =>
+    onEmpty(
+      Effect.gen(function* () {
+        const { sql } = yield* Database.Database
+        yield* migrateTo(migrations.filter(({ name }) => name < "0026"))
+        yield* sql`
+          insert into mailroom.endpoint (id, tenant_id, environment, application_id, version, enabled, enabled_after, seal_version, created_ms, record)
+          select gen_random_uuid(), gen_random_uuid(), 'sandbox', gen_random_uuid(), 1, enabled, 7, 1, 0, '{}' from (values (true), (false)) as one (enabled)`
+        yield* migrate
+
+        const places = { created_after: 7n, disabled_after: 7n, enabled_after: 7n }
+        assert.deepStrictEqual(yield* sql`select created_after, disabled_after, enabled_after from mailroom.endpoint`, [places, places])
+      })
+    )
+  )
+
   it("have names that rise, and are never the same", () => {
     const names = migrations.map(({ name }) => name)
     assert.deepStrictEqual(names, [...new Set(names)].sort())
@@ -121,7 +137,8 @@ describe("migrations", () => {
       ["0022_log_fronts", "82d67a81b2a89977"],
       ["0023_early_vacuum", "7de7f7fc75cfe89c"],
       ["0024_jobs_by_key", "f7e5ce56b3e64f78"],
-      ["0025_cut_times", "d33d58e339a61f3f"]
+      ["0025_cut_times", "d33d58e339a61f3f"],
+      ["0026_endpoint_places", "1cd51ee2e7962e75"]
     ])
   })
 

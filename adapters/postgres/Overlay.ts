@@ -9,7 +9,7 @@
  */
 import type { AuditEntry, RequestEntry } from "../../core/model/Audit.ts"
 import type { Delivery } from "../../core/model/Delivery.ts"
-import type { Endpoint } from "../../core/model/Endpoint.ts"
+import { placesAt, type Endpoint, type Places } from "../../core/model/Endpoint.ts"
 import type { Event } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
 import { isInRealm, shardOf, type Micros, type Millis, type TenantId } from "../../core/model/Ids.ts"
@@ -94,9 +94,11 @@ export interface Entry<K extends Kind = Kind> {
   /** Of a message that is new. */
   readonly place: MessagePlace | null
   readonly enabled: boolean
-  /** Events of its shard's log that come before it here; null if `enabledAfter` stays as the database has it. */
-  readonly enabledAfter: number | null
+  /** Of an endpoint: how many events of its shard's log come before each of them here; null where it stays as the database has it. */
+  readonly places: Places<number | null>
 }
+
+const unmoved: Places<null> = { createdAfter: null, disabledAfter: null, enabledAfter: null }
 
 /** A row that must be at this version; `isHeld`: until the commit has landed. */
 export interface Premise {
@@ -302,9 +304,7 @@ export class Overlay {
       if (this.names.get(name) ?? this.loaded.names.has(name)) return { _tag: "Duplicate", kind, field: unique.field }
       this.set(this.names, name, true)
     }
-    const enabled = kind === "endpoint" && (record as Endpoint).enabled // by its kind
-    const enabledAfter = kind === "endpoint" ? this.endOfLog(record as Endpoint) : null // the same
-    this.put({ ...entry, version: record.version, record, enabled, enabledAfter, ...own })
+    this.put({ ...entry, version: record.version, record, ...this.turned(kind, record, null), ...own })
     return null
   }
 
@@ -348,10 +348,7 @@ export class Overlay {
   private update<K extends Kind>(kind: K, record: Records[K]): Rejection | null {
     const entry = this.entry(kind, record.id)
     if (entry.version === null || entry.version !== record.version - 1) return { _tag: "VersionMoved", kind, id: record.id }
-    const enabled = kind === "endpoint" && (record as Endpoint).enabled // by its kind
-    const isEnabledNow = enabled && !entry.enabled
-    const enabledAfter = isEnabledNow ? this.endOfLog(record as Endpoint) : entry.enabledAfter // the same
-    this.put({ ...entry, version: record.version, record, enabled, enabledAfter })
+    this.put({ ...entry, version: record.version, record, ...this.turned(kind, record, entry) })
     // A statement writes a row once; and the record says when its key was used last.
     if (kind === "apiKey") this.set(this.touches, record.id, undefined)
     return null
@@ -367,9 +364,15 @@ export class Overlay {
     return null
   }
 
-  /** What an endpoint of this tenant would start behind, counted from the log's end before all that is here. */
-  private endOfLog({ tenantId }: Endpoint): number {
-    const shard = shardOf(tenantId)
+  /** What an insert (`before` null) or an update leaves of whether an endpoint is enabled, and since where; of other kinds nothing. */
+  private turned<K extends Kind>(kind: K, record: Records[K], before: Entry | null): Pick<Entry, "enabled" | "places"> {
+    if (kind !== "endpoint") return { enabled: false, places: unmoved }
+    const endpoint = record as Endpoint // by its kind
+    return { enabled: endpoint.enabled, places: placesAt<number | null>(before, endpoint, () => this.endOfLog(shardOf(endpoint.tenantId))) }
+  }
+
+  /** What stands behind all events here would stand behind, counted from the log's end before them. */
+  private endOfLog(shard: number): number {
     const events = this.heads.get(shard)
     if (events === undefined) this.set(this.heads, shard, 0)
     return events ?? 0
@@ -439,7 +442,7 @@ export class Overlay {
       body: null,
       place: null,
       enabled: row?.enabled ?? false,
-      enabledAfter: null
+      places: unmoved
     }
   }
 

@@ -455,4 +455,25 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
       assert.deepStrictEqual(yield* one.sql`select deliveries from mailroom.delivery_body where delivery_id = ${first.id}::uuid`, [])
     })
   )
+
+  it.effect("takes an endpoint that a version of before has made to have begun where it was enabled", () =>
+    Effect.gen(function* () {
+      const { store, sql } = yield* newProcess()
+      const realm = Fixtures.realm()
+      const endpoint = Fixtures.endpoint(realm)
+      const places = Effect.map(store.endpoints.get(realm, endpoint.id), (found) => found?.places)
+      const news = () => append(Fixtures.queuedEvent(Fixtures.message(realm)))
+      yield* store.commit([insert("endpoint", endpoint), news()], [])
+      yield* sql`update mailroom.endpoint set enabled_after = 3, created_after = null, disabled_after = null where id = ${endpoint.id}::uuid`
+      assert.deepStrictEqual(yield* places, { createdAfter: 3n, disabledAfter: 3n, enabledAfter: 3n })
+
+      const off = next(endpoint, { enabled: false })
+      yield* store.commit([news(), update("endpoint", off)], [])
+      const { disabledAfter } = (yield* places)!
+      assert.isAbove(Number(disabledAfter), 1)
+      assert.deepStrictEqual(yield* places, { createdAfter: 3n, disabledAfter, enabledAfter: 3n })
+      yield* store.commit([news(), update("endpoint", next(off, { enabled: true }))], [])
+      assert.deepStrictEqual(yield* places, { createdAfter: 3n, disabledAfter, enabledAfter: disabledAfter + 1n })
+    })
+  )
 })

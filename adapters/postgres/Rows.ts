@@ -27,6 +27,7 @@ import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import type { SubmissionRef } from "../../core/model/Recipient.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Kind, Records, Relay } from "../../core/ports/Store.ts"
+import { placeColumns, places, placesOf } from "./EndpointPlaces.ts"
 
 export type SqlType = "uuid" | "text" | "smallint" | "integer" | "bigint" | "boolean" | "json" | "bytea"
 
@@ -266,11 +267,11 @@ export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
       fixed("application_id", "uuid", ({ applicationId }) => applicationId),
       version(),
       moving("enabled", "boolean", ({ enabled }) => enabled),
-      moving("enabled_after", "bigint", ({ enabledAfter }) => enabledAfter),
+      ...Object.entries(places).map(([name, place]) => moving<Records["endpoint"]>(name, "bigint", (endpoint) => endpoint.places[place])),
       moving("seal_version", "integer", Endpoints.sealVersion),
       createdMs()
     ],
-    { standing: { enabledAfter: "enabled_after" }, usual: { nextSecret: null } }
+    { other: { columns: placeColumns, members: ["places"], read: (row) => ({ places: placesOf(row) }) }, usual: { nextSecret: null } }
   ),
   delivery: recorded(
     "delivery",

@@ -1,5 +1,6 @@
 /** Webhook endpoints and their deliveries. */
 import type { DeliveryReads, EndpointReads, Outgoing } from "../../core/ports/Store.ts"
+import { placeColumns } from "./EndpointPlaces.ts"
 import * as Query from "./Query.ts"
 import * as Rows from "./Rows.ts"
 import type { Row } from "./Rows.ts"
@@ -60,7 +61,7 @@ const bodyOfDelivery = `
 export const outgoing = `
   select ${delivery.selected("delivery")},
     ${sentBody} as body,
-    endpoint.record::text as endpoint, endpoint.enabled_after, delivery.next_attempt_ms
+    endpoint.record::text as endpoint, ${placeColumns.map((name) => `endpoint.${name}`).join(", ")}, delivery.next_attempt_ms
   from ${Query.byId("mailroom.delivery", "delivery")}
   left join lateral (select * from mailroom.endpoint where id = delivery.endpoint_id offset 0) endpoint
     on endpoint.tenant_id = $2 and endpoint.environment = $3
@@ -68,7 +69,7 @@ export const outgoing = `
 
 export const outgoingOf = (row: Row): Outgoing => ({
   delivery: delivery.decode(row),
-  endpoint: row["endpoint"] === null ? null : endpoint.decode({ record: row["endpoint"], enabled_after: row["enabled_after"] }),
+  endpoint: row["endpoint"] === null ? null : endpoint.decode({ ...row, record: row["endpoint"] }),
   body: row["body"] as string | null // a text
 })
 

@@ -13,12 +13,12 @@
  * the same name at once.
  */
 import { foldCase } from "../../core/model/Address.ts"
-import type { Endpoint } from "../../core/model/Endpoint.ts"
-import { shardOf, type EventId } from "../../core/model/Ids.ts"
+import type { EventId } from "../../core/model/Ids.ts"
 import type { KeptContent, Message } from "../../core/model/Message.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Change, Kind, Records } from "../../core/ports/Store.ts"
 import { blobParts } from "./BlobParts.ts"
+import { endpointParts } from "./EndpointParts.ts"
 import type { AppendedEvent, Entry, MessagePlace, Overlay, Premise, Quota, TenantLog } from "./Overlay.ts"
 import { atVersions, column, deleting, inserting, insertingPlaced, ofArrays, ofRows, statementOf, updating } from "./Parts.ts"
 import type { Based, Part, PartOf, Shape, Statement } from "./Parts.ts"
@@ -36,6 +36,7 @@ const has = <A>(part: PartOf<A>, items: ReadonlyArray<A>): ReadonlyArray<Part> =
 const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Part> => {
   const entries = Map.groupBy(overlay.entries.values(), ({ kind }) => kind)
   const premises = Map.groupBy(overlay.premises(), ({ kind }) => kind)
+  const endpoints = entries.get("endpoint") ?? []
   const [held, notes] = [sorted(overlay.reservations), sorted(overlay.notes)]
   return [
     ...kinds.flatMap((kind) => {
@@ -65,7 +66,7 @@ const partsOf = (overlay: Overlay, jobs: ReadonlyArray<Part>): ReadonlyArray<Par
     ...jobs,
     ...has(relays, [...overlay.relays.values()].sort((one, other) => one.shard - other.shard)),
     ...has(heads, [...overlay.heads].sort(([one], [other]) => one - other)),
-    ...endpointParts(entries.get("endpoint") ?? [], overlay),
+    ...endpointParts(endpoints.filter(isNew), inOrder(endpoints.filter(isChanged)), overlay.heads),
     ...has(events, overlay.events.map((one) => ({ ...one, back: overlay.heads.get(one.shard)! - one.ordinal })))
   ]
 }
@@ -121,11 +122,12 @@ const premiseParts = (kind: Kind, premises: ReadonlyArray<Premise>): ReadonlyArr
   return [...has(required, premises.filter(({ isHeld }) => isHeld)), ...has(expected, premises.filter(({ isHeld }) => !isHeld))]
 }
 
-/** Those that are written over what is there, by id: they are waited for in one order. The caller names their kind. */
+/** Rows by id: they are waited for in one order. */
+const inOrder = (entries: ReadonlyArray<Entry>): ReadonlyArray<Entry> => entries.toSorted((one, other) => (one.id < other.id ? -1 : 1))
+
+/** Those that are written over what is there. The caller names their kind. */
 const changedOf = <K extends Kind>(entries: ReadonlyArray<Entry>): ReadonlyArray<Based<Records[K]>> =>
-  entries
-    .flatMap((entry) => (isChanged(entry) ? { item: entry.record as Records[K], base: entry.base! } : []))
-    .sort((one, other) => (one.item.id < other.item.id ? -1 : 1))
+  inOrder(entries.filter(isChanged)).map(({ record, base }) => ({ item: record as Records[K], base: base! }))
 
 /**
  * Rows of one kind that parts one after the other would lock, in the order of all of them: else two statements could have
@@ -455,39 +457,3 @@ const events = insertingPlaced<AppendedEvent & Backed>(
     where: "head.shard = given.shard and place.tenant_id = given.tenant_id"
   }
 )
-
-interface PlacedEndpoint extends Backed {
-  readonly endpoint: Endpoint
-  readonly shard: number
-}
-
-const endpointColumns = Rows.tables.endpoint.columns.filter(({ name }) => name !== "enabled_after")
-const placedColumns = endpointColumns.map((one) => ({
-  ...one,
-  value: ({ endpoint }: PlacedEndpoint) => one.value(endpoint)
-}))
-const placedBy = [column<PlacedEndpoint>("shard", "smallint", ({ shard }) => shard), back]
-const enabledAfter = { enabled_after: "head.position - given.back" }
-
-const placed = { by: placedBy, columns: enabledAfter, from: "head", where: "head.shard = given.shard" }
-const newEndpoints = insertingPlaced("new_endpoint", "mailroom.endpoint", placedColumns, placed)
-const enabledEndpoints = updating("enabled_endpoint", "mailroom.endpoint", placedColumns, placed)
-const changedEndpoints = updating("changed_endpoint", "mailroom.endpoint", endpointColumns)
-
-const endpointParts = (entries: ReadonlyArray<Entry>, overlay: Overlay): ReadonlyArray<Part> => {
-  if (entries.length === 0) return []
-  const inPlace = (of: ReadonlyArray<Entry>): ReadonlyArray<Based<PlacedEndpoint>> =>
-    of.flatMap(({ record, base, enabledAfter }) => {
-      if (record === null || enabledAfter === null) return []
-      const endpoint = record as Endpoint // by its kind
-      const shard = shardOf(endpoint.tenantId)
-      return [{ item: { endpoint, shard, back: overlay.heads.get(shard)! - enabledAfter }, base: base ?? 0 }]
-    })
-  const [created, enabled] = [inPlace(entries.filter(isNew)), inPlace(entries.filter(isChanged))]
-  const others = changedOf<"endpoint">(entries.filter(({ enabledAfter }) => enabledAfter === null))
-  return [
-    ...(created.length === 0 ? [] : [newEndpoints(created.map(({ item }) => item))]),
-    ...(enabled.length === 0 ? [] : [enabledEndpoints(enabled)]),
-    ...(others.length === 0 ? [] : [changedEndpoints(others)])
-  ]
-}

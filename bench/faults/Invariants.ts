@@ -221,7 +221,7 @@ export const rules: ReadonlyArray<Rule> = [
     name: "I12: each event went to each endpoint once, and came to an end",
     check: async ({ receivers, query }) => {
       const endpoints = await query(`
-        select id::text as id, tenant_id::text as tenant, environment, enabled_after as after from mailroom.endpoint`)
+        select id::text as id, tenant_id::text as tenant, environment, created_after, disabled_after, enabled_after from mailroom.endpoint`)
       const events = await query(`
         select record->>'id' as id, tenant_id::text as tenant, environment, position from mailroom.event`)
       const deliveries = await query(`select endpoint_id::text || ' ' || (record->>'eventId') as what from mailroom.delivery`)
@@ -230,7 +230,8 @@ export const rules: ReadonlyArray<Rule> = [
         .filter(({ id }) => receivers.has(id))
         .flatMap((to) =>
           events
-            .filter(({ tenant, environment, position }) => tenant === to["tenant"] && ["", to["environment"]].includes(environment) && position > to["after"])
+            .filter(({ tenant, environment }) => tenant === to["tenant"] && ["", to["environment"]].includes(environment))
+            .filter(({ position }) => position > to["created_after"] && (position <= to["disabled_after"] || position > to["enabled_after"]))
             .filter(({ id }) => !made.has(`${to["id"]} ${id}`))
             .map(({ id }) => ({ id, endpoint: to["id"] }))
         )

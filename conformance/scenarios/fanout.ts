@@ -135,6 +135,35 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("an endpoint that was disabled and enabled again while no relay ran gets what happened before and after, and nothing of meanwhile", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot()
+        const of = yield* world.found()
+        const { tenantId } = of.realm
+        yield* happen(process, of) // before it was there
+        const [to, steady] = [yield* hook(process, of), yield* hook(process, of)]
+        const turn = Effect.andThen(
+          process.webhookManagement.disableEndpoint(system, tenantId, to.endpoint.id),
+          Effect.andThen(happen(process, of), process.webhookManagement.enableEndpoint(system, tenantId, to.endpoint.id, { replayDead: false }))
+        )
+        yield* happen(process, of)
+        yield* turn
+        yield* happen(process, of)
+        yield* Time.adjust("1 hour") // no relay runs
+        yield* settle(process)
+
+        const log = (yield* logOf(world, of)).filter(({ type }) => type === "message.queued")
+        assert.equal(log.length, 4)
+        assert.deepEqual(yield* eventsTo(world, to), idsOf([log[1]!, log[3]!]))
+        assert.deepEqual(yield* eventsTo(world, steady), idsOf(log.slice(1)))
+
+        yield* turn // now the relay has come to the end
+        yield* settle(process)
+        assert.equal((yield* deliveriesTo(world, to)).length, 2)
+        assert.equal((yield* deliveriesTo(world, steady)).length, 4)
+      })
+    ),
+
     scenario("an endpoint that is created among events gets each that is behind it in the log, and none that is before", (world) =>
       Effect.gen(function* () {
         const processes = [yield* world.boot(new Turns()), yield* world.boot(new Turns())]
@@ -154,8 +183,8 @@ export const suite: ScenarioSuite = {
         assert.deepEqual([hooks.length, log.length], [10, 50])
         const counts = new Set<number>()
         for (const to of hooks) {
-          const { enabledAfter } = yield* endpointOf(world, to)
-          const expected = idsOf(log.filter(({ position }) => position > enabledAfter))
+          const { places } = yield* endpointOf(world, to)
+          const expected = idsOf(log.filter(({ position }) => position > places.createdAfter))
           assert.deepEqual(yield* eventsTo(world, to), expected)
           counts.add(expected.length)
         }

@@ -35,6 +35,15 @@ export const transitions = {
   }
 } as const satisfies Table<State, Input["_tag"]>
 
+/** Where an endpoint's turns stand in its shard's log: each time the last position before it. The store sets them. */
+export interface Places<Position = bigint> {
+  readonly createdAfter: Position
+  /** Where it was disabled last; as `createdAfter` if it never was. */
+  readonly disabledAfter: Position
+  /** Where it was enabled last, or created. */
+  readonly enabledAfter: Position
+}
+
 /** What the machine itself needs to know of an endpoint. */
 export interface Breaker {
   readonly enabled: boolean
@@ -61,8 +70,7 @@ export interface Endpoint extends Breaker {
   readonly nextSecret: { readonly secret: SealedSecret; readonly from: Millis } | null
   /** An attempt ended in a timeout, and it has not answered since: one delivery at a time. */
   readonly isSlow: boolean
-  /** The last position of its shard's log before it was created, or enabled again. Events up to there are none of its. */
-  readonly enabledAfter: bigint
+  readonly places: Places
   readonly createdAt: Millis
 }
 
@@ -100,11 +108,38 @@ export const secretsOf = ({ secret, nextSecret }: Pick<Endpoint, "secret" | "nex
 export const sealVersion = (endpoint: Pick<Endpoint, "secret" | "nextSecret">): number =>
   Math.min(...secretsOf(endpoint).map(({ version }) => version))
 
+/** Of an endpoint that no store has set them of. */
+export const unplaced: Places = { createdAfter: 0n, disabledAfter: 0n, enabledAfter: 0n }
+
+/**
+ * Its places once a store has written it where its shard's log ends at `end`; `before` is what it was, null for an insert.
+ * Only where it turns from enabled to disabled, or back, does an update move one of them.
+ */
+export const placesAt = <Position>(
+  before: { readonly enabled: boolean; readonly places: Places<Position> } | null,
+  { enabled }: Pick<Endpoint, "enabled">,
+  end: () => Position
+): Places<Position> => {
+  if (before === null) {
+    const here = end()
+    return { createdAfter: here, disabledAfter: here, enabledAfter: here }
+  }
+  if (enabled === before.enabled) return before.places
+  return { ...before.places, [enabled ? "enabledAfter" : "disabledAfter"]: end() }
+}
+
+/**
+ * Whether it was there and enabled when the event at this position was appended; asked of one that is enabled. It knows when
+ * it was disabled last: of a disabling before that it takes what happened for its own, if that was not fanned out yet.
+ */
+const wasEnabledAt = (position: bigint, { createdAfter, disabledAfter, enabledAfter }: Places): boolean =>
+  position > createdAfter && (position <= disabledAfter || position > enabledAfter)
+
 /** Whether an event is this endpoint's to get, when it is fanned out (docs/decisions/0013). */
 export const subscribes = (endpoint: Endpoint, event: LoggedEvent): boolean =>
   endpoint.enabled &&
   endpoint.tenantId === event.tenantId &&
-  event.position > endpoint.enabledAfter &&
+  wasEnabledAt(event.position, endpoint.places) &&
   (event.environment === null || event.environment === endpoint.environment) &&
   (event.audience === null || event.audience === endpoint.applicationId) &&
   endpoint.eventTypes.some((type) => type === "*" || type === event.type)

@@ -31,7 +31,7 @@ export class NotSandbox extends Data.TaggedError("NotSandbox")<{ readonly applic
 }
 
 /** An endpoint as it is shown to those who manage it: without its sealed secrets, of which only the oldest sealing key's version is told. */
-export interface ManagedEndpoint extends Omit<Endpoint, "secret" | "nextSecret" | "enabledAfter"> {
+export interface ManagedEndpoint extends Omit<Endpoint, "secret" | "nextSecret" | "places"> {
   readonly sealVersion: number
   /** When the secret that was made last begins to sign; null if it does. */
   readonly nextSecretFrom: Millis | null
@@ -77,7 +77,7 @@ export class WebhookManagement extends Context.Service<
     ) => Effect.Effect<ManagedEndpoint, UnknownResource | InvalidInput | StoreUnavailable>
     /**
      * Takes a disabled endpoint into use again, its counter at 0; with `replayDead`, what died since it was disabled
-     * becomes pending again. Events that happened meanwhile, or before and were not made deliveries yet, stay without one.
+     * becomes pending again. Events that happened meanwhile stay without a delivery.
      */
     readonly enableEndpoint: (
       actor: Actor,
@@ -335,7 +335,7 @@ const deadBut = (
 
 const managed = (endpoint: Endpoint): Effect.Effect<ManagedEndpoint> =>
   Effect.map(Clock.currentTimeMillis, (now) => {
-    const { secret: _, nextSecret, enabledAfter: __, ...shown } = endpoint
+    const { secret: _, nextSecret, places: __, ...shown } = endpoint
     const nextSecretFrom = nextSecret === null || nextSecret.from <= now ? null : nextSecret.from
     return { ...shown, sealVersion: Endpoints.sealVersion(endpoint), nextSecretFrom }
   })

@@ -150,7 +150,7 @@ export class Webhooks extends Context.Service<
             secret: yield* crypto.seal(secret, Endpoints.sealContext({ tenantId, id })),
             nextSecret: null,
             isSlow: false,
-            enabledAfter: 0n, // the store's to set
+            places: Endpoints.unplaced,
             createdAt: now
           }
           const entry = auditEntry(principal, yield* crypto.uuid, now, "webhook_endpoint.create", id)

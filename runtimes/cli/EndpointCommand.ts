@@ -128,7 +128,7 @@ const enable = Command.make(
   }))
 ).pipe(
   Command.withDescription(
-    "Takes a disabled endpoint into use again, its failure counter at 0. What happened meanwhile, or just before, and had not become a delivery is not made up for: GET /v1/events has it."
+    "Takes a disabled endpoint into use again, its failure counter at 0. What happened meanwhile is not made up for: GET /v1/events has it."
   ),
   Command.withExamples([{ command: "mailroom endpoint enable ID --tenant ID --replay" }])
 )
