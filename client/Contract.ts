@@ -35,7 +35,7 @@ export interface Attachment {
 export interface CreateWebhookEndpointInput {
   /** https, of a public host, on port 443, or on one from 1024 up that is not known for another service; without user name, password and fragment. At most 2,048 characters. */
   readonly url: string
-  /** A note for people. At most 255 characters. Default: `null`. */
+  /** A note for people; null if it is missing. At most 255 characters. */
   readonly description?: string | null | undefined
   /** The types to subscribe to, or `*` for all, also those to come. Repeats count once. 1 to 20 items. */
   readonly eventTypes: ReadonlyArray<"message.queued" | "message.sent" | "message.delivered" | "message.bounced" | "message.failed" | "message.received" | "message.updated" | "mailbox.created" | "mailbox.updated" | "mailbox.suspended" | "domain.health_changed" | "*">
@@ -196,17 +196,17 @@ export type SendMessageInput = {
   readonly fromMailboxId: Uuid
   /** Bare addresses, `local@domain`. An address that is given twice is mailed once. 1 to 50 items. */
   readonly to: ReadonlyArray<string>
-  /** At most 50 items. Default: `[]`. */
+  /** None if it is missing. At most 50 items. */
   readonly cc?: ReadonlyArray<string> | undefined
-  /** Recipients that nobody else sees. At most 50 items. Default: `[]`. */
+  /** Recipients that nobody else sees. None if it is missing. At most 50 items. */
   readonly bcc?: ReadonlyArray<string> | undefined
-  /** One line, without control characters. At most 998 characters. Default: `""`. */
+  /** One line, without control characters. Empty if it is missing. At most 998 characters. */
   readonly subject?: string | undefined
-  /** The plain text. At least one of `text` and `html` must be given. At most 1,000,000 characters. Default: `null`. */
+  /** The plain text; null is as missing. At least one of `text` and `html` must be given. At most 1,000,000 characters. */
   readonly text?: string | null | undefined
-  /** The HTML text. At least one of `text` and `html` must be given. At most 2,000,000 characters. Default: `null`. */
+  /** The HTML text; null is as missing. At least one of `text` and `html` must be given. At most 2,000,000 characters. */
   readonly html?: string | null | undefined
-  /** Uploads of the same mailbox. A message waits for scans that are pending. At most 20 items. Default: `[]`. */
+  /** Uploads of the same mailbox; none if it is missing. A message waits for scans that are pending. At most 20 items. */
   readonly attachmentIds?: ReadonlyArray<Uuid> | undefined
 } & ({ readonly text: string } | { readonly html: string })
 

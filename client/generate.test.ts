@@ -26,7 +26,7 @@ const schemas = {
   ),
   OneOfTwo: {
     ...object({ a: { type: "string" }, b: { type: "boolean" } }, []),
-    anyOf: [{ required: ["a"] }, { required: ["b"] }]
+    allOf: [{ anyOf: [{ required: ["a"] }, { required: ["b"] }] }]
   },
   Part: object({
     parts: { type: "array", items: ref("Part") },

@@ -12,6 +12,8 @@ interface Schema {
   readonly const?: unknown
   readonly enum?: ReadonlyArray<string>
   readonly anyOf?: ReadonlyArray<Schema>
+  /** What must hold beside the rest: one of some. */
+  readonly allOf?: ReadonlyArray<Schema>
   readonly oneOf?: ReadonlyArray<Schema>
   readonly items?: Schema
   readonly properties?: Readonly<Record<string, Schema>>
@@ -115,8 +117,8 @@ const closed: Style = { vocabulary: (values) => values, optional: " | undefined"
 const open: Style = { vocabulary: (values) => `Open<${values}>`, optional: "" }
 
 const declaration = (name: string, schema: Schema, style: Style): string => {
-  const alternatives = schema.anyOf ?? []
-  const body = objectType({ ...schema, anyOf: [] }, style, "")
+  const alternatives = (schema.allOf ?? []).flatMap(({ anyOf }) => anyOf ?? [])
+  const body = objectType(schema, style, "")
   if (alternatives.length === 0) return `${comment(schema.description ?? "")}export interface ${name} ${body}`
   const choices = alternatives.map((one) => {
     const members = (one.required ?? []).map((member) => {

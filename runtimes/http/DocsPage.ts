@@ -46,7 +46,7 @@ const typeOf = (schema: Node): string => {
     return `<a href="#schema-${name}">${name}</a>`
   }
   const members = nodes(schema["anyOf"])
-  if (members.length > 0 && schema["properties"] === undefined) return members.map(typeOf).join(" | ")
+  if (members.length > 0) return members.map(typeOf).join(" | ")
   if (schema["const"] !== undefined) return code(JSON.stringify(schema["const"]))
   if (Array.isArray(schema["enum"])) return schema["enum"].map((value) => code(JSON.stringify(value))).join(" | ")
   if (schema["type"] === "array") return `array of ${typeOf(node(schema["items"]))}`

@@ -271,24 +271,21 @@ const schemaOf = (name: string, derived: Node): Node => {
   }
 }
 
+/** One of these as well; `anyOf` beside members would be read as one of these instead by some who make types of it. */
+const andOneOf = (choices: ReadonlyArray<Node>): Node => ({ allOf: [{ anyOf: choices }] })
+
 /** What the schemas' filters ask for beyond the shape. */
 const atLeastOne: Readonly<Record<string, Node>> = {
-  SendMessageInput: {
-    anyOf: ["text", "html"].map((member) => ({ required: [member], properties: { [member]: { type: "string" } } }))
-  },
-  UpdateMessageInput: { anyOf: ["isRead", "isStarred", "folder"].map((member) => ({ required: [member] })) }
+  SendMessageInput: andOneOf(["text", "html"].map((member) => ({ required: [member], properties: { [member]: { type: "string" } } }))),
+  UpdateMessageInput: andOneOf(["isRead", "isStarred", "folder"].map((member) => ({ required: [member] })))
 }
 
-/** What else is known of members: what stands for them when they are missing, and what the operations check themselves. */
+/**
+ * What else is known of members, as the operations check it themselves. What stands for one that is missing is said in words:
+ * a `default` makes the member one that must be given, in types that some make of the document.
+ */
 const beyond: Readonly<Record<string, Node>> = {
-  "SendMessageInput.cc": { default: [] },
-  "SendMessageInput.bcc": { default: [] },
-  "SendMessageInput.subject": { default: "" },
-  "SendMessageInput.text": { default: null },
-  "SendMessageInput.html": { default: null },
-  "SendMessageInput.attachmentIds": { default: [] },
   "CreateWebhookEndpointInput.url": { maxLength: Limits.webhookUrlLengthMax },
-  "CreateWebhookEndpointInput.description": { default: null },
   "CreateWebhookEndpointInput.eventTypes": { items: { type: "string", enum: Events.subscribable } }
 }
 

@@ -156,11 +156,12 @@ export const parameters: Readonly<Record<string, string>> = {
 export const members: Readonly<Record<string, string>> = {
   "SendMessageInput.fromMailboxId": "The mailbox to send from; one of the tenant's.",
   "SendMessageInput.to": "Bare addresses, `local@domain`. An address that is given twice is mailed once.",
-  "SendMessageInput.bcc": "Recipients that nobody else sees.",
-  "SendMessageInput.subject": "One line, without control characters.",
-  "SendMessageInput.text": "The plain text. At least one of `text` and `html` must be given.",
-  "SendMessageInput.html": "The HTML text. At least one of `text` and `html` must be given.",
-  "SendMessageInput.attachmentIds": "Uploads of the same mailbox. A message waits for scans that are pending.",
+  "SendMessageInput.cc": "None if it is missing.",
+  "SendMessageInput.bcc": "Recipients that nobody else sees. None if it is missing.",
+  "SendMessageInput.subject": "One line, without control characters. Empty if it is missing.",
+  "SendMessageInput.text": "The plain text; null is as missing. At least one of `text` and `html` must be given.",
+  "SendMessageInput.html": "The HTML text; null is as missing. At least one of `text` and `html` must be given.",
+  "SendMessageInput.attachmentIds": "Uploads of the same mailbox; none if it is missing. A message waits for scans that are pending.",
   "UpdateMessageInput.mailboxId": "The mailbox that the message is in.",
   "UploadAttachmentInput.mailboxId": "The mailbox that messages with this file will be sent from.",
   "UploadAttachmentInput.filename": "A name, not a path.",
@@ -201,7 +202,7 @@ export const members: Readonly<Record<string, string>> = {
   "WebhookDelivery.attempts": "Oldest first. A replay begins a new round and erases none.",
   "CreateWebhookEndpointInput.url":
     "https, of a public host, on port 443, or on one from 1024 up that is not known for another service; without user name, password and fragment.",
-  "CreateWebhookEndpointInput.description": "A note for people.",
+  "CreateWebhookEndpointInput.description": "A note for people; null if it is missing.",
   "CreateWebhookEndpointInput.eventTypes":
     "The types to subscribe to, or `*` for all, also those to come. Repeats count once.",
   "WebhookPayload.id": "The event's id. Take each once.",
