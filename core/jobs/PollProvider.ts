@@ -56,7 +56,7 @@ export class PollProvider extends Context.Service<
         if (provider === null || provider.name !== submission.provider) {
           return yield* notifications.recordPoll(message, submission, [], again.pollAt)
         }
-        const polled = yield* asPort(provider.poll(submission)).pipe(
+        const polled = yield* asPort(() => provider.poll(submission)).pipe(
           Effect.timeoutOrElse({
             duration: pollTimeout,
             orElse: () => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))

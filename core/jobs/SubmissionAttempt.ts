@@ -125,18 +125,28 @@ const ofPort = <E>(error: E): Effect.Effect<never, E | MailProviderUnavailable> 
     : Effect.andThen(Effect.logWarning(portBroken), Effect.fail(new MailProviderUnavailable({ cause: error })))
 
 /**
- * What a provider's method gave, as the port has it. From JavaScript it may be a promise, or what it came to: somebody may
- * have been mailed by then, so it is taken at its word, and not asked again. A failure that the port does not have leaves
- * the outcome as unknown as an answer that was lost.
+ * A call of a provider's method, as the port has it. In JavaScript it may give a promise, or what that comes to: somebody may
+ * have been mailed by then, so it is taken at its word, and not asked again. A failure that the port does not have, thrown or
+ * not, leaves the outcome as unknown as an answer that was lost.
  */
-export const asPort = <A, E>(given: Effect.Effect<A, E>): Effect.Effect<A, E | MailProviderUnavailable> => {
-  if (Effect.isEffect(given)) return Effect.catch(given, ofPort<E>)
-  const promise = Promise.resolve(given as A | Promise<A>) // no Effect
-  void promise.catch(() => {}) // before anybody waits for it, a rejection would end the process
-  return Effect.andThen(
-    Effect.logWarning(portBroken),
-    Effect.tryPromise({ try: () => promise, catch: (cause) => new MailProviderUnavailable({ cause }) })
-  )
+export const asPort = <A, E>(call: () => Effect.Effect<A, E>): Effect.Effect<A, E | MailProviderUnavailable> =>
+  Effect.suspend(() => {
+    const given = called(call)
+    if (Effect.isEffect(given)) return Effect.catch(given, ofPort<E>)
+    void given.catch(() => {}) // before anybody waits for it, a rejection would end the process
+    return Effect.andThen(
+      Effect.logWarning(portBroken),
+      Effect.tryPromise({ try: () => given, catch: (cause) => new MailProviderUnavailable({ cause }) })
+    )
+  })
+
+const called = <A, E>(call: () => Effect.Effect<A, E>): Effect.Effect<A, E> | Promise<A> => {
+  try {
+    const given = call()
+    return Effect.isEffect(given) ? given : Promise.resolve(given as A | Promise<A>) // no Effect
+  } catch (cause) {
+    return Promise.reject(cause)
+  }
 }
 
 /**

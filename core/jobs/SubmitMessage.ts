@@ -29,7 +29,7 @@ import { submitJob } from "../operations/Sending.ts"
 import { BlobStore, blobUnanswered, type BlobCorrupt, type BlobMissing, type BlobUnavailable, type Enclosed } from "../ports/BlobStore.ts"
 import { Crypto } from "../ports/Crypto.ts"
 import { JobQueue, type Lease } from "../ports/JobQueue.ts"
-import { MailProviderUnavailable, MailProviders, type SubmitResult } from "../ports/MailProvider.ts"
+import { MailProviderUnavailable, MailProviders, type SubmitRequest, type SubmitResult } from "../ports/MailProvider.ts"
 import { Mime } from "../ports/Mime.ts"
 import { Store, StoreUnavailable, type Outbound } from "../ports/Store.ts"
 import * as Deadlines from "../Deadlines.ts"
@@ -263,20 +263,19 @@ export class SubmitMessage extends Context.Service<
           return !isGivenBack
         }
         if (!isWanted()) return yield* new GivenBack()
-        const submission = asPort(
-          provider.submit({
-            realm: realmOf(message),
-            messageId: message.id,
-            envelope: {
-              returnPath: yield* returnPath(message, domain),
-              recipients: sendable.map(({ address }) => address)
-            },
-            sizeBytes: blob.sizeBytes,
-            dkim: message.environment === "sandbox" ? null : yield* keyOf(domain),
-            mime: bytes === null ? blobs.read(message.tenantId, blob) : Stream.succeed(bytes),
-            isWanted
-          })
-        ).pipe(
+        const request: SubmitRequest = {
+          realm: realmOf(message),
+          messageId: message.id,
+          envelope: {
+            returnPath: yield* returnPath(message, domain),
+            recipients: sendable.map(({ address }) => address)
+          },
+          sizeBytes: blob.sizeBytes,
+          dkim: message.environment === "sandbox" ? null : yield* keyOf(domain),
+          mime: bytes === null ? blobs.read(message.tenantId, blob) : Stream.succeed(bytes),
+          isWanted
+        }
+        const submission = asPort(() => provider.submit(request)).pipe(
           Effect.flatMap((result) => understood(message, sendable, result)),
           Effect.catchTag("MailProviderUnavailable", (error) => Effect.fail(isGivenBack ? new GivenBack() : error)),
           deadlines.within(() => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))),

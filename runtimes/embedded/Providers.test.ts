@@ -48,6 +48,7 @@ describe("a provider in JavaScript", () => {
 
   for (const [how, submit] of [
     ["a promise that rejects", () => Promise.reject(new Error("api down"))],
+    ["nothing, for it throws", () => { throw new Error("api down") }],
     ["an Effect that fails with an error of its own", () => Effect.tryPromise(() => Promise.reject(new Error("api down")))],
     ["an Effect that fails with a text", () => Effect.fail("api down")]
   ] as const) {
