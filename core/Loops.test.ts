@@ -14,11 +14,11 @@ const quietRelay = Layer.succeed(EventRelay, { tick: nothing, ended: Effect.void
 
 const silentLog = { append: () => undefined, touch: () => undefined }
 
-const withWorker = (run: (typeof Worker.Service)["run"], relay: Layer.Layer<EventRelay> = quietRelay) =>
+const withWorker = (run: (typeof Worker.Service)["run"], relay: Layer.Layer<EventRelay> = quietRelay, release: Effect.Effect<void> = Effect.void) =>
   Layer.provide(
     Loops.working,
     Layer.mergeAll(
-      Layer.mock(Worker, { run, recordTaken: Effect.void }),
+      Layer.mock(Worker, { run, release, recordTaken: Effect.void }),
       relay,
       Layer.mock(Sweep, { tick: nothing, retain: Effect.void }),
       Layer.mock(CheckDomains, { tick: nothing })
@@ -115,16 +115,18 @@ describe("the loops", () => {
     })
   )
 
-  it.effect("end with what the relay has begun, its shards left to others at once, and leave work that takes longer than ten seconds to its lease", () =>
+  it.effect("end with what the relay has begun, its shards left to others at once, and give back what takes longer than ten seconds, if the queue answers", () =>
     Effect.gen(function* () {
       const relayed = yield* Deferred.make<void>()
       let isInterrupted = false
       let left = 0
+      const released: Array<boolean> = []
+      const release = Effect.andThen(Effect.sync(() => void released.push(isInterrupted)), Effect.never)
       const hung = Effect.onInterrupt(Effect.never, () => Effect.sync(() => void (isInterrupted = true)))
       const closed = Effect.fnUntraced(function* (work: Effect.Effect<void>) {
         const scope = yield* Scope.make()
         const relay = Layer.succeed(EventRelay, { tick: nothing, ended: Deferred.await(relayed), release: Effect.sync(() => void (left += 1)) })
-        yield* Layer.buildWithScope(withWorker(() => work, relay), scope)
+        yield* Layer.buildWithScope(withWorker(() => work, relay, release), scope)
         return yield* Effect.forkChild(Scope.close(scope, Exit.void))
       })
 
@@ -132,15 +134,19 @@ describe("the loops", () => {
       yield* TestClock.adjust("5 seconds")
       const early = [first.pollUnsafe(), left]
       yield* Deferred.succeed(relayed, undefined)
+      yield* TestClock.adjust("1 second")
       yield* Fiber.join(first)
       const second = yield* closed(hung)
       yield* TestClock.adjust("9999 millis")
       const before = [isInterrupted, second.pollUnsafe()]
       yield* TestClock.adjust("1 millis")
+      const after = second.pollUnsafe()
+      yield* TestClock.adjust("1 second")
       yield* Fiber.join(second)
 
       assert.deepStrictEqual(early, [undefined, 1], "nobody waits for the jobs of this process")
-      assert.deepStrictEqual([before, isInterrupted, left], [[false, undefined], true, 2])
+      assert.deepStrictEqual([before, isInterrupted, after, left], [[false, undefined], true, undefined, 2])
+      assert.deepStrictEqual(released, [false, true])
     })
   )
 

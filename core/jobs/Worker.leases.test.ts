@@ -59,11 +59,11 @@ const running = Effect.fnUntraced(function* (
     Layer.succeed(ParseMessage, handler)
   )
   const logged = Logger.layer([Logger.map(Logger.formatJson, (line) => void lines.push(line))])
-  const { run } = Context.get(yield* Layer.build(Layer.provide(Worker.layer, handlers)), Worker)
+  const { run, release } = Context.get(yield* Layer.build(Layer.provide(Worker.layer, handlers)), Worker)
   let isStopping = false
   const worker = yield* Effect.forkChild(Effect.provide(run(() => isStopping, Duration.seconds(1)), logged), { startImmediately: true })
   const stop = Effect.sync(() => void (isStopping = true))
-  return { did, lines, offered, asked, worker, stop }
+  return { did, lines, offered, asked, worker, stop, release }
 })
 
 const taking = (seconds: number) => () => Effect.as(Effect.sleep(Duration.seconds(seconds)), true)
@@ -171,6 +171,29 @@ describe("a job", () => {
       yield* Fiber.join(worker)
 
       assert.deepStrictEqual(did, ["begin a 0", "complete a 5"])
+    })
+  )
+
+  it.effect("of what a stop cuts off is given back, a claim that counts for nothing, and mail not at once", () =>
+    Effect.gen(function* () {
+      const batches = () => ({ submit: [[leaseOf("submit", "mail"), leaseOf("scan", "file", 2), leaseOf("submit", "suspect", 3)]] })
+      const stopped = yield* running(batches(), taking(3_600))
+      yield* stopped.stop
+      yield* TestClock.adjust("15 seconds")
+      yield* Fiber.interrupt(stopped.worker)
+      yield* stopped.release
+      yield* stopped.release // nothing more
+      assert.deepStrictEqual(stopped.did.filter((one) => one.startsWith("give")).toSorted(), [
+        "give back file for 0 s at 15",
+        "give back mail for 60 s at 15",
+        "give back suspect for 60 s at 15"
+      ])
+
+      const broken = yield* running(batches(), taking(3_600))
+      yield* TestClock.adjust("15 seconds")
+      yield* Fiber.interrupt(broken.worker)
+      yield* broken.release
+      assert.deepStrictEqual(broken.did.filter((one) => one.startsWith("give")), [], "nobody told it to stop")
     })
   )
 

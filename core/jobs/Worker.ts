@@ -77,6 +77,11 @@ export class Worker extends Context.Service<
     readonly run: (isStopping: () => boolean, idle: Duration.Duration) => Effect.Effect<void>
     /** Records what providers have taken while the store was away (`SubmitMessage.recordTaken`). */
     readonly recordTaken: Effect.Effect<void>
+    /**
+     * When `run` was interrupted after it was told to stop: gives back the jobs that this cut off, as if they had not been
+     * claimed, for they broke nobody. Mail that was being submitted is left alone for as long as its lease would have lasted.
+     */
+    readonly release: Effect.Effect<void>
   }
 >()("mailroom/core/jobs/Worker") {
   static readonly layer = Layer.effect(
@@ -196,6 +201,12 @@ export class Worker extends Context.Service<
         return Effect.annotateLogs(done, { job: kind, [subjects[kind]]: subject, tenantId: realm.tenantId })
       }
 
+      /** What was under way when a worker that had been told to stop was interrupted. */
+      const cutOff: Array<Lease> = []
+      /** An adapter may interrupt whoever calls it, too; that is counted as what breaks the worker. */
+      const orCutOff = <A, E, R>(lease: Lease, isStopping: () => boolean, self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+        Effect.onInterrupt(self, () => Effect.sync(() => void (isStopping() && cutOff.push(lease))))
+
       const suspectTurn = new SuspectTurn()
       /** Its turn at a suspect, if it has one, ends with this. */
       const thenEndTurn = <A, E, R>(lane: Lane, self: Effect.Effect<A, E, R>) => Effect.ensuring(self, Effect.sync(() => suspectTurn.end(lane)))
@@ -243,7 +254,8 @@ export class Worker extends Context.Service<
           const place = new PlaceInLane(places, clock, isStopping)
           for (let lease: Lease | null = first; lease !== null; ) {
             // It is interrupted only with the worker, unless an adapter interrupts whoever calls it: places that it was promised are free again.
-            yield* Effect.provideService(work(lease), Place, place).pipe(Effect.onInterrupt(() => Effect.sync(() => place.ended())))
+            const worked = Effect.provideService(work(lease), Place, place)
+            yield* orCutOff(lease, isStopping, worked).pipe(Effect.onInterrupt(() => Effect.sync(() => place.ended())))
             lease = null
             for (const next of place.ended()) {
               yield* Metrics.count(Metrics.jobsClaimed[next.job.kind])
@@ -267,7 +279,7 @@ export class Worker extends Context.Service<
           }
           places.isSpare = isAll && suspect === null
           for (const lease of fresh) yield* start(lease)
-          if (suspect !== null) yield* thenEndTurn(lane, workBehind(suspect, FiberSet.awaitEmpty(fibers)))
+          if (suspect !== null) yield* thenEndTurn(lane, orCutOff(suspect, isStopping, workBehind(suspect, FiberSet.awaitEmpty(fibers))))
           else if (isAway) yield* Effect.sleep(idle)
           else if (isAll) yield* Effect.catchDefect(queue.awaitWork(lane.kinds, idle), (defect) => Effect.andThen(broke(defect), Effect.sleep(idle)))
         }
@@ -276,6 +288,12 @@ export class Worker extends Context.Service<
 
       return Worker.of({
         recordTaken: submitMessage.recordTaken,
+        release: Effect.suspend(() =>
+          Effect.forEach(cutOff.splice(0), (lease) => giveBack(lease, lease.job.kind === "submit" ? visibilityTimeout : Duration.zero), {
+            concurrency: "unbounded",
+            discard: true
+          })
+        ),
         tick: Effect.gen(function* () {
           const claimed = yield* Effect.forEach(lanes, (lane) => claim(lane, lane.placesMax))
           const fresh = claimed.flatMap((one) => one.fresh)
