@@ -63,6 +63,26 @@ export const suite: ScenarioSuite = {
       })
     ),
 
+    scenario("repeats that come together behind a send that ended each get its replay, whatever comes with its key among them", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found()
+        const process = yield* world.boot(new Turns())
+        const [key, input, other] = [someKey(), letter(tenancy, address("ada")), letter(tenancy, address("bob"))]
+        const { message } = yield* process.messages.send(tenancy.principal, key, input)
+
+        const results = yield* Effect.all(
+          Array.from({ length: 30 }, (_, index) => Effect.result(process.messages.send(tenancy.principal, key, index % 3 === 0 ? other : input))),
+          { concurrency: "unbounded" }
+        )
+
+        results.forEach((result, index) => {
+          const told = Result.isSuccess(result) ? result.success : result.failure._tag
+          assert.deepEqual(told, index % 3 === 0 ? "IdempotencyConflict" : { message, replayed: true })
+        })
+        assert.equal((yield* listed(process, tenancy)).length, 1)
+      })
+    ),
+
     scenario("a key is free wherever its sender hangs up", (world) =>
       Effect.gen(function* () {
         const tenancy = yield* world.found()

@@ -11,11 +11,22 @@ import { plays } from "../../conformance/vitest.ts"
 import { system } from "../model/Audit.ts"
 import type { MessageId } from "../model/Ids.ts"
 import { submitJob } from "../operations/Sending.ts"
+import type { Lease } from "../ports/JobQueue.ts"
 import { MailProviderUnavailable, SubmissionRefused } from "../ports/MailProvider.ts"
 
 const memory = Layer.mergeAll(Memory.MemoryStore.layer, Memory.MemoryJobQueue.layer, Memory.MemoryBlobStore.layer, Memory.MemoryRateLimiter.layer)
 
 const [ada, bob] = [address("ada"), address("bob")]
+
+/** Notes the leases that the queue has handed out. */
+class Claims extends NoCommits {
+  readonly leases: Array<Lease> = []
+
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    const noted = (leases: A) => Effect.sync(() => void this.leases.push(...(leases as ReadonlyArray<Lease>))) // of a claim
+    return call === "JobQueue.claim" ? Effect.tap(effect, noted) : effect
+  }
+}
 
 /** Its job comes, whether or not it is due. */
 const comes = (world: World, of: Tenancy, id: MessageId) =>
@@ -160,6 +171,30 @@ plays("{memory}", {
 
         assert.deepEqual(yield* statusesOf(world, of, id), ["sent", "sent"])
         assert.deepEqual(world.stage.submissions.map(({ request }) => request.envelope.recipients), [[ada, bob], [bob]])
+      })
+    ),
+
+    scenario("a message whose job comes again while it is being submitted, for the queue has lost the first, is not submitted beside that", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const queue = new Claims()
+        const process = yield* world.boot(queue)
+        const gate = yield* Deferred.make<void>()
+        world.stage.behave = (request) => Effect.as(Deferred.await(gate), accepted(request))
+        const id = yield* send(process, of, ada)
+        const first = yield* Effect.forkDetach(process.worker.tick)
+        yield* Time.calm
+        assert.deepEqual([world.stage.submissions.length, queue.leases.length], [1, 1])
+
+        yield* world.queue.complete(queue.leases[0]!) // it knows nothing of it any more
+        yield* comes(world, of, id)
+        assert.equal(yield* process.worker.tick, 1)
+        assert.deepEqual([queue.leases.length, world.stage.submissions.length], [2, 1])
+        yield* Deferred.succeed(gate, undefined)
+        yield* Time.calm
+
+        assert.notEqual(first.pollUnsafe(), undefined)
+        assert.deepEqual([yield* statusesOf(world, of, id), world.stage.submissions.length], [["sent"], 1])
       })
     ),
 

@@ -125,8 +125,19 @@ export class SubmitMessage extends Context.Service<
         }
       })
 
-      const handle = Tracing.fn("SubmitMessage.handle")(function* (lease: Lease) {
-        const id = lease.job.subject as MessageId // by its kind
+      /** Messages whose try is under way here. A queue that has lost everything brings their jobs again. */
+      const underWay = new Set<MessageId>()
+
+      const handle = (lease: Lease) =>
+        Effect.suspend(() => {
+          const id = lease.job.subject as MessageId // by its kind
+          // What the try comes to is recorded, and makes the next job if there is to be one.
+          if (underWay.has(id)) return Effect.succeed(false)
+          underWay.add(id)
+          return Effect.ensuring(tryOnce(lease, id), Effect.sync(() => underWay.delete(id)))
+        })
+
+      const tryOnce = Tracing.fn("SubmitMessage.handle")(function* (lease: Lease, id: MessageId) {
         // Before the message is read: what is recorded in between does not wait any more, and was still queued as it was read.
         const waiting = unrecorded.get(id)
         const outbound = yield* store.messages.outbound(lease.job.realm, id)

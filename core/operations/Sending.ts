@@ -166,21 +166,23 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
   const running = new Map<string, string>()
 
   /**
-   * Makes a request, unless one with the same key is being made in this process: such a twin is refused. Twins in other
-   * processes meet the store's unique key.
+   * Makes a request, unless one with the same key is being made in this process: such a twin gets what stands, and else is
+   * refused. Twins in other processes meet the store's unique key.
    */
   const alone = <A, E, R>(
     applicationId: ApplicationId,
     idempotencyKey: IdempotencyKey,
     fingerprint: string,
-    use: Effect.Effect<A, E, R>
+    use: Effect.Effect<A, E, R>,
+    /** The one that is being made may itself be a repeat, of one that ended long ago. */
+    whatStands: (otherwise: Effect.Effect<never, IdempotencyConflict | IdempotencyPending>) => Effect.Effect<A, E | IdempotencyConflict | IdempotencyPending, R>
   ): Effect.Effect<A, E | IdempotencyConflict | IdempotencyPending, R> => {
     const name = `${applicationId} ${idempotencyKey}`
     // Looked at, entered and left as one: no twin may come in between, and a caller who hangs up must not leave the key taken.
     return Effect.uninterruptibleMask((restore): Effect.Effect<A, E | IdempotencyConflict | IdempotencyPending, R> => {
       const first = running.get(name)
       if (first !== undefined) {
-        return Effect.fail(first === fingerprint ? new IdempotencyPending() : new IdempotencyConflict())
+        return restore(whatStands(Effect.fail(first === fingerprint ? new IdempotencyPending() : new IdempotencyConflict())))
       }
       running.set(name, fingerprint)
       return Effect.ensuring(restore(use), Effect.sync(() => running.delete(name)))
@@ -323,7 +325,7 @@ export const make = (store: typeof Store.Service, queue: typeof JobQueue.Service
       dieOnRejection,
       Tracing.first(id, "message", about, ({ replayed }) => !replayed)
     )
-    const sent = yield* alone(applicationId, idempotencyKey, fingerprint, sending)
+    const sent = yield* alone(applicationId, idempotencyKey, fingerprint, sending, whatStands)
     if (!sent.replayed) yield* Metrics.count(Metrics.messagesAccepted[realm.environment])
     return sent
   })
