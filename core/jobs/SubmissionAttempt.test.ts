@@ -195,6 +195,17 @@ describe("a message after a try", () => {
     assert.deepStrictEqual(due.map((one) => one?.record.nextAttemptAt), [2_000 + wait, end, end, end])
   })
 
+  it("that its operator holds up is tried again in six minutes at most, however often it was tried", () => {
+    const tried = { ...message, attempts: 7 }
+    const dueAt = (code: string) => concludedOn(tried, tried, postponed(message.recipients, new Postponed({ code, detail: "wait" })), 2_000, 0.999)!.retryAt! - 2_000
+
+    for (const code of ["mailbox_suspended", "domain_not_sendable", "no_provider", "dkim_key_unavailable"]) {
+      assert.isAtMost(dueAt(code), 6 * 60_000, code)
+      assert.isAtLeast(dueAt(code), 5 * 60_000, code)
+    }
+    assert.isAbove(dueAt("provider_unavailable"), 4 * 3_600_000)
+  })
+
   it("that awaits a scan stays due as it was, and has not been tried once more", () => {
     const { record, retryAt } = after(nothingToSend)!
 

@@ -294,7 +294,7 @@ export const concludedOn = (
   const { message: settled, drafts } = settle(message, outcomes, now)
   const waits = Message.queuedRecipients(settled).length > 0
   const awaitsScan = waits && attempt.postponed === null
-  const next = waits && !awaitsScan ? retryAt(message, now, random) : null
+  const next = waits && attempt.postponed !== null ? retryAt(message, attempt.postponed, now, random) : null
   const record: Message.Message = {
     ...settled,
     recipients: deferred(settled.recipients, attempt.deferrals, now),
@@ -336,6 +336,11 @@ const expire = (
   ]
 }
 
+/** What is over as soon as an operator ends it. */
+const heldUp = new Set(["mailbox_suspended", "domain_not_sendable", "no_provider", "dkim_key_unavailable"])
+
 /** The next try by the schedule, and the last one when the 48 h end. */
-const retryAt = (message: Message.Message, now: Millis, random: number): Millis =>
-  Math.min(now + Backoff.delay(Backoff.submission, message.attempts + 1, random), message.acceptedAt + submissionWindow)
+const retryAt = (message: Message.Message, { code }: NonNullable<Attempt["postponed"]>, now: Millis, random: number): Millis => {
+  const schedule = heldUp.has(code) ? Backoff.held : Backoff.submission
+  return Math.min(now + Backoff.delay(schedule, message.attempts + 1, random), message.acceptedAt + submissionWindow)
+}

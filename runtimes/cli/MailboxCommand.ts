@@ -117,7 +117,7 @@ const suspend = Command.make(
 const reinstate = Command.make(
   "reinstate",
   { id, tenant: tenantFlag, reason, by, json },
-  turning("active", "in use: mail is sent from it again, what has waited too")
+  turning("active", "in use: mail is sent from it again, and what has waited within six minutes")
 ).pipe(Command.withDescription("Takes a suspended mailbox into use again"))
 
 const remove = Command.make(

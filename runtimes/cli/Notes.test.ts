@@ -32,7 +32,7 @@ describe("notes", () => {
         [`app reinstate ${app} -t ${tenant}`, "in use: its keys are admitted again, unless they are over by themselves, or the tenant is suspended"],
         [`key revoke ${apiKey.id} -t ${tenant}`, "revoked: it is refused from the next request on, for good"],
         [`mailbox suspend ${mailbox} -t ${tenant}`, "suspended: new mail from it is refused, and accepted mail from it waits"],
-        [`mailbox reinstate ${mailbox} -t ${tenant}`, "in use: mail is sent from it again, what has waited too"],
+        [`mailbox reinstate ${mailbox} -t ${tenant}`, "in use: mail is sent from it again, and what has waited within six minutes"],
         [`domain catch-all ${name} --mailbox ${mailbox} -t ${tenant}`, `mail to any other address of ${name} goes to this mailbox`],
         [`domain catch-all ${name} --none -t ${tenant}`, `mail to addresses of ${name} that no mailbox has is refused`],
         [`domain suspend ${name} -t ${tenant}`, "suspended: new mail from it is refused, and accepted mail from it waits"],
