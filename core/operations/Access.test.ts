@@ -45,7 +45,7 @@ const admitting = Effect.gen(function* () {
       ])
     )
   )
-  const { admit } = Context.get(context, Access)
+  const { admit, readmit } = Context.get(context, Access)
   const asking = (authorization: string | undefined) =>
     admit({ authorization, operation: "listMessages", requestId: "r", clientAddress: "192.0.2.1" }, () => {}, () => {})
   const tagOf = (text: Redacted.Redacted<string>, scheme = "Bearer ") =>
@@ -54,7 +54,10 @@ const admitting = Effect.gen(function* () {
   const reasonOf = (authorization: string | undefined) =>
     Effect.map(Effect.flip(asking(authorization)), (error) => (error._tag === "Unauthorized" ? error.reason : error._tag))
   const otherSecret = ApiKeys.withPublicId(realm.environment, publicId, new Uint8Array(ApiKeys.secretBytes).fill(1))
-  return { hashing, used, plan, environment: realm.environment, reasonOf, isRefused: Effect.flip(asking(`Bearer ${Redacted.value(minted.text)}`)), tag: tagOf(minted.text), ofOtherSecret: tagOf(otherSecret.text), ofScheme: (scheme: string) => tagOf(minted.text, scheme) }
+  const readmitted = (since: number) =>
+    Effect.map(Effect.result(readmit(`Bearer ${Redacted.value(minted.text)}`, since)), (result) => (Result.isSuccess(result) ? "admitted" : result.failure._tag))
+  const revoke = Effect.sync(() => void Object.assign(credential.apiKey, { revokedAt: 0 }))
+  return { readmitted, revoke, hashing, used, plan, environment: realm.environment, reasonOf, isRefused: Effect.flip(asking(`Bearer ${Redacted.value(minted.text)}`)), tag: tagOf(minted.text), ofOtherSecret: tagOf(otherSecret.text), ofScheme: (scheme: string) => tagOf(minted.text, scheme) }
 })
 
 describe("a key", () => {
@@ -79,6 +82,17 @@ describe("a key", () => {
       assert.strictEqual(yield* hashes, 1)
       yield* TestClock.adjust(1)
       assert.strictEqual(yield* hashes, 2)
+    })
+  )
+
+  it.effect("that was revoked is found so behind a body that took a second to come, and not looked at behind one that did not", () =>
+    Effect.gen(function* () {
+      const { readmitted, revoke, tag, used } = yield* admitting
+      yield* tag
+      assert.strictEqual(yield* readmitted(-1_000), "admitted")
+      yield* revoke
+
+      assert.deepStrictEqual([yield* readmitted(-999), yield* readmitted(-1_000), used.length], ["admitted", "Unauthorized", 1])
     })
   )
 

@@ -97,6 +97,9 @@ export class RateLimited extends Data.TaggedError("RateLimited")<{
   }
 }
 
+/** Milliseconds that a body may take to come before its caller is looked at again. */
+export const promptBody = Context.Reference<Millis>("mailroom/core/operations/Access/promptBody", { defaultValue: () => 1_000 })
+
 /** How long a verified secret is known again without a hash. */
 const proofLifetime: Millis = 5 * 60_000
 const proofsMax = 10_000
@@ -122,11 +125,20 @@ export class Access extends Context.Service<
       standings: (standings: ReadonlyArray<Standing>) => void,
       caller: (principal: Principal) => void
     ) => Effect.Effect<Principal, Unauthorized | InsufficientScope | RateLimited | CryptoBusy | StoreUnavailable>
+    /**
+     * Once a body has come whose caller was admitted at `since`: whether the credential still holds, if that took longer
+     * than `promptBody`. Who revokes a key waits for no request that is kept open with it.
+     */
+    readonly readmit: (
+      authorization: string | undefined,
+      since: Millis
+    ) => Effect.Effect<void, Unauthorized | CryptoBusy | StoreUnavailable>
   }
 >()("mailroom/core/operations/Access") {
   static readonly layer = Layer.effect(
     Access,
     Effect.gen(function* () {
+      const patience = yield* promptBody
       const store = yield* Store
       const crypto = yield* Crypto
       const limiter = yield* RateLimiter
@@ -226,6 +238,11 @@ export class Access extends Context.Service<
           const required = requiredScopes[request.operation]
           if (!principal.scopes.includes(required)) return yield* new InsufficientScope({ required: [required], missing: [required] })
           return principal
+        }),
+
+        readmit: Effect.fnUntraced(function* (authorization, since) {
+          const clock = yield* Clock.Clock
+          if (clock.currentTimeMillisUnsafe() - since >= patience) yield* authenticate(clock, authorization)
         })
       })
     })

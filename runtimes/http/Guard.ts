@@ -2,9 +2,10 @@
  * What stands between a route and its handler, in the order of refusal: the
  * announced length, the credential, the key's and the tenant's limit, the
  * scope, the media type, an Idempotency-Key that is given twice, the body's
- * bytes, the schemas; and then the handler.
+ * bytes, the credential again if these took their time, the schemas; and then
+ * the handler.
  */
-import { Effect, Result, type Scope } from "effect"
+import { Clock, Effect, Result, type Scope } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import type { IncomingMessage } from "node:http"
 import { attachmentSizeBytesMax } from "../../core/model/Limits.ts"
@@ -52,9 +53,13 @@ export const make: Effect.Effect<Serve, never, Access | Drain | Handlers> = Effe
     }
     if (operation.takesIdempotencyKey && isRepeated(request, "idempotency-key")) return yield* new InvalidIdempotencyKey()
     let text: string | null = null
-    if (body === "guard") text = yield* Body.read(request, bodyBytesMax, waitingOf(principal))
     // A GET's is nobody's, and not looked at.
-    else if (body === null && operation.method !== "GET") yield* Body.readNone(request, bodyBytesMax, waitingOf(principal))
+    if (body === "guard" || (body === null && operation.method !== "GET")) {
+      const since = yield* Clock.currentTimeMillis
+      if (body === "guard") text = yield* Body.read(request, bodyBytesMax, waitingOf(principal))
+      else yield* Body.readNone(request, bodyBytesMax, waitingOf(principal))
+      yield* access.readmit(headers["authorization"], since)
+    }
     const input = operation.decode({ request, params, text })
     if (Result.isFailure(input)) return yield* input.failure
     // An operation decodes what its own handler takes.

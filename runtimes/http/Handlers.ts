@@ -1,5 +1,5 @@
 /** The operations of the contract, each handed to the core. What it refuses becomes an answer in the pipeline. */
-import { Context, Effect, Layer, Schema, Stream } from "effect"
+import { Clock, Context, Effect, Layer, Schema, Stream } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { HttpApiSchema } from "effect/http-api"
 import * as Limits from "../../core/model/Limits.ts"
@@ -8,7 +8,7 @@ import { Events } from "../../core/operations/Events.ts"
 import { Mailboxes } from "../../core/operations/Mailboxes.ts"
 import { Messages } from "../../core/operations/Messages.ts"
 import { Webhooks } from "../../core/operations/Webhooks.ts"
-import type { Principal } from "../../core/operations/Access.ts"
+import { Access, type Principal } from "../../core/operations/Access.ts"
 import type { BlobUnavailable } from "../../core/ports/BlobStore.ts"
 import { UploadAttachmentInput } from "./Api.ts"
 import { brokenOff } from "./Body.ts"
@@ -26,6 +26,7 @@ export class Handlers extends Context.Service<Handlers, HandlersOf>()("mailroom/
     Effect.gen(function* () {
       const mailboxes = yield* Mailboxes
       const messages = yield* Messages
+      const access = yield* Access
       const attachments = yield* Attachments
       const events = yield* Events
       const webhooks = yield* Webhooks
@@ -47,7 +48,7 @@ export class Handlers extends Context.Service<Handlers, HandlersOf>()("mailroom/
         updateMessage: (caller, { params: { messageId }, payload }, call) =>
           noting(messages.update(caller, messageId, payload), call, () => ({ messageId })),
         uploadAttachment: (caller, { request }, call) =>
-          noting(upload(attachments, caller, request), call, ({ attachment: { id } }) => ({ attachmentId: id })),
+          noting(upload(access, attachments, caller, request), call, ({ attachment: { id } }) => ({ attachmentId: id })),
         downloadAttachment: (caller, { params: { attachmentId } }, call) =>
           noting(Effect.flatMap(attachments.download(caller, attachmentId), Download.respond), call, () => ({ attachmentId })),
         listEvents: (caller, { query: { limit, cursor = null } }) => events.list(caller, { limit, cursor }),
@@ -73,10 +74,12 @@ type UploadRefusal = InvalidRequest | PayloadTooLarge | AttachmentTooLarge | Blo
 
 /** Reads the body as it arrives and stores its content on the way. Whatever fails leaves nothing behind. */
 const upload = Effect.fnUntraced(function* (
+  access: typeof Access.Service,
   attachments: typeof Attachments.Service,
   principal: Principal,
   request: HttpServerRequest.HttpServerRequest
 ) {
+  const since = yield* Clock.currentTimeMillis
   const content = yield* attachments.begin(principal)
   const body = new UploadBody()
   const limitBytes = Limits.uploadBodyBytesMax
@@ -89,6 +92,7 @@ const upload = Effect.fnUntraced(function* (
     return content.append(taken.content)
   }
   yield* Stream.runForEach(Stream.mapError(request.stream, brokenOff), take)
+  yield* access.readmit(request.headers["authorization"], since)
   const read = body.end()
   if ("fault" in read) return yield* invalid([read.fault])
   const { mailboxId, filename, mediaType } = yield* decodeUpload(read.members).pipe(

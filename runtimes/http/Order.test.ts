@@ -1,7 +1,10 @@
 import { assert, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
+import { connect } from "node:net"
 import { scopes } from "../../core/model/ApiKey.ts"
+import type { ApiKeyId } from "../../core/model/Ids.ts"
 import { requiredScopes, type Operation } from "../../core/operations/Access.ts"
+import type { Store } from "../../core/ports/Store.ts"
 import * as Harness from "./harness.ts"
 import { deliveriesOf, send, subscribe, subscriber } from "./parties.ts"
 import { answered, broken } from "./receivers.ts"
@@ -298,4 +301,47 @@ layer(Harness.layer({ ipRequestsPerMinute: 2 }), live)("The IP guard", (it) => {
       assert.isNull(probes[0]!.headers.get("ratelimit-limit"))
     })
   )
+})
+
+let lookups = 0
+const counted = (store: typeof Store.Service): typeof Store.Service => ({
+  ...store,
+  credentials: {
+    ...store.credentials,
+    byPublicId: (ids) => Effect.tap(store.credentials.byPublicId(ids), () => Effect.sync(() => void (lookups += 1)))
+  }
+})
+
+layer(Harness.layer({ promptBody: 0, store: counted }), live)("A body that takes its time", (it) => {
+  for (const [path, body] of [
+    ["/v1/messages", requests.sendMessage[2]],
+    ["/v1/attachments", requests.uploadAttachment[2]],
+    [`/v1/webhook-deliveries/${nobody}/replay`, {}]
+  ] as const) {
+    it.effect(`is answered 401 where its key was revoked meanwhile: POST ${path}`, () =>
+      Effect.gen(function* () {
+        const server = yield* Harness.Running
+        const party = yield* server.party()
+        const whole = JSON.stringify(body)
+        const heads = [Harness.bearer(party), "Content-Type: application/json", "Idempotency-Key: 12345678", `Content-Length: ${whole.length}`, "Connection: close"]
+        const statusOf = Effect.fnUntraced(function* (meanwhile: (keyIds: ReadonlyArray<ApiKeyId>) => Effect.Effect<void>) {
+          const before = lookups
+          const socket = connect(server.port, "127.0.0.1")
+          let answer = ""
+          socket.on("data", (chunk) => (answer += chunk.toString()))
+          socket.write(Harness.wire(`POST ${path}`, heads, whole.slice(0, -1)))
+          yield* Harness.eventually(() => lookups === before + 1)
+          yield* meanwhile((yield* Effect.orDie(server.management.listKeys(party.tenantId, { limit: 10 }))).items.map(({ id }) => id))
+          socket.write(whole.slice(-1))
+          yield* Harness.eventually(() => answer.includes("\r\n\r\n"))
+          return Number(answer.slice("HTTP/1.1 ".length, 12))
+        })
+
+        assert.strictEqual(yield* statusOf(() => Effect.void), 404)
+        const revoke = (ids: ReadonlyArray<ApiKeyId>) =>
+          Effect.forEach(ids, (id) => Effect.orDie(server.management.revokeKey(Harness.actor, party.tenantId, id)), { discard: true })
+        assert.strictEqual(yield* statusOf(revoke), 401)
+      })
+    )
+  }
 })

@@ -13,6 +13,7 @@ import * as RfcMime from "../../adapters/mime/RfcMime.ts"
 import { EventRelay } from "../../core/jobs/EventRelay.ts"
 import { Worker } from "../../core/jobs/Worker.ts"
 import { ClockOffset } from "../../core/ClockOffset.ts"
+import { promptBody } from "../../core/operations/Access.ts"
 import * as Mailroom from "../../core/Mailroom.ts"
 import * as Core from "../../core/Metrics.ts"
 import * as Address from "../../core/model/Address.ts"
@@ -49,6 +50,8 @@ export interface Options {
   readonly pool?: Core.Pool
   /** The store's clock less this process's, in milliseconds. */
   readonly clockOffset?: number
+  /** Milliseconds that a body may take to come before its caller is looked at again. */
+  readonly promptBody?: number
   /** Takes sandbox mail. Default: the memory adapter's, which says nothing of what became of it. */
   readonly sandbox?: MailProvider
   /** Takes production mail. Default: nobody. */
@@ -203,7 +206,8 @@ export const core = (options: Options, receivers: Receivers) =>
     Layer.provideMerge(Layer.succeed(Metric.MetricRegistry, new Map())),
     Layer.provideMerge(options.tracer === undefined ? Layer.empty : Layer.succeed(Tracer.Tracer, options.tracer)),
     Layer.provideMerge(options.pool === undefined ? Layer.empty : Layer.succeed(Core.PoolGauge, Effect.succeed(options.pool))),
-    Layer.provideMerge(Layer.succeed(ClockOffset, () => options.clockOffset ?? 0))
+    Layer.provideMerge(Layer.succeed(ClockOffset, () => options.clockOffset ?? 0)),
+    Layer.provideMerge(options.promptBody === undefined ? Layer.empty : Layer.succeed(promptBody, options.promptBody))
   )
 
 type Services = HttpServer.HttpServer | Management | WebhookManagement | RequestLog | Store | EventRelay | Worker
