@@ -50,6 +50,22 @@ describe("Deadlines", () => {
     })
   )
 
+  it.effect("fall due at once where they are ended, and begin anew", () =>
+    Effect.gen(function* () {
+      const deadlines = yield* Deadlines.make(Duration.seconds(5))
+      const late = Effect.forkChild(deadlines.within(() => Effect.succeed("late"))(Effect.never), { startImmediately: true })
+      const [one, other] = [yield* late, yield* late]
+
+      yield* deadlines.end
+      assert.deepStrictEqual([yield* Fiber.join(one), yield* Fiber.join(other)], ["late", "late"])
+      const third = yield* late
+      yield* TestClock.adjust("4999 millis")
+      assert.isUndefined(third.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      assert.strictEqual(yield* Fiber.join(third), "late")
+    })
+  )
+
   it.effect("leave what is over in time as it is, at once or later", () =>
     Effect.gen(function* () {
       const deadlines = yield* Deadlines.make(Duration.seconds(5))

@@ -16,6 +16,8 @@ export interface Deadlines {
   /** Null if it never falls due. */
   readonly set: (onDue: () => void) => Deadline | null
   readonly clear: (deadline: Deadline | null) => void
+  /** All that are set fall due now. */
+  readonly end: Effect.Effect<void>
   /** Interrupts what is not over when its deadline falls due, and goes on with this instead once that has ended. */
   readonly within: <A2, E2, R2>(
     orElse: () => Effect.Effect<A2, E2, R2>
@@ -38,6 +40,13 @@ export const make = (duration: Duration.Duration): Effect.Effect<Deadlines, neve
     let isWatched = false
     let watching: Fiber.Fiber<void> | null = null
 
+    const fall = (deadline: Deadline) => {
+      const { onDue } = deadline
+      clear(deadline)
+      // What breaks is not the end of all others' deadlines.
+      return Effect.catchDefect(Effect.sync(() => onDue?.()), (defect) => Effect.logError("what a deadline calls broke; the others go on", defect))
+    }
+
     const watch = Effect.gen(function* () {
       for (;;) {
         // Asked anew each time: an iterator that is kept while this sleeps keeps all that has been in the Set since.
@@ -48,11 +57,7 @@ export const make = (duration: Duration.Duration): Effect.Effect<Deadlines, neve
           yield* Effect.sleep(Duration.nanos(left))
           if (clock.monotonicTimeNanosUnsafe() - next.at > tooLate) yield* Effect.sleep(moment)
         } else {
-          const { onDue } = next
-          all.delete(next)
-          next.onDue = null
-          // What breaks is not the end of all others' deadlines.
-          yield* Effect.catchDefect(Effect.sync(() => onDue?.()), (defect) => Effect.logError("what a deadline calls broke; the others go on", defect))
+          yield* fall(next)
         }
       }
       isWatched = false
@@ -104,5 +109,7 @@ export const make = (duration: Duration.Duration): Effect.Effect<Deadlines, neve
           )
         })
 
-    return { set, clear, within }
+    const end = Effect.suspend(() => Effect.forEach([...all], fall, { discard: true }))
+
+    return { set, clear, end, within }
   })

@@ -14,11 +14,11 @@ const quietRelay = Layer.succeed(EventRelay, { tick: nothing, ended: Effect.void
 
 const silentLog = { append: () => undefined, touch: () => undefined }
 
-const withWorker = (run: (typeof Worker.Service)["run"], relay: Layer.Layer<EventRelay> = quietRelay, release: Effect.Effect<void> = Effect.void) =>
+const withWorker = (run: (typeof Worker.Service)["run"], relay: Layer.Layer<EventRelay> = quietRelay, release: Effect.Effect<void> = Effect.void, cutOff: Effect.Effect<void> = Effect.void) =>
   Layer.provide(
     Loops.working,
     Layer.mergeAll(
-      Layer.mock(Worker, { run, release, recordTaken: Effect.void }),
+      Layer.mock(Worker, { run, release, cutOff, recordTaken: Effect.void }),
       relay,
       Layer.mock(Sweep, { tick: nothing, retain: Effect.void }),
       Layer.mock(CheckDomains, { tick: nothing })
@@ -81,7 +81,7 @@ describe("the loops", () => {
         const loops = Layer.provide(
           Loops.layer,
           Layer.mergeAll(
-            Layer.mock(Worker, { run: () => Effect.never, recordTaken: Effect.asVoid(tick("taken")) }),
+            Layer.mock(Worker, { run: () => Effect.never, cutOff: Effect.void, release: Effect.void, recordTaken: Effect.asVoid(tick("taken")) }),
             Layer.succeed(EventRelay, { tick: tick("relay"), ended: Effect.void, release: Effect.void }),
             Layer.mock(Sweep, { tick: tick("sweep"), retain: Effect.asVoid(tick("retain")) }),
             Layer.mock(CheckDomains, { tick: tick("domains") }),
@@ -96,7 +96,7 @@ describe("the loops", () => {
 
         assert.deepStrictEqual(times, { relay: 12_000, flush: 600, taken: 600, sweep: 61, domains: 60, retain: 1 })
         const closing = yield* Effect.forkChild(Effect.exit(Scope.close(scope, Exit.void)))
-        yield* TestClock.adjust("10 seconds")
+        yield* TestClock.adjust("11 seconds")
         yield* Fiber.join(closing)
         assert.deepStrictEqual([times["flush"], times["taken"]], [601, 601], "once more on the way out")
       })
@@ -115,38 +115,45 @@ describe("the loops", () => {
     })
   )
 
-  it.effect("end with what the relay has begun, its shards left to others at once, and give back what takes longer than ten seconds, if the queue answers", () =>
+  it.effect("end with what the relay has begun, its shards left to others at once; put off what takes longer than ten seconds, and then give it back", () =>
     Effect.gen(function* () {
       const relayed = yield* Deferred.make<void>()
-      let isInterrupted = false
-      let left = 0
-      const released: Array<boolean> = []
-      const release = Effect.andThen(Effect.sync(() => void released.push(isInterrupted)), Effect.never)
-      const hung = Effect.onInterrupt(Effect.never, () => Effect.sync(() => void (isInterrupted = true)))
-      const closed = Effect.fnUntraced(function* (work: Effect.Effect<void>) {
+      let cut = yield* Deferred.make<void>()
+      const did: Array<string> = []
+      const say = (what: string) => Effect.sync(() => void did.push(what))
+      const closed = Effect.fnUntraced(function* (work: () => Effect.Effect<void>) {
+        did.length = 0
+        cut = yield* Deferred.make<void>()
         const scope = yield* Scope.make()
-        const relay = Layer.succeed(EventRelay, { tick: nothing, ended: Deferred.await(relayed), release: Effect.sync(() => void (left += 1)) })
-        yield* Layer.buildWithScope(withWorker(() => work, relay, release), scope)
+        const relay = Layer.succeed(EventRelay, { tick: nothing, ended: Deferred.await(relayed), release: say("leave") })
+        const release = Effect.andThen(say("release"), Effect.never)
+        const cutOff = Effect.andThen(say("cut off"), Deferred.succeed(cut, undefined))
+        yield* Layer.buildWithScope(withWorker(() => Effect.onInterrupt(work(), () => say("interrupted")), relay, release, cutOff), scope)
         return yield* Effect.forkChild(Scope.close(scope, Exit.void))
       })
 
-      const first = yield* closed(Effect.void)
+      const early = yield* closed(() => Effect.void)
       yield* TestClock.adjust("5 seconds")
-      const early = [first.pollUnsafe(), left]
+      assert.deepStrictEqual([early.pollUnsafe(), did], [undefined, ["leave"]], "nobody waits for the jobs of this process")
       yield* Deferred.succeed(relayed, undefined)
       yield* TestClock.adjust("1 second")
-      yield* Fiber.join(first)
-      const second = yield* closed(hung)
-      yield* TestClock.adjust("9999 millis")
-      const before = [isInterrupted, second.pollUnsafe()]
-      yield* TestClock.adjust("1 millis")
-      const after = second.pollUnsafe()
-      yield* TestClock.adjust("1 second")
-      yield* Fiber.join(second)
+      yield* Fiber.join(early)
 
-      assert.deepStrictEqual(early, [undefined, 1], "nobody waits for the jobs of this process")
-      assert.deepStrictEqual([before, isInterrupted, after, left], [[false, undefined], true, undefined, 2])
-      assert.deepStrictEqual(released, [false, true])
+      const slow = yield* closed(() => Deferred.await(cut))
+      yield* TestClock.adjust("9999 millis")
+      assert.deepStrictEqual(did, ["leave"])
+      yield* TestClock.adjust("1 millis")
+      assert.deepStrictEqual(did, ["leave", "cut off", "release"], "it ended by itself then")
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.join(slow)
+
+      const hung = yield* closed(() => Effect.never)
+      yield* TestClock.adjust("10999 millis")
+      assert.deepStrictEqual(did, ["leave", "cut off"])
+      yield* TestClock.adjust("1 millis")
+      assert.deepStrictEqual([hung.pollUnsafe(), did], [undefined, ["leave", "cut off", "interrupted", "release"]])
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.join(hung) // though the queue does not answer
     })
   )
 

@@ -18,12 +18,12 @@ const idle = Duration.millis(200)
 const relayInterval = Duration.millis(50)
 /** How long a worker that broke is left alone: what breaks at once would else break as fast as it can. */
 const brokenPause = Duration.seconds(1)
-/** How long jobs under way may take to end when the process stops; after that they are given back. */
+/** How long jobs under way may take to end when the process stops; after that they are put off, or given back. */
 const drain = Duration.seconds(10)
 
 /**
- * How long each may take: to leave shards to others, and, when the jobs have ended, to record what providers have taken and
- * nobody else knows of, and to give back what has not ended.
+ * How long each may take: to leave shards to others, and, when the time for jobs is over, to put off what is being submitted,
+ * to record what providers have taken and nobody else knows of, and to give back what has not ended.
  */
 const lastRecords = Duration.seconds(1)
 
@@ -70,6 +70,7 @@ export const working = Layer.effectDiscard(
       Effect.suspend(() => (stopping ? Effect.void : Effect.sleep(brokenPause)))
     )
     const recordTaken = unbroken(taken)(worker.recordTaken)
+    const cutOff = unbroken("putting mail off")(worker.cutOff)
     const release = unbroken("giving jobs back")(worker.release)
     const leave = unbroken("leaving the relay's shards")(relay.release)
     const running = yield* Effect.forkDetach(Effect.repeat(work, { until: isStopping }))
@@ -78,6 +79,8 @@ export const working = Layer.effectDiscard(
       // The relay's last tick is over by then.
       return Effect.all([Fiber.await(running), relay.ended, Effect.timeoutOption(leave, lastRecords)], { concurrency: "unbounded" }).pipe(
         Effect.timeoutOption(drain),
+        Effect.andThen(cutOff),
+        Effect.andThen(Effect.timeoutOption(Fiber.await(running), lastRecords)),
         Effect.andThen(Effect.timeoutOption(recordTaken, lastRecords)),
         Effect.andThen(Fiber.interrupt(running)),
         Effect.andThen(Effect.timeoutOption(release, lastRecords))

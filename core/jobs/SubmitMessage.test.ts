@@ -198,6 +198,28 @@ plays("{memory}", {
       })
     ),
 
+    scenario("a message that its provider has not answered of when the worker waits no longer is put off, and says so", (world) =>
+      Effect.gen(function* () {
+        const of = yield* world.found()
+        const process = yield* world.boot()
+        world.stage.behave = () => Effect.never
+        const ids = yield* Effect.all([send(process, of, ada), send(process, of, bob)])
+        const ticking = yield* Effect.forkDetach(process.worker.tick)
+        yield* Time.calm
+        assert.equal(world.stage.submissions.length, 2)
+
+        yield* process.worker.cutOff
+        yield* Time.calm
+
+        assert.notEqual(ticking.pollUnsafe(), undefined, "its jobs have ended")
+        for (const id of ids) {
+          const { attempts, nextAttemptAt, recipients } = yield* messageOf(world, of, id)
+          assert.deepEqual([attempts, recipients[0]!.status, recipients[0]!.deferral?.diagnostic], [1, "queued", "the worker was stopped before the mail provider answered"])
+          assert.ok(nextAttemptAt! >= (yield* Clock.currentTimeMillis) + 48_000)
+        }
+      })
+    ),
+
     scenario("a provider is waited for for ten minutes, and then the message is put off", (world) =>
       Effect.gen(function* () {
         const of = yield* world.found()

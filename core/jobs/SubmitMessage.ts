@@ -73,6 +73,8 @@ interface Tried {
   readonly attempt: Attempt
 }
 
+const stopped = new Postponed({ code: "provider_unavailable", detail: "the worker was stopped before the mail provider answered" })
+
 /** So many results may wait for the store before nothing more is submitted. */
 const unrecordedMax = 16
 
@@ -89,6 +91,8 @@ export class SubmitMessage extends Context.Service<
     readonly handle: (lease: Lease) => Effect.Effect<boolean, StoreUnavailable | GivenBack>
     /** Records what providers have taken while the store was away, as far as it can: before another process mails it again. */
     readonly recordTaken: Effect.Effect<void>
+    /** Waits for no provider any longer: what one has not answered yet is put off, as where its answer is lost. */
+    readonly cutOff: Effect.Effect<void>
   }
 >()("mailroom/core/jobs/SubmitMessage") {
   static readonly layer = Layer.effect(
@@ -102,7 +106,8 @@ export class SubmitMessage extends Context.Service<
       const providers = yield* MailProviders
       const notifications = yield* RecordNotification
       const settings = yield* Settings
-      const deadlines = yield* Deadlines.make(submitTimeout)
+      const [deadlines, answers] = [yield* Deadlines.make(submitTimeout), yield* Deadlines.make(submitTimeout)]
+      let isCutOff = false
       const keyOf = signingKeys(crypto)
       const seldom = SeldomLog.make()
 
@@ -289,7 +294,7 @@ export class SubmitMessage extends Context.Service<
         const submission = asPort(() => provider.submit(request)).pipe(
           Effect.flatMap((result) => understood(message, sendable, result)),
           Effect.catchTag("MailProviderUnavailable", (error) => Effect.fail(isGivenBack ? new GivenBack() : error)),
-          deadlines.within(() => Effect.fail(new MailProviderUnavailable({ cause: "no answer in time" }))),
+          answers.within(() => Effect.fail(isCutOff ? stopped : new MailProviderUnavailable({ cause: "no answer in time" }))),
           Metrics.timed(Metrics.submissionDuration),
           Effect.onExit((exit) => measured(message, exit)),
           Tracing.span("MailProvider.submit", "client", { "mailroom.provider": provider.name })
@@ -387,7 +392,12 @@ export class SubmitMessage extends Context.Service<
           })
         )
 
-      return SubmitMessage.of({ handle, recordTaken })
+      const cutOff = Effect.suspend(() => {
+        isCutOff = true
+        return answers.end
+      })
+
+      return SubmitMessage.of({ handle, recordTaken, cutOff })
     })
   )
 }

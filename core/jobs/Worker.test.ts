@@ -92,7 +92,7 @@ const running = Effect.fnUntraced(function* (following: Array<Lease>, { isFull =
   const handlers = Layer.mergeAll(
     Layer.succeed(JobQueue, queue),
     Layer.succeed(DeliverWebhook, { handle }),
-    Layer.succeed(SubmitMessage, { ...unused, recordTaken: Effect.void }),
+    Layer.succeed(SubmitMessage, { ...unused, recordTaken: Effect.void, cutOff: Effect.void }),
     Layer.succeed(ScanAttachment, unused),
     Layer.succeed(PollProvider, unused),
     Layer.succeed(ParseMessage, unused)
@@ -253,7 +253,7 @@ describe("a job of the worker", () => {
         const handlers = Layer.mergeAll(
           Layer.succeed(JobQueue, queue),
           Layer.succeed(DeliverWebhook, unused),
-          Layer.succeed(SubmitMessage, { ...unused, recordTaken: Effect.void }),
+          Layer.succeed(SubmitMessage, { ...unused, recordTaken: Effect.void, cutOff: Effect.void }),
           Layer.succeed(ScanAttachment, answering),
           Layer.succeed(PollProvider, answering),
           Layer.succeed(ParseMessage, unused)

@@ -77,9 +77,12 @@ export class Worker extends Context.Service<
     readonly run: (isStopping: () => boolean, idle: Duration.Duration) => Effect.Effect<void>
     /** Records what providers have taken while the store was away (`SubmitMessage.recordTaken`). */
     readonly recordTaken: Effect.Effect<void>
+    /** Puts off what providers have not answered yet, for whoever stops waits no longer (`SubmitMessage.cutOff`). */
+    readonly cutOff: Effect.Effect<void>
     /**
      * When `run` was interrupted after it was told to stop: gives back the jobs that this cut off, as if they had not been
-     * claimed, for they broke nobody. Mail that was being submitted is left alone for as long as its lease would have lasted.
+     * claimed, for they broke nobody. But for mail: what was being submitted, and could not be put off, is left to its lease,
+     * and not submitted again at once.
      */
     readonly release: Effect.Effect<void>
   }
@@ -202,10 +205,10 @@ export class Worker extends Context.Service<
       }
 
       /** What was under way when a worker that had been told to stop was interrupted. */
-      const cutOff: Array<Lease> = []
+      const unfinished: Array<Lease> = []
       /** An adapter may interrupt whoever calls it, too; that is counted as what breaks the worker. */
       const orCutOff = <A, E, R>(lease: Lease, isStopping: () => boolean, self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-        Effect.onInterrupt(self, () => Effect.sync(() => void (isStopping() && cutOff.push(lease))))
+        Effect.onInterrupt(self, () => Effect.sync(() => void (isStopping() && lease.job.kind !== "submit" && unfinished.push(lease))))
 
       const suspectTurn = new SuspectTurn()
       /** Its turn at a suspect, if it has one, ends with this. */
@@ -288,11 +291,9 @@ export class Worker extends Context.Service<
 
       return Worker.of({
         recordTaken: submitMessage.recordTaken,
+        cutOff: submitMessage.cutOff,
         release: Effect.suspend(() =>
-          Effect.forEach(cutOff.splice(0), (lease) => giveBack(lease, lease.job.kind === "submit" ? visibilityTimeout : Duration.zero), {
-            concurrency: "unbounded",
-            discard: true
-          })
+          Effect.forEach(unfinished.splice(0), (lease) => giveBack(lease, Duration.zero), { concurrency: "unbounded", discard: true })
         ),
         tick: Effect.gen(function* () {
           const claimed = yield* Effect.forEach(lanes, (lane) => claim(lane, lane.placesMax))
