@@ -73,7 +73,7 @@ interface Tried {
   readonly attempt: Attempt
 }
 
-const stopped = new Postponed({ code: "provider_unavailable", detail: "the worker was stopped before the mail provider answered" })
+const stopped = () => new Postponed({ code: "provider_unavailable", detail: "the worker was stopped before the mail provider answered" })
 
 /** So many results may wait for the store before nothing more is submitted. */
 const unrecordedMax = 16
@@ -294,7 +294,7 @@ export class SubmitMessage extends Context.Service<
         const submission = asPort(() => provider.submit(request)).pipe(
           Effect.flatMap((result) => understood(message, sendable, result)),
           Effect.catchTag("MailProviderUnavailable", (error) => Effect.fail(isGivenBack ? new GivenBack() : error)),
-          answers.within(() => Effect.fail(isCutOff ? stopped : new MailProviderUnavailable({ cause: "no answer in time" }))),
+          answers.within(() => Effect.fail(isCutOff ? stopped() : new MailProviderUnavailable({ cause: "no answer in time" }))),
           Metrics.timed(Metrics.submissionDuration),
           Effect.onExit((exit) => measured(message, exit)),
           Tracing.span("MailProvider.submit", "client", { "mailroom.provider": provider.name })

@@ -129,8 +129,8 @@ export const placesAt = <Position>(
 }
 
 /**
- * Whether it was there and enabled when the event at this position was appended; asked of one that is enabled. It knows when
- * it was disabled last: of a disabling before that it takes what happened for its own, if that was not fanned out yet.
+ * Whether an endpoint that is enabled was so, and there, when the event at this position was appended. It knows where it was
+ * disabled last alone: what happened while it was disabled before that, and is fanned out only now, passes for its own.
  */
 const wasEnabledAt = (position: bigint, { createdAfter, disabledAfter, enabledAfter }: Places): boolean =>
   position > createdAfter && (position <= disabledAfter || position > enabledAfter)
