@@ -112,13 +112,17 @@ const takenBefore: Issue = {
 const beyondLength: Issue = { path: "", code: "malformed_http", message: "Expected a body that is no longer than its Content-Length" }
 
 /** A body that has arrived by now, as most have; null if more is to come, or if it is not known how much. */
-const wholeOf = ({ source, headers }: HttpServerRequest.HttpServerRequest): Uint8Array | null => {
-  if (!(source instanceof IncomingMessage)) return null
-  const length = headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.NaN
-  if (length === 0) return new Uint8Array(0)
+const wholeOf = (request: HttpServerRequest.HttpServerRequest): Uint8Array | null => {
+  if (!hasArrived(request)) return null
+  const source = request.source as IncomingMessage // or nothing would have arrived
   // Told how much: since Node 26, `read()` gives the first piece alone.
-  return source.readableLength === length ? (source.read(length) as Uint8Array | null) : null // no encoding is set
+  return source.readableLength === 0 ? new Uint8Array(0) : (source.read(source.readableLength) as Uint8Array | null) // no encoding is set
 }
+
+/** Whether the body is there, so that nobody waits for it. */
+export const hasArrived = ({ source, headers }: HttpServerRequest.HttpServerRequest): boolean =>
+  source instanceof IncomingMessage &&
+  source.readableLength === (headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.NaN)
 
 /** Copied together as they come: a client may send a byte at a time, and each piece takes more than a hundred by itself. */
 const gathered = (request: HttpServerRequest.HttpServerRequest, limitBytes: number, roomBytes: number): Effect.Effect<Uint8Array, BodyFault> =>
