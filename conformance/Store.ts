@@ -12,7 +12,7 @@ import { concurrency } from "./StoreConcurrency.ts"
 import { firstOfAllPages, logPages } from "./StoreLog.ts"
 import { lookups } from "./StoreLookups.ts"
 import { operator } from "./StoreOperator.ts"
-import { places } from "./StorePlaces.ts"
+import { positions } from "./StorePositions.ts"
 import { gathered } from "./StoreGathered.ts"
 import { reads } from "./StoreReads.ts"
 import { receiving } from "./StoreReceiving.ts"
@@ -38,7 +38,7 @@ export const suite: Suite<Store> = {
     ...receiving,
     ...operator,
     ...webhooks,
-    ...places,
+    ...positions,
     ...relaying,
     ...retentions
   ]

@@ -323,7 +323,7 @@ export const stored = <K extends Kind>(
     attachment: store.attachments.get(realm, id),
     message: store.messages.get(realm, id),
     endpoint: Effect.map(store.endpoints.get(realm, id), (found) =>
-      found === null ? null : { ...found, places: (record as Records["endpoint"]).places }
+      found === null ? null : { ...found, positions: (record as Records["endpoint"]).positions }
     ),
     delivery: store.deliveries.get(realm, id)
   }

@@ -108,8 +108,8 @@ const placed = (places: Places) => (change: Change): Change => {
 
 const sincePlace = (places: Places) => (endpoint: Endpoint): Endpoint => {
   const begin = places.get(shardOf(endpoint.tenantId))!
-  const { createdAfter, disabledAfter, enabledAfter } = endpoint.places
-  return { ...endpoint, places: { createdAfter: createdAfter - begin, disabledAfter: disabledAfter - begin, enabledAfter: enabledAfter - begin } }
+  const { createdAfter, disabledAfter, enabledAfter } = endpoint.positions
+  return { ...endpoint, positions: { createdAfter: createdAfter - begin, disabledAfter: disabledAfter - begin, enabledAfter: enabledAfter - begin } }
 }
 
 /** Few enough things that random changes meet: two tenants in two environments. */

@@ -36,7 +36,7 @@ import {
   usedBefore,
   type Service
 } from "./StoreLaw.ts"
-import { placesAt, placesOf } from "./StorePlaces.ts"
+import { allAt, positionsOf } from "./StorePositions.ts"
 
 const event = (realm: Realm, occurredAt = 0) => Fixtures.queuedEvent(Fixtures.message(realm), { occurredAt })
 
@@ -310,13 +310,13 @@ const begun = [
       const age = ownAge()
       const shard = (yield* unwrittenShards(store)).at(-1)!
       const realm = realmInShard(shard)
-      const [early, late] = [Fixtures.endpoint(realm, { places: placesAt(5n) }), Fixtures.endpoint(realm)]
+      const [early, late] = [Fixtures.endpoint(realm, { positions: allAt(5n) }), Fixtures.endpoint(realm)]
       const at = (occurredAt: Millis) => append(event(realm, age + occurredAt))
       const ofOthers = (yield* store.backlog).unrelayed
       yield* land(store, insert("endpoint", early), at(10), at(20), at(30))
       const [first] = yield* store.events.readLog(shard, 0n, 1)
       if (first?.position !== 1n) return yield* usedBefore
-      assert.deepEqual(yield* placesOf(store, early), placesAt(0n))
+      assert.deepEqual(yield* positionsOf(store, early), allAt(0n))
       assert.deepEqual(yield* relayBehind(store, shard), { shard, position: 0n, holder: "", heldUntil: 0 })
       assert.deepEqual(yield* refusal(store, moveRelay(1n, { shard, position: 2n })), relayMoved(shard))
       yield* land(store, moveRelay(0n, { shard, position: 2n }))
@@ -332,7 +332,7 @@ const begun = [
 
       assert.equal((yield* relayBehind(store, shard))?.position, 2n)
       assert.deepEqual((yield* store.events.readLog(shard, 2n, 10)).map(({ position }) => position), [4n])
-      assert.deepEqual(yield* placesOf(store, late), placesAt(3n))
+      assert.deepEqual(yield* positionsOf(store, late), allAt(3n))
       yield* land(store, moveRelay(2n, { shard, position: 4n }))
       assert.equal(yield* relayBehind(store, shard), undefined)
       yield* land(store, forget("events", age + 201))

@@ -50,9 +50,9 @@ const fidelity = [
 
       yield* land(store, insert("endpoint", endpoint))
 
-      const { places } = (yield* store.endpoints.get(realm, endpoint.id))!
-      assert.deepEqual(yield* store.endpoints.get(realm, endpoint.id), { ...endpoint, places })
-      assert.deepEqual(yield* store.endpoints.list(realm, endpoint.applicationId), [{ ...endpoint, places }])
+      const { positions } = (yield* store.endpoints.get(realm, endpoint.id))!
+      assert.deepEqual(yield* store.endpoints.get(realm, endpoint.id), { ...endpoint, positions })
+      assert.deepEqual(yield* store.endpoints.list(realm, endpoint.applicationId), [{ ...endpoint, positions }])
     })
   ),
   law("gives back a delivery as it was put, and its body to the byte", (store) =>
@@ -177,7 +177,7 @@ const endpoints = [
       assert.deepEqual(yield* enabled(other, Fixtures.realm(), one, one), idsOf(found).toSorted())
       assert.deepEqual(yield* enabled(other), [found[3]!.id])
       const shown = (yield* store.endpoints.enabled([other.tenantId]))[0]!
-      assert.deepEqual(shown, { ...found[3]!, places: shown.places })
+      assert.deepEqual(shown, { ...found[3]!, positions: shown.positions })
     })
   ),
   law("follows an endpoint as its breaker counts, disables it, and is reset", (store) =>
@@ -195,7 +195,7 @@ const endpoints = [
 
         assert.deepEqual(yield* stored(store, "endpoint", record), record)
         const [shown] = yield* store.endpoints.enabled([realm.tenantId])
-        assert.deepEqual(shown, record.enabled ? { ...record, places: shown?.places } : undefined)
+        assert.deepEqual(shown, record.enabled ? { ...record, positions: shown?.positions } : undefined)
         assert.deepEqual(idsOf(yield* store.endpoints.list(realm, endpoint.applicationId)), [endpoint.id])
       }
     })

@@ -3,7 +3,7 @@ import type { Address, DomainName } from "../core/model/Address.ts"
 import type { ApiKey } from "../core/model/ApiKey.ts"
 import type { Attachment } from "../core/model/Attachment.ts"
 import type { Delivery } from "../core/model/Delivery.ts"
-import { unplaced, type Endpoint } from "../core/model/Endpoint.ts"
+import { unsetPositions, type Endpoint } from "../core/model/Endpoint.ts"
 import type { Event } from "../core/model/Event.ts"
 import type {
   ApiKeyId,
@@ -226,7 +226,7 @@ export const endpoint = (of: Realm, over: Partial<Endpoint> = {}): Endpoint => (
   secret: { version: 1, iv: "AAAA", ciphertext: "AAAA", tag: "AAAA" },
   nextSecret: null,
   isSlow: false,
-  places: unplaced,
+  positions: unsetPositions,
   enabled: true,
   consecutiveFailures: 0,
   disabledAt: null,

@@ -5,7 +5,7 @@
 import type { Attachment } from "../../core/model/Attachment.ts"
 import type { AuditEntry, Numbered, RequestEntry } from "../../core/model/Audit.ts"
 import type { Delivery } from "../../core/model/Delivery.ts"
-import { placesAt, type Endpoint } from "../../core/model/Endpoint.ts"
+import { positionsAt, type Endpoint } from "../../core/model/Endpoint.ts"
 import type { LoggedEvent } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
 import { isInRealm, shardCount, shardOf, type EndpointId, type Micros, type Millis, type TenantId } from "../../core/model/Ids.ts"
@@ -317,7 +317,7 @@ export class Tables {
     if (kind === "message" && stored !== null) return { ...(record as Message), createdAt: (stored as Message).createdAt }
     if (kind !== "endpoint") return record
     const [before, endpoint] = [stored as Endpoint | null, record as Endpoint]
-    return { ...endpoint, places: placesAt(before, endpoint, () => this.endOfLog(shardOf(endpoint.tenantId))) }
+    return { ...endpoint, positions: positionsAt(before, endpoint, () => this.endOfLog(shardOf(endpoint.tenantId))) }
   }
 
   private put<K extends Kind>(kind: K, record: Records[Kind]): void {

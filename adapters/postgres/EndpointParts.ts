@@ -1,7 +1,7 @@
 /** Endpoints, written behind the heads of the shards, by which they know where they stand. */
-import type { Endpoint, Places } from "../../core/model/Endpoint.ts"
+import type { Endpoint, Positions } from "../../core/model/Endpoint.ts"
 import { shardOf } from "../../core/model/Ids.ts"
-import { placeColumns, places } from "./EndpointPlaces.ts"
+import { positionColumns, positions } from "./EndpointPositions.ts"
 import type { Entry } from "./Overlay.ts"
 import { column, insertingPlaced, updating, type Part } from "./Parts.ts"
 import * as Rows from "./Rows.ts"
@@ -9,15 +9,15 @@ import * as Rows from "./Rows.ts"
 interface Placed {
   readonly endpoint: Endpoint
   readonly shard: number
-  /** How many events of this commit come behind each of its places in the shard; null where one stays. */
-  readonly back: Places<number | null>
+  /** How many events of this commit come behind each of its positions in the shard; null where one stays. */
+  readonly back: Positions<number | null>
   /** The version of the row that it is written over, if there is one. */
   readonly base: number
 }
 
-const columns = Rows.tables.endpoint.columns.filter(({ name }) => !placeColumns.includes(name))
-const backs = Object.entries(places).map(([name, place]) =>
-  column<Placed>(`${name}_back`, "bigint", ({ back }) => (back[place] === null ? null : BigInt(back[place])))
+const columns = Rows.tables.endpoint.columns.filter(({ name }) => !positionColumns.includes(name))
+const backs = Object.entries(positions).map(([name, position]) =>
+  column<Placed>(`${name}_back`, "bigint", ({ back }) => (back[position] === null ? null : BigInt(back[position])))
 )
 
 const given = {
@@ -28,7 +28,7 @@ const given = {
 const placedColumns = columns.map((one) => ({ ...one, value: ({ endpoint }: Placed) => one.value(endpoint) }))
 const created = insertingPlaced("new_endpoint", "mailroom.endpoint", placedColumns, {
   ...given,
-  columns: Object.fromEntries(placeColumns.map((name) => [name, `head.position - given.${name}_back`]))
+  columns: Object.fromEntries(positionColumns.map((name) => [name, `head.position - given.${name}_back`]))
 })
 // A version of before inserts none but the last of them, which then stands for the others.
 const turned = updating("turned_endpoint", "mailroom.endpoint", placedColumns, {
@@ -47,10 +47,10 @@ export const endpointParts = (
   changed: ReadonlyArray<Entry>,
   heads: ReadonlyMap<number, number>
 ): ReadonlyArray<Part> => {
-  const placed = ({ record, base, places: { createdAfter, disabledAfter, enabledAfter } }: Entry): Placed => {
+  const placed = ({ record, base, positions: { createdAfter, disabledAfter, enabledAfter } }: Entry): Placed => {
     const endpoint = record as Endpoint // by its kind
     const shard = shardOf(endpoint.tenantId)
-    const backTo = (place: number | null) => (place === null ? null : heads.get(shard)! - place)
+    const backTo = (position: number | null) => (position === null ? null : heads.get(shard)! - position)
     const back = { createdAfter: backTo(createdAfter), disabledAfter: backTo(disabledAfter), enabledAfter: backTo(enabledAfter) }
     return { endpoint, shard, back, base: base ?? 0 }
   }
@@ -63,4 +63,4 @@ export const endpointParts = (
   ]
 }
 
-const hasMoved = ({ places }: Entry): boolean => Object.values(places).some((place) => place !== null)
+const hasMoved = ({ positions }: Entry): boolean => Object.values(positions).some((position) => position !== null)

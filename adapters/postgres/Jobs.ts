@@ -10,7 +10,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import type { Environment, Millis, TenantId } from "../../core/model/Ids.ts"
 import { leaseMax, type Job, type JobKind } from "../../core/ports/JobQueue.ts"
 import type { Ending, Next } from "../../core/ports/Store.ts"
-import { placeColumns } from "./EndpointPlaces.ts"
+import { positionColumns } from "./EndpointPositions.ts"
 import { column, ofArrays, ofRows, type Part, type Shape } from "./Parts.ts"
 import { array, given, isId, toBigint, toBigintOrNull, toText, type Row } from "./Rows.ts"
 import { outgoing, outgoingOf } from "./WebhookReads.ts"
@@ -242,9 +242,9 @@ export const nextOf = (row: Row | undefined): ReadonlyArray<Next> => {
   const outgoingTo = (subject: string) => {
     const one = outgoings.get(subject)
     if (one === undefined) return null
-    const places = positions.map((name) => one[name]) as ReadonlyArray<number | null> // int8, which in JSON is a number
-    if (places.some((place) => place !== null && !Number.isSafeInteger(place))) return null // it is read
-    const read = Object.fromEntries(positions.map((name, index) => [name, places[index] === null ? null : BigInt(places[index]!)]))
+    const told = logColumns.map((name) => one[name]) as ReadonlyArray<number | null> // int8, which in JSON is a number
+    if (told.some((position) => position !== null && !Number.isSafeInteger(position))) return null // it is read
+    const read = Object.fromEntries(logColumns.map((name, index) => [name, told[index] === null ? null : BigInt(told[index]!)]))
     // All of this has landed. What cannot be read harms nobody but who works on it, and is told that when it is read.
     return Result.getOrNull(Result.try(() => outgoingOf({ ...one, ...read })))
   }
@@ -263,8 +263,8 @@ export const nextOf = (row: Row | undefined): ReadonlyArray<Next> => {
   }))
 }
 
-/** The columns of `outgoing` that are places in a log. */
-const positions = [...placeColumns, "event_position"]
+/** The columns of `outgoing` that are positions in a log. */
+const logColumns = [...positionColumns, "event_position"]
 
 interface Taken {
   readonly kind: JobKind

@@ -98,8 +98,8 @@ describe("migrations", () => {
           select gen_random_uuid(), gen_random_uuid(), 'sandbox', gen_random_uuid(), 1, enabled, 7, 1, 0, '{}' from (values (true), (false)) as one (enabled)`
         yield* migrate
 
-        const places = { created_after: 7n, disabled_after: 7n, enabled_after: 7n }
-        assert.deepStrictEqual(yield* sql`select created_after, disabled_after, enabled_after from mailroom.endpoint`, [places, places])
+        const positions = { created_after: 7n, disabled_after: 7n, enabled_after: 7n }
+        assert.deepStrictEqual(yield* sql`select created_after, disabled_after, enabled_after from mailroom.endpoint`, [positions, positions])
       })
     )
   )
@@ -138,7 +138,7 @@ describe("migrations", () => {
       ["0023_early_vacuum", "7de7f7fc75cfe89c"],
       ["0024_jobs_by_key", "f7e5ce56b3e64f78"],
       ["0025_cut_times", "d33d58e339a61f3f"],
-      ["0026_endpoint_places", "1cd51ee2e7962e75"]
+      ["0026_endpoint_positions", "1cd51ee2e7962e75"]
     ])
   })
 

@@ -33,7 +33,7 @@ import * as logFronts from "./migrations/0022_log_fronts.ts"
 import * as earlyVacuum from "./migrations/0023_early_vacuum.ts"
 import * as jobsByKey from "./migrations/0024_jobs_by_key.ts"
 import * as cutTimes from "./migrations/0025_cut_times.ts"
-import * as endpointPlaces from "./migrations/0026_endpoint_places.ts"
+import * as endpointPositions from "./migrations/0026_endpoint_positions.ts"
 
 export interface Migration {
   readonly name: string
@@ -67,7 +67,7 @@ export const migrations: ReadonlyArray<Migration> = [
   { name: "0023_early_vacuum", statements: earlyVacuum.statements },
   { name: "0024_jobs_by_key", statements: jobsByKey.statements },
   { name: "0025_cut_times", statements: cutTimes.statements },
-  { name: "0026_endpoint_places", statements: endpointPlaces.statements }
+  { name: "0026_endpoint_positions", statements: endpointPositions.statements }
 ]
 
 /** What to do about it, behind what the server said. */

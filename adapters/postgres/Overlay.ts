@@ -9,7 +9,7 @@
  */
 import type { AuditEntry, RequestEntry } from "../../core/model/Audit.ts"
 import type { Delivery } from "../../core/model/Delivery.ts"
-import { placesAt, type Endpoint, type Places } from "../../core/model/Endpoint.ts"
+import { positionsAt, type Endpoint, type Positions } from "../../core/model/Endpoint.ts"
 import type { Event } from "../../core/model/Event.ts"
 import type { Reservation } from "../../core/model/IdempotencyKey.ts"
 import { isInRealm, shardOf, type Micros, type Millis, type TenantId } from "../../core/model/Ids.ts"
@@ -95,10 +95,10 @@ export interface Entry<K extends Kind = Kind> {
   readonly place: MessagePlace | null
   readonly enabled: boolean
   /** Of an endpoint: how many events of its shard's log come before each of them here; null where it stays as the database has it. */
-  readonly places: Places<number | null>
+  readonly positions: Positions<number | null>
 }
 
-const unmoved: Places<null> = { createdAfter: null, disabledAfter: null, enabledAfter: null }
+const unmoved: Positions<null> = { createdAfter: null, disabledAfter: null, enabledAfter: null }
 
 /** A row that must be at this version; `isHeld`: until the commit has landed. */
 export interface Premise {
@@ -365,10 +365,10 @@ export class Overlay {
   }
 
   /** What an insert (`before` null) or an update leaves of whether an endpoint is enabled, and since where; of other kinds nothing. */
-  private turned<K extends Kind>(kind: K, record: Records[K], before: Entry | null): Pick<Entry, "enabled" | "places"> {
-    if (kind !== "endpoint") return { enabled: false, places: unmoved }
+  private turned<K extends Kind>(kind: K, record: Records[K], before: Entry | null): Pick<Entry, "enabled" | "positions"> {
+    if (kind !== "endpoint") return { enabled: false, positions: unmoved }
     const endpoint = record as Endpoint // by its kind
-    return { enabled: endpoint.enabled, places: placesAt<number | null>(before, endpoint, () => this.endOfLog(shardOf(endpoint.tenantId))) }
+    return { enabled: endpoint.enabled, positions: positionsAt<number | null>(before, endpoint, () => this.endOfLog(shardOf(endpoint.tenantId))) }
   }
 
   /** What stands behind all events here would stand behind, counted from the log's end before them. */
@@ -442,7 +442,7 @@ export class Overlay {
       body: null,
       place: null,
       enabled: row?.enabled ?? false,
-      places: unmoved
+      positions: unmoved
     }
   }
 

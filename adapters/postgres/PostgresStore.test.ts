@@ -461,19 +461,19 @@ layer(url, { excludeTestServices: true })("PostgresStore among other processes",
       const { store, sql } = yield* newProcess()
       const realm = Fixtures.realm()
       const endpoint = Fixtures.endpoint(realm)
-      const places = Effect.map(store.endpoints.get(realm, endpoint.id), (found) => found?.places)
+      const positions = Effect.map(store.endpoints.get(realm, endpoint.id), (found) => found?.positions)
       const news = () => append(Fixtures.queuedEvent(Fixtures.message(realm)))
       yield* store.commit([insert("endpoint", endpoint), news()], [])
       yield* sql`update mailroom.endpoint set enabled_after = 3, created_after = null, disabled_after = null where id = ${endpoint.id}::uuid`
-      assert.deepStrictEqual(yield* places, { createdAfter: 3n, disabledAfter: 3n, enabledAfter: 3n })
+      assert.deepStrictEqual(yield* positions, { createdAfter: 3n, disabledAfter: 3n, enabledAfter: 3n })
 
       const off = next(endpoint, { enabled: false })
       yield* store.commit([news(), update("endpoint", off)], [])
-      const { disabledAfter } = (yield* places)!
+      const { disabledAfter } = (yield* positions)!
       assert.isAbove(Number(disabledAfter), 1)
-      assert.deepStrictEqual(yield* places, { createdAfter: 3n, disabledAfter, enabledAfter: 3n })
+      assert.deepStrictEqual(yield* positions, { createdAfter: 3n, disabledAfter, enabledAfter: 3n })
       yield* store.commit([news(), update("endpoint", next(off, { enabled: true }))], [])
-      assert.deepStrictEqual(yield* places, { createdAfter: 3n, disabledAfter, enabledAfter: disabledAfter + 1n })
+      assert.deepStrictEqual(yield* positions, { createdAfter: 3n, disabledAfter, enabledAfter: disabledAfter + 1n })
     })
   )
 })

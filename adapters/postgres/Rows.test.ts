@@ -16,7 +16,7 @@ const roundTrip = <A, B>({ columns, decode }: Rows.Table<A, B>, item: A): B => d
 
 const realm = Fixtures.realm()
 const domain = Fixtures.mailDomain(realm.tenantId)
-const endpoint = Fixtures.endpoint(realm, { places: { createdAfter: 5n, disabledAfter: 7n, enabledAfter: 12_345_678_901_234_567n } })
+const endpoint = Fixtures.endpoint(realm, { positions: { createdAfter: 5n, disabledAfter: 7n, enabledAfter: 12_345_678_901_234_567n } })
 
 /** Whether V8 keeps an object by its shape, and not as a dictionary. */
 const hasShape = (() => {

@@ -27,7 +27,7 @@ import type { ProviderPayload } from "../../core/model/ProviderPayload.ts"
 import type { SubmissionRef } from "../../core/model/Recipient.ts"
 import type { Suppression } from "../../core/model/Suppression.ts"
 import type { Kind, Records, Relay } from "../../core/ports/Store.ts"
-import { placeColumns, places, placesOf } from "./EndpointPlaces.ts"
+import { positionColumns, positions, positionsOf } from "./EndpointPositions.ts"
 
 export type SqlType = "uuid" | "text" | "smallint" | "integer" | "bigint" | "boolean" | "json" | "bytea"
 
@@ -267,11 +267,11 @@ export const tables: { readonly [K in Kind]: Table<Records[K]> } = {
       fixed("application_id", "uuid", ({ applicationId }) => applicationId),
       version(),
       moving("enabled", "boolean", ({ enabled }) => enabled),
-      ...Object.entries(places).map(([name, place]) => moving<Records["endpoint"]>(name, "bigint", (endpoint) => endpoint.places[place])),
+      ...Object.entries(positions).map(([name, position]) => moving<Records["endpoint"]>(name, "bigint", (endpoint) => endpoint.positions[position])),
       moving("seal_version", "integer", Endpoints.sealVersion),
       createdMs()
     ],
-    { other: { columns: placeColumns, members: ["places"], read: (row) => ({ places: placesOf(row) }) }, usual: { nextSecret: null } }
+    { other: { columns: positionColumns, members: ["positions"], read: (row) => ({ positions: positionsOf(row) }) }, usual: { nextSecret: null } }
   ),
   delivery: recorded(
     "delivery",

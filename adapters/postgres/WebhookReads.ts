@@ -1,6 +1,6 @@
 /** Webhook endpoints and their deliveries. */
 import type { DeliveryReads, EndpointReads, Outgoing } from "../../core/ports/Store.ts"
-import { placeColumns } from "./EndpointPlaces.ts"
+import { positionColumns } from "./EndpointPositions.ts"
 import * as Query from "./Query.ts"
 import * as Rows from "./Rows.ts"
 import type { Row } from "./Rows.ts"
@@ -61,7 +61,7 @@ const bodyOfDelivery = `
 export const outgoing = `
   select ${delivery.selected("delivery")},
     ${sentBody} as body,
-    endpoint.record::text as endpoint, ${placeColumns.map((name) => `endpoint.${name}`).join(", ")}, delivery.next_attempt_ms
+    endpoint.record::text as endpoint, ${positionColumns.map((name) => `endpoint.${name}`).join(", ")}, delivery.next_attempt_ms
   from ${Query.byId("mailroom.delivery", "delivery")}
   left join lateral (select * from mailroom.endpoint where id = delivery.endpoint_id offset 0) endpoint
     on endpoint.tenant_id = $2 and endpoint.environment = $3

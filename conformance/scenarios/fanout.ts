@@ -183,8 +183,8 @@ export const suite: ScenarioSuite = {
         assert.deepEqual([hooks.length, log.length], [10, 50])
         const counts = new Set<number>()
         for (const to of hooks) {
-          const { places } = yield* endpointOf(world, to)
-          const expected = idsOf(log.filter(({ position }) => position > places.createdAfter))
+          const { positions } = yield* endpointOf(world, to)
+          const expected = idsOf(log.filter(({ position }) => position > positions.createdAfter))
           assert.deepEqual(yield* eventsTo(world, to), expected)
           counts.add(expected.length)
         }

@@ -120,7 +120,7 @@ const endpoint = (over: Partial<Endpoint.Endpoint> = {}): Endpoint.Endpoint => (
   secret: { version: 1, iv: "i", ciphertext: "c", tag: "t" },
   nextSecret: null,
   isSlow: false,
-  places: { createdAfter: 7n, disabledAfter: 7n, enabledAfter: 7n },
+  positions: { createdAfter: 7n, disabledAfter: 7n, enabledAfter: 7n },
   createdAt: 0,
   ...over
 })
@@ -177,14 +177,14 @@ describe("an endpoint subscribes to", () => {
     ["an event for its application", true, {}, { audience: mine.applicationId }],
     ["an event for another application: no", false, {}, { audience: Fixtures.freshId<ApplicationId>() }],
     ["the last event before it was created: no", false, {}, { position: 7n }],
-    ["the first event after it was created", true, { places: Endpoint.unplaced }, { position: 1n }],
-    ["the last event before it was created, though it was disabled since: no", false, { places: paused }, { position: 7n }],
-    ["the first event after it was created, though it was disabled since", true, { places: paused }, { position: 8n }],
-    ["the last event before it was disabled", true, { places: paused }, { position: 11n }],
-    ["the first event after it was disabled: no", false, { places: paused }, { position: 12n }],
-    ["the last event before it was enabled again: no", false, { places: paused }, { position: 20n }],
-    ["the first event after it was enabled again", true, { places: paused }, { position: 21n }],
-    ["an event of before it was disabled, while it is: no", false, { places: paused, enabled: false, disabledAt: 1 }, { position: 11n }]
+    ["the first event after it was created", true, { positions: Endpoint.unsetPositions }, { position: 1n }],
+    ["the last event before it was created, though it was disabled since: no", false, { positions: paused }, { position: 7n }],
+    ["the first event after it was created, though it was disabled since", true, { positions: paused }, { position: 8n }],
+    ["the last event before it was disabled", true, { positions: paused }, { position: 11n }],
+    ["the first event after it was disabled: no", false, { positions: paused }, { position: 12n }],
+    ["the last event before it was enabled again: no", false, { positions: paused }, { position: 20n }],
+    ["the first event after it was enabled again", true, { positions: paused }, { position: 21n }],
+    ["an event of before it was disabled, while it is: no", false, { positions: paused, enabled: false, disabledAt: 1 }, { position: 11n }]
   ]
   for (const [what, is, of, to] of cases) {
     it(what, () => {

@@ -36,7 +36,7 @@ export const transitions = {
 } as const satisfies Table<State, Input["_tag"]>
 
 /** Where an endpoint's turns stand in its shard's log: each time the last position before it. The store sets them. */
-export interface Places<Position = bigint> {
+export interface Positions<Position = bigint> {
   readonly createdAfter: Position
   /** Where it was disabled last; as `createdAfter` if it never was. */
   readonly disabledAfter: Position
@@ -70,7 +70,7 @@ export interface Endpoint extends Breaker {
   readonly nextSecret: { readonly secret: SealedSecret; readonly from: Millis } | null
   /** An attempt ended in a timeout, and it has not answered since: one delivery at a time. */
   readonly isSlow: boolean
-  readonly places: Places
+  readonly positions: Positions
   readonly createdAt: Millis
 }
 
@@ -109,37 +109,37 @@ export const sealVersion = (endpoint: Pick<Endpoint, "secret" | "nextSecret">): 
   Math.min(...secretsOf(endpoint).map(({ version }) => version))
 
 /** Of an endpoint that no store has set them of. */
-export const unplaced: Places = { createdAfter: 0n, disabledAfter: 0n, enabledAfter: 0n }
+export const unsetPositions: Positions = { createdAfter: 0n, disabledAfter: 0n, enabledAfter: 0n }
 
 /**
- * Its places once a store has written it where its shard's log ends at `end`; `before` is what it was, null for an insert.
+ * Its positions once a store has written it where its shard's log ends at `end`; `before` is what it was, null for an insert.
  * Only where it turns from enabled to disabled, or back, does an update move one of them.
  */
-export const placesAt = <Position>(
-  before: { readonly enabled: boolean; readonly places: Places<Position> } | null,
+export const positionsAt = <Position>(
+  before: { readonly enabled: boolean; readonly positions: Positions<Position> } | null,
   { enabled }: Pick<Endpoint, "enabled">,
   end: () => Position
-): Places<Position> => {
+): Positions<Position> => {
   if (before === null) {
     const here = end()
     return { createdAfter: here, disabledAfter: here, enabledAfter: here }
   }
-  if (enabled === before.enabled) return before.places
-  return { ...before.places, [enabled ? "enabledAfter" : "disabledAfter"]: end() }
+  if (enabled === before.enabled) return before.positions
+  return { ...before.positions, [enabled ? "enabledAfter" : "disabledAfter"]: end() }
 }
 
 /**
  * Whether an endpoint that is enabled was so, and there, when the event at this position was appended. It knows where it was
  * disabled last alone: what happened while it was disabled before that, and is fanned out only now, passes for its own.
  */
-const wasEnabledAt = (position: bigint, { createdAfter, disabledAfter, enabledAfter }: Places): boolean =>
+const wasEnabledAt = (position: bigint, { createdAfter, disabledAfter, enabledAfter }: Positions): boolean =>
   position > createdAfter && (position <= disabledAfter || position > enabledAfter)
 
 /** Whether an event is this endpoint's to get, when it is fanned out (docs/decisions/0013). */
 export const subscribes = (endpoint: Endpoint, event: LoggedEvent): boolean =>
   endpoint.enabled &&
   endpoint.tenantId === event.tenantId &&
-  wasEnabledAt(event.position, endpoint.places) &&
+  wasEnabledAt(event.position, endpoint.positions) &&
   (event.environment === null || event.environment === endpoint.environment) &&
   (event.audience === null || event.audience === endpoint.applicationId) &&
   endpoint.eventTypes.some((type) => type === "*" || type === event.type)

@@ -112,7 +112,7 @@ it.effect("shows when the next secret begins to sign until it does, and no secre
     yield* TestClock.setTime(1_000)
 
     assert.deepStrictEqual([before.nextSecretFrom, (yield* shown).nextSecretFrom], [1_000, null])
-    const told = Struct.omit(endpoint, ["secret", "nextSecret", "places"])
+    const told = Struct.omit(endpoint, ["secret", "nextSecret", "positions"])
     assert.deepStrictEqual(before, { ...told, version: 2, sealVersion: 1, nextSecretFrom: 1_000 })
   }).pipe(over())
 )
@@ -231,7 +231,7 @@ it.effect("an endpoint is told of without its secrets, and so is one that is ena
     ]
 
     assert.deepStrictEqual(shown.map(({ enabled }) => enabled), [false, true, true, false])
-    for (const one of shown) for (const member of ["secret", "nextSecret", "places"]) assert.notProperty(one, member)
+    for (const one of shown) for (const member of ["secret", "nextSecret", "positions"]) assert.notProperty(one, member)
   }).pipe(over())
 )
 

@@ -31,7 +31,7 @@ export class NotSandbox extends Data.TaggedError("NotSandbox")<{ readonly applic
 }
 
 /** An endpoint as it is shown to those who manage it: without its sealed secrets, of which only the oldest sealing key's version is told. */
-export interface ManagedEndpoint extends Omit<Endpoint, "secret" | "nextSecret" | "places"> {
+export interface ManagedEndpoint extends Omit<Endpoint, "secret" | "nextSecret" | "positions"> {
   readonly sealVersion: number
   /** When the secret that was made last begins to sign; null if it does. */
   readonly nextSecretFrom: Millis | null
@@ -335,7 +335,7 @@ const deadBut = (
 
 const managed = (endpoint: Endpoint): Effect.Effect<ManagedEndpoint> =>
   Effect.map(Clock.currentTimeMillis, (now) => {
-    const { secret: _, nextSecret, places: __, ...shown } = endpoint
+    const { secret: _, nextSecret, positions: __, ...shown } = endpoint
     const nextSecretFrom = nextSecret === null || nextSecret.from <= now ? null : nextSecret.from
     return { ...shown, sealVersion: Endpoints.sealVersion(endpoint), nextSecretFrom }
   })

@@ -150,7 +150,7 @@ export class Webhooks extends Context.Service<
             secret: yield* crypto.seal(secret, Endpoints.sealContext({ tenantId, id })),
             nextSecret: null,
             isSlow: false,
-            places: Endpoints.unplaced,
+            positions: Endpoints.unsetPositions,
             createdAt: now
           }
           const entry = auditEntry(principal, yield* crypto.uuid, now, "webhook_endpoint.create", id)

@@ -15,7 +15,7 @@
  *   event appear at or before it;
  * - sets `createdAt` of each inserted message to the greater of the proposed
  *   time and the tenant's last one plus 1 µs, in that same order;
- * - sets the `places` of an endpoint, of `Endpoint.placesAt`, to the last position
+ * - sets the `positions` of an endpoint, of `Endpoint.positionsAt`, to the last position
  *   of its shard's log, in that same order;
  * - checks every key and version before it writes anything, and rejects with
  *   the reason of the first change in the list that cannot be applied;
@@ -129,7 +129,7 @@ export const uniqueNameOf = <K extends Kind>(kind: K, record: Records[K]): Uniqu
  *   only as that store's `BlobStore.enclose` made it.
  * - `Update`: the stored version must be one less than the record's: else
  *   `VersionMoved`. Whatever the record says, `createdAt` of a message stays as
- *   the store set it, and so do the `places` of an endpoint, but for where this
+ *   the store set it, and so do the `positions` of an endpoint, but for where this
  *   update enables or disables it. No update changes an id, a tenant, an environment or a unique field.
  * - `Require`: the stored version must be this: else `VersionMoved`. It
  *   changes nothing, and callers who only require do not exclude each other;

@@ -1,7 +1,7 @@
 /** Laws of where an endpoint stands in its shard's log: where it was created, disabled last, and enabled last. */
 import { Effect, Fiber } from "effect"
 import assert from "node:assert/strict"
-import type { Places } from "../core/model/Endpoint.ts"
+import type { Positions } from "../core/model/Endpoint.ts"
 import type { Realm } from "../core/model/Ids.ts"
 import type { Records } from "../core/ports/Store.ts"
 import * as Fixtures from "./fixtures.ts"
@@ -10,10 +10,10 @@ import { append, demand, endOfLog, eventsOf, insert, land, law, logBehind, next,
 const event = (realm: Realm) => Fixtures.queuedEvent(Fixtures.message(realm), { occurredAt: 0 })
 
 /** Of an endpoint that was created there, and then neither disabled nor enabled. */
-export const placesAt = (end: bigint): Places => ({ createdAfter: end, disabledAfter: end, enabledAfter: end })
+export const allAt = (end: bigint): Positions => ({ createdAfter: end, disabledAfter: end, enabledAfter: end })
 
 /** As the store set them. */
-export const placesOf = (store: Service, of: Records["endpoint"]) => Effect.map(store.endpoints.get(of, of.id), (found) => found!.places)
+export const positionsOf = (store: Service, of: Records["endpoint"]) => Effect.map(store.endpoints.get(of, of.id), (found) => found!.positions)
 
 /** Appends an event of this realm, and says where it stands. */
 const appended = Effect.fnUntraced(function* (store: Service, shard: number) {
@@ -21,7 +21,7 @@ const appended = Effect.fnUntraced(function* (store: Service, shard: number) {
   return (yield* endOfLog(store, shard)) - 1n
 })
 
-export const places = [
+export const positions = [
   law("places a new endpoint at the end of its shard's log, whatever was proposed", (store) =>
     Effect.gen(function* () {
       const [shard, realm] = [12, realmInShard(12)]
@@ -29,20 +29,20 @@ export const places = [
       const begin = yield* endOfLog(store, shard)
       yield* endOfLog(store, 13)
       const made = [
-        Fixtures.endpoint(realm, { places: placesAt(1_000_000n) }),
+        Fixtures.endpoint(realm, { positions: allAt(1_000_000n) }),
         Fixtures.endpoint(Fixtures.otherEnvironment(realm)),
-        Fixtures.endpoint(realm, { enabled: false, places: placesAt(1_000_000n) }),
+        Fixtures.endpoint(realm, { enabled: false, positions: allAt(1_000_000n) }),
         Fixtures.endpoint(realmInShard(shard))
       ]
 
       yield* land(store, ...made.map((endpoint) => insert("endpoint", endpoint)))
 
-      for (const endpoint of made) assert.deepEqual(yield* placesOf(store, endpoint), placesAt(begin))
-      assert.deepEqual((yield* store.endpoints.enabled([realm.tenantId]))[0]!.places, placesAt(begin))
-      assert.deepEqual((yield* store.endpoints.list(realm, made[0]!.applicationId))[0]!.places, placesAt(begin))
+      for (const endpoint of made) assert.deepEqual(yield* positionsOf(store, endpoint), allAt(begin))
+      assert.deepEqual((yield* store.endpoints.enabled([realm.tenantId]))[0]!.positions, allAt(begin))
+      assert.deepEqual((yield* store.endpoints.list(realm, made[0]!.applicationId))[0]!.positions, allAt(begin))
     })
   ),
-  law("counts the events of its shard that come before a place in its commit, and no others", (store) =>
+  law("counts the events of its shard that come before a position in its commit, and no others", (store) =>
     Effect.gen(function* () {
       const [shard, realm] = [12, realmInShard(12)]
       const [first, second, brief] = [Fixtures.endpoint(realm), Fixtures.endpoint(realm), Fixtures.endpoint(realm)]
@@ -76,27 +76,27 @@ export const places = [
         news()
       )
 
-      assert.deepEqual(yield* placesOf(store, first), placesAt(begin))
-      assert.deepEqual(yield* placesOf(store, second), placesAt(begin + 2n))
-      assert.deepEqual(yield* placesOf(store, third), { ...placesAt(before), enabledAfter: begin + 3n })
-      assert.deepEqual(yield* placesOf(store, fourth), { createdAfter: before, disabledAfter: begin + 1n, enabledAfter: begin + 4n })
-      assert.deepEqual(yield* placesOf(store, brief), { createdAfter: begin, disabledAfter: begin + 1n, enabledAfter: begin + 3n })
-      assert.equal((yield* placesOf(store, foreign)).enabledAfter, foreignBegin + BigInt(foreignNews.length))
+      assert.deepEqual(yield* positionsOf(store, first), allAt(begin))
+      assert.deepEqual(yield* positionsOf(store, second), allAt(begin + 2n))
+      assert.deepEqual(yield* positionsOf(store, third), { ...allAt(before), enabledAfter: begin + 3n })
+      assert.deepEqual(yield* positionsOf(store, fourth), { createdAfter: before, disabledAfter: begin + 1n, enabledAfter: begin + 4n })
+      assert.deepEqual(yield* positionsOf(store, brief), { createdAfter: begin, disabledAfter: begin + 1n, enabledAfter: begin + 3n })
+      assert.equal((yield* positionsOf(store, foreign)).enabledAfter, foreignBegin + BigInt(foreignNews.length))
     })
   ),
-  law("moves one place of an endpoint when an update disables or enables it, and none by any other update", (store) =>
+  law("moves one position of an endpoint when an update disables or enables it, and none by any other update", (store) =>
     Effect.gen(function* () {
       const [shard, realm] = [12, realmInShard(12)]
       const endpoint = Fixtures.endpoint(realm)
       const begin = yield* endOfLog(store, shard)
       yield* land(store, insert("endpoint", endpoint))
-      let [record, expected] = [endpoint, placesAt(begin)]
+      let [record, expected] = [endpoint, allAt(begin)]
       const put = Effect.fnUntraced(function* (over: Partial<Records["endpoint"]>, moved?: "disabledAfter" | "enabledAfter") {
         const last = yield* appended(store, shard)
-        record = next(record, { places: placesAt(77n), ...over })
+        record = next(record, { positions: allAt(77n), ...over })
         yield* land(store, update("endpoint", record))
         if (moved !== undefined) expected = { ...expected, [moved]: last + 1n }
-        assert.deepEqual(yield* placesOf(store, endpoint), expected)
+        assert.deepEqual(yield* positionsOf(store, endpoint), expected)
       })
 
       yield* put({ consecutiveFailures: 1 })
@@ -115,15 +115,15 @@ export const places = [
       const [endpoint, known] = [Fixtures.endpoint(realm), Fixtures.endpoint(realm)]
       const off = update("endpoint", next(known, { enabled: false }))
       yield* land(store, insert("endpoint", known))
-      const { createdAfter } = yield* placesOf(store, known)
+      const { createdAfter } = yield* positionsOf(store, known)
       const begin = yield* endOfLog(store, shard)
 
       yield* refusal(store, append(event(realm)), insert("endpoint", endpoint), off, demand("endpoint", next(endpoint)))
-      assert.deepEqual(yield* placesOf(store, known), placesAt(createdAfter))
+      assert.deepEqual(yield* positionsOf(store, known), allAt(createdAfter))
       yield* land(store, insert("endpoint", endpoint), off)
 
-      assert.deepEqual(yield* placesOf(store, endpoint), placesAt(begin))
-      assert.deepEqual(yield* placesOf(store, known), { ...placesAt(createdAfter), disabledAfter: begin })
+      assert.deepEqual(yield* positionsOf(store, endpoint), allAt(begin))
+      assert.deepEqual(yield* positionsOf(store, known), { ...allAt(createdAfter), disabledAfter: begin })
     })
   ),
   law("places each endpoint by its own commit's place in the log, while many commit", (store) =>
@@ -134,7 +134,7 @@ export const places = [
         const realm = realmInShard(shard)
         const endpoint = Fixtures.endpoint(realm, { enabled: index % 3 !== 0 })
         const [before, behind] = [event(realm), event(realm)]
-        const moved: ReadonlyArray<keyof Places> =
+        const moved: ReadonlyArray<keyof Positions> =
           index % 3 === 0 ? ["enabledAfter"] : index % 3 === 1 ? ["disabledAfter"] : ["createdAfter", "disabledAfter", "enabledAfter"]
         const change = moved.length > 1 ? insert("endpoint", endpoint) : update("endpoint", next(endpoint, { enabled: !endpoint.enabled }))
         return { endpoint, before, behind, moved, changes: [append(before), change, append(behind)] }
@@ -149,13 +149,13 @@ export const places = [
       const positionOf = (of: { readonly id: string }) => log.find(({ id }) => id === of.id)!.position
       for (const { endpoint, before, behind, moved } of callers) {
         const expected = Object.fromEntries(moved.map((place) => [place, positionOf(before)]))
-        assert.deepEqual(yield* placesOf(store, endpoint), { ...placesAt(begin), ...expected })
+        assert.deepEqual(yield* positionsOf(store, endpoint), { ...allAt(begin), ...expected })
         assert.equal(positionOf(behind), positionOf(before) + 1n)
       }
       for (const endpoint of alone) {
-        const { createdAfter, ...others } = yield* placesOf(store, endpoint)
+        const { createdAfter, ...others } = yield* positionsOf(store, endpoint)
         assert.ok(createdAfter >= begin && createdAfter <= log.at(-1)!.position)
-        assert.deepEqual({ createdAfter, ...others }, placesAt(createdAfter))
+        assert.deepEqual({ createdAfter, ...others }, allAt(createdAfter))
       }
     })
   ),
@@ -175,7 +175,7 @@ export const places = [
         const after = event(realm)
         yield* land(store, append(after))
 
-        const { enabledAfter } = yield* placesOf(store, endpoint)
+        const { enabledAfter } = yield* positionsOf(store, endpoint)
         const behind = (yield* logBehind(store, shard, enabledAfter)).map(({ id }) => id)
         assert.ok(enabledAfter >= before, "it would get an event that was there before it")
         assert.ok(behind.includes(after.id), "it would miss an event that came after it")
