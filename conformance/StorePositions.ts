@@ -148,7 +148,7 @@ export const positions = [
       const log = yield* logBehind(store, shard, begin)
       const positionOf = (of: { readonly id: string }) => log.find(({ id }) => id === of.id)!.position
       for (const { endpoint, before, behind, moved } of callers) {
-        const expected = Object.fromEntries(moved.map((place) => [place, positionOf(before)]))
+        const expected = Object.fromEntries(moved.map((name) => [name, positionOf(before)]))
         assert.deepEqual(yield* positionsOf(store, endpoint), { ...allAt(begin), ...expected })
         assert.equal(positionOf(behind), positionOf(before) + 1n)
       }

@@ -26,12 +26,12 @@ const given = {
   where: "head.shard = given.shard"
 }
 const placedColumns = columns.map((one) => ({ ...one, value: ({ endpoint }: Placed) => one.value(endpoint) }))
-const created = insertingPlaced("new_endpoint", "mailroom.endpoint", placedColumns, {
+const newEndpoints = insertingPlaced("new_endpoint", "mailroom.endpoint", placedColumns, {
   ...given,
   columns: Object.fromEntries(positionColumns.map((name) => [name, `head.position - given.${name}_back`]))
 })
 // A version of before inserts none but the last of them, which then stands for the others.
-const turned = updating("turned_endpoint", "mailroom.endpoint", placedColumns, {
+const turnedEndpoints = updating("turned_endpoint", "mailroom.endpoint", placedColumns, {
   ...given,
   columns: {
     created_after: "coalesce(stored.created_after, stored.enabled_after)",
@@ -39,7 +39,7 @@ const turned = updating("turned_endpoint", "mailroom.endpoint", placedColumns, {
     enabled_after: "coalesce(head.position - given.enabled_after_back, stored.enabled_after)"
   }
 })
-const unmoved = updating("changed_endpoint", "mailroom.endpoint", columns)
+const changedEndpoints = updating("changed_endpoint", "mailroom.endpoint", columns)
 
 /** Those that are new, and those that are written over what is there; `heads` has how many events the commit adds to each shard. */
 export const endpointParts = (
@@ -57,9 +57,9 @@ export const endpointParts = (
   const turns = changed.filter(hasMoved).map(placed)
   const others = changed.filter((entry) => !hasMoved(entry)).map(placed)
   return [
-    ...(fresh.length === 0 ? [] : [created(fresh.map(placed))]),
-    ...(turns.length === 0 ? [] : [turned(turns.map((item) => ({ item, base: item.base })))]),
-    ...(others.length === 0 ? [] : [unmoved(others.map(({ endpoint, base }) => ({ item: endpoint, base })))])
+    ...(fresh.length === 0 ? [] : [newEndpoints(fresh.map(placed))]),
+    ...(turns.length === 0 ? [] : [turnedEndpoints(turns.map((item) => ({ item, base: item.base })))]),
+    ...(others.length === 0 ? [] : [changedEndpoints(others.map(({ endpoint, base }) => ({ item: endpoint, base })))])
   ]
 }
 

@@ -80,7 +80,7 @@ export class Worker extends Context.Service<
     /** Puts off what providers have not answered yet, for whoever stops waits no longer (`SubmitMessage.cutOff`). */
     readonly cutOff: Effect.Effect<void>
     /**
-     * When `run` was interrupted after it was told to stop: gives back the jobs that this cut off, as if they had not been
+     * When `run` was interrupted after it was told to stop: gives back the jobs that did not end, as if they had not been
      * claimed, for they broke nobody. But for mail: what was being submitted, and could not be put off, is left to its lease,
      * and not submitted again at once.
      */
@@ -207,7 +207,7 @@ export class Worker extends Context.Service<
       /** What was under way when a worker that had been told to stop was interrupted. */
       const unfinished: Array<Lease> = []
       /** An adapter may interrupt whoever calls it, too; that is counted as what breaks the worker. */
-      const orCutOff = <A, E, R>(lease: Lease, isStopping: () => boolean, self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+      const noteUnfinished = <A, E, R>(lease: Lease, isStopping: () => boolean, self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
         Effect.onInterrupt(self, () => Effect.sync(() => void (isStopping() && lease.job.kind !== "submit" && unfinished.push(lease))))
 
       const suspectTurn = new SuspectTurn()
@@ -258,7 +258,7 @@ export class Worker extends Context.Service<
           for (let lease: Lease | null = first; lease !== null; ) {
             // It is interrupted only with the worker, unless an adapter interrupts whoever calls it: places that it was promised are free again.
             const worked = Effect.provideService(work(lease), Place, place)
-            yield* orCutOff(lease, isStopping, worked).pipe(Effect.onInterrupt(() => Effect.sync(() => place.ended())))
+            yield* noteUnfinished(lease, isStopping, worked).pipe(Effect.onInterrupt(() => Effect.sync(() => place.ended())))
             lease = null
             for (const next of place.ended()) {
               yield* Metrics.count(Metrics.jobsClaimed[next.job.kind])
@@ -282,7 +282,7 @@ export class Worker extends Context.Service<
           }
           places.isSpare = isAll && suspect === null
           for (const lease of fresh) yield* start(lease)
-          if (suspect !== null) yield* thenEndTurn(lane, orCutOff(suspect, isStopping, workBehind(suspect, FiberSet.awaitEmpty(fibers))))
+          if (suspect !== null) yield* thenEndTurn(lane, noteUnfinished(suspect, isStopping, workBehind(suspect, FiberSet.awaitEmpty(fibers))))
           else if (isAway) yield* Effect.sleep(idle)
           else if (isAll) yield* Effect.catchDefect(queue.awaitWork(lane.kinds, idle), (defect) => Effect.andThen(broke(defect), Effect.sleep(idle)))
         }
