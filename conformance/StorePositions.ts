@@ -126,7 +126,7 @@ export const positions = [
       assert.deepEqual(yield* positionsOf(store, known), { ...allAt(createdAfter), disabledAfter: begin })
     })
   ),
-  law("places each endpoint by its own commit's place in the log, while many commit", (store) =>
+  law("gives each endpoint its own commit's position in the log, while many commit", (store) =>
     Effect.gen(function* () {
       const shard = 14
       const begin = yield* endOfLog(store, shard)

@@ -2,7 +2,7 @@
  * Traces, joined without a stored trace context: all that happens to a message
  * from its acceptance on is one trace, whose id is the message's id without
  * its dashes, in whichever process and after however many restarts. The same
- * holds for an attachment's scan.
+ * holds for an attachment's scan, and for a delivery of what is about no message.
  *
  * Where no tracer is provided nothing here costs more than a look. No span
  * holds a secret, a body, a subject, an address or a URL.

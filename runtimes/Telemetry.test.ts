@@ -207,7 +207,7 @@ describe("Traces", () => {
       assert.deepStrictEqual(
         lines.map((line) => JSON.parse(line)).map(({ level, message, annotations }) => [level, message, annotations.reason]),
         [
-          ["WARN", "the collector does not take traces; they are dropped until it does", "status 503"],
+          ["WARN", "the collector does not take traces; some wait for it, and the rest are dropped", "status 503"],
           ["INFO", "the collector takes traces again", undefined]
         ]
       )

@@ -87,7 +87,7 @@ export const make = Effect.fnUntraced(function* ({ endpoint, headers, role, inte
     const silence = Result.isFailure(answer) && answer.failure._tag === "TimeoutError" ? "timeout" : "network_error"
     const reason = Result.isSuccess(answer) ? `status ${answer.success}` : silence
     if (!isAway) {
-      yield* Effect.logWarning("the collector does not take traces; they are dropped until it does").pipe(Effect.annotateLogs({ reason }))
+      yield* Effect.logWarning("the collector does not take traces; some wait for it, and the rest are dropped").pipe(Effect.annotateLogs({ reason }))
     }
     isAway = true
     const kept = Result.isFailure(answer) || isTransient(answer.success) ? batch.slice(0, waitingMax - waiting.length) : []

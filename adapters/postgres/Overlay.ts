@@ -51,7 +51,7 @@ export const nothingLoaded: Loaded = {
 
 /**
  * Whether this change, if it needs to know what is there, says what that must be. An update of an endpoint does not: whether
- * it was enabled decides if it gets a place in the log.
+ * it was enabled decides if its positions in the log move.
  */
 export const canBeAssumed = (change: Change): boolean =>
   !mustLook(change) || isPremise(change) || (change._tag === "Update" && change.kind !== "endpoint")

@@ -12,7 +12,7 @@ import { textsOf } from "./RedisClient.ts"
 /** Of `steps`: one for each. */
 export const answersOf = (answer: unknown, steps: number): ReadonlyArray<string> | null => {
   const texts = textsOf(answer)
-  return texts?.length === steps && texts.every((text) => text === "" || text === "lost") ? texts : null
+  return texts?.length === steps && texts.every((text) => text === "" || text === "lost" || text === "emptied") ? texts : null
 }
 
 /** Of `look`: when there is work, a time or never. */

@@ -139,10 +139,11 @@ end
 export const stepLength = 7
 
 /**
- * Does steps in their order: [what, now, kind, subject, ...]. An answer for each, `lost` if another has the lease.
+ * Does steps in their order: [what, now, kind, subject, ...]. An answer for each, `lost` if another has the lease, and of
+ * `extend` `emptied` if all that there was when it was claimed is lost, and nobody has claimed it since.
  *
- * offer: group, realm, dueAt. complete: token. release: token, delay. extend: token, expiresAt.
- * throttle (its subject is the group): inFlightMax or nothing, until.
+ * offer: group, realm, dueAt. complete: token. release: token, delay. extend: token, expiresAt. hold: token, expiresAt,
+ * claims. throttle (its subject is the group): inFlightMax or nothing, until.
  */
 export const steps = script(`${library}
 local function drop(kind, subject, group, now)
@@ -234,6 +235,7 @@ end
 
 function does.extend(now, kind, subject, token, expiresAt)
   local known = call('HMGET', base .. kind .. ':job:' .. subject, 'token', 'group')
+  if (known[1] or '') == '' and string.match(token, '@(.*)') ~= (call('GET', base .. 'epoch') or '') then return 'emptied' end
   if known[1] ~= token then return 'lost' end
   if call('ZREM', base .. kind .. ':jobs:' .. known[2], subject) == 1 then -- it ran out, and nobody has claimed it since
     touch(kind, known[2], now, 1, false)
@@ -243,6 +245,14 @@ function does.extend(now, kind, subject, token, expiresAt)
   local group = base .. kind .. ':group:' .. known[2]
   call('HSET', group, 'heldUntil', math.max(tonumber(expiresAt), tonumber(call('HGET', group, 'heldUntil')) or 0))
   return ''
+end
+
+-- Takes a job that was offered just before, for who has worked on it since before all was lost.
+function does.hold(now, kind, subject, token, expiresAt, claims)
+  local key = base .. kind .. ':job:' .. subject
+  if call('HGET', key, 'token') ~= '' then return 'lost' end
+  call('HSET', key, 'token', token, 'claims', claims, 'besideDueAt', '')
+  return does.extend(now, kind, subject, token, expiresAt)
 end
 
 function does.throttle(now, kind, group, inFlightMax, lapsesAt)
@@ -274,6 +284,7 @@ export const leaseLength = 7
 /**
  * Makes due what became so, and hands out up to `limit` jobs, group by group in turn. Arguments: now, limit, expiresAt,
  * inFlightMax, what tokens begin with, and the kinds. It looks at no more than so many groups and leases at a time.
+ * Tokens end with `@` and the epoch.
  *
  * Answers with whether there may be more, the news of each kind, and for each lease kind, subject, group, realm, dueAt,
  * token, claims.
@@ -324,7 +335,7 @@ local function head(kind)
   return best
 end
 
-local heads, answer, count = {}, { '' }, 0
+local heads, answer, count, ofEpoch = {}, { '' }, 0, '@' .. (call('GET', base .. 'epoch') or '')
 for _, kind in ipairs(kinds) do heads[kind] = head(kind) end
 while count < limit do
   local best
@@ -344,7 +355,7 @@ while count < limit do
     isTaken = job[1] ~= false
     if isTaken then
       count = count + 1
-      local token, claims = tokens .. '.' .. count, string.format('%d', job[3] + 1)
+      local token, claims = tokens .. '.' .. count .. ofEpoch, string.format('%d', job[3] + 1)
       call('HSET', key, 'token', token, 'claims', claims, 'besideDueAt', '')
       isHeldAnew = call('ZADD', own .. ':leased', expiresAt, subject) == 1 -- else a lease is left of a job that was lost
       for _, part in ipairs({ kind, subject, group, job[1], job[2], token, claims }) do answer[#answer + 1] = part end

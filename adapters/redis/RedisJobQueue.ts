@@ -2,9 +2,11 @@
  * A job queue in Redis, shared by all processes on one server. The server may
  * lose all of it, which the epoch tells: it changes when the queue was emptied
  * and when the server was restarted or replaced, and so may have gone back to
- * an older state. Single keys that it loses are put back when their jobs are
- * offered again, as the sweep does with what is overdue. Calls of one process
- * that come while the server is busy with another go in one round trip.
+ * an older state. A lease that was lost with all else is there again once it is
+ * extended, so that nobody begins what takes long a second time. Single keys
+ * that it loses are put back when their jobs are offered again, as the sweep
+ * does with what is overdue. Calls of one process that come while the server is
+ * busy with another go in one round trip.
  *
  * It wants a server that evicts none of its keys: `maxmemory-policy noeviction`,
  * or one of the `volatile` ones. Another is refused, for a queue that forgets
@@ -13,7 +15,7 @@
 import { Clock, Deferred, Duration, Effect, Exit, Layer, Random, Scope } from "effect"
 import type { Millis } from "../../core/model/Ids.ts"
 import { JobQueue, LeaseLost, QueueUnavailable, throttleLifetime } from "../../core/ports/JobQueue.ts"
-import type { JobKind, Lease } from "../../core/ports/JobQueue.ts"
+import type { Job, JobKind, Lease } from "../../core/ports/JobQueue.ts"
 import { answersOf, claimedOf, nextOf, realmText } from "./QueueAnswers.ts"
 import * as Scripts from "./QueueScripts.ts"
 import { RedisClient, RedisUnavailable, understood } from "./RedisClient.ts"
@@ -29,13 +31,32 @@ export const make: Effect.Effect<JobQueue["Service"], never, RedisClient | Scope
   const { untilWork, ring } = makeWaits(nextWork)
   yield* redis.subscribe("news", ring)
 
-  const stepHeld = Effect.fnUntraced(function* ({ job, token }: Lease, what: string, ...more: Step) {
-    const now = yield* Clock.currentTimeMillis
-    const [answer] = yield* apply([stepOf(what, now, job.kind, job.subject, token, ...more)])
+  const heldStep = ({ job, token }: Lease, what: string, now: Millis, ...more: Step) => stepOf(what, now, job.kind, job.subject, token, ...more)
+
+  /** The answer to the last of these steps on a job that is held. */
+  const stepsHeld = Effect.fnUntraced(function* ({ token }: Lease, steps: ReadonlyArray<Step>) {
+    const answer = (yield* apply(steps)).at(-1)
     if (answer === "lost") return yield* new LeaseLost({ token })
+    return answer
   })
 
-  const release = (lease: Lease, delay: Millis) => stepHeld(lease, "release", delay)
+  const complete = Effect.fnUntraced(function* (lease: Lease) {
+    yield* stepsHeld(lease, [heldStep(lease, "complete", yield* Clock.currentTimeMillis)])
+  })
+
+  const release = Effect.fnUntraced(function* (lease: Lease, delay: Millis) {
+    yield* stepsHeld(lease, [heldStep(lease, "release", yield* Clock.currentTimeMillis, delay)])
+  })
+
+  const extend = Effect.fnUntraced(function* (lease: Lease, visibilityTimeout: Millis) {
+    const now = yield* Clock.currentTimeMillis
+    const expiresAt = now + visibilityTimeout
+    const answer = yield* stepsHeld(lease, [heldStep(lease, "extend", now, expiresAt)])
+    // In one script, so that nobody else has it in between. Who has it already finds an offer beside it, and nothing to do.
+    const anew = [offerStep(lease.job, now), heldStep(lease, "hold", now, expiresAt, lease.claims)]
+    if (answer === "emptied") yield* stepsHeld(lease, anew)
+    return { ...lease, expiresAt }
+  })
 
   const giveBack = (leases: ReadonlyArray<Lease>) =>
     Effect.forEach(leases, (lease) => Effect.ignore(release(lease, 0)), { concurrency: "unbounded", discard: true })
@@ -44,7 +65,7 @@ export const make: Effect.Effect<JobQueue["Service"], never, RedisClient | Scope
     offer: (jobs) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
         Effect.forEach(
-          chunksOf(jobs.map((job) => stepOf("offer", now, job.kind, job.subject, job.group, realmText(job.realm), job.dueAt))),
+          chunksOf(jobs.map((job) => offerStep(job, now))),
           apply,
           { discard: true }
         )
@@ -56,12 +77,9 @@ export const make: Effect.Effect<JobQueue["Service"], never, RedisClient | Scope
           Effect.onInterrupt(restore(Effect.succeed(leases)), () => giveBack(leases))
         )
       ),
-    complete: (lease) => Effect.catchTag(stepHeld(lease, "complete"), "RedisUnavailable", asUnavailable),
+    complete: (lease) => Effect.catchTag(complete(lease), "RedisUnavailable", asUnavailable),
     extend: (lease, visibilityTimeout) =>
-      Effect.flatMap(Clock.currentTimeMillis, (now) => {
-        const expiresAt = now + Duration.toMillis(visibilityTimeout)
-        return Effect.as(stepHeld(lease, "extend", expiresAt), { ...lease, expiresAt })
-      }).pipe(Effect.catchTag("RedisUnavailable", asUnavailable)),
+      Effect.catchTag(extend(lease, Duration.toMillis(visibilityTimeout)), "RedisUnavailable", asUnavailable),
     release: (lease, delay) => Effect.catchTag(release(lease, Duration.toMillis(delay)), "RedisUnavailable", asUnavailable),
     throttle: (kind, group, inFlightMax) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) =>
@@ -92,6 +110,9 @@ const atOnce = 200
 type Step = ReadonlyArray<string | number>
 
 const stepOf = (...step: Step): Step => [...step, ...Array.from({ length: Scripts.stepLength - step.length }, () => "")]
+
+const offerStep = ({ kind, subject, group, realm, dueAt }: Job, now: Millis): Step =>
+  stepOf("offer", now, kind, subject, group, realmText(realm), dueAt)
 
 const chunksOf = (list: ReadonlyArray<Step>): ReadonlyArray<ReadonlyArray<Step>> =>
   Array.from({ length: Math.ceil(list.length / atOnce) }, (_, index) => list.slice(index * atOnce, (index + 1) * atOnce))

@@ -199,6 +199,87 @@ describe("a Redis that loses jobs that are held", () => {
   )
 })
 
+describe("a Redis that has lost all it held", () => {
+  const emptied = Effect.gen(function* () {
+    const server = yield* PrivateRedis.open()
+    const process = Effect.flatMap(RedisClient.make({ url: server.url }), (client) => Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, client))
+    const [one, other] = [yield* process, yield* process]
+    const operator = yield* PrivateRedis.operator(server)
+    const claim = (queue: typeof one, inFlightMax = 5) => queue.claim({ kinds: ["submit"], limit: 10, visibilityTimeout: Duration.minutes(1), inFlightMax })
+    yield* one.epoch
+    yield* one.offer([job(0)])
+    yield* claim(one)
+    yield* TestClock.adjust("1 minute")
+    const [held] = yield* claim(one)
+    const empty = Effect.andThen(Effect.promise(() => operator.flushall()), other.epoch)
+    return { one, other, operator, claim, held: held!, empty }
+  })
+  const soon = (at: number) => [job(0, at)]
+
+  it.effect("has a lease again that is extended, with its claims, though the job was offered meanwhile", () =>
+    Effect.gen(function* () {
+      const { one, other, claim, held, empty } = yield* emptied
+      yield* empty
+      yield* other.offer(soon((yield* Clock.currentTimeMillis) + 25_000))
+
+      yield* TestClock.adjust("20 seconds")
+      const extended = yield* one.extend(held, Duration.minutes(1))
+
+      assert.deepStrictEqual(extended, { ...held, expiresAt: (yield* Clock.currentTimeMillis) + 60_000 })
+      yield* TestClock.adjust("59 seconds")
+      assert.deepStrictEqual(yield* claim(other), [])
+      yield* TestClock.adjust("1 second")
+      const [again, ...more] = yield* claim(other)
+      assert.deepStrictEqual([again!.job.subject, again!.claims, more], ["s0", 3, []])
+    })
+  )
+
+  it.effect("has it as if it had never been lost: it may be extended, given back and completed, and counts for its group", () =>
+    Effect.gen(function* () {
+      const { one, other, claim, held, empty } = yield* emptied
+      yield* empty
+      yield* one.extend(held, Duration.minutes(1)) // nobody has offered it
+      yield* TestClock.adjust("50 seconds")
+      yield* one.extend(held, Duration.minutes(1))
+      yield* TestClock.adjust("50 seconds")
+
+      yield* other.offer([job(2)])
+      assert.deepStrictEqual(yield* claim(other, 1), [])
+      yield* one.release(held, Duration.zero)
+      const [first] = yield* claim(other, 1)
+      assert.deepStrictEqual([first!.job.subject, first!.claims], ["s0", 2])
+      yield* other.complete(first!)
+      assert.deepStrictEqual(subjects(yield* claim(other, 1)), ["s2"])
+      yield* TestClock.adjust("2 minutes")
+      assert.deepStrictEqual(subjects(yield* claim(other)), ["s2"])
+    })
+  )
+
+  it.effect("leaves it to who has claimed it since, and who has not lost everything has lost nothing", () =>
+    Effect.gen(function* () {
+      const { one, other, operator, claim, held, empty } = yield* emptied
+      const lost = (queue: typeof one, lease: Lease) => Effect.map(Effect.flip(queue.extend(lease, Duration.minutes(1))), ({ _tag }) => _tag)
+      yield* empty
+      yield* other.offer(soon(0))
+      const [others] = yield* claim(other)
+
+      assert.strictEqual(yield* lost(one, held), "LeaseLost")
+      assert.strictEqual(others!.claims, 1)
+      yield* other.complete(others!)
+      yield* one.extend(held, Duration.minutes(1)) // nothing is known of it any more, and to look once more does no harm
+      yield* one.complete(held)
+      assert.deepStrictEqual([yield* claim(other), yield* Effect.promise(() => operator.keys("*:job:*"))], [[], []])
+
+      yield* other.offer(soon(0))
+      const [known] = yield* claim(other)
+      yield* other.complete(known!)
+      assert.strictEqual(yield* lost(other, known!), "LeaseLost")
+      yield* empty
+      yield* one.extend(known!, Duration.minutes(1))
+    })
+  )
+})
+
 describe("a queue that processes of the version before work on as well", () => {
   it.effect("counts their leases, though they do not say of a group until when the last of them holds", () =>
     Effect.gen(function* () {

@@ -1,6 +1,6 @@
 /**
  * From the log to the endpoints: makes one delivery of each event for each
- * endpoint that subscribes to it, and moves its place in the log in the same
+ * endpoint that subscribes to it, and moves its position in the log in the same
  * commit (Spec 6). So an event is fanned out once, however many workers relay.
  */
 import { Cause, Clock, Context, Duration, Effect, Exit, Fiber, FiberSet, Layer } from "effect"

@@ -11,6 +11,8 @@ import { requestsMax } from "./WebhookAttempts.ts"
 
 /** How long a job is held before others may have it; work that takes longer extends its lease. */
 export const visibilityTimeout = Duration.seconds(60)
+/** How often such work extends it. */
+export const extendEvery = Duration.seconds(20)
 
 /** Jobs that share the places of one process, so that slow mail servers hold up no webhooks, nor slow receivers mail. */
 export interface Lane {

@@ -37,7 +37,7 @@ type InputAt = (at: Millis, current: Attachment) => Attachments.Input
 export class ScanAttachment extends Context.Service<
   ScanAttachment,
   {
-    /** Scans the job's attachment, if it is due. Fails only if the store does; a scanner's failure is a verdict. */
+    /** Scans the job's attachment, if it is due. Fails only if the store does; a scanner's failure ends in `error`. */
     readonly handle: (lease: Lease) => Effect.Effect<void, StoreUnavailable>
   }
 >()("mailroom/core/jobs/ScanAttachment") {

@@ -379,8 +379,8 @@ export class SubmitMessage extends Context.Service<
       })
 
       /**
-       * Records a try, or remembers that it is yet to be recorded. `lease`: of the job that ends with it; null where that of
-       * another message is under way, and its own comes again and finds nothing to do.
+       * Records a try, or remembers that it is yet to be recorded. `lease`: of the job that ends with it; null where no job is
+       * under way, as in `recordTaken`: the message's own comes again and finds nothing to do.
        */
       const conclude = (lease: Lease | null, tried: Tried) =>
         Effect.onExit(commitTried(lease, tried), (exit) =>

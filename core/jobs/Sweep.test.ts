@@ -121,17 +121,17 @@ describe("Sweep", () => {
       assert.deepStrictEqual(yield* tick, numbers(0, 25_000))
       assert.deepStrictEqual(yield* tick, numbers(0, 10_000))
       empty()
-      const graced = numbers(0, 25_000).map((dueAt) => Math.max(dueAt, 15_000))
-      assert.deepStrictEqual(yield* tick, graced, "who has handed mail over has a quarter of a minute to record it")
+      const graced = numbers(0, 25_000).map((dueAt) => Math.max(dueAt, 25_000))
+      assert.deepStrictEqual(yield* tick, graced, "who has handed mail over has 25 seconds to record it, or to extend its lease")
 
       yield* TestClock.setTime(10_000)
       assert.deepStrictEqual(yield* tick, graced.slice(0, 10_000), "to offer it again does not bring it forward")
-      yield* TestClock.setTime(15_000)
+      yield* TestClock.setTime(25_000)
       assert.deepStrictEqual(yield* tick, numbers(10_000, 20_000))
 
       empty()
       state.isDeliveryDue = true
-      assert.deepStrictEqual(new Set((yield* tick).filter((dueAt) => dueAt < 30_000)), new Set([0]), "nobody hands over what is not mail")
+      assert.deepStrictEqual(new Set((yield* tick).filter((dueAt) => dueAt < 50_000)), new Set([0]), "nobody hands over what is not mail")
     })
   )
 
@@ -148,7 +148,7 @@ describe("Sweep", () => {
       yield* tick
       empty()
       state.isQueueAway = false
-      assert.deepStrictEqual(yield* tick, numbers(0, 25_000).map((dueAt) => Math.max(dueAt, 15_000)))
+      assert.deepStrictEqual(yield* tick, numbers(0, 25_000).map((dueAt) => Math.max(dueAt, 25_000)))
     })
   )
 

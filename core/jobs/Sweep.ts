@@ -4,7 +4,7 @@
  * a new epoch offers all of it again, and whatever is half a minute overdue is
  * offered again in any case, so many at a time: a backlog is overdue as well.
  */
-import { Clock, Context, Effect, Layer, Option } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option } from "effect"
 import { useGrain, type Attachment } from "../model/Attachment.ts"
 import { ClockOffset, isClockTrusted } from "../ClockOffset.ts"
 import type { Millis, TenantId } from "../model/Ids.ts"
@@ -18,16 +18,17 @@ import { JobQueue, jobKinds, type JobKind } from "../ports/JobQueue.ts"
 import { CommitRejected, Store, type DuePage, type Forgettable, type StoreUnavailable } from "../ports/Store.ts"
 import * as SeldomLog from "../SeldomLog.ts"
 import { Settings } from "../Settings.ts"
+import { extendEvery } from "./Lanes.ts"
 
 /** Milliseconds overdue after which a job is taken for lost. */
 const overdueAfter = 30_000
 
 /**
  * Milliseconds from which on mail is offered that an emptied queue may have lost while it was being handed over: until then,
- * whoever has done that records it. A commit to a store that is away is given up after ten seconds, and tried again each
- * second (`Worker.recordTaken`).
+ * whoever has done that records it, or has extended its lease, which the queue may hold anew then. A commit to a store that
+ * is away is given up after ten seconds, and tried again each second (`Worker.recordTaken`).
  */
-const handedOverGrace = 15_000
+const handedOverGrace = Duration.toMillis(extendEvery) + 5_000
 
 /** Milliseconds for which what has expired is kept, for clocks that do not agree: 2 days. */
 const margin = 2 * 86_400_000

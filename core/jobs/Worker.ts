@@ -16,7 +16,7 @@ import * as SeldomLog from "../SeldomLog.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import * as Tracing from "../Tracing.ts"
 import { DeliverWebhook } from "./DeliverWebhook.ts"
-import { lanes, PlaceInLane, Places, SuspectTurn, visibilityTimeout, type Lane } from "./Lanes.ts"
+import { extendEvery, lanes, PlaceInLane, Places, SuspectTurn, visibilityTimeout, type Lane } from "./Lanes.ts"
 import { ParseMessage } from "./ParseMessage.ts"
 import { PollProvider } from "./PollProvider.ts"
 import { ScanAttachment } from "./ScanAttachment.ts"
@@ -108,7 +108,7 @@ export class Worker extends Context.Service<
         parse: parseMessage.handle
       }
 
-      const toExtend = yield* Deadlines.make(Duration.divideUnsafe(visibilityTimeout, 3))
+      const toExtend = yield* Deadlines.make(extendEvery)
       /** Beside the work: keeps leases, and ends them late. */
       const aside = yield* FiberSet.makeRuntime()
 

@@ -35,7 +35,7 @@ export const transitions = {
     Retried: { to: "pending" },
     Exhausted: { to: "dead" },
     EndpointDisabled: { to: "dead" },
-    Abandoned: { to: "dead" } // its job broke every worker
+    Abandoned: { to: "dead" } // its job broke every worker, or the event that has its body is gone
   },
   delivered: {
     Replayed: { to: "pending" }

@@ -150,7 +150,7 @@ export interface Event<T extends Type = Type> {
   readonly occurredAt: Millis
 }
 
-/** An event with its place in the log of its shard: positions rise by one, in commit order. */
+/** An event with its position in the log of its shard: these rise by one, in commit order. */
 export interface LoggedEvent extends Event {
   readonly shard: number
   readonly position: bigint

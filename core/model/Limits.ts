@@ -72,7 +72,7 @@ export const largeMessageBytes = 1024 * 1024
 
 /** Bytes of an event's `data`, as JSON: what a receiver can count on. */
 export const eventDataBytesMax = 20_000
-/** Milliseconds for which events, and dead deliveries with their bodies, are kept: 30 days. */
+/** Milliseconds for which events, deliveries that have ended and the request log are kept where nothing else is set: 30 days. */
 export const eventRetentionDefault = 30 * 24 * 60 * 60 * 1000
 /** Milliseconds of age up to which an event is fresh: a delivery that succeeds at once leaves its body to it. 1 hour. */
 export const freshEventMax = 60 * 60 * 1000

@@ -18,7 +18,7 @@ export type Role = typeof Role.Type
 export const State = Schema.Literals(["queued", "sent", "delivered", "bounced", "failed"])
 export type State = typeof State.Type
 
-/** `suppressed`: we did not try, because the address bounced or complained before. */
+/** `suppressed`: we did not try, because the address is suppressed: it bounced or complained before, or was put on the list by hand. */
 export const BounceClass = Schema.Literals(["permanent", "transient", "undetermined", "suppressed"])
 
 /** Where on the way out we may give up. */

@@ -1,5 +1,5 @@
 /**
- * The handshake that makes a webhook endpoint (Spec 4): the receiver is sent a
+ * The handshake that makes a webhook endpoint (Spec 6): the receiver is sent a
  * challenge that nobody can guess, and echoes it. Whoever has a key can name
  * any host, so few are under way at a time.
  */

@@ -73,7 +73,7 @@ export interface TenantManagement {
     id: TenantId,
     input: Guarded & { readonly name?: string; readonly planId?: string }
   ) => Changed<Tenant>
-  /** Suspends a tenant, and with it all its keys at once; or takes it into use again. */
+  /** Suspends a tenant: its keys, and mail to its mailboxes, are refused at once; or takes it into use again. */
   readonly setTenantStatus: (actor: Actor, id: TenantId, status: Tenant["status"]) => Written<Tenant>
 
   /** Oldest first. */

@@ -65,7 +65,7 @@ export const jobOf = (kind: JobKind, { id, tenantId, environment, endpointId }: 
 /** The right to work on a job for a while. */
 export interface Lease {
   readonly job: Job
-  /** Never the same twice; fences `complete` and `extend`. */
+  /** Never the same twice; fences `complete`, `extend` and `release`. */
   readonly token: string
   /**
    * How often the job was handed out since it was first offered, or last completed, this time included. A further offer
@@ -102,7 +102,11 @@ export class JobQueue extends Context.Service<
     }) => Effect.Effect<ReadonlyArray<Lease>, QueueUnavailable>
     /** Ends the job. Fails with `LeaseLost`, and changes nothing, when another worker has leased it since. */
     readonly complete: (lease: Lease) => Effect.Effect<void, QueueUnavailable | LeaseLost>
-    /** Holds the job for this long from now. Fails with `LeaseLost`, and changes nothing, as `complete` does. */
+    /**
+     * Holds the job for this long from now. Fails with `LeaseLost`, and changes nothing, as `complete` does. A queue that has
+     * lost all it held since the claim may hold the job anew, with its claims, where nobody else does by now: until work that
+     * goes on for longer is extended, what is due is offered for later (`Sweep`).
+     */
     readonly extend: (
       lease: Lease,
       visibilityTimeout: Duration.Duration

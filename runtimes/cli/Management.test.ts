@@ -191,7 +191,7 @@ describe("management commands", () => {
       assert.strictEqual((yield* json(`app update ${app} -t ${tenant} --name Bills`)).name, "Bills")
 
       const suspended = yield* run(`tenant suspend ${tenant} --by`, "Grace Hopper")
-      assert.strictEqual(suspended.error, "mailroom: suspended: its keys are refused from the next request on; accepted mail is still sent\n")
+      assert.strictEqual(suspended.error, "mailroom: suspended: its keys, and mail to its mailboxes, are refused from now on; accepted mail is still sent\n")
       assert.strictEqual(yield* admitted(key), "tenant")
       const waiting = yield* run(`key create -t ${tenant} --app ${app} --name late --scope messages:read`)
       assert.include(waiting.error, "the tenant is suspended, and the key is refused until `mailroom tenant reinstate`")

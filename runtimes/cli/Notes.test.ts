@@ -26,7 +26,7 @@ describe("notes", () => {
       const { apiKey } = yield* json(`key create -t ${tenant} --app ${app} --name web --scope messages:read`)
       const endpoint = yield* endpointOf(tenant, app, { enabled: false, disabledAt: 5 })
       const notes: ReadonlyArray<readonly [line: string, note: string]> = [
-        [`tenant suspend ${tenant}`, "suspended: its keys are refused from the next request on; accepted mail is still sent"],
+        [`tenant suspend ${tenant}`, "suspended: its keys, and mail to its mailboxes, are refused from now on; accepted mail is still sent"],
         [`tenant reinstate ${tenant}`, "in use: its keys are admitted again, unless they or their application are over by themselves"],
         [`app suspend ${app} -t ${tenant}`, "suspended: its keys are refused from the next request on; accepted mail is still sent"],
         [`app reinstate ${app} -t ${tenant}`, "in use: its keys are admitted again, unless they are over by themselves, or the tenant is suspended"],

@@ -29,10 +29,12 @@ layer(Harness.layer(), { excludeTestServices: true })("mailroom openapi", (it) =
 })
 
 describe("mailroom openapi", () => {
-  it("names where the settings have the server listen, unless it is told other addresses", () => {
+  it("names where the settings have clients reach the server, or have it listen, unless it is told other addresses", () => {
     assert.deepStrictEqual(YAML.parse(openapi().stdout).servers, [{ url: "http://127.0.0.1:3025" }])
     const elsewhere = openapiWith({ MAILROOM_HOST: "::1", MAILROOM_PORT: "4000" })
     assert.deepStrictEqual(YAML.parse(elsewhere.stdout).servers, [{ url: "http://[::1]:4000" }], elsewhere.stderr)
+    const behindProxy = openapiWith({ MAILROOM_PUBLIC_URL: "https://mail.example/api", MAILROOM_PORT: "4000" })
+    assert.deepStrictEqual(YAML.parse(behindProxy.stdout).servers, [{ url: "https://mail.example/api" }], behindProxy.stderr)
     const told = openapi("--server", "https://a.example", "--server", "https://b.example")
     assert.deepStrictEqual(YAML.parse(told.stdout).servers, [{ url: "https://a.example" }, {
       url: "https://b.example"

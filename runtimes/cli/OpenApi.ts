@@ -1,4 +1,4 @@
-/** `mailroom openapi`: the contract as it is served at `/openapi.yaml`, byte for byte, without a server. */
+/** `mailroom openapi`: the contract as `serve` with these settings has it at `/openapi.yaml`, byte for byte, without a server. */
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as Config from "../Config.ts"
@@ -12,14 +12,15 @@ const printDocument = Effect.fnUntraced(
     if (strange !== undefined) return yield* usage(`--server ${JSON.stringify(strange)} is not a URL`)
     // The generator is much to load for the commands beside this one.
     const Document = yield* Effect.promise(() => import("../http/Document.ts"))
-    const document = Document.make(server.length > 0 ? server : [yield* listening])
+    const document = Document.make(server.length > 0 ? server : [yield* reached])
     yield* untilClosed(print(json ? `${JSON.stringify(document, null, 2)}\n` : yield* Document.toYaml(document)))
   }
 )
 
-/** Where a server of these settings listens. */
-const listening = Effect.gen(function* () {
-  const { host, port } = yield* Config.load(Config.environment())
+/** Where clients reach a server of these settings. */
+const reached = Effect.gen(function* () {
+  const { host, port, publicUrl } = yield* Config.load(Config.environment())
+  if (publicUrl !== null) return publicUrl
   const { formatUrlHostString } = yield* Effect.promise(() => import("effect/net/NetAddress"))
   return `http://${formatUrlHostString(host)}:${port}`
 })
@@ -30,7 +31,7 @@ export const openApiCommand = Command.make(
     json: Flag.Boolean("json").pipe(Flag.withDescription("JSON instead of YAML"), Flag.withDefault(false)),
     server: anyNumberOf(
       "server",
-      "An address at which clients reach the service; may be repeated (default: where MAILROOM_HOST and MAILROOM_PORT have it listen)"
+      "An address at which clients reach the service; may be repeated (default: MAILROOM_PUBLIC_URL, or else where MAILROOM_HOST and MAILROOM_PORT have it listen)"
     )
   },
   printDocument

@@ -89,10 +89,10 @@ const turning = (status: Tenant["status"], told: string) =>
 const suspend = Command.make(
   "suspend",
   { id, by, json },
-  turning("suspended", "suspended: its keys are refused from the next request on; accepted mail is still sent")
+  turning("suspended", "suspended: its keys, and mail to its mailboxes, are refused from now on; accepted mail is still sent")
 ).pipe(
   Command.withDescription(
-    "Refuses all keys of a tenant from the next request on. Mail that was accepted is still sent, and events are still delivered."
+    "Refuses all keys of a tenant, and mail to its mailboxes (550), from now on. Mail that was accepted is still sent, and events are still delivered."
   )
 )
 

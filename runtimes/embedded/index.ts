@@ -83,7 +83,10 @@ export interface EmbeddedMailroom {
    * schedule by themselves, as often as they like; they call `retain`, too. Both reject while the store is away.
    */
   readonly tick: () => Promise<number>
-  /** Forgets what is past its time: old events, deliveries, logs, unused uploads. Every ten minutes is often enough. */
+  /**
+   * Forgets what is past its time: events, deliveries, logs, what providers posted, unused uploads, bytes that nothing refers
+   * to; messages with their attachments too, if `messageRetention` is set. Every ten minutes is often enough.
+   */
   readonly retain: () => Promise<void>
   /** Works in the background from now on, until `close`: all that `tick` and `retain` do. */
   readonly start: () => Promise<void>

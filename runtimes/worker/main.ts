@@ -1,4 +1,7 @@
-/** What happens after a 202, over the deployment's database: relay, submissions, deliveries, scans, sweeps, retention. */
+/**
+ * What happens after a 202, over the deployment's database: relay, submissions, polls, deliveries, scans, reading mail
+ * that came in, checks of domains, sweeps, retention.
+ */
 import { Effect, Layer } from "effect"
 import * as Loops from "../../core/Loops.ts"
 import * as Mailroom from "../../core/Mailroom.ts"
