@@ -114,6 +114,26 @@ it.effect("PostmarkNotificationIntake tells apart what differs in one thing only
   })
 )
 
+it.effect("PostmarkNotificationIntake passes over a member of another type: Postmark does not send again what is refused", () =>
+  Effect.gen(function* () {
+    for (const { title, payload, kind } of cases) {
+      for (const member of Object.keys(payload as object).filter((member) => !["RecordType", "ServerID"].includes(member))) {
+        for (const strange of [7, ["a list"], { an: "object" }, true]) {
+          const changed = JSON.stringify({ ...(payload as object), [member]: strange }) // each is an object
+
+          const told = yield* intake.receive(posted(changed))
+
+          assert.strictEqual(told.kind, kind, title)
+        }
+      }
+    }
+    const bounce = cases.find(({ title }) => title === "a hard bounce")!
+    const changed = { ...(bounce.payload as object), ID: "692560173", Details: { text: "smtp;550" }, Description: null }
+    const { notifications } = yield* intake.receive(posted(JSON.stringify(changed)))
+    assert.deepInclude(notifications[0]?.outcome, { _tag: "Bounced", class: "permanent", diagnostic: "HardBounce" })
+  })
+)
+
 it.effect("PostmarkNotificationIntake passes on as much of a text as events can hold", () =>
   Effect.gen(function* () {
     const bounce = cases.find(({ title }) => title === "a hard bounce")!.payload as object // each is

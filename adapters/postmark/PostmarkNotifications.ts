@@ -3,7 +3,7 @@
  * judged here by what they say of the address; those that speak of something
  * else (automatic replies, delays, subscriptions) say nothing.
  */
-import { Option, Result, Schema } from "effect"
+import { Effect, Option, Result, Schema } from "effect"
 import * as Addresses from "../../core/model/Address.ts"
 import type { Millis } from "../../core/model/Ids.ts"
 import { Uuid } from "../../core/model/Ids.ts"
@@ -12,16 +12,19 @@ import { oneLine } from "../../core/model/Reply.ts"
 import * as Timestamp from "../../core/model/Timestamp.ts"
 import { metadataKey } from "./PostmarkMessage.ts"
 
-const optional = Schema.optionalKey(Schema.NullOr(Schema.String))
+/** Of another type it counts as null: what is refused for it Postmark would not send again. */
+const optionalOf = <S extends Schema.Constraint>(schema: S) =>
+  Schema.optionalKey(Schema.NullOr(schema).pipe(Schema.catchDecoding(() => Effect.succeed(Option.some(null)))))
+const optional = optionalOf(Schema.String)
 
 const Told = Schema.fromJsonString(
   Schema.Struct({
     RecordType: Schema.String,
-    ServerID: Schema.optionalKey(Schema.NullOr(Schema.Int)),
+    ServerID: optionalOf(Schema.Int),
     MessageID: optional,
-    Metadata: Schema.optionalKey(Schema.NullOr(Schema.Record(Schema.String, Schema.Unknown))),
+    Metadata: optionalOf(Schema.Record(Schema.String, Schema.Unknown)),
     // 64 bits wide: more than a number holds to its last digit.
-    ID: Schema.optionalKey(Schema.NullOr(Schema.Finite)),
+    ID: optionalOf(Schema.Finite),
     Type: optional,
     Email: optional,
     Recipient: optional,
@@ -30,7 +33,7 @@ const Told = Schema.fromJsonString(
     ChangedAt: optional,
     Details: optional,
     Description: optional,
-    SuppressSending: Schema.optionalKey(Schema.NullOr(Schema.Boolean)),
+    SuppressSending: optionalOf(Schema.Boolean),
     SuppressionReason: optional
   })
 )

@@ -261,6 +261,20 @@ it.effect("SesNotificationIntake takes nothing for fresh that says no time", () 
   }).pipe(Effect.provide(ses))
 )
 
+it.effect("SesNotificationIntake passes over a text that is of another type", () =>
+  Effect.gen(function* () {
+    const { receive } = yield* Ses
+    const { payload, notifications } = cases.find(({ title }) => title === "a transient bounce with a delivery status")!
+    const strange = JSON.stringify(payload).replace(/"(bounceSubType|diagnosticCode|action)":"[^"]*"/g, '"$1":{"a":["list"]}')
+
+    const told = yield* receive(yield* post({}, genuine.private, strange))
+
+    const [{ outcome, ...of }] = told.notifications as [Notification]
+    assert.deepInclude(notifications[0], of)
+    assert.deepInclude(outcome, { _tag: "Bounced", class: "transient", enhancedCode: "4.2.2" })
+  }).pipe(Effect.provide(ses))
+)
+
 it.effect("SesNotificationIntake passes on as much of a text as events can hold", () =>
   Effect.gen(function* () {
     const { receive } = yield* Ses

@@ -7,14 +7,15 @@
  * automatic replies; it says nothing, lest an absence note turn a delivered
  * message into one that bounced.
  */
-import { Result, Schema } from "effect"
+import { Effect, Option, Result, Schema } from "effect"
 import * as Addresses from "../../core/model/Address.ts"
 import type { Millis } from "../../core/model/Ids.ts"
 import type { Notification, Outcome } from "../../core/model/Notification.ts"
 import { isEnhanced, oneLine } from "../../core/model/Reply.ts"
 import { millisOf } from "./SnsMessage.ts"
 
-const optional = Schema.optionalKey(Schema.NullOr(Schema.String))
+/** Of another type it counts as null. */
+const optional = Schema.optionalKey(Schema.NullOr(Schema.String).pipe(Schema.catchDecoding(() => Effect.succeed(Option.some(null)))))
 
 const Told = Schema.fromJsonString(
   Schema.Struct({
