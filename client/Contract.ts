@@ -82,9 +82,10 @@ export interface Message {
     readonly name: string
   }>
   readonly subject: string
-  /** The first 200 characters of the text. */
+  /** The first 200 characters of the text, or of the HTML's where there is none; white space as single spaces. */
   readonly snippet: string
   readonly hasAttachments: boolean
+  /** Of the message as mail, once it is made; before that, of its text, HTML and files. */
   readonly sizeBytes: number
   /** To the microsecond; no two messages of a tenant share one. */
   readonly createdAt: DateTime
@@ -104,6 +105,7 @@ export interface Message {
   readonly internetMessageId: string | null
   readonly inReplyTo: string | null
   readonly references: ReadonlyArray<string>
+  /** As they came, in their order, of a message that came in. Of one that is sent those that say what it is, without those of its form, such as `Content-Type`. */
   readonly headers: ReadonlyArray<{
     readonly name: string
     readonly value: string
@@ -112,7 +114,7 @@ export interface Message {
   readonly html: string | null
   readonly mime: MimePart
   readonly attachments: ReadonlyArray<Attachment>
-  /** Each recipient once, with what became of it. While it is queued, `smtpCode` and `diagnostic` are those of the last try. */
+  /** Each recipient once, with what became of it. `smtpCode` and `diagnostic` are those of its end, and while it is queued of the last try. */
   readonly recipients: ReadonlyArray<{
     readonly address: string
     readonly role: Open<"to" | "cc" | "bcc">
@@ -164,9 +166,10 @@ export interface MessageSummary {
     readonly name: string
   }>
   readonly subject: string
-  /** The first 200 characters of the text. */
+  /** The first 200 characters of the text, or of the HTML's where there is none; white space as single spaces. */
   readonly snippet: string
   readonly hasAttachments: boolean
+  /** Of the message as mail, once it is made; before that, of its text, HTML and files. */
   readonly sizeBytes: number
   /** To the microsecond; no two messages of a tenant share one. */
   readonly createdAt: DateTime

@@ -169,15 +169,16 @@ export const suite: ScenarioSuite = {
         yield* settle(process)
 
         const ends = [
-          [dropped, 3, { stage: "provider", code: "dropped", message: "dropped by the provider" }],
-          [refused, 2, { stage: "submit", code: "5.7.1", message: "not this one" }]
+          [dropped, 3, { stage: "provider", code: "dropped", message: "dropped by the provider" }, [null, null]],
+          [refused, 2, { stage: "submit", code: "5.7.1", message: "not this one" }, [554, "5.7.1"]]
         ] as const
-        for (const [id, sequence, failure] of ends) {
+        for (const [id, sequence, failure, codes] of ends) {
           assert.deepEqual(yield* dataOf(world, tenancy, id, "message.failed"), [
             { object: "message", id, sequence, mailboxId: tenancy.mailbox.id, recipient: ada, failure, messageStatus: "failed" }
           ])
           const detail = yield* detailOf(process, tenancy, id)
           assert.deepEqual([detail.status, detail.failure, detail.recipients[0]!.diagnostic], ["failed", failure, failure.message])
+          assert.deepEqual([detail.recipients[0]!.smtpCode, detail.recipients[0]!.enhancedCode], codes)
         }
       })
     ),

@@ -65,10 +65,12 @@ describe("what a provider has answered", () => {
       return why._tag === "Abandoned" ? why.failure : { code: why.code, detail: why.detail }
     }
 
-    assert.deepStrictEqual(said(never), { stage: "submit", code: "5.1.1", message: "no such user" })
+    const reply = { smtpCode: 550, enhancedCode: "5.1.1" }
+    assert.deepStrictEqual(said(never), { stage: "submit", code: "5.1.1", message: "no such user", reply })
     assert.deepStrictEqual(said(later), { code: "4.2.1", detail: "wait a moment" })
     for (const text of [null, "", " \r\n"]) {
-      assert.deepStrictEqual(said({ ...never, enhancedCode: null, text }), { stage: "submit", code: "550", message: "the provider refused the message" })
+      const refusal = { stage: "submit" as const, code: "550", message: "the provider refused the message", reply: { ...reply, enhancedCode: null } }
+      assert.deepStrictEqual(said({ ...never, enhancedCode: null, text }), refusal)
       assert.deepStrictEqual(said({ ...later, enhancedCode: null, text }), { code: "451", detail: "the provider refused the message for the moment" })
     }
   })
@@ -171,10 +173,15 @@ describe("a message that is given up", () => {
     const sent = { recipient: ada, input: { _tag: "Accepted", at: 5, submission: ref } } as const
     const end = submissionWindow + 1
     const outcomesOf = (attempt: Attempt) => concludedOn(message, message, { ...attempt, outcomes: [sent] }, end, 0.5)?.outcomes
-    const failed = (code: string, why: string) =>
-      ({ recipient: bob, input: { _tag: "Failed", at: end, failure: { stage: "submit", code, message: `gave up after 48 hours: ${why}` } } }) as const
+    const failed = (code: string, why: string, reply: object = {}) =>
+      ({ recipient: bob, input: { _tag: "Failed", at: end, failure: { stage: "submit", code, message: `gave up after 48 hours: ${why}`, ...reply } } }) as const
 
     assert.deepStrictEqual(outcomesOf(postponed([], new Postponed({ code: "4.2.1", detail: "wait" }))), [sent, failed("4.2.1", "wait")])
+    const greylisted = new Postponed({ code: "4.7.1", detail: "come again", reply: { smtpCode: 451, enhancedCode: "4.7.1", text: "come again" } })
+    assert.deepStrictEqual(outcomesOf(postponed(recipients.slice(1, 2), greylisted)), [
+      sent,
+      failed("4.7.1", "come again", { reply: { smtpCode: 451, enhancedCode: "4.7.1" } })
+    ])
     assert.deepStrictEqual(outcomesOf(nothingToSend), [sent, failed("expired", "not submitted in time")])
   })
 })

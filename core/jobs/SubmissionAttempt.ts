@@ -241,7 +241,12 @@ export const refused = (said: Reply): Abandoned | Postponed => {
   const reply = Replies.soundOf(said)
   return Replies.classify(reply) === "permanent"
     ? new Abandoned({
-        failure: { stage: "submit", code: codeOf(reply), message: Replies.cleanReply(reply.text) ?? "the provider refused the message" }
+        failure: {
+          stage: "submit",
+          code: codeOf(reply),
+          message: Replies.cleanReply(reply.text) ?? "the provider refused the message",
+          reply: { smtpCode: reply.smtpCode, enhancedCode: reply.enhancedCode }
+        }
       })
     : new Postponed({ code: codeOf(reply), detail: Replies.cleanReply(reply.text) ?? "the provider refused the message for the moment", reply })
 }
@@ -332,7 +337,11 @@ const expire = (
     ...outcomes,
     ...Message.queuedRecipients(message)
       .filter(({ address }) => !settled.has(address))
-      .map(({ address }): Outcome => ({ recipient: address, input: { _tag: "Failed", at, failure } }))
+      .map(({ address }): Outcome => {
+        const { smtpCode, enhancedCode } = attempt.deferrals.get(address) ?? { smtpCode: null, enhancedCode: null }
+        const reply = smtpCode === null ? {} : { reply: { smtpCode, enhancedCode } }
+        return { recipient: address, input: { _tag: "Failed", at, failure: { ...failure, ...reply } } }
+      })
   ]
 }
 

@@ -9,7 +9,7 @@ import { AttachmentId, MailboxId, MessageId } from "./Ids.ts"
 import { shownAuthentication } from "./Inbound.ts"
 import { Folder, shownMessageId, Status, type Content, type Message } from "./Message.ts"
 import type { MimePart } from "./MimePart.ts"
-import { BounceClass, FailureStage, Role, State, type Recipient } from "./Recipient.ts"
+import { BounceClass, FailureStage, Role, State, told, type Recipient } from "./Recipient.ts"
 import * as Timestamp from "./Timestamp.ts"
 
 const dateTime = Schema.String.annotate({ format: "date-time" })
@@ -137,7 +137,7 @@ export const detail = (
   mime: content.mime,
   attachments: attachments.map(attachment),
   recipients: message.recipients.map(recipient),
-  failure: message.failure,
+  failure: message.failure === null ? null : told(message.failure),
   authentication: message.reception === null ? null : shownAuthentication(message.reception),
   defects: message.reception?.defects ?? [],
   receivedAt: Timestamp.fromMillisOrNull(message.reception?.receivedAt ?? null),
@@ -166,7 +166,9 @@ export const attachment = (of: Attachment): typeof Attachments.View.Type => ({
 
 const recipient = (of: Recipient): (typeof Detail.Type)["recipients"][number] => {
   const bounce = of.status === "bounced" ? (of.evidence.bounced?.bounce ?? null) : null
-  const said = bounce ?? (of.status === "queued" ? of.deferral : null)
+  const failure = of.status === "failed" ? (of.evidence.failed?.failure ?? null) : null
+  const deferral = of.status === "queued" ? (of.deferral ?? null) : null
+  const said = bounce ?? deferral ?? failure?.reply
   return {
     address: of.address,
     role: of.role,
@@ -174,7 +176,7 @@ const recipient = (of: Recipient): (typeof Detail.Type)["recipients"][number] =>
     bounceClass: bounce?.class ?? null,
     smtpCode: said?.smtpCode ?? null,
     enhancedCode: said?.enhancedCode ?? null,
-    diagnostic: said?.diagnostic ?? (of.status === "failed" ? (of.evidence.failed?.failure.message ?? null) : null),
+    diagnostic: (bounce ?? deferral)?.diagnostic ?? failure?.message ?? null,
     complainedAt: Timestamp.fromMillisOrNull(of.complainedAt),
     updatedAt: Timestamp.fromMillis(of.updatedAt)
   }

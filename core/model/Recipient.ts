@@ -44,7 +44,12 @@ export interface Failure {
   readonly stage: typeof FailureStage.Type
   readonly code: string
   readonly message: string
+  /** Of the reply that refused it, if one did: shown with its recipients, and no part of what is told of it (`told`). */
+  readonly reply?: { readonly smtpCode: number; readonly enhancedCode: string | null }
 }
+
+/** A failure as the message and its events tell it. */
+export const told = ({ stage, code, message }: Failure) => ({ stage, code, message })
 
 /** Characters of a provider's name for a submission: it is looked for by it. */
 export const providerMessageIdMax = 500

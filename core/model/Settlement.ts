@@ -151,6 +151,6 @@ const draftOf = (
     case "Bounced":
       return { type: "message.bounced", sequence, fields: { ...common, bounce: input.bounce } }
     case "Failed":
-      return { type: "message.failed", sequence, fields: { ...common, failure: input.failure } }
+      return { type: "message.failed", sequence, fields: { ...common, failure: Recipient.told(input.failure) } }
   }
 }

@@ -16,7 +16,8 @@ import { InvalidRequest, PayloadTooLarge, UnsupportedMediaType, type RequestTime
 export const faultOfLength = (headers: Headers.Headers, limitBytes: number): PayloadTooLarge | null =>
   Number(headers["content-length"] ?? 0) > limitBytes ? new PayloadTooLarge({ limitBytes }) : null
 
-const json = /^application\/json[ \t]*(?:;[ \t]*(?:charset=(?:utf-8|"utf-8")[ \t]*)?)*$/i
+/** What other parameters say changes nothing: JSON has none of its own (RFC 8259, 11). */
+const json = /^application\/json[ \t]*(?:;[ \t]*(?:(?:charset=(?:utf-8|"utf-8")|(?!charset=)[\w!#$%&'*+.^`|~-]+=(?:[\w!#$%&'*+.^`|~-]+|"(?:[^"\\]|\\.)*"))[ \t]*)?)*$/i
 
 /**
  * It must be `application/json`, neither compressed nor otherwise encoded. A request that has no body and names no type is

@@ -173,10 +173,13 @@ export const members: Readonly<Record<string, string>> = {
   "MessageSummary.status":
     "Of an outbound message what became of its recipients: `queued`, `sent`, `delivered`, `bounced` or `failed`. " +
     "Of an inbound one `received`.",
-  "MessageSummary.snippet": "The first 200 characters of the text.",
+  "MessageSummary.snippet": "The first 200 characters of the text, or of the HTML's where there is none; white space as single spaces.",
+  "MessageSummary.sizeBytes": "Of the message as mail, once it is made; before that, of its text, HTML and files.",
   "MessageSummary.createdAt": "To the microsecond; no two messages of a tenant share one.",
   "Message.recipients":
-    "Each recipient once, with what became of it. While it is queued, `smtpCode` and `diagnostic` are those of the last try.",
+    "Each recipient once, with what became of it. `smtpCode` and `diagnostic` are those of its end, and while it is queued of the last try.",
+  "Message.headers":
+    "As they came, in their order, of a message that came in. Of one that is sent those that say what it is, without those of its form, such as `Content-Type`.",
   "Message.nextAttemptAt": "When it is tried next, while a recipient is queued.",
   "Message.defects": "What was wrong with the bytes of a message that came in, such as `missing_date`. It was read all the same.",
   "Message.failure": "Why the message failed, and at which stage.",

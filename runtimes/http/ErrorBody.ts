@@ -282,7 +282,13 @@ const rows = {
       windowSeconds: handshakeSeconds,
       retryAfterSeconds: handshakeSeconds
     }),
-    headers: () => retryAfter(handshakeSeconds)
+    // What the other guards have left says nothing of when this one lets another in.
+    headers: ({ limit }) => ({
+      ...retryAfter(handshakeSeconds),
+      "ratelimit-limit": String(limit),
+      "ratelimit-remaining": "0",
+      "ratelimit-reset": String(handshakeSeconds)
+    })
   },
   QuotaExceeded: {
     code: "quota_exceeded",

@@ -77,6 +77,8 @@ export class JsonScanner {
   #state: State = states.start
   #fault: Issue | null = null
   #offset = 0
+  /** The outermost value is one. Another is read to its end all the same, for it may be no JSON. */
+  #isObject = false
   #isName = false
   readonly #name = Buffer.allocUnsafe(nameBytesMax) // from a pool; of it only what was written is read
   #nameLength = 0
@@ -105,10 +107,11 @@ export class JsonScanner {
 
   /** Nothing more will come. */
   end(): Issue | null {
-    if (this.#fault !== null || this.#state === states.done) return this.#fault
-    return this.#state === states.start
-      ? { path: "", code: "empty_body", message: "Expected a JSON object, and the body is empty" }
-      : { path: "", code: "malformed_json", message: "Malformed JSON: the body ends too early" }
+    if (this.#fault !== null) return this.#fault
+    if (this.#state === states.start) return { path: "", code: "empty_body", message: "Expected a JSON object, and the body is empty" }
+    const isNumber = this.#state === states.number && this.#frames.length === 0 && numberStep(this.#number, 0x20) === inNumber.ended
+    if (this.#state !== states.done && !isNumber) return { path: "", code: "malformed_json", message: "Malformed JSON: the body ends too early" }
+    return this.#isObject ? null : { path: "", code: "wrong_type", message: "Expected a JSON object" }
   }
 
   /** One byte outside a text's plain run; the index to go on at. */
@@ -124,13 +127,13 @@ export class JsonScanner {
       case states.literal:
         if (byte !== this.#literal.charCodeAt(this.#matched)) return this.#malformed(byte, index)
         this.#matched += 1
-        if (this.#matched === this.#literal.length) this.#state = states.after
+        if (this.#matched === this.#literal.length) this.#endValue()
         return index + 1
       case states.number:
         this.#number = numberStep(this.#number, byte)
         if (this.#number === inNumber.wrong) return this.#malformed(byte, index)
         if (this.#number !== inNumber.ended) return index + 1
-        this.#state = states.after
+        this.#endValue()
         return index // the byte belongs to what comes after the number
       default:
         if (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09) return index + 1
@@ -141,11 +144,14 @@ export class JsonScanner {
   #structure(byte: number, index: number): number {
     switch (this.#state) {
       case states.start:
-        if (byte === 0x7b) return this.#open(true, index)
+        if (byte === 0x7b) {
+          this.#isObject = true
+          return this.#open(true, index)
+        }
         if (byte === 0xef || byte === 0xfe || byte === 0xff) {
           return this.#refuse("", "malformed_json", "Expected UTF-8 without a byte order mark", index)
         }
-        return this.#refuse("", "wrong_type", "Expected a JSON object", index)
+        return this.#startValue(byte, index)
       case states.nameOrClose:
         if (byte === 0x7d) return this.#close(index)
         return this.#startName(byte, index)
@@ -182,8 +188,8 @@ export class JsonScanner {
   }
 
   #startValue(byte: number, index: number): number {
-    const frame = this.#frames[this.#frames.length - 1]!
-    if (frame.names === null) {
+    const frame = this.#frames[this.#frames.length - 1]
+    if (frame?.names === null) {
       frame.count += 1
       if (frame.count > itemsMax) return this.#tooMany(`${itemsMax} items`, index)
     }
@@ -208,7 +214,7 @@ export class JsonScanner {
   }
 
   #begin(kind: Kind): void {
-    if (this.#frames.length === 1) this.#outermost?.begin(this.#frames[0]!.name, kind)
+    if (this.#isMember) this.#outermost?.begin(this.#frames[0]!.name, kind)
   }
 
   #open(isObject: boolean, index: number): number {
@@ -222,13 +228,22 @@ export class JsonScanner {
 
   #close(index: number): number {
     this.#frames.pop()
-    this.#state = this.#frames.length === 0 ? states.done : states.after
+    this.#endValue()
     return index + 1
+  }
+
+  #endValue(): void {
+    this.#state = this.#frames.length === 0 ? states.done : states.after
+  }
+
+  /** Whether the value that is being read is a member of the outermost object. */
+  get #isMember(): boolean {
+    return this.#frames.length === 1 && this.#isObject
   }
 
   /** A text up to its end, the next escape, or the end of the chunk. */
   #text(bytes: Uint8Array, begin: number): number {
-    const isOutermost = !this.#isName && this.#frames.length === 1 && this.#high === 0
+    const isOutermost = !this.#isName && this.#isMember && this.#high === 0
     const start = isOutermost && this.#outermost?.take !== undefined ? begin + this.#outermost.take(bytes, begin) : begin
     let end = start
     while (end < bytes.length) {
@@ -252,8 +267,8 @@ export class JsonScanner {
 
   #endText(index: number): number {
     if (!this.#isName) {
-      if (this.#frames.length === 1) this.#outermost?.end()
-      this.#state = states.after
+      if (this.#isMember) this.#outermost?.end()
+      this.#endValue()
       return index + 1
     }
     const frame = this.#frames[this.#frames.length - 1]!
@@ -270,7 +285,7 @@ export class JsonScanner {
 
   #run(bytes: Uint8Array, start: number, end: number): void {
     if (!this.#isName) {
-      if (this.#frames.length === 1) this.#outermost?.run(bytes, start, end)
+      if (this.#isMember) this.#outermost?.run(bytes, start, end)
     } else if (this.#nameLength + end - start > nameBytesMax) {
       this.#refuse(this.#path(1), "unknown_member", `Expected member names of at most ${nameBytesMax} bytes`, start)
     } else {

@@ -377,8 +377,9 @@ const patient = (server: Harness.Harness) => {
 }
 
 layer(Harness.layer(), live)("The handshakes under way", (it) => {
-  const busy = ({ status, headers, json }: Harness.Reply) => [status, json.code, json.details, headers.get("retry-after")]
-  const handshake = (limit: number) => [429, "rate_limited", { scope: "handshake", limit, windowSeconds: 5, retryAfterSeconds: 5 }, "5"]
+  const told = (headers: Headers) => ["retry-after", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"].map((name) => headers.get(name)).join(" ")
+  const busy = ({ status, headers, json }: Harness.Reply) => [status, json.code, json.details, told(headers)]
+  const handshake = (limit: number) => [429, "rate_limited", { scope: "handshake", limit, windowSeconds: 5, retryAfterSeconds: 5 }, `5 ${limit} 0 5`]
 
   it.effect("are five of an application at most; others are not held up, and an answer makes room", () =>
     Effect.gen(function* () {
