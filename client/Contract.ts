@@ -224,9 +224,9 @@ export type UpdateMessageInput = {
 export interface UploadAttachmentInput {
   /** The mailbox that messages with this file will be sent from. */
   readonly mailboxId: Uuid
-  /** A name, not a path. 1 to 255 characters. */
+  /** A name, not a path: without `/`, `\`, control characters and what turns the writing direction, and more than white space. 1 to 255 characters. */
   readonly filename: string
-  /** `type/subtype`, without parameters; not `multipart/*` or `message/*`, which may not be encoded as a file must be: attach a mail as `application/octet-stream`. 1 to 120 characters. */
+  /** `type/subtype`, with parameters if there are some, as in `text/calendar; method=REQUEST`; `filename` is its name. Not `multipart/*` or `message/*`, which may not be encoded as a file must be: attach a mail as `application/octet-stream`. 1 to 120 characters. */
   readonly mediaType: string
   /** The file in Base64 (RFC 4648, section 4): padded, without white space. At most 26,214,400 bytes when decoded. */
   readonly contentBase64: string

@@ -8,6 +8,7 @@
 import { Effect, Result, Stream } from "effect"
 import assert from "node:assert/strict"
 import type { Address } from "../core/model/Address.ts"
+import { mediaTypeParts, sentMediaType } from "../core/model/Attachment.ts"
 import type { Header, MimePart } from "../core/model/MimePart.ts"
 import * as Recipients from "../core/model/Recipient.ts"
 import type { ParsedMessage } from "../core/model/ParsedMessage.ts"
@@ -88,7 +89,10 @@ const assertParsed = (parsed: ParsedMessage, made: Draft): void => {
   assert.equal(lineFeeds(parsed.html), lineFeeds(made.content.html), "the HTML differs")
   assert.deepEqual(
     parsed.attachments.map(({ bytes: _, partId: __, ...rest }) => rest),
-    made.files.map(({ attachment: { filename, mediaType, disposition, contentId } }) => ({ filename, mediaType, disposition, contentId }))
+    made.files.map(({ attachment }) => {
+      const { filename, disposition, contentId } = attachment
+      return { filename, mediaType: sentMediaType(attachment), parameters: mediaTypeParts(attachment.mediaType).parameters, disposition, contentId }
+    })
   )
   for (const [index, { bytes }] of made.files.entries()) assert.ok(Buffer.from(parsed.attachments[index]!.bytes).equals(bytes))
 }

@@ -84,10 +84,10 @@ export const drafts: ReadonlyArray<readonly [what: string, make: () => Draft]> =
     }
   ],
   [
-    "a calendar as an attachment",
+    "a calendar with parameters as an attachment",
     () => {
       const event = Buffer.from("BEGIN:VCALENDAR\r\nEND:VCALENDAR")
-      return draft({}, { text: "come" }, [file(event, { filename: "a.ics", mediaType: "text/calendar" })])
+      return draft({}, { text: "come" }, [file(event, { filename: "a.ics", mediaType: `text/calendar; method=REQUEST; component="VEVENT, ${"and more, ".repeat(6)}"` })])
     }
   ],
   ["an empty subject", () => draft({ subject: "" })],

@@ -76,7 +76,7 @@ const filename = fc
 
 const file = fc.record({
   filename,
-  mediaType: fc.constantFrom("application/octet-stream", "image/png", "application/pdf", "text/csv"),
+  mediaType: fc.constantFrom("application/octet-stream", "image/png", "application/pdf", "text/csv", "text/csv; header=present; charset=utf-8"),
   disposition: fc.constantFrom("attachment" as const, "inline" as const),
   contentId: fc.option(fc.stringMatching(/^[a-z0-9.]{1,30}@[a-z0-9.]{1,30}$/)),
   bytes: fc.uint8Array({ maxLength: 200, size: "max" })

@@ -61,11 +61,12 @@ const assertConsistent = (bytes: Buffer): void => {
   assertNumbered(parsed.structure, "")
   assertOneLine(parsed)
   const leaves = new Map(leavesOf(parsed.structure).map((part) => [part.partId, part]))
-  for (const { partId, bytes, ...about } of parsed.attachments) {
+  for (const { partId, bytes, parameters, ...about } of parsed.attachments) {
     const { filename, mediaType, disposition, contentId, sizeBytes } = leaves.get(partId)!
     assert.deepStrictEqual({ filename, mediaType, disposition, contentId }, about)
     assert.strictEqual(bytes.length, sizeBytes)
     assert.notMatch(filename ?? "", /[/\\]/)
+    for (const parameter of parameters) assert.match(parameter, /^[!-~]+=[ -~]*$/)
   }
   assert.strictEqual(new Set(parsed.attachments.map(({ partId }) => partId)).size, parsed.attachments.length)
   const texts = [...leaves.values()].filter(({ partId, sizeBytes }) => sizeBytes > 0 && !parsed.attachments.some((found) => found.partId === partId))

@@ -57,7 +57,7 @@ export const unread = (bytes: Uint8Array, isCut: boolean): ParsedMessage => {
     text: null,
     html: null,
     structure: { ...about, charset: null, sizeBytes: bytes.length, attachmentId: null, parts: [] },
-    attachments: [{ ...about, bytes }],
+    attachments: [{ ...about, parameters: [], bytes }],
     defects: [...head.defects, ...(isCut ? ["too_long"] : []), "too_costly"]
   }
 }
@@ -148,7 +148,7 @@ class Reading {
     const about = { partId, mediaType: part.mediaType, ...this.#about(part) }
     const isText = this.#isText(part, about, place)
     const isWhole = isText && this.#takeText(part, bytes, charset)
-    if (!isWhole) this.attachments.push({ ...about, bytes })
+    if (!isWhole) this.attachments.push({ ...about, parameters: part.isOpaque ? [] : written(part.type.params), bytes })
     return { ...emptyPart, ...about, charset: charset === null ? null : oneLine(charset).toLowerCase() || null, sizeBytes: bytes.length }
   }
 
@@ -210,6 +210,22 @@ const lineFeeds = (text: string): string =>
 
 /** Some senders leave out the first semicolon, and some the kind before it too. */
 const unparted = /^\s*(?:([\w-]+)\s+(?=[\w*-]+\s*=)|(?=(?:file)?name[\d*]*\s*=))/i
+
+/** Characters of a type's parameters that are told with a file. */
+const parametersLengthMax = 100
+
+/** Of the parameters of a file's type those that say what is in it, as they can be written again. */
+const written = (params: ReadonlyMap<string, string>): ReadonlyArray<string> => {
+  let length = 0
+  return [...params].flatMap(([name, value]) => {
+    const isToken = /^[\w!#$%&'*+.^`{|}~-]+$/.test(value)
+    const parameter = `${name}=${isToken ? value : `"${value}"`}`
+    const isFit = /^[\w!#$&+.^`{|}~-]+$/.test(name) && /^[ !#-[\]-~]*$/.test(value) && !value.includes("=?")
+    if (!isFit || /^(?:name|filename|boundary)$/.test(name) || length + parameter.length > parametersLengthMax) return []
+    length += parameter.length
+    return [parameter]
+  })
+}
 
 /** The name in a path, of characters that can be seen; null if nothing is left. */
 const cleanName = (name: string): string | null => {

@@ -8,7 +8,7 @@
  * single text ends with a line end.
  */
 import { Stream } from "effect"
-import { sentContentId, type Attachment } from "../../core/model/Attachment.ts"
+import { mediaTypeParts, sentContentId, type Attachment } from "../../core/model/Attachment.ts"
 import type { Content, Message } from "../../core/model/Message.ts"
 import type { MimePart } from "../../core/model/MimePart.ts"
 import { MimeFailed } from "../../core/ports/Mime.ts"
@@ -46,7 +46,7 @@ const bytesOf = <E>(piece: Piece<E>): Stream.Stream<Uint8Array, E> =>
   typeof piece === "string" ? Stream.succeed(Buffer.from(piece, "latin1")) : piece
 
 const arrange = <E>(message: Message, content: Content, sources: ReadonlyArray<Source<E>>): ReadonlyArray<Piece<E>> => {
-  const unwritten = new Map(sources.map(({ attachment, bytes }) => [attachment.id, bytes]))
+  const unwritten = new Map(sources.map((source) => [source.attachment.id, source]))
   const pieces: Array<Piece<E>> = []
   let text = ""
 
@@ -86,11 +86,11 @@ const arrange = <E>(message: Message, content: Content, sources: ReadonlyArray<S
   }
 
   const addFile = (part: MimePart, id: Attachment["id"]): void => {
-    const bytes = unwritten.get(id)
-    if (bytes === undefined) throw new Error(`attachment ${id} is not there, or is there twice`)
+    const source = unwritten.get(id)
+    if (source === undefined) throw new Error(`attachment ${id} is not there, or is there twice`)
     unwritten.delete(id)
-    add(fileHead(part))
-    add(base64Lines(bytes))
+    add(fileHead(part, mediaTypeParts(source.attachment.mediaType).parameters))
+    add(base64Lines(source.bytes))
   }
 
   for (const header of content.headers) add(headerField(header))
@@ -101,8 +101,9 @@ const arrange = <E>(message: Message, content: Content, sources: ReadonlyArray<S
 }
 
 /** Base64 for a message/rfc822 too, against RFC 2046: its lines are not ours to know, and readers decode it. */
-const fileHead = (part: MimePart): string => {
-  const type = field("Content-Type", [mediaType(part)])
+const fileHead = (part: MimePart, parameters: ReadonlyArray<string>): string => {
+  const words = [mediaType(part), ...parameters]
+  const type = field("Content-Type", words.map((word, index) => (index < words.length - 1 ? `${word};` : word)))
   const disposition = part.disposition === null ? "" : field("Content-Disposition", dispositionWords(part.disposition, part.filename))
   const id = part.contentId === null ? "" : field("Content-ID", [`<${contentId(part.contentId)}>`])
   return `${type}Content-Transfer-Encoding: base64\r\n${disposition}${id}\r\n`

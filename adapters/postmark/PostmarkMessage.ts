@@ -103,10 +103,10 @@ export const make = (
   ...(messageStream === null ? {} : { MessageStream: messageStream })
 })
 
-const attached = ({ filename, mediaType, contentId, bytes }: ParsedAttachment): Message["Attachments"][number] => ({
+const attached = ({ filename, mediaType, parameters, contentId, bytes }: ParsedAttachment): Message["Attachments"][number] => ({
   Name: filename ?? "attachment",
   Content: Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64"),
-  ContentType: mediaType,
+  ContentType: [mediaType, ...parameters].join("; "),
   ...(contentId === null ? {} : { ContentID: `cid:${contentId.replace(/^<|>$/g, "")}` })
 })
 

@@ -124,11 +124,11 @@ describe("a file name", () => {
 describe("a media type", () => {
   const accepts = Schema.is(Attachment.MediaType)
 
-  for (const type of ["text/plain", "application/vnd.ms-excel", "image/svg+xml", "X/y", `a/${"b".repeat(118)}`]) {
+  for (const type of ["text/plain", "application/vnd.ms-excel", "image/svg+xml", "X/y", `a/${"b".repeat(118)}`, "text/plain; charset=x", "text/calendar;method=REQUEST ; charset=\"utf-8\"", 'a/b; q=" !#[]~;=,"', "a/b; q=\"\""]) {
     it(`may be ${type.slice(0, 30)} (${type.length})`, () => assert.isTrue(accepts(type)))
   }
 
-  for (const type of ["", "text", "text/", "/plain", "text/plain; charset=x", "text /plain", "text/pl\r\nain", "text/plain\n", "a/b/c", "té/x", `a/${"b".repeat(119)}`]) {
+  for (const type of ["", "text", "text/", "/plain", "text/plain;", "text/plain; ; a=b", "text/plain; charset", "text/plain; charset=", "text/plain; a=b c", 'a/b; q="', 'a/b; q="a\\"b"', 'a/b; q="é"', "a/b; q=é", "a/b; q*=x", "a/b; q=\"x\r\ny\"", "a/b; q=x; Q=y", "a/b; NAME=x.txt", 'a/b; q="=?utf-8?q?x?="', "message/rfc822; a=b", "multipart/mixed; boundary=x", `a/b; q=${"x".repeat(114)}`, "text /plain", "text/pl\r\nain", "text/plain\n", "a/b/c", "té/x", `a/${"b".repeat(119)}`]) {
     it(`may not be ${JSON.stringify(type.slice(0, 30))} (${type.length})`, () => assert.isFalse(accepts(type)))
   }
 })
@@ -146,11 +146,18 @@ describe("what a stranger's mail says of a file", () => {
     assert.isFalse(Schema.is(Attachment.Filename)("a\ud800.txt"))
   })
 
-  it("has a media type in small letters; a mail, in whatever case, is bytes", () => {
-    assert.deepStrictEqual(["Image/PNG", "MESSAGE/RFC822", "Multipart/Mixed", "none"].map(Attachment.receivedMediaType), [
+  it("has a media type in small letters; what is none, and parts that were not taken apart, are bytes", () => {
+    assert.deepStrictEqual(["Image/PNG", "MESSAGE/RFC822", "Multipart/Mixed", "none", `a/${"b".repeat(119)}`].map(Attachment.receivedMediaType), [
       "image/png",
+      "message/rfc822",
       ...Array.from({ length: 3 }, () => "application/octet-stream")
     ])
+  })
+
+  it("goes out again under its media type, but a mail as bytes", () => {
+    const sent = ["text/plain; a=b", "Image/PNG", "message/rfc822", "Message/Delivery-Status"].map((mediaType) => Attachment.sentMediaType({ mediaType }))
+
+    assert.deepStrictEqual(sent, ["text/plain", "image/png", "application/octet-stream", "application/octet-stream"])
   })
 
   it("has a Content-ID that is sent on if a header can hold it", () => {

@@ -94,18 +94,30 @@ export const Filename = Schema.String.check(
   Schema.makeFilter((name: string) => fileNameFault(name) ?? true)
 )
 
-/** `type/subtype` of RFC 2045 tokens, without parameters. */
+/** `type/subtype` of RFC 2045 tokens, with parameters if there are some: `text/calendar; method=REQUEST`. */
 export const MediaType = Schema.String.check(
   Schema.isBetweenCodePoints(1, Limits.mediaTypeLengthMax, { expected: `1 to ${Limits.mediaTypeLengthMax} characters` }),
-  Schema.isPattern(/^[A-Za-z0-9!#$%&'*+.^_`{|}~-]+\/[A-Za-z0-9!#$%&'*+.^_`{|}~-]+$/, {
-    expected: "a media type: type/subtype, without parameters"
+  Schema.isPattern(/^[\w!#$%&'*+.^`{|}~-]+\/[\w!#$%&'*+.^`{|}~-]+(?: *; *[\w!#$&+.^`{|}~-]+=(?:[\w!#$%&'*+.^`{|}~-]+|"[ !#-[\]-~]*"))*$/, {
+    expected: 'a media type: type/subtype, and parameters such as `; charset=utf-8`'
   }),
-  // Neither may be encoded as a file must be (RFC 2045 6.4), so they would arrive broken.
-  Schema.makeFilter(
-    (type: string) =>
-      !/^(multipart|message)\//i.test(type) || "multipart/* and message/* cannot be files: attach a mail as application/octet-stream"
-  )
+  Schema.makeFilter((mediaType: string) => mediaTypeFault(mediaType) ?? true)
 )
+
+const mediaTypeFault = (mediaType: string): string | null => {
+  const { type, parameters } = mediaTypeParts(mediaType)
+  // Neither may be encoded as a file must be (RFC 2045 6.4), so they would arrive broken.
+  if (/^(multipart|message)\//.test(type)) return "multipart/* and message/* cannot be files: attach a mail as application/octet-stream"
+  const names = parameters.map((parameter) => parameter.slice(0, parameter.indexOf("=")).toLowerCase())
+  if (new Set(names).size < names.length) return "a media type has each parameter once"
+  if (names.includes("name")) return "a media type has no name: the file's is `filename`"
+  return /=\?/.test(mediaType) ? "a media type holds nothing that looks like an encoded-word" : null
+}
+
+/** A media type in lower case, and its parameters as they are written, each `name=value`. */
+export const mediaTypeParts = (mediaType: string): { readonly type: string; readonly parameters: ReadonlyArray<string> } => {
+  const [type = "", ...parameters] = mediaType.match(/(?:[^;"]|"[^"]*")+/g) ?? []
+  return { type: type.trim().toLowerCase(), parameters: parameters.map((parameter) => parameter.trim()) }
+}
 
 const fileNameFault = (name: string): string | null => {
   if (/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/.test(name)) return "a file name holds no control characters"
@@ -140,9 +152,17 @@ const shortened = (name: string): string => {
   return characters.slice(0, Limits.filenameLengthMax - extension.length).join("") + extension
 }
 
-/** The media type under which a received part is kept; a mail, and what is none, as bytes, so that it can be sent on as a file. */
+/** The media type under which a received part is kept; what is none, or parts that were not taken apart, as bytes. */
 export const receivedMediaType = (mediaType: string): string =>
-  Schema.is(MediaType)(mediaType) ? mediaType.toLowerCase() : "application/octet-stream"
+  Schema.is(MediaType)(mediaType) || /^message\/[\w.+-]{1,80}$/i.test(mediaType) ? mediaType.toLowerCase() : opaqueType
+
+/** The media type under which a file is sent; a mail that came in as bytes, for it may not be encoded as a file must be (RFC 2045 6.4). */
+export const sentMediaType = ({ mediaType }: Pick<Attachment, "mediaType">): string => {
+  const { type } = mediaTypeParts(mediaType)
+  return type.startsWith("message/") ? opaqueType : type
+}
+
+const opaqueType = "application/octet-stream"
 
 /** The Content-ID under which a file is sent on; null for one that no header can hold, since a stranger may have written it. */
 export const sentContentId = (contentId: string | null): string | null =>

@@ -122,7 +122,7 @@ describe("an inbound message", () => {
   })
 
   it("has its files named, typed and placed in its tree", () => {
-    const part = { partId: "2", filename: "../a/notes\u202e.txt", mediaType: "message/rfc822", disposition: null, contentId: null, bytes: new Uint8Array() }
+    const part = { partId: "2", filename: "../a/notes\u202e.txt", mediaType: "message/rfc822", parameters: [], disposition: null, contentId: null, bytes: new Uint8Array() }
     const id = Fixtures.freshId<never>()
     const { message, content, attachments } = Inbound.parse(unparsed(), parsed, [{ id, blob: { sha256: "b".repeat(64), sizeBytes: 0 }, part }], 9)
 
@@ -131,7 +131,7 @@ describe("an inbound message", () => {
     const [file] = attachments
     assert.deepStrictEqual(
       [file?.filename, file?.mediaType, file?.disposition, file?.scanState, file?.nextScanAt, file?.messageId, file?.expiresAt],
-      ["notes.txt", "application/octet-stream", "attachment", "pending", 9, message.id, null]
+      ["notes.txt", "message/rfc822", "attachment", "pending", 9, message.id, null]
     )
   })
 
@@ -176,7 +176,7 @@ describe("an inbound message", () => {
   })
 
   it("has files in parts of parts placed, numbered from 1, and their Content-IDs bounded", () => {
-    const part = { partId: "1.1", filename: null, mediaType: "text/plain", disposition: null, contentId: "c".repeat(10_000), bytes: new Uint8Array() }
+    const part = { partId: "1.1", filename: null, mediaType: "text/plain", parameters: [], disposition: null, contentId: "c".repeat(10_000), bytes: new Uint8Array() }
     const id = Fixtures.freshId<never>()
     const structure = { ...leaf("", "multipart/mixed"), parts: [{ ...leaf("1", "multipart/mixed"), parts: [leaf("1.1")] }] }
     const stored = [{ id, blob: { sha256: "b".repeat(64), sizeBytes: 0 }, part }]

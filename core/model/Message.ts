@@ -9,7 +9,7 @@
 import { Schema } from "effect"
 import type { Address } from "./Address.ts"
 import * as Addresses from "./Address.ts"
-import { sentContentId, type Attachment } from "./Attachment.ts"
+import { sentContentId, sentMediaType, type Attachment } from "./Attachment.ts"
 import type { BlobRef } from "./Blob.ts"
 import {
   AttachmentId,
@@ -219,7 +219,7 @@ export const outboundStructure = (
   if (attachments.length === 0) return numbered(body)
   const files = attachments.map((attachment): MimePart => ({
     ...emptyPart,
-    mediaType: attachment.mediaType.toLowerCase(),
+    mediaType: sentMediaType(attachment),
     disposition: attachment.disposition,
     contentId: sentContentId(attachment.contentId),
     filename: attachment.filename,

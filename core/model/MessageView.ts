@@ -9,7 +9,7 @@ import { AttachmentId, MailboxId, MessageId } from "./Ids.ts"
 import { shownAuthentication } from "./Inbound.ts"
 import { Folder, shownMessageId, Status, type Content, type Message } from "./Message.ts"
 import type { MimePart } from "./MimePart.ts"
-import { BounceClass, FailureStage, Role, State, told, type Recipient } from "./Recipient.ts"
+import { BounceClass, FailureStage, Role, State, type Recipient } from "./Recipient.ts"
 import * as Timestamp from "./Timestamp.ts"
 
 const dateTime = Schema.String.annotate({ format: "date-time" })
@@ -137,7 +137,7 @@ export const detail = (
   mime: content.mime,
   attachments: attachments.map(attachment),
   recipients: message.recipients.map(recipient),
-  failure: message.failure === null ? null : told(message.failure),
+  failure: message.failure,
   authentication: message.reception === null ? null : shownAuthentication(message.reception),
   defects: message.reception?.defects ?? [],
   receivedAt: Timestamp.fromMillisOrNull(message.reception?.receivedAt ?? null),

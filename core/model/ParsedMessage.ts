@@ -54,6 +54,8 @@ export interface ParsedAttachment {
   readonly partId: string
   readonly filename: string | null
   readonly mediaType: string
+  /** Of its media type, each `name=value` as it can be written again; without those that say how it stood in this message. */
+  readonly parameters: ReadonlyArray<string>
   readonly disposition: "attachment" | "inline" | null
   readonly contentId: string | null
   /** Decoded. A message within, a signed or encrypted part and TNEF are whole, and byte for byte. */

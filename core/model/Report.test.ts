@@ -10,7 +10,7 @@ const leaf = (mediaType: string): MimePart => ({
 })
 
 const attachment = (mediaType: string, text: string): ParsedAttachment => ({
-  partId: "1.2", filename: null, mediaType, disposition: null, contentId: null, bytes: new TextEncoder().encode(text)
+  partId: "1.2", filename: null, mediaType, parameters: [], disposition: null, contentId: null, bytes: new TextEncoder().encode(text)
 })
 
 const daemon = { address: "MAILER-DAEMON@mx.dest.example", name: "Mail Delivery System" }

@@ -86,7 +86,7 @@ export const settle = (message: Message.Message, outcomes: ReadonlyArray<Outcome
       updatedAt: at,
       recipients,
       status,
-      failure: recipients.find((recipient) => recipient.status === "failed")?.evidence.failed?.failure ?? null,
+      failure: failureOf(recipients),
       sentAt: becameSent ? at : message.sentAt
     },
     drafts
@@ -127,6 +127,11 @@ const sentFields = (
     recipients: accepted.map(({ address }) => address),
     sentAt: Timestamp.fromMillis(at)
   }
+}
+
+const failureOf = (recipients: ReadonlyArray<Recipient.Recipient>): Message.Message["failure"] => {
+  const failed = recipients.find(({ status }) => status === "failed")?.evidence.failed
+  return failed == null ? null : Recipient.told(failed.failure)
 }
 
 const draftOf = (

@@ -164,8 +164,8 @@ export const members: Readonly<Record<string, string>> = {
   "SendMessageInput.attachmentIds": "Uploads of the same mailbox; none if it is missing. A message waits for scans that are pending.",
   "UpdateMessageInput.mailboxId": "The mailbox that the message is in.",
   "UploadAttachmentInput.mailboxId": "The mailbox that messages with this file will be sent from.",
-  "UploadAttachmentInput.filename": "A name, not a path.",
-  "UploadAttachmentInput.mediaType": "`type/subtype`, without parameters; not `multipart/*` or `message/*`, which may not be encoded as a file must be: attach a mail as `application/octet-stream`.",
+  "UploadAttachmentInput.filename": "A name, not a path: without `/`, `\\`, control characters and what turns the writing direction, and more than white space.",
+  "UploadAttachmentInput.mediaType": "`type/subtype`, with parameters if there are some, as in `text/calendar; method=REQUEST`; `filename` is its name. Not `multipart/*` or `message/*`, which may not be encoded as a file must be: attach a mail as `application/octet-stream`.",
   "Domain.verified": "Whether mail may be sent from it: true for `healthy` and `degraded`.",
   "Domain.health":
     "`pending`: never verified. `healthy`. `degraded`: a record drifted, and sending goes on. " +
