@@ -1,15 +1,24 @@
 /**
  * A folder that belongs to one process: PGlite takes no lock of its own, and
  * two processes would lose each other's data. The lock names its holder, and
- * is taken over when the holder is gone.
+ * is taken over when the holder is gone. A container sees no process of another
+ * one, nor of its host, and may have the same numbers: so a holder listens on a
+ * socket in the folder, where all who share it can knock, and which the system
+ * closes with the process.
  */
 import { Data, Effect, type Scope } from "effect"
 import * as fs from "node:fs/promises"
+import * as net from "node:net"
 import * as path from "node:path"
 import { kill, pid } from "node:process"
 
-export class FolderInUse extends Data.TaggedError("FolderInUse")<{ readonly folder: string; readonly holder: number }> {
-  override readonly message = `the database folder ${this.folder} is in use by process ${this.holder}; stop it, or choose another folder`
+export class FolderInUse extends Data.TaggedError("FolderInUse")<{
+  readonly folder: string
+  readonly holder: number
+  /** It is one of another container, or of the host. */
+  readonly isElsewhere: boolean
+}> {
+  override readonly message = `the database folder ${this.folder} is in use by process ${this.holder}${this.isElsewhere ? " of another container, or of the host" : ""}; stop it, or choose another folder`
 }
 
 export class FolderUnusable extends Data.TaggedError("FolderUnusable")<{ readonly folder: string; readonly cause: unknown }> {
@@ -18,32 +27,55 @@ export class FolderUnusable extends Data.TaggedError("FolderUnusable")<{ readonl
 
 /** Locks of this process: a lock with its number and not here is of an earlier process that had the same. */
 const held = new Set<string>()
+/** Those whose socket this process has opened, or is about to. */
+const heard = new Set<string>()
 
 interface Holder {
   readonly pid: number
   /** When it began, as the system tells it; null where it does not. By its number alone it could be another that has the same by now. */
   readonly began: string | null
+  /** Where processes have these numbers (pid_namespaces(7)); null where the system has none, or the folder takes no sockets. */
+  readonly world: string | null
+}
+
+/** A folder that somebody wants: its path and, by which its sockets have short ones, its descriptor. */
+interface Wanted {
+  readonly lock: string
+  readonly descriptor: number
 }
 
 /** Makes the folder if need be, and has it until the scope closes. */
 export const take = (folder: string): Effect.Effect<void, FolderInUse | FolderUnusable, Scope.Scope> =>
-  Effect.acquireRelease(
-    Effect.gen(function* () {
-      const io = ioOf(folder)
-      yield* io(() => makeFolder(folder))
-      const lock = path.join(yield* io(() => fs.realpath(folder)), "lock")
-      for (;;) {
-        const outcome = yield* io(() => tryTake(lock))
-        if (outcome === "taken") return lock
-        if (outcome !== "stale") return yield* new FolderInUse({ folder, holder: outcome.holder })
-      }
-    }),
-    (lock) =>
-      Effect.promise(async () => {
-        if ((await holderOf(lock))?.pid === pid) await fs.rm(lock, { force: true })
-        held.delete(lock)
-      })
-  )
+  Effect.gen(function* () {
+    const io = ioOf(folder)
+    yield* io(() => makeFolder(folder))
+    const lock = path.join(yield* io(() => fs.realpath(folder)), "lock")
+    const { fd: descriptor } = yield* Effect.acquireRelease(
+      io(() => fs.open(path.dirname(lock))),
+      (opened) => Effect.promise(() => opened.close())
+    )
+    const wanted = { lock, descriptor }
+    const world = yield* Effect.promise(ownWorld)
+    const isHeard = yield* Effect.acquireRelease(
+      Effect.promise(() => listen(wanted, { pid, world })),
+      (server) => Effect.promise(() => hangUp(wanted, { pid, world }, server))
+    )
+    const own = { pid, began: (yield* Effect.promise(() => processOf(pid)))?.began ?? null, world: isHeard === null ? null : world }
+    yield* Effect.acquireRelease(
+      Effect.gen(function* () {
+        for (;;) {
+          const outcome = yield* io(() => tryTake(wanted, own, world))
+          if (outcome === "taken") return
+          if (outcome !== "stale") return yield* new FolderInUse({ folder, holder: outcome.holder.pid, isElsewhere: isElsewhere(outcome.holder, world) })
+        }
+      }),
+      () =>
+        Effect.promise(async () => {
+          if (isSame(await holderOf(lock), own)) await fs.rm(lock, { force: true })
+          held.delete(lock)
+        })
+    )
+  })
 
 const ioOf =
   (folder: string) =>
@@ -64,27 +96,28 @@ const makeFolder = async (folder: string): Promise<void> => {
   }
 }
 
-type Outcome = "taken" | "stale" | { readonly holder: number }
+type Outcome = "taken" | "stale" | { readonly holder: Holder }
 
-const tryTake = async (lock: string): Promise<Outcome> => {
-  if (held.has(lock)) return { holder: pid }
+const tryTake = async (wanted: Wanted, own: Holder, world: string | null): Promise<Outcome> => {
+  const { lock } = wanted
+  if (held.has(lock)) return { holder: own }
   // Written aside and linked, so that a lock is never seen without its holder.
-  const mine = `${lock}.${pid}`
-  await fs.writeFile(mine, `${pid} ${(await processOf(pid))?.began ?? ""}`, { mode: 0o600 })
+  const mine = `${lock}.${nameOf({ pid, world })}`
   try {
+    await fs.writeFile(mine, textOf(own), { mode: 0o600 })
     await fs.link(mine, lock)
     held.add(lock)
     return "taken"
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error // node:fs throws ErrnoException
     const holder = await holderOf(lock)
-    if (holder !== null && holder.pid !== pid && (await isThere(holder))) return { holder: holder.pid }
+    if (holder !== null && (await isThere(wanted, holder, world))) return { holder }
     // Taken away under our own name first: of several who find it stale, one gets it, and sees whose it was.
     const stale = `${mine}.stale`
     await fs.rename(lock, stale).catch(() => undefined)
     const moved = await holderOf(stale)
-    const isOther = moved !== null && (moved.pid !== holder?.pid || moved.began !== holder.began)
-    if (isOther && (await isThere(moved))) await fs.link(stale, lock).catch(() => undefined)
+    if (moved !== null && !isSame(moved, holder) && (await isThere(wanted, moved, world))) await fs.link(stale, lock).catch(() => undefined)
+    else if (moved !== null) await fs.rm(`${lock}.${nameOf(moved)}.socket`, { force: true })
     await fs.rm(stale, { force: true })
     return "stale"
   } finally {
@@ -92,18 +125,72 @@ const tryTake = async (lock: string): Promise<Outcome> => {
   }
 }
 
+const textOf = ({ pid, began, world }: Holder): string => `${pid} ${began ?? ""}${world === null ? "" : ` ${world}`}`
+
 /** The process that a lock names; null if it names none. */
 const holderOf = async (lock: string): Promise<Holder | null> => {
-  const [, number, began] = /^(\d{1,10})(?: (\S+))?\s*$/.exec(await fs.readFile(lock, "utf8").catch(() => "")) ?? []
-  return number === undefined || Number(number) === 0 ? null : { pid: Number(number), began: began ?? null }
+  const [, number, began, world] = /^(\d{1,10})(?: (\S+)(?: (\d+))?)?\s*$/.exec(await fs.readFile(lock, "utf8").catch(() => "")) ?? []
+  return number === undefined || Number(number) === 0 ? null : { pid: Number(number), began: began ?? null, world: world ?? null }
 }
 
+const isSame = (one: Holder | null, other: Holder | null): boolean =>
+  one === other || (one !== null && other !== null && textOf(one) === textOf(other))
+
+const isElsewhere = (holder: Holder, world: string | null): boolean => holder.world !== null && holder.world !== world
+
 /** Whether it runs: a process that has ended has its number until its parent asks how, and others have it after that. */
-const isThere = async (holder: Holder): Promise<boolean> => {
+const isThere = async (wanted: Wanted, holder: Holder, world: string | null): Promise<boolean> => {
+  if (isElsewhere(holder, world)) return isHeard(wanted, holder)
+  if (holder.pid === pid) return false // of an earlier process, for it is not among those held here
   const found = await processOf(holder.pid)
   if (found === null) return isAlive(holder.pid) // no Linux, or none whose processes can be seen
   return !/[ZX]/.test(found.state) && (holder.began === null || holder.began === found.began)
 }
+
+type Named = Pick<Holder, "pid" | "world">
+
+const nameOf = ({ pid, world }: Named): string => (world === null ? String(pid) : `${pid}.${world}`)
+
+/** A socket's path is a hundred characters at most, and the folder's may be longer. */
+const socketOf = ({ descriptor }: Wanted, named: Named): string => `/proc/self/fd/${descriptor}/lock.${nameOf(named)}.socket`
+
+/** Null where there are no such worlds to be told apart, or the folder's file system has no sockets. */
+const listen = async (wanted: Wanted, own: Named): Promise<net.Server | null> => {
+  if (own.world === null || heard.has(wanted.lock)) return null
+  heard.add(wanted.lock)
+  await fs.rm(socketOf(wanted, own), { force: true }) // of an earlier process
+  const server = net.createServer((socket) => socket.destroy()).unref()
+  return new Promise((resolve) => {
+    server.once("error", () => {
+      heard.delete(wanted.lock)
+      resolve(null)
+    })
+    server.listen(socketOf(wanted, own), () => resolve(server))
+  })
+}
+
+const hangUp = async (wanted: Wanted, own: Named, server: net.Server | null): Promise<void> => {
+  if (server === null) return
+  await new Promise((resolve) => server.close(resolve))
+  await fs.rm(socketOf(wanted, own), { force: true })
+  heard.delete(wanted.lock)
+}
+
+/** Whether its socket answers, if only by the system: then its process is there, however busy. */
+const isHeard = (wanted: Wanted, holder: Named): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = net.connect(socketOf(wanted, holder))
+    const end = (isThere: boolean) => {
+      socket.destroy()
+      resolve(isThere)
+    }
+    socket.once("connect", () => end(true))
+    // Whatever else is in the way, as that it is another user's, does not say that it is gone.
+    socket.once("error", ({ code }: NodeJS.ErrnoException) => end(code !== "ECONNREFUSED" && code !== "ENOENT"))
+  })
+
+/** The world of process numbers that this process lives in; null where the system has none. */
+const ownWorld = (): Promise<string | null> => fs.readlink("/proc/self/ns/pid").then((link) => /\d+/.exec(link)?.[0] ?? null, () => null)
 
 /** What Linux says of a process (proc(5)): its state, and its time in ticks since this start of the system. Null if nothing. */
 const processOf = async (number: number): Promise<{ readonly state: string; readonly began: string } | null> => {

@@ -222,14 +222,26 @@ describe("PGlite in a folder", () => {
     patience
   )
 
-  it.live("says why files cannot be made in it", () =>
+  it("says in words why its file system failed", () => {
+    const said = [{ errno: 51 }, { errno: 69 }, { errno: 7 }, new Error("no memory"), "none"].map(Pglite.reasonOf)
+
+    assert.deepStrictEqual(said, ["ENOSPC, no space left on the disk", "EROFS, the disk is read only", "error 7 of its file system", "Error: no memory", "none"])
+  })
+
+  it.live("is not made anew over what is left of one, and says what to do", () =>
     Effect.gen(function* () {
-      const directory = yield* temporary
-      fs.symlinkSync("/proc/self/task", path.join(directory, "cluster"))
+      for (const [lost, reason] of [["PG_VERSION", "it has no PG_VERSION"], ["global/pg_control", "RuntimeError: Aborted"], ["pg_wal", "PGlite failed to initialize"]] as const) {
+        const directory = yield* used
+        fs.rmSync(path.join(directory, "cluster", lost), { recursive: true })
+        const before = fs.readdirSync(path.join(directory, "cluster"))
 
-      const error = yield* Effect.flip(Effect.scoped(opened(directory)))
+        const error = yield* Effect.flip(Effect.scoped(opened(directory)))
 
-      assert.match(error.message, /^PGlite cannot be opened: .*\b(?:ENOENT|EACCES|EPERM)\b/)
+        assert.include(error.message, `the database in ${directory}/cluster cannot be opened: `, lost)
+        assert.include(error.message, reason)
+        assert.include(error.message, "Put it back from a copy, or remove that folder to begin anew")
+        if (lost === "PG_VERSION") assert.deepStrictEqual(fs.readdirSync(path.join(directory, "cluster")), before)
+      }
     }).pipe(Effect.scoped),
     patience
   )
@@ -257,17 +269,18 @@ describe("PGlite in a folder", () => {
       const folder = yield* temporary
       const lock = path.join(folder, "lock")
       const taken = Effect.result(Effect.scoped(FolderLock.take(folder)))
-      // Who becomes `sleep` has a child that it never asks after.
-      const parent = spawn("sh", ["-c", "true & echo $!; exec sleep 600"], { stdio: ["ignore", "pipe", "ignore"] })
+      // Who becomes `sleep` has a child that it never asks after; a shell would, so the child does not end before.
+      const parent = spawn("sh", ["-c", 'while [ "$(cat /proc/$$/comm)" != sleep ]; do :; done & echo $!; exec sleep 600'], { stdio: ["ignore", "pipe", "ignore"] })
       yield* Effect.addFinalizer(() => Effect.sync(() => parent.kill("SIGKILL")))
       const ended = Number(String(yield* Effect.promise(() => once(parent.stdout, "data"))))
       while (!/\) Z /.test(fs.readFileSync(`/proc/${ended}/stat`, "utf8"))) yield* Effect.promise(() => new Promise(setImmediate))
       const boot = fs.readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()
       const beganOf = (pid: number) => fs.readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /s, "").split(" ")[19]
       const began = beganOf(process.ppid)
+      const world = /\d+/.exec(fs.readlinkSync("/proc/self/ns/pid"))![0]
 
-      yield* Effect.scoped(Effect.tap(FolderLock.take(folder), () => Effect.sync(() => assert.strictEqual(fs.readFileSync(lock, "utf8"), `${process.pid} ${boot}/${beganOf(process.pid)}`))))
-      for (const holder of [String(ended), `${process.ppid} ${boot}/1`, `${process.ppid} another/${began}`]) {
+      yield* Effect.scoped(Effect.tap(FolderLock.take(folder), () => Effect.sync(() => assert.strictEqual(fs.readFileSync(lock, "utf8"), `${process.pid} ${boot}/${beganOf(process.pid)} ${world}`))))
+      for (const holder of [String(ended), `${process.ppid} ${boot}/1`, `${process.ppid} another/${began}`, `${process.ppid} ${boot}/1 ${world}`, `${process.pid} ${boot}/1 ${world}`]) {
         fs.writeFileSync(lock, holder)
         assert.isTrue(Result.isSuccess(yield* taken), holder)
       }
@@ -276,6 +289,52 @@ describe("PGlite in a folder", () => {
         const result = yield* taken
         assert.isTrue(Result.isFailure(result) && result.failure._tag === "FolderInUse" && result.failure.holder === process.ppid, holder)
       }
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("is not taken from a process that another container has, or the host, whatever its number, until that has ended", () =>
+    Effect.gen(function* () {
+      const folder = path.join(yield* temporary, "f".repeat(120)) // a path that no socket can have
+      yield* Effect.scoped(FolderLock.take(folder))
+      const taken = Effect.result(Effect.scoped(FolderLock.take(folder)))
+      for (const number of [process.pid, process.ppid, 999_999_999]) {
+        const socket = `lock.${number}.1.socket`
+        const holder = spawn(process.execPath, ["--eval", `require("net").createServer().listen(${JSON.stringify(socket)}, () => console.log("listens"))`], {
+          cwd: folder,
+          stdio: ["ignore", "pipe", "inherit"]
+        })
+        yield* Effect.addFinalizer(() => Effect.sync(() => holder.kill("SIGKILL")))
+        yield* Effect.promise(() => once(holder.stdout, "data"))
+        fs.writeFileSync(path.join(folder, "lock"), `${number} another/1 1`)
+
+        const refused = yield* taken
+        assert.isTrue(Result.isFailure(refused))
+        assert.include(Result.isFailure(refused) ? refused.failure.message : "", `is in use by process ${number} of another container, or of the host; stop it`)
+        assert.deepStrictEqual(fs.readdirSync(folder).sort(), ["lock", socket])
+
+        const ended = once(holder, "exit")
+        holder.kill("SIGKILL")
+        yield* Effect.promise(() => ended)
+        assert.isTrue(Result.isSuccess(yield* taken))
+        assert.deepStrictEqual(fs.readdirSync(folder), [])
+      }
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("leaves a socket for others to knock at while it is held, and nothing when it is given back or was refused", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporary
+      yield* Effect.scoped(
+        Effect.gen(function* () {
+          yield* FolderLock.take(folder)
+          const [, socket] = fs.readdirSync(folder).sort()
+          assert.match(socket!, new RegExp(`^lock\\.${process.pid}\\.\\d+\\.socket$`))
+          const again = yield* Effect.result(Effect.scoped(FolderLock.take(folder)))
+          assert.isTrue(Result.isFailure(again) && again.failure._tag === "FolderInUse" && !again.failure.isElsewhere)
+          assert.deepStrictEqual(fs.readdirSync(folder).sort(), ["lock", socket])
+        })
+      )
+      assert.deepStrictEqual(fs.readdirSync(folder), [])
     }).pipe(Effect.scoped)
   )
 })

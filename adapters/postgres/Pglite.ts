@@ -32,13 +32,15 @@ export const layer = (
       yield* FolderLock.take(options.directory)
       const cluster = path.join(options.directory, "cluster")
       if (!(yield* exists(cluster))) yield* makeCluster(cluster)
-      return overPglite(yield* opened(cluster))
+      // Without it PGlite would make a new one over what is left.
+      if (!(yield* exists(path.join(cluster, "PG_VERSION")))) return yield* new PgliteUnavailable({ message: damaged(cluster, "it has no PG_VERSION"), cause: null })
+      return overPglite(yield* opened(cluster, (reason) => damaged(cluster, reason)))
     })
   )
 
 /** Gone with its layer. */
 export const layerMemory: Layer.Layer<Database.Database, PgliteUnavailable | SqlError> = Layer.unwrap(
-  Effect.map(opened("memory://"), overPglite)
+  Effect.map(opened("memory://", (reason) => `PGlite cannot be opened: ${reason}`), overPglite)
 )
 
 /** A process that ends on the way leaves nothing that would be taken for a cluster. */
@@ -46,9 +48,12 @@ const makeCluster = Effect.fnUntraced(function* (cluster: string) {
   const making = `${cluster}.new`
   yield* io(() => rm(making, { recursive: true, force: true }))
   yield* io(() => mkdir(making, { mode: 0o700 }))
-  yield* Effect.scoped(opened(making))
+  yield* Effect.scoped(opened(making, (reason) => `no database can be made in ${making}: ${reason}`))
   yield* io(() => rename(making, cluster))
 })
+
+const damaged = (cluster: string, reason: string): string =>
+  `the database in ${cluster} cannot be opened: ${reason}. Put it back from a copy, or remove that folder to begin anew`
 
 const exists = (file: string) =>
   io(() =>
@@ -61,8 +66,8 @@ const exists = (file: string) =>
     )
   )
 
-const io = <A>(action: () => Promise<A>): Effect.Effect<A, PgliteUnavailable> =>
-  Effect.tryPromise({ try: action, catch: (cause) => new PgliteUnavailable({ message: `PGlite cannot be opened: ${reasonOf(cause)}`, cause }) })
+const io = <A>(action: () => Promise<A>, failing = (reason: string) => `no database can be made: ${reason}`): Effect.Effect<A, PgliteUnavailable> =>
+  Effect.tryPromise({ try: action, catch: (cause) => new PgliteUnavailable({ message: failing(reasonOf(cause)), cause }) })
 
 /** Its file system fails with numbers of WASI, and without a word. */
 const reasons: Readonly<Record<number, string>> = {
@@ -73,19 +78,20 @@ const reasons: Readonly<Record<number, string>> = {
   69: "EROFS, the disk is read only"
 }
 
-const reasonOf = (cause: unknown): string => {
+/** Why PGlite failed, of what it failed with. */
+export const reasonOf = (cause: unknown): string => {
   if (typeof cause !== "object" || cause === null || cause instanceof Error || !("errno" in cause)) return String(cause)
   return reasons[Number(cause.errno)] ?? `error ${Number(cause.errno)} of its file system`
 }
 
-function opened(where: string): Effect.Effect<PGlite, PgliteUnavailable, Scope.Scope> {
+function opened(where: string, failing: (reason: string) => string): Effect.Effect<PGlite, PgliteUnavailable, Scope.Scope> {
   return Effect.acquireRelease(
     Effect.flatMap(
       Effect.tryPromise({
         try: () => import("@electric-sql/pglite"),
         catch: (cause) => new PgliteUnavailable({ message: "the package @electric-sql/pglite is not installed: npm install @electric-sql/pglite", cause })
       }),
-      ({ PGlite }) => io(() => PGlite.create(where))
+      ({ PGlite }) => io(() => PGlite.create(where), failing)
     ),
     (pglite) => Effect.promise(() => pglite.close())
   )

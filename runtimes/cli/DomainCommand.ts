@@ -230,7 +230,7 @@ const turning = (suspended: boolean, told: string) =>
 const suspend = Command.make(
   "suspend",
   { domain: named, tenant: tenantFlag, by, json },
-  turning(true, "suspended: new mail from it is refused, and accepted mail from it waits")
+  turning(true, "suspended: new mail from it and to it is refused, and accepted mail from it waits")
 ).pipe(
   Command.withDescription(
     "Stops a domain, whatever its DNS records say: new mail from it and to it is refused; accepted mail from it waits, and fails if it waits too long."

@@ -109,7 +109,7 @@ const turning = (status: Mailbox["status"], told: string) =>
 const suspend = Command.make(
   "suspend",
   { id, tenant: tenantFlag, reason, by, json },
-  turning("suspended", "suspended: new mail from it is refused, and accepted mail from it waits")
+  turning("suspended", "suspended: new mail from it and to it is refused, and accepted mail from it waits")
 ).pipe(
   Command.withDescription("Stops a mailbox: new mail from it and to it is refused; accepted mail from it waits, and fails if it waits too long.")
 )

@@ -3,14 +3,16 @@
  * (the sealing key), `database/` and `blobs/`, and while it runs `lock`. One
  * process owns it at a time.
  */
-import { Data, Effect, Result, Schema } from "effect"
+import { Data, Effect, Layer, Result, Schema } from "effect"
 import { randomBytes } from "node:crypto"
 import { existsSync } from "node:fs"
 import * as fs from "node:fs/promises"
 import * as path from "node:path"
+import * as FileBlobStore from "../../adapters/node/FileBlobStore.ts"
 import * as FolderLock from "../../adapters/postgres/FolderLock.ts"
 import { ApplicationId, MailboxId, TenantId } from "../../core/model/Ids.ts"
 import { keyRing } from "../ConfigValues.ts"
+import { folderReasonOf } from "../FileFault.ts"
 
 export const DevFile = Schema.Struct({
   baseUrl: Schema.String,
@@ -42,7 +44,9 @@ export const open = (folder: string) =>
   FolderLock.take(folder).pipe(
     Effect.mapError((error) =>
       error._tag === "FolderInUse"
-        ? new FolderFault({ message: `the folder ${folder} is in use by process ${error.holder}; stop it, or choose another with --data DIR` })
+        ? new FolderFault({
+            message: `the folder ${folder} is in use by process ${error.holder}${error.isElsewhere ? " of another container, or of the host" : ""}; stop it, or choose another with --data DIR`
+          })
         : new FolderFault({ message: `cannot use the folder ${folder}: ${error.cause instanceof Error ? error.cause.message : String(error.cause)}` })
     )
   )
@@ -73,6 +77,16 @@ export const readDevFile = (folder: string) => {
 }
 
 export const writeDevFile = (folder: string, content: DevFile) => write(path.join(folder, "dev.json"), content)
+
+/** The blobs of this folder. */
+export const blobsIn = (folder: string) => {
+  const directory = path.join(folder, "blobs")
+  return FileBlobStore.layer({ directory }).pipe(
+    Layer.catchTag("BlobUnavailable", ({ cause }) =>
+      Layer.effectContext(Effect.fail(new FolderFault({ message: `cannot use the folder ${directory}: ${folderReasonOf(cause)}` })))
+    )
+  )
+}
 
 /** Where the database of this folder is. */
 export const databaseIn = (folder: string): string => path.join(folder, "database")

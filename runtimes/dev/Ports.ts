@@ -3,12 +3,10 @@
  * database is named, or it is told to keep everything in memory.
  */
 import { Layer } from "effect"
-import { join } from "node:path"
 import * as MemoryBlobStore from "../../adapters/memory/MemoryBlobStore.ts"
 import * as MemoryJobQueue from "../../adapters/memory/MemoryJobQueue.ts"
 import * as MemoryRateLimiter from "../../adapters/memory/MemoryRateLimiter.ts"
 import * as MemoryStore from "../../adapters/memory/MemoryStore.ts"
-import * as FileBlobStore from "../../adapters/node/FileBlobStore.ts"
 import * as RfcMime from "../../adapters/mime/RfcMime.ts"
 import * as JobNews from "../../adapters/postgres/JobNews.ts"
 import * as Migrations from "../../adapters/postgres/Migrations.ts"
@@ -37,7 +35,7 @@ const folder = (data: string) =>
     Layer.provide(JobNews.layerLocal),
     Layer.provide(Layer.effectDiscard(Migrations.migrate)),
     Layer.provide(Pglite.layer({ directory: DataFolder.databaseIn(data) })),
-    Layer.merge(FileBlobStore.layer({ directory: join(data, "blobs") }))
+    Layer.merge(DataFolder.blobsIn(data))
   )
 
 const alone = <E>(kept: Layer.Layer<Store | JobQueue | BlobStore, E>, config: Config) =>
