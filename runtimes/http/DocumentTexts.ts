@@ -9,8 +9,9 @@ export const introduction = `Send, receive, inspect and automate mail for one te
 - **Request ids**: each response carries \`X-Request-Id\`, equal to \`requestId\` in an error. Quote it when you ask for help.
 - **Limits**: per network address, per key, and per tenant and UTC day; \`RateLimit-*\` tells of the tightest. After a 429 wait
   \`Retry-After\` seconds plus random jitter.
-- **Compatibility**: ignore members, event types and codes that you do not know. Request bodies are strict: a member that
-  the schema does not have is refused. Of a query, a parameter that is not documented is passed over: look at its spelling.
+- **Compatibility**: ignore members, event types and codes that you do not know; the values that are listed for a member of
+  an answer are those of today, and may come to be more. Request bodies are strict: a member that the schema does not have
+  is refused. Of a query, a parameter that is not documented is passed over: look at its spelling.
 - **HEAD** is allowed wherever GET is.`
 
 export const tags: Readonly<Record<string, string>> = {

@@ -22,6 +22,7 @@ const outcome = (answer: string): string => {
   const id = /\r\nx-request-id: ([0-9a-f-]{36})/i.exec(head!)?.[1]
   const envelope = JSON.parse(body) as { readonly code: string; readonly requestId: string }
   assert.strictEqual(envelope.requestId, id)
+  assert.match(head!, /\r\ndate: \w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT/i)
   const said = ["connection: close", "content-type: application/json", "cache-control: no-store", "x-content-type-options: nosniff"]
   for (const line of [...said, `content-length: ${Buffer.byteLength(body)}`]) assert.include(`${head!.toLowerCase()}\r\n`, `\r\n${line}\r\n`)
   return `${status} ${envelope.code}`
