@@ -3,7 +3,7 @@
  * knows only that they are wrong (Spec 7: the envelope, always), and to who
  * wants a tunnel.
  */
-import { Clock, Effect, type Context } from "effect"
+import { DateTime, Effect, type Context } from "effect"
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
 import type { Duplex } from "node:stream"
 import { Crypto } from "../../core/ports/Crypto.ts"
@@ -98,7 +98,7 @@ const refuse = Effect.fnUntraced(function* (socket: Duplex, refusal: Refusal) {
   const json = JSON.stringify(body)
   const head = [
     `HTTP/1.1 ${status} ${body.error}`,
-    `Date: ${new Date(yield* Clock.currentTimeMillis).toUTCString()}`,
+    `Date: ${DateTime.toDateUtc(yield* DateTime.now).toUTCString()}`,
     "Content-Type: application/json",
     `Content-Length: ${Buffer.byteLength(json)}`,
     `X-Request-Id: ${requestId}`,
