@@ -120,7 +120,8 @@ export interface Page<Item> {
  * lists can also be iterated over.
  *
  * A method rejects with a `MailroomError` for every answer that is not 2xx, with a `MailroomConnectionError` if there is
- * no answer, or none that the service gives, with the reason of your `signal` if you abort it, and with a `TypeError` for arguments that make no request.
+ * no answer, or none that the service gives, with the reason of your `signal` if you abort it, and with a `TypeError` for
+ * arguments that make no request.
  *
  * Failures that pass are retried, twice unless you say otherwise: no connection, timeouts, 408, 429, 5xx other than 501
  * and 505, and 409 `idempotency_pending`; after `Retry-After` plus a random moment, or else 0.5 s, 1 s, 2 s … less a

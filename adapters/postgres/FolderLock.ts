@@ -27,21 +27,23 @@ export class FolderUnusable extends Data.TaggedError("FolderUnusable")<{ readonl
 
 /** Locks of this process: a lock with its number and not here is of an earlier process that had the same. */
 const held = new Set<string>()
-/** Those whose socket this process has opened, or is about to. */
-const heard = new Set<string>()
+/** Those beside which this process listens, or is about to. */
+const listening = new Set<string>()
 
 interface Holder {
   readonly pid: number
   /** When it began, as the system tells it; null where it does not. By its number alone it could be another that has the same by now. */
   readonly began: string | null
-  /** Where processes have these numbers (pid_namespaces(7)); null where the system has none, or the folder takes no sockets. */
-  readonly world: string | null
+  /** In which it has that number (pid_namespaces(7)), if a socket of its is in the folder; null where there are none, or no sockets. */
+  readonly pidNamespace: string | null
 }
 
-/** A folder that somebody wants: its path and, by which its sockets have short ones, its descriptor. */
+/** A folder that this process wants, and how it is named there. */
 interface Wanted {
   readonly lock: string
-  readonly descriptor: number
+  readonly pidNamespace: string | null
+  /** Of the folder, by which its sockets have short paths; null where there are no namespaces. */
+  readonly descriptor: number | null
 }
 
 /** Makes the folder if need be, and has it until the scope closes. */
@@ -50,23 +52,24 @@ export const take = (folder: string): Effect.Effect<void, FolderInUse | FolderUn
     const io = ioOf(folder)
     yield* io(() => makeFolder(folder))
     const lock = path.join(yield* io(() => fs.realpath(folder)), "lock")
-    const { fd: descriptor } = yield* Effect.acquireRelease(
-      io(() => fs.open(path.dirname(lock))),
-      (opened) => Effect.promise(() => opened.close())
+    const pidNamespace = yield* Effect.promise(ownPidNamespace)
+    const opened = yield* Effect.acquireRelease(
+      io(async () => (pidNamespace === null ? null : await fs.open(path.dirname(lock)))),
+      (opened) => Effect.promise(async () => opened?.close())
     )
-    const wanted = { lock, descriptor }
-    const world = yield* Effect.promise(ownWorld)
-    const isHeard = yield* Effect.acquireRelease(
-      Effect.promise(() => listen(wanted, { pid, world })),
-      (server) => Effect.promise(() => hangUp(wanted, { pid, world }, server))
+    const wanted = { lock, pidNamespace, descriptor: opened?.fd ?? null }
+    const server = yield* Effect.acquireRelease(
+      Effect.promise(() => listen(wanted)),
+      (server) => Effect.promise(() => hangUp(wanted, server))
     )
-    const own = { pid, began: (yield* Effect.promise(() => processOf(pid)))?.began ?? null, world: isHeard === null ? null : world }
+    const began = (yield* Effect.promise(() => processOf(pid)))?.began ?? null
+    const own = { pid, began, pidNamespace: server === null ? null : pidNamespace }
     yield* Effect.acquireRelease(
       Effect.gen(function* () {
         for (;;) {
-          const outcome = yield* io(() => tryTake(wanted, own, world))
+          const outcome = yield* io(() => tryTake(wanted, own))
           if (outcome === "taken") return
-          if (outcome !== "stale") return yield* new FolderInUse({ folder, holder: outcome.holder.pid, isElsewhere: isElsewhere(outcome.holder, world) })
+          if (outcome !== "stale") return yield* new FolderInUse({ folder, holder: outcome.holder.pid, isElsewhere: isElsewhere(wanted, outcome.holder) })
         }
       }),
       () =>
@@ -98,11 +101,11 @@ const makeFolder = async (folder: string): Promise<void> => {
 
 type Outcome = "taken" | "stale" | { readonly holder: Holder }
 
-const tryTake = async (wanted: Wanted, own: Holder, world: string | null): Promise<Outcome> => {
-  const { lock } = wanted
+const tryTake = async (wanted: Wanted, own: Holder): Promise<Outcome> => {
+  const { lock, pidNamespace } = wanted
   if (held.has(lock)) return { holder: own }
   // Written aside and linked, so that a lock is never seen without its holder.
-  const mine = `${lock}.${nameOf({ pid, world })}`
+  const mine = `${lock}.${nameOf({ pid, pidNamespace })}`
   try {
     await fs.writeFile(mine, textOf(own), { mode: 0o600 })
     await fs.link(mine, lock)
@@ -111,12 +114,12 @@ const tryTake = async (wanted: Wanted, own: Holder, world: string | null): Promi
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error // node:fs throws ErrnoException
     const holder = await holderOf(lock)
-    if (holder !== null && (await isThere(wanted, holder, world))) return { holder }
+    if (holder !== null && (await isThere(wanted, holder))) return { holder }
     // Taken away under our own name first: of several who find it stale, one gets it, and sees whose it was.
     const stale = `${mine}.stale`
     await fs.rename(lock, stale).catch(() => undefined)
     const moved = await holderOf(stale)
-    if (moved !== null && !isSame(moved, holder) && (await isThere(wanted, moved, world))) await fs.link(stale, lock).catch(() => undefined)
+    if (moved !== null && !isSame(moved, holder) && (await isThere(wanted, moved))) await fs.link(stale, lock).catch(() => undefined)
     else if (moved !== null) await fs.rm(`${lock}.${nameOf(moved)}.socket`, { force: true })
     await fs.rm(stale, { force: true })
     return "stale"
@@ -125,59 +128,63 @@ const tryTake = async (wanted: Wanted, own: Holder, world: string | null): Promi
   }
 }
 
-const textOf = ({ pid, began, world }: Holder): string => `${pid} ${began ?? ""}${world === null ? "" : ` ${world}`}`
+const textOf = ({ pid, began, pidNamespace }: Holder): string => `${pid} ${began ?? ""}${pidNamespace === null ? "" : ` ${pidNamespace}`}`
 
 /** The process that a lock names; null if it names none. */
 const holderOf = async (lock: string): Promise<Holder | null> => {
-  const [, number, began, world] = /^(\d{1,10})(?: (\S+)(?: (\d+))?)?\s*$/.exec(await fs.readFile(lock, "utf8").catch(() => "")) ?? []
-  return number === undefined || Number(number) === 0 ? null : { pid: Number(number), began: began ?? null, world: world ?? null }
+  const [, number, began, pidNamespace] = /^(\d{1,10})(?: (\S+)(?: (\d+))?)?\s*$/.exec(await fs.readFile(lock, "utf8").catch(() => "")) ?? []
+  return number === undefined || Number(number) === 0 ? null : { pid: Number(number), began: began ?? null, pidNamespace: pidNamespace ?? null }
 }
 
 const isSame = (one: Holder | null, other: Holder | null): boolean =>
   one === other || (one !== null && other !== null && textOf(one) === textOf(other))
 
-const isElsewhere = (holder: Holder, world: string | null): boolean => holder.world !== null && holder.world !== world
+/** Whether its number says nothing here. */
+const isElsewhere = ({ pidNamespace }: Wanted, holder: Holder): boolean =>
+  pidNamespace !== null && holder.pidNamespace !== null && holder.pidNamespace !== pidNamespace
 
 /** Whether it runs: a process that has ended has its number until its parent asks how, and others have it after that. */
-const isThere = async (wanted: Wanted, holder: Holder, world: string | null): Promise<boolean> => {
-  if (isElsewhere(holder, world)) return isHeard(wanted, holder)
+const isThere = async (wanted: Wanted, holder: Holder): Promise<boolean> => {
+  if (isElsewhere(wanted, holder)) return answers(wanted, holder)
   if (holder.pid === pid) return false // of an earlier process, for it is not among those held here
   const found = await processOf(holder.pid)
   if (found === null) return isAlive(holder.pid) // no Linux, or none whose processes can be seen
   return !/[ZX]/.test(found.state) && (holder.began === null || holder.began === found.began)
 }
 
-type Named = Pick<Holder, "pid" | "world">
+type Named = Pick<Holder, "pid" | "pidNamespace">
 
-const nameOf = ({ pid, world }: Named): string => (world === null ? String(pid) : `${pid}.${world}`)
+const nameOf = ({ pid, pidNamespace }: Named): string => (pidNamespace === null ? String(pid) : `${pid}.${pidNamespace}`)
 
 /** A socket's path is a hundred characters at most, and the folder's may be longer. */
 const socketOf = ({ descriptor }: Wanted, named: Named): string => `/proc/self/fd/${descriptor}/lock.${nameOf(named)}.socket`
 
-/** Null where there are no such worlds to be told apart, or the folder's file system has no sockets. */
-const listen = async (wanted: Wanted, own: Named): Promise<net.Server | null> => {
-  if (own.world === null || heard.has(wanted.lock)) return null
-  heard.add(wanted.lock)
-  await fs.rm(socketOf(wanted, own), { force: true }) // of an earlier process
-  const server = net.createServer((socket) => socket.destroy()).unref()
+/** Null where there are no namespaces, or the folder's file system has no sockets. */
+const listen = async (wanted: Wanted): Promise<net.Server | null> => {
+  const { lock, pidNamespace } = wanted
+  if (pidNamespace === null || listening.has(lock)) return null
+  listening.add(lock)
+  const socket = socketOf(wanted, { pid, pidNamespace })
+  await fs.rm(socket, { force: true }).catch(() => undefined) // of an earlier process
+  const server = net.createServer((caller) => caller.destroy()).unref()
   return new Promise((resolve) => {
     server.once("error", () => {
-      heard.delete(wanted.lock)
+      listening.delete(lock)
       resolve(null)
     })
-    server.listen(socketOf(wanted, own), () => resolve(server))
+    server.listen(socket, () => resolve(server))
   })
 }
 
-const hangUp = async (wanted: Wanted, own: Named, server: net.Server | null): Promise<void> => {
+const hangUp = async (wanted: Wanted, server: net.Server | null): Promise<void> => {
   if (server === null) return
   await new Promise((resolve) => server.close(resolve))
-  await fs.rm(socketOf(wanted, own), { force: true })
-  heard.delete(wanted.lock)
+  await fs.rm(socketOf(wanted, { ...wanted, pid }), { force: true }).catch(() => undefined)
+  listening.delete(wanted.lock)
 }
 
-/** Whether its socket answers, if only by the system: then its process is there, however busy. */
-const isHeard = (wanted: Wanted, holder: Named): Promise<boolean> =>
+/** Whether somebody listens on its socket, if only the system for it: then the process is there, however busy. */
+const answers = (wanted: Wanted, holder: Named): Promise<boolean> =>
   new Promise((resolve) => {
     const socket = net.connect(socketOf(wanted, holder))
     const end = (isThere: boolean) => {
@@ -189,8 +196,7 @@ const isHeard = (wanted: Wanted, holder: Named): Promise<boolean> =>
     socket.once("error", ({ code }: NodeJS.ErrnoException) => end(code !== "ECONNREFUSED" && code !== "ENOENT"))
   })
 
-/** The world of process numbers that this process lives in; null where the system has none. */
-const ownWorld = (): Promise<string | null> => fs.readlink("/proc/self/ns/pid").then((link) => /\d+/.exec(link)?.[0] ?? null, () => null)
+const ownPidNamespace = (): Promise<string | null> => fs.readlink("/proc/self/ns/pid").then((link) => /\d+/.exec(link)?.[0] ?? null, () => null)
 
 /** What Linux says of a process (proc(5)): its state, and its time in ticks since this start of the system. Null if nothing. */
 const processOf = async (number: number): Promise<{ readonly state: string; readonly began: string } | null> => {

@@ -277,10 +277,10 @@ describe("PGlite in a folder", () => {
       const boot = fs.readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()
       const beganOf = (pid: number) => fs.readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /s, "").split(" ")[19]
       const began = beganOf(process.ppid)
-      const world = /\d+/.exec(fs.readlinkSync("/proc/self/ns/pid"))![0]
+      const pidNamespace = /\d+/.exec(fs.readlinkSync("/proc/self/ns/pid"))![0]
 
-      yield* Effect.scoped(Effect.tap(FolderLock.take(folder), () => Effect.sync(() => assert.strictEqual(fs.readFileSync(lock, "utf8"), `${process.pid} ${boot}/${beganOf(process.pid)} ${world}`))))
-      for (const holder of [String(ended), `${process.ppid} ${boot}/1`, `${process.ppid} another/${began}`, `${process.ppid} ${boot}/1 ${world}`, `${process.pid} ${boot}/1 ${world}`]) {
+      yield* Effect.scoped(Effect.tap(FolderLock.take(folder), () => Effect.sync(() => assert.strictEqual(fs.readFileSync(lock, "utf8"), `${process.pid} ${boot}/${beganOf(process.pid)} ${pidNamespace}`))))
+      for (const holder of [String(ended), `${process.ppid} ${boot}/1`, `${process.ppid} another/${began}`, `${process.ppid} ${boot}/1 ${pidNamespace}`, `${process.pid} ${boot}/1 ${pidNamespace}`]) {
         fs.writeFileSync(lock, holder)
         assert.isTrue(Result.isSuccess(yield* taken), holder)
       }

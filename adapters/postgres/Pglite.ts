@@ -48,7 +48,9 @@ const makeCluster = Effect.fnUntraced(function* (cluster: string) {
   const making = `${cluster}.new`
   yield* io(() => rm(making, { recursive: true, force: true }))
   yield* io(() => mkdir(making, { mode: 0o700 }))
-  yield* Effect.scoped(opened(making, (reason) => `no database can be made in ${making}: ${reason}`))
+  yield* Effect.scoped(opened(making, (reason) => `no database can be made in ${making}: ${reason}`)).pipe(
+    Effect.onError(() => Effect.ignore(io(() => rm(making, { recursive: true, force: true })))) // it may have filled the disk
+  )
   yield* io(() => rename(making, cluster))
 })
 
