@@ -17,22 +17,22 @@ const paging = (change: (store: Service, page: Effect.Effect<LogPage, never>, as
 })
 
 const places = "knows the place of an event that a page begins behind, by its position, tenant and time"
-const cuts = "says of a page whether some of what was behind its start is forgotten"
-const moments = "reads a page and what is known of its start at one moment, also while events are forgotten"
+const cuts = "says of a page whether some of what was behind its beginning is forgotten"
+const moments = "reads a page and what is known of its beginning at one moment, also while events are forgotten"
 const begins = "begins a relay at 0, held by nobody, and keeps its place and the endpoints' when events are forgotten"
 
 const fronts = "forgets events from the front of the log, and numbers on as before"
 const olderFirst = "forgets of the fronts of the shards the older one first, whichever shard it is in"
 
 const flaws: ReadonlyArray<readonly [flaw: string, laws: ReadonlyArray<string>, make: (store: Service) => Service]> = [
-  ["pages that are always whole", [cuts, places], paging((_, page) => Effect.map(page, (found) => ({ ...found, start: "whole" })))],
+  ["pages that are always whole", [cuts, places], paging((_, page) => Effect.map(page, (found) => ({ ...found, beginning: "whole" })))],
   [
     "a place ahead of a log that is empty, taken for its end",
     [cuts],
     paging((store, page) =>
       Effect.flatMap(page, (found) =>
-        found.start === "unknown"
-          ? Effect.map(Effect.orDie(store.events.readLog(6, 0n, 1)), ({ length }) => (length === 0 ? { ...found, start: "whole" as const } : found))
+        found.beginning === "unknown"
+          ? Effect.map(Effect.orDie(store.events.readLog(6, 0n, 1)), ({ length }) => (length === 0 ? { ...found, beginning: "whole" as const } : found))
           : Effect.succeed(found)
       )
     )
@@ -45,7 +45,7 @@ const flaws: ReadonlyArray<readonly [flaw: string, laws: ReadonlyArray<string>, 
         ? page
         : Effect.flatMap(page, (found) =>
             Effect.map(Effect.orDie(store.events.page(realm, applicationId, { start: { ...start, position: start.position - 1n }, limit: 1 })), ({ events: [seen] }) =>
-              found.start === "whole" && seen?.position !== start.position ? { ...found, start: "unknown" as const } : found
+              found.beginning === "whole" && seen?.position !== start.position ? { ...found, beginning: "unknown" as const } : found
             )
           )
     )
@@ -55,10 +55,10 @@ const flaws: ReadonlyArray<readonly [flaw: string, laws: ReadonlyArray<string>, 
     [moments],
     paging((store, page, asked) =>
       Effect.gen(function* () {
-        const { start } = yield* page
+        const { beginning } = yield* page
         for (let turns = 0; turns < 10; turns++) yield* Effect.yieldNow
         const { events } = yield* Effect.orDie(store.events.page(...asked))
-        return { events, start }
+        return { events, beginning }
       })
     )
   ],

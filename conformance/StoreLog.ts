@@ -91,7 +91,7 @@ export const logPages = [
       const [first, last] = yield* eventsOf(store, realm, null, 10)
       const [foreign] = yield* eventsOf(store, neighbour, null, 10)
       const known = (place: EventPlace, of: Realm = realm) =>
-        Effect.map(store.events.page(of, Fixtures.freshId(), { start: behind(place), limit: 10 }), ({ start, events }) => [start, events.length])
+        Effect.map(store.events.page(of, Fixtures.freshId(), { start: behind(place), limit: 10 }), ({ beginning, events }) => [beginning, events.length])
 
       assert.deepEqual([yield* known(first!), yield* known(last!), yield* known(foreign!, neighbour)], [["whole", 1], ["whole", 0], ["whole", 0]])
       for (const [what, place, count] of [
@@ -115,7 +115,7 @@ export const logPages = [
 
 /** To run before all others, in a log of which nothing else stays. */
 export const firstOfAllPages = [
-  law("reads a page and what is known of its start at one moment, also while events are forgotten", (store) =>
+  law("reads a page and what is known of its beginning at one moment, also while events are forgotten", (store) =>
     Effect.gen(function* () {
       const [shard] = yield* unwrittenShards(store)
       const realm = realmInShard(shard)
@@ -126,7 +126,7 @@ export const firstOfAllPages = [
         const read = store.events.page(realm, Fixtures.freshId(), { start: behind(all[1]!), limit: 10 })
         for (const until of [2, 4, 6, 8]) {
           const [page] = yield* Effect.all([read, land(store, forget("events", age + until))], { concurrency: "unbounded" })
-          if (page.start === "whole") assert.equal(page.events.length, 6, "none of a page that is whole was forgotten")
+          if (page.beginning === "whole") assert.equal(page.events.length, 6, "none of a page that is whole was forgotten")
         }
       }
     })

@@ -295,7 +295,7 @@ const placeBefore = (id: TenantId): TenantId => {
 }
 
 /** Positions are the log's own: two logs that agree may have begun apart. */
-const unplaced = ({ start, events }: LogPage) => ({ start, events: events.map((event) => ({ ...event, position: 0n })) })
+const unplaced = ({ beginning, events }: LogPage) => ({ beginning, events: events.map((event) => ({ ...event, position: 0n })) })
 
 /** All that the reads show of a world; where the contract names no order, sorted. */
 const look = Effect.fnUntraced(function* (store: Service, world: World, places: Places) {

@@ -367,7 +367,7 @@ const retention = [
 ]
 
 const eventRetention = [
-  law("says of a page whether some of what was behind its start is forgotten", (store) =>
+  law("says of a page whether some of what was behind its beginning is forgotten", (store) =>
     Effect.gen(function* () {
       const age = ownAge()
       yield* unwrittenShards(store, shardCount) // one that was used before may have forgotten what was later
@@ -375,7 +375,7 @@ const eventRetention = [
       const at = (occurredAt: Millis, of = realm) =>
         append(Fixtures.queuedEvent(Fixtures.message(of), { occurredAt: age + occurredAt }))
       const startOf = (start: EventStart | null, of = realm) =>
-        Effect.map(store.events.page(of, Fixtures.freshId(), { start, limit: 10 }), (page) => page.start)
+        Effect.map(store.events.page(of, Fixtures.freshId(), { start, limit: 10 }), (page) => page.beginning)
       const nowhere = behind({ position: 1_000_000n, occurredAt: age })
       assert.equal(yield* startOf(nowhere), "unknown", "nothing was ever written")
       yield* land(store, at(10), at(40, neighbour), at(30), at(60), at(70))

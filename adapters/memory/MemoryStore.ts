@@ -170,7 +170,7 @@ const make = (tables: Tables): typeof Store.Service => {
           for (let index = begin < 0 ? list.length : begin; index < list.length && page.length < limit; index++) {
             if (isVisible(list[index]!, realm, applicationId)) page.push(list[index]!)
           }
-          return { events: page, start: startIn(tables.shards.get(shardOf(realm.tenantId)), realm.tenantId, start) }
+          return { events: page, beginning: beginningOf(tables.shards.get(shardOf(realm.tenantId)), realm.tenantId, start) }
         }),
       readLog: (shard, after, limit) =>
         read(() => {
@@ -323,7 +323,7 @@ const subjectKind = {
 } as const satisfies Record<JobKind, Kind>
 
 /** What a shard's log knows of the place at which a page of a tenant's starts. */
-const startIn = (log: ShardLog | undefined, tenantId: TenantId, start: EventStart | null): LogPage["start"] => {
+const beginningOf = (log: ShardLog | undefined, tenantId: TenantId, start: EventStart | null): LogPage["beginning"] => {
   if (start === null) return "whole"
   if (start._tag === "Since") return log !== undefined && start.at <= log.droppedUntil ? "cut" : "whole"
   const { dropped, events } = log ?? { dropped: 0, events: [] }

@@ -18,7 +18,7 @@ export const make = ({ list, rows }: Query.Query): { readonly events: EventReads
           : rows(pageAfter, [...asked, Query.bigint(start?.position ?? 0n), Query.millis(start?.occurredAt ?? 0)])
       return Effect.map(found, (all) => ({
         events: all.filter((row) => row["position"] !== null).map(Rows.event.decode).sort(byPosition),
-        start: start === null ? "whole" : (all[0]!["start"] as LogPage["start"]) // there is a row of an empty page too
+        beginning: start === null ? "whole" : (all[0]!["beginning"] as LogPage["beginning"]) // there is a row of an empty page too
       }))
     },
     readLog: (shard, after, limit) => list(Rows.event, log, [Query.shard(shard), Query.bigint(after), Query.count(limit)])
@@ -38,12 +38,12 @@ const selected = Rows.event.selected()
 const front = "coalesce((select position from mailroom.log_front where shard = $5), 0)"
 
 /**
- * A page with what is known of its start, in each row; of an empty one that alone, in a row. The rows come in their order, of
+ * A page with what is known of its beginning, in each row; of an empty one that alone, in a row. The rows come in their order, of
  * which a join promises nothing: to ask for it would have PostgreSQL sort them once more.
  */
-const withStart = (start: string, found: string): string => `
-  select log.start, page.*
-  from (select ${start} as start) log
+const withBeginning = (beginning: string, found: string): string => `
+  select log.beginning, page.*
+  from (select ${beginning} as beginning) log
   left join (select * from (${found}) page order by position limit $4) page on true`
 
 const byPosition = (one: LoggedEvent, other: LoggedEvent): number => (one.position < other.position ? -1 : 1)
@@ -60,7 +60,7 @@ const standsThere = `(
   where shard = $5 and position >= $6 order by shard, position limit 1
 )`
 
-const startAfter = `
+const beginningAfter = `
   case
     when $6 < ${front} then 'cut'
     when $6 = ${front} then 'whole'
@@ -68,9 +68,9 @@ const startAfter = `
     else 'unknown'
   end`
 
-const pageAfter = withStart(startAfter, visible(inOrder(selected, `position > greatest($6, ${front})`, "$4")))
+const pageAfter = withBeginning(beginningAfter, visible(inOrder(selected, `position > greatest($6, ${front})`, "$4")))
 
-const startSince = "case when $6 <= (select occurred_ms from mailroom.log_front where shard = $5) then 'cut' else 'whole' end"
+const beginningSince = "case when $6 <= (select occurred_ms from mailroom.log_front where shard = $5) then 'cut' else 'whole' end"
 
 // Up to an event nothing occurred later than its latest_ms, so nothing before the first place found occurred in time. The oldest
 // event is looked at first: for a time before it, what is forgotten lies in between.
@@ -88,7 +88,7 @@ const pageSince = `
         ) as position`
     )}) found
   )
-  ${withStart(startSince, visible(inOrder(selected, "position >= (select position from start)", "$4")))}`
+  ${withBeginning(beginningSince, visible(inOrder(selected, "position >= (select position from start)", "$4")))}`
 
 const log = `select ${selected} from mailroom.event where shard = $1 and position > $2 order by position limit $3`
 

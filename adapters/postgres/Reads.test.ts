@@ -342,7 +342,7 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
       yield* commit([{ changes: [Law.forget("events", 19_991, 30_000)], jobs: [], now: 0 }])
 
       for (const start of [null, Law.behind({ position: 3n, occurredAt: 3 }), { _tag: "Since", at: 3 }] as const) {
-        const { events: found, start: known } = yield* reads.events.page(of, id, { start, limit: 100 })
+        const { events: found, beginning: known } = yield* reads.events.page(of, id, { start, limit: 100 })
         assert.strictEqual(known, start === null ? "whole" : "cut")
         assert.deepStrictEqual(found.map(({ position }) => position), Law.times(10, (index) => BigInt(19_991 + index)))
         const { text, parameters } = asked.at(-1)!
@@ -352,9 +352,9 @@ layer(TestDatabase.layer({ connectionsMax: 1 }))("the reads", (it) => {
 
       yield* sql`update mailroom.log_front set occurred_ms = null` // as a version of before leaves it
       const since = reads.events.page(of, id, { start: { _tag: "Since", at: 3 }, limit: 100 })
-      assert.strictEqual((yield* since).start, "whole")
+      assert.strictEqual((yield* since).beginning, "whole")
       yield* commit([{ changes: [Law.forget("events", 19_992, 30_000)], jobs: [], now: 0 }])
-      assert.strictEqual((yield* since).start, "cut")
+      assert.strictEqual((yield* since).beginning, "cut")
 
       yield* sql`delete from mailroom.event`
       yield* sql.unsafe("vacuum analyze mailroom.event").unprepared

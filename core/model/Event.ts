@@ -160,14 +160,14 @@ export interface LoggedEvent extends Event {
 export interface LogPage {
   readonly events: ReadonlyArray<LoggedEvent>
   /**
-   * What is known of the place at which it starts.
+   * What is known of the place at which it begins.
    * - `cut`: some of what was behind it was forgotten, of whichever tenant of the shard: a later position, or an event whose
-   *   `occurredAt` is the start's time or later. A store may not know of what it forgot before it kept count.
+   *   `occurredAt` is the time of that place or later. A store may not know of what it forgot before it kept count.
    * - `unknown`: no event of the tenant's is at its position, or one of another time, and it was not forgotten: the log went on
    *   otherwise from an earlier place, as that of a backup does, or of a standby that was behind.
-   * - `whole`: neither. So is a page that starts with the oldest.
+   * - `whole`: neither. So is a page that begins with the oldest.
    */
-  readonly start: "whole" | "cut" | "unknown"
+  readonly beginning: "whole" | "cut" | "unknown"
 }
 
 /** What a type's `data` holds beyond the members that all types of a resource share. */

@@ -40,7 +40,7 @@ export class Events extends Context.Service<
           const pageFrom = Effect.fnUntraced(function* (start: Cursor.EventStart) {
             const page = yield* store.events.page(realm, principal.applicationId, { start, limit: limit + 1 })
             // Removed by a process that keeps events for less time than this one, or while they were kept for less.
-            if (cursor !== null && page.start === "cut") return yield* new Cursor.InvalidCursor({ reason: "expired" })
+            if (cursor !== null && page.beginning === "cut") return yield* new Cursor.InvalidCursor({ reason: "expired" })
             return page
           })
           // Without a cursor from the oldest that a cursor may point at, whether or not older ones are still there.
@@ -48,7 +48,7 @@ export class Events extends Context.Service<
             cursor === null ? { _tag: "Since", at: oldest } : yield* startOf(crypto, realm, cursor, oldest)
           const page = yield* pageFrom(start)
           const { events: found } =
-            start._tag === "After" && page.start === "unknown"
+            start._tag === "After" && page.beginning === "unknown"
               ? // The log that the cursor is of was lost, and went on otherwise. What both had was read, so the rest goes by time.
                 yield* pageFrom({ _tag: "Since", at: Math.max(oldest, start.occurredAt - Limits.lostLogOverlap) })
               : page
