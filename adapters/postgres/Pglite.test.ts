@@ -7,6 +7,7 @@ import * as fs from "node:fs"
 import * as os from "node:os"
 import * as path from "node:path"
 import { createInterface } from "node:readline"
+import { inspect } from "node:util"
 import { Database, onLiveClock } from "./Database.ts"
 import * as FolderLock from "./FolderLock.ts"
 import { migrate, migrations } from "./Migrations.ts"
@@ -218,6 +219,36 @@ describe("PGlite in a folder", () => {
 
       assert.isTrue(Result.isFailure(result) && result.failure._tag === "FolderUnusable")
       assert.isTrue(Result.isFailure(result) && result.failure.message.includes(`the database folder ${file}/database cannot be used: ENOTDIR`))
+    }).pipe(Effect.scoped),
+    patience
+  )
+
+  it.live("is asked nothing while its disk is nearly full, and goes on once there is room", () =>
+    Effect.gen(function* () {
+      const directory = yield* used
+      let free = 1024 ** 3
+      const context = yield* Layer.build(Layer.fresh(Pglite.layer({ directory, freeBytes: () => free })))
+      const { sql } = Context.get(context, Database)
+      const one = sql`select 1 as one`
+      assert.deepStrictEqual(yield* one, [{ one: 1 }])
+
+      free = 33 * 1024 ** 2
+      assert.deepStrictEqual(yield* one, [{ one: 1 }])
+      free = 31 * 1024 ** 2
+      const refused = yield* Effect.flip(one)
+      assert.include(inspect(refused, { depth: 9 }), `ENOSPC, the disk of ${directory} has less than 32 MiB free`)
+
+      free = 33 * 1024 ** 2
+      assert.deepStrictEqual(yield* one, [{ one: 1 }])
+    }).pipe(Effect.scoped),
+    patience
+  )
+
+  it.live("is asked all the same on a disk that says from the first that nothing is free", () =>
+    Effect.gen(function* () {
+      const context = yield* Layer.build(Layer.fresh(Pglite.layer({ directory: yield* used, freeBytes: () => 0 })))
+
+      assert.deepStrictEqual(yield* Context.get(context, Database).sql`select 1 as one`, [{ one: 1 }])
     }).pipe(Effect.scoped),
     patience
   )

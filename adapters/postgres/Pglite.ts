@@ -8,6 +8,7 @@
 import type { PGlite } from "@electric-sql/pglite"
 import { Data, Effect, Layer, type Scope } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
+import { statfsSync } from "node:fs"
 import { mkdir, rename, rm, stat } from "node:fs/promises"
 import * as path from "node:path"
 import { Duplex } from "node:stream"
@@ -19,7 +20,15 @@ export { FolderInUse } from "./FolderLock.ts"
 export interface Options {
   /** Made when it is not there. It belongs to one process at a time. */
   readonly directory: string
+  /** Bytes that are free on its disk; by default as the system says. */
+  readonly freeBytes?: () => number
 }
+
+/**
+ * Bytes of the disk below which nothing is asked of PGlite: PostgreSQL gives up where its log cannot go on, a file of 16 MiB
+ * at a time, and in this process that is a loop without an end, which no signal ends. What is committed is safe by then.
+ */
+const roomMin = 32 * 1024 * 1024
 
 /** PGlite cannot run: it is not installed, or cannot read what is in the folder. */
 export class PgliteUnavailable extends Data.TaggedError("PgliteUnavailable")<{ readonly message: string; readonly cause: unknown }> {}
@@ -34,13 +43,26 @@ export const layer = (
       if (!(yield* exists(cluster))) yield* makeCluster(cluster)
       // Without it PGlite would make a new one over what is left.
       if (!(yield* exists(path.join(cluster, "PG_VERSION")))) return yield* new PgliteUnavailable({ message: damaged(cluster, "it has no PG_VERSION"), cause: null })
-      return overPglite(yield* opened(cluster, (reason) => damaged(cluster, reason)))
+      const pglite = yield* opened(cluster, (reason) => damaged(cluster, reason))
+      return overPglite(pglite, roomIn(options))
     })
   )
 
+/** Says what is wrong as long as its disk is too full. Where that was so at first, a file system may not say how full it is. */
+const roomIn = ({ directory, freeBytes = () => bytesIn(directory) }: Options): (() => Error | null) => {
+  const isTold = freeBytes() >= roomMin
+  return () =>
+    isTold && freeBytes() < roomMin ? new Error(`ENOSPC, the disk of ${directory} has less than ${roomMin / 1024 / 1024} MiB free, which PostgreSQL may need`) : null
+}
+
+const bytesIn = (directory: string): number => {
+  const { bavail, bsize } = statfsSync(directory)
+  return bavail * bsize
+}
+
 /** Gone with its layer. */
 export const layerMemory: Layer.Layer<Database.Database, PgliteUnavailable | SqlError> = Layer.unwrap(
-  Effect.map(opened("memory://", (reason) => `PGlite cannot be opened: ${reason}`), overPglite)
+  Effect.map(opened("memory://", (reason) => `PGlite cannot be opened: ${reason}`), (pglite) => overPglite(pglite, () => null))
 )
 
 /** A process that ends on the way leaves nothing that would be taken for a cluster. */
@@ -99,8 +121,8 @@ function opened(where: string, failing: (reason: string) => string): Effect.Effe
   )
 }
 
-function overPglite(pglite: PGlite) {
-  return Database.layer({ stream: connector(pglite), connectionsMax: 1 })
+function overPglite(pglite: PGlite, fullDisk: () => Error | null) {
+  return Database.layer({ stream: connector(pglite, fullDisk), connectionsMax: 1 })
 }
 
 const frameOf = (statement: string): Uint8Array => {
@@ -122,7 +144,7 @@ const isTerminate = (frame: Uint8Array) => frame[0] === 0x58
 const isCancelRequest = (frame: Uint8Array) => frame[0] === 0 && frame[4] === 0x04 && frame[5] === 0xd2 && frame[6] === 0x16 && frame[7] === 0x2e
 
 /** Connections to it, one after another, for a driver that writes whole units: a startup message, or a statement up to its Sync. */
-const connector = (pglite: PGlite) => {
+const connector = (pglite: PGlite, fullDisk: () => Error | null) => {
   let line: Promise<unknown> = Promise.resolve()
   const inTurn = <A>(work: () => Promise<A>): Promise<A> => {
     const mine = line.then(work)
@@ -138,6 +160,8 @@ const connector = (pglite: PGlite) => {
           done()
           return void connection.destroy()
         }
+        const fault = fullDisk()
+        if (fault !== null) return done(fault)
         used = true
         inTurn(() => pglite.execProtocolRaw(new Uint8Array(frame))).then(
           (answer) => {
