@@ -27,9 +27,20 @@ describe("the media type of a file", () => {
     })
   )
 
+  it.effect("has no parameters where its part was not taken apart, for they would be of another type", () =>
+    Effect.gen(function* () {
+      const levels = Array.from({ length: 200 }, (_, level) => `Content-Type: multipart/mixed; boundary=b${level}; x=y\r\n\r\n--b${level}\r\n`)
+      const text = `MIME-Version: 1.0\r\n${levels.join("")}\r\nend`
+
+      const parsed = yield* use((mime) => mime.parse(Stream.make(Buffer.from(text))))
+
+      assert.deepStrictEqual(parsed.attachments.map(({ mediaType, parameters }) => [mediaType, parameters]), [["application/octet-stream", []]])
+    })
+  )
+
   it.effect("is read with those parameters that say what is in it, and can be written again", () =>
     Effect.gen(function* () {
-      const type = 'text/csv; name="a.csv"; header=present; boundary=x; q="two words"; long=' + "l".repeat(100) + '; b="=?utf-8?q?x?="; c="a\\"b"; d*=utf-8\'\'%C3%A9'
+      const type = 'text/csv; name="a.csv"; header=present; boundary=x; q="two words"; long=' + "l".repeat(120) + '; b="=?utf-8?q?x?="; c="a\\"b"; d*=utf-8\'\'%C3%A9'
       const text = `MIME-Version: 1.0\r\nContent-Type: ${type}\r\nContent-Disposition: attachment\r\n\r\na,b`
 
       const parsed = yield* use((mime) => mime.parse(Stream.make(Buffer.from(text))))

@@ -7,6 +7,7 @@
  * Text comes with LF line ends, all inline texts of a message in one. A message
  * inside a message is an attachment: its text is not the text of this one.
  */
+import { mediaTypeLengthMax } from "../../core/model/Limits.ts"
 import { emptyPart, type MimePart } from "../../core/model/MimePart.ts"
 import type { Head, ParsedAttachment, ParsedMessage } from "../../core/model/ParsedMessage.ts"
 import { decode } from "./Charset.ts"
@@ -211,8 +212,8 @@ const lineFeeds = (text: string): string =>
 /** Some senders leave out the first semicolon, and some the kind before it too. */
 const unparted = /^\s*(?:([\w-]+)\s+(?=[\w*-]+\s*=)|(?=(?:file)?name[\d*]*\s*=))/i
 
-/** Characters of a type's parameters that are told with a file. */
-const parametersLengthMax = 100
+/** Characters of a type's parameters that are told with a file: all that an upload can have. */
+const parametersLengthMax = mediaTypeLengthMax
 
 /** Of the parameters of a file's type those that say what is in it, as they can be written again. */
 const written = (params: ReadonlyMap<string, string>): ReadonlyArray<string> => {

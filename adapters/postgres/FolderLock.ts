@@ -7,6 +7,7 @@
  * closes with the process.
  */
 import { Data, Effect, type Scope } from "effect"
+import { createHash, randomBytes } from "node:crypto"
 import * as fs from "node:fs/promises"
 import * as net from "node:net"
 import * as path from "node:path"
@@ -25,10 +26,8 @@ export class FolderUnusable extends Data.TaggedError("FolderUnusable")<{ readonl
   override readonly message = `the database folder ${this.folder} cannot be used: ${this.cause instanceof Error ? this.cause.message : String(this.cause)}`
 }
 
-/** Locks of this process: a lock with its number and not here is of an earlier process that had the same. */
+/** Folders that this process has, or is about to take: a lock with its number and not here is of an earlier process that had the same. */
 const held = new Set<string>()
-/** Those beside which this process listens, or is about to. */
-const listening = new Set<string>()
 
 interface Holder {
   readonly pid: number
@@ -52,6 +51,11 @@ export const take = (folder: string): Effect.Effect<void, FolderInUse | FolderUn
     const io = ioOf(folder)
     yield* io(() => makeFolder(folder))
     const lock = path.join(yield* io(() => fs.realpath(folder)), "lock")
+    // At once, and for as long as there is anything of it: whoever else in this process asks for it meanwhile is refused.
+    yield* Effect.acquireRelease(
+      Effect.suspend(() => (held.has(lock) ? Effect.fail(new FolderInUse({ folder, holder: pid, isElsewhere: false })) : Effect.sync(() => held.add(lock)))),
+      () => Effect.sync(() => held.delete(lock))
+    )
     const pidNamespace = yield* Effect.promise(ownPidNamespace)
     const opened = yield* Effect.acquireRelease(
       io(async () => (pidNamespace === null ? null : await fs.open(path.dirname(lock)))),
@@ -65,19 +69,12 @@ export const take = (folder: string): Effect.Effect<void, FolderInUse | FolderUn
     const began = (yield* Effect.promise(() => processOf(pid)))?.began ?? null
     const own = { pid, began, pidNamespace: server === null ? null : pidNamespace }
     yield* Effect.acquireRelease(
-      Effect.gen(function* () {
-        for (;;) {
-          const outcome = yield* io(() => tryTake(wanted, own))
-          if (outcome === "taken") return
-          if (outcome !== "stale") return yield* new FolderInUse({ folder, holder: outcome.holder.pid, isElsewhere: isElsewhere(wanted, outcome.holder) })
-        }
-      }),
-      () =>
-        Effect.promise(async () => {
-          if (isSame(await holderOf(lock), own)) await fs.rm(lock, { force: true })
-          held.delete(lock)
-        })
+      Effect.flatMap(io(() => claim(wanted, lock, own)), (holder) =>
+        holder === null ? Effect.void : Effect.fail(new FolderInUse({ folder, holder: holder.pid, isElsewhere: isElsewhere(wanted, holder) }))
+      ),
+      () => Effect.promise(() => fs.rm(lock, { force: true })) // nobody takes it from a process that is there
     )
+    yield* io(() => tidy(wanted))
   })
 
 const ioOf =
@@ -99,45 +96,76 @@ const makeFolder = async (folder: string): Promise<void> => {
   }
 }
 
-type Outcome = "taken" | "stale" | { readonly holder: Holder }
+/**
+ * Puts our name into a file of its own, if nobody has it who is there; else tells whose it is. Of several who find the name
+ * of one that is gone, one may replace it: who has the file that is called by what they all have read.
+ */
+const claim = async (wanted: Wanted, file: string, own: Holder): Promise<Holder | null> => {
+  for (;;) {
+    if (await made(wanted, file, own)) return null
+    const text = await textIn(file)
+    if (text === null) continue // it has just been given back
+    const holder = holderIn(text)
+    if (holder !== null && (await isThere(wanted, holder))) return holder
+    const right = `${wanted.lock}.${createHash("sha256").update(`${file} ${text}`).digest("hex").slice(0, 16)}`
+    if ((await claim(wanted, right, own)) !== null) continue // another is about to replace it
+    try {
+      if ((await textIn(file)) !== text) continue // another has
+      await written(wanted, own, (mine) => fs.rename(mine, file))
+      if (holder !== null) await fs.rm(`${wanted.lock}.${nameOf(holder)}.socket`, { force: true })
+      return null
+    } finally {
+      await fs.rm(right, { force: true })
+    }
+  }
+}
 
-const tryTake = async (wanted: Wanted, own: Holder): Promise<Outcome> => {
-  const { lock, pidNamespace } = wanted
-  if (held.has(lock)) return { holder: own }
-  // Written aside and linked, so that a lock is never seen without its holder.
-  const mine = `${lock}.${nameOf({ pid, pidNamespace })}`
+/** Makes the file, unless it is there. */
+const made = async (wanted: Wanted, file: string, own: Holder): Promise<boolean> => {
   try {
-    await fs.writeFile(mine, textOf(own), { mode: 0o600 })
-    await fs.link(mine, lock)
-    held.add(lock)
-    return "taken"
+    await written(wanted, own, (mine) => fs.link(mine, file))
+    return true
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error // node:fs throws ErrnoException
-    const holder = await holderOf(lock)
-    if (holder !== null && (await isThere(wanted, holder))) return { holder }
-    // Taken away under our own name first: of several who find it stale, one gets it, and sees whose it was.
-    const stale = `${mine}.stale`
-    await fs.rename(lock, stale).catch(() => undefined)
-    const moved = await holderOf(stale)
-    if (moved !== null && !isSame(moved, holder) && (await isThere(wanted, moved))) await fs.link(stale, lock).catch(() => undefined)
-    else if (moved !== null) await fs.rm(`${lock}.${nameOf(moved)}.socket`, { force: true })
-    await fs.rm(stale, { force: true })
-    return "stale"
+    return false
+  }
+}
+
+/** Written aside, so that no file is ever seen without its name; readable by all, for who may not read it could not tell whether it is held. */
+const written = async (wanted: Wanted, own: Holder, use: (mine: string) => Promise<void>): Promise<void> => {
+  const mine = `${wanted.lock}.${nameOf({ ...wanted, pid })}.${randomBytes(4).toString("hex")}` // never the same: who tidies up may be slow
+  try {
+    await fs.writeFile(mine, textOf(own), { mode: 0o644 })
+    await use(mine)
   } finally {
     await fs.rm(mine, { force: true })
   }
 }
 
-const textOf = ({ pid, began, pidNamespace }: Holder): string => `${pid} ${began ?? ""}${pidNamespace === null ? "" : ` ${pidNamespace}`}`
-
-/** The process that a lock names; null if it names none. */
-const holderOf = async (lock: string): Promise<Holder | null> => {
-  const [, number, began, pidNamespace] = /^(\d{1,10})(?: (\S+)(?: (\d+))?)?\s*$/.exec(await fs.readFile(lock, "utf8").catch(() => "")) ?? []
-  return number === undefined || Number(number) === 0 ? null : { pid: Number(number), began: began ?? null, pidNamespace: pidNamespace ?? null }
+/** Removes what processes that were killed have left. Who has the lock may, for what they were about to replace is replaced. */
+const tidy = async (wanted: Wanted): Promise<void> => {
+  const folder = path.dirname(wanted.lock)
+  for (const name of await fs.readdir(folder)) {
+    if (!/^lock\.[\w.]+$/.test(name) || name.endsWith(".socket")) continue
+    const holder = holderIn((await textIn(path.join(folder, name)).catch(() => null)) ?? "")
+    if (holder !== null && !(await isThere(wanted, holder))) await fs.rm(path.join(folder, name), { force: true }).catch(() => undefined)
+  }
 }
 
-const isSame = (one: Holder | null, other: Holder | null): boolean =>
-  one === other || (one !== null && other !== null && textOf(one) === textOf(other))
+const textOf = ({ pid, began, pidNamespace }: Holder): string => `${pid} ${began ?? ""}${pidNamespace === null ? "" : ` ${pidNamespace}`}`
+
+/** Null if there is none. One that may not be read is somebody's. */
+const textIn = (file: string): Promise<string | null> =>
+  fs.readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return null
+    throw error
+  })
+
+/** The process that is named; null if none is. */
+const holderIn = (text: string): Holder | null => {
+  const [, number, began, pidNamespace] = /^(\d{1,10})(?: (\S+)(?: (\d+))?)?\s*$/.exec(text) ?? []
+  return number === undefined || Number(number) === 0 ? null : { pid: Number(number), began: began ?? null, pidNamespace: pidNamespace ?? null }
+}
 
 /** Whether its number says nothing here. */
 const isElsewhere = ({ pidNamespace }: Wanted, holder: Holder): boolean =>
@@ -161,18 +189,13 @@ const socketOf = ({ descriptor }: Wanted, named: Named): string => `/proc/self/f
 
 /** Null where there are no namespaces, or the folder's file system has no sockets. */
 const listen = async (wanted: Wanted): Promise<net.Server | null> => {
-  const { lock, pidNamespace } = wanted
-  if (pidNamespace === null || listening.has(lock)) return null
-  listening.add(lock)
-  const socket = socketOf(wanted, { pid, pidNamespace })
+  if (wanted.pidNamespace === null) return null
+  const socket = socketOf(wanted, { ...wanted, pid })
   await fs.rm(socket, { force: true }).catch(() => undefined) // of an earlier process
   const server = net.createServer((caller) => caller.destroy()).unref()
   return new Promise((resolve) => {
-    server.once("error", () => {
-      listening.delete(lock)
-      resolve(null)
-    })
-    server.listen(socket, () => resolve(server))
+    server.once("error", () => resolve(null))
+    server.listen({ path: socket, readableAll: true, writableAll: true }, () => resolve(server))
   })
 }
 
@@ -180,19 +203,18 @@ const hangUp = async (wanted: Wanted, server: net.Server | null): Promise<void> 
   if (server === null) return
   await new Promise((resolve) => server.close(resolve))
   await fs.rm(socketOf(wanted, { ...wanted, pid }), { force: true }).catch(() => undefined)
-  listening.delete(wanted.lock)
 }
 
 /** Whether somebody listens on its socket, if only the system for it: then the process is there, however busy. */
 const answers = (wanted: Wanted, holder: Named): Promise<boolean> =>
   new Promise((resolve) => {
     const socket = net.connect(socketOf(wanted, holder))
-    const end = (isThere: boolean) => {
+    const end = (isOpen: boolean) => {
       socket.destroy()
-      resolve(isThere)
+      resolve(isOpen)
     }
     socket.once("connect", () => end(true))
-    // Whatever else is in the way, as that it is another user's, does not say that it is gone.
+    // Whatever else is in the way does not say that it is gone.
     socket.once("error", ({ code }: NodeJS.ErrnoException) => end(code !== "ECONNREFUSED" && code !== "ENOENT"))
   })
 

@@ -202,8 +202,20 @@ describe("a Redis that loses jobs that are held", () => {
 describe("a Redis that has lost all it held", () => {
   const emptied = Effect.gen(function* () {
     const server = yield* PrivateRedis.open()
-    const process = Effect.flatMap(RedisClient.make({ url: server.url }), (client) => Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, client))
-    const [one, other] = [yield* process, yield* process]
+    /** Played once, behind the next steps of the first process. */
+    const meanwhile: { play: Effect.Effect<ReadonlyArray<Lease>, unknown> | null; played: Effect.Effect<ReadonlyArray<Lease>> } = { play: null, played: Effect.succeed([]) }
+    const process = (isFirst: boolean) =>
+      Effect.flatMap(RedisClient.make({ url: server.url }), (client) => {
+        const run: typeof client.run = (script, args) =>
+          Effect.tap(client.run(script, args), () => {
+            const { play } = meanwhile
+            if (!isFirst || play === null) return Effect.void
+            meanwhile.play = null
+            return Effect.map(Effect.orDie(play), (leases) => void (meanwhile.played = Effect.succeed(leases)))
+          })
+        return Effect.provideService(RedisJobQueue.make, RedisClient.RedisClient, { ...client, run })
+      })
+    const [one, other] = [yield* process(true), yield* process(false)]
     const operator = yield* PrivateRedis.operator(server)
     const claim = (queue: typeof one, inFlightMax = 5) => queue.claim({ kinds: ["submit"], limit: 10, visibilityTimeout: Duration.minutes(1), inFlightMax })
     yield* one.epoch
@@ -212,7 +224,7 @@ describe("a Redis that has lost all it held", () => {
     yield* TestClock.adjust("1 minute")
     const [held] = yield* claim(one)
     const empty = Effect.andThen(Effect.promise(() => operator.flushall()), other.epoch)
-    return { one, other, operator, claim, held: held!, empty }
+    return { one, other, operator, claim, held: held!, empty, meanwhile }
   })
   const soon = (at: number) => [job(0, at)]
 
@@ -252,6 +264,23 @@ describe("a Redis that has lost all it held", () => {
       assert.deepStrictEqual(subjects(yield* claim(other, 1)), ["s2"])
       yield* TestClock.adjust("2 minutes")
       assert.deepStrictEqual(subjects(yield* claim(other)), ["s2"])
+    })
+  )
+
+  it.effect("leaves it to who claims it while it is being held again, and hands it out once more for an offer that came beside it", () =>
+    Effect.gen(function* () {
+      const { one, other, claim, held, empty, meanwhile } = yield* emptied
+      yield* empty
+      yield* other.offer(soon(0))
+      meanwhile.play = claim(other)
+
+      const outcome = yield* Effect.flip(one.extend(held, Duration.minutes(1)))
+
+      assert.strictEqual(outcome._tag, "LeaseLost")
+      assert.deepStrictEqual(yield* claim(other), [])
+      const [others] = yield* meanwhile.played
+      yield* other.complete(others!)
+      assert.deepStrictEqual(subjects(yield* claim(other)), ["s0"])
     })
   )
 

@@ -109,7 +109,8 @@ const mediaTypeFault = (mediaType: string): string | null => {
   if (/^(multipart|message)\//.test(type)) return "multipart/* and message/* cannot be files: attach a mail as application/octet-stream"
   const names = parameters.map((parameter) => parameter.slice(0, parameter.indexOf("=")).toLowerCase())
   if (new Set(names).size < names.length) return "a media type has each parameter once"
-  if (names.includes("name")) return "a media type has no name: the file's is `filename`"
+  if (names.some((name) => name === "name" || name === "filename")) return "a media type has no name: the file's is `filename`"
+  if (names.includes("boundary")) return "a file has no parts, and so no boundary"
   return /=\?/.test(mediaType) ? "a media type holds nothing that looks like an encoded-word" : null
 }
 

@@ -1,0 +1,130 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Fiber, Result, Scope } from "effect"
+import { spawn, type ChildProcess } from "node:child_process"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import { createInterface } from "node:readline"
+import * as FolderLock from "./FolderLock.ts"
+
+const temporary = Effect.acquireRelease(
+  Effect.sync(() => fs.mkdtempSync(path.join(os.tmpdir(), "mailroom-lock-"))),
+  (folder) => Effect.sync(() => fs.rmSync(folder, { recursive: true, force: true }))
+)
+
+const taking = (folder: string) =>
+  Effect.gen(function* () {
+    const scope = yield* Scope.make()
+    return { scope, outcome: yield* Effect.result(Scope.provide(FolderLock.take(folder), scope)) }
+  })
+
+/** A process that takes the folder whenever it is told to, says whether it has it, and gives it back when it is told so. */
+const taker = `
+  const { Effect, Exit, Result, Scope } = await import("effect")
+  const FolderLock = await import(${JSON.stringify(new URL("./FolderLock.ts", import.meta.url).href)})
+  const [folder] = process.argv.slice(1)
+  const lines = (await import("node:readline")).createInterface({ input: process.stdin })
+  let scope = null
+  for await (const line of lines) {
+    if (line === "take") {
+      scope = Scope.makeUnsafe()
+      const outcome = await Effect.runPromise(Effect.result(Scope.provide(FolderLock.take(folder), scope)))
+      console.log(Result.isSuccess(outcome) ? "taken" : outcome.failure._tag)
+    } else {
+      await Effect.runPromise(Scope.close(scope, Exit.void))
+      console.log("given back")
+    }
+  }
+`
+
+describe("a folder's lock", () => {
+  it.live("is one's of those in a process who ask for it at once, and stays so until that one has given it back", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporary
+      for (let round = 0; round < 20; round++) {
+        const all = yield* Effect.forEach([1, 2, 3], () => taking(folder), { concurrency: "unbounded" })
+
+        const refused = all.flatMap(({ outcome }) => (Result.isFailure(outcome) ? [outcome.failure._tag] : []))
+        assert.deepStrictEqual(refused, ["FolderInUse", "FolderInUse"])
+        const [lock, socket, ...more] = fs.readdirSync(folder).sort()
+        assert.deepStrictEqual([lock, socket?.replace(/\d+/g, "N"), more], ["lock", "lock.N.N.socket", []])
+
+        // Who asks while it is being given back has it whole, or not at all.
+        const closing = yield* Effect.forkChild(Effect.forEach(all, ({ scope }) => Scope.close(scope, Exit.void)))
+        let heir = yield* taking(folder)
+        while (Result.isFailure(heir.outcome)) {
+          assert.strictEqual(heir.outcome.failure._tag, "FolderInUse")
+          yield* Scope.close(heir.scope, Exit.void)
+          heir = yield* taking(folder)
+        }
+        assert.match(fs.readFileSync(path.join(folder, "lock"), "utf8"), /^\d+ \S+ \d+$/)
+        assert.lengthOf(fs.readdirSync(folder), 2)
+        yield* Fiber.join(closing)
+        yield* Scope.close(heir.scope, Exit.void)
+        assert.deepStrictEqual(fs.readdirSync(folder), [])
+      }
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("that a dead process has left is one's of the processes who find it at once", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporary
+      const takers = Array.from({ length: 4 }, () => {
+        const child: ChildProcess = spawn(process.execPath, ["--input-type=module", "--eval", taker, folder], { stdio: ["pipe", "pipe", "inherit"] })
+        return { child, lines: createInterface({ input: child.stdout! })[Symbol.asyncIterator]() }
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => takers.forEach(({ child }) => child.kill("SIGKILL"))))
+      const tell = (word: string) =>
+        Effect.promise(() =>
+          Promise.all(
+            takers.map(({ child, lines }) => {
+              child.stdin!.write(`${word}\n`)
+              return lines.next().then(({ value }) => String(value))
+            })
+          )
+        )
+      yield* tell("take") // once they run
+      yield* tell("give back")
+
+      for (let round = 0; round < 40; round++) {
+        for (const [name, text] of [["lock", `${999_000_000 + round} gone/1`], ["lock.0123456789abcdef", "999999999 gone/1 1"], ["lock.1.1.00000000", "999999999"]] as const) {
+          fs.writeFileSync(path.join(folder, name), text)
+        }
+        const told = yield* tell("take")
+        assert.deepStrictEqual(told.toSorted(), ["FolderInUse", "FolderInUse", "FolderInUse", "taken"], `round ${round}`)
+        assert.strictEqual(fs.readdirSync(folder).filter((name) => !name.endsWith(".socket")).join(), "lock")
+        yield* tell("give back")
+        assert.deepStrictEqual(fs.readdirSync(folder), [])
+      }
+    }).pipe(Effect.scoped),
+    60_000
+  )
+
+  it.live("may be read by all, and one that may not be is somebody's", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporary
+      const held = yield* taking(folder)
+      assert.strictEqual(fs.statSync(path.join(folder, "lock")).mode & 0o777, 0o644)
+      yield* Scope.close(held.scope, Exit.void)
+      fs.mkdirSync(path.join(folder, "lock")) // as good as a file that this user may not read, for root may read all
+
+      const { outcome, scope } = yield* taking(folder)
+
+      assert.isTrue(Result.isFailure(outcome) && outcome.failure._tag === "FolderUnusable")
+      yield* Scope.close(scope, Exit.void)
+      assert.deepStrictEqual(fs.readdirSync(folder), ["lock"])
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("has its process's number alone where the folder takes no socket, and is judged by that", () =>
+    Effect.gen(function* () {
+      const folder = yield* temporary
+      const [namespace] = /\d+/.exec(fs.readlinkSync("/proc/self/ns/pid"))!
+      fs.mkdirSync(path.join(folder, `lock.${process.pid}.${namespace}.socket`)) // in its way
+
+      yield* FolderLock.take(folder)
+
+      assert.match(fs.readFileSync(path.join(folder, "lock"), "utf8"), new RegExp(`^${process.pid} \\S+$`))
+    }).pipe(Effect.scoped)
+  )
+})
