@@ -97,8 +97,8 @@ const makeFolder = async (folder: string): Promise<void> => {
 }
 
 /**
- * Puts our name into a file of its own, if nobody has it who is there; else tells whose it is. Of several who find the name
- * of one that is gone, one may replace it: who has the file that is called by what they all have read.
+ * Puts our name into a file of its own, if nobody has it who is there; else tells who has it, or is about to. Of several who
+ * find the name of one that is gone, one may replace it: who has the file that is called by what they all have read.
  */
 const claim = async (wanted: Wanted, file: string, own: Holder): Promise<Holder | null> => {
   for (;;) {
@@ -108,7 +108,8 @@ const claim = async (wanted: Wanted, file: string, own: Holder): Promise<Holder 
     const holder = holderIn(text)
     if (holder !== null && (await isThere(wanted, holder))) return holder
     const right = `${wanted.lock}.${createHash("sha256").update(`${file} ${text}`).digest("hex").slice(0, 16)}`
-    if ((await claim(wanted, right, own)) !== null) continue // another is about to replace it
+    const other = await claim(wanted, right, own)
+    if (other !== null) return other // it is about to have it
     try {
       if ((await textIn(file)) !== text) continue // another has
       await written(wanted, own, (mine) => fs.rename(mine, file))
