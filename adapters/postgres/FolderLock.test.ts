@@ -41,6 +41,7 @@ describe("a folder's lock", () => {
   it.live("is one's of those in a process who ask for it at once, and stays so until that one has given it back", () =>
     Effect.gen(function* () {
       const folder = yield* temporary
+      const texts = new Set<string>()
       for (let round = 0; round < 20; round++) {
         const all = yield* Effect.forEach([1, 2, 3], () => taking(folder), { concurrency: "unbounded" })
 
@@ -57,12 +58,14 @@ describe("a folder's lock", () => {
           yield* Scope.close(heir.scope, Exit.void)
           heir = yield* taking(folder)
         }
-        assert.match(fs.readFileSync(path.join(folder, "lock"), "utf8"), /^\d+ \S+ \d+$/)
+        texts.add(fs.readFileSync(path.join(folder, "lock"), "utf8"))
+        assert.match([...texts].at(-1)!, /^\d+ \S+ \d+ [0-9a-f]{16}$/)
         assert.lengthOf(fs.readdirSync(folder), 2)
         yield* Fiber.join(closing)
         yield* Scope.close(heir.scope, Exit.void)
         assert.deepStrictEqual(fs.readdirSync(folder), [])
       }
+      assert.strictEqual(texts.size, 20, "who has it says so in other words each time")
     }).pipe(Effect.scoped)
   )
 
@@ -124,7 +127,7 @@ describe("a folder's lock", () => {
 
       yield* FolderLock.take(folder)
 
-      assert.match(fs.readFileSync(path.join(folder, "lock"), "utf8"), new RegExp(`^${process.pid} \\S+$`))
+      assert.match(fs.readFileSync(path.join(folder, "lock"), "utf8"), new RegExp(`^${process.pid} \\S+ - [0-9a-f]{16}$`))
     }).pipe(Effect.scoped)
   )
 })

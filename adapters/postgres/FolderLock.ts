@@ -35,6 +35,8 @@ interface Holder {
   readonly began: string | null
   /** In which it has that number (pid_namespaces(7)), if a socket of its is in the folder; null where there are none, or no sockets. */
   readonly pidNamespace: string | null
+  /** Never the same: who finds that it is gone, while it has just given the folder back, must not take what it has taken again for the same. */
+  readonly token: string
 }
 
 /** A folder that this process wants, and how it is named there. */
@@ -67,7 +69,7 @@ export const take = (folder: string): Effect.Effect<void, FolderInUse | FolderUn
       (server) => Effect.promise(() => hangUp(wanted, server))
     )
     const began = (yield* Effect.promise(() => processOf(pid)))?.began ?? null
-    const own = { pid, began, pidNamespace: server === null ? null : pidNamespace }
+    const own = { pid, began, pidNamespace: server === null ? null : pidNamespace, token: drawn() }
     yield* Effect.acquireRelease(
       Effect.flatMap(io(() => claim(wanted, lock, own)), (holder) =>
         holder === null ? Effect.void : Effect.fail(new FolderInUse({ folder, holder: holder.pid, isElsewhere: isElsewhere(wanted, holder) }))
@@ -134,7 +136,7 @@ const made = async (wanted: Wanted, file: string, own: Holder): Promise<boolean>
 
 /** Written aside, so that no file is ever seen without its name; readable by all, for who may not read it could not tell whether it is held. */
 const written = async (wanted: Wanted, own: Holder, use: (mine: string) => Promise<void>): Promise<void> => {
-  const mine = `${wanted.lock}.${nameOf({ ...wanted, pid })}.${randomBytes(4).toString("hex")}` // never the same: who tidies up may be slow
+  const mine = `${wanted.lock}.${nameOf({ ...wanted, pid })}.${drawn()}` // never the same: who tidies up may be slow
   try {
     await fs.writeFile(mine, textOf(own), { mode: 0o644 })
     await use(mine)
@@ -153,7 +155,9 @@ const tidy = async (wanted: Wanted): Promise<void> => {
   }
 }
 
-const textOf = ({ pid, began, pidNamespace }: Holder): string => `${pid} ${began ?? ""}${pidNamespace === null ? "" : ` ${pidNamespace}`}`
+const drawn = (): string => randomBytes(8).toString("hex")
+
+const textOf = ({ pid, began, pidNamespace, token }: Holder): string => [pid, began ?? "-", pidNamespace ?? "-", token].join(" ")
 
 /** Null if there is none. One that may not be read is somebody's. */
 const textIn = (file: string): Promise<string | null> =>
@@ -162,10 +166,11 @@ const textIn = (file: string): Promise<string | null> =>
     throw error
   })
 
-/** The process that is named; null if none is. */
+/** The process that is named, by its number alone by versions of before; null if none is. */
 const holderIn = (text: string): Holder | null => {
-  const [, number, began, pidNamespace] = /^(\d{1,10})(?: (\S+)(?: (\d+))?)?\s*$/.exec(text) ?? []
-  return number === undefined || Number(number) === 0 ? null : { pid: Number(number), began: began ?? null, pidNamespace: pidNamespace ?? null }
+  const [, number, began = "-", pidNamespace = "-", token = ""] = /^(\d{1,10})(?: (\S+)(?: (\d+|-)(?: (\w+))?)?)?\s*$/.exec(text) ?? []
+  const known = (word: string) => (word === "-" ? null : word)
+  return number === undefined || Number(number) === 0 ? null : { pid: Number(number), began: known(began), pidNamespace: known(pidNamespace), token }
 }
 
 /** Whether its number says nothing here. */
