@@ -71,7 +71,7 @@ export const take = (folder: string): Effect.Effect<void, FolderInUse | FolderUn
     const began = (yield* Effect.promise(() => processOf(pid)))?.began ?? null
     const own = { pid, began, pidNamespace: server === null ? null : pidNamespace, token: drawn() }
     yield* Effect.acquireRelease(
-      Effect.flatMap(io(() => claim(wanted, lock, own)), (holder) =>
+      Effect.flatMap(io(() => acquire(wanted, lock, own)), (holder) =>
         holder === null ? Effect.void : Effect.fail(new FolderInUse({ folder, holder: holder.pid, isElsewhere: isElsewhere(wanted, holder) }))
       ),
       () => Effect.promise(() => fs.rm(lock, { force: true })) // nobody takes it from a process that is there
@@ -102,7 +102,7 @@ const makeFolder = async (folder: string): Promise<void> => {
  * Puts our name into a file of its own, if nobody has it who is there; else tells who has it, or is about to. Of several who
  * find the name of one that is gone, one may replace it: who has the file that is called by what they all have read.
  */
-const claim = async (wanted: Wanted, file: string, own: Holder): Promise<Holder | null> => {
+const acquire = async (wanted: Wanted, file: string, own: Holder): Promise<Holder | null> => {
   for (;;) {
     if (await made(wanted, file, own)) return null
     const text = await textIn(file)
@@ -110,7 +110,7 @@ const claim = async (wanted: Wanted, file: string, own: Holder): Promise<Holder 
     const holder = holderIn(text)
     if (holder !== null && (await isThere(wanted, holder))) return holder
     const right = `${wanted.lock}.${createHash("sha256").update(`${file} ${text}`).digest("hex").slice(0, 16)}`
-    const other = await claim(wanted, right, own)
+    const other = await acquire(wanted, right, own)
     if (other !== null) return other // it is about to have it
     try {
       if ((await textIn(file)) !== text) continue // another has

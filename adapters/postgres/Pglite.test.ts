@@ -244,11 +244,17 @@ describe("PGlite in a folder", () => {
     patience
   )
 
-  it.live("is asked all the same on a disk that says from the first that nothing is free", () =>
+  it.live("is asked all the same on a disk that says from the first that nothing is free, or of which nobody can tell", () =>
     Effect.gen(function* () {
       const context = yield* Layer.build(Layer.fresh(Pglite.layer({ directory: yield* used, freeBytes: () => 0 })))
-
       assert.deepStrictEqual(yield* Context.get(context, Database).sql`select 1 as one`, [{ one: 1 }])
+
+      const directory = yield* used
+      const { sql } = yield* opened(directory)
+      const moved = path.join(yield* temporary, "moved")
+      fs.renameSync(directory, moved)
+      assert.deepStrictEqual(yield* sql`select 1 as one`, [{ one: 1 }])
+      fs.renameSync(moved, directory)
     }).pipe(Effect.scoped),
     patience
   )

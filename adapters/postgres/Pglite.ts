@@ -55,9 +55,14 @@ const roomIn = ({ directory, freeBytes = () => bytesIn(directory) }: Options): (
     isTold && freeBytes() < roomMin ? new Error(`ENOSPC, the disk of ${directory} has less than ${roomMin / 1024 / 1024} MiB free, which PostgreSQL may need`) : null
 }
 
+/** No bound where nobody can tell, as of a folder that is gone. */
 const bytesIn = (directory: string): number => {
-  const { bavail, bsize } = statfsSync(directory)
-  return bavail * bsize
+  try {
+    const { bavail, bsize } = statfsSync(directory)
+    return bavail * bsize
+  } catch {
+    return Infinity
+  }
 }
 
 /** Gone with its layer. */
