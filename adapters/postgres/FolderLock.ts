@@ -200,7 +200,7 @@ const listen = async (wanted: Wanted): Promise<net.Server | null> => {
   await fs.rm(socket, { force: true }).catch(() => undefined) // of an earlier process
   const server = net.createServer((caller) => caller.destroy()).unref()
   return new Promise((resolve) => {
-    server.once("error", () => resolve(null))
+    server.on("error", () => resolve(null)) // also of a call that cannot be taken later, which changes nothing
     server.listen({ path: socket, readableAll: true, writableAll: true }, () => resolve(server))
   })
 }
