@@ -212,17 +212,14 @@ const lineFeeds = (text: string): string =>
 /** Some senders leave out the first semicolon, and some the kind before it too. */
 const unparted = /^\s*(?:([\w-]+)\s+(?=[\w*-]+\s*=)|(?=(?:file)?name[\d*]*\s*=))/i
 
-/** Characters of a type's parameters that are told with a file: all that an upload can have. */
-const parametersLengthMax = mediaTypeLengthMax
-
-/** Of the parameters of a file's type those that say what is in it, as they can be written again. */
+/** Of the parameters of a file's type those that say what is in it, as they can be written again; as many as an upload can have. */
 const written = (params: ReadonlyMap<string, string>): ReadonlyArray<string> => {
   let length = 0
   return [...params].flatMap(([name, value]) => {
     const isToken = /^[\w!#$%&'*+.^`{|}~-]+$/.test(value)
     const parameter = `${name}=${isToken ? value : `"${value}"`}`
     const isFit = /^[\w!#$&+.^`{|}~-]+$/.test(name) && /^[ !#-[\]-~]*$/.test(value) && !value.includes("=?")
-    if (!isFit || /^(?:name|filename|boundary)$/.test(name) || length + parameter.length > parametersLengthMax) return []
+    if (!isFit || /^(?:name|filename|boundary)$/.test(name) || length + parameter.length > mediaTypeLengthMax) return []
     length += parameter.length
     return [parameter]
   })

@@ -19,7 +19,9 @@ export class FolderInUse extends Data.TaggedError("FolderInUse")<{
   /** It is one of another container, or of the host. */
   readonly isElsewhere: boolean
 }> {
-  override readonly message = `the database folder ${this.folder} is in use by process ${this.holder}${this.isElsewhere ? " of another container, or of the host" : ""}; stop it, or choose another folder`
+  /** The holder, in words. */
+  readonly who = `process ${this.holder}${this.isElsewhere ? " of another container, or of the host" : ""}`
+  override readonly message = `the database folder ${this.folder} is in use by ${this.who}; stop it, or choose another folder`
 }
 
 export class FolderUnusable extends Data.TaggedError("FolderUnusable")<{ readonly folder: string; readonly cause: unknown }> {

@@ -44,9 +44,7 @@ export const open = (folder: string) =>
   FolderLock.take(folder).pipe(
     Effect.mapError((error) =>
       error._tag === "FolderInUse"
-        ? new FolderFault({
-            message: `the folder ${folder} is in use by process ${error.holder}${error.isElsewhere ? " of another container, or of the host" : ""}; stop it, or choose another with --data DIR`
-          })
+        ? new FolderFault({ message: `the folder ${folder} is in use by ${error.who}; stop it, or choose another with --data DIR` })
         : new FolderFault({ message: `cannot use the folder ${folder}: ${error.cause instanceof Error ? error.cause.message : String(error.cause)}` })
     )
   )

@@ -1,6 +1,7 @@
 /** What a client is told of the limits that its request has passed, or has not. */
 import { assert, it } from "@effect/vitest"
 import { RateLimited } from "../../core/operations/Access.ts"
+import { HandshakesBusy } from "../../core/operations/Handshakes.ts"
 import type { RequestId } from "../../core/model/Ids.ts"
 import type { Standing } from "../../core/model/RateLimit.ts"
 import { CallState } from "./Call.ts"
@@ -21,8 +22,9 @@ for (const [what, standings, refusal, told] of [
     [standing("ip", 60, 0, 1_000)],
     new RateLimited({ scope: "tenant_day", limit: 99, windowSeconds: 86_400, retryAfterSeconds: 3_600 }),
     "99 0 3600"
-  ]
-] as ReadonlyArray<readonly [what: string, standings: ReadonlyArray<Standing>, refusal: RateLimited | null, told: string | undefined]>) {
+  ],
+  ["of the verifications under way that refuse one more", [standing("key", 10, 2, 3_000)], new HandshakesBusy({ limit: 5 }), "5 0 5"]
+] as ReadonlyArray<readonly [what: string, standings: ReadonlyArray<Standing>, refusal: RateLimited | HandshakesBusy | null, told: string | undefined]>) {
   it(`A client is told ${what}`, () => {
     const call = callOf()
     call.guarded(standings)

@@ -7,7 +7,8 @@ import type { Millis, RequestId } from "../../core/model/Ids.ts"
 import type { Standing } from "../../core/model/RateLimit.ts"
 import type { Operation, Principal } from "../../core/operations/Access.ts"
 import { RateLimited, Unauthorized } from "../../core/operations/Access.ts"
-import { answer, type Answer, type Code, type CodeOf } from "./ErrorBody.ts"
+import { HandshakesBusy } from "../../core/operations/Handshakes.ts"
+import { answer, handshakeSeconds, type Answer, type Code, type CodeOf } from "./ErrorBody.ts"
 import type { Refusal } from "./Refusals.ts"
 
 interface Window {
@@ -56,6 +57,7 @@ export class CallState {
     if (refusal instanceof RateLimited) {
       this.#window({ limit: refusal.limit, remaining: 0, resetSeconds: refusal.retryAfterSeconds })
     }
+    if (refusal instanceof HandshakesBusy) this.#window({ limit: refusal.limit, remaining: 0, resetSeconds: handshakeSeconds })
     if (refusal instanceof Unauthorized) this.reason = refusal.reason
     const refused = answer(refusal, this.requestId)
     this.code = refused.body.code

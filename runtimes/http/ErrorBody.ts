@@ -219,7 +219,7 @@ interface Row<C extends Code, R> {
 }
 
 /** Seconds after which every handshake that is running now has ended. */
-const handshakeSeconds = Limits.webhookDeadline / 1000
+export const handshakeSeconds = Limits.webhookDeadline / 1000
 /** Seconds after which a scan is worth asking for again. */
 const scanSeconds = 5
 
@@ -282,13 +282,7 @@ const rows = {
       windowSeconds: handshakeSeconds,
       retryAfterSeconds: handshakeSeconds
     }),
-    // What the other guards have left says nothing of when this one lets another in.
-    headers: ({ limit }) => ({
-      ...retryAfter(handshakeSeconds),
-      "ratelimit-limit": String(limit),
-      "ratelimit-remaining": "0",
-      "ratelimit-reset": String(handshakeSeconds)
-    })
+    headers: () => retryAfter(handshakeSeconds)
   },
   QuotaExceeded: {
     code: "quota_exceeded",
