@@ -592,7 +592,9 @@ export interface ErrorDetails {
     readonly index?: number
   }
   /** 413: The request's body is larger than the operation takes. */
-  readonly payload_too_large: Readonly<Record<string, unknown>>
+  readonly payload_too_large: {
+    readonly limitBytes: number
+  }
   /** 429: The plan's recipients of this UTC day do not suffice for the message. */
   readonly quota_exceeded: {
     readonly limit: number

@@ -154,7 +154,7 @@ export const catalogue = {
     meaning: "The attachment is larger than 25 MB (26,214,400 bytes) when decoded.",
     remedy: "Send a smaller file, or a link to it."
   }),
-  payload_too_large: entry("payload_too_large", 413, none, {
+  payload_too_large: entry("payload_too_large", 413, Schema.Struct({ limitBytes: count }), {
     meaning: "The request's body is larger than the operation takes.",
     remedy: "Send less at once."
   }),
@@ -267,7 +267,7 @@ const rows = {
   TooManyEndpoints: { code: "too_many_endpoints", details: ({ limit }) => ({ limit }) },
   // What is left of such a body is not worth reading.
   AttachmentTooLarge: { code: "attachment_too_large", details: ({ limitBytes }) => ({ limitBytes }), headers: closing },
-  PayloadTooLarge: { code: "payload_too_large", details: empty, headers: closing },
+  PayloadTooLarge: { code: "payload_too_large", details: ({ limitBytes }) => ({ limitBytes }), headers: closing },
   UnsupportedMediaType: { code: "unsupported_media_type", details: empty },
   RateLimited: {
     code: "rate_limited",

@@ -130,6 +130,7 @@ layer(Harness.layer(), live)("The HTTP runtime", (it) => {
         const at = yield* server.raw(Harness.wire(`${method} ${path}`, [`Content-Length: ${cap}`, "Expect: 100-continue"]))
 
         assert.strictEqual(outcome(over), `413 ${code}`)
+        assert.include(over, code === "payload_too_large" ? `"details":{"limitBytes":${cap}}` : `"details":{"limitBytes":`)
         assert.strictEqual(outcome(at), "401 unauthorized")
       }
     })

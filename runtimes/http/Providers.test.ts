@@ -169,7 +169,7 @@ it.live("The way in is open to what configured providers post, and to nothing el
     const announced = Harness.wire("POST /providers/ses/notifications", [`Content-Length: ${intakeBytesMax + 1}`])
     assert.match(yield* server.raw(announced), /^HTTP\/1\.1 413 /)
     const tooLarge = yield* post(" ".repeat(intakeBytesMax + 1))
-    assert.deepStrictEqual([tooLarge.status, tooLarge.json.code, tooLarge.json.details], [413, "payload_too_large", {}])
+    assert.deepStrictEqual([tooLarge.status, tooLarge.json.code, tooLarge.json.details], [413, "payload_too_large", { limitBytes: intakeBytesMax }])
     assert.strictEqual((yield* post(body)).status, 200)
     assert.notInclude((yield* server.call("GET", "/openapi.yaml", { key: null })).text, "/providers/")
   }).pipe(Effect.scoped)
