@@ -65,7 +65,7 @@ const chapters: ReadonlyArray<Chapter> = [
   },
   {
     title: "Webhook delivery",
-    about: "`Exhausted` is the fifth failed attempt of a round. A replay starts a new round.",
+    about: "`Exhausted` is the fifth failed attempt of a round. `Abandoned` is one that no worker came to an end with, or whose body is gone with its event: no fault of the receiver, and no attempt that counts. A replay starts a new round.",
     source: "core/model/Delivery.ts",
     initial: "pending",
     table: Delivery.transitions
