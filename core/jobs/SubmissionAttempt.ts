@@ -132,15 +132,13 @@ const ofPort = <E>(error: E): Effect.Effect<never, E | MailProviderUnavailable> 
 export const asPort = <A, E>(call: () => Effect.Effect<A, E>): Effect.Effect<A, E | MailProviderUnavailable> =>
   Effect.suspend(() => {
     const given = called(call)
-    if (Effect.isEffect(given)) return Effect.catch(given, ofPort<E>)
-    void given.catch(() => {}) // before anybody waits for it, a rejection would end the process
-    return Effect.andThen(
-      Effect.logWarning(portBroken),
-      Effect.tryPromise({ try: () => given, catch: (cause) => new MailProviderUnavailable({ cause }) })
-    )
+    const result = Effect.flatMap(begun(given), inTheEnd<A, E>)
+    return Effect.isEffect(given) ? result : Effect.andThen(Effect.logWarning(portBroken), result)
   })
 
-const called = <A, E>(call: () => Effect.Effect<A, E>): Effect.Effect<A, E> | Promise<A> => {
+type Given<A, E> = Effect.Effect<A, E> | Promise<A>
+
+const called = <A, E>(call: () => Effect.Effect<A, E>): Given<A, E> => {
   try {
     const given = call()
     return Effect.isEffect(given) ? given : Promise.resolve(given as A | Promise<A>) // no Effect
@@ -148,6 +146,18 @@ const called = <A, E>(call: () => Effect.Effect<A, E>): Effect.Effect<A, E> | Pr
     return Promise.reject(cause)
   }
 }
+
+const begun = <A, E>(given: Given<A, E>): Effect.Effect<A, E | MailProviderUnavailable> => {
+  if (Effect.isEffect(given)) return Effect.catch(given, ofPort<E>)
+  void given.catch(() => {}) // before anybody waits for it, a rejection would end the process
+  return Effect.tryPromise({ try: () => given, catch: (cause) => new MailProviderUnavailable({ cause }) })
+}
+
+/** Who hands the call on from a promise, or an Effect of its own, may come to another one: nobody is mailed before that is run. */
+const inTheEnd = <A, E>(result: A | Given<A, E>): Effect.Effect<A, E | MailProviderUnavailable> =>
+  Effect.isEffect(result) || result instanceof Promise
+    ? Effect.andThen(Effect.logWarning(portBroken), Effect.flatMap(begun(result as Given<A, E>), inTheEnd<A, E>))
+    : Effect.succeed(result)
 
 /**
  * The result itself if it is as the port has it, and else what can be kept of it. Whoever was taken has been mailed: a

@@ -12,6 +12,8 @@ const taken = ({ envelope }: SubmitRequest) => ({
 const delivered = { _tag: "Delivered", at: 2, smtpResponse: null } as const
 const polled = { notifications: [{ provider: "mine", providerMessageId: "m1", recipient: null, outcome: delivered }], pollAt: null }
 
+type Submit = Effect.Effect<unknown>
+
 /** As JavaScript gives it. */
 const given = (methods: object) => ({ name: "mine", ...methods }) as MailProvider
 
@@ -46,11 +48,28 @@ describe("a provider in JavaScript", () => {
     })
   }
 
+  for (const [how, handedOn] of [
+    ["a promise of an Effect", async (submit: Submit) => submit],
+    ["an Effect of an Effect", (submit: Submit) => Effect.sync(() => submit)],
+    ["an Effect of a promise", (submit: Submit) => Effect.sync(() => Effect.runPromise(submit))]
+  ] as const) {
+    it(`has what it hands the call on to done, where a method returns ${how}`, async () => {
+      const mailed: Array<string> = []
+      const inner = (request: SubmitRequest) => Effect.sync(() => (mailed.push(...request.envelope.recipients), taken(request)))
+
+      const { told, lines } = await sentBy({ submit: (request: SubmitRequest) => handedOn(inner(request)), poll: () => handedOn(Effect.succeed(polled)) })
+
+      assert.deepStrictEqual([mailed, told.status], [["bob@example.com"], "delivered"])
+      assert.include(lines, portBroken)
+    })
+  }
+
   for (const [how, submit] of [
     ["a promise that rejects", () => Promise.reject(new Error("api down"))],
     ["nothing, for it throws", () => { throw new Error("api down") }],
     ["an Effect that fails with an error of its own", () => Effect.tryPromise(() => Promise.reject(new Error("api down")))],
-    ["an Effect that fails with a text", () => Effect.fail("api down")]
+    ["an Effect that fails with a text", () => Effect.fail("api down")],
+    ["a promise of an Effect that fails with a text", async () => Effect.fail("api down")]
   ] as const) {
     it(`has said nothing of the message where it returns ${how}, and is asked again later`, async () => {
       const { told, lines } = await sentBy({ submit, poll: () => Promise.reject(new Error("not asked")) })
