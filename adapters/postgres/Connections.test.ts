@@ -261,6 +261,45 @@ describe("a connection's time", () => {
     })
   )
 
+  it.live("ends a second after its statement's deadline where the server stands still, and tells its caller then", () =>
+    Effect.gen(function* () {
+      const { closed, connections } = yield* numbered(1, Duration.minutes(30))
+      const late = connections.run(() => Effect.onInterrupt(Effect.never, () => Effect.never))
+      const caller = yield* started(Effect.flip(Effect.provideService(late, Connections.StatementDeadline, Duration.seconds(10))))
+
+      vi.advanceTimersByTime(10_999)
+      assert.deepStrictEqual([closed, caller.pollUnsafe()], [[], undefined])
+      vi.advanceTimersByTime(1)
+      const error = yield* Fiber.join(caller)
+
+      assert.strictEqual(error.message, "the database did not answer within 10s")
+      assert.deepStrictEqual([closed, connections.counts().busy], [[1], 0])
+    })
+  )
+
+  it.live("has a quarter of a second more for what a process that stood still has not read yet", () =>
+    Effect.gen(function* () {
+      const { connections } = yield* numbered(2, Duration.minutes(30))
+      const answer = yield* Deferred.make<string>()
+      const statements = [connections.run(() => Deferred.await(answer)), connections.run(() => Effect.never)] as const
+      const callers = yield* Effect.forEach(statements, (statement) =>
+        started(Effect.provideService(statement, Connections.StatementDeadline, Duration.seconds(10)))
+      )
+
+      const waking = vi.spyOn(performance, "now").mockReturnValue(performance.now() + 40_000)
+      vi.advanceTimersByTime(10_000)
+      waking.mockRestore()
+      vi.advanceTimersByTime(249)
+      assert.isUndefined(callers[1]!.pollUnsafe())
+      Deferred.doneUnsafe(answer, Effect.succeed("there"))
+      yield* Effect.yieldNow
+      vi.advanceTimersByTime(1_001)
+
+      assert.strictEqual(yield* Fiber.join(callers[0]!), "there")
+      assert.strictEqual((yield* Effect.flip(Fiber.join(callers[1]!))).message, "the database did not answer within 10s")
+    })
+  )
+
   it.live("leaves no timer behind: of a statement, of a wait, and of itself", () =>
     Effect.gen(function* () {
       const scope = yield* Scope.make()

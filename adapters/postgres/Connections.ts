@@ -83,8 +83,24 @@ interface Waiter {
 /** Connections age in real time, whatever clock their callers have. */
 const clock = Clock.Clock.defaultValue()
 
-/** How long who leaves a statement waits for the server to hear of it. */
+/** How long who leaves a statement, or takes it for late, waits for the server to hear of it. */
 const cancelMs = 1_000
+
+/** A process that wakes up later than this has not read what came to it meanwhile, and gives that another moment, as `Deadlines` does. */
+const [lateMs, momentMs] = [20, 250]
+
+/** Calls it in real time, whatever clock the callers have; what is returned calls that off. */
+const onceDue = (ms: number, onDue: () => void): (() => void) => {
+  const due = performance.now() + ms
+  const wake = () => {
+    if (performance.now() - due <= lateMs) return onDue()
+    // @effect-diagnostics-next-line globalTimers:off -- deadlines are real
+    timer = setTimeout(onDue, momentMs)
+  }
+  // @effect-diagnostics-next-line globalTimers:off -- deadlines are real
+  let timer = setTimeout(wake, ms)
+  return () => clearTimeout(timer)
+}
 
 /** How long a connection is kept that nobody needs. */
 const idleMs = 60_000
@@ -209,18 +225,13 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
     ended: (exit: Exit.Exit<A, SqlError>) => void
   ): (() => Effect.Effect<void>) => {
     const fiber = Effect.runFork(statement)
-    let isLate = false
+    let isEnded = false
     let isLeft = false
-    // @effect-diagnostics-next-line globalTimers:off -- deadlines are real, whatever clock the caller has
-    const timer = setTimeout(() => {
-      isLate = true
-      fiber.interruptUnsafe()
-    }, Duration.toMillis(deadline))
-    fiber.addObserver((exit) => {
-      clearTimeout(timer)
-      const told = isLate
-        ? Exit.fail(lost(`the database did not answer within ${Duration.format(deadline)}`))
-        : Exit.mapError(exit, withoutContents)
+    let calledOff = () => {}
+    const end = (told: Exit.Exit<A, SqlError>) => {
+      if (isEnded) return
+      isEnded = true
+      calledOff()
       const error = Option.getOrNull(Exit.findErrorOption(told))
       const isRefused = error !== null && takesNoWrites.includes(codeOf(error))
       // The server may hear of a cancellation late, and cancel what comes next on that connection: nothing does.
@@ -228,18 +239,25 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
       // The others lead there too; each would have to be refused before a server that has taken its place is found.
       if (isRefused) for (const other of idle.splice(0)) other.giveUp()
       ended(told)
+    }
+    let isLate = false
+    const tooLate = () => end(Exit.fail(lost(`the database did not answer within ${Duration.format(deadline)}`)))
+    calledOff = onceDue(Duration.toMillis(deadline), () => {
+      isLate = true
+      calledOff = onceDue(cancelMs, tooLate)
+      fiber.interruptUnsafe()
     })
+    fiber.addObserver((exit) => (isLate ? tooLate() : end(Exit.mapError(exit, withoutContents))))
     return () =>
       Effect.callback<void>((resume) => {
         // Only who has the connection yet can cancel what runs on it; a server that stands still is not waited for.
         isLeft = true
-        // @effect-diagnostics-next-line globalTimersInEffect:off -- the server's time is real, too
-        const expiry = setTimeout(() => {
+        const calledOff = onceDue(cancelMs, () => {
           held.giveUp()
           resume(Effect.void)
-        }, cancelMs)
+        })
         fiber.addObserver(() => {
-          clearTimeout(expiry)
+          calledOff()
           resume(Effect.void)
         })
         fiber.interruptUnsafe()
@@ -248,26 +266,25 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
 
   /** Calls `start` with a connection; until then it can be called off. */
   const waitFor = (deadline: Duration.Duration, start: (kept: Kept) => void, fail: (error: SqlError) => void): (() => boolean) => {
-    let timer: NodeJS.Timeout | null = null
+    let calledOff = () => {}
     const waiter: Waiter = {
       start: (kept) => {
-        if (timer !== null) clearTimeout(timer)
+        calledOff()
         start(kept)
       },
       fail: (error) => {
-        if (timer !== null) clearTimeout(timer)
+        calledOff()
         fail(error)
       }
     }
     take(waiter)
     if (waiting.has(waiter)) {
-      // @effect-diagnostics-next-line globalTimers:off -- a wait's deadline is real, too
-      timer = setTimeout(() => {
+      calledOff = onceDue(Duration.toMillis(deadline), () => {
         if (waiting.delete(waiter)) fail(lost(`no connection to the database was free within ${Duration.format(deadline)}`))
-      }, Duration.toMillis(deadline))
+      })
     }
     return () => {
-      if (timer !== null) clearTimeout(timer)
+      calledOff()
       return waiting.delete(waiter)
     }
   }
