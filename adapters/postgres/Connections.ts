@@ -91,9 +91,9 @@ const [lateMs, momentMs] = [20, 250]
 
 /** Calls it in real time, whatever clock the callers have; what is returned calls that off. */
 const onceDue = (ms: number, onDue: () => void): (() => void) => {
-  const due = performance.now() + ms
+  const begunAt = clock.monotonicTimeNanosUnsafe()
   const wake = () => {
-    if (performance.now() - due <= lateMs) return onDue()
+    if (Number(clock.monotonicTimeNanosUnsafe() - begunAt) / 1e6 <= ms + lateMs) return onDue()
     // @effect-diagnostics-next-line globalTimers:off -- deadlines are real
     timer = setTimeout(onDue, momentMs)
   }

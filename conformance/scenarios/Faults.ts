@@ -167,6 +167,11 @@ export class NoCommits extends Faults {
     super(0, "before")
   }
 
+  /** It is well again. */
+  end(): void {
+    this.isOn = false
+  }
+
   override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
     return Effect.suspend(() => {
       if (call !== "Store.commit" || !this.isOn || this.left === 0) return effect

@@ -1,10 +1,10 @@
 /** Mail that a provider has taken while the store takes nothing: it is recorded in the end, and nobody is mailed twice. */
-import { Deferred, Duration, Effect, Fiber } from "effect"
+import { Deferred, Duration, Effect, Fiber, Latch, Semaphore } from "effect"
 import * as assert from "node:assert/strict"
 import type { MessageId } from "../../core/model/Ids.ts"
 import { MailProviderUnavailable } from "../../core/ports/MailProvider.ts"
 import { address } from "../fixtures.ts"
-import { NoCommits } from "./Faults.ts"
+import { NoCommits, Silence } from "./Faults.ts"
 import * as Time from "./Time.ts"
 import { accepted, messageOf, pass, scenario, send, type Process, type ScenarioSuite, type World } from "./World.ts"
 
@@ -23,6 +23,37 @@ const handedOver = (world: World, store = new NoCommits()) =>
     store.isOn = false
     return { one, other, status: Effect.map(messageOf(world, tenancy, id), ({ status }) => status) }
   })
+
+/** A provider in whose line all wait for their turn, each for one that is opened; and what became of each at its turn. */
+const turns = (world: World) =>
+  Effect.gen(function* () {
+    const line = yield* Semaphore.make(0)
+    const atTurn: Array<"mailed" | "given back"> = []
+    world.stage.behave = (request) =>
+      Effect.andThen(
+        line.take(1),
+        Effect.suspend(() => {
+          const isWanted = request.isWanted()
+          atTurn.push(isWanted ? "mailed" : "given back")
+          return isWanted ? Effect.succeed(accepted(request)) : Effect.fail(new MailProviderUnavailable({ cause: "wanted no more" }))
+        })
+      )
+    return { atTurn, open: (places: number) => line.release(places) }
+  })
+
+/** A store that answers no commit until it is well again. */
+class Unanswered extends NoCommits {
+  readonly #answers = Latch.makeUnsafe(false)
+
+  override around<A, E, R>(call: string, effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.suspend(() => (call === "Store.commit" && this.isOn ? Effect.andThen(this.#answers.await, effect) : effect))
+  }
+
+  override end(): void {
+    super.end()
+    this.#answers.openUnsafe()
+  }
+}
 
 /** A store that plays something behind a look at mail that is due, once it takes commits again. */
 class Meanwhile extends NoCommits {
@@ -153,6 +184,58 @@ export const suite: ScenarioSuite = {
         yield* other.worker.tick
         assert.deepEqual([handedOver, (yield* messageOf(world, tenancy, id)).status], [1, "sent"])
       })
+    ),
+
+    scenario("mail whose turn at its provider comes when another worker has had it is not mailed again", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("production")
+        const [paused, other] = [yield* world.boot(new Silence("JobQueue.extend")), yield* world.boot()]
+        const { atTurn, open } = yield* turns(world)
+        const id = yield* send(other, tenancy, ada)
+        const ticking = yield* Effect.forkDetach(paused.worker.tick)
+        while (world.stage.submissions.length === 0) yield* Time.calm
+
+        yield* Time.leap("2 minutes") // in which it stands still, and its lease runs out
+        yield* open(2)
+        yield* other.worker.tick
+        assert.deepEqual([atTurn, (yield* messageOf(world, tenancy, id)).status], [["given back", "mailed"], "sent"])
+        yield* Time.calm
+
+        assert.notEqual(ticking.pollUnsafe(), undefined)
+        assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
+      })
+    ),
+
+    ...(
+      [
+        ["takes no commits", () => new NoCommits()],
+        ["answers no commit", () => new Unanswered()]
+      ] as const
+    ).map(([what, made]) =>
+      scenario(`of mail that waits for its turn at its provider while the store ${what} little is mailed, and the rest by another worker`, (world) =>
+        Effect.gen(function* () {
+          const tenancy = yield* world.found("production")
+          const store = made()
+          const [cut, other] = [yield* world.boot(store), yield* world.boot()]
+          const { atTurn, open } = yield* turns(world)
+          const ids = yield* Effect.all(Array.from({ length: 40 }, () => send(other, tenancy, ada)))
+          const ticking = yield* Effect.forkDetach(cut.worker.tick)
+          while (world.stage.submissions.length < ids.length) yield* Time.calm
+
+          store.isOn = true
+          for (let turn = 0; turn < ids.length; turn++) yield* Effect.andThen(open(1), Time.adjust("1 second"))
+          const mailed = () => atTurn.filter((one) => one === "mailed").length
+          assert.ok(mailed() >= 16 && mailed() <= 19, `${mailed()} were mailed`)
+          assert.equal(atTurn.length, ids.length)
+          store.end()
+          yield* Effect.andThen(Time.calm, cut.worker.recordTaken)
+          assert.notEqual(ticking.pollUnsafe(), undefined)
+          yield* open(ids.length)
+          yield* pass(other, "5 minutes")
+          for (const id of ids) assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
+          assert.equal(mailed(), ids.length)
+        })
+      )
     ),
 
     scenario("mail that was handed over while the store was away is recorded by who did it, before another process mails it again", (world) =>

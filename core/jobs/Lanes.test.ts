@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { lanes, PlaceInLane, Places, SuspectTurn, type Lane } from "./Lanes.ts"
+import type { Lease } from "../ports/JobQueue.ts"
+import { HeldLease, lanes, PlaceInLane, Places, SuspectTurn, type Lane } from "./Lanes.ts"
 
 const millis = (count: number): bigint => Duration.toNanosUnsafe(Duration.millis(count))
 const steady: Lane = { kinds: ["submit"], placesMax: 8, inFlightMax: 8, growsTo: 0, claimPause: Duration.zero }
@@ -104,4 +105,37 @@ describe("suspects", () => {
       assert.isTrue(turn.begin(mail))
     }
   })
+})
+
+describe("a lease that is held", () => {
+  it.effect("is ours no more when it has run out by either clock, or is lost, and is ours for longer when it is extended", () =>
+    Effect.gen(function* () {
+      const clock = yield* Clock.Clock
+      let [wallAhead, monotonicAhead] = [0, 0n]
+      const skewed: Clock.Clock = Object.assign(Object.create(clock), {
+        currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + wallAhead,
+        monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe() + monotonicAhead
+      })
+      const lease = { expiresAt: 60_000 } as Lease // all that is looked at
+      const isOurs = (of: (held: HeldLease) => void = () => {}) => {
+        const held = new HeldLease(lease, skewed)
+        of(held)
+        return held.isOurs()
+      }
+
+      assert.isTrue(isOurs())
+      assert.isFalse(isOurs((held) => held.lost()))
+      assert.isFalse(isOurs(() => (wallAhead = 60_000)))
+      assert.isFalse(isOurs(), "its claim was answered late")
+      wallAhead = 0
+      assert.isFalse(isOurs(() => (monotonicAhead = 60_000_000_000n)))
+      assert.isTrue(isOurs(), "from now on")
+      yield* TestClock.adjust("59 seconds")
+      assert.isTrue(isOurs())
+      assert.isTrue(isOurs((held) => held.extended({ ...lease, expiresAt: 61_000 })))
+      yield* TestClock.adjust("1 second")
+      assert.isFalse(isOurs())
+      assert.isTrue(isOurs((held) => held.extended({ ...lease, expiresAt: 61_000 })))
+    })
+  )
 })

@@ -1,11 +1,11 @@
 /**
  * What a worker knows of its places: which jobs share them, when one passes
- * from a job to the next of its group, and whose suspect is under way. Nothing
- * here waits or asks; `Worker` does.
+ * from a job to the next of its group, for how long a job is its own, and whose
+ * suspect is under way. Nothing here waits or asks; `Worker` does.
  */
 import { Duration, type Clock } from "effect"
 import type { Place } from "../operations/Commit.ts"
-import type { JobKind } from "../ports/JobQueue.ts"
+import type { JobKind, Lease } from "../ports/JobQueue.ts"
 import type { Hold, Next } from "../ports/Store.ts"
 import { requestsMax } from "./WebhookAttempts.ts"
 
@@ -128,6 +128,35 @@ export class PlaceInLane implements Place {
   #promise(more: number): void {
     this.#places.taken += more - this.#more
     this.#more = more
+  }
+}
+
+/** A lease for as long as it is known to be ours. */
+export class HeldLease {
+  readonly #clock: Clock.Clock
+  #expiresAt = 0
+  #expiresNanos = 0n
+  #isLost = false
+
+  constructor(lease: Lease, clock: Clock.Clock) {
+    this.#clock = clock
+    this.extended(lease)
+  }
+
+  extended({ expiresAt }: Lease): void {
+    const left = Math.max(0, expiresAt - this.#clock.currentTimeMillisUnsafe())
+    this.#expiresAt = expiresAt
+    this.#expiresNanos = this.#clock.monotonicTimeNanosUnsafe() + Duration.toNanosUnsafe(Duration.millis(left))
+  }
+
+  lost(): void {
+    this.#isLost = true
+  }
+
+  /** False where another may have the job by now. Either clock may have stood still, with the process or the machine, or been set. */
+  isOurs(): boolean {
+    const isOver = this.#clock.currentTimeMillisUnsafe() >= this.#expiresAt || this.#clock.monotonicTimeNanosUnsafe() >= this.#expiresNanos
+    return !isOver && !this.#isLost
   }
 }
 

@@ -37,6 +37,7 @@ import * as Metrics from "../Metrics.ts"
 import { Settings } from "../Settings.ts"
 import * as SeldomLog from "../SeldomLog.ts"
 import * as Tracing from "../Tracing.ts"
+import type { HeldLease } from "./Lanes.ts"
 import { signingKeys } from "./SigningKeys.ts"
 import {
   Abandoned,
@@ -75,8 +76,9 @@ interface Tried {
 
 const stopped = () => new Postponed({ code: "provider_unavailable", detail: "the worker was stopped before the mail provider answered" })
 
-/** So many results may wait for the store before nothing more is submitted. */
+/** So many results may wait for the store before nothing more is submitted; those that it has had for this long count, too. */
 const unrecordedMax = 16
+const slowRecording = Duration.toNanosUnsafe(Duration.seconds(2))
 
 /** A provider that takes longer has not answered, nor have blobs that an object is made of; long enough for the largest message over a slow line. */
 const submitTimeout = Duration.minutes(10)
@@ -86,9 +88,10 @@ export class SubmitMessage extends Context.Service<
   {
     /**
      * One try at the job's message, if it is due. True: its job ended with what it committed. Fails only if the store does,
-     * and where the worker stops before the message's turn at its provider has come; all else is an outcome, or a later try.
+     * and where it is another's, or the worker stops, before the message's turn at its provider has come; all else is an
+     * outcome, or a later try.
      */
-    readonly handle: (lease: Lease) => Effect.Effect<boolean, StoreUnavailable | GivenBack>
+    readonly handle: (lease: Lease, held: HeldLease) => Effect.Effect<boolean, StoreUnavailable | GivenBack>
     /** Records what providers have taken while the store was away, as far as it can: before another process mails it again. */
     readonly recordTaken: Effect.Effect<void>
     /** Waits for no provider any longer: what one has not answered yet is put off, as where its answer is lost. */
@@ -106,6 +109,7 @@ export class SubmitMessage extends Context.Service<
       const providers = yield* MailProviders
       const notifications = yield* RecordNotification
       const settings = yield* Settings
+      const clock = yield* Clock.Clock
       const [deadlines, answers] = [yield* Deadlines.make(submitTimeout), yield* Deadlines.make(submitTimeout)]
       let isCutOff = false
       const keyOf = signingKeys(crypto)
@@ -114,9 +118,21 @@ export class SubmitMessage extends Context.Service<
       /** What providers have taken and the store has not, in front what was tried longest ago: who is in it is not mailed again. */
       const unrecorded = new Map<MessageId, Tried>()
 
-      /** Fails where as many of them wait as may: nothing more is submitted then. */
+      /** What is being recorded now, and since when: what takes long is as if it waited. */
+      const recording = new Map<MessageId, bigint>()
+
+      /** Whether fewer of them wait than may: nothing more is submitted else. */
+      const hasRoom = (): boolean => {
+        let waiting = unrecorded.size
+        const slowSince = clock.monotonicTimeNanosUnsafe() - slowRecording
+        for (const [id, since] of recording) {
+          if (since > slowSince) break // so are those behind it
+          if (!unrecorded.has(id)) waiting += 1
+        }
+        return waiting < unrecordedMax
+      }
       const roomForMore = Effect.suspend(() =>
-        unrecorded.size < unrecordedMax ? Effect.void : Effect.fail(new StoreUnavailable({ cause: "too many results wait to be recorded" }))
+        hasRoom() ? Effect.void : Effect.fail(new StoreUnavailable({ cause: "too many results wait to be recorded" }))
       )
 
       const recordTaken = Effect.gen(function* () {
@@ -133,16 +149,16 @@ export class SubmitMessage extends Context.Service<
       /** Messages whose try is under way here. A queue that has lost everything brings their jobs again. */
       const underWay = new Set<MessageId>()
 
-      const handle = (lease: Lease) =>
+      const handle = (lease: Lease, held: HeldLease) =>
         Effect.suspend(() => {
           const id = lease.job.subject as MessageId // by its kind
           // What the try comes to is recorded, and makes the next job if there is to be one.
           if (underWay.has(id)) return Effect.succeed(false)
           underWay.add(id)
-          return Effect.ensuring(tryOnce(lease, id), Effect.sync(() => underWay.delete(id)))
+          return Effect.ensuring(tryOnce(lease, held, id), Effect.sync(() => underWay.delete(id)))
         })
 
-      const tryOnce = Tracing.fn("SubmitMessage.handle")(function* (lease: Lease, id: MessageId) {
+      const tryOnce = Tracing.fn("SubmitMessage.handle")(function* (lease: Lease, held: HeldLease, id: MessageId) {
         // Before the message is read: what is recorded in between does not wait any more, and was still queued as it was read.
         const waiting = unrecorded.get(id)
         const outbound = yield* store.messages.outbound(lease.job.realm, id)
@@ -166,7 +182,7 @@ export class SubmitMessage extends Context.Service<
         const suppressed = yield* findSuppressed(message, queued)
         const sendable = queued.filter(({ address }) => !suppressed.has(Addresses.foldCase(address)))
         const bounces = bounceSuppressed(queued, suppressed, now)
-        const attempt = yield* Effect.catchTags(attemptTo(outbound, sendable), {
+        const attempt = yield* Effect.catchTags(attemptTo(outbound, sendable, held), {
           Abandoned: ({ failure }) => Effect.as(Effect.logWarning("a message failed", failure), abandoned(sendable, failure, now)),
           Postponed: (why) => Effect.succeed(postponed(sendable, why)),
           AwaitsScan: () => Effect.succeed(bounces.length === 0 ? null : nothingToSend)
@@ -177,13 +193,13 @@ export class SubmitMessage extends Context.Service<
       })
 
       /** The try itself: everything that may refuse or put it off, and then the provider. */
-      const attemptTo = Effect.fnUntraced(function* (outbound: Outbound, sendable: ReadonlyArray<Recipient>) {
+      const attemptTo = Effect.fnUntraced(function* (outbound: Outbound, sendable: ReadonlyArray<Recipient>, held: HeldLease) {
         if (sendable.length === 0) return nothingToSend
         const { message } = outbound
         const domain = yield* checkSender(outbound)
         const attachments = yield* checkAttachments(message)
         const built = yield* buildMime(outbound, attachments)
-        const submitted = Effect.catchTags(submit(message, domain, sendable, built), {
+        const submitted = Effect.catchTags(submit(message, domain, sendable, built, held), {
           // To send it unsigned would be to send it to a spam folder.
           SealBroken: ({ message }) => Effect.fail(new Postponed({ code: "dkim_key_unavailable", detail: message })),
           // The bytes are gone, and are made again, the same: the next try finds them.
@@ -266,7 +282,13 @@ export class SubmitMessage extends Context.Service<
         })
       })
 
-      const submit = Effect.fnUntraced(function* (message: Message.Message, domain: MailDomain, sendable: ReadonlyArray<Recipient>, built: Built) {
+      const submit = Effect.fnUntraced(function* (
+        message: Message.Message,
+        domain: MailDomain,
+        sendable: ReadonlyArray<Recipient>,
+        built: Built,
+        held: HeldLease
+      ) {
         const { blob, bytes } = built
         const provider = providers[message.environment]
         if (provider === null) {
@@ -274,8 +296,9 @@ export class SubmitMessage extends Context.Service<
         }
         const place = yield* Place
         let isGivenBack = false
+        // Nobody has been told of it while it waits; another worker may have it by the time that its turn comes.
         const isWanted = () => {
-          isGivenBack = place?.isStopping() === true
+          isGivenBack = place?.isStopping() === true || !held.isOurs() || !hasRoom()
           return !isGivenBack
         }
         if (!isWanted()) return yield* new GivenBack()
@@ -383,14 +406,19 @@ export class SubmitMessage extends Context.Service<
        * under way, as in `recordTaken`: the message's own comes again and finds nothing to do.
        */
       const conclude = (lease: Lease | null, tried: Tried) =>
-        Effect.onExit(commitTried(lease, tried), (exit) =>
-          Effect.sync(() => {
-            // To give up what was taken, and fail with it, is no reason to forget who has been mailed.
-            if (Exit.isFailure(exit) && tried.attempt.submission === null) return
-            unrecorded.delete(tried.started.id)
-            if (Exit.isFailure(exit)) unrecorded.set(tried.started.id, tried)
-          })
-        )
+        Effect.suspend(() => {
+          const { attempt, started: { id } } = tried
+          if (attempt.submission !== null) recording.set(id, clock.monotonicTimeNanosUnsafe())
+          return Effect.onExit(commitTried(lease, tried), (exit) =>
+            Effect.sync(() => {
+              recording.delete(id)
+              // To give up what was taken, and fail with it, is no reason to forget who has been mailed.
+              if (Exit.isFailure(exit) && attempt.submission === null) return
+              unrecorded.delete(id)
+              if (Exit.isFailure(exit)) unrecorded.set(id, tried)
+            })
+          )
+        })
 
       const cutOff = Effect.suspend(() => {
         isCutOff = true

@@ -8,6 +8,7 @@ import { Place } from "../operations/Commit.ts"
 import { JobQueue, LeaseLost, QueueUnavailable, type Job, type JobKind, type Lease } from "../ports/JobQueue.ts"
 import { StoreUnavailable } from "../ports/Store.ts"
 import { DeliverWebhook } from "./DeliverWebhook.ts"
+import { HeldLease } from "./Lanes.ts"
 import { ParseMessage } from "./ParseMessage.ts"
 import { PollProvider } from "./PollProvider.ts"
 import { ScanAttachment } from "./ScanAttachment.ts"
@@ -27,9 +28,10 @@ type Claim = Parameters<(typeof JobQueue.Service)["claim"]>[0]
 const running = Effect.fnUntraced(function* (
   /** What each claim brings, by the first kind that is asked for. */
   batches: Partial<Record<JobKind, Array<ReadonlyArray<Lease>>>>,
-  handle: (lease: Lease) => Effect.Effect<boolean, StoreUnavailable>,
+  handle: (lease: Lease, held: HeldLease) => Effect.Effect<boolean, StoreUnavailable>,
   queueOf: Partial<typeof JobQueue.Service> = {}
 ) {
+  const clock = yield* Clock.Clock
   const did: Array<string> = []
   const lines: Array<string> = []
   const [offered, asked]: [Array<Job>, Array<Claim>] = [[], []]
@@ -49,7 +51,9 @@ const running = Effect.fnUntraced(function* (
     complete: (lease) => Effect.andThen(note(`complete ${lease.token}`), queueOf.complete?.(lease) ?? Effect.void),
     extend: (lease, timeout) => Effect.andThen(note(`extend ${lease.token}`), queueOf.extend?.(lease, timeout) ?? Effect.succeed(lease))
   }
-  const handler = { handle: (lease: Lease) => Effect.andThen(note(`begin ${lease.token}`), handle(lease)) }
+  const handler = {
+    handle: (lease: Lease, held = new HeldLease(lease, clock)) => Effect.andThen(note(`begin ${lease.token}`), handle(lease, held))
+  }
   const handlers = Layer.mergeAll(
     Layer.succeed(JobQueue, queue),
     Layer.succeed(DeliverWebhook, handler),
@@ -103,6 +107,28 @@ describe("a lease", () => {
       yield* TestClock.adjust("5 minutes")
 
       assert.deepStrictEqual(did, ["begin a 0", "extend a 20"])
+    })
+  )
+
+  it.effect("is known to its work to be another's once it is lost, or was not extended for as long as it lasts", () =>
+    Effect.gen(function* () {
+      const until: Record<string, number> = {}
+      const extend = (lease: Lease) => {
+        if (lease.token === "lost") return Effect.fail(new LeaseLost({ token: lease.token }))
+        return lease.token === "silent" ? Effect.never : Effect.map(Clock.currentTimeMillis, (now) => ({ ...lease, expiresAt: now + 60_000 }))
+      }
+      const handle = Effect.fnUntraced(function* ({ token }: Lease, held: HeldLease) {
+        for (let second = 0; second < 90 && held.isOurs(); second++) {
+          until[token] = second
+          yield* Effect.sleep("1 second")
+        }
+        return true
+      })
+      yield* running({ submit: [["kept", "lost", "silent"].map((token) => leaseOf("submit", token))] }, handle, { extend })
+
+      yield* TestClock.adjust("2 minutes")
+
+      assert.deepStrictEqual(until, { kept: 89, lost: 19, silent: 59 })
     })
   )
 
@@ -193,6 +219,19 @@ describe("a job", () => {
       yield* Fiber.interrupt(broken.worker)
       yield* broken.release
       assert.deepStrictEqual(broken.did.filter((one) => one.startsWith("give")), [], "nobody told it to stop")
+    })
+  )
+
+  it.effect("of mail that waited alone for others to end, when the worker is interrupted, is given back, for nobody was told of it", () =>
+    Effect.gen(function* () {
+      const batches = { submit: [[leaseOf("scan", "file"), leaseOf("submit", "suspect", 4)]] }
+      const { did, stop, worker, release } = yield* running(batches, taking(3_600))
+      yield* stop
+      yield* TestClock.adjust("15 seconds")
+      yield* Fiber.interrupt(worker)
+      yield* release
+
+      assert.sameMembers(did, ["begin file 0", "give back file for 0 s at 15", "give back suspect for 0 s at 15"])
     })
   )
 

@@ -16,7 +16,7 @@ import * as SeldomLog from "../SeldomLog.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import * as Tracing from "../Tracing.ts"
 import { DeliverWebhook } from "./DeliverWebhook.ts"
-import { extendEvery, lanes, PlaceInLane, Places, SuspectTurn, visibilityTimeout, type Lane } from "./Lanes.ts"
+import { extendEvery, HeldLease, lanes, PlaceInLane, Places, SuspectTurn, visibilityTimeout, type Lane } from "./Lanes.ts"
 import { ParseMessage } from "./ParseMessage.ts"
 import { PollProvider } from "./PollProvider.ts"
 import { ScanAttachment } from "./ScanAttachment.ts"
@@ -99,7 +99,10 @@ export class Worker extends Context.Service<
       const clockOffset = yield* ClockOffset
 
       /** Those that answer with true have ended the job themselves. */
-      const handlers: Record<JobKind, (lease: Lease) => Effect.Effect<boolean, StoreUnavailable | SealBroken | BlobUnavailable | GivenBack>> = {
+      const handlers: Record<
+        JobKind,
+        (lease: Lease, held: HeldLease) => Effect.Effect<boolean, StoreUnavailable | SealBroken | BlobUnavailable | GivenBack>
+      > = {
         submit: submitMessage.handle,
         // To the types an Effect of anything is one of void, and the queue's answer to an offer may be among it.
         scan: (lease) => Effect.as(scanAttachment.handle(lease), false),
@@ -114,10 +117,11 @@ export class Worker extends Context.Service<
 
       /**
        * Holds the lease for as long as the work goes on, whatever the queue's moods, until somebody else has it. The
-       * store's versions fence the result, so losing it is no error.
+       * store's versions fence the result, so losing it is no error; what cannot be undone is not begun any more.
        */
-      const hold = <A, E, R>(lease: Lease, work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-        Effect.suspend(() => {
+      const hold = <A, E, R>(lease: Lease, work: (held: HeldLease) => Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+        Clock.clockWith((clock) => {
+          const held = new HeldLease(lease, clock)
           let isOver = false
           let deadline: Deadlines.Deadline | null = null
           const wait = () => {
@@ -125,15 +129,15 @@ export class Worker extends Context.Service<
           }
           const extend = () =>
             queue.extend(lease, visibilityTimeout).pipe(
-              Effect.asVoid,
+              Effect.map((extended) => held.extended(extended)),
               Effect.catchTag("QueueUnavailable", () => Effect.void),
               Effect.catchDefect(broke),
               Effect.andThen(Effect.sync(wait)),
-              Effect.catchTag("LeaseLost", () => Effect.void)
+              Effect.catchTag("LeaseLost", () => Effect.sync(() => held.lost()))
             )
           wait()
           return Effect.ensuring(
-            work,
+            work(held),
             Effect.sync(() => {
               isOver = true
               toExtend.clear(deadline)
@@ -167,9 +171,9 @@ export class Worker extends Context.Service<
         yield* offer(queue, [{ ...job, dueAt: (yield* Clock.currentTimeMillis) + unavailableRetry }])
       })
 
-      const workAndEnd = Effect.fnUntraced(function* (lease: Lease) {
+      const workAndEnd = Effect.fnUntraced(function* (lease: Lease, held: HeldLease) {
         const ended = Metrics.jobsEnded[lease.job.kind]
-        const end = yield* handlers[lease.job.kind](lease).pipe(
+        const end = yield* handlers[lease.job.kind](lease, held).pipe(
           joinTrace(lease),
           Effect.map((isEnded) => ({ metric: ended.completed, isEnded })),
           Effect.catch((error) =>
@@ -193,7 +197,7 @@ export class Worker extends Context.Service<
 
       const work = (lease: Lease) => {
         const { kind, subject, realm } = lease.job
-        const done = Effect.catchCause(hold(lease, workAndEnd(lease)), (cause) =>
+        const done = Effect.catchCause(hold(lease, (held) => workAndEnd(lease, held)), (cause) =>
           Cause.hasInterruptsOnly(cause)
             ? Effect.interrupt
             : Effect.andThen(
@@ -238,7 +242,10 @@ export class Worker extends Context.Service<
       })
 
       /** Holds a suspect's lease while others come to their end, and then works it. */
-      const workBehind = (lease: Lease, others: Effect.Effect<void>) => Effect.andThen(hold(lease, others), work(lease))
+      const workBehind = (lease: Lease, others: Effect.Effect<void>, isStopping: () => boolean) => {
+        const waiting = Effect.onInterrupt(hold(lease, () => others), () => Effect.sync(() => void (isStopping() && unfinished.push(lease))))
+        return Effect.andThen(waiting, noteUnfinished(lease, isStopping, work(lease)))
+      }
 
       /** Keeps the places of a lane busy until told to stop. */
       const runLane = Effect.fnUntraced(function* (lane: Lane, isStopping: () => boolean, idle: Duration.Duration) {
@@ -282,7 +289,7 @@ export class Worker extends Context.Service<
           }
           places.isSpare = isAll && suspect === null
           for (const lease of fresh) yield* start(lease)
-          if (suspect !== null) yield* thenEndTurn(lane, noteUnfinished(suspect, isStopping, workBehind(suspect, FiberSet.awaitEmpty(fibers))))
+          if (suspect !== null) yield* thenEndTurn(lane, workBehind(suspect, FiberSet.awaitEmpty(fibers), isStopping))
           else if (isAway) yield* Effect.sleep(idle)
           else if (isAll) yield* Effect.catchDefect(queue.awaitWork(lane.kinds, idle), (defect) => Effect.andThen(broke(defect), Effect.sleep(idle)))
         }
@@ -300,7 +307,7 @@ export class Worker extends Context.Service<
           const fresh = claimed.flatMap((one) => one.fresh)
           const suspect = claimed.map((one) => one.suspect).find((lease) => lease !== null) ?? null
           const others = Effect.forEach(fresh, work, { concurrency: "unbounded", discard: true })
-          yield* suspect === null ? others : workBehind(suspect, others)
+          yield* suspect === null ? others : workBehind(suspect, others, () => false)
           return fresh.length + (suspect === null ? 0 : 1)
         }).pipe(Effect.ensuring(Effect.sync(() => lanes.forEach((lane) => suspectTurn.end(lane))))),
 

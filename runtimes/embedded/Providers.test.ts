@@ -51,6 +51,7 @@ describe("a provider in JavaScript", () => {
   for (const [how, handedOn] of [
     ["a promise of an Effect", async (submit: Submit) => submit],
     ["an Effect of an Effect", (submit: Submit) => Effect.sync(() => submit)],
+    // @effect-diagnostics-next-line lazyPromiseInEffectSync:off -- this is what JavaScript's authors may write
     ["an Effect of a promise", (submit: Submit) => Effect.sync(() => Effect.runPromise(submit))]
   ] as const) {
     it(`has what it hands the call on to done, where a method returns ${how}`, async () => {
