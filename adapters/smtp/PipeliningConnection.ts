@@ -56,6 +56,7 @@ export interface Host<Message extends Outgoing> {
   readonly onEnd: (why: SmtpFailed) => void
   /** Calls back after the time to connect, unless it is told that there is no need. */
   readonly within: (onDue: () => void) => () => void
+  readonly monotonicNanos: () => bigint
 }
 
 interface Transaction<Message extends Outgoing> {
@@ -82,12 +83,15 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
   #held: (() => void) | null = null
   /** It ends with the current message. */
   #isCondemned = false
+  /** Since the server's last word, or what was asked of it when it owed nothing, or the last bytes that went out to it. */
+  #silentSince: bigint
   #hasEnded = false
 
   constructor(settings: Settings, messagesMax: number, host: Host<Message>) {
     this.#settings = settings
     this.#messagesMax = messagesMax
     this.#host = host
+    this.#silentSince = host.monotonicNanos()
   }
 
   /** Its wire is on its way. */
@@ -108,6 +112,7 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
   /** To be called on an idle connection, and on a new one. Whether it has taken it: what cannot be sent is answered. */
   begin(message: Message): boolean {
     if (!this.#takes(message)) return false
+    this.#silentSince = this.#host.monotonicNanos()
     this.#speak((this.#current = this.#transaction(message)))
     return true
   }
@@ -129,6 +134,13 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
     if (!this.#takes(message)) return false
     this.#speak((this.#behind = this.#transaction(message)))
     return true
+  }
+
+  /** For how long, in nanoseconds, the server has said nothing that it owes, and taken nothing that waits for it. */
+  silence(at: bigint): bigint {
+    const current = this.#current
+    const isOwing = this.#extensions === null || (current !== null && (current.stage !== "bytes" || this.#wire!.isFull())) // it has extensions
+    return isOwing ? at - this.#silentSince : 0n
   }
 
   /** Nobody waits for it any more. What is under way beside it goes on. */
@@ -156,6 +168,10 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
 
   onEnd(why: SmtpFailed): void {
     this.#over(why)
+  }
+
+  onHeard(): void {
+    this.#silentSince = this.#host.monotonicNanos()
   }
 
   onUnasked(said: Said | null): boolean {
@@ -266,11 +282,13 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
         if (!isCurrent()) return false
         const stuffed = stuffDots(lines, isAtStart)
         isAtStart = lines.at(-1) === 0x0a
+        this.#silentSince = this.#host.monotonicNanos()
         return wire.pour(stuffed)
       },
       onDrain: (onDrain) => wire.onDrain(onDrain),
       end: () => {
         if (!isCurrent()) return
+        this.#silentSince = this.#host.monotonicNanos()
         wire.say(isAtStart ? ".\r\n" : "\r\n.\r\n")
         this.#onPassed(transaction)
       },

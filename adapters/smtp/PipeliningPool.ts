@@ -3,8 +3,13 @@
  * so many. A message goes to a connection that rests, else to a new one, else
  * behind the dot of another message, else it waits. All are closed with the
  * scope.
+ *
+ * A connection whose server has fallen silent keeps what it carries, gets
+ * nothing more, and does not count, so that a new one may replace it: of both
+ * together there are never more than twice as many. Where the server speaks
+ * again, connections that are too many go as they come to rest.
  */
-import { Duration, Effect, Result, type Scope } from "effect"
+import { Clock, Duration, Effect, Result, type Scope } from "effect"
 import * as Deadlines from "../../core/Deadlines.ts"
 import { PipeliningConnection, type Outgoing } from "./PipeliningConnection.ts"
 import { failed, wantedNoMore, type Answer, type SmtpFailed } from "./SmtpAnswer.ts"
@@ -30,12 +35,19 @@ interface Carrier {
   readonly connection: PipeliningConnection<Submission>
   /** For whom it is being opened. */
   sponsor: Submission | null
+  /** Opened in place of one that has fallen silent. */
+  readonly isReplacement: boolean
   /** To be connected, or to rest. */
   deadline: Deadlines.Deadline | null
 }
 
+/** After which a server that owes something counts as silent: longer than most take to look into a message. */
+const silenceMax = Duration.toNanosUnsafe(Duration.seconds(15))
+
 export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, never, Scope.Scope> =>
   Effect.gen(function* () {
+    const clock = yield* Clock.Clock
+    const monotonicNanos = () => clock.monotonicTimeNanosUnsafe()
     const toSubmit = yield* Deadlines.make(limits.submitTimeout)
     const toRest = yield* Deadlines.make(limits.idleTimeout)
     const toConnect = yield* Deadlines.make(settings.connectTimeout)
@@ -47,6 +59,8 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
     /** Of which a connection was lost before the server had them: they go first. */
     const returned: Array<Submission> = []
     let isClosed = false
+    /** A server that refuses a replacement, as one that takes no more connections does, is not asked for another before then. */
+    let replaceableAt = 0n
     /** While messages wait: behind a server that says nothing no turn comes at which they would be asked. */
     let asking: Deadlines.Deadline | null = null
 
@@ -84,6 +98,18 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
       } else carrier?.connection.abandon(submission)
     }
 
+    const answering = (): Array<Carrier> => {
+      const at = monotonicNanos()
+      return [...all].filter(({ connection }) => connection.silence(at) <= silenceMax)
+    }
+
+    const areTooMany = (): boolean => all.size > limits.connectionsMax && answering().length > limits.connectionsMax
+
+    const giveBack = (submission: Submission): void => {
+      submission.carrier = null
+      returned.push(submission)
+    }
+
     const rested = (carrier: Carrier): void => {
       toRest.clear(carrier.deadline)
       const index = idle.indexOf(carrier)
@@ -92,12 +118,10 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
 
     const open = (): void => {
       const connection: PipeliningConnection<Submission> = new PipeliningConnection(settings, limits.messagesPerConnectionMax, {
-        next: () => next(carrier),
-        giveBack: (submission) => {
-          submission.carrier = null
-          returned.push(submission)
-        },
+        next: () => (areTooMany() ? null : next(carrier)),
+        giveBack,
         onIdle: () => {
+          if (areTooMany()) return connection.quit()
           idle.push(carrier)
           carrier.deadline = toRest.set(() => connection.quit())
           dispatch()
@@ -108,15 +132,19 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
           rested(carrier)
           toConnect.clear(carrier.deadline)
           carrier.sponsor = null
-          sponsor?.onEnd(Result.fail(why))
+          if (sponsor !== null && carrier.isReplacement) {
+            replaceableAt = monotonicNanos() + silenceMax
+            giveBack(sponsor)
+          } else sponsor?.onEnd(Result.fail(why))
           dispatch()
         },
         within: (onDue) => {
           const deadline = toConnect.set(onDue)
           return () => toConnect.clear(deadline)
-        }
+        },
+        monotonicNanos
       })
-      const carrier: Carrier = { connection, sponsor: null, deadline: null }
+      const carrier: Carrier = { connection, sponsor: null, isReplacement: all.size >= limits.connectionsMax, deadline: null }
       all.add(carrier)
       carrier.sponsor = next(carrier)
       carrier.deadline = toConnect.set(() => connection.end("not connected and signed in within the time"))
@@ -145,9 +173,14 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
           if (!carrier.connection.begin(next(carrier)!)) carrier.connection.rest() // there is one
         } else if (all.size < limits.connectionsMax) open()
         else {
-          const busy = [...all].find(({ connection }) => connection.takesAnother())
-          if (busy === undefined) return askAgain()
-          busy.connection.beginBehind(next(busy)!) // the same
+          const some = answering()
+          if (some.length < limits.connectionsMax && all.size < 2 * limits.connectionsMax && monotonicNanos() >= replaceableAt) open()
+          else {
+            // Where there are too many, one must come to rest.
+            const busy = some.length > limits.connectionsMax ? undefined : some.find(({ connection }) => connection.takesAnother())
+            if (busy === undefined) return askAgain()
+            busy.connection.beginBehind(next(busy)!) // one waits
+          }
         }
       }
     }

@@ -179,7 +179,7 @@ describe("many messages", () => {
       const begun = yield* Effect.forEach([mail(), mail()], (request) => Effect.forkScoped(endOf(provider, request)))
       yield* server.until(([only]) => only?.messages.length === 1 && only.pending.endsWith("DATA\r\n"))
       const ends = yield* Effect.forEach(waiting, (request) => Effect.forkScoped(endOf(provider, request)))
-      yield* TestClock.adjust("1 minute")
+      yield* TestClock.adjust("10 seconds")
       assert.isTrue(ends.every((fiber) => fiber.pollUnsafe() === undefined))
 
       isWanted = false

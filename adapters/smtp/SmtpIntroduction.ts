@@ -107,7 +107,7 @@ export const introduce = (
 /** Connects, encrypts and signs in as for a message, and leaves. Ends within the time to connect. */
 export const check = (settings: Settings): Effect.Effect<void, SmtpFailed> =>
   Effect.callback<void, SmtpFailed>((resume) => {
-    const owner: Owner = { onEnd: (why) => resume(Effect.fail(why)), onUnasked: () => false }
+    const owner: Owner = { onEnd: (why) => resume(Effect.fail(why)), onHeard: () => undefined, onUnasked: () => false }
     try {
       const wire = introduce(settings, trust(settings), owner, () => {
         wire.quit()

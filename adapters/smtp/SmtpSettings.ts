@@ -26,6 +26,7 @@ export interface Options {
   readonly ehloName?: string | null
   /** A message is signed with all keys for the domain of its From field. */
   readonly dkim?: ReadonlyArray<Dkim.DkimKey>
+  /** The provider that pipelines may have as many again, while the server has fallen silent on some. */
   readonly connectionsMax?: number
   readonly messagesPerConnectionMax?: number
   readonly timeouts?: Partial<Timeouts>

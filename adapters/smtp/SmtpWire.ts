@@ -15,6 +15,8 @@ import { shown, type Settings } from "./SmtpSettings.ts"
 export interface Owner {
   /** It is over, for this reason; said once, and nothing after it. */
   readonly onEnd: (why: SmtpFailed) => void
+  /** Something has come. */
+  readonly onHeard: () => void
   /** Words that nobody waits for; null for what is no whole reply yet. Whether that is well. */
   readonly onUnasked: (said: Said | null) => boolean
 }
@@ -68,6 +70,11 @@ export class SmtpWire {
 
   isOpen(): boolean {
     return this.#isOpen
+  }
+
+  /** Whether bytes wait until the server takes some. */
+  isFull(): boolean {
+    return this.#socket.writableNeedDrain
   }
 
   isEncrypted(): boolean {
@@ -181,6 +188,7 @@ export class SmtpWire {
 
   readonly #read = (chunk: Buffer): void => {
     const replies = this.#replies
+    this.#owner.onHeard()
     // What is said from here on is no cause of these words.
     let answerable = this.#expected.length
     this.#isReading = true
