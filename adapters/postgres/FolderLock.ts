@@ -4,7 +4,9 @@
  * is taken over when the holder is gone. A container sees no process of another
  * one, nor of its host, and may have the same numbers: so a holder listens on a
  * socket in the folder, where all who share it can knock, and which the system
- * closes with the process.
+ * closes with the process. By that socket threads of one process, and copies of
+ * this module, are told apart too; where the system tells nothing of processes
+ * (no /proc), they are not, and it is for the program to open a folder once.
  */
 import { Data, Effect, type Scope } from "effect"
 import { createHash, randomBytes } from "node:crypto"
@@ -19,16 +21,18 @@ export class FolderInUse extends Data.TaggedError("FolderInUse")<{
   /** It is one of another container, or of the host. */
   readonly isElsewhere: boolean
 }> {
+  /** It is this process, by another thread or copy of this module, or the same. */
+  readonly isOwn = this.holder === pid && !this.isElsewhere
   /** The holder, in words. */
-  readonly who = `process ${this.holder}${this.isElsewhere ? " of another container, or of the host" : ""}`
-  override readonly message = `the database folder ${this.folder} is in use by ${this.who}; stop it, or choose another folder`
+  readonly who = this.isOwn ? "this process already" : `process ${this.holder}${this.isElsewhere ? " of another container, or of the host" : ""}`
+  override readonly message = `the database folder ${this.folder} is in use by ${this.who}; ${this.isOwn ? "close it there" : "stop it"}, or choose another folder`
 }
 
 export class FolderUnusable extends Data.TaggedError("FolderUnusable")<{ readonly folder: string; readonly cause: unknown }> {
   override readonly message = `the database folder ${this.folder} cannot be used: ${this.cause instanceof Error ? this.cause.message : String(this.cause)}`
 }
 
-/** Folders that this process has, or is about to take: a lock with its number and not here is of an earlier process that had the same. */
+/** Folders that this thread has, or is about to take, by this copy of the module. */
 const held = new Set<string>()
 
 interface Holder {
@@ -41,10 +45,9 @@ interface Holder {
   readonly token: string
 }
 
-/** A folder that this process wants, and how it is named there. */
-interface Wanted {
+/** A folder that this process wants, and how it is named there; its namespace also where there are no sockets. */
+interface Wanted extends Holder {
   readonly lock: string
-  readonly pidNamespace: string | null
   /** Of the folder, by which its sockets have short paths; null where there are no namespaces. */
   readonly descriptor: number | null
 }
@@ -65,13 +68,13 @@ export const take = (folder: string): Effect.Effect<void, FolderInUse | FolderUn
       io(async () => (pidNamespace === null ? null : await fs.open(path.dirname(lock)))),
       (opened) => Effect.promise(async () => opened?.close())
     )
-    const wanted = { lock, pidNamespace, descriptor: opened?.fd ?? null }
+    const began = (yield* Effect.promise(() => processOf(pid)))?.began ?? null
+    const wanted = { lock, pid, began, pidNamespace, token: drawn(), descriptor: opened?.fd ?? null }
     const server = yield* Effect.acquireRelease(
       Effect.promise(() => listen(wanted)),
       (server) => Effect.promise(() => hangUp(wanted, server))
     )
-    const began = (yield* Effect.promise(() => processOf(pid)))?.began ?? null
-    const own = { pid, began, pidNamespace: server === null ? null : pidNamespace, token: drawn() }
+    const own = server === null ? { ...wanted, pidNamespace: null } : wanted
     yield* Effect.acquireRelease(
       Effect.flatMap(io(() => acquire(wanted, lock, own)), (holder) =>
         holder === null ? Effect.void : Effect.fail(new FolderInUse({ folder, holder: holder.pid, isElsewhere: isElsewhere(wanted, holder) }))
@@ -100,12 +103,15 @@ const makeFolder = async (folder: string): Promise<void> => {
   }
 }
 
+/** Others may give a lock back, or replace it, while one looks; nobody meets that so often in a row. */
+const turnsMax = 100
+
 /**
  * Puts our name into a file of its own, if nobody has it who is there; else tells who has it, or is about to. Of several who
  * find the name of one that is gone, one may replace it: who has the file that is called by what they all have read.
  */
 const acquire = async (wanted: Wanted, file: string, own: Holder): Promise<Holder | null> => {
-  for (;;) {
+  for (let turn = 0; turn < turnsMax; turn++) {
     if (await made(wanted, file, own)) return null
     const text = await textIn(file)
     if (text === null) continue // it has just been given back
@@ -123,6 +129,7 @@ const acquire = async (wanted: Wanted, file: string, own: Holder): Promise<Holde
       await fs.rm(right, { force: true })
     }
   }
+  throw new Error(`${file} can be neither made nor read, as a symbolic link that leads nowhere; remove it`)
 }
 
 /** Makes the file, unless it is there. */
@@ -138,7 +145,7 @@ const made = async (wanted: Wanted, file: string, own: Holder): Promise<boolean>
 
 /** Written aside, so that no file is ever seen without its name; readable by all, for who may not read it could not tell whether it is held. */
 const written = async (wanted: Wanted, own: Holder, use: (mine: string) => Promise<void>): Promise<void> => {
-  const mine = `${wanted.lock}.${nameOf({ ...wanted, pid })}.${drawn()}` // never the same: who tidies up may be slow
+  const mine = `${wanted.lock}.${nameOf({ ...wanted, token: drawn() })}` // never the same: who tidies up may be slow
   try {
     await fs.writeFile(mine, textOf(own), { mode: 0o644 })
     await use(mine)
@@ -151,10 +158,17 @@ const written = async (wanted: Wanted, own: Holder, use: (mine: string) => Promi
 const tidy = async (wanted: Wanted): Promise<void> => {
   const folder = path.dirname(wanted.lock)
   for (const name of await fs.readdir(folder)) {
-    if (!/^lock\.[\w.]+$/.test(name) || name.endsWith(".socket")) continue
-    const holder = holderIn((await textIn(path.join(folder, name)).catch(() => null)) ?? "")
-    if (holder !== null && !(await isThere(wanted, holder))) await fs.rm(path.join(folder, name), { force: true }).catch(() => undefined)
+    if (await isLeft(wanted, path.join(folder, name))) await fs.rm(path.join(folder, name), { force: true }).catch(() => undefined)
   }
+}
+
+/** A socket that does not answer may be of one that is about to listen, so it is left when its process is gone, and where its number says so. */
+const isLeft = async (wanted: Wanted, file: string): Promise<boolean> => {
+  const [, number, pidNamespace] = /^lock\.(\d+)\.(\d+)\.(?:\w+\.)?socket$/.exec(path.basename(file)) ?? []
+  if (number !== undefined) return pidNamespace === wanted.pidNamespace && !(await runs(Number(number)))
+  if (!/^lock\.[\w.]+$/.test(path.basename(file))) return false
+  const holder = holderIn((await textIn(file).catch(() => null)) ?? "")
+  return holder !== null && !(await isThere(wanted, holder))
 }
 
 const drawn = (): string => randomBytes(8).toString("hex")
@@ -182,39 +196,43 @@ const isElsewhere = ({ pidNamespace }: Wanted, holder: Holder): boolean =>
 /** Whether it runs: a process that has ended has its number until its parent asks how, and others have it after that. */
 const isThere = async (wanted: Wanted, holder: Holder): Promise<boolean> => {
   if (isElsewhere(wanted, holder)) return answers(wanted, holder)
-  if (holder.pid === pid) return false // of an earlier process, for it is not among those held here
-  const found = await processOf(holder.pid)
-  if (found === null) return isAlive(holder.pid) // no Linux, or none whose processes can be seen
-  return !/[ZX]/.test(found.state) && (holder.began === null || holder.began === found.began)
+  if (holder.pid === pid) {
+    // Of an earlier process that had our number; or of this one, by another thread, which may have ended, or another copy.
+    return wanted.began !== null && holder.began === wanted.began && (holder.pidNamespace === null || answers(wanted, holder))
+  }
+  return runs(holder.pid, holder.began)
 }
 
-type Named = Pick<Holder, "pid" | "pidNamespace">
+/** Whether there is a process of that number, which began then if that is known. */
+const runs = async (number: number, began: string | null = null): Promise<boolean> => {
+  const found = await processOf(number)
+  if (found === null) return isAlive(number) // no Linux, or none whose processes can be seen
+  return !/[ZX]/.test(found.state) && (began === null || began === found.began)
+}
 
-const nameOf = ({ pid, pidNamespace }: Named): string => (pidNamespace === null ? String(pid) : `${pid}.${pidNamespace}`)
+const nameOf = ({ pid, pidNamespace, token }: Omit<Holder, "began">): string => [pid, pidNamespace, token].filter((word) => word !== null && word !== "").join(".")
 
 /** A socket's path is a hundred characters at most, and the folder's may be longer. */
-const socketOf = ({ descriptor }: Wanted, named: Named): string => `/proc/self/fd/${descriptor}/lock.${nameOf(named)}.socket`
+const socketOf = ({ descriptor }: Wanted, holder: Holder): string => `/proc/self/fd/${descriptor}/lock.${nameOf(holder)}.socket`
 
-/** Null where there are no namespaces, or the folder's file system has no sockets. */
+/** Null where there are no namespaces, or the folder's file system has no sockets, or none that all may use. */
 const listen = async (wanted: Wanted): Promise<net.Server | null> => {
   if (wanted.pidNamespace === null) return null
-  const socket = socketOf(wanted, { ...wanted, pid })
-  await fs.rm(socket, { force: true }).catch(() => undefined) // of an earlier process
   const server = net.createServer((caller) => caller.destroy()).unref()
-  return new Promise((resolve) => {
+  return new Promise<net.Server | null>((resolve) => {
     server.on("error", () => resolve(null)) // also of a call that cannot be taken later, which changes nothing
-    server.listen({ path: socket, readableAll: true, writableAll: true }, () => resolve(server))
-  })
+    server.listen({ path: socketOf(wanted, wanted), readableAll: true, writableAll: true }, () => resolve(server))
+  }).catch(() => null) // its mode cannot be set
 }
 
 const hangUp = async (wanted: Wanted, server: net.Server | null): Promise<void> => {
   if (server === null) return
   await new Promise((resolve) => server.close(resolve))
-  await fs.rm(socketOf(wanted, { ...wanted, pid }), { force: true }).catch(() => undefined)
+  await fs.rm(socketOf(wanted, wanted), { force: true }).catch(() => undefined)
 }
 
 /** Whether somebody listens on its socket, if only the system for it: then the process is there, however busy. */
-const answers = (wanted: Wanted, holder: Named): Promise<boolean> =>
+const answers = (wanted: Wanted, holder: Holder): Promise<boolean> =>
   new Promise((resolve) => {
     const socket = net.connect(socketOf(wanted, holder))
     const end = (isOpen: boolean) => {
