@@ -1,5 +1,6 @@
-import { afterAll, assert, beforeAll, describe, it, layer } from "@effect/vitest"
+import { afterAll, assert, beforeAll, describe, it, layer, vi } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Layer, Result, Scope } from "effect"
+import { PGlite } from "@electric-sql/pglite"
 import { PgConnection } from "@effect/sql-pg"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
@@ -244,17 +245,39 @@ describe("PGlite in a folder", () => {
     patience
   )
 
-  it.live("is asked all the same on a disk that says from the first that nothing is free, or of which nobody can tell", () =>
+  it.live("is not opened on a disk that is too full, nor made on one that is full by then, and says how much it wants", () =>
     Effect.gen(function* () {
-      const context = yield* Layer.build(Layer.fresh(Pglite.layer({ directory: yield* used, freeBytes: () => 0 })))
-      assert.deepStrictEqual(yield* Context.get(context, Database).sql`select 1 as one`, [{ one: 1 }])
+      const directory = yield* used
+      const fresh = yield* temporary
+      fs.rmSync(path.join(directory, "cluster", "global", "pg_control")) // opened, it would say so
+      const refused = (directory: string, free: number) =>
+        Effect.flip(Effect.scoped(Layer.build(Layer.fresh(Pglite.layer({ directory, freeBytes: () => free * 1024 ** 2 })))))
 
+      for (const [folder, free, wanted] of [[directory, 0, 32], [directory, 31, 32], [fresh, 0, 72], [fresh, 71, 72]] as const) {
+        const error = yield* refused(folder, free)
+        assert.strictEqual(error._tag, "PgliteUnavailable")
+        assert.strictEqual(error.message, `the disk of the database folder ${folder} has ${free} MiB free, and PostgreSQL may need ${wanted} MiB: make room, and start again`)
+      }
+      assert.deepStrictEqual(fs.readdirSync(fresh), [])
+      assert.include((yield* refused(directory, 32)).message, "cannot be opened")
+    }).pipe(Effect.scoped),
+    patience
+  )
+
+  it.live("is asked all the same where nobody can tell how much is free", () =>
+    Effect.gen(function* () {
       const directory = yield* used
       const { sql } = yield* opened(directory)
       const moved = path.join(yield* temporary, "moved")
       fs.renameSync(directory, moved)
       assert.deepStrictEqual(yield* sql`select 1 as one`, [{ one: 1 }])
       fs.renameSync(moved, directory)
+
+      assert.strictEqual(fs.statfsSync("/proc").blocks, 0)
+      assert.strictEqual(Pglite.freeBytesIn("/proc"), Infinity)
+      assert.strictEqual(Pglite.freeBytesIn("/none"), Infinity)
+      assert.isAbove(Pglite.freeBytesIn(directory), 0)
+      assert.isBelow(Pglite.freeBytesIn(directory), Infinity)
     }).pipe(Effect.scoped),
     patience
   )
@@ -276,8 +299,23 @@ describe("PGlite in a folder", () => {
 
         assert.include(error.message, `the database in ${directory}/cluster cannot be opened: `, lost)
         assert.include(error.message, reason)
-        assert.include(error.message, "Put it back from a copy, or remove that folder to begin anew")
+        assert.include(error.message, "if it is damaged, put it back from a copy. To begin anew, move that folder away")
         if (lost === "PG_VERSION") assert.deepStrictEqual(fs.readdirSync(path.join(directory, "cluster")), before)
+      }
+    }).pipe(Effect.scoped),
+    patience
+  )
+
+  it.live("is not said to be damaged where its file system is the reason", () =>
+    Effect.gen(function* () {
+      for (const [code, remedy] of [["EACCES", "Let the user of this process read and write all that is in it"], ["EROFS", "Let its disk be written"], ["ENOSPC", "Make room, and start again"]] as const) {
+        const directory = yield* used
+        const failing = vi.spyOn(PGlite, "create").mockRejectedValue(new Error(`${code}: no`))
+        yield* Effect.addFinalizer(() => Effect.sync(() => failing.mockRestore()))
+
+        const error = yield* Effect.flip(Effect.scoped(opened(directory)))
+
+        assert.strictEqual(error.message, `the database in ${directory}/cluster cannot be opened: Error: ${code}: no. ${remedy}`)
       }
     }).pipe(Effect.scoped),
     patience

@@ -30,7 +30,10 @@ export interface Options {
  */
 const roomMin = 32 * 1024 * 1024
 
-/** PGlite cannot run: it is not installed, or cannot read what is in the folder. */
+/** Bytes of a cluster that has just been made, rounded up. */
+const clusterBytes = 40 * 1024 * 1024
+
+/** PGlite cannot run: it is not installed, cannot read what is in the folder, or has no room on its disk. */
 export class PgliteUnavailable extends Data.TaggedError("PgliteUnavailable")<{ readonly message: string; readonly cause: unknown }> {}
 
 export const layer = (
@@ -38,28 +41,38 @@ export const layer = (
 ): Layer.Layer<Database.Database, PgliteUnavailable | FolderLock.FolderInUse | FolderLock.FolderUnusable | SqlError> =>
   Layer.unwrap(
     Effect.gen(function* () {
-      yield* FolderLock.take(options.directory)
-      const cluster = path.join(options.directory, "cluster")
-      if (!(yield* exists(cluster))) yield* makeCluster(cluster)
+      const { directory, freeBytes = () => freeBytesIn(directory) } = options
+      yield* FolderLock.take(directory)
+      const cluster = path.join(directory, "cluster")
+      if (!(yield* exists(cluster))) yield* makeCluster(cluster, hasRoom(directory, freeBytes, clusterBytes + roomMin))
       // Without it PGlite would make a new one over what is left.
-      if (!(yield* exists(path.join(cluster, "PG_VERSION")))) return yield* new PgliteUnavailable({ message: damaged(cluster, "it has no PG_VERSION"), cause: null })
-      const pglite = yield* opened(cluster, (reason) => damaged(cluster, reason))
-      return overPglite(pglite, roomIn(options))
+      const versionFile = path.join(cluster, "PG_VERSION")
+      if (!(yield* exists(versionFile, (reason) => unopened(cluster, reason)))) {
+        return yield* new PgliteUnavailable({ message: unopened(cluster, "it has no PG_VERSION"), cause: null })
+      }
+      yield* hasRoom(directory, freeBytes, roomMin)
+      const pglite = yield* opened(cluster, (reason) => unopened(cluster, reason))
+      return overPglite(pglite, () =>
+        freeBytes() < roomMin ? new Error(`ENOSPC, the disk of ${directory} has less than ${inMiB(roomMin)} MiB free, which PostgreSQL may need`) : null
+      )
     })
   )
 
-/** Says what is wrong as long as its disk is too full. Where that was so at first, a file system may not say how full it is. */
-const roomIn = ({ directory, freeBytes = () => bytesIn(directory) }: Options): (() => Error | null) => {
-  const isTold = freeBytes() >= roomMin
-  return () =>
-    isTold && freeBytes() < roomMin ? new Error(`ENOSPC, the disk of ${directory} has less than ${roomMin / 1024 / 1024} MiB free, which PostgreSQL may need`) : null
-}
+/** Before PGlite is opened, for it writes at once: on a disk that is too full by then, it would be asked nothing anyway. */
+const hasRoom = Effect.fnUntraced(function* (directory: string, freeBytes: () => number, wanted: number) {
+  const free = freeBytes()
+  if (free >= wanted) return
+  const message = `the disk of the database folder ${directory} has ${inMiB(free)} MiB free, and PostgreSQL may need ${inMiB(wanted)} MiB: make room, and start again`
+  return yield* new PgliteUnavailable({ message, cause: null })
+})
 
-/** No bound where nobody can tell, as of a folder that is gone. */
-const bytesIn = (directory: string): number => {
+const inMiB = (bytes: number): number => Math.floor(bytes / 1024 / 1024)
+
+/** No bound where nobody can tell: of a file system that does not say how large it is, or a folder that is gone. */
+export const freeBytesIn = (directory: string): number => {
   try {
-    const { bavail, bsize } = statfsSync(directory)
-    return bavail * bsize
+    const { blocks, bavail, bsize } = statfsSync(directory)
+    return blocks === 0 ? Infinity : bavail * bsize
   } catch {
     return Infinity
   }
@@ -71,9 +84,10 @@ export const layerMemory: Layer.Layer<Database.Database, PgliteUnavailable | Sql
 )
 
 /** A process that ends on the way leaves nothing that would be taken for a cluster. */
-const makeCluster = Effect.fnUntraced(function* (cluster: string) {
+const makeCluster = Effect.fnUntraced(function* (cluster: string, room: Effect.Effect<void, PgliteUnavailable>) {
   const making = `${cluster}.new`
   yield* io(() => rm(making, { recursive: true, force: true }))
+  yield* room
   yield* io(() => mkdir(making, { mode: 0o700 }))
   yield* Effect.scoped(opened(making, (reason) => `no database can be made in ${making}: ${reason}`)).pipe(
     Effect.onError(() => Effect.ignore(io(() => rm(making, { recursive: true, force: true })))) // it may have filled the disk
@@ -81,18 +95,32 @@ const makeCluster = Effect.fnUntraced(function* (cluster: string) {
   yield* io(() => rename(making, cluster))
 })
 
-const damaged = (cluster: string, reason: string): string =>
-  `the database in ${cluster} cannot be opened: ${reason}. Put it back from a copy, or remove that folder to begin anew`
+const unopened = (cluster: string, reason: string): string => `the database in ${cluster} cannot be opened: ${reason}. ${remedyOf(reason)}`
 
-const exists = (file: string) =>
-  io(() =>
-    stat(file).then(
-      () => true,
-      (error: NodeJS.ErrnoException) => {
-        if (error.code === "ENOENT") return false
-        throw error
-      }
-    )
+/** What to do where the file system is the reason, by the code that it names: the database is whole. */
+const remedies: Readonly<Record<string, string>> = {
+  EACCES: "Let the user of this process read and write all that is in it",
+  EPERM: "Let the user of this process read and write all that is in it",
+  EROFS: "Let its disk be written",
+  ENOSPC: "Make room, and start again"
+}
+
+/** Else it may be whole all the same, and nobody is told to remove it. */
+const remedyOf = (reason: string): string =>
+  remedies[/\bE[A-Z]+\b/.exec(reason)?.[0] ?? ""] ??
+  "It may be of another version of PGlite, or another user's; if it is damaged, put it back from a copy. To begin anew, move that folder away"
+
+const exists = (file: string, failing?: (reason: string) => string) =>
+  io(
+    () =>
+      stat(file).then(
+        () => true,
+        (error: NodeJS.ErrnoException) => {
+          if (error.code === "ENOENT") return false
+          throw error
+        }
+      ),
+    failing
   )
 
 const io = <A>(action: () => Promise<A>, failing = (reason: string) => `no database can be made: ${reason}`): Effect.Effect<A, PgliteUnavailable> =>
