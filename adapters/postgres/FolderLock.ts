@@ -207,7 +207,7 @@ const isThere = async (wanted: Wanted, holder: Holder): Promise<boolean> => {
 const runs = async (number: number, began: string | null = null): Promise<boolean> => {
   const found = await processOf(number)
   if (found === null) return isAlive(number) // no Linux, or none whose processes can be seen
-  return !/[ZX]/.test(found.state) && (began === null || began === found.began)
+  return !found.hasEnded && (began === null || began === found.began)
 }
 
 const nameOf = ({ pid, pidNamespace, token }: Omit<Holder, "began">): string => [pid, pidNamespace, token].filter((word) => word !== null && word !== "").join(".")
@@ -246,14 +246,18 @@ const answers = (wanted: Wanted, holder: Holder): Promise<boolean> =>
 
 const ownPidNamespace = (): Promise<string | null> => fs.readlink("/proc/self/ns/pid").then((link) => /\d+/.exec(link)?.[0] ?? null, () => null)
 
-/** What Linux says of a process (proc(5)): its state, and its time in ticks since this start of the system. Null if nothing. */
-const processOf = async (number: number): Promise<{ readonly state: string; readonly began: string } | null> => {
+/**
+ * What Linux says of a process (proc(5)): whether it has ended, and when it began, in ticks since this start of the system. Null
+ * if nothing. One that is killed is a zombie while others of its threads end, whose last calls may still change a file.
+ */
+const processOf = async (number: number): Promise<{ readonly hasEnded: boolean; readonly began: string } | null> => {
   const [stat, boot] = await Promise.all(
     [`/proc/${number}/stat`, "/proc/sys/kernel/random/boot_id"].map((file) => fs.readFile(file, "utf8").catch(() => ""))
   )
   const fields = stat!.replace(/^.*\) /s, "").split(" ") // its name, which is before, may have anything in it
-  const [state, ticks] = [fields[0], fields[19]]
-  return state === undefined || ticks === undefined ? null : { state, began: `${boot!.trim()}/${ticks}` }
+  const [state, threads, ticks] = [fields[0], fields[17], fields[19]]
+  if (state === undefined || ticks === undefined) return null
+  return { hasEnded: state === "X" || (state === "Z" && Number(threads) <= 1), began: `${boot!.trim()}/${ticks}` }
 }
 
 const isAlive = (other: number): boolean => {
