@@ -162,7 +162,7 @@ const tidy = async (wanted: Wanted): Promise<void> => {
   }
 }
 
-/** A socket that does not answer may be of one that is about to listen, so it is left when its process is gone, and where its number says so. */
+/** A socket that does not answer may be of one that is about to listen: it is left over only when its process is gone, as far as its number says so. */
 const isLeft = async (wanted: Wanted, file: string): Promise<boolean> => {
   const [, number, pidNamespace] = /^lock\.(\d+)\.(\d+)\.(?:\w+\.)?socket$/.exec(path.basename(file)) ?? []
   if (number !== undefined) return pidNamespace === wanted.pidNamespace && !(await runs(Number(number)))
