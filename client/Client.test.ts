@@ -316,7 +316,9 @@ describe("Files", () => {
   for (const [title, content, expected = bytes] of contents) {
     it(`are uploaded from ${title}`, async () => {
       await client().uploadAttachment({ mailboxId: id, filename: "a.bin", mediaType: "a/b", content })
+      await client().uploadAttachment({ mailboxId: id, filename: "b", mediaType: "a/b", contentBase64: "QQ==", content: undefined as never }) // which types allow, mostly
 
+      assert.strictEqual(JSON.parse(server.seen[1]!.body).contentBase64, "QQ==")
       assert.deepStrictEqual(JSON.parse(server.seen[0]!.body), {
         mailboxId: id,
         filename: "a.bin",

@@ -211,7 +211,8 @@ export class Mailroom {
     options?: CallOptions
   ): Promise<OutputOf<"uploadAttachment">> {
     if (typeof input !== "object" || input === null) throw new TypeError("uploadAttachment wants { mailboxId, filename, mediaType, content }.")
-    const body = "content" in input ? await encoded(input as UploadFileInput, options?.signal) : input // from JavaScript, with whatever content
+    const isEncoded = input.content === undefined && (!("content" in input) || "contentBase64" in input)
+    const body = isEncoded ? input : await encoded(input as UploadFileInput, options?.signal) // from JavaScript, with whatever content
     return this.#body({ operation: "uploadAttachment", params: {}, body }, options)
   }
 

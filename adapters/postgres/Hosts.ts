@@ -95,7 +95,8 @@ export const oneEach = (text: string): ReadonlyArray<string> => {
   const [, before, hosts, behind] = /^([^/?#]*\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(text) ?? []
   if (hosts === undefined) return [text]
   const named = hosts === "" || (hosts.startsWith(":") && !hosts.includes(",")) ? `localhost${hosts}` : hosts
-  return named.split(",").map((host) => `${before}${host}${behind}`)
+  const parameters = behind!.replace(/\?.*$/s, (query) => query.replaceAll("+", "%2B")) // no blank, as in a form
+  return named.split(",").map((host) => `${before}${host}${parameters}`)
 }
 
 const withOnly = (named: URL, host: string, port: number): Host => {

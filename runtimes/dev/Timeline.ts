@@ -94,5 +94,10 @@ export const follow = Effect.fnUntraced(function* (
   yield* Effect.repeat(read, { until: (count) => count === 0 })
   yield* Effect.all(attempts)
   print = true
-  return yield* Effect.sleep("200 millis").pipe(Effect.andThen(read), Effect.andThen(Effect.all(attempts)), Effect.forever)
+  const look = Effect.andThen(read, Effect.all(attempts))
+  return yield* Effect.sleep("200 millis").pipe(
+    // Whatever needs the store says that it is away; what happened meanwhile is printed when it is back.
+    Effect.andThen(Effect.catchTag(look, "StoreUnavailable", () => Effect.void)),
+    Effect.forever
+  )
 })
