@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Logger } from "effect"
+import { Clock, Effect, Layer, Logger } from "effect"
 import { TestClock } from "effect/testing"
 import { Database } from "../adapters/postgres/Database.ts"
 import { ClockOffset, isClockTrusted } from "../core/ClockOffset.ts"
@@ -22,20 +22,49 @@ const watching = (...answers: ReadonlyArray<number | null>) =>
   })
 
 describe("the clock watch", () => {
-  it.effect("measures at start and each minute, and says when no work is taken, and when it is again", () =>
+  it.effect("measures at start and every ten seconds, and says when no work is taken, and when it is again", () =>
     Effect.gen(function* () {
       const { offset, isTrusted, lines } = yield* watching(-200, 6_000, 6_000, 6_000, 100)
       assert.deepStrictEqual([offset(), isTrusted()], [-200, true])
 
-      yield* TestClock.adjust("1 minute")
+      yield* TestClock.adjust("10 seconds")
       assert.deepStrictEqual([offset(), isTrusted()], [6_000, false])
-      yield* TestClock.adjust("1 minute")
+      yield* TestClock.adjust("10 seconds")
 
       assert.deepStrictEqual([offset(), isTrusted()], [100, true])
       assert.deepStrictEqual(lines, [
         "Error this process's clock is 6 s behind the database's: it takes no work until it is set right",
         "Info this process's clock agrees with the database's again"
       ])
+    })
+  )
+
+  it.effect("says so once a minute for as long as it lasts", () =>
+    Effect.gen(function* () {
+      const { lines } = yield* watching(6_000)
+
+      yield* TestClock.adjust("59 seconds")
+      assert.strictEqual(lines.length, 1)
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(lines.length, 2)
+    })
+  )
+
+  it.effect("sees at once that its clock was set, either way, and measures anew before it is believed again", () =>
+    Effect.gen(function* () {
+      const clock = yield* Clock.Clock
+      let ahead = 0
+      const set: Clock.Clock = Object.assign(Object.create(clock), { currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + ahead })
+      const { offset, isTrusted } = yield* Effect.provideService(watching(100, 100, 100, 100, -180), Clock.Clock, set)
+
+      for (const [by, expected] of [[4_000, -3_900], [86_400_000, -86_399_900], [-600_000, 600_100]] as const) {
+        ahead = by
+        assert.deepStrictEqual([offset(), isTrusted()], [expected, Math.abs(expected) <= 5_000])
+      }
+      ahead = 280 // set right
+      assert.strictEqual(offset(), -180)
+      yield* TestClock.adjust("10 seconds")
+      assert.deepStrictEqual([offset(), isTrusted()], [100, true])
     })
   )
 
