@@ -2,6 +2,7 @@
 import { Cause, Duration, Effect, Exit, Fiber, Stream } from "effect"
 import * as assert from "node:assert/strict"
 import { ClockOffset, clockOffsetMax } from "../../core/ClockOffset.ts"
+import { scanTimeout } from "../../core/jobs/ScanAttachment.ts"
 import { system } from "../../core/model/Audit.ts"
 import { shardOf, type TenantId } from "../../core/model/Ids.ts"
 import { BlobStore, BlobUnavailable } from "../../core/ports/BlobStore.ts"
@@ -378,7 +379,7 @@ export const suite: ScenarioSuite = {
         const { recipients, attempts, nextAttemptAt, acceptedAt } = yield* messageOf(world, tenancy, id)
         assert.deepEqual(recipients.map(({ status }) => status), ["bounced", "queued"])
         assert.deepEqual([attempts, nextAttemptAt], [0, acceptedAt])
-        yield* Time.adjust("2 minutes")
+        yield* Time.adjust(scanTimeout)
         yield* Fiber.join(ticking)
       })
     ),

@@ -2,6 +2,7 @@
 import { Clock, Duration, Effect, Fiber, Result, Stream } from "effect"
 import * as assert from "node:assert/strict"
 import type { Address, DomainName } from "../../core/model/Address.ts"
+import { scanTimeout } from "../../core/jobs/ScanAttachment.ts"
 import { system } from "../../core/model/Audit.ts"
 import type { MessageId } from "../../core/model/Ids.ts"
 import type { Status } from "../../core/model/Message.ts"
@@ -383,7 +384,7 @@ export const suite: ScenarioSuite = {
       [
         ["fails", () => Effect.fail(new ScanFailed({ reason: "limits exceeded" })), "40 seconds"],
         ["breaks", () => Effect.die(new Error("scanner bug")), "40 seconds"],
-        ["never answers", () => Effect.never, "150 seconds"]
+        ["never answers", () => Effect.never, Duration.sum(scanTimeout, Duration.seconds(30))]
       ] as const
     ).map(([how, scan, between]) =>
       scenario(`a scanner that ${how} ends in error, never in clean, and the next scan decides`, (world) =>

@@ -1,6 +1,7 @@
 /** From an upload to a verdict: what nobody could scan is scanned again by schedule, and is not sent. */
 import { Clock, Effect, Fiber } from "effect"
 import * as assert from "node:assert/strict"
+import { scanTimeout } from "../../core/jobs/ScanAttachment.ts"
 import { system } from "../../core/model/Audit.ts"
 import { scanJob } from "../../core/operations/Attachments.ts"
 import { ScanFailed } from "../../core/ports/Scanner.ts"
@@ -114,7 +115,7 @@ export const suite: ScenarioSuite = {
           else silence.isOn = true
 
           const scanning = yield* Effect.forkChild(Effect.provide(settle(process), loggedTo(lines)))
-          yield* Time.adjust("2 minutes", "10 seconds")
+          yield* Time.adjust(scanTimeout, "10 seconds")
           yield* Fiber.join(scanning)
 
           const { scanState, scanErrors } = yield* stored

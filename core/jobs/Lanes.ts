@@ -14,7 +14,7 @@ export const visibilityTimeout = Duration.seconds(60)
 /** How often such work extends it. */
 export const extendEvery = Duration.seconds(20)
 
-/** Jobs that share the places of one process, so that slow mail servers hold up no webhooks, nor slow receivers mail. */
+/** Jobs that share the places of one process, so that slow mail servers hold up no webhooks and no scans, nor slow receivers mail. */
 export interface Lane {
   readonly kinds: ReadonlyArray<JobKind>
   /** Jobs under way at a time in one process. */
@@ -34,11 +34,14 @@ export interface Lane {
 }
 
 export const lanes: ReadonlyArray<Lane> = [
-  { kinds: ["submit", "poll", "scan"], placesMax: 128, inFlightMax: 64, growsTo: 0, claimPause: Duration.millis(10) },
+  // A tenant whose recipients hang has its places for minutes: four of them, before others wait.
+  { kinds: ["submit", "poll"], placesMax: 256, inFlightMax: 64, growsTo: 0, claimPause: Duration.millis(10) },
   // One receiver has few at a time, until it is known to be quick. Beside the requests in flight, some are being recorded.
   { kinds: ["deliver"], placesMax: requestsMax + 64, inFlightMax: 8, growsTo: requestsMax / 2, claimPause: Duration.zero },
   // Each holds a whole message in memory.
-  { kinds: ["parse"], placesMax: 8, inFlightMax: 4, growsTo: 0, claimPause: Duration.millis(10) }
+  { kinds: ["parse"], placesMax: 8, inFlightMax: 4, growsTo: 0, claimPause: Duration.millis(10) },
+  // A scanner takes few at a time, and up to a minute for each: one tenant's files leave it room for another's.
+  { kinds: ["scan"], placesMax: 8, inFlightMax: 3, growsTo: 4, claimPause: Duration.millis(10) }
 ]
 
 /** Jobs that follow each other in one place, before it is given back for a claim to see who has waited longest. */

@@ -22,8 +22,8 @@ import * as Metrics from "../Metrics.ts"
 import { Store, type StoreUnavailable } from "../ports/Store.ts"
 import * as Tracing from "../Tracing.ts"
 
-/** A scanner that takes longer has given no verdict. */
-const scanTimeout = Duration.minutes(2)
+/** A scanner that takes longer has given no verdict: long enough for one file to wait for another, and be scanned. */
+export const scanTimeout = Duration.minutes(4)
 
 /** Why there is no verdict, and what broke, if something did: for the operator's log. */
 interface NoVerdict {

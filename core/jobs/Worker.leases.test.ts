@@ -273,14 +273,14 @@ describe("a job", () => {
 describe("a claim", () => {
   it.effect("is not made by a lane whose first free place comes when the worker has been told to stop", () =>
     Effect.gen(function* () {
-      const full = Array.from({ length: 128 }, (_, index) => leaseOf("submit", String(index)))
+      const full = Array.from({ length: 256 }, (_, index) => leaseOf("submit", String(index)))
       const { asked, stop, worker } = yield* running({ submit: [full] }, taking(5))
       yield* stop
 
       yield* TestClock.adjust("10 seconds")
       yield* Fiber.join(worker)
 
-      assert.deepStrictEqual(asked.map(({ kinds }) => kinds[0]), ["submit", "deliver", "parse"])
+      assert.deepStrictEqual(asked.map(({ kinds }) => kinds[0]), ["submit", "deliver", "parse", "scan"])
     })
   )
 
@@ -288,9 +288,23 @@ describe("a claim", () => {
     Effect.gen(function* () {
       const { asked } = yield* running({}, taking(1))
 
-      assert.deepStrictEqual(asked.map(({ kinds }) => kinds[0]), ["submit", "deliver", "parse"])
+      assert.deepStrictEqual(asked.map(({ kinds }) => kinds[0]), ["submit", "deliver", "parse", "scan"])
       for (const { inFlightMax, limit } of asked) assert.isAtMost(inFlightMax, limit / 2)
       assert.isAtMost(asked[2]!.limit, 8)
+    })
+  )
+})
+
+describe("a lane", () => {
+  it.effect("of its own have scans, so that mail whose server hangs holds up none", () =>
+    Effect.gen(function* () {
+      const mail = Array.from({ length: 256 }, (_, index) => leaseOf("submit", String(index)))
+      const { did } = yield* running({ submit: [mail], scan: [[leaseOf("scan", "file")]] }, ({ job }) => taking(job.kind === "scan" ? 1 : 600)())
+
+      yield* TestClock.adjust("2 seconds")
+
+      assert.strictEqual(begun(did).length, 257)
+      assert.include(did, "begin file 0")
     })
   )
 })
