@@ -186,6 +186,28 @@ describe("blobs in rows", () => {
   )
 
   check(
+    "are read one part ahead of a reader that waits, and no further",
+    Effect.gen(function* () {
+      const database = yield* Database
+      const of = tenant()
+      const ref = yield* write(of, noise(5 * partSizeBytes))
+      let asked = 0
+      const rows: typeof database.rows = (...query) => Effect.suspend(() => ((asked += 1), database.rows(...query)))
+      const counted = PostgresBlobStore.layer.pipe(Layer.provide(Layer.succeed(Database, { ...database, rows })), Layer.fresh)
+      const store = yield* Effect.provide(BlobStore, counted)
+
+      const download = yield* Effect.forkChild(Stream.runForEach(store.read(of, ref), () => Effect.never), { startImmediately: true })
+      yield* Effect.andThen(Effect.sleep(20), database.pool).pipe(
+        Effect.repeat({ until: ({ busy, waiting }) => asked > 1 && busy + waiting === 0 }),
+        TestClock.withLive
+      )
+
+      assert.strictEqual(asked, 2)
+      yield* Fiber.interrupt(download)
+    })
+  )
+
+  check(
     "fail a writer whose connection is ended, for good, and serve the next",
     Effect.gen(function* () {
       const store = yield* BlobStore

@@ -1,8 +1,8 @@
 /**
  * Blobs as rows of up to 256 KiB. A writer stages full parts under an upload,
  * and `finish` makes them the blob's, in one statement. A read takes each part
- * by a statement of its own, one or two ahead of its reader: a slow download
- * holds no transaction open, and some parts in memory.
+ * by a statement of its own, one ahead of its reader: a slow download holds no
+ * transaction open, and one part in memory beside what its reader has.
  */
 import { PgTypes } from "@effect/sql-pg"
 import { Clock, Effect, Layer, Stream, type Scope } from "effect"
@@ -229,7 +229,7 @@ const read = (
         hash.update(found.bytes)
         return Effect.succeed([found.bytes, part + 1] as const)
       })
-    ).pipe(Stream.buffer({ capacity: 1 }))
+    ).pipe(Stream.buffer({ capacity: 0 }))
   })
 }
 

@@ -3,13 +3,13 @@ import { Effect, Exit, Scope, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
 import * as fc from "fast-check"
 import * as Fixtures from "../../conformance/fixtures.ts"
-import { AnswerRoom } from "./AnswerRoom.ts"
+import { AnswerRoom, forTenants } from "./AnswerRoom.ts"
 
 const answer = (bytes: number) => HttpServerResponse.uint8Array(new Uint8Array(bytes))
 
 it.effect("The room for answers is full to the last byte before one is refused, and is given back", () =>
   Effect.gen(function* () {
-    const room = new AnswerRoom({ most: 10, mostOfCaller: 6, free: 2 })
+    const room = new AnswerRoom({ most: 10, mostOfCaller: 6, free: 2, streamed: 3 })
     const [ada, charles] = [Fixtures.realm().tenantId, Fixtures.realm().tenantId]
     const held = yield* Scope.make()
     const isHeld = (caller: typeof ada, bytes: number) => Effect.map(Effect.exit(Scope.provide(room.hold(caller, answer(bytes)), held)), Exit.isSuccess)
@@ -34,7 +34,7 @@ it("The room for answers holds for each caller and for all no more than it may, 
   const steps = fc.array(fc.oneof(asks, fc.record({ leaves: fc.nat(9) })), { maxLength: 30, size: "max" })
   fc.assert(
     fc.property(steps, (steps) => {
-      const room = new AnswerRoom({ most, mostOfCaller, free })
+      const room = new AnswerRoom({ most, mostOfCaller, free, streamed: 3 })
       let held: ReadonlyArray<{ readonly caller: number; readonly bytes: number; readonly scope: Scope.Closeable }> = []
       const sum = (of: typeof held) => of.reduce((sum, { bytes }) => sum + bytes, 0)
       for (const step of steps) {
@@ -60,12 +60,50 @@ it("The room for answers holds for each caller and for all no more than it may, 
 
 it.effect("An answer that is written as it is read takes no room, however long it is", () =>
   Effect.gen(function* () {
-    const room = new AnswerRoom({ most: 10, mostOfCaller: 6, free: 2 })
+    const room = new AnswerRoom({ most: 10, mostOfCaller: 6, free: 2, streamed: 3 })
     const { tenantId } = Fixtures.realm()
     const streamed = HttpServerResponse.stream(Stream.empty, { contentLength: 1000 })
 
     yield* room.hold(tenantId, streamed)
 
     assert.isTrue(Exit.isSuccess(yield* Effect.exit(room.hold(tenantId, answer(7)))))
+  })
+)
+
+it.effect("To read an answer takes room for what is held of it, however long it is, and until it has been taken", () =>
+  Effect.gen(function* () {
+    const room = new AnswerRoom({ most: 10, mostOfCaller: 6, free: 2, streamed: 3 })
+    const [ada, charles] = [Fixtures.realm().tenantId, Fixtures.realm().tenantId]
+    const taken = yield* Scope.make()
+    const mayRead = (caller: typeof ada, sizeBytes: number) => Effect.map(Effect.exit(room.begin(caller, sizeBytes)), Exit.isSuccess)
+
+    assert.isTrue(yield* Scope.provide(mayRead(ada, 1000), taken))
+    assert.isTrue(yield* mayRead(ada, 3), "as much as one caller may have")
+    assert.isFalse(yield* mayRead(ada, 1000), "more than one caller may have")
+    assert.isFalse(Exit.isSuccess(yield* Effect.exit(room.hold(ada, answer(2)))))
+    assert.isTrue(yield* mayRead(ada, 1), "what is not counted")
+    assert.isTrue(yield* mayRead(charles, 1000), "another caller's")
+
+    yield* Scope.close(taken, Exit.void)
+    assert.isTrue(yield* mayRead(ada, 1000))
+  })
+)
+
+it.effect("An answer that is held is written in pieces that make it up, of which the last is no small one", () =>
+  Effect.gen(function* () {
+    const room = new AnswerRoom(forTenants)
+    const { tenantId } = Fixtures.realm()
+    const mebibyte = 1024 * 1024
+    for (const size of [mebibyte, mebibyte + 1, 1.5 * mebibyte - 1, 1.5 * mebibyte, 9_000_001]) {
+      const bytes = Buffer.alloc(size, "abcdefg")
+      const { body, headers } = yield* room.hold(tenantId, HttpServerResponse.uint8Array(bytes, { contentType: "text/x" }))
+
+      assert.ok(body._tag === "Stream")
+      assert.deepStrictEqual([body.contentLength, headers["content-type"], headers["content-length"]], [size, "text/x", String(size)])
+      const pieces: Array<Uint8Array> = []
+      yield* Stream.runForEachArray(body.stream, (array) => Effect.sync(() => void pieces.push(Buffer.concat(array))))
+      assert.isTrue(Buffer.concat(pieces).equals(bytes))
+      for (const piece of pieces) assert.isTrue(piece.length >= mebibyte / 2 && piece.length < mebibyte, String(piece.length))
+    }
   })
 )

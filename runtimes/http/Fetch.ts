@@ -6,6 +6,7 @@
 import { Context, Deferred, Duration, Effect, Layer, Option } from "effect"
 import { Headers, HttpEffect, HttpMiddleware, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as TrustedProxies from "../TrustedProxies.ts"
+import { Answers } from "./AnswerRoom.ts"
 import { ClientAddress } from "./Call.ts"
 import * as DocsPage from "./DocsPage.ts"
 import * as Document from "./Document.ts"
@@ -22,7 +23,7 @@ import { pages } from "./Routes.ts"
 export const routes = (servers: ReadonlyArray<string>, trustedProxies: ReadonlyArray<string>, metrics: MetricsAccess) =>
   Layer.mergeAll(probesLayer, providersLayer, metricsLayer(metrics), pagesLayer(servers)).pipe(
     Layer.provide(pipelineLayer(TrustedProxies.make(trustedProxies))),
-    Layer.provide(Handlers.layer)
+    Layer.provide(Layer.provideMerge(Handlers.layer, Answers.layer))
   )
 
 /**

@@ -10,6 +10,7 @@ import { Messages } from "../../core/operations/Messages.ts"
 import { Webhooks } from "../../core/operations/Webhooks.ts"
 import { Access, type Principal } from "../../core/operations/Access.ts"
 import type { BlobUnavailable } from "../../core/ports/BlobStore.ts"
+import { Answers } from "./AnswerRoom.ts"
 import { UploadAttachmentInput } from "./Api.ts"
 import { brokenOff } from "./Body.ts"
 import type { CallState } from "./Call.ts"
@@ -30,6 +31,7 @@ export class Handlers extends Context.Service<Handlers, HandlersOf>()("mailroom/
       const attachments = yield* Attachments
       const events = yield* Events
       const webhooks = yield* Webhooks
+      const room = yield* Answers
       return Handlers.of({
         listMailboxes: mailboxes.list,
         listDomains: mailboxes.listDomains,
@@ -50,7 +52,7 @@ export class Handlers extends Context.Service<Handlers, HandlersOf>()("mailroom/
         uploadAttachment: (caller, { request }, call) =>
           noting(upload(access, attachments, caller, request), call, ({ attachment: { id } }) => ({ attachmentId: id })),
         downloadAttachment: (caller, { params: { attachmentId } }, call) =>
-          noting(Effect.flatMap(attachments.download(caller, attachmentId), Download.respond), call, () => ({ attachmentId })),
+          noting(Effect.flatMap(attachments.download(caller, attachmentId), (found) => Download.respond(found, room, caller.realm.tenantId)), call, () => ({ attachmentId })),
         listEvents: (caller, { query: { limit, cursor = null } }) => events.list(caller, { limit, cursor }),
         listWebhookEndpoints: webhooks.listEndpoints,
         createWebhookEndpoint: (caller, { payload }, call) =>

@@ -130,6 +130,63 @@ for (const [behind, what] of [["", ""], [tunnel, ", and wants a tunnel besides,"
   )
 }
 
+it.live("A client that takes of its answer a little now and then, and so no piece of it in time, is given up as well", () =>
+  Effect.gen(function* () {
+    let open = 0
+    const counted = Effect.acquireRelease(
+      Effect.sync(() => void (open += 1)),
+      () => Effect.sync(() => void (open -= 1))
+    )
+    const server = yield* Harness.start({
+      timeouts: { silenceTimeout: 2_000 },
+      blobs: (real) => ({
+        ...real,
+        read: (tenantId, blob) => Stream.unwrap(Effect.as(counted, Stream.fromEffect(Stream.mkUint8Array(real.read(tenantId, blob))))) // in one piece
+      })
+    })
+    const id = yield* stored(server, 24_000_000)
+
+    const socket = yield* unread(server.port)
+    socket.write(Harness.wire(`GET /v1/attachments/${id}/download`, [Harness.bearer(server)]))
+    yield* Harness.eventually(() => open === 1)
+    // What the system has room for again, it says in pieces of 64 KiB: so there is no silence.
+    const sipping = setInterval(() => void socket.read(), 50)
+    yield* Effect.addFinalizer(() => Effect.sync(() => clearInterval(sipping)))
+
+    yield* Harness.eventually(() => open === 0)
+    assert.isBelow(socket.bytesRead, 24_000_000)
+  }).pipe(Effect.scoped)
+)
+
+it.live("A tenant that takes none of many downloads is refused more of them, and nothing else; and nobody else is", () =>
+  Effect.gen(function* () {
+    let reads = 0
+    const server = yield* Harness.start({
+      planId: "dev",
+      ipRequestsPerMinute: 1_000,
+      blobs: (real) => ({ ...real, read: (tenantId, blob) => Stream.suspend(() => ((reads += 1), real.read(tenantId, blob))) })
+    })
+    const other = yield* server.party({ planId: "dev" })
+    const path = `/v1/attachments/${yield* stored(server, 9_000_000)}/download`
+    const ofOther = (yield* upload(server, other, { contentBase64: Buffer.alloc(2_000_000).toString("base64") })).json.attachment.id
+    yield* server.scanned(other, ofOther, "Clean")
+    const status = (of: string, key = server.key) => Effect.map(server.call("GET", of, { key }), (reply) => reply.status)
+
+    const sockets = yield* Effect.forEach(Array.from({ length: 70 }), () => unread(server.port))
+    for (const socket of sockets) socket.write(Harness.wire(`GET ${path}`, [Harness.bearer(server)]))
+    yield* Harness.eventually(() => server.logs.filter((line) => line.includes(`"downloadAttachment"`)).length === 70)
+
+    const refused = yield* server.call("GET", path)
+    assert.deepStrictEqual([refused.status, refused.json.code, refused.headers.get("retry-after")], [503, "unavailable", "5"])
+    assert.lengthOf(server.logs.filter((line) => line.includes(`"downloadAttachment"`) && line.includes(`"status":200`)), 64)
+    assert.strictEqual(reads, 64, "what is refused is not read")
+    assert.deepStrictEqual([yield* status("/v1/mailboxes"), yield* status(`/v1/attachments/${ofOther}/download`, other.key)], [200, 200])
+    for (const socket of sockets) socket.destroy()
+    yield* Effect.repeat(status(path), { until: (found) => found === 200, times: 1_000 })
+    assert.strictEqual(yield* status(path), 200)
+  }).pipe(Effect.scoped)
+)
+
 it.live("A tenant that takes none of many large answers is refused more of them, and nothing else; and nobody else is", () =>
   Effect.gen(function* () {
     const server = yield* Harness.start({ planId: "dev", ipRequestsPerMinute: 1_000 })

@@ -11,7 +11,7 @@ import { RequestLog } from "../../core/operations/RequestLog.ts"
 import { Crypto } from "../../core/ports/Crypto.ts"
 import * as Tracing from "../../core/Tracing.ts"
 import { addressOf, type TrustedProxies } from "../TrustedProxies.ts"
-import { AnswerRoom, forTenants } from "./AnswerRoom.ts"
+import { Answers } from "./AnswerRoom.ts"
 import { Call, CallState, ClientAddress } from "./Call.ts"
 import { Drain, type DrainState } from "./Drain.ts"
 import * as Guard from "./Guard.ts"
@@ -31,7 +31,7 @@ export const pipelineLayer = (trusted: TrustedProxies) =>
       const requestLog = yield* RequestLog
       const drain = yield* Drain
       const serve = yield* Guard.make
-      const room = new AnswerRoom(forTenants)
+      const room = yield* Answers
 
       /** Everything before the route, and then the operation; what is no operation is the router's. */
       const answered = Effect.fnUntraced(function* <E, R>(

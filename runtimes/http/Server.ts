@@ -10,6 +10,7 @@ import { createServer, type ServerOptions } from "node:http"
 import type { Crypto } from "../../core/ports/Crypto.ts"
 import * as SeldomLog from "../../core/SeldomLog.ts"
 import { graceDefault } from "./Drain.ts"
+import { boundSlowness } from "./LeastRate.ts"
 import { refuseMalformed } from "./Malformed.ts"
 import { boundPipelines, pipelinedMax } from "./Pipelining.ts"
 import { SmallPieces } from "./SmallPieces.ts"
@@ -40,8 +41,8 @@ export const timeouts = {
    */
   closingTimeout: 250,
   /**
-   * Without a byte of the request, or of the answer: who takes nothing of it any more holds what it is read from. Longer
-   * than a request may take, whose sender is told so.
+   * Without a byte of the request, or of the answer: who takes nothing of it any more holds what it is read from. Twice that
+   * at most for each piece of the answer (LeastRate.ts). Longer than a request may take, whose sender is told so.
    */
   silenceTimeout: 180_000,
   connectionsCheckingInterval: 2_000
@@ -82,6 +83,7 @@ export const layer = ({ host, port, connectionsMax = connectionsMaxDefault, grac
           const closeIdle = Effect.sync(server.closeIdleConnections.bind(server))
           server.closeIdleConnections = () => void Effect.runForkWith(context)(Effect.delay(closeIdle, closingTimeout))
         }
+        if (silenceTimeout > 0) yield* boundSlowness(server, silenceTimeout)
         refuseMalformed(server, context)
         server.maxConnections = connectionsMax
         const [seldom, seldomCrowded] = [SeldomLog.make(), SeldomLog.make()]
