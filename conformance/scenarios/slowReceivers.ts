@@ -1,5 +1,5 @@
 /** Endpoints whose receivers do not answer: they get one delivery at a time until they do, and hold up nobody else. */
-import { Effect, Fiber } from "effect"
+import { Effect, Exit, Fiber } from "effect"
 import * as assert from "node:assert/strict"
 import { WebhookUnanswered } from "../../core/ports/WebhookTransport.ts"
 import {
@@ -11,6 +11,7 @@ import {
   endpointOf,
   happen,
   hook,
+  hookUrl,
   ok,
   outcomesOf,
   play,
@@ -23,7 +24,7 @@ import {
   untilPosted
 } from "./Receivers.ts"
 import * as Time from "./Time.ts"
-import { answered, scenario, settle, type ScenarioSuite, type World } from "./World.ts"
+import { answered, scenario, settle, welcoming, type ScenarioSuite, type Tenancy, type World } from "./World.ts"
 
 /** Takes part in the scenario: how many requests an endpoint's receiver has under way, and had at most. */
 const watched = (world: World, answer: (nth: number) => Effect.Effect<ReturnType<typeof answered>>) => {
@@ -174,6 +175,39 @@ export const suite: ScenarioSuite = {
         yield* running(process, Time.adjust("2 seconds"))
 
         assert.equal(postsTo(world, to).length, 100)
+      })
+    ),
+
+    scenario("a tenant whose receivers never answer keeps nobody else from creating endpoints at their host, whatever applications it asks by", (world) =>
+      Effect.gen(function* () {
+        const process = yield* world.boot()
+        const [of, other] = [yield* world.found(), yield* world.found()]
+        const siblings = [of, yield* world.foundApplication(of, "production"), yield* world.foundApplication(of, "sandbox")]
+        const host = hookUrl()
+        // To hang up takes its time, too.
+        const silent = Effect.onInterrupt(Effect.never, () => Effect.sleep("500 millis"))
+        world.stage.receive = (posted) => (posted.url.endsWith("/silent") ? silent : welcoming(posted))
+        const create = ({ principal }: Tenancy, url: string) =>
+          Effect.exit(process.webhooks.createEndpoint(principal, { url, description: null, eventTypes: ["message.sent"] }))
+        // Each asks again as soon as it was told.
+        const asking = yield* Effect.forEach(siblings, (one) =>
+          Effect.forkChild(Effect.forever(Effect.andThen(create(one, `${host}/silent`), Effect.sleep("50 millis"))))
+        )
+        yield* untilPosted(world, 1)
+
+        const made: Array<boolean> = []
+        for (let count = 1; count <= 4; count++) {
+          yield* Time.adjust("200 millis")
+          const asked = yield* Effect.forkChild(create(other, host))
+          for (let second = 0; second < 6; second++) yield* Time.adjust("1 second")
+          const exit = asked.pollUnsafe()
+          made.push(exit !== undefined && Exit.isSuccess(exit) && Exit.isSuccess(exit.value))
+        }
+        const ended = yield* Effect.forkChild(Fiber.interruptAll(asking))
+        yield* Time.adjust("1 second")
+        yield* Fiber.join(ended)
+
+        assert.deepEqual(made, [true, true, true, true])
       })
     )
   ]

@@ -4,7 +4,7 @@
  * any host, so few are under way at a time.
  */
 import { Clock, Data, Effect, Semaphore } from "effect"
-import type { ApplicationId } from "../model/Ids.ts"
+import type { ApplicationId, TenantId } from "../model/Ids.ts"
 import * as Limits from "../model/Limits.ts"
 import { hex } from "../model/SecretText.ts"
 import * as Webhook from "../model/Webhook.ts"
@@ -13,6 +13,7 @@ import { Crypto } from "../ports/Crypto.ts"
 import { WebhookTransport } from "../ports/WebhookTransport.ts"
 import * as Metrics from "../Metrics.ts"
 import * as Tracing from "../Tracing.ts"
+import type { Principal } from "./Access.ts"
 
 /** 400: the URL may not be called, by its form or by where its name leads. */
 export class InvalidWebhookUrl extends Data.TaggedError("InvalidWebhookUrl")<{
@@ -56,16 +57,16 @@ const handshakeFaults: { readonly [F in Webhook.HandshakeFault]: string } = {
   network_error: "the receiver could not be reached: its name was not found, the connection was refused or broke off, or its certificate is not trusted"
 }
 
-/** 429: as many handshakes as may run at a time, of the application or to the host, are running. */
+/** 429: as many handshakes as may run at a time, of the application, or of the tenant or in all to the host, are running. */
 export class HandshakesBusy extends Data.TaggedError("HandshakesBusy")<{ readonly limit: number }> {
   override readonly message =
     "Other endpoint verifications are still running. Create endpoints one after another, or try again in some seconds."
 }
 
-/** Verifies a receiver for an application: it succeeds once the challenge came back. */
+/** Verifies a receiver for the caller's application: it succeeds once the challenge came back. */
 export type ShakeHands = (
   target: WebhookTarget,
-  applicationId: ApplicationId
+  caller: Pick<Principal, "realm" | "applicationId">
 ) => Effect.Effect<void, InvalidWebhookUrl | WebhookVerificationFailed | HandshakesBusy>
 
 /** One for a process: what it counts as under way is under way here. */
@@ -101,9 +102,9 @@ export const make: Effect.Effect<ShakeHands, never, Crypto | WebhookTransport> =
     )
   )
 
-  return (target, applicationId) =>
+  return (target, { realm, applicationId }) =>
     verify(target).pipe(
-      toHosts.pass(target.host, applicationId),
+      toHosts.pass(target.host, realm.tenantId),
       ofApplications.pass(applicationId),
       Effect.tapErrorTag("HandshakesBusy", () => Metrics.count(Metrics.rateLimited.handshake))
     )
@@ -135,24 +136,28 @@ class Gate<Name> {
   }
 }
 
+/** Milliseconds: as long as a handshake that began before may take, and a moment for its end. */
+const hostPatience = Limits.webhookDeadline + 1_000
+
 /**
- * Lets as many through to each host as may be under way, and each application one at a time. Whoever finds another
- * application there waits for as long as a handshake may take, or one could keep all others from a host that they share.
+ * Lets as many through to each host as may be under way, and each tenant one at a time. Whoever finds another tenant there
+ * waits for that one's end, or it could keep all others from a host that they share; with a place for each of its
+ * applications it still could.
  */
 class HostGate {
-  readonly #hosts = new Map<string, { readonly places: Semaphore.Semaphore; readonly applications: Set<ApplicationId> }>()
+  readonly #hosts = new Map<string, { readonly places: Semaphore.Semaphore; readonly tenants: Set<TenantId> }>()
 
-  pass(host: string, application: ApplicationId): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | HandshakesBusy, R> {
+  pass(host: string, tenant: TenantId): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | HandshakesBusy, R> {
     return <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | HandshakesBusy, R> =>
       Effect.uninterruptibleMask((restore): Effect.Effect<A, E | HandshakesBusy, R> => {
-        const { places, applications } = this.#hosts.get(host) ?? {
+        const { places, tenants } = this.#hosts.get(host) ?? {
           places: Semaphore.makeUnsafe(Limits.handshakesPerHostMax),
-          applications: new Set<ApplicationId>()
+          tenants: new Set<TenantId>()
         }
         const busy = Effect.suspend(() => Effect.fail(new HandshakesBusy({ limit: Limits.handshakesPerHostMax })))
-        if (applications.has(application)) return busy
-        this.#hosts.set(host, { places, applications })
-        applications.add(application)
+        if (tenants.has(tenant)) return busy
+        this.#hosts.set(host, { places, tenants })
+        tenants.add(tenant)
         let isInside = false
         const inside = places.withPermit(
           Effect.suspend(() => {
@@ -160,12 +165,12 @@ class HostGate {
             return self
           })
         )
-        const late = Effect.flatMap(Effect.sleep(Limits.webhookDeadline), () => (isInside ? Effect.never : busy))
+        const late = Effect.flatMap(Effect.sleep(hostPatience), () => (isInside ? Effect.never : busy))
         return restore(Effect.raceFirst(inside, late)).pipe(
           Effect.ensuring(
             Effect.sync(() => {
-              applications.delete(application)
-              if (applications.size === 0) this.#hosts.delete(host)
+              tenants.delete(tenant)
+              if (tenants.size === 0) this.#hosts.delete(host)
             })
           )
         )

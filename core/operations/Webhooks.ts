@@ -130,7 +130,7 @@ export class Webhooks extends Context.Service<
             Result.mapError(WebhookUrl.parse(input.url, settings.webhookTargets), (fault) => new InvalidWebhookUrl({ fault }))
           )
           yield* roomFor(principal)
-          yield* shakeHands(target, principal.applicationId)
+          yield* shakeHands(target, principal)
 
           const { tenantId, environment } = principal.realm
           const now = yield* Clock.currentTimeMillis
