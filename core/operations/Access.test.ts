@@ -54,10 +54,11 @@ const admitting = Effect.gen(function* () {
   const reasonOf = (authorization: string | undefined) =>
     Effect.map(Effect.flip(asking(authorization)), (error) => (error._tag === "Unauthorized" ? error.reason : error._tag))
   const otherSecret = ApiKeys.withPublicId(realm.environment, publicId, new Uint8Array(ApiKeys.secretBytes).fill(1))
+  const ofSecret = (byte: number) => tagOf(ApiKeys.withPublicId(realm.environment, publicId, new Uint8Array(ApiKeys.secretBytes).fill(byte)).text)
   const readmitted = (since: number) =>
     Effect.map(Effect.result(readmit(`Bearer ${Redacted.value(minted.text)}`, since)), (result) => (Result.isSuccess(result) ? "admitted" : result.failure._tag))
   const revoke = Effect.sync(() => void Object.assign(credential.apiKey, { revokedAt: 0 }))
-  return { readmitted, revoke, hashing, used, plan, environment: realm.environment, reasonOf, isRefused: Effect.flip(asking(`Bearer ${Redacted.value(minted.text)}`)), tag: tagOf(minted.text), ofOtherSecret: tagOf(otherSecret.text), ofScheme: (scheme: string) => tagOf(minted.text, scheme) }
+  return { readmitted, revoke, ofSecret, hashing, used, plan, environment: realm.environment, reasonOf, isRefused: Effect.flip(asking(`Bearer ${Redacted.value(minted.text)}`)), tag: tagOf(minted.text), ofOtherSecret: tagOf(otherSecret.text), ofScheme: (scheme: string) => tagOf(minted.text, scheme) }
 })
 
 describe("a key", () => {
@@ -137,6 +138,23 @@ describe("a key", () => {
 
       assert.deepStrictEqual(yield* Fiber.joinAll(others), ["admitted", "admitted"])
       assert.strictEqual(hashing.count, 1)
+    })
+  )
+
+  it.effect("costs one hash at a time, whatever secrets come with it; some wait for their turn, and what is more is refused", () =>
+    Effect.gen(function* () {
+      const { hashing, ofSecret, tag } = yield* admitting
+      const isDone = yield* Deferred.make<void>()
+      hashing.takes = Deferred.await(isDone)
+      const asked = yield* Effect.forEach(Array(20).keys(), (n) => Effect.forkChild(ofSecret(n + 1), { startImmediately: true }))
+      for (let turn = 0; turn < 100; turn++) yield* Effect.yieldNow
+      assert.strictEqual(hashing.count, 1)
+      yield* Deferred.succeed(isDone, undefined)
+
+      const told = yield* Fiber.joinAll(asked)
+      assert.deepStrictEqual(told, [...Array<string>(17).fill("Unauthorized"), ...Array<string>(3).fill("CryptoBusy")])
+      assert.strictEqual(hashing.count, 17)
+      assert.strictEqual(yield* tag, "admitted")
     })
   )
 

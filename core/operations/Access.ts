@@ -6,7 +6,7 @@
  * keyed hash, so a busy key costs one hash. Status, expiry and scopes are read
  * on every request all the same, so revocation needs no restart.
  */
-import { Clock, Context, Data, Deferred, Effect, Layer, Option } from "effect"
+import { Clock, Context, Data, Deferred, Effect, Layer, Option, Semaphore } from "effect"
 import * as ApiKeys from "../model/ApiKey.ts"
 import type { Scope } from "../model/ApiKey.ts"
 import { entryOf, type Actor, type AuditEntry } from "../model/Audit.ts"
@@ -15,7 +15,7 @@ import type { ApiKeyId, ApplicationId, Millis, Realm, RequestId } from "../model
 import type { Plan } from "../model/Limits.ts"
 import { LocalLimiter } from "../model/LocalLimiter.ts"
 import type { Guard, Standing, Taken } from "../model/RateLimit.ts"
-import { Crypto, type CryptoBusy } from "../ports/Crypto.ts"
+import { Crypto, CryptoBusy } from "../ports/Crypto.ts"
 import { RateLimiter, type RateLimiterUnavailable } from "../ports/RateLimiter.ts"
 import { Store, type Change, type Credential, type StoreUnavailable } from "../ports/Store.ts"
 import * as Metrics from "../Metrics.ts"
@@ -104,6 +104,9 @@ export const promptBody = Context.Reference<Millis>("mailroom/core/operations/Ac
 const proofLifetime: Millis = 5 * 60_000
 const proofsMax = 10_000
 
+/** Hashes of one public id that wait for its turn: whoever has its secret sends one, whoever guesses any number. */
+const hashesInLineMax = 16
+
 export class Access extends Context.Service<
   Access,
   {
@@ -147,6 +150,7 @@ export class Access extends Context.Service<
       const local = new LocalLimiter()
       const proofs = new Map<string, { readonly proof: string; readonly until: Millis }>()
       const verifying = new Map<string, Deferred.Deferred<boolean, CryptoBusy>>()
+      const turns = new Turns(hashesInLineMax)
 
       const seldom = SeldomLog.make()
 
@@ -168,7 +172,7 @@ export class Access extends Context.Service<
         const running = verifying.get(proof)
         if (running !== undefined) return yield* Deferred.await(running)
         const verdict = Deferred.makeUnsafe<boolean, CryptoBusy>()
-        const hashing = crypto.verifySecret(token.secret, hash).pipe(
+        const hashing = turns.take(token.publicId, crypto.verifySecret(token.secret, hash)).pipe(
           Effect.exit,
           Effect.flatMap((exit) => {
             verifying.delete(proof)
@@ -247,6 +251,32 @@ export class Access extends Context.Service<
       })
     })
   )
+}
+
+/** Lets one hash through at a time for each public id, some in line behind it: wrong secrets for one are not to fill everybody's line. */
+class Turns {
+  readonly #ids = new Map<string, { readonly place: Semaphore.Semaphore; asked: number }>()
+  readonly #inLineMax: number
+
+  constructor(inLineMax: number) {
+    this.#inLineMax = inLineMax
+  }
+
+  take<A, E>(publicId: string, hash: Effect.Effect<A, E>): Effect.Effect<A, E | CryptoBusy> {
+    return Effect.suspend((): Effect.Effect<A, E | CryptoBusy> => {
+      const turns = this.#ids.get(publicId) ?? { place: Semaphore.makeUnsafe(1), asked: 0 }
+      if (turns.asked > this.#inLineMax) return Effect.fail(new CryptoBusy())
+      this.#ids.set(publicId, turns)
+      turns.asked += 1
+      return Effect.ensuring(
+        turns.place.withPermit(hash),
+        Effect.sync(() => {
+          turns.asked -= 1
+          if (turns.asked === 0) this.#ids.delete(publicId)
+        })
+      )
+    })
+  }
 }
 
 /**
