@@ -346,3 +346,24 @@ describe("mailroom inspect", () => {
     }
   }, 60_000)
 })
+
+describe("inspect", () => {
+  const obeyed = "\u009b31m\u202eb\u007f"
+  const report = `Content-Type: multipart/report; report-type=delivery-status; boundary=b\n\n--b\nContent-Type: message/delivery-status\n\n` +
+    `Reporting-MTA: dns; a.example\n\nFinal-Recipient: rfc822; ada@a.example\nAction: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 ${obeyed}\n\n--b--\n`
+  const inputs = {
+    url: `https://h.example/${obeyed}\n`,
+    address: `${obeyed}@h.example\n`,
+    mime: `Subject: ${obeyed}\n\n${obeyed}\n`,
+    dsn: report
+  }
+  for (const [verb, input] of Object.entries(inputs)) {
+    it(`${verb} prints nothing that a terminal obeys, and for programs the same text`, () => {
+      const { lines, json } = inspect(verb, input)
+
+      assert.notMatch(lines.join("\n"), /[\u007f-\u009f\u202e]/)
+      assert.include(lines.join("\n"), String.raw`\u009b31m\u202eb\u007f`)
+      assert.include(JSON.stringify(json()), obeyed)
+    })
+  }
+})

@@ -12,7 +12,8 @@ import * as WebhookUrl from "../../core/model/WebhookUrl.ts"
 import { type CommandFailed, usage } from "./CommandFailed.ts"
 import { mimeCommand } from "./InspectMail.ts"
 import { dsnCommand } from "./InspectReport.ts"
-import { eachLines, type Line, print, untilClosed } from "./Streams.ts"
+import { printLines } from "./Output.ts"
+import { eachLines, type Line, untilClosed } from "./Streams.ts"
 
 /** Bytes of a line that are looked at: many times what a URL or an address may have. */
 const lineBytesMax = 16 * 1024
@@ -59,10 +60,8 @@ const placeOf = ({ text, isCut, isUtf8 }: Line): { readonly host: string | null;
 const judging = (judge: (line: Line) => object) =>
   untilClosed(
     eachLines(lineBytesMax, (lines) => {
-      const judged = lines.filter(({ text, isCut }) => text !== "" || isCut).map((line) =>
-        `${JSON.stringify(judge(line))}\n`
-      )
-      return judged.length === 0 ? Effect.void : print(judged.join(""))
+      const judged = lines.filter(({ text, isCut }) => text !== "" || isCut).map(judge)
+      return judged.length === 0 ? Effect.void : printLines(judged)
     })
   )
 
@@ -195,7 +194,7 @@ const answering = <E>(answer: (members: Members) => Effect.Effect<object, E>) =>
       const result = yield* answer(members).pipe(
         Effect.mapError((error) => (isUsage(error) && where !== "" ? usage(`${error.message}${where}`) : error))
       )
-      yield* print(`${JSON.stringify(result)}\n`)
+      yield* printLines([result])
     })
     yield* eachLines(objectBytesMax, (lines) => Effect.forEach(lines, take, { discard: true }))
     if (pending !== "" || answered === 0) {

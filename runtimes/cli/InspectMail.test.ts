@@ -67,6 +67,12 @@ describe("inspect mime", () => {
     })
   })
 
+  it("names a file that is not there without what a terminal obeys", () => {
+    withFiles({}, (path) => {
+      assert.strictEqual(inspect([path("\u009b31m")]).stderr, `mailroom: ${path(String.raw`\u009b31m`)}: no such file\n`)
+    })
+  })
+
   it("reads a large message on a thread, and ends", () => {
     const attachment = `Content-Type: a/b\n\n${"0123456789\n".repeat(100_000)}`
 

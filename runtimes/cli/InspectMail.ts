@@ -12,8 +12,10 @@ import type { MimePart } from "../../core/model/MimePart.ts"
 import type { ParsedMessage } from "../../core/model/ParsedMessage.ts"
 import { Mime } from "../../core/ports/Mime.ts"
 import * as FileFault from "../FileFault.ts"
+import { oneLine } from "../TerminalText.ts"
 import { CommandFailed } from "./CommandFailed.ts"
-import { type OutputClosed, print, untilClosed } from "./Streams.ts"
+import { printLines } from "./Output.ts"
+import { type OutputClosed, untilClosed } from "./Streams.ts"
 
 /** Paths of messages; none, or `-`, is standard input. */
 export const files = Argument.String("file").pipe(
@@ -33,7 +35,7 @@ export const eachMail = Effect.fnUntraced(function* (
     for (const path of paths.length === 0 ? ["-"] : paths) {
       const bytes = path === "-" ? yield* standardInput : fileBytes(path)
       unread += yield* mime.parse(bytes).pipe(
-        Effect.flatMap((parsed) => print(`${JSON.stringify({ file: path, ...tell(parsed) })}\n`)),
+        Effect.flatMap((parsed) => printLines([{ file: path, ...tell(parsed) }])),
         Effect.as(0),
         Effect.catchTag("Unreadable", ({ why }) => Effect.as(complain(`${path}: ${why}`), 1))
       )
@@ -55,7 +57,7 @@ const fileBytes = (path: string): Stream.Stream<Uint8Array, Unreadable> =>
 
 const standardInput = Effect.map(Stdio.Stdio, ({ stdin }) => Stream.mapError(stdin, unreadable))
 
-const complain = (line: string) => Effect.sync(() => void process.stderr.write(`mailroom: ${line}\n`))
+const complain = (line: string) => Effect.sync(() => void process.stderr.write(`mailroom: ${oneLine(line)}\n`))
 
 /** What `inspect mime` says of a message. */
 export const describe = (parsed: ParsedMessage): object => ({
