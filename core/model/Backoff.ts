@@ -11,7 +11,7 @@ const hour = 60 * minute
 /** A submission after a transient refusal: 1 m, 5 m, 15 m, 1 h, then every 4 h. */
 export const submission: ReadonlyArray<Millis> = [minute, 5 * minute, 15 * minute, hour, 4 * hour]
 
-/** A submission that its operator holds up: whoever takes the sender into use again does not wait for hours. */
+/** A submission that its operator holds up: whoever takes the sender into use again does not wait for hours for the next try. */
 export const held: ReadonlyArray<Millis> = [minute, 5 * minute]
 
 /** A webhook delivery after the first, second, … failed attempt of a round. */

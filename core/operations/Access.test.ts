@@ -56,7 +56,7 @@ const admitting = Effect.gen(function* () {
   const otherSecret = ApiKeys.withPublicId(realm.environment, publicId, new Uint8Array(ApiKeys.secretBytes).fill(1))
   const ofSecret = (byte: number) => tagOf(ApiKeys.withPublicId(realm.environment, publicId, new Uint8Array(ApiKeys.secretBytes).fill(byte)).text)
   const readmitted = (since: number) =>
-    Effect.map(Effect.result(readmit(`Bearer ${Redacted.value(minted.text)}`, since)), (result) => (Result.isSuccess(result) ? "admitted" : result.failure._tag))
+    Effect.map(Effect.result(readmit(`Bearer ${Redacted.value(minted.text)}`, BigInt(since) * 1_000_000n)), (result) => (Result.isSuccess(result) ? "admitted" : result.failure._tag))
   const revoke = Effect.sync(() => void Object.assign(credential.apiKey, { revokedAt: 0 }))
   return { readmitted, revoke, ofSecret, hashing, used, plan, environment: realm.environment, reasonOf, isRefused: Effect.flip(asking(`Bearer ${Redacted.value(minted.text)}`)), tag: tagOf(minted.text), ofOtherSecret: tagOf(otherSecret.text), ofScheme: (scheme: string) => tagOf(minted.text, scheme) }
 })

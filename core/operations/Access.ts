@@ -129,12 +129,13 @@ export class Access extends Context.Service<
       caller: (principal: Principal) => void
     ) => Effect.Effect<Principal, Unauthorized | InsufficientScope | RateLimited | CryptoBusy | StoreUnavailable>
     /**
-     * Once a body has come whose caller was admitted at `since`: whether the credential still holds, if that took longer
-     * than `promptBody`. Who revokes a key waits for no request that is kept open with it.
+     * Once a body has come whose caller was admitted at `since`, in nanoseconds of a clock that never jumps: whether the
+     * credential still holds, if that took longer than `promptBody`. Who revokes a key waits for no request that is kept open
+     * with it.
      */
     readonly readmit: (
       authorization: string | undefined,
-      since: Millis
+      since: bigint
     ) => Effect.Effect<void, Unauthorized | CryptoBusy | StoreUnavailable>
   }
 >()("mailroom/core/operations/Access") {
@@ -246,7 +247,7 @@ export class Access extends Context.Service<
 
         readmit: Effect.fnUntraced(function* (authorization, since) {
           const clock = yield* Clock.Clock
-          if (clock.currentTimeMillisUnsafe() - since >= patience) yield* authenticate(clock, authorization)
+          if (clock.monotonicTimeNanosUnsafe() - since >= BigInt(patience) * 1_000_000n) yield* authenticate(clock, authorization)
         })
       })
     })

@@ -55,7 +55,7 @@ export const make: Effect.Effect<Serve, never, Access | Drain | Handlers> = Effe
     let text: string | null = null
     // A GET's is nobody's, and not looked at.
     if (body === "guard" || (body === null && operation.method !== "GET")) {
-      const since = Body.hasArrived(request) ? null : yield* Clock.currentTimeMillis
+      const since = Body.hasArrived(request) ? null : yield* Clock.monotonicTimeNanos
       if (body === "guard") text = yield* Body.read(request, bodyBytesMax, waitingOf(principal))
       else yield* Body.readNone(request, bodyBytesMax, waitingOf(principal))
       if (since !== null) yield* access.readmit(headers["authorization"], since)

@@ -81,7 +81,7 @@ const upload = Effect.fnUntraced(function* (
   principal: Principal,
   request: HttpServerRequest.HttpServerRequest
 ) {
-  const since = yield* Clock.currentTimeMillis
+  const since = yield* Clock.monotonicTimeNanos
   const content = yield* attachments.begin(principal)
   const body = new UploadBody()
   const limitBytes = Limits.uploadBodyBytesMax
