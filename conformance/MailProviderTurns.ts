@@ -1,4 +1,4 @@
-/** For tests of providers that hold each message whole: what waits is not read, and what is wanted no more is not submitted. */
+/** For tests of providers that hold each message whole: what waits is not read, what is wanted no more is not submitted, and tenants take turns. */
 import assert from "node:assert/strict"
 import { Effect, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
@@ -33,4 +33,28 @@ export const assertTurns = Effect.fnUntraced(function* ({ provider, request, wai
   yield* TestClock.adjust("60 seconds")
   for (const one of [...large, ...small]) assert.equal((yield* Effect.flip(Fiber.join(one)))._tag, "MailProviderUnavailable")
   assert.equal(read, most.large + most.small)
+})
+
+/** Of small messages and of large ones: a tenant's many do not go before another's one. */
+export const assertTenantsTakeTurns = Effect.fnUntraced(function* ({ provider, request, waiting, most }: Held) {
+  for (const [sizeBytes, turns] of [[1_000, most.small], [2_000_000, most.large]] as const) {
+    const read: Array<string> = []
+    const submitted = (name: string, count: number) => {
+      const { realm } = request()
+      return Effect.forEach(Array.from({ length: count }), () => {
+        const one = request()
+        const mime = Stream.suspend(() => (read.push(name), one.mime))
+        return Effect.forkScoped(provider.submit({ ...one, realm, sizeBytes, mime }), { startImmediately: true })
+      })
+    }
+    const all = [...yield* submitted("many", 2 * turns + 5), ...yield* submitted("one", 1)]
+    yield* Effect.repeat(Effect.yieldNow, { until: () => waiting() === turns })
+
+    yield* TestClock.adjust("60 seconds")
+    yield* Effect.repeat(Effect.yieldNow, { until: () => read.length === 2 * turns })
+
+    assert.equal(read.indexOf("one"), turns + 1)
+    yield* Fiber.interruptAll(all)
+    yield* Effect.repeat(Effect.yieldNow, { until: () => waiting() === 0 })
+  }
 })

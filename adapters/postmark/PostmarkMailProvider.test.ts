@@ -3,7 +3,7 @@ import { Context, Effect, Fiber, Layer, Redacted, Result, Stream, type Duration 
 import { TestClock } from "effect/testing"
 import { inspect } from "node:util"
 import { address, freshId, realm } from "../../conformance/fixtures.ts"
-import { assertTurns } from "../../conformance/MailProviderTurns.ts"
+import { assertTenantsTakeTurns, assertTurns } from "../../conformance/MailProviderTurns.ts"
 import * as UntrustedServer from "../../conformance/UntrustedServer.ts"
 import type { Address } from "../../core/model/Address.ts"
 import * as Reply from "../../core/model/Reply.ts"
@@ -325,6 +325,15 @@ describe("PostmarkMailProvider", () => {
       fake.next(...Array.from({ length: 100 }, () => ({ _tag: "Hangs" }) as const))
 
       yield* assertTurns({ provider, request: () => mail([bob]), waiting: fake.waiting, most: { small: 16, large: 4 } })
+    })
+  )
+
+  it.effect("has tenants take turns", () =>
+    Effect.gen(function* () {
+      const { fake, provider } = yield* against()
+      fake.next(...Array.from({ length: 100 }, () => ({ _tag: "Hangs" }) as const))
+
+      yield* assertTenantsTakeTurns({ provider, request: () => mail([bob]), waiting: fake.waiting, most: { small: 16, large: 4 } })
     })
   )
 

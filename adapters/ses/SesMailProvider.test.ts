@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Redacted, Result, Stream } from "effect"
 import { inspect } from "node:util"
 import { address, freshId, realm } from "../../conformance/fixtures.ts"
-import { assertTurns } from "../../conformance/MailProviderTurns.ts"
+import { assertTenantsTakeTurns, assertTurns } from "../../conformance/MailProviderTurns.ts"
 import * as UntrustedServer from "../../conformance/UntrustedServer.ts"
 import * as Reply from "../../core/model/Reply.ts"
 import type { SubmitRequest } from "../../core/ports/MailProvider.ts"
@@ -169,6 +169,15 @@ describe("SesMailProvider", () => {
       fake.next(...Array.from({ length: 100 }, () => ({ _tag: "Hangs" }) as const))
 
       yield* assertTurns({ provider, request: () => mail(), waiting: fake.waiting, most: { small: 40, large: 4 } })
+    })
+  )
+
+  it.effect("has tenants take turns", () =>
+    Effect.gen(function* () {
+      const { fake, provider } = yield* against()
+      fake.next(...Array.from({ length: 150 }, () => ({ _tag: "Hangs" }) as const))
+
+      yield* assertTenantsTakeTurns({ provider, request: () => mail(), waiting: fake.waiting, most: { small: 40, large: 4 } })
     })
   )
 

@@ -12,6 +12,8 @@
  *   `MailProviderUnavailable`;
  * - asks `isWanted` where a message waits for its turn, before it says anything
  *   of it to anybody;
+ * - has tenants take turns where messages wait, each one's in their order: a
+ *   tenant's thousand do not go before another's one;
  * - ends at once when it is interrupted, and sends no bytes to their end that
  *   it has not read to their end;
  * - may be called concurrently, and twice for one message after a crash, with
