@@ -6,6 +6,7 @@
 import assert from "node:assert/strict"
 import { Effect, Fiber, Stream } from "effect"
 import * as Replies from "../core/model/Reply.ts"
+import { realm } from "./fixtures.ts"
 import {
   arrivals,
   assertGoesOn,
@@ -455,6 +456,25 @@ const reuse = <R>({ against }: Options<R>): Checks<R> => [
       assert.deepEqual(yield* Effect.forEach([...begun, ...ends], Fiber.join), ["250", "250", "unavailable", "unavailable"])
       assert.equal(heard(yield* server.conversations, "MAIL"), 2)
       yield* assertGoesOn(provider, server)
+    })
+  },
+  {
+    title: "has tenants take turns where messages wait, and each one's go in their order",
+    check: Effect.gen(function* () {
+      const { provider, server } = yield* against(once("message", { say: "250 2.0.0 queued\r\n", goesOn: true, waits: true }))
+      const [many, one] = [realm("production"), realm("production")]
+      const requests = [...Array(8).fill(many), one].map((realm) => ({ ...mail(), realm }))
+      const ends = yield* Effect.forEach(requests, (request) => Effect.forkScoped(endOf(provider, request), { startImmediately: true }))
+      yield* server.until(([only]) => only?.messages.length === 1)
+
+      yield* server.goOn
+
+      assert.deepEqual(new Set(yield* Effect.forEach(ends, Fiber.join)), new Set(["250"]))
+      const arrived = (yield* server.conversations).flatMap(({ messages }) => messages)
+      const order = arrived.map((message) => requests.findIndex(({ messageId }) => message.includes(messageId)))
+      const other = order.indexOf(8)
+      assert.ok(other > 0 && other <= 3, `the other tenant's message goes out after ${other} of the first one's, which has 8`)
+      assert.deepEqual(order.toSpliced(other, 1), [0, 1, 2, 3, 4, 5, 6, 7])
     })
   },
   {

@@ -143,6 +143,11 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
     return isOwing ? at - this.#silentSince : 0n
   }
 
+  /** Whether one of these messages is under way on it, or was said behind the dot of another. */
+  carries(isOne: (message: Message) => boolean): boolean {
+    return [this.#current, this.#behind].some((transaction) => transaction !== null && isOne(transaction.message))
+  }
+
   /** Nobody waits for it any more. What is under way beside it goes on. */
   abandon(message: Message): void {
     if (this.#behind?.message === message) {

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { connect } from "node:net"
+import { realm } from "../../conformance/fixtures.ts"
 import { arrivals, endOf, heard, large, mail, type Conversation, type Place, type Script } from "../../conformance/MailServerScript.ts"
 import * as PipeliningSmtpMailProvider from "./PipeliningSmtpMailProvider.ts"
 import * as ScriptedServer from "./ScriptedServer.ts"
@@ -122,10 +123,11 @@ describe("a server that falls silent", () => {
   it.effect("gets nothing more on those that are too many, however much waits", () =>
     Effect.gen(function* () {
       const { server, submit } = yield* against(1, (moment) => (moment.message === 1 ? pausing(2)(moment) : null))
-      const first = yield* submit()
+      const tenant = realm("production")
+      const first = yield* submit({ ...mail(), realm: tenant })
       yield* server.until(([only]) => only?.messages.length === 1)
       yield* TestClock.adjust("16 seconds")
-      const ends = yield* Effect.forEach(Array(20).fill(null), () => submit())
+      const ends = yield* Effect.forEach(Array(20).fill(null), () => submit({ ...mail(), realm: tenant }))
       yield* server.until((all) => all.length === 2 && isFull(all[1]!))
 
       yield* server.goOn
@@ -166,7 +168,8 @@ describe("a server that falls silent", () => {
   it.effect("on new connections too has never more than twice as many", () =>
     Effect.gen(function* () {
       const { server, submit, knock } = yield* against(2, pausing(Infinity))
-      const ends = yield* Effect.forEach(Array(12).fill(null), () => submit())
+      const tenants = [realm("production"), realm("production")] as const
+      const ends = yield* Effect.forEach(Array.from({ length: 12 }), (_, index) => submit({ ...mail(), realm: tenants[index < 6 ? 0 : 1] }))
       yield* server.until((all) => all.length === 2 && all.every(isFull))
       yield* TestClock.adjust("17 seconds")
       yield* server.until((all) => all.length === 4 && all.every(isFull))

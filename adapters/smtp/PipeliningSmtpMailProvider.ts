@@ -34,7 +34,7 @@ export const make = (options: Options): Effect.Effect<MailProvider, never, Scope
         whole,
         hasEightBit: () => hasEightBit(lines),
         onWanted: () => undefined
-      }, request.isWanted)
+      }, request)
     })
 
     const large = Effect.fnUntraced(function* (request: Addressed) {
@@ -47,7 +47,7 @@ export const make = (options: Options): Effect.Effect<MailProvider, never, Scope
         whole: null,
         hasEightBit: () => false,
         onWanted: wanted.onWanted
-      }, request.isWanted)
+      }, request)
       const bytes = signatures.length === 0 ? lines : Stream.concat(Stream.make(signatures), lines)
       return yield* Effect.raceFirst(submitting, Effect.flatMap(wanted.sink, (sink) => pour(bytes, sink)))
     })
@@ -68,7 +68,7 @@ export const make = (options: Options): Effect.Effect<MailProvider, never, Scope
     }
   })
 
-type Addressed = Pick<SubmitRequest, "envelope" | "sizeBytes" | "dkim" | "mime" | "isWanted">
+type Addressed = Pick<SubmitRequest, "realm" | "envelope" | "sizeBytes" | "dkim" | "mime" | "isWanted">
 
 const wholeSizeMax = 64 * 1024
 

@@ -27,13 +27,14 @@ export const make = (options: Options): Effect.Effect<MailProvider, never, Scope
     const pool = yield* SmtpPool.make(settings, limits)
     return {
       name,
-      submit: Effect.fnUntraced(function* ({ messageId, envelope, sizeBytes, dkim, mime, isWanted }) {
+      submit: Effect.fnUntraced(function* (request) {
+        const { messageId, envelope, sizeBytes, dkim, mime } = request
         const recipients = yield* Effect.sync(() => checkEnvelope(envelope))
         const lines = wireLines(mime)
         const signatures = yield* sign(lines, dkim)
         const bytes = signatures.length === 0 ? lines : Stream.concat(Stream.make(signatures), lines)
         const answer = yield* pool
-          .use((connection) => connection.send({ ...envelope, recipients }, sizeBytes + signatures.length, bytes), isWanted)
+          .use((connection) => connection.send({ ...envelope, recipients }, sizeBytes + signatures.length, bytes), request)
           .pipe(Effect.catchTag("SmtpFailed", (cause: SmtpFailed) => Effect.fail(new MailProviderUnavailable({ cause }))))
         if (answer._tag === "Refused") return yield* new SubmissionRefused({ reply: answer.reply })
         return { providerMessageId: messageId, replies: answer.replies, pollAt: null }

@@ -1,9 +1,11 @@
 /**
  * The connections to the mail server: never more than so many, kept for a while
- * after their message, and replaced when they are lost or worn. All are closed
- * with the scope.
+ * after their message, and replaced when they are lost or worn. Tenants take
+ * turns at them. All are closed with the scope.
  */
-import { Effect, Semaphore, type Fiber, type Scope } from "effect"
+import { Effect, type Fiber, type Scope } from "effect"
+import type { SubmitRequest } from "../../core/ports/MailProvider.ts"
+import * as TenantLine from "../../core/TenantLine.ts"
 import { failed, SmtpFailed, wantedNoMore } from "./SmtpAnswer.ts"
 import { open, type Connection } from "./SmtpConnection.ts"
 import type { Limits, Settings } from "./SmtpSettings.ts"
@@ -12,14 +14,14 @@ export interface Pool {
   /** Waits for a place; from then on it ends within the time to submit, unless it is wanted no more. Interruption closes the connection. */
   readonly use: <A, E>(
     work: (connection: Connection) => Effect.Effect<A, E | SmtpFailed>,
-    isWanted: () => boolean
+    request: Pick<SubmitRequest, "realm" | "isWanted">
   ) => Effect.Effect<A, E | SmtpFailed>
 }
 
 export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, never, Scope.Scope> =>
   Effect.gen(function* () {
     const scope = yield* Effect.scope
-    const places = yield* Semaphore.make(limits.connectionsMax)
+    const places = TenantLine.places(limits.connectionsMax)
     const all = new Set<Connection>()
     const idle: Array<Kept> = []
     let isClosed = false
@@ -96,15 +98,11 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
       })
 
     return {
-      use: (work, isWanted) =>
+      use: (work, request) =>
         Effect.uninterruptibleMask((restore) =>
           Effect.gen(function* () {
             const held: { connection: Connection | null } = { connection: null }
-            yield* restore(places.take(1))
-            if (!isWanted()) {
-              yield* places.release(1)
-              return yield* wantedNoMore()
-            }
+            if (!(yield* places.take(request, restore))) return yield* wantedNoMore()
             const answer = yield* restore(
               attempt(work, held).pipe(
                 Effect.timeoutOrElse({
@@ -112,9 +110,9 @@ export const make = (settings: Settings, limits: Limits): Effect.Effect<Pool, ne
                   orElse: () => Effect.fail(failed("DATA", "not submitted within the time"))
                 })
               )
-            ).pipe(Effect.onError(() => Effect.andThen(letGo(held), places.release(1))))
+            ).pipe(Effect.onError(() => Effect.andThen(letGo(held), places.release)))
             // The answer is known, and waits for no further word of the server; the place does.
-            const kept = Effect.ensuring(keep(held.connection!), places.release(1)) // an answer came over a connection
+            const kept = Effect.ensuring(keep(held.connection!), places.release) // an answer came over a connection
             yield* held.connection!.isSettled() ? kept : Effect.forkIn(kept, scope)
             return answer
           })
