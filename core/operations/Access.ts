@@ -6,7 +6,7 @@
  * keyed hash, so a busy key costs one hash. Status, expiry and scopes are read
  * on every request all the same, so revocation needs no restart.
  */
-import { Clock, Context, Data, Deferred, Effect, Layer, Option, Semaphore } from "effect"
+import { Clock, Context, Data, Deferred, Effect, Layer, Option } from "effect"
 import * as ApiKeys from "../model/ApiKey.ts"
 import type { Scope } from "../model/ApiKey.ts"
 import { entryOf, type Actor, type AuditEntry } from "../model/Audit.ts"
@@ -23,6 +23,7 @@ import { remember } from "../Remember.ts"
 import * as SeldomLog from "../SeldomLog.ts"
 import { Settings } from "../Settings.ts"
 import * as Tracing from "../Tracing.ts"
+import { Turns } from "../Turns.ts"
 import { unchanged } from "./Commit.ts"
 import { RequestLog } from "./RequestLog.ts"
 
@@ -151,7 +152,8 @@ export class Access extends Context.Service<
       const local = new LocalLimiter()
       const proofs = new Map<string, { readonly proof: string; readonly until: Millis }>()
       const verifying = new Map<string, Deferred.Deferred<boolean, CryptoBusy>>()
-      const turns = new Turns(hashesInLineMax)
+      /** One hash at a time for each public id: wrong secrets for one are not to fill everybody's line. */
+      const turns = new Turns()
 
       const seldom = SeldomLog.make()
 
@@ -168,12 +170,17 @@ export class Access extends Context.Service<
           onFailure: (error) => takeLocally(guards, error)
         })
 
+      const hashInTurn = ({ publicId, secret }: ApiKeys.Token, hash: string) =>
+        Effect.suspend(() =>
+          turns.asked(publicId) > hashesInLineMax ? Effect.fail(new CryptoBusy()) : turns.take(publicId, crypto.verifySecret(secret, hash))
+        )
+
       /** One hash for all who present this secret at the same time. */
       const verifyOnce = Effect.fnUntraced(function* (token: ApiKeys.Token, hash: string, proof: string) {
         const running = verifying.get(proof)
         if (running !== undefined) return yield* Deferred.await(running)
         const verdict = Deferred.makeUnsafe<boolean, CryptoBusy>()
-        const hashing = turns.take(token.publicId, crypto.verifySecret(token.secret, hash)).pipe(
+        const hashing = hashInTurn(token, hash).pipe(
           Effect.exit,
           Effect.flatMap((exit) => {
             verifying.delete(proof)
@@ -252,32 +259,6 @@ export class Access extends Context.Service<
       })
     })
   )
-}
-
-/** Lets one hash through at a time for each public id, some in line behind it: wrong secrets for one are not to fill everybody's line. */
-class Turns {
-  readonly #ids = new Map<string, { readonly place: Semaphore.Semaphore; asked: number }>()
-  readonly #inLineMax: number
-
-  constructor(inLineMax: number) {
-    this.#inLineMax = inLineMax
-  }
-
-  take<A, E>(publicId: string, hash: Effect.Effect<A, E>): Effect.Effect<A, E | CryptoBusy> {
-    return Effect.suspend((): Effect.Effect<A, E | CryptoBusy> => {
-      const turns = this.#ids.get(publicId) ?? { place: Semaphore.makeUnsafe(1), asked: 0 }
-      if (turns.asked > this.#inLineMax) return Effect.fail(new CryptoBusy())
-      this.#ids.set(publicId, turns)
-      turns.asked += 1
-      return Effect.ensuring(
-        turns.place.withPermit(hash),
-        Effect.sync(() => {
-          turns.asked -= 1
-          if (turns.asked === 0) this.#ids.delete(publicId)
-        })
-      )
-    })
-  }
 }
 
 /**

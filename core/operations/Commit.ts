@@ -11,36 +11,22 @@
  *
  * A record that a decision goes by and does not change is named as `unchanged`.
  */
-import { Context, Effect, Exit, Option, Semaphore } from "effect"
+import { Context, Effect, Exit, Option } from "effect"
 import { JobQueue, type Job, type Lease } from "../ports/JobQueue.ts"
 import * as Metrics from "../Metrics.ts"
 import * as SeldomLog from "../SeldomLog.ts"
 import * as Tracing from "../Tracing.ts"
+import { Turns } from "../Turns.ts"
 import { CommitRejected, Store, StoreUnavailable, type Change, type Committed, type Hold, type Kind, type Next, type Rejection } from "../ports/Store.ts"
 
 /** How often a decision is made anew when its version moved, before it is given up as busy. */
 const retriesMax = 50
 
-/** The turns at records that somebody in this process is changing, by record, with how many are at it or wait. */
-const turns = new Map<string, { readonly turn: Semaphore.Semaphore; waiting: number }>()
-
 /**
- * One after the other, for changes of one record in this process, so that they do not only collide. Other processes are
- * held off by versions.
+ * For changes of one record in this process, by record, so that they do not only collide. Other processes are held off by
+ * versions.
  */
-const inTurn = <A, E, R>(record: string, self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.uninterruptibleMask((restore) => {
-    const own = turns.get(record) ?? { turn: Semaphore.makeUnsafe(1), waiting: 0 }
-    turns.set(record, own)
-    own.waiting += 1
-    return Effect.ensuring(
-      restore(own.turn.withPermits(1)(self)),
-      Effect.sync(() => {
-        own.waiting -= 1
-        if (own.waiting === 0) turns.delete(record)
-      })
-    )
-  })
+const turns = new Turns()
 
 /** Queues that took no offer, each with its log: a line a minute, where each commit would else write one. */
 const refusing = new WeakMap<typeof JobQueue.Service, ReturnType<typeof SeldomLog.make>>()
@@ -126,7 +112,7 @@ export const changeRecord = <A, E, R>(
   record: string,
   self: Effect.Effect<A, E | CommitRejected, R>
 ): Effect.Effect<A, Exclude<E, CommitRejected> | StoreUnavailable, R> =>
-  dieOnRejection(inTurn(record, retryOnVersionMoved(self)))
+  dieOnRejection(turns.take(record, retryOnVersionMoved(self)))
 
 /** The same for a record that has been read: the change is made to it as it was then, and read afresh only if it has moved since. */
 export const changeAsRead = <Record extends { readonly id: string }, A, E, R, E2, R2>(
