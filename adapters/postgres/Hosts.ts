@@ -39,7 +39,10 @@ export const hostsOf = (url: Redacted.Redacted<string>): ReadonlyArray<Host> | n
 
 const sslModes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 
-/** What is read of a URL's parameters, by us or by the driver; they mean what they do to libpq. */
+/**
+ * What is read of a URL's parameters, by us or by the driver; they mean what they do to libpq. But a `+` is a blank, as it is to
+ * whoever puts a URL together by its parameters: who means one writes %2B.
+ */
 const parametersRead = ["host", "port", "user", "password", "dbname", "application_name", "options", "connect_timeout", "target_session_attrs", "sslmode"]
 
 /**
@@ -95,8 +98,7 @@ export const oneEach = (text: string): ReadonlyArray<string> => {
   const [, before, hosts, behind] = /^([^/?#]*\/\/(?:[^/?#]*@)?)([^/?#@]*)(.*)$/s.exec(text) ?? []
   if (hosts === undefined) return [text]
   const named = hosts === "" || (hosts.startsWith(":") && !hosts.includes(",")) ? `localhost${hosts}` : hosts
-  const parameters = behind!.replace(/\?.*$/s, (query) => query.replaceAll("+", "%2B")) // no blank, as in a form
-  return named.split(",").map((host) => `${before}${host}${parameters}`)
+  return named.split(",").map((host) => `${before}${host}${behind}`)
 }
 
 const withOnly = (named: URL, host: string, port: number): Host => {
