@@ -9,8 +9,8 @@ import { Clock, Duration, Effect, Exit, Fiber, type Scope } from "effect"
  * A process that wakes up too late, because it was stopped or had no processor, has not read yet what came to it meanwhile.
  * So what is under way is given another moment to be over, before that counts as nothing.
  */
-const tooLate = Duration.toNanosUnsafe(Duration.millis(20))
-const moment = Duration.millis(250)
+export const tooLate = Duration.toNanosUnsafe(Duration.millis(20))
+export const moment = Duration.millis(250)
 
 export interface Deadlines {
   /** Null if it never falls due. */

@@ -14,6 +14,7 @@ import { PgConnection } from "@effect/sql-pg"
 import { Clock, Context, Duration, Effect, Exit, Option, Scope } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { clearTimeout, setTimeout } from "node:timers"
+import * as Deadlines from "../../core/Deadlines.ts"
 
 /** For how long a statement may run. Work that is known to be long, as a migration, provides its own. */
 export const StatementDeadline = Context.Reference<Duration.Duration>("mailroom/adapters/postgres/StatementDeadline", {
@@ -84,21 +85,18 @@ interface Waiter {
 const clock = Clock.Clock.defaultValue()
 
 /** How long who leaves a statement, or takes it for late, waits for the server to hear of it. */
-const cancelMs = 1_000
+const cancelTime = Duration.seconds(1)
 
-/** A process that wakes up later than this has not read what came to it meanwhile, and gives that another moment, as `Deadlines` does. */
-const [lateMs, momentMs] = [20, 250]
-
-/** Calls it in real time, whatever clock the callers have; what is returned calls that off. */
-const onceDue = (ms: number, onDue: () => void): (() => void) => {
-  const begunAt = clock.monotonicTimeNanosUnsafe()
+/** Calls it in real time, whatever clock the callers have, and late as `Deadlines` does; what is returned calls it off. */
+const onceDue = (after: Duration.Duration, onDue: () => void): (() => void) => {
+  const due = clock.monotonicTimeNanosUnsafe() + Duration.toNanosUnsafe(after)
   const wake = () => {
-    if (Number(clock.monotonicTimeNanosUnsafe() - begunAt) / 1e6 <= ms + lateMs) return onDue()
+    if (clock.monotonicTimeNanosUnsafe() - due <= Deadlines.tooLate) return onDue()
     // @effect-diagnostics-next-line globalTimers:off -- deadlines are real
-    timer = setTimeout(onDue, momentMs)
+    timer = setTimeout(onDue, Duration.toMillis(Deadlines.moment))
   }
   // @effect-diagnostics-next-line globalTimers:off -- deadlines are real
-  let timer = setTimeout(wake, ms)
+  let timer = setTimeout(wake, Duration.toMillis(after))
   return () => clearTimeout(timer)
 }
 
@@ -227,11 +225,11 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
     const fiber = Effect.runFork(statement)
     let isEnded = false
     let isLeft = false
-    let calledOff = () => {}
+    let callOff = () => {}
     const end = (told: Exit.Exit<A, SqlError>) => {
       if (isEnded) return
       isEnded = true
-      calledOff()
+      callOff()
       const error = Option.getOrNull(Exit.findErrorOption(told))
       const isRefused = error !== null && takesNoWrites.includes(codeOf(error))
       // The server may hear of a cancellation late, and cancel what comes next on that connection: nothing does.
@@ -241,23 +239,23 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
       ended(told)
     }
     let isLate = false
-    const tooLate = () => end(Exit.fail(lost(`the database did not answer within ${Duration.format(deadline)}`)))
-    calledOff = onceDue(Duration.toMillis(deadline), () => {
+    const endLate = () => end(Exit.fail(lost(`the database did not answer within ${Duration.format(deadline)}`)))
+    callOff = onceDue(deadline, () => {
       isLate = true
-      calledOff = onceDue(cancelMs, tooLate)
+      callOff = onceDue(cancelTime, endLate)
       fiber.interruptUnsafe()
     })
-    fiber.addObserver((exit) => (isLate ? tooLate() : end(Exit.mapError(exit, withoutContents))))
+    fiber.addObserver((exit) => (isLate ? endLate() : end(Exit.mapError(exit, withoutContents))))
     return () =>
       Effect.callback<void>((resume) => {
         // Only who has the connection yet can cancel what runs on it; a server that stands still is not waited for.
         isLeft = true
-        const calledOff = onceDue(cancelMs, () => {
+        const callOff = onceDue(cancelTime, () => {
           held.giveUp()
           resume(Effect.void)
         })
         fiber.addObserver(() => {
-          calledOff()
+          callOff()
           resume(Effect.void)
         })
         fiber.interruptUnsafe()
@@ -266,25 +264,25 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
 
   /** Calls `start` with a connection; until then it can be called off. */
   const waitFor = (deadline: Duration.Duration, start: (kept: Kept) => void, fail: (error: SqlError) => void): (() => boolean) => {
-    let calledOff = () => {}
+    let callOff = () => {}
     const waiter: Waiter = {
       start: (kept) => {
-        calledOff()
+        callOff()
         start(kept)
       },
       fail: (error) => {
-        calledOff()
+        callOff()
         fail(error)
       }
     }
     take(waiter)
     if (waiting.has(waiter)) {
-      calledOff = onceDue(Duration.toMillis(deadline), () => {
+      callOff = onceDue(deadline, () => {
         if (waiting.delete(waiter)) fail(lost(`no connection to the database was free within ${Duration.format(deadline)}`))
       })
     }
     return () => {
-      calledOff()
+      callOff()
       return waiting.delete(waiter)
     }
   }
