@@ -265,6 +265,26 @@ const unknowns = <R>({ against }: Options<R>): Checks<R> => [
       yield* assertGoesOn(provider, server)
     })
   })),
+  {
+    title: "sends no byte of a message that is wanted no more by the time that the server asks for it",
+    check: Effect.gen(function* () {
+      for (const request of [mail(), large(mail())]) {
+        const { provider, server } = yield* against(once("DATA", { say: "354 go on\r\n", goesOn: true, waits: true }))
+        let isWanted = true
+        const submitting = yield* Effect.forkScoped(endOf(provider, { ...request, isWanted: () => isWanted }))
+        yield* server.until((all) => isAt(all, "DATA"))
+
+        isWanted = false
+        yield* server.goOn
+
+        assert.equal(yield* Fiber.join(submitting), "unavailable")
+        yield* server.until(([first]) => first!.isClosed)
+        const [first] = yield* server.conversations
+        assert.deepEqual([first!.messages, first!.partial], [[], ""])
+        yield* assertGoesOn(provider, server)
+      }
+    })
+  },
   ...[...commands, "bytes" as const].map((place) => ({
     title: `closes the connection and frees its place when it is interrupted at ${place}`,
     check: Effect.gen(function* () {

@@ -13,7 +13,7 @@ import { Result } from "effect"
 import type { Address } from "../../core/model/Address.ts"
 import type { Envelope } from "../../core/model/Envelope.ts"
 import type { Reply } from "../../core/model/Reply.ts"
-import { failed, judge, needsEightBit, parse, parseOrDefer, replied, tooLarge, type Answer, type SmtpFailed } from "./SmtpAnswer.ts"
+import { failed, judge, needsEightBit, parse, parseOrDefer, replied, tooLarge, wantedNoMore, type Answer, type SmtpFailed } from "./SmtpAnswer.ts"
 import { meaningOf, type Asked, type Meaning } from "./SmtpDialogue.ts"
 import type { Extensions } from "./SmtpIntroduction.ts"
 import type { Said } from "./SmtpReplies.ts"
@@ -27,6 +27,8 @@ export interface Outgoing {
   /** All of it, in pieces, with dots stuffed and the final dot; null if it is poured when it is asked for. */
   readonly whole: ReadonlyArray<Uint8Array> | null
   readonly hasEightBit: () => boolean
+  /** Asked before its bytes: what waited behind a dot, or in a process that stood still, may have waited long. */
+  readonly isWanted: () => boolean
   /** The server wants the bytes; at most once. */
   readonly onWanted: (sink: Sink) => void
   /** What came of it; once. */
@@ -264,7 +266,8 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
   #onData(transaction: Transaction<Message>, said: Said): void {
     const { isAnswered, hasSender } = transaction
     const meaning = this.#hear(transaction, !isAnswered ? "data" : hasSender ? "data of refused" : "data of nobody", "DATA", said)
-    if (meaning === "send") this.#pass(transaction)
+    if (meaning === "send" && transaction.message.isWanted()) this.#pass(transaction)
+    else if (meaning === "send") this.#fail(transaction, wantedNoMore())
     if (meaning === "refuse" && this.#wire!.isOpen()) this.#reset() // somebody said something on it
   }
 
@@ -347,7 +350,7 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
         this.end("the server took its leave")
         break
       case "unknown":
-        this.#fail(transaction, command, asked === "bytes" ? "the server answered before the end of the message" : said.text)
+        this.#fail(transaction, this.#unclear(command, asked === "bytes" ? "the server answered before the end of the message" : said.text))
         break
       case "reset":
         this.#reset()
@@ -373,8 +376,12 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
     const { message, refusals } = transaction
     const reply = said.code >= 400 ? parse(said.text, this.#settings) : null
     const answer = judge(message.envelope.recipients, command, refusals, reply)
-    if (answer === null) this.#fail(transaction, command, said.text)
+    if (answer === null) this.#fail(transaction, this.#unclear(command, said.text))
     else this.#answer(transaction, answer)
+  }
+
+  #unclear(command: string, text: string): SmtpFailed {
+    return failed(command, shown(text, this.#settings))
   }
 
   #answer(transaction: Transaction<Message>, answer: Answer): void {
@@ -383,12 +390,13 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
     transaction.message.onEnd(Result.succeed(answer))
   }
 
-  #fail(transaction: Transaction<Message>, command: string, text: string): void {
+  /** The connection ends with it: what the server makes of the rest is unknown. */
+  #fail(transaction: Transaction<Message>, why: SmtpFailed): void {
     if (!transaction.isAnswered) {
       transaction.isAnswered = true
-      transaction.message.onEnd(Result.fail(failed(command, shown(text, this.#settings))))
+      transaction.message.onEnd(Result.fail(why))
     }
-    this.end("something unknown happened")
+    this.end("a message came to no end")
   }
 
   // Afterwards

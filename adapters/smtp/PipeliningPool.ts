@@ -27,10 +27,10 @@ import { trust } from "./SmtpWire.ts"
 export interface Pool {
   /**
    * Waits for a place; from then on it ends within the time to submit. Wanted no more when its turn comes, or within a
-   * second where no turn comes, it fails. Interruption takes the message back.
+   * second where no turn comes, or when the server asks for its bytes, it fails. Interruption takes the message back.
    */
   readonly submit: (
-    message: Omit<Outgoing, "onEnd">,
+    message: Omit<Outgoing, "onEnd" | "isWanted">,
     request: Pick<SubmitRequest, "realm" | "isWanted">
   ) => Effect.Effect<Answer, SmtpFailed>
 }

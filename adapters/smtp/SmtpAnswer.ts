@@ -25,7 +25,7 @@ export class SmtpFailed extends Data.TaggedError("SmtpFailed")<{
 export const failed = (command: string, detail: string, isStale = false): SmtpFailed =>
   new SmtpFailed({ command, detail: detail.slice(0, 500).toWellFormed(), isStale })
 
-/** It waited for its turn, and its process would not hear what became of it (`SubmitRequest.isWanted`). */
+/** It waited, and its process would not hear what became of it (`SubmitRequest.isWanted`). */
 export const wantedNoMore = (): SmtpFailed => failed("CONN", "it was wanted no more while it waited")
 
 export type Answer =

@@ -12,7 +12,7 @@
  */
 import { Effect, Stream, type Scope } from "effect"
 import { MailProviderUnavailable, SubmissionRefused, type MailProvider } from "../../core/ports/MailProvider.ts"
-import type { SmtpFailed } from "./SmtpAnswer.ts"
+import { wantedNoMore, type SmtpFailed } from "./SmtpAnswer.ts"
 import * as SmtpPool from "./SmtpPool.ts"
 import { check, checkEnvelope, name, type Options } from "./SmtpSettings.ts"
 import { wireLines } from "./WireLines.ts"
@@ -28,13 +28,15 @@ export const make = (options: Options): Effect.Effect<MailProvider, never, Scope
     return {
       name,
       submit: Effect.fnUntraced(function* (request) {
-        const { messageId, envelope, sizeBytes, dkim, mime } = request
+        const { messageId, envelope, sizeBytes, dkim, mime, isWanted } = request
         const recipients = yield* Effect.sync(() => checkEnvelope(envelope))
         const lines = wireLines(mime)
         const signatures = yield* sign(lines, dkim)
-        const bytes = signatures.length === 0 ? lines : Stream.concat(Stream.make(signatures), lines)
+        const signed = signatures.length === 0 ? lines : Stream.concat(Stream.make(signatures), lines)
+        // Asked once more before its first byte: the process may have stood still since its turn.
+        const stillWanted = Effect.suspend(() => (isWanted() ? Effect.succeed(signed) : Effect.fail(wantedNoMore())))
         const answer = yield* pool
-          .use((connection) => connection.send({ ...envelope, recipients }, sizeBytes + signatures.length, bytes), request)
+          .use((connection) => connection.send({ ...envelope, recipients }, sizeBytes + signatures.length, Stream.unwrap(stillWanted)), request)
           .pipe(Effect.catchTag("SmtpFailed", (cause: SmtpFailed) => Effect.fail(new MailProviderUnavailable({ cause }))))
         if (answer._tag === "Refused") return yield* new SubmissionRefused({ reply: answer.reply })
         return { providerMessageId: messageId, replies: answer.replies, pollAt: null }

@@ -11,7 +11,7 @@
  *   anything that leaves the outcome unknown (a lost connection, a timeout) as
  *   `MailProviderUnavailable`;
  * - asks `isWanted` where a message waits for its turn, before it says anything
- *   of it to anybody;
+ *   of it to anybody, and over SMTP again before its first byte;
  * - has tenants take turns where messages wait, each one's in their order: a
  *   tenant's thousand do not go before another's one;
  * - ends at once when it is interrupted, and sends no bytes to their end that
@@ -64,8 +64,9 @@ export interface SubmitRequest {
   readonly mime: Stream.Stream<Uint8Array, BlobUnavailable | BlobMissing | BlobCorrupt>
   /**
    * Asked once a message's turn has come, by whoever lets it wait for one. False: its process is about to end, and would not
-   * hear what became of it. Then it ends as `MailProviderUnavailable`, and nothing of it is said to anybody. Who makes several
-   * calls of one submission asks before each, and tells those whom the next would have mailed to come again.
+   * hear what became of it, or another may have it by now. Then it ends as `MailProviderUnavailable`, and nothing of it is said
+   * to anybody. Who makes several calls of one submission asks before each, and tells those whom the next would have mailed to
+   * come again. Over SMTP it is asked once more when the server asks for the bytes, and of one that is wanted no more none go out.
    */
   readonly isWanted: () => boolean
 }
