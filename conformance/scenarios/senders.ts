@@ -1,13 +1,30 @@
-/** What a process remembers of those who send saves look-ups, and changes no answer. */
-import { Duration, Effect } from "effect"
+/** What a process remembers of those who send saves look-ups, and changes no answer; and mail waits whose sender is suspended. */
+import { Clock, Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import * as assert from "node:assert/strict"
 import { system } from "../../core/model/Audit.ts"
 import type { AttachmentId } from "../../core/model/Ids.ts"
+import * as Timestamp from "../../core/model/Timestamp.ts"
+import type { SubmitRequest, SubmitResult } from "../../core/ports/MailProvider.ts"
 import { address, freshId } from "../fixtures.ts"
 import { Ahead, CallLog } from "./Faults.ts"
 import * as Time from "./Time.ts"
-import { healthyChecks, letter, logOf, scenario, send, someKey, typesOf, type Process, type ScenarioSuite, type Tenancy } from "./World.ts"
+import {
+  accepted,
+  healthyChecks,
+  letter,
+  loggedTo,
+  logOf,
+  messageOf,
+  pass,
+  scenario,
+  send,
+  someKey,
+  typesOf,
+  type Process,
+  type ScenarioSuite,
+  type Tenancy
+} from "./World.ts"
 
 const lookUp = "Store.messages.admission"
 
@@ -21,6 +38,12 @@ const lookUps = <A, E, R>(calls: CallLog, self: Effect.Effect<A, E, R>) =>
 
 const refusal = (process: Process, of: Tenancy) =>
   Effect.map(Effect.flip(process.messages.send(of.principal, someKey(), letter(of, address("ada")))), ({ _tag }) => _tag)
+
+/** A provider that puts everybody off. */
+const later = (request: SubmitRequest): SubmitResult => {
+  const { replies, ...taken } = accepted(request)
+  return { ...taken, replies: replies.map(({ recipient }) => ({ recipient, reply: { smtpCode: 451, enhancedCode: "4.7.1", text: "Later" } })) }
+}
 
 export const suite: ScenarioSuite = {
   name: "known senders",
@@ -76,6 +99,34 @@ export const suite: ScenarioSuite = {
 
         assert.deepEqual(refusals, ["DomainNotSendable", "DomainNotSendable"])
         assert.deepEqual(typesOf(yield* logOf(world, tenancy)).filter((type) => type === "message.queued").length, 2)
+      })
+    ),
+
+    scenario("mail of a suspended mailbox waits, says why, and is put off like new mail when it is taken into use again", (world) =>
+      Effect.gen(function* () {
+        const tenancy = yield* world.found("production")
+        const process = yield* world.boot()
+        const { realm: { tenantId }, mailbox, principal } = tenancy
+        const change = (status: "suspended" | "active") => process.management.updateMailbox(system, tenantId, mailbox.id, { status })
+        const ids = yield* Effect.all(Array.from({ length: 10 }, () => send(process, tenancy, address("ada"))))
+        const shown = Effect.map(process.messages.get(principal, ids[0]!), ({ message }) => message)
+        const lines: Array<string> = []
+        assert.equal((yield* shown).nextAttemptAt, null)
+
+        yield* change("suspended")
+        yield* Effect.provide(pass(process, "3 hours", "1 minute"), loggedTo(lines))
+
+        const said = lines.filter((line) => line.includes("could not be submitted")).length
+        assert.ok(said >= 2 && said <= 180, `${said} lines in three hours`)
+        const { nextAttemptAt, recipients } = yield* shown
+        assert.equal(recipients[0]!.diagnostic, "the sending mailbox is suspended")
+        assert.ok(nextAttemptAt! >= Timestamp.fromMillis(yield* Clock.currentTimeMillis), `${nextAttemptAt} is over`)
+
+        world.stage.behave = (request, nth) => Effect.succeed(nth === 1 ? later(request) : accepted(request))
+        yield* change("active")
+        yield* pass(process, "10 minutes", "1 minute")
+        for (const id of ids) assert.equal((yield* messageOf(world, tenancy, id)).status, "sent")
+        assert.equal(world.stage.submissions.length, 2 * ids.length)
       })
     ),
 

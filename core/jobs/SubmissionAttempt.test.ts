@@ -202,15 +202,19 @@ describe("a message after a try", () => {
     assert.deepStrictEqual(due.map((one) => one?.record.nextAttemptAt), [2_000 + wait, end, end, end])
   })
 
-  it("that its operator holds up is tried again in six minutes at most, however often it was tried", () => {
+  it("that its operator holds up is tried again in a minute, later in six at most, however often it was tried, and has not been tried once more", () => {
     const tried = { ...message, attempts: 7 }
-    const dueAt = (code: string) => concludedOn(tried, tried, postponed(message.recipients, new Postponed({ code, detail: "wait" })), 2_000, 0.999)!.retryAt! - 2_000
+    const concluded = (code: string, at: number) => concludedOn(tried, tried, postponed(message.recipients, new Postponed({ code, detail: "wait" })), at, 0.999)!
+    const [soon, hour] = [2_000, 3_600_000]
 
     for (const code of ["mailbox_suspended", "domain_not_sendable", "no_provider", "dkim_key_unavailable"]) {
-      assert.isAtMost(dueAt(code), 6 * 60_000, code)
-      assert.isAtLeast(dueAt(code), 5 * 60_000, code)
+      assert.isAtMost(concluded(code, soon).retryAt! - soon, 1.2 * 60_000, code)
+      assert.isAtMost(concluded(code, hour).retryAt! - hour, 6 * 60_000, code)
+      assert.isAtLeast(concluded(code, hour).retryAt! - hour, 5 * 60_000, code)
+      assert.strictEqual(concluded(code, hour).record.attempts, 7, code)
     }
-    assert.isAbove(dueAt("provider_unavailable"), 4 * 3_600_000)
+    assert.isAbove(concluded("provider_unavailable", hour).retryAt! - hour, 4 * 3_600_000)
+    assert.strictEqual(concluded("provider_unavailable", hour).record.attempts, 8)
   })
 
   it("that awaits a scan stays due as it was, and has not been tried once more", () => {

@@ -309,12 +309,13 @@ export const concludedOn = (
   const { message: settled, drafts } = settle(message, outcomes, now)
   const waits = Message.queuedRecipients(settled).length > 0
   const awaitsScan = waits && attempt.postponed === null
-  const next = waits && attempt.postponed !== null ? retryAt(message, attempt.postponed, now, random) : null
+  const isHeldUp = attempt.postponed !== null && heldUp.has(attempt.postponed.code)
+  const next = waits && attempt.postponed !== null ? retryAt(message, isHeldUp, now, random) : null
   const record: Message.Message = {
     ...settled,
     recipients: deferred(settled.recipients, attempt.deferrals, now),
     version: message.version + 1,
-    attempts: message.attempts + (awaitsScan ? 0 : 1),
+    attempts: message.attempts + (awaitsScan || isHeldUp ? 0 : 1),
     updatedAt: now,
     nextAttemptAt: awaitsScan ? message.nextAttemptAt : next,
     submissions: attempt.submission === null ? settled.submissions : [...settled.submissions, attempt.submission],
@@ -355,11 +356,11 @@ const expire = (
   ]
 }
 
-/** What is over as soon as an operator ends it. */
-const heldUp = new Set(["mailbox_suspended", "domain_not_sendable", "no_provider", "dkim_key_unavailable"])
+/** The codes of what is over as soon as an operator ends it. No provider was asked, so none of them is a try. */
+export const heldUp: ReadonlySet<string> = new Set(["mailbox_suspended", "domain_not_sendable", "no_provider", "dkim_key_unavailable"])
 
 /** The next try by the schedule, and the last one when the 48 h end. */
-const retryAt = (message: Message.Message, { code }: NonNullable<Attempt["postponed"]>, now: Millis, random: number): Millis => {
-  const schedule = heldUp.has(code) ? Backoff.held : Backoff.submission
-  return Math.min(now + Backoff.delay(schedule, message.attempts + 1, random), message.acceptedAt + submissionWindow)
+const retryAt = ({ acceptedAt, attempts }: Message.Message, isHeldUp: boolean, now: Millis, random: number): Millis => {
+  const wait = isHeldUp ? Backoff.whileHeld(now - acceptedAt, random) : Backoff.delay(Backoff.submission, attempts + 1, random)
+  return Math.min(now + wait, acceptedAt + submissionWindow)
 }

@@ -48,6 +48,7 @@ import {
   bounceSuppressed,
   concludedOn,
   GivenBack,
+  heldUp,
   nothingToSend,
   poison,
   portBroken,
@@ -114,6 +115,8 @@ export class SubmitMessage extends Context.Service<
       let isCutOff = false
       const keyOf = signingKeys(crypto)
       const seldom = SeldomLog.make()
+      /** All mail of a sender may be, every five minutes, and each message says by itself why it waits. */
+      const seldomHeldUp = new Map(Array.from(heldUp, (code) => [code, SeldomLog.make()]))
 
       /** What providers have taken and the store has not, in front what was tried longest ago: who is in it is not mailed again. */
       const unrecorded = new Map<MessageId, Tried>()
@@ -383,9 +386,13 @@ export class SubmitMessage extends Context.Service<
         yield* Outcomes.count(message, outcomes, drafts)
         if (retryAt !== null && attempt.postponed !== null) {
           const { code, detail } = attempt.postponed
-          yield* Effect.logWarning("a message could not be submitted; it is tried again").pipe(
-            Effect.annotateLogs({ code, detail, attempts: record.attempts, nextAttemptAt: Timestamp.fromMillis(retryAt) })
-          )
+          const line = Effect.annotateLogs(Effect.logWarning("a message could not be submitted; it is tried again"), {
+            code,
+            detail,
+            attempts: record.attempts,
+            nextAttemptAt: Timestamp.fromMillis(retryAt)
+          })
+          yield* seldomHeldUp.get(code)?.(line) ?? line
         }
         return { submission: attempt.submission, isEnded: leaseEnded }
       })

@@ -80,7 +80,7 @@ export interface Message {
   readonly status: Status
   readonly failure: Failure | null
   readonly sentAt: Millis | null
-  /** Submissions tried. */
+  /** Submissions tried; what its operator holds up is not. */
   readonly attempts: number
   /** When the submission job is due; null when no recipient is queued. */
   readonly nextAttemptAt: Millis | null

@@ -142,7 +142,7 @@ export const detail = (
   defects: message.reception?.defects ?? [],
   receivedAt: Timestamp.fromMillisOrNull(message.reception?.receivedAt ?? null),
   sentAt: Timestamp.fromMillisOrNull(message.sentAt),
-  nextAttemptAt: message.attempts === 0 ? null : Timestamp.fromMillisOrNull(message.nextAttemptAt),
+  nextAttemptAt: Timestamp.fromMillisOrNull(message.nextAttemptAt === message.acceptedAt ? null : message.nextAttemptAt),
   requestId: message.requestId
 })
 
