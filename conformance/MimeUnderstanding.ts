@@ -5,6 +5,7 @@
  */
 import { Effect, Stream } from "effect"
 import assert from "node:assert/strict"
+import * as Limits from "../core/model/Limits.ts"
 import type { MimePart } from "../core/model/MimePart.ts"
 import type { Head, Mentioned, ParsedMessage } from "../core/model/ParsedMessage.ts"
 import { Mime } from "../core/ports/Mime.ts"
@@ -143,4 +144,35 @@ const opening: Check<Mime> = {
   })
 }
 
-export const understanding: ReadonlyArray<Check<Mime>> = [...[...headCases, ...treeCases].map(understands), making, opening]
+const overflowing: Check<Mime> = {
+  title: "has a text as a file as well that is longer than a message may show, and one behind it that has no room",
+  check: Effect.gen(function* () {
+    const mime = yield* Mime
+    const [most, mostOfHtml] = [Limits.textLengthMax, Limits.htmlLengthMax]
+    const cases: ReadonlyArray<readonly [what: string, subtype: "plain" | "html", parts: ReadonlyArray<string>, files: ReadonlyArray<string>]> = [
+      ["as much as may be, in two parts", "plain", ["a".repeat(most - 4), "end"], []],
+      ["as many characters as may be, of four bytes", "plain", ["\u{1f9ee}".repeat(most)], []],
+      ["a character more", "plain", ["a".repeat(most + 1)], ["1"]],
+      ["twice as much, and a part behind it", "plain", ["a".repeat(2 * most), "end"], ["1", "2"]],
+      ["two parts that are too much together", "plain", ["a".repeat(most - 4), "end more"], ["2"]],
+      ["a page with a character more", "html", ["a".repeat(mostOfHtml + 1)], ["1"]]
+    ]
+    for (const [what, subtype, parts, files] of cases) {
+      const type = `Content-Type: text/${subtype}; charset=utf-8\n\n`
+      const body = parts.length === 1 ? `${type}${parts[0]}` : `Content-Type: multipart/mixed; boundary=b\n\n${parts.map((part) => `--b\n${type}${part}\n`).join("")}--b--\n`
+
+      const { text, html, attachments, defects } = yield* mime.parse(Stream.make(Buffer.from(`${proper}${body}`)))
+
+      assert.deepEqual(attachments.map(({ partId }) => partId), files, what)
+      assert.ok(attachments.every(({ partId, bytes }) => Buffer.from(bytes).toString() === parts[Number(partId) - 1]), `${what}: the file is not whole`)
+      assert.equal(defects.includes("too_long"), files.length > 0, what)
+      const shown = (subtype === "plain" ? text : html) ?? ""
+      const longest = parts.join("\n")
+      assert.ok(longest.startsWith(shown), `${what}: what is shown is not how it begins`)
+      if (files.length === 0) assert.equal(shown.length, longest.length, what)
+      else assert.ok(Array.from(shown).length >= (subtype === "plain" ? most : mostOfHtml) - 4, `${what}: ${shown.length} are shown`)
+    }
+  })
+}
+
+export const understanding: ReadonlyArray<Check<Mime>> = [...[...headCases, ...treeCases].map(understands), making, opening, overflowing]

@@ -7,7 +7,6 @@
  * Text comes with LF line ends, all inline texts of a message in one. A message
  * inside a message is an attachment: its text is not the text of this one.
  */
-import { mediaTypeLengthMax } from "../../core/model/Limits.ts"
 import { emptyPart, type MimePart } from "../../core/model/MimePart.ts"
 import type { Head, ParsedAttachment, ParsedMessage } from "../../core/model/ParsedMessage.ts"
 import { decode } from "./Charset.ts"
@@ -19,8 +18,11 @@ import { type Part, readTree } from "./MimeTree.ts"
 import { readParameters } from "./Parameters.ts"
 import { type Encoding, unwrap } from "./TransferDecoding.ts"
 
-/** Bytes of all texts of a message, and of all its HTML, that are shown as such; a part that has more is a file as well. */
-export const textBytesMax = 16 * 1024 * 1024
+/** Characters, as the core limits them, which a test holds them to: a worker thread starts sooner without all that `Limits` needs. */
+export const lengthsMax = { text: 1_000_000, html: 2_000_000, filename: 255, mediaType: 120 }
+
+/** Bytes of all texts of a message, and of all its HTML, that are decoded. */
+const textBytesMax = 16 * 1024 * 1024
 /** Characters of HTML that a text is made from. */
 const shownLengthMax = 1_000_000
 
@@ -101,8 +103,14 @@ const noteLines = (bytes: Buffer, defects: Defects): void => {
   if (isBare || (pairs > 0 && pairs < feeds)) defects.add("bare_line_ends")
 }
 
-/** Characters of a file name, as the core limits them; a worker thread starts sooner without all that `Limits` needs. */
-export const filenameLengthMax = 255
+/** The texts of a message, or its HTML, and how much more there may be; a part that has more is a file as well. */
+interface Shown {
+  readonly texts: Array<string>
+  bytesLeft: number
+  charactersLeft: number
+}
+
+const noneShown = (lengthMax: number): Shown => ({ texts: [], bytesLeft: textBytesMax, charactersLeft: lengthMax })
 
 /** Where a part stands. */
 interface Place {
@@ -113,18 +121,16 @@ interface Place {
 class Reading {
   readonly attachments: Array<ParsedAttachment> = []
   readonly #defects: Defects
-  readonly #texts: Array<string> = []
-  readonly #htmls: Array<string> = []
-  #textBytes = 0
-  #htmlBytes = 0
+  readonly #text = noneShown(lengthsMax.text)
+  readonly #html = noneShown(lengthsMax.html)
 
   constructor(defects: Defects) {
     this.#defects = defects
   }
 
   bodies(): Pick<ParsedMessage, "text" | "html"> {
-    const html = this.#htmls.length === 0 ? null : this.#htmls.join("\n")
-    const text = this.#texts.length === 0 ? null : this.#texts.join("\n")
+    const html = joined(this.#html)
+    const text = joined(this.#text)
     // Some senders put an empty text beside their page.
     if (html === null || (text !== null && /\S/.test(text))) return { text, html }
     return { text: shownText(html.slice(0, shownLengthMax).toWellFormed()) || text, html }
@@ -184,18 +190,33 @@ class Reading {
   /** Whether all of it is taken. */
   #takeText({ mediaType }: Part, bytes: Uint8Array, charset: string | null): boolean {
     const isHtml = mediaType === "text/html"
-    const room = textBytesMax - (isHtml ? this.#htmlBytes : this.#textBytes)
-    const shown = bytes.length <= room ? bytes : bytes.subarray(0, bytes.subarray(0, room).lastIndexOf(10) + 1)
-    if (isHtml) this.#htmlBytes += shown.length
-    else this.#textBytes += shown.length
-    const { text, problem } = decode(shown, charset ?? (isHtml ? charsetInHtml(shown) : null))
+    const shown = isHtml ? this.#html : this.#text
+    const start = bytes.length <= shown.bytesLeft ? bytes : bytes.subarray(0, bytes.subarray(0, shown.bytesLeft).lastIndexOf(10) + 1)
+    shown.bytesLeft -= start.length
+    const { text, problem } = decode(start, charset ?? (isHtml ? charsetInHtml(start) : null))
     if (problem !== null) this.#defects.add(problem)
-    const lines = lineFeeds(text)
-    if (lines !== "") (isHtml ? this.#htmls : this.#texts).push(lines)
-    if (shown.length === bytes.length) return true
+    if (show(lineFeeds(text), shown) && start.length === bytes.length) return true
     this.#defects.add("too_long")
     return false
   }
+}
+
+const joined = ({ texts }: Shown): string | null => (texts.length === 0 ? null : texts.join("\n"))
+
+/** Whether all of it is. The core cuts what is longer. */
+const show = (lines: string, shown: Shown): boolean => {
+  if (lines === "") return true
+  const length = charactersIn(lines) + (shown.texts.length === 0 ? 0 : 1) // with the line feed before it
+  if (shown.charactersLeft > 0) shown.texts.push(lines)
+  shown.charactersLeft -= length
+  return shown.charactersLeft >= 0
+}
+
+/** Of well-formed text. */
+const charactersIn = (text: string): number => {
+  let count = text.length
+  for (let at = 0; at < text.length; at++) if ((text.charCodeAt(at) & 0xfc00) === 0xdc00) count -= 1
+  return count
 }
 
 const badEncodings: Readonly<Record<Encoding, Word>> = {
@@ -219,7 +240,7 @@ const written = (params: ReadonlyMap<string, string>): ReadonlyArray<string> => 
     const isToken = /^[\w!#$%&'*+.^`{|}~-]+$/.test(value)
     const parameter = `${name}=${isToken ? value : `"${value}"`}`
     const isFit = /^[\w!#$&+.^`{|}~-]+$/.test(name) && /^[ !#-[\]-~]*$/.test(value) && !value.includes("=?")
-    if (!isFit || /^(?:name|filename|boundary)$/.test(name) || length + parameter.length > mediaTypeLengthMax) return []
+    if (!isFit || /^(?:name|filename|boundary)$/.test(name) || length + parameter.length > lengthsMax.mediaType) return []
     length += parameter.length
     return [parameter]
   })
@@ -230,6 +251,6 @@ const cleanName = (name: string): string | null => {
   const last = oneLine(name.replace(/^.*[/\\]/s, "").replace(/\p{Bidi_Control}/gu, ""))
   const characters = Array.from(last)
   const extension = /\.[^.]{1,20}$/.exec(last)?.[0] ?? ""
-  const short = characters.length <= filenameLengthMax ? last : characters.slice(0, filenameLengthMax - Array.from(extension).length).join("") + extension
+  const short = characters.length <= lengthsMax.filename ? last : characters.slice(0, lengthsMax.filename - Array.from(extension).length).join("") + extension
   return short === "" || short === "." || short === ".." ? null : short
 }

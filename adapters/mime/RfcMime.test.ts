@@ -19,7 +19,7 @@ import type { MimePart } from "../../core/model/MimePart.ts"
 import * as Recipients from "../../core/model/Recipient.ts"
 import { Mime, MimeFailed } from "../../core/ports/Mime.ts"
 import { words } from "./Defects.ts"
-import { filenameLengthMax, readMessage, unread } from "./MimeReader.ts"
+import { lengthsMax, readMessage, unread } from "./MimeReader.ts"
 import * as ParserThreads from "./ParserThreads.ts"
 import * as RfcMime from "./RfcMime.ts"
 
@@ -476,7 +476,24 @@ describe("the words for what is wrong", () => {
     }
   })
 
-  it("go with a limit of the core on file names", () => {
-    assert.strictEqual(filenameLengthMax, Limits.filenameLengthMax)
+  it("go with the limits of the core on what is kept of a message", () => {
+    const { textLengthMax, htmlLengthMax, filenameLengthMax, mediaTypeLengthMax } = Limits
+    assert.deepStrictEqual(lengthsMax, { text: textLengthMax, html: htmlLengthMax, filename: filenameLengthMax, mediaType: mediaTypeLengthMax })
+  })
+
+  it("are told by a thread that does without Effect, and so starts soon", () => {
+    const seen = new Set<string>()
+    const visit = (file: string): void => {
+      if (seen.has(file)) return
+      seen.add(file)
+      for (const [, what] of readFileSync(file, "utf8").matchAll(/^(?:import(?! type)|export\s*[{*])[^"]*?"([^"]+)"/gm)) {
+        assert.notMatch(what!, /^@?effect\b/, file)
+        if (what!.startsWith(".")) visit(join(file, "..", what!))
+      }
+    }
+
+    visit(join(import.meta.dirname, "ParserThread.ts"))
+
+    assert.isAbove(seen.size, 10)
   })
 })

@@ -63,7 +63,10 @@ export interface ParsedAttachment {
 }
 
 export interface ParsedMessage extends Head {
-  /** Of the inline texts, with LF line ends; made from `html` where the sender gave none, or a blank one. */
+  /**
+   * Of the inline texts, with LF line ends; made from `html` where the sender gave none, or a blank one. Where they have more
+   * characters than a message may show (`Limits`), what does not fit is an attachment as well, whole. So it is with `html`.
+   */
   readonly text: string | null
   readonly html: string | null
   /** The tree. `attachmentId` is null throughout; who keeps the attachments puts the ids in by `partId`. */
