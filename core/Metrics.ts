@@ -98,6 +98,7 @@ export const keyVerifications = each(["hash", "proof", "refused"], (result) =>
   counter("api_key_verifications", "Credentials looked at: verified by a hash, known again by a proof, or refused.", { result })
 )
 
+export const claimsUnavailable = counter("job_claims_unavailable", "Claims of jobs that the queue did not answer.")
 export const jobsClaimed = each(jobKinds, (kind) => counter("jobs_claimed", "Jobs that the queue handed to this process.", { kind }))
 /** `postponed`: the store, the blobs, the queue or a key could not serve it. `lost`: another worker has its lease by now. `broken`: left to its lease. */
 export const jobResults = ["completed", "postponed", "lost", "broken"] as const

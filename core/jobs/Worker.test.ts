@@ -213,7 +213,10 @@ describe("a queue that is away", () => {
 
   it.effect("is said so once a minute, however often it is asked", () =>
     Effect.gen(function* () {
+      const claims = Effect.map(Metric.value(Metrics.claimsUnavailable), ({ count }) => count)
+      const before = yield* claims
       assert.deepStrictEqual(yield* logged({ away: "claim", millis: 3_000 }), ["WARN"])
+      assert.isAtLeast((yield* claims) - before, 15, "each is counted")
       assert.strictEqual((yield* logged({ away: "claim", millis: 181_000 })).length, 4)
     })
   )

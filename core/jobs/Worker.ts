@@ -227,7 +227,7 @@ export class Worker extends Context.Service<
         const { kinds, inFlightMax } = lane
         if (!isClockTrusted(clockOffset)) return noClaim
         const leases = yield* queue.claim({ kinds, limit, visibilityTimeout, inFlightMax }).pipe(
-          Effect.catch((error) => Effect.as(away(error), null)),
+          Effect.catch((error) => Effect.andThen(Metrics.count(Metrics.claimsUnavailable), Effect.as(away(error), null))),
           Effect.catchDefect((defect) => Effect.as(broke(defect), null))
         )
         if (leases === null) return noClaim

@@ -45,6 +45,7 @@ export const database = Effect.fnUntraced(function* (config: Deployment, reader:
     connections: connections(config),
     clock,
     migrations,
+    locks,
     rights,
     durability: durability(config),
     secrets: sealed(config),
@@ -213,6 +214,39 @@ const rights = Effect.fnUntraced(function* (says: Voice) {
     `${user} may not read and write ${closed.map(({ name }) => name).join(", ")}`,
     `grant select, insert, update, delete on all tables in schema mailroom to ${user}`
   )
+})
+
+/** Who keeps others from reading or writing a table. Most locks are gone in a moment, as those of a migration are. */
+const locks = Effect.fnUntraced(function* (says: Voice) {
+  const first = yield* tableLocks
+  if (first.length > 0) yield* Effect.sleep("1 second")
+  const pids = new Set(first.map(({ pid }) => pid))
+  const held = first.length === 0 ? [] : (yield* tableLocks).filter(({ pid }) => pids.has(pid))
+  if (held.length === 0) return yield* says.ok("nobody holds up a table")
+  for (const { pid, application, seconds, mode, tables } of held) {
+    const who = pid === null ? "a prepared transaction" : `session ${pid}${application ? ` (${application})` : ""}`
+    yield* says.fail(
+      `${who} has locked ${tables}${seconds === null ? "" : ` for ${seconds} s`} (${mode}): all that ${
+        mode === "AccessExclusiveLock" ? "reads or writes" : "writes"
+      } ${tables.includes(",") ? "them" : "it"} waits, and sends are answered 503`,
+      pid === null ? "Commit it, or roll it back: see pg_prepared_xacts." : `Let it come to its end, or end it: select pg_terminate_backend(${pid}).`
+    )
+  }
+})
+
+/** By session and mode. For how long another user's has been at it is told to who may see that. */
+const tableLocks = Effect.gen(function* () {
+  const { sql } = yield* Postgres.Database
+  return yield* sql<{ pid: number | null; application: string | null; seconds: number | null; mode: string; tables: string }>`
+    select l.pid, a.application_name as application, l.mode,
+      extract(epoch from clock_timestamp() - min(a.xact_start))::int as seconds,
+      string_agg(distinct 'mailroom.' || c.relname, ', ' order by 'mailroom.' || c.relname) as tables
+    from pg_locks l
+    join pg_class c on c.oid = l.relation and c.relnamespace = to_regnamespace('mailroom') and c.relkind in ('r', 'p')
+    left join pg_stat_activity a on a.pid = l.pid
+    where l.granted and l.database = (select oid from pg_database where datname = current_database())
+      and l.mode in ('AccessExclusiveLock', 'ExclusiveLock', 'ShareRowExclusiveLock', 'ShareLock')
+    group by l.pid, a.application_name, l.mode order by l.pid, l.mode`
 })
 
 const durability = (config: Deployment) => Effect.fnUntraced(function* (says: Voice) {

@@ -138,6 +138,35 @@ describe("the doctor, on the way to others,", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.live("names who holds a lock on a table for longer than a moment, whichever it is, and no lock on rows", () =>
+    Effect.gen(function* () {
+      const url = yield* TestDatabase.url()
+      const holder = yield* Database.Database.use(({ connect }) => connect).pipe(
+        Effect.provide(Database.layer({ url, connectionsMax: 1, applicationName: "reindex by hand" }))
+      )
+      const found = Effect.map(findingsOf({ ...complete, MAILROOM_DATABASE_URL: Redacted.value(url) }), (findings) =>
+        findings.filter(({ check }) => check === "locks").map(({ status, message, advice }) => `${status} ${message}: ${advice}`)
+      )
+      const within = Effect.fnUntraced(function* (statement: string) {
+        yield* holder.query("begin", [])
+        yield* holder.query(statement, [])
+        const said = yield* found
+        yield* holder.query("rollback", [])
+        return said
+      })
+
+      assert.deepStrictEqual(yield* within("select from mailroom.job for update"), ["ok nobody holds up a table: null"])
+      const [exclusive, ...more] = yield* within("lock table mailroom.job in access exclusive mode")
+      assert.match(
+        exclusive ?? "",
+        /^fail session \d+ \(reindex by hand\) has locked mailroom\.job for \d+ s \(AccessExclusiveLock\): all that reads or writes it waits, and sends are answered 503: Let it come to its end, or end it: select pg_terminate_backend\(\d+\)\.$/
+      )
+      assert.deepStrictEqual(more, [])
+      const shared = yield* within("lock table mailroom.message, mailroom.event in share mode")
+      assert.match(shared.join(), /^fail session \d+ \(reindex by hand\) has locked mailroom\.event, mailroom\.message for \d+ s \(ShareLock\): all that writes /)
+    }).pipe(Effect.scoped)
+  )
+
   it.live("does not take a connection for encrypted that may be in clear text", () =>
     Effect.gen(function* () {
       const elsewhere = new URL(Redacted.value(yield* TestPooler.url({ mode: "transaction" })))
