@@ -189,8 +189,7 @@ export const settings = {
   bounceDomain: setting({
     name: "MAILROOM_BOUNCE_DOMAIN",
     wants: "a domain name",
-    about:
-      "Bounces come back to a signed address there. Without it they go to the sending mailbox. `dev` needs it to hear of bounces of what it sends for real, for its mailboxes take mail for the sandbox.",
+    about: "Bounces come back to a signed address there. Without it they go to the sending mailbox. `dev` needs it to hear of bounces of what it sends for real, for its mailboxes take mail for the sandbox.",
     fallback: "",
     parse: Values.optional<DomainName>(parseDomain)
   }),
