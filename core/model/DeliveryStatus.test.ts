@@ -2,12 +2,12 @@ import { assert, describe, it } from "@effect/vitest"
 import * as DeliveryStatus from "./DeliveryStatus.ts"
 
 const findings = (...lines: ReadonlyArray<string>) => DeliveryStatus.read(lines.join("\n")).findings
+const outcomes = (...lines: ReadonlyArray<string>) => findings(...lines).map(({ address, action }) => `${address} ${action}`)
 const bob = "Final-Recipient: rfc822; bob@there.example"
+const eve = "Final-Recipient: rfc822; eve@there.example"
 
 describe("the fields of a delivery status", () => {
   it("are one recipient's for each group, also where no empty line parts them", () => {
-    const eve = "Final-Recipient: rfc822; eve@there.example"
-
     for (const between of [[], [""]]) {
       const found = findings(bob, "Action: failed", "Status: 5.1.1", ...between, eve, "Action: delayed", "Status: 4.2.2")
 
@@ -17,6 +17,79 @@ describe("the fields of a delivery status", () => {
       ])
     }
     assert.deepStrictEqual(findings(bob, eve, "Action: failed").map(({ address }) => address), ["bob@there.example", "eve@there.example"])
+  })
+
+  const orders = <A>(all: ReadonlyArray<A>): ReadonlyArray<ReadonlyArray<A>> =>
+    all.length === 0 ? [[]] : all.flatMap((one, at) => orders(all.toSpliced(at, 1)).map((others) => [one, ...others]))
+  const lines = {
+    "Original-Recipient": ({ to }: { readonly to: string }) => `rfc822;${to}`,
+    Action: () => "delayed",
+    "Final-Recipient": ({ forwardedTo }: { readonly forwardedTo: string }) => `rfc822;${forwardedTo}`,
+    Status: () => "4.0.0",
+    "Diagnostic-Code": ({ to }: { readonly to: string }) => `smtp; 451 ${to} must wait`
+  }
+  const names = Object.keys(lines) as ReadonlyArray<keyof typeof lines>
+  const recipients = {
+    "others, and forwarded": [{ to: "bob@there.example", forwardedTo: "b@far.example" }, { to: "eve@there.example", forwardedTo: "e@far.example" }],
+    others: [{ to: "bob@there.example", forwardedTo: "bob@there.example" }, { to: "eve@there.example", forwardedTo: "eve@there.example" }],
+    "the same": [{ to: "bob@there.example", forwardedTo: "bob@there.example" }, { to: "bob@there.example", forwardedTo: "bob@there.example" }]
+  }
+  for (const [which, pair] of Object.entries(recipients)) {
+    for (const [how, afterField, afterGroup] of [
+      ["parted by empty lines", [], [""]],
+      ["run together", [], []],
+      ["torn apart at every line", [""], [""]]
+    ] as const) {
+      it(`are one recipient's for each group in whatever order they stand: ${which}, ${how}`, () => {
+        const expected = pair.map(({ to }) => [to, "delayed", "4.0.0", `451 ${to} must wait`])
+        for (const order of orders(names)) {
+          const text = pair.flatMap((recipient) => [...order.flatMap((name) => [`${name}: ${lines[name](recipient)}`, ...afterField]), ...afterGroup])
+
+          const found = findings(...text).map(({ address, action, status, diagnostic }) => [address, action, status, diagnostic])
+
+          assert.deepStrictEqual(found, expected, text.join("\n"))
+        }
+      })
+    }
+  }
+
+  it("are one recipient's where servers and dates stand among them, in whatever order", () => {
+    const group = [
+      bob, "Original-Recipient: rfc822;bob@there.example", "Action: delayed", "Status: 4.2.2", "Diagnostic-Code: smtp; 451 later",
+      "Remote-MTA: dns; mx.there.example", "Last-Attempt-Date: Thu, 01 Jan 1970 00:00:00 +0000"
+    ]
+    for (const order of orders(group)) {
+      for (const between of [[], [""]]) {
+        assert.deepStrictEqual(outcomes(...order, ...between, ...order), ["bob@there.example delayed", "bob@there.example delayed"], order.join("\n"))
+      }
+    }
+  })
+
+  it("are of the group that they lead where another lacks them", () => {
+    const plain = ["Action: delayed", bob, "Status: 4.2.2"]
+    const forwarded = ["Original-Recipient: rfc822;eve@there.example", "Action: failed", "Final-Recipient: rfc822; e@far.example", "Status: 5.1.1"]
+    for (const between of [[], [""]]) {
+      assert.deepStrictEqual(outcomes(...plain, ...between, ...forwarded), ["bob@there.example delayed", "eve@there.example failed"])
+      assert.deepStrictEqual(outcomes(...forwarded, ...between, ...plain), ["eve@there.example failed", "bob@there.example delayed"])
+    }
+  })
+
+  it("are of the group that stands between empty lines, though another would lead with them", () => {
+    const text = ["Final-Recipient: rfc822; b@far.example", "Action: failed", "Original-Recipient: rfc822;bob@there.example", "", eve, "Action: delayed"]
+
+    assert.deepStrictEqual(outcomes(...text), ["bob@there.example failed", "eve@there.example delayed"])
+  })
+
+  it("are of one group where an empty line parts names from what became of them", () => {
+    const torn = ["Original-Recipient: rfc822;bob@there.example", "", "Final-Recipient: rfc822; b@far.example", "Action: failed"]
+    assert.deepStrictEqual(outcomes(...torn, "", eve, "Action: delayed"), ["bob@there.example failed", "eve@there.example delayed"])
+    assert.deepStrictEqual(outcomes("Action: failed", "", bob, "", eve, "Action: delayed"), ["bob@there.example failed", "eve@there.example delayed"])
+  })
+
+  it("are of the group whose end they are where the next has its own", () => {
+    const text = ["Original-Recipient: rfc822;", "Action: failed", bob, eve, "Action: delayed"]
+
+    assert.deepStrictEqual(outcomes(...text), ["bob@there.example failed", "eve@there.example delayed"])
   })
 
   it("speak of nobody where they are dates and servers alone", () => {

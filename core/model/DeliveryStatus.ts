@@ -23,7 +23,7 @@ export const recipientsMax = 1_000
 const linesMax = 40_000
 const lineLengthMax = 4_000
 
-type Group = Map<string, string>
+type Group = ReadonlyMap<string, string>
 
 const ofRecipient = new Set([
   "original-recipient", "final-recipient", "x-actual-recipient", "action", "status", "remote-mta", "diagnostic-code",
@@ -54,42 +54,94 @@ export const read = (text: string): DeliveryStatus => {
   return { findings: groups.map(toFinding), originalMessageId }
 }
 
-/** A group for each recipient. It begins with a recipient's field, or with a field that the last group has already. */
+/** A group for each recipient. */
 const groupsIn = (text: string): { readonly groups: ReadonlyArray<Group>; readonly originalMessageId: string | null } => {
-  const groups: Array<Group> = []
+  const { blocks, originalMessageId } = blocksIn(text)
+  return { groups: runsOf(blocks).flatMap(groupsOf).filter(speaks).slice(0, recipientsMax), originalMessageId }
+}
+
+interface Field {
+  readonly name: string
+  value: string
+}
+
+/** The fields that speak of recipients, as empty lines part them. */
+const blocksIn = (text: string): { readonly blocks: ReadonlyArray<ReadonlyArray<Field>>; readonly originalMessageId: string | null } => {
+  const blocks: Array<Array<Field>> = []
   let originalMessageId: string | null = null
-  let group: Group | null = null
-  let last: string | null = null
+  let isOpen = false
+  let last: Field | null = null
   for (const raw of text.split("\n", linesMax)) {
     const line = raw.slice(0, lineLengthMax)
-    if (/^[ \t]+\S/.test(line) && last !== null && group !== null) {
-      const value = group.get(last) ?? ""
-      if (value.length < lineLengthMax) group.set(last, `${value} ${line.trim()}`.trim())
+    if (last !== null && /^[ \t]+\S/.test(line)) {
+      if (last.value.length < lineLengthMax) last.value = `${last.value} ${line.trim()}`.trim()
       continue
     }
-    const field = fieldOf(line)
     last = null
+    isOpen &&= line.trim() !== ""
+    const field = fieldOf(line)
     if (field === null) continue
     if (/^(x-)?original-message-id$/.test(field.name)) originalMessageId ??= field.value
     if (!ofRecipient.has(field.name)) continue
-    if (group === null || begins(group, field.name)) {
-      if (groups.length === recipientsMax) break
-      group = new Map()
-      groups.push(group)
-    }
-    group.set(field.name, field.value)
-    last = field.name
+    if (!isOpen) blocks.push([])
+    isOpen = true
+    last = { ...field }
+    blocks.at(-1)!.push(last)
   }
-  return { groups: groups.filter(speaks), originalMessageId }
+  return { blocks, originalMessageId }
 }
 
-const begins = (group: Group, name: string): boolean =>
-  group.has(name) ||
-  ((name === "original-recipient" || name === "final-recipient") && (group.has("action") || group.has("status")) && named(group))
+const isName = ({ name }: Field): boolean => name === "final-recipient" || name === "original-recipient"
+const isOutcome = ({ name }: Field): boolean => name === "action" || name === "status"
 
-const named = (group: Group): boolean => group.has("final-recipient") || group.has("original-recipient")
+/**
+ * Fields among which an empty line parts no groups: it does where both what is before and what is behind it names somebody,
+ * and what is before tells what became of the mail. Where no block does both, groups are torn apart, and empty lines say nothing.
+ */
+const runsOf = (blocks: ReadonlyArray<ReadonlyArray<Field>>): ReadonlyArray<ReadonlyArray<Field>> => {
+  if (!blocks.some((block) => block.some(isName) && block.some(isOutcome))) return [blocks.flat()]
+  const runs: Array<Array<Field>> = []
+  let hasName = false
+  let hasOutcome = false
+  for (const block of blocks) {
+    const isNamed = block.some(isName)
+    if (runs.length === 0 || (isNamed && hasName && hasOutcome)) {
+      runs.push([])
+      hasName = hasOutcome = false
+    }
+    for (const field of block) runs.at(-1)!.push(field)
+    hasName ||= isNamed
+    hasOutcome ||= block.some(isOutcome)
+  }
+  return runs
+}
+
+/**
+ * RFC 3464 gives the fields of a group no order, so the next group begins where a field is said again; and with the names
+ * before it, where this one has names of its own and names lead: an outcome follows the last.
+ */
+const groupsOf = (run: ReadonlyArray<Field>): ReadonlyArray<Group> => {
+  const lead = run.findLastIndex(isName) < run.findLastIndex(isOutcome)
+  const groups: Array<Group> = []
+  let group: Array<Field> = []
+  for (const field of run) {
+    if (group.some(({ name }) => name === field.name)) {
+      const end = lead ? group.findLastIndex((other) => !isName(other)) + 1 : group.length
+      const behind = group.slice(end)
+      const moves = group.slice(0, end).some(isName) && behind.every(({ name }) => name !== field.name)
+      groups.push(toGroup(moves ? group.slice(0, end) : group))
+      group = moves ? behind : []
+    }
+    group.push(field)
+  }
+  return [...groups, toGroup(group)]
+}
+
+const toGroup = (fields: ReadonlyArray<Field>): Group => new Map(fields.map(({ name, value }) => [name, value]))
+
 /** Remote-MTA and dates alone say nothing of anybody. */
-const speaks = (group: Group): boolean => named(group) || group.has("action") || group.has("status") || group.has("diagnostic-code")
+const speaks = (group: Group): boolean =>
+  ["final-recipient", "original-recipient", "action", "status", "diagnostic-code"].some((name) => group.has(name))
 
 const toFinding = (group: Group): Finding => {
   const status = statusOf(group.get("status") ?? "")
