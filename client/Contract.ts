@@ -105,7 +105,7 @@ export interface Message {
   readonly internetMessageId: string | null
   readonly inReplyTo: string | null
   readonly references: ReadonlyArray<string>
-  /** As they came, in their order, of a message that came in. Of one that is sent those that say what it is, without those of its form, such as `Content-Type`. */
+  /** In their order. Of a message that came in as they came, but on one line each and with encoded words decoded (RFC 2047); addresses are spelled `"Name" <address>` or `address`, without comments, unless readers could disagree about whom they name. Of one that is sent those that say what it is, without those of its form, such as `Content-Type`. */
   readonly headers: ReadonlyArray<{
     readonly name: string
     readonly value: string

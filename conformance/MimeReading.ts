@@ -55,6 +55,12 @@ const headerCases: ReadonlyArray<Case> = [
     "\"B, \\\"x\\\" <e@x.example>\" <b@example.com>, c@example.com"
   ),
   header(
+    "spells addresses without the comments beside a name",
+    "From: \"Doe, John\" (c) <john@x.example>, bob@x.example (Bob)",
+    "\"Doe, John\" <john@x.example>, \"Bob\" <bob@x.example>"
+  ),
+  header("leaves a comment where it stands in no list of addresses", "Received: from a (b [192.0.2.1]) by c", "from a (b [192.0.2.1]) by c"),
+  header(
     "lets no encoded word become an address",
     "From: =?utf-8?B?WCA8ZXZpbEB4LmV4YW1wbGU+?=",
     "=?utf-8?B?WCA8ZXZpbEB4LmV4YW1wbGU+?="

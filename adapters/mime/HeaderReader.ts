@@ -214,7 +214,7 @@ export const headOf = (fields: ReadonlyArray<Field>, defects: Defects): Omit<Hea
   }
 }
 
-/** As the core writes them; null if decoding could change whom they name. */
+/** As the core writes them, since a name that is decoded must be quoted to name nobody; null if even so it could change whom they name. */
 const spelled = ({ isPlain, parties }: AddressList): string | null =>
   isPlain && parties.length > 0
     ? parties.map(({ name, address }) => (name === "" ? address : `${quoted(name)} <${address}>`)).join(", ")

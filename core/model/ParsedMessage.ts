@@ -31,7 +31,10 @@ export type Defect = string
 
 /** The header of a message, understood. */
 export interface Head {
-  /** In order, repeats kept, unfolded and decoded. */
+  /**
+   * In order, repeats kept, each on one line and decoded. Lists of addresses are spelled as the core writes them, without
+   * comments, unless readers could disagree about whom they name.
+   */
   readonly headers: ReadonlyArray<Header>
   /** The first author; null if there is none. */
   readonly from: Mentioned | null

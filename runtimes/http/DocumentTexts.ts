@@ -180,7 +180,9 @@ export const members: Readonly<Record<string, string>> = {
   "Message.recipients":
     "Each recipient once, with what became of it. `smtpCode` and `diagnostic` are those of its end, and while it is queued of the last try.",
   "Message.headers":
-    "As they came, in their order, of a message that came in. Of one that is sent those that say what it is, without those of its form, such as `Content-Type`.",
+    "In their order. Of a message that came in as they came, but on one line each and with encoded words decoded (RFC 2047); " +
+    "addresses are spelled `\"Name\" <address>` or `address`, without comments, unless readers could disagree about whom they name. " +
+    "Of one that is sent those that say what it is, without those of its form, such as `Content-Type`.",
   "Message.nextAttemptAt": "When it is tried next, while a recipient is queued.",
   "Message.defects": "What was wrong with the bytes of a message that came in, such as `missing_date`. It was read all the same.",
   "Message.failure": "Why the message failed, and at which stage.",
