@@ -63,6 +63,14 @@ describe("the examples", () => {
     assert.deepStrictEqual(names.filter((file) => !tests.includes(`"${file.slice(0, -".ts".length)}"`)), [])
   })
 
+  // `npm run check` does so with DOM, which has a Response of its own.
+  it("type-check in a strict project without DOM, as one for Node alone is", { timeout: 120_000 }, () => {
+    const tsc = join(root, "node_modules/.bin/tsc")
+    const { status, stdout } = spawnSync(tsc, ["--project", "tsconfig.examples.json"], { cwd: root, encoding: "utf8" })
+
+    assert.deepStrictEqual([stdout, status], ["", 0])
+  })
+
   it("embed with Promises: a send is queued and delivered, and mail comes in", async () => {
     assert.strictEqual(await run(["embed-with-promises"]), "queued\ndelivered to delivered@example.com\nreceived: Note G\n")
   })

@@ -8,7 +8,7 @@ const headers = { authorization: `Bearer ${apiKey}`, "content-type": "applicatio
 
 const call = async (path: string, init: RequestInit = {}) => {
   const response = await fetch(`${baseUrl}${path}`, { ...init, headers: { ...headers, ...init.headers } })
-  const body = await response.json()
+  const body = JSON.parse(await response.text())
   if (!response.ok) throw new Error(`${response.status} ${body.code}: ${body.message} (request ${body.requestId})`)
   return { status: response.status, body }
 }

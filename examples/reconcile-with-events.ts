@@ -28,7 +28,7 @@ let taken = 0
 for (;;) {
   const query = new URLSearchParams({ limit: "100", ...(state.cursor === null ? {} : { cursor: state.cursor }) })
   const response = await fetch(`${baseUrl}/v1/events?${query}`, { headers: { authorization: `Bearer ${apiKey}` } })
-  const page = await response.json()
+  const page = JSON.parse(await response.text())
   if (!response.ok) throw new Error(`${response.status} ${page.code}: ${page.message} (request ${page.requestId})`)
 
   for (const event of page.items) {

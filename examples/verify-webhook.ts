@@ -61,7 +61,7 @@ const created = await fetch(`${baseUrl}/v1/webhook-endpoints`, {
   headers: { authorization: `Bearer ${apiKey}`, "content-type": "application/json" },
   body: JSON.stringify({ url: `http://127.0.0.1:${port}/`, eventTypes: ["*"] })
 })
-const result = await created.json()
+const result = JSON.parse(await created.text())
 if (!created.ok) throw new Error(`${created.status} ${result.code}: ${result.message} (request ${result.requestId})`)
 secret = result.secret
 console.log(`endpoint ${result.endpoint.id} at ${result.endpoint.url}. Send a message, and see what comes; Ctrl-C stops.`)
