@@ -238,6 +238,7 @@ export const suite: ScenarioSuite = {
           yield* process.relay.tick
           turn.isOn = false
           yield* settle(process)
+          yield* process.relay.release // the next tenant's shard may be the same, and nobody else would relay it
           if (!interlude.hasStruck) break
           moments += 1
 
