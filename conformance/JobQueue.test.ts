@@ -49,6 +49,29 @@ const offersAtCompletion = (queue: Queue): Queue => {
   }
 }
 
+/** Its tokens tell no more of a lease than this. */
+const tokensOf = (makeToken: (lease: Lease) => string) => (queue: Queue): Queue => {
+  const last = new Map<string, Lease>()
+  const real = (lease: Lease): Lease => ({ ...lease, token: last.get(lease.token)?.token ?? lease.token })
+  const told = (lease: Lease): Lease => {
+    const token = makeToken(lease)
+    last.set(token, lease)
+    return { ...lease, token }
+  }
+  return {
+    ...queue,
+    claim: (options) => Effect.map(queue.claim(options), (leases) => leases.map(told)),
+    complete: (lease) => queue.complete(real(lease)),
+    extend: (lease, visibilityTimeout) => Effect.map(queue.extend(real(lease), visibilityTimeout), (extended) => ({ ...extended, token: lease.token })),
+    release: (lease, delay) => queue.release(real(lease), delay)
+  }
+}
+
+const bySubjectAndClaims = tokensOf(({ job: { kind, subject }, claims }) => `${kind}.${subject}.${claims}`)
+const byMomentToo = tokensOf(({ job: { kind, subject }, claims, expiresAt }) => `${kind}.${subject}.${claims}.${expiresAt}`)
+const unlike = "gives no two leases one token"
+const fenced = "fences whoever comes late from the job that was completed and offered anew since, or given back"
+
 const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (queue: Queue) => Queue]> = [
   [
     "due times in whole seconds",
@@ -68,6 +91,15 @@ const flaws: ReadonlyArray<readonly [flaw: string, law: string, make: (queue: Qu
       extend: (lease, visibilityTimeout) =>
         Effect.flatMap(Clock.currentTimeMillis, (now) => queue.extend(lease, Duration.max(visibilityTimeout, Duration.millis(lease.expiresAt - now))))
     })
+  ],
+  ["tokens of a subject and its claims", unlike, bySubjectAndClaims],
+  ["a fence of a subject and its claims", fenced, bySubjectAndClaims],
+  ["tokens of a subject, its claims and the moment", unlike, byMomentToo],
+  ["a fence of a subject, its claims and the moment", fenced, byMomentToo],
+  [
+    "a wait that looks for work all the time",
+    "goes on waiting while nothing is due",
+    (queue) => ({ ...queue, awaitWork: (kinds, atMost) => Effect.raceFirst(queue.awaitWork(kinds, atMost), Effect.forever(Effect.yieldNow)) })
   ],
   ["a wait that ends at once", "goes on waiting while nothing is due", (queue) => ({ ...queue, awaitWork: () => Effect.void })],
   [

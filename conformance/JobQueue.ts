@@ -2,11 +2,11 @@
 import assert from "node:assert/strict"
 import { Duration, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { jobKinds, leaseMax, type JobQueue } from "../core/ports/JobQueue.ts"
+import { jobKinds, leaseMax, type JobQueue, type Lease } from "../core/ports/JobQueue.ts"
 import { freshId, realm } from "./fixtures.ts"
 import { byKind } from "./JobQueueKinds.ts"
 import { leases } from "./JobQueueLeases.ts"
-import { assertNothingDue, begin, claim, claimOne, ends, groupsOf, job, jobs, minute, subjectsOf, visibilityTimeout } from "./JobQueueSteps.ts"
+import { assertLost, assertNothingDue, begin, claim, claimOne, ends, groupsOf, job, jobs, minute, subjectsOf, visibilityTimeout } from "./JobQueueSteps.ts"
 import { waits } from "./JobQueueWaits.ts"
 import type { Check, Suite } from "./Suite.ts"
 
@@ -364,6 +364,58 @@ const fairness: ReadonlyArray<Check<JobQueue>> = [
   }
 ]
 
+const tokens: ReadonlyArray<Check<JobQueue>> = [
+  {
+    title: "gives no two leases one token",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      yield* queue.offer(jobs(50, now))
+      const tokens: Array<string> = []
+      for (let round = 0; round < 3; round++) {
+        tokens.push(...(yield* claim()).map(({ token }) => token))
+        yield* TestClock.adjust(visibilityTimeout)
+      }
+
+      // The same jobs, claimed as often as before, and in the same moment.
+      for (const end of [(lease: Lease) => queue.release(lease, Duration.zero), (lease: Lease) => Effect.andThen(queue.complete(lease), queue.offer([lease.job]))]) {
+        const held = yield* claim()
+        yield* Effect.forEach(held, end)
+        tokens.push(...held.map(({ token }) => token))
+      }
+
+      assert.equal(tokens.length, 250)
+      assert.equal(new Set(tokens).size, 250)
+    })
+  },
+  {
+    title: "fences whoever comes late from the job that was completed and offered anew since, or given back",
+    check: Effect.gen(function* () {
+      const { queue, now } = yield* begin
+      const again = (lease: Lease) => Effect.andThen(queue.complete(lease), queue.offer([lease.job]))
+      const since: ReadonlyArray<(late: Lease) => Effect.Effect<void, unknown, JobQueue>> = [
+        again,
+        (late) => queue.release(late, Duration.zero),
+        () => Effect.andThen(TestClock.adjust(visibilityTimeout), Effect.flatMap(claimOne, again)),
+        () => Effect.andThen(TestClock.adjust(visibilityTimeout), Effect.flatMap(claimOne, (lease) => queue.release(lease, Duration.zero)))
+      ]
+      for (const happens of since) {
+        yield* queue.offer([job(now)])
+        const late = yield* claimOne
+        yield* happens(late)
+        const held = yield* claimOne
+
+        assertLost(yield* Effect.result(queue.complete(late)))
+        assertLost(yield* Effect.result(queue.extend(late, Duration.hours(1))))
+        assertLost(yield* Effect.result(queue.release(late, Duration.zero)))
+
+        yield* assertNothingDue
+        yield* queue.complete(held)
+        yield* assertNothingDue
+      }
+    })
+  }
+]
+
 const epochs: ReadonlyArray<Check<JobQueue>> = [
   {
     title: "stays in its epoch as long as it loses nothing",
@@ -385,4 +437,4 @@ const epochs: ReadonlyArray<Check<JobQueue>> = [
  * What every JobQueue does. A claim may hand out any job of the queue, so each check empties it first: the queue of a proof
  * serves nobody else meanwhile, and one check at a time. How it fares when it is opened twice, `jobQueueReopened` tells.
  */
-export const suite: Suite<JobQueue> = { name: "JobQueue", checks: [...handOuts, ...leases, ...fairness, ...byKind, ...epochs, ...waits] }
+export const suite: Suite<JobQueue> = { name: "JobQueue", checks: [...handOuts, ...tokens, ...leases, ...fairness, ...byKind, ...epochs, ...waits] }

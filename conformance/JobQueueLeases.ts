@@ -28,21 +28,6 @@ export const leases: ReadonlyArray<Check<JobQueue>> = [
     })
   },
   {
-    title: "gives no two leases one token",
-    check: Effect.gen(function* () {
-      const { queue, now } = yield* begin
-      yield* queue.offer(jobs(50, now))
-      const tokens: Array<string> = []
-      for (let round = 0; round < 3; round++) {
-        tokens.push(...(yield* claim()).map(({ token }) => token))
-        yield* TestClock.adjust(visibilityTimeout)
-      }
-
-      assert.equal(tokens.length, 150)
-      assert.equal(new Set(tokens).size, 150)
-    })
-  },
-  {
     title: "hands a leased job to nobody else until its time runs out, and then counts on",
     check: Effect.gen(function* () {
       const { queue, now } = yield* begin
