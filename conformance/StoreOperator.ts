@@ -49,6 +49,12 @@ const walk = Effect.fnUntraced(function* <A extends { readonly id: string }, E>(
 const byId = <A extends { readonly id: string }>(list: ReadonlyArray<A>): ReadonlyArray<A> =>
   list.toSorted((left, right) => (left.id < right.id ? -1 : 1))
 
+/** In an order that is that of their ids neither way. */
+const shuffled = <A extends { readonly id: string }>(list: ReadonlyArray<A>): ReadonlyArray<A> => {
+  const sorted = byId(list)
+  return [...sorted.filter((_, index) => index % 2 === 1).toReversed(), ...sorted.filter((_, index) => index % 2 === 0)]
+}
+
 /** Those of a list that are also in another. */
 const among = <A extends { readonly id: string }>(found: ReadonlyArray<A>, own: ReadonlyArray<A>): ReadonlyArray<A> => {
   const ids = new Set(own.map(({ id }) => id))
@@ -173,7 +179,7 @@ const listings = [
           Fixtures.endpoint(index % 2 === 0 ? realm : other, { ...sealed(1 + (index % 4)), enabled: index % 3 > 0 })
         )
       )
-      yield* land(store, ...endpoints.map((endpoint) => insert("endpoint", endpoint)))
+      yield* land(store, ...shuffled(endpoints).map((endpoint) => insert("endpoint", endpoint)))
       const idsBelow = (version: number) =>
         Effect.map(
           walk((after: (typeof endpoints)[number]["id"] | null, limit) => store.endpoints.sealedBelow(version, { after, limit })),
@@ -246,7 +252,7 @@ const domains = [
       })
       const versions = [[null, null], [1, null], [null, 2], [3, 1], [2, 3], [3, 3], [4, null]] as const
       const domains = byId(versions.map(([dkim, nextDkim]) => Fixtures.mailDomain(Fixtures.realm().tenantId, sealed(dkim, nextDkim))))
-      yield* land(store, ...domains.map((domain) => insert("domain", domain)))
+      yield* land(store, ...shuffled(domains).map((domain) => insert("domain", domain)))
       type Place = (typeof domains)[number]["id"] | null
       const below = (version: number) =>
         Effect.map(walk((after: Place, limit) => store.domains.sealedBelow(version, { after, limit })), (found) => among(found, domains))

@@ -16,6 +16,7 @@ import {
   insertMessage,
   land,
   law,
+  logBehind,
   next,
   realmInShard,
   requestEntry,
@@ -100,6 +101,20 @@ const fidelity = [
       assert.deepEqual(yield* store.messages.content(realm, other.id), content)
     })
   ),
+  law("gives back texts to their ends: blanks, line feeds, and nothing at all, which is a text too", (store) =>
+    Effect.gen(function* () {
+      for (const text of ["The engine weaves\n", "\r\n", " \t two blanks  ", "\u00a0\n\n", ""]) {
+        const realm = Fixtures.realm("production")
+        const [message, other] = [Fixtures.message(realm, { subject: text, snippet: text }), Fixtures.message(realm)]
+        yield* land(store, insertMessage(message, Fixtures.content(message, { text, html: text })), insertMessage(other))
+        yield* land(store, { _tag: "PutContent", realm, messageId: other.id, content: { text: null, html: text } })
+
+        assert.deepEqual(yield* store.messages.get(realm, message.id), message)
+        assert.deepEqual(yield* store.messages.content(realm, message.id), Fixtures.content(message, { text, html: text }))
+        assert.deepEqual(yield* store.messages.content(realm, other.id), { text: null, html: text })
+      }
+    })
+  ),
   law("gives back other records as they were put", (store) =>
     Effect.gen(function* () {
       const realm = Fixtures.realm("production")
@@ -161,6 +176,15 @@ const fidelity = [
       assert.deepEqual(found, { ...event, shard: 7, position: found!.position })
       assert.deepEqual(yield* store.events.readLog(7, found!.position - 1n, 1), [found])
       assert.equal(Webhook.bodyOf(found!, "2026-12-01"), Webhook.bodyOf(event, "2026-12-01"))
+
+      const named = (...members: ReadonlyArray<string>) => Object.fromEntries(members.map((member) => [member, member]))
+      const reasons = [named("state", "record", "observed", "expected"), named("expected", "state", "record", "observed")]
+      const deep = { ...turned, reasons, actor: { type: "x", id: { to: null, from: [named("b", "a"), [named("d", "c")]] } } } // no type has all of that
+      const nested = Fixtures.queuedEvent(message, { data: deep })
+      yield* land(store, append(nested))
+
+      const [last] = (yield* logBehind(store, 7, found!.position)).filter(({ id }) => id === nested.id)
+      assert.equal(JSON.stringify(last!.data), JSON.stringify(deep), "at every depth")
     })
   )
 ]
