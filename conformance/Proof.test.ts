@@ -39,7 +39,7 @@ describe("a proof", () => {
     const given = (suite: unknown) => () => conforms("mine", suite as Suite<never>, Layer.empty)
 
     assert.throws(given(undefined), TypeError, 'conforms("mine", …) wants a suite')
-    assert.throws(given(() => two), TypeError, 'conforms("mine", …) wants a suite, and not a function: this one is called with options first, as in blobStore({ corrupt, held })')
+    assert.throws(given(() => two), TypeError, 'conforms("mine", …) wants a suite, and not a function: this one is called with options first, as in blobStore({ corrupt, held }), or with the layer of an adapter, as in storeAgreement(MemoryStore.layer)')
   })
 
   it.live("names the law that was broken, and what broke it", () =>

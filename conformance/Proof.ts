@@ -99,7 +99,7 @@ const titlesOf = <R>({ checks }: Suite<R>): ReadonlyArray<string> => checks.map(
 export const conforms = <R, E>(adapter: string, suite: Suite<R>, layer: Layer.Layer<R, E>): Proof => {
   // From JavaScript it may be anything.
   if (!Array.isArray((suite as Partial<Suite<R>> | undefined)?.checks)) {
-    const how = typeof suite === "function" ? ", and not a function: this one is called with options first, as in blobStore({ corrupt, held })" : ""
+    const how = typeof suite === "function" ? ", and not a function: this one is called with options first, as in blobStore({ corrupt, held }), or with the layer of an adapter, as in storeAgreement(MemoryStore.layer)" : ""
     throw new TypeError(`conforms(${JSON.stringify(adapter)}, …) wants a suite${how}`)
   }
   return {
