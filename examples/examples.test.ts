@@ -127,7 +127,7 @@ describe("the examples", () => {
     assert.strictEqual(status, 1)
     assert.include(stdout, "FAILED  a queue without a fence breaks a law of JobQueue:\n        refuses a lost lease, and lets it change nothing\n")
     assert.notInclude(stdout, "the memory queue breaks")
-    assert.match(stdout, /\n\d+ passed, 5 failed, in /)
+    assert.match(stdout, /\n\d+ passed, 6 failed, in /)
   })
 
   it("prove adapters among tests: each law is one, by the lines that ADDING.md shows", { timeout: 60_000 }, () => {
