@@ -11,7 +11,6 @@ const hour = 60 * minute
 /** A submission after a transient refusal: 1 m, 5 m, 15 m, 1 h, then every 4 h. */
 export const submission: ReadonlyArray<Millis> = [minute, 5 * minute, 15 * minute, hour, 4 * hour]
 
-
 /** A webhook delivery after the first, second, … failed attempt of a round. */
 export const delivery: ReadonlyArray<Millis> = [minute, 10 * minute, hour, 6 * hour]
 

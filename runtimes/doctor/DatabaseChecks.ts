@@ -228,7 +228,7 @@ const locks = Effect.fnUntraced(function* (says: Voice) {
     yield* says.fail(
       `${who} has locked ${tables}${seconds === null ? "" : ` for ${seconds} s`} (${mode}): all that ${
         mode === "AccessExclusiveLock" ? "reads or writes" : "writes"
-      } ${tables.includes(",") ? "them" : "it"} waits, and sends are answered 503`,
+      } ${tables.includes(",") ? "them" : "it"} waits, and is given up after 10 s`,
       pid === null ? "Commit it, or roll it back: see pg_prepared_xacts." : `Let it come to its end, or end it: select pg_terminate_backend(${pid}).`
     )
   }

@@ -159,7 +159,7 @@ describe("the doctor, on the way to others,", () => {
       const [exclusive, ...more] = yield* within("lock table mailroom.job in access exclusive mode")
       assert.match(
         exclusive ?? "",
-        /^fail session \d+ \(reindex by hand\) has locked mailroom\.job for \d+ s \(AccessExclusiveLock\): all that reads or writes it waits, and sends are answered 503: Let it come to its end, or end it: select pg_terminate_backend\(\d+\)\.$/
+        /^fail session \d+ \(reindex by hand\) has locked mailroom\.job for \d+ s \(AccessExclusiveLock\): all that reads or writes it waits, and is given up after 10 s: Let it come to its end, or end it: select pg_terminate_backend\(\d+\)\.$/
       )
       assert.deepStrictEqual(more, [])
       const shared = yield* within("lock table mailroom.message, mailroom.event in share mode")
