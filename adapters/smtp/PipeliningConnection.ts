@@ -266,8 +266,10 @@ export class PipeliningConnection<Message extends Outgoing> implements Owner {
   #onData(transaction: Transaction<Message>, said: Said): void {
     const { isAnswered, hasSender } = transaction
     const meaning = this.#hear(transaction, !isAnswered ? "data" : hasSender ? "data of refused" : "data of nobody", "DATA", said)
-    if (meaning === "send" && transaction.message.isWanted()) this.#pass(transaction)
-    else if (meaning === "send") this.#fail(transaction, wantedNoMore())
+    if (meaning === "send") {
+      if (transaction.message.isWanted()) this.#pass(transaction)
+      else this.#fail(transaction, wantedNoMore())
+    }
     if (meaning === "refuse" && this.#wire!.isOpen()) this.#reset() // somebody said something on it
   }
 

@@ -30,15 +30,18 @@ const ofRecipient = new Set([
   "last-attempt-date", "will-retry-until", "final-log-id"
 ])
 
+/** The fields that name a recipient. */
+const recipientNames: ReadonlySet<string> = new Set(["final-recipient", "original-recipient"])
+
 /** Whether a text holds fields of RFC 3464 that speak of a recipient. */
 export const isStatus = (text: string): boolean => {
   let hasRecipient = false
-  let hasOutcome = false
+  let saysWhat = false
   for (const line of text.split("\n", 4_000)) {
-    const name = fieldOf(line.slice(0, 200))?.name
-    hasRecipient ||= name === "final-recipient" || name === "original-recipient"
-    hasOutcome ||= name === "action" || name === "status" || name === "diagnostic-code"
-    if (hasRecipient && hasOutcome) return true
+    const name = fieldOf(line.slice(0, 200))?.name ?? ""
+    hasRecipient ||= recipientNames.has(name)
+    saysWhat ||= name === "action" || name === "status" || name === "diagnostic-code"
+    if (hasRecipient && saysWhat) return true
   }
   return false
 }
@@ -91,7 +94,7 @@ const blocksIn = (text: string): { readonly blocks: ReadonlyArray<ReadonlyArray<
   return { blocks, originalMessageId }
 }
 
-const isName = ({ name }: Field): boolean => name === "final-recipient" || name === "original-recipient"
+const namesRecipient = ({ name }: Field): boolean => recipientNames.has(name)
 const isOutcome = ({ name }: Field): boolean => name === "action" || name === "status"
 
 /**
@@ -99,12 +102,12 @@ const isOutcome = ({ name }: Field): boolean => name === "action" || name === "s
  * and what is before tells what became of the mail. Where no block does both, groups are torn apart, and empty lines say nothing.
  */
 const runsOf = (blocks: ReadonlyArray<ReadonlyArray<Field>>): ReadonlyArray<ReadonlyArray<Field>> => {
-  if (!blocks.some((block) => block.some(isName) && block.some(isOutcome))) return [blocks.flat()]
+  if (!blocks.some((block) => block.some(namesRecipient) && block.some(isOutcome))) return [blocks.flat()]
   const runs: Array<Array<Field>> = []
   let hasName = false
   let hasOutcome = false
   for (const block of blocks) {
-    const isNamed = block.some(isName)
+    const isNamed = block.some(namesRecipient)
     if (runs.length === 0 || (isNamed && hasName && hasOutcome)) {
       runs.push([])
       hasName = hasOutcome = false
@@ -121,14 +124,14 @@ const runsOf = (blocks: ReadonlyArray<ReadonlyArray<Field>>): ReadonlyArray<Read
  * before it, where this one has names of its own and names lead: an outcome follows the last.
  */
 const groupsOf = (run: ReadonlyArray<Field>): ReadonlyArray<Group> => {
-  const lead = run.findLastIndex(isName) < run.findLastIndex(isOutcome)
+  const lead = run.findLastIndex(namesRecipient) < run.findLastIndex(isOutcome)
   const groups: Array<Group> = []
   let group: Array<Field> = []
   for (const field of run) {
     if (group.some(({ name }) => name === field.name)) {
-      const end = lead ? group.findLastIndex((other) => !isName(other)) + 1 : group.length
+      const end = lead ? group.findLastIndex((other) => !namesRecipient(other)) + 1 : group.length
       const behind = group.slice(end)
-      const moves = group.slice(0, end).some(isName) && behind.every(({ name }) => name !== field.name)
+      const moves = group.slice(0, end).some(namesRecipient) && behind.every(({ name }) => name !== field.name)
       groups.push(toGroup(moves ? group.slice(0, end) : group))
       group = moves ? behind : []
     }

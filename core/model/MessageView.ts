@@ -142,6 +142,7 @@ export const detail = (
   defects: message.reception?.defects ?? [],
   receivedAt: Timestamp.fromMillisOrNull(message.reception?.receivedAt ?? null),
   sentAt: Timestamp.fromMillisOrNull(message.sentAt),
+  // Due since it was accepted: nobody has looked at it yet.
   nextAttemptAt: Timestamp.fromMillisOrNull(message.nextAttemptAt === message.acceptedAt ? null : message.nextAttemptAt),
   requestId: message.requestId
 })
