@@ -4,7 +4,7 @@ import { createHash } from "node:crypto"
 import type { Forgettable } from "../../core/ports/Store.ts"
 import * as Database from "./Database.ts"
 import * as Forget from "./Forget.ts"
-import { current, currentOf, migrate, migrateTo, migrations, type Migration } from "./Migrations.ts"
+import { current, currentOf, currentIndexes, migrate, migrateTo, migrations, type Migration } from "./Migrations.ts"
 import * as TestDatabase from "./TestDatabase.ts"
 
 const first: Migration = { name: "0001_first", statements: ["create table mailroom.one (id integer primary key)"] }
@@ -34,6 +34,17 @@ describe("migrations", () => {
         assert.deepStrictEqual(yield* migrate, { applied: [] })
 
         assert.deepStrictEqual(yield* current, { applied: names, missing: [], unknown: [] })
+      })
+    )
+  )
+
+  it.effect("leave the indexes that are known to be left, and no others", () =>
+    onEmpty(
+      Effect.gen(function* () {
+        yield* migrate
+        const { sql } = yield* Database.Database
+        const rows = yield* sql<{ name: string }>`select indexname::text as name from pg_indexes where schemaname = 'mailroom'`
+        assert.deepStrictEqual(yield* currentIndexes, { expected: rows.map(({ name }) => name).toSorted(), missing: [], invalid: [] })
       })
     )
   )

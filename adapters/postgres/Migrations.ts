@@ -8,6 +8,7 @@ import { Clock, Data, Duration, Effect } from "effect"
 import type { SqlError } from "effect/sql/SqlError"
 import { reasonOf, StatementDeadline } from "./Connections.ts"
 import { Database } from "./Database.ts"
+import * as Indexes from "./Indexes.ts"
 import * as truth from "./migrations/0001_truth.ts"
 import * as jobs from "./migrations/0002_jobs.ts"
 import * as blobs from "./migrations/0003_blobs.ts"
@@ -115,6 +116,28 @@ export const currentOf = Effect.fnUntraced(function* (
     applied,
     missing: list.map(({ name }) => name).filter((name) => !applied.includes(name)),
     unknown: applied.filter((name) => !list.some((migration) => migration.name === name))
+  }
+})
+
+export interface FoundIndexes {
+  /** All that there ought to be. */
+  readonly expected: ReadonlyArray<string>
+  readonly missing: ReadonlyArray<string>
+  /** There, but not made to their end: no plan uses them. */
+  readonly invalid: ReadonlyArray<string>
+}
+
+/** The indexes of a database in which each step is taken, and no later one. Reads only. */
+export const currentIndexes: Effect.Effect<FoundIndexes, SqlError, Database> = Effect.gen(function* () {
+  const { sql } = yield* Database
+  const found = yield* sql<{ name: string; isValid: boolean }>`
+    select i.relname::text as name, x.indisvalid and x.indisready as "isValid"
+    from pg_index x join pg_class i on i.oid = x.indexrelid where i.relnamespace = to_regnamespace('mailroom')`
+  const valid = new Map(found.map(({ name, isValid }) => [name, isValid]))
+  return {
+    expected: Indexes.names,
+    missing: Indexes.names.filter((name) => !valid.has(name)),
+    invalid: Indexes.names.filter((name) => valid.get(name) === false)
   }
 })
 

@@ -45,6 +45,7 @@ export const database = Effect.fnUntraced(function* (config: Deployment, reader:
     connections: connections(config),
     clock,
     migrations,
+    indexes,
     locks,
     rights,
     durability: durability(config),
@@ -189,6 +190,23 @@ const migrations = Effect.fnUntraced(function* (says: Voice) {
   if (missing.length > 0) yield* says.fail(`missing: ${missing.join(", ")}`, "Run `mailroom migrate`.")
   if (unknown.length > 0) yield* says.warn(`of a later version: ${unknown.join(", ")}`, "Bring this version up to the one that migrated.")
   if (missing.length + unknown.length === 0) yield* says.ok(`all ${applied.length} taken`)
+})
+
+/** Of a later version's we do not know which there are. */
+const indexes = Effect.fnUntraced(function* (says: Voice) {
+  const steps = yield* Migrations.current
+  if (steps.missing.length + steps.unknown.length > 0) return
+  const { expected, missing, invalid } = yield* Migrations.currentIndexes
+  if (missing.length > 0) {
+    yield* says.fail(
+      `missing: ${missing.join(", ")}`,
+      "A restore that broke off leaves it so. Stop all processes, and restore anew, into an empty database; or make the rest of it: pg_restore --section=post-data."
+    )
+  }
+  for (const name of invalid) {
+    yield* says.fail(`${name} was not made to its end, and is not used`, `reindex index mailroom.${name}`)
+  }
+  if (missing.length + invalid.length === 0) yield* says.ok(`all ${expected.length} are there`)
 })
 
 const rights = Effect.fnUntraced(function* (says: Voice) {

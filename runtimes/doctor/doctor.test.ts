@@ -1,6 +1,6 @@
 /** The doctor over deployments in order, and over each fault that it is there to find. */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Redacted } from "effect"
+import { Context, Effect, Layer, Redacted } from "effect"
 import { spawnSync } from "node:child_process"
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync, type StatsFs } from "node:fs"
 import builtin from "node:fs/promises"
@@ -66,6 +66,26 @@ describe("the doctor", () => {
       assert.match(says(again, "migrations")[0]!, /^fail missing: 0001_truth/)
       assert.deepStrictEqual(says(again, "rights"), ["fail there is no schema mailroom yet"])
       assert.deepStrictEqual(readdirSync(at), [])
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("names the indexes that a restore did not come to, and those that were not made to their end", () =>
+    Effect.gen(function* () {
+      const variables = yield* fresh()
+      const opened = yield* Layer.build(Database.layer({ url: Redacted.make(variables.MAILROOM_DATABASE_URL) }))
+      const { sql } = Context.get(opened, Database.Database)
+      assert.deepStrictEqual(says(yield* findingsOf(variables), "indexes"), ["ok all 80 are there"])
+
+      yield* sql`alter table mailroom.message drop constraint message_pkey`
+      yield* sql`drop index mailroom.job_ready`
+      yield* sql`update pg_index set indisvalid = false where indexrelid = 'mailroom.event_time'::regclass`
+
+      assert.deepStrictEqual(says(yield* findingsOf(variables), "indexes"), [
+        "fail missing: job_ready, message_pkey",
+        "fail event_time was not made to its end, and is not used"
+      ])
+      yield* sql`insert into mailroom.migration (name, applied_ms) values ('9999_later', 0)`
+      assert.deepStrictEqual(says(yield* findingsOf(variables), "indexes"), [])
     }).pipe(Effect.scoped)
   )
 
