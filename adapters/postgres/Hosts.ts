@@ -69,7 +69,7 @@ export const faultOf = (url: Redacted.Redacted<string>): string | null => {
 }
 
 /** Which sessions are used, by libpq's names: `primary`, of a server that is no standby; `read-write`, that are not read only either. */
-export const sessionAttributes = ["primary", "read-write"] as const
+const sessionAttributes = ["primary", "read-write"] as const
 export type SessionAttributes = (typeof sessionAttributes)[number]
 
 /** What the URL asks of them; null when it is nothing that is done here, where every session writes. */

@@ -147,10 +147,19 @@ describe("what a stranger's mail says of a file", () => {
   })
 
   it("has a media type in small letters; what is none, and parts that were not taken apart, are bytes", () => {
-    assert.deepStrictEqual(["Image/PNG", "MESSAGE/RFC822", "Multipart/Mixed", "none", `a/${"b".repeat(119)}`].map(Attachment.receivedMediaType), [
+    assert.deepStrictEqual(["Image/PNG", "MESSAGE/RFC822", "Multipart/Mixed", "none", `a/${"b".repeat(119)}`].map((type) => Attachment.receivedMediaType(type, [])), [
       "image/png",
       "message/rfc822",
       ...Array.from({ length: 3 }, () => "application/octet-stream")
+    ])
+  })
+
+  it("has its media type with the parameters that an upload's could have, as many as fit", () => {
+    const parameters = ["method=REQUEST", "charset=utf-8", "name=a.ics", "METHOD=reply", `x=${"y".repeat(100)}`, 'z="two words"']
+    assert.deepStrictEqual(["Text/Calendar", "message/rfc822", "multipart/mixed"].map((type) => Attachment.receivedMediaType(type, parameters)), [
+      'text/calendar; method=REQUEST; charset=utf-8; z="two words"',
+      "message/rfc822",
+      "application/octet-stream"
     ])
   })
 

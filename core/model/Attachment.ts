@@ -153,9 +153,24 @@ const shortened = (name: string): string => {
   return characters.slice(0, Limits.filenameLengthMax - extension.length).join("") + extension
 }
 
-/** The media type under which a received part is kept; what is none, or parts that were not taken apart, as bytes. */
-export const receivedMediaType = (mediaType: string): string =>
-  Schema.is(MediaType)(mediaType) || /^message\/[\w.+-]{1,80}$/i.test(mediaType) ? mediaType.toLowerCase() : opaqueType
+/**
+ * The media type under which a received part is kept, with those parameters that an upload's could have: without its method a
+ * calendar is no invitation, and without its charset a text cannot be read. What is none, or parts that were not taken apart,
+ * are bytes; a mail has no parameters.
+ */
+export const receivedMediaType = (mediaType: string, parameters: ReadonlyArray<string>): string => {
+  const type = mediaType.toLowerCase()
+  if (/^message\/[\w.+-]{1,80}$/.test(type)) return type
+  if (!isMediaType(type)) return opaqueType
+  let kept = type
+  for (const parameter of parameters) {
+    const longer = `${kept}; ${parameter}`
+    if (isMediaType(longer)) kept = longer
+  }
+  return kept
+}
+
+const isMediaType = Schema.is(MediaType)
 
 /** The media type under which a file is sent; a mail that came in as bytes, for it may not be encoded as a file must be (RFC 2045 6.4). */
 export const sentMediaType = ({ mediaType }: Pick<Attachment, "mediaType">): string => {

@@ -201,6 +201,26 @@ describe("the size of an event's data", () => {
     assert.strictEqual(data.truncated, true)
   })
 
+  it("is kept by a domain, whatever its records say: texts are cut before reasons are left out, from the end", () => {
+    const common = { object: "domain", id, sequence: 1, domain: "example.com", verified: false, health: "failing", previousHealth: "healthy" }
+    const shown = (count: number, text: string) => {
+      const reasons = Array.from({ length: count }, (_, index) => ({ record: `dkim-${index}`, state: "mismatch", expected: text, observed: text }))
+      const data = Event.fit({ ...common, reasons }) as Event.Data<"domain.health_changed">
+      assert.isAtMost(size(data), 20_000)
+      assert.isTrue(isData("domain.health_changed", data))
+      assert.strictEqual(data.truncated, true)
+      return data.reasons
+    }
+
+    for (const text of ["😀".repeat(5_000), "\u0001".repeat(5_000), "a".repeat(5_000)]) {
+      assert.deepStrictEqual(shown(12, text).map(({ record }) => record), Array.from({ length: 12 }, (_, index) => `dkim-${index}`))
+      const some = shown(400, text)
+      assert.isAbove(some.length, 12)
+      assert.strictEqual(some.at(-1)!.record, `dkim-${some.length - 1}`)
+    }
+    assert.lengthOf(shown(3, "a".repeat(5_000))[2]!.observed!, 1_000)
+  })
+
   it("is used up to the last byte before anything is left out", () => {
     const ofSize = (bytes: number) => ({ text: "a".repeat(bytes - size({ text: "" })) })
 

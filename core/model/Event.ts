@@ -196,23 +196,27 @@ export const ofMessage = <T extends MessageType>(
   occurredAt
 })
 
-/** Characters kept of what another server said, in an event that would be too large. */
-const foreignTextLengthMax = 1_000
+/** Characters kept of what another server said, in an event that would be too large, and in one that still is. */
+const foreignTextLengths = [1_000, 100]
 
 /** What of an event's data was said by others and may be cut. */
 const foreign = ["diagnostic", "message", "smtpResponse", "observed", "expected"]
+
+/** With no more than that of what others said. */
+const shortened = (data: Readonly<Record<string, unknown>>, length: number): Record<string, unknown> => {
+  const cut = (name: string, value: unknown): unknown =>
+    foreign.includes(name) && typeof value === "string" ? Array.from(value).slice(0, length).join("") : value
+  return JSON.parse(JSON.stringify(data, cut)) as Record<string, unknown> // still an object
+}
 
 /** Keeps `data` within its size: cuts what another server said, then leaves addresses and files out, the least telling first. */
 export const fit = (data: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> => {
   const excessOf = (value: unknown) => utf8Length(JSON.stringify(value)) - eventDataBytesMax
   if (excessOf(data) <= 0) return data
-  const cut = (name: string, value: unknown): unknown =>
-    foreign.includes(name) && typeof value === "string"
-      ? Array.from(value).slice(0, foreignTextLengthMax).join("")
-      : value
-  const fitting = JSON.parse(JSON.stringify({ ...data, truncated: true }, cut)) as Record<string, unknown> // still an object
+  let fitting: Record<string, unknown> = { ...data, truncated: true }
+  for (const length of foreignTextLengths) if (excessOf(fitting) > 0) fitting = shortened(fitting, length)
   let excess = excessOf(fitting)
-  for (const name of ["cc", "to", "recipients", "attachments"]) {
+  for (const name of ["cc", "to", "recipients", "attachments", "reasons"]) {
     const listed = fitting[name]
     if (!Array.isArray(listed)) continue
     while (excess > 0 && listed.length > 0) {

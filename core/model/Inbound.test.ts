@@ -135,6 +135,13 @@ describe("an inbound message", () => {
     )
   })
 
+  it("has the parameters of a file's type, so that an invitation stays one when it is sent on", () => {
+    const part = { partId: "2", filename: "invite.ics", mediaType: "text/calendar", parameters: ["method=REQUEST"], disposition: null, contentId: null, bytes: new Uint8Array() }
+    const { attachments } = Inbound.parse(unparsed(), parsed, [{ id: Fixtures.freshId(), blob: { sha256: "b".repeat(64), sizeBytes: 0 }, part }], 9)
+
+    assert.deepStrictEqual(attachments.map(({ mediaType }) => mediaType), ["text/calendar; method=REQUEST"])
+  })
+
   it("is announced by what its header and its reception say", () => {
     const authentication = { spf: "softfail", dkim: "none", dmarc: "pass", arc: "fail", dmarcPolicy: "reject" } as const
     const { message } = Inbound.parse(unparsed({ authentication, folder: "spam" }), { ...parsed, subject: "Note A", messageId: "<2@example.org>" }, [], 9)

@@ -161,7 +161,7 @@ export const parse = (
       mailboxId: message.mailboxId,
       messageId: message.id,
       filename: Attachments.receivedName(part.filename, index + 1),
-      mediaType: Attachments.receivedMediaType(part.mediaType),
+      mediaType: Attachments.receivedMediaType(part.mediaType, part.parameters),
       blob,
       disposition: part.disposition ?? "attachment",
       contentId: part.contentId === null ? null : cut(part.contentId, Limits.subjectLengthMax),

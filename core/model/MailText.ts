@@ -68,8 +68,8 @@ const startOfLocal = (line: string, at: number, from: number, end: number): numb
 const endOfDomain = (line: string, at: number): number => {
   const last = Math.min(line.length, at + 1 + domainLengthMax)
   if (line[at + 1] === "[") {
-    const bracket = line.indexOf("]", at)
-    return bracket > 0 && bracket < last ? bracket + 1 : at + 1
+    const length = line.slice(at, last).indexOf("]") + 1
+    return at + Math.max(length, 1)
   }
   let end = at + 1
   let hasDot = false

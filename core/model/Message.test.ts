@@ -90,6 +90,9 @@ describe("a snippet", () => {
   const rows: ReadonlyArray<readonly [title: string, text: string | null, html: string | null, snippet: string]> = [
     ["is the text, where there is one", "plain", "<b>rich</b>", "plain"],
     ["is what the HTML shows, where there is no text", null, "<p>Dear&nbsp;Ada,</p><p>1 &lt; 2 &amp; 3 &gt; 2 &quot;so&quot;</p>", "Dear Ada, 1 < 2 & 3 > 2 \"so\""],
+    ["is what the HTML shows, where the text is empty", "", "<p>Hello Ada</p>", "Hello Ada"],
+    ["is what the HTML shows, where the text is blank", " \n\u00a0", "<p>Hello Ada</p>", "Hello Ada"],
+    ["is empty where a blank text is all", " \n", null, ""],
     ["decodes an entity once", null, "&amp;lt;b&amp;gt;", "&lt;b&gt;"],
     ["leaves out the page's title", null, "<html><head><title>Note > G</title></head><body>It weaves.", "It weaves."],
     ["leaves out scripts, styles and comments", null, "a<STYLE type='x'>b{}</STYLE >c<script>if (1 < 2) d()</script\n>e<!-- f > g -->h", "a c e h"],

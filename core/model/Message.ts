@@ -138,9 +138,10 @@ export const successors: Readonly<Record<RecipientState, ReadonlyArray<Recipient
 /** Characters that a snippet is looked for in; what is longer is white space or markup. */
 const snippetSourceMax = 20_000
 
-/** The first 200 characters of what a person would read, white space folded. */
+/** The first 200 characters of what a person would read, white space folded: of the HTML where the text is missing, or blank. */
 export const snippet = (text: string | null, html: string | null): string => {
-  const shown = (text ?? shownText(html ?? "")).trimStart()
+  const given = (text ?? "").trimStart()
+  const shown = given === "" ? shownText(html ?? "").trimStart() : given
   // 400 code units hold 200 characters, whatever they are; mostly the first page has as many.
   const first = folded(shown.slice(0, 1_000))
   const enough = first.length > 400 ? first : folded(shown.slice(0, snippetSourceMax))

@@ -312,7 +312,9 @@ describe("mailroom inspect", () => {
       ['["whsec_topsecret"]', "mailroom: standard input is no JSON object\n", 0],
       ['{"secret":"whsec_topsecret"}', "mailroom: id is missing; it wants a string\n", 0],
       [`${good}\n\n{"secret":"whsec_topsecret","id":5}\n${good}`, "mailroom: id wants a string (line 3)\n", 1],
-      [`${good}\n{whsec_topsecret}\n${good}`, "mailroom: line 2 is no JSON object\n", 1]
+      [`${good}\n{whsec_topsecret}\n${good}`, "mailroom: line 2 is no JSON object\n", 1],
+      // Characters of three bytes, over two lines: fewer characters than that.
+      [`{"a":"${"日".repeat(6_000_000)}",\n"b":"${"日".repeat(6_000_000)}"}`, "mailroom: standard input has more than 33554432 bytes\n", 0]
     ]
     for (const [input, says, answered] of faults) {
       const { status, stderr, lines } = inspect("sign", input)

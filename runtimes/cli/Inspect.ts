@@ -170,6 +170,7 @@ const nowOf = Effect.fnUntraced(function* (members: Members) {
 const answering = <E>(answer: (members: Members) => Effect.Effect<object, E>) =>
   Effect.gen(function* () {
     let pending = ""
+    let pendingBytes = 0
     let line = 0
     let beginsAt = 1
     let answered = 0
@@ -179,10 +180,10 @@ const answering = <E>(answer: (members: Members) => Effect.Effect<object, E>) =>
       if (pending === "") {
         if (text.trim() === "") return
         beginsAt = line
+        pendingBytes = 0
       }
-      if (isCut || pending.length + text.length > objectBytesMax) {
-        return yield* unread(`has more than ${objectBytesMax} bytes`)
-      }
+      pendingBytes += Buffer.byteLength(text) + 1
+      if (isCut || pendingBytes > objectBytesMax) return yield* unread(`has more than ${objectBytesMax} bytes`)
       if (!isUtf8) return yield* unread("is not UTF-8")
       pending += `${text}\n`
       if (!text.trimEnd().endsWith("}")) return

@@ -37,9 +37,13 @@ export const certificate = Effect.fnUntraced(function* (config: Config, says: Vo
   const fault = yield* Effect.flip(InboundHost.certificate(config)).pipe(Effect.option)
   if (fault._tag === "Some") return yield* says.fail(fault.value.message, "Name a certificate and its key, in PEM, that this user may read.")
   const found = new X509Certificate(yield* Effect.promise(() => fs.readFile(file)))
-  const [left, until] = [found.validToDate.getTime() - (yield* Clock.currentTimeMillis), found.validToDate.toISOString().slice(0, 10)]
+  const now = yield* Clock.currentTimeMillis
+  const left = found.validToDate.getTime() - now
+  const [from, until] = [found.validFromDate, found.validToDate].map((date) => date.toISOString().slice(0, 10))
   const host = InboundHost.hostNameOf(config)
-  if (left <= 0) yield* says.fail(`it was valid until ${until}`, "Renew it: senders who check it send no mail.")
+  if (found.validFromDate.getTime() > now) {
+    yield* says.fail(`it is valid from ${from} on`, "Take the one before until then, or set this machine's clock: senders who check it send no mail.")
+  } else if (left <= 0) yield* says.fail(`it was valid until ${until}`, "Renew it: senders who check it send no mail.")
   else if (found.checkHost(host) === undefined) {
     yield* says.warn(`it is not for ${host}`, `Have one made for that name, or name the host as it does: ${settings.inboundHostname.name}.`)
   } else if (left < renewalDue) yield* says.warn(`it is valid until ${until}`, "Look at what should have renewed it by now.")

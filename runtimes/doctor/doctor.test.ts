@@ -425,12 +425,12 @@ describe("the disk of the blobs", () => {
 })
 
 describe("the certificate for mail that comes in", () => {
-  const certified = Effect.fnUntraced(function* (host: string, days: number) {
+  const certified = Effect.fnUntraced(function* (host: string, days: number, since = -100) {
     const at = yield* folder
     const made = yield* Effect.promise(() =>
       generate([{ name: "commonName", value: host }], {
         algorithm: "sha256",
-        notBeforeDate: new Date(Date.now() - 100 * 86_400_000),
+        notBeforeDate: new Date(Date.now() + since * 86_400_000 + 60_000),
         notAfterDate: new Date(Date.now() + days * 86_400_000 + 60_000),
         extensions: [{ name: "subjectAltName", altNames: [{ type: 2, value: host }] }]
       })
@@ -444,7 +444,8 @@ describe("the certificate for mail that comes in", () => {
 
   it.live("is looked at for its host, its time and its key", () =>
     Effect.gen(function* () {
-      const [good, late, past, other] = yield* Effect.all([
+      const [early, good, late, past, other] = yield* Effect.all([
+        certified("in.example.net", 60, 1),
         certified("in.example.net", 60),
         certified("in.example.net", 13),
         certified("in.example.net", -1),
@@ -453,6 +454,7 @@ describe("the certificate for mail that comes in", () => {
       const day = (days: number) => new Date(Date.now() + days * 86_400_000 + 60_000).toISOString().slice(0, 10)
 
       assert.deepStrictEqual(yield* saidOf(complete), [])
+      assert.deepStrictEqual(yield* saidOf(early), [`fail it is valid from ${day(1)} on`])
       assert.deepStrictEqual(yield* saidOf(good), [`ok for in.example.net, until ${day(60)}`])
       assert.deepStrictEqual(yield* saidOf(late), [`warn it is valid until ${day(13)}`])
       assert.deepStrictEqual(yield* saidOf(past), [`fail it was valid until ${day(-1)}`])
