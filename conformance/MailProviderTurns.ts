@@ -3,14 +3,14 @@ import assert from "node:assert/strict"
 import { Effect, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import type { MailProvider, SubmitRequest } from "../core/ports/MailProvider.ts"
-import type { Turns } from "../core/SubmissionTurns.ts"
+import type { TurnsMax } from "../core/SubmissionTurns.ts"
 
 export interface Held {
   readonly provider: MailProvider
   readonly request: () => SubmitRequest
   /** Submissions that the other end has, and gives no answer to; the provider gives them up within a minute. */
   readonly waiting: () => number
-  readonly most: Turns
+  readonly most: TurnsMax
 }
 
 export const assertTurns = Effect.fnUntraced(function* ({ provider, request, waiting, most }: Held) {

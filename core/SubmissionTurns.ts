@@ -9,13 +9,13 @@ import { MailProviderUnavailable, type SubmitRequest } from "./ports/MailProvide
 import { places } from "./TenantLine.ts"
 
 /** How many submissions at a time, of messages up to `Limits.largeMessageBytes` and beyond. */
-export interface Turns {
+export interface TurnsMax {
   readonly small: number
   readonly large: number
 }
 
 /** Has each submission wait for its turn, and asks once it has come whether it is wanted still (`SubmitRequest.isWanted`). */
-export const make = (most: Turns) => {
+export const make = (most: TurnsMax) => {
   const turns = { small: places(most.small), large: places(most.large) }
   return <A, E, R>(request: SubmitRequest, submit: Effect.Effect<A, E, R>) => {
     const { take, release } = turns[request.sizeBytes > Limits.largeMessageBytes ? "large" : "small"]

@@ -84,7 +84,7 @@ export class FirstAttempts extends Context.Service<
         })
       }
 
-      const turns = new Turns(attempts, begin, untilBegun, untilAnswered)
+      const turns = new AttemptTurns(attempts, begin, untilBegun, untilAnswered)
 
       const make = Effect.fnUntraced(function* (deliveries: ReadonlyArray<NewDelivery>) {
         const clock = yield* Clock.Clock
@@ -159,7 +159,7 @@ interface Receiver {
  *
  * A turn is over before that when none of its attempts is in flight and it has no other to begin.
  */
-class Turns {
+class AttemptTurns {
   readonly #attempts: WebhookAttempts["Service"]
   readonly #begin: (one: NewDelivery, ended: () => void) => void
   readonly #untilBegun: Deadlines.Deadlines

@@ -2,17 +2,17 @@ import { assert, describe, it } from "@effect/vitest"
 import { Clock, Duration, Effect } from "effect"
 import { TestClock } from "effect/testing"
 import type { Lease } from "../ports/JobQueue.ts"
-import { HeldLease, lanes, PlaceInLane, Places, SuspectTurn, type Lane } from "./Lanes.ts"
+import { HeldLease, lanes, PlaceInLane, LanePlaces, SuspectTurn, type Lane } from "./Lanes.ts"
 
 const millis = (count: number): bigint => Duration.toNanosUnsafe(Duration.millis(count))
 const steady: Lane = { kinds: ["submit"], placesMax: 8, inFlightMax: 8, growsTo: 0, claimPause: Duration.zero }
 const growing: Lane = { ...steady, kinds: ["deliver"], growsTo: 4 }
 
-const placesOf = (lane: Lane, state: Partial<Pick<Places, "taken" | "isSpare">> = {}): Places =>
-  Object.assign(new Places(lane), { taken: 1, isSpare: true, ...state })
+const placesOf = (lane: Lane, state: Partial<Pick<LanePlaces, "taken" | "isSpare">> = {}): LanePlaces =>
+  Object.assign(new LanePlaces(lane), { taken: 1, isSpare: true, ...state })
 
 /** A job that was claimed and took so many milliseconds. */
-const after = (places: Places, took: number, { passes = 0, sinceClaim = took } = {}) =>
+const after = (places: LanePlaces, took: number, { passes = 0, sinceClaim = took } = {}) =>
   places.nextAfter({ passes, sinceClaim: millis(sinceClaim), took: millis(took) })
 
 describe("a job that ends", () => {

@@ -55,7 +55,7 @@ const slice = Duration.toNanosUnsafe(Duration.millis(100))
 const [quick, slow] = [Duration.toNanosUnsafe(Duration.millis(100)), Duration.toNanosUnsafe(Duration.seconds(1))]
 
 /** The places of a lane that are taken, or promised to jobs that a commit is asked for. */
-export class Places {
+export class LanePlaces {
   readonly lane: Lane
   taken = 0
   /** The last claim left no job that was not at its group's cap, so nobody else waits for a place. */
@@ -83,7 +83,7 @@ export class Places {
 
 /** A place from the claim that fills it to the claim that it is left to, with the jobs of one group in it one after the other. */
 export class PlaceInLane implements Place {
-  readonly #places: Places
+  readonly #places: LanePlaces
   readonly #clock: Clock.Clock
   readonly #isStopping: () => boolean
   readonly #claimedAt: bigint
@@ -93,7 +93,7 @@ export class PlaceInLane implements Place {
   #more = 0
   #next: ReadonlyArray<Next> = []
 
-  constructor(places: Places, clock: Clock.Clock, isStopping: () => boolean) {
+  constructor(places: LanePlaces, clock: Clock.Clock, isStopping: () => boolean) {
     this.#places = places
     this.#clock = clock
     this.#isStopping = isStopping

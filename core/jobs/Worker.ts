@@ -16,7 +16,7 @@ import * as SeldomLog from "../SeldomLog.ts"
 import type { SealBroken } from "../ports/Crypto.ts"
 import * as Tracing from "../Tracing.ts"
 import { DeliverWebhook } from "./DeliverWebhook.ts"
-import { extendEvery, HeldLease, lanes, PlaceInLane, Places, SuspectTurn, visibilityTimeout, type Lane } from "./Lanes.ts"
+import { extendEvery, HeldLease, lanes, LanePlaces, PlaceInLane, SuspectTurn, visibilityTimeout, type Lane } from "./Lanes.ts"
 import { ParseMessage } from "./ParseMessage.ts"
 import { PollProvider } from "./PollProvider.ts"
 import { ScanAttachment } from "./ScanAttachment.ts"
@@ -250,7 +250,7 @@ export class Worker extends Context.Service<
       /** Keeps the places of a lane busy until told to stop. */
       const runLane = Effect.fnUntraced(function* (lane: Lane, isStopping: () => boolean, idle: Duration.Duration) {
         const clock = yield* Clock.Clock
-        const places = new Places(lane)
+        const places = new LanePlaces(lane)
         const permits = Semaphore.makeUnsafe(lane.placesMax)
         const fibers = yield* FiberSet.make()
 

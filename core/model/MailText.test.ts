@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { addressesIn, addressesOf, plainOf } from "./MailText.ts"
+import { addressesIn, addressesOf, textOfHtml } from "./MailText.ts"
 
 describe("what a page says", () => {
   const rows: ReadonlyArray<readonly [title: string, html: string, text: string]> = [
@@ -11,7 +11,7 @@ describe("what a page says", () => {
     ["ends where a comment does not", "a<!-- b > c", "a"],
     ["ends where a script does not", "a<script>b<p>c", "a"]
   ]
-  for (const [title, html, text] of rows) it(title, () => assert.strictEqual(plainOf(html), text))
+  for (const [title, html, text] of rows) it(title, () => assert.strictEqual(textOfHtml(html), text))
 })
 
 describe("the addresses in a field", () => {

@@ -5,6 +5,8 @@
  * ahead without a bound.
  */
 
+import { decodeEntities } from "./HtmlEntities.ts"
+
 /** An address found in running text, and where it stands. */
 export interface FoundAddress {
   readonly address: string
@@ -147,7 +149,7 @@ export const tagEnd = (html: string, open: number): number => {
 }
 
 /** What a page says, roughly: for messages that have nothing but HTML. */
-export const plainOf = (html: string): string => {
+export const textOfHtml = (html: string): string => {
   let text = ""
   let at = 0
   while (at < html.length) {
@@ -160,10 +162,7 @@ export const plainOf = (html: string): string => {
     if (blocks.has(name)) text += "\n"
     at = end + 1
   }
-  return text.replace(/&(#?\w{1,8});/g, (whole, name: string) => entities[name.toLowerCase()] ?? whole)
+  return decodeEntities(text)
 }
 
 const blocks = new Set(["br", "p", "div", "tr", "td", "table", "li", "ul", "h1", "h2", "h3", "h4", "pre", "hr", "center"])
-const entities: Readonly<Record<string, string>> = {
-  lt: "<", gt: ">", amp: "&", quot: "\"", nbsp: " ", "#39": "'", "#64": "@", "#x40": "@", "#60": "<", "#62": ">", "#160": " "
-}

@@ -93,6 +93,7 @@ describe("a snippet", () => {
     ["is what the HTML shows, where the text is empty", "", "<p>Hello Ada</p>", "Hello Ada"],
     ["is what the HTML shows, where the text is blank", " \n\u00a0", "<p>Hello Ada</p>", "Hello Ada"],
     ["is empty where a blank text is all", " \n", null, ""],
+    ["decodes entities by name and number", null, "Don&#39;t &#x1F600; caf&eacute; &ndash; &nosuch; &zwnj;", "Don't 😀 café – &nosuch; \u200c"],
     ["decodes an entity once", null, "&amp;lt;b&amp;gt;", "&lt;b&gt;"],
     ["leaves out the page's title", null, "<html><head><title>Note > G</title></head><body>It weaves.", "It weaves."],
     ["leaves out scripts, styles and comments", null, "a<STYLE type='x'>b{}</STYLE >c<script>if (1 < 2) d()</script\n>e<!-- f > g -->h", "a c e h"],

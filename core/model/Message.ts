@@ -22,6 +22,7 @@ import {
   type RequestId,
   type TenantId
 } from "./Ids.ts"
+import { decodeEntities } from "./HtmlEntities.ts"
 import { tagEnd } from "./MailText.ts"
 import { emptyPart, numbered, type Header, type MimePart } from "./MimePart.ts"
 import type { Mentioned } from "./ParsedMessage.ts"
@@ -143,14 +144,14 @@ export const snippet = (text: string | null, html: string | null): string => {
   const given = (text ?? "").trimStart()
   const shown = given === "" ? shownText(html ?? "").trimStart() : given
   // 400 code units hold 200 characters, whatever they are; mostly the first page has as many.
-  const first = folded(shown.slice(0, 1_000))
-  const enough = first.length > 400 ? first : folded(shown.slice(0, snippetSourceMax))
+  const first = singleSpaced(shown.slice(0, 1_000))
+  const enough = first.length > 400 ? first : singleSpaced(shown.slice(0, snippetSourceMax))
   const [beginning] = /^.{0,200}/su.exec(enough)! // it matches whatever there is
   return beginning.toWellFormed().trimEnd()
 }
 
 /** Mostly nothing is to be folded, and looking costs much less than replacing each space. */
-const folded = (text: string): string => (text.includes("  ") || /[^\S ]/.test(text) ? text.replace(/\s+/g, " ") : text).trim()
+const singleSpaced = (text: string): string => (text.includes("  ") || /[^\S ]/.test(text) ? text.replace(/\s+/g, " ") : text).trim()
 
 /** What HTML shows, near enough for a snippet. It looks at each character once, for HTML may be long and malicious. */
 const shownText = (html: string): string => {
@@ -166,14 +167,6 @@ const shownText = (html: string): string => {
   }
   return text + decodeEntities(html.slice(at, at + snippetSourceMax))
 }
-
-const decodeEntities = (text: string): string =>
-  text
-    .replace(/&nbsp;/g, " ")
-    .replace(/&lt;/g, "<")
-    .replace(/&gt;/g, ">")
-    .replace(/&quot;/g, '"')
-    .replace(/&amp;/g, "&")
 
 /** The `Message-ID` of a message of ours: its id at the sender's domain. */
 export const internetMessageId = (id: MessageId, from: Address): string => `<${id}@${Addresses.domainOf(from)}>`

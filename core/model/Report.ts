@@ -13,7 +13,7 @@ import { findingsIn, type Prose, proseOf } from "./BounceText.ts"
 import * as Complaint from "./Complaint.ts"
 import * as DeliveryStatus from "./DeliveryStatus.ts"
 import type { Finding } from "./DeliveryStatus.ts"
-import { addressesOf, type Fields, folded, headerOf, messageIdIn, plainOf } from "./MailText.ts"
+import { addressesOf, type Fields, folded, headerOf, messageIdIn, textOfHtml } from "./MailText.ts"
 import type { MimePart } from "./MimePart.ts"
 import type { ParsedAttachment, ParsedMessage } from "./ParsedMessage.ts"
 import type { Bounce } from "./Recipient.ts"
@@ -137,7 +137,7 @@ const textOf = ({ text, html, attachments }: ParsedMessage): string => {
   const isOpaque = isEmpty && first?.mediaType === "application/octet-stream" && first.filename === null
   const plain = isOpaque ? decoded(first.bytes, textBytesMax) : (text ?? "").slice(0, textBytesMax)
   if (html === null || (plain.trim() !== "" && plain.includes("@"))) return plain
-  return `${plain}\n${plainOf(html.slice(0, 256 * 1024))}`
+  return `${plain}\n${textOfHtml(html.slice(0, 256 * 1024))}`
 }
 
 const mediaTypes = (root: MimePart): ReadonlySet<string> => {
