@@ -602,7 +602,7 @@ export interface ErrorDetails {
     readonly requested: number
     readonly retryAfterSeconds: number
   }
-  /** 429: Too many requests from the network address (`ip`), with the key, or of the tenant in this UTC day; or (`handshake`) as many endpoint verifications as may run at a time, of the application or to the host. */
+  /** 429: Too many requests from the network address (`ip`), with the key, or of the tenant in this UTC day; or (`handshake`) as many endpoint verifications as may run at a time in a process of the server, of the application or to the host. */
   readonly rate_limited: {
     readonly scope: Open<"ip" | "key" | "tenant_day" | "handshake">
     readonly limit: number
@@ -808,7 +808,7 @@ export interface Operations {
    * long as the receiver takes. Whatever is refused leaves nothing.
    *
    * `secret` signs the deliveries and is shown this once. At a time, 5 verifications of an application and 1 to a host may
-   * run.
+   * run in each process of the server.
    *
    * Scope: `webhooks:write`.
    */

@@ -11,7 +11,7 @@
  * and behind a name there may be another server by now.
  */
 import { PgConnection } from "@effect/sql-pg"
-import { Clock, Context, Duration, Effect, Exit, Option, Scope } from "effect"
+import { Clock, Context, Data, Duration, Effect, Exit, Option, Scope } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import { clearTimeout, setTimeout } from "node:timers"
 import * as Deadlines from "../../core/Deadlines.ts"
@@ -49,8 +49,18 @@ const takesNoWrites = ["25006", "0A000"]
 export const codeOf = ({ reason: { cause } }: SqlError): string =>
   typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string" ? cause.code : ""
 
-export const lost = (message: string): SqlError =>
-  new SqlError({ reason: new ConnectionError({ cause: new Error(message), message, operation: "query" }) })
+export const lost = (message: string): SqlError => connectionError(new Error(message))
+
+const connectionError = (cause: Error): SqlError =>
+  new SqlError({ reason: new ConnectionError({ cause, message: cause.message, operation: "query" }) })
+
+/** No connection was to be had in time. */
+class NoPlace extends Data.TaggedError("NoPlace")<{ readonly message: string }> {}
+
+/** True when there was none in time: all of ours were busy, or what let us in, as a pooler does, had none to the server left. */
+export const isWithoutPlace = ({ reason }: SqlError): boolean => reason.cause instanceof NoPlace
+
+export const noPlace = (message: string): SqlError => connectionError(new NoPlace({ message }))
 
 /** A connection that somebody has for a while. */
 export interface Held {
@@ -278,7 +288,7 @@ const keep = ({ ageMax, connectionsMax, open }: Options): { readonly connections
     take(waiter)
     if (waiting.has(waiter)) {
       callOff = onceDue(deadline, () => {
-        if (waiting.delete(waiter)) fail(lost(`no connection to the database was free within ${Duration.format(deadline)}`))
+        if (waiting.delete(waiter)) fail(noPlace(`no connection to the database was free within ${Duration.format(deadline)}`))
       })
     }
     return () => {

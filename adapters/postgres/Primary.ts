@@ -10,7 +10,7 @@ import { Data, type Duration, Effect, Exit, Scope } from "effect"
 import { ConnectionError, SqlError } from "effect/sql/SqlError"
 import type { Socket } from "node:net"
 import type { Duplex } from "node:stream"
-import { codeOf, isNoRoom, lost, noRoom, reasonOf } from "./Connections.ts"
+import { codeOf, isNoRoom, noPlace, noRoom, reasonOf } from "./Connections.ts"
 import * as Hosts from "./Hosts.ts"
 
 /** No server of those that are named takes writes, and a standby is among them. */
@@ -141,7 +141,7 @@ const accepted = (connection: PgConnection.PgConnection, host: Hosts.Host, { con
   Effect.gen(function* () {
     const { rows } = yield* Effect.timeoutOrElse(connection.query(question, [], false), {
       duration: connectTimeout,
-      orElse: () => Effect.fail(lost(`${Hosts.nameOf(host)} did not say in time whether it takes writes`))
+      orElse: () => Effect.fail(noPlace(`${Hosts.nameOf(host)} let us in, and did not say in time whether it takes writes`))
     })
     if (rows[0]?.["standby"] === true) return yield* refused(`${Hosts.nameOf(host)} is a standby, which takes no writes`)
     if (wants === "read-write" && rows[0]?.["readOnly"] === true) return yield* refused(`${Hosts.nameOf(host)} is set to read only`)

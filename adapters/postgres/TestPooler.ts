@@ -12,6 +12,8 @@ export interface Options {
   readonly mode: "session" | "transaction" | "statement"
   /** Whether it ignores parameters of the startup that it does not know (`ignore_startup_parameters`). */
   readonly ignoresParameters?: boolean
+  /** Whether all its places are taken: it lets clients in, and what they ask waits. */
+  readonly isFull?: boolean
 }
 
 /** The URL of a new database with all tables, by way of a pooler. */
@@ -76,7 +78,7 @@ const dial = (database: string, sockets: Set<net.Socket>): Lent => {
   return lent
 }
 
-const serve = (client: net.Socket, { ignoresParameters, mode }: Options, borrow: () => Lent, free: Array<Lent>) => {
+const serve = (client: net.Socket, { ignoresParameters, isFull, mode }: Options, borrow: () => Lent, free: Array<Lent>) => {
   let lent: Lent | null = null
   const refuse = (words: string) =>
     client.end(said("E", Buffer.from(`SFATAL\0VFATAL\0C08P01\0M${words}\0\0`)))
@@ -101,6 +103,7 @@ const serve = (client: net.Socket, { ignoresParameters, mode }: Options, borrow:
     // Numbers that are no process of the server's, as PgBouncer's are.
     client.write(Buffer.concat([said("R", int32(0)), said("K", int32(1, 1)), said("Z", Buffer.from("I"))]))
     client.on("data", (bytes: Buffer) => {
+      if (isFull === true) return
       lent ??= borrow()
       lent.hear = hear
       lent.ask(bytes)

@@ -167,6 +167,18 @@ describe("the doctor, on the way to others,", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.live("says of a pooler that lets us in, and has no place left, what it wants, and not that the server is away", () =>
+    Effect.gen(function* () {
+      const full = new URL(Redacted.value(yield* TestPooler.url({ mode: "session", ignoresParameters: true, isFull: true })))
+      full.search = "connect_timeout=2"
+      const found = yield* findingsOf({ ...complete, MAILROOM_DATABASE_URL: full.href })
+
+      const { message, advice } = found.find(({ check }) => check === "database")!
+      assert.match(message, / let us in, and did not say in time whether it takes writes$/)
+      assert.match(advice ?? "", /^If a pooler is between, give it a place for each connection of each process/)
+    }).pipe(Effect.scoped)
+  )
+
   it.live("does not take a connection for encrypted that may be in clear text", () =>
     Effect.gen(function* () {
       const elsewhere = new URL(Redacted.value(yield* TestPooler.url({ mode: "transaction" })))

@@ -73,7 +73,7 @@ type \`webhook.endpoint_verification\`, and must answer it within 5 seconds with
 long as the receiver takes. Whatever is refused leaves nothing.
 
 \`secret\` signs the deliveries and is shown this once. At a time, 5 verifications of an application and 1 to a host may
-run.`
+run in each process of the server.`
   },
   listWebhookDeliveries: {
     summary: "List webhook deliveries",

@@ -174,7 +174,7 @@ export const catalogue = {
     {
       meaning:
         "Too many requests from the network address (`ip`), with the key, or of the tenant in this UTC day; " +
-        "or (`handshake`) as many endpoint verifications as may run at a time, of the application or to the host.",
+        "or (`handshake`) as many endpoint verifications as may run at a time in a process of the server, of the application or to the host.",
       remedy: "Wait `Retry-After` seconds plus random jitter. Further keys do not help."
     }
   ),
