@@ -74,14 +74,14 @@ describe("inspect mime", () => {
   })
 
   it("reads a large message on a thread, and ends", () => {
-    const attachment = `Content-Type: a/b\n\n${"0123456789\n".repeat(100_000)}`
+    const attachment = `Content-Type: A/B; Method=REQUEST\n\n${"0123456789\n".repeat(100_000)}`
 
     const { status, lines } = inspect([], attachment)
 
     assert.strictEqual(status, 0)
     assert.deepStrictEqual(lines[0].attachments, [{
       filename: null,
-      mediaType: "a/b",
+      mediaType: "a/b; method=REQUEST",
       sizeBytes: 1_100_000,
       sha256: "64df49d76c5d8b00732029ea0e160767a4d0fe016c4a59755872f298720333fd",
       disposition: null,

@@ -8,6 +8,7 @@ import { DateTime, Effect, Stdio, Stream } from "effect"
 import { Argument, Command } from "effect/cli"
 import { createHash } from "node:crypto"
 import { createReadStream } from "node:fs"
+import { receivedMediaType } from "../../core/model/Attachment.ts"
 import type { MimePart } from "../../core/model/MimePart.ts"
 import type { ParsedMessage } from "../../core/model/ParsedMessage.ts"
 import { Mime } from "../../core/ports/Mime.ts"
@@ -72,9 +73,9 @@ export const describe = (parsed: ParsedMessage): object => ({
   text: parsed.text,
   html: parsed.html,
   mime: withoutIds(parsed.structure),
-  attachments: parsed.attachments.map(({ filename, mediaType, disposition, contentId, bytes }) => ({
+  attachments: parsed.attachments.map(({ filename, mediaType, parameters, disposition, contentId, bytes }) => ({
     filename,
-    mediaType,
+    mediaType: receivedMediaType(mediaType, parameters),
     sizeBytes: bytes.length,
     sha256: createHash("sha256").update(bytes).digest("hex"),
     disposition,
