@@ -19,6 +19,7 @@ export interface Attachment {
   /** The message that used it first. */
   readonly messageId: Uuid | null
   readonly filename: string
+  /** `type/subtype`, with the parameters that say what is in it, as in `text/calendar; method=REQUEST`. */
   readonly mediaType: string
   readonly sizeBytes: number
   readonly sha256: string

@@ -187,6 +187,7 @@ export const members: Readonly<Record<string, string>> = {
   "Message.defects": "What was wrong with the bytes of a message that came in, such as `missing_date`. It was read all the same.",
   "Message.failure": "Why the message failed, and at which stage.",
   "Message.requestId": "The request id of the call that sent it; of a message that came in, the id in the `Received` field that it got here.",
+  "Attachment.mediaType": "`type/subtype`, with the parameters that say what is in it, as in `text/calendar; method=REQUEST`.",
   "Attachment.messageId": "The message that used it first.",
   "Attachment.scanState": "Only `clean` downloads. `infected` is final; `error` is scanned again.",
   "Attachment.expiresAt": "When an upload that no message uses is removed.",
