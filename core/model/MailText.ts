@@ -136,7 +136,7 @@ export const matching = (flags: string, before: string, words: ReadonlyArray<str
   new RegExp(`${before}${words.join("|")}${after}`, flags)
 
 /** Where the tag that opens here ends, with all that it shows to nobody: a comment, a script, a style, a title; -1 if it does not. */
-export const tagEnd = (html: string, open: number): number => {
+const tagEnd = (html: string, open: number): number => {
   if (html.startsWith("<!--", open)) {
     const end = html.indexOf("-->", open + 4)
     return end < 0 ? -1 : end + 2
@@ -148,15 +148,19 @@ export const tagEnd = (html: string, open: number): number => {
   return closing.test(html) ? html.indexOf(">", closing.lastIndex) : -1
 }
 
-/** What a page says, roughly: for messages that have nothing but HTML. */
-export const textOfHtml = (html: string): string => {
+/**
+ * What a page says, roughly, and no more of it than so many characters of its source, or some more: for bounces that are
+ * nothing but HTML, and for snippets. What is set within a line stays in its word.
+ */
+export const textOfHtml = (html: string, lengthMax = html.length): string => {
+  const opening = /<(?=[a-z/!?])/gi // any other < is text
   let text = ""
   let at = 0
-  while (at < html.length) {
-    const open = html.indexOf("<", at)
-    text += html.slice(at, open < 0 ? undefined : open)
-    if (open < 0) break
-    const end = tagEnd(html, open)
+  while (text.length < lengthMax) {
+    opening.lastIndex = at
+    const open = opening.exec(html)?.index ?? html.length
+    text += html.slice(at, Math.min(open, at + lengthMax))
+    const end = open === html.length ? -1 : tagEnd(html, open)
     if (end < 0) break
     const name = /^<\/?([A-Za-z0-9]+)/.exec(html.slice(open, open + 12))?.[1]?.toLowerCase() ?? ""
     if (blocks.has(name)) text += "\n"
@@ -165,4 +169,4 @@ export const textOfHtml = (html: string): string => {
   return decodeEntities(text)
 }
 
-const blocks = new Set(["br", "p", "div", "tr", "td", "table", "li", "ul", "h1", "h2", "h3", "h4", "pre", "hr", "center"])
+const blocks = new Set(["br", "p", "div", "tr", "td", "th", "table", "li", "ul", "ol", "dt", "dd", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "hr", "center", "blockquote", "section", "article"])

@@ -22,8 +22,7 @@ import {
   type RequestId,
   type TenantId
 } from "./Ids.ts"
-import { decodeEntities } from "./HtmlEntities.ts"
-import { tagEnd } from "./MailText.ts"
+import { textOfHtml } from "./MailText.ts"
 import { emptyPart, numbered, type Header, type MimePart } from "./MimePart.ts"
 import type { Mentioned } from "./ParsedMessage.ts"
 import type { Reception } from "./Reception.ts"
@@ -142,7 +141,7 @@ const snippetSourceMax = 20_000
 /** The first 200 characters of what a person would read, white space folded: of the HTML where the text is missing, or blank. */
 export const snippet = (text: string | null, html: string | null): string => {
   const given = (text ?? "").trimStart()
-  const shown = given === "" ? shownText(html ?? "").trimStart() : given
+  const shown = given === "" ? textOfHtml(html ?? "", snippetSourceMax).trimStart() : given
   // 400 code units hold 200 characters, whatever they are; mostly the first page has as many.
   const first = singleSpaced(shown.slice(0, 1_000))
   const enough = first.length > 400 ? first : singleSpaced(shown.slice(0, snippetSourceMax))
@@ -152,21 +151,6 @@ export const snippet = (text: string | null, html: string | null): string => {
 
 /** Mostly nothing is to be folded, and looking costs much less than replacing each space. */
 const singleSpaced = (text: string): string => (text.includes("  ") || /[^\S ]/.test(text) ? text.replace(/\s+/g, " ") : text).trim()
-
-/** What HTML shows, near enough for a snippet. It looks at each character once, for HTML may be long and malicious. */
-const shownText = (html: string): string => {
-  const opening = /<(?=[a-z/!?])/gi // any other < is text
-  let text = ""
-  let at = 0
-  for (let tag = opening.exec(html); tag !== null && text.length < snippetSourceMax; tag = opening.exec(html)) {
-    text += `${decodeEntities(html.slice(at, tag.index))} `
-    const end = tagEnd(html, tag.index)
-    if (end < 0) return text
-    at = end + 1
-    opening.lastIndex = at
-  }
-  return text + decodeEntities(html.slice(at, at + snippetSourceMax))
-}
 
 /** The `Message-ID` of a message of ours: its id at the sender's domain. */
 export const internetMessageId = (id: MessageId, from: Address): string => `<${id}@${Addresses.domainOf(from)}>`
