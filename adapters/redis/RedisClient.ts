@@ -17,6 +17,8 @@ export interface Options {
   readonly prefix?: string
   /** For an answer, and for a connection; one second unless set. */
   readonly timeout?: Duration.Input
+  /** The clocks of the machine, by which the server's is measured; for tests. */
+  readonly machineClock?: Clock.Clock
 }
 
 /** The reason is for the operator, in the words of the server or of the driver. */
@@ -54,6 +56,11 @@ export class RedisClient extends Context.Service<
     readonly info: (section: string) => Effect.Effect<ReadonlyMap<string, string>, RedisUnavailable>
     /** By how many milliseconds the server's clock is ahead of this machine's; 0 where that is too little to be measured. */
     readonly clockOffset: Effect.Effect<number, RedisUnavailable>
+    /**
+     * The machine's wall clock less its monotonic one, in nanoseconds. It moves by much when the wall clock is set, and by a
+     * suspension, in which the monotonic one stands still.
+     */
+    readonly clockLead: () => bigint
     /** How many connections there have been: a new number may mean another server. */
     readonly connections: () => number
     /**
@@ -118,7 +125,7 @@ export const make = Effect.fnUntraced(function* (
     client.once("end", resolve)
   })
   client.connect().catch(() => {}) // the next try follows by itself
-  const liveClock = Clock.Clock.defaultValue() // whatever clock the caller has
+  const liveClock = options.machineClock ?? Clock.Clock.defaultValue() // whatever clock the caller has
   yield* Effect.provideService(Effect.timeoutOption(Effect.promise(() => isReady), timeout), Clock.Clock, liveClock) // one that loads its data answers, and is not ready for as long
 
   const whyAway = () => {
@@ -154,6 +161,7 @@ export const make = Effect.fnUntraced(function* (
       const { offset, trip } = measured.reduce((best, one) => (one.trip < best.trip ? one : best))
       return Math.abs(offset) <= trip / 2 + 1 ? 0 : offset
     }),
+    clockLead: () => BigInt(liveClock.currentTimeMillisUnsafe()) * 1_000_000n - liveClock.monotonicTimeNanosUnsafe(),
     connections: () => connections,
     subscribe: Effect.fnUntraced(function* (channel, hear) {
       const subscriber = yield* open

@@ -114,6 +114,32 @@ describe("RedisRateLimiter", () => {
     })
   )
 
+  it.live("shares its minutes with a machine that was suspended, whose monotonic clock stood still meanwhile", () =>
+    Effect.gen(function* () {
+      const { server, process } = yield* begin
+      const live = yield* Clock.Clock
+      let stoodStill = 0
+      const late: Clock.Clock = Object.assign(Object.create(live), {
+        monotonicTimeNanosUnsafe: () => live.monotonicTimeNanosUnsafe() - Duration.toNanosUnsafe(Duration.millis(stoodStill))
+      })
+      const one = yield* process
+      const redis = yield* RedisClient.make({ url: server.url, machineClock: late })
+      const other = yield* RedisRateLimiter.make.pipe(Effect.provideService(RedisClient.RedisClient, redis), Effect.provideService(Clock.Clock, late))
+      const ofOther = (bucket: string) => Effect.provideService(other.take([perMinute(2, bucket)]), Clock.Clock, late)
+      yield* ofOther("before")
+      stoodStill = 600_000
+
+      for (const bucket of ["ours", "theirs"]) {
+        const ofOne = one.take([perMinute(2, bucket)])
+        const [first, second] = bucket === "ours" ? [ofOne, ofOther(bucket)] : [ofOther(bucket), ofOne]
+        assert.deepStrictEqual([yield* first, yield* first].map(({ refusedBy }) => refusedBy), [null, null])
+        const { refusedBy } = yield* second
+        assert.isAbove(refusedBy?.resetMs ?? 0, 50_000)
+        assert.isAtMost(refusedBy?.resetMs ?? 0, 60_000)
+      }
+    })
+  )
+
   it.live("does not shorten a minute for a process that measures it a little late", () =>
     Effect.gen(function* () {
       const { server } = yield* begin

@@ -3,7 +3,8 @@
  * a call's guards are judged and counted in one script.
  *
  * The minute is measured by each process's monotonic clock, set by the server's
- * when the process starts. So neither a wall clock that jumps nor one that is
+ * when the process starts, and again when its machine was suspended, in which
+ * that clock stands still. So neither a wall clock that jumps nor one that is
  * off shortens it; a server whose clock is set by so much between the starts of
  * two processes makes their minutes overlap by as much. The day is that of
  * Effect's Clock.
@@ -12,7 +13,7 @@
  * five minutes; a day's about 100, for two days. A server that is short of
  * memory must not evict them: `maxmemory-policy noeviction`.
  */
-import { Clock, Effect, Layer } from "effect"
+import { Clock, Effect, Layer, Semaphore } from "effect"
 import type { Guard, Standing, Taken } from "../../core/model/RateLimit.ts"
 import { untilNextDay } from "../../core/model/Timestamp.ts"
 import { RateLimiter, RateLimiterUnavailable } from "../../core/ports/RateLimiter.ts"
@@ -21,24 +22,44 @@ import { RedisClient, understood, type RedisUnavailable } from "./RedisClient.ts
 
 const day = 86_400_000
 
+interface Measured {
+  /** The time that processes agree on, less this process's monotonic clock; in nanoseconds. */
+  readonly origin: bigint
+  /** `RedisClient.clockLead`, as it was then. */
+  readonly lead: bigint
+}
+
+/** Nanoseconds; adjusting a clock moves it by less. */
+const shiftMax = 1_000_000_000n
+
+const isNear = (one: bigint, other: bigint): boolean => (one > other ? one - other : other - one) <= shiftMax
+
 export const make = Effect.gen(function* () {
   const redis = yield* RedisClient
-  /** The time that processes agree on, less this process's monotonic clock; in nanoseconds. */
-  let origin: bigint | null = null
+  /** Null until the server has answered. */
+  let measured: Measured | null = null
+  const oneAtATime = Semaphore.makeUnsafe(1)
 
-  const findOrigin = Effect.gen(function* () {
-    const offset = yield* redis.clockOffset
-    const clock = yield* Clock.Clock
-    origin ??= BigInt(Math.round((clock.currentTimeMillisUnsafe() + offset) * 1e6)) - clock.monotonicTimeNanosUnsafe()
-    return origin
-  })
-  yield* Effect.ignore(findOrigin)
+  /** Asks the server once, and again where the monotonic clock may have stood still since. */
+  const measure = oneAtATime.withPermits(1)(
+    Effect.gen(function* () {
+      const lead = redis.clockLead()
+      if (measured !== null && isNear(measured.lead, lead)) return measured
+      const offset = yield* redis.clockOffset
+      const clock = yield* Clock.Clock
+      const origin = BigInt(Math.round((clock.currentTimeMillisUnsafe() + offset) * 1e6)) - clock.monotonicTimeNanosUnsafe()
+      // Where the wall clock was set it has not, and what was measured before is as good.
+      measured = { origin: measured !== null && isNear(measured.origin, origin) ? measured.origin : origin, lead }
+      return measured
+    })
+  )
+  yield* Effect.ignore(measure)
 
   const take = Effect.fnUntraced(function* (guards: ReadonlyArray<Guard>): Effect.fn.Return<Taken, RedisUnavailable> {
     if (guards.length === 0) return { refusedBy: null, standings: [] }
-    const start = origin ?? (yield* findOrigin)
+    const { origin } = measured !== null && isNear(measured.lead, redis.clockLead()) ? measured : yield* measure
     const clock = yield* Clock.Clock
-    const steady = Number((start + clock.monotonicTimeNanosUnsafe()) / 1000n)
+    const steady = Number((origin + clock.monotonicTimeNanosUnsafe()) / 1000n)
     const now = clock.currentTimeMillisUnsafe()
     const today = Math.floor(now / day)
     const names = guards.flatMap(({ scope, bucket, limit, window }) => [window, `${scope} ${bucket}`, limit])
