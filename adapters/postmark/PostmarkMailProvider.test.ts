@@ -99,6 +99,21 @@ describe("what Postmark answers", () => {
     })
   )
 
+  it.effect("of an accepted message names those who are left out, however many, and however long it gets by that", () =>
+    Effect.gen(function* () {
+      const { fake, provider } = yield* against()
+      const all = Array.from({ length: 50 }, (_, index) => address(`customer-number-${index}`))
+      const leftOut = all.slice(0, 40)
+      const Message = `Message OK, but will not deliver to these inactive addresses: ${leftOut.join(", ")}. Inactive recipients are ones that bounced.`
+      fake.next({ _tag: "Answers", status: 200, body: { ErrorCode: 0, Message } })
+
+      const result = yield* provider.submit(mail(all))
+
+      assert.deepStrictEqual(meant(result), Object.fromEntries(all.map((one, index) => [one, index < leftOut.length ? "permanent" : "accepted"])))
+      assert.isTrue(result.replies.every(({ reply }) => (reply.text ?? "").length <= 500))
+    })
+  )
+
   it.effect("that gets lost leaves the outcome unknown", () =>
     Effect.gen(function* () {
       const { fake, provider } = yield* against()

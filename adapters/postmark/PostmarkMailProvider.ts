@@ -180,10 +180,11 @@ const judgedOf = (
   text: string
 ): Result.Result<(recipient: Address) => Reply, SubmissionRefused | MailProviderUnavailable> => {
   const answered = Result.getOrNull(Schema.decodeUnknownResult(Answered)(text))
-  const said = (answered?.Message ?? "no reason given").replace(/\s+/g, " ").slice(0, 500)
+  const whole = (answered?.Message ?? "no reason given").replace(/\s+/g, " ")
+  const said = whole.slice(0, 500)
   if (status === 200 && answered?.ErrorCode === 0) {
     // An accepted call names the recipients that are left out.
-    const leftOut = new Set(said === "OK" ? [] : said.toLowerCase().match(/[^\s,;:<>]+@[^\s,;:<>]+/g)?.map(withoutStop))
+    const leftOut = new Set(whole === "OK" ? [] : whole.toLowerCase().match(/[^\s,;:<>]+@[^\s,;:<>]+/g)?.map(withoutStop))
     return Result.succeed((recipient) =>
       leftOut.has(recipient.toLowerCase()) ? inactive(said) : { smtpCode: 250, enhancedCode: "2.0.0", text: said }
     )

@@ -132,12 +132,13 @@ const spoken = matching("i", String.raw`(?:`, [
   "odbiorc\\w+", "доставл\\w*", "адрес\\w*", "получател\\w*", "宛", "配信", "送信", "无法", "收件人", "发送"
 ], String.raw`)`)
 
-const notTheirs = matching("i", String.raw`\b(?:`, [
+// Its \b would know of ASCII alone.
+const notTheirs = matching("iu", String.raw`(?<![\p{L}\p{N}_])(?:`, [
   "from", "sender", "reply-to", "mail from", "message-?id", "return-path", "contact", "postmaster",
   "administrator", "abuse", "support", "help", "https?", "www", "questions?", "reporting-mta", "von", "absender",
   "expéditeur", "de", "remitente", "remetente", "mittente", "da", "afzender", "nadawca", "от", "отправитель",
   "差出人", "发件人", "寄件者"
-], String.raw`)\b\s?[:：]?`)
+], String.raw`)(?![\p{L}\p{N}_])\s?[:：]?`)
 
 const serviceLocals = new Set([
   "postmaster", "mailer-daemon", "abuse", "noc", "hostmaster", "helpdesk", "support", "help", "admin", "administrator",

@@ -175,6 +175,22 @@ describe("the codes in what a server said", () => {
   }
 })
 
+describe("the words of other languages", () => {
+  for (const sender of ["From: ", "发件人：", "寄件者: ", "差出人: ", "Отправитель: ", "От: ", "Expéditeur : "]) {
+    it(`do not make the sender one who failed: ${sender}`, () => {
+      const text = `Your message could not be delivered.\n${sender}info@our.example\nbob@dest.example does not exist\n`
+      assert.deepStrictEqual(Report.read(message({ text })).recipients.map(({ address }) => address), ["bob@dest.example"])
+    })
+  }
+
+  for (const subject of ["Delay: Note G", "Verzögert: Note G", "Retardé : Note G", "retardé: Note G"]) {
+    it(`title a delay: ${subject}`, () => {
+      const text = "To: bob@dest.example\n450 4.2.0 the server is busy\n"
+      assert.strictEqual(Report.read(message({ subject, text })).kind, "delay")
+    })
+  }
+})
+
 describe("what is no report", () => {
   const letter = prose("550 5.1.1 no such user")
   const strangers: ReadonlyArray<readonly [what: string, message: ParsedMessage]> = [

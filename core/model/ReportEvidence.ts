@@ -153,7 +153,7 @@ const sayingOf = (words: string, subject: string): Evidence["says"] => {
 }
 
 const finalSubjects = /\(failure\)|failure notice|returning message|returned to sender|undeliverable|returned mail|permanent|delivery failed|unzustellbar|non remis/
-const delaySubjects = /\((?:delay|delayed|warning)\)|^(?:delay|verzögert|retardé|pending)\b|\bdelayed\b|^warning: (?:could not|message)/
+const delaySubjects = /\((?:delay|delayed|warning)\)|^(?:delay|verzögert|retardé|pending)(?!\p{L})|\bdelayed\b|^warning: (?:could not|message)/u
 const deliveredSubjects = /\((?:success|relay|relayed)\)|^(?:delivered|relayed|zugestellt|remis|entregado|successful mail delivery)\b/
 
 const daemonLocals = matching("", "", [
