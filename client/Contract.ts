@@ -36,7 +36,7 @@ export interface Attachment {
 export interface CreateWebhookEndpointInput {
   /** https, of a public host, on port 443, or on one from 1024 up that is not known for another service; without user name, password and fragment. At most 2,048 characters. */
   readonly url: string
-  /** A note for people; null if it is missing. At most 255 characters. */
+  /** A note for people, without NUL and halves of characters; null if it is missing. At most 255 characters. */
   readonly description?: string | null | undefined
   /** The types to subscribe to, or `*` for all, also those to come. Repeats count once. 1 to 20 items. */
   readonly eventTypes: ReadonlyArray<"message.queued" | "message.sent" | "message.delivered" | "message.bounced" | "message.failed" | "message.received" | "message.updated" | "mailbox.created" | "mailbox.updated" | "mailbox.suspended" | "domain.health_changed" | "*">
@@ -206,9 +206,9 @@ export type SendMessageInput = {
   readonly bcc?: ReadonlyArray<string> | undefined
   /** One line, without control characters. Empty if it is missing. At most 998 characters. */
   readonly subject?: string | undefined
-  /** The plain text; null is as missing. At least one of `text` and `html` must be given. At most 1,000,000 characters. */
+  /** The plain text, without NUL and halves of characters; null is as missing. At least one of `text` and `html` must be given. At most 1,000,000 characters. */
   readonly text?: string | null | undefined
-  /** The HTML text; null is as missing. At least one of `text` and `html` must be given. At most 2,000,000 characters. */
+  /** The HTML text, without NUL and halves of characters; null is as missing. At least one of `text` and `html` must be given. At most 2,000,000 characters. */
   readonly html?: string | null | undefined
   /** Uploads of the same mailbox; none if it is missing. A message waits for scans that are pending. At most 20 items. */
   readonly attachmentIds?: ReadonlyArray<Uuid> | undefined
@@ -677,7 +677,7 @@ export interface Operations {
   /**
    * List messages.
    *
-   * Newest first. Pass `nextCursor` back as `cursor` until it is null. Nothing is lost or repeated, whatever arrives meanwhile.
+   * Newest first. Pass `nextCursor` back as `cursor` until it is null. Nothing is lost or repeated, whatever arrives meanwhile. A cursor is a time to the microsecond: hand it back as it came, for what makes a `Date` of it may cut it to the millisecond, and lose messages that share it.
    *
    * Scope: `messages:read`.
    */

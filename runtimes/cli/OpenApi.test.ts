@@ -35,9 +35,9 @@ describe("mailroom openapi", () => {
     assert.deepStrictEqual(YAML.parse(elsewhere.stdout).servers, [{ url: "http://[::1]:4000" }], elsewhere.stderr)
     const behindProxy = openapiWith({ MAILROOM_PUBLIC_URL: "https://mail.example/api", MAILROOM_PORT: "4000" })
     assert.deepStrictEqual(YAML.parse(behindProxy.stdout).servers, [{ url: "https://mail.example/api" }], behindProxy.stderr)
-    const told = openapi("--server", "https://a.example", "--server", "https://b.example")
+    const told = openapi("--server", "https://a.example", "--server", "https://b.example/mail/")
     assert.deepStrictEqual(YAML.parse(told.stdout).servers, [{ url: "https://a.example" }, {
-      url: "https://b.example"
+      url: "https://b.example/mail"
     }])
   }, 60_000)
 
@@ -53,11 +53,11 @@ describe("mailroom openapi", () => {
     assert.match(stderr, /^mailroom: standard output cannot be written: .*ENOSPC/)
   }, 60_000)
 
-  it("refuses an address that is none", () => {
-    assert.deepStrictEqual(openapi("--server", "nowhere"), {
-      status: 2,
-      stdout: "",
-      stderr: 'mailroom: --server "nowhere" is not a URL\n'
-    })
+  it("refuses an address that is none, or that more cannot be put behind", () => {
+    for (const address of ["nowhere", "https://u:p@a.example", "mailto:ada@a.example", "https://a.example/?q=1#x"]) {
+      const { status, stdout, stderr } = openapi("--server", address)
+      assert.deepStrictEqual([status, stdout], [2, ""])
+      assert.match(stderr, /^mailroom: --server wants `https:\/\/` or `http:\/\/`, a host, and a path/)
+    }
   }, 60_000)
 })

@@ -1,18 +1,20 @@
 /** `mailroom openapi`: the contract as `serve` with these settings has it at `/openapi.yaml`, byte for byte, without a server. */
-import { Effect } from "effect"
+import { Effect, Result } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as Config from "../Config.ts"
+import { base } from "../ConfigValues.ts"
 import { usage } from "./CommandFailed.ts"
 import { anyNumberOf } from "./Inputs.ts"
 import { print, untilClosed } from "./Streams.ts"
 
 const printDocument = Effect.fnUntraced(
   function* ({ json, server }: { readonly json: boolean; readonly server: ReadonlyArray<string> }) {
-    const strange = server.find((url) => !URL.canParse(url))
-    if (strange !== undefined) return yield* usage(`--server ${JSON.stringify(strange)} is not a URL`)
+    const bases = Result.all(server.map(base))
+    // What it is told may hold a password.
+    if (Result.isFailure(bases)) return yield* usage(`--server wants ${Config.settings.publicUrl.wants}`)
     // The generator is much to load for the commands beside this one.
     const Document = yield* Effect.promise(() => import("../http/Document.ts"))
-    const document = Document.make(server.length > 0 ? server : [yield* reached])
+    const document = Document.make(server.length > 0 ? bases.success : [yield* reached])
     yield* untilClosed(print(json ? `${JSON.stringify(document, null, 2)}\n` : yield* Document.toYaml(document)))
   }
 )

@@ -39,7 +39,7 @@ describe("The docs page", () => {
   })
 
   it("has calls that do, when pasted, what their operations want", () => {
-    const echo = "curl() { printf '%s\\0' \"$@\"; }; uuidgen() { printf 'a-key'; }; API_KEY=the-key"
+    const echo = "curl() { printf '%s\\0' \"$@\"; }; date() { printf '%s' \"$1\"; }; API_KEY=the-key"
     for (const { method, path, operation } of operations) {
       const call = unescaped(section(operation.operationId).split("<pre>")[1]!.split("</pre>")[0]!)
       const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase())
@@ -54,7 +54,7 @@ describe("The docs page", () => {
         url,
         "-H",
         "Authorization: Bearer the-key",
-        ...(isIdempotent ? ["-H", "Idempotency-Key: a-key"] : []),
+        ...(isIdempotent ? ["-H", "Idempotency-Key: send-+%s"] : []),
         ...(body === undefined ? [] : ["-H", "Content-Type: application/json", "-d", JSON.stringify(body)])
       ]
       assert.deepStrictEqual([status, stdout.split("\0").slice(0, -1)], [0, words], call)

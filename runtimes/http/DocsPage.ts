@@ -103,7 +103,7 @@ const curl = (server: string, method: string, path: string, operation: Operation
   const url = `${server}${path.replace(/\{(\w+)\}/g, (_, name: string) => variable(name))}`
   const lines = [`curl ${method === "GET" ? "" : `-X ${method} `}"${url}"`, `-H "Authorization: Bearer $API_KEY"`]
   const isIdempotent = operation.parameters?.some(({ name }) => name === "Idempotency-Key") === true
-  if (isIdempotent) lines.push(`-H "Idempotency-Key: $(uuidgen)"`)
+  if (isIdempotent) lines.push(`-H "Idempotency-Key: send-$(date +%s)"`)
   const body = operation.requestBody?.content["application/json"].example
   if (body !== undefined) lines.push(`-H "Content-Type: application/json"`, `-d '${JSON.stringify(body)}'`)
   return `<pre>${escapeHtml(lines.join(" \\\n  "))}</pre>`

@@ -11,7 +11,8 @@ export const introduction = `Send, receive, inspect and automate mail for one te
   \`Retry-After\` seconds plus random jitter.
 - **Compatibility**: ignore members, event types and codes that you do not know; the values that are listed for a member of
   an answer are those of today, and may come to be more. Request bodies are strict: a member that the schema does not have
-  is refused. Of a query, a parameter that is not documented is passed over: look at its spelling.
+  is refused. Of a query, a parameter that is not documented is passed over: look at its spelling. Answers whose schemas
+  have \`additionalProperties: false\` are those of today: validate them without it.
 - **HEAD** is allowed wherever GET is.`
 
 export const tags: Readonly<Record<string, string>> = {
@@ -31,7 +32,7 @@ export const operations: Readonly<Record<Operation, { readonly summary: string; 
   listMessages: {
     summary: "List messages",
     description:
-      "Newest first. Pass `nextCursor` back as `cursor` until it is null. Nothing is lost or repeated, whatever arrives meanwhile."
+      "Newest first. Pass `nextCursor` back as `cursor` until it is null. Nothing is lost or repeated, whatever arrives meanwhile. A cursor is a time to the microsecond: hand it back as it came, for what makes a `Date` of it may cut it to the millisecond, and lose messages that share it."
   },
   sendMessage: {
     summary: "Send a message",
@@ -129,7 +130,7 @@ export const webhookAnswers = {
     "2XX": { description: "Delivered. The body is not looked at." },
     default: {
       description: `Anything else, a redirect too, or no answer within 5 seconds: a failed attempt. It is tried again after 1
-and 10 minutes and 1 and 6 hours, or later if \`Retry-After\` says so, up to an hour; then the delivery is dead, and can be
+and 10 minutes and 1 and 6 hours, unless an operator has set other times, or later if \`Retry-After\` says so, up to an hour; then the delivery is dead, and can be
 replayed. Ten failed attempts in a row disable the endpoint.`
     }
   },
@@ -160,8 +161,8 @@ export const members: Readonly<Record<string, string>> = {
   "SendMessageInput.cc": "None if it is missing.",
   "SendMessageInput.bcc": "Recipients that nobody else sees. None if it is missing.",
   "SendMessageInput.subject": "One line, without control characters. Empty if it is missing.",
-  "SendMessageInput.text": "The plain text; null is as missing. At least one of `text` and `html` must be given.",
-  "SendMessageInput.html": "The HTML text; null is as missing. At least one of `text` and `html` must be given.",
+  "SendMessageInput.text": "The plain text, without NUL and halves of characters; null is as missing. At least one of `text` and `html` must be given.",
+  "SendMessageInput.html": "The HTML text, without NUL and halves of characters; null is as missing. At least one of `text` and `html` must be given.",
   "SendMessageInput.attachmentIds": "Uploads of the same mailbox; none if it is missing. A message waits for scans that are pending.",
   "UpdateMessageInput.mailboxId": "The mailbox that the message is in.",
   "UploadAttachmentInput.mailboxId": "The mailbox that messages with this file will be sent from.",
@@ -209,7 +210,7 @@ export const members: Readonly<Record<string, string>> = {
   "WebhookDelivery.attempts": "Oldest first. A replay begins a new round and erases none.",
   "CreateWebhookEndpointInput.url":
     "https, of a public host, on port 443, or on one from 1024 up that is not known for another service; without user name, password and fragment.",
-  "CreateWebhookEndpointInput.description": "A note for people; null if it is missing.",
+  "CreateWebhookEndpointInput.description": "A note for people, without NUL and halves of characters; null if it is missing.",
   "CreateWebhookEndpointInput.eventTypes":
     "The types to subscribe to, or `*` for all, also those to come. Repeats count once.",
   "WebhookPayload.id": "The event's id. Take each once.",
