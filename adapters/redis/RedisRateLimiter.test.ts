@@ -135,7 +135,8 @@ describe("RedisRateLimiter", () => {
         assert.deepStrictEqual([yield* first, yield* first].map(({ refusedBy }) => refusedBy), [null, null])
         const { refusedBy } = yield* second
         assert.isAbove(refusedBy?.resetMs ?? 0, 50_000)
-        assert.isAtMost(refusedBy?.resetMs ?? 0, 60_000)
+        // They measured the server's clock to some milliseconds.
+        assert.isAtMost(refusedBy?.resetMs ?? 0, 60_100)
       }
     })
   )

@@ -38,13 +38,15 @@ export const make = Effect.gen(function* () {
   const redis = yield* RedisClient
   /** Null until the server has answered. */
   let measured: Measured | null = null
+  /** What holds still: the machine was not suspended since, nor was its wall clock set. */
+  const sound = () => (measured !== null && isNear(measured.lead, redis.clockLead()) ? measured : null)
   const oneAtATime = Semaphore.makeUnsafe(1)
 
-  /** Asks the server once, and again where the monotonic clock may have stood still since. */
   const measure = oneAtATime.withPermits(1)(
     Effect.gen(function* () {
+      const known = sound()
+      if (known !== null) return known
       const lead = redis.clockLead()
-      if (measured !== null && isNear(measured.lead, lead)) return measured
       const offset = yield* redis.clockOffset
       const clock = yield* Clock.Clock
       const origin = BigInt(Math.round((clock.currentTimeMillisUnsafe() + offset) * 1e6)) - clock.monotonicTimeNanosUnsafe()
@@ -57,7 +59,7 @@ export const make = Effect.gen(function* () {
 
   const take = Effect.fnUntraced(function* (guards: ReadonlyArray<Guard>): Effect.fn.Return<Taken, RedisUnavailable> {
     if (guards.length === 0) return { refusedBy: null, standings: [] }
-    const { origin } = measured !== null && isNear(measured.lead, redis.clockLead()) ? measured : yield* measure
+    const { origin } = sound() ?? (yield* measure)
     const clock = yield* Clock.Clock
     const steady = Number((origin + clock.monotonicTimeNanosUnsafe()) / 1000n)
     const now = clock.currentTimeMillisUnsafe()
