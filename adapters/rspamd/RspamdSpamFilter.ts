@@ -3,9 +3,12 @@
  * of a large message: that is where spam is spam, and it bounds what waits in
  * memory.
  *
- * `reject` is refused; `add header` and `rewrite subject` go to the folder
- * spam. `greylist` and `soft reject` ask to have the sender come again, which
- * is not done here: that is ham.
+ * `reject` is refused. `greylist` and `soft reject` ask to have the sender come
+ * again, which is not done here: that is ham, as `no action` is. All else goes
+ * to the folder spam: `add header` and `rewrite subject`, `quarantine`, and the
+ * operator's own actions, for each of them says more than `no action`; and
+ * `discard`, which asks to take mail and throw it away, but nothing that is
+ * taken is lost here.
  */
 import { Data, Duration, Effect, Layer, Redacted, Semaphore, Stream } from "effect"
 import { Agent, request } from "undici"
@@ -133,20 +136,18 @@ const headers = (peer: Peer, returnPath: string | null, recipients: ReadonlyArra
 
 const passwordHeader = (password: Options["password"]): Record<string, string> => (password == null ? {} : { Password: Redacted.value(password) })
 
-const verdicts: Readonly<Record<string, "ham" | "spam" | "refuse">> = {
-  "no action": "ham",
-  greylist: "ham",
-  "soft reject": "ham",
-  "add header": "spam",
-  "rewrite subject": "spam",
-  reject: "refuse"
-}
+/** By action; any other is spam. */
+const verdicts: ReadonlyMap<string, "ham" | "refuse"> = new Map([
+  ["no action", "ham"],
+  ["greylist", "ham"],
+  ["soft reject", "ham"],
+  ["reject", "refuse"]
+])
 
-/** An answer without a verdict that we know is none. */
+/** An answer without an action is no verdict. */
 const verdictOf = (text: string): "ham" | "spam" | "refuse" => {
   const answer: unknown = JSON.parse(text)
   const action = typeof answer === "object" && answer !== null && "action" in answer && typeof answer.action === "string" ? answer.action : ""
-  const verdict = Object.hasOwn(verdicts, action) ? verdicts[action] : undefined
-  if (verdict === undefined) throw new Unexpected({ message: "rspamd's answer has no action that is known" })
-  return verdict
+  if (action === "") throw new Unexpected({ message: "rspamd's answer has no action" })
+  return verdicts.get(action) ?? "spam"
 }
